@@ -1,0 +1,146 @@
+// Package control is the language of the control socket: the requests, answers
+// and problems that travel as JSON over HTTP on control.sock, and the client
+// that speaks it.
+//
+// The server is in supervise. This package owns no state.
+package control
+
+import "time"
+
+// Service is one element of `status --json`. Absent values are null.
+type Service struct {
+	Name     string     `json:"name"`
+	Profile  *string    `json:"profile"`
+	Type     string     `json:"type"`    // daemon, oneshot
+	State    string     `json:"state"`   // stopped, waiting, starting, running, stopping, backoff, failed, exited
+	Desired  string     `json:"desired"` // running, stopped
+	PID      *int       `json:"pid"`
+	Ready    *bool      `json:"ready"`   // null: no probe
+	Healthy  *bool      `json:"healthy"` // null: no check, or not checked yet
+	Since    *time.Time `json:"since"`   // of the state
+	UptimeS  *float64   `json:"uptime_s"`
+	Restarts int        `json:"restarts"` // since rlminit started
+	LastExit *Exit      `json:"last_exit"`
+	Reason   *string    `json:"reason"`
+	Port     *int       `json:"port"`
+
+	StatusText *string  `json:"status_text,omitempty"` // STATUS= of sd_notify(3)
+	LastLines  []string `json:"last_lines,omitempty"`  // the end of a failed service's log
+}
+
+// Exit tells how a process ended: a code, or a signal.
+type Exit struct {
+	Code   *int      `json:"code"`
+	Signal *string   `json:"signal"` // TERM, KILL, …
+	At     time.Time `json:"at"`
+}
+
+// Profile is one element of `profile list --json`.
+type Profile struct {
+	Name        string            `json:"name"`
+	Dir         string            `json:"dir"`
+	Service     string            `json:"service"`
+	Port        *int              `json:"port"`
+	Desired     string            `json:"desired"`
+	State       string            `json:"state"`
+	Environment map[string]string `json:"environment"`
+	Reason      *string           `json:"reason"`
+}
+
+// CreateProfile is the body of POST /v1/profiles.
+type CreateProfile struct {
+	Name        string            `json:"name"`
+	Stopped     bool              `json:"stopped,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+	Port        int               `json:"port,omitempty"`
+	ExistOK     bool              `json:"exist_ok,omitempty"`
+	Wait        *Wait             `json:"wait,omitempty"`
+}
+
+// SetProfile is the body of PATCH /v1/profiles/{name}: a null value removes
+// the variable.
+type SetProfile struct {
+	Environment map[string]*string `json:"environment"`
+}
+
+// Wait asks that a request is answered when its outcome is known.
+type Wait struct {
+	TimeoutMS int64 `json:"timeout_ms,omitempty"` // 0: as long as it takes
+}
+
+// Operate is the body of POST /v1/services/{name}/start, stop and restart.
+// The name "all" stands for every service.
+type Operate struct {
+	Wait    *Wait `json:"wait,omitempty"`
+	Runtime bool  `json:"runtime,omitempty"` // stop: leave the intent as it is
+	Failed  bool  `json:"failed,omitempty"`  // start: of "all", only those that failed
+}
+
+// Outcome is the answer to an operation on one service. Problem is null where
+// it succeeded.
+type Outcome struct {
+	Service Service  `json:"service"`
+	Changed bool     `json:"changed"` // false: it was so already
+	Problem *Problem `json:"problem"`
+}
+
+// Signal is the body of POST /v1/services/{name}/signal.
+type Signal struct {
+	Signal string `json:"signal"` // HUP, SIGHUP or 1
+}
+
+// WaitFor is the body of POST /v1/services/{name}/wait.
+type WaitFor struct {
+	For       string `json:"for"` // running, stopped
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+}
+
+// Reload is the body of POST /v1/reload.
+type Reload struct {
+	Names  []string `json:"names,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"`
+}
+
+// Reloaded is its answer: one line for each thing that changed (or would).
+type Reloaded struct {
+	Changes []Change `json:"changes"`
+	Notes   []string `json:"notes"` // what needs a new container, what was refused
+}
+
+// Change is one thing that a reload does.
+type Change struct {
+	Service string `json:"service"`
+	Action  string `json:"action"` // add, remove, update, restart
+	Why     string `json:"why"`
+}
+
+// Health is the answer of GET /v1/health.
+type Health struct {
+	OK      bool     `json:"ok"`
+	Reasons []string `json:"reasons"`
+}
+
+// Event is one line of GET /v1/events.
+type Event struct {
+	Seq     uint64    `json:"seq"`
+	At      time.Time `json:"at"`
+	Service string    `json:"service"`
+	From    string    `json:"from"`
+	To      string    `json:"to"`
+	Cause   string    `json:"cause"`
+	Actor   *uint32   `json:"actor"` // the uid that asked; null: rlminit itself
+	PID     *int      `json:"pid"`
+}
+
+// Problem is an RFC 9457 problem document. Detail is the line that a person
+// reads, without the leading "rlminit: ".
+type Problem struct {
+	Type     string `json:"type"` // a URN: urn:rlminit:no-such-name
+	Title    string `json:"title"`
+	Status   int    `json:"status"` // HTTP
+	Detail   string `json:"detail"`
+	ExitCode int    `json:"exit_code"` // what the command exits with, DESIGN.md
+}
+
+// Error makes a Problem an error.
+func (p *Problem) Error() string { return p.Detail }

@@ -1,0 +1,452 @@
+package wire
+
+// Version is the version of the protocol. Tier 1 outlives tier 2, so it is
+// tier 2 that may be newer: it says its version first, and tier 1 answers with
+// the one that both will speak, which is the lower.
+const Version = 1
+
+// Kind is the first byte of a message.
+type Kind uint8
+
+// The kinds of message. Numbers are for ever: a kind that is no longer used
+// leaves a gap.
+const (
+	KindHello Kind = 1 + iota // tier 2 to tier 1
+	KindSpawn
+	KindSignal
+	KindAcknowledge
+	KindHold
+	KindRelease
+	KindPong
+	KindStopBegun
+	KindStopDone
+	KindEnd
+
+	KindWelcome Kind = 65 + iota - KindEnd // tier 1 to tier 2
+	KindChild
+	KindHeld
+	KindSnapshotEnd
+	KindSpawned
+	KindSpawnFailed
+	KindSpawnStuck
+	KindExited
+	KindSignalled
+	KindPing
+	KindShutdown
+	KindReload
+)
+
+// Message is one message of either direction.
+type Message interface {
+	Kind() Kind
+	fields(*coder)
+}
+
+// Hello is what tier 2 says first, and until then tier 1 says nothing.
+type Hello struct {
+	Version uint32
+}
+
+// Spawn asks for a process. Exactly one of Spawned, SpawnFailed answers it
+// (SpawnStuck may come before), and after Spawned exactly one Exited.
+//
+// The descriptors that go with the message become those listed in Targets, in
+// the same order; the process has no other.
+type Spawn struct {
+	ID         uint64   // not used before in this boot; at least Welcome.NextID
+	Name       string   // the service: bears the tag, and names a privileged definition
+	Privileged bool     // run what the policy holds under Name: Path, Argv, Dir, limits and identity come from there
+	Path       string   // what execve(2) gets; absolute
+	Argv       []string // argv[0] included
+	Env        []string // K=V; of a privileged spawn only what Passable allows
+	Dir        string   // working directory, entered as the target user
+	Umask      uint32
+	Rlimits    []Rlimit
+	Tag        uint32  // supplementary gid, 0: none
+	Targets    []int32 // descriptor numbers in the process
+	ListenPID  bool    // set LISTEN_PID to the process's own pid, sd_listen_fds(3)
+	NoNewPrivs bool    // false only together with Privileged
+	Label      []byte  // tier 2's own, given back in Child; at most 4 KB
+}
+
+// Rlimit is one setrlimit(2).
+type Rlimit struct {
+	Resource   int32
+	Soft, Hard uint64
+}
+
+// Scope says which processes a signal is for.
+type Scope uint32
+
+// The scopes of a signal.
+const (
+	ScopeMain     Scope = iota // the process of the spawn
+	ScopeGroup                 // its process group
+	ScopeLeftover              // what bears the spawn's tag and was orphaned: double forks, other sessions
+)
+
+// Signal asks for a signal to the processes of a spawn. It is answered by
+// Signalled. Signal number 0 only counts.
+type Signal struct {
+	ID     uint64
+	Signal int32
+	Scope  Scope
+}
+
+// Acknowledge lets tier 1 forget the exit, or the failed spawn, of ID.
+type Acknowledge struct {
+	ID uint64
+}
+
+// Hold gives tier 1 descriptors to keep under a key, in place of what was held
+// there before. They come back in Held after tier 2 was replaced.
+type Hold struct {
+	Key string
+}
+
+// Release lets tier 1 close what it holds under Key.
+type Release struct {
+	Key string
+}
+
+// Pong answers Ping.
+type Pong struct {
+	Seq uint64
+}
+
+// StopBegun answers Shutdown: tier 2 is stopping the services in order.
+type StopBegun struct{}
+
+// StopDone tells that tier 2 has stopped all services; main and whatever is
+// left are tier 1's to end.
+type StopDone struct{}
+
+// End asks tier 1 to stop the container, as TERM would. Code is what init
+// exits with where there is no main command; -1 leaves it to tier 1.
+type End struct {
+	Code int32
+}
+
+// Welcome answers Hello.
+type Welcome struct {
+	Version    uint32
+	Generation uint32 // of tier 2 in this boot, from 1
+	NextID     uint64 // the lowest spawn id not used yet
+	Tags       bool   // setgroups(2) works: services bear a tag
+	Stopping   bool   // a Shutdown is under way and will be said again
+}
+
+// ChildState is tier 1's view of a child.
+type ChildState uint32
+
+// The states of a child in tier 1's table, PROTOCOL.md.
+const (
+	ChildPending ChildState = iota // spawn under way
+	ChildAlive
+	ChildExited // and not acknowledged
+	ChildFailed // the spawn failed, and that was not acknowledged
+)
+
+// Child tells a new tier 2 of one entry of the table.
+type Child struct {
+	ID        uint64
+	Name      string
+	State     ChildState
+	PID       int32  // 0 where there is none yet
+	StartTime uint64 // clock ticks since boot, field 22 of proc_pid_stat(5)
+	Label     []byte
+	Exit      Exit   // of ChildExited
+	Step      Step   // of ChildFailed
+	Errno     int32  // of ChildFailed
+	Reason    string // of ChildFailed
+}
+
+// Held gives back, with its descriptors, what was held under a key.
+type Held struct {
+	Key string
+}
+
+// SnapshotEnd tells that all of the table and of what is held was sent.
+type SnapshotEnd struct{}
+
+// Spawned tells that the process of a Spawn has executed its program.
+type Spawned struct {
+	ID        uint64
+	PID       int32
+	StartTime uint64
+}
+
+// Step is the part of a spawn that failed.
+type Step uint32
+
+// The steps of a spawn.
+const (
+	StepNone Step = iota
+	StepPolicy
+	StepMessage // malformed or impossible request
+	StepThreads // both spawn threads are blocked
+	StepFork
+	StepSession
+	StepTerminal
+	StepOOMScore
+	StepRlimit
+	StepBounding
+	StepGroups
+	StepGID
+	StepUID
+	StepCapabilities
+	StepNoNewPrivs
+	StepDir
+	StepDescriptors
+	StepSignals
+	StepExec
+)
+
+// SpawnFailed tells that there is no process: why, and at which step. The entry
+// stays until it is acknowledged.
+type SpawnFailed struct {
+	ID     uint64
+	Step   Step
+	Errno  int32
+	Reason string // more words, of StepPolicy and StepMessage
+}
+
+// SpawnStuck tells that a spawn has not come to an end for 2 s: its working
+// directory or program lies on a file system that does not answer.
+type SpawnStuck struct {
+	ID uint64
+}
+
+// Exit is how a process ended: waitid(2).
+type Exit struct {
+	Code      int32 // of _exit(2); -1 where a signal ended it
+	Signal    int32 // 0 where it exited
+	Core      bool
+	Leftovers uint32 // orphans that bear its tag, as of its end
+	At        int64  // CLOCK_BOOTTIME, ns
+}
+
+// Exited tells of the end of a process, and is said again to each new tier 2
+// until it is acknowledged.
+type Exited struct {
+	ID   uint64
+	Exit Exit
+}
+
+// Signalled answers Signal: how many processes it went to (or were found, of
+// signal 0). Errno is ESRCH where there is no such spawn or process.
+type Signalled struct {
+	ID    uint64
+	Scope Scope
+	Count uint32
+	Errno int32
+}
+
+// Ping wants a Pong.
+type Ping struct {
+	Seq uint64
+}
+
+// Shutdown asks tier 2 to stop every service, in reverse order, before the
+// deadline: StopBegun within 1 s, StopDone when it is done. A second one with
+// an earlier deadline hurries.
+type Shutdown struct {
+	Deadline int64 // CLOCK_BOOTTIME, ns
+}
+
+// Reload asks tier 2 to read again what can be: SIGHUP.
+type Reload struct{}
+
+// Kind of each message.
+func (*Hello) Kind() Kind       { return KindHello }
+func (*Spawn) Kind() Kind       { return KindSpawn }
+func (*Signal) Kind() Kind      { return KindSignal }
+func (*Acknowledge) Kind() Kind { return KindAcknowledge }
+func (*Hold) Kind() Kind        { return KindHold }
+func (*Release) Kind() Kind     { return KindRelease }
+func (*Pong) Kind() Kind        { return KindPong }
+func (*StopBegun) Kind() Kind   { return KindStopBegun }
+func (*StopDone) Kind() Kind    { return KindStopDone }
+func (*End) Kind() Kind         { return KindEnd }
+func (*Welcome) Kind() Kind     { return KindWelcome }
+func (*Child) Kind() Kind       { return KindChild }
+func (*Held) Kind() Kind        { return KindHeld }
+func (*SnapshotEnd) Kind() Kind { return KindSnapshotEnd }
+func (*Spawned) Kind() Kind     { return KindSpawned }
+func (*SpawnFailed) Kind() Kind { return KindSpawnFailed }
+func (*SpawnStuck) Kind() Kind  { return KindSpawnStuck }
+func (*Exited) Kind() Kind      { return KindExited }
+func (*Signalled) Kind() Kind   { return KindSignalled }
+func (*Ping) Kind() Kind        { return KindPing }
+func (*Shutdown) Kind() Kind    { return KindShutdown }
+func (*Reload) Kind() Kind      { return KindReload }
+
+// blank returns an empty message of a kind, or nil.
+func blank(k Kind) Message {
+	switch k {
+	case KindHello:
+		return new(Hello)
+	case KindSpawn:
+		return new(Spawn)
+	case KindSignal:
+		return new(Signal)
+	case KindAcknowledge:
+		return new(Acknowledge)
+	case KindHold:
+		return new(Hold)
+	case KindRelease:
+		return new(Release)
+	case KindPong:
+		return new(Pong)
+	case KindStopBegun:
+		return new(StopBegun)
+	case KindStopDone:
+		return new(StopDone)
+	case KindEnd:
+		return new(End)
+	case KindWelcome:
+		return new(Welcome)
+	case KindChild:
+		return new(Child)
+	case KindHeld:
+		return new(Held)
+	case KindSnapshotEnd:
+		return new(SnapshotEnd)
+	case KindSpawned:
+		return new(Spawned)
+	case KindSpawnFailed:
+		return new(SpawnFailed)
+	case KindSpawnStuck:
+		return new(SpawnStuck)
+	case KindExited:
+		return new(Exited)
+	case KindSignalled:
+		return new(Signalled)
+	case KindPing:
+		return new(Ping)
+	case KindShutdown:
+		return new(Shutdown)
+	case KindReload:
+		return new(Reload)
+	}
+	return nil
+}
+
+func (m *Hello) fields(c *coder) { c.u32(&m.Version) }
+
+func (m *Spawn) fields(c *coder) {
+	c.u64(&m.ID)
+	c.str(&m.Name)
+	c.bool(&m.Privileged)
+	c.str(&m.Path)
+	c.strings(&m.Argv)
+	c.strings(&m.Env)
+	c.str(&m.Dir)
+	c.u32(&m.Umask)
+	list(c, &m.Rlimits, func(l *Rlimit) { l.fields(c) })
+	c.u32(&m.Tag)
+	c.i32s(&m.Targets)
+	c.bool(&m.ListenPID)
+	c.bool(&m.NoNewPrivs)
+	c.bytes(&m.Label)
+}
+
+func (l *Rlimit) fields(c *coder) {
+	c.i32(&l.Resource)
+	c.u64(&l.Soft)
+	c.u64(&l.Hard)
+}
+
+func (m *Signal) fields(c *coder) {
+	c.u64(&m.ID)
+	c.i32(&m.Signal)
+	c.scope(&m.Scope)
+}
+
+func (c *coder) scope(p *Scope) {
+	v := uint32(*p)
+	c.u32(&v)
+	*p = Scope(v)
+	if *p > ScopeLeftover {
+		c.failed = true
+	}
+}
+
+func (m *Acknowledge) fields(c *coder) { c.u64(&m.ID) }
+func (m *Hold) fields(c *coder)        { c.str(&m.Key) }
+func (m *Release) fields(c *coder)     { c.str(&m.Key) }
+func (m *Pong) fields(c *coder)        { c.u64(&m.Seq) }
+func (m *StopBegun) fields(*coder)     {}
+func (m *StopDone) fields(*coder)      {}
+func (m *End) fields(c *coder)         { c.i32(&m.Code) }
+
+func (m *Welcome) fields(c *coder) {
+	c.u32(&m.Version)
+	c.u32(&m.Generation)
+	c.u64(&m.NextID)
+	c.bool(&m.Tags)
+	c.bool(&m.Stopping)
+}
+
+func (m *Child) fields(c *coder) {
+	c.u64(&m.ID)
+	c.str(&m.Name)
+	state := uint32(m.State)
+	c.u32(&state)
+	m.State = ChildState(state)
+	c.i32(&m.PID)
+	c.u64(&m.StartTime)
+	c.bytes(&m.Label)
+	m.Exit.fields(c)
+	c.step(&m.Step)
+	c.i32(&m.Errno)
+	c.str(&m.Reason)
+}
+
+func (c *coder) step(p *Step) {
+	v := uint32(*p)
+	c.u32(&v)
+	*p = Step(v)
+}
+
+func (e *Exit) fields(c *coder) {
+	c.i32(&e.Code)
+	c.i32(&e.Signal)
+	c.bool(&e.Core)
+	c.u32(&e.Leftovers)
+	c.i64(&e.At)
+}
+
+func (m *Held) fields(c *coder)      { c.str(&m.Key) }
+func (m *SnapshotEnd) fields(*coder) {}
+
+func (m *Spawned) fields(c *coder) {
+	c.u64(&m.ID)
+	c.i32(&m.PID)
+	c.u64(&m.StartTime)
+}
+
+func (m *SpawnFailed) fields(c *coder) {
+	c.u64(&m.ID)
+	c.step(&m.Step)
+	c.i32(&m.Errno)
+	c.str(&m.Reason)
+}
+
+func (m *SpawnStuck) fields(c *coder) { c.u64(&m.ID) }
+
+func (m *Exited) fields(c *coder) {
+	c.u64(&m.ID)
+	m.Exit.fields(c)
+}
+
+func (m *Signalled) fields(c *coder) {
+	c.u64(&m.ID)
+	c.scope(&m.Scope)
+	c.u32(&m.Count)
+	c.i32(&m.Errno)
+}
+
+func (m *Ping) fields(c *coder)     { c.u64(&m.Seq) }
+func (m *Shutdown) fields(c *coder) { c.i64(&m.Deadline) }
+func (m *Reload) fields(*coder)     {}

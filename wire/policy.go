@@ -1,0 +1,107 @@
+package wire
+
+import "errors"
+
+// Policy is what tier 1 holds every request of tier 2 against: compiled once,
+// at boot, from root-owned configuration, and passed in a sealed memfd.
+type Policy struct {
+	Version uint32
+
+	User      Identity // every child is this, unless a Program says otherwise
+	TagLow    uint32   // the range of tags, inclusive; 0: no tags
+	TagHigh   uint32
+	StopNanos int64 // the container's stop budget
+
+	Main       *Program  // nil: no main command in the configuration
+	Privileged []Program // definitions that need more than the policy gives
+
+	Volume string // RLMINIT_HOME, absolute
+}
+
+// Identity is a user as a process gets it.
+type Identity struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary, without the tag
+	Name     string   // decimal uid where passwd has no entry
+	Home     string
+}
+
+// Program is a command that root-owned configuration fixes in every detail.
+type Program struct {
+	Name         string
+	Argv         []string
+	Env          []string
+	Dir          string // "": where init was started
+	Identity     Identity
+	Capabilities []uint32 // by number, capabilities(7)
+	NoNewPrivs   bool
+	Umask        uint32
+	Rlimits      []Rlimit
+	StopSignal   int32
+	StopNanos    int64
+}
+
+// Passable tells whether tier 2 may add the variable to the environment of a
+// privileged program: only what sd_notify(3) and sd_listen_fds(3) need.
+func Passable(name string) bool {
+	switch name {
+	case "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_USEC":
+		return true
+	}
+	return false
+}
+
+// EncodePolicy lays a policy out in bytes.
+func EncodePolicy(p *Policy) []byte { return encode(nil, p) }
+
+// DecodePolicy is the inverse of EncodePolicy.
+func DecodePolicy(b []byte) (*Policy, error) {
+	p := new(Policy)
+	if err := decode(b, p); err != nil {
+		return nil, err
+	}
+	if p.Version != Version {
+		return nil, errors.New("policy of another version")
+	}
+	return p, nil
+}
+
+func (p *Policy) fields(c *coder) {
+	c.u32(&p.Version)
+	p.User.fields(c)
+	c.u32(&p.TagLow)
+	c.u32(&p.TagHigh)
+	c.i64(&p.StopNanos)
+	hasMain := p.Main != nil
+	c.bool(&hasMain)
+	if hasMain {
+		if p.Main == nil {
+			p.Main = new(Program)
+		}
+		p.Main.fields(c)
+	}
+	list(c, &p.Privileged, func(q *Program) { q.fields(c) })
+	c.str(&p.Volume)
+}
+
+func (i *Identity) fields(c *coder) {
+	c.u32(&i.UID)
+	c.u32(&i.GID)
+	c.u32s(&i.Groups)
+	c.str(&i.Name)
+	c.str(&i.Home)
+}
+
+func (q *Program) fields(c *coder) {
+	c.str(&q.Name)
+	c.strings(&q.Argv)
+	c.strings(&q.Env)
+	c.str(&q.Dir)
+	q.Identity.fields(c)
+	c.u32s(&q.Capabilities)
+	c.bool(&q.NoNewPrivs)
+	c.u32(&q.Umask)
+	list(c, &q.Rlimits, func(l *Rlimit) { l.fields(c) })
+	c.i32(&q.StopSignal)
+	c.i64(&q.StopNanos)
+}
