@@ -1,0 +1,167 @@
+package control
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"rlminit/nearest"
+)
+
+// The exit codes of every verb.
+const (
+	ExitDone         = 0
+	ExitFailed       = 1
+	ExitUsage        = 2
+	ExitNotRunning   = 3
+	ExitNoSuchName   = 4
+	ExitNotPermitted = 5
+	ExitNoAnswer     = 6
+	ExitTimedOut     = 7
+	ExitUnhealthy    = 8
+	ExitExists       = 17 // also: the state of the thing forbids it
+)
+
+// The kinds of problem: the last part of the URN in Problem.Type.
+const (
+	KindFailed       = "failed"
+	KindUsage        = "usage"
+	KindTooLarge     = "too-large"
+	KindNotRunning   = "not-running"
+	KindNoSuchName   = "no-such-name"
+	KindNotPermitted = "not-permitted"
+	KindNoAnswer     = "no-answer"
+	KindTimedOut     = "timed-out"
+	KindUnhealthy    = "unhealthy"
+	KindExists       = "exists"
+	KindConflict     = "conflict"
+)
+
+// kinds gives each kind of problem its title, HTTP status and exit code.
+func kinds(kind string) (title string, status, exit int) {
+	switch kind {
+	case KindUsage:
+		return "The request is not valid", http.StatusBadRequest, ExitUsage
+	case KindTooLarge:
+		return "The request is too large", http.StatusRequestEntityTooLarge, ExitUsage
+	case KindNotRunning:
+		return "Not running", http.StatusConflict, ExitNotRunning
+	case KindNoSuchName:
+		return "No such name", http.StatusNotFound, ExitNoSuchName
+	case KindNotPermitted:
+		return "Not permitted", http.StatusForbidden, ExitNotPermitted
+	case KindNoAnswer:
+		return "No rlminit answers", http.StatusServiceUnavailable, ExitNoAnswer
+	case KindTimedOut:
+		return "Timed out", http.StatusGatewayTimeout, ExitTimedOut
+	case KindUnhealthy:
+		return "Unhealthy", http.StatusServiceUnavailable, ExitUnhealthy
+	case KindExists:
+		return "Exists already", http.StatusConflict, ExitExists
+	case KindConflict:
+		return "Its state forbids it", http.StatusConflict, ExitExists
+	default:
+		return "Failed", http.StatusInternalServerError, ExitFailed
+	}
+}
+
+// NewProblem makes a problem of one of the kinds above; any other kind is
+// KindFailed. The detail is the line that a person reads, without the leading
+// "rlminit: ".
+func NewProblem(kind, detail string) *Problem {
+	title, status, exit := kinds(kind)
+	return &Problem{
+		Type:     "urn:rlminit:" + kind,
+		Title:    title,
+		Status:   status,
+		Detail:   detail,
+		ExitCode: exit,
+	}
+}
+
+// Failed is a problem with exit code 1: what was asked for was tried and did
+// not work.
+func Failed(format string, args ...any) *Problem {
+	return NewProblem(KindFailed, fmt.Sprintf(format, args...))
+}
+
+// BadRequest is a problem with exit code 2: what was asked for makes no sense.
+func BadRequest(format string, args ...any) *Problem {
+	return NewProblem(KindUsage, fmt.Sprintf(format, args...))
+}
+
+// TooLarge refuses a body of more than limit bytes, exit code 2.
+func TooLarge(limit int64) *Problem {
+	return NewProblem(KindTooLarge, fmt.Sprintf("the request is larger than %d bytes", limit))
+}
+
+// NotRunning is a problem with exit code 3: name is no running service.
+func NotRunning(name string) *Problem {
+	return NewProblem(KindNotRunning, name+" is not running")
+}
+
+// NoSuchName is a problem with exit code 4, with the nearest of the known
+// names as a suggestion. Known holds what a person may write: the names of
+// services and the bare names of profiles.
+func NoSuchName(name string, known []string) *Problem {
+	detail := fmt.Sprintf("no profile or service %q", name)
+	if near := nearest.Name(name, known); near != "" {
+		detail += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return NewProblem(KindNoSuchName, detail)
+}
+
+// NoSuchProfile is NoSuchName where only a profile would do.
+func NoSuchProfile(name string, known []string) *Problem {
+	detail := fmt.Sprintf("no profile %q", name)
+	if near := nearest.Name(name, known); near != "" {
+		detail += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return NewProblem(KindNoSuchName, detail)
+}
+
+// NotPermitted is a problem with exit code 5.
+func NotPermitted(format string, args ...any) *Problem {
+	return NewProblem(KindNotPermitted, fmt.Sprintf(format, args...))
+}
+
+// WrongUser refuses a caller who is neither root nor the service user, exit
+// code 5.
+func WrongUser(caller, services uint32) *Problem {
+	return NotPermitted("permission denied: you are uid %d, services run as %d; use docker exec without -u, or with -u %d",
+		caller, services, services)
+}
+
+// TaggedCaller refuses a service that tries to command its supervisor, exit
+// code 5.
+func TaggedCaller(name string) *Problem {
+	return NotPermitted("permission denied: %s is a supervised service and may read its own status only; add \"control: true\" to its definition", name)
+}
+
+// NoAnswer is a problem with exit code 6: nobody, or no supervisor, is there
+// to answer.
+func NoAnswer(format string, args ...any) *Problem {
+	return NewProblem(KindNoAnswer, fmt.Sprintf(format, args...))
+}
+
+// TimedOut is a problem with exit code 7: after the given time, name was still
+// in the given state.
+func TimedOut(name, state string, after time.Duration) *Problem {
+	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit status %s", name, state, after, name))
+}
+
+// Unhealthy is a problem with exit code 8.
+func Unhealthy(format string, args ...any) *Problem {
+	return NewProblem(KindUnhealthy, fmt.Sprintf(format, args...))
+}
+
+// Exists is a problem with exit code 17: there is a profile of that name.
+func Exists(name string) *Problem {
+	return NewProblem(KindExists, fmt.Sprintf("profile %q exists already; use --exist-ok to keep it as it is", name))
+}
+
+// Conflict is a problem with exit code 17: the state of the thing forbids what
+// was asked for.
+func Conflict(format string, args ...any) *Problem {
+	return NewProblem(KindConflict, fmt.Sprintf(format, args...))
+}
