@@ -1,0 +1,113 @@
+package machine
+
+import "syscall"
+
+// EventKind names an event.
+type EventKind string
+
+// The events. Those of one spawn carry its ID, and do nothing if that is not
+// the spawn that the State knows, but where it is said otherwise.
+const (
+	// Commands: Cause and Actor are kept for the published transition.
+	Start   EventKind = "start"
+	Stop    EventKind = "stop"    // Within, Hurry
+	Restart EventKind = "restart" // also starts what is not running
+	Remove  EventKind = "remove"  // the definition is gone: stop, then Gone
+	Update  EventKind = "update"  // the definition is new, and Policy is its policy: NeedsRestart
+
+	// From the graph of dependencies.
+	DependenciesMet   EventKind = "dependencies-met"
+	DependenciesUnmet EventKind = "dependencies-unmet" // Reason
+
+	// From tier 1.
+	Spawned     EventKind = "spawned"      // ID, PID, StartTime
+	SpawnFailed EventKind = "spawn-failed" // ID, Reason, Temporary
+	SpawnStuck  EventKind = "spawn-stuck"  // ID, Reason; Spawned or SpawnFailed is still to come
+	ExitedEvent EventKind = "exited"       // ID, Code, Signal, Leftovers; an unknown ID is acknowledged
+	Swept       EventKind = "swept"        // ID, Remaining
+
+	// A new supervisor found the State, and tier 1 told what is true: Child, and
+	// with it ID, PID, StartTime, StartedAt, and of an exit Code, Signal,
+	// Leftovers. Want overrides the State's if SetWant is true.
+	Adopt EventKind = "adopt"
+
+	// The timer slot. Nothing, if Generation is not the armed one.
+	TimerFired EventKind = "timer" // Generation
+
+	// From readiness probes, and from sd_notify(3). ID is the spawn that the
+	// probe was started for, or for a datagram the State's own.
+	Ready          EventKind = "ready"
+	Reloading      EventKind = "reloading"
+	StoppingItself EventKind = "stopping-itself" // STOPPING=1
+	ExtendTimeout  EventKind = "extend-timeout"  // Within
+	WatchdogPing   EventKind = "watchdog-ping"
+	WatchdogBark   EventKind = "watchdog-trigger"
+	WatchdogSet    EventKind = "watchdog-set" // Within
+	StatusText     EventKind = "status-text"  // Reason
+	MainPID        EventKind = "main-pid"     // PID
+
+	// From health probes.
+	HealthPassed EventKind = "health-passed"
+	HealthFailed EventKind = "health-failed" // Reason
+)
+
+// EventKinds lists every kind.
+var EventKinds = []EventKind{
+	Start, Stop, Restart, Remove, Update, DependenciesMet, DependenciesUnmet,
+	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired,
+	Ready, Reloading, StoppingItself, ExtendTimeout,
+	WatchdogPing, WatchdogBark, WatchdogSet, StatusText, MainPID,
+	HealthPassed, HealthFailed,
+}
+
+// Child is what tier 1 knows of a service's process when a supervisor adopts it.
+type Child string
+
+// The kinds of child.
+const (
+	ChildNone    Child = ""        // nothing alive, no exit unacknowledged
+	ChildPending Child = "pending" // a spawn is not answered yet
+	ChildAlive   Child = "alive"
+	ChildExited  Child = "exited" // exited, and not acknowledged
+)
+
+// Event is one thing that happened. Now, Wall, NextID and Rand are always set;
+// the rest as its kind says.
+type Event struct {
+	Kind EventKind
+
+	Now    int64  // monotonic nanoseconds, of a clock that outlives the supervisor (CLOCK_BOOTTIME)
+	Wall   int64  // nanoseconds since 1970
+	NextID uint64 // the id for a Spawn, greater than any before; used up only if a Spawn comes out
+	Rand   uint64 // uniformly random; decides the jitter of a back-off
+
+	Cause string  // of a command
+	Actor *uint32 // of a command: the uid that gave it; nil: rlminit itself
+
+	ID        uint64
+	PID       int
+	StartTime uint64 // clock ticks since boot
+	StartedAt int64  // of Adopt: monotonic nanoseconds; 0: not known
+
+	Code      int
+	Signal    syscall.Signal // that killed it; 0: it exited with Code
+	Leftovers int            // processes that still bear the service's tag
+	Remaining int            // the same, after a sweep
+
+	Reason    string
+	Temporary bool // of SpawnFailed: EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY and the like
+
+	NeedsRestart bool // of Update: the running process does not follow the new definition
+
+	// Within is nanoseconds. Of Stop: instead of the policy's timeout, and then
+	// the service cannot extend it (the container's stop budget); 0: the policy's.
+	// Of ExtendTimeout and WatchdogSet: what the service asked for.
+	Within int64
+	Hurry  bool // of Stop: SIGKILL at once
+
+	Generation uint64 // of TimerFired
+
+	Child   Child // of Adopt
+	Want    Want
+	SetWant bool
+}

@@ -1,0 +1,205 @@
+package machine
+
+import "syscall"
+
+// Want is what somebody asked of the service: an intent, not an observation.
+type Want string
+
+// The wants. The zero value is WantDown.
+const (
+	WantDown Want = ""
+	WantUp   Want = "up"
+)
+
+// Phase is what is known of the service's process. It is finer than the states
+// that the status shows: see State.Public.
+type Phase string
+
+// The phases. The zero value is Stopped.
+const (
+	Stopped  Phase = ""         // no process, and none wanted
+	Waiting  Phase = "waiting"  // wanted, but something that it requires is not up
+	Backoff  Phase = "backoff"  // waits for the time of its next start
+	Failed   Phase = "failed"   // given up; a timer may try again
+	Exited   Phase = "exited"   // done by itself, and its policy leaves it at that
+	Spawning Phase = "spawning" // a spawn was asked for and not answered yet
+	Parked   Phase = "parked"   // the spawn is stuck in the kernel; still not answered
+	Starting Phase = "starting" // alive, not ready yet
+	Running  Phase = "running"  // alive and ready
+	Stopping Phase = "stopping" // alive, and expected to end by a deadline
+	Sweeping Phase = "sweeping" // the main process is gone, others that bear its tag are not
+	Gone     Phase = "gone"     // its definition was removed and nothing is left: forget the State
+)
+
+// Phases lists every phase.
+var Phases = []Phase{
+	Stopped, Waiting, Backoff, Failed, Exited, Spawning, Parked,
+	Starting, Running, Stopping, Sweeping, Gone,
+}
+
+// StopBy says why a live process is being stopped.
+type StopBy string
+
+// The reasons to stop a live process.
+const (
+	StopNone      StopBy = ""
+	StopCommand   StopBy = "command"   // stop, restart, remove, or a changed definition
+	StopNotReady  StopBy = "not-ready" // the ready timeout passed
+	StopUnhealthy StopBy = "unhealthy"
+	StopWatchdog  StopBy = "watchdog"
+	StopSelf      StopBy = "self" // the service said STOPPING=1
+)
+
+// Verdict is the class of the way in which a run ended.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictNone    Verdict = ""
+	VerdictSuccess Verdict = "success" // a code of exits.success
+	VerdictRestart Verdict = "restart" // a code of exits.restart: restarted whatever the policy
+	VerdictFatal   Verdict = "fatal"   // a code of exits.fatal: never restarted by itself
+	VerdictFailure Verdict = "failure" // any other code, any signal, or we had to end it
+)
+
+// Health is what the health check last said.
+type Health string
+
+// The results of health checks.
+const (
+	HealthUnknown Health = "" // no check, or not checked yet
+	Healthy       Health = "healthy"
+	Unhealthy     Health = "unhealthy" // as many failures in a row as the policy's retries
+)
+
+// Exit is how a main process ended. If Signal is not 0 it was killed by it and
+// Code is 0. Lost means that the status is not known.
+type Exit struct {
+	Code   int            `json:"code"`
+	Signal syscall.Signal `json:"signal,omitempty"`
+	Lost   bool           `json:"lost,omitempty"`
+	Wall   int64          `json:"wall"` // nanoseconds since 1970
+}
+
+// Deadlines are the times, in nanoseconds of the events' monotonic clock, at
+// which something is due. 0: nothing is. The one timer of the service is armed
+// for the earliest.
+type Deadlines struct {
+	Start    int64 `json:"start,omitempty"`    // the next start: of Backoff, and of Failed where it is retried
+	Spawn    int64 `json:"spawn,omitempty"`    // the spawn should be answered
+	Ready    int64 `json:"ready,omitempty"`    // it should be ready
+	Watchdog int64 `json:"watchdog,omitempty"` // WATCHDOG=1 should have come
+	Stop     int64 `json:"stop,omitempty"`     // SIGKILL, and again while it lives
+	Sweep    int64 `json:"sweep,omitempty"`    // look again for what is left
+}
+
+// Timer is the state of the service's one timer slot.
+type Timer struct {
+	Generation uint64 `json:"generation"`
+	At         int64  `json:"at,omitempty"` // 0: not armed
+}
+
+// State is all that is known of one service. It is a value: it can be written
+// as JSON, read back by another process, and goes on from there.
+// The zero State is a service that is stopped and not wanted.
+type State struct {
+	Want    Want  `json:"want"`
+	Phase   Phase `json:"phase"`
+	Removed bool  `json:"removed,omitempty"` // ends in Gone, not in Stopped
+	Again   bool  `json:"again,omitempty"`   // when this run is over, start anew whatever its exit
+
+	// Why the State is as it is: Reason for a person who reads the status,
+	// Cause and Actor (a uid; null: rlminit itself) of the last transition.
+	Reason string  `json:"reason,omitempty"`
+	Cause  string  `json:"cause,omitempty"`
+	Actor  *uint32 `json:"actor,omitempty"`
+	Since  int64   `json:"since,omitempty"` // wall time of the last change of Public(), ns since 1970
+
+	// Blocked says which dependency is not met; "" if all are.
+	Blocked string `json:"blocked,omitempty"`
+
+	// The run: one spawn, from the request to the acknowledgement of its exit.
+	ID          uint64 `json:"id,omitempty"`      // 0: there is none
+	LastID      uint64 `json:"last_id,omitempty"` // the highest id ever used
+	PID         int    `json:"pid,omitempty"`
+	StartTime   uint64 `json:"start_time,omitempty"`   // of the process, in clock ticks since boot, proc_pid_stat(5)
+	StartedAt   int64  `json:"started_at,omitempty"`   // monotonic
+	StartedWall int64  `json:"started_wall,omitempty"` // ns since 1970
+	ReadyAt     int64  `json:"ready_at,omitempty"`     // monotonic; 0: not yet
+	GoodAt      int64  `json:"good_at,omitempty"`      // last sign of life: ready, WATCHDOG=1, a passed health check
+	ReadyEarly  bool   `json:"ready_early,omitempty"`  // READY=1 came before the spawn's answer
+	MainPID     int    `json:"main_pid,omitempty"`     // MAINPID= of sd_notify(3); for show
+	Text        string `json:"text,omitempty"`         // STATUS= of sd_notify(3)
+	Reloading   bool   `json:"reloading,omitempty"`    // RELOADING=1, until the next READY=1
+	WatchdogNS  int64  `json:"watchdog_ns,omitempty"`  // WATCHDOG_USEC= of this run; 0: as the policy says
+
+	// Health.
+	Health Health `json:"health,omitempty"`
+	Fails  int    `json:"fails,omitempty"` // failed checks in a row
+
+	// The end of the run.
+	StopBy     StopBy         `json:"stop_by,omitempty"`
+	StopReason string         `json:"stop_reason,omitempty"`
+	StopWithin int64          `json:"stop_within,omitempty"` // ns for this stop; 0: as the policy says
+	StopMax    int64          `json:"stop_max,omitempty"`    // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
+	Killed     bool           `json:"killed,omitempty"`      // SIGKILL was sent
+	Verdict    Verdict        `json:"verdict,omitempty"`
+	GoodRun    bool           `json:"good_run,omitempty"` // the run was as long as reset_after
+	Leftovers  int            `json:"leftovers,omitempty"`
+	SweepWith  syscall.Signal `json:"sweep_with,omitempty"`
+	SweepPause int64          `json:"sweep_pause,omitempty"` // ns until the next look
+
+	// History.
+	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
+	Tries    int     `json:"tries,omitempty"`    // restarts in a row without a good run
+	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
+	LastExit *Exit   `json:"last_exit,omitempty"`
+
+	Deadlines Deadlines `json:"deadlines"`
+	Timer     Timer     `json:"timer"`
+}
+
+// Public is the state that status shows: stopped, waiting, starting, running,
+// stopping, backoff, failed or exited.
+func (s State) Public() string {
+	switch s.Phase {
+	case Stopped, Gone:
+		return "stopped"
+	case Spawning:
+		if s.Want == WantDown {
+			return "stopping"
+		}
+		return "starting"
+	case Parked:
+		return "failed"
+	case Sweeping:
+		return "stopping"
+	}
+	return string(s.Phase)
+}
+
+// Alive reports whether a main process is known to live.
+func (s State) Alive() bool {
+	return s.Phase == Starting || s.Phase == Running || s.Phase == Stopping
+}
+
+// Satisfies reports whether what requires this service may start: a daemon must
+// be running, a oneshot must have exited with success.
+func (s State) Satisfies(p Policy) bool {
+	if p.Oneshot {
+		return s.Phase == Exited && s.Verdict == VerdictSuccess
+	}
+	return s.Phase == Running
+}
+
+// Settled reports whether the service is at rest: it will not change without an
+// event from outside or the timer of a retry. What waits for the outcome of a
+// start or stop is answered when the service is settled, and what is to be
+// stopped after this service need wait no longer.
+func (s State) Settled() bool {
+	switch s.Phase {
+	case Stopped, Gone, Running, Failed, Exited, Parked:
+		return true
+	}
+	return false
+}
