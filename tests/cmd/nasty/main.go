@@ -1,0 +1,143 @@
+// Command nasty is the test suite's misbehaving program: it forks without end,
+// leaves orphans behind, ignores signals, and tells what it is. It is static,
+// so that it runs in an image that has nothing else.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/examples/gateway/self"
+)
+
+const usage = `usage: nasty VERB
+    self                 print what this process is, as JSON
+    exit N               exit with code N
+    die SIGNAL           die by signal number SIGNAL
+    sleep                do nothing, for ever
+    deaf                 print "deaf" and ignore every signal that can be
+    forkbomb             fork processes that fork, until nothing more can be had, and keep trying
+    orphans N SECONDS    leave N double-forked orphans a second, which exit at once; print their number
+    stray                leave an orphan in its own session that sleeps for ever; print its pid and sleep
+    write PATH TEXT      open PATH for writing, write TEXT and a newline, exit
+    lines N              print N numbered lines
+    flap DIR             add a byte to DIR/starts, exit with the file's length modulo 64
+`
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "nasty:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	verb, rest := "", []string(nil)
+	if len(args) > 0 {
+		verb, rest = args[0], args[1:]
+	}
+	switch {
+	case verb == "self":
+		report, err := self.Read()
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(report)
+	case verb == "exit" && len(rest) == 1:
+		code, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		os.Exit(code)
+	case verb == "die" && len(rest) == 1:
+		number, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		if err := unix.Kill(os.Getpid(), unix.Signal(number)); err != nil {
+			return err
+		}
+		forever()
+	case verb == "sleep":
+		forever()
+	case verb == "deaf":
+		signal.Ignore()
+		fmt.Println("deaf")
+		forever()
+	case verb == "forkbomb":
+		return forkbomb()
+	case verb == "orphans" && len(rest) == 2:
+		return orphans(rest)
+	case verb == "stray":
+		return stray()
+	case verb == "write" && len(rest) == 2:
+		f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(f, rest[1])
+		return errors.Join(err, f.Close())
+	case verb == "lines" && len(rest) == 1:
+		n, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			fmt.Println("line", i+1)
+		}
+	case verb == "flap" && len(rest) == 1:
+		return flap(rest[0])
+	default:
+		return errors.New(strings.TrimSpace(usage))
+	}
+	return nil
+}
+
+// forever does nothing. A sleep, for an empty select ends a Go program that
+// has nothing else to do.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// stray leaves an orphan that lives on.
+func stray() error {
+	cmd := exec.Command("/proc/self/exe", "sleep")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	fmt.Println("stray", cmd.Process.Pid)
+	forever()
+	return nil
+}
+
+// flap counts its starts in a file that it alone writes, and exits with a code
+// that tells which start it was.
+func flap(dir string) error {
+	f, err := os.OpenFile(dir+"/starts", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString("x"); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	os.Exit(int(info.Size() % 64))
+	return nil
+}
