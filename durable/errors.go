@@ -1,0 +1,103 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Error says what could not be done, to which path, why, and what a person can
+// do about it. Unwrap gives the system's error, so that errors.Is knows
+// fs.ErrNotExist and the unix.E… values.
+type Error struct {
+	Do     string // "write", "read", "remove", …
+	Path   string
+	Why    string // "" is the text of Err
+	Remedy string // may be ""
+	Err    error
+}
+
+func (e *Error) Error() string {
+	why := e.Why
+	if why == "" {
+		why = e.Err.Error()
+	}
+	text := "cannot " + e.Do + " " + e.Path + ": " + why
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// The errors of files that are not what they should be.
+var (
+	ErrNotRegular = errors.New("not a regular file")
+	ErrTooBig     = errors.New("too big")
+)
+
+// fail makes err an *Error about rel below d, with the remedy where one is
+// known. A nil err stays nil, an *Error stays as it is.
+func (d *Dir) fail(do, rel string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var made *Error
+	if errors.As(err, &made) {
+		return err
+	}
+	e := &Error{Do: do, Path: d.Path(rel), Err: err}
+	switch err {
+	case unix.EACCES, unix.EPERM:
+		d.explainDenied(e, rel)
+	case unix.EROFS:
+		e.Remedy = "mount the volume read-write"
+	case unix.ENOSPC:
+		e.Remedy = "free some space on the volume"
+	case unix.EDQUOT:
+		e.Remedy = "free some space, or raise the quota"
+	case unix.ELOOP:
+		e.Why = "it is, or lies behind, a symbolic link"
+		e.Remedy = "put a real file or directory there"
+	case unix.EINVAL:
+		e.Why = "not a name that can be used here"
+	case unix.EBUSY, unix.EXDEV:
+		e.Why = "it is a mount point, or lies on another file system than its parent"
+		e.Remedy = "unmount it first"
+	case ErrNotRegular:
+		e.Remedy = "remove it, or put a regular file there"
+	}
+	return e
+}
+
+// explainDenied names the owner of what refused: the deepest directory on the
+// way that exists (for a write) or the file itself (for a read).
+func (d *Dir) explainDenied(e *Error, rel string) {
+	uid := os.Geteuid()
+	at := rel
+	if e.Do != "read" {
+		at = path.Dir(rel)
+	}
+	for ; ; at = path.Dir(at) {
+		st, err := d.lstat(at)
+		if err != nil {
+			if at == "." {
+				return
+			}
+			continue
+		}
+		e.Path = d.Path(at)
+		if int(st.Uid) == uid {
+			e.Why = fmt.Sprintf("%v, its mode is %04o", e.Err, st.Mode&0o7777)
+			e.Remedy = "give its owner access: chmod u+rwX DIR"
+			return
+		}
+		e.Why = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid)
+		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR, or set RLMINIT_UID and RLMINIT_GID", uid, os.Getegid())
+		return
+	}
+}

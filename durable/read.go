@@ -1,0 +1,75 @@
+package durable
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReadFile returns the content of the regular file rel, which must not be
+// larger than max bytes (an error that is ErrTooBig). It never waits for a
+// writer and follows no link.
+func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
+	fd, err := d.openRegular(rel, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, d.fail("read", rel, err)
+	}
+	defer unix.Close(fd)
+	data, err := readAll(fd, max)
+	if err == ErrTooBig {
+		return nil, &Error{Do: "read", Path: d.Path(rel), Err: ErrTooBig,
+			Why: fmt.Sprintf("larger than %d KB", max>>10), Remedy: "make it smaller, or remove it"}
+	}
+	return data, d.fail("read", rel, err)
+}
+
+// openRegular opens rel if it is a regular file. The type is asked of the open
+// descriptor: the name may be something else by then.
+func (d *Dir) openRegular(rel string, flags int, perm uint32) (int, error) {
+	fd, err := openBeneath(d.fd, rel, flags, perm)
+	if err == unix.ENXIO { // a FIFO without a reader, a socket
+		return -1, ErrNotRegular
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return -1, ErrNotRegular
+	}
+	return fd, nil
+}
+
+// readAll reads to the end, but not beyond max bytes: a file may grow, and a
+// file of /proc has no size.
+func readAll(fd int, max int64) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Size > max {
+		return nil, ErrTooBig
+	}
+	buf := make([]byte, 0, st.Size+512)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := retry(func() (int, error) { return unix.Read(fd, buf[len(buf):cap(buf)]) })
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return buf, nil
+		}
+		buf = buf[:len(buf)+n]
+		if int64(len(buf)) > max {
+			return nil, ErrTooBig
+		}
+	}
+}

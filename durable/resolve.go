@@ -1,0 +1,128 @@
+package durable
+
+import (
+	"io/fs"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasOpenat2 tells whether openat2(2) can be called. Docker before 20.10 and
+// other seccomp filters answer EPERM or ENOSYS. It is a variable so that tests
+// take the other way.
+var hasOpenat2 = sync.OnceValue(func() bool {
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+})
+
+// openBeneath opens rel below dirfd without following any symbolic link, the
+// last component included. It never waits: O_NONBLOCK is for FIFOs, O_NOCTTY
+// for terminals.
+func openBeneath(dirfd int, rel string, flags int, perm uint32) (int, error) {
+	if !fs.ValidPath(rel) || strings.ContainsRune(rel, 0) {
+		return -1, unix.EINVAL
+	}
+	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW
+	if flags&unix.O_PATH == 0 {
+		flags |= unix.O_NONBLOCK | unix.O_NOCTTY
+	}
+	if !hasOpenat2() {
+		return openByComponent(dirfd, rel, flags, perm)
+	}
+	how := &unix.OpenHow{
+		Flags:   uint64(flags),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	if flags&unix.O_CREAT != 0 {
+		how.Mode = uint64(perm) // openat2 refuses a mode without O_CREAT
+	}
+	return retry(func() (int, error) { return unix.Openat2(dirfd, rel, how) })
+}
+
+// openByComponent is openBeneath without openat2. Each directory on the way is
+// held open while the next one is looked up in it, so that renaming one
+// meanwhile cannot lead elsewhere.
+func openByComponent(dirfd int, rel string, flags int, perm uint32) (int, error) {
+	at := dirfd
+	defer func() {
+		if at != dirfd {
+			unix.Close(at)
+		}
+	}()
+	for {
+		name, rest, more := strings.Cut(rel, "/")
+		if !more {
+			fd, err := openat(at, name, flags, perm)
+			return fd, linkError(at, name, err)
+		}
+		next, err := openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, linkError(at, name, err)
+		}
+		if at != dirfd {
+			unix.Close(at)
+		}
+		at, rel = next, rest
+	}
+}
+
+// linkError makes the ENOTDIR that O_DIRECTORY|O_NOFOLLOW gives for a symbolic
+// link the ELOOP that openat2 gives.
+func linkError(at int, name string, err error) error {
+	if err != unix.ENOTDIR {
+		return err
+	}
+	if st, e := lstatAt(at, name); e == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return unix.ELOOP
+	}
+	return err
+}
+
+func openat(at int, name string, flags int, perm uint32) (int, error) {
+	return retry(func() (int, error) { return unix.Openat(at, name, flags, perm) })
+}
+
+func lstatAt(at int, name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	_, err := retry(func() (int, error) {
+		return 0, unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	return st, err
+}
+
+// retry repeats a system call that a signal interrupted: FUSE and NFS answer
+// EINTR even under SA_RESTART, and Go's scheduler sends signals.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// inParent calls f with the descriptor of the directory that holds rel, and
+// rel's last component.
+func (d *Dir) inParent(rel string, f func(at int, base string) error) error {
+	if !fs.ValidPath(rel) || rel == "." || strings.ContainsRune(rel, 0) {
+		return unix.EINVAL
+	}
+	i := strings.LastIndexByte(rel, '/')
+	if i < 0 {
+		return f(d.fd, rel)
+	}
+	at, err := openBeneath(d.fd, rel[:i], unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return f(at, rel[i+1:])
+}

@@ -1,0 +1,241 @@
+// Package reconcile compares what is found on the volume and in the
+// configuration with what is recorded and what is alive, and says what to do.
+//
+// It is pure: values in, an ordered list of operations out. It reads no file,
+// knows no clock and starts nothing. The same function serves the boot, each
+// later scan of the volume and the dry run of either.
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+
+	"rlminit/service"
+)
+
+// Input is all that a decision rests on. A service's name stands in at most
+// one element of Profiles and Services, and in at most one of Present.
+type Input struct {
+	Profiles []Profile // what the volume holds
+	Services []Static  // what the configuration has
+	Present  []Present // what is registered, or alive
+
+	FoundState service.Intent // gateway.found_state: of a profile without any record
+	// Held: another container has the volume, or RLMINIT_PROFILES=off. No
+	// profile is registered, and records do not count: they are not ours.
+	Held bool
+}
+
+// Profile is a profile found on the volume.
+type Profile struct {
+	Name        string // of the profile
+	Service     string // "gateway-" + name
+	Fault       string // why it cannot be run; "": it can
+	Fingerprint string // changes when the definition does
+	Record      service.Record
+	Unrecorded  bool // its port is not in the state file yet
+}
+
+// Static is a service of the configuration.
+type Static struct {
+	Service     string
+	Enabled     bool
+	Fault       string
+	Fingerprint string
+	Record      service.Record
+}
+
+// Present is a service that the supervisor knows, or whose process lives on
+// from an earlier supervisor.
+type Present struct {
+	Service     string
+	Registered  bool // with a definition; false: only reported, or only alive
+	Alive       bool
+	Fault       string // as last reported, and not yet mended
+	Fingerprint string // as registered
+	// Wanted is what an earlier supervisor of this container last wanted of
+	// it, if that is known: `stop --runtime` is in no record.
+	Wanted service.Intent
+}
+
+// Kind is what an operation does.
+type Kind int
+
+// The kinds of operation, in the order in which they come.
+const (
+	Unregister Kind = iota // stop it, and forget it
+	Report                 // show it as failed with Reason; a live process is left alone
+	Update                 // the definition changed
+	Register               // make it known; Start says whether to start it
+)
+
+func (k Kind) String() string {
+	return [...]string{"unregister", "report", "update", "register"}[k]
+}
+
+// Op is one operation on one service.
+type Op struct {
+	Kind    Kind
+	Service string
+	Profile string // "" for a static service
+	Reason  string // of a Report; of a Register, what was wrong with the record
+
+	Start bool // Register: wanted running, else wanted stopped
+	Adopt bool // Register: a process of it is alive already
+
+	// Record: the state file lacks something that must outlive the container
+	// (the port, or what was decided): save Intent, IntentNone leaves the
+	// recorded one as it is.
+	Record bool
+	Intent service.Intent
+
+	// What container-boot.log says of a profile.
+	PriorState string // the state last seen; none, corrupt
+	Action     string // started, registered, failed
+}
+
+// The words of container-boot.log that are no state.
+const (
+	PriorNone    = "none"
+	PriorCorrupt = "corrupt"
+
+	ActionStarted    = "started"
+	ActionRegistered = "registered"
+	ActionFailed     = "failed"
+)
+
+// Diff says what to do: first what frees a name, then faults, updates and
+// registrations, each kind by name, static services before profiles. Carried
+// out, it leaves nothing to do for the same input.
+func Diff(in Input) []Op {
+	present := make(map[string]Present, len(in.Present))
+	for _, p := range in.Present {
+		present[p.Service] = p
+	}
+	ops := make([]Op, 0, 16)
+	add := func(op Op, needed bool) {
+		if needed {
+			ops = append(ops, op)
+		}
+	}
+	wanted := make(map[string]bool, len(in.Profiles)+len(in.Services))
+	for _, s := range in.Services {
+		wanted[s.Service] = true
+		add(static(s, present[s.Service], in.Held))
+	}
+	for _, p := range in.Profiles {
+		if in.Held {
+			break
+		}
+		wanted[p.Service] = true
+		add(profile(p, present[p.Service], in.FoundState))
+	}
+	for _, p := range in.Present {
+		add(Op{Kind: Unregister, Service: p.Service}, !wanted[p.Service])
+	}
+	slices.SortFunc(ops, func(a, b Op) int {
+		return cmp.Or(
+			cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(min(len(a.Profile), 1), min(len(b.Profile), 1)),
+			cmp.Compare(a.Service, b.Service),
+		)
+	})
+	return ops
+}
+
+// profile decides about one profile; false: nothing is to be done.
+func profile(p Profile, is Present, found service.Intent) (Op, bool) {
+	op := Op{Service: p.Service, Profile: p.Name, Reason: p.Fault, PriorState: prior(p.Record)}
+	if p.Fault != "" {
+		op.Kind, op.Action = Report, ActionFailed
+		return op, is.Fault != p.Fault
+	}
+	start, intent := resolve(p.Record, found)
+	if is.Registered {
+		op.Kind = Update
+		return op, is.Fingerprint != p.Fingerprint || is.Fault != ""
+	}
+	op.Kind, op.Start, op.Adopt, op.Reason = Register, start, is.Alive, p.Record.Fault
+	op.Intent, op.Record = intent, intent != service.IntentNone || p.Unrecorded
+	if is.Wanted != service.IntentNone {
+		op.Start = is.Wanted == service.Running
+	}
+	op.Action = ActionRegistered
+	if op.Start {
+		op.Action = ActionStarted
+	}
+	return op, true
+}
+
+// static decides about one service of the configuration.
+func static(s Static, is Present, held bool) (Op, bool) {
+	op := Op{Service: s.Service, Reason: s.Fault}
+	if s.Fault != "" {
+		op.Kind = Report
+		return op, is.Fault != s.Fault
+	}
+	if is.Registered {
+		op.Kind = Update
+		return op, is.Fingerprint != s.Fingerprint || is.Fault != ""
+	}
+	op.Kind, op.Start, op.Adopt, op.Reason = Register, s.Enabled, is.Alive, s.Record.Fault
+	switch {
+	case held:
+	case s.Record.Origin == service.Corrupt:
+		op.Start, op.Record, op.Intent = false, true, service.Stopped
+	case s.Record.Desired != service.IntentNone:
+		op.Start = s.Record.Desired == service.Running
+	}
+	if is.Wanted != service.IntentNone {
+		op.Start = is.Wanted == service.Running
+	}
+	op.Action = ActionRegistered
+	if op.Start {
+		op.Action = ActionStarted
+	}
+	return op, true
+}
+
+// resolve turns a profile's record into start or not, and what of that has to
+// be recorded.
+func resolve(r service.Record, found service.Intent) (start bool, record service.Intent) {
+	switch r.Origin {
+	case service.Corrupt:
+		// Stopped is recorded, lest found_state starts it at the next boot.
+		return false, service.Stopped
+	case service.Missing:
+		if found == service.Running {
+			return true, service.Running
+		}
+		return false, service.IntentNone
+	}
+	start = r.Desired == service.Running
+	if r.Desired == service.IntentNone {
+		switch r.Seen {
+		case service.SeenRunning, service.SeenDraining, service.SeenDegraded:
+			// Recorded, lest the state seen at the container's stop decides.
+			start, record = true, service.Running
+		}
+	}
+	if r.Origin == service.Imported {
+		record = service.Stopped // the application's file is read once
+		if start {
+			record = service.Running
+		}
+	}
+	return start, record
+}
+
+func prior(r service.Record) string {
+	switch {
+	case r.Origin == service.Missing:
+		return PriorNone
+	case r.Origin == service.Corrupt:
+		return PriorCorrupt
+	case r.Seen != service.SeenNone:
+		return string(r.Seen)
+	case r.Desired != service.IntentNone:
+		return string(r.Desired)
+	}
+	return PriorNone
+}
