@@ -120,6 +120,23 @@ type Health struct {
 	Reasons []string `json:"reasons"`
 }
 
+// Deleted is the answer of DELETE /v1/profiles/{name}.
+type Deleted struct {
+	Trash string `json:"trash"` // where the directory is now; "": nowhere
+}
+
+// Environment is the answer of GET /v1/environment/{profile}, and of GET
+// /v1/environment for a command that belongs to no profile: how `rlminit exec`
+// runs a command.
+type Environment struct {
+	Environment []string `json:"environment"` // NAME=value, complete
+	UID         uint32   `json:"uid"`
+	GID         uint32   `json:"gid"`
+	Groups      []uint32 `json:"groups"` // supplementary, with the tag
+	Dir         string   `json:"dir"`    // the profile's; "": none
+	Home        string   `json:"home"`
+}
+
 // Event is one line of GET /v1/events.
 type Event struct {
 	Seq     uint64    `json:"seq"`

@@ -1,0 +1,264 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// patience is how long a client waits for a supervisor that is just being
+	// replaced. PID 1 holds the listener, so that is a matter of milliseconds
+	// unless the new one crashes too.
+	patience = 2 * time.Second
+
+	// answerLimit bounds an answer that is held in memory: 10,000 services
+	// take less than a tenth of it.
+	answerLimit = 64 << 20
+)
+
+// Client asks the rlminit of one runtime directory. It holds no connection,
+// and may be used by several goroutines at once.
+type Client struct {
+	dir     string
+	proc    string   // where proc(5) is mounted
+	configs []string // where the configuration would be
+	http    *http.Client
+	wait    time.Duration
+}
+
+// Open finds the runtime directory and returns a client for it: the first of
+// RLMINIT_RUNTIME_DIR, /run/rlminit and /dev/shm/rlminit-UID that holds a
+// socket. A directory that belongs to neither root nor the caller is refused.
+// That nobody answers is found out by the first call.
+func Open() (*Client, error) {
+	uid := os.Geteuid()
+	dir, err := findRuntimeDir(RuntimeDirs(os.Getenv("RLMINIT_RUNTIME_DIR"), uid), uid)
+	if err != nil {
+		return nil, err
+	}
+	return At(dir), nil
+}
+
+// At returns a client for the rlminit whose runtime directory is dir.
+func At(dir string) *Client {
+	c := &Client{dir: dir, proc: "/proc", configs: configFiles(), wait: patience}
+	c.http = &http.Client{
+		// A redirect would be a fault of the server's; none is ever sent.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DisableKeepAlives:  true,
+			DisableCompression: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, "unix", c.Socket())
+			},
+		},
+	}
+	return c
+}
+
+// RuntimeDir returns the directory that the client asks in.
+func (c *Client) RuntimeDir() string { return c.dir }
+
+// Socket returns the path of the control socket.
+func (c *Client) Socket() string { return filepath.Join(c.dir, SocketName) }
+
+// request is one call before it is sent.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	body   any  // nil: none
+	repeat bool // sending it twice does no more than sending it once
+	what   string
+}
+
+// call sends a request and decodes its answer into out, which may be nil.
+func (c *Client) call(ctx context.Context, r request, out any) error {
+	var answer []byte
+	err := c.try(ctx, r, func(body io.Reader) (err error) {
+		answer, err = io.ReadAll(io.LimitReader(body, answerLimit))
+		return err
+	})
+	if err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return Failed("cannot understand the answer to %s: %v; is the rlminit that runs of another version?", r.what, err)
+	}
+	return nil
+}
+
+// stream sends a request and hands its body to read as it comes in.
+func (c *Client) stream(ctx context.Context, r request, read func(io.Reader) error) error {
+	response, err := c.open(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return read(response.Body)
+}
+
+// open sends a request until somebody answers, and returns the answer with its
+// body unread.
+func (c *Client) open(ctx context.Context, r request) (response *http.Response, err error) {
+	err = c.persist(ctx, r, func() error {
+		response, err = c.once(ctx, r)
+		return err
+	})
+	return response, err
+}
+
+// try sends a request until it is answered in full.
+func (c *Client) try(ctx context.Context, r request, read func(io.Reader) error) error {
+	return c.persist(ctx, r, func() error {
+		response, err := c.once(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		return read(response.Body)
+	})
+}
+
+// persist repeats an attempt for as long as the supervisor may just be being
+// replaced: a connection that was not made can be made again, and one that
+// ended without an answer too, unless sending the request twice could do
+// something twice.
+func (c *Client) persist(ctx context.Context, r request, attempt func() error) error {
+	var until time.Time
+	pause := 5 * time.Millisecond
+	for {
+		begun := time.Now()
+		err := attempt()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return c.gaveUp(ctx, r)
+		}
+		again, final := c.judge(err, r)
+		if !again {
+			return final
+		}
+		now := time.Now()
+		if until.IsZero() || now.Sub(begun) > c.wait {
+			until = now.Add(c.wait)
+		}
+		if now.After(until) {
+			return final
+		}
+		select {
+		case <-ctx.Done():
+			return c.gaveUp(ctx, r)
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 200*time.Millisecond)
+	}
+}
+
+// gaveUp is said when the caller's time is over, or the caller cancelled.
+func (c *Client) gaveUp(ctx context.Context, r request) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s on %s in time", r.what, c.Socket()))
+	}
+	return ctx.Err()
+}
+
+// judge tells whether a failed attempt is worth another, and what to say if
+// there is none or it fails too.
+func (c *Client) judge(err error, r request) (again bool, final error) {
+	var problem *Problem
+	if errors.As(err, &problem) {
+		return false, problem
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		switch {
+		case errors.Is(err, syscall.EAGAIN): // the listener's backlog is full, connect(2)
+			return true, NoAnswer("no rlminit answers on %s: too many requests are waiting", c.Socket())
+		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
+			return c.isExpected(), c.absence()
+		case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+			return false, NotPermitted("permission denied: you are uid %d and may not connect to %s; use docker exec without -u", os.Geteuid(), c.Socket())
+		}
+		return false, NoAnswer("no rlminit answers on %s: %v", c.Socket(), dial.Err)
+	}
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	if ended {
+		return r.repeat, cutShort(r.what)
+	}
+	return false, NoAnswer("cannot ask for %s on %s: %v", r.what, c.Socket(), err)
+}
+
+// once sends a request once. An answer that is a problem is returned as that
+// problem.
+func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
+	var body io.Reader
+	if r.body != nil {
+		b, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, Failed("cannot write %s as JSON: %v", r.what, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	u := url.URL{Scheme: "http", Host: "rlminit", RawQuery: r.query.Encode()}
+	u.Path, u.RawPath = unescape(r.path), r.path
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
+	if err != nil {
+		return nil, BadRequest("cannot ask for %s: %v", r.what, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	return nil, readProblem(response, r)
+}
+
+// readProblem makes a problem of an answer that says no.
+func readProblem(response *http.Response, r request) error {
+	b, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	problem := new(Problem)
+	if kind != "application/problem+json" || json.Unmarshal(b, problem) != nil || problem.Detail == "" {
+		return Failed("cannot ask for %s: the rlminit that runs answered %q; is it of another version?", r.what, response.Status)
+	}
+	if problem.ExitCode < 1 || problem.ExitCode > 255 {
+		problem.ExitCode = ExitFailed
+	}
+	return problem
+}
+
+// segment makes a name one element of a path, whatever is in it.
+func segment(name string) string { return url.PathEscape(name) }
+
+func unescape(path string) string {
+	s, err := url.PathUnescape(path)
+	if err != nil {
+		return path
+	}
+	return s
+}

@@ -1,0 +1,97 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// SocketName is the control socket's name in the runtime directory.
+const SocketName = "control.sock"
+
+// DefaultRuntimeDir is where rlminit keeps its socket and its published state,
+// unless it may not write there.
+const DefaultRuntimeDir = "/run/rlminit"
+
+// RuntimeDirs lists the places where the runtime directory of an rlminit with
+// the given uid may be, in the order in which all of them are tried. Named is
+// the value of RLMINIT_RUNTIME_DIR, or "".
+func RuntimeDirs(named string, uid int) []string {
+	var dirs []string
+	if named != "" {
+		dirs = append(dirs, filepath.Clean(named))
+	}
+	return append(dirs, DefaultRuntimeDir, "/dev/shm/rlminit-"+strconv.Itoa(uid))
+}
+
+// findRuntimeDir returns the first of dirs that holds a socket. A directory
+// that somebody else could have prepared is passed over, and is the error when
+// there is no other. Without any it returns the first, so that what is said of
+// the failed connection names the place where the socket belongs.
+func findRuntimeDir(dirs []string, uid int) (string, error) {
+	var refused error
+	for _, dir := range dirs {
+		err := trusted(dir, uid)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			if refused == nil {
+				refused = err
+			}
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, SocketName)); err == nil {
+			return dir, nil
+		}
+	}
+	if refused != nil {
+		return "", refused
+	}
+	return dirs[0], nil
+}
+
+// trusted refuses a directory that belongs to neither root nor uid, or where
+// anybody may put a socket: whoever answers there could be anyone, and root
+// would tell it secrets and do what it says. A link is refused too, for
+// /dev/shm is open to all and a link there could name any directory.
+func trusted(dir string, uid int) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return NotPermitted("cannot trust %s: it is not a directory; remove it, or set RLMINIT_RUNTIME_DIR", dir)
+	case !ok:
+		return NotPermitted("cannot trust %s: its owner cannot be told", dir)
+	case stat.Uid != 0 && int(stat.Uid) != uid:
+		return NotPermitted("cannot trust %s: it belongs to uid %d, which is neither root nor you (uid %d); use docker exec -u %d",
+			dir, stat.Uid, uid, stat.Uid)
+	case info.Mode().Perm()&0o002 != 0:
+		return NotPermitted("cannot trust %s: anybody may write to it (mode %#o)", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// ServiceOwner returns the uid and gid of the service user, as tier 1 recorded
+// them by making it the owner of services/ in the runtime directory. What the
+// supervisor says of itself over the socket is worth less than this: root's
+// client must not be talked into another identity.
+func (c *Client) ServiceOwner() (uid, gid uint32, err error) {
+	dir := filepath.Join(c.dir, "services")
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() {
+		return 0, 0, fmt.Errorf("cannot tell the service user: %s is not a directory", dir)
+	}
+	return stat.Uid, stat.Gid, nil
+}

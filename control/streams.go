@@ -1,0 +1,112 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// ErrCut ends a stream whose other end went away in the midst of it, as when
+// the supervisor is replaced. A stream that the server ended itself ends
+// without an error.
+var ErrCut = errors.New("the supervisor was replaced")
+
+// lineLimit bounds one event on the stream.
+const lineLimit = 1 << 20
+
+// Events hands each recorded event to each, oldest first; with follow also
+// those to come, until the context is done.
+func (c *Client) Events(ctx context.Context, follow bool, each func(Event) error) error {
+	query := url.Values{}
+	if follow {
+		query.Set("follow", "true")
+	}
+	r := request{method: http.MethodGet, path: "/v1/events", query: query, repeat: true, what: "the events"}
+	return c.stream(ctx, r, func(body io.Reader) error {
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, lineLimit)
+		for lines.Scan() {
+			line := bytes.TrimSpace(lines.Bytes())
+			if len(line) == 0 {
+				continue
+			}
+			var e Event
+			if err := json.Unmarshal(line, &e); err != nil {
+				return Failed("cannot understand an event: %v", err)
+			}
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+		return c.ended(ctx, r, lines.Err())
+	})
+}
+
+// LogOptions say how much of a log to read.
+type LogOptions struct {
+	Lines  int // the last so many; negative: all
+	Since  time.Time
+	Follow bool
+}
+
+// Logs hands the log of a service to each, line by line and each with its
+// newline if it has one; with Follow also what is written later, until the
+// context is done. The slice is valid until the next line.
+func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(line []byte) error) error {
+	query := url.Values{}
+	if o.Lines >= 0 {
+		query.Set("n", strconv.Itoa(o.Lines))
+	}
+	if !o.Since.IsZero() {
+		query.Set("since", o.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if o.Follow {
+		query.Set("follow", "true")
+	}
+	r := request{method: http.MethodGet, path: "/v1/logs/" + segment(name), query: query, repeat: true, what: "the log of " + name}
+	return c.stream(ctx, r, func(body io.Reader) error {
+		in := bufio.NewReaderSize(body, 64<<10)
+		var line []byte // of a line longer than the buffer, what came so far
+		for {
+			part, err := in.ReadSlice('\n')
+			if errors.Is(err, bufio.ErrBufferFull) {
+				line = append(line, part...)
+				continue
+			}
+			if len(line) > 0 {
+				line = append(line, part...)
+				part = line
+				line = line[:0]
+			}
+			if len(part) > 0 {
+				if err := each(part); err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return c.ended(ctx, r, err)
+			}
+		}
+	})
+}
+
+// ended says how a stream came to its end.
+func (c *Client) ended(ctx context.Context, r request, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil || err == io.EOF:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return ErrCut
+	}
+	return Failed("cannot read %s: %v", r.what, err)
+}
