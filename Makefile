@@ -1,0 +1,153 @@
+# make help says what there is. The recipes need bash, and nothing that they do
+# not install or ask for in one line.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+DOCKER ?= docker
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOL := $(GO) tool -modfile=tools/go.mod
+IMAGE ?= rlminit
+BASE ?= debian:bookworm-slim
+DEMO ?= box
+ARCHS ?= amd64 arm64
+PROFILES ?= 3
+
+# What a machine without a C compiler cannot do, it says: see test-unit.
+RACE = $(shell command -v gcc >/dev/null || command -v clang >/dev/null && echo -race)
+# The engine's architecture decides, for on Docker Desktop it is not the host's.
+ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)
+HOST_ARCH = $(shell $(GO) env GOARCH)
+# The Dockerfile less its build stage, for an architecture: see its first lines.
+prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--from=build /out/|dist/linux-$(1)/|" Dockerfile >dist/Dockerfile
+PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|vm)$$')
+
+.PHONY: help
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: go ## bin/rlminit and bin/gateway for this machine, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rlminit ./examples/gateway
+
+.PHONY: check
+check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, generated files
+	@tests/install-tools shellcheck
+	@echo 'gofumpt'; out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { printf 'not formatted; run make fmt:\n%s\n' "$$out"; exit 1; }
+	@echo 'go mod tidy'; $(GO) mod tidy -diff; $(GO) mod verify >/dev/null
+	@echo 'go vet'; $(GO) vet ./...
+	@echo 'go vet, arm64'; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	@echo 'staticcheck'; $(TOOL) staticcheck ./...
+	@echo 'shellcheck'; shellcheck $$(git grep -lE '^#!.*\b(ba)?sh$$' -- ':!*.go' ':!*.md')
+	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
+		case "$$out" in *'fetching vulnerabilities'*) echo '  not run: the vulnerability database cannot be reached from here';; *) echo "$$out"; exit 1;; esac; }
+	@$(MAKE) docs-check
+
+.PHONY: fmt
+fmt: go ## formats all Go code
+	$(TOOL) gofumpt -w $$(git ls-files '*.go')
+
+.PHONY: test
+test: test-unit test-ns test-docker ## everything: unit tests, PID namespaces, Docker
+
+.PHONY: test-unit
+test-unit: go ## unit tests, with the race detector
+	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
+	@$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -json $(PLAIN) | $(GO) run ./tests/cmd/testlog unit
+
+.PHONY: test-ns
+test-ns: go ## the real binary in PID namespaces, without Docker
+	@$(GO) test -count=1 -json ./tests/ns | $(GO) run ./tests/cmd/testlog ns
+
+.PHONY: test-docker
+test-docker: go ## the real binary in a real Docker engine
+	@if [ -n '$(ENGINE_ARCH)' ]; then \
+		tests/install-tools mmdebstrap; \
+		$(GO) test -count=1 -timeout 40m -json ./tests/docker | $(GO) run ./tests/cmd/testlog docker; \
+	else \
+		echo 'no Docker engine answers: the Docker tests were not run'; [ "$${CI:-}" != true ]; \
+	fi
+
+.PHONY: test-vm
+test-vm: dist-tree ## boots a virtual machine with rlminit as its PID 1, and cuts its power
+	@tests/install-tools qemu-system-x86_64 cpio
+	@$(GO) test -count=1 -timeout 20m -tags vm -json ./tests/vm | $(GO) run ./tests/cmd/testlog vm
+
+.PHONY: bench
+bench: go ## boot, spawn and restart times, memory of both tiers
+	$(GO) test -run '^$$' -bench . -benchtime 20x -timeout 30m ./tests/ns
+
+.PHONY: bench-logs
+bench-logs: go ## throughput of the log pipes
+	$(GO) test -run '^$$' -bench . ./logs/...
+
+.PHONY: image
+image: go ## the images $(IMAGE):latest and $(IMAGE):demo, from the local Go, without pulling anything
+	@[ -n '$(ENGINE_ARCH)' ] || { echo 'no Docker engine answers; start it, or run: make try'; exit 1; }
+	@$(MAKE) dist-tree ARCHS=$(ENGINE_ARCH)
+	@$(call prebuilt,$(ENGINE_ARCH))
+	$(DOCKER) build -q -f dist/Dockerfile --target rlminit -t $(IMAGE):latest .
+	$(DOCKER) build -q -f dist/Dockerfile --target demo -t $(IMAGE):demo .
+
+.PHONY: image-based
+image-based: image ## $(IMAGE):based, the same on a base image: make image-based BASE=debian:bookworm-slim
+	$(DOCKER) build -q -f dist/Dockerfile --target based --build-arg BASE=$(BASE) -t $(IMAGE):based .
+
+.PHONY: demo
+demo: image ## starts a container with the example gateway, says what to try next
+	@DOCKER='$(DOCKER)' examples/demo $(DEMO) $(IMAGE):demo
+
+.PHONY: try
+try: build ## the whole thing without Docker and without root, in a throw-away PID namespace
+	@PATH="$(CURDIR)/bin:$$PATH" bin/rlminit try --profiles $(PROFILES)
+
+.PHONY: dist
+dist: ## static binaries for amd64 and arm64 with SHA256SUMS, and an image tar of each
+	@$(MAKE) dist-tree ARCHS='$(ARCHS)'
+	@for arch in $(ARCHS); do cp "dist/linux-$$arch/rlminit" "dist/rlminit-linux-$$arch"; done
+	@rm -f dist/*.tar.gz
+	@if [ -n '$(ENGINE_ARCH)' ]; then \
+		for arch in $(ARCHS); do \
+			$(call prebuilt,$$arch); \
+			$(DOCKER) build -q --platform "linux/$$arch" -f dist/Dockerfile --target demo -t "$(IMAGE):demo-$$arch" .; \
+			$(DOCKER) save "$(IMAGE):demo-$$arch" | gzip -n >"dist/rlminit-demo-linux-$$arch.tar.gz"; \
+		done; \
+	else echo 'no Docker engine answers: no image tar was made'; fi
+	@cd dist && sha256sum rlminit-* >SHA256SUMS && cat SHA256SUMS
+
+# dist/linux-ARCH/ is what the images are made of. The modes are set here, for
+# a checkout's depend on the umask, and a configuration that a group can write
+# is refused.
+.PHONY: dist-tree
+dist-tree: go
+	@for arch in $(ARCHS); do \
+		tree=dist/linux-$$arch; rm -rf "$$tree"; mkdir -p "$$tree/data" "$$tree/rootfs"; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/" ./cmd/rlminit ./examples/gateway; \
+		cp -R rootfs/. "$$tree/rootfs/"; mkdir "$$tree/rootfs/run" "$$tree/rootfs/tmp"; \
+		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \
+	done
+
+.PHONY: docs
+docs: go ## makes the generated pages: docs/
+	@$(GO) run ./tests/cmd/clidocs docs/commands.md
+
+.PHONY: docs-check
+docs-check: go
+	@echo 'generated pages'; $(GO) run ./tests/cmd/clidocs - | diff -u docs/commands.md - || { echo 'docs/commands.md is stale; run make docs'; exit 1; }
+
+.PHONY: clean
+clean: ## removes bin/ and dist/
+	rm -rf bin dist
+
+# One clear line in place of what an old Go says about a go.mod it cannot read.
+.PHONY: go
+go:
+	@need=$$(awk '$$1 == "go" {print $$2}' go.mod); \
+	command -v $(GO) >/dev/null || { echo "no Go here; install Go $$need, or use Docker alone: docker build --target demo -t rlminit:demo ."; exit 1; }; \
+	have=$$($(GO) env GOVERSION 2>/dev/null || $(GO) version | awk '{print $$3}'); have=$${have#go}; \
+	[ "$$(printf '%s\n%s\n' "$$need" "$${have%%[- ]*}" | sort -V | head -n 1)" = "$$need" ] || \
+	{ echo "Go $$have is too old; rlminit needs Go $$need"; exit 1; }

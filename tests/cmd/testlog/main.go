@@ -1,0 +1,168 @@
+// Command testlog turns `go test -json` into what a person wants to see: a
+// line a package, the output of what failed, what was skipped and why, and the
+// totals. Its exit code is 1 if a test failed, if none ran, or, with CI=true,
+// if one was skipped that tests/skips does not name.
+//
+//	go test -json ./... | testlog SUITE
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// event is one line of go test -json: `go doc test2json`.
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Elapsed     float64 // seconds
+	Output      string
+	ImportPath  string // of build-output
+	FailedBuild string
+}
+
+// log is what was seen so far.
+type log struct {
+	out                     io.Writer
+	output                  map[string][]string // by package and test, until it ends
+	passed, failed, skipped int
+	skips                   []skip
+	broken                  bool // a package failed outside of its tests
+}
+
+type skip struct{ test, why string }
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go test -json ./... | testlog SUITE")
+		os.Exit(2)
+	}
+	allowed, err := readAllowed("tests/skips", os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testlog:", err)
+		os.Exit(1)
+	}
+	l := &log{out: os.Stdout, output: map[string][]string{}}
+	if err := l.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "testlog:", err)
+		os.Exit(1)
+	}
+	if !l.finish(os.Args[1], allowed, os.Getenv("CI") == "true") {
+		os.Exit(1)
+	}
+}
+
+// readAllowed reads the names of tests that a suite may skip in CI. A line is
+// a suite, a pattern as in path.Match, and the reason.
+func readAllowed(name, suite string) ([]string, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read which skips are expected: %w", err)
+	}
+	var patterns []string
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if len(fields) > 2 && fields[0] == suite {
+			patterns = append(patterns, fields[1])
+		}
+	}
+	return patterns, nil
+}
+
+func (l *log) read(in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintln(l.out, lines.Text()) // not from the test: a complaint of go itself
+			continue
+		}
+		l.add(e)
+	}
+	return lines.Err()
+}
+
+func (l *log) add(e event) {
+	key := e.Package + "\x00" + e.Test
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(l.out, e.Output)
+	case "output":
+		l.output[key] = append(l.output[key], e.Output)
+		// A figure is worth showing though its test passes.
+		if _, figure, found := strings.Cut(e.Output, "figure: "); found {
+			fmt.Fprint(l.out, "figure: ", figure)
+		}
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			l.endPackage(e, l.output[key])
+		} else {
+			l.endTest(e, l.output[key])
+		}
+		delete(l.output, key)
+	}
+}
+
+func (l *log) endTest(e event, output []string) {
+	switch e.Action {
+	case "pass":
+		l.passed++
+	case "fail":
+		l.failed++
+		fmt.Fprintf(l.out, "%s", strings.Join(output, ""))
+	case "skip":
+		l.skipped++
+		l.skips = append(l.skips, skip{e.Test, reason(output)})
+	}
+}
+
+// reason is the line that a test gave to t.Skip.
+func reason(output []string) string {
+	for _, line := range slices.Backward(output) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
+			return line
+		}
+	}
+	return "no reason given"
+}
+
+func (l *log) endPackage(e event, output []string) {
+	if e.Action == "fail" {
+		l.broken = true
+	}
+	for _, line := range output {
+		if line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]") {
+			fmt.Fprint(l.out, line)
+		}
+	}
+}
+
+// finish prints the totals and tells whether all is well.
+func (l *log) finish(suite string, allowed []string, ci bool) bool {
+	ok := l.failed == 0 && !l.broken && l.passed > 0
+	for _, s := range l.skips {
+		expected := slices.ContainsFunc(allowed, func(pattern string) bool {
+			match, err := path.Match(pattern, s.test)
+			return err == nil && match
+		})
+		fmt.Fprintf(l.out, "skipped: %s: %s\n", s.test, s.why)
+		if !expected && ci {
+			fmt.Fprintf(l.out, "  a skip that tests/skips does not name is a failure here\n")
+			ok = false
+		}
+	}
+	if l.passed+l.failed+l.skipped == 0 {
+		fmt.Fprintln(l.out, "no test ran")
+	}
+	fmt.Fprintf(l.out, "%s: %d passed, %d failed, %d skipped\n", suite, l.passed, l.failed, l.skipped)
+	return ok
+}

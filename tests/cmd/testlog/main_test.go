@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func finish(t *testing.T, ci bool, allowed []string, lines ...string) (bool, string) {
+	t.Helper()
+	var out bytes.Buffer
+	l := &log{out: &out, output: map[string][]string{}}
+	if err := l.read(strings.NewReader(strings.Join(lines, "\n"))); err != nil {
+		t.Fatal(err)
+	}
+	return l.finish("unit", allowed, ci), out.String()
+}
+
+const (
+	pass = `{"Action":"pass","Package":"p","Test":"TestA"}`
+	fail = `{"Action":"fail","Package":"p","Test":"TestB"}`
+	why  = `{"Action":"output","Package":"p","Test":"TestC","Output":"    a_test.go:1: no engine\n"}`
+	skp  = `{"Action":"skip","Package":"p","Test":"TestC"}`
+	dead = `{"Action":"fail","Package":"p"}`
+)
+
+func TestTotals(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		ci      bool
+		allowed []string
+		lines   []string
+		ok      bool
+		want    string
+	}{
+		{"passes", true, nil, []string{pass}, true, "unit: 1 passed, 0 failed, 0 skipped"},
+		{"a failure", false, nil, []string{pass, fail, dead}, false, "1 passed, 1 failed"},
+		{"a package that does not build", false, nil, []string{pass, dead}, false, "1 passed, 0 failed"},
+		{"nothing ran", false, nil, nil, false, "no test ran"},
+		{"a skip on a laptop", false, nil, []string{pass, why, skp}, true, "skipped: TestC: a_test.go:1: no engine"},
+		{"a skip in CI", true, nil, []string{pass, why, skp}, false, "is a failure here"},
+		{"an expected skip in CI", true, []string{"TestC"}, []string{pass, why, skp}, true, "1 skipped"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ok, out := finish(t, c.ci, c.allowed, c.lines...)
+			if ok != c.ok || !strings.Contains(out, c.want) {
+				t.Errorf("ok %t, output:\n%s", ok, out)
+			}
+		})
+	}
+}
