@@ -34,8 +34,13 @@ const (
 	// The timer slot. Nothing, if Generation is not the armed one.
 	TimerFired EventKind = "timer" // Generation
 
-	// From readiness probes, and from sd_notify(3). ID is the spawn that the
-	// probe was started for, or for a datagram the State's own.
+	// From the probes. ID is the spawn that the probe was started for.
+	ProbePassed  EventKind = "probe-passed" // readiness
+	ProbeFailed  EventKind = "probe-failed" // Reason
+	HealthPassed EventKind = "health-passed"
+	HealthFailed EventKind = "health-failed" // Reason
+
+	// From sd_notify(3). ID is the State's own when the datagram is handled.
 	Ready          EventKind = "ready"
 	Reloading      EventKind = "reloading"
 	StoppingItself EventKind = "stopping-itself" // STOPPING=1
@@ -45,19 +50,15 @@ const (
 	WatchdogSet    EventKind = "watchdog-set" // Within
 	StatusText     EventKind = "status-text"  // Reason
 	MainPID        EventKind = "main-pid"     // PID
-
-	// From health probes.
-	HealthPassed EventKind = "health-passed"
-	HealthFailed EventKind = "health-failed" // Reason
 )
 
 // EventKinds lists every kind.
 var EventKinds = []EventKind{
 	Start, Stop, Restart, Remove, Update, DependenciesMet, DependenciesUnmet,
 	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired,
+	ProbePassed, ProbeFailed, HealthPassed, HealthFailed,
 	Ready, Reloading, StoppingItself, ExtendTimeout,
 	WatchdogPing, WatchdogBark, WatchdogSet, StatusText, MainPID,
-	HealthPassed, HealthFailed,
 }
 
 // Child is what tier 1 knows of a service's process when a supervisor adopts it.

@@ -108,6 +108,8 @@ type State struct {
 	Removed bool  `json:"removed,omitempty"` // ends in Gone, not in Stopped
 	Again   bool  `json:"again,omitempty"`   // when this run is over, start anew whatever its exit
 
+	NoRetry bool `json:"no_retry,omitempty"` // Failed for good, but for a command
+
 	// Why the State is as it is: Reason for a person who reads the status,
 	// Cause and Actor (a uid; null: rlminit itself) of the last transition.
 	Reason string  `json:"reason,omitempty"`
@@ -126,10 +128,13 @@ type State struct {
 	StartedAt   int64  `json:"started_at,omitempty"`   // monotonic
 	StartedWall int64  `json:"started_wall,omitempty"` // ns since 1970
 	ReadyAt     int64  `json:"ready_at,omitempty"`     // monotonic; 0: not yet
-	GoodAt      int64  `json:"good_at,omitempty"`      // last sign of life: ready, WATCHDOG=1, a passed health check
+	GoodAt      int64  `json:"good_at,omitempty"`      // monotonic; the last sign of health
 	ReadyEarly  bool   `json:"ready_early,omitempty"`  // READY=1 came before the spawn's answer
 	MainPID     int    `json:"main_pid,omitempty"`     // MAINPID= of sd_notify(3); for show
 	Text        string `json:"text,omitempty"`         // STATUS= of sd_notify(3)
+	Adopted     bool   `json:"adopted,omitempty"`      // a supervisor was replaced during it, and may have missed READY=1
+	Probing     Probe  `json:"probing,omitempty"`      // the probe that the owner runs
+	NotReady    string `json:"not_ready,omitempty"`    // what the readiness probe last said
 	Reloading   bool   `json:"reloading,omitempty"`    // RELOADING=1, until the next READY=1
 	WatchdogNS  int64  `json:"watchdog_ns,omitempty"`  // WATCHDOG_USEC= of this run; 0: as the policy says
 
@@ -139,7 +144,7 @@ type State struct {
 
 	// The end of the run.
 	StopBy     StopBy         `json:"stop_by,omitempty"`
-	StopReason string         `json:"stop_reason,omitempty"`
+	StopReason string         `json:"stop_reason,omitempty"` // why the run is ending, then how it ended
 	StopWithin int64          `json:"stop_within,omitempty"` // ns for this stop; 0: as the policy says
 	StopMax    int64          `json:"stop_max,omitempty"`    // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
 	Killed     bool           `json:"killed,omitempty"`      // SIGKILL was sent
@@ -151,7 +156,7 @@ type State struct {
 
 	// History.
 	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
-	Tries    int     `json:"tries,omitempty"`    // restarts in a row without a good run
+	Tries    int     `json:"tries,omitempty"`    // exponent of the next back-off
 	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
 	LastExit *Exit   `json:"last_exit,omitempty"`
 

@@ -1,0 +1,57 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// String is how an exit is told to a person: "exit 1", "killed by SEGV".
+func (x Exit) String() string {
+	switch {
+	case x.Lost:
+		return "exit status lost"
+	case x.Signal != 0:
+		return "killed by " + SignalName(x.Signal)
+	}
+	return fmt.Sprintf("exit %d", x.Code)
+}
+
+// SignalName is the name without SIG: TERM, KILL; a number for those that have
+// none.
+func SignalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return strings.TrimPrefix(name, "SIG")
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}
+
+// short writes a duration to two or three digits: 26s, 1.5s, 300ms, 2m30s.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Millisecond:
+		d = d.Round(time.Millisecond)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func leftText(end string, n int) string {
+	if n == 1 {
+		return end + "; 1 process of it is left"
+	}
+	return fmt.Sprintf("%s; %d processes of it are left", end, n)
+}
