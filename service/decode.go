@@ -1,0 +1,308 @@
+package service
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/document"
+)
+
+// Fault and Faults say what is wrong with a definition.
+type (
+	Fault  = document.Fault
+	Faults = document.Faults
+)
+
+// Lookup gives the value of a variable for expansions, and whether it is set.
+type Lookup = document.Lookup
+
+// MaxSize is the longest service.yaml, in bytes. It is longer than a file that a
+// person writes may be, for everything in it is expanded.
+const MaxSize = 4 << 20
+
+// GatewayPrefix begins the name of a profile's service.
+const GatewayPrefix = "gateway-"
+
+// Default is a definition with every default and no command.
+func Default(name string) Definition {
+	return Definition{
+		Name:    name,
+		Umask:   0o022,
+		Type:    Daemon,
+		Enabled: true,
+		Restart: Restart{
+			Policy: RestartOnFailure, Delay: 100 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second, Jitter: 0.1,
+			ResetAfter: 10 * time.Second, Limit: 8, Window: time.Minute, RetryFailed: 10 * time.Minute,
+		},
+		Exits:   Exits{Success: []int{0}, Fatal: []int{78}, Restart: []int{75}},
+		Stop:    Stop{Signal: unix.SIGTERM, Timeout: 5 * time.Second, Kill: KillGroup},
+		Log:     Log{File: true, MaxSize: 1_000_000, MaxFiles: 10, Tee: TeeAuto, Timestamps: true},
+		Sandbox: Sandbox{NoNewPrivs: true},
+	}
+}
+
+// Decode reads a service.yaml: the definition of the service name, with its
+// profile and port. file is what the faults call it.
+func Decode(file, name string, data []byte, lookup Lookup) (Definition, Faults) {
+	doc, _ := document.ParseUpTo(MaxSize, file, data)
+	top, reading := doc.Read(lookup)
+	d := Default(name)
+	if fault := CheckName(name); fault != "" {
+		top.Fault("the service's name %s %s", document.Quote(name), fault)
+	}
+	fields := d.Fields()
+	fields["profile"] = profileName(&d.Profile)
+	fields["port"] = document.Int(&d.Port, 1, 65535)
+	fields.Read(top)
+	d.Check(top)
+	return d, reading.Faults()
+}
+
+// Read reads a definition that is a mapping in a larger file, over what d
+// holds already, and checks the whole.
+func (d *Definition) Read(n document.Node) {
+	d.Fields().Read(n)
+	d.Check(n)
+}
+
+// Fields are the keys of a service in configuration. Each is read into d, over
+// what is there. What they make together is for Check to judge.
+func (d *Definition) Fields() document.Fields {
+	return document.Fields{
+		"command":     argv(&d.Command),
+		"user":        user(&d.User),
+		"group":       account(&d.Group),
+		"groups":      accounts(&d.Groups),
+		"working_dir": document.Path(&d.WorkingDir),
+		"umask":       umask(&d.Umask),
+		"environment": environment(&d.Environment),
+		"env_file":    EnvFiles(&d.EnvFile),
+		"type":        document.OneOf(&d.Type, Daemon, Oneshot),
+		"enabled":     document.Bool(&d.Enabled),
+		"control":     document.Bool(&d.Control),
+		"requires":    serviceNames(&d.Requires),
+		"wants":       serviceNames(&d.Wants),
+		"after":       serviceNames(&d.After),
+		"restart":     restart(&d.Restart),
+		"exits":       exits(&d.Exits),
+		"ready":       ready(&d.Ready),
+		"health":      health(&d.Health),
+		"watchdog":    document.Duration(&d.Watchdog, 0),
+		"stop":        stop(&d.Stop),
+		"sockets":     sockets(&d.Sockets),
+		"log":         log(&d.Log),
+		"limits":      limits(&d.Limits),
+		"sandbox":     sandbox(&d.Sandbox),
+	}
+}
+
+// Check reports what no single field can know. n is the mapping that d was read
+// from.
+func (d *Definition) Check(n document.Node) {
+	if len(d.Command) == 0 && n.Get("command").Absent() {
+		n.Fault("command is missing; write command: [prog, arg]")
+	}
+	if d.Type == Oneshot && d.Restart.Policy == RestartAlways {
+		n.At(sub(n, "restart")).Fault("always would run a oneshot for ever; write on-failure or no")
+	}
+	for i, s := range d.Sockets {
+		if s.Name == "" {
+			d.Sockets[i].Name = d.Name
+		}
+	}
+	for field, names := range map[string][]string{"requires": d.Requires, "wants": d.Wants, "after": d.After} {
+		if slices.Contains(names, d.Name) {
+			n.At(sub(n, field)).Fault("a service cannot come after itself; take %s out", document.Quote(d.Name))
+		}
+	}
+}
+
+func sub(n document.Node, field string) string {
+	if n.Field() == "" {
+		return field
+	}
+	return n.Field() + "." + field
+}
+
+// shell finds what only a shell would make sense of.
+const shell = "|&;<>()*?'\"`\\\n"
+
+// argv reads a command. A string is refused, for it would need a shell's rules.
+func argv(p *[]string) document.Setter {
+	return func(n document.Node) {
+		if n.IsScalar() {
+			raw := n.Raw()
+			switch {
+			case strings.TrimSpace(raw) == "":
+				n.Fault("is empty; write [prog, arg]")
+			case strings.ContainsAny(raw, shell):
+				n.Fault("%s is a string; write [sh, -c, %s]", document.Quote(raw), document.Quote(raw))
+			default:
+				n.Fault("%s is a string; write [%s]", document.Quote(raw), strings.Join(strings.Fields(raw), ", "))
+			}
+			return
+		}
+		items, ok := n.Items()
+		if ok && len(items) == 0 {
+			n.Fault("is empty; write [prog, arg]")
+			return
+		}
+		list := make([]string, len(items))
+		for i, item := range items {
+			s, good := item.Text()
+			if good && i == 0 && s == "" {
+				item.Fault("the program's name is empty; write [prog, arg]")
+				good = false
+			}
+			list[i], ok = s, ok && good
+		}
+		if ok {
+			*p = list
+		}
+	}
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// CheckName says what is wrong with the name of a service (with or without
+// "gateway-" before it), as the end of a sentence; "" if nothing is.
+func CheckName(name string) string {
+	rest, _ := strings.CutPrefix(name, GatewayPrefix)
+	if namePattern.MatchString(rest) || namePattern.MatchString(name) {
+		return ""
+	}
+	return "is refused; write 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit"
+}
+
+// Reserved names mean something else on the command line.
+func Reserved(name string) bool {
+	return name == "default" || name == "main" || name == "all"
+}
+
+func profileName(p *string) document.Setter {
+	return func(n document.Node) {
+		if s, ok := n.Text(); ok && s != "" {
+			if !namePattern.MatchString(s) {
+				n.Fault("%s %s", document.Quote(s), CheckName(s))
+				return
+			}
+			*p = s
+		}
+	}
+}
+
+func serviceNames(p *[]string) document.Setter {
+	return func(n document.Node) {
+		items, ok := n.Items()
+		var names []string
+		for _, item := range items {
+			s, good := item.Text()
+			if good {
+				if fault := CheckName(s); fault != "" {
+					item.Fault("%s %s", document.Quote(s), fault)
+					good = false
+				}
+			}
+			ok = ok && good
+			if !slices.Contains(names, s) {
+				names = append(names, s)
+			}
+		}
+		if ok {
+			*p = names
+		}
+	}
+}
+
+// environment reads variables over those that are there.
+func environment(p *map[string]Value) document.Setter {
+	return func(n document.Node) {
+		if n.IsList() {
+			n.Fault("is a list; write a mapping, NAME: value")
+			return
+		}
+		values := maps.Clone(*p)
+		n.Each(func(key, n document.Node) {
+			name := key.Key()
+			if fault := CheckVariable(name); fault != "" {
+				key.Fault("%s", fault)
+				return
+			}
+			if v, ok := value(n); ok {
+				if values == nil {
+					values = map[string]Value{}
+				}
+				values[name] = v
+			}
+		})
+		*p = values
+	}
+}
+
+// Environment reads a mapping of variables, over those that are there.
+func Environment(p *map[string]Value) document.Setter { return environment(p) }
+
+// CheckVariable says why a service cannot be given a variable of that name; "" if
+// it can.
+func CheckVariable(name string) string {
+	switch {
+	case name == "":
+		return "a variable has no name; write NAME: value"
+	case strings.ContainsAny(name, "=\x00"):
+		return `a variable's name cannot hold "=" or NUL`
+	case strings.ContainsAny(name, " \t\r\n"):
+		return "a variable's name cannot hold a space"
+	case len(name) > 255:
+		return "a variable's name has at most 255 bytes"
+	case Supervised(name):
+		return "is set by rlminit itself; take it out"
+	}
+	return ""
+}
+
+// Supervised is true for the variables of sd_notify(3), sd_listen_fds(3) and
+// sd_watchdog_enabled(3), which only the supervisor sets.
+func Supervised(name string) bool {
+	return name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "LISTEN_") || strings.HasPrefix(name, "WATCHDOG_")
+}
+
+func value(n document.Node) (Value, bool) {
+	if !n.IsMapping() {
+		text, ok := n.Text()
+		return Value{Text: text}, ok
+	}
+	var v Value
+	document.Fields{"file": document.Path(&v.File)}.Read(n)
+	if n.Get("file").Absent() {
+		n.Fault("file is missing; write a value, or {file: /run/secrets/name}")
+	}
+	return v, v.File != ""
+}
+
+// EnvFiles reads a list of paths; a leading ? makes one optional.
+func EnvFiles(p *[]string) document.Setter {
+	return func(n document.Node) {
+		var list []string
+		document.Strings(&list)(n)
+		items, ok := n.Items()
+		for i := range list {
+			name, optional := strings.CutPrefix(list[i], "?")
+			if !strings.HasPrefix(name, "/") {
+				items[i].Fault("%s is no absolute path; write /%s", document.Quote(list[i]), strings.TrimLeft(name, "./"))
+				ok = false
+			}
+			if optional {
+				name = "?" + name
+			}
+			list[i] = name
+		}
+		if ok {
+			*p = list
+		}
+	}
+}
