@@ -1,0 +1,254 @@
+package profiles
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
+	"rlminit/service"
+)
+
+// Creation says how a profile is created.
+type Creation struct {
+	Environment map[string]string
+	Port        int            // 0: the next free one of the range
+	Intent      service.Intent // IntentNone: gateway.initial_state
+	ExistOK     bool           // take what is there as it is, and make a profile of it
+}
+
+// newOverrides is the profile.yaml of a profile that overrides nothing yet.
+const newOverrides = `# What this profile overrides of the gateway template: environment, command,
+# restart, ready, health, stop, log; limits may be lowered.
+`
+
+// Create makes a profile with its intent recorded, durably: it appears whole or
+// not at all. made is false where it was there and Creation.ExistOK took it;
+// its intent stays as recorded then, its environment gets the new values.
+// Otherwise a taken name is ErrExists; of several creations of one name at
+// once, one succeeds.
+func (s *Store) Create(name string, how Creation) (p Profile, made bool, err error) {
+	settings := s.settings.Load()
+	if err := checkName(name, settings.Services); err != nil {
+		return Profile{}, false, err
+	}
+	if err := checkEnvironment(how.Environment); err != nil {
+		return Profile{}, false, err
+	}
+	if how.Port < 0 || how.Port > 65535 {
+		return Profile{}, false, refuse(ErrValue, "port %d is not in 1-65535", how.Port)
+	}
+	if how.Intent == service.IntentNone {
+		how.Intent = settings.InitialState
+	}
+	if err := s.prime(); err != nil {
+		return Profile{}, false, err
+	}
+	defer s.names.lock(Gateway(name).key())()
+	_, err = s.home.Lstat(dirOf(name))
+	switch {
+	case err == nil && how.ExistOK:
+		p, err = s.adopt(name, how, settings)
+		return p, false, err
+	case err == nil:
+		return Profile{}, false, s.exists(name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return Profile{}, false, err
+	}
+	p, err = s.create(name, how, settings)
+	return p, err == nil, err
+}
+
+func (s *Store) exists(name string) error {
+	if _, err := s.load(name); errors.Is(err, ErrNotFound) {
+		return refuse(ErrExists, "%s exists, but is no profile (it lacks %s); rlminit profile create --exist-ok %s makes it one",
+			s.home.Path(dirOf(name)), s.settings.Load().Marker, name)
+	}
+	return refuse(ErrExists, "profile %q exists already; --exist-ok takes it as it is", name)
+}
+
+// create builds the profile aside and renames it into place.
+func (s *Store) create(name string, how Creation, settings *Settings) (p Profile, err error) {
+	done := s.ports.hold(name)
+	defer func() { done(err == nil) }()
+	port, err := s.takePort(name, how.Port, settings.Ports)
+	if err != nil {
+		return Profile{}, err
+	}
+	if err := s.home.MkdirAll(profilesDir, dirMode); err != nil {
+		return Profile{}, err
+	}
+	temp := profilesDir + "/" + durable.TempName()
+	if err := s.home.Mkdir(temp, dirMode); err != nil {
+		return Profile{}, err
+	}
+	state := stateFile{version: 1}
+	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
+	state.Port, state.UpdatedAt = port, s.now()
+	err = s.furnish(temp, how.Environment, settings)
+	if err == nil {
+		err = s.home.WriteFile(temp+"/"+settings.StateFile, state.encode(), durable.Write{Mode: 0o640})
+	}
+	if err == nil {
+		err = s.home.SyncDir(temp)
+	}
+	if err == nil {
+		err = s.home.RenameNew(temp, dirOf(name))
+	}
+	if err != nil {
+		if e := s.home.RemoveAll(temp); e != nil {
+			s.sayOnce(e.Error())
+		}
+		if errors.Is(err, unix.EEXIST) { // somebody else's mkdir
+			err = s.exists(name)
+		}
+		return Profile{}, err
+	}
+	s.learn(name, how.Intent)
+	return s.load(name)
+}
+
+// takePort gives name the port asked for, or one of the range.
+func (s *Store) takePort(name string, port int, r PortRange) (int, error) {
+	if port == 0 {
+		port = s.ports.allot(name, r)
+		if port == 0 && r.size() > 0 {
+			s.sayOnce(fullRange(name, r))
+		}
+		return port, nil
+	}
+	if owner, ok := s.ports.claim(name, port); !ok {
+		if owner == name {
+			return 0, refuse(ErrExists, "profile %q has port %d; a port stays with its profile", name, s.ports.of(name))
+		}
+		return 0, refuse(ErrPortTaken, "port %d belongs to profile %q; choose another, or leave out --port", port, owner)
+	}
+	return port, nil
+}
+
+// furnish puts the template, the marker and the environment into a directory,
+// each only where it is missing.
+func (s *Store) furnish(dir string, env map[string]string, settings *Settings) error {
+	if settings.Template != "" {
+		if err := s.copyTemplate(settings.Template, dir); err != nil {
+			return err
+		}
+	}
+	marker := dir + "/" + settings.Marker
+	marked, err := isRegular(s.home, marker)
+	if err != nil {
+		return err
+	}
+	if !marked && settings.Marker != overridesFile {
+		if err := s.home.WriteFile(marker, nil, durable.Write{Mode: 0o640}); err != nil {
+			return err
+		}
+	}
+	overrides, err := s.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if len(env) == 0 && settings.Marker != overridesFile {
+			return nil
+		}
+		overrides = []byte(newOverrides)
+	case err != nil:
+		return err
+	}
+	return s.writeOverrides(dir, overrides, additions(env))
+}
+
+// copyTemplate copies the template. It is root's, and read each time, so that
+// it may change while rlminit runs.
+func (s *Store) copyTemplate(template, dir string) error {
+	from, err := durable.Open(template)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot copy the template %s: there is no such directory; make it, or take gateway.template out of the configuration", template)
+	}
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return s.home.CopyTree(from, dir, dirMode)
+}
+
+// adopt makes a profile of a directory that is there, and leaves what it holds.
+func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, error) {
+	dir := dirOf(name)
+	p, err := s.load(name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		if how.Port != 0 {
+			if _, err := s.takePort(name, how.Port, settings.Ports); err != nil {
+				return Profile{}, err
+			}
+		}
+		if err := s.mark(dir, how.Environment, settings); err != nil {
+			return Profile{}, err
+		}
+		if p, err = s.load(name); err != nil {
+			return Profile{}, err
+		}
+	case err != nil:
+		return Profile{}, err
+	case p.Fault != nil:
+		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
+	case len(how.Environment) > 0:
+		if err := s.writeOverrides(dir, p.overrides, additions(how.Environment)); err != nil {
+			return Profile{}, err
+		}
+	}
+	if how.Port != 0 && how.Port != p.Port {
+		return Profile{}, refuse(ErrExists, "profile %q has port %d; a port stays with its profile", name, p.Port)
+	}
+	intent := how.Intent
+	if p.Record.Desired != service.IntentNone {
+		intent = service.IntentNone
+	}
+	err = s.update(Gateway(name), true, func(f *stateFile) {
+		if intent != service.IntentNone {
+			f.Desired = intent
+		}
+		if f.Seen == service.SeenNone {
+			f.Seen = service.SeenStopped
+		}
+	})
+	if err != nil {
+		return Profile{}, err
+	}
+	return s.load(name)
+}
+
+// mark puts the marker into a directory that lacks it; what else a new profile
+// gets is not forced upon one that somebody has made.
+func (s *Store) mark(dir string, env map[string]string, settings *Settings) error {
+	bare := *settings
+	bare.Template = ""
+	if err := s.furnish(dir, env, &bare); err != nil {
+		return err
+	}
+	return s.home.SyncDir(dir)
+}
+
+// learn remembers an intent that has just been saved.
+func (s *Store) learn(name string, intent service.Intent) {
+	s.mu.Lock()
+	s.intents[Gateway(name)] = intent
+	s.mu.Unlock()
+}
+
+// writeOverrides changes the environment in the text of a profile.yaml and
+// writes it into dir, unless it is there as it should be.
+func (s *Store) writeOverrides(dir string, text []byte, changes map[string]*string) error {
+	file := dir + "/" + overridesFile
+	changed, err := editEnvironment(text, changes)
+	if err != nil {
+		return fmt.Errorf("%s:%w", s.home.Path(file), err)
+	}
+	if info, err := s.home.Lstat(file); err == nil && info.Type == 0 && info.Perm == 0o600 && bytes.Equal(text, changed) {
+		return nil
+	}
+	return s.home.WriteFile(file, changed, durable.Write{Mode: 0o600, Max: maxOverrides, Names: true})
+}

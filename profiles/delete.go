@@ -1,0 +1,70 @@
+package profiles
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
+)
+
+// Delete takes a profile away, durably: into the trash, whose path it returns,
+// or for good with purge. Its gateway must have been stopped. A broken profile
+// can be deleted too. It fails with ErrNotFound if there is none.
+func (s *Store) Delete(name string, purge bool) (trash string, err error) {
+	if name == Default {
+		return "", refuse(ErrName, "the profile %q is the home directory itself; take gateway.default out of the configuration", name)
+	}
+	if err := s.prime(); err != nil {
+		return "", err
+	}
+	defer s.names.lock(Gateway(name).key())()
+	if _, err := s.load(name); err != nil {
+		return "", err
+	}
+	dir := dirOf(name)
+	if purge {
+		err = s.purge(dir)
+	} else {
+		trash, err = s.discard(dir, name)
+	}
+	if err != nil {
+		return "", err
+	}
+	s.forget(name)
+	return trash, nil
+}
+
+// discard moves the profile into the trash.
+func (s *Store) discard(dir, name string) (string, error) {
+	if err := s.home.MkdirAll(trashDir, dirMode); err != nil {
+		return "", err
+	}
+	to, err := s.moveNew(dir, s.dated(trashDir+"/"+name+"-"))
+	return s.home.Path(to), err
+}
+
+// purge moves the profile out of sight first, so that it is gone at once and
+// whole; what a crash leaves, PrepareBoot removes.
+func (s *Store) purge(dir string) error {
+	temp := profilesDir + "/" + durable.TempName()
+	err := s.home.RenameNew(dir, temp)
+	switch {
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EBUSY):
+		// A directory of an overlay's lower layer cannot be moved, a mount
+		// point neither. Without its marker it is no profile any more.
+		temp = dir
+		if err := s.home.RemoveAll(dir + "/" + s.settings.Load().Marker); err != nil {
+			return err
+		}
+		if err := s.home.SyncDir(dir); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	if err := s.home.RemoveAll(temp); err != nil {
+		return err
+	}
+	return s.home.SyncDir(profilesDir)
+}

@@ -1,0 +1,204 @@
+package profiles
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// SetEnvironment changes variables in the profile's profile.yaml, durably; a
+// nil value removes one. Comments and other keys stay. Values are taken as they
+// are: a $ is written as $$, so that nothing in them is expanded.
+func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile, error) {
+	set := map[string]string{}
+	for key, value := range changes {
+		set[key] = ""
+		if value != nil {
+			set[key] = *value
+		}
+	}
+	if err := checkEnvironment(set); err != nil {
+		return Profile{}, err
+	}
+	if err := s.prime(); err != nil {
+		return Profile{}, err
+	}
+	defer s.names.lock(Gateway(name).key())()
+	p, err := s.load(name)
+	if err != nil {
+		return Profile{}, err
+	}
+	if p.Fault != nil {
+		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
+	}
+	if err := s.writeOverrides(dirOf(name), p.overrides, changes); err != nil {
+		return Profile{}, err
+	}
+	return s.load(name)
+}
+
+// additions makes a map of values one of changes.
+func additions(env map[string]string) map[string]*string {
+	changes := make(map[string]*string, len(env))
+	for key, value := range env {
+		changes[key] = &value
+	}
+	return changes
+}
+
+// checkEnvironment refuses what cannot stand in an environment, or is not for
+// a profile to say.
+func checkEnvironment(env map[string]string) error {
+	for key, value := range env {
+		if fault := service.CheckVariable(key); fault != "" {
+			return refuse(ErrValue, "%s: %s", document.Quote(key), fault)
+		}
+		switch {
+		case !utf8.ValidString(key), !utf8.ValidString(value):
+			return refuse(ErrValue, "the variable %s is not UTF-8", document.Quote(key))
+		case strings.ContainsRune(value, 0):
+			return refuse(ErrValue, "the value of %s holds a NUL byte", key)
+		case len(key)+1+len(value) > document.MaxString:
+			return refuse(ErrValue, "the value of %s is longer than the %d bytes that a program can be given",
+				key, document.MaxString-len(key)-1)
+		}
+	}
+	return nil
+}
+
+// editEnvironment changes the mapping "environment" of a YAML document and
+// leaves the rest, comments included. Its errors begin with a line number.
+func editEnvironment(text []byte, changes map[string]*string) (edited []byte, err error) {
+	if len(changes) == 0 {
+		return text, nil
+	}
+	// The file is a gateway's to write, and a parser that gives up on it must
+	// not take the supervisor along.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("1: it cannot be parsed (%v); mend or remove it", r)
+		}
+	}()
+	doc, err := oneDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	env, err := environmentNode(doc)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, 0, len(changes))
+	for key := range changes {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		setKey(env, key, changes[key])
+	}
+	env.Style = 0 // {} would stay on one line
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := e.Encode(doc); err != nil {
+		return nil, fmt.Errorf("1: %w", err)
+	}
+	return out.Bytes(), e.Close()
+}
+
+// oneDocument parses the only document of a file into a mapping; an empty file
+// is an empty mapping.
+func oneDocument(text []byte) (*yaml.Node, error) {
+	var doc, second yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	err := d.Decode(&doc)
+	if err == nil && d.Decode(&second) != io.EOF {
+		return nil, fmt.Errorf("%d: a second YAML document; keep one", max(second.Line, 1))
+	}
+	if err != nil && err != io.EOF {
+		return nil, errors.New("1: " + strings.TrimPrefix(err.Error(), "yaml: ") + "; mend it")
+	}
+	if doc.Kind == 0 { // nothing, or comments alone, which the parser drops
+		doc = yaml.Node{Kind: yaml.DocumentNode, HeadComment: commentsOf(text)}
+	}
+	if len(doc.Content) == 0 {
+		doc.Content = []*yaml.Node{{Kind: yaml.MappingNode}}
+	}
+	top := doc.Content[0]
+	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
+		*top = yaml.Node{Kind: yaml.MappingNode, HeadComment: top.HeadComment, FootComment: top.FootComment}
+	}
+	if top.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%d: it is not a mapping; write key: value lines", top.Line)
+	}
+	return &doc, nil
+}
+
+// commentsOf keeps the lines of a file that holds nothing but comments.
+func commentsOf(text []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// environmentNode is the mapping of the key environment, made if need be.
+func environmentNode(doc *yaml.Node) (*yaml.Node, error) {
+	top := doc.Content[0]
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		if top.Content[i].Value != "environment" {
+			continue
+		}
+		env := top.Content[i+1]
+		if env.Kind == yaml.ScalarNode && env.Tag == "!!null" {
+			*env = yaml.Node{Kind: yaml.MappingNode, HeadComment: env.HeadComment, LineComment: env.LineComment}
+		}
+		if env.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("%d: environment is not a mapping; write NAME: value lines below it", env.Line)
+		}
+		return env, nil
+	}
+	env := &yaml.Node{Kind: yaml.MappingNode}
+	top.Style = 0
+	top.Content = append(top.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "environment"}, env)
+	return env, nil
+}
+
+// setKey sets or, with nil, removes a key of a mapping.
+func setKey(m *yaml.Node, key string, value *string) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value != key {
+			continue
+		}
+		if value == nil {
+			m.Content = slices.Delete(m.Content, i, i+2)
+		} else {
+			old := m.Content[i+1]
+			fresh := literal(*value)
+			fresh.HeadComment, fresh.LineComment, fresh.FootComment = old.HeadComment, old.LineComment, old.FootComment
+			m.Content[i+1] = fresh
+		}
+		return
+	}
+	if value != nil {
+		m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, literal(*value))
+	}
+}
+
+// literal is a string that is neither expanded nor taken for another type.
+func literal(value string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(document.Escape(value))
+	return n
+}

@@ -1,0 +1,280 @@
+package profiles
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/document"
+	"rlminit/durable"
+	"rlminit/service"
+)
+
+const (
+	// maxProfiles bounds how many names of the profiles directory are looked
+	// at: a gateway can make millions.
+	maxProfiles = 100_000
+	// maxOverrides is the size of the largest profile.yaml that is read, bytes.
+	maxOverrides = 256 << 10
+	// overridesFile is what a profile overrides of the gateway template.
+	overridesFile = "profile.yaml"
+)
+
+// Profile is one profile as found on the volume.
+type Profile struct {
+	Name   string
+	Dir    string // absolute
+	Record service.Record
+	Port   int // 0: none
+	// Unrecorded: the port, or all of the record, is not in the state file yet;
+	// SaveIntent puts it there.
+	Unrecorded bool
+	Fault      error // why it cannot be run; nil: it can
+
+	overrides []byte // profile.yaml; nil: there is none
+}
+
+// Service is the name of the profile's service.
+func (p Profile) Service() string { return GatewayName(p.Name) }
+
+// List reads all profiles, sorted by name, the default profile first. A broken
+// one has its Fault set; what is no profile at all but looks meant as one is
+// said and left out. An error means that the profiles directory itself cannot
+// be read: it says nothing about which profiles exist.
+func (s *Store) List() ([]Profile, error) {
+	settings := s.settings.Load()
+	known := s.ports.settled()
+	dir, err := s.home.OpenDir(profilesDir)
+	var entries []durable.Entry
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	default:
+		defer dir.Close()
+		entries, err = dir.ReadDir(".", maxProfiles)
+		if errors.Is(err, durable.ErrTooBig) {
+			s.sayOnce(err.Error())
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	found := make([]*Profile, len(entries))
+	inParallel(len(entries), func(i int) {
+		found[i] = s.consider(dir, entries[i], settings)
+	})
+	list := make([]Profile, 0, len(entries)+1)
+	for _, p := range found {
+		if p != nil {
+			list = append(list, *p)
+		}
+	}
+	if settings.Default {
+		p := Profile{Name: Default, Dir: s.home.Path(".")}
+		s.fill(&p, s.home, settings)
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b Profile) int {
+		if (a.Name == Default) != (b.Name == Default) {
+			if a.Name == Default {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	s.forgetMissing(known, list)
+	s.settlePorts(list, settings.Ports)
+	s.primed.Store(true)
+	return list, nil
+}
+
+// Load reads one profile. It fails with ErrNotFound if there is none of that
+// name.
+func (s *Store) Load(name string) (Profile, error) {
+	if err := s.prime(); err != nil {
+		return Profile{}, err
+	}
+	defer s.names.lock(Gateway(name).key())()
+	return s.load(name)
+}
+
+// load is Load for one who holds the name's lock.
+func (s *Store) load(name string) (Profile, error) {
+	settings := s.settings.Load()
+	missing := refuse(ErrNotFound, "no profile %s", document.Quote(name))
+	if name == Default {
+		if !settings.Default {
+			return Profile{}, missing
+		}
+		list := []Profile{{Name: Default, Dir: s.home.Path(".")}}
+		s.fill(&list[0], s.home, settings)
+		s.settlePorts(list, settings.Ports)
+		return list[0], nil
+	}
+	if checkName(name, settings.Services) != nil {
+		return Profile{}, missing
+	}
+	dir, err := s.home.OpenDir(profilesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Profile{}, missing
+	}
+	if err != nil {
+		return Profile{}, err
+	}
+	defer dir.Close()
+	p := s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings)
+	if p == nil {
+		return Profile{}, missing
+	}
+	list := []Profile{*p}
+	s.settlePorts(list, settings.Ports)
+	return list[0], nil
+}
+
+// prime makes sure that the ports on the volume are known before one is given
+// away.
+func (s *Store) prime() error {
+	if s.primed.Load() {
+		return nil
+	}
+	_, err := s.List()
+	return err
+}
+
+// consider looks at one entry of the profiles directory; nil: it is none.
+func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings) *Profile {
+	if e.Name[0] == '.' {
+		return nil
+	}
+	if err := checkName(e.Name, settings.Services); err != nil {
+		if ok, _ := isRegular(dir, e.Name+"/"+settings.Marker); ok {
+			s.sayOnce(fmt.Sprintf("%s is skipped: %v", document.Quote(dir.Path(e.Name)), err))
+		}
+		return nil
+	}
+	if e.Type != fs.ModeDir && e.Type != fs.ModeSymlink && e.Type != fs.ModeIrregular {
+		s.sayOnce(dir.Path(e.Name) + " is skipped: it is no directory")
+		return nil
+	}
+	p := &Profile{Name: e.Name, Dir: dir.Path(e.Name)}
+	own, err := dir.OpenDir(e.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return nil
+	case err != nil: // a symbolic link in place of a profile, or not ours to read
+		p.Fault = err
+		return p
+	}
+	defer own.Close()
+	marked, err := isRegular(own, settings.Marker)
+	if err != nil {
+		p.Fault = err
+		return p
+	}
+	if !marked {
+		return nil
+	}
+	s.fill(p, own, settings)
+	return p
+}
+
+// isRegular tells whether rel is a regular file. Something else there is an
+// error, nothing at all is not.
+func isRegular(dir *durable.Dir, rel string) (bool, error) {
+	info, err := dir.Lstat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if info.Type != 0 {
+		return false, fmt.Errorf("%s is no regular file; put one there", dir.Path(rel))
+	}
+	return true, nil
+}
+
+// fill reads what the profile's directory holds.
+func (s *Store) fill(p *Profile, dir *durable.Dir, settings *Settings) {
+	state, err := s.readRecord(dir, settings.StateFile)
+	p.Record = state.Record
+	if err != nil {
+		p.Fault = err
+		return
+	}
+	if p.Record.Origin == service.Missing && settings.ImportState != "" {
+		p.Record = s.readImport(dir, settings.ImportState)
+	}
+	p.Record = s.remember(Gateway(p.Name), p.Record)
+	p.overrides, err = dir.ReadFile(overridesFile, maxOverrides)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.Fault = err
+	}
+}
+
+// forgetMissing frees the ports of profiles that were there before the scan
+// and are not in it.
+func (s *Store) forgetMissing(known []string, list []Profile) {
+	there := make(map[string]bool, len(list))
+	for _, p := range list {
+		there[p.Name] = true
+	}
+	for _, name := range known {
+		if !there[name] {
+			s.forget(name)
+		}
+	}
+}
+
+// settlePorts gives every profile in the list its port: the recorded one where
+// it may have it, first those whose record bears their own name (a directory
+// that was copied carries the original's port), else a new one.
+func (s *Store) settlePorts(list []Profile, r PortRange) {
+	for _, own := range []bool{true, false} {
+		for _, p := range list {
+			if p.Record.Port != 0 && (p.Record.Profile == p.Name) == own {
+				s.ports.claim(p.Name, p.Record.Port)
+			}
+		}
+	}
+	for i := range list {
+		p := &list[i]
+		if p.Port = s.ports.allot(p.Name, r); p.Port == 0 && r.size() > 0 {
+			s.sayOnce(fullRange(p.Name, r))
+		}
+		p.Unrecorded = p.Port != p.Record.Port || p.Record.Origin != service.Recorded
+	}
+}
+
+func fullRange(name string, r PortRange) string {
+	return fmt.Sprintf("profile %s has no port: all of %d-%d are taken; widen gateway.ports", name, r.First, r.Last)
+}
+
+// inParallel calls f for 0 to n-1 on a few goroutines, and waits for all.
+func inParallel(n int, f func(i int)) {
+	workers := min(runtime.GOMAXPROCS(0), 8, (n+63)/64)
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,92 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// Default is the name of the profile that is the home directory itself.
+const Default = "default"
+
+// maxName is the length of the longest profile name, in bytes.
+const maxName = 64
+
+// GatewayName is the name of the service that runs a profile.
+func GatewayName(profile string) string { return service.GatewayPrefix + profile }
+
+// The kinds of refusal, for errors.Is.
+var (
+	ErrExists    = errors.New("exists already")
+	ErrNotFound  = errors.New("no such profile")
+	ErrName      = errors.New("not a profile name")
+	ErrValue     = errors.New("not a value that can be used")
+	ErrPortTaken = errors.New("port is taken")
+	ErrBroken    = errors.New("the profile is broken")
+)
+
+// Refusal is an error that the caller of an operation brought about, not the
+// system. Its text says what to do instead.
+type Refusal struct {
+	Kind error // one of the Err values
+	Text string
+}
+
+func (r *Refusal) Error() string { return r.Text }
+func (r *Refusal) Unwrap() error { return r.Kind }
+
+func refuse(kind error, format string, args ...any) error {
+	return &Refusal{Kind: kind, Text: fmt.Sprintf(format, args...)}
+}
+
+// ValidName tells whether name has the form of a profile's name,
+// [a-z0-9][a-z0-9_-]{0,63}.
+func ValidName(name string) bool {
+	if name == "" || len(name) > maxName {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case i > 0 && (c == '_' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// checkName refuses a name that no profile may have. services are the names of
+// static services.
+func checkName(name string, services []string) error {
+	if !ValidName(name) {
+		return refuse(ErrName, "%s is not a profile name; use a-z, 0-9, - and _, at most %d of them, the first a letter or a digit",
+			document.Quote(name), maxName)
+	}
+	switch {
+	case service.Reserved(name):
+		return refuse(ErrName, "%q is a reserved name; choose another", name)
+	case slices.Contains(services, name), slices.Contains(services, GatewayName(name)):
+		return refuse(ErrName, "%q is the name of a service in the configuration; choose another", name)
+	}
+	return nil
+}
+
+// printable makes text from a file fit for a line that a person reads.
+func printable(s string, max int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > max {
+		s = strings.ToValidUTF8(s[:max], "")
+	}
+	return s
+}

@@ -1,0 +1,130 @@
+package profiles
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+)
+
+// PortRange is the inclusive range that ports are taken from. Its zero value is
+// no range at all: no profile has a port.
+type PortRange struct{ First, Last int }
+
+func (r PortRange) size() int {
+	if r.First < 1 || r.Last > 65535 || r.Last < r.First {
+		return 0
+	}
+	return r.Last - r.First + 1
+}
+
+// preferred is the port that name gets if it is free: the first plus the first
+// 8 hex digits of SHA-256(name) modulo the size of the range.
+func (r PortRange) preferred(name string) int {
+	sum := sha256.Sum256([]byte(name))
+	return r.First + int(uint64(binary.BigEndian.Uint32(sum[:4]))%uint64(r.size()))
+}
+
+// ports says which profile has which port. A port belongs to one profile at
+// most, and a profile keeps its port until it is gone.
+type ports struct {
+	mu      sync.Mutex
+	owner   map[int]string
+	port    map[string]int
+	pending map[string]int // claims of creations under way, which no scan sees yet
+}
+
+func newPorts() *ports {
+	return &ports{owner: map[int]string{}, port: map[string]int{}, pending: map[string]int{}}
+}
+
+// of is the port of name; 0: none.
+func (p *ports) of(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.port[name]
+}
+
+// claim gives name this very port. It fails, and names the owner, if the port
+// is another's; a name that has a port keeps it.
+func (p *ports) claim(name string, port int) (owner string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if has, found := p.port[name]; found {
+		return name, has == port
+	}
+	if owner, taken := p.owner[port]; taken {
+		return owner, owner == name
+	}
+	p.owner[port], p.port[name] = name, port
+	return name, true
+}
+
+// allot gives name the preferred port of the range, or the next free one; the
+// end of the range is followed by its start. 0: the range is full.
+func (p *ports) allot(name string, r PortRange) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if has, found := p.port[name]; found {
+		return has
+	}
+	n := r.size()
+	if n == 0 {
+		return 0
+	}
+	start := r.preferred(name) - r.First
+	for i := range n {
+		port := r.First + (start+i)%n
+		if _, taken := p.owner[port]; !taken {
+			p.owner[port], p.port[name] = name, port
+			return port
+		}
+	}
+	return 0
+}
+
+// hold marks name's port as that of a creation under way; done with it, call
+// the function that it returns, with whether the profile exists now.
+func (p *ports) hold(name string) (done func(exists bool)) {
+	p.mu.Lock()
+	p.pending[name]++
+	p.mu.Unlock()
+	return func(exists bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.pending[name]--; p.pending[name] == 0 {
+			delete(p.pending, name)
+		}
+		if !exists {
+			p.drop(name)
+		}
+	}
+}
+
+// settled lists the names that have a port and are not being created.
+func (p *ports) settled() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	names := make([]string, 0, len(p.port))
+	for name := range p.port {
+		if p.pending[name] == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// release frees name's port.
+func (p *ports) release(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pending[name] == 0 {
+		p.drop(name)
+	}
+}
+
+func (p *ports) drop(name string) {
+	if port, found := p.port[name]; found {
+		delete(p.owner, port)
+		delete(p.port, name)
+	}
+}

@@ -1,0 +1,203 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
+	"rlminit/service"
+)
+
+// Subject is what a record is about: a profile's gateway or a static service.
+type Subject struct {
+	Profile string
+	Service string // of a static service; "" for a profile
+}
+
+// Gateway is the subject of a profile's record.
+func Gateway(profile string) Subject { return Subject{Profile: profile} }
+
+// Static is the subject of a static service's record.
+func Static(name string) Subject { return Subject{Service: name} }
+
+func (of Subject) key() string {
+	if of.Service != "" {
+		return "service/" + of.Service
+	}
+	return "profile/" + of.Profile
+}
+
+// file is the state file's path, relative to the home directory.
+func (of Subject) file(s *Settings) string {
+	if of.Service != "" {
+		return servicesDir + "/" + of.Service + ".json"
+	}
+	return below(dirOf(of.Profile), s.StateFile)
+}
+
+// Seen is what was last seen of a service.
+type Seen struct {
+	State      service.Seen
+	PID        int
+	StartTime  uint64 // clock ticks since boot, proc_pid_stat(5)
+	ExitReason string
+	Restarts   int
+}
+
+// LoadService returns the record of a static service.
+func (s *Store) LoadService(name string) (service.Record, error) {
+	of := Static(name)
+	defer s.names.lock(of.key())()
+	f, err := s.readRecord(s.home, of.file(s.settings.Load()))
+	if err != nil {
+		return service.Record{}, err
+	}
+	return s.remember(of, f.Record), nil
+}
+
+// SaveIntent records what a person wants, durably: when it returns nil, a power
+// cut does not undo it. With service.IntentNone it keeps the recorded intent
+// and makes the rest of the record (the port) durable.
+func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
+	defer s.names.lock(of.key())()
+	return s.update(of, true, func(f *stateFile) {
+		if intent != service.IntentNone {
+			f.Desired = intent
+		}
+		if f.Seen == service.SeenNone {
+			f.Seen = service.SeenStopped
+		}
+	})
+}
+
+// SaveSeen records the state in which a service was seen. The intent stays as
+// it is, whatever the order of calls. It is written whole, but a power cut may
+// bring the state before it back.
+func (s *Store) SaveSeen(of Subject, seen Seen) error {
+	defer s.names.lock(of.key())()
+	return s.update(of, false, func(f *stateFile) {
+		f.Seen, f.PID, f.StartTime = seen.State, seen.PID, seen.StartTime
+		f.ExitReason, f.Restarts = seen.ExitReason, seen.Restarts
+	})
+}
+
+// update reads the state file, changes it and writes it. Of the intent what
+// this Store knows counts, not what a gateway may have written meanwhile. The
+// caller holds the subject's lock.
+func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
+	file := of.file(s.settings.Load())
+	f, err := s.readRecord(s.home, file)
+	if err != nil {
+		return err
+	}
+	if f.Origin == service.Corrupt {
+		if err := s.keepAside(file, f.Fault); err != nil {
+			return err
+		}
+		f = stateFile{version: 1}
+	}
+	f.Record = s.remember(of, f.Record)
+	change(&f)
+	f.Profile, f.UpdatedAt = of.Profile, s.now()
+	if port := s.ports.of(of.Profile); of.Service == "" && port != 0 {
+		f.Port = port
+	}
+	if of.Service != "" {
+		if err := s.home.MkdirAll(path.Dir(file), dirMode); err != nil {
+			return err
+		}
+	}
+	err = s.home.WriteFile(file, f.encode(), durable.Write{Mode: 0o640, Names: intent})
+	if err == nil && f.Desired != service.IntentNone {
+		s.mu.Lock()
+		s.intents[of] = f.Desired
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// keepAside moves a file that cannot be used out of the way.
+func (s *Store) keepAside(file, fault string) error {
+	kept, err := s.moveNew(file, s.dated(file+".corrupt-"))
+	if err != nil {
+		return err
+	}
+	s.say(fmt.Sprintf("%s: %s; it is kept as %s", s.home.Path(file), fault, path.Base(kept)))
+	return nil
+}
+
+// readRecord reads a state file below dir. What cannot be used is a record too,
+// a corrupt one; an error is the system's (EIO, too many open files), and says
+// nothing about the file.
+func (s *Store) readRecord(dir *durable.Dir, file string) (stateFile, error) {
+	f := stateFile{version: 1}
+	data, err := dir.ReadFile(file, maxStateFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case errors.Is(err, durable.ErrNotRegular), errors.Is(err, durable.ErrTooBig),
+		errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		f.Origin, f.Fault = service.Corrupt, cause(err)
+		return f, nil
+	case err != nil:
+		return f, err
+	}
+	f, err = parseState(data)
+	f.Origin = service.Recorded
+	if err != nil {
+		f = stateFile{version: 1}
+		f.Origin, f.Fault = service.Corrupt, "corrupt: "+err.Error()
+	}
+	return f, nil
+}
+
+// readImport reads an application's state file. It is never moved or written.
+func (s *Store) readImport(dir *durable.Dir, file string) service.Record {
+	f, err := s.readRecord(dir, file)
+	switch {
+	case err != nil:
+		return service.Record{Origin: service.Corrupt, Fault: file + ": " + err.Error()}
+	case f.Origin == service.Corrupt:
+		f.Fault = file + ": " + f.Fault
+	case f.Origin == service.Recorded:
+		f.Origin, f.Port = service.Imported, 0
+	}
+	return f.Record
+}
+
+// cause is what went wrong with a file, without its path and the remedy.
+func cause(err error) string {
+	var e *durable.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	if e.Why != "" {
+		return e.Why
+	}
+	return e.Err.Error()
+}
+
+// remember puts the intent that this Store knows into a record, or learns it
+// from there.
+func (s *Store) remember(of Subject, r service.Record) service.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.intents[of]; ok && r.Origin != service.Corrupt {
+		r.Desired = known
+	} else if r.Desired != service.IntentNone && r.Origin == service.Recorded {
+		s.intents[of] = r.Desired
+	}
+	return r
+}
+
+// forget drops what is known of a profile that is gone.
+func (s *Store) forget(profile string) {
+	s.ports.release(profile)
+	s.mu.Lock()
+	delete(s.intents, Gateway(profile))
+	s.mu.Unlock()
+}

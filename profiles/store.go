@@ -1,0 +1,203 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
+	"rlminit/service"
+)
+
+// Settings are what the configuration says about profiles. They may change
+// while rlminit runs.
+type Settings struct {
+	Marker       string         // the file that makes a directory a profile
+	Template     string         // directory that is copied into a new profile; "": none
+	StateFile    string         // ours, in the profile's directory
+	ImportState  string         // an application's, read where StateFile is missing; "": none
+	InitialState service.Intent // of a profile just created
+	RemoveAtBoot []string       // relative to the profile's directory
+	Ports        PortRange
+	Default      bool     // the home directory itself is the profile "default"
+	Services     []string // names of static services, which no profile may have
+}
+
+// Store is the profiles of one volume.
+type Store struct {
+	home     *durable.Dir
+	settings atomic.Pointer[Settings]
+	say      func(string)
+	now      func() time.Time
+
+	ports  *ports
+	names  keyedLock // one change at a time of one profile or service
+	primed atomic.Bool // the ports on the volume are known
+
+	mu      sync.Mutex
+	intents map[Subject]service.Intent // as this Store has read or saved them
+	said    map[string]bool
+}
+
+// profilesDir holds the profiles, below the home directory.
+const (
+	profilesDir = "profiles"
+	trashDir    = "trash"
+	servicesDir = "state/services"
+	dirMode     = 0o750
+)
+
+// Open opens the profiles below home, which must exist. say is told, once each,
+// what a person should know and no caller asked for; it may be called from any
+// goroutine. Open only what the volume's lock protects: what is read is
+// remembered.
+func Open(home string, settings Settings, say func(string)) (*Store, error) {
+	dir, err := durable.Open(home)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		home: dir, say: say, now: time.Now, ports: newPorts(),
+		intents: map[Subject]service.Intent{}, said: map[string]bool{},
+	}
+	s.Configure(settings)
+	if err := dir.MkdirAll(profilesDir, dirMode); err != nil {
+		s.sayOnce(err.Error())
+	}
+	return s, nil
+}
+
+// Configure puts new settings in the place of the old ones.
+func (s *Store) Configure(settings Settings) { s.settings.Store(&settings) }
+
+// Close gives the descriptors back. No other call may be under way.
+func (s *Store) Close() error { return s.home.Close() }
+
+// Home is the volume's directory, for what else lives there.
+func (s *Store) Home() *durable.Dir { return s.home }
+
+// CheckWritable says why nothing can be written to the volume, if so.
+func (s *Store) CheckWritable() error {
+	temp := durable.TempName()
+	if err := s.home.WriteFile(temp, nil, durable.Write{Mode: 0o600}); err != nil {
+		return err
+	}
+	return s.home.RemoveAll(temp)
+}
+
+// maxSaid bounds what sayOnce remembers; hostile names must not fill memory.
+const maxSaid = 4096
+
+func (s *Store) sayOnce(line string) {
+	s.mu.Lock()
+	if s.said[line] || len(s.said) >= maxSaid {
+		s.mu.Unlock()
+		return
+	}
+	s.said[line] = true
+	s.mu.Unlock()
+	s.say(line)
+}
+
+// dirOf is the profile's directory, relative to the home directory.
+func dirOf(name string) string {
+	if name == Default {
+		return "."
+	}
+	return profilesDir + "/" + name
+}
+
+// below joins a directory of dirOf and a path.
+func below(dir, rel string) string {
+	if dir == "." {
+		return rel
+	}
+	return dir + "/" + rel
+}
+
+// PrepareBoot removes what an earlier life left unfinished, and of each profile
+// what remove_at_boot names. Only before anything is started: not when a
+// supervisor takes over from another. What cannot be removed is said.
+func (s *Store) PrepareBoot(names []string) {
+	for _, dir := range []string{".", profilesDir, servicesDir, trashDir} {
+		if err := s.home.CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.sayOnce(err.Error())
+		}
+	}
+	settings := s.settings.Load()
+	inParallel(len(names), func(i int) {
+		dir := dirOf(names[i])
+		if dir != "." {
+			if err := s.home.CleanTemps(dir); err != nil {
+				s.sayOnce(err.Error())
+				return
+			}
+		}
+		for _, rel := range settings.RemoveAtBoot {
+			err := s.home.RemoveAll(below(dir, rel))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.sayOnce(err.Error())
+			}
+		}
+	})
+}
+
+// dated makes a name with the date in it that sorts by time and needs no
+// quoting.
+func (s *Store) dated(prefix string) string {
+	return prefix + s.now().UTC().Format("20060102T150405Z")
+}
+
+// moveNew renames from to the name to, or to-2, to-3 … if that is taken, and
+// returns the name that it got.
+func (s *Store) moveNew(from, to string) (string, error) {
+	const tries = 1000
+	name := to
+	for i := 2; ; i++ {
+		err := s.home.RenameNew(from, name)
+		if !errors.Is(err, unix.EEXIST) || i > tries {
+			return name, err
+		}
+		name = fmt.Sprintf("%s-%d", to, i)
+	}
+}
+
+// keyedLock is one lock a key. Its zero value is ready.
+type keyedLock struct {
+	mu    sync.Mutex
+	locks map[string]*countedLock
+}
+
+type countedLock struct {
+	sync.Mutex
+	users int
+}
+
+// lock waits for the key's lock and returns what gives it back.
+func (k *keyedLock) lock(key string) (unlock func()) {
+	k.mu.Lock()
+	if k.locks == nil {
+		k.locks = map[string]*countedLock{}
+	}
+	l := k.locks[key]
+	if l == nil {
+		l = &countedLock{}
+		k.locks[key] = l
+	}
+	l.users++
+	k.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(k.locks, key)
+		}
+	}
+}
