@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"rlminit/examples/gateway/self"
+	"rlminit/examples/gateway/process"
 )
 
 // The test binary plays the gateway: with this variable it runs main.
@@ -33,14 +33,14 @@ func TestMain(m *testing.M) {
 }
 
 // process is a gateway started by a test.
-type process struct {
+type instance struct {
 	*exec.Cmd
 	url   string
 	lines chan string // its standard output; closed at its end
 }
 
 // start runs the gateway and waits until it says that it listens.
-func start(t *testing.T, files []*os.File, environment ...string) *process {
+func start(t *testing.T, files []*os.File, environment ...string) *instance {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "--profile", "alice")
 	cmd.Env = append(append(os.Environ(), playGateway+"=1"), environment...)
@@ -53,7 +53,7 @@ func start(t *testing.T, files []*os.File, environment ...string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{Cmd: cmd, lines: make(chan string, 1<<16)}
+	p := &instance{Cmd: cmd, lines: make(chan string, 1<<16)}
 	go func() {
 		for scan := bufio.NewScanner(out); scan.Scan(); {
 			p.lines <- scan.Text()
@@ -76,7 +76,7 @@ func start(t *testing.T, files []*os.File, environment ...string) *process {
 }
 
 // post sends a body and returns the answer's status and body.
-func (p *process) post(t *testing.T, path, body string) (int, string) {
+func (p *instance) post(t *testing.T, path, body string) (int, string) {
 	t.Helper()
 	answer, err := http.Post(p.url+path, "text/plain", strings.NewReader(body))
 	if err != nil {
@@ -148,11 +148,11 @@ func TestSelfIsTheProcess(t *testing.T) {
 	if err := call([]string{p.url + "/self"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	var r self.Report
+	var r process.Info
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.PID != p.Process.Pid || r.PPID != os.Getpid() || !strings.Contains(strings.Join(r.Environment, "\n"), "MARK=here") {
+	if r.PID != p.Process.Pid || r.Parent != os.Getpid() || !strings.Contains(strings.Join(r.Environment, "\n"), "MARK=here") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"rlminit/examples/gateway/self"
+	"rlminit/examples/gateway/process"
 )
 
 // maxBody bounds a request's body, in bytes.
@@ -62,7 +62,7 @@ func (g *gateway) chat(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *gateway) self(w http.ResponseWriter, _ *http.Request) {
-	report, err := self.Read()
+	report, err := process.Self()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -17,11 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/examples/gateway/self"
+	"rlminit/examples/gateway/process"
 )
 
 const usage = `usage: nasty VERB
     self                 print what this process is, as JSON
+    ps                   print what every process is, as JSON
     exit N               exit with code N
     die SIGNAL           die by signal number SIGNAL
     sleep                do nothing, for ever
@@ -48,11 +49,17 @@ func run(args []string) error {
 	}
 	switch {
 	case verb == "self":
-		report, err := self.Read()
+		report, err := process.Self()
 		if err != nil {
 			return err
 		}
 		return json.NewEncoder(os.Stdout).Encode(report)
+	case verb == "ps":
+		all, err := process.All()
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(all)
 	case verb == "exit" && len(rest) == 1:
 		code, err := strconv.Atoi(rest[0])
 		if err != nil {
