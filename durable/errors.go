@@ -74,13 +74,15 @@ func (d *Dir) fail(do, rel string, err error) error {
 	return e
 }
 
-// explainDenied names the owner of what refused: the deepest directory on the
-// way that exists (for a write) or the file itself (for a read).
+// explainDenied names the owner of what refused: the file itself, or for a
+// change the deepest directory on the way, unless that is ours.
 func (d *Dir) explainDenied(e *Error, rel string) {
 	uid := os.Geteuid()
 	at := rel
 	if e.Do != "read" {
-		at = path.Dir(rel)
+		if st, err := d.lstat(path.Dir(rel)); err != nil || int(st.Uid) != uid || e.Do != "write" {
+			at = path.Dir(rel)
+		}
 	}
 	for ; ; at = path.Dir(at) {
 		st, err := d.lstat(at)

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,4 +73,28 @@ func readAll(fd int, max int64) ([]byte, error) {
 			return nil, ErrTooBig
 		}
 	}
+}
+
+// OpenRegular opens the regular file rel with the flags of open(2), following
+// no link and waiting for nobody; perm is for O_CREAT, less the umask.
+func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) {
+	fd, err := d.openRegular(rel, flags, perm)
+	if err != nil {
+		do := "read"
+		if flags&unix.O_ACCMODE != unix.O_RDONLY {
+			do = "write"
+		}
+		return nil, d.fail(do, rel, err)
+	}
+	return os.NewFile(uintptr(fd), d.Path(rel)), nil
+}
+
+// Same tells whether rel is the very file that f has open.
+func (d *Dir) Same(rel string, f *os.File) bool {
+	var open unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &open) != nil {
+		return false
+	}
+	named, err := d.lstat(rel)
+	return err == nil && named.Dev == open.Dev && named.Ino == open.Ino
 }

@@ -243,9 +243,9 @@ func (s *Store) learn(name string, intent service.Intent) {
 // writes it into dir, unless it is there as it should be.
 func (s *Store) writeOverrides(dir string, text []byte, changes map[string]*string) error {
 	file := dir + "/" + overridesFile
-	changed, err := editEnvironment(text, changes)
+	changed, err := editEnvironment(s.home.Path(file), text, changes)
 	if err != nil {
-		return fmt.Errorf("%s:%w", s.home.Path(file), err)
+		return refuse(ErrBroken, "%v", err)
 	}
 	if info, err := s.home.Lstat(file); err == nil && info.Type == 0 && info.Perm == 0o600 && bytes.Equal(text, changed) {
 		return nil

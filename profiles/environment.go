@@ -2,9 +2,8 @@ package profiles
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -75,33 +74,24 @@ func checkEnvironment(env map[string]string) error {
 	return nil
 }
 
-// editEnvironment changes the mapping "environment" of a YAML document and
-// leaves the rest, comments included. Its errors begin with a line number.
-func editEnvironment(text []byte, changes map[string]*string) (edited []byte, err error) {
+// editEnvironment changes the mapping "environment" of the YAML text of file,
+// and leaves the rest, comments included.
+func editEnvironment(file string, text []byte, changes map[string]*string) ([]byte, error) {
 	if len(changes) == 0 {
 		return text, nil
 	}
-	// The file is a gateway's to write, and a parser that gives up on it must
-	// not take the supervisor along.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("1: it cannot be parsed (%v); mend or remove it", r)
-		}
-	}()
-	doc, err := oneDocument(text)
+	if _, faults := document.Parse(file, text); len(faults) > 0 {
+		return nil, faults.Err()
+	}
+	doc, err := parseNode(text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	env, err := environmentNode(file, doc)
 	if err != nil {
 		return nil, err
 	}
-	env, err := environmentNode(doc)
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]string, 0, len(changes))
-	for key := range changes {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		setKey(env, key, changes[key])
 	}
 	env.Style = 0 // {} would stay on one line
@@ -109,22 +99,17 @@ func editEnvironment(text []byte, changes map[string]*string) (edited []byte, er
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
 	if err := e.Encode(doc); err != nil {
-		return nil, fmt.Errorf("1: %w", err)
+		return nil, fmt.Errorf("cannot write %s: %w", file, err)
 	}
 	return out.Bytes(), e.Close()
 }
 
-// oneDocument parses the only document of a file into a mapping; an empty file
+// parseNode parses what document.Parse has accepted, for editing. An empty file
 // is an empty mapping.
-func oneDocument(text []byte) (*yaml.Node, error) {
-	var doc, second yaml.Node
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	err := d.Decode(&doc)
-	if err == nil && d.Decode(&second) != io.EOF {
-		return nil, fmt.Errorf("%d: a second YAML document; keep one", max(second.Line, 1))
-	}
-	if err != nil && err != io.EOF {
-		return nil, errors.New("1: " + strings.TrimPrefix(err.Error(), "yaml: ") + "; mend it")
+func parseNode(text []byte) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, err
 	}
 	if doc.Kind == 0 { // nothing, or comments alone, which the parser drops
 		doc = yaml.Node{Kind: yaml.DocumentNode, HeadComment: commentsOf(text)}
@@ -132,12 +117,8 @@ func oneDocument(text []byte) (*yaml.Node, error) {
 	if len(doc.Content) == 0 {
 		doc.Content = []*yaml.Node{{Kind: yaml.MappingNode}}
 	}
-	top := doc.Content[0]
-	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
+	if top := doc.Content[0]; top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
 		*top = yaml.Node{Kind: yaml.MappingNode, HeadComment: top.HeadComment, FootComment: top.FootComment}
-	}
-	if top.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%d: it is not a mapping; write key: value lines", top.Line)
 	}
 	return &doc, nil
 }
@@ -154,8 +135,11 @@ func commentsOf(text []byte) string {
 }
 
 // environmentNode is the mapping of the key environment, made if need be.
-func environmentNode(doc *yaml.Node) (*yaml.Node, error) {
+func environmentNode(file string, doc *yaml.Node) (*yaml.Node, error) {
 	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, document.Fault{File: file, Line: top.Line, Text: "it is not a mapping; write key: value lines"}
+	}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		if top.Content[i].Value != "environment" {
 			continue
@@ -165,7 +149,7 @@ func environmentNode(doc *yaml.Node) (*yaml.Node, error) {
 			*env = yaml.Node{Kind: yaml.MappingNode, HeadComment: env.HeadComment, LineComment: env.LineComment}
 		}
 		if env.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("%d: environment is not a mapping; write NAME: value lines below it", env.Line)
+			return nil, document.Fault{File: file, Line: env.Line, Field: "environment", Text: "is not a mapping; write NAME: value lines below it"}
 		}
 		return env, nil
 	}

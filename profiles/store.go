@@ -36,7 +36,7 @@ type Store struct {
 	now      func() time.Time
 
 	ports  *ports
-	names  keyedLock // one change at a time of one profile or service
+	names  keyedLock   // one change at a time of one profile or service
 	primed atomic.Bool // the ports on the volume are known
 
 	mu      sync.Mutex
