@@ -177,13 +177,12 @@ func (n Node) Get(name string) (value Node) {
 	if !n.IsMapping() {
 		return Node{reading: n.reading}
 	}
-	value = Node{reading: n.reading}
-	n.Each(func(k, v Node) {
-		if k.Key() == name {
-			value = v
+	for i := 0; i+1 < len(n.node.Content); i += 2 {
+		if k, v := n.node.Content[i], n.node.Content[i+1]; k.Value == name && k.Kind == yaml.ScalarNode {
+			return n.child(k, v, join(n.field, name))
 		}
-	})
-	return value
+	}
+	return Node{reading: n.reading}
 }
 
 // Items are the elements of a list. Anything else is a fault.

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// defaultStepTimeout ends a boot step that hangs.
+const defaultStepTimeout = 5 * time.Minute
+
+// own reads the paths whose owner is put right.
+func (p *parser) own(n document.Node) {
+	items, _ := n.Items()
+	for _, item := range items {
+		var at string
+		p.below(&at)(item)
+		p.config.Own = append(p.config.Own, at)
+	}
+}
+
+// dirs reads paths, or {path, mode}.
+func (p *parser) dirs(n document.Node) {
+	items, _ := n.Items()
+	for _, item := range items {
+		d := Dir{Mode: 0o750}
+		if item.IsMapping() {
+			document.Fields{"path": p.below(&d.Path), "mode": mode(&d.Mode)}.Read(item)
+			if item.Get("path").Absent() {
+				item.Fault("path is missing; write {path: logs, mode: \"0750\"}")
+			}
+		} else {
+			p.below(&d.Path)(item)
+		}
+		p.config.Dirs = append(p.config.Dirs, d)
+	}
+}
+
+func (p *parser) seed(n document.Node) {
+	items, _ := n.Items()
+	for _, item := range items {
+		var s Seed
+		document.Fields{"from": document.Path(&s.From), "to": p.below(&s.To), "mode": mode(&s.Mode)}.Read(item)
+		if item.IsMapping() && (item.Get("from").Absent() || item.Get("to").Absent()) {
+			item.Fault("from and to are both needed; write {from: /usr/share/app/config, to: config}")
+		}
+		p.config.Seed = append(p.config.Seed, s)
+	}
+}
+
+func (p *parser) boot(n document.Node) {
+	items, _ := n.Items()
+	for i, item := range items {
+		d := service.Default("boot")
+		s := Step{Name: "boot[" + strconv.Itoa(i) + "]", Timeout: defaultStepTimeout}
+		onFailure := "stop"
+		fields := d.Fields()
+		document.Fields{
+			"name":        document.Word(&s.Name),
+			"command":     fields["command"],
+			"environment": fields["environment"],
+			"working_dir": fields["working_dir"],
+			"timeout":     document.Duration(&s.Timeout, time.Millisecond),
+			"on_failure":  document.OneOf(&onFailure, "stop", "continue"),
+		}.Read(item)
+		if item.IsMapping() && item.Get("command").Absent() {
+			item.Fault("command is missing; write command: [prog, arg]")
+		}
+		s.Command, s.Environment, s.WorkingDir = d.Command, d.Environment, d.WorkingDir
+		s.Continue = onFailure == "continue"
+		p.config.Boot = append(p.config.Boot, s)
+	}
+}
+
+// below reads a path on the volume: relative to it, or absolute.
+func (p *parser) below(target *string) document.Setter {
+	return func(n document.Node) {
+		s, ok := n.Text()
+		if !ok {
+			return
+		}
+		home := p.config.Home
+		full := s
+		if !path.IsAbs(s) {
+			full = path.Join(home, s)
+		}
+		full = path.Clean(full)
+		climbs := strings.Contains("/"+s+"/", "/../")
+		if s == "" || climbs || full != home && !strings.HasPrefix(full, home+"/") {
+			n.Fault("%s is not on the volume; write a path below %s", document.Quote(s), home)
+			return
+		}
+		*target = full
+	}
+}
+
+// mode reads permission bits in octal.
+func mode(p *uint32) document.Setter {
+	return func(n document.Node) {
+		s, ok := n.Text()
+		if !ok {
+			return
+		}
+		bits, err := strconv.ParseUint(strings.TrimPrefix(s, "0o"), 8, 32)
+		if err != nil || bits > 0o777 || bits == 0 {
+			n.Fault(`%s is no mode; write octal digits such as "0640"`, document.Quote(s))
+			return
+		}
+		*p = uint32(bits)
+	}
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/document"
+)
+
+// Bundle is the configuration as it is on disk: bytes, not yet understood. Both
+// tiers are given the same ones.
+type Bundle struct {
+	Path  string            // of rlminit.yaml
+	Files []File            // rlminit.yaml first, then services.d in order
+	Flags map[string]string // of the command line: home, stop_timeout, user, profiles, strict
+	Args  []string          // of the main command, after --
+}
+
+// File is one file of a Bundle.
+type File struct {
+	Name string // as faults call it: rlminit.yaml, services.d/web.yaml
+	Data []byte
+}
+
+// maxServices bounds the files of services.d, and maxBundle the bytes of all.
+const (
+	maxServices = 10_000
+	maxBundle   = 64 << 20
+)
+
+// Encode lays a bundle out in bytes.
+func (b Bundle) Encode() []byte {
+	data, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // strings and bytes can always be encoded
+	}
+	return data
+}
+
+// DecodeBundle is the inverse of Encode.
+func DecodeBundle(data []byte) (Bundle, error) {
+	var b Bundle
+	if err := json.Unmarshal(data, &b); err != nil {
+		return b, fmt.Errorf("cannot read the configuration that was passed on: %w", err)
+	}
+	return b, nil
+}
+
+// ReadBundle reads a configuration from disk: the file, and services.d beside
+// it. As root, what another user could have written is refused. A missing file
+// is an error that errors.Is(err, fs.ErrNotExist) knows; a missing services.d is
+// none.
+func ReadBundle(path string) (Bundle, error) {
+	b := Bundle{Path: path}
+	data, err := readTrusted(path)
+	if err != nil {
+		return b, err
+	}
+	b.Files = append(b.Files, File{Name: filepath.Base(path), Data: data})
+
+	dir := filepath.Join(filepath.Dir(path), "services.d")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err != nil {
+		return b, fmt.Errorf("cannot read %s: %w", dir, reason(err))
+	}
+	total := len(data)
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if strings.HasSuffix(name, ".yml") {
+			return b, fmt.Errorf("cannot read %s: only .yaml is read; rename it to %s.yaml",
+				filepath.Join(dir, name), strings.TrimSuffix(name, ".yml"))
+		}
+		if !strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		data, err := readTrusted(filepath.Join(dir, name))
+		if err != nil {
+			return b, err
+		}
+		if total += len(data); total > maxBundle || len(b.Files) > maxServices {
+			return b, fmt.Errorf("cannot read %s: more than %d files or %d bytes", dir, maxServices, maxBundle)
+		}
+		b.Files = append(b.Files, File{Name: "services.d/" + name, Data: data})
+	}
+	return b, nil
+}
+
+// readTrusted reads one file of the configuration, without waiting for anything
+// that only looks like a file.
+func readTrusted(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("cannot read %s: it is no regular file", path)
+	}
+	if unix.Geteuid() == 0 {
+		if err := trusted(fd, path, st); err != nil {
+			return nil, err
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path, reason(err))
+	}
+	return data, nil
+}
+
+// trusted holds the rule that only root could have written the file: it decides
+// what runs with privilege.
+func trusted(fd int, path string, st unix.Stat_t) error {
+	var sfs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &sfs); err == nil && sfs.Flags&unix.ST_RDONLY != 0 {
+		return nil
+	}
+	const remedy = "; chown root and chmod go-w it, or mount it read-only (:ro)"
+	switch {
+	case st.Uid != 0:
+		return fmt.Errorf("cannot trust %s: it belongs to uid %d%s", path, st.Uid, remedy)
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("cannot trust %s: its mode %04o lets others than root write it%s", path, st.Mode&0o7777, remedy)
+	}
+	return nil
+}
+
+// reason is an error of os without the path, which the sentence has already.
+func reason(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// names are the files of the bundle.
+func (b Bundle) names() []string {
+	names := make([]string, len(b.Files))
+	for i, f := range b.Files {
+		names[i] = f.Name
+	}
+	return slices.Clip(names)
+}

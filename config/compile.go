@@ -1,0 +1,274 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/document"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// Compiled is what a configuration comes to in a given place.
+type Compiled struct {
+	Policy wire.Policy
+	Run    Run      // what becomes of the arguments
+	Notes  []string // what the place does not allow, to be said once
+}
+
+// Compile makes the policy that tier 1 holds every spawn against. args are the
+// arguments of `rlminit init`. The error is the line to print, after "rlminit: ".
+func Compile(c *Config, h Host, args []string) (Compiled, error) {
+	k := compiler{config: c, host: h}
+	out, err := k.compile(args)
+	if err == nil && c.Strict && len(k.notes) > 0 {
+		err = fmt.Errorf("cannot start: %s; strict is set, so leave it out or make it possible", k.notes[0])
+	}
+	out.Notes = k.notes
+	return out, err
+}
+
+type compiler struct {
+	config *Config
+	host   Host
+	user   wire.Identity
+	notes  []string
+}
+
+func (k *compiler) note(format string, args ...any) {
+	k.notes = append(k.notes, fmt.Sprintf(format, args...))
+}
+
+func (k *compiler) compile(args []string) (out Compiled, err error) {
+	c := k.config
+	if k.user, err = Identify(c, k.host); err != nil {
+		return out, err
+	}
+	if k.host.UID != 0 && c.User != "" {
+		k.note("user %s is ignored: rlminit was started as uid %d", c.User, k.host.UID)
+	}
+	out.Policy = wire.Policy{
+		Version: wire.Version, User: k.user, Volume: c.Home, StopNanos: int64(c.StopTimeout),
+		TagLow: uint32(c.Tags.Low), TagHigh: uint32(c.Tags.High),
+	}
+	if err := k.checkTags(); err != nil {
+		return out, err
+	}
+	path := defaultPath
+	if v, ok := k.host.Lookup("PATH"); ok {
+		path = v
+	}
+	executable := func(word string) bool { return Executable(word, path) }
+	out.Run = c.Main.Resolve(args, executable, k.host.Lookup)
+	if len(out.Run.Argv) > 0 {
+		main, err := k.main(out.Run.Argv)
+		if err != nil {
+			return out, err
+		}
+		out.Policy.Main = main
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		d := c.Services[name]
+		if !Privileged(d) {
+			continue
+		}
+		program, err := k.privileged(d)
+		if err != nil {
+			return out, fmt.Errorf("cannot start: services.%s: %w", name, err)
+		}
+		if program != nil {
+			out.Policy.Privileged = append(out.Policy.Privileged, *program)
+		}
+	}
+	return out, nil
+}
+
+// Identify is the service user: who every child is unless root-owned
+// configuration says otherwise. A container that was not started as root has but
+// one user.
+func Identify(c *Config, h Host) (wire.Identity, error) {
+	if h.UID != 0 {
+		return h.self(c.Home), nil
+	}
+	if c.User == "" {
+		return wire.Identity{}, fmt.Errorf(
+			`cannot start: running as root and no user is set; add "user: app" to %s or use docker run --user`, c.Path)
+	}
+	id, err := h.Accounts.Resolve(c.User, "", nil, c.Home)
+	if err != nil {
+		return id, fmt.Errorf("cannot start: %w", err)
+	}
+	if c.UID != 0 {
+		id.UID = c.UID
+		if _, numeric := number(id.Name); numeric {
+			id.Name = fmt.Sprint(c.UID)
+		}
+	}
+	if c.GID != 0 {
+		id.GID = c.GID
+		id.Groups = supplementary(id.Groups, id.GID)
+	}
+	if id.UID == 0 {
+		return id, fmt.Errorf("cannot start: user %s is root, and services never run as root; name another user in %s", document.Quote(c.User), c.Path)
+	}
+	return id, h.reach(c.User, id)
+}
+
+// reach tells whether root in this container may become somebody.
+func (h Host) reach(who string, id wire.Identity) error {
+	for _, need := range []struct {
+		bit  uint
+		name string
+	}{{unix.CAP_SETUID, "SETUID"}, {unix.CAP_SETGID, "SETGID"}} {
+		if h.Capabilities&(1<<need.bit) == 0 {
+			return fmt.Errorf("cannot start: becoming user %s needs CAP_%s, which the container lacks; add --cap-add %s or use docker run --user %d:%d",
+				who, need.name, need.name, id.UID, id.GID)
+		}
+	}
+	return nil
+}
+
+// self is the user that the container was given.
+func (h Host) self(home string) wire.Identity {
+	id := wire.Identity{UID: h.UID, GID: h.GID, Name: fmt.Sprint(h.UID), Home: home}
+	if u, ok := h.Accounts.user(id.Name); ok && u.UID == h.UID {
+		id.Name = u.Name
+		if u.Home != "" {
+			id.Home = u.Home
+		}
+	}
+	id.Groups = supplementary(slices.Clone(h.Groups), id.GID)
+	return id
+}
+
+// checkTags keeps the private groups apart from those that mean something.
+func (k *compiler) checkTags() error {
+	low, high := uint32(k.config.Tags.Low), uint32(k.config.Tags.High)
+	if low == 0 {
+		return nil
+	}
+	for _, gid := range append([]uint32{k.user.GID}, k.user.Groups...) {
+		if low <= gid && gid <= high {
+			return fmt.Errorf("cannot start: gid %d of user %s lies in tags (%d-%d), which services get one each; set tags to another range",
+				gid, k.user.Name, low, high)
+		}
+	}
+	return nil
+}
+
+// main is the main command as tier 1 runs it.
+func (k *compiler) main(argv []string) (*wire.Program, error) {
+	m := k.config.Main
+	id, err := k.identity(m.Definition, true)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start: main: %w", err)
+	}
+	d := m.Definition
+	d.Command = argv
+	program, err := k.program(d, id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start: main: %w", err)
+	}
+	if id.UID == 0 && len(program.Capabilities) == 0 {
+		// Root without capabilities could not drop to a user, which is what an
+		// entrypoint that has to be root is there for.
+		for bit := range uint32(64) {
+			if k.host.Capabilities&(1<<bit) != 0 {
+				program.Capabilities = append(program.Capabilities, bit)
+			}
+		}
+	}
+	return program, nil
+}
+
+// privileged is a definition that tier 1 holds, or nil where the place has no
+// privilege to give and it runs as any other.
+func (k *compiler) privileged(d service.Definition) (*wire.Program, error) {
+	if k.host.UID != 0 {
+		k.note("services.%s: its user and privileges are ignored: rlminit was started as uid %d", d.Name, k.host.UID)
+		return nil, nil
+	}
+	id, err := k.identity(d, false)
+	if err != nil {
+		return nil, err
+	}
+	return k.program(d, id)
+}
+
+// identity is who a definition runs as.
+func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, error) {
+	if k.host.UID != 0 || d.User == "" && d.Group == "" && len(d.Groups) == 0 {
+		return k.user, nil
+	}
+	id := k.user
+	var err error
+	switch {
+	case d.User != "" && d.User != k.config.User:
+		id, err = k.host.Accounts.Resolve(d.User, d.Group, d.Groups, k.config.Home)
+	default:
+		extra, group := d.Groups, d.Group
+		id.Groups = slices.Clone(id.Groups)
+		if group != "" {
+			id.GID, err = k.host.Accounts.group(group)
+		}
+		for _, g := range extra {
+			gid, gerr := k.host.Accounts.group(g)
+			if gerr != nil {
+				err = gerr
+			}
+			id.Groups = append(id.Groups, gid)
+		}
+		id.Groups = supplementary(id.Groups, id.GID)
+	}
+	switch {
+	case err != nil:
+		return id, err
+	case id.UID == 0 && !root:
+		return id, fmt.Errorf("user %s is root, and only main may run as root; name another user", document.Quote(d.User))
+	}
+	return id, nil
+}
+
+// program fixes a definition in every detail.
+func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Program, error) {
+	env, err := Environment(k.config, id, k.host.Environ, d, Profile{})
+	if err != nil {
+		return nil, err
+	}
+	p := &wire.Program{
+		Name: d.Name, Argv: d.Command, Env: env, Dir: d.WorkingDir, Identity: id, NoNewPrivs: d.Sandbox.NoNewPrivs,
+		Umask: d.Umask, StopSignal: int32(d.Stop.Signal), StopNanos: int64(d.Stop.Timeout), Rlimits: Rlimits(d.Limits),
+	}
+	for _, name := range d.Sandbox.Capabilities {
+		bit, _ := service.CapabilityNumber(name)
+		if k.host.Capabilities&(1<<bit) == 0 {
+			if k.host.UID != 0 {
+				k.note("%s: %s is not given: the container's user does not have it", d.Name, name)
+				continue
+			}
+			return nil, fmt.Errorf("%s is not the container's to give; add --cap-add %s", name, strings.TrimPrefix(name, "CAP_"))
+		}
+		p.Capabilities = append(p.Capabilities, bit)
+	}
+	return p, nil
+}
+
+// Rlimits are the limits of setrlimit(2), in order of their numbers.
+func Rlimits(l service.Limits) []wire.Rlimit {
+	var list []wire.Rlimit
+	for _, n := range slices.Sorted(maps.Keys(l.Rlimits)) {
+		list = append(list, wire.Rlimit{Resource: int32(n), Soft: l.Rlimits[n].Soft, Hard: l.Rlimits[n].Hard})
+	}
+	return list
+}
+
+// Privileged tells whether a definition needs what tier 2 cannot ask for by
+// itself: another user or group, a capability, or to gain privilege. Tier 1 holds
+// such definitions under their names.
+func Privileged(d service.Definition) bool {
+	return d.User != "" || d.Group != "" || len(d.Groups) > 0 || len(d.Sandbox.Capabilities) > 0 || !d.Sandbox.NoNewPrivs
+}

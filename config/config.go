@@ -1,0 +1,121 @@
+package config
+
+import (
+	"time"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// The defaults that a user may want to know.
+const (
+	DefaultPath        = "/etc/rlminit/rlminit.yaml"
+	DefaultHome        = "/data"
+	DefaultStopTimeout = 9 * time.Second
+)
+
+// Fault and Faults say what is wrong with a configuration.
+type (
+	Fault  = document.Fault
+	Faults = document.Faults
+	Lookup = document.Lookup
+)
+
+// Config is what rlminit.yaml and services.d say, with flags and RLMINIT_*
+// variables already in force and every default filled in.
+type Config struct {
+	Path        string        // of rlminit.yaml
+	User        string        // name, uid or uid:gid; "" where it is not set
+	Home        string        // the volume, RLMINIT_HOME: absolute
+	StopTimeout time.Duration // the whole container's
+	Profiles    bool          // false: RLMINIT_PROFILES=off
+	Strict      bool          // what a place does not allow ends the start
+	InheritEnv  []string      // globs; a leading ! excludes
+	Environment map[string]service.Value
+	EnvFile     []string
+	ReadAll     bool  // access.read: anyone may read status
+	Tags        Range // of supplementary gids; Low 0: none
+
+	Main     Main
+	Gateway  *Gateway                      // nil: no profiles
+	Services map[string]service.Definition // the static ones, by name
+
+	UID, GID uint32 // of RLMINIT_UID and so on; 0: as passwd says
+
+	Own  []string // absolute paths at or below Home
+	Dirs []Dir
+	Seed []Seed
+	Boot []Step
+
+	env Lookup // what the files were expanded with
+}
+
+// Range is a range of numbers, both ends included.
+type Range struct {
+	Low, High int
+}
+
+// Size is how many numbers there are.
+func (r Range) Size() int {
+	if r.Low == 0 {
+		return 0
+	}
+	return r.High - r.Low + 1
+}
+
+// Dir is a directory that is made at boot.
+type Dir struct {
+	Path string // absolute, at or below Home
+	Mode uint32
+}
+
+// Seed is a file or directory that is copied where To is absent.
+type Seed struct {
+	From string // absolute
+	To   string // absolute, below Home
+	Mode uint32 // enforced at every boot; 0: that of From
+}
+
+// Step is a command that runs once at boot, before any service.
+type Step struct {
+	Name        string
+	Command     []string
+	Environment map[string]service.Value
+	WorkingDir  string
+	Timeout     time.Duration
+	Continue    bool // on_failure: continue
+}
+
+// Main is the main command. Its Definition is named "main"; its command may be
+// empty, and its restart policy is "no" unless main.restart is there.
+type Main struct {
+	service.Definition
+	Subcommands []string // first arguments that always go to Command
+	Routes      []Route
+	ExitOn      string // the service that the container lives and dies with
+}
+
+// Desired is what a profile without a record of its own is meant to be.
+type Desired string
+
+// The values of Desired.
+const (
+	Running Desired = "running"
+	Stopped Desired = "stopped"
+)
+
+// Gateway is what all profiles share.
+type Gateway struct {
+	Marker       string   // the file that makes a directory a profile
+	Template     string   // absolute; "" for none
+	StateFile    string   // in the profile's directory
+	ImportState  string   // an application's own; "" for none
+	InitialState Desired  // of a profile just created
+	FoundState   Desired  // of one found without a record
+	RemoveAtBoot []string // relative to the profile's directory
+	Ports        Range    // Low 0: none
+	HasDefault   bool     // the home directory is the profile "default"
+
+	node        document.Node // read anew for each profile
+	defaultNode document.Node
+}

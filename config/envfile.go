@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// Bounds of what is read at a spawn.
+const (
+	maxValue   = document.MaxString
+	maxEnvFile = 1 << 20
+)
+
+// readSmall reads a file that a service may own: it waits for no FIFO and no
+// device, and reads no more than limit bytes.
+func readSmall(path string, limit int) (string, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", errors.New("it is no regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return "", reason(err)
+	}
+	if len(data) > limit {
+		return "", fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return string(data), nil
+}
+
+// file adds the variables of an env_file. A leading ? lets it be missing.
+func (e *environ) file(path string) error {
+	path, optional := strings.CutPrefix(path, "?")
+	text, err := readSmall(path, maxEnvFile)
+	if optional && errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read env_file %s: %w", path, err)
+	}
+	for i, line := range strings.Split(text, "\n") {
+		name, value, ok, fault := envLine(line)
+		if fault != "" {
+			return fmt.Errorf("cannot read env_file %s:%d: %s", path, i+1, fault)
+		}
+		if ok {
+			e.set(name, value)
+		}
+	}
+	return nil
+}
+
+// envLine reads one line: NAME=value, with or without "export" before it. Quotes
+// around the whole value are taken off; in double quotes \n, \", \\ and \$ are
+// understood. Nothing is expanded. Empty lines, and those that begin with #, are
+// skipped.
+func envLine(line string) (name, value string, ok bool, fault string) {
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] == '#' {
+		return "", "", false, ""
+	}
+	if rest, found := strings.CutPrefix(line, "export "); found {
+		line = strings.TrimSpace(rest)
+	}
+	name, value, found := strings.Cut(line, "=")
+	name = strings.TrimSpace(name)
+	switch {
+	case !found:
+		return "", "", false, document.Quote(line) + " has no =; write NAME=value"
+	case service.CheckVariable(name) != "":
+		return "", "", false, document.Quote(name) + ": " + service.CheckVariable(name)
+	case strings.ContainsRune(value, 0):
+		return "", "", false, name + " holds a NUL byte"
+	}
+	value = strings.TrimSpace(value)
+	if value == "" || value[0] != '"' && value[0] != '\'' {
+		return name, value, true, ""
+	}
+	quote := value[:1]
+	if len(value) < 2 || !strings.HasSuffix(value, quote) {
+		return "", "", false, name + "'s value has a quote that is not closed"
+	}
+	value = value[1 : len(value)-1]
+	if quote == `"` {
+		value = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\\`, `\`, `\$`, `$`).Replace(value)
+	}
+	return name, value, true, ""
+}

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// defaultPath is PATH where the container has none, as in Docker's images.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Inherits tells whether children see a variable of the container: the last
+// pattern that fits decides. A list of exclusions alone excludes from
+// everything. What belongs to a manager's conversation with rlminit, and
+// RLMINIT_* itself, never passes.
+func (c *Config) Inherits(name string) bool {
+	if service.Supervised(name) || strings.HasPrefix(name, "RLMINIT_") {
+		return false
+	}
+	inherits := len(c.InheritEnv) > 0 && strings.HasPrefix(c.InheritEnv[0], "!")
+	for _, pattern := range c.InheritEnv {
+		pattern, excludes := strings.CutPrefix(pattern, "!")
+		if glob(pattern, name) {
+			inherits = !excludes
+		}
+	}
+	return inherits
+}
+
+// glob matches * (any characters) and ? (any one).
+func glob(pattern, s string) bool {
+	star, mark := -1, 0
+	i, j := 0, 0
+	for j < len(s) {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(pattern) && (pattern[i] == '?' || pattern[i] == s[j]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[i:], "*") == ""
+}
+
+// Environment is what a service is spawned with, less what the supervisor itself
+// passes. Later ones win: what it inherits of the container's variables; HOME,
+// USER and LOGNAME; the global env_file, then environment; a gateway's PROFILE,
+// PROFILE_DIR and PORT; the definition's env_file, then environment. Files are
+// read now. A profile without a name is none.
+//
+// The error is a sentence that says which file or variable is at fault.
+func Environment(c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
+	e := environ{at: make(map[string]int, len(container)+16)}
+	for _, kv := range container {
+		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && c.Inherits(name) {
+			e.set(name, value)
+		}
+	}
+	if _, ok := e.at["PATH"]; !ok {
+		e.set("PATH", defaultPath)
+	}
+	e.set("HOME", id.Home)
+	e.set("USER", id.Name)
+	e.set("LOGNAME", id.Name)
+	if err := e.add(c.EnvFile, c.Environment); err != nil {
+		return nil, err
+	}
+	if p.Name != "" {
+		e.set("PROFILE", p.Name)
+		e.set("PROFILE_DIR", p.Dir)
+		if p.Port != 0 {
+			e.set("PORT", strconv.Itoa(p.Port))
+		}
+	}
+	if err := e.add(d.EnvFile, d.Environment); err != nil {
+		return nil, err
+	}
+	return e.list, nil
+}
+
+// environ is a list of variables in which each name is once.
+type environ struct {
+	list []string
+	at   map[string]int
+}
+
+func (e *environ) set(name, value string) {
+	kv := name + "=" + value
+	if i, ok := e.at[name]; ok {
+		e.list[i] = kv
+		return
+	}
+	e.at[name] = len(e.list)
+	e.list = append(e.list, kv)
+}
+
+func (e *environ) add(files []string, values map[string]service.Value) error {
+	for _, file := range files {
+		if err := e.file(file); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v := values[name]
+		if v.File == "" {
+			e.set(name, v.Text)
+			continue
+		}
+		text, err := readSmall(v.File, maxValue)
+		if err != nil {
+			return fmt.Errorf("cannot read %s for %s: %w", v.File, name, err)
+		}
+		text, _ = strings.CutSuffix(text, "\n")
+		if strings.ContainsRune(text, 0) {
+			return fmt.Errorf("cannot read %s for %s: it holds a NUL byte", v.File, name)
+		}
+		e.set(name, text)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package config
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// Profile is what the definition of a profile's gateway depends on.
+type Profile struct {
+	Name string
+	Dir  string // absolute
+	Port int    // 0: none
+}
+
+// variables are what expansions and the environment have of a profile.
+func (p Profile) variables(home string) map[string]string {
+	vars := map[string]string{"PROFILE": p.Name, "PROFILE_DIR": p.Dir, "RLMINIT_HOME": home}
+	if p.Port != 0 {
+		vars["PORT"] = strconv.Itoa(p.Port)
+	}
+	return vars
+}
+
+// DefaultProfile is the profile that is the home directory itself.
+const DefaultProfile = "default"
+
+// gateway reads the section, and the definition of a made-up profile, so that
+// its faults show at once.
+func (p *parser) gateway(n document.Node) {
+	c := p.config
+	g := &Gateway{
+		Marker: "profile.yaml", StateFile: "gateway_state.json", InitialState: Running, FoundState: Stopped,
+		Ports: Range{9200, 9799}, node: n,
+	}
+	fields := g.own()
+	var blank service.Definition
+		for key := range blank.Fields() {
+		fields[key] = func(document.Node) {} // read by Definition
+	}
+	fields["default"] = func(document.Node) {}
+	fields.Read(n)
+	if g.ImportState == g.StateFile {
+		n.Fault("import_state and state_file are both %s; rlminit needs a file of its own, so give state_file another name", document.Quote(g.StateFile))
+	}
+	if g.Marker == g.StateFile {
+		n.Fault("marker and state_file are both %s; give state_file another name", document.Quote(g.Marker))
+	}
+	for _, kept := range []string{g.Marker, g.StateFile, "profile.yaml"} {
+		if slices.Contains(g.RemoveAtBoot, kept) {
+			n.Get("remove_at_boot").Fault("%s cannot be removed at boot; take it out", document.Quote(kept))
+		}
+	}
+	if d := n.Get("default"); !d.Absent() {
+		g.HasDefault, g.defaultNode = true, d
+	}
+	c.Gateway = g
+	_, faults := c.GatewayDefinition(g.sample(c))
+	p.faults = append(p.faults, faults...)
+	if g.HasDefault {
+		sample := g.sample(c)
+		sample.Name, sample.Dir = DefaultProfile, c.Home
+		if _, more := c.GatewayDefinition(sample); len(faults) == 0 {
+			p.faults = append(p.faults, more...)
+		}
+	}
+}
+
+// own are the keys that only this section has.
+func (g *Gateway) own() document.Fields {
+	return document.Fields{
+		"marker":         fileName(&g.Marker),
+		"template":       document.Path(&g.Template),
+		"state_file":     fileName(&g.StateFile),
+		"import_state":   optional(fileName(&g.ImportState)),
+		"initial_state":  document.OneOf(&g.InitialState, Running, Stopped),
+		"found_state":    document.OneOf(&g.FoundState, Running, Stopped),
+		"remove_at_boot": relativePaths(&g.RemoveAtBoot),
+		"ports":          numbers(&g.Ports, 1, 65535),
+	}
+}
+
+// sample is a profile for a first look at the definition.
+func (g *Gateway) sample(c *Config) Profile {
+	return Profile{Name: "sample", Dir: path.Join(c.Home, "profiles", "sample"), Port: max(g.Ports.Low, 1)}
+}
+
+// GatewayDefinition is the definition of a profile's gateway, before its
+// profile.yaml. The working directory is the profile's unless the section names
+// another. Gateway must not be nil.
+func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
+	g := c.Gateway
+	d := service.Default(service.GatewayPrefix + p.Name)
+	lookup := c.env.With(p.variables(c.Home))
+	n, reading := g.node.With(lookup, d.Name)
+	fields := d.Fields()
+	for key := range g.own() {
+		fields[key] = func(document.Node) {}
+	}
+	fields["default"] = func(document.Node) {}
+	for key, set := range fields {
+		fields[key] = unprivileged(key, set)
+	}
+	fields.Read(n)
+	found := reading.Found()
+	if p.Name == DefaultProfile && g.HasDefault {
+		over, reading := g.defaultNode.With(lookup, d.Name)
+		fields := d.Fields()
+		for key, set := range fields {
+			fields[key] = unprivileged(key, set)
+		}
+		fields.Read(over)
+		found = append(found, reading.Found()...)
+	}
+	n, reading = n.With(lookup, d.Name)
+	d.Check(n)
+	if d.Sandbox.Capabilities != nil || !d.Sandbox.NoNewPrivs {
+		n.Get("sandbox").Fault("gateways run without privilege, for profiles may change what they run; take it out")
+	}
+	d.Profile, d.Port = p.Name, p.Port
+	if d.WorkingDir == "" {
+		d.WorkingDir = p.Dir
+	}
+	return d, append(found, reading.Found()...)
+}
+
+// unprivileged refuses what a gateway cannot be given.
+func unprivileged(key string, set document.Setter) document.Setter {
+	if !slices.Contains([]string{"user", "group", "groups"}, key) {
+		return set
+	}
+	return func(n document.Node) {
+		n.Fault("every gateway runs as the configured user; take it out")
+	}
+}
+
+// ProfileDefinition is the definition of a profile's gateway with its
+// profile.yaml, which may be empty. file is what its faults call it. Of the
+// container's variables the file may use those that gateways inherit: it must
+// not be a way to the others.
+func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (service.Definition, Faults) {
+	base, faults := c.GatewayDefinition(p)
+	if len(faults) > 0 {
+		return base, faults
+	}
+	inherited := Lookup(func(name string) (string, bool) {
+		if !c.Inherits(name) {
+			return "", false
+		}
+		return c.env(name)
+	})
+	return service.Override(base, file, data, inherited.With(p.variables(c.Home)))
+}
+
+// fileName reads the name of a file, without a directory.
+func fileName(p *string) document.Setter {
+	return func(n document.Node) {
+		s, ok := n.Text()
+		if !ok {
+			return
+		}
+		if s == "" || s == "." || s == ".." || strings.Contains(s, "/") || len(s) > 255 {
+			n.Fault("%s is no file name; write a name without /", document.Quote(s))
+			return
+		}
+		*p = s
+	}
+}
+
+// optional lets "" stand for nothing.
+func optional(set document.Setter) document.Setter {
+	return func(n document.Node) {
+		if n.IsScalar() && n.Raw() == "" {
+			return
+		}
+		set(n)
+	}
+}
+
+// relativePaths reads paths below a directory that is not known yet.
+func relativePaths(p *[]string) document.Setter {
+	return func(n document.Node) {
+		items, ok := n.Items()
+		var list []string
+		for _, item := range items {
+			s, good := item.Text()
+			if clean := path.Clean(s); good && (s == "" || path.IsAbs(s) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../")) {
+				item.Fault("%s is no path below the profile's directory; write a name such as gateway.pid", document.Quote(s))
+				good = false
+			}
+			ok = ok && good
+			list = append(list, path.Clean(s))
+		}
+		if ok {
+			*p = list
+		}
+	}
+}

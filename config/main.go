@@ -1,0 +1,137 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// Route says what becomes of certain arguments.
+type Route struct {
+	Args        []string // what the arguments begin with
+	UnlessArg   string   // not if this argument is among them
+	UnlessEnv   string   // not if this variable is set, and no "false"
+	Start       string   // a service, or a profile, to start
+	Wait        bool     // in place of the main command, wait for what was started
+	ProfilesOff bool     // without profiles
+}
+
+// Run is what Resolve decided.
+type Run struct {
+	Argv     []string // of the main command; nil for none
+	Start    string   // what to start beside what runs anyway
+	Wait     bool     // the container lives as long as Start does
+	Profiles bool
+}
+
+// main reads the section.
+func (p *parser) main(n document.Node) {
+	m := &p.config.Main
+	p.declared["main"] = declaration{n, ""}
+	all := m.Fields()
+	fields := document.Fields{
+		"user":         service.User(&m.User), // root too
+		"no_new_privs": document.Bool(&m.Sandbox.NoNewPrivs),
+		"subcommands":  document.Strings(&m.Subcommands),
+		"routes":       routes(&m.Routes),
+		"exit_on":      document.Word(&m.ExitOn),
+		"restart": func(n document.Node) {
+			if n.IsMapping() {
+				m.Restart.Policy = service.RestartOnFailure
+			}
+			all["restart"](n)
+		},
+	}
+	for _, key := range []string{
+		"command", "group", "groups", "working_dir", "umask", "environment", "env_file", "exits", "stop", "limits", "sandbox",
+	} {
+		fields[key] = all[key]
+	}
+	fields.Read(n)
+}
+
+func routes(p *[]Route) document.Setter {
+	return func(n document.Node) {
+		items, ok := n.Items()
+		var list []Route
+		for _, item := range items {
+			r, profiles, then := Route{}, true, "run"
+			document.Fields{
+				"args": document.Strings(&r.Args),
+				"unless": document.Fields{
+					"arg": document.Word(&r.UnlessArg),
+					"env": document.Word(&r.UnlessEnv),
+				}.Read,
+				"start":    document.Word(&r.Start),
+				"then":     document.OneOf(&then, "run", "wait"),
+				"profiles": document.Bool(&profiles),
+			}.Read(item)
+			switch {
+			case item.IsMapping() && item.Get("args").Absent():
+				item.Fault("args is missing; write args: [word] for the arguments that the route is for")
+			case then == "wait" && r.Start == "":
+				item.Fault("then: wait has nothing to wait for; add start: NAME")
+			}
+			r.Wait, r.ProfilesOff = then == "wait", !profiles
+			list = append(list, r)
+		}
+		if ok {
+			*p = list
+		}
+	}
+}
+
+// Resolve decides what the arguments of `rlminit init` mean. executable tells
+// whether a word is a program on PATH.
+//
+// The first route that fits decides. Without one: no arguments are
+// main.command; a first argument of main.subcommands, or one that is no
+// program, goes to main.command with all others; anything else is run as it
+// stands.
+func (m *Main) Resolve(args []string, executable func(string) bool, env Lookup) Run {
+	run := Run{Profiles: true}
+	for _, r := range m.Routes {
+		if !r.matches(args, env) {
+			continue
+		}
+		run.Start, run.Wait, run.Profiles = r.Start, r.Wait, !r.ProfilesOff
+		if !r.Wait {
+			run.Argv = m.argv(args, executable)
+		}
+		return run
+	}
+	run.Argv = m.argv(args, executable)
+	return run
+}
+
+func (m *Main) argv(args []string, executable func(string) bool) []string {
+	switch {
+	case len(args) == 0:
+		return slices.Clone(m.Command)
+	case len(m.Command) == 0:
+		return slices.Clone(args)
+	case slices.Contains(m.Subcommands, args[0]):
+	case !strings.HasPrefix(args[0], "-") && executable(args[0]):
+		return slices.Clone(args)
+	}
+	return slices.Concat(m.Command, args)
+}
+
+func (r Route) matches(args []string, env Lookup) bool {
+	if len(args) < len(r.Args) || !slices.Equal(args[:len(r.Args)], r.Args) {
+		return false
+	}
+	if r.UnlessArg != "" && slices.Contains(args, r.UnlessArg) {
+		return false
+	}
+	if r.UnlessEnv != "" && env != nil {
+		v, _ := env(r.UnlessEnv)
+		off, isBool := document.ParseBool(v)
+		if v != "" && (!isBool || off) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,312 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// Parse understands a bundle. env gives the container's variables. Every fault of
+// every file is found; where there is one, the Config is not to be used.
+func Parse(b Bundle, env Lookup) (*Config, Faults) {
+	if env == nil {
+		env = func(string) (string, bool) { return "", false }
+	}
+	p := &parser{
+		config: &Config{
+			Path: b.Path, Home: DefaultHome, StopTimeout: DefaultStopTimeout, Profiles: true,
+			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, Services: map[string]service.Definition{},
+			Main: Main{Definition: service.Default("main")}, env: env,
+		},
+		bundle: b, env: env, declared: map[string]declaration{},
+	}
+	p.config.Main.Restart.Policy = service.RestartNo
+	if len(b.Files) == 0 {
+		return p.config, Faults{{File: path.Base(b.Path), Line: 1, Text: "version is missing; write version: 1"}}
+	}
+	p.top(b.Files[0])
+	for _, f := range b.Files[1:] {
+		p.serviceFile(f)
+	}
+	p.checkSet()
+	p.faults.Sort()
+	return p.config, p.faults
+}
+
+// parser collects what Parse finds.
+type parser struct {
+	config   *Config
+	bundle   Bundle
+	env      Lookup
+	lookup   Lookup // env and RLMINIT_HOME
+	faults   Faults
+	declared map[string]declaration
+}
+
+// declaration is where a service stands.
+type declaration struct {
+	node   document.Node
+	prefix string // of its fields: "services." or ""
+}
+
+// top reads rlminit.yaml. The home comes first, for all else may name it.
+func (p *parser) top(f File) {
+	c := p.config
+	doc, _ := document.Parse(f.Name, f.Data)
+	n, reading := doc.Read(p.env)
+	p.home(n)
+	p.lookup = p.env.With(map[string]string{"RLMINIT_HOME": c.Home})
+
+	found := reading.Found()
+	n, reading = n.With(p.lookup, "")
+	version := 0
+	readAll := "none"
+	ignore := func(document.Node) {}
+	document.Fields{
+		"version":      document.Int(&version, 1, 1),
+		"user":         service.User(&c.User),
+		"home":         ignore, // read above
+		"stop_timeout": document.Duration(&c.StopTimeout, time.Millisecond),
+		"strict":       document.Bool(&c.Strict),
+		"inherit_env":  globs(&c.InheritEnv),
+		"environment":  service.Environment(&c.Environment),
+		"env_file":     service.EnvFiles(&c.EnvFile),
+		"access":       document.Fields{"read": document.OneOf(&readAll, "all", "none")}.Read,
+		"tags":         numbers(&c.Tags, 1, service.MaxID),
+		"main":         p.main,
+		"gateway":      p.gateway,
+		"services":     p.services,
+		"remap":        p.remap,
+		"own":          p.own,
+		"dirs":         p.dirs,
+		"seed":         p.seed,
+		"boot":         p.boot,
+	}.Read(n)
+	c.ReadAll = readAll == "all"
+	if n.Get("version").Absent() {
+		n.Fault("version is missing; write version: 1")
+	}
+	p.faults = append(p.faults, found...)
+	p.faults = append(p.faults, reading.Faults()...)
+	p.overrides()
+}
+
+// fault is one that is in no file.
+func (p *parser) fault(field, format string, args ...any) {
+	p.faults = append(p.faults, Fault{Field: field, Text: fmt.Sprintf(format, args...)})
+}
+
+// setting is the value of a flag, or of an RLMINIT_* variable, and what to call
+// it. An empty variable is as good as none.
+func (p *parser) setting(name string) (value, called string, ok bool) {
+	if v, ok := p.bundle.Flags[name]; ok {
+		return v, "--" + strings.ReplaceAll(name, "_", "-"), true
+	}
+	called = "RLMINIT_" + strings.ToUpper(name)
+	if v, ok := p.env(called); ok && v != "" {
+		return v, called, true
+	}
+	return "", "", false
+}
+
+func (p *parser) home(n document.Node) {
+	home := n.Get("home")
+	if !home.Absent() {
+		document.Path(&p.config.Home)(home)
+	}
+	if v, called, ok := p.setting("home"); ok {
+		if !path.IsAbs(v) {
+			p.fault(called, "%s is no absolute path; write /%s", document.Quote(v), strings.TrimLeft(v, "./"))
+			return
+		}
+		p.config.Home = path.Clean(v)
+	}
+	if p.config.Home == "/" {
+		p.config.Home = DefaultHome
+		home.Fault("the root directory cannot be the volume; write /data")
+	}
+}
+
+// overrides puts flags and variables over what the file says.
+func (p *parser) overrides() {
+	c := p.config
+	if v, called, ok := p.setting("stop_timeout"); ok {
+		d, err := document.ParseDuration(v)
+		switch {
+		case err != nil:
+			p.fault(called, "%s %v", document.Quote(v), err)
+		case d < time.Millisecond:
+			p.fault(called, "%s is too short; write 1ms or more", document.Quote(v))
+		default:
+			c.StopTimeout = d
+		}
+	}
+	if v, called, ok := p.setting("user"); ok {
+		name, group, pair := strings.Cut(v, ":")
+		if service.CheckAccount(name) != "" || pair && service.CheckAccount(group) != "" {
+			p.fault(called, "%s is no user; write a name, a uid or uid:gid", document.Quote(v))
+		} else {
+			c.User = v
+		}
+	}
+	for name, target := range map[string]*bool{"profiles": &c.Profiles, "strict": &c.Strict} {
+		if v, called, ok := p.setting(name); ok {
+			b, good := document.ParseBool(v)
+			if !good {
+				p.fault(called, "%s is refused; write on or off", document.Quote(v))
+				continue
+			}
+			*target = b
+		}
+	}
+	p.remapVariables()
+}
+
+// services reads the mapping of static services.
+func (p *parser) services(n document.Node) {
+	n.Each(func(key, value document.Node) {
+		p.service(key, value, key.Key(), "services.")
+	})
+}
+
+// serviceFile reads one file of services.d, whose name is the service's.
+func (p *parser) serviceFile(f File) {
+	doc, _ := document.Parse(f.Name, f.Data)
+	n, reading := doc.Read(p.lookup)
+	name := strings.TrimSuffix(path.Base(f.Name), ".yaml")
+	p.service(n, n, name, "")
+	p.faults = append(p.faults, reading.Faults()...)
+}
+
+// service reads one static service; faults of its name stand at key.
+func (p *parser) service(key, n document.Node, name, prefix string) {
+	switch first, twice := p.declared[name]; {
+	case service.CheckName(name) != "":
+		key.Fault("the name %s %s", document.Quote(name), service.CheckName(name))
+	case strings.HasPrefix(name, service.GatewayPrefix):
+		key.Fault("the name %s is refused: names that begin with %s are those of profiles", document.Quote(name), service.GatewayPrefix)
+	case twice:
+		key.Fault("service %s is defined twice; the first is at %s:%d", document.Quote(name), first.node.File(), first.node.Line())
+		return
+	}
+	p.declared[name] = declaration{n, prefix}
+	d := service.Default(name)
+	d.Read(n)
+	p.config.Services[name] = d
+}
+
+// checkSet judges the services together, and finds the line of each fault.
+func (p *parser) checkSet() {
+	set := make(map[string]service.Definition, len(p.config.Services)+1)
+	for name, d := range p.config.Services {
+		set[name] = d
+	}
+	// A profile's gateway may wait for static services, as any may; it is
+	// looked at under a name that no profile can have.
+	const gateway = "gateway"
+	_, taken := set[gateway]
+	if g := p.config.Gateway; g != nil && !taken {
+		d := service.Default(gateway)
+		fields, silent := d.Fields(), document.Fields{}
+		for _, key := range []string{"requires", "wants", "after"} {
+			silent[key] = fields[key]
+		}
+		quiet, _ := g.node.With(p.lookup.With(g.sample(p.config).variables(p.config.Home)), "")
+		for key, set := range silent {
+			if v := quiet.Get(key); !v.Absent() {
+				set(v)
+			}
+		}
+		set[gateway] = d
+		p.declared[gateway] = declaration{g.node, ""}
+	}
+	for _, f := range service.CheckSet(set) {
+		p.faults = append(p.faults, p.place(f))
+	}
+	if on := p.config.Main.ExitOn; on != "" && !strings.HasPrefix(on, service.GatewayPrefix) {
+		if _, ok := p.config.Services[on]; !ok {
+			at := p.declared["main"].node.Get("exit_on")
+			p.faults = append(p.faults, Fault{
+				File: at.File(), Line: at.Line(), Field: at.Field(),
+				Text: "no service " + document.Quote(on) + document.DidYouMean(on, p.serviceNames()),
+			})
+		}
+	}
+}
+
+func (p *parser) serviceNames() []string {
+	var names []string
+	for name := range p.config.Services {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// place gives a fault of the set its file and line.
+func (p *parser) place(f Fault) Fault {
+	d := p.declared[f.Service]
+	_, key, nested := strings.Cut(f.Field, ".")
+	at := d.node
+	if nested {
+		at = d.node.Get(key)
+	}
+	f.File, f.Line = d.node.File(), max(at.Line(), 1)
+	switch {
+	case d.prefix != "" || f.Service == "gateway":
+		f.Field = d.prefix + f.Field
+	case nested:
+		f.Field = key
+	}
+	return f
+}
+
+// globs reads inherit_env.
+func globs(p *[]string) document.Setter {
+	return func(n document.Node) {
+		var list []string
+		document.Strings(&list)(n)
+		if n.IsList() {
+			*p = list
+		}
+		for _, pattern := range list {
+			if strings.Contains(pattern, "=") || pattern == "!" {
+				n.Fault("%s is no pattern; write the names of variables, such as LANG, APP_* or !SECRET_*", document.Quote(pattern))
+			}
+		}
+	}
+}
+
+// numbers reads a range: 9200-9799, or one number.
+func numbers(p *Range, low, high int) document.Setter {
+	return func(n document.Node) {
+		s, ok := n.Text()
+		if !ok {
+			return
+		}
+		if s == "off" || s == "none" {
+			*p = Range{}
+			return
+		}
+		first, last, pair := strings.Cut(s, "-")
+		if !pair {
+			last = first
+		}
+		a, errA := strconv.Atoi(strings.TrimSpace(first))
+		b, errB := strconv.Atoi(strings.TrimSpace(last))
+		switch {
+		case errA != nil || errB != nil || a < low || b > high:
+			n.Fault("%s is no range; write two numbers from %d to %d, such as %d-%d", document.Quote(s), low, high, p.Low, p.High)
+		case a > b:
+			n.Fault("%s ends before it begins; write %d-%d", document.Quote(s), b, a)
+		default:
+			*p = Range{a, b}
+		}
+	}
+}
