@@ -1,0 +1,83 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"rlminit/config"
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// SettingsOf is what a configuration says about profiles. c.Gateway must not be
+// nil.
+func SettingsOf(c *config.Config) Settings {
+	g := c.Gateway
+	s := Settings{
+		Marker: g.Marker, Template: g.Template,
+		StateFile: g.StateFile, ImportState: g.ImportState,
+		InitialState: service.Intent(g.InitialState),
+		RemoveAtBoot: g.RemoveAtBoot,
+		Ports:        PortRange{g.Ports.Low, g.Ports.High},
+		Default:      g.HasDefault,
+	}
+	for name := range c.Services {
+		s.Services = append(s.Services, name)
+	}
+	return s
+}
+
+// Definition is how the profile's gateway is run: the template of the
+// configuration, with what its profile.yaml changes. The error is what is wrong
+// with this profile alone; Reason makes one line of it.
+func (p Profile) Definition(c *config.Config) (service.Definition, error) {
+	if p.Fault != nil {
+		return service.Definition{}, p.Fault
+	}
+	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
+	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
+	return d, faults.Err()
+}
+
+func (p Profile) overridesPath() string { return p.Dir + "/" + overridesFile }
+
+// Reason is an error as one line, for a profile that is failed because of it.
+func Reason(err error) string {
+	var faults document.Faults
+	if errors.As(err, &faults) && len(faults) > 1 {
+		return fmt.Sprintf("%v (and %d more)", faults[0], len(faults)-1)
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// Environment is what the profile itself sets, for people to look at. A value
+// that depends on other variables, or that comes from a file, is as written.
+func (p Profile) Environment() map[string]string {
+	env := map[string]string{}
+	if p.Fault != nil {
+		return env
+	}
+	doc, _ := document.Parse(p.overridesPath(), p.overrides)
+	top, _ := doc.Read(nil)
+	top.Get("environment").Each(func(key, value document.Node) {
+		text := value.Raw()
+		if file := value.Get("file"); value.IsMapping() && !file.Absent() {
+			text = "{file: " + file.Raw() + "}"
+		}
+		if plain, depends := unescape(text); !depends {
+			text = plain
+		}
+		env[key.Key()] = text
+	})
+	return env
+}
+
+// unescape undoes document.Escape, unless the text depends on variables.
+func unescape(text string) (plain string, depends bool) {
+	plain, err := document.Expand(text, func(string) (string, bool) {
+		depends = true
+		return "", false
+	})
+	return plain, depends || err != nil
+}

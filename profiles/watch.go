@@ -1,0 +1,249 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long changes are gathered before they are told.
+	settle = 20 * time.Millisecond
+	// maxNamed is how many names a Change holds; with more, all may have changed.
+	maxNamed = 1000
+	// maxUnmarked is how many directories without a marker are watched.
+	maxUnmarked = 1024
+)
+
+// Change says that profiles may have come, gone or been mended: look again.
+type Change struct {
+	Names []string // these, sorted; or
+	All   bool     // any
+}
+
+// Watcher tells of profiles that appear and disappear on the volume by other
+// means than this Store. It does not watch inside profiles: gateways write
+// there all the time. What it cannot see (a marker taken out of a directory
+// that stays, changes made on another machine) a reload finds.
+type Watcher struct {
+	store    *Store
+	inotify  *fsnotify.Watcher // nil: there is none to be had
+	changes  chan Change
+	done     chan struct{}
+	close    sync.Once
+	root     string          // of the profiles
+	home     string          // watched while the profiles directory is missing
+	unmarked map[string]bool // watched directories that have no marker yet
+	pending  Change
+	named    map[string]bool
+}
+
+// Watch starts to watch. Where inotify is exhausted or refused it says so, and
+// the Watcher stays silent.
+func (s *Store) Watch() *Watcher {
+	w := &Watcher{
+		store: s, changes: make(chan Change), done: make(chan struct{}),
+		root: s.home.Path(profilesDir), home: s.home.Path("."),
+		unmarked: map[string]bool{}, named: map[string]bool{},
+	}
+	inotify, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.blind(err)
+		return w
+	}
+	w.inotify = inotify
+	w.arm()
+	go w.run(inotify.Events, inotify.Errors)
+	return w
+}
+
+// Changes is where they are told, one at a time. It is never closed.
+func (w *Watcher) Changes() <-chan Change { return w.changes }
+
+// Close ends the watch and its goroutine.
+func (w *Watcher) Close() {
+	w.close.Do(func() {
+		close(w.done)
+		if w.inotify != nil {
+			_ = w.inotify.Close() // it has no error to give on Linux
+		}
+	})
+}
+
+func (w *Watcher) blind(err error) {
+	w.store.sayOnce(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed at rlminit reload, or raise fs.inotify.max_user_watches and max_user_instances on the host", w.root, err))
+}
+
+// run gathers events until it is closed. It never waits for the receiver: what
+// happens meanwhile goes into the same Change.
+func (w *Watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
+	var settled <-chan time.Time
+	var out chan Change // nil until there is something to tell
+	for {
+		select {
+		case <-w.done:
+			return
+		case event, open := <-events:
+			if !open {
+				return
+			}
+			w.note(event)
+		case err, open := <-errs:
+			if !open {
+				return
+			}
+			w.failed(err)
+		case <-settled:
+			settled, out = nil, w.changes
+		case out <- w.pending:
+			w.pending, out = Change{}, nil
+			clear(w.named)
+		}
+		if w.pending.All || len(w.named) > 0 {
+			w.pending.Names = nil
+			if !w.pending.All {
+				w.pending.Names = slices.Sorted(maps.Keys(w.named))
+			}
+			if settled == nil && out == nil {
+				settled = time.After(settle)
+			}
+		}
+	}
+}
+
+func (w *Watcher) failed(err error) {
+	if errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.store.sayOnce(fmt.Sprintf("so much changes below %s that inotify lost events; all profiles are read again when it does", w.root))
+	} else {
+		w.store.sayOnce(fmt.Sprintf("cannot watch %s: %v", w.root, err))
+	}
+	w.arm()
+	w.all()
+}
+
+func (w *Watcher) all() {
+	w.pending.All = true
+	clear(w.named)
+}
+
+func (w *Watcher) changed(name string) {
+	if w.pending.All {
+		return
+	}
+	w.named[name] = true
+	if len(w.named) > maxNamed {
+		w.all()
+	}
+}
+
+// note takes one event.
+func (w *Watcher) note(event fsnotify.Event) {
+	dir, name := filepath.Split(event.Name)
+	dir = filepath.Clean(dir)
+	gone := event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
+	switch {
+	case event.Name == w.root:
+		if gone || event.Has(fsnotify.Create) {
+			w.arm()
+			w.all()
+		}
+	case dir == w.root:
+		if name[0] == '.' || event.Op == fsnotify.Write {
+			return
+		}
+		if gone {
+			w.unwatch(name)
+		} else {
+			w.await(name)
+		}
+		w.changed(name)
+	case filepath.Dir(dir) == w.root:
+		// In a directory without a marker; the other events there are noise.
+		if name != w.store.settings.Load().Marker {
+			return
+		}
+		within := filepath.Base(dir)
+		if w.marked(within) {
+			w.unwatch(within)
+			w.changed(within)
+		}
+	}
+}
+
+// arm watches the profiles directory, or the home directory until there is one,
+// and what there is without a marker.
+func (w *Watcher) arm() {
+	err := w.inotify.Add(w.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = w.inotify.Add(w.home); err == nil {
+			// It may have come between the two.
+			if err = w.inotify.Add(w.root); errors.Is(err, fs.ErrNotExist) {
+				return
+			}
+		}
+	}
+	if err != nil {
+		w.blind(err)
+		return
+	}
+	if slices.Contains(w.inotify.WatchList(), w.home) {
+		_ = w.inotify.Remove(w.home) // only that it fires no more
+	}
+	entries, err := w.store.home.ReadDir(profilesDir, maxProfiles)
+	if err != nil && len(entries) == 0 {
+		return // List reports it
+	}
+	for _, e := range entries {
+		if e.Type == fs.ModeDir || e.Type == fs.ModeIrregular {
+			w.await(e.Name)
+		}
+	}
+}
+
+// await watches a directory until it has its marker.
+func (w *Watcher) await(name string) {
+	if w.unmarked[name] || checkName(name, w.store.settings.Load().Services) != nil || w.marked(name) {
+		return
+	}
+	info, err := w.store.home.Lstat(dirOf(name))
+	if err != nil || info.Type != fs.ModeDir {
+		return
+	}
+	if len(w.unmarked) >= maxUnmarked {
+		w.store.sayOnce(fmt.Sprintf("more than %d directories in %s have no %s; one that becomes a profile is noticed at rlminit reload",
+			maxUnmarked, w.root, w.store.settings.Load().Marker))
+		return
+	}
+	if err := w.inotify.Add(filepath.Join(w.root, name)); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			w.blind(err)
+		}
+		return
+	}
+	w.unmarked[name] = true
+	if w.marked(name) { // it came before the watch
+		w.unwatch(name)
+		w.changed(name)
+	}
+}
+
+// marked tells whether the directory has a marker; one that is broken counts,
+// for List has something to say about it.
+func (w *Watcher) marked(name string) bool {
+	found, err := isRegular(w.store.home, dirOf(name)+"/"+w.store.settings.Load().Marker)
+	return found || err != nil
+}
+
+func (w *Watcher) unwatch(name string) {
+	if w.unmarked[name] {
+		delete(w.unmarked, name)
+		_ = w.inotify.Remove(filepath.Join(w.root, name)) // the kernel may have been first
+	}
+}
