@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -60,8 +59,16 @@ func DecodeBundle(data []byte) (Bundle, error) {
 // is an error that errors.Is(err, fs.ErrNotExist) knows; a missing services.d is
 // none.
 func ReadBundle(path string) (Bundle, error) {
+	return readBundle(path, unix.Geteuid() == 0)
+}
+
+// ReadUntrusted is ReadBundle for a configuration that is only looked at: it may
+// be anybody's.
+func ReadUntrusted(path string) (Bundle, error) { return readBundle(path, false) }
+
+func readBundle(path string, trustNobody bool) (Bundle, error) {
 	b := Bundle{Path: path}
-	data, err := readTrusted(path)
+	data, err := readFile(path, trustNobody)
 	if err != nil {
 		return b, err
 	}
@@ -88,7 +95,7 @@ func ReadBundle(path string) (Bundle, error) {
 		if !strings.HasSuffix(name, ".yaml") {
 			continue
 		}
-		data, err := readTrusted(filepath.Join(dir, name))
+		data, err := readFile(filepath.Join(dir, name), trustNobody)
 		if err != nil {
 			return b, err
 		}
@@ -100,9 +107,9 @@ func ReadBundle(path string) (Bundle, error) {
 	return b, nil
 }
 
-// readTrusted reads one file of the configuration, without waiting for anything
+// readFile reads one file of the configuration, without waiting for anything
 // that only looks like a file.
-func readTrusted(path string) ([]byte, error) {
+func readFile(path string, trustNobody bool) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path, err)
@@ -116,7 +123,7 @@ func readTrusted(path string) ([]byte, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fmt.Errorf("cannot read %s: it is no regular file", path)
 	}
-	if unix.Geteuid() == 0 {
+	if trustNobody {
 		if err := trusted(fd, path, st); err != nil {
 			return nil, err
 		}
@@ -152,13 +159,4 @@ func reason(err error) error {
 		return pe.Err
 	}
 	return err
-}
-
-// names are the files of the bundle.
-func (b Bundle) names() []string {
-	names := make([]string, len(b.Files))
-	for i, f := range b.Files {
-		names[i] = f.Name
-	}
-	return slices.Clip(names)
 }

@@ -95,26 +95,17 @@ type Main struct {
 	ExitOn      string // the service that the container lives and dies with
 }
 
-// Desired is what a profile without a record of its own is meant to be.
-type Desired string
-
-// The values of Desired.
-const (
-	Running Desired = "running"
-	Stopped Desired = "stopped"
-)
-
 // Gateway is what all profiles share.
 type Gateway struct {
-	Marker       string   // the file that makes a directory a profile
-	Template     string   // absolute; "" for none
-	StateFile    string   // in the profile's directory
-	ImportState  string   // an application's own; "" for none
-	InitialState Desired  // of a profile just created
-	FoundState   Desired  // of one found without a record
-	RemoveAtBoot []string // relative to the profile's directory
-	Ports        Range    // Low 0: none
-	HasDefault   bool     // the home directory is the profile "default"
+	Marker       string         // the file that makes a directory a profile
+	Template     string         // absolute; "" for none
+	StateFile    string         // in the profile's directory
+	ImportState  string         // an application's own; "" for none
+	InitialState service.Intent // of a profile just created
+	FoundState   service.Intent // of one found without a record
+	RemoveAtBoot []string       // relative to the profile's directory
+	Ports        Range          // Low 0: none
+	HasDefault   bool           // the home directory is the profile "default"
 
 	node        document.Node // read anew for each profile
 	defaultNode document.Node

@@ -34,16 +34,14 @@ const DefaultProfile = "default"
 func (p *parser) gateway(n document.Node) {
 	c := p.config
 	g := &Gateway{
-		Marker: "profile.yaml", StateFile: "gateway_state.json", InitialState: Running, FoundState: Stopped,
+		Marker: "profile.yaml", StateFile: "gateway_state.json", InitialState: service.Running, FoundState: service.Stopped,
 		Ports: Range{9200, 9799}, node: n,
 	}
-	fields := g.own()
-	var blank service.Definition
-		for key := range blank.Fields() {
-		fields[key] = func(document.Node) {} // read by Definition
+	for key, set := range g.own() {
+		if v := n.Get(key); !v.Absent() {
+			set(v)
+		}
 	}
-	fields["default"] = func(document.Node) {}
-	fields.Read(n)
 	if g.ImportState == g.StateFile {
 		n.Fault("import_state and state_file are both %s; rlminit needs a file of its own, so give state_file another name", document.Quote(g.StateFile))
 	}
@@ -60,13 +58,14 @@ func (p *parser) gateway(n document.Node) {
 	}
 	c.Gateway = g
 	_, faults := c.GatewayDefinition(g.sample(c))
-	p.faults = append(p.faults, faults...)
-	if g.HasDefault {
+	if g.HasDefault && len(faults) == 0 {
 		sample := g.sample(c)
 		sample.Name, sample.Dir = DefaultProfile, c.Home
-		if _, more := c.GatewayDefinition(sample); len(faults) == 0 {
-			p.faults = append(p.faults, more...)
-		}
+		_, faults = c.GatewayDefinition(sample)
+	}
+	for _, f := range faults {
+		f.Service = ""
+		p.faults = append(p.faults, f)
 	}
 }
 
@@ -77,8 +76,8 @@ func (g *Gateway) own() document.Fields {
 		"template":       document.Path(&g.Template),
 		"state_file":     fileName(&g.StateFile),
 		"import_state":   optional(fileName(&g.ImportState)),
-		"initial_state":  document.OneOf(&g.InitialState, Running, Stopped),
-		"found_state":    document.OneOf(&g.FoundState, Running, Stopped),
+		"initial_state":  document.OneOf(&g.InitialState, service.Running, service.Stopped),
+		"found_state":    document.OneOf(&g.FoundState, service.Running, service.Stopped),
 		"remove_at_boot": relativePaths(&g.RemoveAtBoot),
 		"ports":          numbers(&g.Ports, 1, 65535),
 	}

@@ -35,6 +35,7 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 		p.serviceFile(f)
 	}
 	p.checkSet()
+	p.ownUser()
 	p.faults.Sort()
 	return p.config, p.faults
 }
@@ -116,20 +117,23 @@ func (p *parser) setting(name string) (value, called string, ok bool) {
 }
 
 func (p *parser) home(n document.Node) {
+	c := p.config
 	home := n.Get("home")
+	refuse := home.Fault
 	if !home.Absent() {
-		document.Path(&p.config.Home)(home)
+		document.Path(&c.Home)(home)
 	}
 	if v, called, ok := p.setting("home"); ok {
+		refuse = func(format string, args ...any) { p.fault(called, format, args...) }
 		if !path.IsAbs(v) {
-			p.fault(called, "%s is no absolute path; write /%s", document.Quote(v), strings.TrimLeft(v, "./"))
+			refuse("%s is no absolute path; write /%s", document.Quote(v), strings.TrimLeft(v, "./"))
 			return
 		}
-		p.config.Home = path.Clean(v)
+		c.Home = path.Clean(v)
 	}
-	if p.config.Home == "/" {
-		p.config.Home = DefaultHome
-		home.Fault("the root directory cannot be the volume; write /data")
+	if c.Home == "/" {
+		c.Home = DefaultHome
+		refuse("the root directory cannot be the volume; write /data")
 	}
 }
 
@@ -201,30 +205,27 @@ func (p *parser) service(key, n document.Node, name, prefix string) {
 	p.config.Services[name] = d
 }
 
+// anyGateway stands for the gateways in the set of services; no service can have
+// that name.
+const anyGateway = service.GatewayPrefix
+
 // checkSet judges the services together, and finds the line of each fault.
 func (p *parser) checkSet() {
 	set := make(map[string]service.Definition, len(p.config.Services)+1)
 	for name, d := range p.config.Services {
 		set[name] = d
 	}
-	// A profile's gateway may wait for static services, as any may; it is
-	// looked at under a name that no profile can have.
-	const gateway = "gateway"
-	_, taken := set[gateway]
-	if g := p.config.Gateway; g != nil && !taken {
-		d := service.Default(gateway)
-		fields, silent := d.Fields(), document.Fields{}
+	if g := p.config.Gateway; g != nil {
+		d := service.Default(anyGateway)
+		n, _ := g.node.With(p.lookup.With(g.sample(p.config).variables(p.config.Home)), "")
+		fields := d.Fields()
 		for _, key := range []string{"requires", "wants", "after"} {
-			silent[key] = fields[key]
-		}
-		quiet, _ := g.node.With(p.lookup.With(g.sample(p.config).variables(p.config.Home)), "")
-		for key, set := range silent {
-			if v := quiet.Get(key); !v.Absent() {
-				set(v)
+			if v := n.Get(key); !v.Absent() {
+				fields[key](v) // its own faults are known already
 			}
 		}
-		set[gateway] = d
-		p.declared[gateway] = declaration{g.node, ""}
+		set[anyGateway] = d
+		p.declared[anyGateway] = declaration{g.node, "gateway"}
 	}
 	for _, f := range service.CheckSet(set) {
 		p.faults = append(p.faults, p.place(f))
@@ -240,6 +241,21 @@ func (p *parser) checkSet() {
 	}
 }
 
+// ownUser lets a definition that names the configured user be as one that names
+// none: it needs nothing of tier 1.
+func (p *parser) ownUser() {
+	c := p.config
+	for name, d := range c.Services {
+		if d.User == c.User {
+			d.User = ""
+			c.Services[name] = d
+		}
+	}
+	if c.Main.User == c.User {
+		c.Main.User = ""
+	}
+}
+
 func (p *parser) serviceNames() []string {
 	var names []string
 	for name := range p.config.Services {
@@ -249,19 +265,21 @@ func (p *parser) serviceNames() []string {
 	return names
 }
 
-// place gives a fault of the set its file and line.
+// place gives a fault of the set its file, line and field.
 func (p *parser) place(f Fault) Fault {
 	d := p.declared[f.Service]
-	_, key, nested := strings.Cut(f.Field, ".")
+	_, key, _ := strings.Cut(f.Field, ".")
 	at := d.node
-	if nested {
-		at = d.node.Get(key)
+	if v := d.node.Get(key); !v.Absent() {
+		at = v
 	}
 	f.File, f.Line = d.node.File(), max(at.Line(), 1)
 	switch {
-	case d.prefix != "" || f.Service == "gateway":
+	case f.Service == anyGateway:
+		f.Field, f.Service = "gateway."+key, ""
+	case d.prefix != "":
 		f.Field = d.prefix + f.Field
-	case nested:
+	default:
 		f.Field = key
 	}
 	return f

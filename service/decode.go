@@ -233,7 +233,12 @@ func environment(p *map[string]Value) document.Setter {
 				key.Fault("%s", fault)
 				return
 			}
-			if v, ok := value(n); ok {
+			v, ok := value(n)
+			if ok && len(name)+1+len(v.Text) > document.MaxString {
+				n.Fault("has %d bytes with its name; the kernel takes %d in one string", len(name)+1+len(v.Text), document.MaxString)
+				return
+			}
+			if ok {
 				if values == nil {
 					values = map[string]Value{}
 				}
