@@ -1,0 +1,105 @@
+#include "textflag.h"
+
+// func Call(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, errno uintptr)
+TEXT ·Call(SB),NOSPLIT,$0-72
+	MOVQ	trap+0(FP), AX
+	MOVQ	a1+8(FP), DI
+	MOVQ	a2+16(FP), SI
+	MOVQ	a3+24(FP), DX
+	MOVQ	a4+32(FP), R10
+	MOVQ	a5+40(FP), R8
+	MOVQ	a6+48(FP), R9
+	SYSCALL
+	CMPQ	AX, $0xfffffffffffff001
+	JLS	good
+	MOVQ	$-1, r1+56(FP)
+	NEGQ	AX
+	MOVQ	AX, errno+64(FP)
+	RET
+good:
+	MOVQ	AX, r1+56(FP)
+	MOVQ	$0, errno+64(FP)
+	RET
+
+// func vfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
+//
+// Parent and child return through the same stack, one after the other. What
+// the child calls after its return overwrites the return address that the
+// parent still needs, so the address waits in a register.
+TEXT ·vfork(SB),NOSPLIT|NOFRAME,$0-32
+	MOVQ	flags+0(FP), DI
+	MOVQ	$0, SI
+	MOVQ	pidfd+8(FP), DX
+	MOVQ	$0, R10
+	MOVQ	$0, R8
+	MOVQ	$0, R9
+	MOVQ	$56, AX // clone
+	POPQ	R12
+	SYSCALL
+	PUSHQ	R12
+	CMPQ	AX, $0xfffffffffffff001
+	JLS	good
+	MOVQ	$-1, pid+16(FP)
+	NEGQ	AX
+	MOVQ	AX, errno+24(FP)
+	RET
+good:
+	MOVQ	AX, pid+16(FP)
+	MOVQ	$0, errno+24(FP)
+	RET
+
+// handler is called by the kernel: DI signal, SI *siginfo, DX *ucontext. All
+// registers are given back by rt_sigreturn(2), so any may be used.
+TEXT ·handler(SB),NOSPLIT|NOFRAME,$0
+	MOVL	DI, R9
+	LEAQ	·runtimeHandler(SB), R8
+	MOVQ	(R8)(R9*8), R10
+	TESTQ	R10, R10
+	JEQ	record
+	MOVL	8(SI), AX // si_code
+	CMPL	R9, $23   // SIGURG
+	JEQ	urgent
+	CMPL	AX, $0
+	JLE	record    // sent by a process; above 0 the kernel tells of a fault of ours
+	JMP	R10
+urgent:
+	CMPL	AX, $-6   // SI_TKILL, by which the runtime preempts its threads
+	JNE	record
+	MOVL	16(SI), CX // si_pid
+	CMPL	CX, ·self(SB)
+	JNE	record
+	JMP	R10
+record:
+	MOVQ	R9, AX
+	CMPL	R9, $17   // SIGCHLD goes to an eventfd: a small count, so that it never overflows
+	JEQ	write
+	MOVL	16(SI), CX
+	SHLQ	$32, CX
+	ORQ	CX, AX
+write:
+	PUSHQ	AX
+	LEAQ	·recordIn(SB), R8
+	MOVLQSX	(R8)(R9*4), DI
+	MOVQ	SP, SI
+	MOVL	$8, DX
+	MOVL	$1, AX    // write
+	SYSCALL
+	POPQ	AX
+	RET
+
+TEXT ·restorer(SB),NOSPLIT|NOFRAME,$0
+	MOVQ	$15, AX   // rt_sigreturn
+	SYSCALL
+	INT	$3
+
+// func handlerAddress() uintptr
+TEXT ·handlerAddress(SB),NOSPLIT,$0-8
+	LEAQ	·handler(SB), AX
+	MOVQ	AX, ret+0(FP)
+	RET
+
+// func restorerAddress() uintptr
+TEXT ·restorerAddress(SB),NOSPLIT,$0-8
+	LEAQ	·restorer(SB), AX
+	MOVQ	AX, ret+0(FP)
+	RET

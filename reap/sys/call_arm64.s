@@ -1,0 +1,100 @@
+#include "textflag.h"
+
+// func Call(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, errno uintptr)
+TEXT ·Call(SB),NOSPLIT,$0-72
+	MOVD	trap+0(FP), R8
+	MOVD	a1+8(FP), R0
+	MOVD	a2+16(FP), R1
+	MOVD	a3+24(FP), R2
+	MOVD	a4+32(FP), R3
+	MOVD	a5+40(FP), R4
+	MOVD	a6+48(FP), R5
+	SVC
+	CMN	$4095, R0
+	BCC	good
+	MOVD	$-1, R4
+	MOVD	R4, r1+56(FP)
+	NEG	R0, R0
+	MOVD	R0, errno+64(FP)
+	RET
+good:
+	MOVD	R0, r1+56(FP)
+	MOVD	ZR, errno+64(FP)
+	RET
+
+// func vfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
+//
+// A leaf without a frame keeps its return address in the link register, out of
+// the reach of the child that shares the stack.
+TEXT ·vfork(SB),NOSPLIT|NOFRAME,$0-32
+	MOVD	flags+0(FP), R0
+	MOVD	$0, R1
+	MOVD	pidfd+8(FP), R2
+	MOVD	$0, R3
+	MOVD	$0, R4
+	MOVD	$0, R5
+	MOVD	$220, R8 // clone
+	SVC
+	CMN	$4095, R0
+	BCC	good
+	MOVD	$-1, R4
+	MOVD	R4, pid+16(FP)
+	NEG	R0, R0
+	MOVD	R0, errno+24(FP)
+	RET
+good:
+	MOVD	R0, pid+16(FP)
+	MOVD	ZR, errno+24(FP)
+	RET
+
+// handler is called by the kernel: R0 signal, R1 *siginfo, R2 *ucontext, R30
+// the way back. rt_sigreturn(2) gives all registers back, so any may be used.
+TEXT ·handler(SB),NOSPLIT|NOFRAME,$0
+	MOVWU	R0, R9
+	MOVD	$·runtimeHandler(SB), R10
+	MOVD	(R10)(R9<<3), R10
+	CBZ	R10, record
+	MOVW	8(R1), R11 // si_code
+	CMPW	$23, R9    // SIGURG
+	BEQ	urgent
+	CMPW	$0, R11
+	BLE	record     // sent by a process; above 0 the kernel tells of a fault of ours
+	JMP	(R10)
+urgent:
+	CMNW	$6, R11    // SI_TKILL is -6: the runtime preempts its threads
+	BNE	record
+	MOVW	16(R1), R12 // si_pid
+	MOVW	·self(SB), R13
+	CMPW	R12, R13
+	BNE	record
+	JMP	(R10)
+record:
+	MOVD	R9, R12
+	CMPW	$17, R9    // SIGCHLD goes to an eventfd: a small count, so that it never overflows
+	BEQ	write
+	MOVWU	16(R1), R13
+	ORR	R13<<32, R12, R12
+write:
+	SUB	$16, RSP
+	MOVD	R12, (RSP)
+	MOVD	$·recordIn(SB), R10
+	MOVW	(R10)(R9<<2), R0
+	MOVD	RSP, R1
+	MOVD	$8, R2
+	MOVD	$64, R8    // write
+	SVC
+	ADD	$16, RSP
+	RET
+
+// The kernel's own trampoline is used where no restorer is given.
+
+// func handlerAddress() uintptr
+TEXT ·handlerAddress(SB),NOSPLIT,$0-8
+	MOVD	$·handler(SB), R0
+	MOVD	R0, ret+0(FP)
+	RET
+
+// func restorerAddress() uintptr
+TEXT ·restorerAddress(SB),NOSPLIT,$0-8
+	MOVD	ZR, ret+0(FP)
+	RET

@@ -1,0 +1,401 @@
+package sys
+
+import "unsafe"
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+func vfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
+
+// Flags of clone(2).
+const (
+	cloneVM    = 0x00000100
+	clonePIDFD = 0x00001000
+	cloneVfork = 0x00004000
+)
+
+// Start makes the process and returns when it has executed its program or
+// failed. It may wait as long as the file systems do on which the program and
+// its directory lie; the collector and all other goroutines go on meanwhile.
+//
+// An error of a step is in c.Step and c.Errno, and such a child has exited but
+// not been waited for. PID is 0 if there never was one.
+func (c *Command) Start() {
+	c.PID, c.PIDFD, c.Step, c.Errno = 0, -1, StepFork, 0
+	pid, errno := c.fork(cloneVM | cloneVfork | clonePIDFD | SIGCHLD)
+	switch Errno(errno) {
+	case EINVAL, EPERM, ENOSYS, EMFILE:
+		// No pidfd here, or no descriptor left for one.
+		c.PIDFD = -1
+		pid, errno = c.fork(cloneVM | cloneVfork | SIGCHLD)
+	}
+	if errno != 0 {
+		c.PID, c.Step, c.Errno = 0, StepFork, Errno(errno)
+		return
+	}
+	c.PID = int32(pid)
+}
+
+// fork brackets the vfork for the runtime: entersyscall lets go of the
+// scheduler's processor, beforeFork blocks all signals, so that no handler of
+// ours runs in the child on memory that it shares.
+//
+//go:nosplit
+//go:norace
+func (c *Command) fork(flags uintptr) (pid, errno uintptr) {
+	entersyscall()
+	beforeFork()
+	pid, errno = c.vfork(flags)
+	afterFork()
+	exitsyscall()
+	return pid, errno
+}
+
+// vfork returns in the parent alone, and at once: this frame is shared with
+// the child, which has been through it before the parent continues.
+//
+//go:nosplit
+//go:norace
+//go:noinline
+func (c *Command) vfork(flags uintptr) (pid, errno uintptr) {
+	pid, errno = vfork(flags, &c.PIDFD)
+	if errno != 0 || pid != 0 {
+		return pid, errno
+	}
+	c.child()
+	for {
+		Call(sysExitGroup, childFailed, 0, 0, 0, 0, 0)
+	}
+}
+
+// childFailed is the exit code of a child that did not get to its program.
+// Nobody is shown it: Step and Errno tell more.
+const childFailed = 125
+
+// child runs in the new process. It returns only if a step failed, which is
+// then in Step and Errno.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) child() {
+	pid, _ := Call(sysGetpid, 0, 0, 0, 0, 0, 0)
+	c.PID = int32(pid)
+	if c.Errno = c.standing(); c.Errno != 0 {
+		return
+	}
+	if c.Errno = c.resources(); c.Errno != 0 {
+		return
+	}
+	if c.Errno = c.identity(); c.Errno != 0 {
+		return
+	}
+	if c.Kill {
+		_, errno := Call(sysKill, uintptr(c.KillPID), uintptr(c.KillSignal), 0, 0, 0, 0)
+		c.Step, c.Errno = StepExec, Errno(errno)
+		return
+	}
+	// As the target user, so that root does not enter where the user may not.
+	if c.Dir != nil {
+		c.Step = StepDir
+		if c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dir)), 0, 0); c.Errno != 0 {
+			return
+		}
+	}
+	if c.Errno = c.descriptors(); c.Errno != 0 {
+		return
+	}
+	if c.ListenPID != nil {
+		c.writeListenPID()
+	}
+	if c.Errno = c.signals(); c.Errno != 0 {
+		return
+	}
+	c.Step = StepExec
+	c.Errno = c.exec()
+}
+
+// try makes a system call of which only the error matters.
+//
+//go:nosplit
+//go:norace
+func try(trap, a1, a2, a3 uintptr) Errno {
+	_, errno := Call(trap, a1, a2, a3, 0, 0, 0)
+	return Errno(errno)
+}
+
+// standing puts the process into its session and process group.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) standing() Errno {
+	c.Step = StepSession
+	switch c.Session {
+	case OwnSession:
+		return try(sysSetsid, 0, 0, 0)
+	case ForegroundGroup:
+		if errno := try(sysSetpgid, 0, 0, 0); errno != 0 {
+			return errno
+		}
+		c.Step = StepTerminal
+		// SIGTTOU is blocked, so this works from the background too. ENOTTY: no
+		// terminal, or not the one of our session; ENXIO: some container
+		// runtimes' terminal that is not connected yet.
+		errno := try(sysIoctl, uintptr(c.Terminal), ioctlSetForeground, uintptr(unsafe.Pointer(&c.PID)))
+		if errno != ENOTTY && errno != ENXIO && errno != EBADF {
+			return errno
+		}
+	}
+	return 0
+}
+
+// resources sets what must be in force before the privileges to set it go.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) resources() Errno {
+	if len(c.OOMScore) > 0 {
+		c.Step = StepOOMScore
+		// No /proc, or one that is read-only: done without, as said at start.
+		fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(&oomScore)), openWriteOnly|openCloexec, 0, 0, 0)
+		if errno == 0 {
+			Call(sysWrite, fd, uintptr(unsafe.Pointer(&c.OOMScore[0])), uintptr(len(c.OOMScore)), 0, 0, 0)
+			Call(sysClose, fd, 0, 0, 0, 0, 0)
+		}
+	}
+	if c.SetUmask {
+		Call(sysUmask, uintptr(c.Umask), 0, 0, 0, 0, 0)
+	}
+	c.Step = StepRlimit
+	for i := range c.Rlimits {
+		l := &c.Rlimits[i]
+		if _, errno := Call(sysPrlimit64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(l)), 0, 0, 0); errno != 0 {
+			return Errno(errno)
+		}
+	}
+	return 0
+}
+
+// identity gives up what the process shall not have, in the one order in which
+// each step still may be taken.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) identity() Errno {
+	if c.SetBounds {
+		c.Step = StepBounding
+		for i := uintptr(0); i < 64; i++ {
+			if c.Caps&(1<<i) != 0 {
+				continue
+			}
+			if errno := try(sysPrctl, prCapbsetDrop, i, 0); errno == EINVAL {
+				break // beyond the last capability of this kernel
+			} else if errno != 0 {
+				return errno
+			}
+		}
+	}
+	if c.SetGroups {
+		c.Step = StepGroups
+		var first uintptr
+		if len(c.Groups) > 0 {
+			first = uintptr(unsafe.Pointer(&c.Groups[0]))
+		}
+		if errno := try(sysSetgroups, uintptr(len(c.Groups)), first, 0); errno != 0 {
+			return errno
+		}
+	}
+	if c.SetIDs {
+		c.Step = StepGID
+		if errno := try(sysSetresgid, uintptr(c.GID), uintptr(c.GID), uintptr(c.GID)); errno != 0 {
+			return errno
+		}
+		c.Step = StepUID
+		if c.Caps != 0 {
+			if errno := try(sysPrctl, prSetKeepcaps, 1, 0); errno != 0 {
+				return errno
+			}
+		}
+		if errno := try(sysSetresuid, uintptr(c.UID), uintptr(c.UID), uintptr(c.UID)); errno != 0 {
+			return errno
+		}
+		// The kernel has just made our common memory undumpable, so that the
+		// user cannot trace the child into PID 1, unless fs.suid_dumpable is
+		// 1: insist.
+		try(sysPrctl, prSetDumpable, 0, 0)
+	}
+	if c.SetCaps {
+		c.Step = StepCapabilities
+		if errno := c.capabilities(); errno != 0 {
+			return errno
+		}
+	}
+	if c.NoNewPrivs {
+		c.Step = StepNoNewPrivs
+		return try(sysPrctl, prSetNoNewPrivs, 1, 0)
+	}
+	return 0
+}
+
+// capabilities makes Caps the permitted, effective, inheritable and ambient
+// sets, capabilities(7).
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) capabilities() Errno {
+	try(sysPrctl, prCapAmbient, prCapAmbientClear, 0)
+	low, high := uint32(c.Caps), uint32(c.Caps>>32)
+	header := [2]uint32{capabilityVersion3, 0}
+	data := [6]uint32{low, low, low, high, high, high}
+	if errno := try(sysCapset, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0); errno != 0 {
+		return errno
+	}
+	for i := uintptr(0); i < 64; i++ {
+		if c.Caps&(1<<i) == 0 {
+			continue
+		}
+		if errno := try(sysPrctl, prCapAmbient, prCapAmbientRaise, i); errno != 0 {
+			return errno
+		}
+	}
+	return 0
+}
+
+// descriptors puts Fds to the numbers in Targets. A source that lies where a
+// target will be is moved out of the way first.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) descriptors() Errno {
+	c.Step = StepDescriptors
+	above := int32(2)
+	for _, target := range c.Targets {
+		if target > above {
+			above = target
+		}
+	}
+	for i, fd := range c.Fds {
+		if fd > above {
+			continue
+		}
+		moved, errno := Call(sysFcntl, uintptr(fd), fDupfdCloexec, uintptr(above+1), 0, 0, 0)
+		if errno != 0 {
+			return Errno(errno)
+		}
+		c.Fds[i] = int32(moved)
+	}
+	for i, fd := range c.Fds {
+		if errno := try(sysDup3, uintptr(fd), uintptr(c.Targets[i]), 0); errno != 0 {
+			return errno
+		}
+	}
+	for i := range c.CloseStdio {
+		if c.CloseStdio[i] {
+			Call(sysClose, uintptr(i), 0, 0, 0, 0, 0)
+		}
+	}
+	return 0
+}
+
+// writeListenPID puts the digits of our pid behind "LISTEN_PID=".
+//
+//go:nosplit
+//go:norace
+func (c *Command) writeListenPID() {
+	digits := 1
+	for n := c.PID; n >= 10; n /= 10 {
+		digits++
+	}
+	n := c.PID
+	for i := digits - 1; i >= 0; i-- {
+		c.ListenPID[len(listenPID)+i] = byte('0' + n%10)
+		n /= 10
+	}
+	c.ListenPID[len(listenPID)+digits] = 0
+}
+
+// signals sets dispositions before it unblocks: execve resets handlers, but a
+// signal that arrives before it must not run one of ours in memory that both
+// processes share.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) signals() Errno {
+	c.Step = StepSignals
+	var action sigaction
+	for s := int32(1); s <= lastSignal; s++ {
+		if s == SIGKILL || s == SIGSTOP {
+			continue
+		}
+		action.handler = sigDefault
+		if c.KeepSignals && c.Ignored&(1<<(s-1)) != 0 {
+			action.handler = sigIgnore
+		}
+		if _, errno := Call(sysRtSigaction, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
+			return Errno(errno)
+		}
+	}
+	var mask uint64
+	if c.KeepSignals {
+		mask = c.Mask
+	}
+	_, errno := Call(sysRtSigprocmask, sigSetMask, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
+	return Errno(errno)
+}
+
+// exec tries one path after the other, and goes on after the same errors as
+// execvp(3).
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) exec() Errno {
+	failure := ENOENT
+	for _, path := range c.paths {
+		errno := c.execve(path, c.argv)
+		if errno == ENOEXEC && len(c.shell) > 0 {
+			c.shell[1] = path
+			errno = c.execve(&binSh[0], c.shell)
+		}
+		switch errno {
+		case EACCES:
+			failure = EACCES
+		case ENOENT, ENOTDIR, ENODEV, ESTALE, ETIMEDOUT:
+		default:
+			return errno
+		}
+	}
+	return failure
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) execve(path *byte, argv []*byte) Errno {
+	return try(sysExecve, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&c.envp[0])))
+}
+
+const (
+	openWriteOnly = 0x1
+	openCloexec   = 0x80000
+	fDupfdCloexec = 1030
+
+	prSetDumpable     = 4
+	prSetKeepcaps     = 8
+	prCapbsetDrop     = 24
+	prSetNoNewPrivs   = 38
+	prCapAmbient      = 47
+	prCapAmbientClear = 4
+	prCapAmbientRaise = 2
+
+	capabilityVersion3 = 0x20080522
+)

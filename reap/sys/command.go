@@ -1,0 +1,163 @@
+package sys
+
+// Session says where a new process stands among sessions and process groups.
+type Session uint8
+
+// The choices of a session.
+const (
+	OwnSession      Session = iota // setsid(2)
+	ForegroundGroup                // its own process group, the terminal's foreground if there is a terminal
+	SameGroup                      // as its parent
+)
+
+// Step is the part of a spawn that failed, in the order in which they are done.
+type Step uint32
+
+// The steps of a spawn. Those before StepSession happen in the parent.
+const (
+	StepNone Step = iota
+	StepFork
+	StepSession
+	StepTerminal
+	StepOOMScore
+	StepRlimit
+	StepBounding
+	StepGroups
+	StepGID
+	StepUID
+	StepCapabilities
+	StepNoNewPrivs
+	StepDir
+	StepDescriptors
+	StepSignals
+	StepExec
+)
+
+// Rlimit is one setrlimit(2).
+type Rlimit struct {
+	Soft, Hard uint64 // struct rlimit64
+	Resource   uint64
+}
+
+// Command is all that a child needs between vfork and execve, in the form in
+// which the kernel takes it: the child shares our memory and may neither
+// allocate nor grow its stack. The zero value of each field changes nothing,
+// but that Session is OwnSession.
+type Command struct {
+	paths []*byte // tried in this order, as execvp(3) does
+	argv  []*byte // ends with nil, as envp does
+	envp  []*byte
+	shell []*byte // argv of /bin/sh for a file that the kernel cannot run; [1] is the path
+
+	Session  Session
+	Terminal int32 // of ForegroundGroup
+
+	OOMScore   []byte // decimal, for /proc/self/oom_score_adj
+	SetUmask   bool
+	Umask      uint32
+	Rlimits    []Rlimit
+	SetBounds  bool // drop all of the bounding set but Caps
+	SetGroups  bool // setgroups(2) to Groups
+	Groups     []uint32
+	SetIDs     bool
+	UID, GID   uint32
+	SetCaps    bool // permitted, inheritable, ambient and effective become Caps, a bit for each
+	Caps       uint64
+	NoNewPrivs bool
+	Dir        *byte
+
+	// Fds become Targets, in the same order. Everything else above 2 is
+	// expected to be close-on-exec.
+	Fds, Targets []int32
+	CloseStdio   [3]bool // of 0 to 2, those that are no target
+
+	ListenPID []byte // "LISTEN_PID=" and room for digits and a NUL, part of the environment
+
+	// KeepSignals leaves ignored what Ignored says, and sets Mask; otherwise
+	// all is default and nothing blocked.
+	KeepSignals   bool
+	Ignored, Mask uint64
+
+	// Kill makes a child that sends a signal as UID and exits, in place of
+	// execve.
+	Kill       bool
+	KillPID    int32
+	KillSignal int32
+
+	// Written by the kernel and by the child. Another thread may read PID and
+	// PIDFD, atomically, while the spawn is under way.
+	PID   int32
+	PIDFD int32 // -1 where the kernel refuses pidfds
+	Step  Step  // the one under way; StepExec once the program is being executed
+	Errno Errno // why that step failed
+}
+
+// Program sets what is executed. Strings are used up to their first NUL. paths
+// are tried in turn as execvp(3) does.
+func (c *Command) Program(paths, argv, env []string) {
+	size := 0
+	for _, list := range [...][]string{paths, argv, env} {
+		for _, s := range list {
+			size += len(s) + 1
+		}
+	}
+	room := make([]byte, 0, size+len(listenPID)+12)
+	pointers := make([]*byte, 0, len(paths)+len(argv)+len(env)+4)
+	add := func(s string) {
+		start := len(room)
+		room = append(append(room, s...), 0)
+		pointers = append(pointers, &room[start])
+	}
+	cut := func(from int) []*byte { return pointers[from:len(pointers):len(pointers)] }
+
+	for _, s := range paths {
+		add(s)
+	}
+	c.paths = cut(0)
+	from := len(pointers)
+	for _, s := range argv {
+		add(s)
+	}
+	pointers = append(pointers, nil)
+	c.argv = cut(from)
+	from = len(pointers)
+	for _, s := range env {
+		add(s)
+	}
+	if c.ListenPID != nil {
+		start := len(room)
+		room = append(room, listenPID...)
+		room = room[:len(room)+12]
+		c.ListenPID = room[start:]
+		pointers = append(pointers, &room[start])
+	}
+	pointers = append(pointers, nil)
+	c.envp = cut(from)
+}
+
+const listenPID = "LISTEN_PID="
+
+// ShellFallback makes /bin/sh run what the kernel says it cannot, ENOEXEC, as
+// execvp(3) does. Call it after Program.
+func (c *Command) ShellFallback() {
+	c.shell = make([]*byte, 0, len(c.argv)+2)
+	c.shell = append(c.shell, &binSh[0], nil)
+	if len(c.argv) > 2 {
+		c.shell = append(c.shell, c.argv[1:len(c.argv)-1]...)
+	}
+	c.shell = append(c.shell, nil)
+}
+
+// WorkingDir sets where the program starts; "" leaves that as it is.
+func (c *Command) WorkingDir(dir string) {
+	c.Dir = nil
+	if dir != "" {
+		c.Dir = cstring(dir)
+	}
+}
+
+var (
+	binSh    = [...]byte{'/', 'b', 'i', 'n', '/', 's', 'h', 0}
+	oomScore = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/',
+		'o', 'o', 'm', '_', 's', 'c', 'o', 'r', 'e', '_', 'a', 'd', 'j', 0}
+)

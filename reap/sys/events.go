@@ -1,0 +1,93 @@
+package sys
+
+import "unsafe"
+
+// Events are the descriptors that a loop waits for.
+type Events struct {
+	fd    int32
+	ready [64]EpollEvent // of which the kernel writes
+}
+
+// Conditions of a descriptor, epoll_ctl(2).
+const (
+	Readable = 0x1
+	Writable = 0x4
+	Gone     = 0x10 | 0x8 // EPOLLHUP, EPOLLERR
+	Edge     = 1 << 31
+)
+
+// NewEvents returns an empty set.
+func NewEvents() (*Events, Errno) {
+	fd, errno := Call(sysEpollCreate1, openCloexec, 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return nil, Errno(errno)
+	}
+	return &Events{fd: int32(fd)}, 0
+}
+
+// Add waits for conditions of fd, which is known by key from here on.
+func (e *Events) Add(fd int32, conditions uint32, key uint64) Errno {
+	return e.control(epollAdd, fd, conditions, key)
+}
+
+// Change replaces the conditions that are waited for.
+func (e *Events) Change(fd int32, conditions uint32, key uint64) Errno {
+	return e.control(epollMod, fd, conditions, key)
+}
+
+func (e *Events) control(operation uintptr, fd int32, conditions uint32, key uint64) Errno {
+	event := EpollEvent{Events: conditions, Data: [2]uint32{uint32(key), uint32(key >> 32)}}
+	_, errno := Call(sysEpollCtl, uintptr(e.fd), operation, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+	return Errno(errno)
+}
+
+// Wait returns what is ready, after at most so many milliseconds; -1 waits for
+// ever. The result is good until the next Wait.
+func (e *Events) Wait(milliseconds int) []EpollEvent {
+	n, errno := blockingCall(sysEpollPwait, uintptr(e.fd), uintptr(unsafe.Pointer(&e.ready[0])),
+		uintptr(len(e.ready)), uintptr(milliseconds), 0, 0)
+	if errno != 0 {
+		return nil // EINTR: a signal was recorded, and its descriptor is ready at the next call
+	}
+	return e.ready[:n]
+}
+
+// Key returns what was given to Add.
+func (e *EpollEvent) Key() uint64 { return uint64(e.Data[0]) | uint64(e.Data[1])<<32 }
+
+// Signals are the descriptors in which Catch records.
+type Signals struct {
+	Children int32 // an eventfd that nobody needs to read, for use with Edge
+	Others   int32 // read with Next
+	buffer   [32]Record
+}
+
+// CatchAll makes the descriptors and catches all signals.
+func CatchAll() (*Signals, Errno) {
+	children, errno := Call(sysEventfd2, 0, openCloexec|openNonblock, 0, 0, 0, 0)
+	if errno != 0 {
+		return nil, Errno(errno)
+	}
+	var ends [2]int32
+	if _, errno := Call(sysPipe2, uintptr(unsafe.Pointer(&ends)), openCloexec|openNonblock, 0, 0, 0, 0); errno != 0 {
+		return nil, Errno(errno)
+	}
+	Catch(int32(children), ends[1])
+	return &Signals{Children: int32(children), Others: ends[0]}, 0
+}
+
+// Next returns signals in the order of their arrival, empty when there are no
+// more. The result is good until the next call.
+func (s *Signals) Next() []Record {
+	n, errno := Call(sysRead, uintptr(s.Others), uintptr(unsafe.Pointer(&s.buffer[0])), unsafe.Sizeof(s.buffer), 0, 0, 0)
+	if errno != 0 {
+		return nil
+	}
+	return s.buffer[:n/unsafe.Sizeof(s.buffer[0])]
+}
+
+const (
+	epollAdd     = 1
+	epollMod     = 3
+	openNonblock = 0x800
+)

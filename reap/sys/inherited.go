@@ -1,0 +1,31 @@
+package sys
+
+import "unsafe"
+
+// What the process was given by whoever started it.
+var (
+	// NoFile is RLIMIT_NOFILE before package syscall raised it. A child gets
+	// it back, as it would from os/exec.
+	NoFile Rlimit
+	// Mask is the signal mask, less ILL, TRAP, STKFLT, CHLD, PROF, 32 and 33,
+	// which the runtime unblocks before any of us runs.
+	Mask uint64
+	// Ignored has a bit for each signal that was ignored. Of those the runtime
+	// leaves only HUP and INT as they were.
+	Ignored uint64
+)
+
+func init() {
+	Call(sysPrlimit64, 0, rlimitNoFile, 0, uintptr(unsafe.Pointer(&NoFile.Soft)), 0, 0)
+	NoFile.Resource = rlimitNoFile
+	Call(sysRtSigprocmask, 0, 0, uintptr(unsafe.Pointer(&Mask)), 8, 0, 0)
+	for s := int32(1); s <= lastSignal; s++ {
+		var now sigaction
+		Call(sysRtSigaction, uintptr(s), 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
+		if now.handler == sigIgnore {
+			Ignored |= bit(s)
+		}
+	}
+}
+
+const rlimitNoFile = 7
