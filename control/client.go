@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -85,6 +86,17 @@ type request struct {
 	what   string
 }
 
+// misnamed finds a name that no path can hold, for a server would clean it
+// away: an empty one, and those that mean a directory.
+func (r request) misnamed() (name string, ok bool) {
+	for part := range strings.SplitSeq(r.path[1:], "/") {
+		if part == "" || part == "." || part == ".." {
+			return part, true
+		}
+	}
+	return "", false
+}
+
 // call sends a request and decodes its answer into out, which may be nil.
 func (c *Client) call(ctx context.Context, r request, out any) error {
 	var answer []byte
@@ -95,10 +107,22 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	if err != nil || out == nil {
 		return err
 	}
+	if len(answer) == 0 { // 204
+		return nil
+	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return Failed("cannot understand the answer to %s: %v; is the rlminit that runs of another version?", r.what, err)
 	}
 	return nil
+}
+
+// ask is call for an answer of type T.
+func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
+	var out, none T
+	if err := c.call(ctx, r, &out); err != nil {
+		return none, err
+	}
+	return out, nil
 }
 
 // stream sends a request and hands its body to read as it comes in.
@@ -138,6 +162,9 @@ func (c *Client) try(ctx context.Context, r request, read func(io.Reader) error)
 // ended without an answer too, unless sending the request twice could do
 // something twice.
 func (c *Client) persist(ctx context.Context, r request, attempt func() error) error {
+	if name, ok := r.misnamed(); ok {
+		return NoSuchName(name, nil)
+	}
 	var until time.Time
 	pause := 5 * time.Millisecond
 	for {

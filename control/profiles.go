@@ -8,35 +8,31 @@ import (
 
 // Profiles returns every profile, in the order of their names.
 func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
-	profiles := []Profile{}
-	return profiles, c.call(ctx, request{
+	return ask[[]Profile](ctx, c, request{
 		method: http.MethodGet, path: "/v1/profiles", repeat: true, what: "the profiles",
-	}, &profiles)
+	})
 }
 
 // Profile returns one profile.
 func (c *Client) Profile(ctx context.Context, name string) (Profile, error) {
-	var profile Profile
-	return profile, c.call(ctx, request{
+	return ask[Profile](ctx, c, request{
 		method: http.MethodGet, path: "/v1/profiles/" + segment(name), repeat: true, what: "profile " + name,
-	}, &profile)
+	})
 }
 
 // CreateProfile makes a profile and, unless it is to be stopped, starts its
 // gateway.
 func (c *Client) CreateProfile(ctx context.Context, p CreateProfile) (Outcome, error) {
-	var outcome Outcome
-	return outcome, c.call(ctx, request{
+	return ask[Outcome](ctx, c, request{
 		method: http.MethodPost, path: "/v1/profiles", body: p, repeat: p.ExistOK, what: "the creation of " + p.Name,
-	}, &outcome)
+	})
 }
 
 // SetProfile changes a profile's environment.
 func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (Profile, error) {
-	var profile Profile
-	return profile, c.call(ctx, request{
+	return ask[Profile](ctx, c, request{
 		method: http.MethodPatch, path: "/v1/profiles/" + segment(name), body: s, repeat: true, what: "the change of " + name,
-	}, &profile)
+	})
 }
 
 // DeleteProfile stops a profile's gateway and moves its directory to the
@@ -46,10 +42,9 @@ func (c *Client) DeleteProfile(ctx context.Context, name string, purge bool) (De
 	if purge {
 		query.Set("purge", "true")
 	}
-	var deleted Deleted
-	return deleted, c.call(ctx, request{
+	return ask[Deleted](ctx, c, request{
 		method: http.MethodDelete, path: "/v1/profiles/" + segment(name), query: query, what: "the deletion of " + name,
-	}, &deleted)
+	})
 }
 
 // Environment returns how a command of a profile is run; with "" for the name,
@@ -59,8 +54,7 @@ func (c *Client) Environment(ctx context.Context, profile string) (Environment, 
 	if profile != "" {
 		path += "/" + segment(profile)
 	}
-	var environment Environment
-	return environment, c.call(ctx, request{
+	return ask[Environment](ctx, c, request{
 		method: http.MethodGet, path: path, repeat: true, what: "the environment",
-	}, &environment)
+	})
 }

@@ -11,18 +11,16 @@ const All = "all"
 
 // Services returns every service, in the order of their names.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	services := []Service{}
-	return services, c.call(ctx, request{
+	return ask[[]Service](ctx, c, request{
 		method: http.MethodGet, path: "/v1/services", repeat: true, what: "the status",
-	}, &services)
+	})
 }
 
 // Service returns one service by its name, or by its profile's.
 func (c *Client) Service(ctx context.Context, name string) (Service, error) {
-	var service Service
-	return service, c.call(ctx, request{
+	return ask[Service](ctx, c, request{
 		method: http.MethodGet, path: "/v1/services/" + segment(name), repeat: true, what: "the status of " + name,
-	}, &service)
+	})
 }
 
 // Start starts a service, or All.
@@ -41,11 +39,10 @@ func (c *Client) Restart(ctx context.Context, name string, o Operate) ([]Outcome
 }
 
 func (c *Client) operate(ctx context.Context, verb, name string, o Operate, repeat bool) ([]Outcome, error) {
-	var outcomes []Outcome
-	return outcomes, c.call(ctx, request{
+	return ask[[]Outcome](ctx, c, request{
 		method: http.MethodPost, path: "/v1/services/" + segment(name) + "/" + verb,
 		body: o, repeat: repeat, what: "the " + verb + " of " + name,
-	}, &outcomes)
+	})
 }
 
 // Signal sends a signal, named as kill(1) takes it, to a service.
@@ -58,30 +55,27 @@ func (c *Client) Signal(ctx context.Context, name, signal string) error {
 
 // Wait returns when a service is as w wants it.
 func (c *Client) Wait(ctx context.Context, name string, w WaitFor) (Service, error) {
-	var service Service
-	return service, c.call(ctx, request{
+	return ask[Service](ctx, c, request{
 		method: http.MethodPost, path: "/v1/services/" + segment(name) + "/wait",
 		body: w, repeat: true, what: "the wait for " + name,
-	}, &service)
+	})
 }
 
 // Health asks how rlminit (level alive) or what it supervises (ready) is.
 // Without names, ready speaks of all that is wanted.
 func (c *Client) Health(ctx context.Context, level string, names []string) (Health, error) {
-	var health Health
-	return health, c.call(ctx, request{
+	return ask[Health](ctx, c, request{
 		method: http.MethodGet, path: "/v1/health",
 		query:  url.Values{"level": {level}, "name": names},
 		repeat: true, what: "the health",
-	}, &health)
+	})
 }
 
 // Reload reads the definitions again.
 func (c *Client) Reload(ctx context.Context, r Reload) (Reloaded, error) {
-	var reloaded Reloaded
-	return reloaded, c.call(ctx, request{
+	return ask[Reloaded](ctx, c, request{
 		method: http.MethodPost, path: "/v1/reload", body: r, repeat: r.DryRun, what: "the reload",
-	}, &reloaded)
+	})
 }
 
 // Shutdown stops the container and leaves every intent as it is.

@@ -86,7 +86,9 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(
 				part = line
 				line = line[:0]
 			}
-			if len(part) > 0 {
+			// A line without its newline is whole only where the log ends: a
+			// cut may have come in its midst.
+			if len(part) > 0 && (err == nil || err == io.EOF) {
 				if err := each(part); err != nil {
 					return err
 				}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+// completionTime bounds what a shell waits for names.
+const completionTime = time.Second
+
+func completionVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "write a completion script for a shell",
+		Long: `Writes a script with which a shell completes verbs, flags, and the names of the
+services that there are at that moment.`,
+		Example: `  source <(rlminit completion bash)
+  rlminit completion fish >~/.config/fish/completions/rlminit.fish`,
+		Args:      exactly("SHELL"),
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				return cmd.Root().GenBashCompletionV2(t.out, true)
+			case "zsh":
+				return cmd.Root().GenZshCompletion(t.out)
+			case "fish":
+				return cmd.Root().GenFishCompletion(t.out, true)
+			}
+			return misused(cmd, "no script for %q; there are bash, zsh and fish", args[0])
+		},
+	}
+}
+
+// completeProfiles offers the names of profiles to the shell.
+func completeProfiles(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return profileNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+}
+
+func profileNames(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	client, err := control.Open()
+	if err != nil {
+		return nil
+	}
+	profiles, err := client.Profiles(ctx)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, p := range profiles {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// completeServices offers the names of services to the shell.
+func completeServices(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	client, err := control.Open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	services, err := client.Services(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, s := range services {
+		if name := shortName(s); !slices.Contains(args, name) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/control"
+)
+
+func execVerb(t *terminal) *cobra.Command {
+	var profile string
+	cmd := &cobra.Command{
+		Use:   "exec [--profile NAME] -- CMD [ARG…]",
+		Short: "run a command as the service user",
+		Long: `Meant for docker exec as root: gives up every privilege for good, becomes the
+user that services run as, and runs the command in its home. With --profile the
+command gets that profile's environment, groups and directory. So nothing it
+writes to the volume belongs to root. Called as the service user it passes
+straight through. The exit code is the command's; 126 if it cannot be executed
+and 127 if it is not found.`,
+		Example: `  docker exec -it box rlminit exec --profile alice -- bash
+  docker exec box rlminit exec -- touch /data/marker`,
+		Args: atLeast("CMD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := runAs(cmd, t, profile, args)
+			var notRun *notExecuted
+			if errors.As(err, &notRun) {
+				t.complain(err.Error())
+				return exitStatus(notRun.code)
+			}
+			return err
+		},
+	}
+	// What follows the command's name is its own, dashes or not.
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().StringVarP(&profile, "profile", "p", "", "with the environment, groups and directory of profile `NAME`")
+	return cmd
+}
+
+// notExecuted is a command that could not be run, with the exit code that a
+// shell gives it.
+type notExecuted struct {
+	code int
+	what string
+}
+
+func (e *notExecuted) Error() string { return e.what }
+
+// runAs replaces this process by the command.
+func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error {
+	if profile == "" && os.Geteuid() != 0 {
+		return replace(args, os.Environ())
+	}
+	client, err := control.Open()
+	if err != nil {
+		return err
+	}
+	e, err := client.Environment(cmd.Context(), profile)
+	if err != nil {
+		return err
+	}
+	uid := os.Geteuid()
+	switch {
+	case uid == 0:
+		if err := believe(client, t, &e); err != nil {
+			return err
+		}
+		if err := drop(&e); err != nil {
+			return err
+		}
+	case uint32(uid) != e.UID:
+		return control.WrongUser(uint32(uid), e.UID)
+	}
+	dir := e.Dir
+	if dir == "" {
+		dir = e.Home
+	}
+	if dir != "" {
+		if err := os.Chdir(dir); err != nil {
+			return control.Failed("cannot change to %s: %v", dir, reason(err))
+		}
+	}
+	return replace(args, withTerminal(e.Environment, os.Environ()))
+}
+
+// believe holds what the supervisor says of the service user against what root
+// has written down, for the supervisor itself runs as that user: an intruder
+// there must not get a command of root's to run as somebody else. The uid and
+// gid are those of services/ in the runtime directory; another group must be
+// one that the configuration and /etc/group give that user, or a tag.
+func believe(client *control.Client, t *terminal, e *control.Environment) error {
+	uid, gid, err := client.ServiceOwner()
+	if err != nil {
+		return control.Failed("%v", err)
+	}
+	if e.UID == 0 || e.UID != uid {
+		return control.NotPermitted("cannot run as uid %d: %s/services belongs to uid %d; the supervisor is not to be believed", e.UID, client.RuntimeDir(), uid)
+	}
+	if e.GID != gid {
+		return control.NotPermitted("cannot run as gid %d: %s/services belongs to gid %d; the supervisor is not to be believed", e.GID, client.RuntimeDir(), gid)
+	}
+	groups, tags := configuredGroups(uid)
+	e.Groups = slices.DeleteFunc(e.Groups, func(g uint32) bool {
+		isTag := int(g) >= tags.Low && int(g) <= tags.High
+		mine := g == gid || isTag || slices.Contains(groups, g)
+		if !mine {
+			t.complain(fmt.Sprintf("group %d is left out: neither the configuration nor /etc/group gives it to uid %d", g, uid))
+		}
+		return !mine
+	})
+	return nil
+}
+
+// configuredGroups returns the supplementary groups of the service user and the
+// range of tags, from files that are root's.
+func configuredGroups(uid uint32) (groups []uint32, tags config.Range) {
+	c, faults := config.Parse(config.Bundle{}, nil) // the defaults
+	host, err := config.ThisHost()
+	if err != nil {
+		return nil, c.Tags
+	}
+	if bundle, err := config.ReadBundle(configPath()); err == nil {
+		if c, faults = config.Parse(bundle, host.Lookup); len(faults) == 0 {
+			if id, err := config.Identify(c, host); err == nil && id.UID == uid {
+				return id.Groups, c.Tags
+			}
+		}
+	}
+	id, err := host.Accounts.Resolve(strconv.FormatUint(uint64(uid), 10), "", nil, "/")
+	if err != nil {
+		return nil, c.Tags
+	}
+	return id.Groups, c.Tags
+}
+
+// withTerminal adds to a profile's environment what belongs to the terminal
+// that the command is started from, and to nobody else.
+func withTerminal(environment, own []string) []string {
+	for _, name := range []string{"TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR"} {
+		prefix := name + "="
+		isIt := func(v string) bool { return strings.HasPrefix(v, prefix) }
+		if i := slices.IndexFunc(own, isIt); i >= 0 {
+			environment = append(slices.DeleteFunc(slices.Clone(environment), isIt), own[i])
+		}
+	}
+	return environment
+}
+
+// replace executes the command in place of this process, and returns only if
+// that fails.
+func replace(args, environment []string) error {
+	path, err := find(args[0], environment)
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(path, args, environment)
+	if errors.Is(err, syscall.ENOEXEC) {
+		// As a shell does it with a script that does not name its own.
+		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, args[1:]...), environment)
+	}
+	what := reason(err)
+	if errors.Is(err, syscall.ENOENT) {
+		return &notExecuted{126, fmt.Sprintf("cannot run %q: its interpreter is not there; look at its first line", args[0])}
+	}
+	return &notExecuted{126, fmt.Sprintf("cannot run %q: %v", args[0], what)}
+}
+
+// find looks a command up in the PATH of the environment that it will have.
+func find(name string, environment []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if _, err := os.Stat(name); err != nil {
+			return "", &notExecuted{127, fmt.Sprintf("cannot run %q: %v", name, reason(err))}
+		}
+		return name, nil
+	}
+	path := ""
+	for _, v := range environment {
+		if value, ok := strings.CutPrefix(v, "PATH="); ok {
+			path = value
+		}
+	}
+	refused := ""
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			dir = "."
+		}
+		file := filepath.Join(dir, name)
+		if !strings.Contains(file, "/") {
+			file = "./" + file
+		}
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if err := executable(file); err != nil {
+			refused = file
+			continue
+		}
+		return file, nil
+	}
+	if refused != "" {
+		return "", &notExecuted{126, fmt.Sprintf("cannot run %q: %s is not executable; chmod +x it", name, refused)}
+	}
+	return "", &notExecuted{127, fmt.Sprintf("cannot run %q: not found in PATH (%s)", name, path)}
+}
+
+// executable tells whether the file may be executed by the user that this
+// process has become.
+func executable(file string) error {
+	return unix.Access(file, unix.X_OK)
+}
+
+// reason strips an error of the path and call that the line already names.
+func reason(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

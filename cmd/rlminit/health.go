@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+// healthTimeout bounds the answer: what takes longer is not well, and a
+// HEALTHCHECK must not pile up.
+const healthTimeout = 5 * time.Second
+
+func healthVerb(t *terminal) *cobra.Command {
+	var level string
+	cmd := &cobra.Command{
+		Use:   "health [NAME…] [--level alive|ready]",
+		Short: "say whether rlminit, or what it runs, is well",
+		Long: `Level alive, the default and meant for HEALTHCHECK and liveness probes, says
+whether rlminit itself is well. Level ready says whether all that is wanted is
+up; with names, whether these are. The exit code is 0 or 1 whatever the cause,
+for Docker knows no other.`,
+		Example: `  HEALTHCHECK CMD ["rlminit", "health"]
+  rlminit health --level ready alice`,
+		ValidArgsFunction: completeServices,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if level != "alive" && level != "ready" {
+				return misused(cmd, "--level takes alive or ready, not %q", level)
+			}
+			health, err := askHealth(cmd.Context(), level, once(names))
+			if err != nil {
+				t.complain(err.Error())
+				return exitStatus(control.ExitFailed)
+			}
+			if !health.OK {
+				for _, reason := range health.Reasons {
+					t.complain(reason)
+				}
+				if len(health.Reasons) == 0 {
+					t.complain("unhealthy")
+				}
+				return exitStatus(control.ExitFailed)
+			}
+			t.printf("%s\n", healthyLine(level, health))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive or ready")
+	return cmd
+}
+
+// askHealth asks the supervisor, but for the one rlminit that has none and is
+// well as long as there is a PID 1: the pure init.
+func askHealth(ctx context.Context, level string, names []string) (control.Health, error) {
+	client, err := control.Open()
+	if err != nil {
+		return control.Health{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	health, err := client.Health(ctx, level, names)
+	var problem *control.Problem
+	if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer &&
+		level == "alive" && len(names) == 0 && client.PureInit() {
+		return control.Health{OK: true, Reasons: []string{"alive: a pure init, nothing is supervised"}}, nil
+	}
+	return health, err
+}
+
+func healthyLine(level string, health control.Health) string {
+	if len(health.Reasons) > 0 {
+		return printable(health.Reasons[0])
+	}
+	return level
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func helpVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [VERB]",
+		Short: "explain a verb",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.Root()
+			for _, name := range args {
+				next := childNamed(at, name)
+				if next == nil {
+					return unknownVerb(at, name)
+				}
+				at = next
+			}
+			t.printf("%s", helpText(at))
+			return nil
+		},
+	}
+}
+
+// childNamed returns a command's own verb of that name, or nil.
+func childNamed(cmd *cobra.Command, name string) *cobra.Command {
+	for _, verb := range cmd.Commands() {
+		if verb.Name() == name {
+			return verb
+		}
+	}
+	return nil
+}
+
+// helpText is what `help VERB` and `VERB --help` print.
+func helpText(cmd *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\n", cmd.CommandPath(), cmd.Short)
+	fmt.Fprintf(&b, "Usage: %s\n", usageLine(cmd))
+	if cmd.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", cmd.Long)
+	}
+	if verbs := visible(cmd); len(verbs) > 0 {
+		b.WriteString("\nVerbs:\n")
+		width := 0
+		for _, verb := range verbs {
+			width = max(width, len(verb.Name()))
+		}
+		for _, verb := range verbs {
+			fmt.Fprintf(&b, "  %-*s  %s\n", width, verb.Name(), verb.Short)
+		}
+	}
+	if flags := flagLines(cmd); flags != "" {
+		fmt.Fprintf(&b, "\nFlags:\n%s", flags)
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if !cmd.HasParent() {
+		fmt.Fprintf(&b, "\nExit codes:\n%s", exitCodes)
+	}
+	return b.String()
+}
+
+const exitCodes = `  0  done, or so already        5  not permitted
+  1  failed                     6  no rlminit answers
+  2  usage                      7  timed out
+  3  not running (status -q)    8  unhealthy
+  4  no such name              17  exists already, or its state forbids it
+`
+
+// usageLine is a command's usage with the path in front.
+func usageLine(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return "rlminit VERB …"
+	}
+	if cmd.HasSubCommands() {
+		return cmd.CommandPath() + " VERB …"
+	}
+	return cmd.UseLine()
+}
+
+// visible returns the verbs that help speaks of, in the order in which they
+// were added.
+func visible(cmd *cobra.Command) []*cobra.Command {
+	var verbs []*cobra.Command
+	for _, verb := range cmd.Commands() {
+		if !verb.Hidden {
+			verbs = append(verbs, verb)
+		}
+	}
+	return verbs
+}
+
+// flagLines lists the flags of a command, but for --help, which all have.
+func flagLines(cmd *cobra.Command) string {
+	type line struct{ flag, usage string }
+	var lines []line
+	width := 0
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		name, usage := pflag.UnquoteUsage(f)
+		flag := "    --" + f.Name
+		if f.Shorthand != "" {
+			flag = "-" + f.Shorthand + ", --" + f.Name
+		}
+		if f.NoOptDefVal == "" && name != "" {
+			flag += " " + name
+		}
+		width = max(width, len([]rune(flag)))
+		lines = append(lines, line{flag, usage})
+	})
+	var b strings.Builder
+	for _, l := range lines {
+		pad := strings.Repeat(" ", width-len([]rune(l.flag)))
+		fmt.Fprintf(&b, "  %s%s  %s\n", l.flag, pad, l.usage)
+	}
+	return b.String()
+}

@@ -1,0 +1,38 @@
+// Command rlminit is a container's init and supervisor, and the command line
+// that talks to it.
+//
+// It is one binary in several parts. The first argument picks one: init (tier
+// 1), supervise (tier 2) and compile (the short-lived reader of the
+// configuration) are called as they are, before anything of the command line
+// library is made; every other verb is one file here that asks the supervisor
+// over the control socket. This package decides on exit codes and colour, and
+// nothing else does.
+package main
+
+import (
+	"os"
+)
+
+func main() { os.Exit(run(os.Args)) }
+
+// run picks the part that is wanted and returns the exit code.
+func run(args []string) int {
+	if part := partNamed(args); part != nil {
+		return part(args)
+	}
+	return runVerb(args, newTerminal())
+}
+
+// partNamed returns the part of rlminit that the first argument names, or nil
+// for a verb. PID 1 passes here at every start of a container: no allocation,
+// no cobra.
+func partNamed(args []string) func(args []string) int {
+	if len(args) < 2 {
+		return nil
+	}
+	switch args[1] {
+	case "try-inside":
+		return tryInside
+	}
+	return nil
+}

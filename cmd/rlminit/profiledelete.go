@@ -1,0 +1,39 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileDeleteVerb(t *terminal) *cobra.Command {
+	var purge bool
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "stop a profile's gateway and remove the profile",
+		Long: `Stops the gateway and moves the profile's directory to the trash on the volume,
+under its name and the date. With --purge the directory is removed instead, and
+cannot be had back.`,
+		Example:           `  rlminit profile delete alice`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := control.Open()
+			if err != nil {
+				return err
+			}
+			deleted, err := client.DeleteProfile(cmd.Context(), args[0], purge)
+			if err != nil {
+				return err
+			}
+			if deleted.Trash != "" {
+				t.printf("%s: deleted; its directory is now %s\n", args[0], printable(deleted.Trash))
+			} else {
+				t.printf("%s: deleted\n", args[0])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory for good")
+	return cmd
+}

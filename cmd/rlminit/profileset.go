@@ -1,0 +1,51 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileSetVerb(t *terminal) *cobra.Command {
+	var env, unset []string
+	cmd := &cobra.Command{
+		Use:   "set NAME [KEY=VALUE…]",
+		Short: "change a profile's environment",
+		Long: `Sets and removes variables in the profile's environment. A gateway that runs
+sees the change when it is restarted.`,
+		Example: `  rlminit profile set alice TOKEN=abc LANG=C.UTF-8
+  rlminit profile set alice --unset TOKEN`,
+		Args:              atLeast("NAME"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			vars, err := assignments(cmd, append(slices.Clone(args[1:]), env...))
+			if err != nil {
+				return err
+			}
+			change := control.SetProfile{Environment: map[string]*string{}}
+			for key, value := range vars {
+				change.Environment[key] = &value
+			}
+			for _, key := range unset {
+				if _, both := vars[key]; both {
+					return misused(cmd, "%s is both set and unset", key)
+				}
+				change.Environment[key] = nil
+			}
+			if len(change.Environment) == 0 {
+				return misused(cmd, "KEY=VALUE or --unset KEY is missing")
+			}
+			client, err := control.Open()
+			if err != nil {
+				return err
+			}
+			_, err = client.SetProfile(cmd.Context(), args[0], change)
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")
+	cmd.Flags().StringArrayVar(&unset, "unset", nil, "remove the variable `KEY`")
+	return cmd
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileShowVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "show NAME",
+		Short:             "show a profile",
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := control.Open()
+			if err != nil {
+				return err
+			}
+			p, err := client.Profile(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(p)
+			}
+			profileText(t, p)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
+}
+
+// profileText is what `profile show` prints.
+func profileText(t *terminal, p control.Profile) {
+	t.printf("name:     %s\n", printable(p.Name))
+	t.printf("state:    %s\n", t.paint(stateColour(p.State), p.State))
+	t.printf("desired:  %s\n", p.Desired)
+	if p.Reason != nil && *p.Reason != "" {
+		t.printf("reason:   %s\n", printable(*p.Reason))
+	}
+	t.printf("service:  %s\n", printable(p.Service))
+	t.printf("port:     %s\n", number(p.Port))
+	t.printf("dir:      %s\n", printable(p.Dir))
+	if len(p.Environment) == 0 {
+		return
+	}
+	t.printf("environment:\n")
+	for _, key := range slices.Sorted(maps.Keys(p.Environment)) {
+		t.printf("  %s=%s\n", printable(key), printable(p.Environment[key]))
+	}
+}

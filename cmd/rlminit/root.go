@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rlminit/control"
+	"rlminit/nearest"
+)
+
+// runVerb runs a verb of the command line and returns the exit code.
+func runVerb(args []string, t *terminal) int {
+	root := newRoot(t)
+	root.SetArgs(args[1:])
+	return t.report(root.ExecuteContext(context.Background()))
+}
+
+// report prints an error's line and returns its exit code.
+func (t *terminal) report(err error) int {
+	if err == nil {
+		return control.ExitDone
+	}
+	var silent exitStatus
+	if errors.As(err, &silent) {
+		return int(silent)
+	}
+	t.complain(err.Error())
+	return exitCodeOf(err)
+}
+
+// exitStatus is an error that has been told already: only its code is left.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	verb string // "start", "profile create"; "": none was named
+	what string
+}
+
+func (e *usageError) Error() string {
+	if e.verb == "" {
+		return e.what + "; see rlminit help"
+	}
+	return e.what + "; see rlminit help " + e.verb
+}
+
+// misused makes a usageError for the verb of a command.
+func misused(cmd *cobra.Command, format string, args ...any) error {
+	return &usageError{verb: verbOf(cmd), what: fmt.Sprintf(format, args...)}
+}
+
+// verbOf returns a command's name without the program's.
+func verbOf(cmd *cobra.Command) string {
+	_, verb, _ := strings.Cut(cmd.CommandPath(), " ")
+	return verb
+}
+
+func exitCodeOf(err error) int {
+	var silent exitStatus
+	var problem *control.Problem
+	var usage *usageError
+	switch {
+	case err == nil:
+		return control.ExitDone
+	case errors.As(err, &silent):
+		return int(silent)
+	case errors.As(err, &problem):
+		return problem.ExitCode
+	case errors.As(err, &usage):
+		return control.ExitUsage
+	}
+	return control.ExitFailed
+}
+
+// newRoot makes the tree of verbs.
+func newRoot(t *terminal) *cobra.Command {
+	cobra.EnableCommandSorting = false // help shows verbs in the order below
+	root := &cobra.Command{
+		Use:   "rlminit",
+		Short: "init and supervisor for containers of many gateways",
+		Long: `rlminit runs as a container's PID 1, supervises one gateway for each profile,
+and is commanded by these verbs. They ask it over its control socket, so they
+work in docker exec, as root or as the user that the services run as.`,
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if version, _ := cmd.Flags().GetBool("version"); version {
+				t.printf("%s\n", versionLine())
+				return nil
+			}
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownVerb(cmd, args[0])
+		},
+	}
+	root.Flags().Bool("version", false, "print the version")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return misused(cmd, "%s", flagFault(err))
+	})
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { t.printf("%s", helpText(cmd)) })
+	root.SetOut(t.out)
+	root.SetErr(t.err)
+	root.SetIn(t.in)
+
+	root.AddCommand(
+		initVerb(), tryVerb(t),
+		profileVerb(t),
+		startVerb(t), stopVerb(t), restartVerb(t), signalVerb(t),
+		statusVerb(t), waitVerb(t), logsVerb(t), eventsVerb(t),
+		execVerb(t), healthVerb(t), reloadVerb(t), shutdownVerb(t),
+		checkVerb(t), versionVerb(t), completionVerb(t),
+		tryGatewayVerb(), docsVerb(t),
+	)
+	root.SetHelpCommand(helpVerb(t))
+	for _, verb := range root.Commands() {
+		tidy(verb)
+	}
+	return root
+}
+
+// tidy sets on a verb and its own verbs what cobra wants on each.
+func tidy(verb *cobra.Command) {
+	verb.DisableFlagsInUseLine = true
+	verb.Flags().SortFlags = false
+	for _, sub := range verb.Commands() {
+		tidy(sub)
+	}
+}
+
+// unknownVerb says that there is no such verb, and which was likely meant.
+func unknownVerb(cmd *cobra.Command, written string) error {
+	var known []string
+	for _, verb := range cmd.Commands() {
+		if !verb.Hidden {
+			known = append(known, verb.Name())
+		}
+	}
+	what := fmt.Sprintf("no verb %q", written)
+	if cmd.HasParent() {
+		what = fmt.Sprintf("no verb %q of %s", written, cmd.Name())
+	}
+	if near := nearest.Name(written, known); near != "" {
+		what += fmt.Sprintf("; did you mean %q?", near)
+		return &control.Problem{Detail: what, ExitCode: control.ExitUsage}
+	}
+	return misused(cmd, "%s", what)
+}
+
+// flagFault words what pflag complains of.
+func flagFault(err error) string {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if name := unknown.GetSpecifiedName(); len(name) > 1 {
+			return "no flag --" + name
+		} else {
+			return "no flag -" + name
+		}
+	}
+	var lacking *pflag.ValueRequiredError
+	if errors.As(err, &lacking) {
+		return "--" + lacking.GetFlag().Name + " needs a value"
+	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return fmt.Sprintf("--%s: %q: %v", invalid.GetFlag().Name, invalid.GetValue(), errors.Unwrap(invalid))
+	}
+	return err.Error()
+}
+
+// exactly wants n arguments, named in the order of their places.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return misused(cmd, "%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return misused(cmd, "unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// atLeast wants one argument for each name, and allows more.
+func atLeast(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return misused(cmd, "%s is missing", names[len(args)])
+		}
+		return nil
+	}
+}
+
+// printJSON writes a value for programs.
+func (t *terminal) printJSON(v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot write the answer as JSON: %w", err)
+	}
+	t.printf("%s\n", b)
+	return nil
+}

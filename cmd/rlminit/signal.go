@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func signalVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "signal SIG NAME…",
+		Short: "send a signal to services",
+		Long: `Sends a signal, named (HUP, SIGHUP) or by number, to the main process of each
+service. What the service is meant to do stays as it is: one that ends by the
+signal is restarted as its policy says.`,
+		Example: `  rlminit signal HUP alice`,
+		Args:    atLeast("SIG", "NAME"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "KILL"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeServices(cmd, args, part)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := control.Open()
+			if err != nil {
+				return err
+			}
+			worst := 0
+			for _, name := range once(args[1:]) {
+				err := client.Signal(cmd.Context(), name, args[0])
+				var problem *control.Problem
+				if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer {
+					return err
+				}
+				worst = max(worst, t.report(err))
+			}
+			return status(worst)
+		},
+	}
+}
+
+// status makes an error of an exit code that needs no more words, and nil of 0.
+func status(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return exitStatus(code)
+}

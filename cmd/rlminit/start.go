@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func startVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "start", call: func(c *control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error) {
+		return c.Start
+	}}
+	cmd := &cobra.Command{
+		Use:   "start NAME… | --all | --failed",
+		Short: "start services, and wait until they run",
+		Long: `Starts services and records that they are meant to run. A service that runs
+already is left as it is, and that is no error. With several names the exit
+code is the highest of theirs.`,
+		Example: `  rlminit start alice
+  rlminit start alice bob --timeout 30s
+  rlminit start --failed`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if o.options.Failed && len(names) == 0 {
+				o.all = true
+			} else if o.options.Failed {
+				return misused(cmd, "--failed leaves no place for names such as %q", names[0])
+			}
+			return o.run(cmd, t, names)
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.options.Failed, "failed", false, "every service that has failed")
+	return cmd
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+type statusFlags struct {
+	json, watch, quiet bool
+}
+
+func statusVerb(t *terminal) *cobra.Command {
+	var flags statusFlags
+	cmd := &cobra.Command{
+		Use:   "status [NAME…]",
+		Short: "show how services are",
+		Long: `Shows each service with its state: stopped, waiting (for what it requires),
+starting, running, stopping, backoff (waiting before the next attempt), failed,
+or exited. With -q nothing is printed, and the exit code is 3 when a named
+service is not running; without names, when one that is meant to run is not.`,
+		Example: `  rlminit status
+  rlminit status alice --json
+  rlminit status -q alice && echo up`,
+		ValidArgsFunction: completeServices,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if flags.quiet && (flags.json || flags.watch) {
+				return misused(cmd, "-q prints nothing, so it goes with neither --json nor --watch")
+			}
+			client, err := control.Open()
+			if err != nil {
+				return err
+			}
+			names = once(names)
+			if flags.watch {
+				return watchStatus(cmd.Context(), t, client, names, flags)
+			}
+			services, err := fetch(cmd.Context(), t, client, names)
+			switch {
+			case services == nil:
+			case flags.quiet:
+				if err == nil && !allRunning(services, len(names) > 0) {
+					err = exitStatus(control.ExitNotRunning)
+				}
+			default:
+				if shown := show(t, services, len(names) > 0, flags); shown != nil {
+					return shown
+				}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&flags.json, "json", false, "write a JSON array")
+	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")
+	return cmd
+}
+
+// fetch asks for the named services, or for all. A name that is not there is
+// complained of, and is the error, beside the services that are; after any
+// other error there are none (nil).
+func fetch(ctx context.Context, t *terminal, client *control.Client, names []string) ([]control.Service, error) {
+	if len(names) == 0 {
+		return client.Services(ctx)
+	}
+	services := []control.Service{}
+	worst := 0
+	for _, name := range names {
+		s, err := client.Service(ctx, name)
+		var problem *control.Problem
+		switch {
+		case err == nil:
+			services = append(services, s)
+		case errors.As(err, &problem) && problem.ExitCode == control.ExitNoSuchName:
+			worst = max(worst, t.report(err))
+		default:
+			return nil, err
+		}
+	}
+	return services, status(worst)
+}
+
+// allRunning tells whether all of them run; of services that nobody named only
+// those count that are meant to.
+func allRunning(services []control.Service, named bool) bool {
+	for _, s := range services {
+		if s.State != "running" && (named || s.Desired == "running" && s.State != "exited") {
+			return false
+		}
+	}
+	return true
+}
+
+// show prints services for people or, with --json, for programs.
+func show(t *terminal, services []control.Service, named bool, flags statusFlags) error {
+	if flags.json {
+		return t.printJSON(services)
+	}
+	if len(services) == 0 {
+		if !named {
+			t.printf("no profile and no service yet; rlminit profile create NAME makes a profile\n")
+		}
+		return nil
+	}
+	statusTable(t, services).write(t)
+	if named {
+		for _, s := range services {
+			lastLines(t, s)
+		}
+	}
+	return nil
+}
+
+func statusTable(t *terminal, services []control.Service) *table {
+	b := new(table)
+	b.header("NAME", "STATE", "PID", "UPTIME", "RESTARTS", "PORT", "REASON")
+	for _, s := range services {
+		state := s.State
+		colour := stateColour(s.State)
+		if s.State == "running" && s.Healthy != nil && !*s.Healthy {
+			state, colour = "unhealthy", red
+		}
+		b.row(
+			cell{text: printable(shortName(s))},
+			cell{state, colour},
+			cell{text: number(s.PID)},
+			cell{text: uptime(s.UptimeS)},
+			cell{text: strconv.Itoa(s.Restarts)},
+			cell{text: number(s.Port)},
+			cell{text: remark(s)},
+		)
+	}
+	return b
+}
+
+// remark is what the last column says: why a service is as it is, else what it
+// says of itself, else how it last ended.
+func remark(s control.Service) string {
+	switch {
+	case s.Reason != nil && *s.Reason != "":
+		return printable(*s.Reason)
+	case s.StatusText != nil && *s.StatusText != "":
+		return printable(*s.StatusText)
+	case s.State != "running" && s.LastExit != nil:
+		return exitText(*s.LastExit)
+	}
+	return ""
+}
+
+// lastLines shows the end of a failed service's log.
+func lastLines(t *terminal, s control.Service) {
+	if s.State != "failed" || len(s.LastLines) == 0 {
+		return
+	}
+	name := printable(shortName(s))
+	t.printf("\nlast lines of %s; see rlminit logs %s:\n", name, name)
+	for _, line := range s.LastLines {
+		t.printf("  %s\n", printable(line))
+	}
+}
+
+func number(n *int) string {
+	if n == nil || *n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}
+
+// uptime is a time in its two largest units.
+func uptime(s *float64) string {
+	if s == nil {
+		return "-"
+	}
+	d := time.Duration(*s * float64(time.Second))
+	days := int(d.Hours()) / 24
+	hours, minutes, secs := int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%02dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%02dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm%02ds", minutes, secs)
+	}
+	return fmt.Sprintf("%ds", secs)
+}

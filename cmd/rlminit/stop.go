@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func stopVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "stop", call: func(c *control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error) {
+		return c.Stop
+	}}
+	cmd := &cobra.Command{
+		Use:   "stop NAME… | --all",
+		Short: "stop services, and wait until nothing of them is left",
+		Long: `Stops services and records that they are meant to be stopped, also after a
+restart of the container. A service that is stopped already is no error. With
+several names the exit code is the highest of theirs.`,
+		Example: `  rlminit stop alice
+  rlminit stop --runtime alice     # until the container's next start`,
+		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },
+	}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.options.Runtime, "runtime", false, "leave the recorded intent as it is")
+	return cmd
+}

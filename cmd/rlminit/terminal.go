@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is where a verb reads and writes, and what may be done there.
+type terminal struct {
+	in       io.Reader
+	out, err io.Writer
+	isTTY    bool // out is a terminal
+	colour   bool
+	width    int // columns; 0: no limit
+	now      func() time.Time
+}
+
+func newTerminal() *terminal {
+	t := &terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, now: time.Now}
+	if isTerminal(os.Stdout) {
+		t.isTTY = true
+		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ); err == nil {
+			t.width = int(size.Col)
+		}
+	}
+	return t
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
+
+// complain writes an error's line.
+func (t *terminal) complain(what string) { fmt.Fprintf(t.err, "rlminit: %s\n", printable(what)) }
+
+// The colours, as SGR parameters.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	faint  = "2"
+	bold   = "1"
+)
+
+func (t *terminal) paint(colour, s string) string {
+	if !t.colour || colour == "" {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+// stateColour gives each state of a service its colour.
+func stateColour(state string) string {
+	switch state {
+	case "running":
+		return green
+	case "failed":
+		return red
+	case "stopped", "exited":
+		return faint
+	}
+	return yellow
+}
+
+// printable makes one harmless line of a text that a service may have chosen:
+// a log's last line may hold escape sequences.
+func printable(s string) string {
+	clean := func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}
+	return strings.Map(clean, strings.TrimRight(s, "\r\n"))
+}
+
+// table lays out rows in columns.
+type table struct {
+	rows [][]cell
+}
+
+type cell struct {
+	text   string
+	colour string
+}
+
+func (b *table) row(cells ...cell) { b.rows = append(b.rows, cells) }
+
+func (b *table) header(names ...string) {
+	cells := make([]cell, len(names))
+	for i, name := range names {
+		cells[i] = cell{name, bold}
+	}
+	b.row(cells...)
+}
+
+// write prints the table, two blanks between columns and none at the end of a
+// line. On a terminal the last column is cut where the line would wrap.
+func (b *table) write(t *terminal) {
+	var widths []int
+	for _, row := range b.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len([]rune(c.text)))
+		}
+	}
+	for _, row := range b.rows {
+		var line strings.Builder
+		at := 0
+		for i, c := range row {
+			text := c.text
+			if i == len(row)-1 {
+				text = cut(text, t.width, at)
+			}
+			line.WriteString(t.paint(c.colour, text))
+			if pad := widths[i] - len([]rune(text)); i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", pad+2))
+			}
+			at += widths[i] + 2
+		}
+		t.printf("%s\n", strings.TrimRight(line.String(), " "))
+	}
+}
+
+// cut shortens text that begins at a column so that it ends before width.
+func cut(text string, width, at int) string {
+	letters := []rune(text)
+	room := width - at
+	if width == 0 || len(letters) <= room {
+		return text
+	}
+	if room < 2 {
+		room = 2
+	}
+	if len(letters) <= room {
+		return text
+	}
+	return string(letters[:room-1]) + "…"
+}

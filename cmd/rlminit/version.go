@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker: -ldflags "-X main.version=1.2.3".
+var version string
+
+func versionVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print the version",
+		Args:  exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			t.printf("%s\n", versionLine())
+			return nil
+		},
+	}
+}
+
+// versionLine is what `version` prints: the version, the commit where it is
+// known, and what it was built with and for.
+func versionLine() string {
+	v, commit := version, ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
+			v = info.Main.Version
+		}
+		commit = commitOf(info.Settings)
+	}
+	if v == "" {
+		v = "devel"
+	}
+	line := fmt.Sprintf("rlminit %s (", v)
+	if commit != "" {
+		line += "commit " + commit + ", "
+	}
+	return line + fmt.Sprintf("%s, %s/%s)", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func commitOf(settings []debug.BuildSetting) string {
+	commit, changed := "", ""
+	for _, s := range settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+changes"
+			}
+		}
+	}
+	if commit == "" {
+		return ""
+	}
+	return commit + changed
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"rlminit/control"
+)
+
+// untilInterrupted is a context that ^C or TERM ends, so that what follows a
+// stream ends cleanly.
+func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+}
+
+// watchStatus shows the status again at every event, and on a terminal every
+// second too, for the times that pass.
+func watchStatus(ctx context.Context, t *terminal, client *control.Client, names []string, flags statusFlags) error {
+	ctx, cancel := untilInterrupted(ctx)
+	defer cancel()
+	changed := make(chan struct{}, 1)
+	over := make(chan error, 1)
+	go func() { over <- followEvents(ctx, client, changed) }()
+
+	var tick <-chan time.Time
+	if t.isTTY && !flags.json {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		services, err := fetch(ctx, t, client, names)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if services == nil || len(services) == 0 && err != nil {
+			return err
+		}
+		if t.isTTY && !flags.json {
+			t.printf("\x1b[H\x1b[2J") // home, and clear the screen
+		}
+		if err := show(t, services, len(names) > 0, flags); err != nil {
+			return err
+		}
+		if !t.isTTY && !flags.json {
+			t.printf("\n")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-over:
+			return err
+		case <-changed:
+		case <-tick:
+		}
+	}
+}
+
+// followEvents says on changed that something happened. One word in it stands
+// for any number of events: whoever reads it looks at the whole state. It goes
+// on over a replacement of the supervisor.
+func followEvents(ctx context.Context, client *control.Client, changed chan<- struct{}) error {
+	say := func(control.Event) error {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+		return nil
+	}
+	for {
+		err := client.Events(ctx, true, say)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !errors.Is(err, control.ErrCut) {
+			return err
+		}
+		if err := say(control.Event{}); err != nil {
+			return err
+		}
+		if err == nil { // it ended the stream itself: it is going down
+			return nil
+		}
+	}
+}
