@@ -32,6 +32,7 @@ const usage = `usage: nasty VERB
     stray                leave an orphan in its own session that sleeps for ever; print its pid and sleep
     write PATH TEXT      open PATH for writing, write TEXT and a newline, exit
     lines N              print N numbered lines
+    flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
     flap DIR             add a byte to DIR/starts, exit with the file's length modulo 64
 `
 
@@ -102,6 +103,12 @@ func run(args []string) error {
 		for i := range n {
 			fmt.Println("line", i+1)
 		}
+	case verb == "flood" && len(rest) == 2:
+		megabytes, err := strconv.Atoi(rest[1])
+		if err != nil {
+			return err
+		}
+		return flood(rest[0], megabytes)
 	case verb == "flap" && len(rest) == 1:
 		return flap(rest[0])
 	default:

@@ -1,0 +1,108 @@
+// Package contract holds what must be true of rlminit wherever it runs, as
+// tests against a box. The packages ns and docker run them all, each in its own
+// kind of box; what only one kind can show is tested there.
+package contract
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"rlminit/tests/box"
+)
+
+// New starts a box for a test, which ends with it. A box with a configuration
+// answers when New returns, unless the test expects otherwise.
+type New func(t testing.TB, spec box.Spec) *box.Box
+
+// Test is one part of the contract.
+type Test struct {
+	Name string
+	Run  func(t *testing.T, start New)
+	// Root says that the test is about dropping privileges, or about another
+	// user: it needs a PID 1 that is root.
+	Root bool
+}
+
+// All is the whole contract.
+var All = []Test{
+	{Name: "MainExitCode", Run: MainExitCode},
+	{Name: "MainNotRunnable", Run: MainNotRunnable},
+	{Name: "MainGetsSignals", Run: MainGetsSignals},
+	{Name: "PureInitReapsOrphans", Run: PureInitReapsOrphans},
+
+	{Name: "CrashIsRestarted", Run: CrashIsRestarted},
+	{Name: "CrashLoopFails", Run: CrashLoopFails},
+	{Name: "ExitClasses", Run: ExitClasses},
+	{Name: "StartStopRestart", Run: StartStopRestart},
+	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
+	{Name: "HungServiceIsRestarted", Run: HungServiceIsRestarted},
+	{Name: "PassedSocket", Run: PassedSocket},
+	{Name: "LogsAreKept", Run: LogsAreKept},
+	{Name: "Signals", Run: Signals},
+	{Name: "Health", Run: Health},
+	{Name: "Reload", Run: Reload},
+
+	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
+	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
+	{Name: "CreateIsExclusive", Run: CreateIsExclusive},
+	{Name: "ProfileAppears", Run: ProfileAppears},
+	{Name: "PortsAreStable", Run: PortsAreStable},
+	{Name: "FilesAreTheServiceUsers", Run: FilesAreTheServiceUsers},
+
+	{Name: "IntentSurvivesStop", Run: IntentSurvivesStop},
+	{Name: "IntentSurvivesKill", Run: IntentSurvivesKill},
+	{Name: "BootIsRecorded", Run: BootIsRecorded},
+
+	{Name: "EveryProcessIsConfined", Run: EveryProcessIsConfined, Root: true},
+	{Name: "LimitsAreInForce", Run: LimitsAreInForce},
+	{Name: "StdoutCanBeOpened", Run: StdoutCanBeOpened},
+	{Name: "AccessIsDecidedByUid", Run: AccessIsDecidedByUid, Root: true},
+	{Name: "GatewayCannotControl", Run: GatewayCannotControl, Root: true},
+	{Name: "ExecIsTheService", Run: ExecIsTheService, Root: true},
+
+	{Name: "SupervisorKilled", Run: SupervisorKilled},
+	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
+	{Name: "SupervisorFrozen", Run: SupervisorFrozen},
+	{Name: "StopWithinBudget", Run: StopWithinBudget},
+	{Name: "StopWithFrozenSupervisor", Run: StopWithFrozenSupervisor},
+	{Name: "StopLeavesNothing", Run: StopLeavesNothing, Root: true},
+	{Name: "ShutdownKeepsIntent", Run: ShutdownKeepsIntent},
+
+	{Name: "BadNames", Run: BadNames},
+	{Name: "BrokenConfiguration", Run: BrokenConfiguration},
+	{Name: "BrokenProfile", Run: BrokenProfile},
+	{Name: "BrokenState", Run: BrokenState},
+	{Name: "LinkInPlaceOfProfile", Run: LinkInPlaceOfProfile},
+	{Name: "BrokenServiceDirectory", Run: BrokenServiceDirectory},
+	{Name: "HugeRequest", Run: HugeRequest},
+}
+
+// Config is a configuration for gateways that restart soon, with more of it
+// appended: services, or other top-level keys.
+func Config(more ...string) string {
+	return `version: 1
+user: "1000:1000"
+stop_timeout: 8s
+gateway:
+  command: [gateway, --profile, "${PROFILE}", --port, "${PORT}"]
+  ready: {notify: true, timeout: 20s}
+  restart: {delay: 50ms, max_delay: 1s, limit: 100, window: 60s}
+  stop: {timeout: 3s}
+` + strings.Join(more, "")
+}
+
+// Services is a configuration of services, each a line of YAML: `name: {…}`.
+func Services(lines ...string) string {
+	return Config("services:\n  " + strings.Join(lines, "\n  ") + "\n")
+}
+
+// url is a path of a service on a port inside the box.
+func url(port *int, path string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d%s", *port, path)
+}
+
+// bash is a service's command: a script, as one argument.
+func bash(script string) string {
+	return fmt.Sprintf(`command: [bash, -c, %q]`, script)
+}

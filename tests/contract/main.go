@@ -1,0 +1,123 @@
+package contract
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/tests/box"
+)
+
+const long = 20 * time.Second
+
+// exitCode waits for the end of a box.
+func exitCode(b *box.Box) int {
+	b.Helper()
+	code, err := b.Ended(long)
+	if err != nil {
+		b.Fatalf("%v; printed: %s", err, b.Printed())
+	}
+	return code
+}
+
+// MainExitCode: the main command's end is the box's end, with its exit code.
+func MainExitCode(t *testing.T, start New) {
+	for _, c := range []struct {
+		name, config string
+		main         []string
+		want         int
+	}{
+		{"pure", "", []string{"nasty", "exit", "42"}, 42},
+		{"pure, zero", "", []string{"true"}, 0},
+		{"pure, signal", "", []string{"nasty", "die", "9"}, 128 + 9},
+		{"supervised", Config(), []string{"nasty", "exit", "42"}, 42},
+		{"supervised, signal", Config(), []string{"nasty", "die", "9"}, 128 + 9},
+		{"configured", Config("main: {command: [nasty, exit, \"43\"]}\n"), nil, 43},
+		{"configured, arguments", Config("main: {command: [nasty, exit]}\n"), []string{"44"}, 44},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: c.config, Main: c.main})
+			if got := exitCode(b); got != c.want {
+				t.Errorf("exit code %d, want %d; printed: %s", got, c.want, b.Printed())
+			}
+		})
+	}
+}
+
+// MainNotRunnable: 127 for a command that is not there, 126 for one that is
+// not executable, each with one line that says so.
+func MainNotRunnable(t *testing.T, start New) {
+	for _, config := range []string{"", Config()} {
+		for main, want := range map[string]int{"no-such-program": 127, "/etc/passwd": 126} {
+			b := start(t, box.Spec{Config: config, Main: []string{main}})
+			if got := exitCode(b); got != want {
+				t.Errorf("%s: exit code %d, want %d", main, got, want)
+			}
+			if printed := b.Printed(); !strings.Contains(printed, "rlminit: ") || !strings.Contains(printed, main) {
+				t.Errorf("%s: printed %q", main, printed)
+			}
+		}
+	}
+}
+
+// MainGetsSignals: a pure init forwards what it gets, in order; under
+// supervision USR1, USR2 and the like go to the main command.
+func MainGetsSignals(t *testing.T, start New) {
+	script := `for s in HUP USR1 USR2 WINCH QUIT; do trap "echo got $s" $s; done; trap 'echo got TERM; exit 5' TERM
+		echo trapped; while :; do sleep 0.02; done`
+	for _, c := range []struct {
+		name, config string
+		signals      []unix.Signal
+	}{
+		{"pure", "", []unix.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGWINCH}},
+		{"supervised", Config(), []unix.Signal{unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: c.config, Main: []string{"bash", "-c", script}})
+			printed(b, "trapped")
+			for _, s := range c.signals {
+				if err := b.Signal(int(s)); err != nil {
+					t.Fatal(err)
+				}
+				printed(b, "got "+strings.TrimPrefix(unix.SignalName(s), "SIG"))
+			}
+			if err := b.Signal(int(unix.SIGTERM)); err != nil {
+				t.Fatal(err)
+			}
+			if got := exitCode(b); got != 5 {
+				t.Errorf("exit code %d, want the main command's 5", got)
+			}
+		})
+	}
+}
+
+// printed waits until the box has printed something.
+func printed(b *box.Box, what string) {
+	b.Helper()
+	box.Eventually(b, long, "printed "+what, func() (bool, any) {
+		out := b.Printed()
+		return strings.Contains(out, what), out
+	})
+}
+
+// PureInitReapsOrphans: a pure init collects whatever is left behind.
+func PureInitReapsOrphans(t *testing.T, start New) {
+	b := start(t, box.Spec{Main: []string{"bash", "-c", "nasty orphans 100 1; echo done; exec nasty sleep"}})
+	printed(b, "orphans 100\ndone")
+	noZombies(b)
+}
+
+// noZombies waits until no process is a zombie. One may be for a moment.
+func noZombies(b *box.Box) {
+	b.Helper()
+	box.Eventually(b, 5*time.Second, "no zombies", func() (bool, any) {
+		for _, p := range b.Processes() {
+			if p.State == "Z" {
+				return false, p
+			}
+		}
+		return true, nil
+	})
+}

@@ -1,0 +1,205 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/tests/box"
+)
+
+// ProfileLifecycle: create starts a gateway, delete removes it and keeps the
+// directory in the trash, --purge keeps nothing.
+func ProfileLifecycle(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	if s.Profile == nil || *s.Profile != "alice" || s.Port == nil || *s.Port < 9200 || *s.Port > 9799 {
+		t.Fatalf("created as %s", box.Describe(s))
+	}
+	if answer := b.Call(*s.Port, "/chat", "hello"); !strings.Contains(answer, `"profile":"alice"`) {
+		t.Errorf("the gateway answered %s", answer)
+	}
+	b.Fails(17, "alice", "profile", "create", "alice")
+	b.Must("profile", "create", "alice", "--exist-ok")
+	if now := b.Status()["gateway-alice"]; *now.PID != *s.PID {
+		t.Error("create --exist-ok restarted the gateway")
+	}
+
+	b.Must("profile", "create", "carol", "--stopped")
+	if c := b.Status()["gateway-carol"]; c.State != "stopped" || c.Desired != "stopped" {
+		t.Errorf("create --stopped: %s", box.Describe(c))
+	}
+	var list []control.Profile
+	if err := json.Unmarshal([]byte(b.Must("profile", "list", "--json")), &list); err != nil || len(list) != 2 {
+		t.Errorf("profile list: %v %+v", err, list)
+	}
+	b.Must("profile", "show", "alice")
+
+	b.Must("profile", "delete", "alice")
+	if _, there := b.Status()["gateway-alice"]; there {
+		t.Error("a deleted profile is still listed")
+	}
+	b.Fails(4, "alice", "status", "alice")
+	if kept := b.Shell(box.Service, "ls "+b.Home()+"/trash"); !strings.Contains(kept, "alice") {
+		t.Errorf("the trash holds %q", kept)
+	}
+	b.Must("profile", "delete", "carol", "--purge")
+	if kept := b.Shell(box.Service, "ls "+b.Home()+"/trash "+b.Home()+"/profiles"); strings.Contains(kept, "carol") {
+		t.Errorf("after --purge: %q", kept)
+	}
+	b.Fails(4, "alice", "profile", "delete", "alice")
+	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+}
+
+// ProfileEnvironment: a gateway sees its profile, its user and what was set,
+// and nothing of the service manager's own.
+func ProfileEnvironment(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config("environment: {GLOBAL: all}\n"), Env: []string{
+		"OUTER=seen", "NOTIFY_SOCKET=@nobody-listens", "LISTEN_PID=1", "LISTEN_FDS=1", "WATCHDOG_USEC=1000000", "RLMINIT_SECRET=x",
+	}})
+	b.Must("profile", "create", "alice", "--env", "TOKEN=abc=def")
+	s := b.Await("gateway-alice", "running")
+	home := b.Home() + "/profiles/alice"
+	environment := map[string]string{}
+	var self struct{ Environment []string }
+	if err := json.Unmarshal([]byte(b.Call(*s.Port, "/self")), &self); err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range self.Environment {
+		k, v, _ := strings.Cut(kv, "=")
+		if _, twice := environment[k]; twice {
+			t.Errorf("%s is there twice", k)
+		}
+		environment[k] = v
+	}
+	for k, want := range map[string]string{
+		"TOKEN": "abc=def", "GLOBAL": "all", "OUTER": "seen", "PROFILE": "alice", "PROFILE_DIR": home, "PORT": fmt.Sprint(*s.Port),
+	} {
+		if got, there := environment[k]; !there || got != want {
+			t.Errorf("%s=%q, want %q", k, got, want)
+		}
+	}
+	for _, k := range []string{"HOME", "USER", "LOGNAME", "NOTIFY_SOCKET"} {
+		if environment[k] == "" {
+			t.Errorf("%s is not set", k)
+		}
+	}
+	if environment["NOTIFY_SOCKET"] == "@nobody-listens" {
+		t.Error("the container's NOTIFY_SOCKET passed")
+	}
+	for _, k := range []string{"LISTEN_PID", "LISTEN_FDS", "WATCHDOG_USEC", "RLMINIT_SECRET", "RLMINIT_HOME", "RLMINIT_CONFIG"} {
+		if v, there := environment[k]; there {
+			t.Errorf("%s=%s passed", k, v)
+		}
+	}
+	b.Must("profile", "set", "alice", "--env", "TOKEN=new")
+	b.Must("restart", "alice")
+	s = b.Await("gateway-alice", "running")
+	if now := b.Call(*s.Port, "/self"); !strings.Contains(now, "TOKEN=new") {
+		t.Error("profile set was not taken up")
+	}
+}
+
+// CreateIsExclusive: of many creates of one name at once, one succeeds and the
+// others say that it exists.
+func CreateIsExclusive(t *testing.T, start New) {
+	const callers = 16
+	b := start(t, box.Spec{Config: Config()})
+	var all sync.WaitGroup
+	var codes [callers]int
+	for i := range callers {
+		all.Go(func() {
+			r, err := b.Exec(box.Service, nil, []string{"rlminit", "profile", "create", "alice"})
+			if err != nil {
+				t.Error(err)
+			}
+			codes[i] = r.Code
+		})
+	}
+	all.Wait()
+	count := map[int]int{}
+	for _, c := range codes {
+		count[c]++
+	}
+	if count[0] != 1 || count[17] != callers-1 {
+		t.Errorf("exit codes %v: want one 0, %d times 17", count, callers-1)
+	}
+	b.Await("gateway-alice", "running")
+	if n := len(b.Status()); n != 1 {
+		t.Errorf("%d services", n)
+	}
+}
+
+// ProfileAppears: a directory that someone copies onto the volume becomes a
+// profile without a restart, stopped unless it says otherwise; create
+// --exist-ok adopts it.
+func ProfileAppears(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Shell(box.Service, `mkdir -p "`+b.Home()+`/profiles/.new" && cd "`+b.Home()+`/profiles" && echo 'environment: {MOOD: calm}' >.new/profile.yaml && mv .new dave`)
+	b.Await("gateway-dave", "stopped")
+	b.Must("profile", "create", "dave", "--exist-ok")
+	b.Must("start", "dave")
+	s := b.Await("gateway-dave", "running")
+	if self := b.Call(*s.Port, "/self"); !strings.Contains(self, "MOOD=calm") {
+		t.Error("the found profile's environment is not used")
+	}
+}
+
+// PortsAreStable: a profile's port comes from its name, is its own, and stays.
+func PortsAreStable(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	seen := map[int]string{}
+	for i := range 12 {
+		name := fmt.Sprintf("p%d", i)
+		b.Must("profile", "create", name, "--stopped")
+	}
+	before := b.Status()
+	for name, s := range before {
+		if s.Port == nil {
+			t.Fatalf("%s has no port", name)
+		}
+		if other, taken := seen[*s.Port]; taken {
+			t.Errorf("%s and %s share port %d", name, other, *s.Port)
+		}
+		seen[*s.Port] = name
+	}
+	// 9200 + 0x2bd806c9 mod 600, the first 8 hex digits of SHA-256("alice").
+	b.Must("profile", "create", "alice", "--stopped")
+	const alices = 9200 + 0x2bd806c9%600
+	if s := b.Status()["gateway-alice"]; seen[alices] == "" && *s.Port != alices {
+		t.Errorf("alice's port is %d, want %d", *s.Port, alices)
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	for name, s := range b.Status() {
+		if old, there := before[name]; there && *old.Port != *s.Port {
+			t.Errorf("%s had port %d, has %d", name, *old.Port, *s.Port)
+		}
+	}
+}
+
+// FilesAreTheServiceUsers: what rlminit makes belongs to the service user and
+// is nobody else's to read or change.
+func FilesAreTheServiceUsers(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	home := b.Home()
+	owner := strings.TrimSpace(b.Shell(box.Service, `echo "$(id -u):$(id -g)"`))
+	for file, mode := range map[string]string{
+		"profiles":                    "750",
+		"profiles/alice":              "750",
+		"profiles/alice/profile.yaml": "600",
+		"logs/gateways/alice":         "750",
+		"logs/gateways/alice/current": "640",
+	} {
+		got := strings.TrimSpace(b.Shell(box.Service, `stat -c '%u:%g %a' "`+path.Join(home, file)+`"`))
+		if got != owner+" "+mode {
+			t.Errorf("%s is %s, want %s %s", file, got, owner, mode)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package contract
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/tests/box"
+)
+
+// alice starts a box with one profile, whose gateway runs.
+func alice(t testing.TB, start New, config string) (*box.Box, control.Service) {
+	t.Helper()
+	b := start(t, box.Spec{Config: config})
+	b.Must("profile", "create", "alice")
+	return b, b.Await("gateway-alice", "running")
+}
+
+// restarted waits for a service's next run after one of this pid.
+func restarted(b *box.Box, name string, pid int) control.Service {
+	b.Helper()
+	return b.AwaitThat(name, fmt.Sprintf("runs with another pid than %d", pid), func(s control.Service) bool {
+		return s.State == "running" && s.PID != nil && *s.PID != pid
+	})
+}
+
+// logged waits until a service has logged something.
+func logged(b *box.Box, name, what string) {
+	b.Helper()
+	box.Eventually(b, long, name+" logs "+what, func() (bool, any) {
+		out := b.Must("logs", name)
+		return strings.Contains(out, what), out
+	})
+}
+
+// CrashIsRestarted: a service that dies, by a code or a signal, runs again at
+// once, and how it died is told exactly.
+func CrashIsRestarted(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	b.Call(*s.Port, "/fault/crash?code=42", "")
+	s = restarted(b, "gateway-alice", *s.PID)
+	if s.Restarts != 1 || s.LastExit == nil || s.LastExit.Code == nil || *s.LastExit.Code != 42 || s.LastExit.Signal != nil {
+		t.Errorf("after exit 42: %s", box.Describe(s))
+	}
+	b.As(box.Service, "kill", "-9", fmt.Sprint(*s.PID))
+	s = restarted(b, "gateway-alice", *s.PID)
+	if s.Restarts != 2 || s.LastExit == nil || s.LastExit.Code != nil || s.LastExit.Signal == nil || *s.LastExit.Signal != "KILL" {
+		t.Errorf("after SIGKILL: %s", box.Describe(s))
+	}
+	if s.Desired != "running" {
+		t.Errorf("a crash changed what is wanted: %s", box.Describe(s))
+	}
+}
+
+// CrashLoopFails: more starts than the limit make a service failed, with a
+// reason that names the last exit; a person's start tries again.
+func CrashLoopFails(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`loop: {` + bash("echo no TOKEN; exit 3") + `, restart: {delay: 10ms, max_delay: 20ms, limit: 4, window: 60s}}`)})
+	s := b.Await("loop", "failed")
+	if s.Reason == nil || s.LastExit == nil || s.LastExit.Code == nil || *s.LastExit.Code != 3 || s.Desired != "running" {
+		t.Errorf("failed as %s", box.Describe(s))
+	}
+	b.Fails(1, "loop", "start", "loop")
+	if text := b.Run("status", "loop"); !strings.Contains(text.Out, "failed") {
+		t.Errorf("status: %s", text)
+	}
+}
+
+// ExitClasses: success, fatal and restart codes do what the definition says.
+func ExitClasses(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`fatal: {command: [nasty, exit, "78"]}`,
+		`done: {command: [nasty, exit, "0"]}`,
+		`once: {type: oneshot, command: [nasty, exit, "0"]}`,
+		`broken: {type: oneshot, command: [nasty, exit, "9"], restart: no}`,
+		`absent: {command: [no-such-program]}`,
+	)})
+	if s := b.Await("fatal", "failed"); s.Restarts != 0 {
+		t.Errorf("a fatal exit code was followed by a restart: %s", box.Describe(s))
+	}
+	b.Await("done", "exited")
+	b.Await("once", "exited")
+	b.AwaitThat("broken", "ended with 9", func(s control.Service) bool {
+		return (s.State == "failed" || s.State == "exited") && s.LastExit != nil && s.LastExit.Code != nil && *s.LastExit.Code == 9
+	})
+	s := b.AwaitThat("absent", "has a reason", func(s control.Service) bool { return s.Reason != nil })
+	if !strings.Contains(*s.Reason, "no-such-program") {
+		t.Errorf("reason %q", *s.Reason)
+	}
+}
+
+// StartStopRestart: the verbs wait for the outcome, and repeating them is no
+// error.
+func StartStopRestart(t *testing.T, start New) {
+	b, first := alice(t, start, Config())
+	b.Must("stop", "alice")
+	if s := b.Status()["gateway-alice"]; s.State != "stopped" || s.Desired != "stopped" || s.PID != nil {
+		t.Errorf("after stop: %s", box.Describe(s))
+	}
+	b.Must("stop", "alice")
+	if r := b.Run("status", "-q", "alice"); r.Code != 3 {
+		t.Errorf("status -q of a stopped service: %s", r)
+	}
+	b.Must("start", "gateway-alice")
+	second := b.Status()["gateway-alice"]
+	if second.State != "running" || second.PID == nil || *second.PID == *first.PID {
+		t.Errorf("after start: %s", box.Describe(second))
+	}
+	b.Must("start", "alice")
+	if s := b.Status()["gateway-alice"]; *s.PID != *second.PID {
+		t.Error("start of a running service restarted it")
+	}
+	if r := b.Run("status", "-q", "alice"); r.Code != 0 {
+		t.Errorf("status -q of a running service: %s", r)
+	}
+	b.Must("restart", "alice")
+	third := b.Status()["gateway-alice"]
+	if third.State != "running" || third.PID == nil || *third.PID == *second.PID {
+		t.Errorf("after restart: %s", box.Describe(third))
+	}
+	b.Must("wait", "alice", "--for", "running", "--timeout", "1s")
+	b.Fails(7, "alice", "wait", "alice", "--for", "stopped", "--timeout", "50ms")
+	b.Must("stop", "--runtime", "alice")
+	if s := b.Status()["gateway-alice"]; s.State != "stopped" || s.Desired != "running" {
+		t.Errorf("after stop --runtime: %s", box.Describe(s))
+	}
+	b.Must("start", "--all")
+	b.Must("stop", "--all")
+	b.Fails(4, "did you mean", "start", "alcie")
+}
+
+// DependenciesAreOrdered: what is required runs first and stops last.
+func DependenciesAreOrdered(t *testing.T, start New) {
+	step := func(name string) string {
+		return bash("trap 'echo " + name + " stops; exit 0' TERM; echo " + name + " starts; while :; do sleep 0.02; done")
+	}
+	b := start(t, box.Spec{Config: Services(
+		`app: {requires: [cache], `+step("app")+`}`,
+		`cache: {requires: [disk], `+step("cache")+`}`,
+		`disk: {`+step("disk")+`}`,
+	)})
+	b.Await("app", "running")
+	printed(b, "app starts")
+	printed(b, "cache starts")
+	printed(b, "disk starts")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	out := b.Printed()
+	var at []int
+	for _, what := range []string{"app stops", "cache stops", "disk stops"} {
+		at = append(at, strings.Index(out, what))
+	}
+	if at[0] < 0 || at[0] > at[1] || at[1] > at[2] {
+		t.Errorf("order of the stops %v in:\n%s", at, out)
+	}
+}
+
+// HungServiceIsRestarted: a watchdog that is not fed, and a health check that
+// fails, both end in a restart.
+func HungServiceIsRestarted(t *testing.T, start New) {
+	for name, c := range map[string]struct{ more, fault string }{
+		"watchdog": {"  watchdog: 1s\n", "/fault/hang"},
+		"health":   {"  health: {http: \"http://127.0.0.1:${PORT}/healthz\", interval: 200ms, timeout: 500ms, retries: 2}\n", "/fault/unhealthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, s := alice(t, start, Config(c.more))
+			b.Call(*s.Port, c.fault, "")
+			if s = restarted(b, "gateway-alice", *s.PID); s.Restarts != 1 {
+				t.Errorf("restarted as %s", box.Describe(s))
+			}
+		})
+	}
+}
+
+// PassedSocket: a listener that rlminit opens outlives the service, so that no
+// connection is refused while it restarts.
+func PassedSocket(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`web: {command: [gateway, --profile, web], ready: {notify: true}, sockets: [{listen: "tcp:127.0.0.1:8099", name: http}]}`)})
+	s := b.Await("web", "running")
+	if answer := b.Call(8099, "/chat", "one"); !strings.Contains(answer, "one") {
+		t.Errorf("answer %q", answer)
+	}
+	b.As(box.Service, "kill", "-9", fmt.Sprint(*s.PID))
+	if answer := b.Call(8099, "/chat", "two"); !strings.Contains(answer, "two") {
+		t.Errorf("answer %q", answer)
+	}
+}
+
+// LogsAreKept: every line a service writes can be read back, in order.
+func LogsAreKept(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`talker: {type: oneshot, command: [nasty, lines, "3000"], log: {max_size: 10MB}}`)})
+	b.Await("talker", "exited")
+	var out string
+	box.Eventually(b, long, "all lines", func() (bool, any) {
+		out = b.Must("logs", "talker", "-n", "10000")
+		n := strings.Count(out, "line ")
+		return n >= 3000, n
+	})
+	next := 1
+	for line := range strings.Lines(out) {
+		if strings.HasSuffix(strings.TrimSpace(line), fmt.Sprintf("line %d", next)) {
+			next++
+		}
+	}
+	if next != 3001 {
+		t.Errorf("line %d is out of order or missing", next)
+	}
+	if tail := b.Must("logs", "talker", "-n", "1"); !strings.Contains(tail, "line 3000") || strings.Count(tail, "\n") != 1 {
+		t.Errorf("the last line: %q", tail)
+	}
+}
+
+// Signals: a person's signal reaches the service and is no crash of ours.
+func Signals(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`deaf: {` + bash("trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.02; done") + `}`)})
+	b.Await("deaf", "running")
+	printed(b, "ready")
+	b.Must("signal", "USR1", "deaf")
+	printed(b, "got USR1")
+	b.Must("signal", "SIGUSR1", "deaf")
+	b.Fails(2, "NOSUCH", "signal", "NOSUCH", "deaf")
+}
+
+// Health: alive means rlminit itself, ready means that what is wanted is up.
+func Health(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`good: {command: [nasty, sleep]}`,
+		`bad: {command: [nasty, exit, "78"]}`)})
+	b.Await("good", "running")
+	b.Await("bad", "failed")
+	b.Must("health")
+	b.Must("health", "--level", "ready", "good")
+	if r := b.Run("health", "--level", "ready"); r.Code != 1 || !strings.Contains(r.Out+r.Err, "bad") {
+		t.Errorf("readiness with a failed service: %s", r)
+	}
+}
+
+// Reload: a changed definition is taken up, and only what changed restarts.
+func Reload(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	b.Must("profile", "create", "bob")
+	bob := b.Await("gateway-bob", "running")
+	path := b.Home() + "/profiles/alice/profile.yaml"
+	b.Shell(box.Service, `grep -v '^environment' `+path+` >/tmp/profile.$$ || true; echo 'environment: {MOOD: good}' >>/tmp/profile.$$; cat /tmp/profile.$$ >`+path+`; rm /tmp/profile.$$`)
+	b.Must("reload")
+	b.Must("restart", "alice")
+	s = b.Await("gateway-alice", "running")
+	if self := b.Call(*s.Port, "/self"); !strings.Contains(self, "MOOD=good") {
+		t.Error("the changed environment was not taken up")
+	}
+	if now := b.Status()["gateway-bob"]; *now.PID != *bob.PID {
+		t.Error("a reload restarted what had not changed")
+	}
+}

@@ -1,0 +1,277 @@
+// Package ns runs rlminit as PID 1 of a PID namespace of its own, with a
+// private /proc, /run and loopback interface: what a container gives it, at a
+// fraction of the time. It needs root, or a kernel that lets anyone make user
+// namespaces.
+package ns
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/tests/box"
+)
+
+// stageVariable makes the test binary play Stage.
+const stageVariable = "RLMINIT_TEST_STAGE"
+
+// Place is a PID namespace: a box.Place.
+type Place struct {
+	spec box.Spec
+	dir  string // data/ and etc/ in it
+	bin  string // where the programs are
+
+	init  *exec.Cmd
+	ended chan struct{} // closed when init was waited for
+	lines *buffer
+}
+
+// buffer is what was printed so far.
+type buffer struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.Lock()
+	defer b.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.Lock()
+	defer b.Unlock()
+	return b.Buffer.String()
+}
+
+// New makes the directories of a box and starts it. Remove ends it.
+func New(spec box.Spec, bin string) (*Place, error) {
+	dir, err := os.MkdirTemp("", "rlminit-ns-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a box: %w", err)
+	}
+	p := &Place{spec: spec, dir: dir, bin: bin, lines: &buffer{}}
+	if err := p.lay(); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot make a box: %w", err), os.RemoveAll(dir))
+	}
+	if err := p.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
+}
+
+// lay makes the volume and the configuration.
+func (p *Place) lay() error {
+	if err := os.Chmod(p.dir, 0o755); err != nil {
+		return err
+	}
+	for _, d := range []string{"data", "etc"} {
+		if err := os.Mkdir(filepath.Join(p.dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if privileged() {
+		if err := os.Chown(p.Home(), box.Service.UID, box.Service.GID); err != nil {
+			return err
+		}
+	}
+	if p.spec.Config == "" {
+		return nil
+	}
+	return os.WriteFile(p.config(), []byte(p.spec.Config), 0o644)
+}
+
+func (p *Place) config() string { return filepath.Join(p.dir, "etc", "rlminit.yaml") }
+
+// Home is the volume's path.
+func (p *Place) Home() string { return filepath.Join(p.dir, "data") }
+
+// privileged tells whether boxes are made as root, so that their PID 1 is root
+// and their services are not. Otherwise everything in them is one user.
+func privileged() bool { return os.Geteuid() == 0 }
+
+func (p *Place) environment() []string {
+	env := []string{"PATH=" + p.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "RLMINIT_HOME=" + p.Home()}
+	if p.spec.Config != "" {
+		env = append(env, "RLMINIT_CONFIG="+p.config())
+	}
+	return append(env, p.spec.Env...)
+}
+
+// Start starts rlminit by way of Stage.
+func (p *Place) Start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot start a box: %w", err)
+	}
+	cmd := exec.Command(self, append([]string{filepath.Join(p.bin, "rlminit"), "init", "--"}, p.spec.Main...)...)
+	cmd.Env = append(p.environment(), stageVariable+"=1")
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = p.lines, p.lines
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
+		Setsid:     true,
+	}
+	if !privileged() {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start a box: %w", err)
+	}
+	p.init, p.ended = cmd, make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		// The error is in ProcessState: Ended looks there.
+		_ = cmd.Wait()
+		close(ended)
+	}(cmd, p.ended)
+	return nil
+}
+
+// Stage runs between fork and exec of rlminit, as PID 1 of the new namespaces:
+// it mounts what must be private, and becomes rlminit. It is what TestMain
+// calls first; it does nothing in an ordinary test process.
+func Stage() {
+	if os.Getenv(stageVariable) == "" {
+		return
+	}
+	if err := stage(); err != nil {
+		fmt.Fprintln(os.Stderr, "stage:", err)
+		os.Exit(99)
+	}
+}
+
+func stage() error {
+	if err := os.Unsetenv(stageVariable); err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}{
+		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
+		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
+	} {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("cannot mount %s: %w", m.target, err)
+		}
+	}
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("cannot bring up the loopback interface: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot drop ambient capabilities: %w", err)
+	}
+	return syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
+}
+
+// loopbackUp does what `ip link set lo up` does: netdevice(7).
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}
+
+// Exec runs a command in the namespaces of PID 1, by nsenter(1).
+func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, error) {
+	options := []string{"-t", strconv.Itoa(p.init.Process.Pid), "-p", "-m", "-n"}
+	if privileged() {
+		options = append(options, "-S", strconv.Itoa(user.UID), "-G", strconv.Itoa(user.GID))
+	} else {
+		options = append(options, "-U", "--preserve-credentials")
+	}
+	cmd := exec.Command("nsenter", append(append(options, "--"), argv...)...)
+	cmd.Env = p.environment()
+	cmd.Dir = "/"
+	cmd.Stdin = in
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return box.Result{}, fmt.Errorf("cannot run %q in the box: %w", argv, err)
+	}
+	return box.Result{Code: exitCode(cmd.ProcessState), Out: out.String(), Err: complaint.String()}, nil
+}
+
+func exitCode(s *os.ProcessState) int {
+	status := s.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// Signal sends a signal to PID 1.
+func (p *Place) Signal(number int) error {
+	if err := p.init.Process.Signal(syscall.Signal(number)); err != nil {
+		return fmt.Errorf("cannot signal the box: %w", err)
+	}
+	return nil
+}
+
+// Stop asks PID 1 to end, and kills it after 10 s.
+func (p *Place) Stop() error {
+	if err := p.Signal(int(unix.SIGTERM)); err != nil {
+		return err
+	}
+	if _, err := p.Ended(10 * time.Second); err == nil {
+		return nil
+	}
+	if err := p.Signal(int(unix.SIGKILL)); err != nil {
+		return err
+	}
+	_, err := p.Ended(10 * time.Second)
+	return err
+}
+
+// Ended waits for the end of PID 1.
+func (p *Place) Ended(timeout time.Duration) (int, error) {
+	select {
+	case <-p.ended:
+		return exitCode(p.init.ProcessState), nil
+	case <-time.After(timeout):
+		return 0, fmt.Errorf("the box has not ended within %s", timeout)
+	}
+}
+
+// Printed is what PID 1 and its children wrote so far.
+func (p *Place) Printed() string { return p.lines.String() }
+
+// PID is the process id of PID 1 outside of the box.
+func (p *Place) PID() int { return p.init.Process.Pid }
+
+// Remove ends the box and removes its directories.
+func (p *Place) Remove() error {
+	select {
+	case <-p.ended:
+	default:
+		// It may end by itself meanwhile: then there is nobody to kill.
+		_ = p.init.Process.Kill()
+		if _, err := p.Ended(10 * time.Second); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(p.dir)
+}
