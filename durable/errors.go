@@ -3,8 +3,10 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,7 +66,9 @@ func (d *Dir) fail(do, rel string, err error) error {
 		e.Why = "it is, or lies behind, a symbolic link"
 		e.Remedy = "put a real file or directory there"
 	case unix.EINVAL:
-		e.Why = "not a name that can be used here"
+		if !fs.ValidPath(rel) || strings.ContainsRune(rel, 0) { // Path would make another one of it
+			e.Path, e.Why = d.path, fmt.Sprintf("%q is no path below it", rel)
+		}
 	case unix.EBUSY, unix.EXDEV:
 		e.Why = "it is a mount point, or lies on another file system than its parent"
 		e.Remedy = "unmount it first"

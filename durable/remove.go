@@ -21,22 +21,9 @@ const (
 // and returns the first error.
 func (d *Dir) RemoveAll(rel string) error {
 	err := d.inParent(rel, func(at int, base string) error {
-		err := unix.Unlinkat(at, base, 0)
-		switch err {
-		case nil, unix.ENOENT:
-			return nil
-		case unix.EISDIR, unix.EPERM: // EPERM is what POSIX says for a directory
-		default:
+		fd, err := unlink(at, base)
+		if err != nil || fd < 0 {
 			return err
-		}
-		if e := unix.Unlinkat(at, base, unix.AT_REMOVEDIR); e == nil || e == unix.ENOENT {
-			return nil
-		} else if e == unix.ENOTDIR {
-			return err
-		}
-		fd, err := openToEmpty(at, base)
-		if err != nil {
-			return d.fail("remove", rel, err)
 		}
 		defer unix.Close(fd)
 		r := removal{dir: d, top: fd}
@@ -56,18 +43,18 @@ func (d *Dir) RemoveAll(rel string) error {
 type removal struct {
 	dir   *Dir
 	top   int   // the directory that is emptied first of all
+	moved bool  // something has been moved up into top
 	first error // the first thing that could not be removed
 }
 
 // empty removes what the directory fd, at rel, holds.
 func (r *removal) empty(fd int, rel string, depth int) {
-	for range maxPasses {
+	for pass := 0; pass < maxPasses; pass++ {
 		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
 			r.failed(rel, err)
 			return
 		}
-		seen := false
-		failedBefore := r.first
+		seen, failedBefore := false, r.first
 		err := eachEntry(fd, func(name string, _ fs.FileMode) error {
 			seen = true
 			r.entry(fd, name, path.Join(rel, name), depth)
@@ -80,33 +67,25 @@ func (r *removal) empty(fd int, rel string, depth int) {
 		if !seen || r.first != failedBefore {
 			return
 		}
+		if fd == r.top && r.moved {
+			pass, r.moved = -1, false
+		}
 	}
 }
 
 func (r *removal) entry(at int, name, rel string, depth int) {
-	err := unix.Unlinkat(at, name, 0)
-	if err == nil || err == unix.ENOENT {
-		return
-	}
-	if e := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); e == nil || e == unix.ENOENT {
-		return
-	} else if e == unix.ENOTDIR {
-		r.failed(rel, err)
-		return
-	} else if e == unix.EBUSY {
-		r.failed(rel, e)
-		return
-	}
 	if depth >= maxDepth {
-		// The next pass over the top finds it there.
-		if err := unix.Renameat(at, name, r.top, TempName()); err != nil {
-			r.failed(rel, err)
+		if info, err := lstatAt(at, name); err == nil && info.Mode&unix.S_IFMT == unix.S_IFDIR {
+			r.moveUp(at, name, rel)
+			return
 		}
-		return
 	}
-	fd, err := openToEmpty(at, name)
+	fd, err := unlink(at, name)
 	if err != nil {
 		r.failed(rel, err)
+		return
+	}
+	if fd < 0 {
 		return
 	}
 	r.empty(fd, rel, depth+1)
@@ -114,6 +93,40 @@ func (r *removal) entry(at int, name, rel string, depth int) {
 	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
 		r.failed(rel, err)
 	}
+}
+
+// moveUp puts a directory where the next pass over the top finds it.
+func (r *removal) moveUp(at int, name, rel string) {
+	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err == nil {
+		return
+	}
+	if err := unix.Renameat(at, name, r.top, TempName()); err != nil {
+		r.failed(rel, err)
+		return
+	}
+	r.moved = true
+}
+
+// unlink removes name, or an empty directory. Of a directory that is not empty
+// it returns the descriptor, else -1.
+func unlink(at int, name string) (int, error) {
+	err := unix.Unlinkat(at, name, 0)
+	if err == nil || err == unix.ENOENT {
+		return -1, nil
+	}
+	switch e := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); e {
+	case nil, unix.ENOENT:
+		return -1, nil
+	case unix.ENOTDIR:
+		return -1, err
+	case unix.EBUSY:
+		return -1, e
+	}
+	fd, e := openToEmpty(at, name)
+	if e == unix.ENOTDIR { // the kernel had denied both before it looked at the type
+		return -1, err
+	}
+	return fd, e
 }
 
 func (r *removal) failed(rel string, err error) {

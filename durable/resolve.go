@@ -44,7 +44,11 @@ func openBeneath(dirfd int, rel string, flags int, perm uint32) (int, error) {
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm) // openat2 refuses a mode without O_CREAT
 	}
-	return retry(func() (int, error) { return unix.Openat2(dirfd, rel, how) })
+	fd, err := retry(func() (int, error) { return unix.Openat2(dirfd, rel, how) })
+	if err == unix.ENOTDIR { // which may hide a link, see linkError
+		return openByComponent(dirfd, rel, flags, perm)
+	}
+	return fd, err
 }
 
 // openByComponent is openBeneath without openat2. Each directory on the way is
