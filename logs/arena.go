@@ -1,0 +1,335 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The arena is a sparse memfd:
+//
+//	0          record      what the collector is doing now
+//	tableAt    entries     one a slot
+//	stageAt    stage       bytes on their way; the memfd's own position is its end
+//	areasAt    areas       one a slot, of areaSize: unfinished lines and queue
+//
+// Up to areasAt it is mapped. Areas are read and written by pread(2) and
+// pwrite(2), as they are rarely used, and a mapping would cost a page table
+// each.
+const (
+	arenaMagic   = 0x726c6d696e69744c
+	arenaVersion = 1
+
+	maxSlots  = 65536
+	entrySize = 128
+	tableAt   = 4096
+	stageAt   = tableAt + maxSlots*entrySize
+	stageSize = 256 << 10
+	stageEnd  = stageAt + stageSize
+	areasAt   = (stageEnd + areaAlign - 1) / areaAlign * areaAlign
+	areaAlign = 4096
+
+	partSize  = MaxLine + areaAlign // of one stream's unfinished line
+	queueSize = 2 << 20             // of the queue's space; see queueKeep
+	areaSize  = 2*partSize + queueSize
+)
+
+// Phases of the record.
+const (
+	idle uint32 = iota
+	appending
+	applying
+)
+
+// Sources of a batch, and marks of a line.
+const (
+	fromStdout uint32 = iota
+	fromStderr
+	fromMark // a line of rlminit's own
+	fromExit // the same, and it ends unfinished lines
+)
+
+// record is what the collector is doing. Only the collector writes it, in
+// program order; phase and base are atomic so that the compiler keeps them in
+// their place.
+type record struct {
+	magic   uint64
+	version uint32
+	phase   uint32 // atomic
+	base    uint64 // atomic: position up to which the stage is dealt with
+	rewind  uint32 // atomic: the stage is empty and its position being set back
+
+	high uint32 // all entries in use lie below
+
+	// The batch: whose bytes lie between base and the position. Set while
+	// there are none.
+	slot       uint32
+	source     uint32
+	exitID     uint64
+	timestamps bool
+	file       bool
+	dirLen     uint16
+	dir        [maxDir]byte
+
+	// The segment being appended: set before phase becomes appending.
+	when  int64 // µs since 1970, the time in its lines
+	limit int64 // of its output
+	dev   uint64
+	ino   uint64
+	off   int64
+
+	// The results: set before phase becomes applying.
+	res result
+}
+
+// maxDir is the longest Config.Dir, in bytes.
+const maxDir = 512
+
+// result is what a segment changes, as absolute values, so that it may be
+// applied twice.
+type result struct {
+	end       uint64 // base
+	stream    uint32 // whose unfinished line changes
+	part      uint32 // its length
+	partAt    uint32 // where in it …
+	partLen   uint32 // … this many bytes go …
+	partFrom  uint64 // … from this position of the stage
+	exitID    uint64
+	queueHead uint64
+	queueTail uint64
+	lostBytes uint64
+	lostLines uint64
+	saidBytes uint64
+	saidLines uint64
+}
+
+// entry is what a slot keeps beyond this process. Only the collector writes
+// it; lostBytes and lostLines are atomic, for Stats.
+type entry struct {
+	used      uint32
+	_         uint32
+	pipes     [2]uint64 // inodes of the pipes that it belongs to
+	part      [2]uint32 // lengths of the unfinished lines
+	exitID    uint64    // the last exit marked
+	queueHead uint64
+	queueTail uint64
+	lostBytes uint64 // in all
+	lostLines uint64
+	saidBytes uint64 // of those, told in the log
+	saidLines uint64
+	dev       uint64 // of the file that the queue's first bytes are being appended to
+	ino       uint64
+	off       int64
+	sendEnd   uint64 // up to here in the queue; below queueHead for none
+}
+
+type arena struct {
+	fd     int
+	mem    []byte
+	record *record
+	pos    uint64 // the descriptor's position
+}
+
+// openArena makes an arena, or takes over a predecessor's where fd is one.
+func openArena(fd int) (*arena, error) {
+	fresh := fd < 0
+	if fresh {
+		var err error
+		if fd, err = newMemfd(); err != nil {
+			return nil, fmt.Errorf("cannot make the log's memory: %w", err)
+		}
+		if err := unix.Ftruncate(fd, areasAt); err != nil {
+			unix.Close(fd)
+			return nil, fmt.Errorf("cannot size the log's memory: %w", err)
+		}
+		if _, err := unix.Seek(fd, stageAt, unix.SEEK_SET); err != nil {
+			unix.Close(fd)
+			return nil, fmt.Errorf("cannot set up the log's memory: %w", err)
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("cannot examine the log's memory: %w", err)
+	}
+	if st.Size < areasAt {
+		return nil, errors.New("cannot take over the log's memory: it is too short")
+	}
+	mem, err := unix.Mmap(fd, 0, areasAt, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("cannot map the log's memory: %w", err)
+	}
+	a := &arena{fd: fd, mem: mem, record: (*record)(unsafe.Pointer(&mem[0]))}
+	r := a.record
+	if fresh {
+		r.version = arenaVersion
+		atomic.StoreUint64(&r.base, stageAt)
+		r.magic = arenaMagic
+	}
+	if r.magic != arenaMagic || r.version != arenaVersion {
+		a.close()
+		return nil, errors.New("cannot take over the log's memory: another version wrote it")
+	}
+	if atomic.LoadUint32(&r.rewind) != 0 {
+		if err := a.rewind(); err != nil {
+			a.close()
+			return nil, err
+		}
+	}
+	pos, err := unix.Seek(fd, 0, unix.SEEK_CUR)
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("cannot read the log's position: %w", err)
+	}
+	a.pos = uint64(pos)
+	if base := atomic.LoadUint64(&r.base); base < stageAt || a.pos < base || a.pos > stageEnd || r.slot >= maxSlots {
+		a.close()
+		return nil, errors.New("cannot take over the log's memory: it is damaged")
+	}
+	return a, nil
+}
+
+// newMemfd asks for a memfd that can never be executed, which kernels from 6.3
+// may insist on and older ones do not know.
+func newMemfd() (int, error) {
+	const name = "rlminit-log"
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	}
+	return fd, err
+}
+
+func (a *arena) close() {
+	unix.Munmap(a.mem)
+	unix.Close(a.fd)
+}
+
+// base is the position up to which the stage is dealt with.
+func (a *arena) base() uint64 { return atomic.LoadUint64(&a.record.base) }
+
+// empty says that nothing in the stage waits to be dealt with.
+func (a *arena) empty() bool { return a.base() == a.pos }
+
+// staged returns the bytes not dealt with. They are valid until the next fill.
+func (a *arena) staged() []byte { return a.mem[a.base():a.pos] }
+
+// room returns how many bytes the stage takes, after setting it back to its
+// start where it is empty and less than want is left.
+func (a *arena) room(want int) (int, error) {
+	if left := int(stageEnd - a.pos); left >= want || !a.empty() {
+		return left, nil
+	}
+	return stageSize, a.rewind()
+}
+
+// rewind sets an empty stage back to its start. Two things change, and not at
+// once; the flag makes a successor finish it.
+func (a *arena) rewind() error {
+	atomic.StoreUint32(&a.record.rewind, 1)
+	if _, err := unix.Seek(a.fd, stageAt, unix.SEEK_SET); err != nil {
+		return fmt.Errorf("cannot set back the log's position: %w", err)
+	}
+	a.pos = stageAt
+	atomic.StoreUint64(&a.record.base, stageAt)
+	atomic.StoreUint32(&a.record.rewind, 0)
+	return nil
+}
+
+// batch says whose the next bytes in the stage are, and what a successor would
+// have to know to write them. The stage must be empty.
+func (a *arena) batch(slot int, cfg *Config, source uint32, exitID uint64) {
+	r := a.record
+	r.slot, r.source, r.exitID = uint32(slot), source, exitID
+	r.timestamps, r.file = cfg.Timestamps, cfg.File
+	r.dirLen = uint16(copy(r.dir[:], cfg.Dir))
+	atomic.StoreUint32(&r.phase, idle)
+}
+
+// fill moves at most n bytes from a pipe into the stage and returns how many.
+// It does not wait: with nothing there it returns unix.EAGAIN.
+func (a *arena) fill(pipe, n int) (int, error) {
+	for {
+		moved, err := unix.Splice(pipe, nil, a.fd, nil, n, unix.SPLICE_F_NONBLOCK)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		a.pos += uint64(moved)
+		return int(moved), nil
+	}
+}
+
+// put writes text into the stage.
+func (a *arena) put(text string) error {
+	if text == "" {
+		return nil
+	}
+	n, err := unix.Write(a.fd, []byte(text))
+	if err != nil {
+		return fmt.Errorf("cannot write the log's memory: %w", err)
+	}
+	a.pos += uint64(n)
+	return nil
+}
+
+func (a *arena) entry(slot int) *entry {
+	return (*entry)(unsafe.Pointer(&a.mem[tableAt+slot*entrySize]))
+}
+
+func partAt(slot int, stream uint32) int64 {
+	return areasAt + int64(slot)*areaSize + int64(stream)*partSize
+}
+
+func queueAt(slot int) int64 {
+	return areasAt + int64(slot)*areaSize + 2*partSize
+}
+
+// store writes b at position at of an area.
+func (a *arena) store(b []byte, at int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(a.fd, b, at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot write the log's memory: %w", err)
+		}
+		b, at = b[n:], at+int64(n)
+	}
+	return nil
+}
+
+// load reads len(b) bytes from position at of an area.
+func (a *arena) load(b []byte, at int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pread(a.fd, b, at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the log's memory: %w", err)
+		}
+		if n == 0 { // beyond the end, where nothing was ever stored
+			clear(b)
+			return nil
+		}
+		b, at = b[n:], at+int64(n)
+	}
+	return nil
+}
+
+// free gives pages of an area back.
+func (a *arena) free(at, n int64) {
+	_ = unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
+}
+
+func init() {
+	if unsafe.Sizeof(entry{}) > entrySize || unsafe.Sizeof(record{}) > tableAt {
+		panic("logs: the arena's layout does not fit")
+	}
+}

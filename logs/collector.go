@@ -1,0 +1,341 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options are the collector's.
+type Options struct {
+	Home   string // the volume's root, absolute; all of Config.Dir lies beneath it
+	Held   []int  // what Held gave the predecessor, back from tier 1; empty for the first
+	Tee    int    // the container's stdout: non-blocking, its own open file description; negative for none
+	Colour bool   // prefixes in the tee bear colours
+
+	// Report, where set, is told that a slot's file cannot be written (err) or
+	// can be again (nil). It is called from the collector and must not block.
+	Report func(name string, err error)
+}
+
+// Collector owns the slots. Its methods may be called from any goroutine.
+type Collector struct {
+	opts  Options
+	home  int
+	arena *arena
+	epoll *os.File
+	wait  syscall.RawConn
+	wake  int // eventfd
+	tee   *tee
+	done  chan struct{} // closed when the collector has ended
+
+	mu         sync.Mutex // guards what follows
+	byName     map[string]*Slot
+	taken      []bool            // indexes in use
+	orphans    map[[2]uint64]int // indexes of slots not taken over yet, by their pipes
+	generation int32
+	commands   []func()
+	closed     bool
+
+	pending atomic.Bool // there are commands
+
+	// Owned by the collector's goroutine.
+	slots   []*Slot // by index
+	stamp   stamp
+	out     []byte
+	held    int // bytes of unfinished lines
+	queued  int // bytes in queues
+	ending  bool
+	events  [128]unix.EpollEvent
+	ready   int // of events
+	tasks   []task
+	working job
+	disk    disk
+	failing []*Slot // with a queue that is to be written
+	dirty   []*Slot // with pages in their areas
+	ticking bool
+}
+
+// New starts a collector. What a predecessor left half done is finished by it,
+// before anything else.
+func New(opts Options) (*Collector, error) {
+	home, err := unix.Open(opts.Home, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", opts.Home, err)
+	}
+	c := &Collector{opts: opts, home: home, byName: map[string]*Slot{}, done: make(chan struct{})}
+	if err := c.open(); err != nil {
+		unix.Close(home)
+		return nil, err
+	}
+	c.tee = newTee(opts.Tee, opts.Colour)
+	c.disk.watched = c
+	go c.begin()
+	return c, nil
+}
+
+func (c *Collector) open() (err error) {
+	fd := -1
+	if len(c.opts.Held) > 0 {
+		fd = c.opts.Held[0]
+	}
+	if c.arena, err = openArena(fd); err != nil {
+		return err
+	}
+	c.adopt()
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("cannot wait for logs: %w", err)
+	}
+	if c.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("cannot wait for logs: %w", err)
+	}
+	// The runtime's own poller waits for ours, so that no thread has to.
+	if err := unix.SetNonblock(epoll, true); err != nil {
+		return fmt.Errorf("cannot wait for logs: %w", err)
+	}
+	c.epoll = os.NewFile(uintptr(epoll), "epoll")
+	if c.wait, err = c.epoll.SyscallConn(); err != nil {
+		return fmt.Errorf("cannot wait for logs: %w", err)
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeEvent}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, c.wake, &event); err != nil {
+		return fmt.Errorf("cannot wait for logs: %w", err)
+	}
+	return nil
+}
+
+// wakeEvent is the eventfd's name among the events; a slot's is its index and
+// stream.
+const wakeEvent = -1
+
+// Held returns the descriptors that tier 1 is to hold under "log" before any
+// slot is opened.
+func (c *Collector) Held() []int { return []int{c.arena.fd} }
+
+// Close takes what is in the pipes now and ends the collector; a successor can
+// go on from there. It waits for at most timeout for the disk and the tee.
+func (c *Collector) Close(timeout time.Duration) error {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if !closed {
+		c.post(func() {
+			for _, s := range c.slots {
+				if s != nil {
+					c.drain(s)
+				}
+			}
+			c.tasks = append(c.tasks, task{marked: true, done: func() { c.ending = true }})
+		})
+	}
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	select {
+	case <-c.done:
+	case <-deadline.C:
+		return errors.New("cannot write the rest of the logs: the disk does not answer")
+	}
+	return c.tee.close(deadline.C)
+}
+
+// post has the collector's goroutine run a command, after those posted before.
+func (c *Collector) post(command func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.postLocked(command)
+}
+
+func (c *Collector) postLocked(command func()) {
+	c.commands = append(c.commands, command)
+	if !c.pending.Swap(true) {
+		one := [8]byte{0: 1}
+		_, _ = unix.Write(c.wake, one[:])
+	}
+}
+
+// obey runs the commands that were posted, and the tasks that they made.
+func (c *Collector) obey() {
+	for {
+		for len(c.tasks) > 0 {
+			c.step()
+		}
+		if !c.pending.Load() {
+			return
+		}
+		c.mu.Lock()
+		var command func()
+		if len(c.commands) > 0 {
+			command = c.commands[0]
+			c.commands[0] = nil
+			c.commands = c.commands[1:]
+		} else {
+			c.commands = nil
+			c.pending.Store(false)
+		}
+		c.mu.Unlock()
+		if command != nil {
+			command()
+		}
+	}
+}
+
+// run is the collector's goroutine. Another takes its place where it is stuck
+// in the disk: what it does is therefore kept in c, not on its stack.
+func (c *Collector) run() {
+	for !c.ending {
+		c.obey()
+		if c.ending {
+			break
+		}
+		c.disk.rest()
+		err := c.wait.Read(c.poll)
+		c.disk.work()
+		if err != nil {
+			break
+		}
+		for i := range c.ready {
+			c.obey() // what was posted before bytes were written stands before them
+			c.serve(c.events[i])
+		}
+	}
+	c.end()
+}
+
+func (c *Collector) poll(fd uintptr) bool {
+	n, err := unix.EpollWait(int(fd), c.events[:], 0)
+	c.ready = max(n, 0)
+	return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+}
+
+func (c *Collector) serve(event unix.EpollEvent) {
+	if event.Fd == wakeEvent {
+		var count [8]byte
+		_, _ = unix.Read(c.wake, count[:])
+		return
+	}
+	s := c.slots[event.Fd>>1]
+	if s == nil || s.generation != event.Pad {
+		return // closed since
+	}
+	n := stageSize
+	c.take(s, uint32(event.Fd&1), &n)
+}
+
+// take deals with what is in a pipe now, *left bytes at most, and takes their
+// number off *left.
+func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
+	room, err := c.arena.room(64 << 10)
+	if err != nil {
+		c.fail(s, err)
+		return false
+	}
+	c.arena.batch(s.index, &s.cfg, stream, 0)
+	n, err := c.arena.fill(s.pipes[stream].read, min(room, *left))
+	if err != nil || n == 0 {
+		if err != nil && !errors.Is(err, unix.EAGAIN) {
+			c.fail(s, fmt.Errorf("cannot read the service's output: %w", err))
+		}
+		return false
+	}
+	*left -= n
+	c.settle(s)
+	return true
+}
+
+// task is a mark, or another thing that must follow what is in the pipes.
+type task struct {
+	slot   *Slot
+	left   [2]int // bytes to be taken from the pipes before
+	source uint32 // fromMark, fromExit
+	id     uint64
+	text   string
+	marked bool
+	done   func()
+}
+
+// exit appends a task that takes what is in a slot's pipes now, and no more (a
+// process that outlives the service may write for ever), and then marks.
+func (c *Collector) exit(s *Slot, id uint64, text string, done func()) {
+	t := task{slot: s, source: fromExit, id: id, text: text, done: done}
+	for stream := range t.left {
+		if n, err := unix.IoctlGetInt(s.pipes[stream].read, unix.TIOCINQ); err == nil {
+			t.left[stream] = n
+		}
+	}
+	c.tasks = append(c.tasks, t)
+}
+
+// drain appends a task that takes what is in a slot's pipes now.
+func (c *Collector) drain(s *Slot) {
+	c.exit(s, 0, "", nil)
+	c.tasks[len(c.tasks)-1].marked = true
+}
+
+// step does a part of the first task.
+func (c *Collector) step() {
+	t := &c.tasks[0]
+	for stream := range t.left {
+		if t.left[stream] > 0 {
+			if !c.take(t.slot, uint32(stream), &t.left[stream]) {
+				t.left[stream] = 0
+			}
+			return
+		}
+	}
+	if !t.marked {
+		t.marked = true
+		c.mark(t)
+		return
+	}
+	done := t.done
+	c.tasks[0] = task{}
+	if c.tasks = c.tasks[1:]; len(c.tasks) == 0 {
+		c.tasks = nil
+	}
+	if done != nil {
+		done()
+	}
+}
+
+// mark appends a line of rlminit's own.
+func (c *Collector) mark(t *task) {
+	s := t.slot
+	if t.source == fromExit && t.id != 0 && s.entry.exitID == t.id {
+		return // the predecessor did, and died before it could tell
+	}
+	if t.text == "" && (t.source != fromExit || s.entry.part == [2]uint32{}) {
+		return
+	}
+	if _, err := c.arena.room(64 << 10); err != nil {
+		c.fail(s, err)
+		return
+	}
+	c.arena.batch(s.index, &s.cfg, t.source, t.id)
+	if err := c.arena.put(oneLine(t.text)); err != nil {
+		c.fail(s, err)
+		return
+	}
+	c.settle(s)
+}
+
+// end closes what the collector's goroutine owns.
+func (c *Collector) end() {
+	for _, s := range c.slots {
+		if s != nil {
+			s.release()
+		}
+	}
+	c.epoll.Close()
+	unix.Close(c.wake)
+	unix.Close(c.home)
+	c.arena.close()
+	close(c.done)
+}

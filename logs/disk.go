@@ -1,0 +1,216 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk may take as long as it likes, or never answer (a dead FUSE or NFS
+// server). The collector calls it directly, as a goroutine in between would
+// cost more than most writes; but while it does, it holds nothing that another
+// could not take over. Where a call lasts longer than a second, another
+// goroutine becomes the collector: the output under way goes to the slot's
+// queue, and no file is touched until the late call has returned.
+
+// watchEvery is how often a call that lasts is looked at; the second time that
+// it is the same, it is late.
+const watchEvery = 500 * time.Millisecond
+
+// errLate is the reason that a slot's file cannot be written meanwhile.
+var errLate = errors.New("cannot write the log: the disk has not answered for a second")
+
+type operation uint8
+
+const (
+	makeReady operation = iota // open, check, rotate
+	appendOut
+	resume // after a crash
+	rotateOld
+)
+
+// job is one call of the disk, and what is to be done after it.
+type job struct {
+	slot  *Slot
+	op    operation
+	when  int64
+	out   []byte
+	queue bool // out is the queue's beginning
+	res   result
+
+	dev, ino uint64 // resume: of the file …
+	off      int64  // … and where in it out began
+}
+
+// disk is the handing over of the collector. token is odd while a call lasts;
+// whoever moves it on from there is the collector.
+type disk struct {
+	watched *Collector
+	token   atomic.Uint64
+	parked  atomic.Bool
+	armed   atomic.Bool
+	timer   *time.Timer
+	seen    uint64
+	late    int // calls that have not returned; the collector's
+}
+
+// call does c.working. It returns to the collector only: a caller who is that
+// no more ends here.
+func (c *Collector) call() (int, error) {
+	j := c.working
+	token := c.disk.token.Add(1)
+	n, err := j.do()
+	if !c.disk.token.CompareAndSwap(token, token+1) {
+		c.post(func() { c.returned(j, n, err) })
+		runtime.Goexit()
+	}
+	return n, err
+}
+
+// do is the part that waits for the disk. It touches the slot's file only.
+func (j *job) do() (int, error) {
+	f := &j.slot.file
+	switch j.op {
+	case makeReady:
+		return 0, f.ready(j.when, len(j.out))
+	case appendOut:
+		return f.append(j.out)
+	case resume:
+		return f.resume(j)
+	case rotateOld:
+		if f.fd < 0 || !f.due(j.when, 0) {
+			return 0, nil
+		}
+		return 0, f.rotate(j.when)
+	}
+	return 0, nil
+}
+
+// append writes out, and where it cannot be written whole, sees to it that the
+// file ends with a whole line. It returns how much is in the file.
+func (f *file) append(out []byte) (int, error) {
+	at := f.size
+	n, err := f.write(out)
+	if err != nil && n > 0 && f.cfg.Timestamps {
+		whole := bytes.LastIndexByte(out[:n], '\n') + 1
+		if unix.Ftruncate(f.fd, at+int64(whole)) == nil {
+			n, f.size, f.mid = whole, at+int64(whole), false
+		}
+	}
+	return n, err
+}
+
+// resume finds out how much of out is in the file from off, and takes away
+// what is torn.
+func (f *file) resume(j *job) (int, error) {
+	if f.fd < 0 {
+		if err := f.open(j.when); err != nil {
+			return 0, err
+		}
+	}
+	if f.dev != j.dev || f.ino != j.ino || f.size <= j.off {
+		return 0, nil // replaced or emptied by a person
+	}
+	have := make([]byte, min(f.size-j.off, int64(len(j.out))))
+	got, err := unix.Pread(f.fd, have, j.off)
+	if err != nil {
+		return 0, err
+	}
+	same := 0
+	for same < got && have[same] == j.out[same] {
+		same++
+	}
+	if same == len(j.out) || f.size > j.off+int64(len(j.out)) {
+		return same, nil // all; or a person's additions, which are not ours to remove
+	}
+	if f.cfg.Timestamps {
+		same = bytes.LastIndexByte(j.out[:same], '\n') + 1
+	}
+	if err := unix.Ftruncate(f.fd, j.off+int64(same)); err != nil {
+		return 0, err
+	}
+	f.size = j.off + int64(same)
+	f.mid = same > 0 && j.out[same-1] != '\n'
+	return same, nil
+}
+
+// rest and work tell the watch whether there is anything to look after.
+func (d *disk) rest() { d.parked.Store(true) }
+
+func (d *disk) work() {
+	d.parked.Store(false)
+	if d.armed.CompareAndSwap(false, true) {
+		if d.timer == nil {
+			d.timer = time.AfterFunc(watchEvery, d.look)
+		} else {
+			d.timer.Reset(watchEvery)
+		}
+	}
+}
+
+// look is the timer's: it finds a call that lasts.
+func (d *disk) look() {
+	token := d.token.Load()
+	if token%2 == 1 && token == d.seen && d.token.CompareAndSwap(token, token+1) {
+		go d.watched.takeOver()
+	}
+	d.seen = token
+	d.armed.Store(false)
+	if !d.parked.Load() && d.armed.CompareAndSwap(false, true) {
+		d.timer.Reset(watchEvery)
+	}
+}
+
+// takeOver makes this goroutine the collector while the former one waits for
+// the disk.
+func (c *Collector) takeOver() {
+	j := c.working
+	s := j.slot
+	c.disk.late++
+	s.late = true
+	c.out = nil // the kernel may still read it
+	c.fail(s, errLate)
+	if !j.queue && j.op != rotateOld {
+		if j.op == appendOut {
+			r := c.arena.record
+			s.entry.dev, s.entry.ino, s.entry.off = r.dev, r.ino, r.off
+			atomic.StoreUint64(&s.entry.sendEnd, s.entry.queueTail+uint64(len(j.out)))
+		}
+		s.sendFrom = s.entry.queueTail
+		c.enqueue(s, j.out, &j.res)
+		c.must(c.commit(s, j.res))
+		c.settle(s)
+	}
+	c.run()
+}
+
+// returned is told the outcome of a late call.
+func (c *Collector) returned(j job, n int, err error) {
+	s := j.slot
+	s.late = false
+	c.disk.late--
+	if j.op == appendOut || j.op == resume {
+		if sent := s.sendFrom + uint64(n); n > 0 && sent > s.entry.queueHead {
+			res := c.unchanged(s)
+			res.queueHead = min(sent, res.queueTail)
+			c.must(c.commit(s, res))
+		}
+		atomic.StoreUint64(&s.entry.sendEnd, 0)
+	}
+	switch {
+	case s.closing:
+		c.discard(s)
+		return
+	case s.heir != nil:
+		s = s.heir
+		c.register(s)
+	}
+	if err != nil {
+		c.fail(s, err)
+	}
+	c.tick()
+}

@@ -1,0 +1,55 @@
+// Package logs is the log path of tier 2: from the pipes that services write
+// to, into their `current` files, and back out to those who read.
+//
+// A service has a slot: a pipe for stdout and one for stderr, which outlive
+// its processes and, held by tier 1 under "log/NAME", also this process. One
+// goroutine, the collector, owns all slots and is the only reader of the pipes
+// and the only writer of the files.
+//
+// # No byte lost, doubled or torn
+//
+// This process may be killed at any instant. What has left a pipe must then be
+// somewhere that survives, and the successor must know how far it got. One
+// memfd does both (arena.go); tier 1 holds it under "log".
+//
+// Bytes leave a pipe by splice(2) into the memfd's stage, without a file
+// offset: the kernel moves the bytes and advances the position of the open file
+// description in one system call that a signal can shorten, but not tear. The
+// description is shared with tier 1, so its position survives, and position
+// minus `base` is what has not been dealt with.
+//
+// Bytes in the stage are dealt with in segments (segment.go). The record at the
+// memfd's start tells what is under way:
+//
+//	idle       nothing of the segment has been done
+//	appending  the output is being appended to the file (device, inode) whose
+//	           size was off before
+//	applying   the output is where it belongs; the results in the record (length
+//	           of the unfinished line, new base, …) are being put into force
+//
+// A segment's output follows from stage, unfinished line and the time in the
+// record, so a successor that finds `appending` makes it again, compares it
+// with what the file holds from off, and appends the rest; `applying` is done
+// over, which changes nothing where it was done already.
+//
+// # What a file holds
+//
+// A line is the time it was read at, a stream mark, and the text:
+//
+//	2026-05-24T18:05:33.123456Z out listening on 9471
+//	2026-05-24T18:05:33.124112Z err+ no newline ended this
+//	2026-05-24T18:05:35.000871Z --- exited with status 1
+//
+// The stream is out, err, or --- for rlminit itself. A plus says that the
+// newline is rlminit's: the line was longer than MaxLine, or its writer ended
+// without one; the next line of that stream goes on where this one stopped.
+// Everything else stands as it was written, NUL and invalid UTF-8 included.
+// Without timestamps a file holds the bytes of both streams as they came, and
+// nothing of rlminit's.
+//
+// # What it never does
+//
+// It never waits for a pipe's end (a grandchild may hold it), never blocks a
+// service because a disk is slow or full, and never removes a file that it did
+// not name.
+package logs

@@ -1,0 +1,302 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// current is the name of the file that is being written.
+const current = "current"
+
+// A file rotated at a time bears that time, in ISO 8601's basic form: it sorts,
+// and no file system or tool stumbles over a colon.
+const (
+	rotatedLayout = "20060102T150405.000000Z"
+	rotatedSuffix = ".log"
+)
+
+// checkEvery is how often, in µs, a file that is written to is compared with
+// what bears its name, for a person may have moved or removed it.
+const checkEvery = 1e6
+
+// noFollow is for whatever lies on the volume, where a service may have put a
+// symlink, a FIFO or a way out of the directory.
+const noFollow = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// file is a slot's `current` and its rotated predecessors. Its methods wait for
+// the disk; only one goroutine at a time may call them (disk.go).
+type file struct {
+	home int    // the volume's descriptor
+	dir  string // relative to home
+	cfg  Config
+
+	fd      int // -1: not open
+	dev     uint64
+	ino     uint64
+	size    int64
+	born    int64 // µs: since when there are bytes in it
+	checked int64 // µs: when it was last known to bear its name
+	mid     bool  // its last byte is no newline
+}
+
+// openDir opens the directory that holds the file, and makes it, 0750, where
+// it is missing.
+func (f *file) openDir(create bool) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_DIRECTORY | unix.O_RDONLY | unix.O_CLOEXEC, Resolve: noFollow}
+	fd, err := unix.Openat2(f.home, f.dir, &how)
+	if !errors.Is(err, unix.ENOENT) || !create {
+		return fd, err
+	}
+	at := f.home
+	for name := range strings.SplitSeq(f.dir, "/") {
+		if err := unix.Mkdirat(at, name, 0o750); err != nil && !errors.Is(err, unix.EEXIST) {
+			closeBeneath(at, f.home)
+			return -1, err
+		}
+		next, err := unix.Openat2(at, name, &how)
+		closeBeneath(at, f.home)
+		if err != nil {
+			return -1, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+func closeBeneath(fd, home int) {
+	if fd != home {
+		unix.Close(fd)
+	}
+}
+
+// open opens current for appending, and makes it where it is missing.
+func (f *file) open(now int64) error {
+	dir, err := f.openDir(true)
+	if err != nil {
+		return fmt.Errorf("cannot open %s: %w", f.dir, err)
+	}
+	defer unix.Close(dir)
+	return f.openAt(dir, now)
+}
+
+func (f *file) openAt(dir int, now int64) error {
+	how := unix.OpenHow{
+		Flags: unix.O_RDWR | unix.O_APPEND | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
+		Mode:  0o640, Resolve: noFollow,
+	}
+	fd, err := unix.Openat2(dir, current, &how)
+	if err != nil {
+		return fmt.Errorf("cannot open %s/%s: %w", f.dir, current, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("cannot examine %s/%s: %w", f.dir, current, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return fmt.Errorf("cannot write %s/%s: it is no regular file; remove it", f.dir, current)
+	}
+	f.close()
+	f.fd, f.dev, f.ino, f.size, f.checked, f.born, f.mid = fd, st.Dev, st.Ino, st.Size, now, now, false
+	if st.Size > 0 {
+		f.born = bornAt(fd, st)
+		last := []byte{'\n'}
+		if _, err := unix.Pread(fd, last, st.Size-1); err == nil {
+			f.mid = last[0] != '\n'
+		}
+	}
+	return nil
+}
+
+// bornAt is when a file was made, in µs, or where the file system does not
+// tell, when it was last written.
+func bornAt(fd int, st unix.Stat_t) int64 {
+	var x unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &x)
+	if err == nil && x.Mask&unix.STATX_BTIME != 0 {
+		return x.Btime.Sec*1e6 + int64(x.Btime.Nsec)/1e3
+	}
+	return st.Mtim.Sec*1e6 + st.Mtim.Nsec/1e3
+}
+
+// ready makes the file fit for n more bytes: open, still bearing its name, and
+// not too large or old.
+func (f *file) ready(now int64, n int) error {
+	if f.fd >= 0 && (now-f.checked > checkEvery || now < f.checked) {
+		if f.moved() {
+			f.close()
+		}
+		f.checked = now
+	}
+	if f.fd < 0 {
+		if err := f.open(now); err != nil {
+			return err
+		}
+	}
+	size, err := unix.Seek(f.fd, 0, unix.SEEK_END)
+	if err != nil {
+		return fmt.Errorf("cannot examine %s/%s: %w", f.dir, current, err)
+	}
+	if f.size = size; size == 0 {
+		f.mid, f.born = false, now
+	}
+	if f.due(now, n) {
+		if err := f.rotate(now); err != nil {
+			return err
+		}
+	}
+	if f.mid && f.cfg.Timestamps { // without them before, or a person's edit
+		if _, err := f.write([]byte{'\n'}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved says that another file, or none, bears the name current now.
+func (f *file) moved() bool {
+	fd, err := unix.Openat2(f.home, f.dir+"/"+current, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: noFollow})
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) != nil || st.Dev != f.dev || st.Ino != f.ino
+}
+
+// due says that the file is to be rotated before n more bytes are written: at
+// a line's end, or where a line without end makes it grow too far.
+func (f *file) due(now int64, n int) bool {
+	if f.size == 0 || f.mid && f.size < f.cfg.MaxSize+MaxLine {
+		return false
+	}
+	return f.cfg.MaxSize > 0 && f.size+int64(n) > f.cfg.MaxSize ||
+		f.cfg.MaxAge > 0 && now-f.born >= f.cfg.MaxAge.Microseconds()
+}
+
+// left is how many bytes the file takes before it is rotated; 0 for no limit.
+func (f *file) left() int64 {
+	if f.cfg.MaxSize <= 0 {
+		return 0
+	}
+	if f.size >= f.cfg.MaxSize {
+		return f.cfg.MaxSize
+	}
+	return f.cfg.MaxSize - f.size
+}
+
+// write appends b and returns how much of it is in the file.
+func (f *file) write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		n, err := unix.Write(f.fd, b[done:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil && n == 0 {
+			err = unix.EIO
+		}
+		if err != nil {
+			return done, fmt.Errorf("cannot write %s/%s: %w", f.dir, current, err)
+		}
+		done += n
+		f.size += int64(n)
+		f.mid = b[done-1] != '\n'
+	}
+	return done, nil
+}
+
+// rotate gives the file a name of its time, starts a new one and removes what
+// is beyond MaxFiles.
+func (f *file) rotate(now int64) error {
+	dir, err := f.openDir(false)
+	if err != nil {
+		return fmt.Errorf("cannot open %s: %w", f.dir, err)
+	}
+	defer unix.Close(dir)
+	if f.moved() { // by a person, a moment ago: theirs is not ours to rename
+		return f.openAt(dir, now)
+	}
+	old, err := rotated(dir)
+	if err != nil {
+		return fmt.Errorf("cannot list %s: %w", f.dir, err)
+	}
+	at := time.UnixMicro(now).UTC()
+	if n := len(old); n > 0 { // though the clock was set back, or two in one µs
+		if last, err := rotatedAt(old[n-1]); err == nil && !at.After(last) {
+			at = last.Add(time.Microsecond)
+		}
+	}
+	name := at.Format(rotatedLayout) + rotatedSuffix
+	if err := renameNew(dir, current, name); err != nil {
+		return fmt.Errorf("cannot rotate %s/%s: %w", f.dir, current, err)
+	}
+	old = append(old, name)
+	f.close()
+	err = f.openAt(dir, now)
+	if f.cfg.MaxFiles > 0 && len(old) > f.cfg.MaxFiles {
+		for _, name := range old[:len(old)-f.cfg.MaxFiles] {
+			if err := unix.Unlinkat(dir, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+				break // the next rotation tries again
+			}
+		}
+	}
+	return err
+}
+
+// renameNew renames without ever replacing. Where the file system cannot
+// promise that, the name is looked up before: only this process makes such.
+func renameNew(dir int, from, to string) error {
+	err := unix.Renameat2(dir, from, dir, to, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, to, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(dir, from, dir, to)
+}
+
+func (f *file) close() {
+	if f.fd >= 0 {
+		unix.Close(f.fd)
+		f.fd = -1
+	}
+}
+
+// rotated returns the names of the rotated files in a directory, oldest first.
+func rotated(dir int) ([]string, error) {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	d := os.NewFile(uintptr(fd), "")
+	defer d.Close()
+	all, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.DeleteFunc(all, func(name string) bool {
+		_, err := rotatedAt(name)
+		return err != nil
+	})
+	slices.Sort(names)
+	return names, nil
+}
+
+// rotatedAt is the time in a rotated file's name.
+func rotatedAt(name string) (time.Time, error) {
+	text, ok := strings.CutSuffix(name, rotatedSuffix)
+	if !ok || len(text) != len(rotatedLayout) {
+		return time.Time{}, errors.New("no rotated file")
+	}
+	return time.Parse(rotatedLayout, text)
+}

@@ -1,0 +1,328 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config is how a slot's output is kept.
+type Config struct {
+	Dir        string        // the log's directory, relative to Options.Home
+	File       bool          // false: only in memory (the newest) and the tee
+	MaxSize    int64         // bytes of a file before it is rotated; 0: no limit
+	MaxAge     time.Duration // of a file's first byte before it is rotated; 0: no limit
+	MaxFiles   int           // rotated files kept beside current; 0: all
+	Tee        bool          // lines go to the container's stdout as well
+	Prefix     string        // of lines in the tee; empty: the slot's name
+	Timestamps bool          // false: bytes as they are, of both streams as they come
+}
+
+func (cfg *Config) validate() error {
+	if !cfg.File {
+		return nil
+	}
+	if cfg.Dir == "" || len(cfg.Dir) > maxDir || strings.HasPrefix(cfg.Dir, "/") {
+		return fmt.Errorf("cannot log to %q: not a directory below the volume's root", cfg.Dir)
+	}
+	for name := range strings.SplitSeq(cfg.Dir, "/") {
+		if name == "" || name == "." || name == ".." {
+			return fmt.Errorf("cannot log to %q: not a plain path", cfg.Dir)
+		}
+	}
+	return nil
+}
+
+// Stats counts what a slot could not keep.
+type Stats struct {
+	LostBytes uint64 // as they would have stood in the file
+	LostLines uint64
+}
+
+// pipe is a stream's. Tier 1 holds both ends too.
+type pipe struct {
+	read, write int
+	size        int // bytes it holds
+}
+
+// Slot is a service's place in the log: it outlives the service's processes,
+// and through tier 1 also this one. Its methods never wait for the disk.
+type Slot struct {
+	c          *Collector
+	name       string
+	index      int
+	generation int32
+	pipes      [2]pipe
+	entry      *entry
+
+	// Owned by the collector's goroutine.
+	cfg      Config
+	file     file
+	late     bool // a call of the disk for this file has not returned; file is its
+	closing  bool
+	failure  error  // why the file cannot be written
+	listed   bool   // in failing
+	soiled   bool   // in dirty
+	sendFrom uint64 // where in the queue the late call's output begins
+	heir     *Slot  // of a slot that the recovery made up: the real one
+	last     []byte // the newest line of the service's own, cut short
+	age      *time.Timer
+}
+
+// initialPipe is a pipe's size before its service proves to need more. The
+// kernel counts an unprivileged user's pipes and soon gives small ones only
+// (pipe(7), pipe-user-pages-soft); with these, 2,000 services get what they
+// ask for.
+const (
+	initialPipe = 16 << 10
+	largestPipe = 256 << 10
+)
+
+// Open makes a slot, or takes over a predecessor's where held is what Held gave
+// it. The directory is made when there is something to write.
+func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Slot{c: c, name: name, cfg: cfg}
+	inodes, err := s.openPipes(held)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.byName[name] != nil {
+		s.closePipes()
+		return nil, fmt.Errorf("cannot open the log of %s: it is open, or all are closed", name)
+	}
+	index, adopted := c.orphans[inodes]
+	if !adopted {
+		if index = c.freeIndex(); index < 0 {
+			s.closePipes()
+			return nil, fmt.Errorf("cannot open the log of %s: there are %d already", name, maxSlots)
+		}
+	}
+	delete(c.orphans, inodes)
+	c.taken[index] = true
+	c.byName[name] = s
+	c.generation++
+	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1}
+	if !adopted {
+		*s.entry = entry{pipes: inodes, used: 1}
+		c.arena.record.high = max(c.arena.record.high, uint32(index)+1)
+	}
+	c.postLocked(func() { c.register(s) })
+	return s, nil
+}
+
+// freeIndex returns an index that is not taken.
+func (c *Collector) freeIndex() int {
+	for i, taken := range c.taken {
+		if !taken {
+			return i
+		}
+	}
+	if len(c.taken) == maxSlots {
+		return -1
+	}
+	c.taken = append(c.taken, false)
+	return len(c.taken) - 1
+}
+
+// openPipes makes the pipes, or takes over held, and returns their inodes.
+func (s *Slot) openPipes(held []int) (inodes [2]uint64, err error) {
+	for i := range s.pipes {
+		p := &s.pipes[i]
+		if len(held) == 4 {
+			p.read, p.write = held[2*i], held[2*i+1]
+		} else {
+			var ends [2]int
+			if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+				s.closePipes()
+				return inodes, fmt.Errorf("cannot make a log pipe for %s: %w", s.name, err)
+			}
+			p.read, p.write = ends[0], ends[1]
+			_ = unix.SetNonblock(p.read, true)
+			// A service may open /dev/stdout, though of another user, but not
+			// read what it or others have written.
+			_ = unix.Fchmod(p.read, 0o222)
+			_, _ = unix.FcntlInt(uintptr(p.read), unix.F_SETPIPE_SZ, initialPipe)
+		}
+		if p.size, err = unix.FcntlInt(uintptr(p.read), unix.F_GETPIPE_SZ, 0); err != nil {
+			s.closePipes()
+			return inodes, fmt.Errorf("cannot use the log pipes of %s: %w", s.name, err)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(p.read, &st); err != nil {
+			s.closePipes()
+			return inodes, fmt.Errorf("cannot examine the log pipes of %s: %w", s.name, err)
+		}
+		inodes[i] = st.Ino
+	}
+	return inodes, nil
+}
+
+func (s *Slot) closePipes() {
+	for i := range s.pipes {
+		for _, fd := range []int{s.pipes[i].read, s.pipes[i].write} {
+			if fd > 0 {
+				unix.Close(fd)
+			}
+		}
+		s.pipes[i] = pipe{}
+	}
+}
+
+// Name is what the slot was opened as.
+func (s *Slot) Name() string { return s.name }
+
+// Held returns the descriptors that tier 1 is to hold under "log/NAME" before
+// the first spawn.
+func (s *Slot) Held() []int {
+	return []int{s.pipes[0].read, s.pipes[0].write, s.pipes[1].read, s.pipes[1].write}
+}
+
+// Stdout returns the descriptor that a process of the service gets as its
+// stdout. Call it for each spawn: a predecessor may have made the pipe
+// non-blocking for all who share it.
+func (s *Slot) Stdout() int { return blocking(s.pipes[fromStdout].write) }
+
+// Stderr is Stdout's like.
+func (s *Slot) Stderr() int { return blocking(s.pipes[fromStderr].write) }
+
+func blocking(fd int) int {
+	_ = unix.SetNonblock(fd, false)
+	return fd
+}
+
+// Mark writes a line of rlminit's own, before all that is written after the
+// call. In a log without timestamps marks do not appear.
+func (s *Slot) Mark(text string) {
+	s.c.post(func() {
+		if !s.closing {
+			s.c.tasks = append(s.c.tasks, task{slot: s, source: fromMark, text: text})
+		}
+	})
+}
+
+// MarkExit writes the line that tells of a process's end, after all that was
+// written before the call; unfinished lines are ended. The same id, unless it
+// is 0, is not marked twice in a row, not even by a successor: an exit that was
+// not acknowledged may be marked again. done, unless nil, is called from the
+// collector, and must not block, when the line is where it survives this
+// process; last is what the service said last, of at most 256 bytes.
+func (s *Slot) MarkExit(id uint64, text string, done func(last string)) {
+	s.c.post(func() {
+		then := func() {
+			if done != nil {
+				done(string(s.last))
+			}
+		}
+		if s.closing {
+			then()
+			return
+		}
+		s.c.exit(s, id, text, then)
+	})
+}
+
+// Reconfigure changes how output is kept from here on.
+func (s *Slot) Reconfigure(cfg Config) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	s.c.post(func() { s.cfg = cfg })
+	return nil
+}
+
+// Stats tells what was lost since the slot was made.
+func (s *Slot) Stats() Stats {
+	return Stats{atomic.LoadUint64(&s.entry.lostBytes), atomic.LoadUint64(&s.entry.lostLines)}
+}
+
+// Close writes what is in the pipes now and forgets the slot; its files stay.
+// Tier 1 is to let go of "log/NAME" by itself.
+func (s *Slot) Close() {
+	c := s.c
+	c.mu.Lock()
+	if c.byName[s.name] == s {
+		delete(c.byName, s.name)
+	}
+	c.mu.Unlock()
+	c.post(func() {
+		if !s.closing {
+			c.exit(s, 0, "", func() { c.discard(s) })
+		}
+	})
+}
+
+// register makes the collector serve a slot.
+func (c *Collector) register(s *Slot) {
+	for len(c.slots) <= s.index {
+		c.slots = append(c.slots, nil)
+	}
+	if ghost := c.slots[s.index]; ghost != nil {
+		if ghost.late {
+			ghost.heir = s // returned comes back here
+			return
+		}
+		c.unlist(ghost)
+		ghost.file.close()
+	}
+	c.slots[s.index] = s
+	for stream := range s.pipes {
+		event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(s.index<<1 | stream), Pad: s.generation}
+		if err := c.control(unix.EPOLL_CTL_ADD, s.pipes[stream].read, &event); err != nil && !errors.Is(err, unix.EEXIST) {
+			c.fail(s, fmt.Errorf("cannot wait for the service's output: %w", err))
+		}
+	}
+	if s.entry.queueTail > s.entry.queueHead && s.cfg.File {
+		c.list(s)
+	}
+}
+
+func (c *Collector) control(op, fd int, event *unix.EpollEvent) error {
+	var err error
+	controlErr := c.wait.Control(func(epoll uintptr) { err = unix.EpollCtl(int(epoll), op, fd, event) })
+	if controlErr != nil {
+		return controlErr
+	}
+	return err
+}
+
+// discard forgets a slot, and with it what its queue still holds.
+func (c *Collector) discard(s *Slot) {
+	s.closing = true
+	if s.late {
+		return // returned comes back here
+	}
+	for stream := range s.pipes {
+		_ = c.control(unix.EPOLL_CTL_DEL, s.pipes[stream].read, nil)
+	}
+	c.unlist(s)
+	c.held -= int(s.entry.part[0]) + int(s.entry.part[1])
+	c.queued -= int(s.entry.queueTail - s.entry.queueHead)
+	c.arena.free(partAt(s.index, 0), areaSize)
+	s.release()
+	*s.entry = entry{}
+	c.slots[s.index] = nil
+	c.mu.Lock()
+	c.taken[s.index] = false
+	c.mu.Unlock()
+}
+
+// release closes a slot's descriptors.
+func (s *Slot) release() {
+	if s.age != nil {
+		s.age.Stop()
+	}
+	if !s.late {
+		s.file.close()
+	}
+	s.closePipes()
+}
