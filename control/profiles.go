@@ -8,9 +8,13 @@ import (
 
 // Profiles returns every profile, in the order of their names.
 func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
-	return ask[[]Profile](ctx, c, request{
+	profiles, err := ask[[]Profile](ctx, c, request{
 		method: http.MethodGet, path: "/v1/profiles", repeat: true, what: "the profiles",
 	})
+	if err == nil && profiles == nil {
+		profiles = []Profile{}
+	}
+	return profiles, err
 }
 
 // Profile returns one profile.

@@ -11,9 +11,13 @@ const All = "all"
 
 // Services returns every service, in the order of their names.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	return ask[[]Service](ctx, c, request{
+	services, err := ask[[]Service](ctx, c, request{
 		method: http.MethodGet, path: "/v1/services", repeat: true, what: "the status",
 	})
+	if err == nil && services == nil { // in JSON, none is [] and not null
+		services = []Service{}
+	}
+	return services, err
 }
 
 // Service returns one service by its name, or by its profile's.

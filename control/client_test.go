@@ -1,0 +1,252 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// listen puts a control socket into a runtime directory and returns a client
+// for it.
+func listen(t *testing.T) (net.Listener, *Client) {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, At(dir)
+}
+
+// serve answers with h until the test ends.
+func serve(t *testing.T, h http.HandlerFunc) *Client {
+	t.Helper()
+	l, c := listen(t)
+	server := &http.Server{Handler: h}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	return c
+}
+
+func TestProblemTravels(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		p := NoSuchName("alcie", []string{"bob", "alice"})
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(p.Status)
+		json.NewEncoder(w).Encode(p)
+	})
+	_, err := c.Service(t.Context(), "alcie")
+	var p *Problem
+	if !errors.As(err, &p) {
+		t.Fatalf("err = %v, want a problem", err)
+	}
+	if p.ExitCode != 4 || p.Status != 404 || p.Detail != `no profile or service "alcie"; did you mean "alice"?` {
+		t.Errorf("problem = %+v", p)
+	}
+}
+
+func TestAnswerOfAnotherProgram(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"no problem document":  func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such page", 404) },
+		"redirect":             func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) },
+		"problem without text": func(w http.ResponseWriter, r *http.Request) { problemBody(w, `{}`) },
+		"not JSON":             func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := serve(t, h).Services(t.Context())
+			var p *Problem
+			if !errors.As(err, &p) || p.ExitCode != 1 || !strings.Contains(p.Detail, "of another version?") {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+}
+
+func problemBody(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	io.WriteString(w, body)
+}
+
+// A name is the caller's: whatever is in it must reach the server as one name,
+// or be refused here.
+func TestNamesArriveWhole(t *testing.T) {
+	var path atomic.Value
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		path.Store(strings.TrimPrefix(r.URL.Path, "/v1/services/"))
+		io.WriteString(w, "{}")
+	})
+	for _, name := range []string{"alice", "../x", "a/b", "a b", "a\nb", "a\x00b", "%2e", "ä", "-x", "a?b#c"} {
+		if _, err := c.Service(t.Context(), name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		} else if got := path.Load(); got != name {
+			t.Errorf("%q arrived as %q", name, got)
+		}
+	}
+	for _, name := range []string{"", ".", ".."} {
+		_, err := c.Service(t.Context(), name)
+		var p *Problem
+		if !errors.As(err, &p) || p.ExitCode != ExitNoSuchName {
+			t.Errorf("%q: err = %v, want no such name", name, err)
+		}
+	}
+}
+
+// dying is a supervisor that is replaced: the first connections end without an
+// answer, as they do when a process dies while PID 1 holds the listener.
+func dying(t *testing.T, deaths int, answer string) (*Client, *atomic.Int32) {
+	t.Helper()
+	l, c := listen(t)
+	asked := new(atomic.Int32)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			http.ReadRequest(bufio.NewReader(conn))
+			if n := asked.Add(1); int(n) > deaths {
+				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+			}
+			conn.Close()
+		}
+	}()
+	return c, asked
+}
+
+func TestAskedAgainWhileTheSupervisorIsReplaced(t *testing.T) {
+	c, asked := dying(t, 3, `[{"name":"web"}]`)
+	services, err := c.Services(t.Context())
+	if err != nil || len(services) != 1 || services[0].Name != "web" {
+		t.Fatalf("services = %v, err = %v", services, err)
+	}
+	if n := asked.Load(); n != 4 {
+		t.Errorf("asked %d times, want 4", n)
+	}
+}
+
+func TestNotDoneTwice(t *testing.T) {
+	c, asked := dying(t, 1, `[]`)
+	_, err := c.Restart(t.Context(), "web", Operate{})
+	var p *Problem
+	if !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.Contains(p.Detail, "cannot tell whether the restart of web was done") {
+		t.Errorf("err = %v", err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times, want once", n)
+	}
+}
+
+func TestPatienceEnds(t *testing.T) {
+	c, _ := dying(t, 1<<30, "")
+	c.wait = 50 * time.Millisecond
+	_, err := c.Services(t.Context())
+	var p *Problem
+	if !errors.As(err, &p) || p.ExitCode != ExitNoAnswer {
+		t.Errorf("err = %v, want no answer", err)
+	}
+}
+
+func TestNoAnswerInTime(t *testing.T) {
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	c := serve(t, func(http.ResponseWriter, *http.Request) { <-hold })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Services(ctx)
+	var p *Problem
+	if !errors.As(err, &p) || p.ExitCode != ExitTimedOut {
+		t.Errorf("err = %v, want timed out", err)
+	}
+}
+
+// What is said when there is no socket depends on what PID 1 is.
+func TestAbsence(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "rlminit.yaml")
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, comm, cmdline string
+		configs             []string
+		want                string
+	}{
+		{"overridden", "sleep", "sleep\x00inf\x00", nil, `PID 1 is "sleep"; the image's ENTRYPOINT was overridden`},
+		{"overridden, configured", "sh", "sh\x00", []string{config}, `PID 1 is "sh"; the image's ENTRYPOINT was overridden`},
+		{"a whole system", "systemd", "/sbin/init\x00", nil, `PID 1 is "systemd", so this is not a container of rlminit's`},
+		{"pure init", "rlminit", "rlminit\x00init\x00--\x00sh\x00--config\x00", nil, `PID 1 is rlminit without a configuration, a pure init`},
+		{"broken", "rlminit", "rlminit\x00init\x00", []string{config}, `PID 1 is rlminit, but its supervisor did not come up`},
+		{"broken, by flag", "rlminit", "rlminit\x00init\x00--config=/x\x00--\x00sh\x00", nil, `PID 1 is rlminit, but its supervisor did not come up`},
+		{"no /proc", "", "", nil, `what PID 1 is cannot be told (no /proc)`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := At(t.TempDir())
+			c.wait, c.proc, c.configs = 20*time.Millisecond, t.TempDir(), test.configs
+			if test.comm != "" {
+				put(t, filepath.Join(c.proc, "1/comm"), test.comm+"\n")
+				put(t, filepath.Join(c.proc, "1/cmdline"), test.cmdline)
+			}
+			_, err := c.Services(t.Context())
+			var p *Problem
+			if !errors.As(err, &p) || p.ExitCode != ExitNoAnswer {
+				t.Fatalf("err = %v, want no answer", err)
+			}
+			if want := "no rlminit answers on " + c.Socket() + ": " + test.want; !strings.HasPrefix(p.Detail, want) {
+				t.Errorf("said %q\nwant %q", p.Detail, want)
+			}
+		})
+	}
+}
+
+// A container that was just started has no socket yet.
+func TestSocketAppears(t *testing.T) {
+	c := At(t.TempDir())
+	c.proc = t.TempDir()
+	put(t, filepath.Join(c.proc, "1/comm"), "rlminit\n")
+	put(t, filepath.Join(c.proc, "1/cmdline"), "rlminit\x00init\x00--config\x00x\x00")
+	asked := make(chan struct{})
+	go func() {
+		<-asked
+		l, err := net.Listen("unix", c.Socket())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { l.Close() })
+		http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "[]") }))
+	}()
+	err := c.persist(t.Context(), request{path: "/v1/services"}, func() error {
+		_, err := c.once(t.Context(), request{method: "GET", path: "/v1/services"})
+		select {
+		case <-asked:
+		default:
+			close(asked)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func put(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
