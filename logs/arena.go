@@ -131,6 +131,16 @@ type arena struct {
 	mem    []byte
 	record *record
 	pos    uint64 // the descriptor's position
+
+	// instant, where set, is called wherever this process may die between two
+	// steps; a test dies there.
+	instant func()
+}
+
+func (a *arena) at() {
+	if a.instant != nil {
+		a.instant()
+	}
 }
 
 // openArena makes an arena, or takes over a predecessor's where fd is one.
@@ -229,11 +239,14 @@ func (a *arena) room(want int) (int, error) {
 // once; the flag makes a successor finish it.
 func (a *arena) rewind() error {
 	atomic.StoreUint32(&a.record.rewind, 1)
+	a.at()
 	if _, err := unix.Seek(a.fd, stageAt, unix.SEEK_SET); err != nil {
 		return fmt.Errorf("cannot set back the log's position: %w", err)
 	}
 	a.pos = stageAt
+	a.at()
 	atomic.StoreUint64(&a.record.base, stageAt)
+	a.at()
 	atomic.StoreUint32(&a.record.rewind, 0)
 	return nil
 }
@@ -246,6 +259,7 @@ func (a *arena) batch(slot int, cfg *Config, source uint32, exitID uint64) {
 	r.timestamps, r.file = cfg.Timestamps, cfg.File
 	r.dirLen = uint16(copy(r.dir[:], cfg.Dir))
 	atomic.StoreUint32(&r.phase, idle)
+	a.at()
 }
 
 // fill moves at most n bytes from a pipe into the stage and returns how many.
@@ -260,6 +274,7 @@ func (a *arena) fill(pipe, n int) (int, error) {
 			return 0, err
 		}
 		a.pos += uint64(moved)
+		a.at()
 		return int(moved), nil
 	}
 }
@@ -274,6 +289,7 @@ func (a *arena) put(text string) error {
 		return fmt.Errorf("cannot write the log's memory: %w", err)
 	}
 	a.pos += uint64(n)
+	a.at()
 	return nil
 }
 
@@ -301,6 +317,7 @@ func (a *arena) store(b []byte, at int64) error {
 		}
 		b, at = b[n:], at+int64(n)
 	}
+	a.at()
 	return nil
 }
 

@@ -22,6 +22,8 @@ type Options struct {
 	// Report, where set, is told that a slot's file cannot be written (err) or
 	// can be again (nil). It is called from the collector and must not block.
 	Report func(name string, err error)
+
+	instant func() // a test's; see arena
 }
 
 // Collector owns the slots. Its methods may be called from any goroutine.
@@ -88,6 +90,7 @@ func (c *Collector) open() (err error) {
 	if c.arena, err = openArena(fd); err != nil {
 		return err
 	}
+	c.arena.instant = c.opts.instant
 	c.adopt()
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {

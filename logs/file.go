@@ -43,6 +43,8 @@ type file struct {
 	born    int64 // µs: since when there are bytes in it
 	checked int64 // µs: when it was last known to bear its name
 	mid     bool  // its last byte is no newline
+
+	instant func() // see arena
 }
 
 // openDir opens the directory that holds the file, and makes it, 0750, where
@@ -196,7 +198,12 @@ func (f *file) left() int64 {
 func (f *file) write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
-		n, err := unix.Write(f.fd, b[done:])
+		next := b[done:]
+		if f.instant != nil { // a kill may tear a write
+			f.instant()
+			next = next[:(len(next)+1)/2]
+		}
+		n, err := unix.Write(f.fd, next)
 		if err == unix.EINTR {
 			continue
 		}
@@ -240,6 +247,9 @@ func (f *file) rotate(now int64) error {
 	}
 	old = append(old, name)
 	f.close()
+	if f.instant != nil {
+		f.instant()
+	}
 	err = f.openAt(dir, now)
 	if f.cfg.MaxFiles > 0 && len(old) > f.cfg.MaxFiles {
 		for _, name := range old[:len(old)-f.cfg.MaxFiles] {

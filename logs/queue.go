@@ -179,6 +179,7 @@ func (c *Collector) flush(s *Slot) bool {
 			return false
 		}
 		e.dev, e.ino, e.off = s.file.dev, s.file.ino, s.file.size
+		c.arena.at()
 		atomic.StoreUint64(&e.sendEnd, e.queueHead+uint64(len(data)))
 		s.sendFrom = e.queueHead
 		c.working.op = appendOut
@@ -195,6 +196,7 @@ func (c *Collector) flush(s *Slot) bool {
 // sent takes what is in the file off the queue.
 func (c *Collector) sent(s *Slot, n int) {
 	res := c.unchanged(s)
+	c.arena.at()
 	res.queueHead += uint64(n)
 	c.must(c.commit(s, res))
 	atomic.StoreUint64(&s.entry.sendEnd, 0)

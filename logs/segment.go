@@ -29,6 +29,7 @@ func (c *Collector) commit(s *Slot, res result) error {
 	r := c.arena.record
 	r.res, r.slot = res, uint32(s.index)
 	atomic.StoreUint32(&r.phase, applying)
+	c.arena.at()
 	return c.apply()
 }
 
@@ -51,13 +52,18 @@ func (c *Collector) apply() error {
 	c.queued += queued
 	c.held += int(res.part) - int(e.part[res.stream])
 	e.part[res.stream] = res.part
+	c.arena.at()
 	e.exitID = res.exitID
 	e.queueHead, e.queueTail = res.queueHead, res.queueTail
+	c.arena.at()
 	atomic.StoreUint64(&e.lostBytes, res.lostBytes)
 	atomic.StoreUint64(&e.lostLines, res.lostLines)
 	e.saidBytes, e.saidLines = res.saidBytes, res.saidLines
+	c.arena.at()
 	atomic.StoreUint64(&c.arena.record.base, res.end)
+	c.arena.at()
 	atomic.StoreUint32(&r.phase, idle)
+	c.arena.at()
 	return nil
 }
 

@@ -51,7 +51,9 @@ func (c *Collector) send(s *Slot, out []byte, res result) []byte {
 		return out
 	}
 	r.dev, r.ino, r.off = s.file.dev, s.file.ino, s.file.size
+	c.arena.at()
 	atomic.StoreUint32(&r.phase, appending)
+	c.arena.at()
 	c.working.op = appendOut
 	n, err := c.call()
 	if err != nil {
@@ -141,7 +143,7 @@ func (c *Collector) begin() {
 		ghost := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: Config{
 			Dir: string(r.dir[:r.dirLen]), File: r.file, Timestamps: r.timestamps,
 		}}
-		ghost.file = file{home: c.home, dir: ghost.cfg.Dir, cfg: ghost.cfg, fd: -1}
+		ghost.file = file{home: c.home, dir: ghost.cfg.Dir, cfg: ghost.cfg, fd: -1, instant: c.opts.instant}
 		for len(c.slots) <= index {
 			c.slots = append(c.slots, nil)
 		}

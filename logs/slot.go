@@ -111,7 +111,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	c.byName[name] = s
 	c.generation++
 	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, instant: c.opts.instant}
 	if !adopted {
 		*s.entry = entry{pipes: inodes, used: 1}
 		c.arena.record.high = max(c.arena.record.high, uint32(index)+1)
