@@ -242,7 +242,7 @@ func (s *Store) learn(name string, intent service.Intent) {
 // writeOverrides changes the environment in the text of a profile.yaml and
 // writes it into dir, unless it is there as it should be.
 func (s *Store) writeOverrides(dir string, text []byte, changes map[string]*string) error {
-	file := dir + "/" + overridesFile
+	file := below(dir, overridesFile)
 	changed, err := editEnvironment(s.home.Path(file), text, changes)
 	if err != nil {
 		return refuse(ErrBroken, "%v", err)

@@ -3,6 +3,8 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"rlminit/config"
@@ -10,22 +12,23 @@ import (
 	"rlminit/service"
 )
 
-// SettingsOf is what a configuration says about profiles. c.Gateway must not be
-// nil.
+// SettingsOf is what a configuration says about profiles. Without a gateway
+// section there are none.
 func SettingsOf(c *config.Config) Settings {
+	services := slices.Sorted(maps.Keys(c.Services))
 	g := c.Gateway
-	s := Settings{
+	if g == nil {
+		return Settings{Services: services}
+	}
+	return Settings{
 		Marker: g.Marker, Template: g.Template,
 		StateFile: g.StateFile, ImportState: g.ImportState,
 		InitialState: service.Intent(g.InitialState),
 		RemoveAtBoot: g.RemoveAtBoot,
 		Ports:        PortRange{g.Ports.Low, g.Ports.High},
 		Default:      g.HasDefault,
+		Services:     services,
 	}
-	for name := range c.Services {
-		s.Services = append(s.Services, name)
-	}
-	return s
 }
 
 // Definition is how the profile's gateway is run: the template of the

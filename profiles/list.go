@@ -50,6 +50,9 @@ func (p Profile) Service() string { return GatewayName(p.Name) }
 // be read: it says nothing about which profiles exist.
 func (s *Store) List() ([]Profile, error) {
 	settings := s.settings.Load()
+	if settings.Marker == "" {
+		return nil, nil
+	}
 	known := s.ports.settled()
 	dir, err := s.home.OpenDir(profilesDir)
 	var entries []durable.Entry
@@ -119,7 +122,7 @@ func (s *Store) load(name string) (Profile, error) {
 		s.settlePorts(list, settings.Ports)
 		return list[0], nil
 	}
-	if checkName(name, settings.Services) != nil {
+	if settings.Marker == "" || checkName(name, settings.Services) != nil {
 		return Profile{}, missing
 	}
 	dir, err := s.home.OpenDir(profilesDir)
@@ -156,7 +159,7 @@ func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings) 
 	}
 	if err := checkName(e.Name, settings.Services); err != nil {
 		if ok, _ := isRegular(dir, e.Name+"/"+settings.Marker); ok {
-			s.sayOnce(fmt.Sprintf("%s is skipped: %v", document.Quote(dir.Path(e.Name)), err))
+			s.sayOnce(fmt.Sprintf("a directory in %s is skipped: %v", dir.Path("."), err))
 		}
 		return nil
 	}

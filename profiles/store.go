@@ -17,7 +17,7 @@ import (
 // Settings are what the configuration says about profiles. They may change
 // while rlminit runs.
 type Settings struct {
-	Marker       string         // the file that makes a directory a profile
+	Marker       string         // the file that makes a directory a profile; "": no profiles
 	Template     string         // directory that is copied into a new profile; "": none
 	StateFile    string         // ours, in the profile's directory
 	ImportState  string         // an application's, read where StateFile is missing; "": none
