@@ -133,11 +133,11 @@ dist-tree: go
 
 .PHONY: docs
 docs: go ## makes the generated pages: docs/
-	@$(GO) run ./tests/cmd/clidocs docs/commands.md
+	@mkdir -p docs; $(GO) run ./cmd/rlminit docs >docs/commands.md
 
 .PHONY: docs-check
 docs-check: go
-	@echo 'generated pages'; $(GO) run ./tests/cmd/clidocs - | diff -u docs/commands.md - || { echo 'docs/commands.md is stale; run make docs'; exit 1; }
+	@echo 'generated pages'; $(GO) run ./cmd/rlminit docs | diff -u docs/commands.md - || { echo 'docs/commands.md is stale; run make docs'; exit 1; }
 
 .PHONY: clean
 clean: ## removes bin/ and dist/

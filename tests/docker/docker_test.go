@@ -1,0 +1,136 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"rlminit/tests/box"
+	"rlminit/tests/contract"
+)
+
+// built are the images of this run.
+var built images
+
+// runName marks what this run starts, so that it removes that alone.
+var runName = fmt.Sprintf("%d", os.Getpid())
+
+// answerTimeout is how long a container may take to boot on a busy machine.
+const answerTimeout = 30 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+
+func runAll(m *testing.M) int {
+	if _, err := must(nil, "version", "--format", "{{.Server.Version}}"); err != nil {
+		fmt.Println("the Docker tests were not run: no Docker engine answers")
+		if os.Getenv("CI") == "true" {
+			return 1
+		}
+		return 0
+	}
+	var err error
+	if built, err = buildImages(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := sweep(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// sweep removes what tests of this run left, after a panic for one.
+func sweep() error {
+	filter := "label=" + label + "=" + runName
+	left, err := must(nil, "ps", "-aq", "--filter", filter)
+	if err != nil {
+		return err
+	}
+	if left != "" {
+		if _, err := must(nil, append([]string{"rm", "-f", "-v"}, strings.Fields(left)...)...); err != nil {
+			return err
+		}
+	}
+	volumes, err := must(nil, "volume", "ls", "-q", "--filter", filter)
+	if err != nil || volumes == "" {
+		return err
+	}
+	_, err = must(nil, append([]string{"volume", "rm"}, strings.Fields(volumes)...)...)
+	return err
+}
+
+// startImage starts a container of an image for a test, and removes it with
+// the test. What it printed is shown if the test fails.
+func startImage(t testing.TB, image string, spec box.Spec) *box.Box {
+	t.Helper()
+	p, err := New(spec, image, runName)
+	if p != nil {
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("docker logs:\n%s", p.Printed())
+			}
+			if err := p.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil && p != nil && strings.Contains(err.Error(), "starting container process") {
+		t.Fatalf("the container does not start: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &box.Box{TB: t, Place: p}
+}
+
+// start is contract.New for containers.
+func start(t testing.TB, spec box.Spec) *box.Box {
+	t.Helper()
+	if spec.Config == "" {
+		return startImage(t, built.pure, spec)
+	}
+	b := startImage(t, built.based, spec)
+	awaitAnswer(b)
+	return b
+}
+
+// awaitAnswer waits until a container's rlminit answers or has ended.
+func awaitAnswer(b *box.Box) {
+	b.Helper()
+	p := b.Place.(*Place)
+	box.Eventually(b, answerTimeout, "rlminit answers or ends", func() (bool, any) {
+		if status, err := p.inspect("{{.State.Status}}"); err != nil || status != "running" {
+			return err == nil && status == "exited", fmt.Sprint(status, err)
+		}
+		r, err := p.Exec(box.Service, nil, []string{"rlminit", "health"})
+		return err == nil && r.Code == 0, fmt.Sprint(r, err)
+	})
+}
+
+// volume makes a volume that is removed with the test.
+func volume(t testing.TB) string {
+	t.Helper()
+	name, err := must(nil, "volume", "create", "--label", label+"="+runName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := must(nil, "volume", "rm", name); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+func TestContract(t *testing.T) {
+	for _, c := range contract.All {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Run(t, start)
+		})
+	}
+}
