@@ -1,0 +1,155 @@
+package docker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/tests/box"
+	"rlminit/tests/contract"
+)
+
+// TestForkBomb: a program that takes every process that the container may have
+// takes nothing from PID 1: it goes on, and stops when asked.
+func TestForkBomb(t *testing.T) {
+	t.Parallel()
+	limit := []string{"--pids-limit", "20"}
+	bomb := []string{"nasty", "forkbomb"}
+	for name, c := range map[string]struct {
+		image string
+		spec  box.Spec
+	}{
+		"pure":    {built.pure, box.Spec{Main: bomb, Docker: limit}},
+		"main":    {built.based, box.Spec{Config: contract.Config(), Main: bomb, Docker: limit}},
+		"service": {built.based, box.Spec{Config: contract.Services(`bomb: {command: [nasty, forkbomb]}`), Docker: limit}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startImage(t, c.image, c.spec)
+			p := b.Place.(*Place)
+			full := func() (bool, any) {
+				r, err := docker(nil, "top", p.name, "-eo", "pid,comm")
+				return err == nil && strings.Count(r.Out, "\n") > 10 && strings.Contains(r.Out, "nasty"), fmt.Sprint(r, err)
+			}
+			box.Eventually(b, answerTimeout, "the bomb goes off", full)
+			// It rages while this is asked again and again.
+			began := time.Now()
+			box.Eventually(b, 10*time.Second, "three seconds passed", func() (bool, any) {
+				if out, err := p.inspect("{{.State.Running}}"); err != nil || out != "true" {
+					t.Fatalf("the container ended (%s, %v)", out, err)
+				}
+				return time.Since(began) > 3*time.Second, nil
+			})
+			began = time.Now()
+			signal := unix.SIGTERM
+			if name == "pure" {
+				// A bomb that has no handler dies of it; its children are
+				// killed with the namespace.
+				signal = unix.SIGKILL
+			}
+			if signal == unix.SIGTERM {
+				if err := b.Stop(); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := b.Signal(int(signal)); err != nil {
+				t.Fatal(err)
+			}
+			code, err := b.Ended(5 * time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 9500*time.Millisecond || signal == unix.SIGTERM && (code == 137 || code == 2) {
+				t.Errorf("stopping took %s, exit code %d", took, code)
+			}
+			if out := b.Printed(); strings.Contains(out, "goroutine ") || strings.Contains(out, "newosproc") {
+				t.Errorf("a tier crashed: %s", out)
+			}
+		})
+	}
+}
+
+// TestForkBombEnds: when room is made again, all is as before.
+func TestForkBombEnds(t *testing.T) {
+	t.Parallel()
+	b := startImage(t, built.based, box.Spec{
+		Config: contract.Services(`bomb: {command: [nasty, forkbomb], enabled: false}`),
+		Docker: []string{"--pids-limit", "60"},
+	})
+	awaitAnswer(b)
+	p := b.Place.(*Place)
+	b.Must("profile", "create", "alice")
+	s := b.Await("gateway-alice", "running")
+	b.Must("start", "--no-wait", "bomb")
+	box.Eventually(b, answerTimeout, "the bomb goes off", func() (bool, any) {
+		r, err := docker(nil, "top", p.name, "-eo", "pid,comm")
+		return err == nil && strings.Count(r.Out, "nasty") > 5, fmt.Sprint(r, err)
+	})
+	if _, err := must(nil, "update", "--pids-limit", "4000", p.name); err != nil {
+		t.Fatal(err)
+	}
+	box.Eventually(b, answerTimeout, "the bomb is stopped", func() (bool, any) {
+		r, err := b.Exec(box.Service, nil, []string{"rlminit", "stop", "bomb"})
+		return err == nil && r.Code == 0, fmt.Sprint(r, err)
+	})
+	for _, q := range b.Processes() {
+		if q.Name == "nasty" {
+			t.Errorf("pid %d of the bomb is left", q.PID)
+		}
+	}
+	if now := b.Status()["gateway-alice"]; now.PID == nil || *now.PID != *s.PID {
+		t.Errorf("alice: %s", box.Describe(now))
+	}
+}
+
+// TestDeadMount: a working directory on a file system that never answers
+// parks that service, says so, and touches nothing else.
+func TestDeadMount(t *testing.T) {
+	t.Parallel()
+	b := startImage(t, built.based, box.Spec{
+		Config: contract.Services(
+			`stuck: {command: [sleep, infinity], working_dir: /mnt/dir, enabled: false}`,
+			`stuck2: {command: [sleep, infinity], working_dir: /mnt/dir, enabled: false}`,
+			`stuck3: {command: [/mnt/program], enabled: false}`),
+		Docker: []string{"--device", "/dev/fuse", "--cap-add", "SYS_ADMIN", "--security-opt", "apparmor=unconfined"},
+	})
+	awaitAnswer(b)
+	p := b.Place.(*Place)
+	b.Must("profile", "create", "alice")
+	s := b.Await("gateway-alice", "running")
+
+	if _, err := must(nil, "exec", "-d", p.name, "bash", "-c", "deadfuse /mnt >/tmp/deadfuse 2>&1 < <(sleep infinity)"); err != nil {
+		t.Fatal(err)
+	}
+	box.Eventually(b, answerTimeout, "the mount is there", func() (bool, any) {
+		out := b.Shell(box.Root, "cat /tmp/deadfuse 2>/dev/null || true")
+		return strings.Contains(out, "mounted"), out
+	})
+	b.Must("start", "--no-wait", "stuck", "stuck2", "stuck3")
+	box.Eventually(b, answerTimeout, "a stuck spawn is reported", func() (bool, any) {
+		stuck := b.Status()["stuck"]
+		return stuck.Reason != nil, box.Describe(stuck)
+	})
+
+	// All else goes on: answers, restarts, new services, and the collector,
+	// whatever the garbage that requests make.
+	for range 20 {
+		b.Status()
+	}
+	b.Call(*s.Port, "/fault/crash?code=3", "")
+	b.AwaitThat("gateway-alice", "runs again", func(now svc) bool {
+		return now.State == "running" && *now.PID != *s.PID
+	})
+	b.Must("profile", "create", "bob")
+	b.Await("gateway-bob", "running")
+
+	began := time.Now()
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 9500*time.Millisecond {
+		t.Errorf("stopping took %s", took)
+	}
+}
