@@ -54,11 +54,10 @@ func (c *Client) DeleteProfile(ctx context.Context, name string, purge bool) (De
 // Environment returns how a command of a profile is run; with "" for the name,
 // how one that belongs to no profile is.
 func (c *Client) Environment(ctx context.Context, profile string) (Environment, error) {
-	path := "/v1/environment"
-	if profile != "" {
-		path += "/" + segment(profile)
+	if profile == "" {
+		profile = NoProfile
 	}
 	return ask[Environment](ctx, c, request{
-		method: http.MethodGet, path: path, repeat: true, what: "the environment",
+		method: http.MethodGet, path: "/v1/environment/" + segment(profile), repeat: true, what: "the environment",
 	})
 }

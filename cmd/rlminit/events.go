@@ -47,9 +47,9 @@ and, where somebody asked for it, their uid; with -f also those to come.`,
 	return cmd
 }
 
-// showEvents prints the events, and goes on with a new supervisor where the
-// last one went away. That one may tell what the last one told already: an
-// event is known by its number and time.
+// showEvents prints the events. One who follows them is cut off when the
+// supervisor is replaced, or when too slow, and goes on where that was: an
+// event that was seen is known by its number and time.
 func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, follow bool, each func(control.Event) error) error {
 	ctx, cancel := untilInterrupted(cmd.Context())
 	defer cancel()
@@ -58,7 +58,7 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, follow 
 		if at, ok := seen[e.Seq]; ok && at.Equal(e.At) {
 			return nil
 		}
-		if len(seen) > 10000 {
+		if len(seen) > rememberedEvents {
 			clear(seen)
 		}
 		seen[e.Seq] = e.At
@@ -69,15 +69,21 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, follow 
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case follow && errors.Is(err, control.ErrCut):
-			t.complain("the supervisor was replaced; following the new one")
-		case errors.Is(err, control.ErrCut):
-			return control.NoAnswer("cannot read the events to their end: the supervisor was replaced; ask again")
-		default:
+		case err != nil && !errors.Is(err, control.ErrCut):
 			return err
+		case err != nil && !follow:
+			return control.NoAnswer("cannot read the events to their end: the supervisor was replaced; ask again")
+		case !follow:
+			return nil
+		}
+		if !pauseBefore(ctx) {
+			return nil
 		}
 	}
 }
+
+// rememberedEvents is more than a supervisor keeps.
+const rememberedEvents = 10000
 
 // eventLine is one transition: `2026-05-24T18:05:33.123Z alice: starting →
 // running: ready (pid 42)`.

@@ -78,11 +78,21 @@ func followEvents(ctx context.Context, client *control.Client, changed chan<- st
 		if err != nil && !errors.Is(err, control.ErrCut) {
 			return err
 		}
-		if err := say(control.Event{}); err != nil {
-			return err
-		}
-		if err == nil { // it ended the stream itself: it is going down
+		say(control.Event{})
+		if !pauseBefore(ctx) {
 			return nil
 		}
+	}
+}
+
+// pauseBefore waits a moment before a stream that ended is asked for again,
+// lest one that always ends keeps a processor busy. It tells whether there is
+// any use in going on.
+func pauseBefore(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(50 * time.Millisecond):
+		return true
 	}
 }

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"rlminit/control"
+)
+
+// A box with one service in each state.
+func alice() control.Service {
+	return control.Service{
+		Name: "gateway-alice", Profile: ptr("alice"), Type: "daemon", State: "running", Desired: "running",
+		PID: ptr(42), UptimeS: ptr(3725.4), Restarts: 2, Port: ptr(9471), Since: ptr(time.Unix(1779645933, 0).UTC()),
+	}
+}
+
+func bob() control.Service {
+	return control.Service{
+		Name: "gateway-bob", Profile: ptr("bob"), Type: "daemon", State: "failed", Desired: "running", Restarts: 8,
+		Port: ptr(9300), Reason: ptr(`8 starts in 26s, last exit 1, "KeyError: TOKEN"`),
+		LastExit:  &control.Exit{Code: ptr(1), At: time.Unix(1779645933, 0).UTC()},
+		LastLines: []string{"Traceback", "\x1b[31mKeyError: TOKEN\x1b[0m"},
+	}
+}
+
+func web() control.Service {
+	return control.Service{Name: "web", Type: "daemon", State: "stopped", Desired: "stopped", LastExit: &control.Exit{Signal: ptr("TERM")}}
+}
+
+func seed() control.Service {
+	return control.Service{Name: "seed", Type: "oneshot", State: "exited", Desired: "running", LastExit: &control.Exit{Code: ptr(0)}}
+}
+
+var everyService = map[string]any{
+	"GET /v1/services":       []control.Service{alice(), bob(), seed(), web()},
+	"GET /v1/services/alice": alice(),
+	"GET /v1/services/bob":   bob(),
+	"GET /v1/services/web":   web(),
+	"GET /v1/services/seed":  seed(),
+}
+
+func TestStatus(t *testing.T) {
+	tell(t, everyService, []story{
+		{args: []string{"status"}, out: `NAME   STATE    PID  UPTIME  RESTARTS  PORT  REASON
+alice  running  42   1h02m   2         9471
+bob    failed   -    -       8         9300  8 starts in 26s, last exit 1, "KeyError: TOKEN"
+seed   exited   -    -       0         -     exit 0
+web    stopped  -    -       0         -     killed by TERM
+`, asks: []string{"GET /v1/services"}},
+		{args: []string{"status", "bob"}, out: `NAME  STATE   PID  UPTIME  RESTARTS  PORT  REASON
+bob   failed  -    -       8         9300  8 starts in 26s, last exit 1, "KeyError: TOKEN"
+
+last lines of bob; see rlminit logs bob:
+  Traceback
+  ` + "\uFFFD[31mKeyError: TOKEN\uFFFD[0m\n"},
+		{
+			args: []string{"status", "alcie"}, code: 4,
+			err: "rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n",
+		},
+		{args: []string{"status", "web", "nobody", "web"}, code: 4, out: `NAME  STATE    PID  UPTIME  RESTARTS  PORT  REASON
+web   stopped  -    -       0         -     killed by TERM
+`, err: "rlminit: no profile or service \"nobody\"\n"},
+		{args: []string{"status", "-q", "alice"}},
+		{args: []string{"status", "-q", "alice", "web"}, code: 3},
+		{args: []string{"status", "-q"}, code: 3},
+		{name: "-q unknown", args: []string{"status", "-q", "nobody"}, code: 4, err: "rlminit: no profile or service \"nobody\"\n"},
+		{
+			args: []string{"status", "-q", "--json"}, code: 2,
+			err: "rlminit: -q prints nothing, so it goes with neither --json nor --watch; see rlminit help status\n",
+		},
+		{args: []string{"status", "web", "--json"}, out: `[
+  {
+    "name": "web",
+    "profile": null,
+    "type": "daemon",
+    "state": "stopped",
+    "desired": "stopped",
+    "pid": null,
+    "ready": null,
+    "healthy": null,
+    "since": null,
+    "uptime_s": null,
+    "restarts": 0,
+    "last_exit": {
+      "code": null,
+      "signal": "TERM",
+      "at": "0001-01-01T00:00:00Z"
+    },
+    "reason": null,
+    "port": null
+  }
+]
+`},
+	})
+}
+
+func TestStatusOfNothing(t *testing.T) {
+	tell(t, map[string]any{"GET /v1/services": []control.Service(nil)}, []story{
+		{args: []string{"status"}, out: "no profile and no service yet; rlminit profile create NAME makes a profile\n"},
+		{args: []string{"status", "--json"}, out: "[]\n"},
+		{args: []string{"status", "-q"}},
+	})
+}
+
+func outcome(s control.Service, changed bool) []control.Outcome {
+	return []control.Outcome{{Service: s, Changed: changed}}
+}
+
+func TestStartStopRestart(t *testing.T) {
+	stopped := alice()
+	stopped.State, stopped.PID = "stopped", nil
+	failed := outcome(bob(), true)
+	failed[0].Problem = control.Failed(`bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob`)
+	slow := outcome(alice(), true)
+	slow[0].Problem = control.TimedOut("slow", "starting", 2*time.Second)
+	starting := alice()
+	starting.State = "starting"
+	tell(t, map[string]any{
+		"POST /v1/services/alice/start":   outcome(alice(), true),
+		"POST /v1/services/up/start":      outcome(alice(), false),
+		"POST /v1/services/bob/start":     failed,
+		"POST /v1/services/slow/start":    slow,
+		"POST /v1/services/soon/start":    outcome(starting, true),
+		"POST /v1/services/seed/start":    outcome(seed(), true),
+		"POST /v1/services/alice/stop":    outcome(stopped, true),
+		"POST /v1/services/down/stop":     outcome(stopped, false),
+		"POST /v1/services/alice/restart": outcome(alice(), true),
+		"POST /v1/services/all/start":     append(outcome(alice(), false), failed...),
+		"POST /v1/services/all/stop":      []control.Outcome{},
+		"POST /v1/services/main/restart":  control.Conflict("main is not supervised"),
+	}, []story{
+		{
+			args: []string{"start", "alice"}, out: "alice: running (pid 42, 0.0s)\n",
+			asks: []string{`POST /v1/services/alice/start {"wait":{}}`},
+		},
+		{args: []string{"start", "up"}, out: "up: already running (pid 42)\n"},
+		{
+			args: []string{"start", "bob"}, code: 1,
+			err: `rlminit: bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob` + "\n",
+		},
+		{
+			args: []string{"start", "--timeout", "2s", "slow"}, code: 7,
+			err:  "rlminit: slow: still starting after 2s; see rlminit status slow\n",
+			asks: []string{`POST /v1/services/slow/start {"wait":{"timeout_ms":2000}}`},
+		},
+		{
+			args: []string{"start", "--no-wait", "soon"}, out: "soon: starting (pid 42)\n",
+			asks: []string{`POST /v1/services/soon/start {}`},
+		},
+		{args: []string{"start", "seed"}, out: "seed: exited (exit 0, 0.0s)\n"},
+		{
+			name: "several, in the order of the names, and the highest code", args: []string{"start", "alice", "bob", "nobody", "alice", "up"}, code: 4,
+			out: "alice: running (pid 42, 0.0s)\nup: already running (pid 42)\n",
+			err: `rlminit: bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob` + "\n" +
+				"rlminit: no profile or service \"start\"\n",
+		},
+		{
+			args: []string{"start", "--all"}, code: 1, out: "alice: already running (pid 42)\n",
+			err:  `rlminit: bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob` + "\n",
+			asks: []string{`POST /v1/services/all/start {"wait":{}}`},
+		},
+		{
+			args: []string{"start", "--failed"}, code: 1, out: "alice: already running (pid 42)\n",
+			err:  `rlminit: bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob` + "\n",
+			asks: []string{`POST /v1/services/all/start {"wait":{},"failed":true}`},
+		},
+		{args: []string{"stop", "alice"}, out: "alice: stopped (0.0s)\n"},
+		{args: []string{"stop", "down"}, out: "down: already stopped\n"},
+		{
+			args: []string{"stop", "--runtime", "alice"}, out: "alice: stopped (0.0s)\n",
+			asks: []string{`POST /v1/services/alice/stop {"wait":{},"runtime":true}`},
+		},
+		{args: []string{"stop", "--all"}, out: "nothing to stop\n"},
+		{args: []string{"restart", "alice"}, out: "alice: running (pid 42, 0.0s)\n"},
+		{args: []string{"restart", "main"}, code: 17, err: "rlminit: main is not supervised\n"},
+		{args: []string{"start"}, code: 2, err: "rlminit: NAME or --all is missing; see rlminit help start\n", asks: []string{}},
+		{args: []string{"stop", "--all", "x"}, code: 2, err: "rlminit: --all leaves no place for names such as \"x\"; see rlminit help stop\n"},
+		{args: []string{"start", "--failed", "x"}, code: 2, err: "rlminit: --failed leaves no place for names such as \"x\"; see rlminit help start\n"},
+		{
+			name: "a name with a dash", args: []string{"start", "--", "-x"}, code: 4,
+			err: "rlminit: no profile or service \"start\"\n", asks: []string{`POST /v1/services/-x/start {"wait":{}}`},
+		},
+	})
+}
+
+func TestNobodyAnswersIsSaidOnce(t *testing.T) {
+	r := (&box{dir: t.TempDir()}).rlminit(t, "stop", "alice", "bob", "carol")
+	if r.code != 6 || r.out != "" || len(r.err) == 0 || countLines(r.err) != 1 {
+		t.Errorf("exit %d, stdout %q, stderr %q; want 6 and one line", r.code, r.out, r.err)
+	}
+}
+
+func countLines(s string) (n int) {
+	for _, c := range s {
+		if c == '\n' {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSignal(t *testing.T) {
+	tell(t, map[string]any{
+		"POST /v1/services/alice/signal": nil,
+		"POST /v1/services/web/signal":   control.NotRunning("web"),
+		"POST /v1/services/bad/signal":   control.BadRequest(`no signal "FOO"; write HUP, SIGHUP or 1`),
+	}, []story{
+		{args: []string{"signal", "HUP", "alice"}, asks: []string{`POST /v1/services/alice/signal {"signal":"HUP"}`}},
+		{args: []string{"signal", "HUP", "web", "alice"}, code: 3, err: "rlminit: web is not running\n"},
+		{args: []string{"signal", "FOO", "bad"}, code: 2, err: "rlminit: no signal \"FOO\"; write HUP, SIGHUP or 1\n"},
+		{args: []string{"signal"}, code: 2, err: "rlminit: SIG is missing; see rlminit help signal\n"},
+		{args: []string{"signal", "HUP"}, code: 2, err: "rlminit: NAME is missing; see rlminit help signal\n"},
+	})
+}
+
+func TestWait(t *testing.T) {
+	tell(t, map[string]any{
+		"POST /v1/services/alice/wait": alice(),
+		"POST /v1/services/slow/wait":  control.TimedOut("slow", "starting", time.Second),
+	}, []story{
+		{
+			args: []string{"wait", "alice", "--for", "running"}, out: "alice: running (pid 42)\n",
+			asks: []string{`POST /v1/services/alice/wait {"for":"running"}`},
+		},
+		{args: []string{"wait", "slow", "--for", "stopped", "--timeout", "1"}, code: 7, err: "rlminit: slow: still starting after 1s; see rlminit status slow\n"},
+		{args: []string{"wait", "alice", "--for", "ever"}, code: 2, err: "rlminit: --for takes running or stopped, not \"ever\"; see rlminit help wait\n"},
+		{args: []string{"wait"}, code: 2, err: "rlminit: NAME is missing; see rlminit help wait\n"},
+		{args: []string{"wait", "a", "b"}, code: 2, err: "rlminit: unexpected argument \"b\"; see rlminit help wait\n"},
+	})
+}
+
+func TestHealth(t *testing.T) {
+	tell(t, map[string]any{"GET /v1/health": control.Health{OK: true}}, []story{
+		{args: []string{"health"}, out: "alive\n", asks: []string{"GET /v1/health?level=alive"}},
+		{args: []string{"health", "--level", "ready", "a", "b"}, out: "ready\n", asks: []string{"GET /v1/health?level=ready&name=a&name=b"}},
+		{args: []string{"health", "--level", "x"}, code: 2, err: "rlminit: --level takes alive or ready, not \"x\"; see rlminit help health\n"},
+	})
+	tell(t, map[string]any{"GET /v1/health": control.Health{Reasons: []string{"bob: failed", "web: waits"}}}, []story{
+		{args: []string{"health", "--level=ready"}, code: 1, err: "rlminit: bob: failed\nrlminit: web: waits\n"},
+	})
+	// Docker knows 0 and 1 only.
+	tell(t, map[string]any{"GET /v1/health": control.WrongUser(10000, 1000)}, []story{
+		{name: "refused", args: []string{"health"}, code: 1, err: "rlminit: permission denied: you are uid 10000, services run as 1000; use docker exec without -u, or with -u 1000\n"},
+	})
+	if r := (&box{dir: t.TempDir()}).rlminit(t, "health"); r.code != 1 {
+		t.Errorf("nobody there: exit code %d, want 1", r.code)
+	}
+}
+
+func TestReload(t *testing.T) {
+	tell(t, map[string]any{"POST /v1/reload": control.Reloaded{
+		Changes: []control.Change{{Service: "alice", Action: "restart", Why: "environment changed"}, {Service: "web", Action: "add"}},
+		Notes:   []string{"user: needs a new container"},
+	}}, []story{
+		{
+			args: []string{"reload", "--dry-run"}, out: "alice: restart: environment changed\nweb: add\nnote: user: needs a new container\n",
+			asks: []string{`POST /v1/reload {"dry_run":true}`},
+		},
+		{name: "one", args: []string{"reload", "alice"}, out: "alice: restart: environment changed\nweb: add\nnote: user: needs a new container\n", asks: []string{`POST /v1/reload {"names":["alice"]}`}},
+	})
+	tell(t, map[string]any{"POST /v1/reload": control.Reloaded{}}, []story{
+		{args: []string{"reload"}, out: "nothing has changed\n", asks: []string{`POST /v1/reload {}`}},
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	tell(t, map[string]any{"POST /v1/shutdown": nil}, []story{
+		{args: []string{"shutdown"}, asks: []string{"POST /v1/shutdown"}},
+		{args: []string{"shutdown", "now"}, code: 2, err: "rlminit: unexpected argument \"now\"; see rlminit help shutdown\n"},
+	})
+}
