@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,12 +59,7 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if err := k.checkTags(); err != nil {
 		return out, err
 	}
-	path := defaultPath
-	if v, ok := k.host.Lookup("PATH"); ok {
-		path = v
-	}
-	executable := func(word string) bool { return Executable(word, path) }
-	out.Run = c.Main.Resolve(args, executable, k.host.Lookup)
+	out.Run = c.Decide(args, k.host.Lookup)
 	if len(out.Run.Argv) > 0 {
 		main, err := k.main(out.Run.Argv)
 		if err != nil {
@@ -235,9 +231,12 @@ func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, err
 
 // program fixes a definition in every detail.
 func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Program, error) {
-	env, err := Environment(k.config, id, k.host.Environ, d, Profile{})
-	if err != nil {
-		return nil, err
+	var env []string
+	var err error
+	if serr := k.host.as(id, func() {
+		env, err = Environment(k.config, id, k.host.Environ, d, Profile{})
+	}); serr != nil || err != nil {
+		return nil, errors.Join(serr, err)
 	}
 	p := &wire.Program{
 		Name: d.Name, Argv: d.Command, Env: env, Dir: d.WorkingDir, Identity: id, NoNewPrivs: d.Sandbox.NoNewPrivs,

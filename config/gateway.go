@@ -101,18 +101,11 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 		fields[key] = func(document.Node) {}
 	}
 	fields["default"] = func(document.Node) {}
-	for key, set := range fields {
-		fields[key] = unprivileged(key, set)
-	}
-	fields.Read(n)
+	readUnprivileged(fields, n)
 	found := reading.Found()
 	if p.Name == DefaultProfile && g.HasDefault {
 		over, reading := g.defaultNode.With(lookup, d.Name)
-		fields := d.Fields()
-		for key, set := range fields {
-			fields[key] = unprivileged(key, set)
-		}
-		fields.Read(over)
+		readUnprivileged(d.Fields(), over)
 		found = append(found, reading.Found()...)
 	}
 	n, reading = n.With(lookup, d.Name)
@@ -127,14 +120,15 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 	return d, append(found, reading.Found()...)
 }
 
-// unprivileged refuses what a gateway cannot be given.
-func unprivileged(key string, set document.Setter) document.Setter {
-	if !slices.Contains([]string{"user", "group", "groups"}, key) {
-		return set
+// readUnprivileged refuses what a gateway cannot be given: tier 1 holds
+// privileges under a name and for one command, and profiles have neither fixed.
+func readUnprivileged(fields document.Fields, n document.Node) {
+	refused := map[string]string{}
+	for _, key := range []string{"user", "group", "groups"} {
+		delete(fields, key)
+		refused[key] = "every gateway runs as the configured user; take it out"
 	}
-	return func(n document.Node) {
-		n.Fault("every gateway runs as the configured user; take it out")
-	}
+	fields.ReadRefusing(n, refused)
 }
 
 // ProfileDefinition is the definition of a profile's gateway with its

@@ -83,6 +83,16 @@ func routes(p *[]Route) document.Setter {
 	}
 }
 
+// Decide is Main.Resolve in a container with the given variables, whose PATH
+// tells what is a program.
+func (c *Config) Decide(args []string, env Lookup) Run {
+	path, ok := env("PATH")
+	if !ok {
+		path = defaultPath
+	}
+	return c.Main.Resolve(args, func(word string) bool { return Executable(word, path) }, env)
+}
+
 // Resolve decides what the arguments of `rlminit init` mean. executable tells
 // whether a word is a program on PATH.
 //

@@ -128,21 +128,29 @@ type Fields map[string]Setter
 
 // Read reads a mapping. Keys that are not among the fields are faults, a value
 // of null is as good as absent.
-func (fs Fields) Read(n Node) {
+func (fs Fields) Read(n Node) { fs.ReadRefusing(n, nil) }
+
+// ReadRefusing is Read where some keys are known, but refused: for the reason
+// that is given.
+func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
 	known := slices.Sorted(maps.Keys(fs))
 	n.Each(func(key, value Node) {
-		name := key.node.Value
+		name := key.Key()
 		set, ok := fs[name]
+		why, no := refused[name]
 		switch {
-		case !ok:
+		case ok && !value.Absent():
+			set(value)
+		case ok:
+		case no:
+			key.Fault("%s", why)
+		default:
 			key.field = n.field
 			if near := DidYouMean(name, known); near != "" {
 				key.Fault("unknown key %s%s", Quote(name), near)
 			} else {
 				key.Fault("unknown key %s; the keys here are %s", Quote(name), strings.Join(known, ", "))
 			}
-		case !value.Absent():
-			set(value)
 		}
 	})
 }

@@ -143,8 +143,8 @@ func Duration(p *time.Duration, low time.Duration) Setter {
 // ParseDuration reads 9s, 1m30s, 100ms or 0. The error completes a sentence
 // that begins with the text.
 func ParseDuration(s string) (time.Duration, error) {
-	if f, err := strconv.ParseFloat(s, 64); err == nil && f != 0 {
-		return 0, fmt.Errorf("has no unit; write %ss", strings.TrimPrefix(s, "-"))
+	if digits := strings.TrimLeft(s, "+-"); strings.Trim(digits, "0123456789.") == "" && strings.Trim(digits, "0.") != "" {
+		return 0, fmt.Errorf("has no unit; write %ss", digits)
 	}
 	d, err := time.ParseDuration(s)
 	switch {
@@ -156,9 +156,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("is no duration; write 9s, 1m30s or 100ms")
 	case d < 0:
-		return 0, fmt.Errorf("is negative; write %v", -max(d, -MaxDuration))
+		return 0, fmt.Errorf("is negative; write %s", strings.TrimLeft(s, "-"))
 	case d > MaxDuration:
-		return 0, fmt.Errorf("is too long; write at most %v", MaxDuration)
+		return 0, fmt.Errorf("is too long; write at most %dh", MaxDuration/time.Hour)
 	}
 	return d, nil
 }
@@ -204,8 +204,8 @@ func ParseSize(s string) (int64, error) {
 		return 0, fmt.Errorf("is ambiguous; write %s%siB (powers of 1024) or %s%sB (of 1000)", number, u, number, u)
 	case !known:
 		return 0, fmt.Errorf("has an unknown unit; write 1MB, 64KiB or a number of bytes")
-	case f*scale >= 1<<62:
-		return 0, fmt.Errorf("is too large; write at most %d", int64(1)<<62-1)
+	case f*scale >= 1<<60:
+		return 0, fmt.Errorf("is too large; write less than %d", int64(1)<<60)
 	case f*scale != math.Trunc(f*scale):
 		return 0, fmt.Errorf("is no whole number of bytes")
 	}

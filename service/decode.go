@@ -108,7 +108,7 @@ func (d *Definition) Check(n document.Node) {
 		n.Fault("command is missing; write command: [prog, arg]")
 	}
 	if d.Type == Oneshot && d.Restart.Policy == RestartAlways {
-		n.At(sub(n, "restart")).Fault("always would run a oneshot for ever; write on-failure or no")
+		at(n, "restart").Fault("always would run a oneshot for ever; write on-failure or no")
 	}
 	for i, s := range d.Sockets {
 		if s.Name == "" {
@@ -117,16 +117,21 @@ func (d *Definition) Check(n document.Node) {
 	}
 	for field, names := range map[string][]string{"requires": d.Requires, "wants": d.Wants, "after": d.After} {
 		if slices.Contains(names, d.Name) {
-			n.At(sub(n, field)).Fault("a service cannot come after itself; take %s out", document.Quote(d.Name))
+			at(n, field).Fault("a service cannot come after itself; take %s out", document.Quote(d.Name))
 		}
 	}
 }
 
-func sub(n document.Node, field string) string {
-	if n.Field() == "" {
-		return field
+// at is the place of a key, or, where the key is not there, its mapping under
+// that name.
+func at(n document.Node, key string) document.Node {
+	if v := n.Get(key); !v.Absent() {
+		return v
 	}
-	return n.Field() + "." + field
+	if n.Field() == "" {
+		return n.At(key)
+	}
+	return n.At(n.Field() + "." + key)
 }
 
 // shell finds what only a shell would make sense of.
@@ -172,8 +177,7 @@ var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 // CheckName says what is wrong with the name of a service (with or without
 // "gateway-" before it), as the end of a sentence; "" if nothing is.
 func CheckName(name string) string {
-	rest, _ := strings.CutPrefix(name, GatewayPrefix)
-	if namePattern.MatchString(rest) || namePattern.MatchString(name) {
+	if namePattern.MatchString(strings.TrimPrefix(name, GatewayPrefix)) {
 		return ""
 	}
 	return "is refused; write 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit"
@@ -292,19 +296,16 @@ func value(n document.Node) (Value, bool) {
 // EnvFiles reads a list of paths; a leading ? makes one optional.
 func EnvFiles(p *[]string) document.Setter {
 	return func(n document.Node) {
-		var list []string
-		document.Strings(&list)(n)
 		items, ok := n.Items()
-		for i := range list {
-			name, optional := strings.CutPrefix(list[i], "?")
-			if !strings.HasPrefix(name, "/") {
-				items[i].Fault("%s is no absolute path; write /%s", document.Quote(list[i]), strings.TrimLeft(name, "./"))
-				ok = false
+		var list []string
+		for _, item := range items {
+			s, good := item.Text()
+			if name := strings.TrimPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
+				item.Fault("%s is no absolute path; write /%s", document.Quote(s), strings.TrimLeft(name, "./"))
+				good = false
 			}
-			if optional {
-				name = "?" + name
-			}
-			list[i] = name
+			ok = ok && good
+			list = append(list, s)
 		}
 		if ok {
 			*p = list

@@ -1,8 +1,8 @@
 package service
 
 import (
-	"maps"
 	"slices"
+	"strconv"
 
 	"rlminit/document"
 )
@@ -22,17 +22,16 @@ func Override(base Definition, file string, data []byte, lookup Lookup) (Definit
 	d := base
 	all := d.Fields()
 	fields := document.Fields{"limits": lower(&d.Limits)}
-	for _, name := range overridable {
-		fields[name] = all[name]
-		delete(all, name)
-	}
-	delete(all, "limits")
-	for name := range all {
-		fields[name] = func(n document.Node) {
-			n.Fault("a profile may not set it; it belongs in rlminit.yaml")
+	refused := map[string]string{}
+	for name, set := range all {
+		switch {
+		case slices.Contains(overridable, name):
+			fields[name] = set
+		case name != "limits":
+			refused[name] = "a profile may not set it; it belongs in rlminit.yaml"
 		}
 	}
-	fields.Read(n)
+	fields.ReadRefusing(n, refused)
 	d.Check(n)
 	return d, reading.Faults()
 }
@@ -44,7 +43,7 @@ func lower(p *Limits) document.Setter {
 		next := base
 		limits(&next)(n)
 		above := func(key, now, most string) {
-			n.At(sub(n, key)).Fault("%s is above %s; a profile may only lower limits", now, most)
+			at(n, key).Fault("%s is above %s; a profile may only lower limits", now, most)
 		}
 		for number, was := range base.Rlimits {
 			v := next.Rlimits[number]
@@ -55,20 +54,14 @@ func lower(p *Limits) document.Setter {
 			}
 		}
 		if base.Memory != 0 && next.Memory > base.Memory {
-			above("memory", number(float64(next.Memory)), number(float64(base.Memory)))
+			above("memory", strconv.FormatInt(next.Memory, 10), strconv.FormatInt(base.Memory, 10))
 		}
 		if base.Pids != 0 && next.Pids > base.Pids {
-			above("pids", number(float64(next.Pids)), number(float64(base.Pids)))
+			above("pids", strconv.FormatInt(next.Pids, 10), strconv.FormatInt(base.Pids, 10))
 		}
 		if base.CPU != 0 && next.CPU > base.CPU {
 			above("cpu", number(next.CPU), number(base.CPU))
 		}
 		*p = next
 	}
-}
-
-// Overrides tells whether what a profile changed in base is the program or its
-// environment, so that none of base's privileges may come with it.
-func Overrides(base, d Definition) bool {
-	return !slices.Equal(base.Command, d.Command) || !maps.Equal(base.Environment, d.Environment)
 }

@@ -1,0 +1,105 @@
+package service
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// gateway is what profiles override in these tests.
+func gateway(t *testing.T) Definition {
+	t.Helper()
+	return decode(t, `
+command: [agent, gateway]
+environment: {A: "1", B: "2"}
+restart: {policy: always, delay: 1s, limit: 4}
+ready: {http: "http://127.0.0.1:8080/", timeout: 7s}
+limits: {nofile: "100:200", memory: 100MB, pids: 50, cpu: 2}
+`)
+}
+
+func TestOverride(t *testing.T) {
+	base := gateway(t)
+	got, faults := Override(base, "profile.yaml", []byte(`
+command: [other, "${HOME}"]
+environment: {B: "3", C: {file: /run/secrets/c}}
+restart: {limit: 2}
+ready: {tcp: ":9000"}
+health: {exec: [check]}
+stop: {timeout: 20s}
+log: {tee: off}
+limits: {nofile: "50:200", memory: 50MB, pids: 50, nproc: 10}
+`), vars)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	want := gateway(t)
+	want.Command = []string{"other", "/root"}
+	want.Environment = map[string]Value{"A": {Text: "1"}, "B": {Text: "3"}, "C": {File: "/run/secrets/c"}}
+	want.Restart.Limit = 2
+	want.Ready = &Probe{TCP: "127.0.0.1:9000", Timeout: 7 * time.Second}
+	want.Health = &Health{
+		Probe: Probe{Exec: []string{"check"}, Timeout: 3 * time.Second}, Interval: 10 * time.Second, Retries: 3, Action: HealthRestart,
+	}
+	want.Stop.Timeout = 20 * time.Second
+	want.Log.Tee = TeeOff
+	want.Limits = Limits{
+		Rlimits: map[int]Rlimit{unix.RLIMIT_NOFILE: {50, 200}, unix.RLIMIT_NPROC: {10, 10}},
+		Memory:  50_000_000, Pids: 50, CPU: 2,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if !reflect.DeepEqual(base, gateway(t)) {
+		t.Errorf("the template was changed: %+v", base)
+	}
+}
+
+func TestEmptyOverride(t *testing.T) {
+	for _, text := range []string{"", "# nothing yet\n", "{}", "---\n", "environment:\n"} {
+		got, faults := Override(gateway(t), "profile.yaml", []byte(text), nil)
+		if len(faults) > 0 || !reflect.DeepEqual(got, gateway(t)) {
+			t.Errorf("%q: %v", text, faults)
+		}
+	}
+}
+
+func TestOverrideGrantsNothing(t *testing.T) {
+	const no = "a profile may not set it; it belongs in rlminit.yaml"
+	for _, c := range []struct{ text, want string }{
+		{"user: root", "p:1: user: " + no},
+		{"user: app", "p:1: user: " + no},
+		{"group: x", "p:1: group: " + no},
+		{"groups: [root]", "p:1: groups: " + no},
+		{"sandbox: {no_new_privs: false}", "p:1: sandbox: " + no},
+		{"control: true", "p:1: control: " + no},
+		{"enabled: false\nrequires: [db]", "p:1: enabled: " + no + "\np:2: requires: " + no},
+		{"sockets: []", "p:1: sockets: " + no},
+		{"env_file: [/etc/shadow]", "p:1: env_file: " + no},
+		{"working_dir: /", "p:1: working_dir: " + no},
+		{"umask: 0", "p:1: umask: " + no},
+		{"watchdog: 1s", "p:1: watchdog: " + no},
+		{"exits: {success: [1]}", "p:1: exits: " + no},
+		{"type: oneshot", "p:1: type: " + no},
+		{"comand: [a]", `p:1: unknown key "comand"; did you mean "command"?`},
+		{"port: 80", `p:1: unknown key "port"; the keys here are command, environment, health, limits, log, ready, restart, stop`},
+		{"a", `p:1: "a" is a string; write a mapping, key: value`},
+		{"[a]", `p:1: is a list; write a mapping, key: value`},
+		{"command: rm -rf", `p:1: command: "rm -rf" is a string; write [rm, -rf]`},
+		{"limits: {nofile: 150}", "p:1: limits.nofile: 150 is above 100; a profile may only lower limits"},
+		{"limits: {nofile: '100:201'}", "p:1: limits.nofile: 201 is above 200; a profile may only lower limits"},
+		{"limits: {nofile: unlimited}", "p:1: limits.nofile: unlimited is above 200; a profile may only lower limits"},
+		{"limits:\n  memory: 101MB", "p:2: limits.memory: 101000000 is above 100000000; a profile may only lower limits"},
+		{"limits: {pids: 51}", "p:1: limits.pids: 51 is above 50; a profile may only lower limits"},
+		{"limits: {cpu: 2.5}", "p:1: limits.cpu: 2.5 is above 2; a profile may only lower limits"},
+		{"environment: {NOTIFY_SOCKET: /x}", "p:1: environment.NOTIFY_SOCKET: is set by rlminit itself; take it out"},
+		{"environment: {X: '${HIDDEN}'}", "p:1: environment.X: ${HIDDEN} is not set; set HIDDEN, or write ${HIDDEN:-default}"},
+	} {
+		_, faults := Override(gateway(t), "p", []byte(c.text+"\n"), vars)
+		if got := faults.Error(); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.text, got, c.want)
+		}
+	}
+}
