@@ -55,6 +55,9 @@ func newBox(t *testing.T, answers map[string]any) *box {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(filepath.Join(dir, control.SocketName), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	server := &http.Server{Handler: b}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })

@@ -161,11 +161,11 @@ func unknownVerb(cmd *cobra.Command, written string) error {
 func flagFault(err error) string {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
-		if name := unknown.GetSpecifiedName(); len(name) > 1 {
-			return "no flag --" + name
-		} else {
-			return "no flag -" + name
+		dashes := "--"
+		if unknown.GetSpecifiedShortnames() != "" {
+			dashes = "-"
 		}
+		return "no flag " + dashes + unknown.GetSpecifiedName()
 	}
 	var lacking *pflag.ValueRequiredError
 	if errors.As(err, &lacking) {
@@ -173,9 +173,20 @@ func flagFault(err error) string {
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
-		return fmt.Sprintf("--%s: %q: %v", invalid.GetFlag().Name, invalid.GetValue(), errors.Unwrap(invalid))
+		return fmt.Sprintf("--%s: %q: %s", invalid.GetFlag().Name, invalid.GetValue(), remedy(invalid))
 	}
 	return err.Error()
+}
+
+// remedy says what a flag takes.
+func remedy(invalid *pflag.InvalidValueError) string {
+	switch invalid.GetFlag().Value.Type() {
+	case "int":
+		return "write a whole number"
+	case "bool":
+		return "write true or false"
+	}
+	return fmt.Sprint(errors.Unwrap(invalid))
 }
 
 // exactly wants n arguments, named in the order of their places.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"testing"
+
+	"rlminit/control"
+)
+
+func aliceProfile() control.Profile {
+	return control.Profile{
+		Name: "alice", Dir: "/data/profiles/alice", Service: "gateway-alice", Port: ptr(9471),
+		Desired: "running", State: "running", Environment: map[string]string{"TOKEN": "a b", "LANG": "C"},
+	}
+}
+
+func TestProfileCreate(t *testing.T) {
+	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: alice(), Changed: true}}, []story{
+		{
+			args: []string{"profile", "create", "alice"}, out: "alice: running (pid 42, port 9471, 0.0s)\n",
+			asks: []string{`POST /v1/profiles {"name":"alice","wait":{}}`},
+		},
+		{
+			name: "all flags", args: []string{"profile", "create", "--stopped", "--env", "A=b=c", "--env=D=", "--port", "9300", "--exist-ok", "--no-wait", "alice"},
+			out:  "alice: running (pid 42, port 9471)\n",
+			asks: []string{`POST /v1/profiles {"name":"alice","stopped":true,"environment":{"A":"b=c","D":""},"port":9300,"exist_ok":true}`},
+		},
+		{args: []string{"profile", "create", "x", "--env", "A"}, code: 2, err: "rlminit: \"A\" is no variable; write KEY=VALUE; see rlminit help profile create\n", asks: []string{}},
+		{args: []string{"profile", "create", "x", "--port", "0"}, code: 2, err: "rlminit: --port takes 1 to 65535, not 0; see rlminit help profile create\n"},
+		{args: []string{"profile", "create", "x", "--port", "y"}, code: 2, err: "rlminit: --port: \"y\": write a whole number; see rlminit help profile create\n"},
+		{args: []string{"profile", "create"}, code: 2, err: "rlminit: NAME is missing; see rlminit help profile create\n"},
+		{args: []string{"profile", "craete", "x"}, code: 2, err: "rlminit: no verb \"craete\" of profile; did you mean \"create\"?\n"},
+	})
+	kept := alice()
+	kept.State, kept.PID = "stopped", nil
+	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept}}, []story{
+		{args: []string{"profile", "create", "alice", "--exist-ok"}, out: "alice: already stopped (port 9471)\n"},
+	})
+	tell(t, map[string]any{"POST /v1/profiles": control.Exists("alice")}, []story{
+		{name: "exists", args: []string{"profile", "create", "alice"}, code: 17, err: "rlminit: profile \"alice\" exists already; use --exist-ok to keep it as it is\n"},
+	})
+	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: bob(), Changed: true, Problem: control.Failed("bob: cannot run \"agent\": not found in PATH (/bin)")}}, []story{
+		{name: "fails", args: []string{"profile", "create", "bob"}, code: 1, err: "rlminit: bob: cannot run \"agent\": not found in PATH (/bin)\n"},
+	})
+}
+
+func TestProfileDelete(t *testing.T) {
+	tell(t, map[string]any{
+		"DELETE /v1/profiles/alice": control.Deleted{Trash: "/data/trash/alice-2026-05-24"},
+		"DELETE /v1/profiles/bob":   control.Deleted{},
+		"DELETE /v1/profiles/alcie": control.NoSuchProfile("alcie", []string{"alice"}),
+	}, []story{
+		{args: []string{"profile", "delete", "alice"}, out: "alice: deleted; its directory is now /data/trash/alice-2026-05-24\n", asks: []string{"DELETE /v1/profiles/alice"}},
+		{args: []string{"profile", "delete", "--purge", "bob"}, out: "bob: deleted\n", asks: []string{"DELETE /v1/profiles/bob?purge=true"}},
+		{args: []string{"profile", "delete", "alcie"}, code: 4, err: "rlminit: no profile \"alcie\"; did you mean \"alice\"?\n"},
+	})
+}
+
+func TestProfileListAndShow(t *testing.T) {
+	tell(t, map[string]any{"GET /v1/profiles": []control.Profile{aliceProfile()}, "GET /v1/profiles/alice": aliceProfile()}, []story{
+		{args: []string{"profile", "list"}, out: `NAME   STATE    DESIRED  PORT  DIR
+alice  running  running  9471  /data/profiles/alice
+`},
+		{args: []string{"profile", "show", "alice"}, out: `name:     alice
+state:    running
+desired:  running
+service:  gateway-alice
+port:     9471
+dir:      /data/profiles/alice
+environment:
+  LANG=C
+  TOKEN=a b
+`},
+		{args: []string{"profile", "show", "alice", "--json"}, out: `{
+  "name": "alice",
+  "dir": "/data/profiles/alice",
+  "service": "gateway-alice",
+  "port": 9471,
+  "desired": "running",
+  "state": "running",
+  "environment": {
+    "LANG": "C",
+    "TOKEN": "a b"
+  },
+  "reason": null
+}
+`},
+	})
+	tell(t, map[string]any{"GET /v1/profiles": []control.Profile(nil)}, []story{
+		{args: []string{"profile", "list"}, out: "no profile yet; rlminit profile create NAME makes one\n"},
+		{args: []string{"profile", "list", "--json"}, out: "[]\n"},
+	})
+}
+
+func TestProfileSet(t *testing.T) {
+	tell(t, map[string]any{"PATCH /v1/profiles/alice": aliceProfile()}, []story{
+		{args: []string{"profile", "set", "alice", "A=1", "--env", "B=2", "--unset", "C"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1","B":"2","C":null}}`}},
+		{args: []string{"profile", "set", "alice"}, code: 2, err: "rlminit: KEY=VALUE or --unset KEY is missing; see rlminit help profile set\n", asks: []string{}},
+		{args: []string{"profile", "set", "alice", "A=1", "--unset", "A"}, code: 2, err: "rlminit: A is both set and unset; see rlminit help profile set\n", asks: []string{}},
+	})
+}

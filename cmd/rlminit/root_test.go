@@ -1,0 +1,148 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestUsage(t *testing.T) {
+	tell(t, nil, []story{
+		{args: []string{"statsu"}, code: 2, err: "rlminit: no verb \"statsu\"; did you mean \"status\"?\n"},
+		{args: []string{"frobnicate"}, code: 2, err: "rlminit: no verb \"frobnicate\"; see rlminit help\n"},
+		{args: []string{"--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help\n"},
+		{args: []string{"status", "--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help status\n"},
+		{args: []string{"status", "-x"}, code: 2, err: "rlminit: no flag -x; see rlminit help status\n"},
+		{args: []string{"start", "--timeout", "soon", "x"}, code: 2, err: "rlminit: --timeout: \"soon\": write a time such as 30s, 5m or 1h30m; see rlminit help start\n"},
+		{args: []string{"start", "x", "--timeout"}, code: 2, err: "rlminit: --timeout needs a value; see rlminit help start\n"},
+		{args: []string{"start", "--all=maybe"}, code: 2, err: "rlminit: --all: \"maybe\": write true or false; see rlminit help start\n"},
+		{args: []string{"version", "x"}, code: 2, err: "rlminit: unexpected argument \"x\"; see rlminit help version\n"},
+		{args: []string{"help", "frob"}, code: 2, err: "rlminit: no verb \"frob\"; see rlminit help\n"},
+		{args: []string{"completion", "tcsh"}, code: 2, err: "rlminit: no script for \"tcsh\"; there are bash, zsh and fish; see rlminit help completion\n"},
+		{args: []string{"exec"}, code: 2, err: "rlminit: CMD is missing; see rlminit help exec\n"},
+		{args: []string{"try", "--profiles", "1000"}, code: 2, err: "rlminit: --profiles takes 0 to 500, not 1000; see rlminit help try\n"},
+	})
+}
+
+// Every verb explains itself in both ways, on one screen, with usage, and every
+// flag in words.
+func TestHelp(t *testing.T) {
+	root := newRoot(newTerminal())
+	for _, verb := range append(visible(root), visible(childNamed(root, "profile"))...) {
+		path := strings.Fields(verbOf(verb))
+		t.Run(verb.Name(), func(t *testing.T) {
+			t.Parallel()
+			want := helpText(verb)
+			if !strings.Contains(want, "Usage: rlminit "+verbOf(verb)) || verb.Short == "" {
+				t.Errorf("help lacks its usage:\n%s", want)
+			}
+			if n := strings.Count(want, "\n"); n > 40 {
+				t.Errorf("help has %d lines, which is no longer a screen", n)
+			}
+			for line := range strings.Lines(verb.Long) {
+				if len([]rune(line)) > 82 {
+					t.Errorf("line too long for a terminal: %q", line)
+				}
+			}
+			for _, args := range [][]string{append([]string{"help"}, path...), append(path, "--help")} {
+				if verb.Name() == "init" && args[0] != "help" {
+					continue // tier 1 answers that one
+				}
+				if r := (*box)(nil).rlminit(t, args...); r.code != 0 || r.out != want || r.err != "" {
+					t.Errorf("rlminit %q: exit %d, stderr %q, stdout:\n%s", args, r.code, r.err, r.out)
+				}
+			}
+		})
+	}
+}
+
+// What is printed when nothing else is asked for.
+func TestBareCommand(t *testing.T) {
+	r := (*box)(nil).rlminit(t)
+	if r.code != 0 || !strings.Contains(r.out, "  status      show how services are\n") || !strings.Contains(r.out, "17  exists already") {
+		t.Errorf("exit %d:\n%s%s", r.code, r.out, r.err)
+	}
+	for _, hidden := range []string{"try-gateway", "docs", "__complete"} {
+		if strings.Contains(r.out, hidden) {
+			t.Errorf("help speaks of %s", hidden)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		r := (*box)(nil).rlminit(t, args...)
+		if r.code != 0 || !strings.HasPrefix(r.out, "rlminit ") || !strings.Contains(r.out, "linux/") || strings.Count(r.out, "\n") != 1 {
+			t.Errorf("%q: exit %d, %q", args, r.code, r.out)
+		}
+	}
+}
+
+// The shell's scripts are made, and ask the box for the names that there are.
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if r := (*box)(nil).rlminit(t, "completion", shell); r.code != 0 || !strings.Contains(r.out, "rlminit") {
+			t.Errorf("%s: exit %d, %d bytes, %s", shell, r.code, len(r.out), r.err)
+		}
+	}
+	b := newBox(t, everyService)
+	r := b.rlminit(t, "__complete", "stop", "alice", "")
+	if !strings.HasPrefix(r.out, "bob\nseed\nweb\n:4\n") {
+		t.Errorf("offered:\n%s", r.out)
+	}
+	if r := (*box)(nil).rlminit(t, "__complete", "sta"); !strings.Contains(r.out, "start\t") || !strings.Contains(r.out, "status\t") {
+		t.Errorf("offered:\n%s", r.out)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := write("good/rlminit.yaml", "version: 1\ngateway:\n  command: [agent]\n")
+	bad := write("bad/rlminit.yaml", "version: 1\nservices:\n  web:\n    command: agent serve\n    enviroment: {}\n")
+	unit := write("good/services.d/web.yaml", "command: [web]\n")
+	badUnit := write("bad/services.d/web.yaml", "command: web\n")
+	profile := write("good/profiles/alice/profile.yaml", "environment: {A: b}\n")
+	badProfile := write("good/profiles/bob/profile.yaml", "user: root\n")
+	run := func(wantCode int, args ...string) result {
+		t.Helper()
+		cmd := (*box)(nil).command(append([]string{"check"}, args...)...)
+		cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+good)
+		r := outcomeOf(t, cmd)
+		if r.code != wantCode {
+			t.Errorf("check %q: exit %d, want %d\n%s%s", args, r.code, wantCode, r.out, r.err)
+		}
+		return r
+	}
+	if r := run(0, good, unit, profile); r.out != good+": valid\n"+unit+": valid\n"+profile+": valid\n" {
+		t.Errorf("stdout:\n%s", r.out)
+	}
+	r := run(1, bad, badUnit, badProfile, good)
+	for _, want := range []string{
+		`rlminit: rlminit.yaml:4: services.web.command: "agent serve" is a string; write [agent, serve]` + "\n",
+		`rlminit: rlminit.yaml:5: services.web: unknown key "enviroment"; did you mean "environment"?` + "\n",
+		"rlminit: " + badUnit + `:1: command: "web" is a string; write [web]` + "\n",
+		"rlminit: " + badProfile + ":1: ",
+	} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, r.err)
+		}
+	}
+	if r.out != good+": valid\n" {
+		t.Errorf("stdout:\n%s", r.out)
+	}
+	if r := run(1, filepath.Join(dir, "none.yaml")); !strings.Contains(r.err, "none.yaml") || countLines(r.err) != 1 {
+		t.Errorf("stderr:\n%s", r.err)
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"rlminit/control"
+)
+
+// text answers with a body as it is.
+func text(body string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) }
+}
+
+const (
+	aliceLog = `2026-05-24T18:05:33.000001Z out one
+2026-05-24T18:05:33.000003Z out three
+`
+	bobLog = `2026-05-24T18:05:33.000002Z err two
+2026-05-24T18:05:33.000004Z err four, no newline`
+)
+
+func TestLogs(t *testing.T) {
+	tell(t, map[string]any{
+		"GET /v1/services":   []control.Service{alice(), bob()},
+		"GET /v1/logs/alice": text(aliceLog),
+		"GET /v1/logs/bob":   text(bobLog),
+	}, []story{
+		{args: []string{"logs", "alice"}, out: aliceLog, asks: []string{"GET /v1/logs/alice"}},
+		{args: []string{"logs", "bob"}, out: bobLog + "\n"},
+		{args: []string{"logs", "alice", "-n", "7"}, out: aliceLog, asks: []string{"GET /v1/logs/alice?n=7"}},
+		{name: "since", args: []string{"logs", "alice", "--since", "2026-05-24T18:05:33Z"}, out: aliceLog, asks: []string{"GET /v1/logs/alice?since=2026-05-24T18%3A05%3A33Z"}},
+		{
+			name: "merged by time", args: []string{"logs", "alice", "bob"}, out: `alice | 2026-05-24T18:05:33.000001Z out one
+bob   | 2026-05-24T18:05:33.000002Z err two
+alice | 2026-05-24T18:05:33.000003Z out three
+bob   | 2026-05-24T18:05:33.000004Z err four, no newline
+`, asks: []string{"GET /v1/logs/alice?n=100", "GET /v1/logs/bob?n=100"},
+		},
+		{name: "all", args: []string{"logs", "--all", "-n", "all"}, out: `alice | 2026-05-24T18:05:33.000001Z out one
+bob   | 2026-05-24T18:05:33.000002Z err two
+alice | 2026-05-24T18:05:33.000003Z out three
+bob   | 2026-05-24T18:05:33.000004Z err four, no newline
+`, asks: []string{"GET /v1/logs/alice", "GET /v1/logs/bob", "GET /v1/services"}},
+		{name: "one of two is unknown", args: []string{"logs", "alice", "alcie"}, code: 4, out: "alice | 2026-05-24T18:05:33.000001Z out one\nalice | 2026-05-24T18:05:33.000003Z out three\n", err: "rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n"},
+		{args: []string{"logs", "alcie"}, code: 4, err: "rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n"},
+		{args: []string{"logs"}, code: 2, err: "rlminit: NAME or --all is missing; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "-n", "-1"}, code: 2, err: "rlminit: -n takes a number of lines, or all, not \"-1\"; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "--since", "yesterday"}, code: 2, err: "rlminit: --since takes a time such as 10m or 2026-05-24T18:05:33Z, not \"yesterday\"; see rlminit help logs\n"},
+	})
+}
+
+// cutAfter is a log that is followed while the supervisor is replaced: the
+// first answer is cut in the midst of a line, the second tells the end of what
+// was told already, and then goes on.
+func cutAfter(first, second string) func(http.ResponseWriter, *http.Request) {
+	var asked atomic.Int32
+	return func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			io.WriteString(w, first)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, second)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+}
+
+// follow starts a command, waits for the lines that it is to write, interrupts
+// it, and returns what else it wrote.
+func follow(t *testing.T, b *box, args []string, want []string) {
+	t.Helper()
+	cmd := b.command(args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	defer stuck.Stop()
+	lines := bufio.NewScanner(out)
+	for _, line := range want {
+		if !lines.Scan() {
+			t.Fatalf("output ended before %q; stderr %q", line, stderr.String())
+		}
+		if lines.Text() != line {
+			t.Errorf("wrote %q, want %q", lines.Text(), line)
+		}
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	for lines.Scan() {
+		t.Errorf("wrote %q, which it had not to", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+		t.Errorf("ended with %v, stderr %q", err, stderr.String())
+	}
+}
+
+func TestFollowedLogSurvivesTheSupervisor(t *testing.T) {
+	b := newBox(t, map[string]any{"GET /v1/logs/alice": cutAfter(
+		aliceLog+"2026-05-24T18:05:33.0000",
+		"2026-05-24T18:05:33.000003Z out three\n2026-05-24T18:05:33.000003Z out four, same time\n",
+	)})
+	follow(t, b, []string{"logs", "-f", "alice"}, []string{
+		"2026-05-24T18:05:33.000001Z out one",
+		"2026-05-24T18:05:33.000003Z out three",
+		"2026-05-24T18:05:33.000003Z out four, same time",
+	})
+	want := "GET /v1/logs/alice?follow=true&since=2026-05-24T18%3A05%3A33.000003Z"
+	if asked := b.requests(); len(asked) != 2 || asked[1] != want {
+		t.Errorf("asked %q, want the second to be %q", asked, want)
+	}
+}
+
+func TestFollowSeveral(t *testing.T) {
+	hold := func(body string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, body)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	}
+	b := newBox(t, map[string]any{"GET /v1/logs/alice": hold(aliceLog), "GET /v1/logs/bob": hold(strings.Replace(bobLog, ", no newline", "\n", 1))})
+	follow(t, b, []string{"logs", "-f", "alice", "bob"}, []string{
+		"alice | 2026-05-24T18:05:33.000001Z out one",
+		"bob   | 2026-05-24T18:05:33.000002Z err two",
+		"alice | 2026-05-24T18:05:33.000003Z out three",
+		"bob   | 2026-05-24T18:05:33.000004Z err four",
+	})
+}
+
+const (
+	starting = `{"seq":1,"at":"2026-05-24T18:05:33.1Z","service":"gateway-alice","from":"stopped","to":"starting","cause":"started","actor":1000,"pid":42}` + "\n"
+	running  = `{"seq":2,"at":"2026-05-24T18:05:34Z","service":"gateway-alice","from":"starting","to":"running","cause":"ready","actor":null,"pid":42}` + "\n"
+)
+
+func TestEvents(t *testing.T) {
+	tell(t, map[string]any{"GET /v1/events": text(starting + running)}, []story{
+		{args: []string{"events"}, out: `2026-05-24T18:05:33.100Z gateway-alice: stopped → starting: started (pid 42, by uid 1000)
+2026-05-24T18:05:34.000Z gateway-alice: starting → running: ready (pid 42)
+`, asks: []string{"GET /v1/events"}},
+		{args: []string{"events", "--json"}, out: starting + running},
+	})
+}
+
+func TestFollowedEventsSurviveTheSupervisor(t *testing.T) {
+	b := newBox(t, map[string]any{"GET /v1/events": cutAfter(starting, starting+running)})
+	follow(t, b, []string{"events", "-f", "--json"}, []string{strings.TrimSpace(strings.Replace(starting, ".1Z", ".1Z", 1)), strings.TrimSpace(running)})
+}
+
+func TestWatch(t *testing.T) {
+	var asked atomic.Int32
+	more := make(chan struct{})
+	b := newBox(t, map[string]any{
+		"GET /v1/services/alice": func(w http.ResponseWriter, _ *http.Request) {
+			state := `{"name":"gateway-alice","profile":"alice","state":"starting"}`
+			if asked.Add(1) > 1 {
+				state = strings.Replace(state, "starting", "running", 1)
+			} else {
+				close(more)
+			}
+			io.WriteString(w, state)
+		},
+		"GET /v1/events": func(w http.ResponseWriter, r *http.Request) {
+			<-more
+			io.WriteString(w, starting)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	})
+	follow(t, b, []string{"status", "--watch", "alice"}, []string{
+		"NAME   STATE     PID  UPTIME  RESTARTS  PORT  REASON", "alice  starting  -    -       0         -", "",
+		"NAME   STATE    PID  UPTIME  RESTARTS  PORT  REASON", "alice  running  -    -       0         -", "",
+	})
+}
