@@ -33,7 +33,7 @@ const usage = `usage: nasty VERB
     write PATH TEXT      open PATH for writing, write TEXT and a newline, exit
     lines N              print N numbered lines
     flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
-    flap DIR             add a byte to DIR/starts, exit with the file's length modulo 64
+    flap FILE            add a byte to FILE, exit with its length modulo 64
 `
 
 func main() {
@@ -140,8 +140,8 @@ func stray() error {
 
 // flap counts its starts in a file that it alone writes, and exits with a code
 // that tells which start it was.
-func flap(dir string) error {
-	f, err := os.OpenFile(dir+"/starts", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+func flap(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,184 @@
+// Package structure holds the packages to the picture in DESIGN.md: which may
+// import which, what PID 1 may not link, and how large its code may be.
+package structure
+
+import (
+	"encoding/json"
+	"go/scanner"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"rlminit/tests/box"
+)
+
+// pkg is what go list tells of a package.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+const module = "rlminit/"
+
+// list is go list for patterns, on Linux.
+func list(t *testing.T, patterns ...string) []pkg {
+	t.Helper()
+	root, err := box.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, patterns...)...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// ranks are the packages from the top of DESIGN.md's picture to its bottom: a
+// package imports only those of a higher rank. What is below a listed package
+// has the rank of that package unless it is listed itself.
+var ranks = map[string]int{
+	"cmd/rlminit": 0,
+	"supervise":   1,
+	"reconcile":   2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
+	"config": 3, "control": 3,
+	"service": 4,
+	"reap":    5, "durable": 5, "document": 5, "nearest": 6,
+	"wire": 7,
+}
+
+// equals are the imports between packages of one rank that the picture shows.
+var equals = map[string][]string{}
+
+func rank(name string) (int, bool) {
+	for ; name != "."; name = filepath.Dir(name) {
+		if r, ok := ranks[name]; ok {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+func top(name string) string { return strings.TrimPrefix(name, module) }
+
+func TestImportsRunOneWay(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		name := top(p.ImportPath)
+		if strings.HasPrefix(name, "tests") || strings.HasPrefix(name, "examples") {
+			continue
+		}
+		mine, ok := rank(name)
+		if !ok {
+			t.Errorf("%s has no place in the picture: say in this test which", name)
+			continue
+		}
+		for _, i := range p.Imports {
+			if !strings.HasPrefix(i, module) {
+				continue
+			}
+			other := top(i)
+			theirs, _ := rank(other)
+			inside := strings.HasPrefix(other, name+"/") || strings.Split(name, "/")[0] == strings.Split(other, "/")[0] && name != "supervise/machine"
+			if theirs <= mine && !inside && !slices.Contains(equals[name], other) {
+				t.Errorf("%s imports %s: imports run down the picture", name, other)
+			}
+			if strings.HasPrefix(other, "tests") || strings.HasPrefix(other, "examples") {
+				t.Errorf("%s imports %s", name, other)
+			}
+		}
+	}
+}
+
+// TestLifecycleIsPure: the state machine has no clock, no process, no I/O.
+func TestLifecycleIsPure(t *testing.T) {
+	for _, p := range list(t, "./supervise/machine", "./reconcile") {
+		for _, i := range p.Imports {
+			if slices.Contains([]string{"os", "os/exec", "net", "sync", "context", "math/rand", "io", "syscall"}, i) {
+				t.Errorf("%s imports %s", top(p.ImportPath), i)
+			}
+		}
+	}
+}
+
+// TestTier1LinksLittle: PID 1's code needs no parser and no server, and nobody
+// but tier 1 starts processes.
+func TestTier1LinksLittle(t *testing.T) {
+	for _, p := range list(t, "./reap") {
+		for _, forbidden := range []string{"net", "net/http", "os/exec", "encoding/json", "gopkg.in/yaml.v3", "text/template", "github.com/spf13/cobra"} {
+			if slices.Contains(p.Deps, forbidden) {
+				t.Errorf("%s links %s", top(p.ImportPath), forbidden)
+			}
+		}
+		for _, d := range p.Deps {
+			if strings.HasPrefix(d, module) && !strings.HasPrefix(d, module+"reap") && d != module+"wire" {
+				t.Errorf("%s links %s; wire alone is allowed", top(p.ImportPath), top(d))
+			}
+		}
+	}
+	for _, p := range list(t, "./supervise/...") {
+		if slices.Contains(p.Imports, "os/exec") {
+			t.Errorf("%s imports os/exec: tier 1 is the parent of every process", top(p.ImportPath))
+		}
+	}
+}
+
+// maxTier1 bounds PID 1's own code: lines that are neither empty nor comment.
+// It is to be read in one sitting.
+const maxTier1 = 3000
+
+func TestTier1IsSmall(t *testing.T) {
+	lines := 0
+	for _, p := range list(t, "./reap/...") {
+		for _, file := range p.GoFiles {
+			lines += codeLines(t, filepath.Join(p.Dir, file))
+		}
+	}
+	t.Logf("figure: tier 1 has %d lines of code", lines)
+	if lines == 0 || lines > maxTier1 {
+		t.Errorf("tier 1 has %d lines of code; the bound is %d", lines, maxTier1)
+	}
+}
+
+// codeLines counts the lines on which a token stands: no blank ones, and none
+// that hold nothing but a comment.
+func codeLines(t *testing.T, file string) int {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := token.NewFileSet()
+	position := files.AddFile(file, -1, len(source))
+	var s scanner.Scanner
+	s.Init(position, source, nil, 0) // comments are left out
+	lines := map[int]bool{}
+	for {
+		at, what, text := s.Scan()
+		if what == token.EOF {
+			return len(lines)
+		}
+		if what == token.SEMICOLON && text == "\n" {
+			continue
+		}
+		lines[position.Line(at)] = true
+	}
+}
