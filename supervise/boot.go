@@ -1,0 +1,167 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"rlminit/profiles"
+	"rlminit/profiles/lease"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// lockKey names the volume's lock among what tier 1 holds.
+const lockKey = "lock"
+
+// boot brings up what is wanted: what a predecessor left, then what volume and
+// configuration say. Then it opens the control socket. It runs beside the loop.
+func (s *Supervisor) boot() {
+	began := time.Now()
+	s.slots.sweep()
+	s.watch = watchSlots(s.slots, s.noticed, s.rescan)
+	s.openVolume()
+	s.registrar.Lock()
+	s.restore()
+	if s.volume() != nil && s.generation == 1 {
+		s.prepareProfiles()
+	}
+	if _, err := s.reconcile(s.generation == 1); err != nil {
+		slog.Error("cannot reconcile", "err", err)
+	}
+	s.registrar.Unlock()
+	s.rescan()
+	var running int
+	s.ask(func() {
+		s.booted = true
+		running = len(s.units)
+		s.releaseRest()
+	})
+	if err := s.serve(ControlFD); err != nil {
+		slog.Error("cannot serve the control socket", "err", err)
+	}
+	slog.Info("ready", "services", running, "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
+	s.notifyManager("READY=1")
+	if s.volume() != nil {
+		s.watchVolume()
+	}
+}
+
+// openVolume takes the volume, if there is one and it is ours.
+func (s *Supervisor) openVolume() {
+	cfg := s.config()
+	store, err := profiles.Open(cfg.Home, s.settings(), s.say)
+	if err != nil {
+		s.noStore = err
+		slog.Warn("there is no volume; nothing is recorded", "err", err)
+		return
+	}
+	if !cfg.Profiles {
+		slog.Info("no profile is started here: RLMINIT_PROFILES=off")
+		s.noStore = errors.New("profiles are off: RLMINIT_PROFILES=off")
+		return
+	}
+	claim := lease.NewClaim(store.Home(), lease.Self(), s.say)
+	var held *lease.Lease
+	if fds := s.takeHeld(lockKey); len(fds) == 1 {
+		held, err = claim.Adopt(os.NewFile(uintptr(fds[0]), "lock"))
+	} else {
+		held, err = claim.Try()
+	}
+	if err != nil {
+		s.noStore = err
+		slog.Warn(err.Error())
+		var taken *lease.Held
+		if errors.As(err, &taken) {
+			go s.awaitVolume(claim, store)
+		}
+		return
+	}
+	s.own(store, held)
+}
+
+// own uses the volume from now on, and keeps its lock.
+func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
+	s.store.Store(store)
+	hold := func(f *os.File) {
+		if f != nil {
+			s.link.send(&wire.Hold{Key: lockKey}, []int{int(f.Fd())}, nil)
+		}
+	}
+	hold(held.File())
+	go func() {
+		if err := held.Keep(context.Background(), hold); err != nil {
+			slog.Error("the volume was taken by another container while this one was silent", "err", err)
+		}
+	}()
+}
+
+// awaitVolume takes the volume over when the container that has it gives it up.
+func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
+	held, err := claim.Wait(context.Background(), 2*time.Second)
+	if err != nil {
+		slog.Error("cannot wait for the volume", "err", err)
+		return
+	}
+	slog.Info("the volume is free; its profiles are started here now")
+	s.registrar.Lock()
+	defer s.registrar.Unlock()
+	s.own(store, held)
+	s.prepareProfiles()
+	if _, err := s.reconcile(true); err != nil {
+		slog.Error("cannot reconcile", "err", err)
+	}
+	s.watchVolume()
+}
+
+// prepareProfiles removes from the profiles what must not outlive a boot.
+func (s *Supervisor) prepareProfiles() {
+	list, err := s.volume().List()
+	if err != nil {
+		slog.Warn("cannot list the profiles", "err", err)
+		return
+	}
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	s.volume().PrepareBoot(names)
+}
+
+// watchVolume registers profiles that appear on the volume by other means.
+func (s *Supervisor) watchVolume() {
+	changes := s.volume().Watch().Changes()
+	go func() {
+		for range changes {
+			s.registrar.Lock()
+			_, err := s.reconcile(false)
+			s.registrar.Unlock()
+			if err != nil {
+				slog.Warn("cannot reconcile", "err", err)
+			}
+		}
+	}()
+}
+
+// releaseRest lets go of what a predecessor held and nobody claimed.
+func (s *Supervisor) releaseRest() {
+	for key, fds := range s.held {
+		wire.CloseAll(fds)
+		s.link.send(&wire.Release{Key: key}, nil, nil)
+	}
+	s.held = map[string][]int{}
+}
+
+// settings is what the configuration in force says about profiles.
+func (s *Supervisor) settings() profiles.Settings {
+	cfg := s.config()
+	if cfg.Gateway == nil {
+		return profiles.Settings{StateFile: "gateway_state.json", Marker: "profile.yaml", InitialState: service.Running}
+	}
+	return profiles.SettingsOf(cfg)
+}
+
+// say tells a person what nobody asked for.
+func (s *Supervisor) say(line string) { slog.Warn(line) }

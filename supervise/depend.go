@@ -1,0 +1,196 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+
+	"rlminit/profiles"
+	"rlminit/supervise/machine"
+)
+
+// What one service is to another, strongest first.
+type bond int
+
+const (
+	requires bond = iota // must be up, and is started along
+	wants                // is started along, and waited for until it has settled
+	after                // is waited for if it is starting
+)
+
+// bonds calls see for each service that u names, and whether it exists.
+func (s *Supervisor) bonds(u *unit, see func(name string, other *unit, b bond)) {
+	for _, kind := range []struct {
+		names []string
+		bond  bond
+	}{
+		{u.definition.Requires, requires},
+		{u.definition.Wants, wants},
+		{u.definition.After, after},
+	} {
+		for _, name := range kind.names {
+			see(name, s.find(name), kind.bond)
+		}
+	}
+}
+
+// find returns the unit that a person means by name: a service, or the gateway
+// of a profile. nil: there is none.
+func (s *Supervisor) find(name string) *unit {
+	if u := s.units[name]; u != nil {
+		return u
+	}
+	return s.units[profiles.GatewayName(name)]
+}
+
+// tie notes who depends on u's bonds, and untie forgets it.
+func (s *Supervisor) tie(u *unit)   { s.retie(u, true) }
+func (s *Supervisor) untie(u *unit) { s.retie(u, false) }
+
+func (s *Supervisor) retie(u *unit, tied bool) {
+	s.bonds(u, func(name string, _ *unit, _ bond) {
+		for _, key := range []string{name, profiles.GatewayName(name)} {
+			if !tied {
+				delete(s.dependents[key], u)
+				if len(s.dependents[key]) == 0 {
+					delete(s.dependents, key)
+				}
+				continue
+			}
+			if s.dependents[key] == nil {
+				s.dependents[key] = make(map[*unit]struct{})
+			}
+			s.dependents[key][u] = struct{}{}
+		}
+	})
+}
+
+// blocked says what u waits for, or "".
+func (s *Supervisor) blocked(u *unit) string {
+	var reason string
+	s.bonds(u, func(name string, other *unit, b bond) {
+		if reason != "" {
+			return
+		}
+		switch {
+		case other == nil && b == requires:
+			reason = fmt.Sprintf("requires %s, which does not exist", name)
+		case other == nil:
+		case b == requires && other.stop != nil:
+			reason = "requires " + name + ", which is being stopped"
+		case b == requires && !other.state.Satisfies(other.policy):
+			reason = "requires " + name + ", which is " + other.plight()
+		case b != requires && other.state.Want == machine.WantUp && !other.state.Settled() &&
+			other.state.Phase != machine.Backoff && !s.waitsFor(other, u):
+			reason = "waits for " + name + ", which is " + other.plight()
+		}
+	})
+	return reason
+}
+
+// waitsFor tells whether a waits, over any number of bonds, for b: then b need
+// not wait for a. Static definitions have no cycle, but a slot that somebody
+// published may make one.
+func (s *Supervisor) waitsFor(a, b *unit) bool {
+	seen := map[*unit]bool{}
+	var reach func(*unit) bool
+	reach = func(u *unit) bool {
+		if u == b {
+			return true
+		}
+		if u == nil || seen[u] {
+			return false
+		}
+		seen[u] = true
+		found := false
+		s.bonds(u, func(_ string, other *unit, _ bond) { found = found || reach(other) })
+		return found
+	}
+	return reach(a)
+}
+
+// plight is a state in words, for what waits on u.
+func (u *unit) plight() string {
+	state := u.state.Public()
+	if u.state.Reason != "" && (state == "failed" || state == "waiting") {
+		return state + " (" + u.state.Reason + ")"
+	}
+	return state
+}
+
+// weigh tells u whether what it depends on lets it start.
+func (s *Supervisor) weigh(u *unit, now string) {
+	if now == u.state.Blocked {
+		return
+	}
+	if now == "" {
+		s.step(u, machine.Event{Kind: machine.DependenciesMet})
+	} else {
+		s.step(u, machine.Event{Kind: machine.DependenciesUnmet, Reason: now})
+	}
+}
+
+// ripple lets those who depend on u, and those whose stop waits for u, go on.
+func (s *Supervisor) ripple(u *unit) {
+	for other := range s.dependents[u.name] {
+		s.weigh(other, s.blocked(other))
+	}
+	if !u.active() {
+		s.bonds(u, func(_ string, other *unit, _ bond) {
+			if other != nil && other.stop != nil {
+				s.tryStop(other)
+			}
+		})
+	}
+}
+
+// along returns the units that must, or should, be started with u and are not
+// wanted yet, those that depend on nothing first.
+func (s *Supervisor) along(u *unit) []*unit {
+	var order []*unit
+	seen := map[*unit]bool{}
+	var visit func(*unit)
+	visit = func(v *unit) {
+		if seen[v] {
+			return
+		}
+		seen[v] = true
+		s.bonds(v, func(_ string, other *unit, b bond) {
+			if other != nil && b != after {
+				visit(other)
+			}
+		})
+		if v != u && v.state.Want != machine.WantUp {
+			order = append(order, v)
+		}
+	}
+	visit(u)
+	return order
+}
+
+// dependentsOf returns the units that cannot run without u: those that require
+// it, and those that require these.
+func (s *Supervisor) dependentsOf(u *unit) []*unit {
+	var all []*unit
+	seen := map[*unit]bool{u: true}
+	queue := []*unit{u}
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		for other := range s.dependents[v.name] {
+			if seen[other] {
+				continue
+			}
+			needs := false
+			s.bonds(other, func(_ string, dependency *unit, b bond) {
+				needs = needs || dependency == v && b == requires
+			})
+			if needs {
+				seen[other] = true
+				all = append(all, other)
+				queue = append(queue, other)
+			}
+		}
+	}
+	slices.SortFunc(all, byName)
+	return all
+}

@@ -1,0 +1,18 @@
+// Package supervise is tier 2: everything about services that takes judgement.
+// It keeps their definitions and states, starts and stops them through tier 1,
+// answers on the control socket, and records on the volume what is wanted.
+//
+// It runs unprivileged and may be killed at any moment: what must outlive it is
+// in tier 1's table, in the descriptors that tier 1 holds, in the slots on
+// tmpfs and on the volume. Its successor goes on from there (restore.go).
+//
+// One goroutine, the loop, owns every unit (unit.go, loop.go). It never waits:
+// what takes time (the volume, a file that may lie on a dead file system, a
+// probe) is done by others, who hand their results to the loop.
+//
+//	volume, configuration → registry → slots on tmpfs → loop → tier 1
+//	                           control socket ↗     ↘ status, events, log, volume
+//
+// It never waits for a child (it has none), never signals a pid, and never
+// decides about privilege: tier 1 does.
+package supervise

@@ -1,0 +1,77 @@
+package supervise
+
+import (
+	"sync"
+
+	"rlminit/control"
+)
+
+// Bounds of what is kept for, and of, those who read events.
+const (
+	eventsKept   = 1024 // past events that a new reader is shown
+	eventsBehind = 4096 // a reader that is further behind is cut off
+)
+
+// events keeps the newest transitions and hands each new one to all readers. It
+// never waits for a reader: one that falls behind is closed, and knows it, for
+// its channel ends.
+type events struct {
+	mu      sync.Mutex
+	last    uint64
+	past    []control.Event
+	readers map[chan control.Event]struct{}
+}
+
+func newEvents() *events {
+	return &events{readers: make(map[chan control.Event]struct{})}
+}
+
+// publish numbers the event and hands it on.
+func (e *events) publish(event control.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last++
+	event.Seq = e.last
+	if len(e.past) == 2*eventsKept {
+		e.past = append(e.past[:0], e.past[eventsKept:]...)
+	}
+	e.past = append(e.past, event)
+	for reader := range e.readers {
+		select {
+		case reader <- event:
+		default:
+			delete(e.readers, reader)
+			close(reader)
+		}
+	}
+}
+
+// subscribe returns the past events and a channel of those to come, which is
+// closed when the reader fell behind. cancel ends the subscription.
+func (e *events) subscribe() (past []control.Event, next <-chan control.Event, cancel func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	reader := make(chan control.Event, eventsBehind)
+	e.readers[reader] = struct{}{}
+	return e.newest(), reader, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if _, ok := e.readers[reader]; ok {
+			delete(e.readers, reader)
+			close(reader)
+		}
+	}
+}
+
+// snapshot returns the past events.
+func (e *events) snapshot() []control.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.newest()
+}
+
+// newest copies the events that are kept; the caller holds the lock.
+func (e *events) newest() []control.Event {
+	kept := e.past[max(0, len(e.past)-eventsKept):]
+	return append([]control.Event(nil), kept...)
+}

@@ -1,0 +1,250 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/service"
+	"rlminit/supervise/machine"
+	"rlminit/wire"
+)
+
+// launch is the preparation of a spawn: what touches files that may lie on a
+// file system that does not answer is done beside the loop.
+type launch struct {
+	id    uint64
+	abort chan struct{}
+}
+
+// stuckAfter is how long a launch may take before the service is parked.
+const stuckAfter = 2 * time.Second
+
+// prepared is what comes of a launch.
+type prepared struct {
+	argv []string
+	path string
+	env  []string
+	err  error
+}
+
+// beginLaunch prepares the spawn id of u, and has it spawned when that is done.
+func (s *Supervisor) beginLaunch(u *unit, id uint64) {
+	l := &launch{id: id, abort: make(chan struct{})}
+	u.launch = l
+	definition, privileged := u.definition, s.privileged(u)
+	go func() {
+		ready := make(chan prepared, 1)
+		go func() { ready <- s.prepare(definition, privileged) }()
+		stuck := time.NewTimer(stuckAfter)
+		defer stuck.Stop()
+		for {
+			select {
+			case p := <-ready:
+				s.do(func() { s.finishLaunch(u, l, p) })
+				return
+			case <-l.abort:
+				return
+			case <-stuck.C:
+				s.do(func() {
+					if u.launch == l {
+						s.step(u, machine.Event{Kind: machine.SpawnStuck, ID: id,
+							Reason: "its working directory, program or environment file lies on a file system that does not answer"})
+					}
+				})
+			}
+		}
+	}()
+}
+
+// abandonLaunch ends a launch that nobody wants any more. What is stuck in the
+// kernel stays there, and its result is thrown away.
+func (s *Supervisor) abandonLaunch(u *unit) {
+	l := u.launch
+	if l == nil {
+		return
+	}
+	u.launch = nil
+	close(l.abort)
+	s.soon(func() {
+		delete(s.byID, l.id)
+		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: "stopped before it was started", Temporary: true})
+	})
+}
+
+// finishLaunch hands a prepared spawn to tier 1.
+func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
+	if u.launch != l {
+		return
+	}
+	u.launch = nil
+	fail := func(err error) {
+		delete(s.byID, l.id)
+		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: temporary(err)})
+	}
+	if p.err != nil {
+		fail(p.err)
+		return
+	}
+	if err := s.openLog(u); err != nil {
+		fail(err)
+		return
+	}
+	fds, targets := s.stdio(u)
+	listeners, names, err := s.passed(u)
+	if err != nil {
+		fail(err)
+		return
+	}
+	for i, fd := range listeners {
+		fds, targets = append(fds, fd), append(targets, int32(3+i))
+	}
+	env := p.env
+	if len(listeners) > 0 {
+		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	}
+	if path := s.openNotify(u); path != "" {
+		env = append(env, "NOTIFY_SOCKET="+path)
+		if u.definition.Watchdog > 0 {
+			env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", u.definition.Watchdog.Microseconds()))
+		}
+	}
+	u.program = p.path
+	s.link.send(&wire.Spawn{
+		ID: l.id, Name: u.name, Privileged: s.privileged(u),
+		Path: p.path, Argv: p.argv, Env: env, Dir: u.definition.WorkingDir,
+		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Tag: u.tag,
+		Targets: targets, ListenPID: len(listeners) > 0,
+		NoNewPrivs: !s.privileged(u), Label: u.label(),
+	}, fds, nil)
+}
+
+// prepare does for a spawn what may take time.
+func (s *Supervisor) prepare(d service.Definition, privileged bool) prepared {
+	if privileged {
+		return prepared{} // tier 1 holds it, from argv to directory
+	}
+	env, err := s.environment(d)
+	if err != nil {
+		return prepared{err: err}
+	}
+	if err := enterable(d.WorkingDir); err != nil {
+		return prepared{err: err}
+	}
+	path, err := lookPath(d.Command[0], d.WorkingDir, env)
+	return prepared{argv: d.Command, path: path, env: env, err: err}
+}
+
+// enterable tells whether dir can be the working directory.
+func enterable(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("cannot enter working_dir %s: there is no such directory", dir)
+	case err != nil:
+		return fmt.Errorf("cannot enter working_dir %s: %w", dir, bare(err))
+	case !info.IsDir():
+		return fmt.Errorf("cannot enter working_dir %s: it is no directory", dir)
+	}
+	if err := unix.Access(dir, unix.X_OK); err != nil {
+		return fmt.Errorf("cannot enter working_dir %s: %w", dir, err)
+	}
+	return nil
+}
+
+// lookPath finds the program: a name without a slash on the PATH that the
+// service will have, as execvp(3) does.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		return path, executable(path, name)
+	}
+	search := "/usr/local/bin:/bin:/usr/bin"
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			search = value
+		}
+	}
+	var denied error
+	for _, folder := range filepath.SplitList(search) {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder)
+		}
+		path := filepath.Join(folder, name)
+		err := executable(path, name)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && denied == nil {
+			denied = err
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", fmt.Errorf("cannot run %q: not found in PATH (%s)", name, search)
+}
+
+// executable tells why path cannot be executed, if so.
+func executable(path, name string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("cannot run %q: %s: %w", name, path, unix.ENOENT)
+	case err != nil:
+		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(err))
+	case info.IsDir():
+		return fmt.Errorf("cannot run %q: %s is a directory", name, path)
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, path, err)
+	}
+	return nil
+}
+
+// bare is the system's error without the path that os puts around it.
+func bare(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// temporary tells whether a spawn that failed with err may work later.
+func temporary(err error) bool {
+	for _, errno := range []syscall.Errno{
+		unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY, unix.EINTR, unix.EIO, unix.EBUSY, unix.ENOSPC,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// passed are the descriptors beyond stdio that a process of u gets, and their
+// names: its sockets, then what it stored with FDSTORE=1, sd_notify(3).
+func (s *Supervisor) passed(u *unit) (fds []int, names []string, err error) {
+	if fds, err = u.listeners(func(m wire.Message, held []int) { s.link.send(m, held, nil) }); err != nil {
+		return nil, nil, err
+	}
+	for _, socket := range u.definition.Sockets {
+		names = append(names, socket.Name)
+	}
+	for _, stored := range u.stored {
+		fds, names = append(fds, stored.fd), append(names, stored.name)
+	}
+	return fds, names, nil
+}

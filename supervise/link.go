@@ -1,0 +1,116 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+
+	"rlminit/wire"
+)
+
+// link is tier 2's end of the pair to tier 1. Sends are queued, for the loop
+// must never wait for PID 1; what arrives is handed on in order.
+type link struct {
+	file *os.File
+	raw  syscall.RawConn
+
+	mu    sync.Mutex
+	queue []outgoing
+	wake  chan struct{}
+}
+
+// outgoing is a message on its way, with the descriptors it passes. Those in
+// after are closed once it is sent.
+type outgoing struct {
+	message wire.Message
+	fds     []int
+	after   []int
+}
+
+// newLink takes over descriptor fd, one end of a SOCK_SEQPACKET pair.
+func newLink(fd int) (*link, error) {
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
+	}
+	file := os.NewFile(uintptr(fd), "link")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
+	}
+	l := &link{file: file, raw: raw, wake: make(chan struct{}, 1)}
+	go l.write()
+	return l, nil
+}
+
+// send queues a message. The descriptors fds must stay open until it is sent,
+// those in after are the link's to close then.
+func (l *link) send(m wire.Message, fds, after []int) {
+	l.mu.Lock()
+	l.queue = append(l.queue, outgoing{m, fds, after})
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends what is queued, in order, as the socket takes it.
+func (l *link) write() {
+	for range l.wake {
+		for {
+			l.mu.Lock()
+			batch := l.queue
+			l.queue = nil
+			l.mu.Unlock()
+			if len(batch) == 0 {
+				break
+			}
+			for _, o := range batch {
+				l.deliver(o)
+			}
+		}
+	}
+}
+
+func (l *link) deliver(o outgoing) {
+	defer wire.CloseAll(o.after)
+	var failure error
+	err := l.raw.Write(func(fd uintptr) bool {
+		failure = wire.Send(int(fd), o.message, o.fds...)
+		return !errors.Is(failure, wire.ErrFull)
+	})
+	if err == nil {
+		err = failure
+	}
+	if err != nil && !errors.Is(err, wire.ErrClosed) {
+		slog.Error("cannot send to PID 1", "message", fmt.Sprintf("%T", o.message), "err", err)
+	}
+}
+
+// receive calls handle for each message until PID 1 closes its end. The
+// descriptors are handle's to close.
+func (l *link) receive(handle func(wire.Message, []int)) error {
+	var in wire.Receiver
+	for {
+		var m wire.Message
+		var fds []int
+		var failure error
+		err := l.raw.Read(func(fd uintptr) bool {
+			m, fds, failure = in.Receive(int(fd))
+			return !errors.Is(failure, wire.ErrEmpty)
+		})
+		switch {
+		case err != nil:
+			return err
+		case errors.Is(failure, wire.ErrClosed):
+			return failure
+		case failure != nil:
+			slog.Error("cannot read a message of PID 1", "err", failure)
+		default:
+			handle(m, fds)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/logs"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// collectorKey names what the log collector needs of its predecessor.
+const collectorKey = "log"
+
+// openLogs starts the collector, on the volume where there is one.
+func (s *Supervisor) openLogs() error {
+	s.mainOnTerminal = s.policy.Main != nil && isTerminal(1)
+	out := ownOutput(1)
+	options := logs.Options{
+		Home: s.config().Home, Held: s.takeHeld(collectorKey), Tee: out,
+		Colour: out >= 0 && isTerminal(out) && os.Getenv("NO_COLOR") == "", Report: s.logTrouble,
+	}
+	if info, err := os.Stat(options.Home); err == nil && info.IsDir() {
+		s.logToVolume = true
+	} else {
+		// Without a volume there is nothing to write to; the slots' newest lines
+		// are still kept, and the tee goes on.
+		options.Home = s.slots.dir
+	}
+	var err error
+	if s.logs, err = logs.New(options); err != nil {
+		return fmt.Errorf("cannot log: %w", err)
+	}
+	s.link.send(&wire.Hold{Key: collectorKey}, s.logs.Held(), nil)
+	return nil
+}
+
+// logTrouble says when a service's log cannot be written, and when it can again.
+func (s *Supervisor) logTrouble(name string, err error) {
+	if err != nil {
+		slog.Warn("cannot write a log; the newest lines are kept in memory", "service", name, "err", err)
+	} else {
+		slog.Info("a log is written again", "service", name)
+	}
+}
+
+// logConfig is how u's output is kept.
+func (s *Supervisor) logConfig(u *unit) logs.Config {
+	d := u.definition
+	return logs.Config{
+		Dir: logDir(u.name, d.Profile), File: d.Log.File && s.logToVolume,
+		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles,
+		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !s.mainOnTerminal,
+		Prefix: u.title(), Timestamps: d.Log.Timestamps,
+	}
+}
+
+// logDir is where a log lies on the volume.
+func logDir(name, profile string) string {
+	if profile != "" {
+		return "logs/gateways/" + profile
+	}
+	return "logs/services/" + name
+}
+
+func isTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// ownOutput opens descriptor fd anew, non-blocking: O_NONBLOCK on the one that
+// we inherited would be everybody's. -1: it cannot be opened anew.
+func ownOutput(fd int) int {
+	own, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return -1
+	}
+	return own
+}
+
+// getLogs sends the log of a service, or of all merged.
+func (s *Supervisor) getLogs(w http.ResponseWriter, r *http.Request) error {
+	query := logs.Query{N: -1}
+	values := r.URL.Query()
+	if n := values.Get("n"); n != "" {
+		lines, err := strconv.Atoi(n)
+		if err != nil || lines < 0 {
+			return control.BadRequest("cannot read %q lines; write a number", n)
+		}
+		query.N = lines
+	}
+	if since := values.Get("since"); since != "" {
+		at, err := time.Parse(time.RFC3339Nano, since)
+		if err != nil {
+			return control.BadRequest("cannot read the log since %q; write a time such as 2026-05-24T18:05:33Z", since)
+		}
+		query.Since = at
+	}
+	query.Follow = values.Get("follow") == "true"
+	if name := r.PathValue("name"); name == "all" {
+		query.Prefix = true
+		s.ask(func() {
+			for _, u := range s.all() {
+				query.Sources = append(query.Sources, source(u))
+			}
+		})
+	} else {
+		u, err := s.lookUp(name)
+		if err != nil {
+			return err
+		}
+		s.ask(func() { query.Sources = []logs.Source{source(u)} })
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	out := &flushing{w: w, control: http.NewResponseController(w)}
+	if err := s.logs.Read(r.Context(), out, query); err != nil && r.Context().Err() == nil {
+		if !out.begun {
+			return control.Failed("cannot read the log: %v", err)
+		}
+		slog.Warn("cannot go on sending a log", "err", err)
+	}
+	return nil
+}
+
+func source(u *unit) logs.Source {
+	return logs.Source{Name: u.name, Dir: logDir(u.name, u.definition.Profile)}
+}
+
+// flushing sends what is written at once, and gives up on a reader that does
+// not take it.
+type flushing struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (f *flushing) Write(p []byte) (int, error) {
+	f.begun = true
+	f.control.SetWriteDeadline(time.Now().Add(bodyTime))
+	n, err := f.w.Write(p)
+	if err == nil {
+		err = f.control.Flush()
+	}
+	return n, err
+}
+
+// newLogHandler writes our own messages, one line each, and rather drops one
+// than waits for a reader that does not read.
+func newLogHandler(w io.Writer) slog.Handler {
+	return &logHandler{mu: new(sync.Mutex), out: w}
+}
+
+// logHandler formats as `rlminit: message key=value …`: the time is the
+// container engine's to add.
+type logHandler struct {
+	mu    *sync.Mutex
+	out   io.Writer
+	attrs []slog.Attr
+}
+
+func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	var line bytes.Buffer
+	line.WriteString("rlminit: ")
+	line.WriteString(oneLine(r.Message))
+	add := func(a slog.Attr) bool {
+		value := a.Value.Resolve().String()
+		if value == "" || bytes.ContainsAny([]byte(value), " \"=\n\t") {
+			value = strconv.Quote(value)
+		}
+		fmt.Fprintf(&line, " %s=%s", a.Key, value)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	line.WriteByte('\n')
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := h.out.Write(line.Bytes())
+	return err
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{mu: h.mu, out: h.out, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// oneLine keeps a message from taking more than its line.
+func oneLine(text string) string {
+	return string(bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("; ")))
+}

@@ -1,0 +1,130 @@
+package supervise
+
+import (
+	"syscall"
+
+	"rlminit/supervise/machine"
+	"rlminit/wire"
+)
+
+// do has f run by the loop, some time.
+func (s *Supervisor) do(f func()) {
+	s.mailbox <- f
+}
+
+// ask has f run by the loop and waits until it was.
+func (s *Supervisor) ask(f func()) {
+	done := make(chan struct{})
+	s.mailbox <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// loop owns every unit. It ends when PID 1 is gone, and never waits for
+// anything but the next thing to do.
+func (s *Supervisor) loop(gone <-chan error) error {
+	for {
+		s.timers.arm(boottime())
+		select {
+		case f := <-s.mailbox:
+			f()
+		case <-s.timers.clock.C:
+			s.timers.armed = 0
+			s.fire()
+		case err := <-gone:
+			return err
+		}
+		for len(s.later) > 0 {
+			f := s.later[0]
+			s.later = s.later[1:]
+			f()
+		}
+	}
+}
+
+// fire delivers every timer that is due.
+func (s *Supervisor) fire() {
+	for now := boottime(); ; {
+		u := s.timers.due(now)
+		if u == nil {
+			return
+		}
+		s.step(u, machine.Event{Kind: machine.TimerFired, Generation: u.timer.generation})
+	}
+}
+
+// hear takes a message of tier 1 to whom it concerns.
+func (s *Supervisor) hear(m wire.Message, fds []int) {
+	wire.CloseAll(fds)
+	switch m := m.(type) {
+	case *wire.Spawned:
+		s.about(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
+	case *wire.SpawnFailed:
+		s.spawnFailed(m)
+	case *wire.SpawnStuck:
+		s.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
+	case *wire.Exited:
+		s.about(m.ID, exitEvent(machine.ExitedEvent, m.Exit))
+	case *wire.Signalled:
+		if m.Scope == wire.ScopeLeftover {
+			s.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
+		}
+	case *wire.Ping:
+		s.link.send(&wire.Pong{Seq: m.Seq}, nil, nil)
+	case *wire.Shutdown:
+		s.link.send(&wire.StopBegun{}, nil, nil)
+		s.shutdown(m.Deadline)
+	case *wire.Reload:
+		s.reloadOnSignal()
+	}
+}
+
+// about steps the unit of a spawn. An exit that no unit knows of is
+// acknowledged, or tier 1 would keep it for ever.
+func (s *Supervisor) about(id uint64, e machine.Event) {
+	e.ID = id
+	u := s.byID[id]
+	if u == nil {
+		if s.aboutProbe(id, e) {
+			return
+		}
+		if e.Kind == machine.ExitedEvent {
+			s.link.send(&wire.Acknowledge{ID: id}, nil, nil)
+		}
+		return
+	}
+	s.step(u, e)
+}
+
+// spawnFailed finds out why, which may mean to read the program's file, and
+// tells whom it concerns.
+func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
+	u := s.byID[m.ID]
+	if u == nil {
+		s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: "cannot be started"})
+		s.link.send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		return
+	}
+	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
+	go func() {
+		reason, retry := explainSpawn(command, program, dir, m)
+		s.do(func() {
+			s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
+			delete(s.byID, m.ID)
+			s.link.send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		})
+	}()
+}
+
+// exitEvent is an exit as the machine takes it.
+func exitEvent(kind machine.EventKind, e wire.Exit) machine.Event {
+	event := machine.Event{Kind: kind, Leftovers: int(e.Leftovers)}
+	if e.Signal != 0 {
+		event.Signal = syscall.Signal(e.Signal)
+	} else {
+		event.Code = int(e.Code)
+	}
+	return event
+}

@@ -1,0 +1,66 @@
+package supervise
+
+import (
+	"math/rand"
+	"testing"
+
+	"rlminit/control"
+)
+
+func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
+	timers := newTimers()
+	units := make([]*unit, 200)
+	want := map[*unit]int64{}
+	for i := range units {
+		units[i] = &unit{timer: timerSlot{index: -1}}
+	}
+	r := rand.New(rand.NewSource(1))
+	for range 5000 {
+		u := units[r.Intn(len(units))]
+		at := int64(r.Intn(1000)) // 0 disarms
+		timers.set(u, at)
+		if at == 0 {
+			delete(want, u)
+		} else {
+			want[u] = at
+		}
+	}
+	last := int64(0)
+	for {
+		u := timers.due(1000)
+		if u == nil {
+			break
+		}
+		if u.timer.at < last || want[u] != u.timer.at {
+			t.Fatalf("fired at %d after %d, armed for %d", u.timer.at, last, want[u])
+		}
+		last = u.timer.at
+		delete(want, u)
+	}
+	if len(want) != 0 {
+		t.Fatalf("%d timers never fired", len(want))
+	}
+}
+
+func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
+	e := newEvents()
+	_, slow, _ := e.subscribe()
+	_, quick, cancel := e.subscribe()
+	defer cancel()
+	for i := range eventsBehind + 10 {
+		e.publish(control.Event{})
+		if got := <-quick; got.Seq != uint64(i+1) {
+			t.Fatalf("event %d came as %d", i+1, got.Seq)
+		}
+	}
+	n := 0
+	for range slow {
+		n++
+	}
+	if n != eventsBehind {
+		t.Fatalf("the slow reader got %d events before it was cut off, want %d", n, eventsBehind)
+	}
+	if past := e.snapshot(); len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
+		t.Fatalf("%d events kept, the last is %d", len(past), past[len(past)-1].Seq)
+	}
+}

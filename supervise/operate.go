@@ -1,0 +1,254 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"rlminit/control"
+	"rlminit/supervise/machine"
+)
+
+// waiter is somebody who wants to know when a unit has come to the end of what
+// was asked of it.
+type waiter struct {
+	// over tells whether it is over, and the problem if it went wrong.
+	over    func(*unit) (bool, *control.Problem)
+	outcome chan control.Outcome // takes one without blocking
+	changed bool
+}
+
+// answer tells those waiters of u whose wait is over.
+func (s *Supervisor) answer(u *unit) {
+	u.waiters = slices.DeleteFunc(u.waiters, func(w *waiter) bool {
+		over, problem := w.over(u)
+		if over {
+			w.outcome <- control.Outcome{Service: u.status(), Changed: w.changed, Problem: problem}
+		}
+		return over
+	})
+}
+
+// wait adds a waiter to u, and answers it at once where there is nothing to
+// wait for.
+func (s *Supervisor) wait(u *unit, changed bool, over func(*unit) (bool, *control.Problem)) *waiter {
+	w := &waiter{over: over, outcome: make(chan control.Outcome, 1), changed: changed}
+	u.waiters = append(u.waiters, w)
+	s.answer(u)
+	return w
+}
+
+// started is over when a start has come to an end.
+func started(u *unit) (bool, *control.Problem) {
+	switch {
+	case u.fault != "":
+		return true, control.Failed("%s failed: %s", u.title(), u.fault)
+	case u.state.Phase == machine.Gone:
+		return true, control.Failed("%s was removed before it was ready", u.title())
+	case u.state.Want != machine.WantUp && !u.state.Settled():
+		return false, nil
+	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
+		return true, u.failure()
+	case u.state.Phase == machine.Exited && u.state.Verdict != machine.VerdictSuccess:
+		return true, u.failure()
+	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
+		return true, control.Conflict("%s was stopped before it was ready", u.title())
+	}
+	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil
+}
+
+// stopped is over when nothing of the service is left.
+func stopped(u *unit) (bool, *control.Problem) {
+	if u.state.Want == machine.WantUp && !u.active() && u.stop == nil {
+		return true, control.Conflict("%s was started again before it had stopped", u.title())
+	}
+	return !u.active() && u.stop == nil, nil
+}
+
+// restarted is over when a run other than that of the spawn id has started.
+func restarted(id uint64) func(*unit) (bool, *control.Problem) {
+	return func(u *unit) (bool, *control.Problem) {
+		if u.state.ID == id && u.active() {
+			return false, nil
+		}
+		return started(u)
+	}
+}
+
+// title is how a person names the unit: a gateway by its profile.
+func (u *unit) title() string {
+	if u.definition.Profile != "" {
+		return u.definition.Profile
+	}
+	return u.name
+}
+
+// failure is the line of a service that failed, with what to do.
+func (u *unit) failure() *control.Problem {
+	why := u.state.Reason
+	if u.lastLine != "" {
+		why += fmt.Sprintf(", %q", u.lastLine)
+	}
+	return control.Failed("%s failed: %s; see rlminit logs %s, then rlminit start %s", u.title(), why, u.title(), u.title())
+}
+
+// verb is what a command does to units that exist.
+type verb struct {
+	name    string
+	intent  string // what it makes a person's intent; "": leaves it as it is
+	needed  func(*unit) bool
+	apply   func(*Supervisor, []*unit, machine.Event)
+	outcome func(*unit) func(*unit) (bool, *control.Problem)
+}
+
+func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {
+	return func(*unit) func(*unit) (bool, *control.Problem) { return over }
+}
+
+func stepEach(kind machine.EventKind) func(*Supervisor, []*unit, machine.Event) {
+	return func(s *Supervisor, units []*unit, e machine.Event) {
+		for _, u := range units {
+			u.stop = nil // a later command overrules a stop that has yet to begin
+			e.Kind = kind
+			s.step(u, e)
+		}
+	}
+}
+
+var (
+	verbStart = verb{
+		name: "start", intent: "running",
+		needed:  func(u *unit) bool { return !(u.state.Want == machine.WantUp && u.state.Phase == machine.Running) },
+		apply:   stepEach(machine.Start),
+		outcome: always(started),
+	}
+	verbStop = verb{
+		name: "stop", intent: "stopped",
+		needed:  func(u *unit) bool { return u.state.Want == machine.WantUp || u.active() },
+		apply:   stopUnits,
+		outcome: always(stopped),
+	}
+	verbRestart = verb{
+		name: "restart", intent: "running",
+		needed: func(*unit) bool { return true },
+		apply:  stepEach(machine.Restart),
+		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
+			return restarted(u.state.ID)
+		},
+	}
+)
+
+// operate carries out a command on the units, and on those that go along with
+// them: it makes the intent durable, and only then acts. With wait it answers
+// when the outcome is known or ctx ends.
+func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
+	if v.intent != "" {
+		if problem := s.recordIntent(append(slices.Clone(units), along...), v.intent); problem != nil {
+			return failAll(units, problem)
+		}
+	}
+	outcomes := make([]control.Outcome, len(units))
+	waiters := make([]*waiter, len(units))
+	s.ask(func() {
+		if s.stopping {
+			for i, u := range units {
+				outcomes[i] = control.Outcome{Service: u.status(), Problem: control.Conflict("cannot %s %s: the container is stopping", v.name, u.title())}
+			}
+			return
+		}
+		event := machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor), Actor: &actor}
+		changed := make([]bool, len(units))
+		over := make([]func(*unit) (bool, *control.Problem), len(units))
+		act := slices.Clone(along)
+		for i, u := range units {
+			if u.fault != "" && v.intent == "running" {
+				continue
+			}
+			if changed[i] = v.needed(u); changed[i] {
+				act = append(act, u)
+			}
+		}
+		for i, u := range units {
+			over[i] = v.outcome(u)
+		}
+		v.apply(s, act, event)
+		for i, u := range units {
+			if wait == nil {
+				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
+				continue
+			}
+			waiters[i] = s.wait(u, changed[i], over[i])
+		}
+	})
+	for i, w := range waiters {
+		if w != nil {
+			outcomes[i] = s.await(ctx, units[i], w, wait)
+		}
+	}
+	return outcomes
+}
+
+// failAll is the outcome of a command that could not be carried out at all.
+func failAll(units []*unit, problem *control.Problem) []control.Outcome {
+	outcomes := make([]control.Outcome, len(units))
+	for i, u := range units {
+		outcomes[i] = control.Outcome{Service: control.Service{Name: u.name}, Problem: problem}
+	}
+	return outcomes
+}
+
+// await waits for a waiter's outcome, as long as the caller does.
+func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *control.Wait) control.Outcome {
+	began := time.Now()
+	if wait != nil && wait.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(wait.TimeoutMS)*time.Millisecond)
+		defer cancel()
+	}
+	select {
+	case outcome := <-w.outcome:
+		return outcome
+	case <-ctx.Done():
+	}
+	var outcome control.Outcome
+	s.ask(func() {
+		select {
+		case outcome = <-w.outcome: // it came in between
+			return
+		default:
+		}
+		u.waiters = slices.DeleteFunc(u.waiters, func(other *waiter) bool { return other == w })
+		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began).Round(10*time.Millisecond))
+		}
+	})
+	return outcome
+}
+
+// stopUnits stops units in reverse order of dependency. What requires them and
+// is not meant is stopped before, and waits: it comes back when they do.
+func stopUnits(s *Supervisor, units []*unit, e machine.Event) {
+	meant := make(map[*unit]bool, len(units))
+	for _, u := range units {
+		meant[u] = true
+	}
+	all := slices.Clone(units)
+	for _, u := range units {
+		for _, other := range s.dependentsOf(u) {
+			if other.state.Want == machine.WantUp && !slices.Contains(all, other) {
+				all = append(all, other)
+			}
+		}
+	}
+	s.stopTogether(all, func(u *unit) machine.Event {
+		event := e
+		event.Kind = machine.Stop
+		if !meant[u] {
+			event.Kind = machine.Restart
+		}
+		return event
+	})
+}

@@ -1,0 +1,159 @@
+package supervise
+
+import (
+	"cmp"
+	"encoding/json"
+	"log/slog"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/service"
+	"rlminit/supervise/machine"
+	"rlminit/wire"
+)
+
+// restore takes over what a predecessor left: the slots with the states it
+// published, and the children in tier 1's table. Nothing is restarted for it.
+func (s *Supervisor) restore() {
+	names, err := s.slots.list()
+	if err != nil {
+		slog.Error("cannot look for services", "err", err)
+		return
+	}
+	for _, name := range names {
+		s.restoreSlot(name)
+	}
+	s.ask(func() {
+		for _, u := range s.all() {
+			s.adopt(u)
+		}
+		for name, children := range s.children {
+			for _, child := range children {
+				s.dismiss(name, child)
+			}
+		}
+	})
+}
+
+// restoreSlot makes the unit of a slot anew, in the state that was published
+// last.
+func (s *Supervisor) restoreSlot(name string) {
+	was, ok := s.recall(name)
+	source, err := s.slots.read(name, definitionFile, definitionMax)
+	p := proposal{name: name, source: source}
+	if was.Profile != nil {
+		p.profile = *was.Profile
+	}
+	if err != nil {
+		p.fault = err.Error()
+	} else {
+		var faults service.Faults
+		if p.value, faults = service.Decode(s.slots.path(name, definitionFile), name, source, s.lookup); len(faults) > 0 {
+			p.fault = faults.Err().Error()
+		}
+	}
+	if !ok && len(s.children[name]) == 0 {
+		return // it never got as far as a state: the registry and the rescan see to it
+	}
+	s.ask(func() {
+		p.subject, p.desired = was.Recorded, was.Desired
+		u := s.bare(p)
+		if was.Machine != nil {
+			u.state = *was.Machine
+		}
+		s.claimTag(u, was.Tag)
+	})
+}
+
+// adopt brings a unit's state in line with what tier 1 knows of its processes.
+// The newest child counts: an older one ended before it was spawned, and the
+// state that went along with the newest knows of that.
+func (s *Supervisor) adopt(u *unit) {
+	children := s.children[u.name]
+	delete(s.children, u.name)
+	children = slices.DeleteFunc(children, func(c wire.Child) bool {
+		probe := string(c.Label) == probeLabel
+		if probe {
+			s.dismiss(u.name, c)
+		}
+		return probe
+	})
+	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
+	event := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
+	if len(children) > 0 {
+		newest := children[len(children)-1]
+		for _, older := range children[:len(children)-1] {
+			s.dismiss(u.name, older)
+		}
+		var l label
+		if json.Unmarshal(newest.Label, &l) == nil && l.State.LastID > u.state.LastID {
+			u.state = l.State
+			s.claimTag(u, l.Tag)
+		}
+		s.byID[newest.ID] = u
+		event = childEvent(newest)
+		if err := s.openLog(u); err != nil {
+			slog.Error("the log of a service is lost", "service", u.name, "err", err)
+		}
+		s.openNotify(u)
+	}
+	u.seen = u.state.Public()
+	if active(u.state) {
+		s.active++
+	}
+	s.readoptSockets(u)
+	s.step(u, event)
+	if len(children) > 0 {
+		if c := children[len(children)-1]; c.State == wire.ChildFailed {
+			s.hear(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason}, nil)
+		}
+	}
+	s.weigh(u, s.blocked(u))
+}
+
+// childEvent is what tier 1 knows of a child, as the machine takes it.
+func childEvent(c wire.Child) machine.Event {
+	event := machine.Event{Kind: machine.Adopt}
+	switch c.State {
+	case wire.ChildPending, wire.ChildFailed:
+		event.Child = machine.ChildPending
+	case wire.ChildAlive:
+		event.Child = machine.ChildAlive
+	case wire.ChildExited:
+		event = exitEvent(machine.Adopt, c.Exit)
+		event.Child = machine.ChildExited
+	}
+	event.ID, event.PID, event.StartTime = c.ID, int(c.PID), c.StartTime
+	event.StartedAt = ticks(c.StartTime)
+	return event
+}
+
+// dismiss ends a child that no unit answers for any more. Its exit will be
+// acknowledged like any that nobody knows.
+func (s *Supervisor) dismiss(name string, c wire.Child) {
+	switch {
+	case name == mainName:
+	case c.State == wire.ChildExited, c.State == wire.ChildFailed:
+		s.link.send(&wire.Acknowledge{ID: c.ID}, nil, nil)
+	default:
+		slog.Warn("a process that no definition stands for is ended", "service", name, "pid", c.PID)
+		s.link.send(&wire.Signal{ID: c.ID, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+	}
+}
+
+// mainName is the child that is tier 1's own business.
+const mainName = "main"
+
+// ticks turns a process's start time, in clock ticks since boot, into the boot
+// clock's nanoseconds. USER_HZ is 100 on every architecture that Go knows.
+func ticks(start uint64) int64 { return int64(start) * 10_000_000 }
+
+// readoptSockets takes back the listeners that tier 1 held for u.
+func (s *Supervisor) readoptSockets(u *unit) {
+	for _, socket := range u.definition.Sockets {
+		if fds := s.takeHeld(socketKey(u.name, socket)); len(fds) > 0 {
+			u.sockets.open[socket] = fds[0]
+		}
+	}
+}

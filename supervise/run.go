@@ -1,0 +1,242 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/logs"
+	"rlminit/profiles"
+	"rlminit/wire"
+)
+
+// Descriptors that tier 1 gives to tier 2.
+const (
+	LinkFD    = 3 // the SOCK_SEQPACKET pair to tier 1
+	ControlFD = 4 // the listening control socket
+	BundleFD  = 5 // memfd: config.Bundle
+	PolicyFD  = 6 // memfd: wire.Policy
+)
+
+// Supervisor is tier 2.
+type Supervisor struct {
+	policy     *wire.Policy
+	cfg        atomic.Pointer[config.Config]
+	container  []string // the container's environment
+	runtime    string   // the runtime directory
+	generation uint32   // of tier 2 in this boot, from 1
+
+	link      *link
+	slots     slots
+	watch     *watcher
+	events    *events
+	publisher *publisher
+	recorder  *recorder
+	logs      *logs.Collector
+	null      int
+
+	logToVolume    bool // there is a directory to log to
+	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
+
+	registrar sync.Mutex // one change of what is registered at a time
+	store     atomic.Pointer[profiles.Store]
+	noStore   error // why there is no store; set at boot
+	tagsOut   sync.Once
+
+	mailbox chan func()
+
+	// What follows is the loop's alone.
+	units      map[string]*unit
+	dependents map[string]map[*unit]struct{}
+	byID       map[uint64]*unit
+	probeRuns  map[uint64]*probeRun
+	tags       map[uint32]*unit
+	lowTag     uint32
+	tagged     bool
+	nextID     uint64
+	timers     *timers
+	later      []func()
+	active     int               // units of which a process may exist
+	expected   map[string][]byte // what we publish, by slot
+	leaving    map[string]bool   // slots that are being taken away
+	held       map[string][]int
+	children   map[string][]wire.Child
+	booted     bool
+	stopping   bool // the container is: nothing is started any more
+	shutdowns  int  // how often tier 1 has asked for it
+	stopped    bool
+}
+
+// Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
+// when it cannot begin.
+func Run() int {
+	slog.SetDefault(slog.New(newLogHandler(os.Stderr)))
+	// The services have our uid: they must not read our memory or descriptors.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		slog.Warn("cannot become undumpable", "err", err)
+	}
+	s, gone, err := connect()
+	if err != nil {
+		slog.Error("cannot supervise", "err", err)
+		return 1
+	}
+	if err := s.open(); err != nil {
+		slog.Error("cannot supervise", "err", err)
+		return 1
+	}
+	go s.boot()
+	if err := s.loop(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
+		slog.Error("the link to PID 1 is broken", "err", err)
+	}
+	return 0
+}
+
+// connect says hello to tier 1 and takes its snapshot.
+func connect() (*Supervisor, <-chan error, error) {
+	raw, err := wire.ReadSealed(PolicyFD, 16<<20)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
+	}
+	policy, err := wire.DecodePolicy(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
+	}
+	for fd := LinkFD; fd <= PolicyFD; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	s := &Supervisor{
+		policy: policy, container: os.Environ(), runtime: runtimeDir(),
+		events: newEvents(), mailbox: make(chan func(), 1024),
+		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
+		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
+		expected: map[string][]byte{}, leaving: map[string]bool{},
+		held: map[string][]int{}, children: map[string][]wire.Child{},
+	}
+	if s.link, err = newLink(LinkFD); err != nil {
+		return nil, nil, err
+	}
+	gone := make(chan error, 1)
+	complete := make(chan struct{})
+	go func() {
+		whole := false
+		gone <- s.link.receive(func(m wire.Message, fds []int) {
+			if whole {
+				s.do(func() { s.hear(m, fds) })
+			} else if s.remember(m, fds) {
+				whole = true
+				close(complete)
+			}
+		})
+	}()
+	s.link.send(&wire.Hello{Version: wire.Version}, nil, nil)
+	select {
+	case <-complete:
+		return s, gone, nil
+	case err := <-gone:
+		return nil, nil, fmt.Errorf("PID 1 did not answer: %w", err)
+	}
+}
+
+// remember takes one message of the snapshot, and tells whether it was the last.
+func (s *Supervisor) remember(m wire.Message, fds []int) (last bool) {
+	switch m := m.(type) {
+	case *wire.Welcome:
+		s.generation, s.nextID, s.tagged = m.Generation, m.NextID, m.Tags
+		s.stopping = m.Stopping
+	case *wire.Child:
+		s.children[m.Name] = append(s.children[m.Name], *m)
+	case *wire.Held:
+		s.held[m.Key] = fds
+		return false
+	case *wire.SnapshotEnd:
+		return true
+	case *wire.Ping:
+		s.link.send(&wire.Pong{Seq: m.Seq}, nil, nil)
+	}
+	wire.CloseAll(fds)
+	return false
+}
+
+// open makes ready what the loop needs.
+func (s *Supervisor) open() error {
+	cfg, err := s.firstConfig()
+	if err != nil {
+		return err
+	}
+	s.cfg.Store(cfg)
+	if s.null, err = openNull(); err != nil {
+		return err
+	}
+	s.slots = slots{dir: filepath.Join(s.runtime, "services")}
+	s.publisher = newPublisher(s.slots)
+	s.recorder = newRecorder(s)
+	return s.openLogs()
+}
+
+// firstConfig is the configuration that is in force: the one that this
+// container was started with, or the one that was last reloaded.
+func (s *Supervisor) firstConfig() (*config.Config, error) {
+	fd := BundleFD
+	if held := s.takeHeld(bundleKey); len(held) == 1 {
+		fd = held[0]
+	}
+	raw, err := wire.ReadSealed(fd, 128<<20)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	bundle, err := config.DecodeBundle(raw)
+	if err != nil {
+		return nil, err
+	}
+	cfg, faults := config.Parse(bundle, s.lookup)
+	return cfg, faults.Err()
+}
+
+// bundleKey names the configuration that was last reloaded.
+const bundleKey = "bundle"
+
+// volume is the store of the volume; nil: there is none, or it is another
+// container's.
+func (s *Supervisor) volume() *profiles.Store { return s.store.Load() }
+
+// config is the configuration in force.
+func (s *Supervisor) config() *config.Config { return s.cfg.Load() }
+
+// lookup gives the container's variables.
+func (s *Supervisor) lookup(name string) (string, bool) { return os.LookupEnv(name) }
+
+// runtimeDir is where tier 1 made the service directory.
+func runtimeDir() string {
+	if dir := os.Getenv("RLMINIT_RUNTIME_DIR"); dir != "" {
+		return dir
+	}
+	return "/run/rlminit"
+}
+
+// soon has f run by the loop after what it is doing now.
+func (s *Supervisor) soon(f func()) { s.later = append(s.later, f) }
+
+// settle waits until what was published and recorded has been written.
+func (s *Supervisor) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		s.publisher.flush()
+		s.recorder.flush()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

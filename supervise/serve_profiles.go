@@ -1,0 +1,251 @@
+package supervise
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/service"
+)
+
+// profileStore is the volume's store, or the problem of not having it.
+func (s *Supervisor) profileStore() (*profiles.Store, error) {
+	store := s.volume()
+	switch {
+	case s.config().Gateway == nil:
+		return nil, control.Conflict("there are no profiles here: the configuration has no gateway section; add one to %s", s.config().Path)
+	case store == nil:
+		return nil, control.Conflict("%v", s.noStore)
+	}
+	return store, nil
+}
+
+// profileProblem is an error of the store as a problem.
+func (s *Supervisor) profileProblem(err error) error {
+	var problem *control.Problem
+	switch {
+	case err == nil || errors.As(err, &problem):
+		return err
+	case errors.Is(err, profiles.ErrExists):
+		return control.NewProblem(control.KindExists, err.Error())
+	case errors.Is(err, profiles.ErrName), errors.Is(err, profiles.ErrValue):
+		return control.BadRequest("%v", err)
+	case errors.Is(err, profiles.ErrNotFound):
+		return control.NewProblem(control.KindNoSuchName, err.Error())
+	case errors.Is(err, profiles.ErrBroken):
+		return control.Conflict("%v", err)
+	}
+	return control.Failed("%v", err)
+}
+
+// known returns the profile of a name, or the problem that there is none, with
+// the nearest one that there is.
+func (s *Supervisor) known(store *profiles.Store, name string) (profiles.Profile, error) {
+	p, err := store.Load(name)
+	if !errors.Is(err, profiles.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, profiles.ErrName) {
+		return p, s.profileProblem(err)
+	}
+	var names []string
+	s.ask(func() {
+		for _, u := range s.units {
+			if u.definition.Profile != "" {
+				names = append(names, u.definition.Profile)
+			}
+		}
+	})
+	return p, control.NoSuchProfile(name, names)
+}
+
+func (s *Supervisor) describe(p profiles.Profile) control.Profile {
+	view := control.Profile{Name: p.Name, Dir: p.Dir, Service: p.Service(), Environment: p.Environment()}
+	if p.Port != 0 {
+		view.Port = &p.Port
+	}
+	s.ask(func() {
+		if u := s.units[p.Service()]; u != nil {
+			st := u.status()
+			view.Desired, view.State, view.Reason = st.Desired, st.State, st.Reason
+		}
+	})
+	return view
+}
+
+func (s *Supervisor) getProfiles(*http.Request) (any, error) {
+	store, err := s.profileStore()
+	if err != nil {
+		return nil, err
+	}
+	list, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	views := []control.Profile{}
+	for _, p := range list {
+		views = append(views, s.describe(p))
+	}
+	return views, nil
+}
+
+func (s *Supervisor) getProfile(r *http.Request) (any, error) {
+	store, err := s.profileStore()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.known(store, r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	return s.describe(p), nil
+}
+
+// postProfile creates a profile: on the volume first, whole and durable, then
+// as a service.
+func (s *Supervisor) postProfile(r *http.Request) (any, error) {
+	store, err := s.profileStore()
+	if err != nil {
+		return nil, err
+	}
+	var body control.CreateProfile
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	how := profiles.Creation{Environment: body.Environment, Port: body.Port, ExistOK: body.ExistOK}
+	if body.Stopped {
+		how.Intent = service.Stopped
+	}
+	p, made, err := store.Create(body.Name, how)
+	if err != nil {
+		return nil, s.profileProblem(err)
+	}
+	if err := s.enrol(p, made, actor(r)); err != nil {
+		return nil, err
+	}
+	u, err := s.lookUp(p.Service())
+	if err != nil {
+		return nil, err
+	}
+	if body.Wait == nil {
+		var outcome control.Outcome
+		s.ask(func() { outcome = control.Outcome{Service: u.status(), Changed: made} })
+		return outcome, nil
+	}
+	var w *waiter
+	s.ask(func() {
+		over := started
+		if u.desired != "running" {
+			over = func(*unit) (bool, *control.Problem) { return true, nil }
+		}
+		w = s.wait(u, made, over)
+	})
+	return s.await(r.Context(), u, w, body.Wait), nil
+}
+
+// enrol registers the gateway of a profile that was created, adopted or
+// changed.
+func (s *Supervisor) enrol(p profiles.Profile, made bool, actor uint32) error {
+	s.registrar.Lock()
+	defer s.registrar.Unlock()
+	prop := proposal{
+		name: p.Service(), profile: p.Name, ours: true, subject: true,
+		desired: string(p.Record.Desired), start: p.Record.Desired == service.Running,
+		cause: "profile changed", actor: &actor,
+	}
+	if made {
+		prop.cause = "profile created"
+	}
+	d, err := p.Definition(s.config())
+	if err != nil {
+		prop.fault = profiles.Reason(err)
+	} else {
+		prop.value, prop.source = d, service.Encode(d)
+	}
+	s.register(prop)
+	return nil
+}
+
+// patchProfile changes a profile's environment. Its gateway is restarted if it
+// runs, for a process keeps the environment that it began with.
+func (s *Supervisor) patchProfile(r *http.Request) (any, error) {
+	store, err := s.profileStore()
+	if err != nil {
+		return nil, err
+	}
+	var body control.SetProfile
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	p, err := s.known(store, r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	if p, err = store.SetEnvironment(p.Name, body.Environment); err != nil {
+		return nil, s.profileProblem(err)
+	}
+	if err := s.enrol(p, false, actor(r)); err != nil {
+		return nil, err
+	}
+	return s.describe(p), nil
+}
+
+// deleteProfile stops a profile's gateway, takes its slot away, and then its
+// directory.
+func (s *Supervisor) deleteProfile(r *http.Request) (any, error) {
+	store, err := s.profileStore()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.known(store, r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	s.registrar.Lock()
+	defer s.registrar.Unlock()
+	var w *waiter
+	var u *unit
+	by := actor(r)
+	s.ask(func() {
+		if u = s.units[p.Service()]; u == nil {
+			return
+		}
+		s.leaving[u.name] = true
+		w = s.wait(u, true, func(u *unit) (bool, *control.Problem) { return s.units[u.name] != u, nil })
+		s.remove(u, "profile deleted", &by)
+	})
+	if w != nil {
+		if outcome := s.await(r.Context(), u, w, &control.Wait{}); outcome.Problem != nil {
+			return nil, outcome.Problem
+		}
+	}
+	trash, err := store.Delete(p.Name, r.URL.Query().Get("purge") == "true")
+	if err != nil {
+		return nil, s.profileProblem(err)
+	}
+	return control.Deleted{Trash: trash}, nil
+}
+
+// getEnvironment is what `rlminit exec` needs to be like the service: the
+// service user's for "", a profile's or a static service's by name.
+func (s *Supervisor) getEnvironment(r *http.Request) (any, error) {
+	answer := control.Environment{
+		UID: s.policy.User.UID, GID: s.policy.User.GID, Groups: s.policy.User.Groups, Home: s.policy.User.Home, Dir: s.policy.User.Home,
+	}
+	d := service.Default("exec")
+	if name := r.PathValue("name"); name != "" {
+		u, err := s.lookUp(name)
+		if err != nil {
+			return nil, err
+		}
+		s.ask(func() {
+			d = u.definition
+			if u.tag != 0 {
+				answer.Groups = append(answer.Groups[:len(answer.Groups):len(answer.Groups)], u.tag)
+			}
+		})
+		answer.Dir = d.WorkingDir
+	}
+	var err error
+	answer.Environment, err = s.environment(d)
+	return answer, err
+}

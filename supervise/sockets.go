@@ -1,0 +1,138 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// sockets are the listeners of a service: opened once, held by tier 1 over
+// restarts of the service and of this process, closed when it is stopped.
+type sockets struct {
+	open map[service.Socket]int
+}
+
+// socketKey names a held listener.
+func socketKey(unit string, s service.Socket) string {
+	return "socket/" + unit + "/" + s.Network + ":" + s.Address
+}
+
+// listen opens a listener and returns its descriptor, close-on-exec and
+// blocking, as sd_listen_fds(3) has it.
+func listen(s service.Socket) (int, error) {
+	var config net.ListenConfig
+	var filer interface{ File() (*os.File, error) }
+	var closer interface{ Close() error }
+	switch s.Network {
+	case "tcp", "tcp4", "tcp6", "unix":
+		if s.Network == "unix" {
+			removeStale(s.Address)
+		}
+		l, err := config.Listen(context.Background(), s.Network, s.Address)
+		if err != nil {
+			return -1, explainListen(s, err)
+		}
+		if u, ok := l.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false)
+		}
+		filer, closer = l.(interface{ File() (*os.File, error) }), l
+	default:
+		if s.Network == "unixgram" {
+			removeStale(s.Address)
+		}
+		p, err := config.ListenPacket(context.Background(), s.Network, s.Address)
+		if err != nil {
+			return -1, explainListen(s, err)
+		}
+		filer, closer = p.(interface{ File() (*os.File, error) }), p
+	}
+	defer closer.Close()
+	file, err := filer.File()
+	if err != nil {
+		return -1, explainListen(s, err)
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1, explainListen(s, err)
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		unix.Close(fd)
+		return -1, explainListen(s, err)
+	}
+	return fd, nil
+}
+
+// removeStale removes a socket that nobody listens on any more.
+func removeStale(path string) {
+	if strings.HasPrefix(path, "@") {
+		return
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+		return
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
+}
+
+func explainListen(s service.Socket, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("cannot listen on %s:%s: %w", s.Network, s.Address, err)
+	}
+	switch {
+	case errno == syscall.EACCES && s.Network != "unix" && s.Network != "unixgram":
+		return fmt.Errorf("cannot listen on %s:%s: the port is below what an unprivileged user may use; run the container with --sysctl net.ipv4.ip_unprivileged_port_start=0, or use a higher port", s.Network, s.Address)
+	case errno == syscall.EADDRINUSE:
+		return fmt.Errorf("cannot listen on %s:%s: the address is in use by another process", s.Network, s.Address)
+	}
+	return fmt.Errorf("cannot listen on %s:%s: %w", s.Network, s.Address, errno)
+}
+
+// listeners returns the descriptors of u's sockets in the order of the
+// definition, opening what is not open yet.
+func (u *unit) listeners(hold func(wire.Message, []int)) ([]int, error) {
+	var fds []int
+	for _, socket := range u.definition.Sockets {
+		fd, ok := u.sockets.open[socket]
+		if !ok {
+			var err error
+			if fd, err = listen(socket); err != nil {
+				return nil, err
+			}
+			u.sockets.open[socket] = fd
+			hold(&wire.Hold{Key: socketKey(u.name, socket)}, []int{fd})
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}
+
+// closeSockets closes what is open but for what keep lists, here and in tier 1.
+func (s *Supervisor) closeSockets(u *unit, keep []service.Socket) {
+	for socket, fd := range u.sockets.open {
+		kept := false
+		for _, k := range keep {
+			kept = kept || k == socket
+		}
+		if kept {
+			continue
+		}
+		unix.Close(fd)
+		delete(u.sockets.open, socket)
+		s.link.send(&wire.Release{Key: socketKey(u.name, socket)}, nil, nil)
+	}
+}

@@ -1,0 +1,118 @@
+package supervise
+
+import (
+	"log/slog"
+	"time"
+
+	"rlminit/supervise/machine"
+	"rlminit/wire"
+)
+
+// stopOrder is a stop that waits until everything that depends on the unit, and
+// is being stopped with it, has stopped.
+type stopOrder struct {
+	event machine.Event
+	with  map[*unit]bool // what is stopped together
+}
+
+// stopTogether stops units in reverse order of dependency, each by the event
+// that order gives it.
+func (s *Supervisor) stopTogether(units []*unit, order func(*unit) machine.Event) {
+	with := make(map[*unit]bool, len(units))
+	for _, u := range units {
+		with[u] = true
+	}
+	for _, u := range units {
+		u.stop = &stopOrder{event: order(u), with: with}
+	}
+	for _, u := range units {
+		s.tryStop(u)
+	}
+}
+
+// tryStop carries out u's stop order if nothing that it waits for is left.
+func (s *Supervisor) tryStop(u *unit) {
+	order := u.stop
+	if order == nil {
+		return
+	}
+	for other := range s.dependents[u.name] {
+		if other != u && order.with[other] && other.active() && !s.waitsFor(u, other) {
+			return
+		}
+	}
+	if order.event.Kind == machine.Restart {
+		s.weigh(u, s.blocked(u)) // or it would be started again before what it requires has stopped
+	}
+	u.stop = nil
+	s.step(u, order.event)
+}
+
+// shutdown stops everything before the deadline, in order, as the container is
+// stopping. What is wanted does not change: it runs again after the next boot.
+func (s *Supervisor) shutdown(deadline int64) {
+	hurried := s.shutdowns > 0
+	s.shutdowns++
+	s.stopping = true
+	budget := time.Duration(deadline - boottime())
+	if !hurried {
+		slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(s.units))
+		s.notifyManager("STOPPING=1")
+	}
+	depth := s.chains()
+	longest := time.Duration(0)
+	for _, chain := range depth {
+		longest = max(longest, chain)
+	}
+	// The last tenth is for the sweeps of what the services leave behind.
+	budget = budget * 9 / 10
+	s.stopTogether(s.all(), func(u *unit) machine.Event {
+		event := machine.Event{Kind: machine.Stop, Cause: "the container is stopping"}
+		if hurried || budget < 100*time.Millisecond {
+			event.Hurry = true
+		} else if longest > budget {
+			event.Within = int64(float64(u.policy.StopTimeout) * float64(budget) / float64(longest))
+		} else {
+			event.Within = int64(u.policy.StopTimeout)
+		}
+		return event
+	})
+	s.checkStopped()
+}
+
+// chains returns for each unit the sum of the stop timeouts along the longest
+// chain of dependents that must stop before it, its own included.
+func (s *Supervisor) chains() map[*unit]time.Duration {
+	longest := make(map[*unit]time.Duration, len(s.units))
+	var measure func(u *unit) time.Duration
+	measure = func(u *unit) time.Duration {
+		if known, ok := longest[u]; ok {
+			return known
+		}
+		longest[u] = u.policy.StopTimeout // ends the walk where somebody made a cycle
+		before := time.Duration(0)
+		for other := range s.dependents[u.name] {
+			if other.active() {
+				before = max(before, measure(other))
+			}
+		}
+		longest[u] += before
+		return longest[u]
+	}
+	for _, u := range s.units {
+		measure(u)
+	}
+	return longest
+}
+
+// checkStopped tells tier 1, once, that every service has stopped.
+func (s *Supervisor) checkStopped() {
+	if !s.stopping || s.stopped || s.active > 0 {
+		return
+	}
+	s.stopped = true
+	go func() {
+		s.settle()
+		s.link.send(&wire.StopDone{}, nil, nil)
+	}()
+}

@@ -1,0 +1,276 @@
+package supervise
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"rlminit/control"
+	"rlminit/logs"
+	"rlminit/service"
+	"rlminit/supervise/machine"
+	"rlminit/wire"
+)
+
+// unit is one supervised service. Only the loop touches it.
+type unit struct {
+	name       string
+	definition service.Definition
+	source     []byte // the service.yaml that definition was decoded from
+	configured []byte // the service.yaml that we published last
+	ours       bool   // source is what we published, so it may grant what only configuration grants
+	recorded   bool   // the configuration or the volume has it; false: put into the service directory by hand
+	fault      string // why there is no usable definition; "" if there is one
+
+	policy machine.Policy
+	state  machine.State
+	seen   string // the public state that was published last
+
+	desired string // running or stopped: a person's intent
+	tag     uint32
+	timer   timerSlot
+	stop    *stopOrder // waits until what depends on this unit has stopped
+	waiters []*waiter
+	launch  *launch // a spawn that was not handed to tier 1 yet
+	probes  map[machine.Probe]context.CancelFunc
+
+	ended     []uint64 // exits to be acknowledged once the state that knows of them is written
+	program   string   // what execve(2) was given last
+	lastLine  string   // what its process wrote last before it ended
+	lastLines []string // the end of its log, of a failed service
+
+	log     *logs.Slot
+	notify  *notifier
+	stored  []storedFD
+	sockets sockets
+}
+
+func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
+
+// active tells whether a process of u may exist, or is about to.
+func (u *unit) active() bool { return active(u.state) }
+
+func active(state machine.State) bool {
+	switch state.Phase {
+	case machine.Spawning, machine.Parked, machine.Starting, machine.Running, machine.Stopping, machine.Sweeping:
+		return true
+	}
+	return false
+}
+
+// step feeds one event to u's machine, keeps the new state, does what it asks
+// for and tells everybody who wants to know.
+func (s *Supervisor) step(u *unit, e machine.Event) {
+	e.Now = boottime()
+	e.Wall = time.Now().UnixNano()
+	e.NextID = s.nextID
+	e.Rand = rand.Uint64()
+	before := u.state
+	next, actions := machine.Step(u.state, u.policy, e)
+	u.state = next
+	for _, a := range actions {
+		s.act(u, a)
+	}
+	s.published(u, before)
+}
+
+// act carries out one action.
+func (s *Supervisor) act(u *unit, a machine.Action) {
+	switch a.Kind {
+	case machine.Spawn:
+		s.nextID = max(s.nextID, a.ID+1)
+		s.byID[a.ID] = u
+		s.beginLaunch(u, a.ID)
+	case machine.Signal:
+		scope := wire.ScopeGroup
+		if a.Scope == machine.ScopeMain {
+			scope = wire.ScopeMain
+		}
+		s.link.send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
+	case machine.Sweep:
+		s.link.send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
+	case machine.Acknowledge:
+		delete(s.byID, a.ID)
+		u.ended = append(u.ended, a.ID)
+	case machine.Arm:
+		u.timer.generation = a.Generation
+		s.timers.set(u, max(a.At, 1))
+	case machine.Disarm:
+		s.timers.set(u, 0)
+	case machine.StartProbe:
+		s.startProbe(u, a)
+	case machine.StopProbe:
+		s.stopProbe(u, a.Probe)
+	}
+}
+
+// published makes a transition known: on tmpfs, on the volume, in the log, to
+// readers of events, to what depends on u, and to whoever waits.
+func (s *Supervisor) published(u *unit, before machine.State) {
+	if was, is := active(before), u.active(); was != is {
+		if is {
+			s.active++
+		} else {
+			s.active--
+		}
+	}
+	s.mark(u, before)
+	was, is := u.seen, u.state.Public()
+	u.seen = is
+	if digest(before) != digest(u.state) || len(u.ended) > 0 {
+		s.publishStatus(u)
+	}
+	if was != is {
+		event := control.Event{
+			At: time.Unix(0, u.state.Since), Service: u.name, From: was, To: is,
+			Cause: cmp.Or(u.state.Cause, u.state.Reason), Actor: u.state.Actor,
+		}
+		if u.state.PID > 0 && u.state.Alive() {
+			event.PID = &u.state.PID
+		}
+		s.events.publish(event)
+		s.recordSeen(u)
+	}
+	if u.launch != nil && u.state.Want == machine.WantDown {
+		s.abandonLaunch(u)
+	}
+	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
+		s.quote(u)
+	}
+	if u.state.Phase == machine.Gone {
+		s.forget(u)
+	}
+	if was != is || before.Phase != u.state.Phase {
+		s.ripple(u)
+	}
+	s.answer(u)
+	s.checkStopped()
+}
+
+// digested is what of a state is worth a new status file: not the watchdog's
+// last ping, nor a timer that was armed anew.
+type digested struct {
+	want                           machine.Want
+	phase                          machine.Phase
+	id                             uint64
+	pid, fails, restarts, leftover int
+	health                         machine.Health
+	reason, text, blocked          string
+	again, removed                 bool
+	exit                           *machine.Exit
+}
+
+func digest(s machine.State) digested {
+	return digested{
+		s.Want, s.Phase, s.ID, s.PID, s.Fails, s.Restarts, s.Leftovers,
+		s.Health, s.Reason, s.Text, s.Blocked, s.Again, s.Removed, s.LastExit,
+	}
+}
+
+// mark writes into the service's own log what happened to it, after all that
+// its process wrote before.
+func (s *Supervisor) mark(u *unit, before machine.State) {
+	if u.log == nil {
+		return
+	}
+	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+		u.log.MarkExit(before.ID, e.String(), func(last string) {
+			go s.do(func() { u.lastLine = last })
+		})
+	}
+	if u.state.PID != before.PID && u.state.PID > 0 && !u.state.Adopted {
+		u.log.Mark(fmt.Sprintf("started, pid %d", u.state.PID))
+	}
+	if u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff) {
+		u.log.Mark(u.state.Public() + ": " + u.state.Reason)
+	}
+}
+
+// quote has the end of a failed service's log shown in its status.
+func (s *Supervisor) quote(u *unit) {
+	slot := u.log
+	if slot == nil {
+		return
+	}
+	go func() {
+		lines, err := slot.Tail(5)
+		if err != nil {
+			return
+		}
+		s.do(func() {
+			u.lastLines = lines
+			s.publishStatus(u)
+		})
+	}()
+}
+
+// status is u as status shows it.
+func (u *unit) status() control.Service {
+	st := control.Service{
+		Name: u.name, Type: string(u.definition.Type), State: u.state.Public(),
+		Desired: u.desired, Restarts: u.state.Restarts,
+	}
+	if u.definition.Profile != "" {
+		st.Profile = &u.definition.Profile
+	}
+	if u.definition.Port != 0 {
+		st.Port = &u.definition.Port
+	}
+	if u.state.Since != 0 {
+		since := time.Unix(0, u.state.Since).UTC()
+		st.Since = &since
+	}
+	if u.state.Alive() {
+		pid := u.state.PID
+		st.PID = &pid
+		uptime := max(0, float64(boottime()-u.state.StartedAt)/1e9)
+		st.UptimeS = &uptime
+		if u.policy.Ready != machine.ReadyAtOnce {
+			ready := u.state.Phase == machine.Running
+			st.Ready = &ready
+		}
+		if u.state.Health != machine.HealthUnknown {
+			healthy := u.state.Health == machine.Healthy
+			st.Healthy = &healthy
+		}
+		if u.state.Text != "" {
+			st.StatusText = &u.state.Text
+		}
+	}
+	if e := u.state.LastExit; e != nil && !e.Lost {
+		st.LastExit = &control.Exit{At: time.Unix(0, e.Wall).UTC()}
+		if e.Signal != 0 {
+			name := service.SignalName(e.Signal)
+			st.LastExit.Signal = &name
+		} else {
+			st.LastExit.Code = &e.Code
+		}
+	}
+	if reason := cmp.Or(u.fault, u.state.Reason); reason != "" {
+		st.Reason = &reason
+	}
+	if u.fault != "" && !u.active() {
+		st.State = "failed"
+	}
+	if st.State == "failed" && u.fault == "" {
+		st.LastLines = u.lastLines
+	}
+	return st
+}
+
+// label is what tier 1 keeps with a spawn and gives to our successor.
+type label struct {
+	Tag   uint32        `json:"tag"`
+	State machine.State `json:"state"`
+}
+
+func (u *unit) label() []byte {
+	b, err := json.Marshal(label{u.tag, u.state})
+	if err != nil {
+		return nil
+	}
+	return b
+}

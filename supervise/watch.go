@@ -1,0 +1,98 @@
+package supervise
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watcher tells of slots that anybody puts into the service directory, changes
+// or takes away.
+type watcher struct {
+	slots   slots
+	notify  *fsnotify.Watcher
+	changed func(name string) // a slot may have appeared, changed or gone
+	rescan  func()            // anything may have
+	blind   sync.Once         // said that inotify is exhausted
+}
+
+// watchSlots watches until the process ends. Where the kernel refuses, it says
+// so once, and a reload does the work.
+func watchSlots(s slots, changed func(string), rescan func()) *watcher {
+	w := &watcher{slots: s, changed: changed, rescan: rescan}
+	notify, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = notify.Add(s.dir)
+	}
+	if err != nil {
+		w.exhausted(err)
+		return w
+	}
+	w.notify = notify
+	go w.run()
+	return w
+}
+
+// slot watches inside a slot, beside the caller, for a definition renamed over
+// the one that is there. What was renamed before the watch began is looked for.
+func (w *watcher) slot(name string) {
+	if w.notify == nil {
+		return
+	}
+	go func() {
+		err := w.notify.Add(w.slots.path(name))
+		switch {
+		case err == nil:
+			w.changed(name)
+		case !errors.Is(err, fs.ErrNotExist):
+			w.exhausted(err)
+		}
+	}()
+}
+
+func (w *watcher) exhausted(err error) {
+	w.blind.Do(func() {
+		slog.Warn("cannot watch the service directory; use rlminit reload after changing it by hand",
+			"dir", w.slots.dir, "err", err)
+	})
+}
+
+func (w *watcher) run() {
+	for {
+		select {
+		case event, ok := <-w.notify.Events:
+			if !ok {
+				return
+			}
+			w.event(event)
+		case err, ok := <-w.notify.Errors:
+			if !ok {
+				return
+			}
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				w.rescan()
+			} else {
+				slog.Warn("cannot watch the service directory", "err", err)
+			}
+		}
+	}
+}
+
+func (w *watcher) event(event fsnotify.Event) {
+	if event.Op == fsnotify.Chmod || event.Op == fsnotify.Write {
+		return
+	}
+	dir, base := filepath.Split(event.Name)
+	switch dir = filepath.Clean(dir); {
+	case strings.HasPrefix(base, "."):
+	case dir == w.slots.dir:
+		w.changed(base)
+	case base == definitionFile:
+		w.changed(filepath.Base(dir))
+	}
+}
