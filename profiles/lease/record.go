@@ -58,8 +58,8 @@ func (r record) encode() ([]byte, error) {
 // read reads the lock file; nobody's record if it holds nothing of use, for
 // anyone with the services' uid can write there.
 func read(f *os.File) record {
-	buf := make([]byte, recordSize+1)
-	n, _ := f.ReadAt(buf, 0) // an unreadable record protects nobody
+	buf := make([]byte, recordSize) // whatever follows is not ours
+	n, _ := f.ReadAt(buf, 0)        // an unreadable record protects nobody
 	var r record
 	if json.Unmarshal(buf[:n], &r) != nil {
 		return record{}

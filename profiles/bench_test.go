@@ -1,0 +1,35 @@
+package profiles
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"rlminit/service"
+)
+
+// BenchmarkList reads 5,000 profiles, records and ports included, as at boot.
+func BenchmarkList(b *testing.B) {
+	const n = 5000
+	s, err := Open(b.TempDir(), Settings{
+		Marker: "profile.yaml", StateFile: "gateway_state.json", InitialState: service.Running, Ports: PortRange{9200, 29199},
+	}, func(line string) { b.Log(line) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for i := range n {
+		if _, _, err := s.Create(fmt.Sprintf("p%04d", i), Creation{Environment: map[string]string{"TOKEN": "x", "MODE": "y"}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	began := time.Now()
+	for range b.N {
+		list, err := s.List()
+		if err != nil || len(list) != n || list[17].Port == 0 {
+			b.Fatal(len(list), err)
+		}
+	}
+	b.ReportMetric(float64(time.Since(began).Milliseconds())/float64(b.N), "ms/5000-profiles")
+}

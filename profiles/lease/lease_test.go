@@ -1,0 +1,301 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
+	"rlminit/durable/unprivileged"
+)
+
+var (
+	here  = Identity{Container: "here", BootID: "boot-1"}
+	there = Identity{Container: "3f2a", BootID: "boot-1"}
+	far   = Identity{Container: "far", BootID: "boot-2"}
+)
+
+// clock is what a claim takes for the time.
+type clock struct{ now time.Time }
+
+func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
+
+type place struct {
+	t    *testing.T
+	path string
+	home *durable.Dir
+	time *clock
+	said []string
+}
+
+func newPlace(t *testing.T, path string) *place {
+	t.Helper()
+	home, err := durable.Open(path)
+	must(t, err)
+	t.Cleanup(func() { home.Close() })
+	return &place{t: t, path: path, home: home, time: &clock{time.Date(2026, 5, 24, 18, 0, 0, 0, time.UTC)}}
+}
+
+func (p *place) claim(who Identity) *Claim {
+	c := NewClaim(p.home, who, func(line string) { p.said = append(p.said, line) })
+	c.now = func() time.Time { return p.time.now }
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *place) wantHeld(c *Claim, text string) {
+	p.t.Helper()
+	l, err := c.Try()
+	var held *Held
+	if !errors.As(err, &held) || l != nil {
+		p.t.Fatalf("got %v, want it held", err)
+	}
+	want := fmt.Sprintf("volume %s is held by %s; no profile is started here; stop that container, or set RLMINIT_PROFILES=off", p.path, text)
+	if err.Error() != want {
+		p.t.Errorf("got  %s\nwant %s", err, want)
+	}
+}
+
+func (p *place) wantFree(c *Claim) *Lease {
+	p.t.Helper()
+	l, err := c.Try()
+	must(p.t, err)
+	return l
+}
+
+func TestTheSecondContainerWaitsForTheFirst(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	first := p.wantFree(p.claim(there))
+	p.time.pass(2 * time.Second)
+	second := p.claim(here)
+	p.wantHeld(second, "container 3f2a (2s ago)")
+	p.time.pass(time.Hour) // a holder on this kernel is never stale
+	p.wantHeld(second, "container 3f2a (3602s ago)")
+	must(t, first.Release())
+	taken := p.wantFree(second)
+	p.wantHeld(p.claim(there), "container here (0s ago)")
+	must(t, taken.Release())
+	if len(p.said) != 0 {
+		t.Errorf("said %q", p.said)
+	}
+}
+
+func TestWaitTakesOverOnceItIsFree(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	first := p.wantFree(p.claim(there))
+	got := make(chan *Lease)
+	waiter := p.claim(here)
+	go func() {
+		l, err := waiter.Wait(context.Background(), time.Millisecond)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- l
+	}()
+	select {
+	case <-got:
+		t.Fatal("two hold it")
+	default:
+	}
+	must(t, first.Release())
+	must(t, (<-got).Release())
+
+	ctx, cancel := context.WithCancel(context.Background())
+	held := p.wantFree(p.claim(there))
+	cancel()
+	if _, err := waiter.Wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	must(t, held.Release())
+}
+
+// The kernel gives the lock back when the holder dies, whatever its record says.
+func TestADeadHolderIsReplacedAtOnce(t *testing.T) {
+	if os.Getenv("LEASE_CHILD") != "" {
+		p := newPlace(t, os.Getenv("LEASE_CHILD"))
+		p.time.now = time.Now()
+		p.wantFree(p.claim(there))
+		fmt.Println("held")
+		select {}
+	}
+	dir := t.TempDir()
+	child := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), "LEASE_CHILD="+dir)
+	out, err := child.StdoutPipe()
+	must(t, err)
+	must(t, child.Start())
+	buf := make([]byte, 4)
+	_, err = out.Read(buf)
+	must(t, err)
+	p := newPlace(t, dir)
+	p.time.now = time.Now()
+	if _, err := p.claim(here).Try(); err == nil {
+		t.Error("two hold it")
+	}
+	must(t, child.Process.Kill())
+	_ = child.Wait() // it was killed
+	must(t, p.wantFree(p.claim(here)).Release())
+}
+
+// On another kernel flock may know nothing of the holder: its record counts.
+func TestAHolderOnAnotherKernelIsHonouredUntilStale(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	l := p.wantFree(p.claim(far))
+	must(t, unix.Flock(int(l.File().Fd()), unix.LOCK_UN)) // what this kernel would see
+	mine := p.claim(here)
+	p.time.pass(29 * time.Second)
+	p.wantHeld(mine, "container far (29s ago)")
+	if _, err := l.Beat(); err != nil {
+		t.Fatal(err)
+	}
+	p.time.pass(29 * time.Second)
+	p.wantHeld(mine, "container far (29s ago)")
+	p.time.pass(time.Second)
+	taken := p.wantFree(mine)
+
+	_, err := l.Beat()
+	var held *Held
+	if !errors.As(err, &held) || held.Container != "here" {
+		t.Errorf("the first still thinks that it holds the volume: %v", err)
+	}
+	must(t, taken.Release())
+}
+
+func TestAClockAheadDoesNotHoldForEver(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	p.time.pass(24 * time.Hour)
+	l := p.wantFree(p.claim(far))
+	must(t, unix.Flock(int(l.File().Fd()), unix.LOCK_UN))
+	p.time.pass(-24 * time.Hour)
+	mine := p.claim(here)
+	p.wantHeld(mine, "container far (0s ago)")
+	p.time.pass(Stale)
+	must(t, p.wantFree(mine).Release())
+}
+
+func TestARestartedContainerFindsItsOwnRecordNoHindrance(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	const id = "0123456789ab"
+	l := p.wantFree(p.claim(Identity{id, "before the power cut"}))
+	must(t, l.File().Close())
+	must(t, p.wantFree(p.claim(Identity{id, "after it"})).Release())
+
+	l = p.wantFree(p.claim(Identity{"box", "one machine"}))
+	must(t, l.File().Close())
+	p.wantHeld(p.claim(Identity{"box", "another machine"}), "container box (0s ago)")
+}
+
+func TestTheLockOutlivesASupervisor(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	l := p.wantFree(p.claim(here))
+	copied, err := unix.FcntlInt(l.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	must(t, err)
+	must(t, l.File().Close()) // the supervisor dies
+	p.wantHeld(p.claim(there), "container here (0s ago)")
+	next, err := p.claim(here).Adopt(os.NewFile(uintptr(copied), File))
+	must(t, err)
+	p.wantHeld(p.claim(there), "container here (0s ago)")
+	must(t, next.Release())
+	must(t, p.wantFree(p.claim(there)).Release())
+}
+
+func TestARemovedLockFileIsMadeAnew(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	l := p.wantFree(p.claim(here))
+	must(t, os.Remove(filepath.Join(p.path, File)))
+	replaced, err := l.Beat()
+	if !replaced || err != nil {
+		t.Errorf("%v %v", replaced, err)
+	}
+	p.wantHeld(p.claim(there), "container here (0s ago)")
+	must(t, os.Remove(filepath.Join(p.path, File)))
+	other := p.wantFree(p.claim(there))
+	if _, err := l.Beat(); err == nil {
+		t.Error("two hold it")
+	}
+	must(t, other.Release())
+}
+
+func TestHostileLockFiles(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	for name, plant := range map[string]func(path string) error{
+		"link":    func(path string) error { return os.Symlink(outside, path) },
+		"fifo":    func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"dir":     func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+		"garbage": func(path string) error { return os.WriteFile(path, []byte("{\x00\xff"), 0o600) },
+		"huge": func(path string) error {
+			if err := os.WriteFile(path, []byte(`{"container":"`+strings.Repeat("x", 5000)), 0o600); err != nil {
+				return err
+			}
+			return os.Truncate(path, 1<<40)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t, t.TempDir())
+			must(t, plant(filepath.Join(p.path, File)))
+			l := p.wantFree(p.claim(here))
+			p.wantHeld(p.claim(there), "container here (0s ago)")
+			must(t, l.Release())
+			if _, err := os.Lstat(outside); !os.IsNotExist(err) {
+				t.Errorf("wrote through a link: %v", err)
+			}
+		})
+	}
+	p := newPlace(t, t.TempDir())
+	must(t, os.WriteFile(filepath.Join(p.path, File),
+		[]byte(`{"container":"\u001b[31m\n`+strings.Repeat("x", 80)+`","boot_id":"b","heartbeat":"2026-05-24T18:00:00Z"}`), 0o600))
+	p.wantHeld(p.claim(here), "container ??31m?"+strings.Repeat("x", 58)+" (0s ago)")
+}
+
+func TestAVolumeThatCannotBeWritten(t *testing.T) {
+	if unprivileged.Rerun(t, func(dir string) {
+		for _, name := range []string{"bare", "left", "held"} {
+			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "left", File), nil, 0o644))
+		must(t, os.WriteFile(filepath.Join(dir, "held", File), nil, 0o644))
+	}) {
+		return
+	}
+	for _, name := range []string{"bare", "left"} {
+		p := newPlace(t, filepath.Join(unprivileged.Dir(), name))
+		c := p.claim(here)
+		l := p.wantFree(c)
+		if _, err := l.Beat(); err != nil {
+			t.Error(err)
+		}
+		must(t, l.Release())
+		must(t, p.wantFree(c).Release())
+		if len(p.said) != 1 || !strings.Contains(p.said[0], "owned by uid 0, services run as") || !strings.HasSuffix(p.said[0], "not locked against other containers") {
+			t.Errorf("said %q", p.said)
+		}
+	}
+	p := newPlace(t, filepath.Join(unprivileged.Dir(), "held"))
+	f, err := os.Open(filepath.Join(p.path, File))
+	must(t, err)
+	defer f.Close()
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	p.wantHeld(p.claim(here), "another container")
+}
+
+func TestSelf(t *testing.T) {
+	who := Self()
+	host, _ := os.Hostname()
+	if who.Container != host || len(who.BootID) != 36 {
+		t.Errorf("%+v", who)
+	}
+}

@@ -1,0 +1,166 @@
+package profiles
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// await waits until changes named all these, or said that all may have changed.
+func await(t *testing.T, w *Watcher, names ...string) {
+	t.Helper()
+	missing := slices.Clone(names)
+	deadline := time.After(20 * time.Second)
+	for len(missing) > 0 {
+		select {
+		case c := <-w.Changes():
+			if c.All {
+				return
+			}
+			missing = slices.DeleteFunc(missing, func(name string) bool { return slices.Contains(c.Names, name) })
+		case <-deadline:
+			t.Fatalf("nothing told of %q", missing)
+		}
+	}
+}
+
+// quiet makes sure that nothing but this one name is told: it makes the name,
+// which comes after whatever was done before.
+func quiet(t *testing.T, v *volume, w *Watcher, last string) {
+	t.Helper()
+	v.write("profiles/"+last+"/profile.yaml", "")
+	for {
+		c := <-w.Changes()
+		if c.All {
+			t.Fatal("everything changed")
+		}
+		for _, name := range c.Names {
+			if name != last {
+				t.Errorf("told of %q", name)
+			}
+		}
+		if slices.Contains(c.Names, last) {
+			return
+		}
+	}
+}
+
+func watch(t *testing.T, v *volume) *Watcher {
+	t.Helper()
+	w := v.Watch()
+	t.Cleanup(w.Close)
+	return w
+}
+
+func TestProfilesThatComeAndGoAreNoticed(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("there", Creation{})
+	v.write("profiles/unmarked-before/x", "")
+	w := watch(t, v)
+
+	v.create("made", Creation{})
+	v.write("profiles/copied/profile.yaml", "")
+	away := filepath.Join(v.home, "away")
+	must(t, os.MkdirAll(away, 0o755))
+	must(t, os.WriteFile(filepath.Join(away, "profile.yaml"), nil, 0o644))
+	must(t, os.Rename(away, v.path("profiles/moved")))
+	await(t, w, "made", "copied", "moved")
+
+	must(t, os.RemoveAll(v.path("profiles/copied")))
+	must(t, os.Rename(v.path("profiles/moved"), v.path("profiles/renamed")))
+	await(t, w, "copied", "moved", "renamed")
+
+	// The marker comes later.
+	v.write("profiles/unmarked-before/profile.yaml", "")
+	must(t, os.Mkdir(v.path("profiles/later"), 0o755))
+	await(t, w, "unmarked-before", "later")
+	v.write("profiles/later/other", "")
+	v.write("profiles/later/tmp", "")
+	must(t, os.Rename(v.path("profiles/later/tmp"), v.path("profiles/later/profile.yaml")))
+	await(t, w, "later")
+}
+
+func TestWhatGatewaysWriteIsNoChange(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	w := watch(t, v)
+	v.write("profiles/alice/db", "x")
+	v.write("profiles/alice/profile.yaml", "# edited\n")
+	must(t, os.MkdirAll(v.path("profiles/.hidden"), 0o755))
+	must(t, v.SaveSeen(Gateway("alice"), Seen{State: "running"}))
+	quiet(t, v, w, "last")
+}
+
+func TestAManyNamesBecomeAll(t *testing.T) {
+	v := newVolume(t, nil)
+	w := &Watcher{store: v.Store, named: map[string]bool{}}
+	for i := range maxNamed + 1 {
+		w.changed(fmt.Sprint(i))
+	}
+	if !w.pending.All || len(w.named) != 0 {
+		t.Errorf("%d names", len(w.named))
+	}
+}
+
+func TestTheProfilesDirectoryItselfComesAndGoes(t *testing.T) {
+	v := newVolume(t, nil)
+	must(t, os.Remove(v.path("profiles")))
+	w := watch(t, v)
+	v.write("profiles/alice/profile.yaml", "")
+	await(t, w, "alice")
+	must(t, os.Rename(v.path("profiles"), v.path("elsewhere")))
+	await(t, w, "alice")
+	v.write("profiles/bob/profile.yaml", "")
+	await(t, w, "bob")
+}
+
+func TestLostEventsMeanLookAtAllAndAreSaidOnce(t *testing.T) {
+	v := newVolume(t, nil)
+	w := v.Watch()
+	w.Close() // only its loop is wanted here
+	inotify, err := fsnotify.NewWatcher()
+	must(t, err)
+	defer inotify.Close()
+	events, errs := make(chan fsnotify.Event), make(chan error)
+	second := &Watcher{
+		store: v.Store, inotify: inotify, changes: make(chan Change), done: make(chan struct{}),
+		root: w.root, home: w.home, unmarked: map[string]bool{}, named: map[string]bool{},
+	}
+	go second.run(events, errs)
+	defer close(second.done)
+	for range 2 {
+		errs <- fsnotify.ErrEventOverflow
+		if c := <-second.Changes(); !c.All || c.Names != nil {
+			t.Errorf("%+v", c)
+		}
+	}
+	if n := v.said("inotify lost events"); n != 1 {
+		t.Errorf("said %q", v.told)
+	}
+}
+
+func TestCloseEndsTheWatch(t *testing.T) {
+	v := newVolume(t, nil)
+	before := openDescriptors(t)
+	for range 50 {
+		w := v.Watch()
+		v.write("profiles/x/y", "")
+		w.Close()
+		w.Close()
+	}
+	if after := openDescriptors(t); after > before+3 {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(entries)
+}
