@@ -125,6 +125,16 @@ func Prctl(option, arg uintptr) Errno {
 	return Errno(errno)
 }
 
+// SetGroups sets the supplementary groups of this thread alone, setgroups(2).
+func SetGroups(groups []uint32) Errno {
+	var first uintptr
+	if len(groups) > 0 {
+		first = uintptr(unsafe.Pointer(&groups[0]))
+	}
+	_, errno := Call(sysSetgroups, uintptr(len(groups)), first, 0, 0, 0, 0)
+	return Errno(errno)
+}
+
 // Foreground returns the foreground process group of a terminal, 0 where fd is
 // none or not the controlling one.
 func Foreground(fd int32) int32 {

@@ -23,6 +23,8 @@ const (
 //
 // An error of a step is in c.Step and c.Errno, and such a child has exited but
 // not been waited for. PID is 0 if there never was one.
+//
+//go:norace
 func (c *Command) Start() {
 	c.PID, c.PIDFD, c.Step, c.Errno = 0, -1, StepFork, 0
 	pid, errno := c.fork(cloneVM | cloneVfork | clonePIDFD | SIGCHLD)

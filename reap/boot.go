@@ -1,0 +1,272 @@
+package reap
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/pure"
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// Options is what the command line says of an init.
+type Options struct {
+	Command []string // the main command; empty: the configured one, if any
+	Config  string   // the configuration; "": RLMINIT_CONFIG, or pure.DefaultConfig
+}
+
+// Exit codes of init. Otherwise it exits with its main command's.
+const (
+	exitFailed        = 1
+	exitConfig        = 78
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// Run is tier 1 of a container with a configuration: it boots, runs until the
+// last process has gone, and returns the exit code. It takes over the process,
+// signals and all, and must be called from the main goroutine, early.
+func Run(o Options) int {
+	runtime.LockOSThread()
+	if sys.Gettid() != sys.Getpid() {
+		// Orphans are given to the first thread, and the scheduler has moved us
+		// off it before we could lock. Begin again: exec makes any thread the first.
+		unix.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
+	runtime.GOMAXPROCS(processors)
+	r := &reaper{
+		children: newChildren(),
+		held:     make(map[string][]int),
+		said:     make(map[string]struct{}),
+		tier2:    tier2{socket: -1, pidfd: -1, restartAt: never},
+		main:     mainCommand{pidfd: -1},
+		stop:     stop{code: -1},
+		null:     -1,
+	}
+	if code := r.boot(o); code != 0 {
+		return code
+	}
+	return r.loop()
+}
+
+// boot does all that may fail, and starts tier 2 and the main command. It
+// returns the exit code of a start that is not to be, having said why.
+func (r *reaper) boot(o Options) int {
+	closeOnExec()
+	unix.Umask(0o022)
+	openStderr()
+	if err := r.listen(); err != nil {
+		return giveUp(exitFailed, "cannot start: "+why(err))
+	}
+	release, err := spares()
+	if err == nil {
+		err = r.threads.start()
+	}
+	if err == nil {
+		err = r.addEvent(r.threads.finished, sys.Readable, keySpawned)
+	}
+	if err != nil {
+		return giveUp(exitFailed, "cannot start: "+why(err))
+	}
+	bundle, policy, code := r.compile(o)
+	if code != 0 {
+		return code
+	}
+	r.stop.budget = r.policy.StopNanos
+	r.place.find(r.policy)
+	if code := r.settle(); code != 0 {
+		return code
+	}
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	environ := os.Environ()
+	directory, listener, err := r.runtimeDirectory(environ)
+	if err != nil {
+		return giveUp(exitFailed, err.Error())
+	}
+	r.giveStdio()
+	r.orphans.open()
+	r.tier2.prepare(environ, directory, listener, bundle, policy)
+	release()
+	r.now = monotonic()
+	r.startTier2()
+	r.startMain(o.Command, environ)
+	return 0
+}
+
+// listen catches signals and makes the loop's set of events. From here on, a
+// stop that comes before the loop is handled as soon as that runs.
+func (r *reaper) listen() error {
+	r.place.pid = sys.Getpid()
+	if r.place.pid != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	var errno sys.Errno
+	if r.signals, errno = sys.CatchAll(); errno != 0 {
+		return unix.Errno(errno)
+	}
+	if r.events, errno = sys.NewEvents(); errno != 0 {
+		return unix.Errno(errno)
+	}
+	if err := r.addEvent(int(r.signals.Children), sys.Readable|sys.Edge, keyChildren); err != nil {
+		return err
+	}
+	return r.addEvent(int(r.signals.Others), sys.Readable, keySignals)
+}
+
+func (r *reaper) addEvent(fd int, conditions uint32, key uint64) error {
+	if errno := r.events.Add(int32(fd), conditions, key); errno != 0 {
+		return unix.Errno(errno)
+	}
+	return nil
+}
+
+// settle refuses what would break the promise, and says once what this place
+// does not allow and is done without.
+func (r *reaper) settle() int {
+	p := &r.place
+	if p.root {
+		if r.policy.User.UID == 0 {
+			return giveUp(exitConfig, "cannot start: running as root and no user is set; add \"user: app\" to "+
+				pure.DefaultConfig+" or use docker run --user")
+		}
+		if missing := p.missing(); missing != "" {
+			return giveUp(exitConfig, "cannot start: user "+r.policy.User.Name+" cannot be reached without "+missing+
+				"; add it with --cap-add, or start the container with --user "+decimal(int(r.policy.User.UID)))
+		}
+	} else if !p.setIDs {
+		r.policy.User.UID, r.policy.User.GID = uint32(unix.Geteuid()), uint32(unix.Getegid())
+	}
+	if p.root && !p.setBounds {
+		say("no CAP_SETPCAP: the bounding set of children is left as it is")
+	}
+	if r.policy.TagHigh != 0 && !p.tags {
+		say("setgroups is not allowed: services are told apart by session, and have no tag")
+	}
+	if p.root && !p.kill {
+		say("no CAP_KILL: signals are sent by a process of the service user")
+	}
+	if !sys.Exists("/proc/self") {
+		say("no /proc: no OOM scores, and processes that leave their service are found by session only")
+	}
+	return 0
+}
+
+// compile runs the short-lived child that reads the configuration, and returns
+// the sealed memfds that it filled.
+func (r *reaper) compile(o Options) (bundle, policy, code int) {
+	var fds [2]int
+	for i, name := range [...]string{"rlminit-policy", "rlminit-bundle"} {
+		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			return 0, 0, giveUp(exitFailed, "cannot make a memfd: "+why(err))
+		}
+		fds[i] = fd
+	}
+	argv := []string{"rlminit", "compile"}
+	if o.Config != "" {
+		argv = append(argv, "--config", o.Config)
+	}
+	c := &sys.Command{Session: sys.SameGroup, Fds: []int32{int32(fds[0]), int32(fds[1])}, Targets: []int32{3, 4}}
+	c.Program(self(), argv, os.Environ())
+	c.Start()
+	if c.Errno != 0 {
+		return 0, 0, giveUp(exitFailed, "cannot read the configuration: cannot run rlminit itself: "+c.Errno.String())
+	}
+	if c.PIDFD >= 0 {
+		sys.Close(c.PIDFD)
+	}
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(int(c.PID), &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	if status.Signaled() {
+		return 0, 0, giveUp(exitFailed, "cannot read the configuration: its reader was killed by signal "+decimal(int(status.Signal())))
+	}
+	if status.ExitStatus() != 0 {
+		return 0, 0, status.ExitStatus() // which it has said
+	}
+	for _, fd := range fds {
+		if err := wire.Seal(fd); err != nil {
+			return 0, 0, giveUp(exitFailed, "cannot seal the configuration: "+why(err))
+		}
+	}
+	content, err := wire.ReadSealed(fds[0], largestPolicy)
+	if err == nil {
+		r.policy, err = wire.DecodePolicy(content)
+	}
+	if err != nil {
+		return 0, 0, giveUp(exitFailed, "cannot read the policy: "+why(err))
+	}
+	return fds[1], fds[0], 0
+}
+
+// largestPolicy bounds what is read into PID 1, in bytes.
+const largestPolicy = 16 << 20
+
+// self returns the paths of this program, the surest first.
+func self() []string {
+	paths := []string{"/proc/self/exe"}
+	if len(os.Args) > 0 {
+		paths = append(paths, pure.Candidates(os.Args[0], os.Getenv("PATH"))...)
+	}
+	return paths
+}
+
+// prepare keeps what each tier 2 is started with.
+func (t *tier2) prepare(environ []string, directory string, listener, bundle, policy int) {
+	t.passed = [3]int{listener, bundle, policy}
+	for _, entry := range environ {
+		if !hasPrefix(entry, "RLMINIT_RUNTIME_DIR=") {
+			t.environ = append(t.environ, entry)
+		}
+	}
+	t.environ = append(t.environ, "RLMINIT_RUNTIME_DIR="+directory)
+	t.paths = self()
+	// By its path first: that picks up a newer binary, and shows its name in ps.
+	if path, err := os.Readlink("/proc/self/exe"); err == nil {
+		t.paths = append([]string{path}, t.paths...)
+	}
+}
+
+// tier2Command is the supervisor's process, with its end of the pair.
+func (r *reaper) tier2Command(socket int) *sys.Command {
+	t := &r.tier2
+	c := &sys.Command{
+		Session: sys.OwnSession, OOMScore: r.oomScore(oomTier2), NoNewPrivs: true,
+		SetUmask: true, Umask: 0o027,
+	}
+	r.identity(c, &r.policy.User, 0)
+	r.limits(c, nil, true)
+	r.descriptors(c, []int{1, 2, socket, t.passed[0], t.passed[1], t.passed[2]}, []int32{1, 2, 3, 4, 5, 6})
+	c.Program(t.paths, []string{"rlminit", "supervise"}, t.environ)
+	return c
+}
+
+// giveUp says why init ends before it has begun, also to where Kubernetes looks.
+func giveUp(code int, line string) int {
+	say(line)
+	fd, err := unix.Open("/dev/termination-log", unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		sys.Write(int32(fd), []byte("rlminit: "+line+"\n"))
+		unix.Close(fd)
+	}
+	return code
+}
+
+// closeOnExec marks everything that was inherited beyond 0 to 2.
+func closeOnExec() {
+	if unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	var limit unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	for fd := 3; fd < int(min(limit.Cur, 1<<16)); fd++ {
+		unix.CloseOnExec(fd)
+	}
+}

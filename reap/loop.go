@@ -1,0 +1,175 @@
+package reap
+
+import (
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// reaper is all state of tier 1. Only the loop's goroutine touches it.
+type reaper struct {
+	place  place // what this container allows
+	policy *wire.Policy
+
+	events   *sys.Events
+	signals  *sys.Signals
+	threads  threads
+	children children
+	orphans  orphans
+	held     map[string][]int
+	heldFDs  int
+	tier2    tier2
+	main     mainCommand
+	stop     stop
+
+	receiver  wire.Receiver
+	unwatched []*child // alive, and without a pidfd
+	sweep     bool     // a child may have ended
+	now       int64    // CLOCK_MONOTONIC, ns, of this turn
+	said      map[string]struct{}
+	null      int // /dev/null, -1 where there is none
+}
+
+// Keys of what the loop waits for. From firstID on they are ids of children.
+const (
+	keyChildren = 1 + iota
+	keySignals
+	keySpawned
+	keySocket
+	keyTier2
+	keyMain
+)
+
+// loop runs until the container is over, and returns the exit code.
+func (r *reaper) loop() int {
+	for !r.stop.over {
+		r.turn()
+	}
+	return r.exitCode()
+}
+
+// turn waits once and handles what came. A fault in it is said and survived:
+// whatever is wrong with one event, the others still need their init.
+func (r *reaper) turn() {
+	defer func() {
+		if fault := recover(); fault != nil {
+			r.sweep = true
+			r.sayFault(fault)
+		}
+	}()
+	r.now = monotonic()
+	ready := r.events.Wait(r.timeout())
+	r.now = monotonic()
+	for i := range ready {
+		r.dispatch(&ready[i])
+	}
+	r.timers()
+	if r.sweep {
+		r.sweep = false
+		r.reapOrphans()
+		r.pollUnwatched()
+	}
+	r.flush()
+	r.checkOver()
+}
+
+func (r *reaper) dispatch(event *sys.EpollEvent) {
+	switch key := event.Key(); key {
+	case keyChildren:
+		r.sweep = true
+	case keySignals:
+		for _, record := range r.signals.Next() {
+			r.signal(record)
+		}
+	case keySpawned:
+		r.threads.harvest(r.now)
+	case keySocket:
+		if event.Events&sys.Writable != 0 {
+			r.tier2.full = false
+		}
+		if event.Events&(sys.Readable|sys.Gone) != 0 {
+			r.receive()
+		}
+	case keyTier2:
+		r.tier2Ended()
+	case keyMain:
+		r.mainEnded()
+	default:
+		if c := r.children.byID[key]; c != nil {
+			r.childEnded(c)
+		}
+	}
+}
+
+// signal handles what PID 1 was sent.
+func (r *reaper) signal(record sys.Record) {
+	switch record.Signal {
+	case sys.SIGTERM, sys.SIGINT:
+		r.stopOrHurry()
+	case sys.SIGQUIT:
+		r.stopAtOnce()
+	case sys.SIGHUP:
+		r.tier2.owed |= owedReload
+	case sys.SIGPIPE:
+		if record.Sender != r.place.pid {
+			r.main.forward(r, record.Signal)
+		}
+	default:
+		r.main.forward(r, record.Signal)
+	}
+}
+
+// never is a time that does not come.
+const never = int64(1<<63 - 1)
+
+// timeout returns how long the loop may wait, in ms, rounded up; -1 for ever.
+func (r *reaper) timeout() int {
+	if r.sweep {
+		return 0
+	}
+	next := min(r.tier2.next(), r.stop.next())
+	if due := r.threads.overdue(r.now); due != 0 {
+		next = min(next, due)
+	}
+	if next == never {
+		return -1
+	}
+	if next <= r.now {
+		return 0
+	}
+	return int(min((next-r.now+999_999)/1_000_000, 1<<30))
+}
+
+// timers does what has become due.
+func (r *reaper) timers() {
+	r.threads.overdue(r.now)
+	r.tier2Timers()
+	r.stopTimers()
+}
+
+// sayFault says what went wrong inside.
+func (r *reaper) sayFault(fault any) {
+	switch f := fault.(type) {
+	case error:
+		say("internal error: ", f.Error(), "; rlminit goes on, please report this")
+	case string:
+		say("internal error: ", f, "; rlminit goes on, please report this")
+	default:
+		say("internal error; rlminit goes on, please report this")
+	}
+}
+
+// monotonic returns CLOCK_MONOTONIC in ns.
+func monotonic() int64 { return clock(unix.CLOCK_MONOTONIC) }
+
+// sinceBoot returns CLOCK_BOOTTIME in ns, which both tiers read.
+func sinceBoot() int64 { return clock(unix.CLOCK_BOOTTIME) }
+
+func clock(id int32) int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(id, &ts) != nil {
+		return 0
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,260 @@
+package reap
+
+import (
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/pure"
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// place is what the container allows us.
+type place struct {
+	pid       int32
+	root      bool // effective uid 0
+	setIDs    bool // CAP_SETUID and CAP_SETGID
+	setGroups bool // setgroups(2) is not refused
+	tags      bool // and the policy has a range of tags
+	setBounds bool // CAP_SETPCAP
+	kill      bool // CAP_KILL, or all are our own
+	mostHeld  int  // descriptors
+	noFile    sys.Rlimit
+
+	capabilities uint64
+}
+
+// find looks.
+func (p *place) find(policy *wire.Policy) {
+	p.root = unix.Geteuid() == 0
+	p.capabilities = effective()
+	p.setIDs = p.has(unix.CAP_SETUID) && p.has(unix.CAP_SETGID)
+	p.setBounds = p.has(unix.CAP_SETPCAP)
+	p.kill = !p.root || p.has(unix.CAP_KILL)
+	p.setGroups = p.has(unix.CAP_SETGID) && canSetGroups()
+	p.tags = p.setGroups && policy.TagLow != 0 && policy.TagHigh >= policy.TagLow
+	p.noFile = sys.NoFile
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
+	}
+	p.mostHeld = max(p.mostHeld, 8)
+	score := number(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
+	oomTier2 = []byte(decimal(int(min(score+oomTier2Above, 1000))))
+	oomChild = []byte(decimal(int(min(score+oomChildAbove, 1000))))
+}
+
+// How much likelier than PID 1 the others are to be taken, oom_score_adj.
+const (
+	oomTier2Above = 100
+	oomChildAbove = 300
+)
+
+func (p *place) has(capability int) bool { return p.capabilities&(1<<capability) != 0 }
+
+// missing names what root lacks to become the configured user.
+func (p *place) missing() string {
+	switch {
+	case !p.has(unix.CAP_SETUID) && !p.has(unix.CAP_SETGID):
+		return "CAP_SETUID and CAP_SETGID"
+	case !p.has(unix.CAP_SETUID):
+		return "CAP_SETUID"
+	case !p.has(unix.CAP_SETGID):
+		return "CAP_SETGID"
+	}
+	return ""
+}
+
+// effective returns our effective capabilities, a bit for each.
+func effective() uint64 {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) != nil {
+		return 0
+	}
+	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32
+}
+
+// canSetGroups tries: a user namespace may deny it, user_namespaces(7).
+func canSetGroups() bool {
+	groups, err := unix.Getgroups()
+	if err != nil {
+		return false
+	}
+	// This thread alone, and what it has already: unix.Setgroups would be for all.
+	raw := make([]uint32, len(groups)+1)
+	for i, group := range groups {
+		raw[i] = uint32(group)
+	}
+	return sys.SetGroups(raw[:len(groups)]) == 0
+}
+
+// runtimeDirectory makes the directory in which tier 2 publishes, empties it,
+// and binds the control socket.
+func (r *reaper) runtimeDirectory(environ []string) (string, int, error) {
+	var paths []string
+	if named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR"); named != "" {
+		paths = append(paths, named)
+	}
+	paths = append(paths, "/run/rlminit", "/dev/shm/rlminit-"+decimal(unix.Geteuid()))
+	var first error
+	for _, path := range paths {
+		listener, err := r.occupy(path)
+		if err == nil {
+			return path, listener, nil
+		}
+		if first == nil {
+			first = &pathError{path, err}
+		}
+	}
+	return "", -1, first
+}
+
+// pathError is a runtime directory that cannot be used.
+type pathError struct {
+	path string
+	err  error
+}
+
+func (e *pathError) Error() string {
+	return "cannot use the runtime directory " + e.path + ": " + why(e.err) +
+		"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR"
+}
+
+// occupy makes path ours and empty, with services/ for the service user and a
+// bound control socket.
+func (r *reaper) occupy(path string) (int, error) {
+	if err := unix.Mkdir(path, 0o755); err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	directory, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(directory)
+	var st unix.Stat_t
+	if err := unix.Fstat(directory, &st); err != nil {
+		return -1, err
+	}
+	uid := unix.Geteuid()
+	if int(st.Uid) != uid {
+		if err := unix.Fchown(directory, uid, unix.Getegid()); err != nil {
+			return -1, unix.EPERM // somebody else's, who could replace what is in it
+		}
+	}
+	if err := unix.Fchmod(directory, 0o755); err != nil {
+		return -1, err
+	}
+	if err := empty(directory, 0); err != nil {
+		return -1, err
+	}
+	if err := unix.Mkdirat(directory, "services", 0o755); err != nil {
+		return -1, err
+	}
+	user := &r.policy.User
+	if int(user.UID) != uid {
+		if err := unix.Fchownat(directory, "services", int(user.UID), int(user.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return -1, err
+		}
+	}
+	return bind(path + "/control.sock")
+}
+
+// deepest bounds the depth of what is removed from the runtime directory.
+const deepest = 32
+
+// empty removes what is in a directory, by descriptor and without following a
+// link: the last boot's services could write below it.
+func empty(directory, depth int) error {
+	if depth > deepest {
+		return unix.ELOOP
+	}
+	var names []string
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := unix.ReadDirent(directory, buffer)
+		if err != nil {
+			return err
+		}
+		if n <= 0 {
+			break
+		}
+		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
+	}
+	for _, name := range names {
+		err := unix.Unlinkat(directory, name, 0)
+		if err == unix.EISDIR || err == unix.EPERM {
+			err = emptyBelow(directory, name, depth)
+		}
+		if err != nil && err != unix.ENOENT {
+			return err
+		}
+	}
+	return nil
+}
+
+func emptyBelow(directory int, name string, depth int) error {
+	below, err := unix.Openat(directory, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = empty(below, depth+1)
+	unix.Close(below)
+	if err != nil {
+		return err
+	}
+	return unix.Unlinkat(directory, name, unix.AT_REMOVEDIR)
+}
+
+// bind makes the control socket. Anyone may connect: the peer's credentials
+// decide what it may do.
+func bind(path string) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	mask := unix.Umask(0)
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	unix.Umask(mask)
+	if err == nil {
+		err = unix.Chmod(path, 0o666)
+	}
+	if err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// giveStdio makes main's user the owner of descriptors 0 to 2 where they are
+// pipes or terminals, so that its programs can open /dev/stdout. It also opens
+// /dev/null for those that get no stdin.
+func (r *reaper) giveStdio() {
+	if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
+		r.null = fd
+	}
+	user := &r.policy.User
+	if r.policy.Main != nil {
+		user = &r.policy.Main.Identity
+	}
+	if !r.place.root || user.UID == 0 {
+		return
+	}
+	for fd := range 3 {
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) != nil {
+			continue
+		}
+		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
+		if st.Mode&unix.S_IFMT == unix.S_IFIFO || terminal {
+			unix.Fchown(fd, int(user.UID), -1) // without CAP_CHOWN they keep their owner
+		}
+	}
+}
+
+func isTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}

@@ -1,0 +1,220 @@
+package reap
+
+import (
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// Bounds on what tier 2 may ask for.
+const (
+	messagesPerTurn = 64   // the rest waits: a flood must not starve the signals
+	mostStrangers   = 1024 // answers about what is not in the table
+	longestKey      = 256
+	longestName     = 128
+	longestLabel    = 4 << 10
+	heldReserve     = 256 // descriptors that Hold leaves free for the rest
+)
+
+// receive handles what tier 2 has sent.
+func (r *reaper) receive() {
+	t := &r.tier2
+	for range messagesPerTurn {
+		if t.socket < 0 {
+			return
+		}
+		m, fds, err := r.receiver.Receive(t.socket)
+		switch err {
+		case nil:
+			r.handle(m, fds)
+		case wire.ErrEmpty:
+			return
+		case wire.ErrClosed:
+			r.disconnect()
+			if !t.spawning && r.stop.phase == running {
+				r.killTier2() // without its socket it is of no use
+			}
+			return
+		default:
+			r.sayOnce("the supervisor sent what is no message; dropped")
+		}
+	}
+}
+
+// handle does what one message asks for. fds are ours now.
+func (r *reaper) handle(m wire.Message, fds []int) {
+	t := &r.tier2
+	if _, hello := m.(*wire.Hello); !hello && !t.greeted {
+		wire.CloseAll(fds)
+		r.sayOnce("the supervisor did not say hello first; message dropped")
+		return
+	}
+	switch m := m.(type) {
+	case *wire.Spawn:
+		r.spawn(m, fds)
+		return
+	case *wire.Hold:
+		r.hold(m.Key, fds)
+		return
+	}
+	wire.CloseAll(fds)
+	switch m := m.(type) {
+	case *wire.Hello:
+		r.hello()
+	case *wire.Signal:
+		r.signalChild(m)
+	case *wire.Acknowledge:
+		if c := r.children.byID[m.ID]; c != nil {
+			r.step(c, acknowledged)
+		}
+	case *wire.Release:
+		r.release(m.Key)
+	case *wire.Pong:
+		if m.Seq == t.pings {
+			t.unanswered = 0
+		}
+	case *wire.StopBegun:
+		r.stop.begun = true
+	case *wire.StopDone:
+		r.stop.done = true
+	case *wire.End:
+		r.end(m.Code)
+	default:
+		r.sayOnce("the supervisor sent a message that is not for this direction; dropped")
+	}
+}
+
+func (r *reaper) hello() {
+	t := &r.tier2
+	if t.greeted {
+		r.sayOnce("the supervisor said hello twice; dropped")
+		return
+	}
+	t.greeted = true
+	t.pingAt = r.now + pingEvery
+	t.owed |= owedWelcome
+	if r.stop.phase != running {
+		t.owed |= owedShutdown
+	}
+	r.beginSnapshot()
+}
+
+// step takes a child through the table.
+func (r *reaper) step(c *child, e event) {
+	to := table[c.state][e]
+	c.state = to.next
+	switch to.effect {
+	case nothing, impossible, answerNone, answerLater, deliver, deliverLeftover:
+	case dropMessage:
+		r.sayOnce("the supervisor used a spawn id twice; dropped")
+	case begin:
+		r.children.add(c)
+	case oweFailed:
+		if r.children.byID[c.id] == nil {
+			r.children.add(c)
+		}
+		r.children.owe(c, owedFailed)
+	case oweSpawned:
+		r.children.owe(c, owedSpawned)
+	case killStuck:
+		r.children.owe(c, owedStuck)
+	case oweExited:
+		r.children.owe(c, owedExited)
+	case forget:
+		r.children.remove(c)
+	}
+}
+
+// signalChild sends a signal to what is left of a child, and answers.
+func (r *reaper) signalChild(m *wire.Signal) {
+	answer := wire.Signalled{ID: m.ID, Scope: m.Scope}
+	c := r.children.byID[m.ID]
+	if c == nil {
+		answer.Errno = int32(unix.ESRCH)
+		if t := &r.tier2; len(t.strangers) < mostStrangers {
+			t.strangers = append(t.strangers, answer)
+		}
+		return
+	}
+	switch effect := table[c.state][signalled].effect; {
+	case m.Signal < 0 || m.Signal > 64:
+		answer.Errno = int32(unix.EINVAL)
+	case effect == answerLater:
+		answer.Errno = int32(unix.EAGAIN)
+	case effect == deliver:
+		r.deliver(c, m, &answer)
+	case effect == deliverLeftover && m.Scope != wire.ScopeMain:
+		r.deliverOrphans(c, m.Signal, &answer)
+	default:
+		answer.Errno = int32(unix.ESRCH)
+	}
+	c.answers[m.Scope] = answer
+	r.children.owe(c, owedSignalled<<m.Scope)
+}
+
+// deliver signals a child that is alive.
+func (r *reaper) deliver(c *child, m *wire.Signal, answer *wire.Signalled) {
+	if m.Scope == wire.ScopeLeftover {
+		r.deliverOrphans(c, m.Signal, answer)
+		return
+	}
+	target := c.pid
+	if m.Scope == wire.ScopeGroup {
+		target = -c.pid
+	}
+	if errno := r.kill(target, m.Signal, c.user); errno != 0 {
+		answer.Errno = int32(errno)
+		return
+	}
+	answer.Count = 1
+}
+
+// deliverOrphans signals what a child has left behind. No pid among them can
+// have been given to another process: only this goroutine collects.
+func (r *reaper) deliverOrphans(c *child, signal int32, answer *wire.Signalled) {
+	for _, pid := range r.leftovers(c) {
+		if errno := r.kill(pid, signal, c.user); errno == 0 {
+			answer.Count++
+		} else if errno != unix.ESRCH {
+			answer.Errno = int32(errno)
+		}
+	}
+	if answer.Count == 0 && answer.Errno == 0 {
+		answer.Errno = int32(unix.ESRCH)
+	}
+}
+
+// hold keeps descriptors under a key, in place of what was there.
+func (r *reaper) hold(key string, fds []int) {
+	more := len(fds) - len(r.held[key])
+	if key == "" || len(key) > longestKey || r.heldFDs+more > r.place.mostHeld {
+		wire.CloseAll(fds)
+		r.sayOnce("the supervisor wants more descriptors held than there can be; dropped")
+		return
+	}
+	r.release(key)
+	r.held[key] = fds
+	r.heldFDs += len(fds)
+}
+
+func (r *reaper) release(key string) {
+	wire.CloseAll(r.held[key])
+	r.heldFDs -= len(r.held[key])
+	delete(r.held, key)
+}
+
+// raiseOOMScore sets a process's score from outside. Where we are not root that
+// is the only way, for our own /proc files are root's as long as we cannot be
+// dumped, and a child shares that until it executes its program.
+func (r *reaper) raiseOOMScore(pid int32, score []byte) {
+	if r.place.root || len(score) == 0 {
+		return
+	}
+	fd, err := unix.Open("/proc/"+decimal(int(pid))+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	sys.Write(int32(fd), score)
+	unix.Close(fd)
+}

@@ -1,0 +1,69 @@
+package reap
+
+import (
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+)
+
+// stderr is where lines for people go. A reader that has stopped reading must
+// not stop PID 1, and O_NONBLOCK on descriptor 2 itself would be set for all
+// who share it: so it is opened again where that can be done.
+var stderr = 2
+
+// openStderr opens descriptor 2 again, not to block.
+func openStderr() {
+	var st unix.Stat_t
+	if unix.Fstat(2, &st) != nil {
+		return
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFCHR {
+		return // a file does not block; a socket cannot be opened
+	}
+	fd, err := unix.Open("/proc/self/fd/2", unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err == nil {
+		stderr = fd
+	}
+}
+
+// say writes one line for people: what: why; what to do.
+func say(parts ...string) {
+	line := make([]byte, 0, 256)
+	line = append(line, "rlminit: "...)
+	for _, part := range parts {
+		line = append(line, part...)
+	}
+	line = append(line, '\n')
+	if stderr == 2 {
+		poll := []unix.PollFd{{Fd: 2, Events: unix.POLLOUT}}
+		if n, _ := unix.Poll(poll, 0); n != 1 || poll[0].Revents&unix.POLLOUT == 0 {
+			return
+		}
+	}
+	sys.Write(int32(stderr), line)
+}
+
+// sayOnce says a thing one time in the life of tier 1: what a broken or hostile
+// tier 2 can cause must not fill anybody's log.
+func (r *reaper) sayOnce(what string) {
+	if _, said := r.said[what]; said || len(r.said) > 100 {
+		return
+	}
+	r.said[what] = struct{}{}
+	say(what)
+}
+
+func decimal(n int) string {
+	if n < 0 {
+		return "-" + sys.Decimal(uint64(-n))
+	}
+	return sys.Decimal(uint64(n))
+}
+
+// why words an error.
+func why(err error) string {
+	if errno, ok := err.(unix.Errno); ok {
+		return errno.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,148 @@
+package reap
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// siginfo is siginfo_t as waitid(2) fills it in.
+type siginfo struct {
+	signo, errno, code, _ int32
+	pid                   int32
+	uid                   uint32
+	status                int32
+	_                     [128 - 28]byte
+}
+
+// Values of siginfo.code, waitid(2).
+const (
+	cldExited  = 1
+	cldKilled  = 2
+	cldDumped  = 3
+	cldStopped = 5
+)
+
+// waitid waits without blocking. It returns false where there is nothing.
+func waitid(kind, id, options int, info *siginfo) (bool, unix.Errno) {
+	for {
+		*info = siginfo{}
+		_, _, errno := unix.RawSyscall6(unix.SYS_WAITID, uintptr(kind), uintptr(id),
+			uintptr(unsafe.Pointer(info)), uintptr(options|unix.WNOHANG), 0, 0)
+		if errno != unix.EINTR {
+			return errno == 0 && info.pid != 0, errno
+		}
+	}
+}
+
+// exitOf turns what waitid tells into an Exit, as of now.
+func exitOf(info *siginfo) wire.Exit {
+	e := wire.Exit{At: sinceBoot()}
+	switch info.code {
+	case cldExited:
+		e.Code = info.status
+	default:
+		e.Code, e.Signal, e.Core = -1, info.status, info.code == cldDumped
+	}
+	return e
+}
+
+// watch waits for the end of a process by its pidfd, and returns false where
+// that cannot be done: it must be polled then.
+func (r *reaper) watch(pidfd *int32, key uint64) bool {
+	if *pidfd < 0 {
+		return false
+	}
+	if r.events.Add(*pidfd, sys.Readable, key) == 0 {
+		return true
+	}
+	sys.Close(*pidfd)
+	*pidfd = -1
+	return false
+}
+
+// hasEnded peeks at a process of ours and leaves it a zombie, whose pid and group
+// nobody else can have.
+func hasEnded(pid, pidfd int32, info *siginfo) bool {
+	kind, id := unix.P_PID, int(pid)
+	if pidfd >= 0 {
+		kind, id = unix.P_PIDFD, int(pidfd)
+	}
+	yes, errno := waitid(kind, id, unix.WEXITED|unix.WNOWAIT, info)
+	if errno == unix.EINVAL && kind == unix.P_PIDFD {
+		yes, _ = waitid(unix.P_PID, int(pid), unix.WEXITED|unix.WNOWAIT, info)
+	}
+	return yes
+}
+
+// reapNow collects a process that hasEnded told of.
+func reapNow(pid int32, pidfd *int32) {
+	var info siginfo
+	waitid(unix.P_PID, int(pid), unix.WEXITED, &info)
+	if *pidfd >= 0 {
+		sys.Close(*pidfd) // leaves epoll too
+		*pidfd = -1
+	}
+}
+
+// childEnded collects a child of tier 2's if it has ended.
+func (r *reaper) childEnded(c *child) {
+	var info siginfo
+	if c.pid == 0 || !hasEnded(c.pid, c.pidfd, &info) {
+		return
+	}
+	reapNow(c.pid, &c.pidfd)
+	c.exit = exitOf(&info)
+	// Its own children were handed to us before it became a zombie.
+	c.exit.Leftovers = uint32(len(r.leftovers(c)))
+	r.step(c, ended)
+}
+
+// pollUnwatched looks at children that have no pidfd.
+func (r *reaper) pollUnwatched() {
+	kept := r.unwatched[:0]
+	for _, c := range r.unwatched {
+		r.childEnded(c)
+		if c.state == alive || c.state == pending {
+			kept = append(kept, c)
+		}
+	}
+	clear(r.unwatched[len(kept):])
+	r.unwatched = kept
+	if r.tier2.pid != 0 && r.tier2.pidfd < 0 {
+		r.tier2Ended()
+	}
+	if r.main.running() {
+		r.mainStopped()
+		if r.main.pidfd < 0 {
+			r.mainEnded()
+		}
+	}
+}
+
+// batch is how many orphans are collected in one turn.
+const batch = 256
+
+// reapOrphans collects what was reparented to us. Such processes are children
+// of our first thread, where the loop runs, and our own are children of the
+// spawn threads: with __WNOTHREAD a sweep costs nothing for those that live.
+func (r *reaper) reapOrphans() {
+	var info siginfo
+	for range batch {
+		found, _ := waitid(unix.P_ALL, 0, unix.WEXITED|unix.WNOTHREAD, &info)
+		if !found {
+			return
+		}
+	}
+	r.sweep = true // more may be waiting
+}
+
+// childless tells whether no process at all is left to wait for.
+func childless() bool {
+	var info siginfo
+	_, errno := waitid(unix.P_ALL, 0, unix.WEXITED|unix.WNOWAIT|unix.WALL, &info)
+	return errno == unix.ECHILD
+}
