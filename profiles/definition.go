@@ -23,7 +23,7 @@ func SettingsOf(c *config.Config) Settings {
 	return Settings{
 		Marker: g.Marker, Template: g.Template,
 		StateFile: g.StateFile, ImportState: g.ImportState,
-		InitialState: service.Intent(g.InitialState),
+		InitialState: g.InitialState,
 		RemoveAtBoot: g.RemoveAtBoot,
 		Ports:        PortRange{g.Ports.Low, g.Ports.High},
 		Default:      g.HasDefault,

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"rlminit/config"
 	"rlminit/document"
 	"rlminit/service"
 )
 
 // Default is the name of the profile that is the home directory itself.
-const Default = "default"
+const Default = config.DefaultProfile
 
 // maxName is the length of the longest profile name, in bytes.
 const maxName = 64

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 // await waits until changes named all these, or said that all may have changed.
@@ -140,6 +141,22 @@ func TestLostEventsMeanLookAtAllAndAreSaidOnce(t *testing.T) {
 		}
 	}
 	if n := v.said("inotify lost events"); n != 1 {
+		t.Errorf("said %q", v.told)
+	}
+}
+
+func TestWithoutInotifyItSaysSoOnce(t *testing.T) {
+	v := newVolume(t, nil)
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	first, second := v.Watch(), v.Watch()
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	first.Close()
+	second.Close()
+	if n := v.said("are noticed at rlminit reload"); n != 1 {
 		t.Errorf("said %q", v.told)
 	}
 }

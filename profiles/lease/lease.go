@@ -297,7 +297,8 @@ func (l *Lease) write(at time.Time) error {
 	return nil
 }
 
-func flock(f *os.File, how int) error {
+// flock is flock(2); a variable, for tests on file systems that have it.
+var flock = func(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)
 		if err != unix.EINTR {

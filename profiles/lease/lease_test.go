@@ -292,6 +292,33 @@ func TestAVolumeThatCannotBeWritten(t *testing.T) {
 	p.wantHeld(p.claim(here), "another container")
 }
 
+func TestWithoutFlockTheHeartbeatCounts(t *testing.T) {
+	real := flock
+	defer func() { flock = real }()
+	flock = func(*os.File, int) error { return unix.ENOLCK }
+	p := newPlace(t, t.TempDir())
+	first := p.wantFree(p.claim(there))
+	second := p.claim(here)
+	p.time.pass(29 * time.Second)
+	p.wantHeld(second, "container 3f2a (29s ago)")
+	if _, err := first.Beat(); err != nil {
+		t.Error(err)
+	}
+	p.time.pass(29 * time.Second)
+	p.wantHeld(second, "container 3f2a (29s ago)")
+	p.time.pass(time.Second)
+	taken := p.wantFree(second)
+	var held *Held
+	if _, err := first.Beat(); !errors.As(err, &held) {
+		t.Errorf("two hold it: %v", err)
+	}
+	must(t, taken.Release())
+	must(t, p.wantFree(p.claim(there)).Release())
+	if len(p.said) != 3 { // three claims, once each
+		t.Errorf("said %q", p.said)
+	}
+}
+
 func TestSelf(t *testing.T) {
 	who := Self()
 	host, _ := os.Hostname()

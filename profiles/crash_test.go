@@ -1,0 +1,202 @@
+package profiles
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
+	"rlminit/service"
+)
+
+// openPlain opens a volume for a process that is about to be killed.
+func openPlain(t *testing.T, home, template string) *Store {
+	t.Helper()
+	s, err := Open(home, Settings{
+		Marker: "profile.yaml", StateFile: "gateway_state.json", Template: template,
+		InitialState: service.Running, Ports: PortRange{9200, 19199},
+	}, func(line string) { t.Error(line) })
+	must(t, err)
+	return s
+}
+
+// TestKilledAtAnyMoment kills a process that creates, stops and deletes
+// profiles, and holds the volume against what it had acknowledged.
+func TestKilledAtAnyMoment(t *testing.T) {
+	if home := os.Getenv("CRASH_HOME"); home != "" {
+		s := openPlain(t, home, os.Getenv("CRASH_TEMPLATE"))
+		for i := 0; ; i++ {
+			name := fmt.Sprintf("p%s-%d", os.Getenv("CRASH_ROUND"), i)
+			_, _, err := s.Create(name, Creation{})
+			must(t, err)
+			fmt.Println("created", name)
+			if i%2 == 0 {
+				must(t, s.SaveIntent(Gateway(name), service.Stopped))
+				fmt.Println("stopped", name)
+			}
+			must(t, s.SaveSeen(Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
+			if i%3 == 0 {
+				_, err := s.Delete(name, i%2 == 0)
+				must(t, err)
+				fmt.Println("deleted", name)
+			}
+		}
+	}
+	template, home := t.TempDir(), t.TempDir()
+	for i := range 5 {
+		must(t, os.WriteFile(filepath.Join(template, fmt.Sprint(i)), []byte("content"), 0o644))
+	}
+	acknowledged := map[string]string{}
+	for round := range 8 {
+		child := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		child.Env = append(os.Environ(), "CRASH_HOME="+home, "CRASH_TEMPLATE="+template, fmt.Sprintf("CRASH_ROUND=%d", round))
+		out, err := child.StdoutPipe()
+		must(t, err)
+		must(t, child.Start())
+		lines := bufio.NewScanner(out)
+		note := func() {
+			if what, name, ok := strings.Cut(lines.Text(), " "); ok {
+				acknowledged[name] = what
+			}
+		}
+		for range 7 + 3*round {
+			if !lines.Scan() {
+				t.Fatal("it ended by itself")
+			}
+			note()
+		}
+		must(t, child.Process.Kill())
+		for lines.Scan() {
+			note()
+		}
+		_ = child.Wait() // it was killed
+	}
+
+	s := openPlain(t, home, template)
+	defer s.Close()
+	list, err := s.List()
+	must(t, err)
+	found := map[string]Profile{}
+	ports := map[int]string{}
+	for _, p := range list {
+		found[p.Name] = p
+		if p.Fault != nil || p.Record.Origin != service.Recorded || p.Unrecorded {
+			t.Errorf("half-made: %+v", p)
+		}
+		if owner, twice := ports[p.Port]; twice {
+			t.Errorf("%s and %s have port %d", owner, p.Name, p.Port)
+		}
+		ports[p.Port] = p.Name
+		for i := range 5 {
+			if text, err := os.ReadFile(filepath.Join(p.Dir, fmt.Sprint(i))); err != nil || string(text) != "content" {
+				t.Errorf("%s: the template is not whole: %q %v", p.Name, text, err)
+			}
+		}
+	}
+	for name, what := range acknowledged {
+		p, there := found[name]
+		// A later step may have been done and not acknowledged.
+		switch {
+		case what == "deleted" && there:
+			t.Errorf("%s was deleted, and is there", name)
+		case what == "stopped" && there && p.Record.Desired != service.Stopped:
+			t.Errorf("%s was stopped, and is wanted %s", name, p.Record.Desired)
+		}
+	}
+	missing := 0
+	for name, what := range acknowledged {
+		if _, there := found[name]; !there && what != "deleted" {
+			missing++ // at most the one that each round was deleting
+		}
+	}
+	if missing > 8 {
+		t.Errorf("%d acknowledged profiles are gone", missing)
+	}
+	s.PrepareBoot(nil)
+	entries, err := os.ReadDir(filepath.Join(home, "profiles"))
+	must(t, err)
+	for _, e := range entries {
+		if durable.IsTemp(e.Name()) {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// onTmpfs mounts a small file system for a test.
+func onTmpfs(t *testing.T, options string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+func TestAFullDiskLosesNothing(t *testing.T) {
+	v := &volume{t: t, home: onTmpfs(t, "size=256k")}
+	v.reopen(nil)
+	v.create("alice", Creation{Environment: map[string]string{"A": "1"}})
+	fill, err := os.Create(v.path("fill"))
+	must(t, err)
+	_, err = io.Copy(fill, io.LimitReader(zeroes{}, 1<<20))
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	must(t, fill.Close())
+	before := v.read("profiles/alice/gateway_state.json")
+	value := strings.Repeat("x", 20_000)
+	for what, err := range map[string]error{
+		"intent": v.SaveIntent(Gateway("alice"), service.Stopped),
+		"seen":   v.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning}),
+		"set":    func() error { _, err := v.SetEnvironment("alice", map[string]*string{"B": &value}); return err }(),
+		"create": func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
+	} {
+		if err == nil || !strings.HasSuffix(err.Error(), "no space left on device; free some space on the volume") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := v.read("profiles/alice/gateway_state.json"); got != before {
+		t.Errorf("the old record is gone: %q", got)
+	}
+	must(t, os.Remove(v.path("fill")))
+	list := v.list()
+	if p := list["alice"]; len(list) != 1 || p.Record.Desired != service.Running || p.Environment()["A"] != "1" {
+		t.Errorf("%+v", list)
+	}
+	must(t, v.SaveIntent(Gateway("alice"), service.Stopped))
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAReadOnlyVolume(t *testing.T) {
+	home := onTmpfs(t, "size=1m")
+	v := &volume{t: t, home: home}
+	v.reopen(nil)
+	v.create("alice", Creation{})
+	must(t, unix.Mount("", home, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	v.reopen(nil)
+	if p := v.list()["alice"]; p.Fault != nil || p.Record.Desired != service.Running {
+		t.Errorf("%+v", p)
+	}
+	if err := v.SaveIntent(Gateway("alice"), service.Stopped); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
+		t.Errorf("got %v", err)
+	}
+	v.PrepareBoot([]string{"alice"})
+	if p := v.list()["alice"]; p.Record.Desired != service.Running {
+		t.Errorf("an intent that could not be saved counts: %+v", p.Record)
+	}
+}
