@@ -62,6 +62,7 @@ type Collector struct {
 	failing []*Slot // with a queue that is to be written
 	dirty   []*Slot // with pages in their areas
 	ticking bool
+	pace    pace
 }
 
 // New starts a collector. What a predecessor left half done is finished by it,
@@ -208,6 +209,7 @@ func (c *Collector) run() {
 			c.obey() // what was posted before bytes were written stands before them
 			c.serve(c.events[i])
 		}
+		c.pace.turn()
 	}
 	c.end()
 }
@@ -249,6 +251,7 @@ func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
 		return false
 	}
 	*left -= n
+	c.pace.filled(&s.pipes[stream], n)
 	c.settle(s)
 	return true
 }

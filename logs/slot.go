@@ -46,7 +46,8 @@ type Stats struct {
 // pipe is a stream's. Tier 1 holds both ends too.
 type pipe struct {
 	read, write int
-	size        int // bytes it holds
+	size        int  // bytes it holds
+	fixed       bool // the kernel does not give it more
 }
 
 // Slot is a service's place in the log: it outlives the service's processes,
