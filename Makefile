@@ -73,8 +73,8 @@ test-docker: go ## the real binary in a real Docker engine
 	fi
 
 .PHONY: test-vm
-test-vm: dist-tree ## boots a virtual machine with rlminit as its PID 1, and cuts its power
-	@tests/install-tools qemu-system-x86_64 cpio
+test-vm: go ## boots a virtual machine with rlminit as its PID 1, and cuts its power
+	@tests/install-tools qemu-system-x86_64
 	@$(GO) test -count=1 -timeout 20m -tags vm -json ./tests/vm | $(GO) run ./tests/cmd/testlog vm
 
 .PHONY: bench

@@ -25,6 +25,7 @@ const usage = `usage: nasty VERB
     ps                   print what every process is, as JSON
     exit N               exit with code N
     die SIGNAL           die by signal number SIGNAL
+    kill N PID           send signal number N to a process
     sleep                do nothing, for ever
     deaf                 print "deaf" and ignore every signal that can be
     forkbomb             fork processes that fork, until nothing more can be had, and keep trying
@@ -76,6 +77,16 @@ func run(args []string) error {
 			return err
 		}
 		forever()
+	case verb == "kill" && len(rest) == 2:
+		number, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		pid, err := strconv.Atoi(rest[1])
+		if err != nil {
+			return err
+		}
+		return unix.Kill(pid, unix.Signal(number))
 	case verb == "sleep":
 		forever()
 	case verb == "deaf":

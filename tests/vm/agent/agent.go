@@ -1,0 +1,19 @@
+// Package agent is what a test and the agent in its virtual machine say to
+// each other over a serial line: one JSON object a line.
+package agent
+
+// Request asks to run a command.
+type Request struct {
+	ID   int // of this request; its answer bears it
+	UID  int
+	GID  int
+	Argv []string
+	In   string
+}
+
+// Answer tells what came of it.
+type Answer struct {
+	ID       int
+	Code     int // 128+n for signal n
+	Out, Err string
+}
