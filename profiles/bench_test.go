@@ -33,3 +33,24 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.ReportMetric(float64(time.Since(began).Milliseconds())/float64(b.N), "ms/5000-profiles")
 }
+
+// BenchmarkDefinition resolves one profile, template, overrides and all.
+func BenchmarkDefinition(b *testing.B) {
+	home := b.TempDir()
+	cfg := configured(b, home)
+	s, err := Open(home, SettingsOf(cfg), func(line string) { b.Log(line) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	p, _, err := s.Create("alice", Creation{Environment: map[string]string{"TOKEN": "x", "MODE": "y"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		if _, err := p.Definition(cfg); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

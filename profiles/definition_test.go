@@ -12,7 +12,7 @@ import (
 )
 
 // configured is a configuration for the volume's home.
-func configured(t *testing.T, home string) *config.Config {
+func configured(t testing.TB, home string) *config.Config {
 	t.Helper()
 	text := `version: 1
 user: app

@@ -1,0 +1,94 @@
+package profiles
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestSetEnvironmentKeepsTheRest(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	v.write("profiles/alice/profile.yaml", `# about alice
+restart: always # for good
+environment: # hers
+  # the token
+  TOKEN: old # secret
+  KEEP: "${HOME}/x"
+  GONE: x
+  FROM: {file: /run/secrets/x}
+command: [a, b]
+`)
+	value := "new$1\n  two: lines"
+	number := "007"
+	p, err := v.SetEnvironment("alice", map[string]*string{"TOKEN": &value, "GONE": nil, "ABSENT": nil, "ID": &number})
+	must(t, err)
+	want := `# about alice
+restart: always # for good
+environment: # hers
+  # the token
+  TOKEN: |- # secret
+    new$$1
+      two: lines
+  KEEP: "${HOME}/x"
+  FROM: {file: /run/secrets/x}
+  ID: "007"
+command: [a, b]
+`
+	if got := v.read("profiles/alice/profile.yaml"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	env := p.Environment()
+	if env["TOKEN"] != value || env["KEEP"] != "${HOME}/x" || env["ID"] != "007" || env["FROM"] != "{file: /run/secrets/x}" {
+		t.Errorf("%q", env)
+	}
+	if info, _ := os.Stat(v.path("profiles/alice/profile.yaml")); info.Mode() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+}
+
+func TestSetEnvironmentRefusals(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	for text, want := range map[string]string{
+		"environment: [a]\n":        "profile.yaml:1: environment: is not a mapping",
+		"[a, b]\n":                  "profile.yaml:1: it is not a mapping",
+		"a: 1\n---\nb: 2\n":         "profile.yaml:",
+		"a: [\n":                    "profile.yaml:",
+		"\x00":                      "profile.yaml:1",
+		strings.Repeat("[", 20_000): "profile.yaml:",
+	} {
+		v.write("profiles/alice/profile.yaml", text)
+		x := "x"
+		_, err := v.SetEnvironment("alice", map[string]*string{"A": &x})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v", text, err)
+		}
+		if got := v.read("profiles/alice/profile.yaml"); got != text {
+			t.Errorf("%.20q was written over", text)
+		}
+	}
+	for _, text := range []string{"", "# only this\n", "environment:\n", "environment: {}\n", "{}\n"} {
+		v.write("profiles/alice/profile.yaml", text)
+		x := "x"
+		p, err := v.SetEnvironment("alice", map[string]*string{"A": &x})
+		if err != nil || p.Environment()["A"] != "x" {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got := v.read("profiles/alice/profile.yaml"); !strings.Contains(got, strings.TrimSpace(strings.Trim(text, "environment:{} \n"))) {
+			t.Errorf("%q lost its comment: %q", text, got)
+		}
+	}
+	nul, bad := "a\x00", "\xff"
+	for key, value := range map[string]*string{
+		"": &nul, "A=B": &nul, "A B": &nul, "LISTEN_FDS": &nul, "NOTIFY_SOCKET": &nul, "NUL": &nul, "UTF": &bad,
+	} {
+		if _, err := v.SetEnvironment("alice", map[string]*string{key: value}); !errors.Is(err, ErrValue) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	if _, err := v.SetEnvironment("nobody", nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
