@@ -97,11 +97,6 @@ func Services(lines ...string) string {
 	return Config("services:\n  " + strings.Join(lines, "\n  ") + "\n")
 }
 
-// url is a path of a service on a port inside the box.
-func url(port *int, path string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d%s", *port, path)
-}
-
 // bash is a service's command: a script, as one argument.
 func bash(script string) string {
 	return fmt.Sprintf(`command: [bash, -c, %q]`, script)

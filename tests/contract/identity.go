@@ -130,10 +130,12 @@ func LimitsAreInForce(t *testing.T, start New) {
 // StdoutCanBeOpened: a program may open /dev/stdout by name, as many do for
 // their logs: the main command and services alike.
 func StdoutCanBeOpened(t *testing.T, start New) {
-	b := start(t, box.Spec{Config: Services(
-		`writer: {type: oneshot, command: [nasty, write, /dev/stdout, from the service]}`,
-		`other: {type: oneshot, command: [nasty, write, /dev/stderr, from stderr]}`),
-		Main: []string{"bash", "-c", "nasty write /dev/stdout 'from the main command'; exec sleep infinity"}})
+	b := start(t, box.Spec{
+		Config: Services(
+			`writer: {type: oneshot, command: [nasty, write, /dev/stdout, from the service]}`,
+			`other: {type: oneshot, command: [nasty, write, /dev/stderr, from stderr]}`),
+		Main: []string{"bash", "-c", "nasty write /dev/stdout 'from the main command'; exec sleep infinity"},
+	})
 	b.Await("writer", "exited")
 	b.Await("other", "exited")
 	printed(b, "from the main command")

@@ -142,9 +142,11 @@ func StopWithinBudget(t *testing.T, start New) {
 
 // StopWithFrozenSupervisor: tier 1 stops all by itself, politely first.
 func StopWithFrozenSupervisor(t *testing.T, start New) {
-	b := start(t, box.Spec{Config: Services(
-		`polite: {` + bash(`trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done`) + `, log: {tee: on}}`),
-		Main: []string{"bash", "-c", `trap 'echo main got TERM; exit 6' TERM; while :; do sleep 0.02; done`}})
+	b := start(t, box.Spec{
+		Config: Services(
+			`polite: {` + bash(`trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done`) + `, log: {tee: on}}`),
+		Main: []string{"bash", "-c", `trap 'echo main got TERM; exit 6' TERM; while :; do sleep 0.02; done`},
+	})
 	b.Await("polite", "running")
 	kill(b, "STOP", b.Supervisor().PID)
 	stopsWithin(b, 9*time.Second)
