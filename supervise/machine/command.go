@@ -172,6 +172,7 @@ func (m *step) refreshRunning() {
 func (m *step) onDependenciesMet() {
 	m.Blocked = ""
 	if m.Phase == Waiting {
+		m.cause = "what it requires is up"
 		m.launch()
 	}
 }

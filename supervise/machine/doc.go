@@ -18,3 +18,5 @@
 // STATES.md specifies the behaviour in prose. The tables in it are made from
 // this code by exploration; a test fails when they are stale.
 package machine
+
+//go:generate go run ./diagram -w STATES.md

@@ -15,6 +15,7 @@ func (m *step) onSpawned() {
 		m.LastID = m.event.ID
 		m.do(Action{Kind: Signal, ID: m.event.ID, Signal: sigKill, Scope: ScopeGroup})
 	case m.event.ID == m.ID && (m.Phase == Spawning || m.Phase == Parked):
+		m.cause = "its process is there"
 		m.begin(m.event.Now)
 	}
 }
@@ -30,7 +31,7 @@ func (m *step) begin(at int64) {
 		m.stopMain(StopCommand, "", m.stopSignal())
 	case m.Again:
 		m.stopMain(StopCommand, "started before the last command", m.stopSignal())
-	case m.policy.Ready == ReadyAtOnce || m.ReadyEarly && m.policy.Ready == ReadyNotify:
+	case m.policy.Ready == ReadyAtOnce || m.ReadyEarly:
 		m.run()
 	default:
 		m.awaitReady()
@@ -87,8 +88,11 @@ func (m *step) stopMain(by StopBy, reason string, sig syscall.Signal) {
 // kill sends SIGKILL, and sees to it that it is sent again: a fork may have
 // slipped past the first one.
 func (m *step) kill() {
-	if m.Killed {
+	switch {
+	case m.Killed:
 		m.Reason = "still alive after SIGKILL: blocked in the kernel"
+	case m.StopBy == StopSelf:
+		m.StopReason = "it said that it was stopping, and was not gone after " + short(m.policy.StopTimeout)
 	}
 	m.Killed = true
 	m.Deadlines.Stop = m.after(killAgain)
@@ -197,7 +201,9 @@ func (m *step) ended(x Exit) {
 	}
 	m.cause, m.Reason = m.StopReason, m.StopReason
 	m.PID, m.StartTime, m.MainPID = 0, 0, 0
-	m.Reloading, m.Health, m.Fails = false, HealthUnknown, 0
+	m.StartedAt, m.StartedWall, m.ReadyAt, m.GoodAt, m.WatchdogNS, m.StopMax = 0, 0, 0, 0, 0, 0
+	m.ReadyEarly, m.Adopted, m.Reloading, m.NotReady = false, false, false, ""
+	m.Health, m.Fails = HealthUnknown, 0
 
 	m.Leftovers = m.event.Leftovers
 	if m.Leftovers <= 0 {

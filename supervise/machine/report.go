@@ -62,7 +62,7 @@ func (m *step) onReport() {
 func (m *step) onReady() {
 	switch m.Phase {
 	case Spawning, Parked:
-		m.ReadyEarly = true
+		m.ReadyEarly = m.policy.Ready == ReadyNotify
 	case Starting:
 		if m.policy.Ready == ReadyNotify {
 			m.cause = "it said that it is ready"

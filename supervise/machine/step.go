@@ -174,6 +174,7 @@ func (m *step) rest() {
 		m.enter(Stopped)
 	}
 	m.clearRun()
+	m.resetHistory()
 	m.Reason = ""
 	m.NoRetry = false
 }
@@ -183,7 +184,7 @@ func (m *step) rest() {
 func (m *step) fail(reason string, retry bool) {
 	m.enter(Failed)
 	m.clearRun()
-	m.Reason = reason
+	m.cause, m.Reason = reason, reason
 	m.NoRetry = !retry || m.policy.Restart == restartNo
 	m.armRetry()
 }

@@ -1,0 +1,54 @@
+package machine_test
+
+import (
+	"os"
+	"testing"
+
+	"rlminit/supervise/machine"
+	"rlminit/supervise/machine/explore"
+)
+
+// Every state that a small policy can reach is visited, with every event, true
+// or not, and with the supervisor killed at every point; no invariant breaks, and
+// what STATES.md says was found is what is found.
+func TestEveryReachableState(t *testing.T) {
+	var all explore.Result
+	for _, n := range explore.Policies() {
+		r, err := explore.Search(n.Policy)
+		if err != nil {
+			t.Fatalf("%s: %v", n.Name, err)
+		}
+		all.Merge(r)
+		t.Logf("%-36s %6d states, %8d steps", n.Name, r.States, r.Steps)
+	}
+	pairs := 0
+	for _, ph := range machine.Phases {
+		for _, k := range machine.EventKinds {
+			if all.Visits[explore.Pair{Phase: ph, Event: k}] == 0 {
+				t.Errorf("never visited: phase %q, event %s", ph, k)
+				continue
+			}
+			pairs++
+		}
+	}
+	t.Logf("%d phases × %d events: %d of %d pairs visited", len(machine.Phases), len(machine.EventKinds),
+		pairs, len(machine.Phases)*len(machine.EventKinds))
+
+	text, err := os.ReadFile("STATES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := explore.Replace(string(text), all.Markdown())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatal("the table in STATES.md is stale; run: go generate ./supervise/machine")
+	}
+	if err := os.WriteFile("STATES.md", []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
