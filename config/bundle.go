@@ -1,7 +1,8 @@
 package config
 
 import (
-	"encoding/json"
+	"bytes"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -36,19 +37,19 @@ const (
 	maxBundle   = 64 << 20
 )
 
-// Encode lays a bundle out in bytes.
+// Encode lays a bundle out in bytes. Arguments keep theirs, whether UTF-8 or not.
 func (b Bundle) Encode() []byte {
-	data, err := json.Marshal(b)
-	if err != nil {
+	var out bytes.Buffer
+	if err := gob.NewEncoder(&out).Encode(b); err != nil {
 		panic(err) // strings and bytes can always be encoded
 	}
-	return data
+	return out.Bytes()
 }
 
 // DecodeBundle is the inverse of Encode.
 func DecodeBundle(data []byte) (Bundle, error) {
 	var b Bundle
-	if err := json.Unmarshal(data, &b); err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&b); err != nil {
 		return b, fmt.Errorf("cannot read the configuration that was passed on: %w", err)
 	}
 	return b, nil

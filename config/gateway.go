@@ -2,7 +2,6 @@ package config
 
 import (
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -48,8 +47,8 @@ func (p *parser) gateway(n document.Node) {
 	if g.Marker == g.StateFile {
 		n.Fault("marker and state_file are both %s; give state_file another name", document.Quote(g.Marker))
 	}
-	for _, kept := range []string{g.Marker, g.StateFile, "profile.yaml"} {
-		if slices.Contains(g.RemoveAtBoot, kept) {
+	for _, kept := range g.RemoveAtBoot {
+		if kept == g.Marker || kept == g.StateFile || kept == "profile.yaml" {
 			n.Get("remove_at_boot").Fault("%s cannot be removed at boot; take it out", document.Quote(kept))
 		}
 	}
@@ -85,7 +84,7 @@ func (g *Gateway) own() document.Fields {
 
 // sample is a profile for a first look at the definition.
 func (g *Gateway) sample(c *Config) Profile {
-	return Profile{Name: "sample", Dir: path.Join(c.Home, "profiles", "sample"), Port: max(g.Ports.Low, 1)}
+	return Profile{Name: "sample", Dir: path.Join(c.Home, "profiles", "sample"), Port: g.Ports.Low}
 }
 
 // GatewayDefinition is the definition of a profile's gateway, before its

@@ -1,0 +1,240 @@
+package config
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
+)
+
+// dockerRoot is root as Docker starts it.
+func dockerRoot(env vars) Host {
+	const capabilities = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_CHOWN | 1<<unix.CAP_NET_BIND_SERVICE
+	return Host{Capabilities: capabilities, Environ: env.environ(), Accounts: ParseAccounts(passwd, group)}
+}
+
+func TestCompile(t *testing.T) {
+	env := vars{"PATH": "/bin", "HOME": "/root", "RLMINIT_X": "y"}
+	c := parsed(t, env, `version: 1
+user: app
+environment: {LANG: C}
+main: {command: [agent], working_dir: /srv, stop: {signal: INT, timeout: 3s}}
+services:
+  plain: {command: [plain]}
+  same: {command: [same], user: app}
+  web:
+    command: [web]
+    user: www
+    groups: [video]
+    umask: "077"
+    limits: {nofile: "10:20", core: 0}
+    sandbox: {capabilities: [net_bind_service]}
+    stop: {timeout: 7s}
+  bind: {command: [bind], sandbox: {capabilities: [NET_BIND_SERVICE], no_new_privs: false}}
+`)
+	got, err := Compile(c, dockerRoot(env), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := wire.Identity{UID: 1000, GID: 1000, Groups: []uint32{29, 44}, Name: "app", Home: "/data"}
+	www := wire.Identity{UID: 33, GID: 33, Groups: []uint32{29, 44}, Name: "www", Home: "/var/www"}
+	environ := func(home, name string) []string {
+		return []string{"HOME=" + home, "PATH=/bin", "USER=" + name, "LOGNAME=" + name, "LANG=C"}
+	}
+	bind := []uint32{unix.CAP_NET_BIND_SERVICE}
+	want := wire.Policy{
+		Version: wire.Version, User: app, TagLow: 50000, TagHigh: 59999, StopNanos: int64(9 * time.Second), Volume: "/data",
+		Main: &wire.Program{
+			Name: "main", Argv: []string{"agent"}, Env: environ("/data", "app"), Dir: "/srv", Identity: app, NoNewPrivs: true,
+			Umask: 0o022, StopSignal: 2, StopNanos: int64(3 * time.Second),
+		},
+		Privileged: []wire.Program{
+			{
+				Name: "bind", Argv: []string{"bind"}, Env: environ("/data", "app"), Identity: app, Capabilities: bind,
+				Umask: 0o022, StopSignal: 15, StopNanos: int64(5 * time.Second),
+			},
+			{
+				Name: "web", Argv: []string{"web"}, Env: environ("/var/www", "www"), Identity: www, Capabilities: bind, NoNewPrivs: true,
+				Umask: 0o077, StopSignal: 15, StopNanos: int64(7 * time.Second),
+				Rlimits: []wire.Rlimit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Soft: 10, Hard: 20}},
+			},
+		},
+	}
+	if !reflect.DeepEqual(got.Policy, want) {
+		t.Errorf("got  %+v\nmain %+v\nwant %+v\nmain %+v", got.Policy, got.Policy.Main, want, want.Main)
+	}
+	if len(got.Notes) > 0 {
+		t.Errorf("notes: %q", got.Notes)
+	}
+}
+
+func TestCompileArguments(t *testing.T) {
+	c := parsed(t, nil, "version: 1\nuser: app\nmain: {command: [agent]}\n")
+	got, err := Compile(c, dockerRoot(vars{"PATH": "/bin:/usr/bin"}), []string{"sh", "-c", "exit 42"})
+	if err != nil || !slices.Equal(got.Policy.Main.Argv, []string{"sh", "-c", "exit 42"}) {
+		t.Errorf("%+v, %v", got.Policy.Main, err)
+	}
+	got, err = Compile(c, dockerRoot(nil), []string{"--tui"})
+	if err != nil || !slices.Equal(got.Policy.Main.Argv, []string{"agent", "--tui"}) {
+		t.Errorf("%+v, %v", got.Policy.Main, err)
+	}
+	got, err = Compile(parsed(t, nil, "version: 1\nuser: app\n"), dockerRoot(nil), nil)
+	if err != nil || got.Policy.Main != nil {
+		t.Errorf("%+v, %v", got.Policy.Main, err)
+	}
+}
+
+func TestMainAsRoot(t *testing.T) {
+	c := parsed(t, nil, "version: 1\nuser: app\nmain: {command: [entrypoint], user: root, no_new_privs: false}\n")
+	got, err := Compile(c, dockerRoot(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := got.Policy.Main
+	if m.Identity.UID != 0 || m.NoNewPrivs || !slices.Contains(m.Env, "HOME=/root") || !slices.Contains(m.Env, "USER=root") {
+		t.Errorf("%+v", m)
+	}
+	if want := []uint32{unix.CAP_CHOWN, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE}; !slices.Equal(m.Capabilities, want) {
+		t.Errorf("gosu could not drop: capabilities %v, want %v", m.Capabilities, want)
+	}
+}
+
+func TestRemappedIdentity(t *testing.T) {
+	c := parsed(t, vars{"RLMINIT_UID": "1500", "PGID": "1600"}, "version: 1\nuser: app\n")
+	got, err := Identify(c, dockerRoot(nil))
+	want := wire.Identity{UID: 1500, GID: 1600, Groups: []uint32{29, 44}, Name: "app", Home: "/data"}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	c = parsed(t, vars{"RLMINIT_UID": "1500"}, "version: 1\nuser: 12345:0\n")
+	got, err = Identify(c, dockerRoot(nil))
+	want = wire.Identity{UID: 1500, GID: 0, Name: "1500", Home: "/data"}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestStartedAsAnotherUser(t *testing.T) {
+	c := parsed(t, vars{"RLMINIT_UID": "77"}, `version: 1
+user: app
+home: /volume
+services: {web: {command: [web], user: www, sandbox: {capabilities: [CHOWN]}}}
+main: {command: [agent], user: root}
+`)
+	h := Host{UID: 12345, GID: 0, Groups: []uint32{0, 44}, Accounts: ParseAccounts(passwd, group)}
+	got, err := Compile(c, h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := wire.Identity{UID: 12345, GID: 0, Groups: []uint32{44}, Name: "12345", Home: "/volume"}
+	if p := got.Policy; !reflect.DeepEqual(p.User, id) || !reflect.DeepEqual(p.Main.Identity, id) || len(p.Privileged) > 0 {
+		t.Errorf("%+v", p)
+	}
+	want := []string{
+		"user app is ignored: rlminit was started as uid 12345",
+		"services.web: its user and privileges are ignored: rlminit was started as uid 12345",
+	}
+	if !slices.Equal(got.Notes, want) {
+		t.Errorf("notes %q", got.Notes)
+	}
+	h.UID = 33
+	if id, _ := Identify(c, h); id.Name != "www" || id.Home != "/var/www" || id.UID != 33 {
+		t.Errorf("of a user with an entry: %+v", id)
+	}
+	c.Strict = true
+	_, err = Compile(c, h, nil)
+	if want := "cannot start: user app is ignored: rlminit was started as uid 33; strict is set, so leave it out or make it possible"; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", `cannot start: running as root and no user is set; add "user: app" to /etc/rlminit/rlminit.yaml or use docker run --user`},
+		{"user: ap", `cannot start: user "ap" is not in /etc/passwd; did you mean "app"?`},
+		{"user: root", `cannot start: user "root" is root, and services never run as root; name another user in /etc/rlminit/rlminit.yaml`},
+		{"user: 0:5", `cannot start: user "0:5" is root, and services never run as root; name another user in /etc/rlminit/rlminit.yaml`},
+		{"user: 1000:50005", "cannot start: gid 50005 of user app lies in tags (50000-59999), which services get one each; set tags to another range"},
+		{"user: app\nmain: {command: [x], user: nobody}", `cannot start: main: user "nobody" is not in /etc/passwd; add it there, or write a uid`},
+		{"user: app\nservices: {web: {command: [x], user: toor}}", `cannot start: services.web: user "toor" is not in /etc/passwd; add it there, or write a uid`},
+		{"user: app\nservices: {web: {command: [x], group: wwww}}", `cannot start: services.web: group "wwww" is not in /etc/group; add it there, or write a gid`},
+		{
+			"user: app\nservices: {web: {command: [x], sandbox: {capabilities: [SYS_ADMIN]}}}",
+			"cannot start: services.web: CAP_SYS_ADMIN is not the container's to give; add --cap-add SYS_ADMIN",
+		},
+	} {
+		_, err := Compile(parsed(t, nil, "version: 1\n"+c.text+"\n"), dockerRoot(nil), nil)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s\n got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+	// A second name for uid 0 is root too.
+	h := dockerRoot(nil)
+	h.Accounts.Users = append(h.Accounts.Users, User{Name: "toor", Home: "/"})
+	_, err := Compile(parsed(t, nil, "version: 1\nuser: app\nservices: {web: {command: [x], user: toor}}\n"), h, nil)
+	if want := `cannot start: services.web: user "toor" is root, and only main may run as root; name another user`; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	h.Capabilities = 1 << unix.CAP_SETGID
+	_, err = Compile(parsed(t, nil, "version: 1\nuser: app\n"), h, nil)
+	if want := "cannot start: becoming user app needs CAP_SETUID, which the container lacks; add --cap-add SETUID or use docker run --user 1000:1000"; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRootReadsAsTheUser: compiling as root must not read for a user what that
+// user could not: the path may be a link of his.
+func TestRootReadsAsTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root could read too much")
+	}
+	dir := t.TempDir()
+	for d := dir; d != "/"; d = d[:max(strings.LastIndex(d, "/"), 1)] {
+		if d == os.TempDir() {
+			break
+		}
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := write(t, dir, "shadow", "root only")
+	open := write(t, dir, "open", "for all")
+	if err := os.Chmod(secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret, dir+"/token"); err != nil {
+		t.Fatal(err)
+	}
+	host := dockerRoot(nil)
+	compile := func(file string) (Compiled, error) {
+		return Compile(parsed(t, nil, "version: 1\nuser: app\nmain: {command: [x], environment: {T: {file: "+file+"}}}\n"), host, nil)
+	}
+	if _, err := compile(dir + "/token"); err == nil || err.Error() != "cannot start: main: cannot read "+dir+"/token for T: permission denied" {
+		t.Errorf("%v", err)
+	}
+	got, err := compile(open)
+	if err != nil || !slices.Contains(got.Policy.Main.Env, "T=for all") {
+		t.Errorf("%+v, %v", got.Policy.Main, err)
+	}
+	if _, err := os.ReadFile(secret); err != nil {
+		t.Errorf("the process lost its own rights: %v", err)
+	}
+}
+
+func TestThisHost(t *testing.T) {
+	h, err := ThisHost()
+	if err != nil || h.UID != uint32(os.Geteuid()) || len(h.Environ) != len(os.Environ()) {
+		t.Errorf("%+v, %v", h, err)
+	}
+	t.Setenv("RLMINIT_TEST", "x=y")
+	h, _ = ThisHost()
+	if v, ok := h.Lookup("RLMINIT_TEST"); v != "x=y" || !ok {
+		t.Errorf("%q %v", v, ok)
+	}
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"rlminit/service"
+)
+
+func TestRouting(t *testing.T) {
+	m := Main{Definition: service.Default("main")}
+	m.Command = []string{"agent", "--tui"}
+	m.Subcommands = []string{"test"}
+	m.Routes = []Route{
+		{Args: []string{"gateway", "run"}, UnlessArg: "--no-supervise", UnlessEnv: "NO_SUPERVISE", Start: "default", Wait: true},
+		{Args: []string{"doctor"}, ProfilesOff: true},
+		{Args: []string{"also"}, Start: "web"},
+	}
+	programs := func(word string) bool { return slices.Contains([]string{"sh", "test", "/bin/ls", "-x"}, word) }
+	for _, c := range []struct {
+		args string
+		env  vars
+		want Run
+	}{
+		{"", nil, Run{Argv: []string{"agent", "--tui"}, Profiles: true}},
+		{"sh -c x", nil, Run{Argv: []string{"sh", "-c", "x"}, Profiles: true}},
+		{"/bin/ls", nil, Run{Argv: []string{"/bin/ls"}, Profiles: true}},
+		{"--version", nil, Run{Argv: []string{"agent", "--tui", "--version"}, Profiles: true}},
+		{"-x", nil, Run{Argv: []string{"agent", "--tui", "-x"}, Profiles: true}},
+		{"chat now", nil, Run{Argv: []string{"agent", "--tui", "chat", "now"}, Profiles: true}},
+		{"test it", nil, Run{Argv: []string{"agent", "--tui", "test", "it"}, Profiles: true}}, // though test is a program
+		{"gateway run", nil, Run{Start: "default", Wait: true, Profiles: true}},
+		{"gateway run -v", nil, Run{Start: "default", Wait: true, Profiles: true}},
+		{"gateway run --no-supervise", nil, Run{Argv: strings.Fields("agent --tui gateway run --no-supervise"), Profiles: true}},
+		{"gateway run", vars{"NO_SUPERVISE": "1"}, Run{Argv: strings.Fields("agent --tui gateway run"), Profiles: true}},
+		{"gateway run", vars{"NO_SUPERVISE": "please"}, Run{Argv: strings.Fields("agent --tui gateway run"), Profiles: true}},
+		{"gateway run", vars{"NO_SUPERVISE": "false"}, Run{Start: "default", Wait: true, Profiles: true}},
+		{"gateway", nil, Run{Argv: strings.Fields("agent --tui gateway"), Profiles: true}},
+		{"doctor --fix", nil, Run{Argv: strings.Fields("agent --tui doctor --fix")}},
+		{"also", nil, Run{Argv: strings.Fields("agent --tui also"), Start: "web", Profiles: true}},
+	} {
+		got := m.Resolve(strings.Fields(c.args), programs, c.env.lookup)
+		if !slices.Equal(got.Argv, c.want.Argv) || got.Start != c.want.Start || got.Wait != c.want.Wait || got.Profiles != c.want.Profiles {
+			t.Errorf("%q: %+v, want %+v", c.args, got, c.want)
+		}
+	}
+	none := Main{}
+	if got := none.Resolve([]string{"missing", "x"}, programs, nil); !slices.Equal(got.Argv, []string{"missing", "x"}) {
+		t.Errorf("without main.command the arguments are the command: %+v", got)
+	}
+	if got := none.Resolve(nil, programs, nil); got.Argv != nil {
+		t.Errorf("neither arguments nor command: %+v", got)
+	}
+}
+
+func TestExecutable(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "text", "x")
+	for word, want := range map[string]bool{
+		"sh": true, "/bin/sh": true, "no-such-program": false, "": false, dir: false, dir + "/text": false, "text": false, "/": false,
+	} {
+		if got := Executable(word, "/nowhere:/usr/bin:/bin:"+dir); got != want {
+			t.Errorf("%q: %v", word, got)
+		}
+	}
+}
