@@ -116,8 +116,10 @@ func (d *Dir) ReadDir(rel string, max int) ([]Entry, error) {
 	var found []Entry
 	err = eachEntry(fd, func(name string, kind fs.FileMode) error {
 		if len(found) == max {
-			return &Error{Do: "read", Path: d.Path(rel), Err: ErrTooBig,
-				Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away"}
+			return &Error{
+				Do: "read", Path: d.Path(rel), Err: ErrTooBig,
+				Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
+			}
 		}
 		found = append(found, Entry{name, kind})
 		return nil

@@ -18,8 +18,10 @@ func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
 	defer unix.Close(fd)
 	data, err := readAll(fd, max)
 	if err == ErrTooBig {
-		return nil, &Error{Do: "read", Path: d.Path(rel), Err: ErrTooBig,
-			Why: fmt.Sprintf("larger than %d KB", max>>10), Remedy: "make it smaller, or remove it"}
+		return nil, &Error{
+			Do: "read", Path: d.Path(rel), Err: ErrTooBig,
+			Why: fmt.Sprintf("larger than %d KB", max>>10), Remedy: "make it smaller, or remove it",
+		}
 	}
 	return data, d.fail("read", rel, err)
 }

@@ -26,8 +26,10 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 		limit = defaultMax
 	}
 	if int64(len(data)) > limit {
-		return &Error{Do: "write", Path: d.Path(rel), Err: ErrTooBig,
-			Why: fmt.Sprintf("%d KB, at most %d KB are allowed", len(data)>>10, limit>>10)}
+		return &Error{
+			Do: "write", Path: d.Path(rel), Err: ErrTooBig,
+			Why: fmt.Sprintf("%d KB, at most %d KB are allowed", len(data)>>10, limit>>10),
+		}
 	}
 	err := d.inParent(rel, func(at int, base string) error {
 		temp := TempName()
