@@ -79,7 +79,7 @@ test-vm: go ## boots a virtual machine with rlminit as its PID 1, and cuts its p
 
 .PHONY: bench
 bench: go ## boot, spawn and restart times, memory of both tiers
-	$(GO) test -run '^$$' -bench . -benchtime 20x -timeout 30m ./tests/ns
+	$(GO) test -run '^$$' -bench . -benchtime 5x -timeout 30m ./tests/ns
 
 .PHONY: bench-logs
 bench-logs: go ## throughput of the log pipes

@@ -24,20 +24,14 @@ type footprint struct{ descriptors, threads int }
 func footprints(t *testing.T, b *box.Box) (tier1, tier2 footprint) {
 	t.Helper()
 	pid := b.Place.(*Place).PID()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	supervisor := 0
-	for _, child := range strings.Fields(string(children)) {
-		line, err := os.ReadFile("/proc/" + child + "/cmdline")
+	for _, child := range children(t, pid) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 		if err == nil && strings.Contains(string(line), "\x00supervise") {
-			if _, err := fmt.Sscan(child, &supervisor); err != nil {
-				t.Fatal(err)
-			}
+			return footprintOf(t, pid), footprintOf(t, child)
 		}
 	}
-	return footprintOf(t, pid), footprintOf(t, supervisor)
+	t.Fatal("there is no supervisor")
+	return tier1, tier2
 }
 
 func footprintOf(t *testing.T, pid int) footprint {
