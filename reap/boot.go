@@ -13,8 +13,9 @@ import (
 
 // Options is what the command line says of an init.
 type Options struct {
-	Command []string // the main command; empty: the configured one, if any
-	Config  string   // the configuration; "": RLMINIT_CONFIG, or pure.DefaultConfig
+	// Args are the arguments of `rlminit init`, flags included: what they mean
+	// is for the reader of the configuration to say.
+	Args []string
 }
 
 // Exit codes of init. Otherwise it exits with its main command's.
@@ -91,7 +92,7 @@ func (r *reaper) boot(o Options) int {
 	release()
 	r.now = monotonic()
 	r.startTier2()
-	r.startMain(o.Command, environ)
+	r.startMain()
 	return 0
 }
 
@@ -166,10 +167,7 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 		}
 		fds[i] = fd
 	}
-	argv := []string{"rlminit", "compile"}
-	if o.Config != "" {
-		argv = append(argv, "--config", o.Config)
-	}
+	argv := append([]string{"rlminit", "compile"}, o.Args...)
 	c := &sys.Command{Session: sys.SameGroup, Fds: []int32{int32(fds[0]), int32(fds[1])}, Targets: []int32{3, 4}}
 	c.Program(self(), argv, os.Environ())
 	c.Start()
@@ -222,7 +220,7 @@ func self() []string {
 func (t *tier2) prepare(environ []string, directory string, listener, bundle, policy int) {
 	t.passed = [3]int{listener, bundle, policy}
 	for _, entry := range environ {
-		if !hasPrefix(entry, "RLMINIT_RUNTIME_DIR=") {
+		if name, _ := variable(entry); name != "RLMINIT_RUNTIME_DIR" {
 			t.environ = append(t.environ, entry)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"rlminit/reap/pure"
 	"rlminit/reap/sys"
-	"rlminit/wire"
 )
 
 // mainCommand is the container's command: in the foreground of the terminal,
@@ -28,74 +27,21 @@ const mostWaiting = 64
 
 func (m *mainCommand) running() bool { return m.pid != 0 }
 
-// mainProgram joins the arguments of init with the configuration: no arguments
-// mean the configured command, a first argument that can be executed is the
-// command, and any other is an argument of the configured one.
-func (r *reaper) mainProgram(args, environ []string) *wire.Program {
-	p := wire.Program{Name: "main", Identity: r.policy.User, NoNewPrivs: true, Umask: 0o022}
-	if r.policy.Main != nil {
-		p = *r.policy.Main
-	} else {
-		p.Env = ownEnvironment(environ, &p.Identity)
-	}
-	switch configured := p.Argv; {
-	case len(args) == 0:
-	case len(configured) == 0 || executable(args[0], pure.Lookup(p.Env, "PATH")):
-		p.Argv = args
-	default:
-		p.Argv = append(append([]string(nil), configured...), args...)
-	}
-	if len(p.Argv) == 0 {
-		return nil
-	}
-	if p.StopSignal == 0 {
-		p.StopSignal = sys.SIGTERM
-	}
-	return &p
-}
-
-// executable tells whether a name is, in PATH, a file that somebody may execute.
-func executable(name, path string) bool {
-	for _, candidate := range pure.Candidates(name, path) {
-		var st unix.Stat_t
-		if unix.Stat(candidate, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// ownEnvironment is what main gets where the configuration says nothing of it:
-// the container's, less what is meant for rlminit.
-func ownEnvironment(environ []string, who *wire.Identity) []string {
-	var env []string
-	for _, entry := range environ {
-		name, _ := variable(entry)
-		switch {
-		case name == "NOTIFY_SOCKET", name == "HOME", name == "USER", name == "LOGNAME",
-			hasPrefix(name, "LISTEN_"), hasPrefix(name, "WATCHDOG_"), hasPrefix(name, "RLMINIT_"):
-		default:
-			env = append(env, entry)
-		}
-	}
-	return append(env, "HOME="+who.Home, "USER="+who.Name, "LOGNAME="+who.Name)
-}
-
-func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
-
 // startMain spawns the main command, if there is one.
-func (r *reaper) startMain(args, environ []string) {
-	p := r.mainProgram(args, environ)
+func (r *reaper) startMain() {
+	p := r.policy.Main
 	if p == nil {
 		return
 	}
 	m := &r.main
 	m.wanted, m.spawning, m.pidfd, m.argv = true, true, -1, p.Argv
-	r.stop.mainSignal = p.StopSignal
+	if r.stop.mainSignal = p.StopSignal; p.StopSignal <= 0 || p.StopSignal > 64 {
+		r.stop.mainSignal = sys.SIGTERM
+	}
 	m.terminal.Find()
 	c := &sys.Command{Session: sys.ForegroundGroup, OOMScore: r.oomScore(oomChild)}
 	if no := r.program(c, p, p.Argv, p.Env, 0); no != nil {
-		say("cannot run \"", p.Argv[0], "\": ", no.reason)
+		say("cannot run the main command: ", no.reason)
 		r.mainFailed(exitFailed)
 		return
 	}

@@ -243,10 +243,8 @@ func (r *reaper) program(c *sys.Command, p *wire.Program, argv, env []string, ta
 		}
 	}
 	c.NoNewPrivs = p.NoNewPrivs
-	if !p.NoNewPrivs {
-		c.SetBounds = false // for sudo and the like to have something to gain
-		c.SetCaps = p.Identity.UID != 0
-	}
+	c.SetBounds = c.SetBounds && p.NoNewPrivs // sudo and the like need something to gain
+	c.SetCaps = p.Identity.UID != 0           // root has what the bounding set leaves
 	c.SetUmask, c.Umask = true, p.Umask&0o777
 	if no := r.limits(c, p.Rlimits, false); no != nil {
 		return no

@@ -21,8 +21,8 @@ func init() {
 		return
 	}
 	env := environment()
-	command, config, ok := Command(args[2:])
-	if !ok || config != "" || Lookup(env, "RLMINIT_CONFIG") != "" || sys.Exists(DefaultConfig) {
+	command, flags := split(args[2:])
+	if len(flags) > 0 || Lookup(env, "RLMINIT_CONFIG") != "" || sys.Exists(DefaultConfig) {
 		return
 	}
 	if len(command) == 0 {
@@ -33,26 +33,18 @@ func init() {
 	sys.Exit(o.run())
 }
 
-// Command splits the arguments of `rlminit init` into the command and the
-// configuration that --config names. ok is false for a flag that init has not.
-func Command(args []string) (command []string, config string, ok bool) {
-	for len(args) > 0 {
-		flag := args[0]
+// split splits the arguments of `rlminit init` into flags and the command: that
+// begins after "--", or with the first word that is no flag.
+func split(args []string) (command, flags []string) {
+	for i, arg := range args {
 		switch {
-		case flag == "--":
-			return args[1:], config, true
-		case flag == "--config" && len(args) > 1:
-			config, args = args[1], args[1:]
-		case len(flag) > len("--config=") && flag[:len("--config=")] == "--config=":
-			config = flag[len("--config="):]
-		case len(flag) > 0 && flag[0] == '-':
-			return nil, "", false
-		default:
-			return args, config, true
+		case arg == "--":
+			return args[i+1:], args[:i]
+		case arg == "" || arg[0] != '-':
+			return args[i:], args[:i]
 		}
-		args = args[1:]
 	}
-	return nil, config, true
+	return nil, args
 }
 
 // Lookup returns the value of a variable, "" if it is not set.
