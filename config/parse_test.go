@@ -2,13 +2,12 @@ package config
 
 import (
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"rlminit/service"
 )
@@ -347,95 +346,6 @@ func TestBadVariables(t *testing.T) {
 	}
 }
 
-func TestRemap(t *testing.T) {
-	const text = "version: 1\nremap: {uid: ['${APP_UID:-}'], gid: ['${APP_GID:-}']}\n"
-	for _, c := range []struct {
-		env      vars
-		uid, gid uint32
-	}{
-		{nil, 0, 0},
-		{vars{"APP_UID": "5"}, 5, 0},
-		{vars{"APP_UID": "5", "PUID": "6", "PGID": "7"}, 6, 7},
-		{vars{"APP_UID": "5", "PUID": "6", "RLMINIT_UID": "8", "RLMINIT_GID": "65534"}, 8, 65534},
-		{vars{"RLMINIT_UID": "", "PUID": "6"}, 6, 0},
-	} {
-		conf := parsed(t, c.env, text)
-		if conf.UID != c.uid || conf.GID != c.gid {
-			t.Errorf("%v: %d:%d", c.env, conf.UID, conf.GID)
-		}
-	}
-	for _, bad := range []string{"0", "65535", "-1", "+5", "1e3", " 5", "5 ", "0x5", "99999999999", "app", "1000:1000", "٣"} {
-		if _, faults := Parse(bundle(text), vars{"RLMINIT_UID": bad}.lookup); len(faults) != 1 {
-			t.Errorf("RLMINIT_UID=%q: %v", bad, faults)
-		}
-	}
-}
-
-func TestGatewayDefinition(t *testing.T) {
-	c := parsed(t, vars{"MODEL": "big", "SECRET_KEY": "hush"}, `version: 1
-inherit_env: ["*", "!SECRET_*"]
-gateway:
-  command: [agent, --profile, "${PROFILE}", --port, "${PORT:-none}", "${PROFILE_DIR}", "${RLMINIT_HOME}", "${MODEL}", "${SECRET_KEY}"]
-  limits: {pids: 10}
-  default: {command: [agent, "${PROFILE}"], limits: {pids: 99}}
-`)
-	alice := Profile{Name: "alice", Dir: "/data/profiles/alice", Port: 9471}
-	d, faults := c.GatewayDefinition(alice)
-	want := []string{"agent", "--profile", "alice", "--port", "9471", "/data/profiles/alice", "/data", "big", "hush"}
-	if len(faults) > 0 || !slices.Equal(d.Command, want) {
-		t.Errorf("%q %v", d.Command, faults)
-	}
-	if d.Name != "gateway-alice" || d.Profile != "alice" || d.Port != 9471 || d.WorkingDir != alice.Dir || d.Limits.Pids != 10 {
-		t.Errorf("%+v", d)
-	}
-	// No port: the fallback of the command.
-	d, faults = c.GatewayDefinition(Profile{Name: "bob", Dir: "/data/profiles/bob"})
-	if len(faults) > 0 || d.Command[4] != "none" || d.Port != 0 {
-		t.Errorf("%q %v", d.Command, faults)
-	}
-	d, faults = c.GatewayDefinition(Profile{Name: "default", Dir: "/data", Port: 9300})
-	if len(faults) > 0 || !slices.Equal(d.Command, []string{"agent", "default"}) || d.Limits.Pids != 99 || d.Name != "gateway-default" {
-		t.Errorf("%+v %v", d, faults)
-	}
-}
-
-func TestProfileDefinition(t *testing.T) {
-	c := parsed(t, vars{"MODEL": "big", "SECRET_KEY": "hush", "RLMINIT_TOKEN": "x"}, `version: 1
-inherit_env: ["*", "!SECRET_*"]
-gateway: {command: [agent], stop: {signal: INT}}
-`)
-	alice := Profile{Name: "alice", Dir: "/data/profiles/alice", Port: 9471}
-	d, faults := c.ProfileDefinition(alice, "profile.yaml", []byte(
-		"environment: {M: '${MODEL}', P: '${PROFILE}:${PORT}', S: '${SECRET_KEY:-none}'}\nstop: {timeout: 1s}\n"))
-	want := map[string]service.Value{"M": {Text: "big"}, "P": {Text: "alice:9471"}, "S": {Text: "none"}}
-	if len(faults) > 0 || !reflect.DeepEqual(d.Environment, want) {
-		t.Errorf("%v %v", d.Environment, faults)
-	}
-	if d.Stop.Signal != unix.SIGINT || d.Stop.Timeout != time.Second {
-		t.Errorf("%+v", d.Stop)
-	}
-	_, faults = c.ProfileDefinition(alice, "profile.yaml", []byte("environment:\n  A: '${SECRET_KEY}'\n  B: '${RLMINIT_TOKEN}'\n"))
-	const refused = "profile.yaml:2: environment.A: ${SECRET_KEY} is not set; set SECRET_KEY, or write ${SECRET_KEY:-default}\n" +
-		"profile.yaml:3: environment.B: ${RLMINIT_TOKEN} is not set; set RLMINIT_TOKEN, or write ${RLMINIT_TOKEN:-default}"
-	if faults.Error() != refused {
-		t.Errorf("%v", faults)
-	}
-	if faults[0].Service != "" && faults[0].Service != "gateway-alice" {
-		t.Errorf("service %q", faults[0].Service)
-	}
-}
-
-func TestPortsOff(t *testing.T) {
-	c := parsed(t, nil, "version: 1\ngateway: {command: [a], ports: off}\n")
-	if c.Gateway.Ports.Size() != 0 {
-		t.Errorf("%+v", c.Gateway.Ports)
-	}
-	_, faults := Parse(bundle("version: 1\ngateway: {command: [a, '${PORT}'], ports: off}\n"), nil)
-	if want := "rlminit.yaml:2: gateway.command[1]: ${PORT} is not set; set PORT, or write ${PORT:-default}"; faults.Error() != want {
-		t.Errorf("%v", faults)
-	}
-}
-
 // FuzzParse: no rlminit.yaml makes the parser panic, and every fault has a line.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
@@ -458,4 +368,16 @@ func FuzzParse(f *testing.F) {
 			c.ProfileDefinition(Profile{Name: "alice", Dir: "/data/profiles/alice"}, "profile.yaml", data)
 		}
 	})
+}
+
+// TestShippedConfiguration reads what the image holds.
+func TestShippedConfiguration(t *testing.T) {
+	data, err := os.ReadFile("../rootfs/etc/rlminit/rlminit.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := parsed(t, nil, string(data))
+	if c.User == "" || c.Gateway == nil {
+		t.Errorf("%+v", c)
+	}
 }

@@ -282,6 +282,13 @@ func TestExpansionOfAWholeFileIsBounded(t *testing.T) {
 	}
 }
 
+func TestFaultsAreNotEndless(t *testing.T) {
+	got := parse(strings.Repeat("a: 1\n", 5000))
+	if len(got) != 101 || got[100] != "f.yaml:102: more faults follow; these are the first 100" {
+		t.Errorf("%d faults, the last %q", len(got), got[len(got)-1])
+	}
+}
+
 func TestUnknownKeys(t *testing.T) {
 	d, _ := Parse("f.yaml", []byte("comand: x\nzzz: 1\nafter:\nin:\n  x: 1\n"))
 	n, r := d.Read(nil)

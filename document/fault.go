@@ -61,3 +61,14 @@ func (fs Faults) Sort() {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 }
+
+// with adds a fault, unless there are so many that nobody reads them.
+func (fs Faults) with(f Fault) Faults {
+	switch {
+	case len(fs) > maxFaults:
+		return fs
+	case len(fs) == maxFaults:
+		f.Field, f.Text = "", fmt.Sprintf("more faults follow; these are the first %d", maxFaults)
+	}
+	return append(fs, f)
+}

@@ -72,9 +72,9 @@ func (n Node) File() string { return n.reading.document.file }
 
 // Fault reports that something is wrong here.
 func (n Node) Fault(format string, args ...any) {
-	n.reading.faults = append(n.reading.faults, Fault{
+	n.reading.faults = n.reading.faults.with(Fault{
 		File: n.File(), Line: max(n.line, 1), Field: n.field,
-		Text: fmt.Sprintf(format, args...), Service: n.reading.service,
+		Text: printable(fmt.Sprintf(format, args...)), Service: n.reading.service,
 	})
 }
 
@@ -133,7 +133,6 @@ func (fs Fields) Read(n Node) { fs.ReadRefusing(n, nil) }
 // ReadRefusing is Read where some keys are known, but refused: for the reason
 // that is given.
 func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
-	known := slices.Sorted(maps.Keys(fs))
 	n.Each(func(key, value Node) {
 		name := key.Key()
 		set, ok := fs[name]
@@ -146,6 +145,7 @@ func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
 			key.Fault("%s", why)
 		default:
 			key.field = n.field
+			known := slices.Sorted(maps.Keys(fs))
 			if near := DidYouMean(name, known); near != "" {
 				key.Fault("unknown key %s%s", Quote(name), near)
 			} else {

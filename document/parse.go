@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -17,6 +18,8 @@ import (
 const (
 	MaxSize  = 1 << 20 // bytes
 	maxDepth = 32      // lists and mappings within each other
+
+	maxFaults = 100 // of one pass; more help nobody
 )
 
 // Document is a parsed file. It never changes, so that many readers may Read it
@@ -68,7 +71,7 @@ func ParseUpTo(limit int, file string, data []byte) (*Document, Faults) {
 }
 
 func (d *Document) fault(line int, field, format string, args ...any) Faults {
-	d.faults = append(d.faults, Fault{File: d.file, Line: max(line, 1), Field: field, Text: fmt.Sprintf(format, args...)})
+	d.faults = d.faults.with(Fault{File: d.file, Line: max(line, 1), Field: field, Text: printable(fmt.Sprintf(format, args...))})
 	return d.faults
 }
 
@@ -243,13 +246,28 @@ func (d *Document) check(n *yaml.Node, field string, depth int) {
 func index(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
 func join(field, key string) string {
-	if len(key) > maxQuoted || key == "" || strings.ContainsAny(key, ". \"\n\t") {
+	odd := func(r rune) bool { return r == '.' || r == '"' || r == ' ' || !unicode.IsPrint(r) }
+	if len(key) > maxQuoted || key == "" || strings.ContainsFunc(key, odd) {
 		key = Quote(key)
 	}
 	if field == "" {
 		return key
 	}
 	return field + "." + key
+}
+
+// printable keeps a hostile file from writing more than one line, or from
+// commanding a terminal.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 }
 
 const maxQuoted = 60

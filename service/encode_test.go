@@ -144,7 +144,7 @@ func (r random) definition() Definition {
 func TestEncodeDecodeRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
 	r := random{rand.New(rand.NewPCG(seed, 0))}
-	for range 2000 {
+	for range 500 {
 		want := r.definition()
 		text := Encode(want)
 		got, faults := Decode("service.yaml", want.Name, text, vars)
