@@ -54,13 +54,13 @@ func (s *Supervisor) openVolume() {
 	cfg := s.config()
 	store, err := profiles.Open(cfg.Home, s.settings(), s.say)
 	if err != nil {
-		s.noStore = err
+		s.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)
 		return
 	}
 	if !cfg.Profiles {
 		slog.Info("no profile is started here: RLMINIT_PROFILES=off")
-		s.noStore = errors.New("profiles are off: RLMINIT_PROFILES=off")
+		s.absent.Store("profiles are off: RLMINIT_PROFILES=off")
 		return
 	}
 	claim := lease.NewClaim(store.Home(), lease.Self(), s.say)
@@ -71,7 +71,7 @@ func (s *Supervisor) openVolume() {
 		held, err = claim.Try()
 	}
 	if err != nil {
-		s.noStore = err
+		s.absent.Store(err.Error())
 		slog.Warn(err.Error())
 		var taken *lease.Held
 		if errors.As(err, &taken) {
@@ -91,11 +91,36 @@ func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
 		}
 	}
 	hold(held.File())
+	ctx, release := context.WithCancel(context.Background())
+	released := make(chan struct{})
+	s.ask(func() {
+		s.giveBack = func() {
+			release()
+			<-released
+		}
+	})
 	go func() {
-		if err := held.Keep(context.Background(), hold); err != nil {
-			slog.Error("the volume was taken by another container while this one was silent", "err", err)
+		defer close(released)
+		if err := held.Keep(ctx, hold); err != nil {
+			slog.Error("the volume was taken by another container while this one was silent; its profiles end here", "err", err)
+			s.loseVolume(err)
+			return
+		}
+		if err := held.Release(); err != nil {
+			slog.Warn("cannot release the volume's lock", "err", err)
 		}
 	}()
+}
+
+// loseVolume ends all profiles: another container runs them.
+func (s *Supervisor) loseVolume(why error) {
+	s.registrar.Lock()
+	defer s.registrar.Unlock()
+	s.absent.Store(why.Error())
+	s.store.Store(nil)
+	if _, err := s.reconcile(false); err != nil {
+		slog.Error("cannot reconcile", "err", err)
+	}
 }
 
 // awaitVolume takes the volume over when the container that has it gives it up.

@@ -136,9 +136,10 @@ func (r *recorder) round() bool {
 	return true
 }
 
-// recordSeen has u's state written to the volume.
+// recordSeen has u's state written to the volume. What the container's own stop
+// brings about is not: the next boot is to know what ran before it.
 func (s *Supervisor) recordSeen(u *unit) {
-	if !u.recorded || u.state.Phase == machine.Gone || s.leaving[u.name] {
+	if s.stopping || !u.recorded || u.state.Phase == machine.Gone || s.leaving[u.name] {
 		return
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}

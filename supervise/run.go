@@ -49,7 +49,7 @@ type Supervisor struct {
 
 	registrar sync.Mutex // one change of what is registered at a time
 	store     atomic.Pointer[profiles.Store]
-	noStore   error // why there is no store; set at boot
+	absent    atomic.Value // string: why there is no store
 	tagsOut   sync.Once
 
 	mailbox chan func()
@@ -71,8 +71,9 @@ type Supervisor struct {
 	held       map[string][]int
 	children   map[string][]wire.Child
 	booted     bool
-	stopping   bool // the container is: nothing is started any more
-	shutdowns  int  // how often tier 1 has asked for it
+	stopping   bool   // the container is: nothing is started any more
+	giveBack   func() // gives the volume's lock back; nil: it was not taken
+	shutdowns  int    // how often tier 1 has asked for it
 	stopped    bool
 }
 
@@ -225,14 +226,18 @@ func runtimeDir() string {
 // soon has f run by the loop after what it is doing now.
 func (s *Supervisor) soon(f func()) { s.later = append(s.later, f) }
 
-// settle waits until what was published and recorded has been written.
-func (s *Supervisor) settle() {
+// settle waits until what was published and recorded has been written, and
+// gives the volume back.
+func (s *Supervisor) settle(giveBack func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		s.publisher.flush()
 		s.recorder.flush()
+		if giveBack != nil {
+			giveBack()
+		}
 		close(done)
 	}()
 	select {

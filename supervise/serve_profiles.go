@@ -17,7 +17,7 @@ func (s *Supervisor) profileStore() (*profiles.Store, error) {
 	case s.config().Gateway == nil:
 		return nil, control.Conflict("there are no profiles here: the configuration has no gateway section; add one to %s", s.config().Path)
 	case store == nil:
-		return nil, control.Conflict("%v", s.noStore)
+		return nil, control.Conflict("%v", s.absent.Load())
 	}
 	return store, nil
 }

@@ -111,8 +111,9 @@ func (s *Supervisor) checkStopped() {
 		return
 	}
 	s.stopped = true
+	giveBack := s.giveBack
 	go func() {
-		s.settle()
+		s.settle(giveBack)
 		s.link.send(&wire.StopDone{}, nil, nil)
 	}()
 }

@@ -196,7 +196,7 @@ func (s *Supervisor) quote(u *unit) {
 		return
 	}
 	go func() {
-		lines, err := slot.Tail(5)
+		lines, err := slot.Tail(5, time.Second)
 		if err != nil {
 			return
 		}
