@@ -62,6 +62,7 @@ type Collector struct {
 	failing []*Slot // with a queue that is to be written
 	dirty   []*Slot // with pages in their areas
 	ticking bool
+	bells   []*bell
 	pace    pace
 }
 
@@ -77,7 +78,11 @@ func New(opts Options) (*Collector, error) {
 		unix.Close(home)
 		return nil, err
 	}
-	c.tee = newTee(opts.Tee, opts.Colour)
+	if c.tee, err = newTee(opts.Tee, opts.Colour); err != nil {
+		c.arena.close()
+		unix.Close(home)
+		return nil, err
+	}
 	c.disk.watched = c
 	go c.begin()
 	return c, nil

@@ -185,6 +185,7 @@ func (c *Collector) flush(s *Slot) bool {
 		c.working.op = appendOut
 		n, err := c.call()
 		c.sent(s, n)
+		c.grew(s)
 		if err != nil {
 			s.failure = err
 			return false

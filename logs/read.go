@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -15,96 +16,252 @@ import (
 // any more.
 type Source struct {
 	Name string // as in Open
-	Dir  string // as in Config
+	Dir  string // as in Config; empty: none, or that of the open slot of this name
 }
 
 // Query says what is to be read.
 type Query struct {
 	Sources []Source
+	All     bool      // every open slot as well, and in following those opened later
 	N       int       // the newest lines of each at most; negative: all
-	Since   time.Time // not older than this; zero: any
+	Since   time.Time // lines not older than this; zero: any. Needs timestamps
 	Follow  bool      // go on with what is written from here on, until the context ends
 	Prefix  bool      // NAME | before each line
 }
 
-// Read writes the lines that a query asks for to w.
+// Read writes the lines that a query asks for to w, those of several sources
+// merged by their times. It waits for disk and w, not so the collector. Where
+// w has a method Flush, it is called whenever there is nothing more to write
+// for now. A context that ends is no error.
 func (c *Collector) Read(ctx context.Context, w io.Writer, q Query) error {
-	for _, source := range q.Sources {
-		lines, err := c.tail(source, q.N)
+	r := &reader{c: c, w: w, q: q, bell: newBell(), byName: map[string]*cursor{}}
+	if q.Follow {
+		stop, err := c.watch(r.bell)
 		if err != nil {
 			return err
 		}
-		for _, line := range lines {
-			if _, err := w.Write(line); err != nil {
+		defer stop()
+	}
+	defer r.close()
+	for _, source := range q.Sources {
+		if err := r.add(source, q.N); err != nil {
+			return err
+		}
+	}
+	if q.All {
+		for _, source := range c.sources() {
+			if err := r.add(source, q.N); err != nil {
 				return err
 			}
 		}
 	}
+	if err := r.merge(ctx, r.cursors); err != nil || !q.Follow {
+		return err
+	}
+	return r.follow(ctx)
+}
+
+// sources are the open slots.
+func (c *Collector) sources() []Source {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Source
+	for name, s := range c.byName {
+		all = append(all, Source{Name: name, Dir: s.where()})
+	}
+	return all
+}
+
+// reader is a Read under way.
+type reader struct {
+	c       *Collector
+	w       io.Writer
+	q       Query
+	bell    *bell
+	cursors []*cursor
+	byName  map[string]*cursor
+	line    []byte
+}
+
+func (r *reader) close() {
+	for _, k := range r.cursors {
+		k.close()
+	}
+}
+
+// add opens a source, n lines before its end.
+func (r *reader) add(source Source, n int) error {
+	if r.byName[source.Name] != nil {
+		return nil
+	}
+	s := r.c.slot(source.Name)
+	if source.Dir == "" && s != nil {
+		source.Dir = s.where()
+	}
+	k := &cursor{home: r.c.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
+	if err := k.seek(n, r.q.Since); err != nil {
+		return fmt.Errorf("cannot read the log of %s: %w", source.Name, err)
+	}
+	r.byName[source.Name] = k
+	r.cursors = append(r.cursors, k)
 	return nil
 }
 
-// Tail returns the last n lines of a slot's log, as they stand there.
-func (s *Slot) Tail(n int) ([]string, error) {
-	lines, err := s.c.tail(Source{Name: s.name, Dir: s.cfg.Dir}, n)
-	var all []string
-	for _, line := range lines {
-		all = append(all, string(bytes.TrimSuffix(line, []byte{'\n'})))
+// merge writes what the cursors have, oldest line first.
+func (r *reader) merge(ctx context.Context, cursors []*cursor) error {
+	var ready byTime
+	for _, k := range cursors {
+		if err := r.advance(k, &ready); err != nil {
+			return err
+		}
 	}
-	return all, err
+	for n := 0; len(ready) > 0; n++ {
+		if n%256 == 0 && ctx.Err() != nil {
+			return nil
+		}
+		k := heap.Pop(&ready).(*cursor)
+		if err := r.write(k); err != nil {
+			return err
+		}
+		if err := r.advance(k, &ready); err != nil {
+			return err
+		}
+	}
+	return r.flush()
 }
 
-func (c *Collector) tail(source Source, n int) ([][]byte, error) {
-	f := file{home: c.home, dir: source.Dir, fd: -1}
-	dir, err := f.openDir(false)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
+// advance takes a cursor's next line, if it has one, into those to be written.
+func (r *reader) advance(k *cursor, ready *byTime) error {
+	more, err := k.next()
 	if err != nil {
-		return nil, fmt.Errorf("cannot open %s: %w", source.Dir, err)
+		return fmt.Errorf("cannot read the log of %s: %w", k.source.Name, err)
 	}
-	defer unix.Close(dir)
-	names, err := rotated(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list %s: %w", source.Dir, err)
+	if more {
+		heap.Push(ready, k)
 	}
-	names = append(names, current)
-	var lines [][]byte
-	for i := len(names) - 1; i >= 0 && (n < 0 || len(lines) < n); i-- {
-		data, err := readWhole(dir, names[i])
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot read %s/%s: %w", source.Dir, names[i], err)
-		}
-		these := bytes.SplitAfter(data, []byte{'\n'})
-		if len(these[len(these)-1]) == 0 {
-			these = these[:len(these)-1]
-		}
-		lines = append(these, lines...)
-	}
-	if n >= 0 && len(lines) > n {
-		lines = lines[len(lines)-n:]
-	}
-	return lines, nil
+	return nil
 }
 
-func readWhole(dir int, name string) ([]byte, error) {
-	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: noFollow})
-	if err != nil {
-		return nil, err
+func (r *reader) write(k *cursor) error {
+	r.line = r.line[:0]
+	if r.q.Prefix {
+		r.line = append(append(r.line, k.source.Name...), " | "...)
 	}
-	defer unix.Close(fd)
-	var all []byte
+	r.line = append(r.line, k.line...)
+	if (r.q.Prefix || len(r.cursors) > 1) && !bytes.HasSuffix(r.line, []byte{'\n'}) {
+		r.line = append(r.line, '\n')
+	}
+	_, err := r.w.Write(r.line)
+	return err
+}
+
+func (r *reader) flush() error {
+	switch w := r.w.(type) {
+	case interface{ FlushError() error }:
+		return w.FlushError()
+	case interface{ Flush() error }:
+		return w.Flush()
+	case interface{ Flush() }:
+		w.Flush()
+	}
+	return nil
+}
+
+// follow writes what comes, until the context ends or the collector does.
+func (r *reader) follow(ctx context.Context) error {
 	for {
-		all = append(all, make([]byte, 64<<10)...)
-		n, err := unix.Pread(fd, all[len(all)-64<<10:], int64(len(all)-64<<10))
-		all = all[:len(all)-64<<10+max(n, 0)]
-		if err != nil {
-			return nil, err
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.c.done:
+			return r.merge(ctx, r.cursors)
+		case <-r.bell.rung:
 		}
-		if n == 0 {
-			return all, nil
+		var these []*cursor
+		for _, name := range r.bell.names() {
+			k := r.byName[name]
+			if k == nil && r.q.All {
+				if err := r.add(Source{Name: name}, -1); err != nil {
+					return err
+				}
+				k = r.byName[name]
+			}
+			if k != nil {
+				these = append(these, k)
+			}
+		}
+		if err := r.merge(ctx, these); err != nil {
+			return err
 		}
 	}
 }
+
+// byTime is a heap of cursors, the one with the oldest line first.
+type byTime []*cursor
+
+func (h byTime) Len() int { return len(h) }
+func (h byTime) Less(i, j int) bool {
+	if n := bytes.Compare(h[i].when, h[j].when); n != 0 {
+		return n < 0
+	}
+	return h[i].order < h[j].order
+}
+func (h byTime) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *byTime) Push(k any)   { *h = append(*h, k.(*cursor)) }
+func (h *byTime) Pop() any {
+	old := *h
+	k := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return k
+}
+
+// Tail returns the last n lines of the slot's log, as they stand there. It
+// waits for the disk, but for no longer than timeout.
+func (s *Slot) Tail(n int, timeout time.Duration) ([]string, error) {
+	type outcome struct {
+		text []byte
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var b bytes.Buffer
+		err := s.c.Read(context.Background(), &b, Query{Sources: []Source{{Name: s.name}}, N: n})
+		done <- outcome{b.Bytes(), err}
+	}()
+	select {
+	case o := <-done:
+		var lines []string
+		for line := range bytes.Lines(o.text) {
+			lines = append(lines, string(bytes.TrimSuffix(line, []byte{'\n'})))
+		}
+		return lines, o.err
+	case <-time.After(timeout):
+		return nil, errors.New("cannot read the log: the disk does not answer")
+	}
+}
+
+// slot returns the open slot of a name.
+func (c *Collector) slot(name string) *Slot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byName[name]
+}
+
+// ask has the collector's goroutine run f, and waits for it. It reports false
+// where the collector has ended.
+func (c *Collector) ask(f func()) bool {
+	done := make(chan struct{})
+	c.post(func() {
+		f()
+		close(done)
+	})
+	select {
+	case <-done:
+		return true
+	case <-c.done:
+		return false
+	}
+}
+
+// absent says that an error means that there is no such file or directory.
+func absent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }

@@ -42,6 +42,9 @@ func (c *Collector) deliver(s *Slot, out []byte, res result) {
 		}
 	}
 	c.must(c.commit(s, res))
+	if len(c.bells) > 0 {
+		c.grew(s)
+	}
 }
 
 // send appends out to the slot's file and returns what could not be.
@@ -59,6 +62,7 @@ func (c *Collector) send(s *Slot, out []byte, res result) []byte {
 	if err != nil {
 		c.fail(s, err)
 	}
+	c.awaitAge(s)
 	return out[n:]
 }
 
@@ -139,15 +143,9 @@ func (c *Collector) begin() {
 	r := c.arena.record
 	phase := atomic.LoadUint32(&r.phase)
 	if phase == applying || !c.arena.empty() {
-		index := int(r.slot)
-		ghost := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: Config{
+		ghost := c.ghost(int(r.slot), Config{
 			Dir: string(r.dir[:r.dirLen]), File: r.file, Timestamps: r.timestamps,
-		}}
-		ghost.file = file{home: c.home, dir: ghost.cfg.Dir, cfg: ghost.cfg, fd: -1, instant: c.opts.instant}
-		for len(c.slots) <= index {
-			c.slots = append(c.slots, nil)
-		}
-		c.slots[index] = ghost
+		})
 		c.disk.work()
 		switch phase {
 		case applying:

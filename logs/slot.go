@@ -71,7 +71,11 @@ type Slot struct {
 	sendFrom uint64 // where in the queue the late call's output begins
 	heir     *Slot  // of a slot that the recovery made up: the real one
 	last     []byte // the newest line of the service's own, cut short
+	prefix   []byte // in the tee
+	begun    []byte // a line that the tee waits for the end of
 	age      *time.Timer
+
+	dir atomic.Pointer[string] // cfg.Dir, or nil without a file; for readers
 }
 
 // initialPipe is a pipe's size before its service proves to need more. The
@@ -111,6 +115,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	c.taken[index] = true
 	c.byName[name] = s
 	c.generation++
+	s.publish(&cfg)
 	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
 	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, instant: c.opts.instant}
 	if !adopted {
@@ -237,8 +242,15 @@ func (s *Slot) Reconfigure(cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	s.c.post(func() { s.cfg = cfg })
+	s.publish(&cfg)
+	s.c.post(func() { s.cfg, s.prefix = cfg, nil })
 	return nil
+}
+
+func (s *Slot) publish(cfg *Config) {
+	if s.dir.Store(nil); cfg.File {
+		s.dir.Store(&cfg.Dir)
+	}
 }
 
 // Stats tells what was lost since the slot was made.
@@ -267,7 +279,7 @@ func (c *Collector) register(s *Slot) {
 	for len(c.slots) <= s.index {
 		c.slots = append(c.slots, nil)
 	}
-	if ghost := c.slots[s.index]; ghost != nil {
+	if ghost := c.slotAt(s.index); ghost != nil {
 		if ghost.late {
 			ghost.heir = s // returned comes back here
 			return
@@ -303,7 +315,9 @@ func (c *Collector) discard(s *Slot) {
 		return // returned comes back here
 	}
 	for stream := range s.pipes {
-		_ = c.control(unix.EPOLL_CTL_DEL, s.pipes[stream].read, nil)
+		if fd := s.pipes[stream].read; fd > 0 {
+			_ = c.control(unix.EPOLL_CTL_DEL, fd, nil)
+		}
 	}
 	c.unlist(s)
 	c.held -= int(s.entry.part[0]) + int(s.entry.part[1])
@@ -315,6 +329,64 @@ func (c *Collector) discard(s *Slot) {
 	c.mu.Lock()
 	c.taken[s.index] = false
 	c.mu.Unlock()
+}
+
+// awaitAge has the slot's file rotated when it is old enough.
+func (c *Collector) awaitAge(s *Slot) {
+	if s.cfg.MaxAge <= 0 || s.age != nil || s.file.size == 0 {
+		return
+	}
+	left := s.cfg.MaxAge - time.Duration(c.now()-s.file.born)*time.Microsecond
+	s.age = time.AfterFunc(max(left, time.Millisecond), func() {
+		c.post(func() {
+			s.age = nil
+			if s.closing || !c.direct(s) || s.cfg.MaxAge <= 0 {
+				return // rotated, if at all, before the next line is written
+			}
+			s.file.cfg = s.cfg
+			c.working = job{slot: s, op: rotateOld, when: c.now()}
+			if _, err := c.call(); err != nil {
+				c.fail(s, err)
+			}
+			c.awaitAge(s)
+		})
+	})
+}
+
+// Settled tells the collector that every slot which a predecessor had was
+// opened again; what the others left is given up.
+func (c *Collector) Settled() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for pipes, index := range c.orphans {
+		delete(c.orphans, pipes)
+		c.postLocked(func() {
+			ghost := c.slotAt(index)
+			if ghost == nil {
+				ghost = c.ghost(index, Config{})
+			}
+			c.discard(ghost)
+		})
+	}
+}
+
+// slotAt is the slot of an index, if it is open.
+func (c *Collector) slotAt(index int) *Slot {
+	if index < len(c.slots) {
+		return c.slots[index]
+	}
+	return nil
+}
+
+// ghost makes a slot without pipes for what is left of one.
+func (c *Collector) ghost(index int, cfg Config) *Slot {
+	s := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: cfg}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, instant: c.opts.instant}
+	for len(c.slots) <= index {
+		c.slots = append(c.slots, nil)
+	}
+	c.slots[index] = s
+	return s
 }
 
 // release closes a slot's descriptors.

@@ -1,0 +1,374 @@
+package logs
+
+import (
+	"bytes"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readSize is how many bytes a cursor reads at once.
+const readSize = 16 << 10
+
+// cursor goes through the lines of one log: the rotated files, current, and
+// what is still in memory. It keeps its file open, so that a rotation takes
+// nothing from under it.
+type cursor struct {
+	home   int
+	source Source
+	slot   *Slot // nil: closed
+	order  int
+	follow bool
+
+	fd    int    // -1: none yet
+	after string // files rotated after fd's have names greater than this
+	at    int64  // in the file
+	since string // lines older than this are skipped, as RFC 3339
+
+	memory []byte // what was in memory when the files were at their end
+	read   uint64 // position in the queue up to which it was read
+	ended  bool   // memory was fetched
+
+	buf  []byte // read and not passed on
+	line []byte // the current line, with its newline if there is one
+	when []byte // its time
+}
+
+func (k *cursor) close() {
+	if k.fd >= 0 {
+		unix.Close(k.fd)
+		k.fd = -1
+	}
+}
+
+func (k *cursor) openDir() (int, error) {
+	f := file{home: k.home, dir: k.source.Dir}
+	return f.openDir(false)
+}
+
+func openBeneath(dir int, name string) (int, error) {
+	return unix.Openat2(dir, name, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: noFollow,
+	})
+}
+
+// seek goes to the nth line before the end, or where that is later, to the
+// first not older than since.
+func (k *cursor) seek(n int, since time.Time) error {
+	if !since.IsZero() {
+		k.since = since.UTC().Format(layout)
+	}
+	if n >= 0 {
+		n -= k.remembered(n)
+	}
+	if k.source.Dir == "" {
+		return nil
+	}
+	dir, err := k.openDir()
+	if absent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	for {
+		names, err := rotated(dir)
+		if err != nil {
+			return err
+		}
+		again, err := k.seekIn(dir, names, n, since)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// seekIn is seek among the files named. It reports true where they were rotated
+// meanwhile.
+func (k *cursor) seekIn(dir int, names []string, n int, since time.Time) (again bool, err error) {
+	k.close()
+	k.at = 0
+	all := append(names, current)
+	for i := len(all) - 1; i >= 0; i-- {
+		if at, err := rotatedAt(all[i]); err == nil && at.Before(since) && k.fd >= 0 {
+			break
+		}
+		fd, err := openBeneath(dir, all[i])
+		if absent(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		k.close()
+		k.fd, k.after = fd, nameAfter(all[i])
+		if i == len(all)-1 {
+			now, err := rotated(dir)
+			if err != nil {
+				return false, err
+			}
+			if len(now) != len(names) || len(now) > 0 && now[len(now)-1] != names[len(names)-1] {
+				return true, nil
+			}
+		}
+		if n >= 0 {
+			found := 0
+			if k.at, found, err = backwards(fd, n); err != nil {
+				return false, err
+			}
+			if n -= found; n == 0 {
+				break
+			}
+		}
+	}
+	return false, nil
+}
+
+// backwards finds the place of the nth line before a file's end, or of its
+// first where there are fewer, and how many lines that are.
+func backwards(fd, n int) (at int64, found int, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, 0, err
+	}
+	if n == 0 {
+		return st.Size, 0, nil
+	}
+	block := make([]byte, readSize)
+	last := true
+	for end := st.Size; end > 0; {
+		start := max(0, end-readSize)
+		got, err := unix.Pread(fd, block[:end-start], start)
+		if err != nil {
+			return 0, 0, err
+		}
+		if int64(got) < end-start { // emptied meanwhile
+			return 0, 0, nil
+		}
+		for i := got - 1; i >= 0; i-- {
+			if block[i] == '\n' && !last {
+				if found++; found == n {
+					return start + int64(i) + 1, found, nil
+				}
+			}
+			last = false
+		}
+		end = start
+	}
+	if st.Size > 0 {
+		found++
+	}
+	return 0, found, nil
+}
+
+// next goes to the next line that is asked for, and reports whether there is
+// one by now.
+func (k *cursor) next() (bool, error) {
+	for {
+		if i := bytes.IndexByte(k.buf, '\n'); i >= 0 {
+			k.line, k.buf = k.buf[:i+1], k.buf[i+1:]
+			if k.keep() {
+				return true, nil
+			}
+			continue
+		}
+		more, err := k.fill()
+		if err != nil {
+			return false, err
+		}
+		if more {
+			continue
+		}
+		if len(k.buf) == 0 {
+			k.buf = nil
+			return false, nil
+		}
+		if k.follow {
+			return false, nil // the rest of the line is to come
+		}
+		k.line, k.buf = k.buf, nil
+		return k.keep(), nil
+	}
+}
+
+// keep notes the line's time and says whether it is asked for.
+func (k *cursor) keep() bool {
+	if len(k.line) >= len(layout) && k.line[len(layout)-1] == 'Z' && k.line[4] == '-' {
+		k.when = append(k.when[:0], k.line[:len(layout)]...)
+	}
+	return k.since == "" || string(k.when) >= k.since
+}
+
+// fill reads on, into the next file where one is at its end.
+func (k *cursor) fill() (bool, error) {
+	for {
+		if k.fd >= 0 {
+			n, err := k.readFile()
+			if n > 0 || err != nil {
+				return n > 0, err
+			}
+		}
+		on, err := k.nextFile()
+		if err != nil {
+			return false, err
+		}
+		if !on {
+			return k.fillFromMemory(), nil
+		}
+	}
+}
+
+func (k *cursor) readFile() (int, error) {
+	k.buf = append(k.buf, make([]byte, readSize)...)
+	free := len(k.buf) - readSize
+	n, err := unix.Pread(k.fd, k.buf[free:], k.at)
+	k.buf = k.buf[:free+max(n, 0)]
+	if err != nil {
+		return 0, err
+	}
+	k.at += int64(n)
+	return n, nil
+}
+
+// nextFile opens the file after the one that is at its end, or finds that more
+// was written to that one before it was rotated. It reports false where there
+// is nothing more to read.
+func (k *cursor) nextFile() (bool, error) {
+	if k.source.Dir == "" {
+		return false, nil
+	}
+	dir, err := k.openDir()
+	if absent(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(dir)
+	var mine unix.Stat_t
+	if k.fd >= 0 {
+		if err := unix.Fstat(k.fd, &mine); err != nil {
+			return false, err
+		}
+		if mine.Size < k.at {
+			k.at = 0 // emptied by a person
+			return mine.Size > 0, nil
+		}
+		var st unix.Stat_t
+		err := unix.Fstatat(dir, current, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && st.Ino == mine.Ino && st.Dev == mine.Dev {
+			k.after = nameAfter(current)
+			return false, nil
+		}
+		// It is current no more, so all that will ever be in it is in it now.
+		if mine.Size > k.at {
+			return true, nil
+		}
+	}
+	names, err := rotated(dir)
+	if err != nil {
+		return false, err
+	}
+	return k.openAfter(dir, names, mine)
+}
+
+// nameAfter is a name that is not greater than those of files rotated after the
+// named one: its own, or for current that of now.
+func nameAfter(name string) string {
+	if name != current {
+		return name
+	}
+	return time.Now().UTC().Format(rotatedLayout)
+}
+
+// openAfter opens what follows the file that mine describes.
+func (k *cursor) openAfter(dir int, names []string, mine unix.Stat_t) (bool, error) {
+	// Where ours was removed, the oldest of those that came after is next.
+	next := sort.Search(len(names), func(i int) bool { return names[i] > k.after })
+	for i := len(names) - 1; i >= 0 && k.fd >= 0; i-- {
+		var st unix.Stat_t
+		if unix.Fstatat(dir, names[i], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == mine.Ino && st.Dev == mine.Dev {
+			next = i + 1
+			break
+		}
+	}
+	for _, name := range append(names[next:], current) {
+		fd, err := openBeneath(dir, name)
+		if absent(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		k.close()
+		k.fd, k.after, k.at = fd, nameAfter(name), 0
+		return true, nil
+	}
+	return false, nil
+}
+
+// where is the slot's directory, or empty where it has no file.
+func (s *Slot) where() string {
+	if dir := s.dir.Load(); dir != nil {
+		return *dir
+	}
+	return ""
+}
+
+// remembered is how many of the last n lines are in memory only.
+func (k *cursor) remembered(n int) int {
+	k.fetch()
+	if at := lastLines(k.memory, n); at >= 0 {
+		k.memory = k.memory[at:]
+	}
+	return min(n, bytes.Count(k.memory, []byte{'\n'}))
+}
+
+// fetch takes what is in memory, unless it will come into the file later and is
+// waited for.
+func (k *cursor) fetch() {
+	if k.ended || k.slot == nil || k.follow && k.source.Dir != "" {
+		return
+	}
+	k.ended = !k.follow
+	k.slot.c.ask(func() { k.memory, k.read = k.slot.queued(k.read) })
+}
+
+func (k *cursor) fillFromMemory() bool {
+	k.fetch()
+	k.buf = append(k.buf, k.memory...)
+	more := len(k.memory) > 0
+	k.memory = nil
+	return more
+}
+
+// lastLines is where the last n lines of text begin.
+func lastLines(text []byte, n int) int {
+	at := len(text)
+	for range n {
+		i := bytes.LastIndexByte(text[:max(0, at-1)], '\n')
+		if i < 0 {
+			return 0
+		}
+		at = i + 1
+	}
+	return at
+}
+
+// queued returns what the queue holds from a position on, and the position of
+// its end. The collector's.
+func (s *Slot) queued(from uint64) ([]byte, uint64) {
+	if s.closing {
+		return nil, from
+	}
+	e := s.entry
+	from = max(from, e.queueHead)
+	if from >= e.queueTail {
+		return nil, e.queueTail
+	}
+	text := make([]byte, e.queueTail-from)
+	s.c.ring(s.index, from, text, s.c.arena.load)
+	return text, e.queueTail
+}
