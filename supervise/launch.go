@@ -31,6 +31,7 @@ const stuckAfter = 2 * time.Second
 // prepared is what comes of a launch.
 type prepared struct {
 	argv []string
+	dir  string
 	path string
 	env  []string
 	err  error
@@ -120,7 +121,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 	u.program = p.path
 	s.link.send(&wire.Spawn{
 		ID: l.id, Name: u.name, Privileged: s.privileged(u),
-		Path: p.path, Argv: p.argv, Env: env, Dir: u.definition.WorkingDir,
+		Path: p.path, Argv: p.argv, Env: env, Dir: p.dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(listeners) > 0,
 		NoNewPrivs: !s.privileged(u), Label: u.label(),
@@ -136,11 +137,24 @@ func (s *Supervisor) prepare(d service.Definition, privileged bool) prepared {
 	if err != nil {
 		return prepared{err: err}
 	}
-	if err := enterable(d.WorkingDir); err != nil {
+	dir, err := workingDir(d)
+	if err != nil {
 		return prepared{err: err}
 	}
-	path, err := lookPath(d.Command[0], d.WorkingDir, env)
-	return prepared{argv: d.Command, path: path, env: env, err: err}
+	path, err := lookPath(d.Command[0], dir, env)
+	return prepared{argv: d.Command, dir: dir, path: path, env: env, err: err}
+}
+
+// workingDir is where a service is started: where its definition says, or else
+// where the container was (docker run -w) if its user may go there.
+func workingDir(d service.Definition) (string, error) {
+	if d.WorkingDir != "" {
+		return d.WorkingDir, enterable(d.WorkingDir)
+	}
+	if dir, err := os.Getwd(); err == nil && enterable(dir) == nil {
+		return dir, nil
+	}
+	return "/", nil
 }
 
 // enterable tells whether dir can be the working directory.

@@ -124,7 +124,11 @@ func (s *Supervisor) checkExec(ctx context.Context, name string, argv []string) 
 	if err != nil {
 		return err
 	}
-	path, err := lookPath(argv[0], d.WorkingDir, env)
+	dir, err := workingDir(d)
+	if err != nil {
+		return err
+	}
+	path, err := lookPath(argv[0], dir, env)
 	if err != nil {
 		return err
 	}
@@ -135,7 +139,7 @@ func (s *Supervisor) checkExec(ctx context.Context, name string, argv []string) 
 		s.nextID++
 		s.probeRuns[id] = run
 		s.link.send(&wire.Spawn{
-			ID: id, Name: name, Path: path, Argv: argv, Env: env, Dir: d.WorkingDir, Umask: d.Umask,
+			ID: id, Name: name, Path: path, Argv: argv, Env: env, Dir: dir, Umask: d.Umask,
 			Rlimits: config.Rlimits(d.Limits), Tag: tag, Targets: []int32{0, 1, 2}, NoNewPrivs: true, Label: []byte(probeLabel),
 		}, []int{s.null, s.null, s.null}, nil)
 	})
