@@ -3,31 +3,26 @@ package document
 import (
 	"slices"
 	"strings"
+
+	"rlminit/nearest"
 )
 
-// Nearest is the candidate that a person most likely meant by word, or "" if
-// none is near: an edit distance (with transpositions) of at most a third of
-// the word, at least 1 and at most 3. Among equals the first in alphabetical
+// Nearest is the candidate that a person most likely meant by word, in whatever
+// case, or "" if none is near. Among equally near ones the first in alphabetical
 // order wins.
 func Nearest(word string, candidates []string) string {
 	if len(word) > 128 {
-		return ""
+		return "" // no name of ours is that long
 	}
-	limit := min(max(len(word)/3, 1), 3)
-	best, bestDistance := "", limit+1
-	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if d := len(c) - len(word); d > limit || -d > limit {
-			continue
-		}
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
-			best, bestDistance = c, d
-		}
+	names := slices.Sorted(slices.Values(candidates))
+	lower := make([]string, len(names))
+	for i, name := range names {
+		lower[i] = strings.ToLower(name)
 	}
-	// A word of one or two letters is an edit away from everything alike.
-	if bestDistance >= len(word) {
-		return ""
+	if near := slices.Index(lower, nearest.Name(strings.ToLower(word), lower)); near >= 0 {
+		return names[near]
 	}
-	return best
+	return ""
 }
 
 // DidYouMean is `; did you mean "x"?` for the nearest candidate, or "".
@@ -36,28 +31,4 @@ func DidYouMean(word string, candidates []string) string {
 		return `; did you mean "` + near + `"?`
 	}
 	return ""
-}
-
-// distance is the optimal string alignment distance: insertions, deletions,
-// substitutions and swaps of neighbours cost 1 each.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

@@ -4,12 +4,12 @@ package nearest
 
 // Name returns the known name nearest to the one that was written, or "" when
 // none is near enough to be offered: a third of the written name's length may
-// differ, and at least two letters of a name of three or more. Among equally
+// differ, and at least two letters of a name of five or more. Among equally
 // near ones the first wins.
 func Name(written string, known []string) string {
 	w := []rune(written)
 	limit := len(w) / 3
-	if limit < 2 && len(w) > 2 {
+	if limit < 2 && len(w) > 4 {
 		limit = 2
 	}
 	if limit < 1 {

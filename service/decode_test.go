@@ -244,7 +244,7 @@ func TestFaults(t *testing.T) {
 		{"limits: {stack: 1m}", `2: limits.stack: "1m" is no limit; write 64MiB, "soft:hard" or unlimited`},
 		{"limits: {memory: 0}", `2: limits.memory: "0" is too small; write 1 or more`},
 		{"limits: {cpu: 0}", `2: limits.cpu: "0" is refused; write a number from 0.001 to 1e+06`},
-		{"sandbox: {capabilities: [NET_BIND]}", `2: sandbox.capabilities[0]: "NET_BIND" is no capability`},
+		{"sandbox: {capabilities: [FLY]}", `2: sandbox.capabilities[0]: "FLY" is no capability`},
 		{"sandbox: {capabilities: [SYS_ADMN]}", `2: sandbox.capabilities[0]: "SYS_ADMN" is no capability; did you mean "CAP_SYS_ADMIN"?`},
 		{"port: 0", `2: port: "0" is refused; write a whole number from 1 to 65535`},
 		{"profile: ../x", `2: profile: "../x" is refused; write 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit`},
