@@ -1,26 +1,105 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
+
+	"rlminit/reap"
 )
 
 // exitConfiguration is the exit code of a broken configuration, EX_CONFIG of
 // sysexits(3).
 const exitConfiguration = 78
 
+// runInit is `rlminit init` with a configuration; without one, reap/pure has
+// run before and this is never reached.
+func runInit(args []string) int {
+	_, help, err := initArguments(args[2:])
+	switch {
+	case help:
+		return runVerb([]string{"rlminit", "help", "init"}, newTerminal())
+	case err != nil:
+		return newTerminal().report(err)
+	}
+	return reap.Run(reap.Options{Args: args[2:]})
+}
+
+// initOptions are the arguments of init.
+type initOptions struct {
+	config  string
+	flags   map[string]string // as config.Bundle has them
+	command []string
+}
+
+// settings are the flags of init that an RLMINIT_* variable can set too.
+func settings() []string { return []string{"home", "user", "stop-timeout", "profiles", "strict"} }
+
+// initArguments splits the arguments of init. What follows -- or the first word
+// without a dash is the main command, byte for byte.
+func initArguments(args []string) (o initOptions, help bool, err error) {
+	o.flags = map[string]string{}
+	for len(args) > 0 {
+		word := args[0]
+		if word == "--" {
+			o.command = args[1:]
+			return o, false, nil
+		}
+		if !strings.HasPrefix(word, "-") {
+			o.command = args
+			return o, false, nil
+		}
+		args = args[1:]
+		if word == "-h" || word == "--help" {
+			return o, true, nil
+		}
+		name, value, given := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		if !strings.HasPrefix(word, "--") || name != "config" && !slices.Contains(settings(), name) {
+			return o, false, &usageError{"init", "no flag " + word}
+		}
+		switch {
+		case given:
+		case name == "strict":
+			value = "on"
+		case len(args) == 0:
+			return o, false, &usageError{"init", "--" + name + " needs a value"}
+		default:
+			value, args = args[0], args[1:]
+		}
+		if name == "config" {
+			o.config = value
+		} else {
+			o.flags[strings.ReplaceAll(name, "-", "_")] = value
+		}
+	}
+	return o, false, nil
+}
+
 // initVerb is there for help and completion: what it does is begun in main,
 // before there is a command line library.
 func initVerb() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "init [--] [CMD ARG…]",
 		Short: "be PID 1: reap, supervise, and run the main command",
 		Long: `Runs as a container's PID 1. Without a configuration it is a pure init: it runs
 the command, forwards signals, reaps orphans, and exits with the command's code.
 With /etc/rlminit/rlminit.yaml (or RLMINIT_CONFIG, or --config) it supervises
-what is configured there, and the profiles on the volume.`,
+what is configured there, and the profiles on the volume; the other flags set
+what RLMINIT_HOME and so on set, and count for more.
+
+It exits with its main command's code, 128+n if signal n ended that, 126 if it
+cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,
 		Example: `  ENTRYPOINT ["/usr/local/bin/rlminit", "init", "--"]
-  docker run IMAGE rlminit init -- agent serve`,
-		DisableFlagParsing: true,
-		RunE:               func(*cobra.Command, []string) error { return nil },
+  docker run IMAGE agent serve`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	f := cmd.Flags()
+	f.String("config", "", "the configuration, `FILE`")
+	f.String("home", "", "the volume, `DIR`")
+	f.String("user", "", "who services run as: `USER` is a name, a uid or uid:gid")
+	f.String("stop-timeout", "", "the container's stop budget, `TIME`")
+	f.String("profiles", "", "`SWITCH` is on, or off to run without profiles")
+	f.Bool("strict", false, "refuse to start where something must be done without")
+	return cmd
 }

@@ -11,6 +11,8 @@ package main
 
 import (
 	"os"
+
+	"rlminit/supervise"
 )
 
 func main() { os.Exit(run(os.Args)) }
@@ -24,13 +26,20 @@ func run(args []string) int {
 }
 
 // partNamed returns the part of rlminit that the first argument names, or nil
-// for a verb. PID 1 passes here at every start of a container: no allocation,
-// no cobra.
+// for a verb. PID 1 passes here at every start of a container with a
+// configuration; one without has run in reap/pure, before anything of this
+// package was initialised.
 func partNamed(args []string) func(args []string) int {
 	if len(args) < 2 {
 		return nil
 	}
 	switch args[1] {
+	case "init":
+		return runInit
+	case "supervise":
+		return func([]string) int { return supervise.Run() }
+	case "compile":
+		return runCompile
 	case "try-inside":
 		return tryInside
 	}

@@ -87,11 +87,18 @@ func (s *stage) play(t *terminal) (code int, err error) {
 	restore := keepTerminal()
 	defer restore()
 
-	child, err := s.start()
+	ready, greeted, err := os.Pipe()
+	if err != nil {
+		return 0, control.Failed("cannot try rlminit: %v", err)
+	}
+	defer greeted.Close()
+	child, err := s.start(ready)
+	ready.Close()
 	if err != nil {
 		return 0, err
 	}
 	s.greet(t, child.Process.Pid)
+	greeted.Write([]byte{0}) // else its end is told by Wait
 	over := make(chan error, 1)
 	go func() { over <- child.Wait() }()
 	for {
@@ -108,8 +115,8 @@ func (s *stage) play(t *terminal) (code int, err error) {
 
 // start starts the child: in a user namespace if there may be one, and as root
 // without one.
-func (s *stage) start() (*exec.Cmd, error) {
-	child := s.command(true)
+func (s *stage) start(ready *os.File) (*exec.Cmd, error) {
+	child := s.command(true, ready)
 	err := child.Start()
 	if err == nil {
 		return child, nil
@@ -123,7 +130,7 @@ func (s *stage) start() (*exec.Cmd, error) {
 	if err := s.giveAway(); err != nil {
 		return nil, err
 	}
-	child = s.command(false)
+	child = s.command(false, ready)
 	if err := child.Start(); err != nil {
 		return nil, control.Failed("cannot try rlminit: this machine refuses PID and mount namespaces even to root (%v); inside a container, add --cap-add SYS_ADMIN", reason(err))
 	}
@@ -132,11 +139,13 @@ func (s *stage) start() (*exec.Cmd, error) {
 
 // command is rlminit again, as PID 1 of new namespaces. In the user namespace
 // the caller is an ordinary user, the only one that there is, with just the
-// capability to mount, which tryInside gives up.
-func (s *stage) command(userNamespace bool) *exec.Cmd {
+// capability to mount, which tryInside gives up. It begins when it can read from
+// ready, so that the shell's prompt comes after the greeting.
+func (s *stage) command(userNamespace bool, ready *os.File) *exec.Cmd {
 	child := exec.Command("/proc/self/exe", "try-inside", s.dir, s.self, strconv.FormatBool(s.shell))
 	child.Args[0] = "rlminit"
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child.ExtraFiles = []*os.File{ready}
 	child.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
 		Pdeathsig:  syscall.SIGKILL,
@@ -174,9 +183,10 @@ func keepTerminal() func() {
 	if err != nil {
 		return func() {}
 	}
-	// A write to the terminal's settings from the background would stop us.
-	signal.Ignore(syscall.SIGTTOU)
 	return func() {
+		// We may be in the background now, where changing the terminal would
+		// stop us. Not earlier: what is ignored is inherited.
+		signal.Ignore(syscall.SIGTTOU)
 		unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group)
 		unix.IoctlSetTermios(fd, unix.TCSETSW, before)
 		signal.Reset(syscall.SIGTTOU)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,6 +19,9 @@ func tryInside(args []string) int {
 		return 2
 	}
 	dir, self, shell := args[2], args[3], args[4] == "true"
+	if err := awaitGreeting(); err != nil {
+		return 1 // the one who would read why is gone
+	}
 	if err := mountStage(dir); err != nil {
 		fmt.Fprintf(os.Stderr, "rlminit: cannot try rlminit: %v\n", err)
 		return 1
@@ -34,6 +38,14 @@ func tryInside(args []string) int {
 	err := syscall.Exec(self, argv, tryEnvironment(dir, os.Environ()))
 	fmt.Fprintf(os.Stderr, "rlminit: cannot run %s: %v\n", self, err)
 	return 126
+}
+
+// awaitGreeting waits until try has said all it had to say.
+func awaitGreeting() error {
+	ready := os.NewFile(3, "ready")
+	defer ready.Close()
+	_, err := io.ReadFull(ready, make([]byte, 1))
+	return err
 }
 
 // mountStage gives the namespace its own /proc, an empty /run, and a

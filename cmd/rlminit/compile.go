@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/wire"
+)
+
+// Descriptors that init gives to compile: memfds to be filled.
+const (
+	policyFD = 3
+	bundleFD = 4
+)
+
+// runCompile is the short-lived child of init that reads the configuration, so
+// that PID 1 never parses anything. Its arguments are those of init.
+func runCompile(args []string) int {
+	o, help, err := initArguments(args[2:])
+	if err == nil && (help || !isMemfd(policyFD) || !isMemfd(bundleFD)) {
+		err = &usageError{"check", "compile is a part of init; to validate a configuration there is check"}
+	}
+	if err != nil {
+		return newTerminal().report(err)
+	}
+	if err := compileTo(o); err != nil {
+		refuse(err)
+		return exitConfiguration
+	}
+	return 0
+}
+
+// compileTo reads and understands the configuration, and passes on what came
+// of it.
+func compileTo(o initOptions) error {
+	path := o.config
+	if path == "" {
+		path = configPath()
+	}
+	host, err := config.ThisHost()
+	if err != nil {
+		return err
+	}
+	bundle, err := config.ReadBundle(path)
+	if err != nil {
+		return err
+	}
+	bundle.Flags, bundle.Args = o.flags, o.command
+	c, faults := config.Parse(bundle, host.Lookup)
+	if err := faults.Err(); err != nil {
+		return err
+	}
+	compiled, err := config.Compile(c, host, o.command)
+	if err != nil {
+		return err
+	}
+	for _, note := range compiled.Notes {
+		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
+	}
+	return errors.Join(
+		fill(policyFD, wire.EncodePolicy(&compiled.Policy)),
+		fill(bundleFD, bundle.Encode()),
+	)
+}
+
+// fill writes a memfd that init reads once we have ended.
+func fill(fd int, content []byte) error {
+	if _, err := os.NewFile(uintptr(fd), "memfd").Write(content); err != nil {
+		return fmt.Errorf("cannot pass on the configuration: %w", err)
+	}
+	return nil
+}
+
+// isMemfd tells whether a descriptor is one that can be sealed.
+func isMemfd(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	return err == nil
+}
+
+// refuse says why the container does not start: on stderr, and where Kubernetes
+// looks for it.
+func refuse(err error) {
+	var said strings.Builder
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(&said, "rlminit: %s\n", printable(line))
+	}
+	os.Stderr.WriteString(said.String())
+	fd, err := unix.Open("/dev/termination-log", unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return // there is nobody who reads it
+	}
+	log := os.NewFile(uintptr(fd), "/dev/termination-log")
+	log.WriteString(said.String())
+	log.Close()
+}
