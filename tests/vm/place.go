@@ -88,7 +88,8 @@ func (p *Place) Start() error {
 	}
 	defer listener.Close()
 	cmd := exec.Command("qemu-system-x86_64",
-		"-machine", "pc", "-accel", "kvm", "-accel", "tcg", "-m", "512", "-smp", "2",
+		// Emulated: it boots in seconds everywhere, where nested KVM may hang.
+		"-machine", "pc", "-accel", "tcg", "-m", "512", "-smp", "2",
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-kernel", p.kernel.image, "-initrd", p.initrd, "-append", "console=ttyS0 quiet panic=-1",
 		"-drive", "file="+p.disk()+",format=raw,if=virtio",
@@ -114,11 +115,35 @@ func (p *Place) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line, p.answers = line, bufio.NewReader(line)
+	// What is sent before the agent listens is lost, so it speaks first.
+	if _, err := p.answer(0, bootTimeout); err != nil {
+		return fmt.Errorf("cannot start a machine: %w\n%s", err, p.Printed())
+	}
 	return nil
 }
 
-// Exec runs a command by the agent. A machine that has not booted yet does not
-// answer: that is an error after some seconds.
+// bootTimeout is how long a machine may take until its agent answers.
+const bootTimeout = 2 * time.Minute
+
+// answer reads the answer to a request.
+func (p *Place) answer(id int, timeout time.Duration) (agent.Answer, error) {
+	var a agent.Answer
+	if err := p.line.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return a, err
+	}
+	for {
+		line, err := p.answers.ReadBytes('\n')
+		if err != nil {
+			return a, err
+		}
+		// What is no answer is the firmware's, or an earlier request's.
+		if json.Unmarshal(line, &a) == nil && a.ID == id {
+			return a, nil
+		}
+	}
+}
+
+// Exec runs a command by the agent.
 func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, error) {
 	request := agent.Request{UID: user.UID, GID: user.GID, Argv: argv}
 	if in != nil {
@@ -132,23 +157,14 @@ func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, er
 	defer p.mu.Unlock()
 	p.last++
 	request.ID = p.last
-	if err := p.line.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		return box.Result{}, fmt.Errorf("cannot run %q: %w", argv, err)
-	}
 	if err := json.NewEncoder(p.line).Encode(request); err != nil {
 		return box.Result{}, fmt.Errorf("cannot run %q: %w", argv, err)
 	}
-	for {
-		line, err := p.answers.ReadBytes('\n')
-		if err != nil {
-			return box.Result{}, fmt.Errorf("cannot run %q: %w", argv, err)
-		}
-		var a agent.Answer
-		// What is no answer is firmware's or an earlier request's.
-		if json.Unmarshal(line, &a) == nil && a.ID == request.ID {
-			return box.Result{Code: a.Code, Out: a.Out, Err: a.Err}, nil
-		}
+	a, err := p.answer(request.ID, 30*time.Second)
+	if err != nil {
+		return box.Result{}, fmt.Errorf("cannot run %q: %w", argv, err)
 	}
+	return box.Result{Code: a.Code, Out: a.Out, Err: a.Err}, nil
 }
 
 // Signal sends a signal to PID 1.

@@ -120,6 +120,9 @@ func serve() error {
 	}
 	requests := bufio.NewReader(port)
 	answers := json.NewEncoder(port)
+	if err := answers.Encode(agent.Answer{}); err != nil {
+		return fmt.Errorf("cannot write to the serial port: %w", err)
+	}
 	for {
 		line, err := requests.ReadBytes('\n')
 		if err != nil {
