@@ -51,10 +51,12 @@ func (s *Supervisor) stopProbe(u *unit, kind machine.Probe) {
 
 func (s *Supervisor) untilReady(ctx context.Context, name string, p service.Probe, tell func(machine.EventKind, string)) {
 	for pause := readyFirst; ; pause = min(2*pause, readyLatest) {
-		if s.check(ctx, name, p, min(p.Timeout, 3*time.Second)) == nil {
-			tell(machine.Ready, "")
+		err := s.check(ctx, name, p, min(p.Timeout, 3*time.Second))
+		if err == nil {
+			tell(machine.ProbePassed, "")
 			return
 		}
+		tell(machine.ProbeFailed, err.Error())
 		if !sleep(ctx, pause) {
 			return
 		}
