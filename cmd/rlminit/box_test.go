@@ -22,8 +22,7 @@ import (
 // The test binary plays rlminit: what a test runs is the real thing, with its
 // exit codes, descriptors and signals.
 func TestMain(m *testing.M) {
-	if os.Getenv("RLMINIT_TEST_PLAY") == "rlminit" {
-		os.Unsetenv("RLMINIT_TEST_PLAY")
+	if os.Getenv("PLAY_RLMINIT") != "" {
 		os.Exit(run(os.Args))
 	}
 	os.Exit(m.Run())
@@ -112,7 +111,7 @@ type result struct {
 func (b *box) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = "rlminit"
-	cmd.Env = []string{"RLMINIT_TEST_PLAY=rlminit", "PATH=/usr/bin:/bin", "TZ=UTC"}
+	cmd.Env = []string{"PLAY_RLMINIT=1", "PATH=/usr/bin:/bin", "TZ=UTC"}
 	if b != nil {
 		cmd.Env = append(cmd.Env, "RLMINIT_RUNTIME_DIR="+b.dir)
 	}

@@ -66,7 +66,7 @@ func (s *stage) furnish() error {
 	if err := os.Symlink(s.self, filepath.Join(s.dir, "bin/rlminit")); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "etc/rlminit.yaml"), []byte(s.configuration()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "etc/rlminit.yaml"), []byte(s.configuration("")), 0o644); err != nil {
 		return err
 	}
 	for _, name := range s.profiles {
@@ -81,21 +81,21 @@ func (s *stage) furnish() error {
 	return nil
 }
 
-// configuration is the rlminit.yaml of the play. The network is the machine's
-// own, so that the ports begin where few others do, and elsewhere each time.
-func (s *stage) configuration() string {
+// configuration is the rlminit.yaml of the play; user is a line that says who
+// services run as, which only root has to say. The network is the machine's own,
+// so that the ports begin where few others do, and elsewhere each time.
+func (s *stage) configuration(user string) string {
 	first := 20000 + 600*rand.IntN(20)
 	return fmt.Sprintf(`# The configuration of rlminit try. It is gone when the shell ends.
 version: 1
-user: "%d:%d"
-home: %s
+%shome: %s
 stop_timeout: 9s
 gateway:
   found_state: running
   ports: %d-%d
   command: [%s, try-gateway]
   ready: {notify: true, timeout: 30s}
-`, s.uid, s.gid, quoted(filepath.Join(s.dir, "data")), first, first+599, quoted(s.self))
+`, user, quoted(filepath.Join(s.dir, "data")), first, first+599, quoted(s.self))
 }
 
 // quoted is a string of YAML (JSON's are) in which nothing is expanded.
@@ -107,10 +107,14 @@ func quoted(text string) string {
 	return document.Escape(string(b))
 }
 
-// giveAway makes the volume that of the user that services run as, for a play
-// that root starts without a user namespace.
+// giveAway names the user that services run as and makes the volume theirs, for
+// a play that root starts without a user namespace.
 func (s *stage) giveAway() error {
-	err := os.Chmod(s.dir, 0o755)
+	user := fmt.Sprintf("user: \"%d:%d\"\n", s.uid, s.gid)
+	err := os.WriteFile(filepath.Join(s.dir, "etc/rlminit.yaml"), []byte(s.configuration(user)), 0o644)
+	if err == nil {
+		err = os.Chmod(s.dir, 0o755)
+	}
 	if err == nil {
 		err = filepath.WalkDir(filepath.Join(s.dir, "data"), func(path string, _ os.DirEntry, err error) error {
 			if err != nil {

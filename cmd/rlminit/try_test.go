@@ -87,20 +87,24 @@ func TestTry(t *testing.T) {
 		}
 	}()
 	client := control.At(dir)
-	for running := 0; running < 2; {
-		services, err := client.Services(t.Context())
-		if err != nil && time.Now().UnixNano() == 0 {
-			t.Fatal(err)
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		_, err := client.Services(t.Context())
+		if err == nil {
+			break
 		}
-		running = 0
-		for _, s := range services {
-			if s.State == "running" && s.Profile != nil {
-				running++
-			}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody answers: %v; stderr %q", err, stderr.String())
 		}
-		if cmd.ProcessState != nil {
-			t.Fatalf("it ended: %s", stderr.String())
+		time.Sleep(10 * time.Millisecond) // there is no event before there is a socket
+	}
+	for _, name := range []string{"alice", "bob"} {
+		s, err := client.Wait(t.Context(), name, control.WaitFor{For: "running", TimeoutMS: 30_000})
+		if err != nil || s.State != "running" {
+			t.Errorf("%s is %q, %v", name, s.State, err)
 		}
+	}
+	if r := (&box{dir: dir}).rlminit(t, "profile", "create", "zoe"); r.code != 0 || !strings.HasPrefix(r.out, "zoe: running (pid ") {
+		t.Errorf("create: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	cmd.Process.Signal(syscall.SIGINT)
 	if err := cmd.Wait(); err != nil {
