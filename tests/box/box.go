@@ -267,6 +267,13 @@ func Describe(s control.Service) string {
 	return string(b)
 }
 
+// Tail is the end of a long text: its last lines.
+func Tail(text string) string {
+	const lines = 60
+	all := strings.SplitAfter(text, "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
 // Eventually asks until the answer is yes, and fails the test if it is not
 // after the timeout, with what was seen last.
 func Eventually(t testing.TB, timeout time.Duration, what string, ask func() (yes bool, seen any)) {

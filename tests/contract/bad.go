@@ -40,9 +40,9 @@ func BrokenConfiguration(t *testing.T, start New) {
 		name, config string
 		want         []string
 	}{
-		{"unknown key", Services(`web: {command: [sleep, "1"], enviroment: {}}`), []string{"rlminit.yaml:9", "enviroment", `did you mean "environment"`}},
-		{"string for argv", Services(`web: {command: "agent serve"}`), []string{"rlminit.yaml:9", "services.web.command", "[agent, serve]"}},
-		{"two faults", Services(`web: {command: 5}`, `api: {command: [x], restart: perhaps}`), []string{"rlminit.yaml:9", "rlminit.yaml:10", "perhaps"}},
+		{"unknown key", Services(`web: {command: [sleep, "1"], enviroment: {}}`), []string{"rlminit.yaml:10", "enviroment", `did you mean "environment"`}},
+		{"string for argv", Services(`web: {command: "agent serve"}`), []string{"rlminit.yaml:10", "services.web.command", "[agent, serve]"}},
+		{"two faults", Services(`web: {command: 5}`, `api: {command: [x], restart: perhaps}`), []string{"rlminit.yaml:10", "rlminit.yaml:11", "perhaps"}},
 		{"two documents", Config("---\nversion: 1\n"), []string{"rlminit.yaml"}},
 		{"no YAML", "version: [1\n", []string{"rlminit.yaml"}},
 		{"bad duration", "version: 1\nuser: \"1000:1000\"\nstop_timeout: soon\n", []string{"rlminit.yaml:3", "soon"}},
@@ -77,6 +77,7 @@ func BrokenProfile(t *testing.T, start New) {
 	b.Must("profile", "create", "bob", "--stopped")
 	for _, content := range []string{"enviroment: {}\n", "command: one string\n", "user: root\n", "\x00\x01", "[", "limits: {nofile: 1e99}\n"} {
 		b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", content)
+		b.Run("reload", "bob")
 		r := b.Run("start", "bob")
 		if r.Code == 0 {
 			t.Errorf("%q started", content)
@@ -96,6 +97,7 @@ func BrokenProfile(t *testing.T, start New) {
 		t.Errorf("bob: %s", box.Describe(bob))
 	}
 	b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", "environment: {}\n")
+	b.Must("reload")
 	b.Must("start", "bob")
 }
 

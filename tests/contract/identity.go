@@ -20,7 +20,7 @@ const firstTag, lastTag = 50000, 59999
 func EveryProcessIsConfined(t *testing.T, start New) {
 	b := start(t, box.Spec{
 		Config: Services(`c-program: {command: [sleep, infinity]}`, `second: {command: [sleep, infinity]}`),
-		Main:   []string{"sleep", "infinity"},
+		Main:   []string{"sleep", "99999"},
 	})
 	b.Must("profile", "create", "alice")
 	b.Await("gateway-alice", "running")
@@ -48,7 +48,8 @@ func EveryProcessIsConfined(t *testing.T, start New) {
 		if !p.NoNewPrivs {
 			t.Errorf("%s could gain privileges", name)
 		}
-		if p.Session != p.PID {
+		main := strings.HasSuffix(name, "99999")
+		if p.Session != p.PID && !main { // main keeps the terminal, if there is one
 			t.Errorf("%s: session %d, want its own, %d", name, p.Session, p.PID)
 		}
 		supervisor := len(p.Args) > 1 && p.Args[1] == "supervise"
@@ -59,7 +60,8 @@ func EveryProcessIsConfined(t *testing.T, start New) {
 		if p.OOMScoreAdj <= init.OOMScoreAdj {
 			t.Errorf("%s: oom_score_adj %d, PID 1's is %d", name, p.OOMScoreAdj, init.OOMScoreAdj)
 		}
-		if p.Blocked != 0 {
+		// A Go program blocks signals for a moment whenever it starts a thread.
+		if p.Blocked != 0 && p.Name == "sleep" {
 			t.Errorf("%s: signals %x are blocked", name, p.Blocked)
 		}
 		if p.Ignored != 0 {
@@ -70,7 +72,7 @@ func EveryProcessIsConfined(t *testing.T, start New) {
 		if len(others) > 0 {
 			t.Errorf("%s: groups %v", name, p.Groups)
 		}
-		if strings.Contains(name, "gateway") || slices.Equal(p.Args, []string{"sleep", "infinity"}) && len(tags) > 0 {
+		if !main {
 			if len(tags) != 1 {
 				t.Errorf("%s: tags %v, want one", name, tags)
 			} else if other, taken := seen[tags[0]]; taken {
@@ -81,7 +83,7 @@ func EveryProcessIsConfined(t *testing.T, start New) {
 		}
 		inherited(t, name, p)
 	}
-	if services != 4 || len(seen) < 3 {
+	if services != 4 || len(seen) != 3 {
 		t.Errorf("%d services and main, %d tags, in %d processes", services, len(seen), len(all))
 	}
 }
@@ -110,10 +112,10 @@ func LimitsAreInForce(t *testing.T, start New) {
 		`limited: {type: oneshot, command: [nasty, self], limits: {nofile: 77, core: 0}, umask: "027"}`)})
 	b.Await("limited", "exited")
 	var p process.Info
-	out := b.Must("logs", "limited", "-n", "1")
-	if i := strings.IndexByte(out, '{'); i < 0 {
+	out := b.Must("logs", "limited")
+	if i, end := strings.IndexByte(out, '{'), strings.LastIndexByte(out, '}'); i < 0 {
 		t.Fatalf("logged %q", out)
-	} else if err := json.Unmarshal([]byte(out[i:]), &p); err != nil {
+	} else if err := json.Unmarshal([]byte(out[i:end+1]), &p); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Limits["Max open files"]; got != [2]string{"77", "77"} {

@@ -57,14 +57,17 @@ func CrashIsRestarted(t *testing.T, start New) {
 // reason that names the last exit; a person's start tries again.
 func CrashLoopFails(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
-		`loop: {` + bash("echo no TOKEN; exit 3") + `, restart: {delay: 10ms, max_delay: 20ms, limit: 4, window: 60s}}`)})
+		`loop: {` + bash("echo no TOKEN; exit 3") + `, ready: {notify: true}, restart: {delay: 10ms, max_delay: 20ms, limit: 4, window: 60s}}`)})
 	s := b.Await("loop", "failed")
 	if s.Reason == nil || s.LastExit == nil || s.LastExit.Code == nil || *s.LastExit.Code != 3 || s.Desired != "running" {
 		t.Errorf("failed as %s", box.Describe(s))
 	}
-	b.Fails(1, "loop", "start", "loop")
 	if text := b.Run("status", "loop"); !strings.Contains(text.Out, "failed") {
 		t.Errorf("status: %s", text)
+	}
+	b.Fails(1, `"no TOKEN"`, "start", "loop")
+	if again := b.Await("loop", "failed"); again.Restarts <= s.Restarts {
+		t.Errorf("a person's start tried nothing: %s", box.Describe(again))
 	}
 }
 
@@ -210,8 +213,9 @@ func LogsAreKept(t *testing.T, start New) {
 	if next != 3001 {
 		t.Errorf("line %d is out of order or missing", next)
 	}
-	if tail := b.Must("logs", "talker", "-n", "1"); !strings.Contains(tail, "line 3000") || strings.Count(tail, "\n") != 1 {
-		t.Errorf("the last line: %q", tail)
+	// The exit is a line of the log too.
+	if tail := b.Must("logs", "talker", "-n", "2"); !strings.Contains(tail, "line 3000\n") || strings.Count(tail, "\n") != 2 {
+		t.Errorf("the last lines: %q", tail)
 	}
 }
 

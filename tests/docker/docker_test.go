@@ -71,7 +71,7 @@ func startImage(t testing.TB, image string, spec box.Spec) *box.Box {
 	if p != nil {
 		t.Cleanup(func() {
 			if t.Failed() {
-				t.Logf("docker logs:\n%s", p.Printed())
+				t.Logf("docker logs:\n%s", box.Tail(p.Printed()))
 			}
 			if err := p.Remove(); err != nil {
 				t.Error(err)

@@ -67,7 +67,7 @@ func start(t testing.TB, spec box.Spec) *box.Box {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the box printed:\n%s", p.Printed())
+			t.Logf("the box printed:\n%s", box.Tail(p.Printed()))
 		}
 		if err := p.Remove(); err != nil {
 			t.Error(err)
