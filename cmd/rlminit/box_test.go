@@ -136,9 +136,7 @@ func outcomeOf(t *testing.T, cmd *exec.Cmd) result {
 	return result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-var (
-	anyTime = regexp.MustCompile(`\b\d+\.\ds\b`)
-)
+var anyTime = regexp.MustCompile(`\b\d+\.\ds\b`)
 
 // story is one command and all that comes of it.
 type story struct {
