@@ -1,0 +1,129 @@
+package notify
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Message is one datagram, decoded. What it does not mention is zero or nil.
+type Message struct {
+	// The sender, SCM_CREDENTIALS of unix(7). PID is 0 if it lives in another PID
+	// namespace, and may be gone already: systemd-notify exits at once.
+	PID      int
+	UID, GID uint32
+
+	Ready     bool
+	Reloading bool
+	// Monotonic is MONOTONIC_USEC of a RELOADING=1 as nanoseconds of
+	// CLOCK_MONOTONIC; 0: not given.
+	Monotonic int64
+	Stopping  bool
+
+	Status     *string // printable, one line, at most MaxStatus bytes; "" clears it
+	MainPID    int     // 1 or more; 0: not given
+	Errno      *int
+	ExitStatus *int // 0 to 255
+
+	Watchdog         bool          // WATCHDOG=1
+	WatchdogTrigger  bool          // WATCHDOG=trigger
+	WatchdogInterval time.Duration // WATCHDOG_USEC; 0: not given
+	ExtendTimeout    time.Duration // EXTEND_TIMEOUT_USEC; 0: not given
+
+	FDStore       bool
+	FDStoreRemove bool   // FDSTOREREMOVE=1, with FDName
+	FDName        string // "stored" if an FDStore gives no name, as systemd has it
+	FDPoll        bool   // false after FDPOLL=0: keep what hangs up
+
+	// Barrier asks that its one descriptor be closed when every message before
+	// it has been acted upon. A handler that passes messages on takes the
+	// descriptor and closes it in its turn; one that does not need do nothing.
+	Barrier bool
+
+	// Faults say what was ignored, each in a few words fit for a log.
+	Faults []string
+
+	files []*os.File
+}
+
+// Files are the descriptors of an FDStore or a Barrier. They are closed when the
+// handler returns, unless it called Take.
+func (m *Message) Files() []*os.File { return m.files }
+
+// Take gives the descriptors to the caller, who closes them.
+func (m *Message) Take() []*os.File {
+	files := m.files
+	m.files = nil
+	return files
+}
+
+// Bounds on what is accepted.
+const (
+	MaxDatagram = 4096 // bytes, as in systemd
+	MaxStatus   = 1024 // bytes
+	MaxFiles    = 64   // descriptors in one message
+	maxName     = 255  // bytes of FDNAME
+	maxFaults   = 8    // a datagram of nothing but faults does not fill the log
+)
+
+func (m *Message) fault(format string, args ...any) {
+	if len(m.Faults) < maxFaults {
+		m.Faults = append(m.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// close closes what nobody took.
+func (m *Message) close() {
+	for _, f := range m.Take() {
+		// The descriptor is gone whatever close(2) says.
+		_ = f.Close()
+	}
+}
+
+// Parse decodes the text of a datagram. Unknown keys are ignored, as sd_notify(3)
+// demands; an assignment that is known and malformed is left out, and named in
+// Faults. Where a key is repeated the last one counts.
+func Parse(text []byte) Message {
+	m := Message{FDPoll: true}
+	s := strings.TrimRight(string(text), "\x00")
+	if strings.ContainsRune(s, 0) {
+		m.fault("the message holds a zero byte")
+		return m
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		if line == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			m.fault("%s is no assignment", quote(line))
+			continue
+		}
+		m.assign(key, value)
+	}
+	m.complete()
+	return m
+}
+
+// complete checks what only the whole message tells.
+func (m *Message) complete() {
+	if m.FDStore && m.FDStoreRemove {
+		m.fault("FDSTORE and FDSTOREREMOVE in one message")
+		m.FDStore, m.FDStoreRemove = false, false
+	}
+	if m.FDStore && m.FDName == "" {
+		m.FDName = "stored"
+	}
+	if m.FDStoreRemove && m.FDName == "" {
+		m.fault("FDSTOREREMOVE without FDNAME")
+		m.FDStoreRemove = false
+	}
+	if m.Barrier && m.FDStore {
+		m.fault("BARRIER and FDSTORE in one message")
+		m.FDStore = false
+	}
+	if m.Monotonic != 0 && !m.Reloading {
+		m.Monotonic = 0
+	}
+}
