@@ -123,7 +123,8 @@ type entry struct {
 	dev       uint64 // of the file that the queue's first bytes are being appended to
 	ino       uint64
 	off       int64
-	sendEnd   uint64 // up to here in the queue; below queueHead for none
+	sendFrom  uint64 // from here in the queue, at off in the file …
+	sendEnd   uint64 // … up to here; not above queueHead for none
 }
 
 type arena struct {
@@ -212,10 +213,9 @@ func newMemfd() (int, error) {
 	return fd, err
 }
 
-func (a *arena) close() {
-	unix.Munmap(a.mem)
-	unix.Close(a.fd)
-}
+// close closes the descriptor. The mapping stays, for Slot.Stats may be asked at
+// any time.
+func (a *arena) close() { unix.Close(a.fd) }
 
 // base is the position up to which the stage is dealt with.
 func (a *arena) base() uint64 { return atomic.LoadUint64(&a.record.base) }

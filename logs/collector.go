@@ -23,7 +23,11 @@ type Options struct {
 	// can be again (nil). It is called from the collector and must not block.
 	Report func(name string, err error)
 
-	instant func() // a test's; see arena
+	// A test's: see arena and file.
+	instant func()
+	put     func(fd int, p []byte) (int, error)
+	retry   time.Duration
+	watch   time.Duration
 }
 
 // Collector owns the slots. Its methods may be called from any goroutine.
@@ -69,6 +73,15 @@ type Collector struct {
 // New starts a collector. What a predecessor left half done is finished by it,
 // before anything else.
 func New(opts Options) (*Collector, error) {
+	if opts.retry == 0 {
+		opts.retry = retryEvery
+	}
+	if opts.watch == 0 {
+		opts.watch = watchEvery
+	}
+	if opts.put == nil {
+		opts.put = unix.Write
+	}
 	home, err := unix.Open(opts.Home, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", opts.Home, err)
@@ -83,7 +96,7 @@ func New(opts Options) (*Collector, error) {
 		unix.Close(home)
 		return nil, err
 	}
-	c.disk.watched = c
+	c.disk.watched, c.disk.every = c, opts.watch
 	go c.begin()
 	return c, nil
 }
@@ -163,6 +176,9 @@ func (c *Collector) post(command func()) {
 }
 
 func (c *Collector) postLocked(command func()) {
+	if c.wake < 0 {
+		return // the collector has ended
+	}
 	c.commands = append(c.commands, command)
 	if !c.pending.Swap(true) {
 		one := [8]byte{0: 1}
@@ -345,8 +361,11 @@ func (c *Collector) end() {
 		}
 	}
 	c.epoll.Close()
+	c.mu.Lock()
 	unix.Close(c.wake)
 	unix.Close(c.home)
+	c.wake = -1
+	c.mu.Unlock()
 	c.arena.close()
 	close(c.done)
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,17 +26,9 @@ type whole struct {
 
 func reassemble(t *testing.T, dir string) *whole {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(names)
 	w := &whole{}
-	for _, name := range append(names, filepath.Join(dir, current)) {
+	for _, name := range files(t, dir) {
 		data, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
-			continue
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,18 +74,21 @@ func (w *whole) add(t *testing.T, name string, data []byte) {
 // box is what outlives a collector: its home, and what tier 1 holds.
 type box struct {
 	t      *testing.T
+	cfg    Config
 	home   string
 	held   []int
 	slots  map[string][]int
-	steps  int // of the collectors so far
-	dieAt  int // the step at which one dies
+	steps  int        // of the collectors so far
+	dieAt  int        // the step at which one dies
+	often  func() int // how many steps after its start the next one dies; nil for no more
 	died   chan struct{}
+	full   atomic.Bool // the disk takes the half of what is written, and then no more
 	c      *Collector
 	opened map[string]*Slot
 }
 
-func newBox(t *testing.T) *box {
-	return &box{t: t, home: t.TempDir(), slots: map[string][]int{}, dieAt: -1}
+func newBox(t *testing.T, cfg Config) *box {
+	return &box{t: t, cfg: cfg, home: t.TempDir(), slots: map[string][]int{}, dieAt: -1}
 }
 
 func dup(t *testing.T, fds []int) []int {
@@ -109,12 +105,14 @@ func dup(t *testing.T, fds []int) []int {
 }
 
 // start starts a collector with the same slots as its predecessor's.
-func (b *box) start(cfg Config) {
+func (b *box) start() {
 	b.t.Helper()
-	b.died = make(chan struct{})
-	died := b.died
-	dead := false
-	c, err := New(Options{Home: b.home, Tee: -1, Held: dup(b.t, b.held), instant: func() {
+	if b.often != nil {
+		b.dieAt = b.steps + b.often()
+	}
+	died, dead, torn := make(chan struct{}), false, false
+	b.died = died
+	instant := func() {
 		if b.steps++; dead || b.steps == b.dieAt {
 			if !dead {
 				dead = true
@@ -122,7 +120,19 @@ func (b *box) start(cfg Config) {
 			}
 			runtime.Goexit()
 		}
-	}})
+	}
+	c, err := New(Options{
+		Home: b.home, Tee: -1, Held: dup(b.t, b.held), instant: instant, retry: time.Millisecond, watch: time.Hour,
+		put: func(fd int, p []byte) (int, error) {
+			instant()
+			if b.full.Load() {
+				if torn = !torn; !torn {
+					return -1, unix.ENOSPC
+				}
+			}
+			return unix.Write(fd, p[:(len(p)+1)/2]) // a kill may tear a write
+		},
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -132,6 +142,7 @@ func (b *box) start(cfg Config) {
 	}
 	b.opened = map[string]*Slot{}
 	for _, name := range []string{"a", "b"} {
+		cfg := b.cfg
 		cfg.Dir = "logs/" + name
 		s, err := c.Open(name, cfg, dup(b.t, b.slots[name]))
 		if err != nil {
@@ -144,23 +155,94 @@ func (b *box) start(cfg Config) {
 	}
 }
 
-// settled waits until the collector has done what was posted, or has died.
-func (b *box) settled(slot string, id uint64, text string) bool {
+// restart puts another collector in the place of a dead one.
+func (b *box) restart() {
 	b.t.Helper()
-	done := make(chan struct{})
-	b.opened[slot].MarkExit(id, text, func(string) { close(done) })
-	select {
-	case <-done:
-		return true
-	case <-b.died:
-		return false
-	case <-time.After(20 * time.Second):
-		b.t.Fatalf("neither settled nor died at step %d", b.dieAt)
-		return false
+	bury(b.c)
+	b.start()
+}
+
+// bury closes what a collector that died had open, as the kernel would have.
+func bury(c *Collector) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.slots {
+		if s != nil {
+			s.release()
+		}
+	}
+	for _, s := range c.byName {
+		if c.slotAt(s.index) != s {
+			s.release() // not registered yet
+		}
+	}
+	c.epoll.Close()
+	unix.Close(c.wake)
+	unix.Close(c.home)
+	c.wake = -1
+	c.arena.close()
+}
+
+// exited marks an exit, again and again as collectors die, and reports whether
+// none did.
+func (b *box) exited(slot string, id uint64) bool {
+	b.t.Helper()
+	for calm := true; ; calm = false {
+		done := make(chan struct{})
+		b.opened[slot].MarkExit(id, fmt.Sprintf("exited %d", id), func(string) { close(done) })
+		select {
+		case <-done:
+			return calm
+		case <-b.died:
+			b.restart()
+		case <-time.After(20 * time.Second):
+			b.t.Fatalf("neither marked nor died at step %d", b.dieAt)
+		}
 	}
 }
 
-func (b *box) close() {
+// close ends the last collector once all queues are written.
+func (b *box) close() (calm bool) {
+	b.t.Helper()
+	calm = true
+	b.often = nil
+	for {
+		b.full.Store(false)
+		left := true
+		for left {
+			left = false
+			for _, s := range b.opened {
+				b.c.post(func() {}) // it may have died
+				done := make(chan bool, 1)
+				b.c.post(func() { done <- s.entry.queueHead < s.entry.queueTail })
+				select {
+				case more := <-done:
+					left = left || more
+				case <-b.died:
+				case <-time.After(20 * time.Second):
+					b.t.Fatalf("the queue was not written; died at step %d", b.dieAt)
+				}
+			}
+		}
+		select {
+		case <-b.died:
+			calm = false
+			b.restart()
+			continue
+		default:
+		}
+		err := b.c.Close(time.Second)
+		if err == nil {
+			break
+		}
+		select {
+		case <-b.died:
+			calm = false
+			b.restart()
+		default:
+			b.t.Fatal(err)
+		}
+	}
 	for _, fds := range b.slots {
 		for _, fd := range fds {
 			unix.Close(fd)
@@ -169,67 +251,146 @@ func (b *box) close() {
 	for _, fd := range b.held {
 		unix.Close(fd)
 	}
+	return calm
 }
 
-// TestDeathAtEveryStep has the collector die at each of its steps in turn,
-// while two services write; a successor must leave a log that is exact.
-func TestDeathAtEveryStep(t *testing.T) {
-	random := rand.New(rand.NewPCG(4, 2))
-	var script []string
-	for i := range 12 {
-		line := fmt.Sprintf("%d %s", i, strings.Repeat("x", random.IntN(300)))
+// script is what two services write, in turns to stdout and stderr, with exits
+// and full disks in between.
+func script(random *rand.Rand, turns, longest int) []string {
+	var all []string
+	for i := range turns {
+		line := fmt.Sprintf("%d %s", i, strings.Repeat("x", random.IntN(longest)))
 		if random.IntN(4) > 0 {
 			line += "\n"
 		}
-		script = append(script, line)
+		all = append(all, line)
 	}
-	run := func(dieAt int) (finished bool) {
-		b := newBox(t)
-		defer b.close()
-		b.dieAt = dieAt
-		cfg := Config{File: true, Timestamps: true, MaxSize: 1000}
-		b.start(cfg)
-		var want [2]string
-		var id uint64
-		finished = true
-		for i, text := range script {
-			stream := i % 2
-			fd := b.slots["a"][2*stream+1]
-			say(t, fd, text)
-			want[stream] += text
-			if i%3 == 2 {
-				id++
-				for !b.settled("a", id, fmt.Sprintf("exited %d", id)) {
-					finished = false
-					b.start(cfg)
-				}
+	return all
+}
+
+// TestDeathAtEveryStep has the collector die at each of its steps in turn, once
+// in every run of the same script; a successor must leave a log that is exact.
+func TestDeathAtEveryStep(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		cfg     Config
+		longest int
+		full    bool
+	}{
+		{"lines", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, false},
+		{"plain", Config{File: true, MaxSize: 1000}, 300, false},
+		{"full disk", Config{File: true, Timestamps: true, MaxSize: 1000}, 300, true},
+		{"full disk, plain", Config{File: true, MaxSize: 1000}, 300, true},
+		{"long lines", Config{File: true, Timestamps: true, MaxSize: 1 << 20}, 3000, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			words := script(rand.New(rand.NewPCG(4, 2)), 12, test.longest)
+			step := 1
+			for ; !dieOnce(t, test.cfg, words, test.full, step); step++ {
 			}
-		}
-		if err := b.c.Close(5 * time.Second); err != nil {
-			select {
-			case <-b.died:
-				finished = false
-				b.start(cfg)
-				if err := b.c.Close(5 * time.Second); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				t.Fatal(err)
-			}
-		}
-		got := reassemble(t, filepath.Join(b.home, "logs/a"))
-		for stream := range want {
-			if got := got.stream[stream].String(); got != want[stream] {
-				t.Fatalf("died at step %d: stream %d holds\n%q, not\n%q", dieAt, stream, got, want[stream])
-			}
-		}
-		if marks := strings.Join(got.marks, "|"); marks != "exited 1|exited 2|exited 3|exited 4" {
-			t.Fatalf("died at step %d: marks %s", dieAt, marks)
-		}
-		return finished
+			t.Logf("died at each of %d steps", step-1)
+		})
 	}
-	step := 1
-	for ; !run(step); step++ {
+}
+
+// TestDeathsAtRandom has collectors die again and again.
+func TestDeathsAtRandom(t *testing.T) {
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, seed))
+		cfg := Config{File: true, Timestamps: seed%4 > 0, MaxSize: 1000 << (seed % 3 * 2)}
+		b := newBox(t, cfg)
+		b.often = func() int { return 1 + random.IntN(200) }
+		perform(t, b, script(random, 60, 10<<(seed%10)), seed%3 == 0)
 	}
-	t.Logf("died at each of %d steps", step-1)
+}
+
+// dieOnce reports whether the script was over before the step came.
+func dieOnce(t *testing.T, cfg Config, words []string, full bool, dieAt int) (calm bool) {
+	b := newBox(t, cfg)
+	b.dieAt = dieAt
+	return perform(t, b, words, full)
+}
+
+// perform reports whether no collector died over a script.
+func perform(t *testing.T, b *box, words []string, full bool) (calm bool) {
+	b.start()
+	cfg := b.cfg
+	var want [2]string
+	var exits []string
+	calm = true
+	for i, text := range words {
+		stream := i % 2
+		if !cfg.Timestamps {
+			stream = 0
+		}
+		b.full.Store(full && i%5 > 1)
+		say(t, b.slots["a"][2*stream+1], text)
+		want[stream] += text
+		if i%3 == 2 {
+			id := uint64(i/3 + 1)
+			calm = b.exited("a", id) && calm
+			exits = append(exits, fmt.Sprintf("exited %d", id))
+		}
+	}
+	calm = b.close() && calm
+	dir := filepath.Join(b.home, "logs/a")
+	if !cfg.Timestamps {
+		if got := joined(t, dir); got != want[0] {
+			t.Fatalf("died at step %d: %s", b.dieAt, difference(got, want[0]))
+		}
+		return calm
+	}
+	got := reassemble(t, dir)
+	for stream := range want {
+		if got := got.stream[stream].String(); got != want[stream] {
+			t.Fatalf("died at step %d: stream %d: %s", b.dieAt, stream, difference(got, want[stream]))
+		}
+	}
+	if got, want := strings.Join(got.marks, "|"), strings.Join(exits, "|"); got != want {
+		t.Fatalf("died at step %d: marks %s, not %s", b.dieAt, got, want)
+	}
+	return calm
+}
+
+// difference shows where two texts part.
+func difference(got, want string) string {
+	i := 0
+	for i < len(got) && i < len(want) && got[i] == want[i] {
+		i++
+	}
+	around := func(s string) string { return s[max(0, i-40):min(len(s), i+80)] }
+	return fmt.Sprintf("of %d bytes, not %d; from %d on %q, not %q", len(got), len(want), i, around(got), around(want))
+}
+
+// joined is all that a directory's log holds.
+func joined(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range files(t, dir) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(data)
+	}
+	return all.String()
+}
+
+// files are a log's, oldest first.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	if name := filepath.Join(dir, current); exists(name) {
+		names = append(names, name)
+	}
+	return names
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }

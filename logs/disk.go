@@ -54,6 +54,7 @@ type disk struct {
 	parked  atomic.Bool
 	armed   atomic.Bool
 	timer   *time.Timer
+	every   time.Duration
 	seen    uint64
 	late    int // calls that have not returned; the collector's
 }
@@ -145,9 +146,9 @@ func (d *disk) work() {
 	d.parked.Store(false)
 	if d.armed.CompareAndSwap(false, true) {
 		if d.timer == nil {
-			d.timer = time.AfterFunc(watchEvery, d.look)
+			d.timer = time.AfterFunc(d.every, d.look)
 		} else {
-			d.timer.Reset(watchEvery)
+			d.timer.Reset(d.every)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func (d *disk) look() {
 	d.seen = token
 	d.armed.Store(false)
 	if !d.parked.Load() && d.armed.CompareAndSwap(false, true) {
-		d.timer.Reset(watchEvery)
+		d.timer.Reset(d.every)
 	}
 }
 
@@ -175,12 +176,12 @@ func (c *Collector) takeOver() {
 	c.out = nil // the kernel may still read it
 	c.fail(s, errLate)
 	if !j.queue && j.op != rotateOld {
-		if j.op == appendOut {
+		if j.op != makeReady {
 			r := c.arena.record
 			s.entry.dev, s.entry.ino, s.entry.off = r.dev, r.ino, r.off
+			s.entry.sendFrom = s.entry.queueTail
 			atomic.StoreUint64(&s.entry.sendEnd, s.entry.queueTail+uint64(len(j.out)))
 		}
-		s.sendFrom = s.entry.queueTail
 		c.enqueue(s, j.out, &j.res)
 		c.must(c.commit(s, j.res))
 		c.settle(s)
@@ -194,7 +195,7 @@ func (c *Collector) returned(j job, n int, err error) {
 	s.late = false
 	c.disk.late--
 	if j.op == appendOut || j.op == resume {
-		if sent := s.sendFrom + uint64(n); n > 0 && sent > s.entry.queueHead {
+		if sent := s.entry.sendFrom + uint64(n); n > 0 && sent > s.entry.queueHead {
 			res := c.unchanged(s)
 			res.queueHead = min(sent, res.queueTail)
 			c.must(c.commit(s, res))

@@ -124,7 +124,7 @@ func (c *Collector) unlist(s *Slot) {
 func (c *Collector) tick() {
 	if !c.ticking {
 		c.ticking = true
-		time.AfterFunc(retryEvery, func() { c.post(c.tend) })
+		time.AfterFunc(c.opts.retry, func() { c.post(c.tend) })
 	}
 }
 
@@ -180,8 +180,8 @@ func (c *Collector) flush(s *Slot) bool {
 		}
 		e.dev, e.ino, e.off = s.file.dev, s.file.ino, s.file.size
 		c.arena.at()
+		e.sendFrom = e.queueHead
 		atomic.StoreUint64(&e.sendEnd, e.queueHead+uint64(len(data)))
-		s.sendFrom = e.queueHead
 		c.working.op = appendOut
 		n, err := c.call()
 		c.sent(s, n)
@@ -207,14 +207,14 @@ func (c *Collector) sent(s *Slot, n int) {
 // already written.
 func (c *Collector) catchUp(s *Slot) bool {
 	e := s.entry
-	if e.sendEnd <= e.queueHead {
+	end := min(e.sendEnd, e.queueTail)
+	if end <= e.queueHead {
 		return true
 	}
-	data := make([]byte, e.sendEnd-e.queueHead)
+	data := make([]byte, end-e.queueHead)
 	c.ring(s.index, e.queueHead, data, c.arena.load)
-	s.sendFrom = e.queueHead
 	s.file.cfg = s.cfg
-	c.working = job{slot: s, op: resume, queue: true, out: data, when: c.now(), dev: e.dev, ino: e.ino, off: e.off}
+	c.working = job{slot: s, op: resume, queue: true, out: data, when: c.now(), dev: e.dev, ino: e.ino, off: e.off + int64(e.queueHead-e.sendFrom)}
 	n, err := c.call()
 	if err != nil {
 		s.failure = err

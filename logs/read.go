@@ -34,7 +34,12 @@ type Query struct {
 // w has a method Flush, it is called whenever there is nothing more to write
 // for now. A context that ends is no error.
 func (c *Collector) Read(ctx context.Context, w io.Writer, q Query) error {
-	r := &reader{c: c, w: w, q: q, bell: newBell(), byName: map[string]*cursor{}}
+	home, err := c.dupHome()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(home)
+	r := &reader{c: c, home: home, w: w, q: q, bell: newBell(), byName: map[string]*cursor{}}
 	if q.Follow {
 		stop, err := c.watch(r.bell)
 		if err != nil {
@@ -61,6 +66,20 @@ func (c *Collector) Read(ctx context.Context, w io.Writer, q Query) error {
 	return r.follow(ctx)
 }
 
+// dupHome returns the volume's root for a reader, who may outlast the collector.
+func (c *Collector) dupHome() (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wake < 0 {
+		return -1, errors.New("cannot read the log: the collector has ended")
+	}
+	fd, err := unix.FcntlInt(uintptr(c.home), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1, fmt.Errorf("cannot read the log: %w", err)
+	}
+	return fd, nil
+}
+
 // sources are the open slots.
 func (c *Collector) sources() []Source {
 	c.mu.Lock()
@@ -75,6 +94,7 @@ func (c *Collector) sources() []Source {
 // reader is a Read under way.
 type reader struct {
 	c       *Collector
+	home    int
 	w       io.Writer
 	q       Query
 	bell    *bell
@@ -98,7 +118,7 @@ func (r *reader) add(source Source, n int) error {
 	if source.Dir == "" && s != nil {
 		source.Dir = s.where()
 	}
-	k := &cursor{home: r.c.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
+	k := &cursor{home: r.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
 	if err := k.seek(n, r.q.Since); err != nil {
 		return fmt.Errorf("cannot read the log of %s: %w", source.Name, err)
 	}

@@ -27,7 +27,7 @@ func (c *Collector) settle(s *Slot) {
 
 // direct says that output goes straight to the file.
 func (c *Collector) direct(s *Slot) bool {
-	return s.cfg.File && !s.listed && !s.late && c.disk.late == 0
+	return s.cfg.File && !s.listed && !s.late && c.disk.late == 0 && s.entry.queueHead == s.entry.queueTail
 }
 
 // deliver puts a segment's output where it belongs, and its result into force.

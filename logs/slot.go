@@ -61,19 +61,18 @@ type Slot struct {
 	entry      *entry
 
 	// Owned by the collector's goroutine.
-	cfg      Config
-	file     file
-	late     bool // a call of the disk for this file has not returned; file is its
-	closing  bool
-	failure  error  // why the file cannot be written
-	listed   bool   // in failing
-	soiled   bool   // in dirty
-	sendFrom uint64 // where in the queue the late call's output begins
-	heir     *Slot  // of a slot that the recovery made up: the real one
-	last     []byte // the newest line of the service's own, cut short
-	prefix   []byte // in the tee
-	begun    []byte // a line that the tee waits for the end of
-	age      *time.Timer
+	cfg     Config
+	file    file
+	late    bool // a call of the disk for this file has not returned; file is its
+	closing bool
+	failure error  // why the file cannot be written
+	listed  bool   // in failing
+	soiled  bool   // in dirty
+	heir    *Slot  // of a slot that the recovery made up: the real one
+	last    []byte // the newest line of the service's own, cut short
+	prefix  []byte // in the tee
+	begun   []byte // a line that the tee waits for the end of
+	age     *time.Timer
 
 	dir atomic.Pointer[string] // cfg.Dir, or nil without a file; for readers
 }
@@ -117,7 +116,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	c.generation++
 	s.publish(&cfg)
 	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, instant: c.opts.instant}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put}
 	if !adopted {
 		*s.entry = entry{pipes: inodes, used: 1}
 		c.arena.record.high = max(c.arena.record.high, uint32(index)+1)
@@ -381,7 +380,7 @@ func (c *Collector) slotAt(index int) *Slot {
 // ghost makes a slot without pipes for what is left of one.
 func (c *Collector) ghost(index int, cfg Config) *Slot {
 	s := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: cfg}
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, instant: c.opts.instant}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put}
 	for len(c.slots) <= index {
 		c.slots = append(c.slots, nil)
 	}
