@@ -72,9 +72,8 @@ func (r *reaper) mainSpawned(j *job) {
 	}
 	m.pid, m.pidfd = c.PID, c.PIDFD
 	r.raiseOOMScore(c.PID, oomChild)
-	if !r.watch(&m.pidfd, keyMain) {
-		r.sweep = true
-	}
+	r.watch(&m.pidfd, keyMain)
+	r.sweep = true // it may have ended or been stopped before we knew its pid
 	for _, signal := range m.waiting {
 		r.kill(m.pid, signal, m.user)
 	}

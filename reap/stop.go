@@ -136,10 +136,18 @@ func (r *reaper) stopTimers() {
 }
 
 // release2 ends tier 2 when it has nothing left to do: its services are
-// stopped, and so is main.
+// stopped, and so is main; or, where it never said so, it is the last process.
 func (r *reaper) release2() {
 	s := &r.stop
-	if !s.done || r.main.running() || r.main.spawning {
+	switch {
+	case r.main.running() || r.main.spawning:
+		return
+	case s.done:
+	case s.termSent && r.tier2.pid != 0 && r.onlyTier2():
+		s.done, s.released = true, never
+		r.killTier2()
+		return
+	default:
 		return
 	}
 	if s.released == 0 {
@@ -150,6 +158,21 @@ func (r *reaper) release2() {
 		s.released = never
 		r.killTier2()
 	}
+}
+
+// onlyTier2 tells whether no process but tier 2 is left.
+func (r *reaper) onlyTier2() bool {
+	for c := r.children.first; c != nil; c = c.next {
+		if c.state == alive || c.state == pending {
+			return false
+		}
+	}
+	for _, pid := range r.orphans.all() {
+		if pid != r.tier2.pid {
+			return false
+		}
+	}
+	return true
 }
 
 // termAll asks every process of ours but tier 2 to end, and wakes the stopped.

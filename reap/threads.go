@@ -1,7 +1,6 @@
 package reap
 
 import (
-	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -64,9 +63,9 @@ func (t *threads) start() error {
 	return nil
 }
 
-// run spawns for ever.
+// run spawns for ever. The loop's goroutine is locked to the first thread, so
+// this one is always on another, and what it starts is never taken for an orphan.
 func (s *spawner) run(finished int) {
-	runtime.LockOSThread()
 	var count [8]byte
 	for {
 		if _, err := unix.Read(s.wake, count[:]); err != nil {

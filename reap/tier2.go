@@ -9,12 +9,12 @@ import (
 
 // How tier 2 is kept alive, in ns.
 const (
-	pingEvery     = 2500e6 // two unanswered pings are 5 s of silence
-	helloWithin   = 10e9   // of a new tier 2
-	restartDelay  = 10e6   // before the second restart in a row; each further one doubles it
-	restartSlow   = 5e9    // at most
-	restartHealth = 10e9   // a life this long was healthy: the next restart is at once
-	retrySend     = 100e6  // after a send that failed for want of memory or descriptors
+	pingEvery     = 5_000_000_000 / 3 // the third finds two unanswered: 5 s after the last answer
+	helloWithin   = 10e9              // of a new tier 2
+	restartDelay  = 10e6              // before the second restart in a row; each further one doubles it
+	restartSlow   = 5e9               // at most
+	restartHealth = 10e9              // a life this long was healthy: the next restart is at once
+	retrySend     = 100e6             // after a send that failed for want of memory or descriptors
 )
 
 // tier2 is the supervisor's process and our end of the pair.

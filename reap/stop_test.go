@@ -1,0 +1,319 @@
+package reap
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
+)
+
+// TERM: tier 2 stops its services, main gets its signal, and the container ends
+// with main's code as soon as the last process is gone.
+func TestStopInOrder(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b := startBox(t, withMain(childArgv("signals", "7")...), func(c *exec.Cmd, _ *wire.Policy) { c.Stdout = w })
+	w.Close()
+	line(t, r) // main is ready
+	l := b.link
+	id, out := l.spawn(t, nil, "sleep")
+	l.spawned(t, id)
+	line(t, out)
+	began := time.Now()
+	b.cmd.Process.Signal(unix.SIGTERM)
+	shutdown := want[*wire.Shutdown](t, l, nil)
+	if left := time.Duration(shutdown.Deadline - sinceBoot()); left < 2*time.Second || left > 3*time.Second {
+		t.Errorf("tier 2 is left %v of 3 s", left)
+	}
+	l.send(t, &wire.StopBegun{})
+	l.signal(t, id, unix.SIGTERM, wire.ScopeGroup)
+	if got := l.exited(t, id); got.Signal != int32(unix.SIGTERM) {
+		t.Errorf("%+v", got)
+	}
+	l.send(t, &wire.Acknowledge{ID: id})
+	l.send(t, &wire.StopDone{})
+	if code := b.wait(); code != 7 {
+		t.Errorf("exit code %d, want main's 7", code)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// deaf tells whether n processes of that part ignore TERM by now.
+func (b *box) deaf(n int) bool {
+	for pid := range b.processes() {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if !strings.Contains(string(cmdline), "\x00child\x00deaf") {
+			continue
+		}
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
+		var mask uint64
+		fmt.Sscanf(rest, "%x", &mask)
+		if mask&(1<<(unix.SIGTERM-1)) != 0 {
+			n--
+		}
+	}
+	return n <= 0
+}
+
+// A tier 2 that does not answer: after a second tier 1 sends TERM to all, and
+// what does not care is killed at the end of the budget.
+func TestStopWithoutTier2(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	polite, out := l.spawn(t, nil, "sleep")
+	l.spawned(t, polite)
+	line(t, out)
+	deaf, out := l.spawn(t, nil, "deaf")
+	l.spawned(t, deaf)
+	line(t, out)
+	began := time.Now()
+	b.cmd.Process.Signal(unix.SIGTERM)
+	if got := l.exited(t, polite); got.Signal != int32(unix.SIGTERM) {
+		t.Errorf("%+v", got)
+	}
+	if took := time.Since(began); took < 900*time.Millisecond || took > 2*time.Second {
+		t.Errorf("TERM came after %v, want 1 s", took)
+	}
+	if code := b.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took < 2900*time.Millisecond || took > 4*time.Second {
+		t.Errorf("the budget of 3 s took %v", took)
+	}
+}
+
+// A tier 2 that dies while stopping is not waited for, nor replaced.
+func TestStopWhileTier2Dies(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	id, out := l.spawn(t, nil, "sleep")
+	l.spawned(t, id)
+	line(t, out)
+	b.cmd.Process.Signal(unix.SIGTERM)
+	want[*wire.Shutdown](t, l, nil)
+	l.send(t, &wire.StopBegun{})
+	began := time.Now()
+	killTier2(t, b)
+	if code := b.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestHurry(t *testing.T) {
+	for name, c := range map[string]struct {
+		signals []unix.Signal
+		within  time.Duration
+	}{
+		"a second TERM": {[]unix.Signal{unix.SIGTERM, unix.SIGTERM}, 1700 * time.Millisecond},
+		"a third INT":   {[]unix.Signal{unix.SIGINT, unix.SIGINT, unix.SIGINT}, 800 * time.Millisecond},
+		"QUIT":          {[]unix.Signal{unix.SIGQUIT}, 800 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBox(t, withMain(childArgv("deaf")...), withPolicy(func(p *wire.Policy) { p.StopNanos = 60e9 }))
+			l := b.link
+			id, out := l.spawn(t, nil, "deaf")
+			l.spawned(t, id)
+			line(t, out)
+			eventually(t, "main is ready", func() bool { return b.deaf(2) })
+			began := time.Now()
+			for i, signal := range c.signals {
+				b.cmd.Process.Signal(signal)
+				if i < len(c.signals)-1 {
+					want[*wire.Shutdown](t, l, nil)
+				}
+			}
+			if code := b.wait(); code != 137 {
+				t.Errorf("exit code %d, want 137: main was killed", code)
+			}
+			if took := time.Since(began); took > c.within {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestMainsExitEndsTheContainer(t *testing.T) {
+	main, gate := gated(t, "exit 42")
+	b := startBox(t, main)
+	l := b.link
+	gate.Close()
+	want[*wire.Shutdown](t, l, nil)
+	l.send(t, &wire.StopBegun{})
+	l.send(t, &wire.StopDone{})
+	if code := b.wait(); code != 42 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// gated is a main command that begins when its stdin is closed: tier 2 has said
+// hello by then.
+func gated(t *testing.T, script string) (boxOption, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return func(c *exec.Cmd, p *wire.Policy) {
+		c.Stdin = r
+		withMain("/bin/sh", "-c", "read x; "+script)(c, p)
+	}, w
+}
+
+func TestEndByTier2(t *testing.T) {
+	b := startBox(t)
+	b.link.send(t, &wire.End{Code: 3})
+	want[*wire.Shutdown](t, b.link, nil)
+	b.link.send(t, &wire.StopBegun{})
+	b.link.send(t, &wire.StopDone{})
+	if code := b.wait(); code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestMainThatCannotRun(t *testing.T) {
+	for program, code := range map[string]int{"nowhere": 127, "/etc/passwd": 126} {
+		b := newBox(t, withMain(program))
+		if got := b.wait(); got != code {
+			t.Errorf("%s: exit code %d, want %d", program, got, code)
+		}
+		if !strings.Contains(b.stderr.String(), "rlminit: cannot run \""+program+"\": ") {
+			t.Errorf("%s: stderr %q", program, b.stderr)
+		}
+	}
+}
+
+// What main left behind gets TERM, and is waited for.
+func TestOrphansOfMainAreEnded(t *testing.T) {
+	main, gate := gated(t, "setsid sleep 1000 & exit 5")
+	b := startBox(t, main)
+	gate.Close()
+	want[*wire.Shutdown](t, b.link, nil)
+	b.link.send(t, &wire.StopBegun{})
+	began := time.Now()
+	b.link.send(t, &wire.StopDone{})
+	if code := b.wait(); code != 5 {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// Signals go to the main command, in order, also those that make a Go program
+// print its stacks and end.
+func TestForwarding(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b := startBox(t, withMain(childArgv("signals")...), func(c *exec.Cmd, _ *wire.Policy) { c.Stdout = w })
+	w.Close()
+	if got := line(t, r); got != "ready" {
+		t.Fatal(got)
+	}
+	order := []unix.Signal{
+		unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGALRM, unix.SIGABRT, unix.SIGSEGV, unix.SIGPIPE,
+		unix.SIGUSR2, unix.SIGUSR1, unix.SIGIO, unix.SIGFPE, unix.SIGSYS, unix.Signal(40),
+	}
+	for _, signal := range order {
+		b.cmd.Process.Signal(signal)
+		if got := line(t, r); got != fmt.Sprint(int(signal)) {
+			t.Errorf("%v arrived as %s", signal, got)
+		}
+	}
+	for range 2000 { // the runtime's own use of SIGURG does not get in between
+		unix.Kill(b.cmd.Process.Pid, unix.SIGURG)
+	}
+	b.cmd.Process.Signal(unix.SIGHUP)
+	want[*wire.Reload](t, b.link, nil)
+}
+
+// The main command has the terminal, and gets it back when ^Z stops it with no
+// shell there to wake it.
+func TestMainHasTheTerminal(t *testing.T) {
+	master, slave := openTerminal(t)
+	b := newBox(t, withMain(childArgv("report")...), func(c *exec.Cmd, _ *wire.Policy) {
+		c.Stdin, c.Stdout = slave, slave
+		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
+	})
+	slave.Close()
+	r := decode[report](t, master)
+	if r.Foreground != r.Group || r.Group != r.PID || r.Session == r.PID {
+		t.Errorf("pid %d, group %d, session %d, foreground group %d", r.PID, r.Group, r.Session, r.Foreground)
+	}
+	if r.Status["Uid"] != fmt.Sprintf("%d %d %d %d", testUser, testUser, testUser, testUser) || r.Status["NoNewPrivs"] != "1" {
+		t.Errorf("uid %s, no_new_privs %s", r.Status["Uid"], r.Status["NoNewPrivs"])
+	}
+	if code := b.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestStoppedByTheTerminal(t *testing.T) {
+	master, slave := openTerminal(t)
+	b := startBox(t, withMain("/bin/cat"), func(c *exec.Cmd, _ *wire.Policy) {
+		c.Stdin, c.Stdout = slave, slave
+		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
+	})
+	slave.Close()
+	master.Write([]byte("one\n"))
+	for range 2 {
+		if got := strings.TrimSpace(line(t, master)); got != "one" {
+			t.Fatalf("%q", got)
+		}
+	}
+	master.Write([]byte{26}) // ^Z
+	master.Write([]byte("two\n"))
+	seen := ""
+	for strings.Count(seen, "two") < 2 {
+		seen += line(t, master)
+	}
+	master.Write([]byte{3}) // ^C goes to the foreground group, as without us
+	want[*wire.Shutdown](t, b.link, nil)
+	b.link.send(t, &wire.StopBegun{})
+	b.link.send(t, &wire.StopDone{})
+	if code := b.wait(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// openTerminal makes a pseudo-terminal.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("needs /dev/ptmx: %v", err)
+	}
+	master = os.NewFile(uintptr(fd), "master")
+	t.Cleanup(func() { master.Close() })
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("needs /dev/pts: %v", err)
+	}
+	t.Cleanup(func() { slave.Close() })
+	return master, slave
+}
