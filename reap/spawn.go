@@ -21,7 +21,7 @@ type refusal struct {
 
 // spawn answers a request for a process.
 func (r *reaper) spawn(m *wire.Spawn, fds []int) {
-	if m.ID < r.children.nextID || len(r.children.byID) >= mostChildren {
+	if m.ID < firstID || r.children.byID[m.ID] != nil || len(r.children.byID) >= mostChildren {
 		wire.CloseAll(fds)
 		r.sayOnce("the supervisor used a spawn id twice, or has too many children; dropped")
 		return

@@ -144,7 +144,7 @@ const (
 	owedSignalled // shifted by the scope: three bits
 )
 
-// children is the table: by id, and in the order of ids.
+// children is the table: by id, and in the order of arrival.
 type children struct {
 	byID        map[uint64]*child
 	first, last *child
@@ -169,10 +169,11 @@ func newChildren() children {
 	return children{byID: make(map[uint64]*child), nextID: firstID, tags: make(map[uint32]tagUse)}
 }
 
-// add puts an entry into the table. Ids only grow, so the end is its place.
+// add puts an entry into the table, at its end. Spawns are prepared side by
+// side, so ids need not come in order.
 func (t *children) add(c *child) {
 	t.byID[c.id] = c
-	t.nextID = c.id + 1
+	t.nextID = max(t.nextID, c.id+1)
 	c.previous = t.last
 	if t.last != nil {
 		t.last.next = c

@@ -112,7 +112,12 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 	if len(listeners) > 0 {
 		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
-	if path := s.openNotify(u); path != "" {
+	path, err := s.openNotify(u)
+	if err != nil {
+		fail(err)
+		return
+	}
+	if path != "" {
 		env = append(env, "NOTIFY_SOCKET="+path)
 		if u.definition.Watchdog > 0 {
 			env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", u.definition.Watchdog.Microseconds()))

@@ -96,13 +96,16 @@ func (s *Supervisor) adopt(u *unit) {
 		if err := s.openLog(u); err != nil {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
-		s.openNotify(u)
+		if _, err := s.openNotify(u); err != nil {
+			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
+		}
 	}
 	u.seen = u.state.Public()
 	if active(u.state) {
 		s.active++
 	}
 	s.readoptSockets(u)
+	s.restoreStored(u)
 	s.step(u, event)
 	if len(children) > 0 {
 		if c := children[len(children)-1]; c.State == wire.ChildFailed {

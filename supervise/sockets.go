@@ -131,8 +131,8 @@ func (s *Supervisor) closeSockets(u *unit, keep []service.Socket) {
 		if kept {
 			continue
 		}
-		unix.Close(fd)
 		delete(u.sockets.open, socket)
-		s.link.send(&wire.Release{Key: socketKey(u.name, socket)}, nil, nil)
+		// Tier 1 may still have to be sent it: the link closes it in its turn.
+		s.link.send(&wire.Release{Key: socketKey(u.name, socket)}, nil, []int{fd})
 	}
 }

@@ -42,10 +42,12 @@ type unit struct {
 	lastLine  string   // what its process wrote last before it ended
 	lastLines []string // the end of its log, of a failed service
 
-	log     *logs.Slot
-	notify  *notifier
-	stored  []storedFD
-	sockets sockets
+	log         *logs.Slot
+	notify      *notifier
+	stored      []storedFD
+	storedCount uint64 // ever, for their keys
+	formerPID   int    // of the run before this one
+	sockets     sockets
 }
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
@@ -117,6 +119,9 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 			s.active--
 		}
 	}
+	if before.PID > 0 && u.state.PID != before.PID {
+		u.formerPID = before.PID
+	}
 	s.mark(u, before)
 	was, is := u.seen, u.state.Public()
 	u.seen = is
@@ -139,6 +144,10 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	}
 	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
 		s.quote(u)
+	}
+	if u.state.Want == machine.WantDown && was != is && !u.active() && !s.stopping {
+		s.closeSockets(u, nil)
+		s.dropStored(u, func(storedFD) bool { return true })
 	}
 	if u.state.Phase == machine.Gone {
 		s.forget(u)

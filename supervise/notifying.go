@@ -1,0 +1,220 @@
+package supervise
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/supervise/machine"
+	"rlminit/supervise/notify"
+	"rlminit/wire"
+)
+
+// notifier is a service's sd_notify(3) socket. It belongs to the slot: a message
+// that was sent while nobody listened is read by our successor.
+type notifier struct {
+	path   string
+	socket *notify.Socket
+}
+
+// storedFD is a descriptor that a service stored with FDSTORE=1.
+type storedFD struct {
+	fd   int
+	name string
+	key  string // under which tier 1 holds it
+}
+
+// storedMax bounds what one service can store.
+const storedMax = 128
+
+func notifyKey(name string) string { return "notify/" + name }
+
+// storeKey names a stored descriptor among what tier 1 holds, so that its name
+// is known to our successor.
+func storeKey(unit string, number uint64, name string) string {
+	return "fdstore/" + unit + "/" + strconv.FormatUint(number, 10) + "/" + name
+}
+
+// openNotify returns the path of u's notify socket, which it opens if u is to
+// have one; "" if not.
+func (s *Supervisor) openNotify(u *unit) (string, error) {
+	wants := u.definition.Watchdog > 0 || u.definition.Ready != nil && u.definition.Ready.Notify
+	if !wants {
+		return "", nil
+	}
+	if u.notify != nil {
+		return u.notify.path, nil
+	}
+	path := s.slots.path(u.name, notifySocket)
+	var socket *notify.Socket
+	var err error
+	if held := s.takeHeld(notifyKey(u.name)); len(held) > 0 {
+		socket, err = notify.FromFile(os.NewFile(uintptr(held[0]), path))
+	} else {
+		mode := os.FileMode(0o600)
+		if s.privileged(u) {
+			mode = 0o666 // it has another uid; the credentials of each message tell who sends
+		}
+		socket, err = notify.Listen(path, mode)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot make the notify socket: %w", err)
+	}
+	if file, err := socket.File(); err == nil {
+		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		file.Close()
+		if err == nil {
+			s.link.send(&wire.Hold{Key: notifyKey(u.name)}, []int{fd}, []int{fd})
+		}
+	}
+	u.notify = &notifier{path, socket}
+	go func() {
+		// Each message is dealt with before the next is read, which is what makes
+		// BARRIER=1 true.
+		if err := socket.Receive(func(m *notify.Message) { s.ask(func() { s.notified(u, m) }) }); err != nil {
+			slog.Warn("cannot read notifications", "service", u.name, "err", err)
+		}
+	}()
+	return path, nil
+}
+
+// closeNotify closes u's notify socket for good, and what it stored.
+func (s *Supervisor) closeNotify(u *unit) {
+	if u.notify != nil {
+		u.notify.socket.Close()
+		u.notify = nil
+		s.link.send(&wire.Release{Key: notifyKey(u.name)}, nil, nil)
+	}
+	s.dropStored(u, func(storedFD) bool { return true })
+}
+
+// notified takes one message of a service. What a process of an earlier run
+// sent late says nothing of this one.
+func (s *Supervisor) notified(u *unit, m *notify.Message) {
+	for _, fault := range m.Faults {
+		slog.Warn("a notification was not understood", "service", u.name, "pid", m.PID, "err", fault)
+	}
+	if m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID {
+		return
+	}
+	tell := func(e machine.Event) {
+		e.ID = u.state.ID
+		s.step(u, e)
+	}
+	if m.WatchdogInterval > 0 {
+		tell(machine.Event{Kind: machine.WatchdogSet, Within: int64(m.WatchdogInterval)})
+	}
+	if m.ExtendTimeout > 0 {
+		tell(machine.Event{Kind: machine.ExtendTimeout, Within: int64(m.ExtendTimeout)})
+	}
+	if m.Status != nil {
+		tell(machine.Event{Kind: machine.StatusText, Reason: *m.Status})
+	}
+	if m.MainPID != 0 {
+		s.claimMain(u, m.MainPID, tell)
+	}
+	if m.Reloading {
+		tell(machine.Event{Kind: machine.Reloading})
+	}
+	if m.Ready {
+		tell(machine.Event{Kind: machine.Ready})
+	}
+	if m.Stopping {
+		tell(machine.Event{Kind: machine.StoppingItself})
+	}
+	if m.Watchdog {
+		tell(machine.Event{Kind: machine.WatchdogPing})
+	}
+	if m.WatchdogTrigger {
+		tell(machine.Event{Kind: machine.WatchdogBark})
+	}
+	switch {
+	case m.FDStoreRemove:
+		s.dropStored(u, func(f storedFD) bool { return f.name == m.FDName })
+	case m.FDStore:
+		s.keep(u, m)
+	}
+}
+
+// claimMain takes MAINPID= if the process bears the service's tag: a service
+// speaks for its own tree alone.
+func (s *Supervisor) claimMain(u *unit, pid int, tell func(machine.Event)) {
+	if u.tag != 0 && !hasGroup(pid, u.tag) {
+		slog.Warn("MAINPID= names a process that is not of the service; ignored", "service", u.name, "pid", pid)
+		return
+	}
+	tell(machine.Event{Kind: machine.MainPID, PID: pid})
+}
+
+// hasGroup tells whether a process has a supplementary group, proc_pid_status(5).
+func hasGroup(pid int, gid uint32) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if groups, ok := strings.CutPrefix(line, "Groups:"); ok {
+			return slices.Contains(strings.Fields(groups), strconv.FormatUint(uint64(gid), 10))
+		}
+	}
+	return false
+}
+
+// keep keeps the descriptors of one FDSTORE=1, here and in tier 1.
+func (s *Supervisor) keep(u *unit, m *notify.Message) {
+	for _, file := range m.Files() {
+		if len(u.stored) >= storedMax {
+			slog.Warn("too many descriptors are stored; the rest is dropped", "service", u.name, "most", storedMax)
+			return
+		}
+		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			slog.Warn("cannot store a descriptor", "service", u.name, "err", err)
+			return
+		}
+		u.storedCount++
+		stored := storedFD{fd: fd, name: cmp.Or(m.FDName, "stored")}
+		stored.key = storeKey(u.name, u.storedCount, stored.name)
+		u.stored = append(u.stored, stored)
+		s.link.send(&wire.Hold{Key: stored.key}, []int{fd}, nil)
+	}
+}
+
+// dropStored lets go of the stored descriptors that gone picks.
+func (s *Supervisor) dropStored(u *unit, gone func(storedFD) bool) {
+	u.stored = slices.DeleteFunc(u.stored, func(f storedFD) bool {
+		if !gone(f) {
+			return false
+		}
+		// Tier 1 may still have to be sent it: the link closes it in its turn.
+		s.link.send(&wire.Release{Key: f.key}, nil, []int{f.fd})
+		return true
+	})
+}
+
+// restoreStored takes back the descriptors that a service had stored before
+// this process began.
+func (s *Supervisor) restoreStored(u *unit) {
+	prefix := "fdstore/" + u.name + "/"
+	for key, fds := range s.held {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if !ok || len(fds) != 1 {
+			continue
+		}
+		number, name, _ := strings.Cut(rest, "/")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			continue
+		}
+		u.storedCount = max(u.storedCount, n)
+		u.stored = append(u.stored, storedFD{fds[0], name, key})
+		delete(s.held, key)
+	}
+	slices.SortFunc(u.stored, func(a, b storedFD) int { return cmp.Compare(a.key, b.key) })
+}
