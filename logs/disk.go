@@ -96,13 +96,19 @@ func (j *job) do() (int, error) {
 func (f *file) append(out []byte) (int, error) {
 	at := f.size
 	n, err := f.write(out)
-	if err != nil && n > 0 && f.cfg.Timestamps {
-		whole := bytes.LastIndexByte(out[:n], '\n') + 1
-		if unix.Ftruncate(f.fd, at+int64(whole)) == nil {
-			n, f.size, f.mid = whole, at+int64(whole), false
-		}
+	if err == nil {
+		return n, nil
 	}
-	return n, err
+	keep := n
+	if f.cfg.Timestamps {
+		keep = bytes.LastIndexByte(out[:n], '\n') + 1
+	}
+	size, seekErr := unix.Seek(f.fd, 0, unix.SEEK_END)
+	if seekErr != nil || size < at+int64(keep) || size > at+int64(len(out)) || unix.Ftruncate(f.fd, at+int64(keep)) != nil {
+		return n, err
+	}
+	f.size, f.mid = at+int64(keep), keep > 0 && out[keep-1] != '\n'
+	return keep, err
 }
 
 // resume finds out how much of out is in the file from off, and takes away

@@ -39,6 +39,9 @@ func (c *Collector) deliver(s *Slot, out []byte, res result) {
 		}
 		if len(out) > 0 {
 			c.enqueue(s, out, &res)
+			if s.cfg.File {
+				c.list(s)
+			}
 		}
 	}
 	c.must(c.commit(s, res))
