@@ -43,6 +43,7 @@ func (m *step) adoptNone() {
 		}
 	case Starting, Running, Stopping:
 		// Its exit was acknowledged, and the State after it was not stored.
+		m.event.Leftovers = 0
 		m.ended(Exit{Lost: true, Wall: m.event.Wall})
 	case Sweeping: // likewise, once all were gone
 		m.over()

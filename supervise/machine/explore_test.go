@@ -14,12 +14,18 @@ import (
 func TestEveryReachableState(t *testing.T) {
 	var all explore.Result
 	for _, n := range explore.Policies() {
+		if raced && n.Name != "oneshot" {
+			continue
+		}
 		r, err := explore.Search(n.Policy)
 		if err != nil {
 			t.Fatalf("%s: %v", n.Name, err)
 		}
 		all.Merge(r)
 		t.Logf("%-36s %6d states, %8d steps", n.Name, r.States, r.Steps)
+	}
+	if raced {
+		return
 	}
 	pairs := 0
 	for _, ph := range machine.Phases {
