@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,6 +125,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 		}
 	}
 	u.program = p.path
+	u.log.Mark("starting " + cmp.Or(p.path, u.name))
 	s.link.send(&wire.Spawn{
 		ID: l.id, Name: u.name, Privileged: s.privileged(u),
 		Path: p.path, Argv: p.argv, Env: env, Dir: p.dir,

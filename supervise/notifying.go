@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -66,12 +67,10 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot make the notify socket: %w", err)
 	}
-	if file, err := socket.File(); err == nil {
-		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-		file.Close()
-		if err == nil {
-			s.link.send(&wire.Hold{Key: notifyKey(u.name)}, []int{fd}, []int{fd})
-		}
+	if fd, err := duplicate(socket); err == nil {
+		s.link.send(&wire.Hold{Key: notifyKey(u.name)}, []int{fd}, []int{fd})
+	} else {
+		slog.Warn("a notify socket will not outlive this supervisor", "service", u.name, "err", err)
 	}
 	u.notify = &notifier{path, socket}
 	go func() {
@@ -82,6 +81,25 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 		}
 	}()
 	return path, nil
+}
+
+// duplicate returns a descriptor of the socket. os.File.Fd would make the socket
+// blocking for all who share it, and its reader could never be woken again.
+func duplicate(socket *notify.Socket) (fd int, err error) {
+	file, err := socket.File()
+	if err != nil {
+		return -1, err
+	}
+	defer file.Close()
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var failure error
+	err = raw.Control(func(own uintptr) {
+		fd, failure = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 3)
+	})
+	return fd, errors.Join(err, failure)
 }
 
 // closeNotify closes u's notify socket for good, and what it stored.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -133,8 +132,8 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 			At: time.Unix(0, u.state.Since), Service: u.name, From: was, To: is,
 			Cause: cmp.Or(u.state.Cause, u.state.Reason), Actor: u.state.Actor,
 		}
-		if u.state.PID > 0 && u.state.Alive() {
-			event.PID = &u.state.PID
+		if pid := u.state.PID; pid > 0 && u.state.Alive() {
+			event.PID = &pid
 		}
 		s.events.publish(event)
 		s.recordSeen(u)
@@ -189,9 +188,6 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 		u.log.MarkExit(before.ID, e.String(), func(last string) {
 			go s.do(func() { u.lastLine = last })
 		})
-	}
-	if u.state.PID != before.PID && u.state.PID > 0 && !u.state.Adopted {
-		u.log.Mark(fmt.Sprintf("started, pid %d", u.state.PID))
 	}
 	if u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff) {
 		u.log.Mark(u.state.Public() + ": " + u.state.Reason)
@@ -258,7 +254,11 @@ func (u *unit) status() control.Service {
 			st.LastExit.Code = &e.Code
 		}
 	}
-	if reason := cmp.Or(u.fault, u.state.Reason); reason != "" {
+	reason := cmp.Or(u.fault, u.state.Reason)
+	if st.State == "stopped" {
+		reason = u.fault // how its last run ended is in last_exit
+	}
+	if reason != "" {
 		st.Reason = &reason
 	}
 	if u.fault != "" && !u.active() {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 // watcher tells of slots that anybody puts into the service directory, changes
@@ -74,9 +75,11 @@ func (w *watcher) run() {
 			if !ok {
 				return
 			}
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
+			switch {
+			case errors.Is(err, fsnotify.ErrEventOverflow):
 				w.rescan()
-			} else {
+			case errors.Is(err, unix.EINVAL): // the watch of a directory that is gone already
+			default:
 				slog.Warn("cannot watch the service directory", "err", err)
 			}
 		}
