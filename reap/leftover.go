@@ -146,14 +146,8 @@ func bearsTag(pid int32, tag uint32) bool {
 
 // parent returns the parent's pid, field 4 of proc_pid_stat(5).
 func parent(pid int32) int32 {
-	var buffer [1024]byte
-	content := readProc(buffer[:], "/proc/", decimal(int(pid)), "/stat")
-	for i := len(content) - 1; i >= 0; i-- {
-		if content[i] == ')' {
-			return int32(number(field(content[i+1:], 2)))
-		}
-	}
-	return 0
+	var buffer [512]byte
+	return int32(number(field(afterName(readProc(buffer[:], "/proc/", decimal(int(pid)), "/stat")), 4-2)))
 }
 
 // kill sends a signal to a process (or, for a negative pid, a group) of a user.
@@ -176,6 +170,6 @@ func (r *reaper) kill(pid, signal int32, user uint32) unix.Errno {
 	if c.PIDFD >= 0 {
 		sys.Close(c.PIDFD)
 	}
-	collect(c.PID)
+	sys.Collect(c.PID)
 	return unix.Errno(c.Errno)
 }

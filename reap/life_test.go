@@ -27,6 +27,7 @@ func TestExitStatusIsExact(t *testing.T) {
 	}
 	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGUSR1} {
 		id, out := l.spawn(t, nil, "sleep")
+		l.spawned(t, id)
 		line(t, out)
 		if signal == unix.SIGUSR1 {
 			id, _ = l.spawn(t, func(m *wire.Spawn) {
@@ -53,6 +54,7 @@ func TestGroupSignal(t *testing.T) {
 	id, out := b.link.spawn(t, func(m *wire.Spawn) {
 		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "sleep 1000 & sleep 1000 & echo ready; wait"}
 	})
+	b.link.spawned(t, id)
 	line(t, out)
 	b.link.signal(t, id, unix.SIGKILL, wire.ScopeGroup)
 	b.link.exited(t, id)

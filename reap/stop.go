@@ -216,8 +216,8 @@ func (r *reaper) killAll() {
 	}
 	r.everyone(sys.SIGKILL)
 	r.killTier2()
-	for i := range r.threads.spawners {
-		if j := r.threads.spawners[i].work.Load(); j != nil {
+	for _, j := range r.threads.jobs {
+		if j != nil {
 			r.killJob(j)
 		}
 	}

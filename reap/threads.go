@@ -9,10 +9,15 @@ import (
 	"rlminit/reap/sys"
 )
 
-// processors is GOMAXPROCS: one for the loop and one for each spawn thread, so
-// that none of them ever waits for another after a system call. Set by hand, it
+// processors is GOMAXPROCS: one for the loop, and one so that neither the
+// collector nor the end of a system call has to wait for it. Set by hand, it
 // also stops the runtime from looking at the cgroup's limits every second.
-const processors = 1 + spawnThreads
+const processors = 2
+
+// spareThreads is how many idle threads the runtime is given beside the loop's
+// and the spawners'. Each processor can need one, and one more may be wanted
+// while another is on its way to being idle again.
+const spareThreads = processors + 2
 
 const spawnThreads = 2
 
@@ -30,19 +35,11 @@ type job struct {
 	told      bool       // that it is stuck
 }
 
-// spawner is a thread that spawns. It waits in read(2) on an eventfd, not on a
-// channel: the kernel wakes it, and the scheduler needs no thread to do so.
-type spawner struct {
-	wake   int
-	work   atomic.Pointer[job] // set by the loop, taken back by it when finished
-	finish atomic.Bool
-}
-
-// threads makes all threads that tier 1 will ever have. A thread that the
-// runtime wants later, and does not get for want of pids, would end PID 1.
+// threads are the spawn threads, and what waits for them.
 type threads struct {
-	spawners [spawnThreads]spawner
-	finished int // eventfd: a spawner is through
+	spawners [spawnThreads]*sys.Spawner
+	jobs     [spawnThreads]*job // nil: that one is free
+	finished int                // eventfd: a spawner is through
 	queue    []*job
 }
 
@@ -54,66 +51,13 @@ func (t *threads) start() error {
 	}
 	t.finished = fd
 	for i := range t.spawners {
-		s := &t.spawners[i]
-		if s.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-			return err
+		s, errno := sys.NewSpawner(int32(fd))
+		if errno != 0 {
+			return unix.Errno(errno)
 		}
-		go s.run(t.finished)
+		t.spawners[i] = s
 	}
 	return nil
-}
-
-// run spawns for ever. The loop's goroutine is locked to the first thread, so
-// this one is always on another, and what it starts is never taken for an orphan.
-func (s *spawner) run(finished int) {
-	var count [8]byte
-	for {
-		if _, err := unix.Read(s.wake, count[:]); err != nil {
-			continue
-		}
-		j := s.work.Load()
-		if j == nil {
-			continue
-		}
-		j.spawn()
-		s.finish.Store(true)
-		notify(finished)
-	}
-}
-
-// spawn runs on a spawn thread.
-func (j *job) spawn() {
-	c := j.command
-	c.Start()
-	if c.PID == 0 {
-		return
-	}
-	if c.Errno != 0 || c.Step != sys.StepExec {
-		// It has exited, or is about to. Step is not StepExec where somebody
-		// killed it on its way.
-		if c.Errno == 0 {
-			c.Errno = sys.EINTR
-		}
-		collect(c.PID)
-		return
-	}
-	j.startTime = startTime(c.PID)
-}
-
-// collect waits for a child that cannot live on.
-func collect(pid int32) {
-	for {
-		_, err := unix.Wait4(int(pid), nil, unix.WALL, nil)
-		if err != unix.EINTR {
-			return
-		}
-	}
-}
-
-// notify adds to an eventfd.
-func notify(fd int) {
-	one := [8]byte{1}
-	unix.Write(fd, one[:])
 }
 
 // submit queues a job and gives it to a thread if one is free.
@@ -124,21 +68,19 @@ func (t *threads) submit(j *job, now int64) {
 
 // assign gives queued jobs to free threads.
 func (t *threads) assign(now int64) {
-	for i := range t.spawners {
-		s := &t.spawners[i]
+	for i, s := range t.spawners {
 		if len(t.queue) == 0 {
 			return
 		}
-		if s.work.Load() != nil {
+		if t.jobs[i] != nil {
 			continue
 		}
 		j := t.queue[0]
 		t.queue[0] = nil
 		t.queue = t.queue[1:]
 		j.since = now
-		s.finish.Store(false)
-		s.work.Store(j)
-		notify(s.wake)
+		t.jobs[i] = j
+		s.Begin(j.command)
 	}
 }
 
@@ -146,13 +88,13 @@ func (t *threads) assign(now int64) {
 func (t *threads) harvest(now int64) {
 	var count [8]byte
 	unix.Read(t.finished, count[:])
-	for i := range t.spawners {
-		s := &t.spawners[i]
-		j := s.work.Load()
-		if j == nil || !s.finish.Load() {
+	for i, s := range t.spawners {
+		j := t.jobs[i]
+		if j == nil || s.Busy() {
 			continue
 		}
-		s.work.Store(nil)
+		t.jobs[i] = nil
+		j.startTime = startTime(s.Stat())
 		j.done(j)
 	}
 	t.assign(now)
@@ -162,9 +104,8 @@ func (t *threads) harvest(now int64) {
 // would; 0 for never. With every thread stuck, nothing is kept waiting.
 func (t *threads) overdue(now int64) (next int64) {
 	blocked := 0
-	for i := range t.spawners {
-		j := t.spawners[i].work.Load()
-		if j == nil || t.spawners[i].finish.Load() {
+	for i, j := range t.jobs {
+		if j == nil || !t.spawners[i].Busy() {
 			continue
 		}
 		if due := j.since + spawnPatience; now < due {
@@ -179,7 +120,7 @@ func (t *threads) overdue(now int64) (next int64) {
 			j.stuck(j)
 		}
 	}
-	if blocked < len(t.spawners) {
+	if blocked < len(t.jobs) {
 		return next
 	}
 	for _, j := range t.queue {
@@ -198,7 +139,8 @@ func (j *job) inFlight() (pid, pidfd int32) {
 
 // spares makes the runtime start its threads ahead of need: goroutines that are
 // blocked in a system call at the same time need one each, and the runtime
-// keeps idle threads for ever. The function that is returned ends them, and
+// keeps idle threads for ever. A thread that it wants later, and does not get
+// for want of pids, would end PID 1. The function that is returned ends them, and
 // must be called when there was time for all to block.
 func spares() (release func(), err error) {
 	var in, out [2]int
@@ -209,8 +151,8 @@ func spares() (release func(), err error) {
 		return nil, err
 	}
 	var running atomic.Int32
-	running.Store(processors)
-	for range processors {
+	running.Store(spareThreads)
+	for range spareThreads {
 		go func() {
 			var b [1]byte
 			unix.Write(out[1], b[:])
@@ -222,7 +164,7 @@ func spares() (release func(), err error) {
 		}()
 	}
 	return func() {
-		var b [processors]byte
+		var b [spareThreads]byte
 		for n := 0; n < len(b); {
 			m, err := unix.Read(out[0], b[n:])
 			if err != nil && err != unix.EINTR {
@@ -235,19 +177,17 @@ func spares() (release func(), err error) {
 	}, nil
 }
 
-// startTime reads field 22 of proc_pid_stat(5); 0 without /proc.
-func startTime(pid int32) uint64 {
-	var buffer [1024]byte
-	content := readProc(buffer[:], "/proc/", decimal(int(pid)), "/stat")
-	// The name of the program is in parentheses and may hold anything.
-	i := len(content) - 1
-	for i >= 0 && content[i] != ')' {
-		i--
+// startTime returns field 22 of proc_pid_stat(5).
+func startTime(stat []byte) uint64 { return number(field(afterName(stat), 22-2)) }
+
+// afterName skips pid and name, which may hold anything.
+func afterName(stat []byte) []byte {
+	for i := len(stat) - 1; i >= 0; i-- {
+		if stat[i] == ')' {
+			return stat[i+1:]
+		}
 	}
-	if i < 0 {
-		return 0
-	}
-	return number(field(content[i+1:], 22-2))
+	return nil
 }
 
 // readProc reads a file of /proc, from its beginning, as far as buffer goes.

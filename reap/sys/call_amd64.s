@@ -103,3 +103,17 @@ TEXT ·restorerAddress(SB),NOSPLIT,$0-8
 	LEAQ	·restorer(SB), AX
 	MOVQ	AX, ret+0(FP)
 	RET
+
+// func storeRelease(p *uint32, v uint32)
+TEXT ·storeRelease(SB),NOSPLIT,$0-12
+	MOVQ	p+0(FP), AX
+	MOVL	v+8(FP), BX
+	XCHGL	BX, (AX)
+	RET
+
+// func loadAcquire(p *uint32) uint32
+TEXT ·loadAcquire(SB),NOSPLIT,$0-12
+	MOVQ	p+0(FP), AX
+	MOVL	(AX), BX
+	MOVL	BX, ret+8(FP)
+	RET

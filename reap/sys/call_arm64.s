@@ -98,3 +98,17 @@ TEXT ·handlerAddress(SB),NOSPLIT,$0-8
 TEXT ·restorerAddress(SB),NOSPLIT,$0-8
 	MOVD	ZR, ret+0(FP)
 	RET
+
+// func storeRelease(p *uint32, v uint32)
+TEXT ·storeRelease(SB),NOSPLIT,$0-12
+	MOVD	p+0(FP), R0
+	MOVW	v+8(FP), R1
+	STLRW	R1, (R0)
+	RET
+
+// func loadAcquire(p *uint32) uint32
+TEXT ·loadAcquire(SB),NOSPLIT,$0-12
+	MOVD	p+0(FP), R0
+	LDARW	(R0), R1
+	MOVW	R1, ret+8(FP)
+	RET

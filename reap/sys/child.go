@@ -24,8 +24,19 @@ const (
 // An error of a step is in c.Step and c.Errno, and such a child has exited but
 // not been waited for. PID is 0 if there never was one.
 //
+//go:nosplit
 //go:norace
 func (c *Command) Start() {
+	entersyscall() // lets go of the scheduler's processor
+	c.start()
+	exitsyscall()
+}
+
+// start is Start for a goroutine that the scheduler knows to be in a system call.
+//
+//go:nosplit
+//go:norace
+func (c *Command) start() {
 	c.PID, c.PIDFD, c.Step, c.Errno = 0, -1, StepFork, 0
 	pid, errno := c.fork(cloneVM | cloneVfork | clonePIDFD | SIGCHLD)
 	switch Errno(errno) {
@@ -41,18 +52,15 @@ func (c *Command) Start() {
 	c.PID = int32(pid)
 }
 
-// fork brackets the vfork for the runtime: entersyscall lets go of the
-// scheduler's processor, beforeFork blocks all signals, so that no handler of
-// ours runs in the child on memory that it shares.
+// fork brackets the vfork for the runtime: beforeFork blocks all signals, so
+// that no handler of ours runs in the child, in memory that it shares.
 //
 //go:nosplit
 //go:norace
 func (c *Command) fork(flags uintptr) (pid, errno uintptr) {
-	entersyscall()
 	beforeFork()
 	pid, errno = c.vfork(flags)
 	afterFork()
-	exitsyscall()
 	return pid, errno
 }
 
