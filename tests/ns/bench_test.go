@@ -19,7 +19,7 @@ import (
 func BenchmarkBoot(b *testing.B) {
 	var total time.Duration
 	for b.Loop() {
-		total += load.Boot(b, start, 100)
+		total += load.Boot(b, Start, 100)
 	}
 	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "ms/boot")
 	b.ReportMetric(0, "ns/op")
@@ -28,7 +28,7 @@ func BenchmarkBoot(b *testing.B) {
 // BenchmarkRecovery measures from SIGKILL of a service until its successor
 // runs, as seen in /proc.
 func BenchmarkRecovery(b *testing.B) {
-	bx := start(b, box.Spec{Config: contract.Services(
+	bx := Start(b, box.Spec{Config: contract.Services(
 		`victim: {command: [sleep, infinity], restart: {delay: 1ms, max_delay: 1ms, limit: 0, reset_after: 1ms}, log: {tee: off}}`)})
 	bx.Await("victim", "running")
 	init := bx.Place.(*Place).PID()
@@ -90,7 +90,7 @@ func BenchmarkIdle(b *testing.B) {
 	for i := range 100 {
 		lines = append(lines, fmt.Sprintf(`s%d: {command: [sleep, infinity]}`, i))
 	}
-	bx := start(b, box.Spec{Config: contract.Services(lines...)})
+	bx := Start(b, box.Spec{Config: contract.Services(lines...)})
 	bx.Must("start", "--all", "--timeout", "30s")
 	init := bx.Place.(*Place).PID()
 	supervisor := 0

@@ -12,8 +12,8 @@ import (
 )
 
 func TestLoad(t *testing.T) {
-	t.Run("Storm", func(t *testing.T) { load.Storm(t, start, 200, 3, 20) })
-	t.Run("Boot", func(t *testing.T) { load.Boot(t, start, 100) })
+	t.Run("Storm", func(t *testing.T) { load.Storm(t, Start, 200, 3, 20) })
+	t.Run("Boot", func(t *testing.T) { load.Boot(t, Start, 100) })
 	t.Run("Cycles", cycles)
 }
 
@@ -50,7 +50,7 @@ func footprintOf(t *testing.T, pid int) footprint {
 // cycles: starting and stopping services 1,000 times leaves no descriptor and
 // no thread behind, and tier 1 has as many threads as after boot.
 func cycles(t *testing.T) {
-	if !privileged() {
+	if !Privileged() {
 		t.Skip("needs root: tier 2's descriptors are nobody else's to see")
 	}
 	const services, rounds = 10, 100
@@ -60,7 +60,7 @@ func cycles(t *testing.T) {
 		names = append(names, name)
 		lines = append(lines, name+`: {command: [sleep, infinity], stop: {timeout: 1s}}`)
 	}
-	b := start(t, box.Spec{Config: contract.Services(lines...)})
+	b := Start(t, box.Spec{Config: contract.Services(lines...)})
 	all := strings.Join(names, " ")
 	round := func(n int) {
 		b.Shell(box.Service, fmt.Sprintf(`for i in $(seq %d); do rlminit stop %s; rlminit start %s; done`, n, all, all))

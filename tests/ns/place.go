@@ -80,7 +80,7 @@ func (p *Place) lay() error {
 			return err
 		}
 	}
-	if privileged() {
+	if Privileged() {
 		if err := os.Chown(p.Home(), box.Service.UID, box.Service.GID); err != nil {
 			return err
 		}
@@ -96,9 +96,9 @@ func (p *Place) config() string { return filepath.Join(p.dir, "etc", "rlminit.ya
 // Home is the volume's path.
 func (p *Place) Home() string { return filepath.Join(p.dir, "data") }
 
-// privileged tells whether boxes are made as root, so that their PID 1 is root
+// Privileged tells whether boxes are made as root, so that their PID 1 is root
 // and their services are not. Otherwise everything in them is one user.
-func privileged() bool { return os.Geteuid() == 0 }
+func Privileged() bool { return os.Geteuid() == 0 }
 
 func (p *Place) environment() []string {
 	env := []string{"PATH=" + p.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "RLMINIT_HOME=" + p.Home()}
@@ -122,7 +122,7 @@ func (p *Place) Start() error {
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
 		Setsid:     true,
 	}
-	if !privileged() {
+	if !Privileged() {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
@@ -197,7 +197,7 @@ func loopbackUp() error {
 // Exec runs a command in the namespaces of PID 1, by nsenter(1).
 func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, error) {
 	options := []string{"-t", strconv.Itoa(p.init.Process.Pid), "-p", "-m", "-n"}
-	if privileged() {
+	if Privileged() {
 		options = append(options, "-S", strconv.Itoa(user.UID), "-G", strconv.Itoa(user.GID))
 	} else {
 		options = append(options, "-U", "--preserve-credentials")
