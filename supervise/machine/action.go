@@ -1,6 +1,6 @@
 package machine
 
-import "syscall"
+import "golang.org/x/sys/unix"
 
 // ActionKind names an action.
 type ActionKind string
@@ -45,7 +45,7 @@ const (
 type Action struct {
 	Kind       ActionKind
 	ID         uint64
-	Signal     syscall.Signal
+	Signal     unix.Signal
 	Scope      Scope
 	Probe      Probe
 	Generation uint64

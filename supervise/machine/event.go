@@ -1,6 +1,6 @@
 package machine
 
-import "syscall"
+import "golang.org/x/sys/unix"
 
 // EventKind names an event.
 type EventKind string
@@ -91,9 +91,9 @@ type Event struct {
 	StartedAt int64  // of Adopt: monotonic nanoseconds; 0: not known
 
 	Code      int
-	Signal    syscall.Signal // that killed it; 0: it exited with Code
-	Leftovers int            // processes that still bear the service's tag
-	Remaining int            // the same, after a sweep
+	Signal    unix.Signal // that killed it; 0: it exited with Code
+	Leftovers int         // processes that still bear the service's tag
+	Remaining int         // the same, after a sweep
 
 	Reason    string
 	Temporary bool // of SpawnFailed: EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY and the like

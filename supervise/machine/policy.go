@@ -1,8 +1,9 @@
 package machine
 
 import (
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/service"
 )
@@ -33,9 +34,9 @@ type Policy struct {
 
 	Watchdog time.Duration // 0: none
 
-	StopSignal  syscall.Signal // 0: TERM
-	StopTimeout time.Duration  // until SIGKILL
-	StopScope   Scope          // who gets StopSignal; SIGKILL goes to the group, and then to all with the tag
+	StopSignal  unix.Signal   // 0: TERM
+	StopTimeout time.Duration // until SIGKILL
+	StopScope   Scope         // who gets StopSignal; SIGKILL goes to the group, and then to all with the tag
 }
 
 // ReadyBy says how a service becomes ready.

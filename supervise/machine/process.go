@@ -2,11 +2,12 @@ package machine
 
 import (
 	"slices"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const sigKill = syscall.SIGKILL
+const sigKill = unix.SIGKILL
 
 func (m *step) onSpawned() {
 	switch {
@@ -59,7 +60,7 @@ func (m *step) countStart(at int64) {
 
 // stopMain begins to end a live process. sig 0 sends nothing: the service ends
 // by itself, and only the deadline is ours.
-func (m *step) stopMain(by StopBy, reason string, sig syscall.Signal) {
+func (m *step) stopMain(by StopBy, reason string, sig unix.Signal) {
 	m.enter(Stopping)
 	m.StopBy, m.StopReason, m.Killed = by, reason, false
 	m.Reason = reason
@@ -81,7 +82,7 @@ func (m *step) stopMain(by StopBy, reason string, sig syscall.Signal) {
 	default:
 		m.do(Action{Kind: Signal, Signal: sig, Scope: m.scope()})
 		// A stopped process (^Z, SIGSTOP) gets no other signal before this one.
-		m.do(Action{Kind: Signal, Signal: syscall.SIGCONT, Scope: m.scope()})
+		m.do(Action{Kind: Signal, Signal: unix.SIGCONT, Scope: m.scope()})
 	}
 }
 
@@ -106,9 +107,9 @@ func (m *step) within() time.Duration {
 	return m.policy.StopTimeout
 }
 
-func (m *step) stopSignal() syscall.Signal {
+func (m *step) stopSignal() unix.Signal {
 	if m.policy.StopSignal == 0 {
-		return syscall.SIGTERM
+		return unix.SIGTERM
 	}
 	return m.policy.StopSignal
 }
@@ -266,7 +267,7 @@ func (m *step) beginSweep() {
 	if fresh {
 		m.Deadlines.Stop = m.after(m.within())
 	}
-	m.sweep(syscall.SIGTERM, sweepFirst)
+	m.sweep(unix.SIGTERM, sweepFirst)
 }
 
 // sweepKill turns to SIGKILL, at once.
@@ -286,7 +287,7 @@ func (m *step) sweepAgain() {
 	}
 }
 
-func (m *step) sweep(sig syscall.Signal, pause time.Duration) {
+func (m *step) sweep(sig unix.Signal, pause time.Duration) {
 	if sig != 0 {
 		m.SweepWith = sig
 	}

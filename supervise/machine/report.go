@@ -1,8 +1,9 @@
 package machine
 
 import (
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // onReport handles what the service or a probe says of the current run.
@@ -41,7 +42,7 @@ func (m *step) onReport() {
 		}
 	case WatchdogBark:
 		if m.Phase == Starting || m.Phase == Running {
-			m.stopMain(StopWatchdog, "watchdog: the service asked for it", syscall.SIGABRT)
+			m.stopMain(StopWatchdog, "watchdog: the service asked for it", unix.SIGABRT)
 		}
 	case WatchdogSet:
 		if e.Within > 0 {

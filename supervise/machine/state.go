@@ -1,6 +1,6 @@
 package machine
 
-import "syscall"
+import "golang.org/x/sys/unix"
 
 // Want is what somebody asked of the service: an intent, not an observation.
 type Want string
@@ -75,10 +75,10 @@ const (
 // Exit is how a main process ended. If Signal is not 0 it was killed by it and
 // Code is 0. Lost means that the status is not known.
 type Exit struct {
-	Code   int            `json:"code"`
-	Signal syscall.Signal `json:"signal,omitempty"`
-	Lost   bool           `json:"lost,omitempty"`
-	Wall   int64          `json:"wall"` // nanoseconds since 1970
+	Code   int         `json:"code"`
+	Signal unix.Signal `json:"signal,omitempty"`
+	Lost   bool        `json:"lost,omitempty"`
+	Wall   int64       `json:"wall"` // nanoseconds since 1970
 }
 
 // Deadlines are the times, in nanoseconds of the events' monotonic clock, at
@@ -143,16 +143,16 @@ type State struct {
 	Fails  int    `json:"fails,omitempty"` // failed checks in a row
 
 	// The end of the run.
-	StopBy     StopBy         `json:"stop_by,omitempty"`
-	StopReason string         `json:"stop_reason,omitempty"` // why the run is ending, then how it ended
-	StopWithin int64          `json:"stop_within,omitempty"` // ns for this stop; 0: as the policy says
-	StopMax    int64          `json:"stop_max,omitempty"`    // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
-	Killed     bool           `json:"killed,omitempty"`      // SIGKILL was sent
-	Verdict    Verdict        `json:"verdict,omitempty"`
-	GoodRun    bool           `json:"good_run,omitempty"` // the run was as long as reset_after
-	Leftovers  int            `json:"leftovers,omitempty"`
-	SweepWith  syscall.Signal `json:"sweep_with,omitempty"`
-	SweepPause int64          `json:"sweep_pause,omitempty"` // ns until the next look
+	StopBy     StopBy      `json:"stop_by,omitempty"`
+	StopReason string      `json:"stop_reason,omitempty"` // why the run is ending, then how it ended
+	StopWithin int64       `json:"stop_within,omitempty"` // ns for this stop; 0: as the policy says
+	StopMax    int64       `json:"stop_max,omitempty"`    // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
+	Killed     bool        `json:"killed,omitempty"`      // SIGKILL was sent
+	Verdict    Verdict     `json:"verdict,omitempty"`
+	GoodRun    bool        `json:"good_run,omitempty"` // the run was as long as reset_after
+	Leftovers  int         `json:"leftovers,omitempty"`
+	SweepWith  unix.Signal `json:"sweep_with,omitempty"`
+	SweepPause int64       `json:"sweep_pause,omitempty"` // ns until the next look
 
 	// History.
 	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window

@@ -2,8 +2,9 @@ package machine
 
 import (
 	"math"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Step is the machine: what becomes of s under p when e happens, and what is to
@@ -269,7 +270,7 @@ func (m *step) onTimer() {
 		}
 	case Running:
 		if due(d.Watchdog) {
-			m.stopMain(StopWatchdog, "watchdog: no WATCHDOG=1 for "+short(m.watchdog()), syscall.SIGABRT)
+			m.stopMain(StopWatchdog, "watchdog: no WATCHDOG=1 for "+short(m.watchdog()), unix.SIGABRT)
 		}
 	case Stopping:
 		if due(d.Stop) {

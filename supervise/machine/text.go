@@ -3,7 +3,6 @@ package machine
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +21,7 @@ func (x Exit) String() string {
 
 // SignalName is the name without SIG: TERM, KILL; a number for those that have
 // none.
-func SignalName(sig syscall.Signal) string {
+func SignalName(sig unix.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return strings.TrimPrefix(name, "SIG")
 	}

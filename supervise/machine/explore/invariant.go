@@ -180,7 +180,7 @@ func Consistent(w World) error {
 		return fmt.Errorf("phase %q, but the child is %q", w.State.Phase, w.Child.State)
 	}
 	if w.State.ID != 0 && w.State.ID != w.Child.ID {
-		return fmt.Errorf("State has spawn %d, the child is %d", w.State.ID, w.Child.ID)
+		return fmt.Errorf("the State has spawn %d, the child is %d", w.State.ID, w.Child.ID)
 	}
 	return nil
 }
