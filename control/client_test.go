@@ -59,8 +59,10 @@ func TestProblemTravels(t *testing.T) {
 
 func TestAnswerOfAnotherProgram(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
-		"no problem document":  func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such page", 404) },
-		"redirect":             func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) },
+		"no problem document": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such page", 404) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		},
 		"problem without text": func(w http.ResponseWriter, r *http.Request) { problemBody(w, `{}`) },
 		"not JSON":             func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") },
 	} {

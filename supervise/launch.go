@@ -58,8 +58,10 @@ func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 			case <-stuck.C:
 				s.do(func() {
 					if u.launch == l {
-						s.step(u, machine.Event{Kind: machine.SpawnStuck, ID: id,
-							Reason: "its working directory, program or environment file lies on a file system that does not answer"})
+						s.step(u, machine.Event{
+							Kind: machine.SpawnStuck, ID: id,
+							Reason: "its working directory, program or environment file lies on a file system that does not answer",
+						})
 					}
 				})
 			}

@@ -26,9 +26,10 @@ type notifier struct {
 
 // storedFD is a descriptor that a service stored with FDSTORE=1.
 type storedFD struct {
-	fd   int
-	name string
-	key  string // under which tier 1 holds it
+	fd     int
+	number uint64 // in order of arrival
+	name   string
+	key    string // under which tier 1 holds it
 }
 
 // storedMax bounds what one service can store.
@@ -56,7 +57,9 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 	var socket *notify.Socket
 	var err error
 	if held := s.takeHeld(notifyKey(u.name)); len(held) > 0 {
-		socket, err = notify.FromFile(os.NewFile(uintptr(held[0]), path))
+		file := os.NewFile(uintptr(held[0]), path)
+		socket, err = notify.FromFile(file) // which duplicates it
+		file.Close()
 	} else {
 		mode := os.FileMode(0o600)
 		if s.privileged(u) {
@@ -197,7 +200,7 @@ func (s *Supervisor) keep(u *unit, m *notify.Message) {
 			return
 		}
 		u.storedCount++
-		stored := storedFD{fd: fd, name: cmp.Or(m.FDName, "stored")}
+		stored := storedFD{fd: fd, number: u.storedCount, name: cmp.Or(m.FDName, "stored")}
 		stored.key = storeKey(u.name, u.storedCount, stored.name)
 		u.stored = append(u.stored, stored)
 		s.link.send(&wire.Hold{Key: stored.key}, []int{fd}, nil)
@@ -231,8 +234,8 @@ func (s *Supervisor) restoreStored(u *unit) {
 			continue
 		}
 		u.storedCount = max(u.storedCount, n)
-		u.stored = append(u.stored, storedFD{fds[0], name, key})
+		u.stored = append(u.stored, storedFD{fds[0], n, name, key})
 		delete(s.held, key)
 	}
-	slices.SortFunc(u.stored, func(a, b storedFD) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(u.stored, func(a, b storedFD) int { return cmp.Compare(a.number, b.number) })
 }

@@ -20,6 +20,7 @@ import (
 const (
 	readyFirst  = 20 * time.Millisecond
 	readyLatest = time.Second
+	readyCheck  = 3 * time.Second // for one answer; the machine bounds them all
 )
 
 // startProbe asks the service again and again, beside the loop, until the
@@ -51,7 +52,7 @@ func (s *Supervisor) stopProbe(u *unit, kind machine.Probe) {
 
 func (s *Supervisor) untilReady(ctx context.Context, name string, p service.Probe, tell func(machine.EventKind, string)) {
 	for pause := readyFirst; ; pause = min(2*pause, readyLatest) {
-		err := s.check(ctx, name, p, min(p.Timeout, 3*time.Second))
+		err := s.check(ctx, name, p, readyCheck)
 		if err == nil {
 			tell(machine.ProbePassed, "")
 			return

@@ -56,14 +56,40 @@ func (s *Supervisor) restoreSlot(name string) {
 	if !ok && len(s.children[name]) == 0 {
 		return // it never got as far as a state: the registry and the rescan see to it
 	}
+	recorded := s.recordedIntent(name, p.profile, was.Recorded)
 	s.ask(func() {
 		p.subject, p.desired = was.Recorded, was.Desired
 		u := s.bare(p)
+		if recorded != "" && recorded != u.desired {
+			// It was made durable, and maybe acknowledged, just before our
+			// predecessor ended, and the status does not know of it yet.
+			u.desired, u.changed = recorded, true
+		}
 		if was.Machine != nil {
 			u.state = *was.Machine
 		}
 		s.claimTag(u, was.Tag)
 	})
+}
+
+// recordedIntent is what the volume says is wanted of a service; "" if nothing.
+func (s *Supervisor) recordedIntent(name, profile string, recorded bool) string {
+	store := s.volume()
+	if store == nil || !recorded {
+		return ""
+	}
+	if profile == "" {
+		record, err := store.LoadService(name)
+		if err != nil {
+			return ""
+		}
+		return string(record.Desired)
+	}
+	p, err := store.Load(profile)
+	if err != nil {
+		return ""
+	}
+	return string(p.Record.Desired)
 }
 
 // adopt brings a unit's state in line with what tier 1 knows of its processes.
@@ -103,6 +129,13 @@ func (s *Supervisor) adopt(u *unit) {
 	u.seen = u.state.Public()
 	if active(u.state) {
 		s.active++
+	}
+	if u.changed {
+		u.changed = false
+		event.SetWant, event.Want = true, machine.WantDown
+		if u.desired == "running" {
+			event.Want = machine.WantUp
+		}
 	}
 	s.readoptSockets(u)
 	s.restoreStored(u)

@@ -81,6 +81,7 @@ type Supervisor struct {
 // when it cannot begin.
 func Run() int {
 	slog.SetDefault(slog.New(newLogHandler(os.Stderr)))
+	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// The services have our uid: they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)

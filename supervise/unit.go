@@ -29,6 +29,7 @@ type unit struct {
 	seen   string // the public state that was published last
 
 	desired string // running or stopped: a person's intent
+	changed bool   // desired is newer than the state that a predecessor left
 	tag     uint32
 	timer   timerSlot
 	stop    *stopOrder // waits until what depends on this unit has stopped
