@@ -231,6 +231,20 @@ func (b *Box) Processes() []process.Info {
 	return kept
 }
 
+// NoZombies waits until everything that ended was collected, for a zombie may
+// be seen for a moment.
+func (b *Box) NoZombies() {
+	b.Helper()
+	Eventually(b, 5*time.Second, "no zombies", func() (bool, any) {
+		for _, p := range b.Processes() {
+			if p.State == "Z" {
+				return false, p
+			}
+		}
+		return true, nil
+	})
+}
+
 // Supervisor is the process of tier 2.
 func (b *Box) Supervisor() process.Info {
 	b.Helper()

@@ -106,18 +106,5 @@ func printed(b *box.Box, what string) {
 func PureInitReapsOrphans(t *testing.T, start New) {
 	b := start(t, box.Spec{Main: []string{"bash", "-c", "nasty orphans 100 1; echo done; exec nasty sleep"}})
 	printed(b, "orphans 100\ndone")
-	noZombies(b)
-}
-
-// noZombies waits until no process is a zombie. One may be for a moment.
-func noZombies(b *box.Box) {
-	b.Helper()
-	box.Eventually(b, 5*time.Second, "no zombies", func() (bool, any) {
-		for _, p := range b.Processes() {
-			if p.State == "Z" {
-				return false, p
-			}
-		}
-		return true, nil
-	})
+	b.NoZombies()
 }

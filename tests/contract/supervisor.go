@@ -175,7 +175,7 @@ func StopLeavesNothing(t *testing.T, start New) {
 		}
 	}
 	b.AwaitThat("leaky", "is stopped", func(s control.Service) bool { return s.State == "stopped" && s.PID == nil })
-	noZombies(b)
+	b.NoZombies()
 }
 
 // ShutdownKeepsIntent: `rlminit shutdown` ends the box and no intent.

@@ -65,20 +65,27 @@ func childNamed(b *testing.B, parent int, program string, not int) int {
 	return 0
 }
 
-// children are the pids of a process's children.
+// children are the pids of a process's children, whichever of its threads they
+// are of.
 func children(t testing.TB, pid int) []int {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pids []int
-	for _, field := range strings.Fields(string(b)) {
-		var child int
-		if _, err := fmt.Sscan(field, &child); err != nil {
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-		pids = append(pids, child)
+		for _, field := range strings.Fields(string(b)) {
+			var child int
+			if _, err := fmt.Sscan(field, &child); err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, child)
+		}
 	}
 	return pids
 }

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The forks here are raw system calls, for speed, and so that no limit of the
-// Go runtime stops them. A child has one thread and no scheduler: it may do
-// nothing but raw system calls.
+// The forks here are raw system calls, for speed. A child has one thread and no
+// scheduler: it may do nothing but raw system calls.
 
 // fork is fork(2). It returns 0 in the child.
 //
@@ -34,16 +33,6 @@ func pause(nanoseconds int64) {
 func exit(code uintptr) {
 	for {
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, code, 0, 0)
-	}
-}
-
-// forkbomb forks, and so does every child. Where nothing more can be had it
-// tries again a millisecond later, for ever.
-func forkbomb() error {
-	for {
-		if _, errno := fork(); errno != 0 {
-			pause(1e6)
-		}
 	}
 }
 

@@ -1,6 +1,6 @@
-// Command nasty is the test suite's misbehaving program: it forks without end,
-// leaves orphans behind, ignores signals, and tells what it is. It is static,
-// so that it runs in an image that has nothing else.
+// Command nasty is the test suite's misbehaving program: it leaves orphans
+// behind, ignores signals, and tells what it is. It is static, so that it runs
+// in an image that has nothing else.
 package main
 
 import (
@@ -28,12 +28,14 @@ const usage = `usage: nasty VERB
     kill N PID           send signal number N to a process
     sleep                do nothing, for ever
     deaf                 print "deaf" and ignore every signal that can be
-    forkbomb             fork processes that fork, until nothing more can be had, and keep trying
     orphans N SECONDS    leave N double-forked orphans a second, which exit at once; print their number
     stray                leave an orphan in its own session that sleeps for ever; print its pid and sleep
     write PATH TEXT      open PATH for writing, write TEXT and a newline, exit
     lines N              print N numbered lines
     flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
+    ask URL              request URL over and over until stdin ends; print what came of it, as JSON
+    keep [forget]        count starts in a descriptor that the service manager stores; then sleep
+    massacre PROGRAM N   kill N children of PID 1 that run PROGRAM; print how many of each last argument, as JSON
     flap FILE            add a byte to FILE, exit with its length modulo 64
 `
 
@@ -93,8 +95,6 @@ func run(args []string) error {
 		signal.Ignore()
 		fmt.Println("deaf")
 		forever()
-	case verb == "forkbomb":
-		return forkbomb()
 	case verb == "orphans" && len(rest) == 2:
 		return orphans(rest)
 	case verb == "stray":
@@ -120,6 +120,16 @@ func run(args []string) error {
 			return err
 		}
 		return flood(rest[0], megabytes)
+	case verb == "ask" && len(rest) == 1:
+		return ask(rest[0])
+	case verb == "keep" && len(rest) <= 1:
+		return keep(len(rest) == 1)
+	case verb == "massacre" && len(rest) == 2:
+		kills, err := strconv.Atoi(rest[1])
+		if err != nil {
+			return err
+		}
+		return massacre(rest[0], kills)
 	case verb == "flap" && len(rest) == 1:
 		return flap(rest[0])
 	default:
