@@ -74,6 +74,7 @@ func (s *Supervisor) bare(p proposal) *unit {
 		probes:  map[machine.Probe]context.CancelFunc{},
 		sockets: sockets{open: map[service.Socket]int{}},
 		timer:   timerSlot{index: -1},
+		marks:   map[uint64]chan struct{}{},
 	}
 	u.definition = service.Default(p.name)
 	u.definition.Profile = p.profile

@@ -37,10 +37,12 @@ type publisher struct {
 	wake    chan struct{}
 	idle    *sync.Cond
 	busy    bool
+
+	failing map[string]bool // whose status cannot be written, which is said once; run's alone
 }
 
 func newPublisher(s slots) *publisher {
-	p := &publisher{slots: s, waiting: make(map[string]publication), wake: make(chan struct{}, 1)}
+	p := &publisher{slots: s, waiting: make(map[string]publication), wake: make(chan struct{}, 1), failing: make(map[string]bool)}
 	p.idle = sync.NewCond(&p.mu)
 	go p.run()
 	return p
@@ -99,22 +101,39 @@ func (p *publisher) write(name string, s saved) {
 	if err == nil {
 		err = p.slots.replace(name, statusFile, append(content, '\n'), 0o644)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		slog.Warn("cannot publish a status", "service", name, "err", err)
+	if err == nil {
+		delete(p.failing, name)
+	} else if !errors.Is(err, fs.ErrNotExist) && !p.failing[name] {
+		p.failing[name] = true
+		slog.Warn("cannot publish the status of a service", "service", name, "err", err)
 	}
 }
 
-// publishStatus has u's status written. An exit is acknowledged only then: or a
-// successor would know neither from tier 1 nor from the status that it was.
+// publishStatus has u's status written. An exit is acknowledged only when both
+// the status and the log know of it: or a successor might learn of it nowhere.
 func (s *Supervisor) publishStatus(u *unit) {
-	state, ended := u.state, u.ended
-	u.ended = nil
+	state := u.state
 	var written func()
-	if len(ended) > 0 {
+	if len(u.ended) > 0 {
+		type end struct {
+			id     uint64
+			marked <-chan struct{} // nil: there is no log
+		}
+		var ends []end
+		for _, id := range u.ended {
+			ends = append(ends, end{id, u.marks[id]})
+			delete(u.marks, id)
+		}
+		u.ended = nil
 		written = func() {
-			for _, id := range ended {
-				s.link.send(&wire.Acknowledge{ID: id}, nil, nil)
-			}
+			go func() {
+				for _, e := range ends {
+					if e.marked != nil {
+						<-e.marked
+					}
+					s.link.send(&wire.Acknowledge{ID: e.id}, nil, nil)
+				}
+			}()
 		}
 	}
 	s.publisher.publish(u.name, saved{Service: u.status(), Recorded: u.recorded, Tag: u.tag, Machine: &state}, written)

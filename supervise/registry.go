@@ -183,6 +183,7 @@ func (s *Supervisor) noticed(name string) {
 		s.ask(func() {
 			if u := s.units[name]; u != nil && u.source != nil && !s.leaving[name] {
 				slog.Info("a service was taken out of the service directory", "service", name)
+				s.leaving[name] = true
 				s.remove(u, "taken out of the service directory", nil)
 			}
 		})

@@ -37,10 +37,11 @@ type unit struct {
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  map[machine.Probe]context.CancelFunc
 
-	ended     []uint64 // exits to be acknowledged once the state that knows of them is written
-	program   string   // what execve(2) was given last
-	lastLine  string   // what its process wrote last before it ended
-	lastLines []string // the end of its log, of a failed service
+	ended     []uint64                 // exits to be acknowledged once status and log know of them
+	marks     map[uint64]chan struct{} // closed when the log knows of an exit
+	program   string                   // what execve(2) was given last
+	lastLine  string                   // what its process wrote last before it ended
+	lastLines []string                 // the end of its log, of a failed service
 
 	log         *logs.Slot
 	notify      *notifier
@@ -186,7 +187,12 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 		return
 	}
 	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+		marked := make(chan struct{})
+		if !e.Lost {
+			u.marks[before.ID] = marked
+		}
 		u.log.MarkExit(before.ID, e.String(), func(last string) {
+			close(marked)
 			go s.do(func() { u.lastLine = last })
 		})
 	}
