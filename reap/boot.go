@@ -3,6 +3,7 @@ package reap
 import (
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,15 +29,20 @@ const (
 
 // Run is tier 1 of a container with a configuration: it boots, runs until the
 // last process has gone, and returns the exit code. It takes over the process,
-// signals and all, and must be called from the main goroutine, early.
+// signals and all.
+//
+// It must be called from an init function. Until those are done the runtime
+// keeps the main goroutine on the first thread, to which the kernel gives
+// orphans; LockOSThread would do the same at the cost of one more thread.
 func Run(o Options) int {
-	runtime.LockOSThread()
 	if sys.Gettid() != sys.Getpid() {
-		// Orphans are given to the first thread, and the scheduler has moved us
-		// off it before we could lock. Begin again: exec makes any thread the first.
-		unix.Exec("/proc/self/exe", os.Args, os.Environ())
+		say("cannot start: init does not run on the first thread; please report this")
+		return exitFailed
 	}
 	runtime.GOMAXPROCS(processors)
+	// The first timer, perhaps one of the collector's, makes the runtime open
+	// two descriptors. Now it finds some free; later that could be its end.
+	time.AfterFunc(time.Hour, func() {}).Stop()
 	r := &reaper{
 		children: newChildren(),
 		held:     make(map[string][]int),

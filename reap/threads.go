@@ -17,7 +17,7 @@ const processors = 2
 // spareThreads is how many idle threads the runtime is given beside the loop's
 // and the spawners'. Each processor can need one, and one more may be wanted
 // while another is on its way to being idle again.
-const spareThreads = processors + 2
+const spareThreads = processors + 1
 
 const spawnThreads = 2
 
