@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +13,14 @@ import (
 // exitConfiguration is the exit code of a broken configuration, EX_CONFIG of
 // sysexits(3).
 const exitConfiguration = 78
+
+// Tier 1 runs from here and not from main: it needs the first thread, on which
+// the runtime keeps the main goroutine until all init functions are done.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "init" {
+		os.Exit(runInit(os.Args))
+	}
+}
 
 // runInit is `rlminit init` with a configuration; without one, reap/pure has
 // run before and this is never reached.

@@ -26,16 +26,14 @@ func run(args []string) int {
 }
 
 // partNamed returns the part of rlminit that the first argument names, or nil
-// for a verb. PID 1 passes here at every start of a container with a
-// configuration; one without has run in reap/pure, before anything of this
-// package was initialised.
+// for a verb. PID 1 does not come here: with a configuration it runs from an init
+// function of this package, without one from that of reap/pure, before anything
+// of this package is initialised.
 func partNamed(args []string) func(args []string) int {
 	if len(args) < 2 {
 		return nil
 	}
 	switch args[1] {
-	case "init":
-		return runInit
 	case "supervise":
 		return func([]string) int { return supervise.Run() }
 	case "compile":
