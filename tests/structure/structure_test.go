@@ -143,7 +143,7 @@ func TestTier1LinksLittle(t *testing.T) {
 
 // maxTier1 bounds PID 1's own code: lines that are neither empty nor comment.
 // It is to be read in one sitting.
-const maxTier1 = 3000
+const maxTier1 = 4000
 
 func TestTier1IsSmall(t *testing.T) {
 	lines := 0
