@@ -147,7 +147,15 @@ func NoAnswer(format string, args ...any) *Problem {
 // TimedOut is a problem with exit code 7: after the given time, name was still
 // in the given state.
 func TimedOut(name, state string, after time.Duration) *Problem {
-	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit status %s", name, state, after, name))
+	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit status %s", name, state, roughly(after), name))
+}
+
+// roughly rounds a time to what a person would say of it.
+func roughly(d time.Duration) time.Duration {
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
 }
 
 // Unhealthy is a problem with exit code 8.

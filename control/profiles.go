@@ -54,10 +54,9 @@ func (c *Client) DeleteProfile(ctx context.Context, name string, purge bool) (De
 // Environment returns how a command of a profile is run; with "" for the name,
 // how one that belongs to no profile is.
 func (c *Client) Environment(ctx context.Context, profile string) (Environment, error) {
-	if profile == "" {
-		profile = NoProfile
+	path := "/v1/environment"
+	if profile != "" {
+		path += "/" + segment(profile)
 	}
-	return ask[Environment](ctx, c, request{
-		method: http.MethodGet, path: "/v1/environment/" + segment(profile), repeat: true, what: "the environment",
-	})
+	return ask[Environment](ctx, c, request{method: http.MethodGet, path: path, repeat: true, what: "the environment"})
 }

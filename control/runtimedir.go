@@ -17,15 +17,20 @@ const SocketName = "control.sock"
 // unless it may not write there.
 const DefaultRuntimeDir = "/run/rlminit"
 
-// RuntimeDirs lists the places where the runtime directory of an rlminit with
-// the given uid may be, in the order in which all of them are tried. Named is
-// the value of RLMINIT_RUNTIME_DIR, or "".
+// RuntimeDirs lists the places where a caller with the given uid finds the
+// runtime directory of an rlminit that is its own or root's, in the order in
+// which all of them are tried. Named is the value of RLMINIT_RUNTIME_DIR, or "".
 func RuntimeDirs(named string, uid int) []string {
 	var dirs []string
 	if named != "" {
 		dirs = append(dirs, filepath.Clean(named))
 	}
-	return append(dirs, DefaultRuntimeDir, "/dev/shm/rlminit-"+strconv.Itoa(uid))
+	const shared = "/dev/shm/rlminit-"
+	dirs = append(dirs, DefaultRuntimeDir, shared+strconv.Itoa(uid))
+	if uid != 0 {
+		dirs = append(dirs, shared+"0") // what PID 1 made before it dropped to us
+	}
+	return dirs
 }
 
 // findRuntimeDir returns the first of dirs that holds a socket. A directory

@@ -21,7 +21,7 @@ func socketIn(t *testing.T, mode os.FileMode) string {
 
 func TestRuntimeDirs(t *testing.T) {
 	got := strings.Join(RuntimeDirs("/x/", 1000), " ")
-	if want := "/x /run/rlminit /dev/shm/rlminit-1000"; got != want {
+	if want := "/x /run/rlminit /dev/shm/rlminit-1000 /dev/shm/rlminit-0"; got != want {
 		t.Errorf("RuntimeDirs = %q, want %q", got, want)
 	}
 	if got := RuntimeDirs("", 0)[0]; got != "/run/rlminit" {

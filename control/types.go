@@ -125,13 +125,9 @@ type Deleted struct {
 	Trash string `json:"trash"` // where the directory is now; "": nowhere
 }
 
-// NoProfile stands in the place of a profile's name in the path of
-// GET /v1/environment/{profile}, for a command that belongs to none. No
-// profile can have this name.
-const NoProfile = "-"
-
-// Environment is the answer of GET /v1/environment/{profile}: how
-// `rlminit exec` runs a command.
+// Environment is the answer of GET /v1/environment/{profile}, and of GET
+// /v1/environment for a command that belongs to no profile: how `rlminit exec`
+// runs a command.
 type Environment struct {
 	Environment []string `json:"environment"` // NAME=value, complete
 	UID         uint32   `json:"uid"`

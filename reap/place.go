@@ -37,7 +37,7 @@ func (p *place) find(policy *wire.Policy) {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
 	}
-	p.mostHeld = max(p.mostHeld, 8)
+	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))/2)
 	score := number(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
 	oomTier2 = []byte(decimal(int(min(score+oomTier2Above, 1000))))
 	oomChild = []byte(decimal(int(min(score+oomChildAbove, 1000))))
@@ -144,19 +144,73 @@ func (r *reaper) occupy(path string) (int, error) {
 	if err := unix.Fchmod(directory, 0o755); err != nil {
 		return -1, err
 	}
-	if err := empty(directory, 0); err != nil {
-		return -1, err
-	}
-	if err := unix.Mkdirat(directory, "services", 0o755); err != nil {
-		return -1, err
-	}
-	user := &r.policy.User
-	if int(user.UID) != uid {
-		if err := unix.Fchownat(directory, "services", int(user.UID), int(user.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return -1, err
+	err = empty(directory, 0)
+	if err == unix.EACCES {
+		// What the last boot's services have published is theirs, and we lack
+		// CAP_DAC_OVERRIDE.
+		r.asUser(func() { err = emptyServices(directory) })
+		if err == nil {
+			err = empty(directory, 0)
 		}
 	}
+	if err == nil {
+		err = r.makeServices(directory)
+	}
+	if err != nil {
+		return -1, err
+	}
 	return bind(path + "/control.sock")
+}
+
+// makeServices makes the directory in which tier 2 publishes, as the service
+// user's. Without CAP_CHOWN it is made by that user, for whom the runtime
+// directory is open meanwhile: nothing of his runs yet.
+func (r *reaper) makeServices(directory int) error {
+	const name = "services"
+	if err := unix.Mkdirat(directory, name, 0o755); err != nil {
+		return err
+	}
+	user := &r.policy.User
+	if int(user.UID) == unix.Geteuid() {
+		return nil
+	}
+	err := unix.Fchownat(directory, name, int(user.UID), int(user.GID), unix.AT_SYMLINK_NOFOLLOW)
+	if err != unix.EPERM {
+		return err
+	}
+	if err := unix.Unlinkat(directory, name, unix.AT_REMOVEDIR); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(directory, 0o1777); err != nil {
+		return err
+	}
+	r.asUser(func() { err = unix.Mkdirat(directory, name, 0o755) })
+	if closed := unix.Fchmod(directory, 0o755); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// asUser runs f with the service user's rights to files, setfsuid(2). They are
+// this thread's alone, which is the first and never changes.
+func (r *reaper) asUser(f func()) {
+	user := &r.policy.User
+	unix.SetfsgidRetGid(int(user.GID))
+	unix.SetfsuidRetUid(int(user.UID))
+	f()
+	unix.SetfsuidRetUid(unix.Geteuid())
+	unix.SetfsgidRetGid(unix.Getegid())
+}
+
+// emptyServices removes what is in services/, and not that itself.
+func emptyServices(directory int) error {
+	below, err := unix.Openat(directory, "services", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = empty(below, 1)
+	unix.Close(below)
+	return err
 }
 
 // deepest bounds the depth of what is removed from the runtime directory.

@@ -207,6 +207,7 @@ func (r *reaper) tier2Timers() {
 	}
 	t.pingAt = r.now + pingEvery
 	switch {
+	case t.socket < 0: // let go of: it is about to end
 	case !t.greeted:
 		say("the supervisor does not say hello; replaced")
 		r.killTier2()
