@@ -36,7 +36,7 @@ func execBox(t *testing.T, change func(*control.Environment)) (*box, string) {
 	if change != nil {
 		change(&e)
 	}
-	b := newBox(t, map[string]any{"GET /v1/environment/alice": e, "GET /v1/environment/-": plain})
+	b := newBox(t, map[string]any{"GET /v1/environment/alice": e, "GET /v1/environment": plain})
 	services := filepath.Join(b.dir, "services")
 	if err := os.Mkdir(services, 0o755); err != nil {
 		t.Fatal(err)
