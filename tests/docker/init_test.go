@@ -99,7 +99,7 @@ func TestTerminal(t *testing.T) {
 			if strings.Contains(tty.all(), "no job control") {
 				t.Error("the shell has no job control")
 			}
-			tty.typed("kill -9 %1; wait %1; exit 33\r")
+			tty.typed("disown -a; exit 33\r")
 			if code, err := b.Ended(20 * time.Second); err != nil || code != 33 {
 				t.Errorf("exit code %d, %v", code, err)
 			}
@@ -136,11 +136,12 @@ func TestAnyUser(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]string{
 		"user 1000":              {"--user", "1000:1000"},
-		"user 12345":             {"--user", "12345:0", "--tmpfs", "/data:mode=0777"},
+		"user 12345":             {"--user", "12345:0", "--tmpfs", "/data:uid=12345"},
 		"no capability":          {"--cap-drop", "ALL", "--user", "1000:1000"},
 		"read-only":              {"--read-only", "--tmpfs", "/run", "--tmpfs", "/data:uid=1000,gid=1000"},
 		"read-only, nothing run": {"--read-only", "--tmpfs", "/data:uid=1000,gid=1000"},
 		"four capabilities":      {"--cap-drop", "ALL", "--cap-add", "SETUID", "--cap-add", "SETGID", "--cap-add", "KILL", "--cap-add", "CHOWN"},
+		"two capabilities":       {"--cap-drop", "ALL", "--cap-add", "SETUID", "--cap-add", "SETGID"},
 		"no CAP_KILL":            {"--cap-drop", "KILL"},
 		"no CAP_SETPCAP":         {"--cap-drop", "SETPCAP"},
 	} {
