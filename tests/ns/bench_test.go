@@ -65,17 +65,16 @@ func childNamed(b *testing.B, parent int, program string, not int) int {
 	return 0
 }
 
-// children are the pids of a process's children, whichever of its threads they
-// are of.
+// children are the pids of a process's children, whichever thread forked them.
 func children(t testing.TB, pid int) []int {
 	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pids []int
-	for _, file := range files {
-		b, err := os.ReadFile(file)
+	for _, list := range lists {
+		b, err := os.ReadFile(list)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,12 @@ func TestLoad(t *testing.T) {
 	t.Run("Storm", func(t *testing.T) { load.Storm(t, Start, 200, 3, 20) })
 	t.Run("Boot", func(t *testing.T) { load.Boot(t, Start, 100) })
 	t.Run("Cycles", cycles)
+	services, kills := 60, 600
+	if os.Getenv("RLMINIT_TEST_LOAD") == "full" { // make test-load
+		services, kills = 1000, 10_000
+	}
+	t.Run("Massacre", func(t *testing.T) { load.Massacre(t, Start, services, kills) })
+	t.Run("Order", func(t *testing.T) { load.Order(t, Start, services, 10) })
 }
 
 // footprint is what a process holds.
