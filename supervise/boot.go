@@ -134,6 +134,13 @@ func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 	s.registrar.Lock()
 	defer s.registrar.Unlock()
 	s.own(store, held)
+	s.ask(func() {
+		for _, u := range s.units {
+			if u.log != nil {
+				s.reconfigureLog(u)
+			}
+		}
+	})
 	s.prepareProfiles()
 	if _, err := s.reconcile(true); err != nil {
 		slog.Error("cannot reconcile", "err", err)

@@ -112,7 +112,7 @@ func (s *Supervisor) redefine(u *unit, p proposal) {
 	s.tie(u)
 	s.closeSockets(u, p.value.Sockets)
 	if u.log != nil {
-		u.log.Reconfigure(s.logConfig(u))
+		s.reconfigureLog(u)
 	}
 	s.weigh(u, s.blocked(u))
 	s.step(u, machine.Event{Kind: machine.Update, NeedsRestart: restart, Cause: "definition changed: " + why, Actor: p.actor})
@@ -205,6 +205,13 @@ func (s *Supervisor) openLog(u *unit) error {
 	u.log = slot
 	s.link.send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
 	return nil
+}
+
+// reconfigureLog brings what the definition says of the log into force.
+func (s *Supervisor) reconfigureLog(u *unit) {
+	if err := u.log.Reconfigure(s.logConfig(u)); err != nil {
+		slog.Warn("cannot change how a log is kept", "service", u.name, "err", err)
+	}
 }
 
 func logKey(name string) string { return "log/" + name }

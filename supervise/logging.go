@@ -31,9 +31,7 @@ func (s *Supervisor) openLogs() error {
 		Home: s.config().Home, Held: s.takeHeld(collectorKey), Tee: out,
 		Colour: out >= 0 && isTerminal(out) && os.Getenv("NO_COLOR") == "", Report: s.logTrouble,
 	}
-	if info, err := os.Stat(options.Home); err == nil && info.IsDir() {
-		s.logToVolume = true
-	} else {
+	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
 		// Without a volume there is nothing to write to; the slots' newest lines
 		// are still kept, and the tee goes on.
 		options.Home = s.slots.dir
@@ -55,11 +53,12 @@ func (s *Supervisor) logTrouble(name string, err error) {
 	}
 }
 
-// logConfig is how u's output is kept.
+// logConfig is how u's output is kept. A volume that is another container's has
+// its files written by that one: two writers would tear them.
 func (s *Supervisor) logConfig(u *unit) logs.Config {
 	d := u.definition
 	return logs.Config{
-		Dir: logDir(u.name, d.Profile), File: d.Log.File && s.logToVolume,
+		Dir: logDir(u.name, d.Profile), File: d.Log.File && s.volume() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles,
 		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !s.mainOnTerminal,
 		Prefix: u.title(), Timestamps: d.Log.Timestamps,

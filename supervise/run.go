@@ -44,7 +44,6 @@ type Supervisor struct {
 	logs      *logs.Collector
 	null      int
 
-	logToVolume    bool // there is a directory to log to
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 
 	registrar sync.Mutex // one change of what is registered at a time
