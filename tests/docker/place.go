@@ -9,6 +9,7 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -30,13 +31,22 @@ type Place struct {
 	home string
 }
 
+// patience is how long a docker command may take: longer than any that works,
+// so that one that hangs fails its test alone.
+const patience = 2 * time.Minute
+
 // docker runs the docker command and returns what it printed.
 func docker(in io.Reader, args ...string) (box.Result, error) {
-	cmd := exec.Command("docker", args...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Stdin = in
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()
+	if ctx.Err() != nil {
+		return box.Result{}, fmt.Errorf("docker %s: no end after %s: %s", strings.Join(args, " "), patience, complaint.String())
+	}
 	if cmd.ProcessState == nil {
 		return box.Result{}, fmt.Errorf("cannot run docker: %w", err)
 	}
