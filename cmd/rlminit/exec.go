@@ -124,13 +124,14 @@ func believe(client *control.Client, t *terminal, e *control.Environment) error 
 // configuredGroups returns the supplementary groups of the service user and the
 // range of tags, from files that are root's.
 func configuredGroups(uid uint32) (groups []uint32, tags config.Range) {
-	c, faults := config.Parse(config.Bundle{}, nil) // the defaults
+	c, _ := config.Parse(config.Bundle{}, nil) // the defaults
 	host, err := config.ThisHost()
 	if err != nil {
 		return nil, c.Tags
 	}
 	if bundle, err := config.ReadBundle(configPath()); err == nil {
-		if c, faults = config.Parse(bundle, host.Lookup); len(faults) == 0 {
+		if configured, faults := config.Parse(bundle, host.Lookup); len(faults) == 0 {
+			c = configured
 			if id, err := config.Identify(c, host); err == nil && id.UID == uid {
 				return id.Groups, c.Tags
 			}
