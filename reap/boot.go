@@ -81,12 +81,18 @@ func (r *reaper) boot(o Options) int {
 	if code != 0 {
 		return code
 	}
-	r.stop.budget = r.policy.StopNanos
+	if r.stop.budget = r.policy.StopNanos; r.stop.budget <= 0 {
+		r.stop.budget = defaultBudget
+	}
 	r.place.find(r.policy)
 	if code := r.settle(); code != 0 {
 		return code
 	}
-	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	if !r.place.root {
+		// Services have our uid: none may trace us. As root that is needed only
+		// while a child of theirs shares our memory, and the kernel sees to it.
+		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	}
 	environ := os.Environ()
 	directory, listener, err := r.runtimeDirectory(environ)
 	if err != nil {
@@ -97,8 +103,7 @@ func (r *reaper) boot(o Options) int {
 	r.tier2.prepare(environ, directory, listener, bundle, policy)
 	release()
 	r.now = monotonic()
-	r.startTier2()
-	r.startMain()
+	r.begin()
 	return 0
 }
 
@@ -147,17 +152,11 @@ func (r *reaper) settle() int {
 	} else if !p.setIDs {
 		r.policy.User.UID, r.policy.User.GID = uint32(unix.Geteuid()), uint32(unix.Getegid())
 	}
-	if p.root && !p.setBounds {
-		say("no CAP_SETPCAP: the bounding set of children is left as it is")
-	}
-	if r.policy.TagHigh != 0 && !p.tags {
-		say("setgroups is not allowed: services are told apart by session, and have no tag")
-	}
-	if p.root && !p.kill {
-		say("no CAP_KILL: signals are sent by a process of the service user")
-	}
-	if !sys.Exists("/proc/self") {
-		say("no /proc: no OOM scores, and processes that leave their service are found by session only")
+	for _, lack := range p.lacks(r.policy) {
+		if r.policy.Strict {
+			return giveUp(exitConfig, "cannot start: "+lack+"; strict is set, so make it possible, or leave strict out")
+		}
+		say(lack)
 	}
 	return 0
 }

@@ -20,6 +20,7 @@ type reaper struct {
 	held     map[string][]int
 	heldFDs  int
 	tier2    tier2
+	prepare  prepare
 	main     mainCommand
 	stop     stop
 
@@ -39,6 +40,7 @@ const (
 	keySocket
 	keyTier2
 	keyMain
+	keyPrepare
 )
 
 // loop runs until the container is over, and returns the exit code.
@@ -84,6 +86,7 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 		}
 	case keySpawned:
 		r.threads.harvest(r.now)
+		r.dumpableAgain()
 	case keySocket:
 		if event.Events&sys.Writable != 0 {
 			r.tier2.full = false
@@ -95,6 +98,8 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 		r.tier2Ended()
 	case keyMain:
 		r.mainEnded()
+	case keyPrepare:
+		r.prepareEnded()
 	default:
 		if c := r.children.byID[key]; c != nil {
 			r.childEnded(c)
@@ -117,6 +122,15 @@ func (r *reaper) signal(record sys.Record) {
 		}
 	default:
 		r.main.forward(r, record.Signal)
+	}
+}
+
+// dumpableAgain undoes, as root, what the last child's change of user has done
+// to the memory that it shared: root in the container may look at /proc/1/fd
+// again, by which programs write to the container's log.
+func (r *reaper) dumpableAgain() {
+	if r.place.root && r.threads.idle() {
+		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *reaper) mainFailed(code int) {
 }
 
 // mainEnded collects the main command if it has ended, and ends the container
-// with it. It also wakes it where the terminal has stopped it.
+// with it unless that lives and dies with a service. It also wakes it where the terminal has stopped it.
 func (r *reaper) mainEnded() {
 	m := &r.main
 	var info siginfo
@@ -101,7 +101,9 @@ func (r *reaper) mainEnded() {
 	if exit.Signal != 0 {
 		m.code = 128 + int(exit.Signal)
 	}
-	r.beginStop()
+	if !r.policy.ExitOn {
+		r.beginStop()
+	}
 }
 
 // mainStopped looks whether the terminal has stopped main.

@@ -38,9 +38,9 @@ func (p *place) find(policy *wire.Policy) {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
 	}
 	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))/2)
-	score := number(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
-	oomTier2 = []byte(decimal(int(min(score+oomTier2Above, 1000))))
-	oomChild = []byte(decimal(int(min(score+oomChildAbove, 1000))))
+	score := signed(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
+	oomTier2 = []byte(decimal(min(score+oomTier2Above, 1000)))
+	oomChild = []byte(decimal(min(score+oomChildAbove, 1000)))
 }
 
 // How much likelier than PID 1 the others are to be taken, oom_score_adj.
@@ -62,6 +62,29 @@ func (p *place) missing() string {
 		return "CAP_SETGID"
 	}
 	return ""
+}
+
+// lacks is what is done without here, a line each.
+func (p *place) lacks(policy *wire.Policy) []string {
+	var lines []string
+	if p.root && !p.setBounds {
+		lines = append(lines, "no CAP_SETPCAP: the bounding set of children is left as it is")
+	}
+	if policy.TagHigh != 0 && !p.tags {
+		lines = append(lines, "setgroups is not allowed: services are told apart by session, and have no tag")
+	}
+	if p.root && !p.kill {
+		lines = append(lines, "no CAP_KILL: signals are sent by a process of the service user")
+	}
+	if !sys.Exists("/proc/self") {
+		lines = append(lines, "no /proc: no OOM scores, and processes that leave their service are found by session only")
+	}
+	if fd, err := unix.PidfdOpen(int(p.pid), 0); err == nil {
+		unix.Close(fd)
+	} else {
+		lines = append(lines, "pidfd is refused: the end of a process is learnt of by SIGCHLD and a look at each")
+	}
+	return lines
 }
 
 // effective returns our effective capabilities, a bit for each.

@@ -4,12 +4,13 @@ import "rlminit/reap/sys"
 
 // Times of the end of a container, in ns.
 const (
-	begunWithin  = 1e9    // tier 2 says StopBegun, or tier 1 stops all itself
-	hurryWithin  = 1e9    // what a second TERM leaves
-	releaseAfter = 500e6  // tier 2 exits by itself after StopDone
-	killAgain    = 100e6  // SIGKILL is sent again to what was forked meanwhile
-	giveUpAfter  = 1000e6 // after the first SIGKILL: what a kernel holds on to
-	mostMargin   = 500e6  // between tier 2's deadline and ours
+	defaultBudget = 9e9    // docker stop gives 10 s
+	begunWithin   = 1e9    // tier 2 says StopBegun, or tier 1 stops all itself
+	hurryWithin   = 1e9    // what a second TERM leaves
+	releaseAfter  = 500e6  // tier 2 exits by itself after StopDone
+	killAgain     = 100e6  // SIGKILL is sent again to what was forked meanwhile
+	giveUpAfter   = 1000e6 // after the first SIGKILL: what a kernel holds on to
+	mostMargin    = 500e6  // between tier 2's deadline and ours
 )
 
 type phase uint8
@@ -62,7 +63,7 @@ func (r *reaper) stopAtOnce() {
 
 // end answers that tier 2 wants the container to end, rlminit shutdown.
 func (r *reaper) end(code int32) {
-	if r.stop.phase == running {
+	if r.stop.code < 0 {
 		r.stop.code = int(code)
 	}
 	r.beginStop()
@@ -184,6 +185,7 @@ func (r *reaper) termAll() {
 
 // everyone signals main's group, the groups of all children, and orphans.
 func (r *reaper) everyone(signal int32) {
+	r.signalPrepare(signal)
 	if m := &r.main; m.pid != 0 {
 		r.kill(-m.pid, signal, m.user)
 	}
@@ -230,10 +232,13 @@ func (r *reaper) checkOver() {
 	}
 }
 
-// exitCode is the main command's, or what tier 2 asked for where there is none.
+// exitCode is the main command's, or what tier 2 asked for where there is none
+// or a service is in its place.
 func (r *reaper) exitCode() int {
 	r.main.terminal.Restore()
 	switch {
+	case r.policy.ExitOn && r.stop.code >= 0:
+		return r.stop.code
 	case r.main.wanted:
 		return r.main.code
 	case r.stop.code >= 0:

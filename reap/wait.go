@@ -115,6 +115,9 @@ func (r *reaper) pollUnwatched() {
 	if r.tier2.pid != 0 && r.tier2.pidfd < 0 {
 		r.tier2Ended()
 	}
+	if r.prepare.pid != 0 && r.prepare.pidfd < 0 {
+		r.prepareEnded()
+	}
 	if r.main.running() {
 		r.mainStopped()
 		if r.main.pidfd < 0 {

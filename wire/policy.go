@@ -15,7 +15,10 @@ type Policy struct {
 	Main       *Program  // nil: no main command in the configuration
 	Privileged []Program // definitions that need more than the policy gives
 
-	Volume string // RLMINIT_HOME, absolute
+	Volume  string // RLMINIT_HOME, absolute
+	Strict  bool   // what the place does not allow ends the start
+	Prepare bool   // there is something to do before anything is started
+	ExitOn  bool   // the container lives and dies with a service, not with Main
 }
 
 // Identity is a user as a process gets it.
@@ -82,6 +85,9 @@ func (p *Policy) fields(c *coder) {
 	}
 	list(c, &p.Privileged, func(q *Program) { q.fields(c) })
 	c.str(&p.Volume)
+	c.bool(&p.Strict)
+	c.bool(&p.Prepare)
+	c.bool(&p.ExitOn)
 }
 
 func (i *Identity) fields(c *coder) {
