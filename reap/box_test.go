@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/sys"
 	"rlminit/wire"
 )
 
@@ -63,14 +65,45 @@ func enter() {
 		n, _ := strconv.ParseUint(limit, 10, 64)
 		must(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}))
 	}
+	runtime.LockOSThread()
+	if drop := os.Getenv("REAPTEST_DROP"); drop != "" {
+		n, _ := strconv.Atoi(drop)
+		must(unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(n), 0, 0, 0))
+	}
+	if os.Getenv("REAPTEST_NOPIDFD") != "" {
+		must(refusePidfds())
+	}
+	if os.Getenv("REAPTEST_NOPROC") != "" {
+		for unix.Unmount("/proc", unix.MNT_DETACH) == nil {
+		}
+	}
 	if uid := os.Getenv("REAPTEST_UID"); uid != "" {
 		n, _ := strconv.Atoi(uid)
-		runtime.LockOSThread()
-		must(unix.Setgroups(nil))
-		must(unix.Setresgid(0, 0, 0))
+		sys.SetGroups(nil)
+		must(unix.Chown("/run", n, -1))
+		must(unix.Setresgid(n, n, n))
 		must(unix.Setresuid(n, n, n))
 	}
-	must(unix.Exec("/proc/self/exe", append([]string{os.Args[0]}, os.Args[2:]...), os.Environ()))
+	must(unix.Exec(os.Args[0], append([]string{os.Args[0]}, os.Args[2:]...), os.Environ()))
+}
+
+// refusePidfds installs a filter, seccomp(2), that refuses CLONE_PIDFD.
+func refusePidfds() error {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jt: 0, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16}, // its first argument
+		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.CLONE_PIDFD, Jt: 0, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0x00050000 | uint32(unix.EPERM)}, // SECCOMP_RET_ERRNO
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000},                      // SECCOMP_RET_ALLOW
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, 1, 0, uintptr(unsafe.Pointer(&unix.SockFprog{
+		Len: uint16(len(program)), Filter: &program[0],
+	})))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func must(err error) {
@@ -190,8 +223,17 @@ func newBox(t *testing.T, options ...boxOption) *box {
 	}
 	os.Chmod(socket, 0o777)
 	policyFile := filepath.Join(dir, "policy")
-	b.cmd = exec.Command("/proc/self/exe", "enter", "init", "--config=test")
-	b.cmd.Env = append(os.Environ(), envPolicy+"="+policyFile, envSocket+"="+socket)
+	// A copy, which the service user can reach where there is no /proc.
+	self := filepath.Join(dir, "rlminit")
+	content, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(self, content, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cmd = exec.Command(self, "enter", "init", "--config=test")
+	b.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", envPolicy+"="+policyFile, envSocket+"="+socket)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC}
 	b.cmd.Stderr = b.stderr
 	policy := basePolicy()

@@ -171,5 +171,6 @@ func (r *reaper) kill(pid, signal int32, user uint32) unix.Errno {
 		sys.Close(c.PIDFD)
 	}
 	sys.Collect(c.PID)
+	r.dumpableAgain()
 	return unix.Errno(c.Errno)
 }

@@ -28,6 +28,9 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	}
 	c := &child{id: m.ID, name: m.Name, tag: m.Tag, label: m.Label, pidfd: -1}
 	command, no := r.command(m, fds)
+	if r.stop.termSent {
+		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
+	}
 	if no != nil {
 		wire.CloseAll(fds)
 		c.step, c.errno, c.reason = no.step, int32(no.errno), no.reason
