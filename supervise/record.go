@@ -3,6 +3,7 @@ package supervise
 import (
 	"log/slog"
 	"sync"
+	"time"
 
 	"rlminit/control"
 	"rlminit/profiles"
@@ -63,19 +64,21 @@ func (s *Supervisor) recordIntent(units []*unit, intent string) *control.Problem
 }
 
 // recorder writes what was last seen of services to the volume, beside the
-// loop. Of several sights of one service that wait only the newest is written.
+// loop. Of several sights of one service that wait only the newest is written,
+// and each waits a moment: most states on the way to another last for less.
 type recorder struct {
 	s *Supervisor
 
 	mu      sync.Mutex
 	waiting map[profiles.Subject]profiles.Seen
 	wake    chan struct{}
+	hurry   chan struct{}
 	idle    *sync.Cond
 	busy    bool
 }
 
 func newRecorder(s *Supervisor) *recorder {
-	r := &recorder{s: s, waiting: map[profiles.Subject]profiles.Seen{}, wake: make(chan struct{}, 1)}
+	r := &recorder{s: s, waiting: map[profiles.Subject]profiles.Seen{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	r.idle = sync.NewCond(&r.mu)
 	go r.run()
 	return r
@@ -92,8 +95,15 @@ func (r *recorder) record(of profiles.Subject, seen profiles.Seen) {
 	}
 }
 
+// recordPause is how long a sight waits for a newer one.
+const recordPause = 100 * time.Millisecond
+
 // flush waits until everything so far is written.
 func (r *recorder) flush() {
+	select {
+	case r.hurry <- struct{}{}:
+	default:
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.busy {
@@ -103,8 +113,16 @@ func (r *recorder) flush() {
 
 func (r *recorder) run() {
 	for range r.wake {
-		for r.round() {
+		for r.pause(); r.round(); r.pause() {
 		}
+	}
+}
+
+// pause waits for newer sights of what is to be written.
+func (r *recorder) pause() {
+	select {
+	case <-time.After(recordPause):
+	case <-r.hurry:
 	}
 }
 
