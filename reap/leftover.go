@@ -8,7 +8,8 @@ import (
 
 // orphans finds the processes that were reparented to us.
 type orphans struct {
-	list   int // /proc/self/task/TID/children of the first thread, -1 without
+	list   int  // /proc/self/task/TID/children of the first thread, -1 without
+	known  bool // by the list, or by looking through /proc
 	buffer [64 << 10]byte
 	pids   []int32
 }
@@ -20,6 +21,7 @@ func (o *orphans) open() {
 		fd = -1
 	}
 	o.list = fd
+	o.known = fd >= 0 || sys.Exists("/proc/self")
 }
 
 // all returns the orphans' pids, good until the next call. They stay good as

@@ -177,8 +177,14 @@ func (r *reaper) onlyTier2() bool {
 }
 
 // termAll asks every process of ours but tier 2 to end, and wakes the stopped.
+// Without /proc nobody knows the orphans, but as PID 1 all there is can be asked,
+// once tier 2 is done.
 func (r *reaper) termAll() {
 	r.stop.termSent = true
+	if r.stop.done && r.place.pid == 1 && !r.orphans.known {
+		sys.Kill(-1, sys.SIGTERM)
+		sys.Kill(-1, sys.SIGCONT)
+	}
 	r.everyone(sys.SIGTERM)
 	r.everyone(sys.SIGCONT)
 }
