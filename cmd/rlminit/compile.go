@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
+	"rlminit/prepare"
 	"rlminit/wire"
 )
 
@@ -59,6 +60,8 @@ func compileTo(o initOptions) error {
 	if err != nil {
 		return err
 	}
+	compiled.Policy.Strict = c.Strict
+	compiled.Policy.Prepare = prepare.Needed(c)
 	for _, note := range compiled.Notes {
 		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
 	}

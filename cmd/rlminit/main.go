@@ -2,8 +2,9 @@
 // that talks to it.
 //
 // It is one binary in several parts. The first argument picks one: init (tier
-// 1), supervise (tier 2) and compile (the short-lived reader of the
-// configuration) are called as they are, before anything of the command line
+// 1), supervise (tier 2), compile (the short-lived reader of the
+// configuration) and prepare (what happens before anything runs) are called as
+// they are, before anything of the command line
 // library is made; every other verb is one file here that asks the supervisor
 // over the control socket. This package decides on exit codes and colour, and
 // nothing else does.
@@ -38,6 +39,8 @@ func partNamed(args []string) func(args []string) int {
 		return func([]string) int { return supervise.Run() }
 	case "compile":
 		return runCompile
+	case "prepare":
+		return runPrepare
 	case "try-inside":
 		return tryInside
 	}

@@ -59,7 +59,7 @@ func list(t *testing.T, patterns ...string) []pkg {
 var ranks = map[string]int{
 	"cmd/rlminit": 0,
 	"supervise":   1,
-	"reconcile":   2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
+	"reconcile":   2, "prepare": 2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
 	"config": 3, "control": 3,
 	"service": 4,
 	"reap":    5, "durable": 5, "document": 5, "nearest": 6,

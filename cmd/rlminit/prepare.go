@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/prepare"
+	"rlminit/wire"
+)
+
+// Descriptors that init gives to prepare: the sealed memfds that compile filled.
+const (
+	preparedBundleFD = 3
+	preparedPolicyFD = 4
+)
+
+// runPrepare is the short-lived child of init that puts the volume in order
+// before anything is started. As root it does root's part first, and then
+// executes itself as the service user for the rest.
+func runPrepare(args []string) int {
+	c, policy, err := prepared()
+	if err != nil {
+		refuse(err)
+		return control.ExitFailed
+	}
+	if os.Geteuid() == 0 {
+		for _, note := range prepare.AsRoot(c, policy.User) {
+			if c.Strict {
+				refuse(fmt.Errorf("cannot start: %s; strict is set", note))
+				return exitConfiguration
+			}
+			fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
+		}
+		if err := becomeUser(args, policy); err != nil {
+			refuse(err)
+		}
+		return control.ExitFailed
+	}
+	unix.CloseOnExec(preparedBundleFD)
+	unix.CloseOnExec(preparedPolicyFD)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		refuse(fmt.Errorf("cannot set no_new_privs: %w", err))
+		return control.ExitFailed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
+	defer stop()
+	failure := prepare.AsUser(ctx, c, policy.User, func(line string) {
+		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(line))
+	})
+	if failure == nil {
+		return 0
+	}
+	refuse(failure)
+	return failure.Code
+}
+
+// prepared reads what init passes on.
+func prepared() (*config.Config, *wire.Policy, error) {
+	const largest = 128 << 20
+	raw, err := wire.ReadSealed(preparedPolicyFD, largest)
+	if err != nil {
+		return nil, nil, errors.New("cannot prepare: prepare is a part of init, and not for people")
+	}
+	policy, err := wire.DecodePolicy(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
+	}
+	if raw, err = wire.ReadSealed(preparedBundleFD, largest); err != nil {
+		return nil, nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	bundle, err := config.DecodeBundle(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, faults := config.Parse(bundle, os.LookupEnv)
+	return c, policy, faults.Err()
+}
+
+// becomeUser gives every privilege up for good and executes rlminit again. It
+// returns only if that fails.
+func becomeUser(args []string, policy *wire.Policy) error {
+	who := policy.User
+	if err := drop(&control.Environment{UID: who.UID, GID: who.GID, Groups: slices.Clone(who.Groups)}); err != nil {
+		return err
+	}
+	err := syscall.Exec("/proc/self/exe", args, os.Environ())
+	if errors.Is(err, syscall.ENOENT) { // there is no /proc
+		if path, lookErr := exec.LookPath(args[0]); lookErr == nil {
+			err = syscall.Exec(path, args, os.Environ())
+		}
+	}
+	return fmt.Errorf("cannot prepare the volume as user %s: cannot run rlminit itself: %w", who.Name, err)
+}

@@ -1,0 +1,99 @@
+package prepare
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/durable"
+	"rlminit/wire"
+)
+
+// AsRoot does what takes root's rights, for the service user id: its entries in
+// passwd and group, the volume where it is absent, and the owners of what own
+// lists. Notes are what the place does not allow and is done without, a line
+// each.
+func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
+	note := func(err error) {
+		if err != nil {
+			notes = append(notes, err.Error())
+		}
+	}
+	if c.UID != 0 || c.GID != 0 {
+		note(rename("/etc/passwd", "/etc/group", c.User, id))
+	}
+	note(makeHome(c.Home, id))
+	if len(c.Own) == 0 {
+		return notes
+	}
+	home, err := durable.Open(c.Home)
+	if err != nil {
+		return append(notes, err.Error())
+	}
+	defer home.Close()
+	for _, path := range c.Own {
+		_, err := home.Own(below(c.Home, path), id.UID, id.GID)
+		if !errors.Is(err, unix.ENOENT) {
+			note(err)
+		}
+	}
+	return notes
+}
+
+// Needed tells whether there is anything to do for a configuration.
+func Needed(c *config.Config) bool {
+	var st unix.Stat_t
+	return c.UID != 0 || c.GID != 0 || len(c.Own)+len(c.Dirs)+len(c.Seed)+len(c.Boot) > 0 ||
+		unix.Lstat(c.Home, &st) == unix.ENOENT
+}
+
+// below is an absolute path at or below home, relative to it.
+func below(home, path string) string {
+	rel := strings.TrimPrefix(strings.TrimPrefix(path, home), "/")
+	if rel == "" {
+		return "."
+	}
+	return rel
+}
+
+// makeHome makes the volume's directory where it is absent, as the user's.
+// Nothing on the way is a link: each directory is opened in the one above it.
+func makeHome(home string, id wire.Identity) error {
+	fail := func(err error) error {
+		return fmt.Errorf("cannot make %s: %w; mount a volume there", home, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(home, &st); err != unix.ENOENT {
+		return nil // it is there, or what is wrong with it is said by who uses it
+	}
+	const directory = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	at, err := unix.Open("/", directory, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { unix.Close(at) }()
+	names := strings.Split(strings.Trim(filepath.Clean(home), "/"), "/")
+	for i, name := range names {
+		made := unix.Mkdirat(at, name, 0o755)
+		if made != nil && made != unix.EEXIST {
+			return fail(made)
+		}
+		next, err := unix.Openat(at, name, directory, 0)
+		if err != nil {
+			return fail(err)
+		}
+		unix.Close(at)
+		at = next
+		if made != nil || i < len(names)-1 {
+			continue
+		}
+		if err := unix.Fchownat(at, "", int(id.UID), int(id.GID), unix.AT_EMPTY_PATH); err != nil {
+			return fail(err)
+		}
+	}
+	return nil
+}
