@@ -39,6 +39,9 @@ func (s *Supervisor) boot() {
 		running = len(s.units)
 		s.releaseRest()
 	})
+	if s.generation == 1 {
+		s.fulfil()
+	}
 	if err := s.serve(ControlFD); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
@@ -59,8 +62,8 @@ func (s *Supervisor) openVolume() {
 		return
 	}
 	if !cfg.Profiles {
-		slog.Info("no profile is started here: RLMINIT_PROFILES=off")
-		s.absent.Store("profiles are off: RLMINIT_PROFILES=off")
+		slog.Info("no profile is started here: they are switched off")
+		s.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
 		return
 	}
 	claim := lease.NewClaim(store.Home(), lease.Self(), s.say)

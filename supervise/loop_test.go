@@ -1,8 +1,11 @@
 package supervise
 
 import (
+	"context"
 	"math/rand"
+	"reflect"
 	"testing"
+	"time"
 
 	"rlminit/control"
 )
@@ -63,4 +66,33 @@ func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	if past := e.snapshot(); len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
 		t.Fatalf("%d events kept, the last is %d", len(past), past[len(past)-1].Seq)
 	}
+}
+
+func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
+	gate := make(chan struct{})
+	wrote := map[string][]int{}
+	n := newNewest(time.Hour, func(batch map[string]int) {
+		<-gate
+		for key, value := range batch {
+			wrote[key] = append(wrote[key], value)
+		}
+	})
+	set := func(key string, value int) { n.put(key, func(int) int { return value }) }
+	for i := range 100 {
+		set("a", i)
+	}
+	go func() { gate <- struct{}{} }()
+	n.flush(t.Context()) // which does not wait for the hour
+	set("a", 100)
+	set("b", 7)
+	go func() { gate <- struct{}{} }()
+	n.flush(t.Context())
+	n.flush(t.Context()) // there is nothing to wait for
+	if want := map[string][]int{"a": {99, 100}, "b": {7}}; !reflect.DeepEqual(wrote, want) {
+		t.Fatalf("written: %v, want %v", wrote, want)
+	}
+	set("b", 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n.flush(ctx) // gives up with its caller
 }

@@ -187,6 +187,9 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 			outcomes[i] = s.await(ctx, units[i], w, wait)
 		}
 	}
+	if wait != nil {
+		s.written(flushPatience)
+	}
 	return outcomes
 }
 
@@ -198,6 +201,9 @@ func failAll(units []*unit, problem *control.Problem) []control.Outcome {
 	}
 	return outcomes
 }
+
+// flushPatience is how long an answer is held back for files to show it.
+const flushPatience = 300 * time.Millisecond
 
 // await waits for a waiter's outcome, as long as the caller does.
 func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *control.Wait) control.Outcome {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"sync"
 
 	"rlminit/control"
 	"rlminit/supervise/machine"
@@ -27,76 +26,38 @@ type publication struct {
 	written []func()
 }
 
-// publisher writes status files beside the loop. Of several states of one
-// service that wait to be written only the newest is.
+// publisher writes status files.
 type publisher struct {
-	slots slots
-
-	mu      sync.Mutex
-	waiting map[string]publication
-	wake    chan struct{}
-	idle    *sync.Cond
-	busy    bool
-
-	failing map[string]bool // whose status cannot be written, which is said once; run's alone
+	*newest[string, publication]
+	slots   slots
+	failing map[string]bool // whose status cannot be written, which is said once
 }
 
 func newPublisher(s slots) *publisher {
-	p := &publisher{slots: s, waiting: make(map[string]publication), wake: make(chan struct{}, 1), failing: make(map[string]bool)}
-	p.idle = sync.NewCond(&p.mu)
-	go p.run()
+	p := &publisher{slots: s, failing: make(map[string]bool)}
+	p.newest = newNewest(0, func(batch map[string]publication) {
+		for name, next := range batch {
+			p.writeStatus(name, next.saved)
+			for _, then := range next.written {
+				then()
+			}
+		}
+	})
 	return p
 }
 
 // publish has the state written soon, and then calls written.
 func (p *publisher) publish(name string, s saved, written func()) {
-	p.mu.Lock()
-	next := publication{saved: s, written: p.waiting[name].written}
-	if written != nil {
-		next.written = append(next.written, written)
-	}
-	p.waiting[name] = next
-	p.busy = true
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-// flush waits until everything published so far is written.
-func (p *publisher) flush() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.busy {
-		p.idle.Wait()
-	}
-}
-
-func (p *publisher) run() {
-	for range p.wake {
-		for {
-			p.mu.Lock()
-			batch := p.waiting
-			if len(batch) == 0 {
-				p.busy = false
-				p.idle.Broadcast()
-				p.mu.Unlock()
-				break
-			}
-			p.waiting = make(map[string]publication)
-			p.mu.Unlock()
-			for name, next := range batch {
-				p.write(name, next.saved)
-				for _, then := range next.written {
-					then()
-				}
-			}
+	p.put(name, func(waiting publication) publication {
+		next := publication{saved: s, written: waiting.written}
+		if written != nil {
+			next.written = append(next.written, written)
 		}
-	}
+		return next
+	})
 }
 
-func (p *publisher) write(name string, s saved) {
+func (p *publisher) writeStatus(name string, s saved) {
 	content, err := json.Marshal(s)
 	if err == nil {
 		err = p.slots.replace(name, statusFile, append(content, '\n'), 0o644)

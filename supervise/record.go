@@ -2,6 +2,8 @@ package supervise
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,95 +65,24 @@ func (s *Supervisor) recordIntent(units []*unit, intent string) *control.Problem
 	return nil
 }
 
-// recorder writes what was last seen of services to the volume, beside the
-// loop. Of several sights of one service that wait only the newest is written,
-// and each waits a moment: most states on the way to another last for less.
-type recorder struct {
-	s *Supervisor
-
-	mu      sync.Mutex
-	waiting map[profiles.Subject]profiles.Seen
-	wake    chan struct{}
-	hurry   chan struct{}
-	idle    *sync.Cond
-	busy    bool
-}
-
-func newRecorder(s *Supervisor) *recorder {
-	r := &recorder{s: s, waiting: map[profiles.Subject]profiles.Seen{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
-	r.idle = sync.NewCond(&r.mu)
-	go r.run()
-	return r
-}
-
-func (r *recorder) record(of profiles.Subject, seen profiles.Seen) {
-	r.mu.Lock()
-	r.waiting[of] = seen
-	r.busy = true
-	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// recordPause is how long a sight waits for a newer one.
+// recordPause is how long what was seen waits for what is seen next: most states
+// on the way to another last for less.
 const recordPause = 100 * time.Millisecond
 
-// flush waits until everything so far is written.
-func (r *recorder) flush() {
-	select {
-	case r.hurry <- struct{}{}:
-	default:
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.busy {
-		r.idle.Wait()
-	}
-}
-
-func (r *recorder) run() {
-	for range r.wake {
-		for r.pause(); r.round(); r.pause() {
+// newRecorder writes what was last seen of services to the volume.
+func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
+	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) {
+		store := s.volume()
+		if store == nil {
+			return
 		}
-	}
-}
-
-// pause waits for newer sights of what is to be written.
-func (r *recorder) pause() {
-	select {
-	case <-time.After(recordPause):
-	case <-r.hurry:
-	}
-}
-
-// round writes what waits, and tells whether there was anything.
-func (r *recorder) round() bool {
-	r.mu.Lock()
-	batch := r.waiting
-	if len(batch) == 0 {
-		r.busy = false
-		r.idle.Broadcast()
-		r.mu.Unlock()
-		return false
-	}
-	r.waiting = map[profiles.Subject]profiles.Seen{}
-	r.mu.Unlock()
-	store := r.s.volume()
-	if store == nil {
-		return true
-	}
-	subjects := make([]profiles.Subject, 0, len(batch))
-	for of := range batch {
-		subjects = append(subjects, of)
-	}
-	r.s.each(len(subjects), func(i int) {
-		if err := store.SaveSeen(subjects[i], batch[subjects[i]]); err != nil {
-			slog.Warn("cannot record the state of a service", "service", subjects[i], "err", err)
-		}
+		subjects := slices.Collect(maps.Keys(batch))
+		s.each(len(subjects), func(i int) {
+			if err := store.SaveSeen(subjects[i], batch[subjects[i]]); err != nil {
+				slog.Warn("cannot record the state of a service", "service", subjects[i], "err", err)
+			}
+		})
 	})
-	return true
 }
 
 // recordSeen has u's state written to the volume. What the container's own stop
@@ -167,7 +98,7 @@ func (s *Supervisor) recordSeen(u *unit) {
 	if u.state.LastExit != nil {
 		seen.ExitReason = u.state.LastExit.String()
 	}
-	s.recorder.record(subjectOf(u.name, u.definition.Profile), seen)
+	s.recorder.put(subjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
 }
 
 // seenAs is u's state in the words of the state file.

@@ -55,11 +55,15 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
+	bundle.Flags, bundle.Args, bundle.Run = s.purpose.flags, s.purpose.args, s.purpose.run
 	next, faults := config.Parse(bundle, s.lookup)
 	if len(faults) > 0 {
 		return nil, control.Failed("%v", faults.Err())
 	}
-	answer := &control.Reloaded{Changes: []control.Change{}, Notes: needContainer(old, next)}
+	notes := needContainer(old, next)
+	next.Main = old.Main
+	next.Carry(bundle.Run)
+	answer := &control.Reloaded{Changes: []control.Change{}, Notes: notes}
 	s.cfg.Store(next)
 	if store := s.volume(); store != nil {
 		store.Configure(s.settings())

@@ -40,12 +40,13 @@ type Supervisor struct {
 	watch     *watcher
 	events    *events
 	publisher *publisher
-	recorder  *recorder
+	recorder  *newest[profiles.Subject, profiles.Seen]
 	logs      *logs.Collector
 	null      int
 
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 
+	purpose   purpose    // what the container is for
 	registrar sync.Mutex // one change of what is registered at a time
 	store     atomic.Pointer[profiles.Store]
 	absent    atomic.Value // string: why there is no store
@@ -179,7 +180,7 @@ func (s *Supervisor) open() error {
 	}
 	s.slots = slots{dir: filepath.Join(s.runtime, "services")}
 	s.publisher = newPublisher(s.slots)
-	s.recorder = newRecorder(s)
+	s.recorder = s.newRecorder()
 	return s.openLogs()
 }
 
@@ -199,6 +200,8 @@ func (s *Supervisor) firstConfig() (*config.Config, error) {
 		return nil, err
 	}
 	cfg, faults := config.Parse(bundle, s.lookup)
+	cfg.Carry(bundle.Run)
+	s.purpose = purposeOf(cfg, bundle)
 	return cfg, faults.Err()
 }
 
@@ -226,22 +229,28 @@ func runtimeDir() string {
 // soon has f run by the loop after what it is doing now.
 func (s *Supervisor) soon(f func()) { s.later = append(s.later, f) }
 
-// settle waits until what was published and recorded has been written, and
-// gives the volume back.
-func (s *Supervisor) settle(giveBack func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+// written waits until status files and the volume show what has happened, but
+// for no longer than a caller would bear.
+func (s *Supervisor) written(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	s.publisher.flush(ctx)
+	s.recorder.flush(ctx)
+}
+
+// settle brings everything onto the disk and gives the volume back.
+func (s *Supervisor) settle(giveBack func()) {
+	s.written(time.Second)
+	if giveBack == nil {
+		return
+	}
 	done := make(chan struct{})
 	go func() {
-		s.publisher.flush()
-		s.recorder.flush()
-		if giveBack != nil {
-			giveBack()
-		}
+		giveBack()
 		close(done)
 	}()
 	select {
 	case <-done:
-	case <-ctx.Done():
+	case <-time.After(time.Second):
 	}
 }

@@ -139,7 +139,9 @@ func (s *Supervisor) postProfile(r *http.Request) (any, error) {
 		}
 		w = s.wait(u, made, over)
 	})
-	return s.await(r.Context(), u, w, body.Wait), nil
+	outcome := s.await(r.Context(), u, w, body.Wait)
+	s.written(flushPatience)
+	return outcome, nil
 }
 
 // enrol registers the gateway of a profile that was created, adopted or

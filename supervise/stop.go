@@ -111,6 +111,7 @@ func (s *Supervisor) checkStopped() {
 		return
 	}
 	s.stopped = true
+	s.tellCode()
 	giveBack := s.giveBack
 	go func() {
 		s.settle(giveBack)

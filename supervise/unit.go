@@ -139,6 +139,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		}
 		s.events.publish(event)
 		s.recordSeen(u)
+		s.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {
 		s.abandonLaunch(u)

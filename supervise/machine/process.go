@@ -193,7 +193,12 @@ func (m *step) ended(x Exit) {
 	m.Verdict = m.judge(x)
 	m.GoodRun = m.wasGood()
 	switch m.StopBy {
-	case StopNone, StopCommand:
+	case StopNone:
+		m.StopReason = x.String()
+		if m.Verdict == VerdictSuccess && !m.policy.Oneshot && m.event.Leftovers > 0 && m.Want == WantUp {
+			m.StopReason += ", having gone to the background: run it in the foreground"
+		}
+	case StopCommand:
 		m.StopReason = x.String()
 	case StopSelf:
 		if !m.Killed {

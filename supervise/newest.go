@@ -1,0 +1,95 @@
+package supervise
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// newest hands values on to be written beside those who make them. Of several
+// values of one key that wait only the newest is written: a slow disk costs
+// freshness, never memory or time of the loop.
+type newest[K comparable, V any] struct {
+	write func(map[K]V)
+	pause time.Duration // how long a value waits for a newer one
+
+	mu      sync.Mutex
+	next    *batch[K, V] // what waits
+	current *batch[K, V] // what is being written; nil: nothing
+	wake    chan struct{}
+	hurry   chan struct{}
+}
+
+// batch is what is written together.
+type batch[K comparable, V any] struct {
+	values map[K]V
+	done   chan struct{} // closed when it is written
+}
+
+func newBatch[K comparable, V any]() *batch[K, V] {
+	return &batch[K, V]{values: map[K]V{}, done: make(chan struct{})}
+}
+
+func newNewest[K comparable, V any](pause time.Duration, write func(map[K]V)) *newest[K, V] {
+	n := &newest[K, V]{
+		write: write, pause: pause, next: newBatch[K, V](),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+	}
+	go n.run()
+	return n
+}
+
+// put has a value written soon. change gets the value of that key which still
+// waits, or a zero one, and returns the one that takes its place.
+func (n *newest[K, V]) put(key K, change func(V) V) {
+	n.mu.Lock()
+	n.next.values[key] = change(n.next.values[key])
+	n.mu.Unlock()
+	nudge(n.wake)
+}
+
+// flush waits until all that was put before is written, or ctx ends.
+func (n *newest[K, V]) flush(ctx context.Context) {
+	n.mu.Lock()
+	b := n.current
+	if len(n.next.values) > 0 {
+		b = n.next
+	}
+	n.mu.Unlock()
+	if b == nil {
+		return
+	}
+	nudge(n.hurry)
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+	}
+}
+
+func (n *newest[K, V]) run() {
+	for range n.wake {
+		if n.pause > 0 {
+			select {
+			case <-time.After(n.pause):
+			case <-n.hurry:
+			}
+		}
+		n.mu.Lock()
+		b := n.next
+		n.next, n.current = newBatch[K, V](), b
+		n.mu.Unlock()
+		n.write(b.values)
+		n.mu.Lock()
+		n.current = nil
+		n.mu.Unlock()
+		close(b.done)
+	}
+}
+
+// nudge leaves a token in a channel that has room for one.
+func nudge(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
