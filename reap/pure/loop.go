@@ -2,17 +2,20 @@ package pure
 
 import "rlminit/reap/sys"
 
-// options is one run of the init.
-type options struct {
-	command     []string
-	environment []string
-}
-
 // Keys of the descriptors that the loop waits for.
 const (
 	keyChildren = iota
 	keySignals
 )
+
+// mainCommand is the command and what became of it.
+type mainCommand struct {
+	*options
+	pid      int32
+	terminal Terminal
+	ended    bool
+	code     int
+}
 
 // run starts the command, and returns the exit code when it has ended.
 func (o *options) run() int {
@@ -30,8 +33,58 @@ func (o *options) run() int {
 	if errno != 0 {
 		return o.failed("cannot wait for signals", errno)
 	}
-	var terminal Terminal
-	terminal.Find()
+	if code := o.adopt(); code != 0 {
+		return code
+	}
+	m := mainCommand{options: o}
+	m.terminal.Find()
+	if code := m.start(); code != 0 {
+		return code
+	}
+	timeout := -1
+	for !m.ended {
+		for _, event := range events.Wait(timeout) {
+			if event.Key() == keyChildren {
+				m.log(levelDebug, "Received SIGCHLD")
+				continue
+			}
+			for _, record := range signals.Next() {
+				m.forward(record)
+			}
+		}
+		timeout = -1
+		if !m.reap() {
+			timeout = 0
+		}
+	}
+	m.log(levelTrace, "Exiting: child has exited")
+	m.terminal.Restore()
+	return m.code
+}
+
+// adopt sets what makes the kernel give us orphans, and tell of our parent's end.
+func (o *options) adopt() int {
+	if o.parentDeath != 0 {
+		if errno := sys.Prctl(prSetPdeathsig, uintptr(o.parentDeath)); errno != 0 {
+			return o.failed("Failed to set up parent death signal", errno)
+		}
+	}
+	if o.subreaper {
+		if errno := sys.Prctl(prSetChildSubreaper, 1); errno != 0 {
+			return o.failed("Failed to register as child subreaper", errno)
+		}
+		o.log(levelTrace, "Registered as child subreaper")
+	}
+	if sys.Getpid() != 1 && !sys.IsSubreaper() {
+		o.log(levelWarn, "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n",
+			"Use -s, or set TINI_SUBREAPER, or make this PID 1.")
+	}
+	return 0
+}
+
+// start runs the command: in the foreground of the terminal, and otherwise just
+// as we were started.
+func (m *mainCommand) start() int {
 	c := sys.Command{
 		Session:     sys.ForegroundGroup,
 		KeepSignals: true,
@@ -39,39 +92,20 @@ func (o *options) run() int {
 		Mask:        sys.Mask,
 		Rlimits:     []sys.Rlimit{sys.NoFile},
 	}
-	c.Program(Candidates(o.command[0], Lookup(o.environment, "PATH")), o.command, o.environment)
+	c.Program(Candidates(m.command[0], Lookup(m.environment, "PATH")), m.command, m.environment)
+	c.ShellFallback()
 	c.Start()
 	if c.Errno != 0 {
-		return o.notStarted(&c)
+		return m.notStarted(&c)
 	}
 	if c.PIDFD >= 0 {
 		sys.Close(c.PIDFD)
 	}
-	main := mainCommand{pid: c.PID, terminal: &terminal}
-	timeout := -1
-	for !main.ended {
-		for _, event := range events.Wait(timeout) {
-			if event.Key() == keySignals {
-				for _, record := range signals.Next() {
-					main.forward(record)
-				}
-			}
-		}
-		timeout = -1
-		if !main.reap() {
-			timeout = 0
-		}
+	m.pid = c.PID
+	if m.wants(levelInfo) {
+		m.log(levelInfo, "Spawned child process '", m.command[0], "' with pid '", sys.Decimal(uint64(m.pid)), "'")
 	}
-	terminal.Restore()
-	return main.code
-}
-
-// mainCommand is the command and what became of it.
-type mainCommand struct {
-	pid      int32
-	terminal *Terminal
-	ended    bool
-	code     int
+	return 0
 }
 
 // batch is how many children are reaped before signals are looked at again: a
@@ -85,46 +119,109 @@ func (m *mainCommand) reap() bool {
 		if errno != 0 || w.PID == 0 {
 			return true
 		}
-		if w.PID != m.pid {
-			continue
-		}
 		if s := w.Stopped(); s != 0 {
-			m.terminal.Stopped(m.pid, s)
+			if w.PID == m.pid {
+				m.terminal.Stopped(m.pid, s)
+			}
 			continue
 		}
-		m.code, m.ended = w.Code(), true
+		if m.wants(levelDebug) {
+			m.log(levelDebug, "Reaped child with pid: '", sys.Decimal(uint64(w.PID)), "'")
+		}
+		switch {
+		case w.PID == m.pid:
+			m.end(w)
+		case m.warn:
+			m.log(levelWarn, "Reaped zombie process with pid=", sys.Decimal(uint64(w.PID)))
+		}
 	}
 	return false
+}
+
+// end notes how the command ended.
+func (m *mainCommand) end(w sys.Wait) {
+	m.ended, m.code = true, w.Code()
+	if s := w.Signal(); s != 0 {
+		m.log(levelInfo, "Main child exited with signal (with signal '", describe(s), "')")
+	} else {
+		m.log(levelInfo, "Main child exited normally (with status '", sys.Decimal(uint64(m.code)), "')")
+	}
+	if m.code < len(m.success) && m.success[m.code] {
+		m.code = 0
+	}
 }
 
 // forward hands a signal on.
 func (m *mainCommand) forward(record sys.Record) {
 	switch {
 	case record.Signal == sys.SIGPIPE && record.Sender == sys.Getpid():
-		return // our own line on stderr found no reader
+		return // our own line found no reader
 	case record.Signal == sys.SIGCONT && m.terminal.Continued(m.pid):
 		return
 	}
-	sys.Kill(m.pid, record.Signal)
+	if m.wants(levelDebug) {
+		m.log(levelDebug, "Passing signal: '", describe(record.Signal), "'")
+	}
+	target := m.pid
+	if m.group {
+		target = -m.pid
+	}
+	switch errno := sys.Kill(target, record.Signal); errno {
+	case 0:
+	case sys.ESRCH:
+		m.log(levelWarn, "Child was dead when forwarding signal")
+	default:
+		// A command that has changed its user, as sudo does, cannot be
+		// signalled without CAP_KILL: no reason to leave it without an init.
+		m.log(levelWarn, "Cannot forward signal: ", errno.String())
+	}
 }
 
 // notStarted tells why the command does not run, and returns the code for that.
-func (o *options) notStarted(c *sys.Command) int {
-	if c.Step != sys.StepExec {
-		return o.failed("cannot start "+o.command[0], c.Errno)
+func (m *mainCommand) notStarted(c *sys.Command) int {
+	if c.PID != 0 {
+		sys.Collect(c.PID)
 	}
-	code := o.failed("cannot run \""+o.command[0]+"\"", c.Errno)
+	switch {
+	case c.Step == sys.StepExec && m.tini:
+		m.log(levelFatal, "exec ", m.command[0], " failed: ", capital(c.Errno.String()))
+	case c.Step == sys.StepExec:
+		m.log(levelFatal, "cannot run \"", m.command[0], "\": ", c.Errno.String())
+	default:
+		return m.failed("cannot start \""+m.command[0]+"\"", c.Errno)
+	}
 	switch c.Errno {
-	case sys.ENOENT, sys.ENOTDIR:
+	case sys.ENOENT:
 		return exitNotFound
-	case sys.EACCES, sys.ENOEXEC:
+	case sys.ENOTDIR:
+		if !m.tini {
+			return exitNotFound
+		}
+	case sys.EACCES:
 		return exitNotExecutable
+	case sys.ENOEXEC:
+		if !m.tini {
+			return exitNotExecutable
+		}
 	}
-	return code
+	return exitFailed
 }
 
 // failed says what is wrong and returns the exit code for it.
 func (o *options) failed(what string, errno sys.Errno) int {
-	say(what + ": " + errno.String())
+	o.log(levelFatal, what, ": ", errno.String())
 	return exitFailed
 }
+
+// capital makes the first letter a capital, as strerror(3) has it.
+func capital(s string) string {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return s
+	}
+	return string(s[0]-'a'+'A') + s[1:]
+}
+
+const (
+	prSetPdeathsig      = 1
+	prSetChildSubreaper = 36
+)

@@ -125,6 +125,15 @@ func Prctl(option, arg uintptr) Errno {
 	return Errno(errno)
 }
 
+// IsSubreaper tells whether this process is given the orphans below it,
+// PR_GET_CHILD_SUBREAPER of prctl(2).
+func IsSubreaper() bool {
+	var set int32
+	return Prctl(prGetChildSubreaper, uintptr(unsafe.Pointer(&set))) == 0 && set == 1
+}
+
+const prGetChildSubreaper = 37
+
 // SetGroups sets the supplementary groups of this thread alone, setgroups(2).
 func SetGroups(groups []uint32) Errno {
 	var first uintptr

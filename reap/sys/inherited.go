@@ -7,17 +7,28 @@ var (
 	// NoFile is RLIMIT_NOFILE before package syscall raised it. A child gets
 	// it back, as it would from os/exec.
 	NoFile Rlimit
-	// Mask is the signal mask, less ILL, TRAP, STKFLT, CHLD, PROF, 32 and 33,
-	// which the runtime unblocks before any of us runs.
-	Mask uint64
-	// Ignored has a bit for each signal that was ignored. Of those the runtime
-	// leaves only HUP and INT as they were.
-	Ignored uint64
+	// Mask is the signal mask, and Ignored has a bit for each signal that was
+	// ignored.
+	//
+	// They are exact in a binary that begins at entry. In any other one they
+	// are what the runtime has left of them: it unblocks ILL, TRAP, STKFLT,
+	// CHLD, PROF, 32 and 33, and leaves only HUP and INT ignored.
+	Mask, Ignored uint64
+)
+
+// What entry notes.
+var (
+	startMask, startIgnored uint64
+	startKnown              int32
 )
 
 func init() {
 	Call(sysPrlimit64, 0, rlimitNoFile, 0, uintptr(unsafe.Pointer(&NoFile.Soft)), 0, 0)
 	NoFile.Resource = rlimitNoFile
+	if startKnown != 0 {
+		Mask, Ignored = startMask, startIgnored
+		return
+	}
 	Call(sysRtSigprocmask, 0, 0, uintptr(unsafe.Pointer(&Mask)), 8, 0, 0)
 	for s := int32(1); s <= lastSignal; s++ {
 		var now sigaction

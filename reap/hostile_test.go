@@ -1,0 +1,201 @@
+package reap
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
+)
+
+// The tests here are a tier 2 that an intruder has taken over.
+
+// answersSoon fails the test unless PID 1 handles what is sent now within a
+// second or two, after all that was sent before.
+func (b *box) answersSoon(t *testing.T, what string) {
+	t.Helper()
+	began := time.Now()
+	b.link.signal(t, 1<<40, 0, wire.ScopeMain)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("PID 1 took %s to answer after %s", took, what)
+	}
+}
+
+// peak returns the most memory that PID 1 ever had, in KB.
+func (b *box) peak(t *testing.T) int { return statusNumber(t, b.cmd.Process.Pid, "VmHWM") }
+
+// descriptors counts those of PID 1.
+func (b *box) descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// mostPeak is what PID 1 may have taken after an attack, in KB.
+const mostPeak = 96 << 10
+
+// Keys without descriptors, and more keys than there can be descriptors, are
+// not kept.
+func TestHoldFlood(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	for i := range 300_000 {
+		l.send(t, &wire.Hold{Key: fmt.Sprintf("%0250d", i)})
+	}
+	b.answersSoon(t, "300,000 keys")
+	if peak := b.peak(t); peak > mostPeak {
+		t.Errorf("PID 1 took %d KB for keys without descriptors", peak)
+	}
+}
+
+// Requests of the largest size, by the hundred: each is refused or fails, and
+// PID 1 stays small.
+func TestHugeSpawns(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	words := make([]string, 900_000)
+	page := strings.Repeat("x", 100<<10)
+	long := make([]string, 150)
+	for i := range long {
+		long[i] = page
+	}
+	limits := make([]wire.Rlimit, 700_000)
+	done := make(chan struct{})
+	go func() { // its answers are read, as an intruder would who wants to go on
+		defer close(done)
+		for i := range 300 {
+			m := &wire.Spawn{ID: l.next + uint64(i), Name: "huge", Path: "/proc/self/exe", Argv: childArgv("exit", "0"), NoNewPrivs: true}
+			switch i % 3 {
+			case 0:
+				m.Env = words
+			case 1:
+				m.Argv = long
+			case 2:
+				m.Rlimits = limits
+			}
+			for {
+				err := wire.Send(l.socket, m)
+				if err == nil || err == wire.ErrTooLarge {
+					break
+				}
+				if err != wire.ErrFull {
+					t.Errorf("cannot send: %v", err)
+					return
+				}
+				unix.Poll([]unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLOUT}}, 1000)
+			}
+		}
+	}()
+	<-done
+	b.answersSoon(t, "300 huge requests")
+	if peak := b.peak(t); peak > mostPeak {
+		t.Errorf("PID 1 took %d KB for huge requests", peak)
+	}
+}
+
+// Descriptors that wait with their spawns are bounded as held ones are.
+func TestDescriptorFlood(t *testing.T) {
+	b := startBox(t, withEnv("REAPTEST_NOFILE=1024"))
+	l := b.link
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var fds []int
+	var targets []int32
+	for i := range 60 {
+		fds, targets = append(fds, int(null.Fd())), append(targets, int32(3+i))
+	}
+	for i := range 100 {
+		l.send(t, &wire.Hold{Key: fmt.Sprint("key", i)}, fds...)
+	}
+	for range 400 {
+		l.send(t, &wire.Spawn{ID: l.next, Name: "x", Path: "/bin/sleep", Argv: []string{"sleep", "1000"}, NoNewPrivs: true, Targets: targets}, fds...)
+		l.next++
+	}
+	b.answersSoon(t, "a flood of descriptors")
+	// The next supervisor comes, though this one's things are still held.
+	unix.Shutdown(l.socket, unix.SHUT_RDWR)
+	b.link = b.accept()
+	b.link.hello(t)
+	id, out := b.link.spawn(t, nil, "exit", "3")
+	defer out.Close()
+	b.link.spawned(t, id)
+	if exit := b.link.exited(t, id); exit.Code != 3 {
+		t.Errorf("exit %+v", exit)
+	}
+}
+
+// A socket that lingers makes close(2) wait. PID 1 does not.
+func TestLingeringSocket(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	for i := range 4 {
+		key := fmt.Sprint("linger", i)
+		fd := lingering(t)
+		switch i % 2 {
+		case 0:
+			l.send(t, &wire.Hold{Key: key}, fd)
+			unix.Close(fd)
+			l.send(t, &wire.Release{Key: key})
+		case 1: // with a message that is refused
+			l.send(t, &wire.Pong{}, fd)
+			unix.Close(fd)
+			l.send(t, &wire.Spawn{ID: 1}, lingering(t))
+		}
+		b.answersSoon(t, "a socket that lingers")
+	}
+	id, _ := l.spawn(t, nil, "exit", "3")
+	l.spawned(t, id)
+	if exit := l.exited(t, id); exit.Code != 3 {
+		t.Errorf("exit %+v", exit)
+	}
+}
+
+// lingering returns a connection whose last close waits for ten minutes: its
+// peer does not read what is still to be sent.
+func lingering(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	file, err := conn.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.SetNonblock(fd, true)
+	block := make([]byte, 64<<10)
+	for {
+		if _, err := unix.Write(fd, block); err == unix.EAGAIN {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	unix.SetNonblock(fd, false)
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 600}); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}

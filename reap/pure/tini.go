@@ -1,0 +1,169 @@
+package pure
+
+import "rlminit/reap/sys"
+
+// Names are those under which the binary takes the place of another init.
+var Names = [...]string{"tini", "tini-static", "docker-init"}
+
+// tiniVersion is the version whose behaviour this is. Docker reads it.
+const tiniVersion = "tini version 0.19.0 - rlminit"
+
+// Compatible tells whether a program's name is one of Names.
+func Compatible(argv0 string) bool {
+	name := base(argv0)
+	for _, known := range Names {
+		if name == known {
+			return true
+		}
+	}
+	return false
+}
+
+// runTini is tini(1): its command line, its variables, its exit codes.
+//
+// One thing differs from some builds of it. Options end at the first argument
+// that is none, as POSIX and musl have it; glibc's getopt looks for more of them
+// behind the command.
+func runTini(args, env []string) int {
+	o := options{environment: env, tini: true, verbosity: levelWarn}
+	if len(args) == 2 && args[1] == "--version" {
+		sys.Write(1, []byte(tiniVersion+"\n"))
+		return 0
+	}
+	code, done := o.parseTini(args)
+	if done {
+		return code
+	}
+	if _, set := find(env, "TINI_SUBREAPER"); set {
+		o.subreaper = true
+	}
+	if _, set := find(env, "TINI_KILL_PROCESS_GROUP"); set {
+		o.group = true
+	}
+	if value, set := find(env, "TINI_VERBOSITY"); set {
+		o.verbosity = leadingNumber(value)
+	}
+	return o.run()
+}
+
+// parseTini reads the command line, getopt(3) with "+p:hvwgle:s". done tells
+// that it was no command to run, or a wrong one, and code is what to exit with.
+func (o *options) parseTini(args []string) (code int, done bool) {
+	name := base(args[0])
+	i := 1
+	for ; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			i++
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			break
+		}
+		for j := 1; j < len(arg); j++ {
+			letter := arg[j]
+			if letter == 'p' || letter == 'e' {
+				value := arg[j+1:]
+				if value == "" {
+					if i++; i == len(args) {
+						return o.misused(name, "option requires an argument -- '"+string(letter)+"'"), true
+					}
+					value = args[i]
+				}
+				if !o.setTini(letter, value) {
+					o.log(levelFatal, "Not a valid option for -", string(letter), ": ", value)
+					return exitFailed, true
+				}
+				break
+			}
+			switch letter {
+			case 'h':
+				sys.Write(1, []byte(tiniUsage(name)))
+				return 0, true
+			case 'l':
+				sys.Write(1, []byte(license))
+				return 0, true
+			case 's':
+				o.subreaper = true
+			case 'g':
+				o.group = true
+			case 'w':
+				o.warn = true
+			case 'v':
+				o.verbosity++
+			default:
+				return o.misused(name, "invalid option -- '"+string(letter)+"'"), true
+			}
+		}
+	}
+	if o.command = args[i:]; len(o.command) == 0 {
+		sys.Write(2, []byte(tiniUsage(name)))
+		return exitFailed, true
+	}
+	return 0, false
+}
+
+// setTini sets an option that has a value.
+func (o *options) setTini(letter byte, value string) bool {
+	if letter == 'e' {
+		return o.addSuccess(value)
+	}
+	o.parentDeath = signalNamed(value)
+	return o.parentDeath != 0
+}
+
+func (o *options) misused(name, what string) int {
+	sys.Write(2, []byte(name+": "+what+"\n"+tiniUsage(name)))
+	return exitFailed
+}
+
+// leadingNumber is atoi(3).
+func leadingNumber(s string) int {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t' || s[0] == '\n') {
+		s = s[1:]
+	}
+	sign := 1
+	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
+		if s[0] == '-' {
+			sign = -1
+		}
+		s = s[1:]
+	}
+	n := 0
+	for i := 0; i < len(s) && s[i] >= '0' && s[i] <= '9' && n < 1<<20; i++ {
+		n = n*10 + int(s[i]-'0')
+	}
+	return sign * n
+}
+
+func tiniUsage(name string) string {
+	return name + " (" + tiniVersion + `)
+Usage: ` + name + ` [OPTIONS] PROGRAM -- [ARGS] | --version
+
+Runs PROGRAM as the child of an init that forwards signals and reaps zombies.
+
+  --version     Show the version and exit, if it is the only argument.
+  -h            Show this help and exit.
+  -s            Register as a child subreaper.
+  -p SIGNAL     Get SIGNAL when the parent process ends, for example "-p SIGKILL".
+  -v            Say more. Repeat up to 3 times.
+  -w            Warn when zombies are reaped.
+  -g            Send signals to the child's process group.
+  -e EXIT_CODE  Exit with 0 in place of EXIT_CODE, 0 to 255. Can be repeated.
+  -l            Show the license and exit.
+
+Environment variables:
+
+  TINI_SUBREAPER           Register as a child subreaper.
+  TINI_VERBOSITY           How much is said (default: 1).
+  TINI_KILL_PROCESS_GROUP  Send signals to the child's process group.
+
+`
+}
+
+const license = `rlminit, in place of tini.
+
+Licensed under the Apache License, Version 2.0; you may obtain a copy at
+http://www.apache.org/licenses/LICENSE-2.0. Distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+`

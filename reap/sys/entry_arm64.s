@@ -1,0 +1,46 @@
+#include "textflag.h"
+
+// entry is where the kernel begins in a binary that was linked with
+//
+//	-ldflags '-E rlminit/reap/sys.entry'
+//
+// It notes which signals are ignored or blocked, before Go's runtime sets its
+// own handlers and mask, and goes on where the kernel would have begun. In a
+// binary that was linked without, nothing refers to it and it is left out.
+TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
+	SUB	$64, RSP    // room for a struct sigaction; argc and argv stay above
+	MOVD	$0, R19     // a bit for each signal that is ignored
+	MOVD	$1, R20     // signal
+next:
+	MOVD	R20, R0
+	MOVD	$0, R1
+	MOVD	RSP, R2
+	MOVD	$8, R3
+	MOVD	$134, R8    // rt_sigaction
+	SVC
+	CBNZ	R0, more
+	MOVD	(RSP), R4
+	CMP	$1, R4      // SIG_IGN
+	BNE	more
+	SUB	$1, R20, R5
+	MOVD	$1, R6
+	LSL	R5, R6, R6
+	ORR	R6, R19, R19
+more:
+	ADD	$1, R20
+	CMP	$64, R20
+	BLE	next
+	MOVD	R19, ·startIgnored(SB)
+
+	MOVD	$0, R0
+	MOVD	$0, R1
+	MOVD	RSP, R2
+	MOVD	$8, R3
+	MOVD	$135, R8    // rt_sigprocmask
+	SVC
+	MOVD	(RSP), R4
+	MOVD	R4, ·startMask(SB)
+	MOVW	$1, R4
+	MOVW	R4, ·startKnown(SB)
+	ADD	$64, RSP
+	JMP	_rt0_arm64_linux(SB)
