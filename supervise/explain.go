@@ -59,18 +59,33 @@ func explainExec(name, path string, errno syscall.Errno) string {
 	default:
 		return fmt.Sprintf("cannot run %q: %v", name, errno)
 	}
+	subject := named(name, path)
 	line, isScript := interpreter(path)
+	program := strings.Fields(line + " ?")[0]
 	switch {
 	case isScript && strings.HasSuffix(line, "\r"):
 		return fmt.Sprintf("cannot run %q: the first line of %s ends in CR LF; convert it with: sed -i 's/\\r$//' %s", name, path, path)
+	case isScript && line == "":
+		return fmt.Sprintf("cannot run %q: the #! line of %s names no interpreter; write one, such as #!/bin/sh", name, path)
 	case isScript && errno == unix.ENOENT:
-		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which does not exist", name, path, strings.Fields(line + " ?")[0])
+		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which does not exist", name, subject, program)
+	case isScript && errno == unix.EACCES && unix.Access(program, unix.X_OK) != nil:
+		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which is not executable", name, subject, program)
 	case errno == unix.ENOENT:
-		return fmt.Sprintf("cannot run %q: %s wants a dynamic loader that this image does not have", name, path)
+		return fmt.Sprintf("cannot run %q: %s wants a dynamic loader that this image does not have", name, subject)
 	case errno == unix.ENOEXEC:
-		return fmt.Sprintf("cannot run %q: %s is no program for this machine and has no #! line; add one, such as #!/bin/sh", name, path)
+		return fmt.Sprintf("cannot run %q: %s is no program for this machine and has no #! line; add one, such as #!/bin/sh", name, subject)
 	}
-	return fmt.Sprintf("cannot run %q: %s: %v", name, path, errno)
+	return fmt.Sprintf("cannot run %q: %v", name, errno)
+}
+
+// named is how a fault of the program at path is worded behind the name that
+// was asked for: nobody wants to read one path twice.
+func named(name, path string) string {
+	if name == path {
+		return "it"
+	}
+	return path
 }
 
 // interpreter returns what the #! line of a script names, arguments included.
@@ -84,5 +99,5 @@ func interpreter(path string) (line string, isScript bool) {
 	n, _ := file.Read(start)
 	rest, isScript := bytes.CutPrefix(start[:n], []byte("#!"))
 	first, _, _ := bytes.Cut(rest, []byte("\n"))
-	return strings.TrimLeft(string(first), " \t"), isScript
+	return strings.Trim(string(first), " \t"), isScript
 }

@@ -224,14 +224,17 @@ func executable(path, name string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if name == path {
+			return fmt.Errorf("cannot run %q: %w", name, unix.ENOENT)
+		}
 		return fmt.Errorf("cannot run %q: %s: %w", name, path, unix.ENOENT)
 	case err != nil:
 		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(err))
 	case info.IsDir():
-		return fmt.Errorf("cannot run %q: %s is a directory", name, path)
+		return fmt.Errorf("cannot run %q: %s is a directory", name, named(name, path))
 	}
 	if err := unix.Access(path, unix.X_OK); err != nil {
-		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, path, err)
+		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), err)
 	}
 	return nil
 }

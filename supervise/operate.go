@@ -51,7 +51,7 @@ func started(u *unit) (bool, *control.Problem) {
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
 		return true, u.failure()
-	case u.state.Phase == machine.Exited && u.state.Verdict != machine.VerdictSuccess:
+	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return true, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
 		return true, control.Conflict("%s was stopped before it was ready", u.title())

@@ -192,12 +192,10 @@ func (m *step) ended(x Exit) {
 	m.LastExit = &x
 	m.Verdict = m.judge(x)
 	m.GoodRun = m.wasGood()
+	m.NeverReady = m.policy.Ready != ReadyAtOnce && m.ReadyAt == 0 && !m.ReadyEarly
 	switch m.StopBy {
 	case StopNone:
-		m.StopReason = x.String()
-		if m.Verdict == VerdictSuccess && !m.policy.Oneshot && m.event.Leftovers > 0 && m.Want == WantUp {
-			m.StopReason += ", having gone to the background: run it in the foreground"
-		}
+		m.StopReason = x.String() + m.shortfall()
 	case StopCommand:
 		m.StopReason = x.String()
 	case StopSelf:
@@ -217,6 +215,19 @@ func (m *step) ended(x Exit) {
 		return
 	}
 	m.beginSweep()
+}
+
+// shortfall says what is wrong with the exit of a daemon that calls it success.
+func (m *step) shortfall() string {
+	switch {
+	case m.Verdict != VerdictSuccess || m.policy.Oneshot:
+		return ""
+	case m.event.Leftovers > 0:
+		return ", having gone to the background: run it in the foreground"
+	case m.NeverReady:
+		return " before it was ready"
+	}
+	return ""
 }
 
 // judge classifies an exit. One that we brought about, other than by command,

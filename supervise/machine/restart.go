@@ -39,10 +39,10 @@ func (m *step) afterRun() {
 }
 
 func (m *step) done() {
-	verdict, reason := m.Verdict, m.StopReason
+	verdict, never, reason := m.Verdict, m.NeverReady, m.StopReason
 	m.enter(Exited)
 	m.clearRun()
-	m.Verdict, m.Reason = verdict, reason
+	m.Verdict, m.NeverReady, m.Reason = verdict, never, reason
 }
 
 // restart schedules the next start, unless there were too many.

@@ -149,7 +149,8 @@ type State struct {
 	StopMax    int64       `json:"stop_max,omitempty"`    // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
 	Killed     bool        `json:"killed,omitempty"`      // SIGKILL was sent
 	Verdict    Verdict     `json:"verdict,omitempty"`
-	GoodRun    bool        `json:"good_run,omitempty"` // the run was as long as reset_after
+	GoodRun    bool        `json:"good_run,omitempty"`    // the run was as long as reset_after
+	NeverReady bool        `json:"never_ready,omitempty"` // it ended before it was what its policy calls ready
 	Leftovers  int         `json:"leftovers,omitempty"`
 	SweepWith  unix.Signal `json:"sweep_with,omitempty"`
 	SweepPause int64       `json:"sweep_pause,omitempty"` // ns until the next look
