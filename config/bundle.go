@@ -23,6 +23,7 @@ type Bundle struct {
 	Files []File            // rlminit.yaml first, then services.d in order
 	Flags map[string]string // of the command line: home, stop_timeout, user, profiles, strict
 	Args  []string          // of the main command, after --
+	Run   Run               // what Compile made of Args
 }
 
 // File is one file of a Bundle.

@@ -52,6 +52,12 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if k.host.UID != 0 && c.User != "" {
 		k.note("user %s is ignored: rlminit was started as uid %d", c.User, k.host.UID)
 	}
+	if k.host.UID != 0 && (c.UID != 0 || c.GID != 0) {
+		k.note("the uid and gid that were asked for are ignored: rlminit was started as uid %d", k.host.UID)
+	}
+	if k.host.UID != 0 && len(c.Own) > 0 {
+		k.note("own is ignored: rlminit was started as uid %d, and only root can change owners", k.host.UID)
+	}
 	out.Policy = wire.Policy{
 		Version: wire.Version, User: k.user, Volume: c.Home, StopNanos: int64(c.StopTimeout),
 		TagLow: uint32(c.Tags.Low), TagHigh: uint32(c.Tags.High),
@@ -60,7 +66,9 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 		return out, err
 	}
 	out.Run = c.Decide(args, k.host.Lookup)
-	if len(out.Run.Argv) > 0 {
+	c.Carry(out.Run)
+	out.Policy.ExitOn = c.Main.ExitOn != "" && !out.Run.Wait
+	if len(out.Run.Argv) > 0 && !c.Main.Supervised() {
 		main, err := k.main(out.Run.Argv)
 		if err != nil {
 			return out, err
@@ -74,7 +82,11 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 		}
 		program, err := k.privileged(d)
 		if err != nil {
-			return out, fmt.Errorf("cannot start: services.%s: %w", name, err)
+			field := "services." + name
+			if name == MainService {
+				field = "main (with restart, it is a service)"
+			}
+			return out, fmt.Errorf("cannot start: %s: %w", field, err)
 		}
 		if program != nil {
 			out.Policy.Privileged = append(out.Policy.Privileged, *program)

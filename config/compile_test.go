@@ -138,6 +138,7 @@ main: {command: [agent], user: root}
 	}
 	want := []string{
 		"user app is ignored: rlminit was started as uid 12345",
+		"the uid and gid that were asked for are ignored: rlminit was started as uid 12345",
 		"services.web: its user and privileges are ignored: rlminit was started as uid 12345",
 	}
 	if !slices.Equal(got.Notes, want) {

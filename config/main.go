@@ -26,6 +26,23 @@ type Run struct {
 	Profiles bool
 }
 
+// MainService is the name under which a supervised main command runs.
+const MainService = "main"
+
+// Supervised tells whether the main command is a service, which is started
+// again: main.restart.
+func (m *Main) Supervised() bool { return m.Restart.Policy != service.RestartNo }
+
+// Carry brings into force what the arguments came to.
+func (c *Config) Carry(r Run) {
+	c.Profiles = c.Profiles && r.Profiles
+	if c.Main.Supervised() && len(r.Argv) > 0 {
+		d := c.Main.Definition
+		d.Name, d.Command = MainService, slices.Clone(r.Argv)
+		c.Services[MainService] = d
+	}
+}
+
 // main reads the section.
 func (p *parser) main(n document.Node) {
 	m := &p.config.Main

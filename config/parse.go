@@ -230,15 +230,32 @@ func (p *parser) checkSet() {
 	for _, f := range service.CheckSet(set) {
 		p.faults = append(p.faults, p.place(f))
 	}
-	if on := p.config.Main.ExitOn; on != "" && !strings.HasPrefix(on, service.GatewayPrefix) {
-		if _, ok := p.config.Services[on]; !ok {
-			at := p.declared["main"].node.Get("exit_on")
-			p.faults = append(p.faults, Fault{
-				File: at.File(), Line: at.Line(), Field: at.Field(),
-				Text: "no service " + document.Quote(on) + document.DidYouMean(on, p.serviceNames()),
-			})
+	p.checkNamed("exit_on", p.config.Main.ExitOn)
+	for _, r := range p.config.Main.Routes {
+		if len(r.Args) > 0 { // the fault that stands at it is enough
+			p.checkNamed("routes", r.Start)
 		}
 	}
+}
+
+// checkNamed judges a name of a service or profile in main. Which profiles there
+// are only the volume knows, but for the default one.
+func (p *parser) checkNamed(key, name string) {
+	c := p.config
+	if _, ok := c.Services[name]; ok || name == "" {
+		return
+	}
+	text := "no service " + document.Quote(name) + document.DidYouMean(name, p.serviceNames())
+	profile, isGateway := strings.CutPrefix(name, service.GatewayPrefix)
+	switch {
+	case c.Gateway == nil || key == "exit_on" && !isGateway && profile != "default":
+	case profile != "default" || c.Gateway.HasDefault:
+		return
+	default:
+		text = `no profile "default"; add default: {} to gateway`
+	}
+	at := p.declared["main"].node.Get(key)
+	p.faults = append(p.faults, Fault{File: at.File(), Line: at.Line(), Field: at.Field(), Text: text})
 }
 
 // ownUser lets a definition that names the configured user be as one that names

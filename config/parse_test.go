@@ -153,6 +153,7 @@ boot:
   - {name: migrate, command: [agent, migrate], timeout: 30s, on_failure: continue, environment: {A: b}}
   - {command: [agent, check]}
 services: {web: {command: [web]}}
+gateway: {command: [agent], default: {}}
 `)
 	main := Main{
 		Definition: c.Main.Definition, Subcommands: []string{"setup", "doctor"}, ExitOn: "web",

@@ -60,6 +60,7 @@ func compileTo(o initOptions) error {
 	if err != nil {
 		return err
 	}
+	bundle.Run = compiled.Run
 	compiled.Policy.Strict = c.Strict
 	compiled.Policy.Prepare = prepare.Needed(c)
 	for _, note := range compiled.Notes {
