@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -279,6 +280,27 @@ func Describe(s control.Service) string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// Transcript is what was printed so far: written by one, read by others.
+type Transcript struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write adds to the transcript. It never fails.
+func (t *Transcript) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	return len(p), nil
+}
+
+// String is all that was written.
+func (t *Transcript) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
 }
 
 // Tail is the end of a long text: its last lines.

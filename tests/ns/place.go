@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -33,25 +32,7 @@ type Place struct {
 
 	init  *exec.Cmd
 	ended chan struct{} // closed when init was waited for
-	lines *buffer
-}
-
-// buffer is what was printed so far.
-type buffer struct {
-	sync.Mutex
-	bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.String()
+	lines box.Transcript
 }
 
 // New makes the directories of a box and starts it. Remove ends it.
@@ -60,7 +41,7 @@ func New(spec box.Spec, bin string) (*Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a box: %w", err)
 	}
-	p := &Place{spec: spec, dir: dir, bin: bin, lines: &buffer{}}
+	p := &Place{spec: spec, dir: dir, bin: bin}
 	if err := p.lay(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make a box: %w", err), os.RemoveAll(dir))
 	}
@@ -117,7 +98,7 @@ func (p *Place) Start() error {
 	cmd := exec.Command(self, append([]string{filepath.Join(p.bin, "rlminit"), "init", "--"}, p.spec.Main...)...)
 	cmd.Env = append(p.environment(), stageVariable+"=1")
 	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = p.lines, p.lines
+	cmd.Stdout, cmd.Stderr = &p.lines, &p.lines
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
 		Setsid:     true,

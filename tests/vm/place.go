@@ -6,7 +6,6 @@ package vm
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,7 +29,7 @@ type Place struct {
 
 	qemu  *exec.Cmd
 	ended chan struct{}
-	lines *buffer
+	lines box.Transcript
 
 	mu      sync.Mutex // one request at a time
 	line    net.Conn
@@ -38,27 +37,9 @@ type Place struct {
 	last    int
 }
 
-// buffer is what the console showed so far.
-type buffer struct {
-	sync.Mutex
-	bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.String()
-}
-
 // New makes a disk in a directory and boots a machine.
 func New(dir string, k kernel, initrd string) (*Place, error) {
-	p := &Place{dir: dir, kernel: k, initrd: initrd, lines: &buffer{}}
+	p := &Place{dir: dir, kernel: k, initrd: initrd}
 	disk, err := os.Create(p.disk())
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a disk: %w", err)
@@ -95,7 +76,7 @@ func (p *Place) Start() error {
 		"-drive", "file="+p.disk()+",format=raw,if=virtio",
 		"-serial", "stdio", "-serial", "unix:"+p.socket(),
 	)
-	cmd.Stdout, cmd.Stderr = p.lines, p.lines
+	cmd.Stdout, cmd.Stderr = &p.lines, &p.lines
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start a machine: %w", err)
 	}
