@@ -47,7 +47,7 @@ func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 // Needed tells whether there is anything to do for a configuration.
 func Needed(c *config.Config) bool {
 	var st unix.Stat_t
-	return c.UID != 0 || c.GID != 0 || len(c.Own)+len(c.Dirs)+len(c.Seed)+len(c.Boot) > 0 ||
+	return c.Strict || c.UID != 0 || c.GID != 0 || len(c.Own)+len(c.Dirs)+len(c.Seed)+len(c.Boot) > 0 ||
 		unix.Lstat(c.Home, &st) == unix.ENOENT
 }
 

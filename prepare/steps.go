@@ -38,6 +38,11 @@ func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say func(st
 	if err := volume(c, say); err != nil {
 		return &Failure{1, err}
 	}
+	if c.Strict {
+		if err := writable(c.Home); err != nil {
+			return &Failure{78, fmt.Errorf("cannot start: %w; strict is set", err)}
+		}
+	}
 	for _, s := range c.Boot {
 		code, err := step(ctx, c, id, s)
 		switch {

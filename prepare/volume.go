@@ -48,6 +48,24 @@ func volume(c *config.Config, say func(string)) error {
 	return nil
 }
 
+// writable says why nothing can be written to the volume, if so.
+func writable(home string) error {
+	d, err := durable.Open(home)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	name := durable.TempName()
+	if err := d.WriteFile(name, nil, durable.Write{Mode: 0o600}); err != nil {
+		var e *durable.Error
+		if errors.As(err, &e) {
+			e.Path = home // the file's own name says nothing to anybody
+		}
+		return err
+	}
+	return d.RemoveAll(name)
+}
+
 // seed copies what is to be there from the start, and enforces its mode at every
 // boot. What is there already is left as it is; a link in its place too, which
 // is said.

@@ -85,6 +85,10 @@ func (s *Store) Home() *durable.Dir { return s.home }
 func (s *Store) CheckWritable() error {
 	temp := durable.TempName()
 	if err := s.home.WriteFile(temp, nil, durable.Write{Mode: 0o600}); err != nil {
+		var e *durable.Error
+		if errors.As(err, &e) {
+			e.Path = s.home.Path(".") // the file's own name says nothing to anybody
+		}
 		return err
 	}
 	return s.home.RemoveAll(temp)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"rlminit/profiles"
@@ -55,7 +56,12 @@ func (s *Supervisor) boot() {
 // openVolume takes the volume, if there is one and it is ours.
 func (s *Supervisor) openVolume() {
 	cfg := s.config()
-	store, err := profiles.Open(cfg.Home, s.settings(), s.say)
+	back := heldBack{say: s.say}
+	say := back.line
+	defer func() {
+		back.release(s.volume() == nil || s.canRecord(s.volume()))
+	}()
+	store, err := profiles.Open(cfg.Home, s.settings(), say)
 	if err != nil {
 		s.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)
@@ -66,7 +72,7 @@ func (s *Supervisor) openVolume() {
 		s.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
 		return
 	}
-	claim := lease.NewClaim(store.Home(), lease.Self(), s.say)
+	claim := lease.NewClaim(store.Home(), lease.Self(), say)
 	var held *lease.Lease
 	if fds := s.takeHeld(lockKey); len(fds) == 1 {
 		held, err = claim.Adopt(os.NewFile(uintptr(fds[0]), "lock"))
@@ -82,7 +88,57 @@ func (s *Supervisor) openVolume() {
 		}
 		return
 	}
+	if err := store.CheckWritable(); err != nil {
+		s.readOnly.Store(true)
+		slog.Warn(err.Error() + "; nothing is recorded on it, no profile can be made, and it is not locked against other containers")
+	}
 	s.own(store, held)
+}
+
+// heldBack keeps lines until it is clear whether another has said it all.
+type heldBack struct {
+	say func(string)
+
+	mu       sync.Mutex
+	lines    []string
+	released bool
+}
+
+func (h *heldBack) line(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released {
+		h.say(text)
+	} else {
+		h.lines = append(h.lines, text)
+	}
+}
+
+// release says what was kept, if it is of use, and everything from now on.
+func (h *heldBack) release(useful bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = true
+	for _, text := range h.lines {
+		if useful {
+			h.say(text)
+		}
+	}
+	h.lines = nil
+}
+
+// canRecord tells whether the volume can be written to. One that could not be
+// when it was opened is tried again: somebody may have given it to us meanwhile.
+func (s *Supervisor) canRecord(store *profiles.Store) bool {
+	if !s.readOnly.Load() {
+		return true
+	}
+	if store.CheckWritable() != nil {
+		return false
+	}
+	s.readOnly.Store(false)
+	slog.Info("the volume can be written to now; what is asked for is recorded from here on")
+	return true
 }
 
 // own uses the volume from now on, and keeps its lock.

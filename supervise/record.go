@@ -36,7 +36,7 @@ func (s *Supervisor) each(n int, f func(int)) {
 }
 
 // recordIntent makes a person's intent for the units durable. Without a volume
-// there is nothing to make it durable on.
+// that can be written to there is nothing to make it durable on.
 func (s *Supervisor) recordIntent(units []*unit, intent string) *control.Problem {
 	var subjects []profiles.Subject
 	s.ask(func() {
@@ -46,7 +46,7 @@ func (s *Supervisor) recordIntent(units []*unit, intent string) *control.Problem
 			}
 		}
 	})
-	if store := s.volume(); store != nil {
+	if store := s.volume(); store != nil && s.canRecord(store) {
 		failures := make([]error, len(subjects))
 		s.each(len(subjects), func(i int) {
 			failures[i] = store.SaveIntent(subjects[i], service.Intent(intent))
@@ -73,7 +73,7 @@ const recordPause = 100 * time.Millisecond
 func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
 	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) {
 		store := s.volume()
-		if store == nil {
+		if store == nil || !s.canRecord(store) {
 			return
 		}
 		subjects := slices.Collect(maps.Keys(batch))

@@ -50,6 +50,7 @@ type Supervisor struct {
 	registrar sync.Mutex // one change of what is registered at a time
 	store     atomic.Pointer[profiles.Store]
 	absent    atomic.Value // string: why there is no store
+	readOnly  atomic.Bool  // the store cannot be written to: configuration and volume alone decide what runs
 	tagsOut   sync.Once
 
 	mailbox chan func()
