@@ -247,6 +247,9 @@ func empty(directory, depth int) error {
 	}
 	var names []string
 	buffer := make([]byte, 16<<10)
+	if _, err := unix.Seek(directory, 0, unix.SEEK_SET); err != nil {
+		return err
+	}
 	for {
 		n, err := unix.ReadDirent(directory, buffer)
 		if err != nil {
