@@ -24,7 +24,7 @@ ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)
 HOST_ARCH = $(shell $(GO) env GOARCH)
 # The Dockerfile less its build stage, for an architecture: see its first lines.
 prebuilt = sed -e '/ AS build$$/,/^FROM scratch/{/^FROM scratch/!d}' -e "s|--from=build /out/|dist/linux-$(1)/|" Dockerfile >dist/Dockerfile
-PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|vm)$$')
+PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$')
 
 .PHONY: help
 help: ## what there is to make
@@ -61,7 +61,11 @@ test-unit: go ## unit tests, with the race detector
 
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
-	@$(GO) test -count=1 -json ./tests/ns | $(GO) run ./tests/cmd/testlog ns
+	@$(GO) test -count=1 -timeout 20m -json ./tests/ns ./tests/programs | $(GO) run ./tests/cmd/testlog ns
+
+.PHONY: test-load
+test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
+	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order)' ./tests/ns
 
 .PHONY: test-docker
 test-docker: go ## the real binary in a real Docker engine

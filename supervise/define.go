@@ -54,13 +54,13 @@ func (s *Supervisor) newUnit(p proposal) *unit {
 	u.seen = u.state.Public()
 	u.tag = s.allotTag(u)
 	for other := range s.dependents[p.name] {
-		s.weigh(other, s.blocked(other))
+		s.weigh(other)
 	}
 	if p.fault != "" {
 		slog.Error("a service cannot be run", "service", p.name, "err", p.fault)
 		return u
 	}
-	s.weigh(u, s.blocked(u))
+	s.weigh(u)
 	if p.start && !s.stopping {
 		s.step(u, machine.Event{Kind: machine.Start, Cause: p.cause, Actor: p.actor})
 	}
@@ -114,7 +114,7 @@ func (s *Supervisor) redefine(u *unit, p proposal) {
 	if u.log != nil {
 		s.reconfigureLog(u)
 	}
-	s.weigh(u, s.blocked(u))
+	s.weigh(u)
 	s.step(u, machine.Event{Kind: machine.Update, NeedsRestart: restart, Cause: "definition changed: " + why, Actor: p.actor})
 	if wasBroken && p.start && !s.stopping {
 		s.step(u, machine.Event{Kind: machine.Start, Cause: "its definition was mended"})

@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"rlminit/profiles"
 	"rlminit/supervise/machine"
@@ -64,27 +65,31 @@ func (s *Supervisor) retie(u *unit, tied bool) {
 	})
 }
 
-// blocked says what u waits for, or "".
-func (s *Supervisor) blocked(u *unit) string {
-	var reason string
+// blocked says what u waits for, or "", and whether that is stuck: it is not on
+// its way up, and nothing but a person or a retry will get it there.
+func (s *Supervisor) blocked(u *unit) (reason string, stuck bool) {
 	s.bonds(u, func(name string, other *unit, b bond) {
 		if reason != "" {
 			return
 		}
 		switch {
 		case other == nil && b == requires:
-			reason = fmt.Sprintf("requires %s, which does not exist", name)
+			reason, stuck = fmt.Sprintf("requires %s, which does not exist", name), true
 		case other == nil:
 		case b == requires && other.stop != nil:
 			reason = "requires " + name + ", which is being stopped"
 		case b == requires && !other.state.Satisfies(other.policy):
-			reason = "requires " + name + ", which is " + other.plight()
+			stuck = other.stuck && other.state.Phase == machine.Waiting || other.state.Settled()
+			reason = "requires " + name + ", which is " + other.state.Public()
+			if stuck {
+				reason = "requires " + name + ", which is " + other.plight()
+			}
 		case b != requires && other.state.Want == machine.WantUp && !other.state.Settled() &&
 			other.state.Phase != machine.Backoff && !s.waitsFor(other, u):
-			reason = "waits for " + name + ", which is " + other.plight()
+			reason = "waits for " + name + ", which is " + other.state.Public()
 		}
 	})
-	return reason
+	return reason, stuck
 }
 
 // waitsFor tells whether a waits, over any number of bonds, for b: then b need
@@ -108,17 +113,26 @@ func (s *Supervisor) waitsFor(a, b *unit) bool {
 	return reach(a)
 }
 
+// reasonMax bounds a reason within a reason. Slots that somebody published may
+// wait for one another, and the reasons of such a circle would never end.
+const reasonMax = 200
+
 // plight is a state in words, for what waits on u.
 func (u *unit) plight() string {
-	state := u.state.Public()
-	if u.state.Reason != "" && (state == "failed" || state == "waiting") {
-		return state + " (" + u.state.Reason + ")"
+	state, reason := u.state.Public(), u.state.Reason
+	if len(reason) > reasonMax {
+		reason = strings.ToValidUTF8(reason[:reasonMax], "") + "…"
+	}
+	if reason != "" && (state == "failed" || state == "waiting") {
+		return state + " (" + reason + ")"
 	}
 	return state
 }
 
 // weigh tells u whether what it depends on lets it start.
-func (s *Supervisor) weigh(u *unit, now string) {
+func (s *Supervisor) weigh(u *unit) {
+	now, stuck := s.blocked(u)
+	u.stuck = stuck
 	if now == u.state.Blocked {
 		return
 	}
@@ -132,7 +146,7 @@ func (s *Supervisor) weigh(u *unit, now string) {
 // ripple lets those who depend on u, and those whose stop waits for u, go on.
 func (s *Supervisor) ripple(u *unit) {
 	for other := range s.dependents[u.name] {
-		s.weigh(other, s.blocked(other))
+		s.weigh(other)
 	}
 	if !u.active() {
 		s.bonds(u, func(_ string, other *unit, _ bond) {

@@ -61,7 +61,7 @@ func started(u *unit) (bool, *control.Problem) {
 
 // stopped is over when nothing of the service is left.
 func stopped(u *unit) (bool, *control.Problem) {
-	if u.state.Want == machine.WantUp && !u.active() && u.stop == nil {
+	if u.state.Want == machine.WantUp && u.stop == nil {
 		return true, control.Conflict("%s was started again before it had stopped", u.title())
 	}
 	return !u.active() && u.stop == nil, nil

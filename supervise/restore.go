@@ -145,7 +145,7 @@ func (s *Supervisor) adopt(u *unit) {
 			s.hear(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason}, nil)
 		}
 	}
-	s.weigh(u, s.blocked(u))
+	s.weigh(u)
 }
 
 // childEvent is what tier 1 knows of a child, as the machine takes it.

@@ -42,7 +42,7 @@ func (s *Supervisor) tryStop(u *unit) {
 		}
 	}
 	if order.event.Kind == machine.Restart {
-		s.weigh(u, s.blocked(u)) // or it would be started again before what it requires has stopped
+		s.weigh(u) // or it would be started again before what it requires has stopped
 	}
 	u.stop = nil
 	s.step(u, order.event)

@@ -33,6 +33,7 @@ type unit struct {
 	tag     uint32
 	timer   timerSlot
 	stop    *stopOrder // waits until what depends on this unit has stopped
+	stuck   bool       // what it waits for will not come up by itself
 	waiters []*waiter
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  map[machine.Probe]context.CancelFunc
@@ -154,7 +155,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	if u.state.Phase == machine.Gone {
 		s.forget(u)
 	}
-	if was != is || before.Phase != u.state.Phase {
+	if was != is || before.Phase != u.state.Phase || u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
 		s.ripple(u)
 	}
 	s.answer(u)

@@ -1,6 +1,6 @@
-// Package programs runs programs of the real world under rlminit, in PID
-// namespaces: servers that know sd_notify(3) and servers that do not, and shell
-// scripts of the nastiest kind.
+// Package programs runs programs of the real world and shell scripts of the
+// nastiest kind under rlminit, in PID namespaces: what may become of a service,
+// and what a person may ask of it meanwhile.
 package programs
 
 import (

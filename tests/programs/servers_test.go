@@ -7,6 +7,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/tests/box"
+	"rlminit/tests/ns"
 )
 
 // Redis says READY=1 and STATUS=, and wipes its environment.
@@ -154,6 +155,9 @@ func TestNginx(t *testing.T) {
 // of the service, and nothing of it is left, whatever it forked.
 func TestDaemonThatForks(t *testing.T) {
 	t.Parallel()
+	if !ns.Privileged() {
+		t.Skip("needs root: without tags another session is not found")
+	}
 	need(t, "nginx", "nginx")
 	b := services(t, `nginx: {command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/nginx.conf"], enabled: false, stop: {timeout: 2s}}`)
 	nginx(b, "one")
