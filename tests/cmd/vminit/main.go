@@ -62,6 +62,11 @@ func boot() error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot bring up the loopback interface: %w", err)
 	}
+	// The machine stands for one container on it, which has the same id when it
+	// is started again: the volume is still its own.
+	if err := unix.Sethostname([]byte("0123456789ab")); err != nil {
+		return fmt.Errorf("cannot set the host's name: %w", err)
+	}
 	cmd := exec.Command("/proc/self/exe", "agent")
 	cmd.Env = []string{path}
 	cmd.Stderr = os.Stderr
