@@ -158,6 +158,8 @@ func (c *Command) WorkingDir(dir string) {
 
 var (
 	binSh    = [...]byte{'/', 'b', 'i', 'n', '/', 's', 'h', 0}
-	oomScore = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/',
-		'o', 'o', 'm', '_', 's', 'c', 'o', 'r', 'e', '_', 'a', 'd', 'j', 0}
+	oomScore = [...]byte{
+		'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/',
+		'o', 'o', 'm', '_', 's', 'c', 'o', 'r', 'e', '_', 'a', 'd', 'j', 0,
+	}
 )
