@@ -23,7 +23,7 @@ func TestReadyByProbe(t *testing.T) {
 			t.Parallel()
 			b := services(t, `web: {`+script(`until [ -e "$RLMINIT_HOME/go" ]; do sleep 0.02; done; exec gateway --port 8070`)+
 				`, environment: {RLMINIT_HOME: "${RLMINIT_HOME}"}, ready: {`+probe+`, timeout: 60s}}`)
-			s := b.Await("web", "starting")
+			s := b.AwaitThat("web", "is starting, and alive", func(s control.Service) bool { return s.State == "starting" && s.PID != nil })
 			if s.Ready == nil || *s.Ready {
 				t.Errorf("before it listens: %s", box.Describe(s))
 			}
