@@ -79,6 +79,13 @@ func Create(spec box.Spec, image, run string) (*Place, error) {
 		args = append(args, "--env", kv)
 	}
 	args = append(args, spec.Docker...)
+	// Nothing can be copied into a read-only container but into a volume.
+	const configuration = "/etc/rlminit"
+	into := "/"
+	if slices.Contains(spec.Docker, "--read-only") && spec.Config != "" {
+		args = append(args, "--volume", configuration)
+		into = configuration
+	}
 	args = append(args, image)
 	name, err := must(nil, append(args, spec.Main...)...)
 	if err != nil {
@@ -87,7 +94,7 @@ func Create(spec box.Spec, image, run string) (*Place, error) {
 	p := &Place{name: name, home: "/data"}
 	files := map[string]string{}
 	if spec.Config != "" {
-		files["/etc/rlminit/rlminit.yaml"] = spec.Config
+		files[strings.TrimPrefix(configuration, strings.TrimSuffix(into, "/"))+"/rlminit.yaml"] = spec.Config
 	}
 	for name, content := range spec.Files {
 		files[name] = content
@@ -97,7 +104,7 @@ func Create(spec box.Spec, image, run string) (*Place, error) {
 		if err != nil {
 			return p, err
 		}
-		if _, err := must(archive, "cp", "-", name+":/"); err != nil {
+		if _, err := must(archive, "cp", "-", name+":"+into); err != nil {
 			return p, err
 		}
 	}

@@ -26,6 +26,7 @@ const usage = `usage: nasty VERB
     exit N               exit with code N
     die SIGNAL           die by signal number SIGNAL
     kill N PID           send signal number N to a process
+    unproc CMD [ARG…]    unmount /proc and everything below, then execute CMD
     sleep                do nothing, for ever
     deaf                 print "deaf" and ignore every signal that can be
     orphans N SECONDS    leave N double-forked orphans a second, which exit at once; print their number
@@ -64,6 +65,8 @@ func run(args []string) error {
 			return err
 		}
 		return json.NewEncoder(os.Stdout).Encode(all)
+	case verb == "unproc" && len(rest) > 0:
+		return unproc(rest)
 	case verb == "exit" && len(rest) == 1:
 		code, err := strconv.Atoi(rest[0])
 		if err != nil {
