@@ -146,60 +146,88 @@ func (a *arena) at() {
 
 // openArena makes an arena, or takes over a predecessor's where fd is one.
 func openArena(fd int) (*arena, error) {
-	fresh := fd < 0
-	if fresh {
-		var err error
-		if fd, err = newMemfd(); err != nil {
-			return nil, fmt.Errorf("cannot make the log's memory: %w", err)
-		}
-		if err := unix.Ftruncate(fd, areasAt); err != nil {
-			unix.Close(fd)
-			return nil, fmt.Errorf("cannot size the log's memory: %w", err)
-		}
-		if _, err := unix.Seek(fd, stageAt, unix.SEEK_SET); err != nil {
-			unix.Close(fd)
-			return nil, fmt.Errorf("cannot set up the log's memory: %w", err)
-		}
+	if fd >= 0 {
+		return takeArena(fd)
 	}
+	fd, err := newMemfd()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the log's memory: %w", err)
+	}
+	a, err := makeArena(fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("cannot set up the log's memory: %w", err)
+	}
+	return a, nil
+}
+
+func makeArena(fd int) (*arena, error) {
+	if err := unix.Ftruncate(fd, areasAt); err != nil {
+		return nil, err
+	}
+	if _, err := unix.Seek(fd, stageAt, unix.SEEK_SET); err != nil {
+		return nil, err
+	}
+	a, err := mapArena(fd)
+	if err != nil {
+		return nil, err
+	}
+	a.pos = stageAt
+	a.record.version = arenaVersion
+	atomic.StoreUint64(&a.record.base, stageAt)
+	a.record.magic = arenaMagic
+	return a, nil
+}
+
+func mapArena(fd int) (*arena, error) {
+	mem, err := unix.Mmap(fd, 0, areasAt, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return &arena{fd: fd, mem: mem, record: (*record)(unsafe.Pointer(&mem[0]))}, nil
+}
+
+// takeArena takes over a predecessor's arena. On an error fd stays open.
+func takeArena(fd int) (*arena, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, fmt.Errorf("cannot examine the log's memory: %w", err)
+		return nil, fmt.Errorf("cannot take over the log's memory: %w", err)
 	}
 	if st.Size < areasAt {
 		return nil, errors.New("cannot take over the log's memory: it is too short")
 	}
-	mem, err := unix.Mmap(fd, 0, areasAt, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	a, err := mapArena(fd)
 	if err != nil {
-		return nil, fmt.Errorf("cannot map the log's memory: %w", err)
+		return nil, fmt.Errorf("cannot take over the log's memory: %w", err)
 	}
-	a := &arena{fd: fd, mem: mem, record: (*record)(unsafe.Pointer(&mem[0]))}
+	if err := a.check(); err != nil {
+		_ = unix.Munmap(a.mem)
+		return nil, fmt.Errorf("cannot take over the log's memory: %w", err)
+	}
+	return a, nil
+}
+
+// check finishes a rewind, reads the position and sees whether it can be.
+func (a *arena) check() error {
 	r := a.record
-	if fresh {
-		r.version = arenaVersion
-		atomic.StoreUint64(&r.base, stageAt)
-		r.magic = arenaMagic
-	}
 	if r.magic != arenaMagic || r.version != arenaVersion {
-		a.close()
-		return nil, errors.New("cannot take over the log's memory: another version wrote it")
+		return errors.New("another version wrote it")
 	}
 	if atomic.LoadUint32(&r.rewind) != 0 {
 		if err := a.rewind(); err != nil {
-			a.close()
-			return nil, err
+			return err
 		}
 	}
-	pos, err := unix.Seek(fd, 0, unix.SEEK_CUR)
+	pos, err := unix.Seek(a.fd, 0, unix.SEEK_CUR)
 	if err != nil {
-		a.close()
-		return nil, fmt.Errorf("cannot read the log's position: %w", err)
+		return err
 	}
 	a.pos = uint64(pos)
-	if base := atomic.LoadUint64(&r.base); base < stageAt || a.pos < base || a.pos > stageEnd || r.slot >= maxSlots {
-		a.close()
-		return nil, errors.New("cannot take over the log's memory: it is damaged")
+	base := a.base()
+	if base < stageAt || a.pos < base || a.pos > stageEnd || r.slot >= maxSlots || r.high > maxSlots || r.dirLen > maxDir || r.source > fromExit {
+		return errors.New("it is damaged")
 	}
-	return a, nil
+	return nil
 }
 
 // newMemfd asks for a memfd that can never be executed, which kernels from 6.3

@@ -3,10 +3,8 @@ package logs
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +18,7 @@ type Options struct {
 	Colour bool   // prefixes in the tee bear colours
 
 	// Report, where set, is told that a slot's file cannot be written (err) or
-	// can be again (nil). It is called from the collector and must not block.
+	// can be again (nil); with no name, what concerns all. It must not block.
 	Report func(name string, err error)
 
 	// A test's: see arena and file.
@@ -35,8 +33,7 @@ type Collector struct {
 	opts  Options
 	home  int
 	arena *arena
-	epoll *os.File
-	wait  syscall.RawConn
+	epoll int
 	wake  int // eventfd
 	tee   *tee
 	done  chan struct{} // closed when the collector has ended
@@ -87,6 +84,8 @@ func New(opts Options) (*Collector, error) {
 		return nil, fmt.Errorf("cannot open %s: %w", opts.Home, err)
 	}
 	c := &Collector{opts: opts, home: home, byName: map[string]*Slot{}, done: make(chan struct{})}
+	c.pace = pace{timer: time.NewTimer(time.Hour), hurry: make(chan struct{}, 1)}
+	c.pace.timer.Stop()
 	if err := c.open(); err != nil {
 		unix.Close(home)
 		return nil, err
@@ -106,28 +105,30 @@ func (c *Collector) open() (err error) {
 	if len(c.opts.Held) > 0 {
 		fd = c.opts.Held[0]
 	}
-	if c.arena, err = openArena(fd); err != nil {
+	if c.arena, err = openArena(fd); err != nil && fd >= 0 {
+		// Of another version, or damaged: what it held is lost, but the pipes
+		// are not, and services must not wait.
+		if c.opts.Report != nil {
+			c.opts.Report("", err)
+		}
+		unix.Close(fd)
+		c.arena, err = openArena(-1)
+	}
+	if err != nil {
 		return err
 	}
 	c.arena.instant = c.opts.instant
 	c.adopt()
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
+	// A poller of our own: the runtime's would wake for each write of each
+	// service, also while they are being dealt with.
+	if c.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("cannot wait for logs: %w", err)
 	}
 	if c.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("cannot wait for logs: %w", err)
 	}
-	// The runtime's own poller waits for ours, so that no thread has to.
-	if err := unix.SetNonblock(epoll, true); err != nil {
-		return fmt.Errorf("cannot wait for logs: %w", err)
-	}
-	c.epoll = os.NewFile(uintptr(epoll), "epoll")
-	if c.wait, err = c.epoll.SyscallConn(); err != nil {
-		return fmt.Errorf("cannot wait for logs: %w", err)
-	}
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeEvent}
-	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, c.wake, &event); err != nil {
+	if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, c.wake, &event); err != nil {
 		return fmt.Errorf("cannot wait for logs: %w", err)
 	}
 	return nil
@@ -183,6 +184,7 @@ func (c *Collector) postLocked(command func()) {
 	if !c.pending.Swap(true) {
 		one := [8]byte{0: 1}
 		_, _ = unix.Write(c.wake, one[:])
+		c.pace.wake()
 	}
 }
 
@@ -221,11 +223,8 @@ func (c *Collector) run() {
 			break
 		}
 		c.disk.rest()
-		err := c.wait.Read(c.poll)
+		c.poll()
 		c.disk.work()
-		if err != nil {
-			break
-		}
 		for i := range c.ready {
 			c.obey() // what was posted before bytes were written stands before them
 			c.serve(c.events[i])
@@ -235,10 +234,13 @@ func (c *Collector) run() {
 	c.end()
 }
 
-func (c *Collector) poll(fd uintptr) bool {
-	n, err := unix.EpollWait(int(fd), c.events[:], 0)
+// poll waits for the next events.
+func (c *Collector) poll() {
+	n, err := unix.EpollWait(c.epoll, c.events[:], -1)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		panic(fmt.Errorf("cannot wait for logs: %w", err))
+	}
 	c.ready = max(n, 0)
-	return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 }
 
 func (c *Collector) serve(event unix.EpollEvent) {
@@ -266,6 +268,9 @@ func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
 	c.arena.batch(s.index, &s.cfg, stream, 0)
 	n, err := c.arena.fill(s.pipes[stream].read, min(room, *left))
 	if err != nil || n == 0 {
+		if err == nil { // no write end is left, not even ours: it would be ready for ever
+			_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, s.pipes[stream].read, nil)
+		}
 		if err != nil && !errors.Is(err, unix.EAGAIN) {
 			c.fail(s, fmt.Errorf("cannot read the service's output: %w", err))
 		}
@@ -360,7 +365,7 @@ func (c *Collector) end() {
 			s.release()
 		}
 	}
-	c.epoll.Close()
+	unix.Close(c.epoll)
 	c.mu.Lock()
 	unix.Close(c.wake)
 	unix.Close(c.home)

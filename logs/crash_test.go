@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -80,8 +81,10 @@ type box struct {
 	slots  map[string][]int
 	steps  int        // of the collectors so far
 	dieAt  int        // the step at which one dies
+	gate   func()     // called before each write to a file
 	often  func() int // how many steps after its start the next one dies; nil for no more
 	died   chan struct{}
+	watch  time.Duration
 	full   atomic.Bool // the disk takes the half of what is written, and then no more
 	c      *Collector
 	opened map[string]*Slot
@@ -122,8 +125,11 @@ func (b *box) start() {
 		}
 	}
 	c, err := New(Options{
-		Home: b.home, Tee: -1, Held: dup(b.t, b.held), instant: instant, retry: time.Millisecond, watch: time.Hour,
+		Home: b.home, Tee: -1, Held: dup(b.t, b.held), instant: instant, retry: time.Millisecond, watch: cmp.Or(b.watch, time.Hour),
 		put: func(fd int, p []byte) (int, error) {
+			if b.gate != nil {
+				b.gate()
+			}
 			instant()
 			if b.full.Load() {
 				if torn = !torn; !torn {
@@ -176,7 +182,7 @@ func bury(c *Collector) {
 			s.release() // not registered yet
 		}
 	}
-	c.epoll.Close()
+	unix.Close(c.epoll)
 	unix.Close(c.wake)
 	unix.Close(c.home)
 	c.wake = -1

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
 )
 
 // readSize is how many bytes a cursor reads at once.
@@ -48,9 +50,7 @@ func (k *cursor) openDir() (int, error) {
 }
 
 func openBeneath(dir int, name string) (int, error) {
-	return unix.Openat2(dir, name, &unix.OpenHow{
-		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: noFollow,
-	})
+	return durable.OpenBeneath(dir, name, unix.O_RDONLY, 0)
 }
 
 // seek goes to the nth line before the end, or where that is later, to the
@@ -329,7 +329,7 @@ func (k *cursor) remembered(n int) int {
 // fetch takes what is in memory, unless it will come into the file later and is
 // waited for.
 func (k *cursor) fetch() {
-	if k.ended || k.slot == nil || k.follow && k.source.Dir != "" {
+	if k.ended || k.slot == nil || k.follow && k.slot.where() != "" {
 		return
 	}
 	k.ended = !k.follow

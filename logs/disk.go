@@ -200,6 +200,11 @@ func (c *Collector) returned(j job, n int, err error) {
 	s := j.slot
 	s.late = false
 	c.disk.late--
+	if s.heir != nil {
+		s.file.close()
+		s = s.heir
+		s.late = false
+	}
 	if j.op == appendOut || j.op == resume {
 		if sent := s.entry.sendFrom + uint64(n); n > 0 && sent > s.entry.queueHead {
 			res := c.unchanged(s)
@@ -208,13 +213,9 @@ func (c *Collector) returned(j job, n int, err error) {
 		}
 		atomic.StoreUint64(&s.entry.sendEnd, 0)
 	}
-	switch {
-	case s.closing:
+	if s.closing {
 		c.discard(s)
 		return
-	case s.heir != nil:
-		s = s.heir
-		c.register(s)
 	}
 	if err != nil {
 		c.fail(s, err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -137,6 +138,45 @@ func TestStuckDisk(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStuckDiskAtStart has a successor stuck in what its predecessor had begun.
+func TestStuckDiskAtStart(t *testing.T) {
+	b := newBox(t, Config{File: true, Timestamps: true})
+	defer b.close()
+	b.gate = func() {
+		if b.dieAt < 0 {
+			b.dieAt = b.steps + 2 // with half of the line written
+		}
+	}
+	b.start()
+	want := "one\n"
+	say(t, b.slots["a"][1], want)
+	<-b.died
+	arrived, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b.gate = func() {
+		once.Do(func() {
+			close(arrived)
+			<-release
+		})
+	}
+	b.watch = 10 * time.Millisecond
+	b.restart()
+	<-arrived
+	for i := range 1000 {
+		text := fmt.Sprintf("%d %s\n", i, strings.Repeat("x", 100))
+		say(t, b.slots["a"][1], text)
+		want += text
+	}
+	exited(t, b.opened["a"], "exited")
+	close(release)
+	dir := filepath.Join(b.home, "logs/a")
+	eventually(t, "all is written", func() bool { return strings.Contains(joined(t, dir), "exited") })
+	got := reassemble(t, dir)
+	if text := got.stream[0].String(); text != want {
+		t.Error(difference(text, want))
 	}
 }
 

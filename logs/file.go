@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
 )
 
 // current is the name of the file that is being written.
@@ -24,10 +26,6 @@ const (
 // checkEvery is how often, in µs, a file that is written to is compared with
 // what bears its name, for a person may have moved or removed it.
 const checkEvery = 1e6
-
-// noFollow is for whatever lies on the volume, where a service may have put a
-// symlink, a FIFO or a way out of the directory.
-const noFollow = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // file is a slot's `current` and its rotated predecessors. Its methods wait for
 // the disk; only one goroutine at a time may call them (disk.go).
@@ -50,8 +48,8 @@ type file struct {
 // openDir opens the directory that holds the file, and makes it, 0750, where
 // it is missing.
 func (f *file) openDir(create bool) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_DIRECTORY | unix.O_RDONLY | unix.O_CLOEXEC, Resolve: noFollow}
-	fd, err := unix.Openat2(f.home, f.dir, &how)
+	const flags = unix.O_DIRECTORY | unix.O_RDONLY
+	fd, err := durable.OpenBeneath(f.home, f.dir, flags, 0)
 	if !errors.Is(err, unix.ENOENT) || !create {
 		return fd, err
 	}
@@ -61,7 +59,7 @@ func (f *file) openDir(create bool) (int, error) {
 			closeBeneath(at, f.home)
 			return -1, err
 		}
-		next, err := unix.Openat2(at, name, &how)
+		next, err := durable.OpenBeneath(at, name, flags, 0)
 		closeBeneath(at, f.home)
 		if err != nil {
 			return -1, err
@@ -88,11 +86,7 @@ func (f *file) open(now int64) error {
 }
 
 func (f *file) openAt(dir int, now int64) error {
-	how := unix.OpenHow{
-		Flags: unix.O_RDWR | unix.O_APPEND | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
-		Mode:  0o640, Resolve: noFollow,
-	}
-	fd, err := unix.Openat2(dir, current, &how)
+	fd, err := durable.OpenBeneath(dir, current, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT, 0o640)
 	if err != nil {
 		return fmt.Errorf("cannot open %s/%s: %w", f.dir, current, err)
 	}
@@ -164,7 +158,7 @@ func (f *file) ready(now int64, n int) error {
 
 // moved says that another file, or none, bears the name current now.
 func (f *file) moved() bool {
-	fd, err := unix.Openat2(f.home, f.dir+"/"+current, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: noFollow})
+	fd, err := durable.OpenBeneath(f.home, f.dir+"/"+current, unix.O_PATH, 0)
 	if err != nil {
 		return true
 	}

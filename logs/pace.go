@@ -7,15 +7,21 @@ import (
 )
 
 // A collector that wakes for every line costs the services as much as itself.
-// While there is something at each turn, but pipes are far from full, it
-// therefore lets them fill for nap. A line that comes alone is never kept
-// waiting.
-const nap = time.Millisecond
+// While turns follow each other closely, it therefore naps in between, for as
+// long as lets the pipe that grew fastest become a quarter full. A line that
+// comes alone is not kept waiting, nor is a command.
+const (
+	shortestNap = 500 * time.Microsecond
+	longestNap  = 8 * time.Millisecond
+	quarter     = 256 / 4
+)
 
 // pace is what decides that.
 type pace struct {
 	fullest int // pipe of this turn, in 1/256 of its size
 	turned  time.Time
+	timer   *time.Timer
+	hurry   chan struct{}
 }
 
 // filled is told how many bytes a pipe had, and enlarges it where its service
@@ -35,9 +41,23 @@ func (p *pace) filled(pipe *pipe, n int) {
 // turn ends a turn, and takes the nap.
 func (p *pace) turn() {
 	now := time.Now()
-	if now.Sub(p.turned) < 2*nap && p.fullest < 256/4 {
-		time.Sleep(nap)
-		now = now.Add(nap)
+	if since := now.Sub(p.turned); since < 2*longestNap && p.fullest > 0 && p.fullest < quarter {
+		nap := min(longestNap, since*quarter/time.Duration(p.fullest))
+		if nap >= shortestNap {
+			p.timer.Reset(nap)
+			select {
+			case <-p.timer.C:
+			case <-p.hurry:
+			}
+		}
 	}
 	p.turned, p.fullest = now, 0
+}
+
+// wake ends a nap, or the next.
+func (p *pace) wake() {
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
 }

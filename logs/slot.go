@@ -279,32 +279,23 @@ func (c *Collector) register(s *Slot) {
 		c.slots = append(c.slots, nil)
 	}
 	if ghost := c.slotAt(s.index); ghost != nil {
-		if ghost.late {
-			ghost.heir = s // returned comes back here
-			return
-		}
 		c.unlist(ghost)
-		ghost.file.close()
+		if ghost.late {
+			ghost.heir, s.late = s, true
+		} else {
+			ghost.file.close()
+		}
 	}
 	c.slots[s.index] = s
 	for stream := range s.pipes {
 		event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(s.index<<1 | stream), Pad: s.generation}
-		if err := c.control(unix.EPOLL_CTL_ADD, s.pipes[stream].read, &event); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, s.pipes[stream].read, &event); err != nil && !errors.Is(err, unix.EEXIST) {
 			c.fail(s, fmt.Errorf("cannot wait for the service's output: %w", err))
 		}
 	}
 	if s.entry.queueTail > s.entry.queueHead && s.cfg.File {
 		c.list(s)
 	}
-}
-
-func (c *Collector) control(op, fd int, event *unix.EpollEvent) error {
-	var err error
-	controlErr := c.wait.Control(func(epoll uintptr) { err = unix.EpollCtl(int(epoll), op, fd, event) })
-	if controlErr != nil {
-		return controlErr
-	}
-	return err
 }
 
 // discard forgets a slot, and with it what its queue still holds.
@@ -315,7 +306,7 @@ func (c *Collector) discard(s *Slot) {
 	}
 	for stream := range s.pipes {
 		if fd := s.pipes[stream].read; fd > 0 {
-			_ = c.control(unix.EPOLL_CTL_DEL, fd, nil)
+			_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 		}
 	}
 	c.unlist(s)

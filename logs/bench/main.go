@@ -151,7 +151,11 @@ func collect(home string, timestamps bool) error {
 	if err != nil {
 		return err
 	}
-	service := writer(os.NewFile(uintptr(s.Stdout()), "pipe"))
+	pipe, err := stdout(s)
+	if err != nil {
+		return err
+	}
+	service := writer(pipe)
 	start, before := time.Now(), used()
 	if err := service.Run(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -50,7 +51,11 @@ func many(home string) error {
 			return err
 		}
 		slots = append(slots, s)
-		pipes = append(pipes, os.NewFile(uintptr(s.Stdout()), name))
+		pipe, err := stdout(s)
+		if err != nil {
+			return err
+		}
+		pipes = append(pipes, pipe)
 	}
 	children := exec.Command("/proc/self/exe", fmt.Sprintf("-seconds=%d", *seconds), "chatter")
 	children.ExtraFiles, children.Stderr = pipes, os.Stderr
@@ -69,7 +74,11 @@ func many(home string) error {
 	}
 	time.Sleep(3 * time.Second) // what is used up is given back when a second was idle
 	after := resident()
+	turns := switches()
+	time.Sleep(5 * time.Second)
+	turns = switches() - turns
 	fmt.Printf("nothing lost; %.2f of a core (below 1)\n", spent.Seconds()/wall.Seconds())
+	fmt.Printf("%d wake-ups in 5 s of idleness\n", turns)
 	fmt.Printf("%.1f KB a service when idle again (at most 8)\n", float64(after-before)/float64(*services)/1024)
 	return nil
 }
@@ -117,8 +126,10 @@ func check(home string) error {
 	return nil
 }
 
-// resident is this process's memory, in bytes: its own and what it shares.
+// resident is this process's memory, in bytes: its own and its share of what it
+// shares, without the garbage that the benchmark itself has made.
 func resident() int64 {
+	debug.FreeOSMemory()
 	data, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
 		return 0
@@ -130,6 +141,26 @@ func resident() int64 {
 		}
 	}
 	return 0
+}
+
+// stdout is a descriptor of our own for a slot's stdout: an os.File closes its
+// own.
+func stdout(s *logs.Slot) (*os.File, error) {
+	fd, err := unix.Dup(s.Stdout())
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), s.Name()), nil
+}
+
+// switches is how often this process has been given the processor.
+func switches() int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return u.Nvcsw + u.Nivcsw
 }
 
 // raise lifts the soft limit of descriptors.
