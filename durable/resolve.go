@@ -23,6 +23,14 @@ var hasOpenat2 = sync.OnceValue(func() bool {
 	return true
 })
 
+// OpenBeneath opens rel, a path without "." and "..", below the directory dirfd,
+// without following any symbolic link and without waiting for what only looks
+// like a file. It adds O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK and O_NOCTTY to flags.
+// The error is the system's, unix.ELOOP for a link.
+func OpenBeneath(dirfd int, rel string, flags int, perm uint32) (int, error) {
+	return openBeneath(dirfd, rel, flags, perm)
+}
+
 // openBeneath opens rel below dirfd without following any symbolic link, the
 // last component included. It never waits: O_NONBLOCK is for FIFOs, O_NOCTTY
 // for terminals.
