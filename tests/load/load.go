@@ -72,8 +72,9 @@ func Storm(t *testing.T, start contract.New, rate, seconds, services int) {
 	t.Logf("figure: storm: %d orphans, %d restarts of %d services in %d s", rate*seconds, total, services, seconds)
 }
 
-// Boot makes profiles, starts the box anew, and measures until the gateways of
-// all of them are ready.
+// Boot makes profiles, starts the box anew, and measures from the start of PID 1
+// until the gateways of all profiles are ready: what a container's engine needs
+// before that is not rlminit's.
 func Boot(t testing.TB, start contract.New, profiles int) time.Duration {
 	b := start(t, box.Spec{Config: contract.Config()})
 	b.Shell(box.Service, fmt.Sprintf(`for i in $(seq %d); do rlminit profile create --no-wait "p$i"; done`, profiles))
@@ -81,7 +82,6 @@ func Boot(t testing.TB, start contract.New, profiles int) time.Duration {
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	if err := b.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,25 @@ func Boot(t testing.TB, start contract.New, profiles int) time.Duration {
 		}
 		return running == profiles, running
 	})
-	took := last.Sub(began)
-	t.Logf("figure: boot: %d profiles ready %d ms after the start was asked for", profiles, took.Milliseconds())
+	took := last.Sub(started(b))
+	t.Logf("figure: boot: %d profiles ready %d ms after the start of PID 1", profiles, took.Milliseconds())
 	return took
+}
+
+// started is when PID 1 was started, to the hundredth of a second: proc(5).
+func started(b *box.Box) time.Time {
+	b.Helper()
+	const ticks = 100 // a second: USER_HZ on every architecture that Go has
+	for _, p := range b.Processes() {
+		if p.PID == 1 {
+			var uptime float64
+			if _, err := fmt.Sscan(b.Shell(box.Service, "cat /proc/uptime"), &uptime); err != nil {
+				b.Fatal(err)
+			}
+			age := time.Duration((uptime - float64(p.Start)/ticks) * float64(time.Second))
+			return time.Now().Add(-age)
+		}
+	}
+	b.Fatal("there is no PID 1")
+	return time.Time{}
 }
