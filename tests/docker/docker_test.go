@@ -3,9 +3,12 @@ package docker
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/tests/box"
 	"rlminit/tests/contract"
@@ -35,17 +38,38 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if err := sweepDead(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := m.Run()
-	if err := sweep(); err != nil {
+	if err := sweep(runName); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return code
 }
 
-// sweep removes what tests of this run left, after a panic for one.
-func sweep() error {
-	filter := "label=" + label + "=" + runName
+// sweepDead removes what earlier runs left that were killed or timed out.
+func sweepDead() error {
+	runs, err := must(nil, "ps", "-a", "--filter", "label="+label, "--format", `{{.Label "`+label+`"}}`)
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(runs) {
+		if pid, err := strconv.Atoi(name); err != nil || unix.Kill(pid, 0) == nil {
+			continue
+		}
+		if err := sweep(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep removes what tests of a run left, after a panic for one.
+func sweep(name string) error {
+	filter := "label=" + label + "=" + name
 	left, err := must(nil, "ps", "-aq", "--filter", filter)
 	if err != nil {
 		return err
