@@ -3,6 +3,7 @@ package reap
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,37 @@ func TestChildKeepsTheContainersLimits(t *testing.T) {
 	b.link.spawned(t, id)
 	if r := decode[report](t, out); r.NoFile != startLimit {
 		t.Errorf("nofile is %v, the box was given %v", r.NoFile, startLimit)
+	}
+}
+
+// PID 1 may hold more descriptors than a process may have: that keeps neither a
+// service nor the next tier 2 from being started.
+func TestManyHeldDescriptors(t *testing.T) {
+	var old, low unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low = unix.Rlimit{Cur: 32, Max: old.Max}
+	b := startBox(t, func(c *exec.Cmd, _ *wire.Policy) {
+		c.Args = append([]string{"/bin/bash", "-c", fmt.Sprintf(`ulimit -Sn %d; exec "$0" "$@"`, low.Cur), c.Path}, c.Args[1:]...)
+		c.Path = "/bin/bash"
+	})
+	l := b.link
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(null)
+	for i := range 60 {
+		l.send(t, &wire.Hold{Key: fmt.Sprint("log/", i)}, null)
+	}
+	id, _ := l.spawn(t, func(m *wire.Spawn) { m.Targets = []int32{40} }, "sleep")
+	l.spawned(t, id)
+	killTier2(t, b)
+	b.link = b.accept()
+	b.link.hello(t)
+	if len(b.link.held) != 60 {
+		t.Errorf("%d keys came back of 60", len(b.link.held))
 	}
 }
 

@@ -116,6 +116,9 @@ func (s *stop) next() int64 {
 
 func (r *reaper) stopTimers() {
 	s := &r.stop
+	if s.phase != running {
+		r.tier2.restartAt = never // or the loop would wake for it, and not sleep again
+	}
 	switch s.phase {
 	case stopping:
 		if !s.termSent && !s.done && (!s.begun && r.now >= s.begunBy || r.tier2.pid == 0 && !r.tier2.spawning) {

@@ -114,6 +114,27 @@ func TestStopWhileTier2Dies(t *testing.T) {
 	}
 }
 
+// A restart of tier 2 that is due does not keep the loop busy while the
+// container stops.
+func TestStopDoesNotSpin(t *testing.T) {
+	b := startBox(t, withMain(childArgv("deaf")...))
+	for range 6 { // the next restart is some 160 ms away
+		killTier2(t, b)
+		b.link = b.accept()
+		b.link.hello(t)
+	}
+	killTier2(t, b)
+	eventually(t, "PID 1 knows that its tier 2 ended", func() bool {
+		return strings.Count(b.stderr.String(), "killed by signal 9") == 7
+	})
+	eventually(t, "main ignores TERM", func() bool { return b.deaf(1) })
+	b.cmd.Process.Signal(unix.SIGTERM)
+	b.wait()
+	if used := b.cmd.ProcessState.SystemTime() + b.cmd.ProcessState.UserTime(); used > time.Second {
+		t.Errorf("PID 1 used %v of processor time", used)
+	}
+}
+
 func TestHurry(t *testing.T) {
 	for name, c := range map[string]struct {
 		signals []unix.Signal

@@ -97,6 +97,11 @@ func (c *Command) child() {
 	if c.Errno = c.standing(); c.Errno != 0 {
 		return
 	}
+	// Before the limits are set: PID 1 may hold more descriptors than the
+	// process shall have, and then none is free below its limit.
+	if c.Errno = c.descriptors(); c.Errno != 0 {
+		return
+	}
 	if c.Errno = c.resources(); c.Errno != 0 {
 		return
 	}
@@ -114,9 +119,6 @@ func (c *Command) child() {
 		if c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dir)), 0, 0); c.Errno != 0 {
 			return
 		}
-	}
-	if c.Errno = c.descriptors(); c.Errno != 0 {
-		return
 	}
 	if c.ListenPID != nil {
 		c.writeListenPID()

@@ -19,6 +19,7 @@ const (
 	StepFork
 	StepSession
 	StepTerminal
+	StepDescriptors
 	StepOOMScore
 	StepRlimit
 	StepBounding
@@ -28,7 +29,6 @@ const (
 	StepCapabilities
 	StepNoNewPrivs
 	StepDir
-	StepDescriptors
 	StepSignals
 	StepExec
 )
