@@ -15,7 +15,7 @@ func TestAcknowledgedIsKept(t *testing.T) {
 		`quiet: {command: [sleep, infinity], restart: {delay: 1ms, limit: 0}}`)
 	b.Await("web", "running")
 	b.Await("quiet", "running")
-	for range 5 {
+	for range 2 {
 		old := b.Supervisor().PID
 		b.Shell(box.Root, fmt.Sprintf("rlminit stop web --no-wait; rlminit stop quiet --runtime; kill -9 %d", old))
 		b.AwaitReady()
