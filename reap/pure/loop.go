@@ -44,9 +44,8 @@ func (o *options) run() int {
 	timeout := -1
 	for !m.ended {
 		for _, event := range events.Wait(timeout) {
-			if event.Key() == keyChildren {
-				m.log(levelDebug, "Received SIGCHLD")
-				continue
+			if event.Key() != keySignals {
+				continue // children are looked at whatever it was that woke us
 			}
 			for _, record := range signals.Next() {
 				m.forward(record)
@@ -126,6 +125,7 @@ func (m *mainCommand) reap() bool {
 			continue
 		}
 		if m.wants(levelDebug) {
+			m.log(levelDebug, "Received SIGCHLD")
 			m.log(levelDebug, "Reaped child with pid: '", sys.Decimal(uint64(w.PID)), "'")
 		}
 		switch {
