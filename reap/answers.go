@@ -12,13 +12,17 @@ func (r *reaper) flush() {
 	if t.connected() && !t.full {
 		r.sendOwed()
 	}
-	if t.socket >= 0 && t.full != t.writable {
-		conditions := uint32(sys.Readable)
+	loaded := r.threads.loaded()
+	if t.socket >= 0 && (t.full != t.writable || loaded != t.deaf) {
+		var conditions uint32
+		if !loaded {
+			conditions = sys.Readable
+		}
 		if t.full && t.retryAt == 0 {
 			conditions |= sys.Writable
 		}
 		if r.events.Change(int32(t.socket), conditions, keySocket) == 0 {
-			t.writable = t.full
+			t.writable, t.deaf = t.full, loaded
 		}
 	}
 }

@@ -52,6 +52,7 @@ func Run(o Options) int {
 		stop:     stop{code: -1},
 		null:     -1,
 	}
+	r.receiver.Close = r.close
 	if code := r.boot(o); code != 0 {
 		return code
 	}
@@ -100,6 +101,7 @@ func (r *reaper) boot(o Options) int {
 	}
 	r.giveStdio()
 	r.orphans.open()
+	r.makeWaker()
 	r.tier2.prepare(environ, directory, listener, bundle, policy)
 	release()
 	r.now = monotonic()
@@ -245,11 +247,23 @@ func (r *reaper) tier2Command(socket int) *sys.Command {
 		SetUmask: true, Umask: 0o027,
 	}
 	r.identity(c, &r.policy.User, 0)
+	if c.SetIDs && c.SetGroups {
+		// A service may wait for the moment in which its supervisor begins and
+		// can be traced yet. Its own group it keeps as one of the others.
+		c.Opaque, c.EffectiveGID = true, opaqueGID
+		if c.GID == opaqueGID {
+			c.EffectiveGID--
+		}
+		c.Groups = append(c.Groups, c.GID)
+	}
 	r.limits(c, nil, true)
 	r.descriptors(c, []int{1, 2, socket, t.passed[0], t.passed[1], t.passed[2]}, []int32{1, 2, 3, 4, 5, 6})
 	c.Program(t.paths, []string{"rlminit", "supervise"}, t.environ)
 	return c
 }
+
+// opaqueGID is a group that has no rights: nogroup.
+const opaqueGID = 65534
 
 // giveUp says why init ends before it has begun, also to where Kubernetes looks.
 func giveUp(code int, line string) int {

@@ -25,6 +25,7 @@ type reaper struct {
 	stop     stop
 
 	receiver  wire.Receiver
+	waker     int32    // a timer, for close
 	unwatched []*child // alive, and without a pidfd
 	sweep     bool     // a child may have ended
 	now       int64    // CLOCK_MONOTONIC, ns, of this turn
@@ -91,7 +92,10 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 		if event.Events&sys.Writable != 0 {
 			r.tier2.full = false
 		}
-		if event.Events&(sys.Readable|sys.Gone) != 0 {
+		switch {
+		case event.Events&sys.Gone != 0 && r.threads.loaded():
+			r.letGo() // what it sent last is lost, as it would be a moment earlier
+		case event.Events&(sys.Readable|sys.Gone) != 0:
 			r.receive()
 		}
 	case keyTier2:

@@ -10,18 +10,23 @@ import (
 // Bounds on what tier 2 may ask for.
 const (
 	messagesPerTurn = 64   // the rest waits: a flood must not starve the signals
+	turnTime        = 20e6 // ns; likewise
 	mostStrangers   = 1024 // answers about what is not in the table
 	longestKey      = 256
 	longestName     = 128
 	longestLabel    = 4 << 10
 	heldReserve     = 256 // descriptors that Hold leaves free for the rest
+	mostKeys        = 1 << 16
+	mostArguments   = 4 << 20 // bytes of a command and its environment
+	mostLimits      = 16      // as many as there are, RLIM_NLIMITS
+	lastID          = 1 << 62 // of a spawn: the ids shall not run out
 )
 
 // receive handles what tier 2 has sent.
 func (r *reaper) receive() {
 	t := &r.tier2
-	for range messagesPerTurn {
-		if t.socket < 0 {
+	for n := range messagesPerTurn {
+		if t.socket < 0 || r.threads.loaded() || n > 0 && monotonic()-r.now > turnTime {
 			return
 		}
 		m, fds, err := r.receiver.Receive(t.socket)
@@ -31,10 +36,7 @@ func (r *reaper) receive() {
 		case wire.ErrEmpty:
 			return
 		case wire.ErrClosed:
-			r.disconnect()
-			if !t.spawning && r.stop.phase == running {
-				r.killTier2() // without its socket it is of no use
-			}
+			r.letGo()
 			return
 		default:
 			r.sayOnce("the supervisor sent what is no message; dropped")
@@ -42,11 +44,20 @@ func (r *reaper) receive() {
 	}
 }
 
+// letGo gives up a tier 2 that has closed its socket, without which it is of no
+// use.
+func (r *reaper) letGo() {
+	r.disconnect()
+	if !r.tier2.spawning && r.stop.phase == running {
+		r.killTier2()
+	}
+}
+
 // handle does what one message asks for. fds are ours now.
 func (r *reaper) handle(m wire.Message, fds []int) {
 	t := &r.tier2
 	if _, hello := m.(*wire.Hello); !hello && !t.greeted {
-		wire.CloseAll(fds)
+		r.close(fds)
 		r.sayOnce("the supervisor did not say hello first; message dropped")
 		return
 	}
@@ -58,7 +69,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		r.hold(m.Key, fds)
 		return
 	}
-	wire.CloseAll(fds)
+	r.close(fds)
 	switch m := m.(type) {
 	case *wire.Hello:
 		r.hello()
@@ -187,9 +198,14 @@ func (r *reaper) deliverOrphans(c *child, signal int32, answer *wire.Signalled) 
 
 // hold keeps descriptors under a key, in place of what was there.
 func (r *reaper) hold(key string, fds []int) {
+	if len(fds) == 0 {
+		r.release(key)
+		return
+	}
 	more := len(fds) - len(r.held[key])
-	if key == "" || len(key) > longestKey || r.heldFDs+more > r.place.mostHeld {
-		wire.CloseAll(fds)
+	_, known := r.held[key]
+	if key == "" || len(key) > longestKey || !known && len(r.held) >= mostKeys || r.crowded(more) {
+		r.close(fds)
 		r.sayOnce("the supervisor wants more descriptors held than there can be; dropped")
 		return
 	}
@@ -198,8 +214,14 @@ func (r *reaper) hold(key string, fds []int) {
 	r.heldFDs += len(fds)
 }
 
+// crowded tells whether so many descriptors more are too many: those that we
+// need ourselves, for the next tier 2 above all, shall always be there.
+func (r *reaper) crowded(more int) bool {
+	return more > 0 && r.heldFDs+len(r.children.byID)+more > r.place.mostHeld
+}
+
 func (r *reaper) release(key string) {
-	wire.CloseAll(r.held[key])
+	r.close(r.held[key])
 	r.heldFDs -= len(r.held[key])
 	delete(r.held, key)
 }

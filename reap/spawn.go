@@ -21,8 +21,9 @@ type refusal struct {
 
 // spawn answers a request for a process.
 func (r *reaper) spawn(m *wire.Spawn, fds []int) {
-	if m.ID < firstID || r.children.byID[m.ID] != nil || len(r.children.byID) >= mostChildren {
-		wire.CloseAll(fds)
+	if m.ID < firstID || m.ID > lastID || r.children.byID[m.ID] != nil ||
+		len(r.children.byID) >= mostChildren || r.children.labels+len(m.Label) > mostLabels {
+		r.close(fds)
 		r.sayOnce("the supervisor used a spawn id twice, or has too many children; dropped")
 		return
 	}
@@ -32,7 +33,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
 	if no != nil {
-		wire.CloseAll(fds)
+		r.close(fds)
 		c.step, c.errno, c.reason = no.step, int32(no.errno), no.reason
 		r.step(c, refused)
 		return
@@ -42,6 +43,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	r.threads.submit(&job{
 		command: command,
 		fds:     fds,
+		size:    argumentsSize(m),
 		done:    func(j *job) { r.spawned(c, j) },
 		stuck:   func(j *job) { r.spawnStuck(c, j) },
 	}, r.now)
@@ -68,8 +70,12 @@ func (r *reaper) killJob(j *job) {
 
 // spawned answers that a spawn has come to its end.
 func (r *reaper) spawned(c *child, j *job) {
-	wire.CloseAll(j.fds)
+	r.close(j.fds)
 	command := j.command
+	if command.PIDFD >= 0 && r.crowded(1) {
+		sys.Close(command.PIDFD)
+		command.PIDFD = -1
+	}
 	if command.PID != 0 && command.Errno == 0 && command.Step == sys.StepExec {
 		r.unshareNumber(command.PID)
 		c.pid, c.pidfd, c.startTime = command.PID, command.PIDFD, j.startTime
@@ -157,6 +163,10 @@ func (r *reaper) checkShape(m *wire.Spawn, fds []int) *refusal {
 		return bad("the path must be absolute")
 	case !m.Privileged && len(m.Argv) == 0:
 		return bad("there is no argv")
+	case argumentsSize(m) > mostArguments:
+		return &refusal{wire.StepExec, unix.E2BIG, ""}
+	case len(m.Rlimits) > mostLimits:
+		return bad("there are not so many limits")
 	case m.Dir != "" && m.Dir[0] != '/':
 		return bad("the working directory must be absolute")
 	}
@@ -177,6 +187,17 @@ func (r *reaper) checkShape(m *wire.Spawn, fds []int) *refusal {
 		}
 	}
 	return nil
+}
+
+// argumentsSize is what execve(2) counts: strings, and a pointer to each.
+func argumentsSize(m *wire.Spawn) int {
+	size := 0
+	for _, list := range [...][]string{m.Argv, m.Env} {
+		for _, s := range list {
+			size += len(s) + 1 + 8
+		}
+	}
+	return size
 }
 
 // checkTag refuses a tag that is another service's.

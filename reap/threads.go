@@ -28,6 +28,7 @@ type job struct {
 	command   *sys.Command
 	done      func(*job) // called by the loop
 	fds       []int      // the message's, closed by the loop when done
+	size      int        // bytes of arguments
 	startTime uint64     // clock ticks since boot, of the process
 	since     int64      // when a thread took it
 	stuck     func(*job) // called by the loop, once
@@ -40,6 +41,20 @@ type threads struct {
 	jobs     [spawnThreads]*job // nil: that one is free
 	finished int                // eventfd: a spawner is through
 	queue    []*job
+
+	queuedFDs, queuedSize int // of the queue
+}
+
+// What may wait for a thread before no more is taken in. It is some dozen
+// spawns; of the descriptors that tier 1 keeps free for itself a part.
+const (
+	mostQueuedFDs  = 96
+	mostQueuedSize = 8 << 20
+)
+
+// loaded tells whether enough waits for a thread.
+func (t *threads) loaded() bool {
+	return t.queuedFDs > mostQueuedFDs || t.queuedSize > mostQueuedSize
 }
 
 // start makes the spawn threads.
@@ -62,6 +77,8 @@ func (t *threads) start() error {
 // submit queues a job and gives it to a thread if one is free.
 func (t *threads) submit(j *job, now int64) {
 	t.queue = append(t.queue, j)
+	t.queuedFDs += len(j.fds)
+	t.queuedSize += j.size
 	t.assign(now)
 }
 
@@ -77,6 +94,8 @@ func (t *threads) assign(now int64) {
 		j := t.queue[0]
 		t.queue[0] = nil
 		t.queue = t.queue[1:]
+		t.queuedFDs -= len(j.fds)
+		t.queuedSize -= j.size
 		j.since = now
 		t.jobs[i] = j
 		s.Begin(j.command)
@@ -132,11 +151,12 @@ func (t *threads) overdue(now int64) (next int64) {
 	if blocked < len(t.jobs) {
 		return next
 	}
-	for _, j := range t.queue {
+	queue := t.queue
+	t.queue, t.queuedFDs, t.queuedSize = nil, 0, 0
+	for _, j := range queue {
 		j.command.Step, j.command.Errno = sys.StepNone, sys.EAGAIN
 		j.done(j)
 	}
-	t.queue = nil
 	return next
 }
 

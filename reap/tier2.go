@@ -31,6 +31,7 @@ type tier2 struct {
 	greeted  bool // said Hello
 	full     bool // the socket; until it can be written
 	writable bool // epoll waits for that
+	deaf     bool // epoll does not wait for messages: enough spawns wait
 	retryAt  int64
 	owed     tier2Owed
 	snapshot snapshot

@@ -9,7 +9,7 @@ import (
 // Limits of a message.
 const (
 	inline  = 64 << 10 // longer ones travel in a sealed memfd
-	largest = 16 << 20 // what a memfd may hold
+	largest = 4 << 20  // what a memfd may hold: twice what execve(2) takes as a rule
 
 	// MaxDescriptors is how many descriptors may go with one message.
 	MaxDescriptors = 64
@@ -77,6 +77,9 @@ func Send(fd int, m Message, descriptors ...int) error {
 
 // Receiver reads messages from one socket into one buffer.
 type Receiver struct {
+	// Close closes the descriptors of what is no message. nil: CloseAll does.
+	Close func([]int)
+
 	buf [inline + 16]byte
 	oob [4 * (MaxDescriptors + 8) * 2]byte
 }
@@ -104,7 +107,11 @@ func (r *Receiver) Receive(fd int) (Message, []int, error) {
 	descriptors := rights(r.oob[:oobn])
 	m, rest, err := assemble(r.buf[:n], descriptors, flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0)
 	if err != nil {
-		CloseAll(descriptors)
+		if r.Close != nil {
+			r.Close(descriptors)
+		} else {
+			CloseAll(descriptors)
+		}
 		return nil, nil, err
 	}
 	CloseAll(descriptors[:len(descriptors)-len(rest)])

@@ -225,7 +225,11 @@ func (c *Command) identity() Errno {
 	}
 	if c.SetIDs {
 		c.Step = StepGID
-		if errno := try(sysSetresgid, uintptr(c.GID), uintptr(c.GID), uintptr(c.GID)); errno != 0 {
+		effective := c.GID
+		if c.Opaque {
+			effective = c.EffectiveGID
+		}
+		if errno := try(sysSetresgid, uintptr(c.GID), uintptr(effective), uintptr(c.GID)); errno != 0 {
 			return errno
 		}
 		c.Step = StepUID

@@ -61,6 +61,12 @@ type Command struct {
 	Groups     []uint32
 	SetIDs     bool
 	UID, GID   uint32
+	// Opaque keeps others of the same user from tracing the process, which
+	// must take back its group: the kernel makes memory undumpable when a
+	// program is executed with two different group ids, ptrace(2). The
+	// effective one is EffectiveGID then, of SetIDs.
+	Opaque       bool
+	EffectiveGID uint32
 	SetCaps    bool // permitted, inheritable, ambient and effective become Caps, a bit for each
 	Caps       uint64
 	NoNewPrivs bool

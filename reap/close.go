@@ -1,0 +1,61 @@
+package reap
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// What tier 2 passes may be anything, a socket too that was told to linger:
+// its last close waits until the peer has read everything, however long,
+// SO_LINGER of socket(7). A signal ends that wait, and the closing goes on in
+// the kernel. So while such descriptors are closed a timer sends signals to our
+// thread; SIGCHLD, as its handler only has children looked after.
+
+// closePatience is how long closing one descriptor may wait, in ns.
+const closePatience = 200_000
+
+// sigevent is struct sigevent of timer_create(2).
+type sigevent struct {
+	value          uint64
+	signal, notify int32
+	thread         int32
+	_              [44]byte
+}
+
+const sigevThreadID = 4
+
+// makeWaker makes the timer. Without one, closing may wait.
+func (r *reaper) makeWaker() {
+	event := sigevent{signal: sys.SIGCHLD, notify: sigevThreadID, thread: sys.Gettid()}
+	if _, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC,
+		uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&r.waker))); errno != 0 {
+		r.waker = -1
+	}
+}
+
+// wake has the signal sent every so many nanoseconds; 0 for no more.
+func (r *reaper) wake(every int64) {
+	if r.waker < 0 {
+		return
+	}
+	period := [2]unix.Timespec{unix.NsecToTimespec(every), unix.NsecToTimespec(every)}
+	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(r.waker), 0, uintptr(unsafe.Pointer(&period)), 0, 0, 0)
+}
+
+// close closes descriptors that tier 2 has passed.
+func (r *reaper) close(fds []int) {
+	for i, fd := range fds {
+		// The usual case, and one that never waits: a pipe.
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err != nil {
+			r.wake(closePatience)
+			wire.CloseAll(fds[i:])
+			r.wake(0)
+			return
+		}
+		unix.Close(fd)
+	}
+}
