@@ -34,6 +34,13 @@ var All = []Test{
 	{Name: "CrashIsRestarted", Run: CrashIsRestarted},
 	{Name: "CrashLoopFails", Run: CrashLoopFails},
 	{Name: "ExitClasses", Run: ExitClasses},
+	{Name: "MainRouting", Run: MainRouting},
+	{Name: "RouteStarts", Run: RouteStarts},
+	{Name: "RouteWithoutProfiles", Run: RouteWithoutProfiles},
+	{Name: "ExitOn", Run: ExitOn},
+	{Name: "SupervisedMain", Run: SupervisedMain},
+	{Name: "BootSteps", Run: BootSteps},
+
 	{Name: "StartStopRestart", Run: StartStopRestart},
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
 	{Name: "HungServiceIsRestarted", Run: HungServiceIsRestarted},
@@ -76,6 +83,10 @@ var All = []Test{
 	{Name: "LinkInPlaceOfProfile", Run: LinkInPlaceOfProfile},
 	{Name: "BrokenServiceDirectory", Run: BrokenServiceDirectory},
 	{Name: "HugeRequest", Run: HugeRequest},
+
+	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
+	{Name: "SlotIsSpoilt", Run: SlotIsSpoilt},
+	{Name: "StoredDescriptorsFlood", Run: StoredDescriptorsFlood},
 }
 
 // Config is a configuration for gateways that restart soon, with more of it

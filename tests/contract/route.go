@@ -1,0 +1,196 @@
+package contract
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/tests/box"
+)
+
+// routed is a configuration whose main command prints its arguments.
+func routed(more string) string {
+	return Config() + `  default: {}
+main:
+  command: [echo, main]
+  subcommands: [ls]
+  routes:
+    - {args: [gateway, run], unless: {arg: --no-supervise, env: NO_SUPERVISE}, start: default, then: wait}
+    - {args: [with, web], start: web}
+    - {args: [doctor], profiles: off}
+` + more
+}
+
+const webService = "services: {web: {command: [nasty, sleep], enabled: false}}\n"
+
+// MainRouting: what the arguments begin with decides what runs.
+func MainRouting(t *testing.T, start New) {
+	for _, c := range []struct {
+		name string
+		main []string
+		env  []string
+		want string
+		code int
+	}{
+		{"no arguments", nil, nil, "main\n", 0},
+		{"a program", []string{"echo", "its own"}, nil, "its own\n", 0},
+		{"a path", []string{"/bin/echo", "its own"}, nil, "its own\n", 0},
+		{"no program", []string{"chat", "a b", ""}, nil, "main chat a b \n", 0},
+		{"dashes", []string{"--version"}, nil, "main --version\n", 0},
+		{"a subcommand that is a program too", []string{"ls", "/"}, nil, "main ls /\n", 0},
+		{"a route, excepted by an argument", []string{"gateway", "run", "--no-supervise"}, nil, `unknown command "run"`, 1},
+		{"a route, excepted by a variable", []string{"gateway", "run"}, []string{"NO_SUPERVISE=1"}, `unknown command "run"`, 1},
+		{"a route that runs main", []string{"doctor"}, nil, "main doctor\n", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: routed(webService), Main: c.main, Env: c.env})
+			if got := exitCode(b); got != c.code || !strings.Contains(b.Printed(), c.want) {
+				t.Errorf("exit code %d, printed %q; want %d and %q", got, b.Printed(), c.code, c.want)
+			}
+		})
+	}
+}
+
+// RouteStarts: a route starts a service or a profile's gateway, and waits in
+// place of the main command until the box is stopped. Stopping the gateway by
+// hand does not end the box, and no intent is made of it.
+func RouteStarts(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: routed(webService), Main: []string{"gateway", "run"}})
+	s := b.Await("gateway-default", "running")
+	b.Call(*s.Port, "/fault/crash?code=3", "")
+	b.AwaitThat("gateway-default", "runs again", func(now control.Service) bool { return now.State == "running" && *now.PID != *s.PID })
+	b.Must("stop", "default")
+	b.Await("gateway-default", "stopped")
+	b.Must("start", "default")
+	b.Await("gateway-default", "running")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitCode(b); got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+
+	b = start(t, box.Spec{Config: routed(webService), Main: []string{"with", "web"}})
+	if got := exitCode(b); got != 0 || !strings.Contains(b.Printed(), "main with web") {
+		t.Errorf("exit code %d, printed %q", got, b.Printed())
+	}
+}
+
+// RouteWithoutProfiles: profiles: off runs a command and leaves the profiles
+// alone.
+func RouteWithoutProfiles(t *testing.T, start New) {
+	config := Config(`main: {command: [nasty], routes: [{args: [stray], profiles: off}]}` + "\n")
+	b := start(t, box.Spec{Config: config, Main: []string{"stray"}})
+	b.Fails(17, "profiles are off", "profile", "create", "alice")
+	if len(b.Status()) != 0 {
+		t.Errorf("%v", b.Status())
+	}
+}
+
+// ExitOn: the box lives and dies with a service, whatever main does.
+func ExitOn(t *testing.T, start New) {
+	config := func(services ...string) string {
+		return Services(services...) + "main: {command: [\"true\"], exit_on: web}\n"
+	}
+	b := start(t, box.Spec{Config: config(`web: {command: [nasty, sleep]}`)})
+	s := b.Await("web", "running")
+	b.Must("signal", "KILL", "web") // it is started again, and the box lives on
+	b.AwaitThat("web", "runs again", func(now control.Service) bool { return now.State == "running" && *now.PID != *s.PID })
+	b.Must("stop", "--no-wait", "web")
+	if got := exitCode(b); got != 128+int(unix.SIGTERM) {
+		t.Errorf("stopped: exit code %d", got)
+	}
+	for name, c := range map[string]struct {
+		service string
+		want    int
+	}{
+		"success": {`web: {command: [nasty, exit, "0"], restart: on-failure}`, 0},
+		"no more": {`web: {command: [nasty, exit, "9"], restart: no}`, 9},
+		"fatal":   {`web: {command: [nasty, exit, "78"]}`, 78},
+		"limit":   {`web: {command: [nasty, exit, "5"], restart: {limit: 2, delay: 10ms}}`, 5},
+		"signal":  {`web: {command: [nasty, die, "9"], restart: no}`, 137},
+		"missing": {`web: {command: [no-such-program]}`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: config(c.service)})
+			if got := exitCode(b); got != c.want {
+				t.Errorf("exit code %d, want %d; printed %q", got, c.want, b.Printed())
+			}
+		})
+	}
+}
+
+// SupervisedMain: with main.restart the main command is a service, which is
+// started again; when it is not, the box ends with its code.
+func SupervisedMain(t *testing.T, start New) {
+	config := Config("main: {command: [nasty, sleep], restart: {delay: 10ms, limit: 3, window: 60s}}\n")
+	b := start(t, box.Spec{Config: config})
+	s := b.Await("main", "running")
+	b.Must("signal", "KILL", "main")
+	b.AwaitThat("main", "runs again", func(now control.Service) bool { return now.State == "running" && *now.PID != *s.PID })
+	began := time.Now()
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitCode(b); got != 128+int(unix.SIGTERM) || time.Since(began) > 8*time.Second {
+		t.Errorf("exit code %d after %s", got, time.Since(began))
+	}
+	for code, main := range map[int][]string{6: {"nasty", "exit", "6"}, 0: {"true"}} {
+		b := start(t, box.Spec{Config: config, Main: main})
+		if got := exitCode(b); got != code {
+			t.Errorf("%q: exit code %d; printed %q", main, got, b.Printed())
+		}
+	}
+}
+
+// BootSteps: steps run one after the other as the service user, before
+// anything else.
+func BootSteps(t *testing.T, start New) {
+	step := func(fields string) string { return "  - {" + fields + "}\n" }
+	config := Services(`web: {command: [bash, -c, "echo web >>$$RLM_HOME/order; exec nasty sleep"]}`) +
+		"environment: {RLM_HOME: \"${RLMINIT_HOME}\"}\nboot:\n"
+	append := func(word string) string { return `bash, -c, "echo ` + word + ` $$(id -u) >>$$RLM_HOME/order"` }
+
+	b := start(t, box.Spec{Config: config +
+		step(`command: [`+append("one")+`]`) +
+		step(`name: two, command: ["false"], on_failure: continue`) +
+		step(`name: three, command: [sleep, "60"], timeout: 200ms, on_failure: continue`) +
+		step(`command: [`+append("four")+`]`), Main: []string{"nasty", "sleep"}})
+	b.Await("web", "running")
+	user := strings.TrimSpace(b.Shell(box.Service, "id -u"))
+	want := "one " + user + "\nfour " + user + "\nweb\n"
+	box.Eventually(b, long, "the order", func() (bool, any) {
+		got := b.Shell(box.Service, `cat "`+b.Home()+`/order"`)
+		return got == want, got
+	})
+	for _, line := range []string{
+		"rlminit: boot step two failed: exit code 1; on_failure: continue",
+		"rlminit: boot step three failed: it did not end within 200ms; on_failure: continue",
+	} {
+		if !strings.Contains(b.Printed(), line) {
+			t.Errorf("no %q in %q", line, b.Printed())
+		}
+	}
+
+	for name, c := range map[string]struct {
+		step string
+		code int
+		line string
+	}{
+		"code":    {`name: migrate, command: [bash, -c, "exit 7"]`, 7, "boot step migrate failed: exit code 7; nothing was started"},
+		"signal":  {`name: migrate, command: [nasty, die, "9"]`, 137, "boot step migrate failed: killed by signal 9"},
+		"missing": {`name: migrate, command: [no-such-program]`, 127, `boot step migrate failed: cannot run "no-such-program": not found in PATH`},
+		"denied":  {`name: migrate, command: [/etc/passwd]`, 126, `boot step migrate failed: cannot run "/etc/passwd": permission denied`},
+		"timeout": {`name: migrate, command: [nasty, deaf], timeout: 300ms`, 1, "boot step migrate failed: it did not end within 300ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: config + step(c.step)})
+			if got := exitCode(b); got != c.code || !strings.Contains(b.Printed(), "rlminit: "+c.line) {
+				t.Errorf("exit code %d, printed %q", got, b.Printed())
+			}
+		})
+	}
+}
