@@ -17,6 +17,9 @@ type link struct {
 	file *os.File
 	raw  syscall.RawConn
 
+	// failed is told of a message that cannot be sent; set before the first one.
+	failed func(wire.Message, error)
+
 	mu    sync.Mutex
 	queue []outgoing
 	wake  chan struct{}
@@ -76,7 +79,11 @@ func (l *link) write() {
 }
 
 func (l *link) deliver(o outgoing) {
-	defer wire.CloseAll(o.after)
+	if len(o.after) > 0 {
+		// Beside us: it may be the last close of a socket that a service has
+		// told to linger, and that takes its time.
+		defer func() { go wire.CloseAll(o.after) }()
+	}
 	var failure error
 	err := l.raw.Write(func(fd uintptr) bool {
 		failure = wire.Send(int(fd), o.message, o.fds...)
@@ -87,6 +94,9 @@ func (l *link) deliver(o outgoing) {
 	}
 	if err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("cannot send to PID 1", "message", fmt.Sprintf("%T", o.message), "err", err)
+		if l.failed != nil {
+			go l.failed(o.message, err)
+		}
 	}
 }
 

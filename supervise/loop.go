@@ -118,6 +118,15 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 	}()
 }
 
+// unsent answers a spawn that could not even be asked for: too large, say.
+func (s *Supervisor) unsent(m wire.Message, why error) {
+	if spawn, ok := m.(*wire.Spawn); ok {
+		s.do(func() {
+			s.spawnFailed(&wire.SpawnFailed{ID: spawn.ID, Step: wire.StepMessage, Reason: why.Error()})
+		})
+	}
+}
+
 // exitEvent is an exit as the machine takes it.
 func exitEvent(kind machine.EventKind, e wire.Exit) machine.Event {
 	event := machine.Event{Kind: kind, Leftovers: int(e.Leftovers)}

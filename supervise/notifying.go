@@ -32,8 +32,11 @@ type storedFD struct {
 	key    string // under which tier 1 holds it
 }
 
-// storedMax bounds what one service can store.
-const storedMax = 128
+// mayStore is how many descriptors a service may store: they are passed with
+// its next spawn, beside its sockets and stdio, in one message.
+func (u *unit) mayStore() int {
+	return wire.MaxDescriptors - 3 - len(u.definition.Sockets)
+}
 
 func notifyKey(name string) string { return "notify/" + name }
 
@@ -190,8 +193,8 @@ func hasGroup(pid int, gid uint32) bool {
 // keep keeps the descriptors of one FDSTORE=1, here and in tier 1.
 func (s *Supervisor) keep(u *unit, m *notify.Message) {
 	for _, file := range m.Files() {
-		if len(u.stored) >= storedMax {
-			slog.Warn("too many descriptors are stored; the rest is dropped", "service", u.name, "most", storedMax)
+		if most := u.mayStore(); len(u.stored) >= most {
+			slog.Warn("too many descriptors are stored; the rest is dropped", "service", u.name, "most", most)
 			return
 		}
 		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)

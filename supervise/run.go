@@ -87,6 +87,14 @@ func Run() int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)
 	}
+	// Tier 1 has begun us with another effective group, so that this was true
+	// from the first moment on.
+	if gid := unix.Getgid(); gid != unix.Getegid() {
+		if err := unix.Setresgid(gid, gid, gid); err != nil {
+			slog.Error("cannot take the service user's group", "err", err)
+			return 1
+		}
+	}
 	s, gone, err := connect()
 	if err != nil {
 		slog.Error("cannot supervise", "err", err)
@@ -127,6 +135,7 @@ func connect() (*Supervisor, <-chan error, error) {
 	if s.link, err = newLink(LinkFD); err != nil {
 		return nil, nil, err
 	}
+	s.link.failed = s.unsent
 	gone := make(chan error, 1)
 	complete := make(chan struct{})
 	go func() {

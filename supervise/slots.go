@@ -65,10 +65,15 @@ func (s slots) occupy(name string) error {
 	return nil
 }
 
-// replace writes a file of a slot beside its place and renames it there.
+// replace writes a file of a slot beside its place and renames it there. What
+// was left beside it, a pipe perhaps by which a service would make us wait, is
+// never opened.
 func (s slots) replace(name, file string, content []byte, mode os.FileMode) error {
 	staged := s.path(name, "."+file)
-	out, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, mode)
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		os.RemoveAll(staged)
+	}
+	out, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", s.path(name, file), err)
 	}
