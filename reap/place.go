@@ -167,13 +167,13 @@ func (r *reaper) occupy(path string) (int, error) {
 	if err := unix.Fchmod(directory, 0o755); err != nil {
 		return -1, err
 	}
-	err = empty(directory, 0)
+	err = empty(directory)
 	if err == unix.EACCES {
 		// What the last boot's services have published is theirs, and we lack
 		// CAP_DAC_OVERRIDE.
 		r.asUser(func() { err = emptyServices(directory) })
 		if err == nil {
-			err = empty(directory, 0)
+			err = empty(directory)
 		}
 	}
 	if err == nil {
@@ -231,20 +231,33 @@ func emptyServices(directory int) error {
 	if err != nil {
 		return err
 	}
-	err = empty(below, 1)
+	err = empty(below)
 	unix.Close(below)
 	return err
 }
 
-// deepest bounds the depth of what is removed from the runtime directory.
+// deepest is how deep directories are opened below each other.
 const deepest = 32
 
 // empty removes what is in a directory, by descriptor and without following a
-// link: the last boot's services could write below it.
-func empty(directory, depth int) error {
-	if depth > deepest {
-		return unix.ELOOP
+// link: the last boot's services could write below it. However deep they made
+// it, the next boot must come: what lies too deep is moved up first.
+func empty(directory int) error {
+	for round := 0; ; round++ {
+		e := emptying{top: directory, round: round}
+		if err := e.empty(directory, 0); err != nil || e.moved == 0 {
+			return err
+		}
 	}
+}
+
+// emptying is one round through a directory.
+type emptying struct {
+	top          int
+	round, moved int
+}
+
+func (e *emptying) empty(directory, depth int) error {
 	var names []string
 	buffer := make([]byte, 16<<10)
 	if _, err := unix.Seek(directory, 0, unix.SEEK_SET); err != nil {
@@ -263,7 +276,7 @@ func empty(directory, depth int) error {
 	for _, name := range names {
 		err := unix.Unlinkat(directory, name, 0)
 		if err == unix.EISDIR || err == unix.EPERM {
-			err = emptyBelow(directory, name, depth)
+			err = e.below(directory, name, depth)
 		}
 		if err != nil && err != unix.ENOENT {
 			return err
@@ -272,12 +285,25 @@ func empty(directory, depth int) error {
 	return nil
 }
 
-func emptyBelow(directory int, name string, depth int) error {
-	below, err := unix.Openat(directory, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (e *emptying) below(directory int, name string, depth int) error {
+	if depth == deepest {
+		for {
+			e.moved++
+			err := unix.Renameat(directory, name, e.top, ".deep."+decimal(e.round)+"."+decimal(e.moved))
+			if err != unix.EEXIST && err != unix.ENOTEMPTY && err != unix.ENOTDIR {
+				return err
+			}
+		}
+	}
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	below, err := unix.Openat(directory, name, flags, 0)
+	if err == unix.EACCES && unix.Fchmodat(directory, name, 0o700, 0) == nil {
+		below, err = unix.Openat(directory, name, flags, 0)
+	}
 	if err != nil {
 		return err
 	}
-	err = empty(below, depth+1)
+	err = e.empty(below, depth+1)
 	unix.Close(below)
 	if err != nil {
 		return err

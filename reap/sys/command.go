@@ -52,25 +52,25 @@ type Command struct {
 	Session  Session
 	Terminal int32 // of ForegroundGroup
 
-	OOMScore   []byte // decimal, for /proc/self/oom_score_adj
-	SetUmask   bool
-	Umask      uint32
-	Rlimits    []Rlimit
-	SetBounds  bool // drop all of the bounding set but Caps
-	SetGroups  bool // setgroups(2) to Groups
-	Groups     []uint32
-	SetIDs     bool
-	UID, GID   uint32
+	OOMScore  []byte // decimal, for /proc/self/oom_score_adj
+	SetUmask  bool
+	Umask     uint32
+	Rlimits   []Rlimit
+	SetBounds bool // drop all of the bounding set but Caps
+	SetGroups bool // setgroups(2) to Groups
+	Groups    []uint32
+	SetIDs    bool
+	UID, GID  uint32
 	// Opaque keeps others of the same user from tracing the process, which
 	// must take back its group: the kernel makes memory undumpable when a
 	// program is executed with two different group ids, ptrace(2). The
 	// effective one is EffectiveGID then, of SetIDs.
 	Opaque       bool
 	EffectiveGID uint32
-	SetCaps    bool // permitted, inheritable, ambient and effective become Caps, a bit for each
-	Caps       uint64
-	NoNewPrivs bool
-	Dir        *byte
+	SetCaps      bool // permitted, inheritable, ambient and effective become Caps, a bit for each
+	Caps         uint64
+	NoNewPrivs   bool
+	Dir          *byte
 
 	// Fds become Targets, in the same order. Everything else above 2 is
 	// expected to be close-on-exec.
