@@ -8,6 +8,10 @@ const (
 	keySignals
 )
 
+// soon is for how many milliseconds the next event is waited for in the way that
+// is cheap if it comes.
+const soon = 4
+
 // mainCommand is the command and what became of it.
 type mainCommand struct {
 	*options
@@ -41,20 +45,25 @@ func (o *options) run() int {
 	if code := m.start(); code != 0 {
 		return code
 	}
-	timeout := -1
+	more := false // children may be waiting to be reaped
 	for !m.ended {
-		for _, event := range events.Wait(timeout) {
-			if event.Key() != keySignals {
+		wait := soon
+		if more {
+			wait = 0
+		}
+		ready := events.Soon(wait)
+		if len(ready) == 0 && !more {
+			ready = events.Wait(-1)
+		}
+		for i := range ready {
+			if ready[i].Key() != keySignals {
 				continue // children are looked at whatever it was that woke us
 			}
 			for _, record := range signals.Next() {
 				m.forward(record)
 			}
 		}
-		timeout = -1
-		if !m.reap() {
-			timeout = 0
-		}
+		more = !m.reap()
 	}
 	m.log(levelTrace, "Exiting: child has exited")
 	m.terminal.Restore()
