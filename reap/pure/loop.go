@@ -78,14 +78,20 @@ func (o *options) adopt() int {
 		}
 	}
 	if o.subreaper {
-		if errno := sys.Prctl(prSetChildSubreaper, 1); errno != 0 {
+		switch errno := sys.Prctl(prSetChildSubreaper, 1); {
+		case errno == 0:
+			o.log(levelTrace, "Registered as child subreaper")
+		case o.tini:
 			return o.failed("Failed to register as child subreaper", errno)
 		}
-		o.log(levelTrace, "Registered as child subreaper")
 	}
 	if sys.Getpid() != 1 && !sys.IsSubreaper() {
-		o.log(levelWarn, "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n",
-			"Use -s, or set TINI_SUBREAPER, or make this PID 1.")
+		line := "not PID 1, and the kernel makes it no child subreaper: orphans go to another process"
+		if o.tini {
+			line = "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n" +
+				"Use -s, or set TINI_SUBREAPER, or make this PID 1."
+		}
+		o.log(levelWarn, line)
 	}
 	return 0
 }
