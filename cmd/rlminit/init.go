@@ -97,6 +97,10 @@ With /etc/rlminit/rlminit.yaml (or RLMINIT_CONFIG, or --config) it supervises
 what is configured there, and the profiles on the volume; the other flags set
 what RLMINIT_HOME and so on set, and count for more.
 
+Without arguments it runs main.command; if the first one is a program, that; else
+main.command with the arguments, unless main.routes says otherwise. RLMINIT_UID
+and RLMINIT_GID, or PUID and PGID, give the service user another uid and gid.
+
 It exits with its main command's code, 128+n if signal n ended that, 126 if it
 cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,
 		Example: `  ENTRYPOINT ["/usr/local/bin/rlminit", "init", "--"]
