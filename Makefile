@@ -10,6 +10,8 @@ GO ?= go
 DOCKER ?= docker
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# Begins where it can see the signal state that it was given: reap/sys/entry_amd64.s.
+INIT_LDFLAGS := $(LDFLAGS) -E rlminit/reap/sys.entry
 TOOL := $(GO) tool -modfile=tools/go.mod
 IMAGE ?= rlminit
 BASE ?= debian:bookworm-slim
@@ -32,7 +34,8 @@ help: ## what there is to make
 
 .PHONY: build
 build: go ## bin/rlminit and bin/gateway for this machine, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rlminit ./examples/gateway
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(INIT_LDFLAGS)' -o bin/ ./cmd/rlminit
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway
 
 .PHONY: check
 check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, generated files
@@ -130,7 +133,8 @@ dist: ## static binaries for amd64 and arm64 with SHA256SUMS, and an image tar o
 dist-tree: go
 	@for arch in $(ARCHS); do \
 		tree=dist/linux-$$arch; rm -rf "$$tree"; mkdir -p "$$tree/data" "$$tree/rootfs"; \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/" ./cmd/rlminit ./examples/gateway; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(INIT_LDFLAGS)' -o "$$tree/" ./cmd/rlminit; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/" ./examples/gateway; \
 		cp -R rootfs/. "$$tree/rootfs/"; mkdir "$$tree/rootfs/run" "$$tree/rootfs/tmp"; \
 		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \
 	done

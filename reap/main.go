@@ -45,6 +45,7 @@ func (r *reaper) startMain() {
 		r.mainFailed(exitFailed)
 		return
 	}
+	c.ShellFallback() // an entrypoint may be a script that does not say so
 	m.user = c.UID
 	r.threads.submit(&job{command: c, done: r.mainSpawned, stuck: func(*job) {
 		say("cannot run \"", p.Argv[0], "\" yet: its file system does not answer")

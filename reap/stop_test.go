@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,19 @@ func TestMainThatCannotRun(t *testing.T) {
 		if !strings.Contains(b.stderr.String(), "rlminit: cannot run \""+program+"\": ") {
 			t.Errorf("%s: stderr %q", program, b.stderr)
 		}
+	}
+}
+
+// A script without #! is run as execvp(3) runs it, for images rely on that.
+func TestMainWithoutInterpreter(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "entrypoint")
+	os.Chmod(filepath.Dir(script), 0o755)
+	os.Chmod(filepath.Dir(filepath.Dir(script)), 0o755)
+	if err := os.WriteFile(script, []byte("exit 33\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code := newBox(t, withMain(script)).wait(); code != 33 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

@@ -119,7 +119,7 @@ work in docker exec, as root or as the user that the services run as.`,
 		startVerb(t), stopVerb(t), restartVerb(t), signalVerb(t),
 		statusVerb(t), waitVerb(t), logsVerb(t), eventsVerb(t),
 		execVerb(t), healthVerb(t), reloadVerb(t), shutdownVerb(t),
-		checkVerb(t), versionVerb(t), completionVerb(t),
+		checkVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
 		tryGatewayVerb(), docsVerb(t),
 	)
 	root.SetHelpCommand(helpVerb(t))

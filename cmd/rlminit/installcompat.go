@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/reap/pure"
+)
+
+// installCompatVerb makes the names under which rlminit takes the place of
+// another init.
+func installCompatVerb(t *terminal) *cobra.Command {
+	force := false
+	cmd := &cobra.Command{
+		Use:   "install-compat DIR",
+		Short: "make links by which this binary is tini and docker-init",
+		Long: `Makes symbolic links named tini, tini-static and docker-init in DIR, which point
+to this binary. Called by one of these names it takes that program's command
+line, variables and exit codes. A link that is right already is left as it is;
+anything else of that name is kept unless --force is given.
+
+dockerd needs no link: dockerd --init-path /usr/local/bin/rlminit.`,
+		Example: "  rlminit install-compat /usr/bin",
+		Args:    exactly("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("cannot make links: cannot find this program: %w", err)
+			}
+			for _, name := range pure.Names {
+				link := filepath.Join(args[0], name)
+				if err := makeLink(self, link, force); err != nil {
+					return err
+				}
+				t.printf("%s -> %s\n", link, self)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
+	return cmd
+}
+
+// makeLink makes link point to target. With force it replaces what is there, in
+// one step, so that the name is never missing.
+func makeLink(target, link string, force bool) error {
+	if now, err := os.Readlink(link); err == nil && now == target {
+		return nil
+	}
+	if !force {
+		err := os.Symlink(target, link)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("cannot make %s: it is there and something else; use --force to replace it", link)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot make %s: %w", link, errors.Unwrap(err))
+		}
+		return nil
+	}
+	fresh := link + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot make %s: %w", link, err)
+	}
+	if err := os.Symlink(target, fresh); err != nil {
+		return fmt.Errorf("cannot make %s: %w", link, errors.Unwrap(err))
+	}
+	if err := os.Rename(fresh, link); err != nil {
+		os.Remove(fresh)
+		return fmt.Errorf("cannot replace %s: %w", link, errors.Unwrap(err))
+	}
+	return nil
+}

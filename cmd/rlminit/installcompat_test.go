@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestInstallCompat(t *testing.T) {
+	dir := t.TempDir()
+	tini := filepath.Join(dir, "tini")
+	os.WriteFile(tini, []byte("another"), 0o755)
+	if r := (*box)(nil).rlminit(t, "install-compat", dir); r.code != 1 {
+		t.Errorf("what is there was replaced: exit code %d", r.code)
+	}
+	if content, _ := os.ReadFile(tini); string(content) != "another" {
+		t.Error("what was there is gone")
+	}
+	for range 2 { // the second time there is nothing to do
+		if r := (*box)(nil).rlminit(t, "install-compat", "--force", dir); r.code != 0 {
+			t.Errorf("exit code %d: %s", r.code, r.err)
+		}
+		for _, name := range []string{"tini", "tini-static", "docker-init"} {
+			if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || !filepath.IsAbs(target) {
+				t.Errorf("%s points to %q: %v", name, target, err)
+			}
+		}
+	}
+	if r := (*box)(nil).rlminit(t, "install-compat", filepath.Join(dir, "nowhere")); r.code != 1 {
+		t.Errorf("exit code %d", r.code)
+	}
+	if r := (*box)(nil).rlminit(t, "install-compat"); r.code != 2 {
+		t.Errorf("exit code %d", r.code)
+	}
+}
