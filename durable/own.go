@@ -72,7 +72,7 @@ func (o *owning) fail(path string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.first == nil {
-		e := &Error{Do: "give to uid " + fmt.Sprint(o.uid), Path: path, Err: err}
+		e := &Error{Do: "change the owner of", Path: path, Err: err}
 		if err == unix.EPERM {
 			e.Remedy = "add --cap-add CHOWN, or chown it on the host"
 		}

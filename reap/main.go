@@ -128,5 +128,17 @@ func (m *mainCommand) forward(r *reaper, signal int32) {
 		}
 	case m.spawning && len(m.waiting) < mostWaiting:
 		m.waiting = append(m.waiting, signal)
+	case !m.wanted:
+		r.forwardToService(signal)
+	}
+}
+
+// forwardToService hands a signal on to a main command that is started again,
+// and so is a service. Nothing else has that name.
+func (r *reaper) forwardToService(signal int32) {
+	for c := r.children.first; c != nil; c = c.next {
+		if c.name == "main" && c.state == alive {
+			r.kill(c.pid, signal, c.user)
+		}
 	}
 }

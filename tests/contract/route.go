@@ -99,7 +99,7 @@ func ExitOn(t *testing.T, start New) {
 	s := b.Await("web", "running")
 	b.Must("signal", "KILL", "web") // it is started again, and the box lives on
 	b.AwaitThat("web", "runs again", func(now control.Service) bool { return now.State == "running" && *now.PID != *s.PID })
-	b.Must("stop", "--no-wait", "web")
+	b.Run("stop", "--no-wait", "web") // what it says is lost: the box ends, and the command with it
 	if got := exitCode(b); got != 128+int(unix.SIGTERM) {
 		t.Errorf("stopped: exit code %d", got)
 	}
@@ -127,6 +127,16 @@ func ExitOn(t *testing.T, start New) {
 // started again; when it is not, the box ends with its code.
 func SupervisedMain(t *testing.T, start New) {
 	config := Config("main: {command: [nasty, sleep], restart: {delay: 10ms, limit: 3, window: 60s}}\n")
+	script := `trap 'echo got USR1; exit 5' USR1; echo trapped; while :; do sleep 0.02; done`
+	signalled := start(t, box.Spec{Config: strings.Replace(config, "limit: 3", "limit: 1", 1), Main: []string{"bash", "-c", script}})
+	printed(signalled, "trapped")
+	if err := signalled.Signal(int(unix.SIGUSR1)); err != nil {
+		t.Fatal(err)
+	}
+	printed(signalled, "got USR1")
+	if got := exitCode(signalled); got != 5 {
+		t.Errorf("exit code %d; printed %q", got, signalled.Printed())
+	}
 	b := start(t, box.Spec{Config: config})
 	s := b.Await("main", "running")
 	b.Must("signal", "KILL", "main")
