@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,6 +80,7 @@ type box struct {
 	home   string
 	held   []int
 	slots  map[string][]int
+	mu     sync.Mutex
 	steps  int        // of the collectors so far
 	dieAt  int        // the step at which one dies
 	gate   func()     // called before each write to a file
@@ -116,6 +118,8 @@ func (b *box) start() {
 	died, dead, torn := make(chan struct{}), false, false
 	b.died = died
 	instant := func() {
+		b.mu.Lock() // a late call may come beside the collector
+		defer b.mu.Unlock()
 		if b.steps++; dead || b.steps == b.dieAt {
 			if !dead {
 				dead = true

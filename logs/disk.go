@@ -182,13 +182,13 @@ func (c *Collector) takeOver() {
 	c.out = nil // the kernel may still read it
 	c.fail(s, errLate)
 	if !j.queue && j.op != rotateOld {
+		cut := c.enqueue(s, j.out, &j.res)
 		if j.op != makeReady {
-			r := c.arena.record
-			s.entry.dev, s.entry.ino, s.entry.off = r.dev, r.ino, r.off
-			s.entry.sendFrom = s.entry.queueTail
-			atomic.StoreUint64(&s.entry.sendEnd, s.entry.queueTail+uint64(len(j.out)))
+			r, e := c.arena.record, s.entry
+			e.dev, e.ino, e.off = r.dev, r.ino, r.off
+			e.sendFrom = e.queueTail - uint64(cut)
+			atomic.StoreUint64(&e.sendEnd, j.res.queueTail)
 		}
-		c.enqueue(s, j.out, &j.res)
 		c.must(c.commit(s, j.res))
 		c.settle(s)
 	}

@@ -15,7 +15,10 @@ import (
 
 // queueKeep is how many bytes a slot may always queue; beyond, up to queueMost,
 // as long as all slots together have no more than queuedMost.
+// queueStart is the first position; what was written before the queue's first
+// byte may be counted from below it.
 const (
+	queueStart = 1 << 32
 	queueKeep  = 64 << 10
 	queueMost  = MaxLine + 256<<10
 	queuedMost = 64 << 20
@@ -32,12 +35,17 @@ func (c *Collector) room(s *Slot) int {
 }
 
 // enqueue puts out at the queue's end, once res is committed. The oldest lines
-// make room for it.
-func (c *Collector) enqueue(s *Slot, out []byte, res *result) {
+// make room for it; where that is not enough, so do those at out's beginning,
+// and their size in bytes is returned.
+func (c *Collector) enqueue(s *Slot, out []byte, res *result) (cut int) {
 	e, room := s.entry, c.room(s)
 	if len(out) > room {
-		c.lose(s, out, res)
-		return
+		cut = len(out)
+		if i := bytes.IndexByte(out[len(out)-room-1:], '\n'); i >= 0 {
+			cut = len(out) - room + i
+		}
+		defer c.lose(s, out[:cut], res)
+		out = out[cut:]
 	}
 	if excess := int(e.queueTail-e.queueHead) + len(out) - room; excess > 0 {
 		c.drop(s, excess)
@@ -45,6 +53,7 @@ func (c *Collector) enqueue(s *Slot, out []byte, res *result) {
 	}
 	c.ring(s.index, e.queueTail, out, c.arena.store)
 	res.queueTail = e.queueTail + uint64(len(out))
+	return cut
 }
 
 // lose counts out as lost, where it was to be in a file.

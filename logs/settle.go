@@ -16,7 +16,9 @@ func (c *Collector) settle(s *Slot) {
 	r := c.arena.record
 	for !c.arena.empty() || r.source == fromExit && s.entry.part != [2]uint32{} {
 		r.when, r.limit = c.now(), outSize
-		if left := s.file.left(); c.direct(s) && left > 0 {
+		if left := s.file.left(); !c.direct(s) {
+			r.limit = queueKeep / 4
+		} else if left > 0 {
 			r.limit = min(r.limit, left)
 		}
 		out, res, err := c.compose(s, int(r.limit))

@@ -118,7 +118,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
 	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put}
 	if !adopted {
-		*s.entry = entry{pipes: inodes, used: 1}
+		*s.entry = entry{pipes: inodes, used: 1, queueHead: queueStart, queueTail: queueStart}
 		c.arena.record.high = max(c.arena.record.high, uint32(index)+1)
 	}
 	c.postLocked(func() { c.register(s) })
