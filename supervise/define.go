@@ -53,7 +53,7 @@ func (s *Supervisor) newUnit(p proposal) *unit {
 	}
 	u.seen = u.state.Public()
 	u.tag = s.allotTag(u)
-	for other := range s.dependents[p.name] {
+	for _, other := range s.dependentsBy(p.name) {
 		s.weigh(other)
 	}
 	if p.fault != "" {

@@ -145,16 +145,26 @@ func (s *Supervisor) weigh(u *unit) {
 
 // ripple lets those who depend on u, and those whose stop waits for u, go on.
 func (s *Supervisor) ripple(u *unit) {
-	for other := range s.dependents[u.name] {
+	for _, other := range s.dependentsBy(u.name) {
 		s.weigh(other)
 	}
-	if !u.active() {
+	if !u.active() || u.state.Phase == machine.Parked {
 		s.bonds(u, func(_ string, other *unit, _ bond) {
 			if other != nil && other.stop != nil {
 				s.tryStop(other)
 			}
 		})
 	}
+}
+
+// dependentsBy returns those who name a service among what they depend on.
+func (s *Supervisor) dependentsBy(name string) []*unit {
+	units := make([]*unit, 0, len(s.dependents[name]))
+	for u := range s.dependents[name] {
+		units = append(units, u)
+	}
+	slices.SortFunc(units, byName)
+	return units
 }
 
 // along returns the units that must, or should, be started with u and are not
@@ -173,7 +183,7 @@ func (s *Supervisor) along(u *unit) []*unit {
 				visit(other)
 			}
 		})
-		if v != u && v.state.Want != machine.WantUp {
+		if v != u && !v.wanted() {
 			order = append(order, v)
 		}
 	}

@@ -45,7 +45,7 @@ func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 	definition, privileged := u.definition, s.privileged(u)
 	go func() {
 		ready := make(chan prepared, 1)
-		go func() { ready <- s.prepare(definition, privileged) }()
+		go func() { ready <- s.preparation(definition, privileged) }()
 		stuck := time.NewTimer(stuckAfter)
 		defer stuck.Stop()
 		for {

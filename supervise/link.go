@@ -16,6 +16,7 @@ import (
 type link struct {
 	file *os.File
 	raw  syscall.RawConn
+	out  func(outgoing) // takes one message: deliver, but in a simulation
 
 	// failed is told of a message that cannot be sent; set before the first one.
 	failed func(wire.Message, error)
@@ -44,6 +45,7 @@ func newLink(fd int) (*link, error) {
 		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
 	}
 	l := &link{file: file, raw: raw, wake: make(chan struct{}, 1)}
+	l.out = l.deliver
 	go l.write()
 	return l, nil
 }
@@ -72,7 +74,7 @@ func (l *link) write() {
 				break
 			}
 			for _, o := range batch {
-				l.deliver(o)
+				l.out(o)
 			}
 		}
 	}

@@ -20,6 +20,17 @@ import (
 	"rlminit/wire"
 )
 
+// journal is the log of one service: a logs.Slot, but in a simulation.
+type journal interface {
+	Stdout() int
+	Stderr() int
+	Mark(text string)
+	MarkExit(id uint64, text string, done func(last string))
+	Tail(n int, timeout time.Duration) ([]string, error)
+	Reconfigure(logs.Config) error
+	Close()
+}
+
 // collectorKey names what the log collector needs of its predecessor.
 const collectorKey = "log"
 

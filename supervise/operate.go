@@ -103,6 +103,11 @@ type verb struct {
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
 }
 
+// wanted tells whether u is to run, after a stop that has yet to begin too.
+func (u *unit) wanted() bool {
+	return u.state.Want == machine.WantUp && (u.stop == nil || u.stop.event.Kind != machine.Stop)
+}
+
 func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {
 	return func(*unit) func(*unit) (bool, *control.Problem) { return over }
 }
@@ -120,7 +125,7 @@ func stepEach(kind machine.EventKind) func(*Supervisor, []*unit, machine.Event) 
 var (
 	verbStart = verb{
 		name: "start", intent: "running",
-		needed:  func(u *unit) bool { return !(u.state.Want == machine.WantUp && u.state.Phase == machine.Running) },
+		needed:  func(u *unit) bool { return !u.wanted() || u.stop != nil || u.state.Phase != machine.Running },
 		apply:   stepEach(machine.Start),
 		outcome: always(started),
 	}

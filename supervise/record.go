@@ -59,7 +59,10 @@ func (s *Supervisor) recordIntent(units []*unit, intent string) *control.Problem
 	}
 	s.ask(func() {
 		for _, u := range units {
-			u.desired = intent
+			if u.desired != intent {
+				u.desired = intent
+				s.publishStatus(u)
+			}
 		}
 	})
 	return nil

@@ -28,6 +28,7 @@ func (s *Supervisor) restore() {
 		for _, u := range s.all() {
 			s.adopt(u)
 		}
+		s.stopOverdue()
 		for name, children := range s.children {
 			for _, child := range children {
 				s.dismiss(name, child)
@@ -130,13 +131,10 @@ func (s *Supervisor) adopt(u *unit) {
 	if active(u.state) {
 		s.active++
 	}
-	if u.changed {
-		u.changed = false
-		event.SetWant, event.Want = true, machine.WantDown
-		if u.desired == "running" {
-			event.Want = machine.WantUp
-		}
+	if u.changed && u.desired == "running" {
+		event.SetWant, event.Want = true, machine.WantUp
 	}
+	u.changed = false
 	s.readoptSockets(u)
 	s.restoreStored(u)
 	s.step(u, event)
@@ -146,6 +144,18 @@ func (s *Supervisor) adopt(u *unit) {
 		}
 	}
 	s.weigh(u)
+}
+
+// stopOverdue stops, in order, what was to be stopped when our predecessor
+// ended, and waited for what requires it.
+func (s *Supervisor) stopOverdue() {
+	var overdue []*unit
+	for _, u := range s.all() {
+		if u.desired == "stopped" && u.state.Want == machine.WantUp {
+			overdue = append(overdue, u)
+		}
+	}
+	stopUnits(s, overdue, machine.Event{Cause: "was to be stopped when the supervisor was replaced"})
 }
 
 // childEvent is what tier 1 knows of a child, as the machine takes it.

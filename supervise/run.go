@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"rlminit/config"
 	"rlminit/logs"
 	"rlminit/profiles"
+	"rlminit/service"
 	"rlminit/wire"
 )
 
@@ -54,6 +56,10 @@ type Supervisor struct {
 	tagsOut   sync.Once
 
 	mailbox chan func()
+
+	// Where chance comes in; a simulation has its own.
+	random      func() uint64
+	preparation func(d service.Definition, privileged bool) prepared
 
 	// What follows is the loop's alone.
 	units      map[string]*unit
@@ -111,6 +117,21 @@ func Run() int {
 	return 0
 }
 
+// newSupervisor is a supervisor that knows nothing yet.
+func newSupervisor(policy *wire.Policy) *Supervisor {
+	s := &Supervisor{
+		random: rand.Uint64,
+		policy: policy, container: os.Environ(), runtime: runtimeDir(),
+		events: newEvents(), mailbox: make(chan func(), 1024),
+		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
+		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
+		expected: map[string][]byte{}, leaving: map[string]bool{},
+		held: map[string][]int{}, children: map[string][]wire.Child{},
+	}
+	s.preparation = s.prepare
+	return s
+}
+
 // connect says hello to tier 1 and takes its snapshot.
 func connect() (*Supervisor, <-chan error, error) {
 	raw, err := wire.ReadSealed(PolicyFD, 16<<20)
@@ -124,14 +145,7 @@ func connect() (*Supervisor, <-chan error, error) {
 	for fd := LinkFD; fd <= PolicyFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	s := &Supervisor{
-		policy: policy, container: os.Environ(), runtime: runtimeDir(),
-		events: newEvents(), mailbox: make(chan func(), 1024),
-		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
-		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
-		expected: map[string][]byte{}, leaving: map[string]bool{},
-		held: map[string][]int{}, children: map[string][]wire.Child{},
-	}
+	s := newSupervisor(policy)
 	if s.link, err = newLink(LinkFD); err != nil {
 		return nil, nil, err
 	}

@@ -37,7 +37,8 @@ func (s *Supervisor) tryStop(u *unit) {
 		return
 	}
 	for other := range s.dependents[u.name] {
-		if other != u && order.with[other] && other.active() && !s.waitsFor(u, other) {
+		stuck := other.state.Phase == machine.Parked // it does not use u, and may never come free
+		if other != u && order.with[other] && other.active() && !stuck && !s.waitsFor(u, other) {
 			return
 		}
 	}

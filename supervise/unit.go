@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"time"
 
 	"rlminit/control"
-	"rlminit/logs"
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
@@ -44,7 +42,7 @@ type unit struct {
 	lastLine  string                   // what its process wrote last before it ended
 	lastLines []string                 // the end of its log, of a failed service
 
-	log         *logs.Slot
+	log         journal
 	notify      *notifier
 	stored      []storedFD
 	storedCount uint64 // ever, for their keys
@@ -71,7 +69,7 @@ func (s *Supervisor) step(u *unit, e machine.Event) {
 	e.Now = boottime()
 	e.Wall = time.Now().UnixNano()
 	e.NextID = s.nextID
-	e.Rand = rand.Uint64()
+	e.Rand = s.random()
 	before := u.state
 	next, actions := machine.Step(u.state, u.policy, e)
 	u.state = next

@@ -1,0 +1,451 @@
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/service"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/notify"
+	"rlminit/wire"
+)
+
+var (
+	simSeed = flag.Uint64("seed", 0, "run the one simulation of this seed")
+	simRuns = flag.Int("simulations", 30, "how many simulations to run")
+)
+
+// TestSimulation runs the loop, with its launches, dependencies, commands and
+// its replacement, against a model of tier 1 with faults. A failure names its
+// seed; go test -run Simulation -seed N replays it.
+func TestSimulation(t *testing.T) {
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	defer slog.SetDefault(was)
+	defer func() { boottime = readBoottime }()
+	first, runs := rand.Uint64(), *simRuns
+	if *simSeed != 0 {
+		first, runs = *simSeed, 1
+	}
+	if testing.Short() {
+		runs = min(runs, 5)
+	}
+	total := map[string]int{}
+	for i := range runs {
+		seed := first + uint64(i)
+		ok := t.Run(fmt.Sprint(i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				boottime = func() int64 { return int64(time.Since(began)) + int64(time.Hour) }
+				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), wanted: map[string]machine.Want{}}
+				s.run()
+				for what, n := range s.world.counts {
+					total[what] += n
+				}
+			})
+		})
+		if !ok {
+			t.Fatalf("replay it with: go test ./supervise -run Simulation -seed %d", seed)
+		}
+	}
+	t.Logf("figure: simulation: %d runs: %v", runs, total)
+	for _, what := range []string{"born", "died", "spawn failed", "stuck", "replaced", "commands"} {
+		if runs >= 30 && total[what] == 0 {
+			t.Errorf("in %d runs nothing was %s", runs, what)
+		}
+	}
+}
+
+// simulation is one run: the world, and the supervisor of the moment.
+type simulation struct {
+	*testing.T
+	world  *world
+	rand   *rand.Rand
+	now    *Supervisor
+	kill   context.CancelFunc // ends the supervisor of the moment
+	defs   map[string]service.Definition
+	wanted map[string]machine.Want // as acknowledged; absent: not sure
+}
+
+func (s *simulation) run() {
+	s.define()
+	everything, over := context.WithCancel(s.Context())
+	s.replace(everything)
+	for range 150 {
+		time.Sleep(time.Duration(s.rand.ExpFloat64() * float64(400*time.Millisecond)))
+		s.meddle(everything)
+		synctest.Wait()
+		s.check()
+		if len(s.world.wrong) > 0 {
+			break
+		}
+	}
+	s.end()
+	s.kill()
+	over()
+	synctest.Wait()
+	if *simSeed != 0 {
+		s.Log(strings.Join(s.world.trace, "\n"))
+	}
+	if len(s.world.wrong) > 0 {
+		trace := s.world.trace
+		s.Errorf("%s\n%s", strings.Join(trace[max(0, len(trace)-100):], "\n"), strings.Join(s.world.wrong, "\n"))
+	}
+}
+
+// define makes the definitions: a chain, a diamond and some that stand alone.
+func (s *simulation) define() {
+	s.defs = map[string]service.Definition{}
+	requires := map[string][]string{
+		"base": nil, "left": {"base"}, "right": {"base"}, "top": {"left", "right"},
+		"lone": nil, "once": nil, "after": {"once"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(requires)) {
+		d := service.Default(name)
+		d.Command = []string{"/bin/true"}
+		d.Requires = requires[name]
+		d.Restart = service.Restart{
+			Policy: [...]service.RestartPolicy{service.RestartAlways, service.RestartOnFailure, service.RestartOnFailure, service.RestartNo}[s.rand.IntN(4)],
+			Delay:  100 * time.Millisecond, Factor: 2, MaxDelay: 2 * time.Second, Jitter: 0.1,
+			ResetAfter: 5 * time.Second, Limit: 4, Window: 10 * time.Second, RetryFailed: 20 * time.Second,
+		}
+		d.Stop.Timeout = time.Second
+		if name == "once" {
+			d.Type = service.Oneshot
+		} else if s.rand.IntN(2) == 0 {
+			d.Ready = &service.Probe{Notify: true, Timeout: 2 * time.Second}
+		}
+		s.defs[name] = d
+		s.world.policies[name] = machine.PolicyOf(d)
+	}
+}
+
+// replace starts a supervisor, which takes over what its predecessor left.
+func (s *simulation) replace(everything context.Context) {
+	w := s.world
+	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
+	next.cfg.Store(&config.Config{Home: "/nonexistent"})
+	next.tagged = true
+	next.watch = &watcher{}
+	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
+	slowness := s.rand.Uint64()
+	next.preparation = func(d service.Definition, privileged bool) prepared {
+		// Each takes another time: what comes first is the seed's choice.
+		var sum uint64
+		for _, c := range d.Name {
+			sum = sum*31 + uint64(c)
+		}
+		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
+		return next.prepare(d, privileged)
+	}
+	alive, kill := context.WithCancel(everything)
+	next.link = &link{wake: make(chan struct{}, 1)}
+	next.link.out = func(o outgoing) {
+		if alive.Err() == nil {
+			w.take(o.message)
+		}
+	}
+	delays := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
+	next.publisher = &publisher{}
+	next.publisher.newest = newNewest(time.Millisecond, func(batch map[string]publication) {
+		for _, name := range slices.Sorted(maps.Keys(batch)) {
+			time.Sleep(time.Duration(delays.Int64N(int64(5 * time.Millisecond))))
+			if alive.Err() != nil {
+				return
+			}
+			content, err := json.Marshal(batch[name].saved)
+			w.mu.Lock()
+			if err != nil {
+				w.fault("%v", err)
+			}
+			w.published[name] = content
+			w.mu.Unlock()
+			for _, then := range batch[name].written {
+				then()
+			}
+		}
+	})
+	next.recorder = newNewest(0, func(map[profiles.Subject]profiles.Seen) {})
+	gone := make(chan error)
+	go next.link.write()
+	go func() {
+		// The end of the process: the mailbox is emptied, and nobody sees it.
+		next.loop(gone)
+		for {
+			select {
+			case f := <-next.mailbox:
+				f()
+			case <-everything.Done():
+				return
+			}
+		}
+	}()
+
+	w.mu.Lock()
+	next.nextID, w.firstID = w.nextID, w.nextID
+	for _, b := range w.table {
+		next.children[b.name] = append(next.children[b.name], wire.Child{
+			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.id, Label: b.label,
+			Exit: exitNow(b), Step: b.step, Errno: int32(b.errno),
+		})
+	}
+	w.outbox = nil // what was under way to the predecessor is in the snapshot
+	w.hear = func(m wire.Message) {
+		if alive.Err() == nil {
+			next.do(func() { next.hear(m, nil) })
+		}
+	}
+	w.ready = func(name string) {
+		if alive.Err() == nil {
+			next.do(func() { next.notified(next.units[name], &notify.Message{Ready: true}) })
+		}
+	}
+	was := maps.Clone(w.published)
+	w.note("a supervisor takes over %d children", len(w.table))
+	w.mu.Unlock()
+
+	s.now = next
+	s.kill = func() {
+		kill()
+		close(gone)
+		synctest.Wait()
+		time.Sleep(time.Second) // until its last write was thrown away
+		synctest.Wait()
+		close(next.link.wake)
+		close(next.publisher.wake)
+		close(next.recorder.wake)
+		next.link.wake, next.publisher.wake, next.recorder.wake = nil, nil, nil
+	}
+	next.ask(func() {
+		for _, name := range slices.Sorted(maps.Keys(s.defs)) {
+			s.restored(next, name, was[name])
+		}
+		for _, u := range next.all() {
+			next.adopt(u)
+		}
+		next.stopOverdue()
+		for name, children := range next.children {
+			for _, child := range children {
+				w.mu.Lock()
+				w.fault("nobody takes over %s, spawn %d", name, child.ID)
+				w.mu.Unlock()
+			}
+		}
+	})
+	synctest.Wait()
+}
+
+func exitNow(b *body) wire.Exit {
+	e := b.exit
+	e.Leftovers = b.leftovers
+	return e
+}
+
+// restored makes one unit as restoreSlot does.
+func (s *simulation) restored(next *Supervisor, name string, status []byte) {
+	d := s.defs[name]
+	p := proposal{name: name, value: d, source: service.Encode(d), desired: "stopped"}
+	var was saved
+	if status != nil && json.Unmarshal(status, &was) == nil {
+		p.desired = was.Desired
+	}
+	u := next.bare(p)
+	here, err := os.Lstat("/")
+	if err != nil {
+		s.Fatal(err)
+	}
+	u.log, u.notify = silent{}, &notifier{path: "/", file: here} // which is never opened
+	if was.Machine != nil {
+		u.state = *was.Machine
+	}
+	next.claimTag(u, was.Tag)
+}
+
+// meddle does something to the services or to the supervisor, or nothing.
+func (s *simulation) meddle(everything context.Context) {
+	names := slices.Sorted(maps.Keys(s.defs))
+	name := names[s.rand.IntN(len(names))]
+	w := s.world
+	switch luck := s.rand.IntN(100); {
+	case luck < 12:
+		w.counts["replaced"]++
+		s.kill()
+		s.replace(everything)
+	case luck < 20: // somebody kills a process
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, id := range slices.Sorted(maps.Keys(w.table)) {
+			if b := w.table[id]; b.name == name && b.state == wire.ChildAlive {
+				w.note("%s is killed", name)
+				w.dies(b, -1, unix.SIGKILL)
+			}
+		}
+	case luck < 26: // its definition changes
+		d := s.defs[name]
+		d.Environment = map[string]service.Value{"N": {Text: fmt.Sprint(s.rand.IntN(100))}}
+		s.defs[name] = d
+		s.meddled(names)
+		now := s.now
+		now.ask(func() {
+			now.redefine(now.units[name], proposal{name: name, value: d, source: service.Encode(d)})
+		})
+	case luck < 70:
+		w.counts["commands"]++
+		s.command(names, name)
+	}
+}
+
+// meddled: a command or a new definition may start anything anew.
+func (s *simulation) meddled(names []string) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, name := range names {
+		s.world.meddled(name)
+	}
+}
+
+func (s *simulation) command(names []string, name string) {
+	s.meddled(names)
+	now := s.now
+	v := [...]verb{verbStart, verbStart, verbStop, verbRestart}[s.rand.IntN(4)]
+	var units, along []*unit
+	now.ask(func() {
+		for _, each := range names {
+			if each == name || s.rand.IntN(10) == 0 {
+				units = append(units, now.units[each])
+			}
+		}
+		if v.intent == "running" {
+			for _, u := range units {
+				for _, other := range now.along(u) {
+					if !slices.Contains(units, other) && !slices.Contains(along, other) {
+						along = append(along, other)
+					}
+				}
+			}
+		}
+	})
+	want := machine.WantUp
+	if v.name == "stop" {
+		want = machine.WantDown
+	}
+	var meant []string
+	for _, u := range append(slices.Clone(units), along...) {
+		meant = append(meant, u.name)
+		s.wanted[u.name] = want
+	}
+	s.world.mu.Lock()
+	s.world.note("%s %v", v.name, meant)
+	s.world.mu.Unlock()
+	now.operate(context.Background(), v, units, along, 1000, nil)
+}
+
+// check holds the supervisor against the world, and both against what must be
+// true of every service at any time.
+func (s *simulation) check() {
+	now, w := s.now, s.world
+	now.ask(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		active := 0
+		for _, u := range now.all() {
+			if u.active() {
+				active++
+			}
+			for _, complaint := range complaints(u, w) {
+				w.fault("%s: %s; its state is %+v", u.name, complaint, u.state)
+			}
+			if want, sure := s.wanted[u.name]; sure && u.stop == nil && u.state.Want != want {
+				w.fault("%s is wanted %q, and %q was acknowledged", u.name, u.state.Want, want)
+			}
+		}
+		if active != now.active {
+			w.fault("%d units are active, counted are %d", active, now.active)
+		}
+		for _, b := range w.table {
+			if u := now.units[b.name]; b.state == wire.ChildAlive && u.state.ID != b.id {
+				w.fault("spawn %d of %s lives, and its unit knows %d", b.id, b.name, u.state.ID)
+			}
+		}
+	})
+}
+
+// complaints are what is wrong with a unit.
+func complaints(u *unit, w *world) (all []string) {
+	state := u.state
+	must := func(true bool, what string) {
+		if !true {
+			all = append(all, what)
+		}
+	}
+	must((state.Timer.At != 0) == (u.timer.index >= 0), "its timer is not what the state says")
+	must(u.timer.index < 0 || u.timer.at == state.Timer.At && u.timer.generation == state.Timer.Generation, "its timer is armed for another time")
+	b := w.table[state.ID]
+	switch state.Phase {
+	case machine.Stopped, machine.Waiting, machine.Exited, machine.Gone:
+		must(u.timer.index < 0, "at rest, with a timer")
+		must(state.ID == 0, "at rest, with a spawn")
+	case machine.Stopping:
+		must(state.Deadlines.Stop != 0, "stopping without a deadline")
+	case machine.Sweeping:
+		must(state.Deadlines.Sweep != 0, "sweeping without a next look")
+	}
+	if state.Alive() {
+		must(b != nil && (b.state == wire.ChildAlive || b.state == wire.ChildExited) && int(b.pid) == state.PID, "it is alive, and tier 1 knows nothing of it")
+	}
+	return all
+}
+
+// end makes peace, stops everything, and looks that nothing is left.
+func (s *simulation) end() {
+	w, now := s.world, s.now
+	w.mu.Lock()
+	w.note("peace")
+	w.calm()
+	w.mu.Unlock()
+	time.Sleep(time.Minute)
+	s.meddled(slices.Collect(maps.Keys(s.defs)))
+	var all []*unit
+	now.ask(func() { all = now.all() })
+	for _, v := range []verb{verbStart, verbStop} {
+		want := machine.WantDown
+		if v.name == "start" {
+			want = machine.WantUp
+		}
+		for name := range s.defs {
+			s.wanted[name] = want
+		}
+		for _, outcome := range now.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
+			if outcome.Problem != nil {
+				w.mu.Lock()
+				w.fault("in peace, %s of %s: %s", v.name, outcome.Service.Name, outcome.Problem.Detail)
+				w.mu.Unlock()
+			}
+		}
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	s.check()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.table {
+		w.fault("spawn %d of %s is left in state %d", b.id, b.name, b.state)
+	}
+}
