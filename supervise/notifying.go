@@ -22,6 +22,36 @@ import (
 type notifier struct {
 	path   string
 	socket *notify.Socket
+	file   os.FileInfo // at path when it was made
+
+	run  uint64 // of which so much was said
+	said int
+}
+
+// complaintsMax bounds what is said of one run's notifications: no service shall
+// fill the container's log.
+const complaintsMax = 10
+
+// complain says what is wrong with u's notifications, as long as that is news.
+func (u *unit) complain(what string, args ...any) {
+	n := u.notify
+	if n == nil {
+		return
+	}
+	if n.run != u.state.ID {
+		n.run, n.said = u.state.ID, 0
+	}
+	if n.said++; n.said > complaintsMax {
+		return
+	}
+	slog.Warn(what, append([]any{"service", u.name}, args...)...)
+}
+
+// there tells whether the socket can still be found by its path: a service, to
+// whom the directory belongs as much as to us, may have removed it.
+func (n *notifier) there() bool {
+	info, err := os.Lstat(n.path)
+	return err == nil && os.SameFile(info, n.file)
 }
 
 // storedFD is a descriptor that a service stored with FDSTORE=1.
@@ -53,8 +83,12 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 	if !wants {
 		return "", nil
 	}
-	if u.notify != nil {
+	if u.notify != nil && u.notify.there() {
 		return u.notify.path, nil
+	}
+	if u.notify != nil {
+		u.notify.socket.Close()
+		u.notify = nil
 	}
 	path := s.slots.path(u.name, notifySocket)
 	var socket *notify.Socket
@@ -68,6 +102,7 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 		if s.privileged(u) {
 			mode = 0o666 // it has another uid; the credentials of each message tell who sends
 		}
+		os.Remove(path) // whatever it is
 		socket, err = notify.Listen(path, mode)
 	}
 	if err != nil {
@@ -78,7 +113,8 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 	} else {
 		slog.Warn("a notify socket will not outlive this supervisor", "service", u.name, "err", err)
 	}
-	u.notify = &notifier{path, socket}
+	u.notify = &notifier{path: path, socket: socket}
+	u.notify.file, _ = os.Lstat(path) // without it there is no such file: the next start makes one
 	go func() {
 		// Each message is dealt with before the next is read, which is what makes
 		// BARRIER=1 true.
@@ -122,7 +158,7 @@ func (s *Supervisor) closeNotify(u *unit) {
 // sent late says nothing of this one.
 func (s *Supervisor) notified(u *unit, m *notify.Message) {
 	for _, fault := range m.Faults {
-		slog.Warn("a notification was not understood", "service", u.name, "pid", m.PID, "err", fault)
+		u.complain("a notification was not understood", "pid", m.PID, "err", fault)
 	}
 	if m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID {
 		return
@@ -170,7 +206,7 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 // speaks for its own tree alone.
 func (s *Supervisor) claimMain(u *unit, pid int, tell func(machine.Event)) {
 	if u.tag != 0 && !hasGroup(pid, u.tag) {
-		slog.Warn("MAINPID= names a process that is not of the service; ignored", "service", u.name, "pid", pid)
+		u.complain("MAINPID= names a process that is not of the service; ignored", "pid", pid)
 		return
 	}
 	tell(machine.Event{Kind: machine.MainPID, PID: pid})
@@ -194,7 +230,7 @@ func hasGroup(pid int, gid uint32) bool {
 func (s *Supervisor) keep(u *unit, m *notify.Message) {
 	for _, file := range m.Files() {
 		if most := u.mayStore(); len(u.stored) >= most {
-			slog.Warn("too many descriptors are stored; the rest is dropped", "service", u.name, "most", most)
+			u.complain("too many descriptors are stored; the rest is dropped", "most", most)
 			return
 		}
 		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)

@@ -36,7 +36,9 @@ const usage = `usage: nasty VERB
     flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
     ask URL              request URL over and over until stdin ends; print what came of it, as JSON
     keep [forget]        count starts in a descriptor that the service manager stores; then sleep
+    hoard N              store N descriptors with the service manager; then sleep
     massacre PROGRAM N   kill N children of PID 1 that run PROGRAM; print how many of each last argument, as JSON
+    trace SECONDS        kill the supervisor again and again, and try to read the memory of each next one
     flap FILE            add a byte to FILE, exit with its length modulo 64
 `
 
@@ -133,6 +135,18 @@ func run(args []string) error {
 			return err
 		}
 		return massacre(rest[0], kills)
+	case verb == "hoard" && len(rest) == 1:
+		count, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		return hoard(count)
+	case verb == "trace" && len(rest) == 1:
+		seconds, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		return trace(seconds)
 	case verb == "flap" && len(rest) == 1:
 		return flap(rest[0])
 	default:

@@ -134,6 +134,9 @@ func tell(text string, fds ...int) error {
 		return err
 	}
 	var failure error
-	err = raw.Control(func(fd uintptr) { failure = unix.Sendmsg(int(fd), []byte(text), unix.UnixRights(fds...), nil, 0) })
+	err = raw.Write(func(fd uintptr) bool {
+		failure = unix.Sendmsg(int(fd), []byte(text), unix.UnixRights(fds...), nil, 0)
+		return !errors.Is(failure, unix.EAGAIN)
+	})
 	return errors.Join(err, failure)
 }
