@@ -122,7 +122,8 @@ type StopBegun struct{}
 type StopDone struct{}
 
 // End asks tier 1 to stop the container, as TERM would. Code is what init
-// exits with where there is no main command; -1 leaves it to tier 1.
+// exits with where there is no main command, or a service is in its place; -1
+// leaves it to tier 1, and the first other one counts.
 type End struct {
 	Code int32
 }
