@@ -145,6 +145,9 @@ func (s *Supervisor) weigh(u *unit) {
 
 // ripple lets those who depend on u, and those whose stop waits for u, go on.
 func (s *Supervisor) ripple(u *unit) {
+	if s.adopting {
+		return
+	}
 	for _, other := range s.dependentsBy(u.name) {
 		s.weigh(other)
 	}

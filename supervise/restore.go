@@ -25,10 +25,7 @@ func (s *Supervisor) restore() {
 		s.restoreSlot(name)
 	}
 	s.ask(func() {
-		for _, u := range s.all() {
-			s.adopt(u)
-		}
-		s.stopOverdue()
+		s.adoptAll()
 		for name, children := range s.children {
 			for _, child := range children {
 				s.dismiss(name, child)
@@ -143,7 +140,20 @@ func (s *Supervisor) adopt(u *unit) {
 			s.hear(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason}, nil)
 		}
 	}
-	s.weigh(u)
+}
+
+// adoptAll adopts every unit. None is told of another before all know what is
+// true: it would start on the strength of what was.
+func (s *Supervisor) adoptAll() {
+	s.adopting = true
+	for _, u := range s.all() {
+		s.adopt(u)
+	}
+	s.adopting = false
+	for _, u := range s.all() {
+		s.weigh(u)
+	}
+	s.stopOverdue()
 }
 
 // stopOverdue stops, in order, what was to be stopped when our predecessor

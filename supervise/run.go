@@ -78,6 +78,7 @@ type Supervisor struct {
 	held       map[string][]int
 	children   map[string][]wire.Child
 	booted     bool
+	adopting   bool   // not every unit knows yet what is true
 	stopping   bool   // the container is: nothing is started any more
 	giveBack   func() // gives the volume's lock back; nil: it was not taken
 	shutdowns  int    // how often tier 1 has asked for it

@@ -237,10 +237,7 @@ func (s *simulation) replace(everything context.Context) {
 		for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 			s.restored(next, name, was[name])
 		}
-		for _, u := range next.all() {
-			next.adopt(u)
-		}
-		next.stopOverdue()
+		next.adoptAll()
 		for name, children := range next.children {
 			for _, child := range children {
 				w.mu.Lock()
