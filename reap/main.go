@@ -84,6 +84,9 @@ func (r *reaper) mainSpawned(j *job) {
 // mainFailed answers that there will be no main command: that ends the container.
 func (r *reaper) mainFailed(code int) {
 	r.main.spawning, r.main.ended, r.main.code = false, true, code
+	if r.stop.code < 0 {
+		r.stop.code = code // also where the container lives with a service
+	}
 	r.beginStop()
 }
 
