@@ -163,7 +163,6 @@ type box struct {
 	stderr   *lines
 	link     *link
 	done     chan error
-	code     int
 }
 
 // link is the test's side of the pair: it is tier 2.
@@ -303,7 +302,8 @@ func (l *link) send(t *testing.T, m wire.Message, fds ...int) {
 		if !errors.Is(err, wire.ErrFull) {
 			t.Fatalf("cannot send %T: %v", m, err)
 		}
-		unix.Poll([]unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLOUT}}, 1000)
+		l.drain(t) // pings, above all
+		unix.Poll([]unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLOUT}}, 100)
 	}
 }
 

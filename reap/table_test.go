@@ -60,9 +60,9 @@ func TestTableIsTheDocument(t *testing.T) {
 // stuck in a state that it cannot leave.
 func TestTableExplored(t *testing.T) {
 	type told struct {
-		state            state
-		answered, exits  int
-		acked, collected bool
+		state           state
+		answered, exits int
+		acked           bool
 	}
 	seen := map[told]bool{}
 	var explore func(now told, depth int)

@@ -50,6 +50,8 @@ func play(args []string) {
 		fmt.Println("done")
 		var b [1]byte
 		os.Stdin.Read(b[:])
+	case "shell":
+		playShell()
 	case "state": // its signal state, as it was given
 		content, _ := os.ReadFile("/proc/self/status")
 		os.Stdout.Write(content)

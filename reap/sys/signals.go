@@ -51,7 +51,8 @@ type sigaction struct {
 var (
 	runtimeHandler [lastSignal + 1]uintptr // Go's own handler, for what it must go on seeing
 	recordIn       [lastSignal + 1]int32   // descriptor
-	self           int32
+	//lint:ignore U1000 read by the handler
+	self int32
 )
 
 func handlerAddress() uintptr

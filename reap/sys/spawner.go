@@ -103,7 +103,7 @@ func (s *Spawner) readStat(pid int32) {
 		s.path[n+i] = byte('0' + pid%10)
 		pid /= 10
 	}
-	n = copyString(s.path[:], n+digits, "/stat\x00")
+	copyString(s.path[:], n+digits, "/stat\x00")
 	fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(&s.path)), openCloexec, 0, 0, 0)
 	if errno != 0 {
 		return
