@@ -261,7 +261,7 @@ func stopUnits(s *Supervisor, units []*unit, e machine.Event) {
 	s.stopTogether(all, func(u *unit) machine.Event {
 		event := e
 		event.Kind = machine.Stop
-		if !meant[u] {
+		if !meant[u] && u.wanted() {
 			event.Kind = machine.Restart
 		}
 		return event
