@@ -87,6 +87,8 @@ var All = []Test{
 	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
 	{Name: "SlotIsSpoilt", Run: SlotIsSpoilt},
 	{Name: "StoredDescriptorsFlood", Run: StoredDescriptorsFlood},
+	{Name: "VolumeIsSpoilt", Run: VolumeIsSpoilt},
+	{Name: "ControlSocketIsCrowded", Run: ControlSocketIsCrowded, Root: true},
 }
 
 // Config is a configuration for gateways that restart soon, with more of it

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"rlminit/tests/box"
 )
@@ -73,4 +74,78 @@ func StoredDescriptorsFlood(t *testing.T, start New) {
 		s = restarted(b, "hoarder", *s.PID)
 	}
 	b.Must("stop", "hoarder")
+}
+
+// VolumeIsSpoilt: links and pipes in place of what rlminit reads and writes on
+// the volume lead nowhere outside of it, hold up nobody, and spare the others.
+func VolumeIsSpoilt(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	elsewhere := strings.TrimSpace(b.Shell(box.Service, `mktemp -d`))
+	b.Must("profile", "create", "bob")
+	b.Must("profile", "create", "carol")
+	b.Must("profile", "create", "dave")
+	for _, name := range []string{"bob", "carol", "dave"} {
+		b.Await("gateway-"+name, "running")
+	}
+	b.Shell(box.Service, `cd "`+b.Home()+`"
+		echo precious >`+elsewhere+`/file; mkdir `+elsewhere+`/dir
+		for f in gateway_state.json profile.yaml; do
+			rm -f profiles/bob/$f; mkfifo profiles/bob/$f
+			rm -f profiles/carol/$f; ln -s `+elsewhere+`/file profiles/carol/$f
+		done
+		mv profiles/dave profiles/.dave; ln -s `+elsewhere+`/dir profiles/dave
+		for n in bob carol; do rm -rf logs/gateways/$n; ln -s `+elsewhere+`/dir logs/gateways/$n; done
+		rm -f logs/container-boot.log; ln -s `+elsewhere+`/file logs/container-boot.log
+		rm -f .rlminit.lock; ln -s `+elsewhere+`/file .rlminit.lock
+		rm -rf trash .trash; ln -s `+elsewhere+`/dir trash; ln -s `+elsewhere+`/dir .trash`)
+	for _, name := range []string{"bob", "carol", "dave"} {
+		for _, verb := range []string{"restart", "stop", "start"} {
+			if r := b.Run(verb, "--timeout", "5s", name); r.Code != 0 && strings.Count(r.Err, "\n") != 1 {
+				t.Errorf("%s %s: %s", verb, name, r)
+			}
+		}
+		if r := b.Run("profile", "set", name, "A=b"); r.Code != 0 && strings.Count(r.Err, "\n") != 1 {
+			t.Errorf("set %s: %s", name, r)
+		}
+	}
+	old := b.Supervisor()
+	kill(b, "KILL", old.PID)
+	replaced(b, old.PID)
+	b.Run("profile", "delete", "bob")
+	b.Run("profile", "delete", "dave", "--purge")
+	unharmed(b, map[string]int{"gateway-alice": *s.PID})
+	b.Must("profile", "create", "eve")
+	b.Await("gateway-eve", "running")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("gateway-alice", "running")
+	if out := b.Shell(box.Service, `cat `+elsewhere+`/file; ls -A `+elsewhere+`/dir; rm -r `+elsewhere); out != "precious\n" {
+		t.Errorf("outside of the volume there is %q", out)
+	}
+}
+
+// ControlSocketIsCrowded: strangers and services that keep hundreds of
+// connections busy keep nobody out who may command.
+func ControlSocketIsCrowded(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`crowd: {command: [nasty, crowd, /run/rlminit/control.sock, "400"], enabled: false}`)})
+	pids := several(b, 1)
+	b.Must("start", "crowd")
+	b.Shell(box.Stranger, `nasty crowd /run/rlminit/control.sock 400 >/dev/null 2>&1 &`)
+	logged(b, "crowd", "crowded")
+	for range 10 {
+		began := time.Now()
+		b.Must("status")
+		if r := b.As(box.Root, "rlminit", "health"); r.Code != 0 {
+			t.Errorf("health: %s", r)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("two commands took %s", took)
+		}
+	}
+	b.Must("profile", "create", "late")
+	unharmed(b, pids)
+	b.Must("stop", "crowd")
 }

@@ -33,6 +33,7 @@ const usage = `usage: nasty VERB
     stray                leave an orphan in its own session that sleeps for ever; print its pid and sleep
     write PATH TEXT      open PATH for writing, write TEXT and a newline, exit
     lines N              print N numbered lines
+    crowd SOCKET N       keep N connections to a control socket busy with what is no request
     flood SOCKET MB      send a request of MB megabytes to a control socket; print whether it is refused
     ask URL              request URL over and over until stdin ends; print what came of it, as JSON
     keep [forget]        count starts in a descriptor that the service manager stores; then sleep
@@ -141,6 +142,12 @@ func run(args []string) error {
 			return err
 		}
 		return hoard(count)
+	case verb == "crowd" && len(rest) == 2:
+		count, err := strconv.Atoi(rest[1])
+		if err != nil {
+			return err
+		}
+		return crowd(rest[0], count)
 	case verb == "trace" && len(rest) == 1:
 		seconds, err := strconv.Atoi(rest[0])
 		if err != nil {
