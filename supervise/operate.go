@@ -115,9 +115,13 @@ func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (
 func stepEach(kind machine.EventKind) func(*Supervisor, []*unit, machine.Event) {
 	return func(s *Supervisor, units []*unit, e machine.Event) {
 		for _, u := range units {
+			overruled := u.stop != nil
 			u.stop = nil // a later command overrules a stop that has yet to begin
 			e.Kind = kind
 			s.step(u, e)
+			if overruled {
+				s.ripple(u)
+			}
 		}
 	}
 }
