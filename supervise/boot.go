@@ -24,7 +24,6 @@ func (s *Supervisor) boot() {
 	s.slots.sweep()
 	s.watch = watchSlots(s.slots, s.noticed, s.rescan)
 	s.openVolume()
-	s.registrar.Lock()
 	s.restore()
 	if s.volume() != nil && s.generation == 1 {
 		s.prepareProfiles()

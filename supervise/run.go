@@ -111,6 +111,7 @@ func Run() int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
+	s.registrar.Lock() // boot's: a reload that comes early must not register what is yet to be restored
 	go s.boot()
 	if err := s.loop(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
