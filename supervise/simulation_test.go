@@ -282,7 +282,7 @@ func (s *simulation) meddle(everything context.Context) {
 	w := s.world
 	switch luck := s.rand.IntN(100); {
 	case luck < 12:
-		w.counts["replaced"]++
+		w.tally("replaced")
 		s.kill()
 		s.replace(everything)
 	case luck < 20: // somebody kills a process
@@ -304,7 +304,7 @@ func (s *simulation) meddle(everything context.Context) {
 			now.redefine(now.units[name], proposal{name: name, value: d, source: service.Encode(d)})
 		})
 	case luck < 70:
-		w.counts["commands"]++
+		w.tally("commands")
 		s.command(names, name)
 	}
 }

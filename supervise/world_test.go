@@ -74,6 +74,13 @@ func (w *world) fault(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
+// tally counts what the simulation does.
+func (w *world) tally(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
 // later does something to the world after some time.
 func (w *world) later(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {

