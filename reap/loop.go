@@ -146,10 +146,7 @@ func (r *reaper) timeout() int {
 	if r.sweep {
 		return 0
 	}
-	next := min(r.tier2.next(), r.stop.next())
-	if due := r.threads.overdue(r.now); due != 0 {
-		next = min(next, due)
-	}
+	next := min(r.tier2.next(), r.stop.next(), r.threads.next())
 	if next == never {
 		return -1
 	}
@@ -161,7 +158,7 @@ func (r *reaper) timeout() int {
 
 // timers does what has become due.
 func (r *reaper) timers() {
-	r.threads.overdue(r.now)
+	r.threads.look(r.now)
 	r.tier2Timers()
 	r.stopTimers()
 }

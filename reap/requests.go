@@ -61,6 +61,8 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		r.sayOnce("the supervisor did not say hello first; message dropped")
 		return
 	}
+	// Not only Pong: that may wait behind much else, which we are slow to handle.
+	t.unanswered = 0
 	switch m := m.(type) {
 	case *wire.Spawn:
 		r.spawn(m, fds)
@@ -81,10 +83,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		}
 	case *wire.Release:
 		r.release(m.Key)
-	case *wire.Pong:
-		if m.Seq == t.pings {
-			t.unanswered = 0
-		}
+	case *wire.Pong: // a sign of life, as any other
 	case *wire.StopBegun:
 		r.stop.begun = true
 	case *wire.StopDone:

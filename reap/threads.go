@@ -20,8 +20,13 @@ const spareThreads = processors + 1
 
 const spawnThreads = 2
 
-// spawnPatience is how long a spawn may take before it counts as stuck, in ns.
-const spawnPatience = 2e9
+// A spawn that is still under way when it was looked at so often, 2 s after its
+// beginning, counts as stuck. Looks are counted, not the time that went by: a
+// container that was paused has no stuck spawns.
+const (
+	mostLooks = 4
+	lookEvery = 500e6 // ns
+)
 
 // job is one spawn on its way through a spawn thread.
 type job struct {
@@ -30,9 +35,9 @@ type job struct {
 	fds       []int      // the message's, closed by the loop when done
 	size      int        // bytes of arguments
 	startTime uint64     // clock ticks since boot, of the process
-	since     int64      // when a thread took it
+	lookAt    int64      // when to see whether it is still under way
+	looks     int        // how often it was
 	stuck     func(*job) // called by the loop, once
-	told      bool       // that it is stuck
 }
 
 // threads are the spawn threads, and what waits for them.
@@ -96,7 +101,7 @@ func (t *threads) assign(now int64) {
 		t.queue = t.queue[1:]
 		t.queuedFDs -= len(j.fds)
 		t.queuedSize -= j.size
-		j.since = now
+		j.lookAt = now + lookEvery
 		t.jobs[i] = j
 		s.Begin(j.command)
 	}
@@ -128,28 +133,37 @@ func (t *threads) idle() bool {
 	return true
 }
 
-// overdue tells of jobs that have become stuck, and returns when the next one
-// would; 0 for never. With every thread stuck, nothing is kept waiting.
-func (t *threads) overdue(now int64) (next int64) {
+// next returns when a spawn that is under way has to be looked at.
+func (t *threads) next() int64 {
+	next := never
+	for _, j := range t.jobs {
+		if j != nil && j.looks < mostLooks {
+			next = min(next, j.lookAt)
+		}
+	}
+	return next
+}
+
+// look tells of spawns that have become stuck. With every thread stuck, nothing
+// is kept waiting.
+func (t *threads) look(now int64) {
 	blocked := 0
 	for i, j := range t.jobs {
 		if j == nil || !t.spawners[i].Busy() {
 			continue
 		}
-		if due := j.since + spawnPatience; now < due {
-			if next == 0 || due < next {
-				next = due
+		if j.looks < mostLooks && now >= j.lookAt {
+			j.lookAt = now + lookEvery
+			if j.looks++; j.looks == mostLooks {
+				j.stuck(j)
 			}
-			continue
 		}
-		blocked++
-		if !j.told {
-			j.told = true
-			j.stuck(j)
+		if j.looks == mostLooks {
+			blocked++
 		}
 	}
 	if blocked < len(t.jobs) {
-		return next
+		return
 	}
 	queue := t.queue
 	t.queue, t.queuedFDs, t.queuedSize = nil, 0, 0
@@ -157,7 +171,6 @@ func (t *threads) overdue(now int64) (next int64) {
 		j.command.Step, j.command.Errno = sys.StepNone, sys.EAGAIN
 		j.done(j)
 	}
-	return next
 }
 
 // inFlight returns pid and pidfd of a job's process, of which the thread may
