@@ -48,16 +48,6 @@ func (l *link) drain(t *testing.T) {
 // peak returns the most memory that PID 1 ever had, in KB.
 func (b *box) peak(t *testing.T) int { return statusNumber(t, b.cmd.Process.Pid, "VmHWM") }
 
-// descriptors counts those of PID 1.
-func (b *box) descriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(entries)
-}
-
 // mostPeak is what PID 1 may have taken after an attack, in KB.
 const mostPeak = heavier * 96 << 10
 
