@@ -18,13 +18,22 @@ func TestRename(t *testing.T) {
 		id            wire.Identity
 		passwd, group string
 	}{
-		"both": {"app", wire.Identity{UID: 1500, GID: 1600},
+		"both": {
+			"app",
+			wire.Identity{UID: 1500, GID: 1600},
 			"root:x:0:0:root:/root:/bin/sh\n# app:x:1:1\napp:x:1500:1600:services,,:/data:/bin/sh\nother:x:1000:1000::/:\nlast:x:5:5",
-			"root:x:0:\napp:x:1600:other,last\nalias:x:1600:\nwheel:x:10:app\n"},
-		"uid alone": {"app:app", wire.Identity{UID: 1500, GID: 1000},
-			"root:x:0:0:root:/root:/bin/sh\n# app:x:1:1\napp:x:1500:1000:services,,:/data:/bin/sh\nother:x:1000:1000::/:\nlast:x:5:5", groupText},
-		"the last line": {"last", wire.Identity{UID: 6, GID: 6},
-			"root:x:0:0:root:/root:/bin/sh\n# app:x:1:1\napp:x:1000:1000:services,,:/data:/bin/sh\nother:x:1000:1000::/:\nlast:x:6:6", groupText},
+			"root:x:0:\napp:x:1600:other,last\nalias:x:1600:\nwheel:x:10:app\n",
+		},
+		"uid alone": {
+			"app:app",
+			wire.Identity{UID: 1500, GID: 1000},
+			"root:x:0:0:root:/root:/bin/sh\n# app:x:1:1\napp:x:1500:1000:services,,:/data:/bin/sh\nother:x:1000:1000::/:\nlast:x:5:5", groupText,
+		},
+		"the last line": {
+			"last",
+			wire.Identity{UID: 6, GID: 6},
+			"root:x:0:0:root:/root:/bin/sh\n# app:x:1:1\napp:x:1000:1000:services,,:/data:/bin/sh\nother:x:1000:1000::/:\nlast:x:6:6", groupText,
+		},
 		"nothing to do":      {"app", wire.Identity{UID: 1000, GID: 1000}, passwdText, groupText},
 		"a uid, not a name":  {"1000", wire.Identity{UID: 1500, GID: 1500}, passwdText, groupText},
 		"nobody of the name": {"absent", wire.Identity{UID: 1500, GID: 1500}, passwdText, groupText},

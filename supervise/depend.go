@@ -79,7 +79,7 @@ func (s *Supervisor) blocked(u *unit) (reason string, stuck bool) {
 		case b == requires && other.stop != nil:
 			reason = "requires " + name + ", which is being stopped"
 		case b == requires && !other.state.Satisfies(other.policy):
-			stuck = other.stuck && other.state.Phase == machine.Waiting || other.state.Settled()
+			stuck = other.stuck && other.state.Phase == machine.Waiting || other.atRest() || s.waitsFor(other, u)
 			reason = "requires " + name + ", which is " + other.state.Public()
 			if stuck {
 				reason = "requires " + name + ", which is " + other.plight()
@@ -90,6 +90,11 @@ func (s *Supervisor) blocked(u *unit) (reason string, stuck bool) {
 		}
 	})
 	return reason, stuck
+}
+
+// atRest tells whether u will not get further by itself: a oneshot that runs will.
+func (u *unit) atRest() bool {
+	return u.state.Settled() && !(u.policy.Oneshot && u.state.Phase == machine.Running)
 }
 
 // waitsFor tells whether a waits, over any number of bonds, for b: then b need

@@ -165,6 +165,21 @@ func (f *flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// rawOutput writes to a descriptor that does not block, and rather loses a line
+// than waits: nobody may stop the loop by not reading our messages.
+type rawOutput int
+
+func (fd rawOutput) Write(p []byte) (int, error) { return unix.Write(int(fd), p) }
+
+// patientStderr is stderr, opened anew so that it does not block, where that can
+// be done.
+func patientStderr() io.Writer {
+	if fd := ownOutput(2); fd >= 0 {
+		return rawOutput(fd)
+	}
+	return os.Stderr
+}
+
 // newLogHandler writes our own messages, one line each, and rather drops one
 // than waits for a reader that does not read.
 func newLogHandler(w io.Writer) slog.Handler {

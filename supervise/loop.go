@@ -74,8 +74,9 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	case *wire.Ping:
 		s.link.send(&wire.Pong{Seq: m.Seq}, nil, nil)
 	case *wire.Shutdown:
-		s.link.send(&wire.StopBegun{}, nil, nil)
-		s.shutdown(m.Deadline)
+		if s.awaited = m.Deadline; s.restored {
+			s.beginShutdown()
+		}
 	case *wire.Reload:
 		s.reloadOnSignal()
 	}

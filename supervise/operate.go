@@ -51,6 +51,8 @@ func started(u *unit) (bool, *control.Problem) {
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
 		return true, u.failure()
+	case u.state.Phase == machine.Waiting && u.stuck:
+		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return true, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
@@ -153,20 +155,20 @@ var (
 // them: it makes the intent durable, and only then acts. With wait it answers
 // when the outcome is known or ctx ends.
 func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
+	release := oneAtATime(append(slices.Clone(units), along...))
+	if problem := s.refusal(v); problem != nil {
+		release()
+		return failAll(units, problem)
+	}
 	if v.intent != "" {
 		if problem := s.recordIntent(append(slices.Clone(units), along...), v.intent); problem != nil {
+			release()
 			return failAll(units, problem)
 		}
 	}
 	outcomes := make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
 	s.ask(func() {
-		if s.stopping {
-			for i, u := range units {
-				outcomes[i] = control.Outcome{Service: u.status(), Problem: control.Conflict("cannot %s %s: the container is stopping", v.name, u.title())}
-			}
-			return
-		}
 		event := machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor), Actor: &actor}
 		changed := make([]bool, len(units))
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
@@ -191,6 +193,7 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 			waiters[i] = s.wait(u, changed[i], over[i])
 		}
 	})
+	release()
 	for i, w := range waiters {
 		if w != nil {
 			outcomes[i] = s.await(ctx, units[i], w, wait)
@@ -204,6 +207,31 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		s.publisher.flush(brief) // what is acknowledged must be known to a successor
 	}
 	return outcomes
+}
+
+// refusal is why a command is not even recorded.
+func (s *Supervisor) refusal(v verb) (problem *control.Problem) {
+	s.ask(func() {
+		if s.stopping {
+			problem = control.Conflict("cannot %s anything: the container is stopping", v.name)
+		}
+	})
+	return problem
+}
+
+// oneAtATime keeps the commands on a unit in one order, on the volume and in the
+// loop: or what was acknowledged last might not be what is recorded.
+func oneAtATime(units []*unit) (release func()) {
+	slices.SortFunc(units, byName) // in one order, lest two commands wait for each other
+	units = slices.Compact(units)
+	for _, u := range units {
+		u.commands.Lock()
+	}
+	return func() {
+		for _, u := range units {
+			u.commands.Unlock()
+		}
+	}
 }
 
 // failAll is the outcome of a command that could not be carried out at all.

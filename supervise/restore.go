@@ -31,6 +31,9 @@ func (s *Supervisor) restore() {
 				s.dismiss(name, child)
 			}
 		}
+		if s.restored = true; s.awaited != 0 {
+			s.beginShutdown()
+		}
 	})
 }
 

@@ -77,6 +77,8 @@ type Supervisor struct {
 	leaving    map[string]bool   // slots that are being taken away
 	held       map[string][]int
 	children   map[string][]wire.Child
+	restored   bool  // what a predecessor left was taken over
+	awaited    int64 // the deadline of the latest shutdown; 0: none
 	booted     bool
 	adopting   bool   // not every unit knows yet what is true
 	stopping   bool   // the container is: nothing is started any more
@@ -88,7 +90,7 @@ type Supervisor struct {
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
 // when it cannot begin.
 func Run() int {
-	slog.SetDefault(slog.New(newLogHandler(os.Stderr)))
+	slog.SetDefault(slog.New(newLogHandler(patientStderr())))
 	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// The services have our uid: they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -49,6 +49,14 @@ func (s *Supervisor) tryStop(u *unit) {
 	s.step(u, order.event)
 }
 
+// beginShutdown carries out a shutdown that was asked for. Before everything is
+// restored there is nothing to stop in order: tier 1 waits a second, and then
+// sees to it by itself.
+func (s *Supervisor) beginShutdown() {
+	s.link.send(&wire.StopBegun{}, nil, nil)
+	s.shutdown(s.awaited)
+}
+
 // shutdown stops everything before the deadline, in order, as the container is
 // stopping. What is wanted does not change: it runs again after the next boot.
 func (s *Supervisor) shutdown(deadline int64) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"rlminit/control"
@@ -12,8 +13,9 @@ import (
 	"rlminit/wire"
 )
 
-// unit is one supervised service. Only the loop touches it.
+// unit is one supervised service. Only the loop touches it, but for commands.
 type unit struct {
+	commands   sync.Mutex // held by whoever records and gives a command; the rest is the loop's
 	name       string
 	definition service.Definition
 	source     []byte // the service.yaml that definition was decoded from
@@ -277,6 +279,9 @@ func (u *unit) status() control.Service {
 	return st
 }
 
+// labelledStarts is how many starts a label tells of.
+const labelledStarts = 64
+
 // label is what tier 1 keeps with a spawn and gives to our successor.
 type label struct {
 	Tag   uint32        `json:"tag"`
@@ -284,7 +289,10 @@ type label struct {
 }
 
 func (u *unit) label() []byte {
-	b, err := json.Marshal(label{u.tag, u.state})
+	state := u.state
+	// Tier 1 takes 4 KB; the times of the latest starts are the one list.
+	state.Starts = state.Starts[max(0, len(state.Starts)-labelledStarts):]
+	b, err := json.Marshal(label{u.tag, state})
 	if err != nil {
 		return nil
 	}

@@ -161,9 +161,13 @@ func TestFollowing(t *testing.T) {
 	b.Must("stop", "web")
 	type step struct{ from, to, cause string }
 	want := []step{
-		{"stopped", "starting", "start by uid "}, {"starting", "running", "its process is there"},
-		{"running", "backoff", "killed by KILL"}, {"backoff", "starting", "back-off is over: killed by KILL"}, {"starting", "running", "its process is there"},
-		{"running", "stopping", "stop by uid "}, {"stopping", "stopped", "killed by TERM"},
+		{"stopped", "starting", "start by uid "},
+		{"starting", "running", "its process is there"},
+		{"running", "backoff", "killed by KILL"},
+		{"backoff", "starting", "back-off is over: killed by KILL"},
+		{"starting", "running", "its process is there"},
+		{"running", "stopping", "stop by uid "},
+		{"stopping", "stopped", "killed by TERM"},
 	}
 	box.Eventually(b, long, "all transitions", func() (bool, any) {
 		out := shown("events")
