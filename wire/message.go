@@ -53,7 +53,7 @@ type Hello struct {
 // The descriptors that go with the message become those listed in Targets, in
 // the same order; the process has no other.
 type Spawn struct {
-	ID         uint64   // not used before in this boot; at least Welcome.NextID
+	ID         uint64   // not used before in this boot: from Welcome.NextID on, in any order
 	Name       string   // the service: bears the tag, and names a privileged definition
 	Privileged bool     // run what the policy holds under Name: Path, Argv, Dir, limits and identity come from there
 	Path       string   // what execve(2) gets; absolute
