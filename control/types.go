@@ -26,6 +26,8 @@ type Service struct {
 
 	StatusText *string  `json:"status_text,omitempty"` // STATUS= of sd_notify(3)
 	LastLines  []string `json:"last_lines,omitempty"`  // the end of a failed service's log
+
+	LogLostBytes uint64 `json:"log_lost_bytes,omitempty"` // what its log could not keep
 }
 
 // Exit tells how a process ended: a code, or a signal.

@@ -242,6 +242,7 @@ func (s *Supervisor) releaseRest() {
 		s.link.send(&wire.Release{Key: key}, nil, nil)
 	}
 	s.held = map[string][]int{}
+	s.logs.Settled()
 }
 
 // settings is what the configuration in force says about profiles.

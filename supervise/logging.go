@@ -27,6 +27,7 @@ type journal interface {
 	Mark(text string)
 	MarkExit(id uint64, text string, done func(last string))
 	Tail(n int, timeout time.Duration) ([]string, error)
+	Stats() logs.Stats
 	Reconfigure(logs.Config) error
 	Close()
 }
@@ -119,9 +120,12 @@ func (s *Supervisor) getLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	query.Follow = values.Get("follow") == "true"
 	if name := r.PathValue("name"); name == "all" {
-		query.Prefix = true
+		query.Prefix, query.All = true, true
 		s.ask(func() {
 			for _, u := range s.all() {
+				if u.log != nil {
+					continue // All has it
+				}
 				query.Sources = append(query.Sources, source(u))
 			}
 		})

@@ -120,11 +120,13 @@ func (s *Supervisor) adopt(u *unit) {
 		}
 		s.byID[newest.ID] = u
 		event = childEvent(newest)
-		if err := s.openLog(u); err != nil {
-			slog.Error("the log of a service is lost", "service", u.name, "err", err)
-		}
 		if _, err := s.openNotify(u); err != nil {
 			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
+		}
+	}
+	if len(children) > 0 || len(s.held[logKey(u.name)]) > 0 {
+		if err := s.openLog(u); err != nil {
+			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
 	}
 	u.seen = u.state.Public()

@@ -263,6 +263,9 @@ func (u *unit) status() control.Service {
 			st.LastExit.Code = &e.Code
 		}
 	}
+	if u.log != nil {
+		st.LogLostBytes = u.log.Stats().LostBytes
+	}
 	reason := cmp.Or(u.fault, u.state.Reason)
 	if st.State == "stopped" {
 		reason = u.fault // how its last run ended is in last_exit

@@ -311,5 +311,6 @@ func (silent) Stderr() int                                         { return 2 }
 func (silent) Mark(string)                                         {}
 func (silent) MarkExit(_ uint64, _ string, done func(string))      { done("") }
 func (silent) Tail(int, time.Duration) (lines []string, err error) { return nil, nil }
+func (silent) Stats() logs.Stats                                   { return logs.Stats{} }
 func (silent) Reconfigure(logs.Config) error                       { return nil }
 func (silent) Close()                                              {}

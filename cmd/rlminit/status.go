@@ -146,6 +146,8 @@ func remark(s control.Service) string {
 	switch {
 	case s.Reason != nil && *s.Reason != "":
 		return printable(*s.Reason)
+	case s.LogLostBytes > 0:
+		return fmt.Sprintf("its log has lost %d bytes", s.LogLostBytes)
 	case s.StatusText != nil && *s.StatusText != "":
 		return printable(*s.StatusText)
 	case s.State != "running" && s.LastExit != nil:
