@@ -141,12 +141,17 @@ func (s *Supervisor) forget(u *unit) {
 		u.log.Close()
 		s.link.send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	}
-	name := u.name
+	name, gone := u.name, make(chan struct{})
+	s.withdrawn[name] = gone
 	go func() {
 		if err := s.slots.withdraw(name); err != nil {
 			slog.Warn("cannot take a slot away", "service", name, "err", err)
 		}
-		s.do(func() { delete(s.leaving, name) })
+		s.do(func() {
+			delete(s.leaving, name)
+			delete(s.withdrawn, name)
+			close(gone)
+		})
 	}()
 }
 
@@ -169,22 +174,19 @@ func (s *Supervisor) claimTag(u *unit, tag uint32) {
 	u.tag, s.tags[tag] = tag, u
 }
 
-// allotTag gives u the lowest tag that is free. 0: there is none.
+// allotTag gives u a free tag, the next one after the last that was given: tier
+// 1 may still know a tag just freed as another's. 0: there is none.
 func (s *Supervisor) allotTag(u *unit) uint32 {
 	if !s.tagged || s.policy.TagLow == 0 {
 		return 0
 	}
-	for tag := max(s.policy.TagLow, s.lowTag); tag <= s.policy.TagHigh; tag++ {
-		if s.tags[tag] == nil {
-			s.tags[tag] = u
-			s.lowTag = tag
-			return tag
+	for range s.policy.TagHigh - s.policy.TagLow + 1 {
+		if s.lastTag++; s.lastTag < s.policy.TagLow || s.lastTag > s.policy.TagHigh {
+			s.lastTag = s.policy.TagLow
 		}
-	}
-	for tag := s.policy.TagLow; tag <= s.policy.TagHigh; tag++ {
-		if s.tags[tag] == nil {
-			s.tags[tag] = u
-			return tag
+		if s.tags[s.lastTag] == nil {
+			s.tags[s.lastTag] = u
+			return s.lastTag
 		}
 	}
 	s.tagsOut.Do(func() {

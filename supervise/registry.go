@@ -164,6 +164,11 @@ func desiredOf(op reconcile.Op, f *findings) string {
 // register publishes a proposal's slot and has it supervised. The loop knows
 // first: the watcher must not take our own slot for somebody else's.
 func (s *Supervisor) register(p proposal) {
+	var gone <-chan struct{}
+	s.ask(func() { gone = s.withdrawn[p.name] })
+	if gone != nil {
+		<-gone // a slot of that name is being taken away, and must not take this one along
+	}
 	if p.fault == "" {
 		s.ask(func() { s.expected[p.name] = p.source })
 		if err := s.slots.publish(p.name, p.source); err != nil {

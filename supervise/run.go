@@ -67,14 +67,15 @@ type Supervisor struct {
 	byID       map[uint64]*unit
 	probeRuns  map[uint64]*probeRun
 	tags       map[uint32]*unit
-	lowTag     uint32
+	lastTag    uint32 // that was given
 	tagged     bool
 	nextID     uint64
 	timers     *timers
 	later      []func()
-	active     int               // units of which a process may exist
-	expected   map[string][]byte // what we publish, by slot
-	leaving    map[string]bool   // slots that are being taken away
+	active     int                      // units of which a process may exist
+	expected   map[string][]byte        // what we publish, by slot
+	leaving    map[string]bool          // slots that are being taken away
+	withdrawn  map[string]chan struct{} // closed when such a slot is gone
 	held       map[string][]int
 	children   map[string][]wire.Child
 	restored   bool  // what a predecessor left was taken over
@@ -129,7 +130,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		events: newEvents(), mailbox: make(chan func(), 1024),
 		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
 		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
-		expected: map[string][]byte{}, leaving: map[string]bool{},
+		expected: map[string][]byte{}, leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{},
 		held: map[string][]int{}, children: map[string][]wire.Child{},
 	}
 	s.preparation = s.prepare

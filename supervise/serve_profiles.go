@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -216,7 +217,8 @@ func (s *Supervisor) deleteProfile(r *http.Request) (any, error) {
 		s.remove(u, "profile deleted", &by)
 	})
 	if w != nil {
-		if outcome := s.await(r.Context(), u, w, &control.Wait{}); outcome.Problem != nil {
+		// A caller who goes away does not hurry it: the gateway may still write.
+		if outcome := s.await(context.WithoutCancel(r.Context()), u, w, &control.Wait{}); outcome.Problem != nil {
 			return nil, outcome.Problem
 		}
 	}

@@ -51,6 +51,7 @@ var All = []Test{
 	{Name: "Reload", Run: Reload},
 
 	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
+	{Name: "ProfilesInQuickSuccession", Run: ProfilesInQuickSuccession},
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
 	{Name: "CreateIsExclusive", Run: CreateIsExclusive},
 	{Name: "ProfileAppears", Run: ProfileAppears},

@@ -203,3 +203,23 @@ func FilesAreTheServiceUsers(t *testing.T, start New) {
 		}
 	}
 }
+
+// ProfilesInQuickSuccession: a profile that follows at once on one that was
+// deleted, of the same name or of another, has a slot and a tag of its own.
+func ProfilesInQuickSuccession(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	last := "alice"
+	for i := range 8 {
+		next := last
+		if i%2 == 1 {
+			next = fmt.Sprintf("agent-%d", i)
+		}
+		b.Must("profile", "delete", last, "--purge")
+		b.Must("profile", "create", next)
+		if s := b.Status()["gateway-"+next]; s.State != "running" {
+			t.Fatalf("round %d: %s after %s: %s", i, next, last, box.Describe(s))
+		}
+		last = next
+	}
+	b.Must("restart", last)
+}
