@@ -63,13 +63,6 @@ func (e *events) subscribe() (past []control.Event, next <-chan control.Event, c
 	}
 }
 
-// snapshot returns the past events.
-func (e *events) snapshot() []control.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.newest()
-}
-
 // newest copies the events that are kept; the caller holds the lock.
 func (e *events) newest() []control.Event {
 	kept := e.past[max(0, len(e.past)-eventsKept):]

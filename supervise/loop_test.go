@@ -63,7 +63,9 @@ func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	if n != eventsBehind {
 		t.Fatalf("the slow reader got %d events before it was cut off, want %d", n, eventsBehind)
 	}
-	if past := e.snapshot(); len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
+	past, _, done := e.subscribe()
+	defer done()
+	if len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
 		t.Fatalf("%d events kept, the last is %d", len(past), past[len(past)-1].Seq)
 	}
 }

@@ -59,6 +59,16 @@ func (s *Supervisor) known(store *profiles.Store, name string) (profiles.Profile
 	return p, control.NoSuchProfile(name, names)
 }
 
+// profileOf is the store, and the profile that a request names.
+func (s *Supervisor) profileOf(r *http.Request) (*profiles.Store, profiles.Profile, error) {
+	store, err := s.profileStore()
+	if err != nil {
+		return nil, profiles.Profile{}, err
+	}
+	p, err := s.known(store, r.PathValue("name"))
+	return store, p, err
+}
+
 func (s *Supervisor) describe(p profiles.Profile) control.Profile {
 	view := control.Profile{Name: p.Name, Dir: p.Dir, Service: p.Service(), Environment: p.Environment()}
 	if p.Port != 0 {
@@ -90,11 +100,7 @@ func (s *Supervisor) getProfiles(*http.Request) (any, error) {
 }
 
 func (s *Supervisor) getProfile(r *http.Request) (any, error) {
-	store, err := s.profileStore()
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.known(store, r.PathValue("name"))
+	_, p, err := s.profileOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -195,11 +201,7 @@ func (s *Supervisor) patchProfile(r *http.Request) (any, error) {
 // deleteProfile stops a profile's gateway, takes its slot away, and then its
 // directory.
 func (s *Supervisor) deleteProfile(r *http.Request) (any, error) {
-	store, err := s.profileStore()
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.known(store, r.PathValue("name"))
+	store, p, err := s.profileOf(r)
 	if err != nil {
 		return nil, err
 	}

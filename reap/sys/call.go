@@ -64,13 +64,6 @@ func Gettid() int32 {
 	return int32(tid)
 }
 
-// Getppid returns the parent's process id, 0 where that lies outside of the
-// PID namespace.
-func Getppid() int32 {
-	pid, _ := Call(sysGetppid, 0, 0, 0, 0, 0, 0)
-	return int32(pid)
-}
-
 // Getpgid returns the process group of a process, or of the caller for 0.
 func Getpgid(pid int32) int32 {
 	group, _ := Call(sysGetpgid, uintptr(pid), 0, 0, 0, 0, 0)
@@ -105,12 +98,6 @@ func Write(fd int32, b []byte) {
 	if len(b) > 0 {
 		Call(sysWrite, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 	}
-}
-
-// Read reads without telling the scheduler: fd must not block.
-func Read(fd int32, b []byte) (int, Errno) {
-	n, errno := Call(sysRead, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
-	return int(n), Errno(errno)
 }
 
 // Exists tells whether there is a file of that name.

@@ -17,7 +17,6 @@ const (
 	sysSetpgid       = 109
 	sysGetpgid       = 121
 	sysGetsid        = 124
-	sysGetppid       = 110
 	sysSetsid        = 112
 	sysSetgroups     = 116
 	sysSetresuid     = 117

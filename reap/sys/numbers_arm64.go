@@ -17,7 +17,6 @@ const (
 	sysSetpgid       = 154
 	sysGetpgid       = 155
 	sysGetsid        = 156
-	sysGetppid       = 173
 	sysSetsid        = 157
 	sysSetgroups     = 159
 	sysSetresuid     = 147
