@@ -21,7 +21,7 @@ import (
 type Bundle struct {
 	Path  string            // of rlminit.yaml
 	Files []File            // rlminit.yaml first, then services.d in order
-	Flags map[string]string // of the command line: home, stop_timeout, user, profiles, strict
+	Flags map[string]string // of the command line, as keys: home, stop_timeout, …
 	Args  []string          // of the main command, after --
 	Run   Run               // what Compile made of Args
 }
@@ -57,8 +57,9 @@ func DecodeBundle(data []byte) (Bundle, error) {
 }
 
 // ReadBundle reads a configuration from disk: the file, and services.d beside
-// it. As root, what another user could have written is refused. A missing file
-// is an error that errors.Is(err, fs.ErrNotExist) knows; a missing services.d is
+// it. As root, what another user could have written is refused, and so is a
+// directory in which one could put another file in its place. A missing file is
+// an error that errors.Is(err, fs.ErrNotExist) knows; a missing services.d is
 // none.
 func ReadBundle(path string) (Bundle, error) {
 	return readBundle(path, unix.Geteuid() == 0)
@@ -75,6 +76,11 @@ func readBundle(path string, trustNobody bool) (Bundle, error) {
 		return b, err
 	}
 	b.Files = append(b.Files, File{Name: filepath.Base(path), Data: data})
+	if trustNobody {
+		if err := trustDir(filepath.Dir(path)); err != nil {
+			return b, err
+		}
+	}
 
 	dir := filepath.Join(filepath.Dir(path), "services.d")
 	entries, err := os.ReadDir(dir)
@@ -83,6 +89,11 @@ func readBundle(path string, trustNobody bool) (Bundle, error) {
 	}
 	if err != nil {
 		return b, fmt.Errorf("cannot read %s: %w", dir, reason(err))
+	}
+	if trustNobody {
+		if err := trustDir(dir); err != nil {
+			return b, err
+		}
 	}
 	total := len(data)
 	for _, e := range entries {
@@ -137,8 +148,26 @@ func readFile(path string, trustNobody bool) ([]byte, error) {
 	return data, nil
 }
 
-// trusted holds the rule that only root could have written the file: it decides
-// what runs with privilege.
+// trustDir holds a directory of the configuration to the rule of its files: who
+// may write it can rename them. A sticky one, such as /tmp, keeps root's files.
+func trustDir(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if st.Mode&unix.S_ISVTX != 0 {
+		st.Mode &^= 0o022
+	}
+	return trusted(fd, path, st)
+}
+
+// trusted holds the rule that only root could have written the file, or the
+// directory: it decides what runs with privilege.
 func trusted(fd int, path string, st unix.Stat_t) error {
 	var sfs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &sfs); err == nil && sfs.Flags&unix.ST_RDONLY != 0 {

@@ -100,3 +100,51 @@ func TestTrust(t *testing.T) {
 		}
 	}
 }
+
+// A directory that others may write is as good as a file that they may write.
+func TestTrustDirectories(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can be deceived by another user's directory")
+	}
+	const remedy = "; chown root and chmod go-w it, or mount it read-only (:ro)"
+	for _, c := range []struct {
+		below string
+		uid   int
+		mode  uint32
+		want  string
+	}{
+		{"", 1000, 0o755, "it belongs to uid 1000"},
+		{"", 0, 0o777, "its mode 0777 lets others than root write it"},
+		{"", 0, 0o775, "its mode 0775 lets others than root write it"},
+		{"", 0, 0o1777, ""},
+		{"", 0, 0o700, ""},
+		{"/services.d", 1000, 0o755, "it belongs to uid 1000"},
+		{"/services.d", 0, 0o777, "its mode 0777 lets others than root write it"},
+		{"/services.d", 0, 0o755, ""},
+	} {
+		dir := t.TempDir()
+		path := write(t, dir, "rlminit.yaml", "version: 1\n")
+		if err := os.Mkdir(dir+"/services.d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, "services.d/web.yaml", "command: [x]\n")
+		at := dir + c.below
+		if err := errors.Join(os.Chown(at, c.uid, 0), unix.Chmod(at, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if c.want != "" {
+			want = "cannot trust " + at + ": " + c.want + remedy
+		}
+		got := ""
+		if _, err := ReadBundle(path); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: uid %d mode %o: %s, want %s", c.below, c.uid, c.mode, got, want)
+		}
+		if _, err := ReadUntrusted(path); err != nil {
+			t.Errorf("rlminit check cannot look at it: %v", err)
+		}
+	}
+}

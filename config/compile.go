@@ -22,7 +22,7 @@ type Compiled struct {
 }
 
 // Compile makes the policy that tier 1 holds every spawn against. args are the
-// arguments of `rlminit init`. The error is the line to print, after "rlminit: ".
+// arguments of `rlminit init`. The error is the lines to print, each after "rlminit: ".
 func Compile(c *Config, h Host, args []string) (Compiled, error) {
 	k := compiler{config: c, host: h}
 	out, err := k.compile(args)
@@ -37,7 +37,9 @@ type compiler struct {
 	config *Config
 	host   Host
 	user   wire.Identity
-	notes  []string
+
+	notes   []string
+	refused []string // a line each
 }
 
 func (k *compiler) note(format string, args ...any) {
@@ -62,16 +64,18 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 		Version: wire.Version, User: k.user, Volume: c.Home, StopNanos: int64(c.StopTimeout),
 		TagLow: uint32(c.Tags.Low), TagHigh: uint32(c.Tags.High),
 	}
-	if err := k.checkTags(); err != nil {
-		return out, err
+	if err := k.checkTags(k.user); err != nil {
+		return out, fmt.Errorf("cannot start: %w", err)
 	}
 	out.Run = c.Decide(args, k.host.Lookup)
 	c.Carry(out.Run)
 	out.Policy.ExitOn = c.Main.ExitOn != "" && !out.Run.Wait
-	if len(out.Run.Argv) > 0 && !c.Main.Supervised() {
+	k.initOptions(&out.Policy)
+	out.Policy.Supervised = len(out.Run.Argv) > 0 && c.Main.Supervised()
+	if len(out.Run.Argv) > 0 && !out.Policy.Supervised {
 		main, err := k.main(out.Run.Argv)
 		if err != nil {
-			return out, err
+			k.refuse("main", err)
 		}
 		out.Policy.Main = main
 	}
@@ -82,17 +86,89 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 		}
 		program, err := k.privileged(d)
 		if err != nil {
-			field := "services." + name
-			if name == MainService {
-				field = "main (with restart, it is a service)"
-			}
-			return out, fmt.Errorf("cannot start: %s: %w", field, err)
+			k.refuse(fieldOf(name), err)
 		}
 		if program != nil {
 			out.Policy.Privileged = append(out.Policy.Privileged, *program)
 		}
 	}
+	k.noteUnlimited()
+	if len(k.refused) > 0 {
+		return out, errors.New(strings.Join(k.refused, "\n"))
+	}
 	return out, nil
+}
+
+// Environments gives the programs of a policy that was compiled for an
+// unprepared host their environments, now that the volume is in order. The error
+// is as Compile's.
+func Environments(c *Config, h Host, p *wire.Policy) error {
+	k := compiler{config: c, host: h}
+	fill := func(field string, d service.Definition, program *wire.Program) {
+		var err error
+		if program.Env, err = k.environment(d, program.Identity); err != nil {
+			k.refuse(field, err)
+		}
+	}
+	if p.Main != nil {
+		fill("main", c.Main.Definition, p.Main)
+	}
+	for i := range p.Privileged {
+		fill(fieldOf(p.Privileged[i].Name), c.Services[p.Privileged[i].Name], &p.Privileged[i])
+	}
+	if len(k.refused) > 0 {
+		return errors.New(strings.Join(k.refused, "\n"))
+	}
+	return nil
+}
+
+// fieldOf is where the configuration has a service.
+func fieldOf(name string) string {
+	if name == MainService {
+		return "main (with restart, it is a service)"
+	}
+	return "services." + name
+}
+
+// refuse keeps why the definition at a field cannot be had; what is wrong at the
+// top level, and so with several of them, once.
+func (k *compiler) refuse(field string, err error) {
+	lines := []string{fmt.Sprintf("%s: %v", field, err)}
+	var faults EnvFaults
+	if errors.As(err, &faults) {
+		lines = nil
+		field, _, _ = strings.Cut(field, " ") // without what is said of it
+		for _, f := range faults {
+			lines = append(lines, f.within(field))
+		}
+	}
+	for _, line := range lines {
+		if line = "cannot start: " + line; !slices.Contains(k.refused, line) {
+			k.refused = append(k.refused, line)
+		}
+	}
+}
+
+// noteUnlimited says which limits of the configuration are in force nowhere.
+func (k *compiler) noteUnlimited() {
+	var names []string
+	if c := k.config; c.Gateway != nil {
+		if d, faults := c.GatewayDefinition(c.Gateway.sample(c)); len(faults) == 0 && d.Limits.Grouped() {
+			names = append(names, "gateway")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.config.Services)) {
+		if k.config.Services[name].Limits.Grouped() {
+			names = append(names, name)
+		}
+	}
+	if k.config.Main.Limits.Grouped() && !k.config.Main.Supervised() {
+		names = append(names, MainService)
+	}
+	if len(names) > 0 {
+		k.note("limits of memory, pids and cpu are not in force for %s: they need a cgroup each, which rlminit does not make yet; limit the container",
+			strings.Join(names, ", "))
+	}
 }
 
 // Identify is the service user: who every child is unless root-owned
@@ -154,15 +230,12 @@ func (h Host) self(home string) wire.Identity {
 }
 
 // checkTags keeps the private groups apart from those that mean something.
-func (k *compiler) checkTags() error {
+func (k *compiler) checkTags(id wire.Identity) error {
 	low, high := uint32(k.config.Tags.Low), uint32(k.config.Tags.High)
-	if low == 0 {
-		return nil
-	}
-	for _, gid := range append([]uint32{k.user.GID}, k.user.Groups...) {
-		if low <= gid && gid <= high {
-			return fmt.Errorf("cannot start: gid %d of user %s lies in tags (%d-%d), which services get one each; set tags to another range",
-				gid, k.user.Name, low, high)
+	for _, gid := range append([]uint32{id.GID}, id.Groups...) {
+		if low != 0 && low <= gid && gid <= high {
+			return fmt.Errorf("gid %d of user %s lies in tags (%d-%d), which services get one each; set tags to another range",
+				gid, id.Name, low, high)
 		}
 	}
 	return nil
@@ -173,13 +246,13 @@ func (k *compiler) main(argv []string) (*wire.Program, error) {
 	m := k.config.Main
 	id, err := k.identity(m.Definition, true)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start: main: %w", err)
+		return nil, err
 	}
 	d := m.Definition
 	d.Command = argv
 	program, err := k.program(d, id)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start: main: %w", err)
+		return nil, err
 	}
 	if id.UID == 0 && len(program.Capabilities) == 0 {
 		// Root without capabilities could not drop to a user, which is what an
@@ -238,17 +311,17 @@ func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, err
 	case id.UID == 0 && !root:
 		return id, fmt.Errorf("user %s is root, and only main may run as root; name another user", document.Quote(d.User))
 	}
-	return id, nil
+	return id, k.checkTags(id)
 }
 
 // program fixes a definition in every detail.
 func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Program, error) {
 	var env []string
-	var err error
-	if serr := k.host.as(id, func() {
-		env, err = Environment(k.config, id, k.host.Environ, d, Profile{})
-	}); serr != nil || err != nil {
-		return nil, errors.Join(serr, err)
+	if !k.host.Unprepared {
+		var err error
+		if env, err = k.environment(d, id); err != nil {
+			return nil, err
+		}
 	}
 	p := &wire.Program{
 		Name: d.Name, Argv: d.Command, Env: env, Dir: d.WorkingDir, Identity: id, NoNewPrivs: d.Sandbox.NoNewPrivs,
@@ -266,6 +339,16 @@ func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Progra
 		p.Capabilities = append(p.Capabilities, bit)
 	}
 	return p, nil
+}
+
+// environment reads what id may read.
+func (k *compiler) environment(d service.Definition, id wire.Identity) (env []string, err error) {
+	if as := k.host.as(id, func() {
+		env, err = Environment(k.config, id, k.host.Environ, d, Profile{})
+	}); as != nil {
+		return nil, as
+	}
+	return env, err
 }
 
 // Rlimits are the limits of setrlimit(2), in order of their numbers.

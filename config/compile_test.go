@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -24,7 +25,10 @@ func TestCompile(t *testing.T) {
 	c := parsed(t, env, `version: 1
 user: app
 environment: {LANG: C}
-main: {command: [agent], working_dir: /srv, stop: {signal: INT, timeout: 3s}}
+main: {command: [agent], working_dir: /srv, stop: {signal: INT, timeout: 3s}, signal_group: true, exits: {success: [3]}}
+parent_death: TERM
+warn_on_reap: true
+verbose: 2
 services:
   plain: {command: [plain]}
   same: {command: [same], user: app}
@@ -65,6 +69,7 @@ services:
 				Rlimits: []wire.Rlimit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_NOFILE, Soft: 10, Hard: 20}},
 			},
 		},
+		SignalGroup: true, Success: []uint32{3}, ParentDeath: 15, WarnOnReap: true, Verbosity: 2,
 	}
 	if !reflect.DeepEqual(got.Policy, want) {
 		t.Errorf("got  %+v\nmain %+v\nwant %+v\nmain %+v", got.Policy, got.Policy.Main, want, want.Main)
@@ -120,6 +125,28 @@ func TestRemappedIdentity(t *testing.T) {
 	}
 }
 
+// A limit that nothing enforces is not kept silent about.
+func TestLimitsThatAreNotInForce(t *testing.T) {
+	const text = `version: 1
+user: app
+main: {command: [agent], limits: {pids: 20}}
+gateway: {command: [agent], limits: {memory: 64MB}}
+services: {web: {command: [web], limits: {cpu: 0.5}}, db: {command: [db], limits: {nofile: 20}}}
+`
+	got, err := Compile(parsed(t, vars{}, text), dockerRoot(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"limits of memory, pids and cpu are not in force for gateway, web, main: they need a cgroup each, which rlminit does not make yet; limit the container"}
+	if !slices.Equal(got.Notes, want) {
+		t.Errorf("notes %q", got.Notes)
+	}
+	strict := parsed(t, vars{}, text+"strict: true\n")
+	if _, err := Compile(strict, dockerRoot(nil), nil); err == nil || !strings.Contains(err.Error(), "not in force") {
+		t.Errorf("with strict: %v", err)
+	}
+}
+
 func TestStartedAsAnotherUser(t *testing.T) {
 	c := parsed(t, vars{"RLMINIT_UID": "77"}, `version: 1
 user: app
@@ -161,6 +188,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"user: ap", `cannot start: user "ap" is not in /etc/passwd; did you mean "app"?`},
 		{"user: root", `cannot start: user "root" is root, and services never run as root; name another user in /etc/rlminit/rlminit.yaml`},
 		{"user: 0:5", `cannot start: user "0:5" is root, and services never run as root; name another user in /etc/rlminit/rlminit.yaml`},
+		{"user: app\nservices: {web: {command: [x], user: \"70\", groups: [\"59999\"]}}", "cannot start: services.web: gid 59999 of user 70 lies in tags (50000-59999), which services get one each; set tags to another range"},
+		{"user: app\nmain: {command: [x], user: root, group: \"50000\"}", "cannot start: main: gid 50000 of user root lies in tags (50000-59999), which services get one each; set tags to another range"},
 		{"user: 1000:50005", "cannot start: gid 50005 of user app lies in tags (50000-59999), which services get one each; set tags to another range"},
 		{"user: app\nmain: {command: [x], user: nobody}", `cannot start: main: user "nobody" is not in /etc/passwd; add it there, or write a uid`},
 		{"user: app\nservices: {web: {command: [x], user: toor}}", `cannot start: services.web: user "toor" is not in /etc/passwd; add it there, or write a uid`},
@@ -189,12 +218,9 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestRootReadsAsTheUser: compiling as root must not read for a user what that
-// user could not: the path may be a link of his.
-func TestRootReadsAsTheUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: only root could read too much")
-	}
+// openDir is a temporary directory that other users may read.
+func openDir(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	for d := dir; d != "/"; d = d[:max(strings.LastIndex(d, "/"), 1)] {
 		if d == os.TempDir() {
@@ -204,6 +230,16 @@ func TestRootReadsAsTheUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// TestRootReadsAsTheUser: compiling as root must not read for a user what that
+// user could not: the path may be a link of his.
+func TestRootReadsAsTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root could read too much")
+	}
+	dir := openDir(t)
 	secret := write(t, dir, "shadow", "root only")
 	open := write(t, dir, "open", "for all")
 	if err := os.Chmod(secret, 0o600); err != nil {
@@ -216,7 +252,7 @@ func TestRootReadsAsTheUser(t *testing.T) {
 	compile := func(file string) (Compiled, error) {
 		return Compile(parsed(t, nil, "version: 1\nuser: app\nmain: {command: [x], environment: {T: {file: "+file+"}}}\n"), host, nil)
 	}
-	if _, err := compile(dir + "/token"); err == nil || err.Error() != "cannot start: main: cannot read "+dir+"/token for T: permission denied" {
+	if _, err := compile(dir + "/token"); err == nil || err.Error() != "cannot start: main.environment.T: cannot read "+dir+"/token: permission denied" {
 		t.Errorf("%v", err)
 	}
 	got, err := compile(open)
@@ -225,6 +261,76 @@ func TestRootReadsAsTheUser(t *testing.T) {
 	}
 	if _, err := os.ReadFile(secret); err != nil {
 		t.Errorf("the process lost its own rights: %v", err)
+	}
+}
+
+// Everything that is wrong with the files of an environment is said at once, at
+// the field that names the file.
+func TestEnvironmentOfMain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to read as another user")
+	}
+	dir := openDir(t)
+	top := write(t, dir, "top.env", "A=1\nbad line\nB=2\nA B=3\n")
+	own := write(t, dir, "own.env", "also bad\n")
+	c := parsed(t, nil, fmt.Sprintf(`version: 1
+user: app
+env_file: [%s]
+environment: {T: {file: %s/none}}
+main: {command: [x], env_file: [%s]}
+services: {web: {command: [x], user: nobody-here}, db: {command: [x], user: "1001", env_file: [%s]}}
+`, top, dir, own, own))
+	_, err := Compile(c, dockerRoot(nil), nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want := `cannot start: env_file: cannot read DIR/top.env:2: "bad line" has no =; write NAME=value
+cannot start: env_file: cannot read DIR/top.env:4: "A B": a variable's name cannot hold a space
+cannot start: environment.T: cannot read DIR/none: no such file or directory
+cannot start: main.env_file: cannot read DIR/own.env:1: "also bad" has no =; write NAME=value
+cannot start: services.db.env_file: cannot read DIR/own.env:1: "also bad" has no =; write NAME=value
+cannot start: services.web: user "nobody-here" is not in /etc/passwd; add it there, or write a uid`
+	if got := strings.ReplaceAll(err.Error(), dir, "DIR"); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// What is made when the volume is in order is what would have been made at once.
+func TestEnvironments(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to read as another user")
+	}
+	for name, main := range map[string]string{"a command": "", "a service": ", restart: always, user: www"} {
+		t.Run(name, func(t *testing.T) {
+			dir := openDir(t)
+			c := parsed(t, nil, fmt.Sprintf(`version: 1
+user: app
+env_file: [%s/made.env]
+main: {command: [x]%s}
+services: {db: {command: [y], user: "1001", environment: {TOKEN: {file: %s/token}}}}
+`, dir, main, dir))
+			host := dockerRoot(nil)
+			host.Unprepared = true
+			late, err := Compile(c, host, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Environments(c, host, &late.Policy); err == nil || strings.Count(err.Error(), "\n") != 1 {
+				t.Errorf("two files are missing: %v", err)
+			}
+			write(t, dir, "made.env", "MADE=now\n")
+			write(t, dir, "token", "secret\n")
+			if err := Environments(c, host, &late.Policy); err != nil {
+				t.Fatal(err)
+			}
+			atOnce, err := Compile(c, dockerRoot(nil), nil)
+			if err != nil || !reflect.DeepEqual(late, atOnce) {
+				t.Errorf("%+v\nwant\n%+v, %v", late, atOnce, err)
+			}
+			if env := late.Policy.Privileged[0].Env; !slices.Contains(env, "MADE=now") {
+				t.Errorf("%q", env)
+			}
+		})
 	}
 }
 

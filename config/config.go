@@ -3,6 +3,8 @@ package config
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/document"
 	"rlminit/service"
 )
@@ -30,6 +32,9 @@ type Config struct {
 	StopTimeout time.Duration // the whole container's
 	Profiles    bool          // false: RLMINIT_PROFILES=off
 	Strict      bool          // what a place does not allow ends the start
+	ParentDeath unix.Signal   // what init gets when its parent ends; 0: none
+	WarnOnReap  bool          // say which orphans were reaped
+	Verbose     int           // how much PID 1 says of what it does, 0 to 3
 	InheritEnv  []string      // globs; a leading ! excludes
 	Environment map[string]service.Value
 	EnvFile     []string
@@ -93,6 +98,7 @@ type Main struct {
 	Subcommands []string // first arguments that always go to Command
 	Routes      []Route
 	ExitOn      string // the service that the container lives and dies with
+	SignalGroup bool   // what is forwarded is for the whole process group
 }
 
 // Gateway is what all profiles share.
@@ -103,7 +109,7 @@ type Gateway struct {
 	ImportState  string         // an application's own; "" for none
 	InitialState service.Intent // of a profile just created
 	FoundState   service.Intent // of one found without a record
-	RemoveAtBoot []string       // relative to the profile's directory
+	RemoveAtBoot []string       // relative to the profile's directory; patterns of path.Match
 	Ports        Range          // Low 0: none
 	HasDefault   bool           // the home directory is the profile "default"
 

@@ -45,26 +45,67 @@ func readSmall(path string, limit int) (string, error) {
 	return string(data), nil
 }
 
+// EnvFault is a file that an environment cannot be made of, or a line of one.
+type EnvFault struct {
+	Own      bool   // the definition names the file, not the top level
+	Variable string // whose value the file is; "": it is an env_file
+	File     string // its path, with the line
+	Err      error
+}
+
+func (f EnvFault) Error() string {
+	if f.Variable != "" {
+		return fmt.Sprintf("cannot read %s for %s: %v", f.File, f.Variable, f.Err)
+	}
+	return fmt.Sprintf("cannot read env_file %s: %v", f.File, f.Err)
+}
+
+// within is the fault as the configuration's: field is that of the definition.
+func (f EnvFault) within(field string) string {
+	at := "env_file"
+	if f.Variable != "" {
+		at = "environment." + f.Variable
+	}
+	if f.Own {
+		at = field + "." + at
+	}
+	return fmt.Sprintf("%s: cannot read %s: %v", at, f.File, f.Err)
+}
+
+// EnvFaults is everything that is wrong with an environment: at least one.
+type EnvFaults []EnvFault
+
+// Error is one line: the reason why a service does not run.
+func (f EnvFaults) Error() string {
+	switch len(f) {
+	case 1:
+		return f[0].Error()
+	case 2:
+		return f[0].Error() + " (and one more fault)"
+	}
+	return fmt.Sprintf("%v (and %d more faults)", f[0], len(f)-1)
+}
+
 // file adds the variables of an env_file. A leading ? lets it be missing.
-func (e *environ) file(path string) error {
+func (e *environ) file(path string) {
 	path, optional := strings.CutPrefix(path, "?")
 	text, err := readSmall(path, maxEnvFile)
 	if optional && errors.Is(err, unix.ENOENT) {
-		return nil
+		return
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read env_file %s: %w", path, err)
+		e.fault("", path, err)
+		return
 	}
 	for i, line := range strings.Split(text, "\n") {
 		name, value, ok, fault := envLine(line)
 		if fault != "" {
-			return fmt.Errorf("cannot read env_file %s:%d: %s", path, i+1, fault)
+			e.fault("", fmt.Sprintf("%s:%d", path, i+1), errors.New(fault))
 		}
 		if ok {
 			e.set(name, value)
 		}
 	}
-	return nil
 }
 
 // envLine reads one line: NAME=value, with or without "export" before it. Quotes

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -60,7 +60,7 @@ func glob(pattern, s string) bool {
 // PROFILE_DIR and PORT; the definition's env_file, then environment. Files are
 // read now. A profile without a name is none.
 //
-// The error is a sentence that says which file or variable is at fault.
+// The error is EnvFaults: every file and line that is at fault.
 func Environment(c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
 	e := environ{at: make(map[string]int, len(container)+16)}
 	for _, kv := range container {
@@ -74,9 +74,7 @@ func Environment(c *Config, id wire.Identity, container []string, d service.Defi
 	e.set("HOME", id.Home)
 	e.set("USER", id.Name)
 	e.set("LOGNAME", id.Name)
-	if err := e.add(c.EnvFile, c.Environment); err != nil {
-		return nil, err
-	}
+	e.add(c.EnvFile, c.Environment)
 	if p.Name != "" {
 		e.set("PROFILE", p.Name)
 		e.set("PROFILE_DIR", p.Dir)
@@ -84,16 +82,24 @@ func Environment(c *Config, id wire.Identity, container []string, d service.Defi
 			e.set("PORT", strconv.Itoa(p.Port))
 		}
 	}
-	if err := e.add(d.EnvFile, d.Environment); err != nil {
-		return nil, err
+	e.own = true
+	e.add(d.EnvFile, d.Environment)
+	if len(e.faults) > 0 {
+		return nil, e.faults
 	}
 	return e.list, nil
 }
 
 // environ is a list of variables in which each name is once.
 type environ struct {
-	list []string
-	at   map[string]int
+	list   []string
+	at     map[string]int
+	own    bool // what is added is the definition's
+	faults EnvFaults
+}
+
+func (e *environ) fault(variable, file string, err error) {
+	e.faults = append(e.faults, EnvFault{Own: e.own, Variable: variable, File: file, Err: err})
 }
 
 func (e *environ) set(name, value string) {
@@ -106,11 +112,9 @@ func (e *environ) set(name, value string) {
 	e.list = append(e.list, kv)
 }
 
-func (e *environ) add(files []string, values map[string]service.Value) error {
+func (e *environ) add(files []string, values map[string]service.Value) {
 	for _, file := range files {
-		if err := e.file(file); err != nil {
-			return err
-		}
+		e.file(file)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
@@ -119,14 +123,14 @@ func (e *environ) add(files []string, values map[string]service.Value) error {
 			continue
 		}
 		text, err := readSmall(v.File, maxValue)
+		if err == nil && strings.ContainsRune(text, 0) {
+			err = errors.New("it holds a NUL byte")
+		}
 		if err != nil {
-			return fmt.Errorf("cannot read %s for %s: %w", v.File, name, err)
+			e.fault(name, v.File, err)
+			continue
 		}
 		text, _ = strings.CutSuffix(text, "\n")
-		if strings.ContainsRune(text, 0) {
-			return fmt.Errorf("cannot read %s for %s: it holds a NUL byte", v.File, name)
-		}
 		e.set(name, text)
 	}
-	return nil
 }

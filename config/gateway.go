@@ -47,9 +47,17 @@ func (p *parser) gateway(n document.Node) {
 	if g.Marker == g.StateFile {
 		n.Fault("marker and state_file are both %s; give state_file another name", document.Quote(g.Marker))
 	}
-	for _, kept := range g.RemoveAtBoot {
-		if kept == g.Marker || kept == g.StateFile || kept == "profile.yaml" {
-			n.Get("remove_at_boot").Fault("%s cannot be removed at boot; take it out", document.Quote(kept))
+	for _, pattern := range g.RemoveAtBoot {
+		for _, kept := range []string{g.Marker, g.StateFile, "profile.yaml"} {
+			if fits, _ := path.Match(pattern, kept); !fits {
+				continue
+			}
+			what := document.Quote(kept)
+			if pattern != kept {
+				what = document.Quote(pattern) + " is " + what + " too, which"
+			}
+			n.Get("remove_at_boot").Fault("%s cannot be removed at boot; take it out", what)
+			break
 		}
 	}
 	if d := n.Get("default"); !d.Absent() {
@@ -173,7 +181,8 @@ func optional(set document.Setter) document.Setter {
 	}
 }
 
-// relativePaths reads paths below a directory that is not known yet.
+// relativePaths reads paths, or patterns of them, below a directory that is not
+// known yet.
 func relativePaths(p *[]string) document.Setter {
 	return func(n document.Node) {
 		items, ok := n.Items()
@@ -183,6 +192,13 @@ func relativePaths(p *[]string) document.Setter {
 			if clean := path.Clean(s); good && (s == "" || path.IsAbs(s) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../")) {
 				item.Fault("%s is no path below the profile's directory; write a name such as gateway.pid", document.Quote(s))
 				good = false
+			}
+			for part := range strings.SplitSeq(s, "/") {
+				if _, err := path.Match(part, ""); err != nil {
+					item.Fault("%s is no pattern; write one such as *.pid or run/[a-z]*.lock", document.Quote(s))
+					good = false
+					break
+				}
 			}
 			ok = ok && good
 			list = append(list, path.Clean(s))

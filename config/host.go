@@ -21,6 +21,7 @@ type Host struct {
 	Capabilities uint64   // permitted, a bit each, capabilities(7)
 	Environ      []string // the container's
 	Accounts     Accounts
+	Unprepared   bool // what environments are made of may not be there yet: see Environments
 }
 
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.

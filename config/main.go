@@ -6,6 +6,7 @@ import (
 
 	"rlminit/document"
 	"rlminit/service"
+	"rlminit/wire"
 )
 
 // Route says what becomes of certain arguments.
@@ -27,7 +28,7 @@ type Run struct {
 }
 
 // MainService is the name under which a supervised main command runs.
-const MainService = "main"
+const MainService = wire.MainService
 
 // Supervised tells whether the main command is a service, which is started
 // again: main.restart.
@@ -49,22 +50,24 @@ func (p *parser) main(n document.Node) {
 	p.declared["main"] = declaration{n, ""}
 	all := m.Fields()
 	fields := document.Fields{
-		"user":         service.User(&m.User), // root too
+		"user":         document.Optional(service.User(&m.User)), // root too
 		"no_new_privs": document.Bool(&m.Sandbox.NoNewPrivs),
 		"subcommands":  document.Strings(&m.Subcommands),
 		"routes":       routes(&m.Routes),
-		"exit_on":      document.Word(&m.ExitOn),
+		"exit_on":      document.String(&m.ExitOn),
+		"signal_group": document.Bool(&m.SignalGroup),
 		"restart": func(n document.Node) {
 			if n.IsMapping() {
 				m.Restart.Policy = service.RestartOnFailure
 			}
-			all["restart"](n)
+			document.Optional(all["restart"])(n)
 		},
 	}
-	for _, key := range []string{
-		"command", "group", "groups", "working_dir", "umask", "environment", "env_file", "exits", "stop", "limits", "sandbox",
-	} {
+	for _, key := range []string{"command", "groups", "environment", "env_file", "exits", "stop", "limits", "sandbox"} {
 		fields[key] = all[key]
+	}
+	for _, key := range []string{"group", "working_dir", "umask"} {
+		fields[key] = document.Optional(all[key])
 	}
 	fields.Read(n)
 }
@@ -78,10 +81,10 @@ func routes(p *[]Route) document.Setter {
 			document.Fields{
 				"args": document.Strings(&r.Args),
 				"unless": document.Fields{
-					"arg": document.Word(&r.UnlessArg),
-					"env": document.Word(&r.UnlessEnv),
+					"arg": document.String(&r.UnlessArg),
+					"env": document.String(&r.UnlessEnv),
 				}.Read,
-				"start":    document.Word(&r.Start),
+				"start":    document.String(&r.Start),
 				"then":     document.OneOf(&then, "run", "wait"),
 				"profiles": document.Bool(&profiles),
 			}.Read(item)

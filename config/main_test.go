@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,38 @@ func TestExecutable(t *testing.T) {
 	} {
 		if got := Executable(word, "/nowhere:/usr/bin:/bin:"+dir); got != want {
 			t.Errorf("%q: %v", word, got)
+		}
+	}
+}
+
+// What is optional in main and expands to nothing is as if it were not there.
+func TestMainWithEmptyFields(t *testing.T) {
+	const text = `version: 1
+user: app
+main:
+  command: [a]
+  user: "${X:-}"
+  group: "${X:-}"
+  working_dir: "${X:-}"
+  umask: "${X:-}"
+  exit_on: "${X:-}"
+  restart: "${X:-}"
+  routes: [{args: [b], unless: {arg: "${X:-}", env: "${X:-}"}, start: "${X:-}"}]
+`
+	c := parsed(t, nil, text)
+	want := parsed(t, nil, "version: 1\nuser: app\nmain: {command: [a], routes: [{args: [b]}]}\n")
+	if !reflect.DeepEqual(c.Main, want.Main) {
+		t.Errorf("got  %+v\nwant %+v", c.Main, want.Main)
+	}
+	for line, fault := range map[string]string{
+		`exit_on: "${X}"`:     `rlminit.yaml:2: main.exit_on: ${X} is not set; set X, or write ${X:-default}`,
+		`exit_on: "${Y}"`:     `rlminit.yaml:2: main.exit_on: no service "web"`,
+		`working_dir: "${Y}"`: `rlminit.yaml:2: main.working_dir: "web" (from "${Y}") is no absolute path; write /web`,
+		`routes: [{args: [x], start: "", then: wait}]`: `rlminit.yaml:2: main.routes[0]: then: wait has nothing to wait for; add start: NAME`,
+	} {
+		_, faults := Parse(bundle("version: 1\nmain: {"+line+"}\n"), vars{"Y": "web"}.lookup)
+		if got := faults.Error(); !strings.HasPrefix(got, fault) {
+			t.Errorf("%s\n got %s\nwant %s", line, got, fault)
 		}
 	}
 }

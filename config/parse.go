@@ -75,6 +75,9 @@ func (p *parser) top(f File) {
 		"home":         ignore, // read above
 		"stop_timeout": document.Duration(&c.StopTimeout, time.Millisecond),
 		"strict":       document.Bool(&c.Strict),
+		"parent_death": document.Optional(parentDeath(&c.ParentDeath)),
+		"warn_on_reap": document.Bool(&c.WarnOnReap),
+		"verbose":      document.Int(&c.Verbose, 0, MostVerbose),
 		"inherit_env":  globs(&c.InheritEnv),
 		"environment":  service.Environment(&c.Environment),
 		"env_file":     service.EnvFiles(&c.EnvFile),
@@ -159,7 +162,9 @@ func (p *parser) overrides() {
 			c.User = v
 		}
 	}
-	for name, target := range map[string]*bool{"profiles": &c.Profiles, "strict": &c.Strict} {
+	for name, target := range map[string]*bool{
+		"profiles": &c.Profiles, "strict": &c.Strict, "warn_on_reap": &c.WarnOnReap, "signal_group": &c.Main.SignalGroup,
+	} {
 		if v, called, ok := p.setting(name); ok {
 			b, good := document.ParseBool(v)
 			if !good {
@@ -169,6 +174,7 @@ func (p *parser) overrides() {
 			*target = b
 		}
 	}
+	p.initOverrides()
 	p.remapVariables()
 }
 

@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
 // absence explains why nobody answers on the socket, from what PID 1 is.
 func (c *Client) absence() *Problem {
 	socket := c.Socket()
+	if uid, ok := c.Foreign(); ok {
+		return NotPermitted("permission denied: you are uid %d, rlminit runs as uid %d; use docker exec -u %d", os.Geteuid(), uid, uid)
+	}
 	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
 	if err != nil {
 		return NoAnswer("no rlminit answers on %s: what PID 1 is cannot be told (no /proc); start the container with rlminit init as its ENTRYPOINT", socket)
 	}
 	switch name := strings.TrimSuffix(string(comm), "\n"); {
+	case isInit(name) && !c.isInitCalled():
+		return NoAnswer("no rlminit answers on %s: PID 1 is not rlminit init, but another verb of rlminit; use docker exec in a container that runs, or start this one with rlminit init", socket)
 	case isInit(name) && c.isExpected():
 		return NoAnswer("no rlminit answers on %s: PID 1 is %s, but its supervisor did not come up; see docker logs", socket, name)
 	case isInit(name):
@@ -27,11 +33,56 @@ func (c *Client) absence() *Problem {
 	}
 }
 
+// Foreign tells whether an rlminit runs here whose runtime directory is of no use
+// to this caller, for it belongs to a uid that is neither root nor the caller's:
+// that of PID 1, or of a directory in /dev/shm where PID 1 is something else.
+func (c *Client) Foreign() (uid uint32, ok bool) {
+	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
+	if err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) {
+		uid, ok = c.uidOfInit()
+		return uid, ok && c.isExpected() && uid != 0 && uid != uint32(os.Geteuid())
+	}
+	dirs, _ := filepath.Glob(c.shared + "*") // the pattern is a good one
+	for _, dir := range dirs {
+		uid, err := strconv.ParseUint(strings.TrimPrefix(dir, c.shared), 10, 32)
+		if err != nil || int(uid) == os.Geteuid() || trusted(dir, int(uid)) != nil {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, SocketName)); err == nil {
+			return uint32(uid), true
+		}
+	}
+	return 0, false
+}
+
+// uidOfInit returns the effective uid of PID 1, proc_pid_status(5).
+func (c *Client) uidOfInit() (uid uint32, ok bool) {
+	status, err := os.ReadFile(filepath.Join(c.proc, "1/status"))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == "Uid:" {
+			n, err := strconv.ParseUint(f[2], 10, 32)
+			return uint32(n), err == nil
+		}
+	}
+	return 0, false
+}
+
 // PureInit tells whether PID 1 is an rlminit that was given no configuration,
 // and so has no control socket.
 func (c *Client) PureInit() bool {
 	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
-	return err == nil && strings.TrimSuffix(string(comm), "\n") == "rlminit" && !c.isExpected()
+	return err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) && c.isInitCalled() && !c.isExpected()
+}
+
+// isInitCalled tells whether PID 1, an rlminit, was called as init: one that is
+// a client, of docker run --entrypoint, waits for nobody but itself.
+func (c *Client) isInitCalled() bool {
+	cmdline, err := os.ReadFile(filepath.Join(c.proc, "1/cmdline"))
+	args := bytes.Split(cmdline, []byte{0})
+	return err != nil || len(args) < 2 || string(args[1]) == "init"
 }
 
 // isInit tells whether a program's name is one that rlminit runs under.
@@ -41,7 +92,7 @@ func isInit(comm string) bool { return comm == "rlminit" }
 // socket which is not there yet soon will be.
 func (c *Client) isExpected() bool {
 	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
-	if err != nil || !isInit(strings.TrimSuffix(string(comm), "\n")) {
+	if err != nil || !isInit(strings.TrimSuffix(string(comm), "\n")) || !c.isInitCalled() {
 		return false
 	}
 	cmdline, err := os.ReadFile(filepath.Join(c.proc, "1/cmdline"))

@@ -32,8 +32,11 @@ const (
 // Client asks the rlminit of one runtime directory. It holds no connection,
 // and may be used by several goroutines at once.
 type Client struct {
+	Notice func(line string) // told what an answer waits for that takes its time; may be nil
+
 	dir     string
 	proc    string   // where proc(5) is mounted
+	shared  string   // what runtime directories in /dev/shm begin with
 	configs []string // where the configuration would be
 	http    *http.Client
 	wait    time.Duration
@@ -54,7 +57,7 @@ func Open() (*Client, error) {
 
 // At returns a client for the rlminit whose runtime directory is dir.
 func At(dir string) *Client {
-	c := &Client{dir: dir, proc: "/proc", configs: configFiles(), wait: patience}
+	c := &Client{dir: dir, proc: "/proc", shared: sharedDir, configs: configFiles(), wait: patience}
 	c.http = &http.Client{
 		// A redirect would be a fault of the server's; none is ever sent.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -165,6 +168,7 @@ func (c *Client) persist(ctx context.Context, r request, attempt func() error) e
 	if name, ok := r.misnamed(); ok {
 		return NoSuchName(name, nil)
 	}
+	defer c.notice()()
 	var until time.Time
 	pause := 5 * time.Millisecond
 	for {
@@ -199,6 +203,9 @@ func (c *Client) persist(ctx context.Context, r request, attempt func() error) e
 // gaveUp is said when the caller's time is over, or the caller cancelled.
 func (c *Client) gaveUp(ctx context.Context, r request) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if step := c.bootStep(); step != "" {
+			return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s yet: %s; services are started after it", r.what, step))
+		}
 		return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s on %s in time", r.what, c.Socket()))
 	}
 	return ctx.Err()
@@ -217,7 +224,8 @@ func (c *Client) judge(err error, r request) (again bool, final error) {
 		case errors.Is(err, syscall.EAGAIN): // the listener's backlog is full, connect(2)
 			return true, NoAnswer("no rlminit answers on %s: too many requests are waiting", c.Socket())
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
-			return c.isExpected(), c.absence()
+			absence := c.absence()
+			return absence.ExitCode == ExitNoAnswer && c.isExpected(), absence
 		case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 			return false, NotPermitted("permission denied: you are uid %d and may not connect to %s; use docker exec without -u", os.Geteuid(), c.Socket())
 		}

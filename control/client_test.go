@@ -191,6 +191,7 @@ func TestAbsence(t *testing.T) {
 		{"pure init", "rlminit", "rlminit\x00init\x00--\x00sh\x00--config\x00", nil, `PID 1 is rlminit without a configuration, a pure init`},
 		{"broken", "rlminit", "rlminit\x00init\x00", []string{config}, `PID 1 is rlminit, but its supervisor did not come up`},
 		{"broken, by flag", "rlminit", "rlminit\x00init\x00--config=/x\x00--\x00sh\x00", nil, `PID 1 is rlminit, but its supervisor did not come up`},
+		{"a client", "rlminit", "rlminit\x00status\x00", []string{config}, `PID 1 is not rlminit init, but another verb of rlminit`},
 		{"no /proc", "", "", nil, `what PID 1 is cannot be told (no /proc)`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -207,6 +208,39 @@ func TestAbsence(t *testing.T) {
 			}
 			if want := "no rlminit answers on " + c.Socket() + ": " + test.want; !strings.HasPrefix(p.Detail, want) {
 				t.Errorf("said %q\nwant %q", p.Detail, want)
+			}
+		})
+	}
+}
+
+// An rlminit of another user's is there, and its directory is not to be trusted:
+// that is said at once, with the uid to use.
+func TestForeignInit(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "rlminit.yaml")
+	put(t, config, "")
+	for name, prepare := range map[string]func(c *Client){
+		"as PID 1": func(c *Client) {
+			put(t, filepath.Join(c.proc, "1/comm"), "rlminit\n")
+			put(t, filepath.Join(c.proc, "1/cmdline"), "rlminit\x00init\x00")
+			put(t, filepath.Join(c.proc, "1/status"), "Name:\trlminit\nUid:\t0\t4242\t4242\t4242\n")
+		},
+		"below another init": func(c *Client) {
+			put(t, filepath.Join(c.proc, "1/comm"), "docker-init\n")
+			put(t, filepath.Join(c.shared+"4242", SocketName), "")
+			if err := os.Chown(c.shared+"4242", 4242, 4242); err != nil {
+				t.Skip("needs root, to make a directory another user's")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := At(t.TempDir())
+			c.wait, c.proc, c.shared, c.configs = time.Hour, t.TempDir(), filepath.Join(t.TempDir(), "rlminit-"), []string{config}
+			prepare(c)
+			_, err := c.Services(t.Context())
+			var p *Problem
+			want := fmt.Sprintf("permission denied: you are uid %d, rlminit runs as uid 4242; use docker exec -u 4242", os.Geteuid())
+			if !errors.As(err, &p) || p.ExitCode != ExitNotPermitted || p.Detail != want {
+				t.Errorf("err = %v, want %q", err, want)
 			}
 		})
 	}
@@ -250,5 +284,53 @@ func put(t *testing.T, file, content string) {
 	}
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A boot step that runs is told instead of a silence; what is no name of one is not.
+func TestBootStepIsTold(t *testing.T) {
+	l, c := listen(t)
+	go func() {
+		for {
+			if _, err := l.Accept(); err != nil { // and never answers
+				return
+			}
+		}
+	}()
+	file := filepath.Join(c.dir, BootFile)
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(patience time.Duration) string {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := c.Services(ctx)
+		if err == nil {
+			t.Fatal("somebody answered")
+		}
+		return err.Error()
+	}
+	if err := os.Symlink("/etc/passwd", file); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(10 * time.Millisecond); !strings.HasSuffix(got, " in time") {
+		t.Errorf("a link: %s", got)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("migrate"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-12*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	c.Notice = func(line string) { said <- line }
+	if got := ask(noticeAfter + 100*time.Millisecond); !strings.Contains(got, "yet: boot step migrate is running (1") {
+		t.Errorf("%s", got)
+	}
+	if got := <-said; !strings.HasPrefix(got, "boot step migrate is running (1") || !strings.HasSuffix(got, "s); waiting for it") {
+		t.Errorf("noticed %q", got)
 	}
 }

@@ -26,6 +26,8 @@ const (
 const (
 	KindFailed       = "failed"
 	KindUsage        = "usage"
+	KindNoSuchPath   = "no-such-path"
+	KindWrongMethod  = "wrong-method"
 	KindTooLarge     = "too-large"
 	KindNotRunning   = "not-running"
 	KindNoSuchName   = "no-such-name"
@@ -42,6 +44,10 @@ func kinds(kind string) (title string, status, exit int) {
 	switch kind {
 	case KindUsage:
 		return "The request is not valid", http.StatusBadRequest, ExitUsage
+	case KindNoSuchPath:
+		return "No such path", http.StatusNotFound, ExitUsage
+	case KindWrongMethod:
+		return "The method is not allowed", http.StatusMethodNotAllowed, ExitUsage
 	case KindTooLarge:
 		return "The request is too large", http.StatusRequestEntityTooLarge, ExitUsage
 	case KindNotRunning:

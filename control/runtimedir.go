@@ -17,6 +17,10 @@ const SocketName = "control.sock"
 // unless it may not write there.
 const DefaultRuntimeDir = "/run/rlminit"
 
+// sharedDir is what the runtime directory of a user begins with where /run may
+// not be written.
+const sharedDir = "/dev/shm/rlminit-"
+
 // RuntimeDirs lists the places where a caller with the given uid finds the
 // runtime directory of an rlminit that is its own or root's, in the order in
 // which all of them are tried. Named is the value of RLMINIT_RUNTIME_DIR, or "".
@@ -25,10 +29,9 @@ func RuntimeDirs(named string, uid int) []string {
 	if named != "" {
 		dirs = append(dirs, filepath.Clean(named))
 	}
-	const shared = "/dev/shm/rlminit-"
-	dirs = append(dirs, DefaultRuntimeDir, shared+strconv.Itoa(uid))
+	dirs = append(dirs, DefaultRuntimeDir, sharedDir+strconv.Itoa(uid))
 	if uid != 0 {
-		dirs = append(dirs, shared+"0") // what PID 1 made before it dropped to us
+		dirs = append(dirs, sharedDir+"0") // what PID 1 made before it dropped to us
 	}
 	return dirs
 }

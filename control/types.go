@@ -112,9 +112,12 @@ type Reloaded struct {
 // Change is one thing that a reload does.
 type Change struct {
 	Service string `json:"service"`
-	Action  string `json:"action"` // add, remove, update, restart
+	Action  string `json:"action"` // add, remove, update, restart, refuse
 	Why     string `json:"why"`
 }
+
+// Refused tells whether the definition has a fault.
+func (c Change) Refused() bool { return c.Action == "refuse" }
 
 // Health is the answer of GET /v1/health.
 type Health struct {

@@ -252,6 +252,7 @@ func TestOtherValues(t *testing.T) {
 	is(t, "[a, 5, true, 1.10]", Strings, []string{"a", "5", "true", "1.10"}, "")
 	is(t, "[]", Strings, nil, "")
 	is(t, "db web", Strings, nil, `"db web" is a string; write [db, web]`)
+	is(t, `"* a:"`, Strings, nil, `"* a:" is a string; write ["*", a:]`)
 	is(t, "5", Strings, nil, `5 is a number; write [5]`)
 	is(t, "{a: 1}", Strings, nil, `is a mapping; write a list, [a, b]`)
 

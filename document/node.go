@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -199,7 +200,7 @@ func (n Node) Items() ([]Node, bool) {
 	case n.Absent() || n.broken():
 		return nil, false
 	case n.IsScalar():
-		n.Fault("%s; write [%s]", n.what(), strings.Join(strings.Fields(n.node.Value), ", "))
+		n.Fault("%s; write [%s]", n.what(), strings.Join(elements(n.node.Value), ", "))
 		return nil, false
 	case !n.IsList():
 		n.Fault("%s; write a list, [a, b]", n.what())
@@ -214,6 +215,18 @@ func (n Node) Items() ([]Node, bool) {
 		items = append(items, n.child(nil, v, index(n.field, i)))
 	}
 	return items, ok
+}
+
+// elements are the words of text as they can stand in a list, [a, b].
+func elements(text string) []string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		var list []string
+		if yaml.Unmarshal([]byte("["+word+"]"), &list) != nil || len(list) != 1 || list[0] != word {
+			words[i] = strconv.Quote(word)
+		}
+	}
+	return words
 }
 
 // Text is the expanded text of a scalar. Numbers and booleans are taken as they
@@ -251,6 +264,15 @@ func (n Node) Text() (string, bool) {
 		return s, true
 	}
 	return "", false
+}
+
+// Empty is true for a text of which nothing is left when it is expanded.
+func (n Node) Empty() bool {
+	if !n.IsScalar() {
+		return false
+	}
+	s, err := Expand(n.node.Value, n.reading.lookup)
+	return err == nil && s == ""
 }
 
 // shown is a value as a message shows it: with where it comes from, if it was

@@ -31,6 +31,15 @@ func Word(p *string) Setter {
 	}
 }
 
+// Optional lets an empty text be as good as none: "${X:-}" where X is not set.
+func Optional(set Setter) Setter {
+	return func(n Node) {
+		if !n.Empty() {
+			set(n)
+		}
+	}
+}
+
 // Path reads an absolute path and cleans it.
 func Path(p *string) Setter {
 	return func(n Node) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -259,6 +260,10 @@ func TestADeniedWriteNamesTheOwnerAndTheRemedy(t *testing.T) {
 	if unprivileged.Rerun(t, func(dir string) {
 		must(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
 		must(t, os.WriteFile(filepath.Join(dir, "secret"), nil, 0o600))
+		for name, gid := range map[string]int{"others": 4243, "uids": 0} {
+			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+			must(t, os.Chown(filepath.Join(dir, name), 4242, gid))
+		}
 	}) {
 		return
 	}
@@ -274,6 +279,17 @@ func TestADeniedWriteNamesTheOwnerAndTheRemedy(t *testing.T) {
 	if err := d.MkdirAll("a/b", 0o750); err == nil || err.Error() != want {
 		t.Errorf("mkdir: %v", err)
 	}
+	for name, remedy := range map[string]string{
+		"others": "or set RLMINIT_UID=4242 and RLMINIT_GID=4243", "uids": "or set RLMINIT_UID=4242",
+	} {
+		d, err := Open(filepath.Join(unprivileged.Dir(), name))
+		must(t, err)
+		err = d.WriteFile("x", nil, Write{Mode: 0o600})
+		if err == nil || !strings.HasSuffix(err.Error(), remedy) {
+			t.Errorf("%s: got %v, want %s", name, err, remedy)
+		}
+		must(t, d.Close())
+	}
 	up, err := Open(unprivileged.Dir())
 	must(t, err)
 	defer up.Close()
@@ -283,5 +299,39 @@ func TestADeniedWriteNamesTheOwnerAndTheRemedy(t *testing.T) {
 	}
 	if _, err := up.ReadFile("secret", 10); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("read: %v", err)
+	}
+}
+
+// In a container that was given a user there is no other uid to be had by a
+// variable.
+func TestADeniedWriteOfAContainersUser(t *testing.T) {
+	if unprivileged.Rerun(t, func(dir string) {
+		must(t, os.Mkdir(filepath.Join(dir, "roots"), 0o755))
+		must(t, os.Mkdir(filepath.Join(dir, "other"), 0o755))
+		must(t, os.Chown(filepath.Join(dir, "other"), 4242, 4343))
+	}) {
+		return
+	}
+	const deeper = "RLMINIT_TEST_DEEPER" // a child of this run, whose parent is not root
+	if os.Getenv(deeper) == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), deeper+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	for name, owner := range map[string]string{"roots": "owned by uid 0", "other": "owned by uid 4242"} {
+		d, err := Open(filepath.Join(unprivileged.Dir(), name))
+		must(t, err)
+		defer d.Close()
+		want := fmt.Sprintf("cannot write %s/%s: %s, services run as %d; on the host: chown %d:%d DIR",
+			unprivileged.Dir(), name, owner, unprivileged.UID, unprivileged.UID, unprivileged.GID)
+		if name == "other" {
+			want += ", or use docker run --user 4242:4343"
+		}
+		if err := d.WriteFile("x", nil, Write{Mode: 0o600}); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
 	}
 }

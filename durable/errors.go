@@ -103,7 +103,25 @@ func (d *Dir) explainDenied(e *Error, rel string) {
 			return
 		}
 		e.Why = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid)
-		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR, or set RLMINIT_UID and RLMINIT_GID", uid, os.Getegid())
+		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR", uid, os.Getegid())
+		switch {
+		case startedByRoot() && st.Uid == 0: // which gives them a volume that is new, and no other
+			e.Remedy += ", or set RLMINIT_UID and RLMINIT_GID"
+		case startedByRoot() && st.Gid == 0:
+			e.Remedy += fmt.Sprintf(", or set RLMINIT_UID=%d", st.Uid)
+		case startedByRoot():
+			e.Remedy += fmt.Sprintf(", or set RLMINIT_UID=%d and RLMINIT_GID=%d", st.Uid, st.Gid)
+		case st.Uid != 0:
+			e.Remedy += fmt.Sprintf(", or use docker run --user %d:%d", st.Uid, st.Gid)
+		}
 		return
 	}
+}
+
+// startedByRoot tells whether our parent is root's, as PID 1 is unless the
+// container was given a user: only root can give the services another uid.
+func startedByRoot() bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", os.Getppid()))
+	_, uid, _ := strings.Cut(string(status), "\nUid:\t")
+	return err != nil || strings.HasPrefix(uid, "0\t")
 }

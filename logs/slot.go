@@ -59,6 +59,7 @@ type Slot struct {
 	generation int32
 	pipes      [2]pipe
 	entry      *entry
+	closed     chan struct{} // nil for one that the recovery made up
 
 	// Owned by the collector's goroutine.
 	cfg     Config
@@ -92,7 +93,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Slot{c: c, name: name, cfg: cfg}
+	s := &Slot{c: c, name: name, cfg: cfg, closed: make(chan struct{})}
 	inodes, err := s.openPipes(held)
 	if err != nil {
 		return nil, err
@@ -273,6 +274,9 @@ func (s *Slot) Close() {
 	})
 }
 
+// Closed is closed when nothing of the slot is written any more, after Close.
+func (s *Slot) Closed() <-chan struct{} { return s.closed }
+
 // register makes the collector serve a slot.
 func (c *Collector) register(s *Slot) {
 	for len(c.slots) <= s.index {
@@ -319,6 +323,9 @@ func (c *Collector) discard(s *Slot) {
 	c.mu.Lock()
 	c.taken[s.index] = false
 	c.mu.Unlock()
+	if s.closed != nil {
+		close(s.closed)
+	}
 }
 
 // awaitAge has the slot's file rotated when it is old enough.

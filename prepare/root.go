@@ -3,6 +3,8 @@ package prepare
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,8 +16,8 @@ import (
 )
 
 // AsRoot does what takes root's rights, for the service user id: its entries in
-// passwd and group, the volume where it is absent, and the owners of what own
-// lists. Notes are what the place does not allow and is done without, a line
+// passwd and group, the volume where it is absent or new, and the owners of what
+// own lists. Notes are what the place does not allow and is done without, a line
 // each.
 func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 	note := func(err error) {
@@ -24,6 +26,7 @@ func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 		}
 	}
 	if c.UID != 0 || c.GID != 0 {
+		giveHome(c.Home, formerUser(c), id) // before passwd forgets who that was
 		note(rename("/etc/passwd", "/etc/group", c.User, id))
 	}
 	note(makeHome(c.Home, id))
@@ -58,6 +61,40 @@ func below(home, path string) string {
 		return "."
 	}
 	return rel
+}
+
+// formerUser is the uid that the image gives the service user; root's where
+// nobody knows.
+func formerUser(c *config.Config) uint32 {
+	host, err := config.ThisHost()
+	if err != nil {
+		return 0
+	}
+	id, err := host.Accounts.Resolve(c.User, "", nil, c.Home)
+	if err != nil {
+		return 0
+	}
+	return id.UID
+}
+
+// giveHome gives the user a volume that nothing was written to yet: an empty
+// directory of root's, or of the user that the image was made for. Whoever names
+// another uid for the services means it for that. By descriptor, and not through
+// a link. Where it cannot be, that is said by who writes to the volume.
+func giveHome(home string, former uint32, id wire.Identity) {
+	fd, err := unix.Open(home, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	directory := os.NewFile(uintptr(fd), home)
+	defer directory.Close()
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Uid != 0 && st.Uid != former || st.Uid == id.UID && st.Gid == id.GID {
+		return
+	}
+	if names, err := directory.Readdirnames(1); len(names) == 0 && errors.Is(err, io.EOF) {
+		_ = directory.Chown(int(id.UID), int(id.GID))
+	}
 }
 
 // makeHome makes the volume's directory where it is absent, as the user's.

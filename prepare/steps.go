@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
+	"rlminit/control"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -43,7 +44,9 @@ func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say func(st
 			return &Failure{78, fmt.Errorf("cannot start: %w; strict is set", err)}
 		}
 	}
+	defer announce("")
 	for _, s := range c.Boot {
+		announce(s.Name)
 		code, err := step(ctx, c, id, s)
 		switch {
 		case ctx.Err() != nil:
@@ -56,6 +59,21 @@ func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say func(st
 		}
 	}
 	return nil
+}
+
+// announce names the step that is running to whoever asks rlminit for something
+// meanwhile; "" for none. It is a courtesy: nothing depends on it.
+func announce(step string) {
+	dir := os.Getenv("RLMINIT_RUNTIME_DIR")
+	if dir == "" {
+		return
+	}
+	file := filepath.Join(dir, control.BootFile)
+	if step == "" {
+		_ = os.Remove(file)
+	} else {
+		_ = os.WriteFile(file, []byte(step), 0o644)
+	}
 }
 
 // step runs one step and returns the exit code that its failure gives the

@@ -1,8 +1,13 @@
 package profiles
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -17,18 +22,54 @@ type Booted struct {
 	Profile, PriorState, Action string
 }
 
-// LogBoot adds one line a profile to container-boot.log, in one write.
-func (s *Store) LogBoot(lines []Booted) error {
-	if len(lines) == 0 {
-		return nil
+// BootLogSize is where the lines of a boot will begin, for LogBoot.
+func (s *Store) BootLogSize() int64 {
+	info, err := s.home.Lstat(bootLogFile)
+	if err != nil {
+		return 0
 	}
+	return info.Size
+}
+
+// LogBoot adds one line a profile to container-boot.log, in one write; not of
+// those profiles that have one already from the byte since on.
+func (s *Store) LogBoot(since int64, lines []Booted) error {
+	told := s.toldSince(since)
 	at := s.now().UTC().Format("2006-01-02T15:04:05-0700")
 	var b bytes.Buffer
 	for _, l := range lines {
-		fmt.Fprintf(&b, "%s profile=%s prior_state=%s action=%s\n", at, l.Profile, l.PriorState, l.Action)
+		if !told[l.Profile] {
+			fmt.Fprintf(&b, "%s profile=%s prior_state=%s action=%s\n", at, l.Profile, l.PriorState, l.Action)
+		}
+	}
+	if b.Len() == 0 {
+		return nil
 	}
 	if err := s.home.MkdirAll(bootLogDir, dirMode); err != nil {
 		return err
 	}
 	return s.home.Append(bootLogFile, b.Bytes(), 0o640, maxBootLog)
+}
+
+// toldSince are the profiles that have a line from the byte since on. A shorter
+// file is one that began anew since.
+func (s *Store) toldSince(since int64) map[string]bool {
+	told := map[string]bool{}
+	f, err := s.home.OpenRegular(bootLogFile, unix.O_RDONLY, 0)
+	if err != nil {
+		return told
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() < since {
+		since = 0
+	}
+	lines := bufio.NewScanner(io.NewSectionReader(f, since, 2*maxBootLog))
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 {
+			if name, ok := strings.CutPrefix(fields[1], "profile="); ok {
+				told[name] = true
+			}
+		}
+	}
+	return told
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/document"
 	"rlminit/durable"
 	"rlminit/service"
 )
@@ -22,7 +24,8 @@ type Creation struct {
 
 // newOverrides is the profile.yaml of a profile that overrides nothing yet.
 const newOverrides = `# What this profile overrides of the gateway template: environment, command,
-# restart, ready, health, stop, log; limits may be lowered.
+# restart, ready, health, stop, log; limits may be lowered. A change is taken up
+# by rlminit reload.
 `
 
 // Create makes a profile with its intent recorded, durably: it appears whole or
@@ -48,6 +51,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 		return Profile{}, false, err
 	}
 	defer s.names.lock(Gateway(name).key())()
+	if err := s.checkFresh(name); err != nil {
+		return Profile{}, false, err
+	}
 	_, err = s.home.Lstat(dirOf(name))
 	switch {
 	case err == nil && how.ExistOK:
@@ -60,6 +66,19 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	}
 	p, err = s.create(name, how, settings)
 	return p, err == nil, err
+}
+
+// checkFresh refuses a name that reads like a gateway's, which would be that of
+// another profile's service. A profile that has it already keeps it.
+func (s *Store) checkFresh(name string) error {
+	if !strings.HasPrefix(name, service.GatewayPrefix) {
+		return nil
+	}
+	if _, err := s.load(name); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return refuse(ErrName, "%s is refused: names that begin with %s are those of services; leave that out",
+		document.Quote(name), service.GatewayPrefix)
 }
 
 func (s *Store) exists(name string) error {
@@ -195,13 +214,12 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 		return Profile{}, err
 	case p.Fault != nil:
 		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
+	case how.Port != 0 && how.Port != p.Port:
+		return Profile{}, refuse(ErrExists, "profile %q has port %d; a port stays with its profile", name, p.Port)
 	case len(how.Environment) > 0:
 		if err := s.writeOverrides(dir, p.overrides, additions(how.Environment)); err != nil {
 			return Profile{}, err
 		}
-	}
-	if how.Port != 0 && how.Port != p.Port {
-		return Profile{}, refuse(ErrExists, "profile %q has port %d; a port stays with its profile", name, p.Port)
 	}
 	intent := how.Intent
 	if p.Record.Desired != service.IntentNone {

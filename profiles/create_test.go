@@ -53,6 +53,29 @@ func TestCreateMakesWhatTheDesignSays(t *testing.T) {
 	}
 }
 
+// A name that reads like that of a gateway is another profile's, but on a volume
+// that has one already it goes on as before.
+func TestCreateNamedLikeAGateway(t *testing.T) {
+	v := newVolume(t, nil)
+	for _, exists := range []bool{false, true} {
+		_, _, err := v.Create("gateway-bob", Creation{ExistOK: exists})
+		if !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "names that begin with gateway- are those of services") {
+			t.Errorf("%v", err)
+		}
+		must(t, os.MkdirAll(v.path("profiles/gateway-bob"), 0o755))
+	}
+	v.write("profiles/gateway-bob/profile.yaml", "")
+	if _, made, err := v.Create("gateway-bob", Creation{ExistOK: true}); made || err != nil {
+		t.Errorf("one that there is: %v, %v", made, err)
+	}
+	if _, _, err := v.Create("gateway-bob", Creation{}); !errors.Is(err, ErrExists) {
+		t.Errorf("one that there is, again: %v", err)
+	}
+	if p, there := v.list()["gateway-bob"]; !there || p.Fault != nil || p.Service() != "gateway-gateway-bob" {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestCreateStoppedWithAnotherMarkerAndAPort(t *testing.T) {
 	v := newVolume(t, func(s *Settings) { s.Marker = "SOUL.md" })
 	p := v.create("alice", Creation{Intent: service.Stopped, Port: 7000})
@@ -160,8 +183,11 @@ func TestExistOKTakesWhatIsThere(t *testing.T) {
 	if env := p.Environment(); env["A"] != "1" || env["B"] != "2" {
 		t.Errorf("environment %v", env)
 	}
-	if _, _, err := v.Create("alice", Creation{ExistOK: true, Port: 8888}); !errors.Is(err, ErrExists) {
+	if _, _, err := v.Create("alice", Creation{ExistOK: true, Port: 8888, Environment: map[string]string{"C": "3"}}); !errors.Is(err, ErrExists) {
 		t.Errorf("another port: %v", err)
+	}
+	if env := v.list()["alice"].Environment(); env["C"] != "" {
+		t.Errorf("refused, and yet the environment is %v", env)
 	}
 	if p, made, err := v.Create("new", Creation{ExistOK: true}); err != nil || !made || p.Name != "new" {
 		t.Errorf("%v %v", made, err)

@@ -40,6 +40,13 @@ func (p Profile) Definition(c *config.Config) (service.Definition, error) {
 	}
 	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
+	if ports := SettingsOf(c).Ports; len(faults) > 0 && p.Port == 0 && ports.size() > 0 {
+		// Is a port all that is missing?
+		of.Port = ports.First
+		if _, others := c.ProfileDefinition(of, p.overridesPath(), p.overrides); len(others) == 0 {
+			return d, errors.New(fullRange(p.Name, ports))
+		}
+	}
 	return d, faults.Err()
 }
 

@@ -23,6 +23,10 @@ const (
 	maxProfiles = 100_000
 	// maxOverrides is the size of the largest profile.yaml that is read, bytes.
 	maxOverrides = 256 << 10
+	// maxLarge is what all those of more than smallOverrides bytes may have
+	// together, when all profiles are read: decoded they take several times as
+	// much, and a gateway that makes hundreds would leave no memory at any boot.
+	smallOverrides, maxLarge = 8 << 10, 8 << 20
 	// overridesFile is what a profile overrides of the gateway template.
 	overridesFile = "profile.yaml"
 )
@@ -70,8 +74,9 @@ func (s *Store) List() ([]Profile, error) {
 		}
 	}
 	found := make([]*Profile, len(entries))
+	var large atomic.Int64
 	inParallel(len(entries), func(i int) {
-		found[i] = s.consider(dir, entries[i], settings)
+		found[i] = s.consider(dir, entries[i], settings, &large)
 	})
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
@@ -81,7 +86,7 @@ func (s *Store) List() ([]Profile, error) {
 	}
 	if settings.Default {
 		p := Profile{Name: Default, Dir: s.home.Path(".")}
-		s.fill(&p, s.home, settings)
+		s.fill(&p, s.home, settings, new(atomic.Int64))
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b Profile) int {
@@ -118,7 +123,7 @@ func (s *Store) load(name string) (Profile, error) {
 			return Profile{}, missing
 		}
 		list := []Profile{{Name: Default, Dir: s.home.Path(".")}}
-		s.fill(&list[0], s.home, settings)
+		s.fill(&list[0], s.home, settings, new(atomic.Int64))
 		s.settlePorts(list, settings.Ports)
 		return list[0], nil
 	}
@@ -133,7 +138,7 @@ func (s *Store) load(name string) (Profile, error) {
 		return Profile{}, err
 	}
 	defer dir.Close()
-	p := s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings)
+	p := s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64))
 	if p == nil {
 		return Profile{}, missing
 	}
@@ -153,7 +158,7 @@ func (s *Store) prime() error {
 }
 
 // consider looks at one entry of the profiles directory; nil: it is none.
-func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings) *Profile {
+func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings, large *atomic.Int64) *Profile {
 	if e.Name[0] == '.' {
 		return nil
 	}
@@ -185,7 +190,7 @@ func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings) 
 	if !marked {
 		return nil
 	}
-	s.fill(p, own, settings)
+	s.fill(p, own, settings, large)
 	return p
 }
 
@@ -205,8 +210,9 @@ func isRegular(dir *durable.Dir, rel string) (bool, error) {
 	return true, nil
 }
 
-// fill reads what the profile's directory holds.
-func (s *Store) fill(p *Profile, dir *durable.Dir, settings *Settings) {
+// fill reads what the profile's directory holds. large counts the bytes of the
+// large profile.yaml that were read along with it.
+func (s *Store) fill(p *Profile, dir *durable.Dir, settings *Settings, large *atomic.Int64) {
 	state, err := s.readRecord(dir, settings.StateFile)
 	p.Record = state.Record
 	if err != nil {
@@ -215,11 +221,19 @@ func (s *Store) fill(p *Profile, dir *durable.Dir, settings *Settings) {
 	}
 	if p.Record.Origin == service.Missing && settings.ImportState != "" {
 		p.Record = s.readImport(dir, settings.ImportState)
+		if p.Record.Origin == service.Corrupt {
+			s.sayOnce(fmt.Sprintf("cannot take over the state of %s: %s; its gateway stays stopped", p.Name, p.Record.Fault))
+		}
 	}
 	p.Record = s.remember(Gateway(p.Name), p.Record)
 	p.overrides, err = dir.ReadFile(overridesFile, maxOverrides)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.Fault = err
+	}
+	if n := len(p.overrides); n > smallOverrides && large.Add(int64(n)) > maxLarge {
+		p.overrides = nil
+		p.Fault = fmt.Errorf("cannot read %s: those of more than %d KB have more than %d MB together; make it smaller, or remove others",
+			dir.Path(overridesFile), smallOverrides>>10, maxLarge>>20)
 	}
 }
 

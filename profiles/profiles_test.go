@@ -120,7 +120,7 @@ func TestNames(t *testing.T) {
 	v := newVolume(t, nil)
 	for _, name := range []string{
 		"", "-x", "_x", "A", "aB", "../x", "a/b", ".x", "a.b", "ä", "alice\n", "a\x00b", "a b", strings.Repeat("a", 65),
-		"default", "main", "all", "dashboard", "taken",
+		"default", "main", "all", "dashboard", "taken", "gateway-x",
 	} {
 		_, _, err := v.Create(name, Creation{})
 		if !errors.Is(err, ErrName) || strings.ContainsAny(err.Error(), "\n\x00") {
@@ -133,7 +133,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("delete %q succeeded", name)
 		}
 	}
-	for _, name := range []string{"a", "0", "a-b_c", strings.Repeat("a", 64), "gateway-x"} {
+	for _, name := range []string{"a", "0", "a-b_c", strings.Repeat("a", 64), "gateway"} {
 		v.create(name, Creation{})
 	}
 }
@@ -230,14 +230,21 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 
 func TestBootLog(t *testing.T) {
 	v := newVolume(t, nil)
-	must(t, v.LogBoot([]Booted{{"alice", "running", "started"}, {"bob", "none", "registered"}}))
+	must(t, v.LogBoot(v.BootLogSize(), []Booted{{"alice", "running", "started"}, {"bob", "none", "registered"}}))
 	want := "2026-05-24T18:05:33+0000 profile=alice prior_state=running action=started\n" +
 		"2026-05-24T18:05:33+0000 profile=bob prior_state=none action=registered\n"
 	if got := v.read("logs/container-boot.log"); got != want {
 		t.Errorf("%q", got)
 	}
+	// A boot that is gone on with tells what it has not told yet.
+	since := v.BootLogSize()
+	must(t, v.LogBoot(since, []Booted{{"bob", "stopped", "registered"}}))
+	must(t, v.LogBoot(since, []Booted{{"alice", "running", "started"}, {"bob", "stopped", "registered"}}))
+	if got := v.read("logs/container-boot.log")[since:]; strings.Count(got, "profile=bob") != 1 || strings.Count(got, "profile=alice") != 1 {
+		t.Errorf("%q", got)
+	}
 	must(t, os.Truncate(v.path("logs/container-boot.log"), maxBootLog))
-	must(t, v.LogBoot([]Booted{{"alice", "running", "started"}}))
+	must(t, v.LogBoot(v.BootLogSize(), []Booted{{"alice", "running", "started"}}))
 	if got := v.read("logs/container-boot.log"); strings.Count(got, "\n") != 1 {
 		t.Errorf("it grows for ever: %d bytes", len(got))
 	}
@@ -248,13 +255,17 @@ func TestBootLog(t *testing.T) {
 }
 
 func TestPrepareBootRemovesWhatItShould(t *testing.T) {
-	v := newVolume(t, func(s *Settings) { s.RemoveAtBoot = []string{"gateway.pid", "run/x"} })
+	v := newVolume(t, func(s *Settings) { s.RemoveAtBoot = []string{"gateway.pid", "run/x", "*.lock", "sub/*/?"} })
 	v.create("alice", Creation{})
 	v.create("bob", Creation{})
 	outside := t.TempDir()
 	v.write("profiles/alice/gateway.pid", "1")
 	v.write("profiles/alice/run/x/y", "1")
 	v.write("profiles/alice/run/z", "1")
+	v.write("profiles/alice/a.lock", "1")
+	v.write("profiles/alice/.lock", "1")
+	v.write("profiles/alice/sub/deep/x", "1")
+	must(t, os.Symlink(outside, v.path("profiles/bob/b.lock")))
 	v.write("profiles/alice/.rlminit-0123456789abcdef.tmp", "")
 	v.write("profiles/.rlminit-0123456789abcdef.tmp/x/y", "")
 	v.write(".rlminit-0123456789abcdef.tmp", "")
@@ -267,8 +278,8 @@ func TestPrepareBootRemovesWhatItShould(t *testing.T) {
 		return err
 	}))
 	want := []string{
-		"", "/profiles", "/profiles/alice", "/profiles/alice/gateway_state.json", "/profiles/alice/profile.yaml", "/profiles/alice/run",
-		"/profiles/alice/run/z", "/profiles/bob", "/profiles/bob/gateway_state.json", "/profiles/bob/profile.yaml", "/profiles/bob/run",
+		"", "/profiles", "/profiles/alice", "/profiles/alice/.lock", "/profiles/alice/gateway_state.json", "/profiles/alice/profile.yaml",
+		"/profiles/alice/run", "/profiles/alice/run/z", "/profiles/alice/sub", "/profiles/alice/sub/deep", "/profiles/bob", "/profiles/bob/gateway_state.json", "/profiles/bob/profile.yaml", "/profiles/bob/run",
 	}
 	if !slices.Equal(left, want) {
 		t.Errorf("left %q", left)

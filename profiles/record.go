@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/document"
 	"rlminit/durable"
 	"rlminit/service"
 )
@@ -23,6 +24,14 @@ func Gateway(profile string) Subject { return Subject{Profile: profile} }
 
 // Static is the subject of a static service's record.
 func Static(name string) Subject { return Subject{Service: name} }
+
+// String is the name of the service, as a person writes it.
+func (of Subject) String() string {
+	if of.Service != "" {
+		return of.Service
+	}
+	return GatewayName(of.Profile)
+}
 
 func (of Subject) key() string {
 	if of.Service != "" {
@@ -61,9 +70,13 @@ func (s *Store) LoadService(name string) (service.Record, error) {
 
 // SaveIntent records what a person wants, durably: when it returns nil, a power
 // cut does not undo it. With service.IntentNone it keeps the recorded intent
-// and makes the rest of the record (the port) durable.
+// and makes the rest of the record (the port) durable. What is recorded already
+// is not written again: a full disk keeps nobody from a restart.
 func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
 	defer s.names.lock(of.key())()
+	if s.saved(of, intent) {
+		return nil
+	}
 	return s.update(of, true, func(f *stateFile) {
 		if intent != service.IntentNone {
 			f.Desired = intent
@@ -72,6 +85,20 @@ func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
 			f.Seen = service.SeenStopped
 		}
 	})
+}
+
+// saved tells whether the record on the volume is complete and has the intent
+// that this Store has saved. The caller holds the subject's lock.
+func (s *Store) saved(of Subject, intent service.Intent) bool {
+	s.mu.Lock()
+	known := s.intents[of]
+	s.mu.Unlock()
+	if intent == service.IntentNone || known != intent {
+		return false
+	}
+	f, err := s.readRecord(s.home, of.file(s.settings.Load()))
+	return err == nil && f.Origin == service.Recorded && f.Desired == intent &&
+		(of.Service != "" || f.Port == s.ports.of(of.Profile))
 }
 
 // SaveSeen records the state in which a service was seen. The intent stays as
@@ -89,7 +116,11 @@ func (s *Store) SaveSeen(of Subject, seen Seen) error {
 // this Store knows counts, not what a gateway may have written meanwhile. The
 // caller holds the subject's lock.
 func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
-	file := of.file(s.settings.Load())
+	settings := s.settings.Load()
+	if of.Service == "" && settings.Marker == "" {
+		return refuse(ErrNotFound, "no profile %s: the configuration has no gateway section", document.Quote(of.Profile))
+	}
+	file := of.file(settings)
 	f, err := s.readRecord(s.home, file)
 	if err != nil {
 		return err

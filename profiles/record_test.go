@@ -155,6 +155,9 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 		t.Errorf("%+v", p.Record)
 	}
 	must(t, v.SaveIntent(Gateway("bob"), service.Stopped))
+	if n := v.said("cannot take over the state of bob: app.json: corrupt: "); n != 1 {
+		t.Errorf("said %q", v.told)
+	}
 	if got := v.read("profiles/bob/app.json"); got != "nonsense" {
 		t.Errorf("the application's file was changed: %s", got)
 	}

@@ -22,7 +22,7 @@ type Settings struct {
 	StateFile    string         // ours, in the profile's directory
 	ImportState  string         // an application's, read where StateFile is missing; "": none
 	InitialState service.Intent // of a profile just created
-	RemoveAtBoot []string       // relative to the profile's directory
+	RemoveAtBoot []string       // relative to the profile's directory; patterns
 	Ports        PortRange
 	Default      bool     // the home directory itself is the profile "default"
 	Services     []string // names of static services, which no profile may have
@@ -142,13 +142,23 @@ func (s *Store) PrepareBoot(names []string) {
 				return
 			}
 		}
-		for _, rel := range settings.RemoveAtBoot {
-			err := s.home.RemoveAll(below(dir, rel))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		for _, pattern := range settings.RemoveAtBoot {
+			if err := s.removeAll(below(dir, pattern)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				s.sayOnce(err.Error())
 			}
 		}
 	})
+}
+
+// removeAll removes what a pattern names, and returns the first error.
+func (s *Store) removeAll(pattern string) error {
+	found, first := s.home.Glob(pattern)
+	for _, rel := range found {
+		if err := s.home.RemoveAll(rel); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // dated makes a name with the date in it that sorts by time and needs no

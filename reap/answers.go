@@ -13,16 +13,17 @@ func (r *reaper) flush() {
 		r.sendOwed()
 	}
 	loaded := r.threads.loaded()
-	if t.socket >= 0 && (t.full != t.writable || loaded != t.deaf) {
+	full := t.full && t.retryAt == 0 // else a timer ends it
+	if t.socket >= 0 && (full != t.writable || loaded != t.deaf) {
 		var conditions uint32
 		if !loaded {
 			conditions = sys.Readable
 		}
-		if t.full && t.retryAt == 0 {
+		if full {
 			conditions |= sys.Writable
 		}
 		if r.events.Change(int32(t.socket), conditions, keySocket) == 0 {
-			t.writable, t.deaf = t.full, loaded
+			t.writable, t.deaf = full, loaded
 		}
 	}
 }
@@ -33,6 +34,7 @@ func (r *reaper) sendOwed() {
 		if !r.send(&wire.Welcome{
 			Version: wire.Version, Generation: t.generation, NextID: r.children.nextID,
 			Tags: r.place.tags, Stopping: r.stop.phase != running,
+			Terminal: r.policy.Supervised && r.main.terminal.Found(),
 		}) {
 			return
 		}
@@ -132,6 +134,9 @@ func (r *reaper) beginSnapshot() {
 	s := snapshot{underWay: true}
 	for c := r.children.first; c != nil; c = c.next {
 		s.ids = append(s.ids, c.id)
+		if c.killed && c.state == pending {
+			r.children.owe(c, owedStuck) // an entry does not say that
+		}
 	}
 	for key := range r.held {
 		s.keys = append(s.keys, key)
@@ -200,7 +205,7 @@ func (r *reaper) send(m wire.Message, fds ...int) bool {
 		r.sayOnce("a message to the supervisor is too large; dropped")
 		return true
 	default:
-		// No memory, or no descriptor for a memfd.
+		// Of the moment, and no event tells of its end: see wire.Send.
 		t.full, t.retryAt = true, r.now+retrySend
 	}
 	return false

@@ -39,6 +39,10 @@ func Run(o Options) int {
 		say("cannot start: init does not run on the first thread; please report this")
 		return exitFailed
 	}
+	if limit := pidsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"); limit < fewestPIDs {
+		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+decimal(int(limit))+
+			", and rlminit needs "+decimal(fewestPIDs)+"; raise --pids-limit")
+	}
 	runtime.GOMAXPROCS(processors)
 	// The first timer, perhaps one of the collector's, makes the runtime open
 	// two descriptors. Now it finds some free; later that could be its end.
@@ -66,7 +70,7 @@ func (r *reaper) boot(o Options) int {
 	unix.Umask(0o022)
 	openStderr()
 	if err := r.listen(); err != nil {
-		return giveUp(exitFailed, "cannot start: "+why(err))
+		return giveUp(exitFailed, "cannot start: "+err.Error())
 	}
 	release, err := spares()
 	if err == nil {
@@ -76,7 +80,7 @@ func (r *reaper) boot(o Options) int {
 		err = r.addEvent(r.threads.finished, sys.Readable, keySpawned)
 	}
 	if err != nil {
-		return giveUp(exitFailed, "cannot start: "+why(err))
+		return giveUp(exitFailed, "cannot start: "+err.Error())
 	}
 	bundle, policy, code := r.compile(o)
 	if code != 0 {
@@ -102,8 +106,14 @@ func (r *reaper) boot(o Options) int {
 	r.giveStdio()
 	r.orphans.open()
 	r.makeWaker()
-	r.tier2.prepare(environ, directory, listener, bundle, policy)
+	r.tier2.keep(environ, directory, listener, bundle, policy)
 	release()
+	if r.policy.ParentDeath != 0 { // else what our parent may have set counts
+		// Last, for a change of the rights to files takes it back.
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(r.policy.ParentDeath), 0, 0, 0); err != nil {
+			return giveUp(exitFailed, "cannot set the signal of the parent's death: "+err.Error())
+		}
+	}
 	r.now = monotonic()
 	r.begin()
 	return 0
@@ -170,7 +180,7 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	for i, name := range [...]string{"rlminit-policy", "rlminit-bundle"} {
 		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
-			return 0, 0, giveUp(exitFailed, "cannot make a memfd: "+why(err))
+			return 0, 0, giveUp(exitFailed, "cannot make a memfd: "+err.Error())
 		}
 		fds[i] = fd
 	}
@@ -181,7 +191,7 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	if c.Errno != 0 {
 		return 0, 0, giveUp(exitFailed, "cannot read the configuration: cannot run rlminit itself: "+c.Errno.String())
 	}
-	if c.PIDFD >= 0 {
+	if r.place.pidfds = c.PIDFD >= 0; r.place.pidfds {
 		sys.Close(c.PIDFD)
 	}
 	var status unix.WaitStatus
@@ -196,19 +206,27 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	if status.ExitStatus() != 0 {
 		return 0, 0, status.ExitStatus() // which it has said
 	}
-	for _, fd := range fds {
-		if err := wire.Seal(fd); err != nil {
-			return 0, 0, giveUp(exitFailed, "cannot seal the configuration: "+why(err))
-		}
-	}
-	content, err := wire.ReadSealed(fds[0], largestPolicy)
+	err := wire.Seal(fds[1])
 	if err == nil {
-		r.policy, err = wire.DecodePolicy(content)
+		r.policy, err = sealedPolicy(fds[0])
 	}
 	if err != nil {
-		return 0, 0, giveUp(exitFailed, "cannot read the policy: "+why(err))
+		return 0, 0, giveUp(exitFailed, "cannot read the policy: "+err.Error())
 	}
 	return fds[1], fds[0], 0
+}
+
+// sealedPolicy reads the policy that a child has filled a memfd with, which
+// nobody changes from then on.
+func sealedPolicy(fd int) (*wire.Policy, error) {
+	if err := wire.Seal(fd); err != nil {
+		return nil, err
+	}
+	content, err := wire.ReadSealed(fd, largestPolicy)
+	if err != nil {
+		return nil, err
+	}
+	return wire.DecodePolicy(content)
 }
 
 // largestPolicy bounds what is read into PID 1, in bytes.
@@ -223,13 +241,18 @@ func self() []string {
 	return paths
 }
 
-// prepare keeps what each tier 2 is started with.
-func (t *tier2) prepare(environ []string, directory string, listener, bundle, policy int) {
+// keep notes what each tier 2 is started with.
+func (t *tier2) keep(environ []string, directory string, listener, bundle, policy int) {
 	t.passed = [3]int{listener, bundle, policy}
 	for _, entry := range environ {
-		if name, _ := variable(entry); name != "RLMINIT_RUNTIME_DIR" {
-			t.environ = append(t.environ, entry)
+		name, _ := variable(entry)
+		switch name {
+		case "RLMINIT_RUNTIME_DIR", "RLMINIT_GOTRACEBACK":
+			continue
+		case "GOTRACEBACK": // which the Go runtime of an opaque tier 2 sets anew
+			t.environ = append(t.environ, "RLMINIT_"+entry)
 		}
+		t.environ = append(t.environ, entry)
 	}
 	t.environ = append(t.environ, "RLMINIT_RUNTIME_DIR="+directory)
 	t.paths = self()
@@ -245,6 +268,7 @@ func (r *reaper) tier2Command(socket int) *sys.Command {
 	c := &sys.Command{
 		Session: sys.OwnSession, OOMScore: r.oomScore(oomTier2), NoNewPrivs: true,
 		SetUmask: true, Umask: 0o027,
+		KeepSignals: true, Mask: 1 << (sys.SIGUSR1 - 1), // which tier 2 reads
 	}
 	r.identity(c, &r.policy.User, 0)
 	if c.SetIDs && c.SetGroups {

@@ -70,8 +70,8 @@ func enter() {
 		n, _ := strconv.Atoi(drop)
 		must(unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(n), 0, 0, 0))
 	}
-	if os.Getenv("REAPTEST_NOPIDFD") != "" {
-		must(refusePidfds())
+	if of := os.Getenv("REAPTEST_NOPIDFD"); of != "" {
+		must(refusePidfds(of))
 	}
 	if os.Getenv("REAPTEST_NOPROC") != "" {
 		for unix.Unmount("/proc", unix.MNT_DETACH) == nil {
@@ -87,8 +87,9 @@ func enter() {
 	must(unix.Exec(os.Args[0], append([]string{os.Args[0]}, os.Args[2:]...), os.Environ()))
 }
 
-// refusePidfds installs a filter, seccomp(2), that refuses CLONE_PIDFD.
-func refusePidfds() error {
+// refusePidfds installs a filter, seccomp(2), that refuses CLONE_PIDFD of clone,
+// or pidfd_open.
+func refusePidfds(of string) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jt: 0, Jf: 3},
@@ -96,6 +97,13 @@ func refusePidfds() error {
 		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.CLONE_PIDFD, Jt: 0, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0x00050000 | uint32(unix.EPERM)}, // SECCOMP_RET_ERRNO
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000},                      // SECCOMP_RET_ALLOW
+	}
+	if of == "open" {
+		program = []unix.SockFilter{
+			program[0],
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jt: 0, Jf: 1},
+			program[4], program[5],
+		}
 	}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, 1, 0, uintptr(unsafe.Pointer(&unix.SockFprog{
 		Len: uint16(len(program)), Filter: &program[0],

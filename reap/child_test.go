@@ -158,6 +158,13 @@ func play(args []string) {
 		}
 		fmt.Println("full")
 		select {}
+	case "crowd": // has as many descriptors in flight as its user may, for a time
+		last, _ := time.ParseDuration(args[1])
+		pair, _ := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		for unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(make([]int, 100)...), nil, unix.MSG_DONTWAIT) == nil {
+		}
+		fmt.Println("full")
+		time.Sleep(last)
 	case "fork": // starts the part that follows and exits at once
 		cmd := exec.Command("/proc/self/exe", append([]string{"child"}, args[1:]...)...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -2,8 +2,10 @@ package reap
 
 import (
 	"fmt"
+	"math/rand"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,124 @@ func (b *box) peak(t *testing.T) int { return statusNumber(t, b.cmd.Process.Pid,
 
 // mostPeak is what PID 1 may have taken after an attack, in KB.
 const mostPeak = heavier * 96 << 10
+
+// Bytes at random, and messages with some bytes changed, with descriptors and in
+// memfds: PID 1 has no fault, stays small, and is a good init afterwards.
+func TestRandomBytes(t *testing.T) {
+	duration := time.Second
+	if os.Getenv("RLMINIT_TEST_LONG") != "" {
+		duration = time.Minute
+	}
+	b := startBox(t)
+	l := b.link
+	random := rand.New(rand.NewSource(time.Now().UnixNano()))
+	templates := layouts(t)
+	sent := 0
+	for end := time.Now().Add(duration); time.Now().Before(end); sent++ {
+		body := slices.Clone(templates[random.Intn(len(templates))])
+		switch random.Intn(3) {
+		case 0:
+			random.Read(body)
+		case 1:
+			body = body[:random.Intn(len(body)+1)]
+		}
+		for range random.Intn(3) {
+			if len(body) > 0 {
+				body[random.Intn(len(body))] = byte(random.Intn(256))
+			}
+		}
+		if len(body) > 0 && body[0] == byte(wire.KindEnd) {
+			continue // which it may ask for
+		}
+		fds := make([]int, random.Intn(5)) // stdin
+		if random.Intn(4) == 0 {
+			memfd, err := wire.Sealed("random", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, fds = []byte{255}, append(fds, memfd)
+			slices.Reverse(fds)
+		}
+		for {
+			err := unix.Sendmsg(l.socket, body, unix.UnixRights(fds...), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			if err == nil {
+				break
+			}
+			if err != unix.EAGAIN {
+				t.Fatalf("after %d messages: %v", sent, err)
+			}
+			l.drain(t)
+			l.waiting = nil
+		}
+		if len(fds) > 0 && fds[0] != 0 {
+			unix.Close(fds[0])
+		}
+	}
+	b.answersSoon(t, "random bytes")
+	if out := b.stderr.String(); strings.Contains(out, "internal error") {
+		t.Error(out)
+	}
+	if peak := b.peak(t); peak > mostPeak {
+		t.Errorf("PID 1 took %d KB", peak)
+	}
+	b.nextIsWell(t)
+	t.Logf("%d messages", sent)
+}
+
+// nextIsWell replaces tier 2, and has the next one run a process.
+func (b *box) nextIsWell(t *testing.T) {
+	t.Helper()
+	killTier2(t, b)
+	b.link = b.accept()
+	b.link.hello(t)
+	id, _ := b.link.spawn(t, nil, "exit", "3")
+	if got := b.link.exited(t, id); got.Code != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// No tier 2 can use up the ids of those that come after it.
+func TestIdsDoNotRunOut(t *testing.T) {
+	b := startBox(t)
+	for id := uint64(1); id != 0; id <<= 1 {
+		for _, id := range []uint64{id, id - 1} {
+			b.link.send(t, &wire.Spawn{ID: id, Name: "x", Path: "/bin/true", Argv: []string{"true"}, NoNewPrivs: true})
+		}
+	}
+	b.answersSoon(t, "spawns with great ids")
+	b.nextIsWell(t)
+}
+
+// layouts are messages of tier 2's as they are sent.
+func layouts(t *testing.T) [][]byte {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wire.CloseAll(pair[:])
+	var all [][]byte
+	for _, m := range []wire.Message{
+		&wire.Hello{Version: 1}, &wire.Signal{ID: 20, Signal: 9, Scope: wire.ScopeLeftover}, &wire.Acknowledge{ID: 20},
+		&wire.Hold{Key: "log/a"}, &wire.Release{Key: "log/a"}, &wire.Pong{Seq: 1}, &wire.StopBegun{}, &wire.StopDone{},
+		&wire.Spawn{
+			ID: 20, Name: "svc", Path: "/bin/true", Argv: []string{"true"}, Env: []string{"A=b"}, Dir: "/tmp", Umask: 0o22,
+			Rlimits: []wire.Rlimit{{Resource: unix.RLIMIT_CORE}}, Tag: lowTag, Targets: []int32{0, 1}, NoNewPrivs: true, Label: []byte("l"),
+		},
+		&wire.Spawn{ID: 21, Name: "other", Path: "/bin/true", Argv: []string{"true"}, NoNewPrivs: true},
+	} {
+		if err := wire.Send(pair[0], m); err != nil {
+			t.Fatal(err)
+		}
+		body := make([]byte, 4096)
+		n, err := unix.Read(pair[1], body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, body[:n])
+	}
+	return all
+}
 
 // Keys without descriptors, and more keys than there can be descriptors, are
 // not kept.

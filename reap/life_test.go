@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +87,42 @@ func TestLeftovers(t *testing.T) {
 	if got := l.signal(t, id, 0, wire.ScopeLeftover); got.Errno != int32(unix.ESRCH) {
 		t.Errorf("an acknowledged spawn is still known: %+v", got)
 	}
+}
+
+// Among a thousand orphans of others the end of a service costs next to nothing,
+// and what it leaves behind is found as it is among none.
+func TestEndsAmongManyOrphans(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	id, out := l.spawn(t, func(m *wire.Spawn) {
+		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "for i in $(seq 1000); do (sleep 1000 &); done; echo ready; exec sleep 1000"}
+	})
+	l.spawned(t, id)
+	line(t, out)
+	eventually(t, "a thousand were orphaned", func() bool { return l.signal(t, id, 0, wire.ScopeLeftover).Count == 1000 })
+	before := processorTime(t, b.cmd.Process.Pid)
+	for range 100 {
+		id, _ := l.spawn(t, func(m *wire.Spawn) { m.Path, m.Argv = "/bin/true", []string{"true"} })
+		if got := l.exited(t, id); got.Leftovers != 0 {
+			t.Fatalf("%+v", got)
+		}
+		l.send(t, &wire.Acknowledge{ID: id})
+	}
+	if used := processorTime(t, b.cmd.Process.Pid) - before; used > slower*500*time.Millisecond {
+		t.Errorf("PID 1 used %v of processor time", used)
+	}
+	for range 3 { // the list grows and shrinks
+		id, _ := l.spawn(t, nil, "leak", "exit", "3")
+		if got := l.exited(t, id); got.Leftovers != 1 {
+			t.Fatalf("%+v", got)
+		}
+		l.signal(t, id, unix.SIGKILL, wire.ScopeLeftover)
+		eventually(t, "the leftover is gone", func() bool { return l.signal(t, id, 0, wire.ScopeLeftover).Count == 0 })
+	}
+	if got := l.signal(t, id, unix.SIGKILL, wire.ScopeLeftover); got.Count != 1000 {
+		t.Errorf("%+v", got)
+	}
+	eventually(t, "all are gone", func() bool { return l.signal(t, id, 0, wire.ScopeLeftover).Count == 0 })
 }
 
 // Orphans at a rate, services that crash and are started again meanwhile: no
@@ -236,6 +273,54 @@ func TestSilentTier2IsReplaced(t *testing.T) {
 	}
 }
 
+// Where the kernel takes no more descriptors of our user, though the socket has
+// room, what is held comes back later, and PID 1 is not busy meanwhile.
+func TestTooManyDescriptorsInFlight(t *testing.T) {
+	user := uint32(1_000_000 + os.Getpid()) // nobody else's, whose descriptors count
+	b := startBox(t, withEnv(fmt.Sprint("REAPTEST_UID=", user)), withEnv("REAPTEST_NOFILE=300"))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b.link.send(t, &wire.Hold{Key: "log/web"}, int(w.Fd()))
+	id, out := b.link.spawn(t, nil, "sleep")
+	b.link.spawned(t, id)
+	line(t, out)
+	killTier2(t, b)
+	b.link = b.accept()
+
+	crowd := exec.Command("/proc/self/exe", "child", "crowd", "1s")
+	crowd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	crowd.Stdout = w
+	crowd.Env = []string{}
+	if err := crowd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer crowd.Wait()
+	if got := line(t, r); got != "full" {
+		t.Fatal(got)
+	}
+	before := processorTime(t, b.cmd.Process.Pid)
+	b.link.hello(t)
+	if used := processorTime(t, b.cmd.Process.Pid) - before; used > 300*time.Millisecond {
+		t.Errorf("PID 1 used %v of processor time", used)
+	}
+	if len(b.link.held) != 1 || len(b.link.snapshot) != 1 {
+		t.Errorf("held %v, snapshot %v", b.link.held, b.link.snapshot)
+	}
+	if got := b.link.signal(t, id, 0, wire.ScopeMain); got.Count != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// processorTime is what a process has used so far, to the hundredth of a second.
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat := afterName(readProc(make([]byte, 512), "/proc/", decimal(pid), "/stat"))
+	return time.Duration(number(field(stat, 14-2))+number(field(stat, 15-2))) * 10 * time.Millisecond
+}
+
 // Hostile or broken bytes from tier 2 change nothing.
 func TestGarbageFromTier2(t *testing.T) {
 	b := startBox(t)
@@ -282,8 +367,8 @@ func TestNothingGrows(t *testing.T) {
 	cycle(50)
 	threads, fds := b.threads(), descriptors()
 	cycle(1000)
-	if now := b.threads(); now != threads {
-		t.Errorf("%d threads became %d", threads, now)
+	if now := b.threads(); now != threads || now > 10 {
+		t.Errorf("%d threads became %d; at most 10 have an explanation", threads, now)
 	}
 	if now := descriptors(); now != fds {
 		t.Errorf("%d descriptors became %d", fds, now)
@@ -331,6 +416,46 @@ func TestStuckSpawn(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	if took := time.Since(began); took > 4500*time.Millisecond {
+		t.Errorf("the stop took %v", took)
+	}
+}
+
+// What was still to be spawned when all others got their TERM gets it as soon
+// as it runs.
+func TestQueuedSpawnAtTheEnd(t *testing.T) {
+	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("needs /dev/fuse")
+	}
+	defer fuse.Close()
+	dir, err := os.MkdirTemp("", "reapfuse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(dir)
+	b := startBox(t, withEnv("REAPTEST_FUSE="+dir), func(c *exec.Cmd, p *wire.Policy) {
+		c.ExtraFiles = []*os.File{fuse}
+		p.StopNanos = int64(9 * time.Second)
+	})
+	l := b.link
+	hang := func() { l.spawn(t, func(m *wire.Spawn) { m.Dir = dir }, "exit", "0") }
+	run := func(seconds string) uint64 {
+		id, _ := l.spawn(t, func(m *wire.Spawn) { m.Path, m.Argv = "/bin/sleep", []string{"sleep", seconds} })
+		return id
+	}
+	hang()
+	l.exited(t, run("0.5")) // the second comes free later than the first
+	hang()
+	id := run("1000")
+	began := time.Now()
+	b.cmd.Process.Signal(unix.SIGTERM)
+	if got := l.exited(t, id); got.Signal != int32(unix.SIGTERM) {
+		t.Errorf("%+v", got)
+	}
+	if code := b.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the stop took %v", took)
 	}
 }

@@ -3,6 +3,7 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/pure"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -113,6 +114,9 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 
 // signal handles what PID 1 was sent.
 func (r *reaper) signal(record sys.Record) {
+	if r.policy.Verbosity > 1 && (record.Signal != sys.SIGPIPE || record.Sender != r.place.pid) {
+		say("received signal ", decimal(int(record.Signal)), " (", pure.Describe(record.Signal), ")")
+	}
 	switch record.Signal {
 	case sys.SIGTERM, sys.SIGINT:
 		r.stopOrHurry()
@@ -156,11 +160,12 @@ func (r *reaper) timeout() int {
 	return int(min((next-r.now+999_999)/1_000_000, 1<<30))
 }
 
-// timers does what has become due.
+// timers does what has become due. The threads come last: what the others give
+// them, with every thread stuck, shall not wait until something else happens.
 func (r *reaper) timers() {
-	r.threads.look(r.now)
 	r.tier2Timers()
 	r.stopTimers()
+	r.threads.look(r.now)
 }
 
 // sayFault says what went wrong inside.

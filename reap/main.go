@@ -5,6 +5,7 @@ import (
 
 	"rlminit/reap/pure"
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
 
 // mainCommand is the container's command: in the foreground of the terminal,
@@ -15,11 +16,10 @@ type mainCommand struct {
 	pid      int32 // 0: not yet, or no longer
 	pidfd    int32
 	user     uint32
-	ended    bool
 	code     int
 	waiting  []int32 // signals that came before it ran
 	terminal pure.Terminal
-	argv     []string
+	service  *child // the main command that is a service; nil: it does not run
 }
 
 // mostWaiting bounds the signals that wait for a main command.
@@ -29,16 +29,17 @@ func (m *mainCommand) running() bool { return m.pid != 0 }
 
 // startMain spawns the main command, if there is one.
 func (r *reaper) startMain() {
-	p := r.policy.Main
+	p, m := r.policy.Main, &r.main
+	if p != nil || r.policy.Supervised {
+		m.terminal.Find()
+	}
 	if p == nil {
 		return
 	}
-	m := &r.main
-	m.wanted, m.spawning, m.pidfd, m.argv = true, true, -1, p.Argv
+	m.wanted, m.spawning, m.pidfd = true, true, -1
 	if r.stop.mainSignal = p.StopSignal; p.StopSignal <= 0 || p.StopSignal > 64 {
 		r.stop.mainSignal = sys.SIGTERM
 	}
-	m.terminal.Find()
 	c := &sys.Command{Session: sys.ForegroundGroup, OOMScore: r.oomScore(oomChild)}
 	if no := r.program(c, p, p.Argv, p.Env, 0); no != nil {
 		say("cannot run the main command: ", no.reason)
@@ -67,7 +68,7 @@ func (r *reaper) mainSpawned(j *job) {
 		default:
 			code = exitNotExecutable
 		}
-		say("cannot run \"", m.argv[0], "\": ", reason)
+		say("cannot run \"", r.policy.Main.Argv[0], "\": ", reason)
 		r.mainFailed(code)
 		return
 	}
@@ -75,15 +76,16 @@ func (r *reaper) mainSpawned(j *job) {
 	r.raiseOOMScore(c.PID, oomChild)
 	r.watch(&m.pidfd, keyMain)
 	r.sweep = true // it may have ended or been stopped before we knew its pid
+	r.tell(1, "the main command runs, pid ", decimal(int(m.pid)))
 	for _, signal := range m.waiting {
-		r.kill(m.pid, signal, m.user)
+		r.kill(r.target(m.pid), signal, m.user)
 	}
 	m.waiting = nil
 }
 
 // mainFailed answers that there will be no main command: that ends the container.
 func (r *reaper) mainFailed(code int) {
-	r.main.spawning, r.main.ended, r.main.code = false, true, code
+	r.main.spawning, r.main.code = false, code
 	if r.stop.code < 0 {
 		r.stop.code = code // also where the container lives with a service
 	}
@@ -91,7 +93,7 @@ func (r *reaper) mainFailed(code int) {
 }
 
 // mainEnded collects the main command if it has ended, and ends the container
-// with it unless that lives and dies with a service. It also wakes it where the terminal has stopped it.
+// with it unless that lives and dies with a service.
 func (r *reaper) mainEnded() {
 	m := &r.main
 	var info siginfo
@@ -99,11 +101,19 @@ func (r *reaper) mainEnded() {
 		return
 	}
 	reapNow(m.pid, &m.pidfd)
-	m.pid, m.ended = 0, true
+	m.pid = 0
 	exit := exitOf(&info)
 	m.code = int(exit.Code)
 	if exit.Signal != 0 {
 		m.code = 128 + int(exit.Signal)
+		r.tell(1, "the main command was killed by signal ", decimal(int(exit.Signal)))
+	} else {
+		r.tell(1, "the main command exited with code ", decimal(m.code))
+	}
+	for _, code := range r.policy.Success {
+		if m.code == int(code) {
+			m.code = 0
+		}
 	}
 	if !r.policy.ExitOn {
 		r.beginStop()
@@ -114,11 +124,15 @@ func (r *reaper) mainEnded() {
 func (r *reaper) mainStopped() {
 	m := &r.main
 	var info siginfo
-	if m.pid == 0 {
+	pid := m.pid
+	if s := m.service; s != nil && s.terminal && s.state == alive {
+		pid = s.pid
+	}
+	if pid == 0 {
 		return
 	}
-	if found, _ := waitid(unix.P_PID, int(m.pid), unix.WSTOPPED, &info); found && info.code == cldStopped {
-		m.terminal.Stopped(m.pid, info.status)
+	if found, _ := waitid(unix.P_PID, int(pid), unix.WSTOPPED, &info); found && info.code == cldStopped {
+		m.terminal.Stopped(pid, info.status)
 	}
 }
 
@@ -127,7 +141,7 @@ func (m *mainCommand) forward(r *reaper, signal int32) {
 	switch {
 	case m.pid != 0:
 		if signal != sys.SIGCONT || !m.terminal.Continued(m.pid) {
-			r.kill(m.pid, signal, m.user)
+			r.kill(r.target(m.pid), signal, m.user)
 		}
 	case m.spawning && len(m.waiting) < mostWaiting:
 		m.waiting = append(m.waiting, signal)
@@ -136,12 +150,58 @@ func (m *mainCommand) forward(r *reaper, signal int32) {
 	}
 }
 
-// forwardToService hands a signal on to a main command that is started again,
-// and so is a service. Nothing else has that name.
+// target is whom a signal for the main command goes to, kill(2).
+func (r *reaper) target(pid int32) int32 {
+	if r.policy.SignalGroup {
+		return -pid
+	}
+	return pid
+}
+
+// forwardToService hands a signal on to a main command that is a service.
 func (r *reaper) forwardToService(signal int32) {
-	for c := r.children.first; c != nil; c = c.next {
-		if c.name == "main" && c.state == alive {
-			r.kill(c.pid, signal, c.user)
-		}
+	c := r.main.service
+	if c == nil || c.state != alive {
+		return
+	}
+	if signal != sys.SIGCONT || !c.terminal || !r.main.terminal.Continued(c.pid) {
+		r.kill(r.target(c.pid), signal, c.user)
+	}
+}
+
+// mainUser is who the main command runs as.
+func (r *reaper) mainUser() *wire.Identity {
+	if r.policy.Main != nil {
+		return &r.policy.Main.Identity
+	}
+	if p := r.definition(wire.MainService); r.policy.Supervised && p != nil {
+		return &p.Identity
+	}
+	return &r.policy.User
+}
+
+// isMain tells whether tier 2 asks for the main command.
+func (r *reaper) isMain(m *wire.Spawn) bool {
+	return r.policy.Supervised && m.Name == wire.MainService
+}
+
+// checkTerminal refuses the terminal to all but the main command, and to that if
+// it has it already.
+func (r *reaper) checkTerminal(m *wire.Spawn) *refusal {
+	if m.Terminal && (!r.isMain(m) || r.main.service != nil || !r.main.terminal.Found()) {
+		return &refusal{wire.StepPolicy, unix.EPERM, "the terminal is the main command's alone, and there may be none"}
+	}
+	return nil
+}
+
+// serviceGone answers that a child is no more: if it was the main command, the
+// terminal is as it was found until the next one has it, and ^C ends the container.
+func (r *reaper) serviceGone(c *child) {
+	if r.main.service != c {
+		return
+	}
+	r.main.service = nil
+	if c.terminal {
+		r.main.terminal.Restore()
 	}
 }

@@ -3,7 +3,6 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
-	"rlminit/reap/pure"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -17,8 +16,8 @@ type place struct {
 	tags      bool // and the policy has a range of tags
 	setBounds bool // CAP_SETPCAP
 	kill      bool // CAP_KILL, or all are our own
+	pidfds    bool // clone(2) gives them: a profile may refuse them there and not in pidfd_open(2), or the reverse
 	mostHeld  int  // descriptors
-	noFile    sys.Rlimit
 
 	capabilities uint64
 }
@@ -32,7 +31,6 @@ func (p *place) find(policy *wire.Policy) {
 	p.kill = !p.root || p.has(unix.CAP_KILL)
 	p.setGroups = p.has(unix.CAP_SETGID) && canSetGroups()
 	p.tags = p.setGroups && policy.TagLow != 0 && policy.TagHigh >= policy.TagLow
-	p.noFile = sys.NoFile
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
@@ -79,9 +77,7 @@ func (p *place) lacks(policy *wire.Policy) []string {
 	if !sys.Exists("/proc/self") {
 		lines = append(lines, "no /proc: no OOM scores, and processes that leave their service are found by session only")
 	}
-	if fd, err := unix.PidfdOpen(int(p.pid), 0); err == nil {
-		unix.Close(fd)
-	} else {
+	if !p.pidfds {
 		lines = append(lines, "pidfd is refused: the end of a process is learnt of by SIGCHLD and a look at each")
 	}
 	return lines
@@ -111,241 +107,16 @@ func canSetGroups() bool {
 	return sys.SetGroups(raw[:len(groups)]) == 0
 }
 
-// runtimeDirectory makes the directory in which tier 2 publishes, empties it,
-// and binds the control socket.
-func (r *reaper) runtimeDirectory(environ []string) (string, int, error) {
-	var paths []string
-	if named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR"); named != "" {
-		paths = append(paths, named)
-	}
-	paths = append(paths, "/run/rlminit", "/dev/shm/rlminit-"+decimal(unix.Geteuid()))
-	var first error
-	for _, path := range paths {
-		listener, err := r.occupy(path)
-		if err == nil {
-			return path, listener, nil
-		}
-		if first == nil {
-			first = &pathError{path, err}
-		}
-	}
-	return "", -1, first
-}
-
-// pathError is a runtime directory that cannot be used.
-type pathError struct {
-	path string
-	err  error
-}
-
-func (e *pathError) Error() string {
-	return "cannot use the runtime directory " + e.path + ": " + why(e.err) +
-		"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR"
-}
-
-// occupy makes path ours and empty, with services/ for the service user and a
-// bound control socket.
-func (r *reaper) occupy(path string) (int, error) {
-	if err := unix.Mkdir(path, 0o755); err != nil && err != unix.EEXIST {
-		return -1, err
-	}
-	directory, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(directory)
-	var st unix.Stat_t
-	if err := unix.Fstat(directory, &st); err != nil {
-		return -1, err
-	}
-	uid := unix.Geteuid()
-	if int(st.Uid) != uid {
-		if err := unix.Fchown(directory, uid, unix.Getegid()); err != nil {
-			return -1, unix.EPERM // somebody else's, who could replace what is in it
-		}
-	}
-	if err := unix.Fchmod(directory, 0o755); err != nil {
-		return -1, err
-	}
-	err = empty(directory)
-	if err == unix.EACCES {
-		// What the last boot's services have published is theirs, and we lack
-		// CAP_DAC_OVERRIDE.
-		r.asUser(func() { err = emptyServices(directory) })
-		if err == nil {
-			err = empty(directory)
-		}
-	}
-	if err == nil {
-		err = r.makeServices(directory)
-	}
-	if err != nil {
-		return -1, err
-	}
-	return bind(path + "/control.sock")
-}
-
-// makeServices makes the directory in which tier 2 publishes, as the service
-// user's. Without CAP_CHOWN it is made by that user, for whom the runtime
-// directory is open meanwhile: nothing of his runs yet.
-func (r *reaper) makeServices(directory int) error {
-	const name = "services"
-	if err := unix.Mkdirat(directory, name, 0o755); err != nil {
-		return err
-	}
-	user := &r.policy.User
-	if int(user.UID) == unix.Geteuid() {
-		return nil
-	}
-	err := unix.Fchownat(directory, name, int(user.UID), int(user.GID), unix.AT_SYMLINK_NOFOLLOW)
-	if err != unix.EPERM {
-		return err
-	}
-	if err := unix.Unlinkat(directory, name, unix.AT_REMOVEDIR); err != nil {
-		return err
-	}
-	if err := unix.Fchmod(directory, 0o1777); err != nil {
-		return err
-	}
-	r.asUser(func() { err = unix.Mkdirat(directory, name, 0o755) })
-	if closed := unix.Fchmod(directory, 0o755); err == nil {
-		err = closed
-	}
-	return err
-}
-
-// asUser runs f with the service user's rights to files, setfsuid(2). They are
-// this thread's alone, which is the first and never changes.
-func (r *reaper) asUser(f func()) {
-	user := &r.policy.User
-	unix.SetfsgidRetGid(int(user.GID))
-	unix.SetfsuidRetUid(int(user.UID))
-	f()
-	unix.SetfsuidRetUid(unix.Geteuid())
-	unix.SetfsgidRetGid(unix.Getegid())
-}
-
-// emptyServices removes what is in services/, and not that itself.
-func emptyServices(directory int) error {
-	below, err := unix.Openat(directory, "services", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	err = empty(below)
-	unix.Close(below)
-	return err
-}
-
-// deepest is how deep directories are opened below each other.
-const deepest = 32
-
-// empty removes what is in a directory, by descriptor and without following a
-// link: the last boot's services could write below it. However deep they made
-// it, the next boot must come: what lies too deep is moved up first.
-func empty(directory int) error {
-	for round := 0; ; round++ {
-		e := emptying{top: directory, round: round}
-		if err := e.empty(directory, 0); err != nil || e.moved == 0 {
-			return err
-		}
-	}
-}
-
-// emptying is one round through a directory.
-type emptying struct {
-	top          int
-	round, moved int
-}
-
-func (e *emptying) empty(directory, depth int) error {
-	var names []string
-	buffer := make([]byte, 16<<10)
-	if _, err := unix.Seek(directory, 0, unix.SEEK_SET); err != nil {
-		return err
-	}
-	for {
-		n, err := unix.ReadDirent(directory, buffer)
-		if err != nil {
-			return err
-		}
-		if n <= 0 {
-			break
-		}
-		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
-	}
-	for _, name := range names {
-		err := unix.Unlinkat(directory, name, 0)
-		if err == unix.EISDIR || err == unix.EPERM {
-			err = e.below(directory, name, depth)
-		}
-		if err != nil && err != unix.ENOENT {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *emptying) below(directory int, name string, depth int) error {
-	if depth == deepest {
-		for {
-			e.moved++
-			err := unix.Renameat(directory, name, e.top, ".deep."+decimal(e.round)+"."+decimal(e.moved))
-			if err != unix.EEXIST && err != unix.ENOTEMPTY && err != unix.ENOTDIR {
-				return err
-			}
-		}
-	}
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	below, err := unix.Openat(directory, name, flags, 0)
-	if err == unix.EACCES && unix.Fchmodat(directory, name, 0o700, 0) == nil {
-		below, err = unix.Openat(directory, name, flags, 0)
-	}
-	if err != nil {
-		return err
-	}
-	err = e.empty(below, depth+1)
-	unix.Close(below)
-	if err != nil {
-		return err
-	}
-	return unix.Unlinkat(directory, name, unix.AT_REMOVEDIR)
-}
-
-// bind makes the control socket. Anyone may connect: the peer's credentials
-// decide what it may do.
-func bind(path string) (int, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return -1, err
-	}
-	mask := unix.Umask(0)
-	err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
-	unix.Umask(mask)
-	if err == nil {
-		err = unix.Chmod(path, 0o666)
-	}
-	if err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
 // giveStdio makes main's user the owner of descriptors 0 to 2 where they are
-// pipes or terminals, so that its programs can open /dev/stdout. It also opens
-// /dev/null for those that get no stdin.
+// pipes or terminals, so that its programs can open /dev/stdout. Where that is
+// not the service user, stdout is for the latter's group to write to as well. It
+// also opens /dev/null for those that get no stdin.
 func (r *reaper) giveStdio() {
 	if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
 		r.null = fd
 	}
-	user := &r.policy.User
-	if r.policy.Main != nil {
-		user = &r.policy.Main.Identity
-	}
-	if !r.place.root || user.UID == 0 {
+	user := r.mainUser()
+	if !r.place.root {
 		return
 	}
 	for fd := range 3 {
@@ -353,8 +124,14 @@ func (r *reaper) giveStdio() {
 		if unix.Fstat(fd, &st) != nil {
 			continue
 		}
+		pipe := st.Mode&unix.S_IFMT == unix.S_IFIFO
+		if fd == 1 && pipe && user.UID != r.policy.User.UID {
+			// Tier 2 opens it again, for what services print.
+			unix.Fchmod(fd, 0o620)
+			unix.Fchown(fd, -1, int(r.policy.User.GID))
+		}
 		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
-		if st.Mode&unix.S_IFMT == unix.S_IFIFO || terminal {
+		if user.UID != 0 && (pipe || terminal) {
 			unix.Fchown(fd, int(user.UID), -1) // without CAP_CHOWN they keep their owner
 		}
 	}

@@ -1,13 +1,22 @@
 package reap
 
-import "rlminit/reap/sys"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+)
 
 // prepare is the short-lived child that puts the volume in order and runs the
-// boot steps, before tier 2 and main are started.
+// boot steps, before tier 2 and main are started; and after it another one, that
+// reads the environments of what the policy starts, for they may be files of the
+// volume.
 type prepare struct {
 	spawning bool
 	pid      int32
 	pidfd    int32
+	filled   []int // the memfd that the second one fills; none: it is the first
 }
 
 // begin starts all that runs, by way of prepare where there is something to be
@@ -17,12 +26,17 @@ func (r *reaper) begin() {
 		r.startAll()
 		return
 	}
+	r.startPrepare("prepare", r.tier2.environ)
+}
+
+// startPrepare starts one of the two. Each gets its log, bundle and policy.
+func (r *reaper) startPrepare(part string, environ []string) {
 	p := &r.prepare
 	p.spawning, p.pidfd = true, -1
 	c := &sys.Command{Session: sys.SameGroup, OOMScore: r.oomScore(oomChild)}
-	fds := []int{1, 2, r.tier2.passed[1], r.tier2.passed[2]} // its log, bundle, policy
-	r.descriptors(c, fds, []int32{1, 2, 3, 4})
-	c.Program(self(), []string{"rlminit", "prepare"}, r.tier2.environ)
+	fds := append([]int{1, 2, r.tier2.passed[1], r.tier2.passed[2]}, p.filled...)
+	r.descriptors(c, fds, []int32{1, 2, 3, 4, 5}[:len(fds)])
+	c.Program(self(), []string{"rlminit", part}, environ)
 	r.threads.submit(&job{command: c, done: r.prepareSpawned, stuck: func(*job) {
 		say("cannot prepare the volume yet: the file system of rlminit itself does not answer")
 	}}, r.now)
@@ -75,9 +89,46 @@ func (r *reaper) prepareEnded() {
 			say("cannot prepare the volume: killed by signal ", decimal(int(exit.Signal)))
 		}
 		r.end(code)
+	case p.filled != nil:
+		r.takeEnvironments()
+	case r.policy.Main != nil || len(r.policy.Privileged) > 0:
+		r.makeEnvironments()
 	default:
 		r.startAll()
 	}
+}
+
+// makeEnvironments starts the second child.
+func (r *reaper) makeEnvironments() {
+	fd, err := unix.MemfdCreate("rlminit-environments", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		say("cannot make a memfd: ", err.Error())
+		r.end(exitFailed)
+		return
+	}
+	r.prepare.filled = []int{fd}
+	r.startPrepare("environments", os.Environ())
+}
+
+// takeEnvironments takes them over, and nothing else, and starts the rest.
+func (r *reaper) takeEnvironments() {
+	filled, err := sealedPolicy(r.prepare.filled[0])
+	unix.Close(r.prepare.filled[0])
+	if err == nil && ((filled.Main == nil) != (r.policy.Main == nil) || len(filled.Privileged) != len(r.policy.Privileged)) {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		say("cannot read the environments: ", err.Error())
+		r.end(exitFailed)
+		return
+	}
+	if r.policy.Main != nil {
+		r.policy.Main.Env = filled.Main.Env
+	}
+	for i := range r.policy.Privileged {
+		r.policy.Privileged[i].Env = filled.Privileged[i].Env
+	}
+	r.startAll()
 }
 
 // signalPrepare passes a signal on. First prepare is root's, then the user's.

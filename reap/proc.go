@@ -9,6 +9,12 @@ import (
 // startTime returns field 22 of proc_pid_stat(5).
 func startTime(stat []byte) uint64 { return number(field(afterName(stat), 22-2)) }
 
+// parent returns the parent's pid, field 4 of proc_pid_stat(5).
+func parent(pid int32) int32 {
+	var buffer [512]byte
+	return int32(number(field(afterName(readProc(buffer[:], "/proc/", decimal(int(pid)), "/stat")), 4-2)))
+}
+
 // afterName skips pid and name, which may hold anything.
 func afterName(stat []byte) []byte {
 	for i := len(stat) - 1; i >= 0; i-- {

@@ -19,7 +19,7 @@ const (
 	mostKeys        = 1 << 16
 	mostArguments   = 4 << 20 // bytes of a command and its environment
 	mostLimits      = 16      // as many as there are, RLIM_NLIMITS
-	lastID          = 1 << 62 // of a spawn: the ids shall not run out
+	mostAhead       = 1 << 20 // of the next spawn's id: they shall not run out
 )
 
 // receive handles what tier 2 has sent.
@@ -84,10 +84,10 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	case *wire.Release:
 		r.release(m.Key)
 	case *wire.Pong: // a sign of life, as any other
-	case *wire.StopBegun:
-		r.stop.begun = true
+	case *wire.StopBegun: // nobody answers what was not asked
+		r.stop.begun = r.stop.phase != running
 	case *wire.StopDone:
-		r.stop.done = true
+		r.stop.done = r.stop.phase != running
 	case *wire.End:
 		r.end(m.Code)
 	default:

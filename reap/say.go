@@ -43,6 +43,13 @@ func say(parts ...string) {
 	sys.Write(int32(stderr), line)
 }
 
+// tell says what is done, where so much of it is asked for.
+func (r *reaper) tell(verbosity int32, parts ...string) {
+	if r.policy.Verbosity >= verbosity {
+		say(parts...)
+	}
+}
+
 // sayOnce says a thing one time in the life of tier 1: what a broken or hostile
 // tier 2 can cause must not fill anybody's log.
 func (r *reaper) sayOnce(what string) {
@@ -58,12 +65,4 @@ func decimal(n int) string {
 		return "-" + sys.Decimal(uint64(-n))
 	}
 	return sys.Decimal(uint64(n))
-}
-
-// why words an error.
-func why(err error) string {
-	if errno, ok := err.(unix.Errno); ok {
-		return errno.Error()
-	}
-	return err.Error()
 }

@@ -21,10 +21,10 @@ type refusal struct {
 
 // spawn answers a request for a process.
 func (r *reaper) spawn(m *wire.Spawn, fds []int) {
-	if m.ID < firstID || m.ID > lastID || r.children.byID[m.ID] != nil ||
+	if m.ID < firstID || m.ID > r.children.nextID+mostAhead || r.children.byID[m.ID] != nil ||
 		len(r.children.byID) >= mostChildren || r.children.labels+len(m.Label) > mostLabels {
 		r.close(fds)
-		r.sayOnce("the supervisor used a spawn id twice, or has too many children; dropped")
+		r.sayOnce("the supervisor used a spawn id twice, or out of turn, or has too many children; dropped")
 		return
 	}
 	c := &child{id: m.ID, name: m.Name, tag: m.Tag, label: m.Label, pidfd: -1}
@@ -38,7 +38,10 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		r.step(c, refused)
 		return
 	}
-	c.user = command.UID
+	c.user, c.terminal = command.UID, m.Terminal
+	if r.isMain(m) && r.main.service == nil {
+		r.main.service = c
+	}
 	r.step(c, accepted)
 	r.threads.submit(&job{
 		command: command,
@@ -54,18 +57,6 @@ func (r *reaper) spawnStuck(c *child, j *job) {
 	c.killed = true
 	r.killJob(j)
 	r.step(c, stuck)
-}
-
-// killJob kills a process that is on its way to its program. By pidfd, for its
-// thread may be collecting it at this moment.
-func (r *reaper) killJob(j *job) {
-	pid, pidfd := j.inFlight()
-	if pidfd >= 0 && unix.PidfdSendSignal(int(pidfd), unix.SIGKILL, nil, 0) == nil {
-		return
-	}
-	if pid > 0 {
-		r.kill(pid, sys.SIGKILL, j.command.UID)
-	}
 }
 
 // spawned answers that a spawn has come to its end.
@@ -87,6 +78,9 @@ func (r *reaper) spawned(c *child, j *job) {
 		} else {
 			r.step(c, started)
 		}
+		if r.stop.termSent { // to all others, while this one was pending
+			r.kill(-c.pid, sys.SIGTERM, c.user)
+		}
 		if !r.watch(&c.pidfd, c.id) {
 			r.unwatched = append(r.unwatched, c)
 			r.sweep = true
@@ -100,6 +94,7 @@ func (r *reaper) spawned(c *child, j *job) {
 	if command.Step == sys.StepNone {
 		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
 	}
+	r.serviceGone(c)
 	r.step(c, fell)
 }
 
@@ -124,7 +119,13 @@ func (r *reaper) command(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 	if no := r.checkTag(m); no != nil {
 		return nil, no
 	}
+	if no := r.checkTerminal(m); no != nil {
+		return nil, no
+	}
 	c := &sys.Command{OOMScore: r.oomScore(oomChild), Session: sys.OwnSession}
+	if m.Terminal {
+		c.Session = sys.ForegroundGroup
+	}
 	if m.ListenPID {
 		c.ListenPID = []byte{}
 	}
@@ -233,23 +234,30 @@ func (r *reaper) identity(c *sys.Command, who *wire.Identity, tag uint32) {
 // privileged fills in a definition that the policy holds. Of the message only
 // descriptors, tag and what sd_notify(3) needs are used.
 func (r *reaper) privileged(c *sys.Command, m *wire.Spawn) *refusal {
-	for i := range r.policy.Privileged {
-		p := &r.policy.Privileged[i]
-		if p.Name != m.Name {
-			continue
-		}
-		if p.Identity.UID == 0 {
-			return &refusal{wire.StepPolicy, unix.EPERM, "uid 0 is refused"}
-		}
-		env := append([]string(nil), p.Env...)
-		for _, entry := range m.Env {
-			if name, ok := variable(entry); ok && wire.Passable(name) {
-				env = append(env, entry)
-			}
-		}
-		return r.program(c, p, p.Argv, env, m.Tag)
+	p := r.definition(m.Name)
+	if p == nil {
+		return &refusal{wire.StepPolicy, unix.EPERM, "the policy holds no definition of that name"}
 	}
-	return &refusal{wire.StepPolicy, unix.EPERM, "the policy holds no definition of that name"}
+	if p.Identity.UID == 0 {
+		return &refusal{wire.StepPolicy, unix.EPERM, "uid 0 is refused"}
+	}
+	env := append([]string(nil), p.Env...)
+	for _, entry := range m.Env {
+		if name, ok := variable(entry); ok && wire.Passable(name) {
+			env = append(env, entry)
+		}
+	}
+	return r.program(c, p, p.Argv, env, m.Tag)
+}
+
+// definition is what the policy holds under a name, nil for nothing.
+func (r *reaper) definition(name string) *wire.Program {
+	for i := range r.policy.Privileged {
+		if p := &r.policy.Privileged[i]; p.Name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // program fills in what root-owned configuration fixes.
@@ -281,7 +289,7 @@ func (r *reaper) program(c *sys.Command, p *wire.Program, argv, env []string, ta
 // limits sets the rlimits. A request of tier 2's may not raise one above what
 // the container has, though we might be allowed to.
 func (r *reaper) limits(c *sys.Command, limits []wire.Rlimit, bounded bool) *refusal {
-	noFile := r.place.noFile
+	noFile := sys.NoFile
 	for _, l := range limits {
 		if l.Resource < 0 || l.Resource > 15 || l.Soft > l.Hard {
 			return &refusal{wire.StepRlimit, unix.EINVAL, "there is no such limit"}
@@ -302,7 +310,7 @@ func (r *reaper) limits(c *sys.Command, limits []wire.Rlimit, bounded bool) *ref
 }
 
 // descriptors says what the process gets. Of 0 to 2 those that nobody passed
-// are /dev/null, or closed where there is none.
+// are /dev/null, or closed where there is none; or with the terminal, ours.
 func (r *reaper) descriptors(c *sys.Command, fds []int, targets []int32) {
 	var have [3]bool
 	for i, fd := range fds {
@@ -314,7 +322,7 @@ func (r *reaper) descriptors(c *sys.Command, fds []int, targets []int32) {
 	}
 	for target := range have {
 		switch {
-		case have[target]:
+		case have[target], c.Session == sys.ForegroundGroup:
 		case r.null >= 0:
 			c.Fds = append(c.Fds, int32(r.null))
 			c.Targets = append(c.Targets, int32(target))

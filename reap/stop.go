@@ -80,8 +80,8 @@ func (r *reaper) beginStop() {
 	s.begunBy = r.now + begunWithin
 	r.setDeadline(r.now + s.budget)
 	if m := &r.main; m.pid != 0 {
-		r.kill(m.pid, s.mainSignal, m.user)
-		r.kill(m.pid, sys.SIGCONT, m.user)
+		r.kill(r.target(m.pid), s.mainSignal, m.user)
+		r.kill(r.target(m.pid), sys.SIGCONT, m.user)
 	} else if m.spawning {
 		m.waiting = append(m.waiting, s.mainSignal)
 	}

@@ -95,6 +95,25 @@ func TestStopWithoutTier2(t *testing.T) {
 	}
 }
 
+// An answer to a Shutdown that nobody has sent is none: a tier 2 that does not
+// answer when it is asked is not waited for.
+func TestStopBegunTooEarly(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	id, out := l.spawn(t, nil, "sleep")
+	l.spawned(t, id)
+	line(t, out)
+	l.send(t, &wire.StopBegun{})
+	l.signal(t, id, 0, wire.ScopeMain) // that was handled
+	b.cmd.Process.Signal(unix.SIGTERM)
+	if got := l.exited(t, id); got.Signal != int32(unix.SIGTERM) {
+		t.Errorf("%+v", got)
+	}
+	if code := b.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // A tier 2 that dies while stopping is not waited for, nor replaced.
 func TestStopWhileTier2Dies(t *testing.T) {
 	b := startBox(t)
@@ -326,6 +345,71 @@ func TestStoppedByTheTerminal(t *testing.T) {
 	b.link.send(t, &wire.StopDone{})
 	if code := b.wait(); code != 130 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// A main command that is a service has the terminal in each of its runs, and no
+// other service gets it.
+func TestServiceHasTheTerminal(t *testing.T) {
+	master, slave := openTerminal(t)
+	b := startBox(t, func(c *exec.Cmd, p *wire.Policy) {
+		p.Supervised = true
+		c.Stdin, c.Stdout = slave, slave
+		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
+	})
+	l := b.link
+	if !l.welcome.Terminal {
+		t.Error("tier 2 is told of no terminal")
+	}
+	foreground := func() int32 {
+		group, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPGRP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int32(group)
+	}
+	found := foreground()
+	asMain := func(part ...string) uint64 {
+		id, _ := l.spawn(t, func(m *wire.Spawn) {
+			m.Name, m.Terminal, m.Targets = wire.MainService, true, []int32{9}
+			m.Argv, m.Path = part, part[0]
+		}, part...)
+		return id
+	}
+	for range 2 {
+		id := asMain("/proc/self/exe", "child", "report")
+		r := decode[report](t, master)
+		if r.Foreground != r.Group || r.Group != r.PID || r.Session == r.PID || r.Status["NoNewPrivs"] != "1" {
+			t.Errorf("pid %d, group %d, session %d, foreground group %d", r.PID, r.Group, r.Session, r.Foreground)
+		}
+		l.exited(t, id)
+		if group := foreground(); group != found {
+			t.Errorf("foreground group %d between two runs, found with %d", group, found)
+		}
+		l.send(t, &wire.Acknowledge{ID: id})
+	}
+	id := asMain("/bin/cat")
+	l.spawned(t, id)
+	// Nor does a second one without it, which tier 2 has no reason to ask for,
+	// make the first one's terminal free.
+	second, _ := l.spawn(t, func(m *wire.Spawn) { m.Name = wire.MainService }, "exit", "0")
+	l.exited(t, second)
+	for _, name := range []string{"web", wire.MainService} {
+		other, _ := l.spawn(t, func(m *wire.Spawn) { m.Name, m.Terminal = name, true }, "exit", "0")
+		got := want(t, l, func(m *wire.SpawnFailed) bool { return m.ID == other })
+		if got.Step != wire.StepPolicy || unix.Errno(got.Errno) != unix.EPERM {
+			t.Errorf("%s: step %d, %v (%s)", name, got.Step, unix.Errno(got.Errno), got.Reason)
+		}
+	}
+	master.Write([]byte{26}) // ^Z: there is no shell that could continue it
+	master.Write([]byte("two\n"))
+	seen := ""
+	for strings.Count(seen, "two") < 2 {
+		seen += line(t, master)
+	}
+	master.Write([]byte{3}) // ^C
+	if exit := l.exited(t, id); exit.Signal != int32(unix.SIGINT) {
+		t.Errorf("%+v", exit)
 	}
 }
 

@@ -124,6 +124,7 @@ type child struct {
 	errno     int32
 	reason    string
 	killed    bool // by us, while it was stuck
+	terminal  bool // it has the container's terminal
 
 	owed     owed
 	answers  [wire.ScopeLeftover + 1]wire.Signalled

@@ -20,6 +20,22 @@ const spareThreads = processors + 1
 
 const spawnThreads = 2
 
+// fewestPIDs is how many processes and threads both tiers and a main command
+// need. With fewer the runtime of either would end with a trace of its stacks.
+const fewestPIDs = 20
+
+// pidsLimit returns the pids limit of our cgroup, by the files of cgroup v2 and
+// v1; very many where neither shows one, or there is none.
+func pidsLimit(files ...string) uint64 {
+	var buffer [32]byte
+	for _, file := range files {
+		if b := readProc(buffer[:], file); len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
+			return number(b)
+		}
+	}
+	return 1 << 62
+}
+
 // A spawn that is still under way when it was looked at so often, 2 s after its
 // beginning, counts as stuck. Looks are counted, not the time that went by: a
 // container that was paused has no stuck spawns.

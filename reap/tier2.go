@@ -73,7 +73,7 @@ func (r *reaper) startTier2() {
 	t.restartAt = never
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		r.tier2Failed("cannot make a socket pair: " + why(err))
+		r.tier2Failed("cannot make a socket pair: " + err.Error())
 		return
 	}
 	if errno := r.events.Add(int32(pair[0]), sys.Readable, keySocket); errno != 0 {

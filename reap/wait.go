@@ -98,6 +98,7 @@ func (r *reaper) childEnded(c *child) {
 	c.exit = exitOf(&info)
 	// Its own children were handed to us before it became a zombie.
 	c.exit.Leftovers = uint32(len(r.leftovers(c)))
+	r.serviceGone(c)
 	r.step(c, ended)
 }
 
@@ -118,11 +119,9 @@ func (r *reaper) pollUnwatched() {
 	if r.prepare.pid != 0 && r.prepare.pidfd < 0 {
 		r.prepareEnded()
 	}
-	if r.main.running() {
-		r.mainStopped()
-		if r.main.pidfd < 0 {
-			r.mainEnded()
-		}
+	r.mainStopped()
+	if r.main.running() && r.main.pidfd < 0 {
+		r.mainEnded()
 	}
 }
 
@@ -138,6 +137,10 @@ func (r *reaper) reapOrphans() {
 		found, _ := waitid(unix.P_ALL, 0, unix.WEXITED|unix.WNOTHREAD, &info)
 		if !found {
 			return
+		}
+		r.orphans.collected(info.pid)
+		if r.policy.WarnOnReap || r.policy.Verbosity > 1 {
+			say("Reaped zombie process with pid=", decimal(int(info.pid)))
 		}
 	}
 	r.sweep = true // more may be waiting

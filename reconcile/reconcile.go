@@ -89,6 +89,10 @@ type Op struct {
 	Record bool
 	Intent service.Intent
 
+	// Stale: what was last seen of it is no longer so, for it is registered
+	// stopped: save that it is.
+	Stale bool
+
 	// What container-boot.log says of a profile.
 	PriorState string // the state last seen; none, corrupt
 	Action     string // started, registered, failed
@@ -160,11 +164,18 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
+	op.Stale = stale(op, p.Record)
 	op.Action = ActionRegistered
 	if op.Start {
 		op.Action = ActionStarted
 	}
 	return op, true
+}
+
+// stale tells whether the state that was last seen is neither true nor about to
+// be replaced by what happens.
+func stale(op Op, r service.Record) bool {
+	return !op.Start && !op.Adopt && r.Seen != service.SeenNone && r.Seen != service.SeenStopped
 }
 
 // static decides about one service of the configuration.
@@ -189,6 +200,7 @@ func static(s Static, is Present, held bool) (Op, bool) {
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
+	op.Stale = !held && stale(op, s.Record)
 	op.Action = ActionRegistered
 	if op.Start {
 		op.Action = ActionStarted

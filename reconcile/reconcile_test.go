@@ -32,6 +32,9 @@ func (op Op) text() string {
 	if op.Record {
 		words = append(words, "record="+map[service.Intent]string{"": "port"}[op.Intent]+string(op.Intent))
 	}
+	if op.Stale {
+		words = append(words, "stale")
+	}
 	if op.Profile != "" && (op.Kind == Register || op.Kind == Report) {
 		words = append(words, "log: prior_state="+op.PriorState+" action="+op.Action)
 	}

@@ -178,6 +178,10 @@ type Limits struct {
 	CPU     float64 // cores
 }
 
+// Grouped tells whether there is a limit that only a cgroup could enforce:
+// setrlimit(2) knows no memory, processes or CPU of several processes together.
+func (l Limits) Grouped() bool { return l.Memory != 0 || l.Pids != 0 || l.CPU != 0 }
+
 // Sandbox says what a service may do beyond what its user may.
 type Sandbox struct {
 	Capabilities []string // CAP_NET_BIND_SERVICE and so on; root-owned configuration only

@@ -5,47 +5,47 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
-	"rlminit/service"
 	"rlminit/wire"
 )
 
 // lockKey names the volume's lock among what tier 1 holds.
 const lockKey = "lock"
 
+// settled is when what booting caused is over: the records of what was seen are
+// written.
+const settled = 3 * time.Second
+
 // boot brings up what is wanted: what a predecessor left, then what volume and
-// configuration say. Then it opens the control socket. It runs beside the loop.
-func (s *Supervisor) boot() {
+// configuration say. Then it serves the control socket. It runs beside the loop.
+func (s *Supervisor) boot(control int) {
 	began := time.Now()
 	s.slots.sweep()
 	s.watch = watchSlots(s.slots, s.noticed, s.rescan)
 	s.openVolume()
 	s.restore()
-	if s.volume() != nil && s.generation == 1 {
-		s.prepareProfiles()
-	}
-	if _, err := s.reconcile(s.generation == 1); err != nil {
-		slog.Error("cannot reconcile", "err", err)
-	}
+	s.slotting.Unlock()
+	s.takeUp()
 	s.registrar.Unlock()
 	s.rescan()
 	var running int
 	s.ask(func() {
 		s.booted = true
+		s.freeRest()
 		running = len(s.units)
 		s.releaseRest()
 	})
-	if s.generation == 1 {
-		s.fulfil()
-	}
-	if err := s.serve(ControlFD); err != nil {
+	s.fulfil()
+	if err := s.serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
 	slog.Info("ready", "services", running, "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
+	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
 	s.notifyManager("READY=1")
 	if s.volume() != nil {
 		s.watchVolume()
@@ -60,7 +60,7 @@ func (s *Supervisor) openVolume() {
 	defer func() {
 		back.release(s.volume() == nil || s.canRecord(s.volume()))
 	}()
-	store, err := profiles.Open(cfg.Home, s.settings(), say)
+	store, err := profiles.Open(cfg.Home, profiles.SettingsOf(cfg), say)
 	if err != nil {
 		s.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)
@@ -199,11 +199,26 @@ func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 			}
 		}
 	})
-	s.prepareProfiles()
-	if _, err := s.reconcile(true); err != nil {
-		slog.Error("cannot reconcile", "err", err)
-	}
+	s.takeUp()
 	s.watchVolume()
+}
+
+// takeUp registers what volume and configuration have. With the volume it does,
+// in the order that a successor can go on with, what is to be done once a boot.
+// The caller holds s.registrar.
+func (s *Supervisor) takeUp() {
+	first := s.volume() != nil && !s.work.done(registered)
+	if first && !s.work.done(cleaned) {
+		s.prepareProfiles()
+		s.work.finish(cleaned)
+	}
+	if _, err := s.reconcile(first); err != nil {
+		slog.Error("cannot reconcile", "err", err)
+		return
+	}
+	if first {
+		s.work.finish(registered)
+	}
 }
 
 // prepareProfiles removes from the profiles what must not outlive a boot.
@@ -220,17 +235,14 @@ func (s *Supervisor) prepareProfiles() {
 	s.volume().PrepareBoot(names)
 }
 
-// watchVolume registers profiles that appear on the volume by other means.
+// watchVolume registers profiles that appear on the volume by other means. Of
+// those that it does not hear of nothing is taken up: somebody may be in the
+// middle of a change, and says reload at its end.
 func (s *Supervisor) watchVolume() {
 	changes := s.volume().Watch().Changes()
 	go func() {
-		for range changes {
-			s.registrar.Lock()
-			_, err := s.reconcile(false)
-			s.registrar.Unlock()
-			if err != nil {
-				slog.Warn("cannot reconcile", "err", err)
-			}
+		for change := range changes {
+			s.look(change.Names...) // none, if all may have changed
 		}
 	}()
 }
@@ -243,15 +255,6 @@ func (s *Supervisor) releaseRest() {
 	}
 	s.held = map[string][]int{}
 	s.logs.Settled()
-}
-
-// settings is what the configuration in force says about profiles.
-func (s *Supervisor) settings() profiles.Settings {
-	cfg := s.config()
-	if cfg.Gateway == nil {
-		return profiles.Settings{StateFile: "gateway_state.json", Marker: "profile.yaml", InitialState: service.Running}
-	}
-	return profiles.SettingsOf(cfg)
 }
 
 // say tells a person what nobody asked for.

@@ -52,7 +52,7 @@ func (s *Supervisor) newUnit(p proposal) *unit {
 		u.desired = intentOf(p.start)
 	}
 	u.seen = u.state.Public()
-	u.tag = s.allotTag(u)
+	s.allotTag(u) // without one it is tried again at each start
 	for _, other := range s.dependentsBy(p.name) {
 		s.weigh(other)
 	}
@@ -83,6 +83,7 @@ func (s *Supervisor) bare(p proposal) *unit {
 	}
 	u.policy = machine.PolicyOf(u.definition)
 	s.units[p.name] = u
+	s.sources += len(u.source)
 	s.tie(u)
 	s.watch.slot(p.name)
 	return u
@@ -107,6 +108,7 @@ func (s *Supervisor) redefine(u *unit, p proposal) {
 	}
 	restart, why := service.NeedsRestart(u.definition, p.value)
 	s.untie(u)
+	s.sources += len(p.source) - len(u.source)
 	u.definition, u.source = p.value, p.source
 	u.policy = machine.PolicyOf(p.value)
 	s.tie(u)
@@ -132,7 +134,8 @@ func (s *Supervisor) forget(u *unit) {
 		return
 	}
 	delete(s.units, u.name)
-	delete(s.tags, u.tag)
+	s.sources -= len(u.source)
+	s.freeTag(u)
 	s.untie(u)
 	s.timers.set(u, 0)
 	s.closeSockets(u, nil)
@@ -141,18 +144,9 @@ func (s *Supervisor) forget(u *unit) {
 		u.log.Close()
 		s.link.send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	}
-	name, gone := u.name, make(chan struct{})
-	s.withdrawn[name] = gone
-	go func() {
-		if err := s.slots.withdraw(name); err != nil {
-			slog.Warn("cannot take a slot away", "service", name, "err", err)
-		}
-		s.do(func() {
-			delete(s.leaving, name)
-			delete(s.withdrawn, name)
-			close(gone)
-		})
-	}()
+	gone := make(chan struct{})
+	s.withdrawn[u.name] = gone
+	go s.vacate(u, gone)
 }
 
 func intentOf(start bool) string {
@@ -160,39 +154,6 @@ func intentOf(start bool) string {
 		return "running"
 	}
 	return "stopped"
-}
-
-// claimTag gives u the tag that it has had so far, if that is right.
-func (s *Supervisor) claimTag(u *unit, tag uint32) {
-	if tag < s.policy.TagLow || tag > s.policy.TagHigh || s.policy.TagLow == 0 || s.tags[tag] != nil {
-		if u.tag == 0 {
-			u.tag = s.allotTag(u)
-		}
-		return
-	}
-	delete(s.tags, u.tag)
-	u.tag, s.tags[tag] = tag, u
-}
-
-// allotTag gives u a free tag, the next one after the last that was given: tier
-// 1 may still know a tag just freed as another's. 0: there is none.
-func (s *Supervisor) allotTag(u *unit) uint32 {
-	if !s.tagged || s.policy.TagLow == 0 {
-		return 0
-	}
-	for range s.policy.TagHigh - s.policy.TagLow + 1 {
-		if s.lastTag++; s.lastTag < s.policy.TagLow || s.lastTag > s.policy.TagHigh {
-			s.lastTag = s.policy.TagLow
-		}
-		if s.tags[s.lastTag] == nil {
-			s.tags[s.lastTag] = u
-			return s.lastTag
-		}
-	}
-	s.tagsOut.Do(func() {
-		slog.Warn("all tags are in use; what a service without one leaves behind may not be found", "range", fmt.Sprintf("%d-%d", s.policy.TagLow, s.policy.TagHigh))
-	})
-	return 0
 }
 
 // openLog makes sure that u has its log pipes, and that tier 1 holds them.

@@ -79,9 +79,12 @@ func (s *Supervisor) blocked(u *unit) (reason string, stuck bool) {
 		case b == requires && other.stop != nil:
 			reason = "requires " + name + ", which is being stopped"
 		case b == requires && !other.state.Satisfies(other.policy):
-			stuck = other.stuck && other.state.Phase == machine.Waiting || other.atRest() || s.waitsFor(other, u)
+			circle := s.circle(u, other)
+			stuck = other.stuck && other.state.Phase == machine.Waiting || other.atRest() || circle != nil
 			reason = "requires " + name + ", which is " + other.state.Public()
-			if stuck {
+			if circle != nil {
+				reason = "requires itself: " + strings.Join(circle, " → ") + "; take one of them out, or what it requires"
+			} else if stuck {
 				reason = "requires " + name + ", which is " + other.plight()
 			}
 		case b != requires && other.state.Want == machine.WantUp && !other.state.Settled() &&
@@ -97,9 +100,36 @@ func (u *unit) atRest() bool {
 	return u.state.Settled() && !(u.policy.Oneshot && u.state.Phase == machine.Running)
 }
 
-// waitsFor tells whether a waits, over any number of bonds, for b: then b need
-// not wait for a. Static definitions have no cycle, but a slot that somebody
+// circle is the shortest way on which u, by way of other, requires itself; nil:
+// it does not. Static definitions have no cycle, but slots that somebody
 // published may make one.
+func (s *Supervisor) circle(u, other *unit) []string {
+	before := map[*unit]*unit{other: u}
+	for queue := []*unit{other}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at == u {
+			names := []string{u.name}
+			for at = before[u]; at != u; at = before[at] {
+				names = append(names, at.name)
+			}
+			names = append(names, u.name)
+			slices.Reverse(names)
+			return names
+		}
+		for _, name := range at.definition.Requires {
+			next := s.find(name)
+			if _, seen := before[next]; next == nil || seen {
+				continue
+			}
+			before[next] = at
+			queue = append(queue, next)
+		}
+	}
+	return nil
+}
+
+// waitsFor tells whether a waits, over any number of bonds, for b: then b need
+// not wait for a.
 func (s *Supervisor) waitsFor(a, b *unit) bool {
 	seen := map[*unit]bool{}
 	var reach func(*unit) bool
@@ -118,8 +148,7 @@ func (s *Supervisor) waitsFor(a, b *unit) bool {
 	return reach(a)
 }
 
-// reasonMax bounds a reason within a reason. Slots that somebody published may
-// wait for one another, and the reasons of such a circle would never end.
+// reasonMax bounds a reason within a reason, which has one in it in its turn.
 const reasonMax = 200
 
 // plight is a state in words, for what waits on u.

@@ -36,6 +36,8 @@ type prepared struct {
 	path string
 	env  []string
 	err  error
+
+	unrunnable int32 // the exit code that a shell has for err: 126, 127; 0: none
 }
 
 // beginLaunch prepares the spawn id of u, and has it spawned when that is done.
@@ -90,6 +92,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 		return
 	}
 	u.launch = nil
+	u.unrunnable = p.unrunnable
 	fail := func(err error) {
 		delete(s.byID, l.id)
 		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: temporary(err)})
@@ -98,11 +101,20 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 		fail(p.err)
 		return
 	}
+	if !s.allotTag(u) {
+		fail(errNoTag)
+		return
+	}
 	if err := s.openLog(u); err != nil {
 		fail(err)
 		return
 	}
-	fds, targets := s.stdio(u)
+	var fds []int
+	var targets []int32
+	onTerminal := s.terminal && u.name == config.MainService && u.ours
+	if !onTerminal {
+		fds, targets = s.stdio(u)
+	}
 	listeners, names, err := s.passed(u)
 	if err != nil {
 		fail(err)
@@ -133,7 +145,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 		Path: p.path, Argv: p.argv, Env: env, Dir: p.dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(listeners) > 0,
-		NoNewPrivs: !s.privileged(u), Label: u.label(),
+		NoNewPrivs: !s.privileged(u), Terminal: onTerminal, Label: u.label(),
 	}, fds, nil)
 }
 
@@ -151,7 +163,28 @@ func (s *Supervisor) prepare(d service.Definition, privileged bool) prepared {
 		return prepared{err: err}
 	}
 	path, err := lookPath(d.Command[0], dir, env)
-	return prepared{argv: d.Command, dir: dir, path: path, env: env, err: err}
+	return prepared{argv: d.Command, dir: dir, path: path, env: env, err: err, unrunnable: unrunnable(err)}
+}
+
+// Exit codes of init for a main command that cannot be executed.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// errNotFound is said of a program that no directory of PATH holds.
+var errNotFound = errors.New("not found")
+
+// unrunnable is the exit code that a shell has for a program that cannot be
+// executed, and init for its main command.
+func unrunnable(err error) int32 {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return exitNotFound
+	}
+	return exitNotExecutable
 }
 
 // workingDir is where a service is started: where its definition says, or else
@@ -216,7 +249,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	if denied != nil {
 		return "", denied
 	}
-	return "", fmt.Errorf("cannot run %q: not found in PATH (%s)", name, search)
+	return "", fmt.Errorf("cannot run %q: %w in PATH (%s)", name, errNotFound, search)
 }
 
 // executable tells why path cannot be executed, if so.
@@ -252,12 +285,13 @@ func bare(err error) error {
 func temporary(err error) bool {
 	for _, errno := range []syscall.Errno{
 		unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY, unix.EINTR, unix.EIO, unix.EBUSY, unix.ENOSPC,
+		unix.ENOBUFS, unix.ETOOMANYREFS,
 	} {
 		if errors.Is(err, errno) {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, errNoTag)
 }
 
 // passed are the descriptors beyond stdio that a process of u gets, and their

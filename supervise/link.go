@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"rlminit/wire"
 )
@@ -24,7 +25,14 @@ type link struct {
 	mu    sync.Mutex
 	queue []outgoing
 	wake  chan struct{}
+
+	patience time.Duration // what is left of it, deliver's alone
 }
+
+// fullPatience is how long messages are tried again that the kernel refuses for
+// the moment. Then each has one try until one with descriptors went through:
+// what waits behind them, an answer to a ping above all, must not come too late.
+const fullPatience = time.Second
 
 // outgoing is a message on its way, with the descriptors it passes. Those in
 // after are closed once it is sent.
@@ -32,6 +40,7 @@ type outgoing struct {
 	message wire.Message
 	fds     []int
 	after   []int
+	sent    chan<- struct{} // instead of a message: closed when all before it is sent
 }
 
 // newLink takes over descriptor fd, one end of a SOCK_SEQPACKET pair.
@@ -44,7 +53,7 @@ func newLink(fd int) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
 	}
-	l := &link{file: file, raw: raw, wake: make(chan struct{}, 1)}
+	l := &link{file: file, raw: raw, wake: make(chan struct{}, 1), patience: fullPatience}
 	l.out = l.deliver
 	go l.write()
 	return l, nil
@@ -53,13 +62,22 @@ func newLink(fd int) (*link, error) {
 // send queues a message. The descriptors fds must stay open until it is sent,
 // those in after are the link's to close then.
 func (l *link) send(m wire.Message, fds, after []int) {
+	l.enqueue(outgoing{message: m, fds: fds, after: after})
+}
+
+// flush waits until all that was queued before is sent, so that it cannot be
+// lost with us. It is not for the loop.
+func (l *link) flush() {
+	sent := make(chan struct{})
+	l.enqueue(outgoing{sent: sent})
+	<-sent
+}
+
+func (l *link) enqueue(o outgoing) {
 	l.mu.Lock()
-	l.queue = append(l.queue, outgoing{m, fds, after})
+	l.queue = append(l.queue, o)
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	nudge(l.wake)
 }
 
 // write sends what is queued, in order, as the socket takes it.
@@ -74,6 +92,10 @@ func (l *link) write() {
 				break
 			}
 			for _, o := range batch {
+				if o.sent != nil {
+					close(o.sent)
+					continue
+				}
 				l.out(o)
 			}
 		}
@@ -86,13 +108,14 @@ func (l *link) deliver(o outgoing) {
 		// told to linger, and that takes its time.
 		defer func() { go wire.CloseAll(o.after) }()
 	}
-	var failure error
-	err := l.raw.Write(func(fd uintptr) bool {
-		failure = wire.Send(int(fd), o.message, o.fds...)
-		return !errors.Is(failure, wire.ErrFull)
-	})
-	if err == nil {
-		err = failure
+	err := l.try(o)
+	for pause := time.Millisecond; err != nil && temporary(err) && l.patience > 0; pause *= 2 {
+		l.patience -= pause
+		time.Sleep(pause)
+		err = l.try(o)
+	}
+	if err == nil && len(o.fds) > 0 {
+		l.patience = fullPatience
 	}
 	if err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("cannot send to PID 1", "message", fmt.Sprintf("%T", o.message), "err", err)
@@ -100,6 +123,19 @@ func (l *link) deliver(o outgoing) {
 			go l.failed(o.message, err)
 		}
 	}
+}
+
+// try sends one message as soon as the socket has room.
+func (l *link) try(o outgoing) error {
+	var failure error
+	err := l.raw.Write(func(fd uintptr) bool {
+		failure = wire.Send(int(fd), o.message, o.fds...)
+		return !errors.Is(failure, wire.ErrFull)
+	})
+	if err != nil {
+		return err
+	}
+	return failure
 }
 
 // receive calls handle for each message until PID 1 closes its end. The

@@ -16,6 +16,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/logs"
+	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -30,6 +31,7 @@ type journal interface {
 	Stats() logs.Stats
 	Reconfigure(logs.Config) error
 	Close()
+	Closed() <-chan struct{} // when nothing is written any more
 }
 
 // collectorKey names what the log collector needs of its predecessor.
@@ -37,7 +39,7 @@ const collectorKey = "log"
 
 // openLogs starts the collector, on the volume where there is one.
 func (s *Supervisor) openLogs() error {
-	s.mainOnTerminal = s.policy.Main != nil && isTerminal(1)
+	s.mainOnTerminal = s.terminal || s.policy.Main != nil && isTerminal(1)
 	out := ownOutput(1)
 	options := logs.Options{
 		Home: s.config().Home, Held: s.takeHeld(collectorKey), Tee: out,
@@ -83,6 +85,22 @@ func logDir(name, profile string) string {
 		return "logs/gateways/" + profile
 	}
 	return "logs/services/" + name
+}
+
+// removeLog removes the log of a profile whose gateway, if there was one, is
+// gone: what it wrote last is waited for, or it would come after. Links are not
+// followed.
+func (s *Supervisor) removeLog(store *profiles.Store, u *unit, profile string) error {
+	var closed <-chan struct{}
+	s.ask(func() {
+		if u != nil && u.log != nil {
+			closed = u.log.Closed()
+		}
+	})
+	if closed != nil {
+		<-closed
+	}
+	return store.Home().RemoveAll(logDir("", profile))
 }
 
 func isTerminal(fd int) bool {

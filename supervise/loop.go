@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"syscall"
 
 	"rlminit/supervise/machine"
@@ -58,6 +59,14 @@ func (s *Supervisor) fire() {
 // hear takes a message of tier 1 to whom it concerns.
 func (s *Supervisor) hear(m wire.Message, fds []int) {
 	wire.CloseAll(fds)
+	switch m.(type) {
+	case *wire.Ping, *wire.Shutdown, *wire.Reload:
+	default:
+		if !s.restored {
+			s.early = append(s.early, m)
+			return
+		}
+	}
 	switch m := m.(type) {
 	case *wire.Spawned:
 		s.about(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
@@ -82,6 +91,18 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	}
 }
 
+// catchUp hears what tier 1 has said since its snapshot, now that every unit
+// knows its processes: an exit that nobody knows of would be acknowledged, and
+// its service be taken for alive.
+func (s *Supervisor) catchUp() {
+	s.restored = true
+	early := s.early
+	s.early = nil
+	for _, m := range early {
+		s.hear(m, nil)
+	}
+}
+
 // about steps the unit of a spawn. An exit that no unit knows of is
 // acknowledged, or tier 1 would keep it for ever.
 func (s *Supervisor) about(id uint64, e machine.Event) {
@@ -91,6 +112,7 @@ func (s *Supervisor) about(id uint64, e machine.Event) {
 		if s.aboutProbe(id, e) {
 			return
 		}
+		s.dismissing(id, e)
 		if e.Kind == machine.ExitedEvent {
 			s.link.send(&wire.Acknowledge{ID: id}, nil, nil)
 		}
@@ -112,6 +134,9 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 	go func() {
 		reason, retry := explainSpawn(command, program, dir, m)
 		s.do(func() {
+			if m.Step == wire.StepExec {
+				u.unrunnable = unrunnable(syscall.Errno(m.Errno))
+			}
 			s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
 			delete(s.byID, m.ID)
 			s.link.send(&wire.Acknowledge{ID: m.ID}, nil, nil)
@@ -121,11 +146,15 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 
 // unsent answers a spawn that could not even be asked for: too large, say.
 func (s *Supervisor) unsent(m wire.Message, why error) {
-	if spawn, ok := m.(*wire.Spawn); ok {
-		s.do(func() {
-			s.spawnFailed(&wire.SpawnFailed{ID: spawn.ID, Step: wire.StepMessage, Reason: why.Error()})
-		})
+	spawn, ok := m.(*wire.Spawn)
+	if !ok {
+		return
 	}
+	failed := &wire.SpawnFailed{ID: spawn.ID, Step: wire.StepMessage, Reason: why.Error()}
+	if errno, ok := errors.AsType[syscall.Errno](why); ok {
+		failed.Step, failed.Errno = wire.StepDescriptors, int32(errno)
+	}
+	s.do(func() { s.spawnFailed(failed) })
 }
 
 // exitEvent is an exit as the machine takes it.

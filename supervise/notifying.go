@@ -160,6 +160,9 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 	for _, fault := range m.Faults {
 		u.complain("a notification was not understood", "pid", m.PID, "err", fault)
 	}
+	if m.Errno != nil || m.ExitStatus != nil {
+		s.troubled(u, m)
+	}
 	if m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID {
 		return
 	}
@@ -200,6 +203,19 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 	case m.FDStore:
 		s.keep(u, m)
 	}
+}
+
+// troubled takes ERRNO= and EXIT_STATUS=. They are sent right before an exit, so
+// they count as long as no other run has begun.
+func (s *Supervisor) troubled(u *unit, m *notify.Message) {
+	if u.state.ID != 0 && m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID && u.state.Phase != machine.Sweeping {
+		return
+	}
+	e := machine.Event{Kind: machine.Trouble, ID: u.state.LastID, ExitStatus: m.ExitStatus}
+	if m.Errno != nil {
+		e.Errno = *m.Errno
+	}
+	s.step(u, e)
 }
 
 // claimMain takes MAINPID= if the process bears the service's tag: a service

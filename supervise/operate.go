@@ -69,10 +69,26 @@ func stopped(u *unit) (bool, *control.Problem) {
 	return !u.active() && u.stop == nil, nil
 }
 
+// becameRunning is over when a service runs, and when it will not do so by
+// itself. One that is stopped is waited for: somebody may start it.
+func becameRunning(u *unit) (bool, *control.Problem) {
+	switch {
+	case u.fault != "":
+		return true, control.Failed("%s failed: %s", u.title(), u.fault)
+	case u.state.Phase == machine.Gone:
+		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
+	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
+		return true, u.failure()
+	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
+		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
+	}
+	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil
+}
+
 // restarted is over when a run other than that of the spawn id has started.
 func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 	return func(u *unit) (bool, *control.Problem) {
-		if u.state.ID == id && u.active() {
+		if u.stop != nil || u.state.ID == id && u.active() {
 			return false, nil
 		}
 		return started(u)
@@ -114,25 +130,27 @@ func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (
 	return func(*unit) func(*unit) (bool, *control.Problem) { return over }
 }
 
-func stepEach(kind machine.EventKind) func(*Supervisor, []*unit, machine.Event) {
-	return func(s *Supervisor, units []*unit, e machine.Event) {
-		for _, u := range units {
-			overruled := u.stop != nil
-			u.stop = nil // a later command overrules a stop that has yet to begin
-			e.Kind = kind
-			s.step(u, e)
-			if overruled {
-				s.ripple(u)
-			}
+func stepEach(s *Supervisor, kind machine.EventKind, units []*unit, e machine.Event) {
+	for _, u := range units {
+		overruled := u.stop != nil
+		u.stop = nil // a later command overrules a stop that has yet to begin
+		e.Kind = kind
+		s.step(u, e)
+		if overruled {
+			s.ripple(u)
 		}
 	}
+}
+
+func startUnits(s *Supervisor, units []*unit, e machine.Event) {
+	stepEach(s, machine.Start, units, e)
 }
 
 var (
 	verbStart = verb{
 		name: "start", intent: "running",
 		needed:  func(u *unit) bool { return !u.wanted() || u.stop != nil || u.state.Phase != machine.Running },
-		apply:   stepEach(machine.Start),
+		apply:   startUnits,
 		outcome: always(started),
 	}
 	verbStop = verb{
@@ -144,7 +162,7 @@ var (
 	verbRestart = verb{
 		name: "restart", intent: "running",
 		needed: func(*unit) bool { return true },
-		apply:  stepEach(machine.Restart),
+		apply:  restartUnits,
 		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
 			return restarted(u.state.ID)
 		},
@@ -275,26 +293,51 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 	return outcome
 }
 
-// stopUnits stops units in reverse order of dependency. What requires them and
-// is not meant is stopped before, and waits: it comes back when they do.
+// stopUnits stops units in reverse order of dependency.
 func stopUnits(s *Supervisor, units []*unit, e machine.Event) {
-	meant := make(map[*unit]bool, len(units))
+	s.stopInOrder(machine.Stop, units, e)
+}
+
+// restartUnits restarts those that run in reverse order of dependency. What
+// requires one that does not run does without it already.
+func restartUnits(s *Supervisor, units []*unit, e machine.Event) {
+	var running, rest []*unit
+	for _, u := range units {
+		if u.active() && u.state.Want == machine.WantUp {
+			running = append(running, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	s.stopInOrder(machine.Restart, running, e)
+	stepEach(s, machine.Restart, rest, e)
+}
+
+// stopInOrder gives units the event when all that requires them has stopped.
+// What of that is not meant waits, and comes back when they do.
+func (s *Supervisor) stopInOrder(kind machine.EventKind, units []*unit, e machine.Event) {
+	meant := make(map[*unit]bool, len(units)) // false: it only goes along
 	for _, u := range units {
 		meant[u] = true
 	}
 	all := slices.Clone(units)
 	for _, u := range units {
 		for _, other := range s.dependentsOf(u) {
-			if other.state.Want == machine.WantUp && !slices.Contains(all, other) {
+			if _, known := meant[other]; !known && other.state.Want == machine.WantUp {
+				meant[other] = false
 				all = append(all, other)
 			}
 		}
 	}
 	s.stopTogether(all, func(u *unit) machine.Event {
 		event := e
-		event.Kind = machine.Stop
-		if !meant[u] && u.wanted() {
+		switch {
+		case meant[u]:
+			event.Kind = kind
+		case u.wanted():
 			event.Kind = machine.Restart
+		default: // it is being stopped anyway
+			event.Kind = machine.Stop
 		}
 		return event
 	})

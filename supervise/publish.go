@@ -16,7 +16,6 @@ import (
 type saved struct {
 	control.Service
 	Recorded bool           `json:"recorded"`
-	Tag      uint32         `json:"tag"`
 	Machine  *machine.State `json:"machine"`
 }
 
@@ -97,7 +96,7 @@ func (s *Supervisor) publishStatus(u *unit) {
 			}()
 		}
 	}
-	s.publisher.publish(u.name, saved{Service: u.status(), Recorded: u.recorded, Tag: u.tag, Machine: &state}, written)
+	s.publisher.publish(u.name, saved{Service: u.status(), Recorded: u.recorded, Machine: &state}, written)
 }
 
 // recall reads back the state that a predecessor published.

@@ -2,10 +2,13 @@ package supervise
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/profiles"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -36,44 +39,75 @@ func purposeOf(c *config.Config, b config.Bundle) purpose {
 	return p
 }
 
-// fulfil starts what the arguments ask for, and what the container lives with,
-// whatever was recorded of them. Nobody's intent changes by that.
-func (s *Supervisor) fulfil() {
+// names are the services or profiles that a container is for.
+func (p purpose) names() []string {
 	var names []string
-	for _, name := range []string{s.purpose.run.Start, s.purpose.with} {
-		if name != "" && (len(names) == 0 || names[0] != name) {
+	for _, name := range []string{p.run.Start, p.with} {
+		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	for _, name := range names {
-		u, err := s.lookUp(name)
-		if err != nil {
-			slog.Error("cannot start what the container is for: " + err.Error())
-			s.link.send(&wire.End{Code: control.ExitNoSuchName}, nil, nil)
-			return
+	return names
+}
+
+// isFor tells whether the container is for a service.
+func (p purpose) isFor(service string) bool {
+	return slices.ContainsFunc(p.names(), func(name string) bool { return name == service || profiles.GatewayName(name) == service })
+}
+
+// fulfil starts, once a boot, what the arguments ask for and what the container
+// lives with, whatever was recorded of them. Nobody's intent changes by that.
+func (s *Supervisor) fulfil() {
+	if !s.work.done(fulfilled) {
+		for _, name := range s.purpose.names() {
+			if code, err := s.startFor(name); err != nil {
+				slog.Error("cannot start what the container is for: " + err.Error())
+				s.link.send(&wire.End{Code: code}, nil, nil)
+				break
+			}
 		}
-		start := verbStart
-		start.intent = ""
-		var along []*unit
-		fault := ""
-		s.ask(func() {
-			fault = u.fault
-			u.desired = "running"
-			along = s.along(u)
-		})
-		if fault != "" {
-			slog.Error("cannot start what the container is for", "service", name, "err", fault)
-			s.link.send(&wire.End{Code: control.ExitFailed}, nil, nil)
-			return
-		}
-		s.operate(context.Background(), start, []*unit{u}, along, s.policy.User.UID, nil)
+		s.work.finish(fulfilled)
 	}
+	s.ask(func() {
+		// It may have ended while there was nobody to tell PID 1.
+		if u := s.find(s.purpose.with); u != nil && u.state.LastID > 0 {
+			s.outlived(u)
+		}
+	})
+}
+
+// startFor starts one of them, and what goes along with it. What has been started
+// in this boot already is not, though it may have ended: by a predecessor that
+// died while it was at it, say.
+func (s *Supervisor) startFor(name string) (code int32, err error) {
+	u, err := s.lookUp(name)
+	if err != nil {
+		return control.ExitNoSuchName, err
+	}
+	started := func(u *unit) bool { return u.state.LastID > 0 }
+	var units, along []*unit
+	s.ask(func() {
+		if u.fault != "" {
+			err = fmt.Errorf("%s: %s", name, u.fault)
+			return
+		}
+		u.desired = "running"
+		units = slices.DeleteFunc([]*unit{u}, started)
+		along = slices.DeleteFunc(s.along(u), started)
+	})
+	if err != nil {
+		return control.ExitFailed, err
+	}
+	start := verbStart
+	start.intent = ""
+	s.operate(context.Background(), start, units, along, s.policy.User.UID, nil)
+	return 0, nil
 }
 
 // outlived ends the container with u if that is the service it lives with, and
 // u has come to an end that is not followed by another start.
 func (s *Supervisor) outlived(u *unit) {
-	if s.purpose.with == "" || s.find(s.purpose.with) != u || s.stopping {
+	if s.purpose.with == "" || s.find(s.purpose.with) != u || s.stopping || s.purpose.settled {
 		return
 	}
 	switch u.state.Phase {
@@ -86,6 +120,9 @@ func (s *Supervisor) outlived(u *unit) {
 		return
 	}
 	code := exitCodeOf(u)
+	if u.unrunnable != 0 {
+		slog.Error(u.name + ": " + u.state.Reason)
+	}
 	slog.Info("the container ends with its service", "service", u.name, "state", u.state.Public(), "code", code)
 	s.purpose.settled = true
 	s.link.send(&wire.End{Code: code}, nil, nil)
@@ -100,8 +137,11 @@ func (s *Supervisor) tellCode() {
 }
 
 // exitCodeOf is how u's last process ended, as an exit code; that of a failure
-// is never 0.
+// is never 0. Of the main command, one that counts as success is.
 func exitCodeOf(u *unit) int32 {
+	if u.state.Phase == machine.Failed && u.unrunnable != 0 {
+		return u.unrunnable
+	}
 	code := int32(0)
 	if e := u.state.LastExit; e != nil {
 		code = int32(e.Code)
@@ -109,8 +149,11 @@ func exitCodeOf(u *unit) int32 {
 			code = 128 + int32(e.Signal)
 		}
 	}
-	if u.state.Phase == machine.Failed && code <= 0 {
-		code = control.ExitFailed
+	switch {
+	case u.state.Phase == machine.Failed && code <= 0:
+		return control.ExitFailed
+	case u.name == config.MainService && slices.Contains(u.definition.Exits.Success, int(code)):
+		return 0
 	}
 	return max(code, 0)
 }

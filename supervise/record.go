@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -81,7 +83,9 @@ func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
 		}
 		subjects := slices.Collect(maps.Keys(batch))
 		s.each(len(subjects), func(i int) {
-			if err := store.SaveSeen(subjects[i], batch[subjects[i]]); err != nil {
+			err := store.SaveSeen(subjects[i], batch[subjects[i]])
+			gone := errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // deleted since it was seen
+			if err != nil && !gone {
 				slog.Warn("cannot record the state of a service", "service", subjects[i], "err", err)
 			}
 		})

@@ -1,10 +1,7 @@
 package supervise
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -29,20 +26,45 @@ type findings struct {
 }
 
 // reconcile brings what is registered in line with the volume and the
-// configuration, and returns what it did. The caller holds s.registrar.
-func (s *Supervisor) reconcile(boot bool) ([]reconcile.Op, error) {
+// configuration, and returns what it did. At boot that is told in
+// container-boot.log. With names it is about these alone. The caller holds
+// s.registrar.
+func (s *Supervisor) reconcile(boot bool, names ...string) ([]reconcile.Op, error) {
 	found, err := s.survey()
 	if err != nil {
 		return nil, err
 	}
-	ops := reconcile.Diff(found.input)
-	if boot && s.volume() != nil {
+	ops := about(names, reconcile.Diff(found.input))
+	if boot {
 		if err := s.logBoot(ops); err != nil {
 			slog.Warn("cannot write container-boot.log", "err", err)
 		}
 	}
 	s.carryOut(ops, found)
 	return ops, nil
+}
+
+// look is reconcile for one who does not hold s.registrar, and has nobody to
+// tell of an error.
+func (s *Supervisor) look(names ...string) {
+	s.registrar.Lock()
+	defer s.registrar.Unlock()
+	if _, err := s.reconcile(false, names...); err != nil {
+		slog.Error("cannot reconcile", "err", err)
+	}
+}
+
+// about leaves of the operations those on the names, of services or profiles;
+// without names, all.
+func about(names []string, ops []reconcile.Op) []reconcile.Op {
+	if len(names) == 0 {
+		return ops
+	}
+	return slices.DeleteFunc(ops, func(op reconcile.Op) bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			return name == op.Service || profiles.GatewayName(name) == op.Service
+		})
+	})
 }
 
 // survey reads the volume and the configuration, and asks the loop what is
@@ -72,6 +94,7 @@ func (s *Supervisor) survey() (*findings, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the profiles: %w", err)
 		}
+		list = slices.DeleteFunc(list, func(p profiles.Profile) bool { return s.deleting[p.Name] != nil })
 		for _, p := range list {
 			entry := reconcile.Profile{Name: p.Name, Service: p.Service(), Record: p.Record, Unrecorded: p.Unrecorded}
 			if err := s.resolve(f, p); err != nil {
@@ -85,12 +108,9 @@ func (s *Supervisor) survey() (*findings, error) {
 	}
 	s.ask(func() {
 		for _, u := range s.units {
-			if _, configured := f.sources[u.name]; configured {
-				u.recorded = true
-				u.ours = bytes.Equal(u.source, f.sources[u.name])
-			}
-			if !u.recorded {
-				continue // put into the service directory by hand: not ours to take away
+			_, configured := f.sources[u.name]
+			if !configured && !u.recorded || s.leaving[u.name] {
+				continue // put there by hand, so not ours to take away; or as good as gone
 			}
 			f.input.Present = append(f.input.Present, reconcile.Present{
 				Service: u.name, Registered: u.source != nil, Alive: u.active(),
@@ -124,11 +144,18 @@ func (s *Supervisor) carryOut(ops []reconcile.Op, f *findings) {
 			record = append(record, op)
 		}
 	}
+	unrecorded := make([]bool, len(record))
 	s.each(len(record), func(i int) {
 		if err := s.volume().SaveIntent(subjectOf(record[i].Service, record[i].Profile), record[i].Intent); err != nil {
 			slog.Warn("cannot record the state of a service", "service", record[i].Service, "err", err)
+			unrecorded[i] = true
 		}
 	})
+	for i, op := range record {
+		if unrecorded[i] && op.Reason != "" { // else it was kept aside, and that was said
+			slog.Warn("the recorded state of a service cannot be used", "service", op.Service, "err", op.Reason)
+		}
+	}
 	for _, op := range ops {
 		switch op.Kind {
 		case reconcile.Unregister:
@@ -141,14 +168,18 @@ func (s *Supervisor) carryOut(ops []reconcile.Op, f *findings) {
 		case reconcile.Report:
 			s.register(proposal{name: op.Service, profile: op.Profile, fault: op.Reason, ours: true, subject: true})
 		case reconcile.Update, reconcile.Register:
-			if op.Reason != "" {
-				slog.Warn("the recorded state of a service cannot be used", "service", op.Service, "err", op.Reason)
-			}
 			s.register(proposal{
 				name: op.Service, profile: op.Profile, ours: true, subject: true,
 				value: f.values[op.Service], source: f.sources[op.Service],
 				start: op.Start, desired: desiredOf(op, f), cause: "boot",
 			})
+			if op.Stale {
+				s.ask(func() {
+					if u := s.units[op.Service]; u != nil {
+						s.recordSeen(u)
+					}
+				})
+			}
 		}
 	}
 }
@@ -161,16 +192,21 @@ func desiredOf(op reconcile.Op, f *findings) string {
 	return intentOf(op.Start)
 }
 
-// register publishes a proposal's slot and has it supervised. The loop knows
-// first: the watcher must not take our own slot for somebody else's.
+// register publishes a proposal's slot and has it supervised. Where the service
+// before it is on its way out, that comes first.
 func (s *Supervisor) register(p proposal) {
-	var gone <-chan struct{}
-	s.ask(func() { gone = s.withdrawn[p.name] })
-	if gone != nil {
-		<-gone // a slot of that name is being taken away, and must not take this one along
+	s.lockSlot(p.name)
+	defer s.slotting.Unlock()
+	leaving := false
+	s.ask(func() {
+		if u := s.units[p.name]; u != nil && s.leaving[p.name] {
+			leaving, u.returns = true, true
+		}
+	})
+	if leaving {
+		return
 	}
 	if p.fault == "" {
-		s.ask(func() { s.expected[p.name] = p.source })
 		if err := s.slots.publish(p.name, p.source); err != nil {
 			slog.Error("cannot publish a service", "service", p.name, "err", err)
 		}
@@ -180,67 +216,23 @@ func (s *Supervisor) register(p proposal) {
 	s.ask(func() { s.define(p) })
 }
 
-// noticed looks at a slot that somebody may have put there, changed or taken
-// away by hand.
-func (s *Supervisor) noticed(name string) {
-	source, err := s.slots.read(name, definitionFile, definitionMax)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		s.ask(func() {
-			if u := s.units[name]; u != nil && u.source != nil && !s.leaving[name] {
-				slog.Info("a service was taken out of the service directory", "service", name)
-				s.leaving[name] = true
-				s.remove(u, "taken out of the service directory", nil)
-			}
-		})
-		return
-	}
-	p := proposal{name: name, source: source, start: true, cause: "put into the service directory"}
-	if err != nil {
-		p.fault = err.Error()
-	}
-	known := false
-	s.ask(func() {
-		known = s.leaving[name] || p.fault == "" && string(s.expected[name]) == string(source)
-		if u := s.units[name]; u != nil {
-			known = known || p.fault == "" && string(u.source) == string(source)
-			p.profile = u.definition.Profile
+// lockSlot takes s.slotting when no slot of that name is being taken away any
+// more: it would take a new one along.
+func (s *Supervisor) lockSlot(name string) {
+	for {
+		var gone <-chan struct{}
+		s.slotting.Lock()
+		s.ask(func() { gone = s.withdrawn[name] })
+		if gone == nil {
+			return
 		}
-	})
-	if known {
-		return
-	}
-	if p.fault == "" {
-		var faults service.Faults
-		p.value, faults = service.Decode(s.slots.path(name, definitionFile), name, source, s.lookup)
-		if len(faults) > 0 {
-			p.fault = faults.Err().Error()
-		} else {
-			p.start = p.value.Enabled
-		}
-	}
-	s.ask(func() { s.define(p) })
-}
-
-// rescan looks at every slot, and at every unit whose slot may be gone.
-func (s *Supervisor) rescan() {
-	names, err := s.slots.list()
-	if err != nil {
-		slog.Error("cannot look for services", "err", err)
-		return
-	}
-	s.ask(func() {
-		for name := range s.units {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	})
-	for _, name := range names {
-		s.noticed(name)
+		s.slotting.Unlock()
+		<-gone
 	}
 }
 
-// logBoot writes container-boot.log for what a boot registers.
+// logBoot writes container-boot.log for what a boot registers, before it does:
+// a successor that finishes the boot no longer sees what is registered.
 func (s *Supervisor) logBoot(ops []reconcile.Op) error {
 	var lines []profiles.Booted
 	for _, op := range ops {
@@ -248,7 +240,7 @@ func (s *Supervisor) logBoot(ops []reconcile.Op) error {
 			lines = append(lines, profiles.Booted{Profile: op.Profile, PriorState: op.PriorState, Action: op.Action})
 		}
 	}
-	return s.volume().LogBoot(lines)
+	return s.volume().LogBoot(s.work.logFrom(s.volume().BootLogSize), lines)
 }
 
 // subjectOf is what a service's record on the volume is about.

@@ -1,14 +1,19 @@
 package supervise
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/profiles"
 	"rlminit/reconcile"
 	"rlminit/service"
 	"rlminit/wire"
@@ -23,7 +28,11 @@ func (s *Supervisor) reloadOnSignal() {
 			return
 		}
 		for _, c := range done.Changes {
-			slog.Info("reloaded", "service", c.Service, "action", c.Action, "why", c.Why)
+			level := slog.LevelInfo
+			if c.Refused() {
+				level = slog.LevelError
+			}
+			slog.Log(context.Background(), level, "reloaded", "service", c.Service, "action", c.Action, "why", c.Why)
 		}
 		for _, note := range done.Notes {
 			slog.Warn("reload: " + note)
@@ -56,28 +65,23 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 		return nil, control.Failed("%v", err)
 	}
 	bundle.Flags, bundle.Args, bundle.Run = s.purpose.flags, s.purpose.args, s.purpose.run
-	next, faults := config.Parse(bundle, s.lookup)
-	if len(faults) > 0 {
-		return nil, control.Failed("%v", faults.Err())
+	next, notes, err := s.understand(bundle)
+	if err != nil {
+		return nil, control.Failed("%v", err)
 	}
-	notes := needContainer(old, next)
-	next.Main = old.Main
-	next.Carry(bundle.Run)
+	if err := s.namesClash(next); err != nil {
+		return nil, err
+	}
 	answer := &control.Reloaded{Changes: []control.Change{}, Notes: notes}
-	s.cfg.Store(next)
-	if store := s.volume(); store != nil {
-		store.Configure(s.settings())
-	}
+	s.useConfig(next)
 	found, err := s.survey()
 	if err != nil || how.DryRun {
-		s.restoreConfig(old)
+		s.useConfig(old)
 	}
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
-	ops := slices.DeleteFunc(reconcile.Diff(found.input), func(op reconcile.Op) bool {
-		return len(how.Names) > 0 && !s.named(op, how.Names)
-	})
+	ops := about(how.Names, reconcile.Diff(found.input))
 	for _, op := range ops {
 		answer.Changes = append(answer.Changes, s.change(op, found))
 	}
@@ -90,11 +94,56 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	return answer, nil
 }
 
-func (s *Supervisor) restoreConfig(old *config.Config) {
-	s.cfg.Store(old)
+func (s *Supervisor) useConfig(c *config.Config) {
+	s.cfg.Store(c)
 	if store := s.volume(); store != nil {
-		store.Configure(s.settings())
+		store.Configure(profiles.SettingsOf(c))
 	}
+}
+
+// understand reads a bundle as it holds in this container: what needs a new one
+// is as the container was started with, and named in notes where it has changed.
+func (s *Supervisor) understand(b config.Bundle) (c *config.Config, notes []string, err error) {
+	c, faults := config.Parse(b, s.lookup)
+	if len(faults) > 0 {
+		return nil, nil, faults.Err()
+	}
+	first := s.firstly
+	notes = s.needContainer(first, c)
+	if c.Home != first.Home || c.User != first.User {
+		// All that names the volume, or the user, is to name these.
+		b.Flags = maps.Clone(b.Flags)
+		if b.Flags == nil {
+			b.Flags = map[string]string{}
+		}
+		b.Flags["home"] = first.Home
+		if first.User != "" {
+			b.Flags["user"] = first.User
+		}
+		if c, faults = config.Parse(b, s.lookup); len(faults) > 0 {
+			return nil, nil, faults.Err()
+		}
+	}
+	c.Main, c.StopTimeout, c.Tags = first.Main, first.StopTimeout, first.Tags
+	held := s.privileges(first)
+	for name, d := range held {
+		if _, there := c.Services[name]; there {
+			c.Services[name] = d
+		}
+	}
+	for name := range s.privileges(c) {
+		if _, there := held[name]; there {
+			continue
+		}
+		// Tier 1 would not give it what it asks for.
+		if d, there := first.Services[name]; there {
+			c.Services[name] = d
+		} else {
+			delete(c.Services, name)
+		}
+	}
+	c.Carry(b.Run)
+	return c, notes, nil
 }
 
 // keepBundle has tier 1 hold the configuration that is in force now, for our
@@ -106,11 +155,6 @@ func (s *Supervisor) keepBundle(b config.Bundle) {
 		return
 	}
 	s.link.send(&wire.Hold{Key: bundleKey}, []int{fd}, []int{fd})
-}
-
-// named tells whether an operation is about one of the names.
-func (s *Supervisor) named(op reconcile.Op, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return name == op.Service || name == op.Profile && name != "" })
 }
 
 // change is an operation in words.
@@ -142,7 +186,7 @@ func (s *Supervisor) change(op reconcile.Op, found *findings) control.Change {
 
 // needContainer says which changes have no effect before the container is
 // started anew: what tier 1 was given at boot.
-func needContainer(old, next *config.Config) []string {
+func (s *Supervisor) needContainer(old, next *config.Config) []string {
 	notes := []string{}
 	for _, part := range []struct {
 		name     string
@@ -152,8 +196,11 @@ func needContainer(old, next *config.Config) []string {
 		{"home", old.Home, next.Home},
 		{"stop_timeout", old.StopTimeout, next.StopTimeout},
 		{"tags", old.Tags, next.Tags},
+		{"parent_death", old.ParentDeath, next.ParentDeath},
+		{"warn_on_reap", old.WarnOnReap, next.WarnOnReap},
+		{"verbose", old.Verbose, next.Verbose},
 		{"main", old.Main, next.Main},
-		{"privileged services", privileged(old), privileged(next)},
+		{"privileged services", s.privileges(old), s.privileges(next)},
 	} {
 		if !reflect.DeepEqual(part.old, part.new) {
 			notes = append(notes, fmt.Sprintf("%s changed: that needs a new container (docker restart)", part.name))
@@ -162,9 +209,14 @@ func needContainer(old, next *config.Config) []string {
 	return notes
 }
 
-// privileged are the definitions that tier 1 holds.
-func privileged(c *config.Config) map[string]service.Definition {
+// privileges are the definitions that are tier 1's to hold. One that is not root,
+// as its directory shows, has no privilege to give, and runs them like any other.
+func (s *Supervisor) privileges(c *config.Config) map[string]service.Definition {
 	held := map[string]service.Definition{}
+	var directory unix.Stat_t
+	if err := unix.Stat(s.runtime, &directory); err != nil || directory.Uid != 0 {
+		return held
+	}
 	for name, d := range c.Services {
 		if config.Privileged(d) {
 			held[name] = d

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -19,7 +19,7 @@ func (s *Supervisor) restore() {
 	names, err := s.slots.list()
 	if err != nil {
 		slog.Error("cannot look for services", "err", err)
-		return
+		names = slices.Collect(maps.Keys(s.children)) // what went along with their spawns is known of these
 	}
 	for _, name := range names {
 		s.restoreSlot(name)
@@ -31,7 +31,8 @@ func (s *Supervisor) restore() {
 				s.dismiss(name, child)
 			}
 		}
-		if s.restored = true; s.awaited != 0 {
+		s.catchUp()
+		if s.awaited != 0 {
 			s.beginShutdown()
 		}
 	})
@@ -46,30 +47,24 @@ func (s *Supervisor) restoreSlot(name string) {
 	if was.Profile != nil {
 		p.profile = *was.Profile
 	}
-	if err != nil {
-		p.fault = err.Error()
-	} else {
-		var faults service.Faults
-		if p.value, faults = service.Decode(s.slots.path(name, definitionFile), name, source, s.lookup); len(faults) > 0 {
-			p.fault = faults.Err().Error()
-		}
-	}
 	if !ok && len(s.children[name]) == 0 {
 		return // it never got as far as a state: the registry and the rescan see to it
 	}
+	s.understandSlot(&p, err)
 	recorded := s.recordedIntent(name, p.profile, was.Recorded)
 	s.ask(func() {
 		p.subject, p.desired = was.Recorded, was.Desired
 		u := s.bare(p)
-		if recorded != "" && recorded != u.desired {
+		if recorded != "" && recorded != u.desired && !s.purpose.isFor(name) {
 			// It was made durable, and maybe acknowledged, just before our
 			// predecessor ended, and the status does not know of it yet.
 			u.desired, u.changed = recorded, true
 		}
 		if was.Machine != nil {
 			u.state = *was.Machine
+			s.leaving[name] = u.state.Removed
 		}
-		s.claimTag(u, was.Tag)
+		s.allotTag(u)
 	})
 }
 
@@ -116,7 +111,6 @@ func (s *Supervisor) adopt(u *unit) {
 		var l label
 		if json.Unmarshal(newest.Label, &l) == nil && l.State.LastID > u.state.LastID {
 			u.state = l.State
-			s.claimTag(u, l.Tag)
 		}
 		s.byID[newest.ID] = u
 		event = childEvent(newest)
@@ -128,6 +122,9 @@ func (s *Supervisor) adopt(u *unit) {
 		if err := s.openLog(u); err != nil {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
+	}
+	if u.desired == "" { // nothing was published of it yet
+		u.desired = intentOf(u.state.Want == machine.WantUp)
 	}
 	u.seen = u.state.Public()
 	if active(u.state) {
@@ -142,7 +139,7 @@ func (s *Supervisor) adopt(u *unit) {
 	s.step(u, event)
 	if len(children) > 0 {
 		if c := children[len(children)-1]; c.State == wire.ChildFailed {
-			s.hear(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason}, nil)
+			s.spawnFailed(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
 		}
 	}
 }
@@ -193,18 +190,30 @@ func childEvent(c wire.Child) machine.Event {
 // dismiss ends a child that no unit answers for any more. Its exit will be
 // acknowledged like any that nobody knows.
 func (s *Supervisor) dismiss(name string, c wire.Child) {
-	switch {
-	case name == mainName:
-	case c.State == wire.ChildExited, c.State == wire.ChildFailed:
+	switch c.State {
+	case wire.ChildExited, wire.ChildFailed:
 		s.link.send(&wire.Acknowledge{ID: c.ID}, nil, nil)
 	default:
 		slog.Warn("a process that no definition stands for is ended", "service", name, "pid", c.PID)
+		s.dismissed[c.ID] = true
 		s.link.send(&wire.Signal{ID: c.ID, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
 	}
 }
 
-// mainName is the child that is tier 1's own business.
-const mainName = "main"
+// dismissing goes on with it: a spawn that was pending could not be signalled,
+// and an exit may leave others behind.
+func (s *Supervisor) dismissing(id uint64, e machine.Event) {
+	switch {
+	case !s.dismissed[id]:
+	case e.Kind == machine.Spawned:
+		s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+	case e.Kind == machine.ExitedEvent:
+		delete(s.dismissed, id)
+		if e.Leftovers > 0 {
+			s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeLeftover}, nil, nil)
+		}
+	}
+}
 
 // ticks turns a process's start time, in clock ticks since boot, into the boot
 // clock's nanoseconds. USER_HZ is 100 on every architecture that Go knows.

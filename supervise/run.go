@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,10 +33,12 @@ const (
 // Supervisor is tier 2.
 type Supervisor struct {
 	policy     *wire.Policy
-	cfg        atomic.Pointer[config.Config]
-	container  []string // the container's environment
-	runtime    string   // the runtime directory
-	generation uint32   // of tier 2 in this boot, from 1
+	cfg        atomic.Pointer[config.Config] // in force
+	firstly    *config.Config                // as this container was started: what no reload changes
+	container  []string                      // the container's environment
+	runtime    string                        // the runtime directory
+	generation uint32                        // of tier 2 in this boot, from 1
+	work       bootWork                      // what of the boot is done
 
 	link      *link
 	slots     slots
@@ -46,14 +49,16 @@ type Supervisor struct {
 	logs      *logs.Collector
 	null      int
 
+	terminal       bool // the container has one, for a main command that is a service
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 
-	purpose   purpose    // what the container is for
-	registrar sync.Mutex // one change of what is registered at a time
+	purpose   purpose                  // what the container is for
+	registrar sync.Mutex               // one change of what is registered at a time
+	deleting  map[string]chan struct{} // by profile, closed when it is deleted: the registrar's
+	slotting  sync.Mutex               // what is in a slot is what is defined; taken after registrar
 	store     atomic.Pointer[profiles.Store]
 	absent    atomic.Value // string: why there is no store
 	readOnly  atomic.Bool  // the store cannot be written to: configuration and volume alone decide what runs
-	tagsOut   sync.Once
 
 	mailbox chan func()
 
@@ -63,23 +68,26 @@ type Supervisor struct {
 
 	// What follows is the loop's alone.
 	units      map[string]*unit
+	sources    int // bytes of their definitions
 	dependents map[string]map[*unit]struct{}
 	byID       map[uint64]*unit
 	probeRuns  map[uint64]*probeRun
 	tags       map[uint32]*unit
+	table      tagTable
 	lastTag    uint32 // that was given
 	tagged     bool
 	nextID     uint64
 	timers     *timers
 	later      []func()
 	active     int                      // units of which a process may exist
-	expected   map[string][]byte        // what we publish, by slot
-	leaving    map[string]bool          // slots that are being taken away
+	leaving    map[string]bool          // services on their way out, until their slot is gone
 	withdrawn  map[string]chan struct{} // closed when such a slot is gone
 	held       map[string][]int
 	children   map[string][]wire.Child
-	restored   bool  // what a predecessor left was taken over
-	awaited    int64 // the deadline of the latest shutdown; 0: none
+	dismissed  map[uint64]bool // children that no unit answers for, until they have ended
+	restored   bool            // what a predecessor left was taken over
+	early      []wire.Message  // came before that, about processes that no unit knew yet
+	awaited    int64           // the deadline of the latest shutdown; 0: none
 	booted     bool
 	adopting   bool   // not every unit knows yet what is true
 	stopping   bool   // the container is: nothing is started any more
@@ -92,7 +100,9 @@ type Supervisor struct {
 // when it cannot begin.
 func Run() int {
 	slog.SetDefault(slog.New(newLogHandler(patientStderr())))
-	unix.Umask(0o022) // status files are for everybody; what is not says its mode
+	traceable()
+	debug.SetGCPercent(50) // a supervisor is idle: memory is dearer than time
+	unix.Umask(0o022)      // status files are for everybody; what is not says its mode
 	// The services have our uid: they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)
@@ -115,7 +125,8 @@ func Run() int {
 		return 1
 	}
 	s.registrar.Lock() // boot's: a reload that comes early must not register what is yet to be restored
-	go s.boot()
+	s.slotting.Lock()  // nor the watcher
+	go s.boot(ControlFD)
 	if err := s.loop(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
@@ -130,8 +141,8 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		events: newEvents(), mailbox: make(chan func(), 1024),
 		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
 		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
-		expected: map[string][]byte{}, leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{},
-		held: map[string][]int{}, children: map[string][]wire.Child{},
+		leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{}, deleting: map[string]chan struct{}{},
+		held: map[string][]int{}, children: map[string][]wire.Child{}, dismissed: map[uint64]bool{},
 	}
 	s.preparation = s.prepare
 	return s
@@ -182,7 +193,7 @@ func (s *Supervisor) remember(m wire.Message, fds []int) (last bool) {
 	switch m := m.(type) {
 	case *wire.Welcome:
 		s.generation, s.nextID, s.tagged = m.Generation, m.NextID, m.Tags
-		s.stopping = m.Stopping
+		s.stopping, s.terminal = m.Stopping, m.Terminal
 	case *wire.Child:
 		s.children[m.Name] = append(s.children[m.Name], *m)
 	case *wire.Held:
@@ -199,7 +210,7 @@ func (s *Supervisor) remember(m wire.Message, fds []int) (last bool) {
 
 // open makes ready what the loop needs.
 func (s *Supervisor) open() error {
-	cfg, err := s.firstConfig()
+	cfg, err := s.firstConfig(BundleFD)
 	if err != nil {
 		return err
 	}
@@ -210,28 +221,47 @@ func (s *Supervisor) open() error {
 	s.slots = slots{dir: filepath.Join(s.runtime, "services")}
 	s.publisher = newPublisher(s.slots)
 	s.recorder = s.newRecorder()
-	return s.openLogs()
+	if err := s.openLogs(); err != nil {
+		return err
+	}
+	if err := s.openTags(); err != nil {
+		return err
+	}
+	return s.openBootWork()
 }
 
 // firstConfig is the configuration that is in force: the one that this
-// container was started with, or the one that was last reloaded.
-func (s *Supervisor) firstConfig() (*config.Config, error) {
-	fd := BundleFD
-	if held := s.takeHeld(bundleKey); len(held) == 1 {
-		fd = held[0]
-	}
-	raw, err := wire.ReadSealed(fd, 128<<20)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration: %w", err)
-	}
-	bundle, err := config.DecodeBundle(raw)
+// container was started with, which fd holds, or the one that was last reloaded.
+func (s *Supervisor) firstConfig(fd int) (*config.Config, error) {
+	bundle, err := readBundle(fd)
 	if err != nil {
 		return nil, err
 	}
-	cfg, faults := config.Parse(bundle, s.lookup)
-	cfg.Carry(bundle.Run)
-	s.purpose = purposeOf(cfg, bundle)
-	return cfg, faults.Err()
+	if err := s.startedWith(bundle); err != nil {
+		return nil, err
+	}
+	if held := s.takeHeld(bundleKey); len(held) == 1 {
+		if bundle, err = readBundle(held[0]); err != nil {
+			return nil, err
+		}
+	}
+	c, _, err := s.understand(bundle)
+	return c, err
+}
+
+// startedWith notes the configuration that this container was started with.
+func (s *Supervisor) startedWith(bundle config.Bundle) error {
+	c, faults := config.Parse(bundle, s.lookup)
+	s.firstly, s.purpose = c, purposeOf(c, bundle)
+	return faults.Err()
+}
+
+func readBundle(fd int) (config.Bundle, error) {
+	raw, err := wire.ReadSealed(fd, 128<<20)
+	if err != nil {
+		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	return config.DecodeBundle(raw)
 }
 
 // bundleKey names the configuration that was last reloaded.

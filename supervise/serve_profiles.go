@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/http"
+	"strings"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
@@ -41,10 +44,15 @@ func (s *Supervisor) profileProblem(err error) error {
 	return control.Failed("%v", err)
 }
 
-// known returns the profile of a name, or the problem that there is none, with
-// the nearest one that there is.
+// known returns the profile of a name, or of its service's name, or the problem
+// that there is none, with the nearest one that there is.
 func (s *Supervisor) known(store *profiles.Store, name string) (profiles.Profile, error) {
 	p, err := store.Load(name)
+	if short, isGateway := strings.CutPrefix(name, service.GatewayPrefix); isGateway && errors.Is(err, profiles.ErrNotFound) {
+		if p, err := store.Load(short); err == nil {
+			return p, nil
+		}
+	}
 	if !errors.Is(err, profiles.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, profiles.ErrName) {
 		return p, s.profileProblem(err)
 	}
@@ -156,6 +164,17 @@ func (s *Supervisor) postProfile(r *http.Request) (any, error) {
 func (s *Supervisor) enrol(p profiles.Profile, made bool, actor uint32) error {
 	s.registrar.Lock()
 	defer s.registrar.Unlock()
+	switch over := s.deleting[p.Name]; {
+	case over == nil:
+	case made: // the one before is gone, and all that is left is to say so
+		s.registrar.Unlock()
+		<-over
+		s.registrar.Lock()
+		_, err := s.reconcile(false, p.Name)
+		return err
+	default:
+		return control.Conflict("profile %q is being deleted; try again when it is gone", p.Name)
+	}
 	prop := proposal{
 		name: p.Service(), profile: p.Name, ours: true, subject: true,
 		desired: string(p.Record.Desired), start: p.Record.Desired == service.Running,
@@ -199,14 +218,60 @@ func (s *Supervisor) patchProfile(r *http.Request) (any, error) {
 }
 
 // deleteProfile stops a profile's gateway, takes its slot away, and then its
-// directory.
+// directory, and with purge its log too. Meanwhile nobody registers the profile;
+// all else goes on.
 func (s *Supervisor) deleteProfile(r *http.Request) (any, error) {
 	store, p, err := s.profileOf(r)
 	if err != nil {
 		return nil, err
 	}
-	s.registrar.Lock()
+	over := s.beginDeletion(p.Name)
+	trash, err := s.deleteAlone(r, store, p.Name)
+	over(err)
+	if err != nil {
+		return nil, s.profileProblem(err)
+	}
+	return control.Deleted{Trash: trash}, nil
+}
+
+// beginDeletion waits until nobody else deletes the profile. over ends it; with
+// an error the profile, if it is there, is registered again.
+func (s *Supervisor) beginDeletion(name string) (over func(error)) {
+	for {
+		s.registrar.Lock()
+		other := s.deleting[name]
+		if other == nil {
+			break
+		}
+		s.registrar.Unlock()
+		<-other
+	}
 	defer s.registrar.Unlock()
+	done := make(chan struct{})
+	s.deleting[name] = done
+	return func(err error) {
+		s.registrar.Lock()
+		defer s.registrar.Unlock()
+		delete(s.deleting, name)
+		close(done)
+		if err == nil {
+			return
+		}
+		if _, err := s.reconcile(false); err != nil {
+			slog.Error("cannot reconcile", "err", err)
+		}
+	}
+}
+
+func (s *Supervisor) deleteAlone(r *http.Request, store *profiles.Store, name string) (trash string, err error) {
+	p, err := s.known(store, name)
+	if err != nil {
+		return "", err
+	}
+	purge := r.URL.Query().Get("purge") == "true"
+	if name == profiles.Default {
+		return store.Delete(name, purge) // which refuses it, and nothing has been stopped
+	}
 	var w *waiter
 	var u *unit
 	by := actor(r)
@@ -221,14 +286,16 @@ func (s *Supervisor) deleteProfile(r *http.Request) (any, error) {
 	if w != nil {
 		// A caller who goes away does not hurry it: the gateway may still write.
 		if outcome := s.await(context.WithoutCancel(r.Context()), u, w, &control.Wait{}); outcome.Problem != nil {
-			return nil, outcome.Problem
+			return "", outcome.Problem
 		}
 	}
-	trash, err := store.Delete(p.Name, r.URL.Query().Get("purge") == "true")
-	if err != nil {
-		return nil, s.profileProblem(err)
+	if purge {
+		// First, so that if it fails there is a profile to be purged again.
+		if err := s.removeLog(store, u, name); err != nil {
+			return "", err
+		}
 	}
-	return control.Deleted{Trash: trash}, nil
+	return store.Delete(name, purge)
 }
 
 // getEnvironment is what `rlminit exec` needs to be like the service: the
@@ -254,4 +321,24 @@ func (s *Supervisor) getEnvironment(r *http.Request) (any, error) {
 	var err error
 	answer.Environment, err = s.environment(d)
 	return answer, err
+}
+
+// namesClash refuses a configuration in which a service has the name of a
+// profile that there is: the profile would be out of reach, and its gateway gone.
+func (s *Supervisor) namesClash(next *config.Config) error {
+	store := s.volume()
+	if store == nil {
+		return nil
+	}
+	list, err := store.List()
+	if err != nil {
+		return control.Failed("cannot list the profiles: %v", err)
+	}
+	for _, p := range list {
+		if _, taken := next.Services[p.Name]; taken {
+			return control.Conflict("service %q has the name of a profile; give it another one, or remove the profile first: rlminit profile delete %s",
+				p.Name, p.Name)
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -37,10 +38,25 @@ func (s *Supervisor) routes() http.Handler {
 	handle("POST /v1/shutdown", mayCommand, s.postShutdown)
 	mux.HandleFunc("GET /v1/events", s.stream(mayCommand, s.getEvents))
 	mux.HandleFunc("GET /v1/logs/{name}", s.stream(mayCommand, s.getLogs))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answerProblem(w, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no such request: %s %s", r.Method, r.URL.Path)))
-	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { answerUnknown(w, r, mux) })
 	return mux
+}
+
+// answerUnknown tells a path that there is not from a method that it has not.
+func answerUnknown(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var allowed []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		answerProblem(w, control.NewProblem(control.KindNoSuchPath, fmt.Sprintf("no such path: %s", r.URL.Path)))
+		return
+	}
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	answerProblem(w, control.NewProblem(control.KindWrongMethod, fmt.Sprintf("%s is not for %s; use %s", r.Method, r.URL.Path, methods)))
 }
 
 // all returns every unit, by name. Only the loop calls it.
@@ -190,9 +206,7 @@ func (s *Supervisor) postWait(r *http.Request) (any, error) {
 	var over func(*unit) (bool, *control.Problem)
 	switch body.For {
 	case "running":
-		over = func(u *unit) (bool, *control.Problem) {
-			return u.state.Phase == machine.Running || u.state.Satisfies(u.policy), nil
-		}
+		over = becameRunning
 	case "stopped":
 		over = func(u *unit) (bool, *control.Problem) { return !u.active() && u.state.Phase != machine.Backoff, nil }
 	default:

@@ -23,7 +23,8 @@ const (
 	headerTime      = 5 * time.Second
 	bodyTime        = 10 * time.Second
 	connectionsMax  = 1024
-	connectionsEach = 32 // of one caller who may not command
+	connectionsEach = 32  // of one caller who may not command
+	connectionsRest = 512 // of all of them: a service can make others
 )
 
 // serve answers on the control socket that PID 1 holds.
@@ -37,20 +38,30 @@ func (s *Supervisor) serve(fd int) error {
 	if unix, ok := listener.(*net.UnixListener); ok {
 		unix.SetUnlinkOnClose(false)
 	}
-	server := &http.Server{
-		Handler:           s.routes(),
-		ConnContext:       withPeer,
-		ReadHeaderTimeout: headerTime,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    headerMax,
-		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
-	}
+	server := newServer(s.routes())
+	server.ConnContext = withPeer
 	go func() {
 		if err := server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}}); err != nil {
 			slog.Error("the control socket is no longer served", "err", err)
 		}
 	}()
 	return nil
+}
+
+// newServer is a server that no caller can hold up.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// For the body, also of a request that is refused before it is read:
+			// net/http reads on before it sends the answer. See readBody.
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+			h.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    headerMax,
+		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+	}
 }
 
 // bounded is a listener that closes at once what is above the bounds, so that
@@ -61,6 +72,7 @@ type bounded struct {
 
 	mu    sync.Mutex
 	total int
+	rest  int // of those who may not command
 	open  map[peer]int
 }
 
@@ -84,19 +96,29 @@ func (b *bounded) admit(p peer) bool {
 	if p.uid != 0 && b.total >= connectionsMax {
 		return false
 	}
-	commander := p.uid == 0 || p.uid == b.s.policy.User.UID && p.tag == 0
-	if !commander && b.open[p] >= connectionsEach {
-		return false
+	if !b.commander(p) {
+		if b.open[p] >= connectionsEach || b.rest >= connectionsRest {
+			return false
+		}
+		b.rest++
 	}
 	b.total++
 	b.open[p]++
 	return true
 }
 
+// commander tells whether p is one who may command, as far as the kernel knows.
+func (b *bounded) commander(p peer) bool {
+	return p.uid == 0 || p.uid == b.s.policy.User.UID && p.tag == 0
+}
+
 func (b *bounded) release(p peer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total--
+	if !b.commander(p) {
+		b.rest--
+	}
 	if b.open[p]--; b.open[p] == 0 {
 		delete(b.open, p)
 	}
@@ -181,14 +203,14 @@ func (s *Supervisor) permit(r *http.Request, needs may) *control.Problem {
 	return control.WrongUser(p.uid, s.policy.User.UID)
 }
 
-// readBody reads all of a request's body, in bounded time and memory. The
+// readBody reads all of a request's body, in bounded time and memory. Then the
 // deadline is taken back: net/http takes one that passes for the end of the
 // connection, and an answer may be long in coming.
 func readBody(w http.ResponseWriter, r *http.Request) *control.Problem {
-	deadline := http.NewResponseController(w)
-	deadline.SetReadDeadline(time.Now().Add(bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
-	deadline.SetReadDeadline(time.Time{})
+	if err == nil {
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return control.TooLarge(bodyMax)

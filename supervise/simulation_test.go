@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestSimulation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				boottime = func() int64 { return int64(time.Since(began)) + int64(time.Hour) }
-				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), wanted: map[string]machine.Want{}}
+				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots{dir: t.TempDir()}, wanted: map[string]machine.Want{}}
 				s.run()
 				for what, n := range s.world.counts {
 					total[what] += n
@@ -66,7 +67,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("figure: simulation: %d runs: %v", runs, total)
-	for _, what := range []string{"born", "died", "spawn failed", "stuck", "replaced", "commands"} {
+	for _, what := range []string{"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back"} {
 		if runs >= 30 && total[what] == 0 {
 			t.Errorf("in %d runs nothing was %s", runs, what)
 		}
@@ -80,11 +81,25 @@ type simulation struct {
 	rand   *rand.Rand
 	now    *Supervisor
 	kill   context.CancelFunc // ends the supervisor of the moment
+	slots  slots
+	socket *notify.Socket // of all services: nobody listens
+	tags   int            // the table of tags, as tier 1 holds it
 	defs   map[string]service.Definition
 	wanted map[string]machine.Want // as acknowledged; absent: not sure
 }
 
 func (s *simulation) run() {
+	var err error
+	if s.socket, err = notify.Listen(filepath.Join(s.TempDir(), "notify"), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	if s.tags, err = unix.MemfdCreate("tags", unix.MFD_CLOEXEC); err == nil {
+		defer unix.Close(s.tags)
+		err = unix.Ftruncate(s.tags, 10_000*int64(len(mark{})))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
 	s.define()
 	everything, over := context.WithCancel(s.Context())
 	s.replace(everything)
@@ -134,7 +149,27 @@ func (s *simulation) define() {
 		}
 		s.defs[name] = d
 		s.world.policies[name] = machine.PolicyOf(d)
+		s.publish(name)
 	}
+}
+
+// publish makes a service's slot, without a status.
+func (s *simulation) publish(name string) {
+	if err := s.slots.publish(name, service.Encode(s.defs[name])); err != nil {
+		s.Fatal(err)
+	}
+	s.world.mu.Lock()
+	delete(s.world.published, name)
+	s.world.mu.Unlock()
+}
+
+// there are the slots of the moment.
+func (s *simulation) there() []string {
+	names, err := s.slots.list()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return names
 }
 
 // replace starts a supervisor, which takes over what its predecessor left.
@@ -143,7 +178,11 @@ func (s *simulation) replace(everything context.Context) {
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
 	next.cfg.Store(&config.Config{Home: "/nonexistent"})
 	next.tagged = true
-	next.watch = &watcher{}
+	next.held[tagsKey] = []int{s.tags}
+	if err := next.openTags(); err != nil {
+		s.Fatal(err)
+	}
+	next.watch, next.slots = &watcher{}, s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
 	next.preparation = func(d service.Definition, privileged bool) prepared {
@@ -202,7 +241,7 @@ func (s *simulation) replace(everything context.Context) {
 	next.nextID, w.firstID = w.nextID, w.nextID
 	for _, b := range w.table {
 		next.children[b.name] = append(next.children[b.name], wire.Child{
-			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.id, Label: b.label,
+			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started, Label: b.label,
 			Exit: exitNow(b), Step: b.step, Errno: int32(b.errno),
 		})
 	}
@@ -212,11 +251,22 @@ func (s *simulation) replace(everything context.Context) {
 			next.do(func() { next.hear(m, nil) })
 		}
 	}
-	w.ready = func(name string) {
-		if alive.Err() == nil {
-			next.do(func() { next.notified(next.units[name], &notify.Message{Ready: true}) })
+	var ready func(name string)
+	ready = func(name string) {
+		if alive.Err() != nil {
+			return
 		}
+		next.do(func() {
+			if !next.restored { // it waits in the socket
+				time.AfterFunc(time.Millisecond, func() { ready(name) })
+				return
+			}
+			if u := next.units[name]; u != nil { // else its socket is gone
+				next.notified(u, &notify.Message{Ready: true})
+			}
+		})
 	}
+	w.ready = ready
 	was := maps.Clone(w.published)
 	w.note("a supervisor takes over %d children", len(w.table))
 	w.mu.Unlock()
@@ -233,18 +283,24 @@ func (s *simulation) replace(everything context.Context) {
 		close(next.recorder.wake)
 		next.link.wake, next.publisher.wake, next.recorder.wake = nil, nil, nil
 	}
+	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
 	next.ask(func() {
-		for _, name := range slices.Sorted(maps.Keys(s.defs)) {
+		slots := s.there()
+		for _, name := range slots {
 			s.restored(next, name, was[name])
 		}
 		next.adoptAll()
 		for name, children := range next.children {
 			for _, child := range children {
-				w.mu.Lock()
-				w.fault("nobody takes over %s, spawn %d", name, child.ID)
-				w.mu.Unlock()
+				if slices.Contains(slots, name) {
+					w.mu.Lock()
+					w.fault("nobody takes over %s, spawn %d", name, child.ID)
+					w.mu.Unlock()
+				}
+				next.dismiss(name, child)
 			}
 		}
+		next.catchUp()
 	})
 	synctest.Wait()
 }
@@ -258,100 +314,27 @@ func exitNow(b *body) wire.Exit {
 // restored makes one unit as restoreSlot does.
 func (s *simulation) restored(next *Supervisor, name string, status []byte) {
 	d := s.defs[name]
-	p := proposal{name: name, value: d, source: service.Encode(d), desired: "stopped"}
+	p := proposal{name: name, value: d, source: service.Encode(d)}
 	var was saved
 	if status != nil && json.Unmarshal(status, &was) == nil {
 		p.desired = was.Desired
 	}
 	u := next.bare(p)
+	s.equip(u)
+	if was.Machine != nil {
+		u.state = *was.Machine
+		next.leaving[name] = u.state.Removed
+	}
+	next.allotTag(u)
+}
+
+// equip gives a unit what is never opened in a simulation.
+func (s *simulation) equip(u *unit) {
 	here, err := os.Lstat("/")
 	if err != nil {
 		s.Fatal(err)
 	}
-	u.log, u.notify = silent{}, &notifier{path: "/", file: here} // which is never opened
-	if was.Machine != nil {
-		u.state = *was.Machine
-	}
-	next.claimTag(u, was.Tag)
-}
-
-// meddle does something to the services or to the supervisor, or nothing.
-func (s *simulation) meddle(everything context.Context) {
-	names := slices.Sorted(maps.Keys(s.defs))
-	name := names[s.rand.IntN(len(names))]
-	w := s.world
-	switch luck := s.rand.IntN(100); {
-	case luck < 12:
-		w.tally("replaced")
-		s.kill()
-		s.replace(everything)
-	case luck < 20: // somebody kills a process
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, id := range slices.Sorted(maps.Keys(w.table)) {
-			if b := w.table[id]; b.name == name && b.state == wire.ChildAlive {
-				w.note("%s is killed", name)
-				w.dies(b, -1, unix.SIGKILL)
-			}
-		}
-	case luck < 26: // its definition changes
-		d := s.defs[name]
-		d.Environment = map[string]service.Value{"N": {Text: fmt.Sprint(s.rand.IntN(100))}}
-		s.defs[name] = d
-		s.meddled(names)
-		now := s.now
-		now.ask(func() {
-			now.redefine(now.units[name], proposal{name: name, value: d, source: service.Encode(d)})
-		})
-	case luck < 70:
-		w.tally("commands")
-		s.command(names, name)
-	}
-}
-
-// meddled: a command or a new definition may start anything anew.
-func (s *simulation) meddled(names []string) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	for _, name := range names {
-		s.world.meddled(name)
-	}
-}
-
-func (s *simulation) command(names []string, name string) {
-	s.meddled(names)
-	now := s.now
-	v := [...]verb{verbStart, verbStart, verbStop, verbRestart}[s.rand.IntN(4)]
-	var units, along []*unit
-	now.ask(func() {
-		for _, each := range names {
-			if each == name || s.rand.IntN(10) == 0 {
-				units = append(units, now.units[each])
-			}
-		}
-		if v.intent == "running" {
-			for _, u := range units {
-				for _, other := range now.along(u) {
-					if !slices.Contains(units, other) && !slices.Contains(along, other) {
-						along = append(along, other)
-					}
-				}
-			}
-		}
-	})
-	want := machine.WantUp
-	if v.name == "stop" {
-		want = machine.WantDown
-	}
-	var meant []string
-	for _, u := range append(slices.Clone(units), along...) {
-		meant = append(meant, u.name)
-		s.wanted[u.name] = want
-	}
-	s.world.mu.Lock()
-	s.world.note("%s %v", v.name, meant)
-	s.world.mu.Unlock()
-	now.operate(context.Background(), v, units, along, 1000, nil)
+	u.log, u.notify = silent{}, &notifier{path: "/", file: here, socket: s.socket}
 }
 
 // check holds the supervisor against the world, and both against what must be
@@ -363,6 +346,7 @@ func (s *simulation) check() {
 		defer w.mu.Unlock()
 		active := 0
 		for _, u := range now.all() {
+			w.awaits(u.name, u.stop != nil)
 			if u.active() {
 				active++
 			}
@@ -377,7 +361,11 @@ func (s *simulation) check() {
 			w.fault("%d units are active, counted are %d", active, now.active)
 		}
 		for _, b := range w.table {
-			if u := now.units[b.name]; b.state == wire.ChildAlive && u.state.ID != b.id {
+			if u := now.units[b.name]; b.state == wire.ChildAlive && !now.dismissed[b.id] && (u == nil || u.state.ID != b.id) {
+				if u == nil {
+					w.fault("spawn %d of %s lives, and nobody knows of it", b.id, b.name)
+					continue
+				}
 				w.fault("spawn %d of %s lives, and its unit knows %d", b.id, b.name, u.state.ID)
 			}
 		}
@@ -418,6 +406,13 @@ func (s *simulation) end() {
 	w.calm()
 	w.mu.Unlock()
 	time.Sleep(time.Minute)
+	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
+		var known bool
+		now.ask(func() { known = now.units[name] != nil })
+		if !known {
+			s.putBack(name)
+		}
+	}
 	s.meddled(slices.Collect(maps.Keys(s.defs)))
 	var all []*unit
 	now.ask(func() { all = now.all() })

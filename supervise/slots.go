@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/durable"
 )
 
 // Names in a slot, which is what we call a service's directory.
@@ -71,7 +75,11 @@ func (s slots) occupy(name string) error {
 func (s slots) replace(name, file string, content []byte, mode os.FileMode) error {
 	staged := s.path(name, "."+file)
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		os.RemoveAll(staged)
+		gone := outOfSight()
+		if err := os.Rename(staged, s.path(gone)); err != nil {
+			return fmt.Errorf("cannot write %s: %w", s.path(name, file), err)
+		}
+		go s.discard(gone)
 	}
 	out, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
@@ -90,16 +98,66 @@ func (s slots) replace(name, file string, content []byte, mode os.FileMode) erro
 	return nil
 }
 
-// withdraw takes a slot away: first out of sight, then for good.
+// withdraw takes a slot away: at once out of sight, and for good beside the
+// caller, for its service may have put a great deal there.
 func (s slots) withdraw(name string) error {
-	gone := s.path(fmt.Sprintf(".%s.gone.%d", name, os.Getpid()))
-	os.RemoveAll(gone)
-	if err := os.Rename(s.path(name), gone); errors.Is(err, fs.ErrNotExist) {
+	gone := outOfSight()
+	if err := os.Rename(s.path(name), s.path(gone)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("cannot take away %s: %w", s.path(name), err)
 	}
-	return os.RemoveAll(gone)
+	go s.discard(gone)
+	return nil
+}
+
+// outOfSight makes a name for what is to be discarded.
+func outOfSight() string { return fmt.Sprintf(".gone.%016x", rand.Uint64()) }
+
+// discarding lets one discard run at a time: each may take a thread for long.
+var discarding sync.Mutex
+
+// discard removes what is out of sight, however much and deep it is. What it
+// cannot remove harms nobody.
+func (s slots) discard(names ...string) {
+	discarding.Lock()
+	defer discarding.Unlock()
+	dir, err := durable.Open(s.dir)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, name := range names {
+		_ = dir.RemoveAll(name)
+	}
+}
+
+// clear takes away what is left of a slot that somebody took the definition out
+// of, and leaves one that has a definition again.
+func (s slots) clear(name string) error {
+	if s.defined(name) {
+		return nil
+	}
+	gone := outOfSight()
+	if err := os.Rename(s.path(name), s.path(gone)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("cannot take away %s: %w", s.path(name), err)
+	}
+	// It may have come between the look and the rename. Back with it, unless
+	// there is a newer one by now.
+	if s.defined(gone) &&
+		unix.Renameat2(unix.AT_FDCWD, s.path(gone), unix.AT_FDCWD, s.path(name), unix.RENAME_NOREPLACE) == nil {
+		return nil
+	}
+	go s.discard(gone)
+	return nil
+}
+
+// defined tells whether there is something in the place of a slot's definition.
+func (s slots) defined(name string) bool {
+	_, err := os.Lstat(s.path(name, definitionFile))
+	return err == nil
 }
 
 // read returns a file of a slot. A link, a pipe or more than limit bytes in its
@@ -139,15 +197,18 @@ func (s slots) list() ([]string, error) {
 	return names, nil
 }
 
-// sweep removes what a predecessor that was killed left half-made.
+// sweep removes, beside the caller, what a predecessor that was killed left
+// half-made.
 func (s slots) sweep() {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return
 	}
+	var left []string
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
-			os.RemoveAll(filepath.Join(s.dir, entry.Name()))
+			left = append(left, entry.Name())
 		}
 	}
+	go s.discard(left...)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/tests/box"
 )
 
 func TestSlotIsNeverSeenHalfMade(t *testing.T) {
@@ -128,10 +130,69 @@ func TestSweepRemovesWhatAPredecessorLeftHalfMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.sweep()
-	entries, err := os.ReadDir(s.dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != "kept" {
-		t.Fatalf("left: %v, %v", entries, err)
+	onlyLeft(t, s, "kept")
+}
+
+// onlyLeft waits until there is nothing else in the service directory.
+func onlyLeft(t *testing.T, s slots, name string) {
+	t.Helper()
+	box.Eventually(t, 10*time.Second, "only "+name+" is left", func() (bool, any) {
+		entries, err := os.ReadDir(s.dir)
+		return err == nil && len(entries) == 1 && entries[0].Name() == name, fmt.Sprint(entries, err)
+	})
+}
+
+// A service that puts a tree into its slot, deeper than there are descriptors,
+// holds up neither a boot nor what becomes of others; and it is removed.
+func TestDiscardingHoldsUpNobody(t *testing.T) {
+	s := slots{dir: t.TempDir()}
+	for _, name := range []string{".hidden", "kept", "gone"} {
+		if err := os.MkdirAll(s.path(name, "."+statusFile), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		deepen(t, s.path(name, "."+statusFile), 1000)
 	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	inUse, err := os.ReadDir("/proc/self/fd") // other tests' too
+	if err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(inUse)) + 300, Max: limit.Max})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	discarding.Lock()
+	s.sweep()
+	if err := s.withdraw("gone"); err != nil {
+		t.Error(err)
+	}
+	if err := s.replace("kept", statusFile, []byte("{}"), 0o644); err != nil {
+		t.Error(err)
+	}
+	discarding.Unlock()
+	onlyLeft(t, s, "kept")
+}
+
+// deepen makes directories one in the other.
+func deepen(t *testing.T, dir string, levels int) {
+	t.Helper()
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	for range levels {
+		if err == nil {
+			err = unix.Mkdirat(at, "d", 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var next int
+		next, err = unix.Openat(at, "d", unix.O_PATH|unix.O_DIRECTORY, 0)
+		unix.Close(at)
+		at = next
+	}
+	unix.Close(at)
 }
 
 func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {

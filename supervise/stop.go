@@ -65,7 +65,9 @@ func (s *Supervisor) shutdown(deadline int64) {
 	s.stopping = true
 	budget := time.Duration(deadline - boottime())
 	if !hurried {
-		slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(s.units))
+		if len(s.units) > 0 {
+			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(s.units))
+		}
 		s.notifyManager("STOPPING=1")
 	}
 	depth := s.chains()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type unit struct {
 	configured []byte // the service.yaml that we published last
 	ours       bool   // source is what we published, so it may grant what only configuration grants
 	recorded   bool   // the configuration or the volume has it; false: put into the service directory by hand
+	takenOut   bool   // its slot was taken away by hand
+	returns    bool   // it is on its way out, and to be registered again when it is gone
 	fault      string // why there is no usable definition; "" if there is one
 
 	policy machine.Policy
@@ -38,11 +41,12 @@ type unit struct {
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  map[machine.Probe]context.CancelFunc
 
-	ended     []uint64                 // exits to be acknowledged once status and log know of them
-	marks     map[uint64]chan struct{} // closed when the log knows of an exit
-	program   string                   // what execve(2) was given last
-	lastLine  string                   // what its process wrote last before it ended
-	lastLines []string                 // the end of its log, of a failed service
+	ended      []uint64                 // exits to be acknowledged once status and log know of them
+	marks      map[uint64]chan struct{} // closed when the log knows of an exit
+	program    string                   // what execve(2) was given last
+	unrunnable int32                    // exit code of a last start that found no program to execute; 0: another
+	lastLine   string                   // what its process wrote last before it ended
+	lastLines  []string                 // the end of its log, of a failed service
 
 	log         journal
 	notify      *notifier
@@ -125,8 +129,12 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		u.formerPID = before.PID
 	}
 	s.mark(u, before)
+	s.tell(u, before)
 	was, is := u.seen, u.state.Public()
 	u.seen = is
+	if was != is || before.Health != u.state.Health {
+		s.recordSeen(u)
+	}
 	if digest(before) != digest(u.state) || len(u.ended) > 0 {
 		s.publishStatus(u)
 	}
@@ -139,7 +147,6 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 			event.PID = &pid
 		}
 		s.events.publish(event)
-		s.recordSeen(u)
 		s.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {
@@ -203,6 +210,40 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 	}
 }
 
+// tell says in our own log what befell u though nobody asked for it.
+func (s *Supervisor) tell(u *unit, before machine.State) {
+	is := u.state
+	if is.Phase == before.Phase || s.stopping {
+		return
+	}
+	level, what, cause := slog.LevelWarn, "", is.Reason
+	switch is.Phase {
+	case machine.Spawning: // at once, after a run that was healthy
+		if is.Restarts > before.Restarts && before.Phase != machine.Backoff {
+			what, cause = "a service ended and is started again", before.StopReason
+			if e := is.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+				cause = e.String()
+			}
+		}
+	case machine.Backoff:
+		what = "a service ended and will be started again"
+	case machine.Failed:
+		level, what = slog.LevelError, "a service failed"
+	case machine.Exited:
+		if is.Verdict != machine.VerdictSuccess {
+			what = "a service ended"
+		}
+	}
+	if what == "" {
+		return
+	}
+	args := []any{"service", u.name}
+	if pid := cmp.Or(before.PID, u.formerPID); pid > 0 && before.ID != 0 {
+		args = append(args, "pid", pid)
+	}
+	slog.Log(context.Background(), level, what, append(args, "cause", cause)...)
+}
+
 // quote has the end of a failed service's log shown in its status.
 func (s *Supervisor) quote(u *unit) {
 	slot := u.log
@@ -221,17 +262,17 @@ func (s *Supervisor) quote(u *unit) {
 	}()
 }
 
-// status is u as status shows it.
+// status is u as status shows it: a copy, for others than the loop read it.
 func (u *unit) status() control.Service {
 	st := control.Service{
 		Name: u.name, Type: string(u.definition.Type), State: u.state.Public(),
 		Desired: u.desired, Restarts: u.state.Restarts,
 	}
-	if u.definition.Profile != "" {
-		st.Profile = &u.definition.Profile
+	if profile := u.definition.Profile; profile != "" {
+		st.Profile = &profile
 	}
-	if u.definition.Port != 0 {
-		st.Port = &u.definition.Port
+	if port := u.definition.Port; port != 0 {
+		st.Port = &port
 	}
 	if u.state.Since != 0 {
 		since := time.Unix(0, u.state.Since).UTC()
@@ -250,8 +291,8 @@ func (u *unit) status() control.Service {
 			healthy := u.state.Health == machine.Healthy
 			st.Healthy = &healthy
 		}
-		if u.state.Text != "" {
-			st.StatusText = &u.state.Text
+		if text := u.state.Text; text != "" {
+			st.StatusText = &text
 		}
 	}
 	if e := u.state.LastExit; e != nil && !e.Lost {
@@ -287,7 +328,6 @@ const labelledStarts = 64
 
 // label is what tier 1 keeps with a spawn and gives to our successor.
 type label struct {
-	Tag   uint32        `json:"tag"`
 	State machine.State `json:"state"`
 }
 
@@ -295,7 +335,7 @@ func (u *unit) label() []byte {
 	state := u.state
 	// Tier 1 takes 4 KB; the times of the latest starts are the one list.
 	state.Starts = state.Starts[max(0, len(state.Starts)-labelledStarts):]
-	b, err := json.Marshal(label{u.tag, state})
+	b, err := json.Marshal(label{state})
 	if err != nil {
 		return nil
 	}

@@ -40,19 +40,17 @@ func watchSlots(s slots, changed func(string), rescan func()) *watcher {
 }
 
 // slot watches inside a slot, beside the caller, for a definition renamed over
-// the one that is there. What was renamed before the watch began is looked for.
+// the one that is there, or written into it. What came before the watch began is
+// looked for.
 func (w *watcher) slot(name string) {
 	if w.notify == nil {
 		return
 	}
 	go func() {
-		err := w.notify.Add(w.slots.path(name))
-		switch {
-		case err == nil:
-			w.changed(name)
-		case !errors.Is(err, fs.ErrNotExist):
+		if err := w.notify.Add(w.slots.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			w.exhausted(err)
 		}
+		w.changed(name)
 	}()
 }
 
@@ -87,12 +85,14 @@ func (w *watcher) run() {
 }
 
 func (w *watcher) event(event fsnotify.Event) {
-	if event.Op == fsnotify.Chmod || event.Op == fsnotify.Write {
+	if event.Op == fsnotify.Chmod {
 		return
 	}
 	dir, base := filepath.Split(event.Name)
 	switch dir = filepath.Clean(dir); {
 	case strings.HasPrefix(base, "."):
+	case dir == w.slots.dir && event.Has(fsnotify.Create):
+		w.slot(base) // a definition may yet be written into it
 	case dir == w.slots.dir:
 		w.changed(base)
 	case base == definitionFile:

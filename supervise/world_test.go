@@ -33,6 +33,7 @@ type world struct {
 	used      map[uint64]bool
 	lastPID   int32
 	starts    map[string][]time.Time // since somebody meddled
+	ordered   map[string]bool        // is to be restarted in its turn
 	policies  map[string]machine.Policy
 	published map[string][]byte
 	trace     []string
@@ -48,6 +49,7 @@ type body struct {
 	rand      *rand.Rand
 	state     wire.ChildState
 	pid       int32
+	started   uint64 // clock ticks since boot
 	exit      wire.Exit
 	step      wire.Step
 	errno     unix.Errno
@@ -59,7 +61,7 @@ type body struct {
 func newWorld(seed uint64) *world {
 	return &world{
 		seed: seed, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
-		starts: map[string][]time.Time{}, policies: map[string]machine.Policy{},
+		starts: map[string][]time.Time{}, ordered: map[string]bool{}, policies: map[string]machine.Policy{},
 		published: map[string][]byte{}, counts: map[string]int{},
 		hear: func(wire.Message) {}, ready: func(string) {},
 	}
@@ -74,11 +76,14 @@ func (w *world) fault(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// tally counts what the simulation does.
-func (w *world) tally(what string) {
+// tally counts, and notes, what the simulation does to a service.
+func (w *world) tally(what string, names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what]++
+	for _, name := range names {
+		w.note("%s is %s", name, what)
+	}
 }
 
 // later does something to the world after some time.
@@ -189,6 +194,7 @@ func (w *world) born(b *body) {
 	w.lastPID++
 	b.state, b.pid = wire.ChildAlive, w.lastPID
 	w.counts["born"]++
+	b.started = uint64(boottime()) / uint64(ticks(1))
 	w.counted(b.name)
 	early := b.rand.IntN(5) == 0
 	if early {
@@ -199,7 +205,7 @@ func (w *world) born(b *body) {
 		w.later(time.Second, func() { w.dies(b, 0, 0) })
 	case w.peaceful:
 	case luck < 8: // it has gone before it is announced
-		w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: uint64(b.id)})
+		w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: b.started})
 		w.dies(b, 1, 0)
 		return
 	case luck < 12:
@@ -211,7 +217,7 @@ func (w *world) born(b *body) {
 		w.later(after, func() { w.dies(b, code, 0) })
 	}
 	b.deaf = !w.peaceful && b.rand.IntN(5) == 0
-	w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: uint64(b.id)})
+	w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: b.started})
 	if !early && (w.peaceful || b.rand.IntN(6) > 0) {
 		most := 3 * time.Second // later than what it is given
 		if w.peaceful {
@@ -227,6 +233,9 @@ func (w *world) born(b *body) {
 
 // counted holds a start against the limit of its policy.
 func (w *world) counted(name string) {
+	if w.ordered[name] {
+		return // somebody asked for it, and it may be that
+	}
 	p := w.policies[name]
 	now := time.Now()
 	recent := []time.Time{now}
@@ -288,6 +297,15 @@ func (w *world) signal(m *wire.Signal) {
 // meddled forgets how often a service was started: somebody asked for it.
 func (w *world) meddled(name string) { delete(w.starts, name) }
 
+// awaits notes whether a service is yet to be restarted, when what requires it
+// has stopped.
+func (w *world) awaits(name string, is bool) {
+	if was := w.ordered[name]; was && !is {
+		w.meddled(name)
+	}
+	w.ordered[name] = is
+}
+
 // calm ends all faults: what is stuck comes free, what is deaf hears.
 func (w *world) calm() {
 	w.peaceful = true
@@ -314,3 +332,4 @@ func (silent) Tail(int, time.Duration) (lines []string, err error) { return nil,
 func (silent) Stats() logs.Stats                                   { return logs.Stats{} }
 func (silent) Reconfigure(logs.Config) error                       { return nil }
 func (silent) Close()                                              {}
+func (silent) Closed() <-chan struct{}                             { return nil }

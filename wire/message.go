@@ -66,6 +66,7 @@ type Spawn struct {
 	Targets    []int32 // descriptor numbers in the process
 	ListenPID  bool    // set LISTEN_PID to the process's own pid, sd_listen_fds(3)
 	NoNewPrivs bool    // false only together with Privileged
+	Terminal   bool    // the container's own descriptors 0 to 2, and the foreground of its terminal: Welcome.Terminal
 	Label      []byte  // tier 2's own, given back in Child; at most 4 KB
 }
 
@@ -135,6 +136,7 @@ type Welcome struct {
 	NextID     uint64 // the lowest spawn id not used yet
 	Tags       bool   // setgroups(2) works: services bear a tag
 	Stopping   bool   // a Shutdown is under way and will be said again
+	Terminal   bool   // there is one, and the service MainService may have it
 }
 
 // ChildState is tier 1's view of a child.
@@ -349,6 +351,7 @@ func (m *Spawn) fields(c *coder) {
 	c.i32s(&m.Targets)
 	c.bool(&m.ListenPID)
 	c.bool(&m.NoNewPrivs)
+	c.bool(&m.Terminal)
 	c.bytes(&m.Label)
 }
 
@@ -387,6 +390,7 @@ func (m *Welcome) fields(c *coder) {
 	c.u64(&m.NextID)
 	c.bool(&m.Tags)
 	c.bool(&m.Stopping)
+	c.bool(&m.Terminal)
 }
 
 func (m *Child) fields(c *coder) {

@@ -2,6 +2,10 @@ package wire
 
 import "errors"
 
+// MainService is the name under which tier 2 runs a main command that is a
+// service.
+const MainService = "main"
+
 // Policy is what tier 1 holds every request of tier 2 against: compiled once,
 // at boot, from root-owned configuration, and passed in a sealed memfd.
 type Policy struct {
@@ -12,13 +16,20 @@ type Policy struct {
 	TagHigh   uint32
 	StopNanos int64 // the container's stop budget
 
-	Main       *Program  // nil: no main command in the configuration
+	Main       *Program  // nil: no main command of tier 1's
+	Supervised bool      // the main command is a service of tier 2's, MainService
 	Privileged []Program // definitions that need more than the policy gives
 
 	Volume  string // RLMINIT_HOME, absolute
 	Strict  bool   // what the place does not allow ends the start
 	Prepare bool   // there is something to do before anything is started
 	ExitOn  bool   // the container lives and dies with a service, not with Main
+
+	SignalGroup bool     // what is forwarded to Main is for its whole process group
+	Success     []uint32 // exit codes of Main with which init exits with 0
+	ParentDeath int32    // the signal that init gets when its parent ends; 0: none
+	WarnOnReap  bool     // say which orphans were reaped
+	Verbosity   int32    // how much tier 1 says of what it does, 0 to 3
 }
 
 // Identity is a user as a process gets it.
@@ -83,11 +94,17 @@ func (p *Policy) fields(c *coder) {
 		}
 		p.Main.fields(c)
 	}
+	c.bool(&p.Supervised)
 	list(c, &p.Privileged, func(q *Program) { q.fields(c) })
 	c.str(&p.Volume)
 	c.bool(&p.Strict)
 	c.bool(&p.Prepare)
 	c.bool(&p.ExitOn)
+	c.bool(&p.SignalGroup)
+	c.u32s(&p.Success)
+	c.i32(&p.ParentDeath)
+	c.bool(&p.WarnOnReap)
+	c.i32(&p.Verbosity)
 }
 
 func (i *Identity) fields(c *coder) {

@@ -36,6 +36,12 @@ var (
 )
 
 // Send sends m with descriptors, which stay the caller's. It never blocks.
+//
+// Any other error than those above is of the moment, and no event tells of its
+// end: to be tried again a little later. ENOBUFS and ENOMEM are such, EMFILE of
+// the memfd, and ETOOMANYREFS: all processes of this user together have more
+// descriptors in flight than RLIMIT_NOFILE allows, unix(7), while the socket can
+// be written all the time.
 func Send(fd int, m Message, descriptors ...int) error {
 	if len(descriptors) > MaxDescriptors {
 		return ErrTooLarge
@@ -63,9 +69,7 @@ func Send(fd int, m Message, descriptors ...int) error {
 		case nil:
 			return nil
 		case unix.EINTR:
-		case unix.EAGAIN, unix.ENOBUFS, unix.ETOOMANYREFS:
-			// ETOOMANYREFS: more descriptors are in flight than RLIMIT_NOFILE
-			// allows, unix(7); it passes when the peer has read.
+		case unix.EAGAIN:
 			return ErrFull
 		case unix.EPIPE, unix.ECONNRESET, unix.ENOTCONN:
 			return ErrClosed

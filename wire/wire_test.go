@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math/rand"
 	"os"
+	"os/exec"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -258,4 +260,65 @@ func openDescriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(entries)
+}
+
+// The kernel refuses descriptors while the socket has room for them: that is
+// not ErrFull, whose end the socket would tell, and it passes.
+func TestTooManyDescriptorsInFlight(t *testing.T) {
+	if os.Getenv("WIRE_TEST_CROWD") == "" {
+		// As root the kernel would not refuse, and what others of our user
+		// have in flight counts.
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestTooManyDescriptorsInFlight$", "-test.v", "-test.timeout=30s")
+		cmd.Env = append(os.Environ(), "WIRE_TEST_CROWD=1")
+		if os.Geteuid() == 0 {
+			alone := uint32(1_000_000 + os.Getpid())
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alone, Gid: alone}}
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	limit := unix.Rlimit{Cur: 64, Max: 64}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	one, other := pair(t)
+	full := make([]int, 50)
+	for i := range full {
+		full[i] = one
+	}
+	for {
+		err := unix.Sendmsg(one, []byte{0}, unix.UnixRights(full...), nil, unix.MSG_DONTWAIT)
+		if err == unix.ETOOMANYREFS {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := pair(t)
+	if err := Send(a, &Held{Key: "k"}, a); !errors.Is(err, unix.ETOOMANYREFS) || errors.Is(err, ErrFull) {
+		t.Errorf("with too many descriptors in flight: %v", err)
+	}
+	if err := Send(a, &Ping{}); err != nil {
+		t.Errorf("without a descriptor: %v", err)
+	}
+	CloseAll([]int{one, other})
+	for {
+		err := Send(a, &Held{Key: "k"}, a)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.ETOOMANYREFS) {
+			t.Fatal(err)
+		}
+	}
+	var in Receiver
+	if _, _, err := in.Receive(b); err != nil {
+		t.Fatal(err)
+	}
+	if m, fds, err := in.Receive(b); err != nil || len(fds) != 1 {
+		t.Errorf("%+v, %v, %v", m, fds, err)
+	}
 }

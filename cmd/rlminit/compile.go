@@ -56,13 +56,14 @@ func compileTo(o initOptions) error {
 	if err := faults.Err(); err != nil {
 		return err
 	}
+	host.Unprepared = prepare.Needed(c)
 	compiled, err := config.Compile(c, host, o.command)
 	if err != nil {
 		return err
 	}
 	bundle.Run = compiled.Run
 	compiled.Policy.Strict = c.Strict
-	compiled.Policy.Prepare = prepare.Needed(c)
+	compiled.Policy.Prepare = host.Unprepared
 	for _, note := range compiled.Notes {
 		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,19 +25,19 @@ and, where somebody asked for it, their uid; with -f also those to come.`,
   rlminit events --json | jq 'select(.to == "failed")'`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}
 			each := func(e control.Event) error {
 				t.printf("%s\n", eventLine(t, e))
-				return nil
+				return t.out.failed
 			}
 			if asJSON {
 				each = func(e control.Event) error {
 					b, err := json.Marshal(e)
 					t.printf("%s\n", b)
-					return err
+					return cmp.Or(err, t.out.failed)
 				}
 			}
 			return showEvents(cmd, t, client, follow, each)

@@ -26,8 +26,8 @@ func execVerb(t *terminal) *cobra.Command {
 user that services run as, and runs the command in its home. With --profile the
 command gets that profile's environment, groups and directory. So nothing it
 writes to the volume belongs to root. Called as the service user it passes
-straight through. The exit code is the command's; 126 if it cannot be executed
-and 127 if it is not found.`,
+straight through; any other user is refused. The exit code is the command's; 126
+if it cannot be executed and 127 if it is not found.`,
 		Example: `  docker exec -it box rlminit exec --profile alice -- bash
   docker exec box rlminit exec -- touch /data/marker`,
 		Args: atLeast("CMD"),
@@ -58,12 +58,15 @@ func (e *notExecuted) Error() string { return e.what }
 
 // runAs replaces this process by the command.
 func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error {
-	if profile == "" && os.Geteuid() != 0 {
-		return replace(args, os.Environ())
-	}
-	client, err := control.Open()
+	client, err := t.open()
 	if err != nil {
 		return err
+	}
+	if profile == "" && os.Geteuid() != 0 {
+		if err := passes(client); err != nil {
+			return err
+		}
+		return replace(args, os.Environ())
 	}
 	e, err := client.Environment(cmd.Context(), profile)
 	if err != nil {
@@ -91,6 +94,23 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 		}
 	}
 	return replace(args, withTerminal(e.Environment, os.Environ()))
+}
+
+// passes tells whether the caller, who is not root, may run a command as it is:
+// the service user may, and anybody where no rlminit says who that is.
+func passes(client *control.Client) error {
+	uid := uint32(os.Geteuid())
+	owner, _, err := client.ServiceOwner()
+	switch {
+	case err == nil && owner != uid:
+		return control.WrongUser(uid, owner)
+	case err == nil:
+		return nil
+	}
+	if owner, foreign := client.Foreign(); foreign {
+		return control.WrongUser(uid, owner)
+	}
+	return nil
 }
 
 // believe holds what the supervisor says of the service user against what root

@@ -134,8 +134,10 @@ func TestExecAsTheServiceUser(t *testing.T) {
 	if r := as(serviceUID, "exec", "-p", "alice", "--", "sh", "-c", `echo "$PROFILE [$OWN]"; pwd`); r.out != "alice []\n"+dir+"\n" || r.code != 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
 	}
-	if r := as(12345, "exec", "-p", "alice", "--", "id"); r.code != 5 || !strings.Contains(r.err, "permission denied: you are uid 12345, services run as 61234") {
-		t.Errorf("another user: exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	for _, args := range [][]string{{"exec", "-p", "alice", "--", "id"}, {"exec", "--", "id"}} {
+		if r := as(12345, args...); r.code != 5 || r.out != "" || !strings.Contains(r.err, "permission denied: you are uid 12345, services run as 61234") {
+			t.Errorf("another user: %q: exit %d, stdout %q, stderr %q", args, r.code, r.out, r.err)
+		}
 	}
 }
 

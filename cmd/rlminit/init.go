@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"rlminit/config"
 	"rlminit/reap"
 )
 
@@ -42,8 +44,14 @@ type initOptions struct {
 	command []string
 }
 
-// settings are the flags of init that an RLMINIT_* variable can set too.
-func settings() []string { return []string{"home", "user", "stop-timeout", "profiles", "strict"} }
+// settings are the flags of init that an RLMINIT_* variable can set too. Package
+// reap/pure has the last five of them without a configuration.
+func settings() []string {
+	return []string{
+		"home", "user", "stop-timeout", "profiles", "strict",
+		"signal-group", "success", "parent-death", "warn-on-reap", "verbose",
+	}
+}
 
 // initArguments splits the arguments of init. What follows -- or the first word
 // without a dash is the main command, byte for byte.
@@ -69,17 +77,24 @@ func initArguments(args []string) (o initOptions, help bool, err error) {
 		}
 		switch {
 		case given:
-		case name == "strict":
+		case name == "strict" || name == "signal-group" || name == "warn-on-reap":
 			value = "on"
+		case name == "verbose":
+			often, _ := strconv.Atoi(o.flags[name]) // no number: refused where it was given
+			value = strconv.Itoa(min(often+1, config.MostVerbose))
 		case len(args) == 0:
 			return o, false, &usageError{"init", "--" + name + " needs a value"}
 		default:
 			value, args = args[0], args[1:]
 		}
-		if name == "config" {
+		key := strings.ReplaceAll(name, "-", "_")
+		switch before, again := o.flags[key]; {
+		case name == "config":
 			o.config = value
-		} else {
-			o.flags[strings.ReplaceAll(name, "-", "_")] = value
+		case name == "success" && again:
+			o.flags[key] = before + "," + value
+		default:
+			o.flags[key] = value
 		}
 	}
 	return o, false, nil
@@ -97,9 +112,16 @@ With /etc/rlminit/rlminit.yaml (or RLMINIT_CONFIG, or --config) it supervises
 what is configured there, and the profiles on the volume; the other flags set
 what RLMINIT_HOME and so on set, and count for more.
 
+--signal-group, --success, --parent-death, --warn-on-reap and --verbose are for a
+pure init too. In a configuration they are main.signal_group, main.exits.success,
+parent_death, warn_on_reap and verbose. Where rlminit is not PID 1 it becomes a
+subreaper by itself. Under the name tini or docker-init it takes the flags of
+those instead: rlminit help install-compat.
+
 Without arguments it runs main.command; if the first one is a program, that; else
 main.command with the arguments, unless main.routes says otherwise. RLMINIT_UID
-and RLMINIT_GID, or PUID and PGID, give the service user another uid and gid.
+and RLMINIT_GID, or PUID and PGID, give the service user another uid and gid, and
+a volume to which nothing was written yet to that user.
 
 It exits with its main command's code, 128+n if signal n ended that, 126 if it
 cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,
@@ -114,5 +136,10 @@ cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,
 	f.String("stop-timeout", "", "the container's stop budget, `TIME`")
 	f.String("profiles", "", "`SWITCH` is on, or off to run without profiles")
 	f.Bool("strict", false, "refuse to start where something must be done without")
+	f.Bool("signal-group", false, "forward signals to the main command's whole process group")
+	f.StringArray("success", nil, "exit with 0 where the main command exits with `CODE`; can be repeated")
+	f.String("parent-death", "", "be sent `SIGNAL` when the parent process ends")
+	f.Bool("warn-on-reap", false, "say which orphans were reaped")
+	f.Count("verbose", "say what PID 1 does; twice: also each signal and each process that it reaps")
 	return cmd
 }

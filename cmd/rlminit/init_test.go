@@ -31,6 +31,12 @@ func TestInitArguments(t *testing.T) {
 		{args: "--config=a=b -- sh", config: "a=b", command: []string{"sh"}},
 		{args: "--strict --stop-timeout 3s --user=1:2 --profiles off --home /x -- sh", flags: map[string]string{"strict": "on", "stop_timeout": "3s", "user": "1:2", "profiles": "off", "home": "/x"}, command: []string{"sh"}},
 		{args: "--strict=off", flags: map[string]string{"strict": "off"}},
+		{
+			args:  "--success 3 --verbose --success=4,5 --signal-group --verbose --parent-death TERM --warn-on-reap=off",
+			flags: map[string]string{"success": "3,4,5", "verbose": "2", "signal_group": "on", "parent_death": "TERM", "warn_on_reap": "off"},
+		},
+		{args: "--verbose --verbose --verbose --verbose", flags: map[string]string{"verbose": "3"}},
+		{args: "--parent-death", fault: "--parent-death needs a value; see rlminit help init"},
 		{args: "--frob", fault: "no flag --frob; see rlminit help init"},
 		{args: "-g", fault: "no flag -g; see rlminit help init"},
 		{args: "-config x", fault: "no flag -config; see rlminit help init"},

@@ -43,7 +43,7 @@ also over restarts of the service, until interrupted.`,
 			case !flags.all && len(names) == 0:
 				return misused(cmd, "NAME or --all is missing")
 			}
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}
@@ -133,6 +133,9 @@ func showLogs(ctx context.Context, t *terminal, client *control.Client, names []
 // readLog reads one log. A log that is followed is followed over the
 // replacement of the supervisor, from the last line that was seen.
 func readLog(ctx context.Context, t *terminal, client *control.Client, name string, o control.LogOptions, each func([]byte) error) error {
+	if name == control.All {
+		return namedAll()
+	}
 	var last []byte
 	resuming := false
 	for {

@@ -3,11 +3,11 @@
 //
 // It is one binary in several parts. The first argument picks one: init (tier
 // 1), supervise (tier 2), compile (the short-lived reader of the
-// configuration) and prepare (what happens before anything runs) are called as
-// they are, before anything of the command line
-// library is made; every other verb is one file here that asks the supervisor
-// over the control socket. This package decides on exit codes and colour, and
-// nothing else does.
+// configuration), prepare (what happens before anything runs) and environments
+// (what is read once that is done) are called as they are, before anything of
+// the command line library is made; every other verb is one file here that asks
+// the supervisor over the control socket. This package decides on exit codes and
+// colour, and nothing else does.
 package main
 
 import (
@@ -41,6 +41,8 @@ func partNamed(args []string) func(args []string) int {
 		return runCompile
 	case "prepare":
 		return runPrepare
+	case "environments":
+		return runEnvironments
 	case "try-inside":
 		return tryInside
 	}

@@ -49,7 +49,7 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 	case len(names) == 0:
 		return misused(cmd, "NAME or --all is missing")
 	}
-	client, err := control.Open()
+	client, err := t.open()
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,14 @@ func (o *operation) each(ctx context.Context, t *terminal, client *control.Clien
 		answers[i] = make(chan answer, 1)
 		go func() {
 			slots <- struct{}{}
+			defer func() { <-slots }()
+			if name == control.All && !o.all {
+				answers[i] <- answer{err: namedAll()}
+				return
+			}
 			begun := t.now()
 			outcomes, err := call(ctx, name, o.options)
 			answers[i] <- answer{outcomes, t.now().Sub(begun), err}
-			<-slots
 		}()
 	}
 	worst := 0
@@ -113,6 +117,12 @@ func (o *operation) each(ctx context.Context, t *terminal, client *control.Clien
 		return exitStatus(worst)
 	}
 	return nil
+}
+
+// namedAll is said of the name "all", which no service has: on the socket it
+// stands for every service, and here it is too easily written for --all.
+func namedAll() error {
+	return control.NewProblem(control.KindNoSuchName, `no profile or service "all"; did you mean --all?`)
 }
 
 // tell prints one outcome and returns its exit code.

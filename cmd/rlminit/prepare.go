@@ -22,6 +22,7 @@ import (
 const (
 	preparedBundleFD = 3
 	preparedPolicyFD = 4
+	environmentsFD   = 5 // a memfd to be filled
 )
 
 // runPrepare is the short-lived child of init that puts the volume in order
@@ -64,6 +65,29 @@ func runPrepare(args []string) int {
 	return failure.Code
 }
 
+// runEnvironments is the short-lived child of init that makes the environments of
+// what PID 1 starts by itself once the volume is in order: their files may be on
+// it. It passes the policy on with them.
+func runEnvironments([]string) int {
+	c, policy, err := prepared()
+	if err != nil {
+		refuse(err)
+		return control.ExitFailed
+	}
+	host, err := config.ThisHost()
+	if err == nil {
+		err = config.Environments(c, host, policy)
+	}
+	if err == nil {
+		err = fill(environmentsFD, wire.EncodePolicy(policy))
+	}
+	if err != nil {
+		refuse(err)
+		return exitConfiguration
+	}
+	return 0
+}
+
 // prepared reads what init passes on.
 func prepared() (*config.Config, *wire.Policy, error) {
 	const largest = 128 << 20
@@ -83,7 +107,11 @@ func prepared() (*config.Config, *wire.Policy, error) {
 		return nil, nil, err
 	}
 	c, faults := config.Parse(bundle, os.LookupEnv)
-	return c, policy, faults.Err()
+	if err := faults.Err(); err != nil {
+		return nil, nil, err
+	}
+	c.Carry(bundle.Run)
+	return c, policy, nil
 }
 
 // becomeUser gives every privilege up for good and executes rlminit again. It

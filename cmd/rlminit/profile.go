@@ -11,8 +11,8 @@ func profileVerb(t *terminal) *cobra.Command {
 		Use:   "profile",
 		Short: "create, delete, list and change profiles",
 		Long: `A profile is an agent's identity on the volume: a directory, an environment and
-a port. Its gateway is a service that every other verb takes by the profile's
-name.`,
+a port. Its gateway is the service gateway-NAME; every verb takes that name and
+the profile's.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -17,7 +17,7 @@ func profileCreateVerb(t *terminal) *cobra.Command {
 		Short: "create a profile and start its gateway",
 		Long: `Makes the profile's directory on the volume from the template, records the
 profile, starts its gateway and waits until it runs. A name has 1 to 64 of
-a-z, 0-9, _ and -, and begins with a letter or digit.`,
+a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
 		Example: `  rlminit profile create alice
   rlminit profile create bob --stopped --env TOKEN=abc --port 9300`,
 		Args: exactly("NAME"),
@@ -29,7 +29,7 @@ a-z, 0-9, _ and -, and begins with a letter or digit.`,
 			if cmd.Flags().Changed("port") && (body.Port < 1 || body.Port > 65535) {
 				return misused(cmd, "--port takes 1 to 65535, not %d", body.Port)
 			}
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ a-z, 0-9, _ and -, and begins with a letter or digit.`,
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
 	f.StringArrayVar(&env, "env", nil, "a variable of its environment, `KEY=VALUE`; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
-	f.BoolVar(&body.ExistOK, "exist-ok", false, "a profile of that name may exist, and is kept as it is")
+	f.BoolVar(&body.ExistOK, "exist-ok", false, "a profile of that name may exist, and is kept as it is but for --env")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the profile is recorded")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions

@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"rlminit/control"
 )
 
 func profileDeleteVerb(t *terminal) *cobra.Command {
@@ -12,13 +10,13 @@ func profileDeleteVerb(t *terminal) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "stop a profile's gateway and remove the profile",
 		Long: `Stops the gateway and moves the profile's directory to the trash on the volume,
-under its name and the date. With --purge the directory is removed instead, and
-cannot be had back.`,
+under its name and the date; its log stays in logs/gateways. With --purge the
+directory and the log are removed instead, and cannot be had back.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}
@@ -34,6 +32,6 @@ cannot be had back.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory for good")
+	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
 	return cmd
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"rlminit/control"
 )
 
 func profileListVerb(t *terminal) *cobra.Command {
@@ -13,7 +11,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 		Short: "list the profiles",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}

@@ -13,8 +13,10 @@ func profileSetVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME [KEY=VALUE…]",
 		Short: "change a profile's environment",
-		Long: `Sets and removes variables in the profile's environment. A gateway that runs
-sees the change when it is restarted.`,
+		Long: `Sets and removes variables in the profile's environment. A gateway that runs is
+restarted for it if anything has changed; one that is stopped stays stopped.
+What else a profile overrides is changed in its profile.yaml, and taken up by
+rlminit reload.`,
 		Example: `  rlminit profile set alice TOKEN=abc LANG=C.UTF-8
   rlminit profile set alice --unset TOKEN`,
 		Args:              atLeast("NAME"),
@@ -37,7 +39,7 @@ sees the change when it is restarted.`,
 			if len(change.Environment) == 0 {
 				return misused(cmd, "KEY=VALUE or --unset KEY is missing")
 			}
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func profileShowVerb(t *terminal) *cobra.Command {
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
@@ -11,14 +13,17 @@ func reloadVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload [NAME…]",
 		Short: "read definitions again, and apply what changed",
-		Long: `Reads the gateway template, services and profiles again. Only what changed is
+		Long: `Reads the gateway template, services and profiles again: a profile.yaml or a
+configuration that was changed by hand is taken up here. Only what changed is
 touched, and restarted only if the change needs it. What needs a new container
-(user, home, main, the privilege policy) is named.`,
+(user, home, main, the privilege policy) stays as it is, and is named. A
+definition with a fault is refused, and the exit code is 1. A configuration with
+a fault, or with a service that has a profile's name, changes nothing.`,
 		Example: `  rlminit reload --dry-run
   rlminit reload alice`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}
@@ -27,25 +32,33 @@ touched, and restarted only if the change needs it. What needs a new container
 				return err
 			}
 			if asJSON {
-				return t.printJSON(done)
+				err = t.printJSON(done)
+			} else {
+				tellReload(t, done)
 			}
-			for _, change := range done.Changes {
-				t.printf("%s: %s", printable(change.Service), change.Action)
-				if change.Why != "" {
-					t.printf(": %s", printable(change.Why))
-				}
-				t.printf("\n")
+			if err == nil && slices.ContainsFunc(done.Changes, control.Change.Refused) {
+				err = exitStatus(control.ExitFailed)
 			}
-			for _, note := range done.Notes {
-				t.printf("note: %s\n", printable(note))
-			}
-			if len(done.Changes)+len(done.Notes) == 0 {
-				t.printf("nothing has changed\n")
-			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+func tellReload(t *terminal, done control.Reloaded) {
+	for _, change := range done.Changes {
+		t.printf("%s: %s", printable(change.Service), change.Action)
+		if change.Why != "" {
+			t.printf(": %s", printable(change.Why))
+		}
+		t.printf("\n")
+	}
+	for _, note := range done.Notes {
+		t.printf("note: %s\n", printable(note))
+	}
+	if len(done.Changes)+len(done.Notes) == 0 {
+		t.printf("nothing has changed\n")
+	}
 }

@@ -16,7 +16,8 @@ func restartVerb(t *terminal) *cobra.Command {
 		Use:   "restart NAME… | --all",
 		Short: "stop services and start them again",
 		Long: `Stops services, starts them again and waits until they run. One that was
-stopped is started. With several names the exit code is the highest of theirs.`,
+stopped is started. What requires them is stopped first, and started again after
+them. With several names the exit code is the highest of theirs.`,
 		Example: `  rlminit restart alice
   rlminit restart --all --timeout 2m`,
 		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },

@@ -18,7 +18,16 @@ import (
 func runVerb(args []string, t *terminal) int {
 	root := newRoot(t)
 	root.SetArgs(args[1:])
-	return t.report(root.ExecuteContext(context.Background()))
+	return t.finish(root.ExecuteContext(context.Background()))
+}
+
+// finish reports how a verb ended, and what it printed that nobody can read.
+func (t *terminal) finish(err error) int {
+	code := t.report(err)
+	if failed := t.out.failed; failed != nil && !errors.Is(err, failed) {
+		code = max(code, t.report(failed))
+	}
+	return code
 }
 
 // report prints an error's line and returns its exit code.
@@ -88,13 +97,17 @@ func newRoot(t *terminal) *cobra.Command {
 		Short: "init and supervisor for containers of many gateways",
 		Long: `rlminit runs as a container's PID 1, supervises one gateway for each profile,
 and is commanded by these verbs. They ask it over its control socket, so they
-work in docker exec, as root or as the user that the services run as.`,
+work in docker exec, as root or as the user that the services run as.
+
+NAME is a profile's or a service's. No verb takes the word all for every service:
+start, stop, restart and logs have --all, and status and reload mean every one
+where none is named.`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version, _ := cmd.Flags().GetBool("version"); version {
-				t.printf("%s\n", versionLine())
+				t.printf("%s\n", initVersionLine())
 				return nil
 			}
 			if len(args) == 0 {
@@ -103,7 +116,7 @@ work in docker exec, as root or as the user that the services run as.`,
 			return unknownVerb(cmd, args[0])
 		},
 	}
-	root.Flags().Bool("version", false, "print the version")
+	root.Flags().Bool("version", false, "print the version, also for dockerd --init-path")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misused(cmd, "%s", flagFault(err))

@@ -79,6 +79,15 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// dockerd says of an --init-path whose version it cannot read that it is N/A.
+func TestVersionForDocker(t *testing.T) {
+	r := (*box)(nil).rlminit(t, "--version")
+	_, after, found := strings.Cut(strings.TrimSpace(r.out), " - ")
+	if parts := strings.Split(after, "."); !found || len(parts) != 2 || parts[0] != "git" || parts[1] == "" {
+		t.Errorf("%q", r.out)
+	}
+}
+
 // The shell's scripts are made, and ask the box for the names that there are.
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {

@@ -172,6 +172,12 @@ func TestStartStopRestart(t *testing.T) {
 			asks: []string{`POST /v1/services/alice/stop {"wait":{},"runtime":true}`},
 		},
 		{args: []string{"stop", "--all"}, out: "nothing to stop\n"},
+		{args: []string{"start", "all"}, code: 4, err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{}},
+		{args: []string{"restart", "all"}, code: 4, err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{}},
+		{
+			args: []string{"stop", "alice", "all"}, code: 4, out: "alice: stopped (0.0s)\n",
+			err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{`POST /v1/services/alice/stop {"wait":{}}`},
+		},
 		{args: []string{"restart", "alice"}, out: "alice: running (pid 42, 0.0s)\n"},
 		{args: []string{"restart", "main"}, code: 17, err: "rlminit: main is not supervised\n"},
 		{args: []string{"start"}, code: 2, err: "rlminit: NAME or --all is missing; see rlminit help start\n", asks: []string{}},
@@ -258,6 +264,13 @@ func TestReload(t *testing.T) {
 			asks: []string{`POST /v1/reload {"dry_run":true}`},
 		},
 		{name: "one", args: []string{"reload", "alice"}, out: "alice: restart: environment changed\nweb: add\nnote: user: needs a new container\n", asks: []string{`POST /v1/reload {"names":["alice"]}`}},
+	})
+	refused := control.Reloaded{Changes: []control.Change{{Service: "bob", Action: "refuse", Why: "user: a profile may not set it"}}}
+	tell(t, map[string]any{"POST /v1/reload": refused}, []story{
+		{args: []string{"reload"}, code: 1, out: "bob: refuse: user: a profile may not set it\n"},
+	})
+	tell(t, map[string]any{"POST /v1/reload": control.Failed("a.yaml:1: one\na.yaml:2: two")}, []story{
+		{name: "faults", args: []string{"reload"}, code: 1, err: "rlminit: a.yaml:1: one\nrlminit: a.yaml:2: two\n"},
 	})
 	tell(t, map[string]any{"POST /v1/reload": control.Reloaded{}}, []story{
 		{args: []string{"reload"}, out: "nothing has changed\n", asks: []string{`POST /v1/reload {}`}},

@@ -24,7 +24,7 @@ signal is restarted as its policy says.`,
 			return completeServices(cmd, args, part)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}

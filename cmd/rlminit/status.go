@@ -33,7 +33,7 @@ service is not running; without names, when one that is meant to run is not.`,
 			if flags.quiet && (flags.json || flags.watch) {
 				return misused(cmd, "-q prints nothing, so it goes with neither --json nor --watch")
 			}
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}

@@ -9,20 +9,23 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/control"
 )
 
 // terminal is where a verb reads and writes, and what may be done there.
 type terminal struct {
-	in       io.Reader
-	out, err io.Writer
-	isTTY    bool // out is a terminal
-	colour   bool
-	width    int // columns; 0: no limit
-	now      func() time.Time
+	in     io.Reader
+	out    *output
+	err    io.Writer
+	isTTY  bool // out is a terminal
+	colour bool
+	width  int // columns; 0: no limit
+	now    func() time.Time
 }
 
 func newTerminal() *terminal {
-	t := &terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, now: time.Now}
+	t := &terminal{in: os.Stdin, out: &output{to: os.Stdout}, err: os.Stderr, now: time.Now}
 	if isTerminal(os.Stdout) {
 		t.isTTY = true
 		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -40,8 +43,39 @@ func isTerminal(f *os.File) bool {
 
 func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
 
-// complain writes an error's line.
-func (t *terminal) complain(what string) { fmt.Fprintf(t.err, "rlminit: %s\n", printable(what)) }
+// output is where a verb prints. It remembers that something could not be
+// written, so that each line need not be looked after.
+type output struct {
+	to     io.Writer
+	failed error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.failed != nil {
+		return 0, o.failed
+	}
+	n, err := o.to.Write(b)
+	if err != nil { // never EPIPE: SIGPIPE has ended us by then, os/signal
+		o.failed = control.Failed("cannot write to standard output: %v", reason(err))
+	}
+	return n, o.failed
+}
+
+// complain writes an error's line, or its lines where it is several faults.
+func (t *terminal) complain(what string) {
+	for line := range strings.Lines(what) {
+		fmt.Fprintf(t.err, "rlminit: %s\n", printable(line))
+	}
+}
+
+// open finds the rlminit to ask, and says what an answer waits for.
+func (t *terminal) open() (*control.Client, error) {
+	client, err := control.Open()
+	if err == nil {
+		client.Notice = t.complain
+	}
+	return client, err
+}
 
 // The colours, as SGR parameters.
 const (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,27 @@ func versionVerb(t *terminal) *cobra.Command {
 // versionLine is what `version` prints: the version, the commit where it is
 // known, and what it was built with and for.
 func versionLine() string {
-	v, commit := version, ""
+	v, commit := built()
+	line := fmt.Sprintf("rlminit %s (", v)
+	if commit != "" {
+		line += "commit " + commit + ", "
+	}
+	return line + fmt.Sprintf("%s, %s/%s)", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// initVersionLine is what --version prints. dockerd asks its --init-path for it,
+// and knows "NAME - git.COMMIT", where the commit holds no dot.
+func initVersionLine() string {
+	v, commit := built()
+	if commit == "" {
+		commit = strings.ReplaceAll(v, ".", "-")
+	}
+	return versionLine() + " - git." + commit
+}
+
+// built is the version, and the commit where it is known.
+func built() (v, commit string) {
+	v = version
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 			v = info.Main.Version
@@ -36,11 +57,7 @@ func versionLine() string {
 	if v == "" {
 		v = "devel"
 	}
-	line := fmt.Sprintf("rlminit %s (", v)
-	if commit != "" {
-		line += "commit " + commit + ", "
-	}
-	return line + fmt.Sprintf("%s, %s/%s)", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return v, commit
 }
 
 func commitOf(settings []debug.BuildSetting) string {

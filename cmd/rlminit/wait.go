@@ -16,8 +16,9 @@ func waitVerb(t *terminal) *cobra.Command {
 		Use:   "wait NAME --for running|stopped",
 		Short: "wait until a service runs, or is stopped",
 		Long: `Waits until a service is running (and ready, where it has a probe) or stopped,
-and changes nothing. Ends at once with exit code 1 when it cannot become so by
-itself, as when it has failed, and with 7 when the time is over.`,
+and changes nothing. Waiting for one to run ends at once with exit code 1 if it
+has failed or exited, and with 4 if it is removed; one that is stopped is waited
+for, for somebody may start it. Exit code 7 when the time is over.`,
 		Example:           `  rlminit wait alice --for running --timeout 30s`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeServices,
@@ -25,7 +26,7 @@ itself, as when it has failed, and with 7 when the time is over.`,
 			if want != "running" && want != "stopped" {
 				return misused(cmd, "--for takes running or stopped, not %q", want)
 			}
-			client, err := control.Open()
+			client, err := t.open()
 			if err != nil {
 				return err
 			}

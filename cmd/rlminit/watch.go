@@ -48,6 +48,9 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 		if !t.isTTY && !flags.json {
 			t.printf("\n")
 		}
+		if t.out.failed != nil {
+			return t.out.failed
+		}
 		select {
 		case <-ctx.Done():
 			return nil

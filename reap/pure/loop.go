@@ -157,7 +157,7 @@ func (m *mainCommand) reap() bool {
 func (m *mainCommand) end(w sys.Wait) {
 	m.ended, m.code = true, w.Code()
 	if s := w.Signal(); s != 0 {
-		m.log(levelInfo, "Main child exited with signal (with signal '", describe(s), "')")
+		m.log(levelInfo, "Main child exited with signal (with signal '", Describe(s), "')")
 	} else {
 		m.log(levelInfo, "Main child exited normally (with status '", sys.Decimal(uint64(m.code)), "')")
 	}
@@ -175,7 +175,7 @@ func (m *mainCommand) forward(record sys.Record) {
 		return
 	}
 	if m.wants(levelDebug) {
-		m.log(levelDebug, "Passing signal: '", describe(record.Signal), "'")
+		m.log(levelDebug, "Passing signal: '", Describe(record.Signal), "'")
 	}
 	target := m.pid
 	if m.group {

@@ -16,8 +16,8 @@ type options struct {
 	success     [256]bool // exit codes of the command that become 0
 }
 
-// Usage of the flags that `rlminit init` has without a configuration. With one,
-// main.stop and main.exits say the same.
+// Usage of the flags that `rlminit init` has without a configuration. It has
+// them with one too, among others.
 const usage = `usage: rlminit init [FLAG]… [--] CMD [ARG]…
 
   --signal-group        forward signals to the command's process group
@@ -26,56 +26,120 @@ const usage = `usage: rlminit init [FLAG]… [--] CMD [ARG]…
   --warn-on-reap        say which orphans were reaped
   --verbose             say what is done; more often: more
 
-With a configuration other flags apply: rlminit help init.
+RLMINIT_SIGNAL_GROUP, RLMINIT_SUCCESS and so on set the same. With a
+configuration there are more flags: rlminit help init.
 `
+
+// settings are the flags, and the variables that set the same.
+var settings = [...]struct{ flag, variable string }{
+	{"--signal-group", "RLMINIT_SIGNAL_GROUP"},
+	{"--success", "RLMINIT_SUCCESS"},
+	{"--parent-death", "RLMINIT_PARENT_DEATH"},
+	{"--warn-on-reap", "RLMINIT_WARN_ON_REAP"},
+	{"--verbose", "RLMINIT_VERBOSE"},
+}
 
 // parse reads the arguments of `rlminit init`. It returns false where they are
 // not for an init without a configuration, and exits where they are for none.
 func (o *options) parse(args []string) bool {
+	for _, s := range settings {
+		if value := Lookup(o.environment, s.variable); value != "" {
+			o.set(s.flag, s.variable, value)
+		}
+	}
+	succeeds := false // by a flag, which counts for more than the variable
 	for i := 0; i < len(args); i++ {
 		flag, value, given := cut(args[i])
-		next := func() string {
-			if !given && i+1 < len(args) {
-				i++
-				value, given = args[i], true
-			}
-			if !given {
-				o.refuse(flag + " needs a value")
-			}
-			return value
-		}
-		switch {
-		case flag == "--signal-group":
-			o.group = true
-		case flag == "--warn-on-reap":
-			o.warn = true
-		case flag == "--verbose":
-			o.verbosity++
-		case flag == "--success":
-			if code := next(); !o.addSuccess(code) {
-				o.refuse("--success: " + code + " is no exit code; write 0 to 255")
-			}
-		case flag == "--parent-death":
-			name := next()
-			if o.parentDeath = signalNamed(name); o.parentDeath == 0 {
-				o.refuse("--parent-death: " + name + " is no signal; write TERM or KILL, say")
-			}
-		case flag == "--":
+		if flag == "--" {
 			o.command = args[i+1:]
 			return o.complete()
-		case flag == "" || flag[0] != '-':
+		}
+		if flag == "" || flag[0] != '-' {
 			o.command = args[i:]
 			return o.complete()
+		}
+		switch flag {
+		case "--verbose":
+			if !given {
+				o.verbosity++
+				continue
+			}
+		case "--signal-group", "--warn-on-reap":
+			if !given {
+				value = "on"
+			}
+		case "--success", "--parent-death":
+			if !given {
+				if i++; i == len(args) {
+					o.refuse(flag + " needs a value")
+				}
+				value = args[i]
+			}
 		default:
 			return false // of an init with a configuration, or nobody's
 		}
+		if flag == "--success" && !succeeds {
+			succeeds, o.success = true, [256]bool{}
+		}
+		o.set(flag, flag, value)
 	}
 	return o.complete()
 }
 
+// set gives what a flag sets a value; called is what to call it if that is wrong.
+func (o *options) set(flag, called, value string) {
+	switch flag {
+	case "--signal-group":
+		o.group = o.boolean(called, value)
+	case "--warn-on-reap":
+		o.warn = o.boolean(called, value)
+	case "--verbose":
+		if len(value) != 1 || value[0] < '0' || value[0] > '3' {
+			o.refuse(called + ": " + value + " is refused; write a whole number from 0 to 3")
+		}
+		o.verbosity = levelWarn + int(value[0]-'0')
+	case "--success":
+		for start, i := 0, 0; i <= len(value); i++ {
+			if i < len(value) && value[i] != ',' {
+				continue
+			}
+			if code := value[start:i]; !o.addSuccess(code) {
+				o.refuse(called + ": " + code + " is no exit code; write 0 to 255")
+			}
+			start = i + 1
+		}
+	case "--parent-death":
+		if o.parentDeath = signalNamed(value); o.parentDeath == 0 {
+			o.refuse(called + ": " + value + " is no signal; write TERM or KILL, say")
+		}
+	}
+}
+
+// boolean reads one as Docker users write them.
+func (o *options) boolean(called, value string) bool {
+	var lower [5]byte
+	n := copy(lower[:], value)
+	for i := range lower[:n] {
+		if lower[i] >= 'A' && lower[i] <= 'Z' {
+			lower[i] += 'a' - 'A'
+		}
+	}
+	switch word := string(lower[:n]); {
+	case len(value) > len(lower):
+	case word == "1" || word == "true" || word == "yes" || word == "on":
+		return true
+	case word == "0" || word == "false" || word == "no" || word == "off":
+		return false
+	}
+	o.refuse(called + ": " + value + " is refused; write on or off")
+	return false
+}
+
 func (o *options) complete() bool {
 	if len(o.command) == 0 {
-		o.refuse("no command and no configuration; write the command after \"init --\", or the configuration to " + DefaultConfig)
+		o.log(levelFatal, "no command and no configuration; write the command after \"init --\", or the configuration to "+DefaultConfig)
+		sys.Write(2, []byte(usage))
+		sys.Exit(exitUsage)
 	}
 	return true
 }
@@ -83,7 +147,6 @@ func (o *options) complete() bool {
 // refuse ends an init that makes no sense.
 func (o *options) refuse(what string) {
 	o.log(levelFatal, what)
-	sys.Write(2, []byte(usage))
 	sys.Exit(exitUsage)
 }
 

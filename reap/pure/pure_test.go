@@ -197,6 +197,9 @@ func TestOwnFlags(t *testing.T) {
 		{[]string{"--parent-death", "TERM", "true"}, 0, "", "-"},
 		{[]string{"--warn-on-reap", "sh", "-c", "(sleep 0.05 &); sleep 0.2"}, 0, "", "rlminit: Reaped zombie process with pid="},
 		{[]string{"--verbose", "true"}, 0, "rlminit: Spawned child process", "-"},
+		{[]string{"--verbose=0", "--warn-on-reap=off", "--signal-group=NO", "true"}, 0, "", "-"},
+		{[]string{"--signal-group=maybe", "true"}, 2, "", "rlminit: --signal-group: maybe is refused; write on or off"},
+		{[]string{"--verbose=4", "true"}, 2, "", "rlminit: --verbose: 4 is refused; write a whole number from 0 to 3"},
 		{[]string{"--", "/nowhere"}, 127, "", "rlminit: cannot run \"/nowhere\": no such file or directory\n"},
 		{[]string{"--", "/tmp"}, 126, "", "rlminit: cannot run \"/tmp\": permission denied\n"},
 		{[]string{"--", ""}, 127, "", "rlminit: cannot run \"\""},
@@ -207,6 +210,41 @@ func TestOwnFlags(t *testing.T) {
 		if got.code != c.code || !strings.Contains(got.stdout, c.stdout) ||
 			c.stderr == "-" && got.stderr != "" || c.stderr != "-" && !strings.Contains(got.stderr, c.stderr) {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q", c.args, got.code, got.stdout, got.stderr)
+		}
+		// The usage is for whoever wrote no command; what is wrong with a flag is one line.
+		noCommand := len(c.args) == 0 || len(c.args) == 1 && c.args[0] == "--"
+		if c.code == exitUsage && strings.Contains(got.stderr, "usage:") != noCommand {
+			t.Errorf("%q: stderr %q", c.args, got.stderr)
+		}
+	}
+}
+
+// Variables set what flags set, and count for less.
+func TestVariables(t *testing.T) {
+	if _, err := os.Stat(DefaultConfig); err == nil {
+		t.Skip("this machine has an rlminit.yaml")
+	}
+	for _, c := range []struct {
+		env    string
+		args   []string
+		code   int
+		output string
+	}{
+		{"RLMINIT_SUCCESS=3,42", []string{"sh", "-c", "exit 42"}, 0, ""},
+		{"RLMINIT_SUCCESS=3,42", []string{"--success", "4", "sh", "-c", "exit 42"}, 42, ""},
+		{"RLMINIT_SUCCESS=3,", []string{"true"}, 2, "rlminit: RLMINIT_SUCCESS:  is no exit code"},
+		{"RLMINIT_SUCCESS=", []string{"sh", "-c", "exit 42"}, 42, ""},
+		{"RLMINIT_VERBOSE=1", []string{"true"}, 0, "Spawned child process"},
+		{"RLMINIT_VERBOSE=1", []string{"--verbose=0", "true"}, 0, ""},
+		{"RLMINIT_WARN_ON_REAP=True", []string{"sh", "-c", "(sleep 0.05 &); sleep 0.2"}, 0, "Reaped zombie process with pid="},
+		{"RLMINIT_PARENT_DEATH=NOSUCH", []string{"true"}, 2, "rlminit: RLMINIT_PARENT_DEATH: NOSUCH is no signal"},
+	} {
+		cmd := command("init", c.args...)
+		cmd.Env = append(cmd.Env, c.env)
+		got := run(t, cmd)
+		output := got.stdout + got.stderr
+		if got.code != c.code || !strings.Contains(output, c.output) || c.output == "" && output != "" {
+			t.Errorf("%s %q: exit code %d, printed %q", c.env, c.args, got.code, output)
 		}
 	}
 }
@@ -299,13 +337,17 @@ func TestGroup(t *testing.T) {
 	for name, cmd := range map[string]*exec.Cmd{
 		"-g":                      command("tini", "-s", "-g", "--", "/bin/bash", "-c", groupScript),
 		"TINI_KILL_PROCESS_GROUP": command("tini", "-s", "--", "/bin/bash", "-c", groupScript),
+		"RLMINIT_SIGNAL_GROUP":    command("init", "--", "/bin/bash", "-c", groupScript),
 		"--signal-group":          command("init", "--signal-group", "--", "/bin/bash", "-c", groupScript),
 	} {
 		if _, err := os.Stat("/bin/bash"); err != nil {
 			t.Skip("needs /bin/bash")
 		}
-		if name == "TINI_KILL_PROCESS_GROUP" {
-			cmd.Env = append(cmd.Env, "TINI_KILL_PROCESS_GROUP=")
+		switch name {
+		case "TINI_KILL_PROCESS_GROUP":
+			cmd.Env = append(cmd.Env, name+"=")
+		case "RLMINIT_SIGNAL_GROUP":
+			cmd.Env = append(cmd.Env, name+"=1")
 		}
 		s := start(t, cmd)
 		if got := s.line(); got != "ready" {

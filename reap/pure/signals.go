@@ -29,8 +29,8 @@ func signalNamed(name string) int32 {
 	return 0
 }
 
-// describe is strsignal(3).
-func describe(signal int32) string {
+// Describe is strsignal(3).
+func Describe(signal int32) string {
 	if int(signal) < len(signals) {
 		return signals[signal][1]
 	}

@@ -17,6 +17,9 @@ func (t *Terminal) Find() {
 	t.shell = t.found && sys.Getsid(0) != sys.Getpid()
 }
 
+// Found tells whether there is one.
+func (t *Terminal) Found() bool { return t.found }
+
 // Stopped answers that signal has stopped the main command, the leader of group pid.
 //
 // Where we lead the session, nobody else could ever continue what the terminal

@@ -67,7 +67,10 @@ func (s *Spawner) run() {
 			if c.Errno == 0 {
 				c.Errno = EINTR
 			}
-			Collect(c.PID)
+			pid := c.PID
+			// Nobody may signal it by its number any more.
+			storeRelease((*uint32)(unsafe.Pointer(&c.PID)), 0)
+			Collect(pid)
 		default:
 			s.readStat(c.PID)
 		}

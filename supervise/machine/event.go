@@ -50,6 +50,7 @@ const (
 	WatchdogSet    EventKind = "watchdog-set" // Within
 	StatusText     EventKind = "status-text"  // Reason
 	MainPID        EventKind = "main-pid"     // PID
+	Trouble        EventKind = "trouble"      // Errno, ExitStatus; ID is the last spawn's, which may have ended already
 )
 
 // EventKinds lists every kind.
@@ -58,7 +59,7 @@ var EventKinds = []EventKind{
 	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired,
 	ProbePassed, ProbeFailed, HealthPassed, HealthFailed,
 	Ready, Reloading, StoppingItself, ExtendTimeout,
-	WatchdogPing, WatchdogBark, WatchdogSet, StatusText, MainPID,
+	WatchdogPing, WatchdogBark, WatchdogSet, StatusText, MainPID, Trouble,
 }
 
 // Child is what tier 1 knows of a service's process when a supervisor adopts it.
@@ -105,6 +106,9 @@ type Event struct {
 	// Of ExtendTimeout and WatchdogSet: what the service asked for.
 	Within int64
 	Hurry  bool // of Stop: SIGKILL at once
+
+	Errno      int  // ERRNO= of sd_notify(3); 0: none
+	ExitStatus *int // EXIT_STATUS= of it
 
 	Generation uint64 // of TimerFired
 

@@ -203,6 +203,10 @@ func (m *step) ended(x Exit) {
 			m.StopReason = x.String()
 		}
 	}
+	if m.StopBy != StopCommand {
+		m.StopReason = explained(m.StopReason, m.ToldErrno, m.ToldExit, m.LastExit)
+	}
+	m.ToldErrno, m.ToldExit = 0, nil
 	m.cause, m.Reason = m.StopReason, m.StopReason
 	m.PID, m.StartTime, m.MainPID = 0, 0, 0
 	m.StartedAt, m.StartedWall, m.ReadyAt, m.GoodAt, m.WatchdogNS, m.StopMax = 0, 0, 0, 0, 0, 0

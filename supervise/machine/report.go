@@ -70,7 +70,33 @@ func (m *step) onReady() {
 			m.run()
 		}
 	case Running:
-		m.Reloading = false
+		m.Reloading, m.ToldErrno, m.ToldExit = false, 0, nil
+	}
+}
+
+// onTrouble is what a service says of its own failure. It is no failure yet: it
+// goes into the reason when there is one. A program says it right before it
+// exits, and news of that may overtake it.
+func (m *step) onTrouble() {
+	if m.event.ID == 0 || m.event.ID != m.LastID {
+		return
+	}
+	switch m.Phase {
+	case Spawning, Parked, Starting, Running, Stopping:
+		if m.event.Errno != 0 {
+			m.ToldErrno = m.event.Errno
+		}
+		if m.event.ExitStatus != nil {
+			m.ToldExit = m.event.ExitStatus
+		}
+	case Sweeping:
+		if m.StopBy == StopCommand {
+			return
+		}
+		m.StopReason = explained(m.StopReason, m.event.Errno, m.event.ExitStatus, m.LastExit)
+		m.Reason = leftText(m.StopReason, m.Leftovers)
+	case Backoff, Failed, Exited:
+		m.Reason = explained(m.Reason, m.event.Errno, m.event.ExitStatus, m.LastExit)
 	}
 }
 
@@ -88,7 +114,7 @@ func (m *step) awaitReady() {
 // run makes a live service a running one.
 func (m *step) run() {
 	m.enter(Running)
-	m.Reason, m.NotReady = "", ""
+	m.Reason, m.NotReady, m.ToldErrno, m.ToldExit = "", "", 0, nil
 	m.ReadyAt, m.GoodAt = m.event.Now, m.event.Now
 	m.watch()
 }

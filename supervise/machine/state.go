@@ -132,6 +132,8 @@ type State struct {
 	ReadyEarly  bool   `json:"ready_early,omitempty"`  // READY=1 came before the spawn's answer
 	MainPID     int    `json:"main_pid,omitempty"`     // MAINPID= of sd_notify(3); for show
 	Text        string `json:"text,omitempty"`         // STATUS= of sd_notify(3)
+	ToldErrno   int    `json:"told_errno,omitempty"`   // ERRNO= of it, until it is ready
+	ToldExit    *int   `json:"told_exit,omitempty"`    // EXIT_STATUS= of it
 	Adopted     bool   `json:"adopted,omitempty"`      // a supervisor was replaced during it, and may have missed READY=1
 	Probing     Probe  `json:"probing,omitempty"`      // the probe that the owner runs
 	NotReady    string `json:"not_ready,omitempty"`    // what the readiness probe last said

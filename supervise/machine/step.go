@@ -84,6 +84,8 @@ func (m *step) handle() {
 		m.onAdopt()
 	case TimerFired:
 		m.onTimer()
+	case Trouble:
+		m.onTrouble()
 	default:
 		if m.ID != 0 && m.event.ID == m.ID {
 			m.onReport()

@@ -106,6 +106,9 @@ func (s *teller) line(words []string) error {
 
 func (s *teller) event(kind machine.EventKind, args map[string]string) error {
 	e := machine.Event{Kind: kind, ID: s.state.ID}
+	if kind == machine.Trouble {
+		e.ID = s.state.LastID
+	}
 	if kind == machine.TimerFired {
 		if s.state.Timer.At != 0 {
 			s.now = max(s.now, time.Duration(s.state.Timer.At-epoch))
@@ -132,6 +135,10 @@ func (s *teller) event(kind machine.EventKind, args map[string]string) error {
 			e.Leftovers, e.Remaining = n, n
 		case "why":
 			e.Reason = v
+		case "errno":
+			e.Errno = n
+		case "status":
+			e.ExitStatus = &n
 		case "temporary":
 			e.Temporary = true
 		case "needs-restart":

@@ -54,3 +54,27 @@ func leftText(end string, n int) string {
 	}
 	return fmt.Sprintf("%s; %d processes of it are left", end, n)
 }
+
+// reported comes before what a service said of its own failure.
+const reported = ": it reported "
+
+// explained is a reason with what the service itself said of it, ERRNO= and
+// EXIT_STATUS= of sd_notify(3), where that says more than its exit. What it said
+// first stays: one that never stops talking shall not fill our memory.
+func explained(reason string, errno int, status *int, x *Exit) string {
+	var said []string
+	if errno != 0 {
+		text := fmt.Sprintf("errno %d", errno)
+		if unix.ErrnoName(unix.Errno(errno)) != "" {
+			text += " (" + unix.Errno(errno).Error() + ")"
+		}
+		said = append(said, text)
+	}
+	if status != nil && (x == nil || x.Signal != 0 || x.Lost || x.Code != *status) {
+		said = append(said, fmt.Sprintf("exit status %d", *status))
+	}
+	if len(said) == 0 || strings.Contains(reason, reported) {
+		return reason
+	}
+	return reason + reported + strings.Join(said, " and ")
+}

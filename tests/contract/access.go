@@ -70,4 +70,8 @@ func ExecIsTheService(t *testing.T, start New) {
 	if strings.Contains(" "+strings.Join(fields[1:len(fields)-2], " ")+" ", " 0 ") {
 		t.Errorf("exec kept root's group: %s", r)
 	}
+	b.FailsAs(box.Stranger, 5, "you are uid 10000, services run as 1000", "exec", "--", "id")
+	if r := b.Run("exec", "--", "id", "-u"); r.Code != 0 || r.Out != "1000\n" {
+		t.Errorf("exec as the service user: %s", r)
+	}
 }

@@ -71,6 +71,25 @@ func BrokenConfiguration(t *testing.T, start New) {
 	}
 }
 
+// OpenConfiguration: a configuration that others than root could exchange is not
+// read, for it says what runs with which rights.
+func OpenConfiguration(t *testing.T, start New) {
+	for _, below := range []string{"", "/services.d"} {
+		b := start(t, box.Spec{Config: Config()})
+		open := strings.TrimSpace(b.Shell(box.Root, `dirname "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`)) + below
+		b.Shell(box.Root, `mkdir -p `+open+`; chmod 0777 `+open)
+		if err := b.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if code := exitCode(b); code != 78 || !strings.Contains(b.Printed(), "rlminit: cannot trust "+open+": its mode 0777 lets others than root write it") {
+			t.Errorf("exit code %d, printed %q", code, b.Printed())
+		}
+	}
+}
+
 // BrokenProfile: it fails with the reason, the others run.
 func BrokenProfile(t *testing.T, start New) {
 	b, _ := alice(t, start, Config())
@@ -151,7 +170,8 @@ func BrokenServiceDirectory(t *testing.T, start New) {
 		ln -s service.yaml loop/service.yaml
 		ln -s /etc linked
 		mkfifo fifo; mkdir pipe; mkfifo pipe/service.yaml
-		mkdir rooted; echo '{command: [id], user: root}' >rooted/service.yaml`)
+		mkdir rooted; echo '{command: [id], user: root}' >rooted/service.yaml
+		mkdir .false; echo '{command: [sleep, infinity], profile: alice}' >.false/service.yaml; mv .false false`)
 	b.Must("profile", "create", "bob")
 	b.Await("gateway-bob", "running")
 	status := b.Status()
@@ -163,6 +183,12 @@ func BrokenServiceDirectory(t *testing.T, start New) {
 			t.Errorf("%s runs: %s", name, box.Describe(s))
 		}
 	}
+	if s := b.Await("false", "failed"); s.Reason == nil || !strings.Contains(*s.Reason, "whose service is gateway-alice") {
+		t.Errorf("one that claims to be alice's: %s", box.Describe(s))
+	}
+	// One that is written where it stands is picked up too, whole or not at first.
+	b.Shell(box.Service, `cd `+slots+` && mkdir slow && sleep 0.05 && printf 'command: [sle' >slow/service.yaml && sleep 0.05 && printf 'ep, infinity]\n' >>slow/service.yaml`)
+	b.Await("slow", "running")
 	// A good one is picked up, and stopped when it is taken away.
 	b.Shell(box.Service, `cd `+slots+` && mkdir .good && echo 'command: [sleep, infinity]' >.good/service.yaml && mv .good good`)
 	b.Await("good", "running")

@@ -49,11 +49,11 @@ func MainExitCode(t *testing.T, start New) {
 // MainNotRunnable: 127 for a command that is not there, 126 for one that is
 // not executable, each with one line that says so.
 func MainNotRunnable(t *testing.T, start New) {
-	for _, config := range []string{"", Config()} {
+	for _, config := range []string{"", Config(), Config("main: {restart: on-failure}\n")} {
 		for main, want := range map[string]int{"no-such-program": 127, "/etc/passwd": 126} {
 			b := start(t, box.Spec{Config: config, Main: []string{main}})
 			if got := exitCode(b); got != want {
-				t.Errorf("%s: exit code %d, want %d", main, got, want)
+				t.Errorf("%s: exit code %d, want %d; configuration: %s", main, got, want, config)
 			}
 			if printed := b.Printed(); !strings.Contains(printed, "rlminit: ") || !strings.Contains(printed, main) {
 				t.Errorf("%s: printed %q", main, printed)
@@ -102,9 +102,76 @@ func printed(b *box.Box, what string) {
 	})
 }
 
+// MainOfAnotherUser: where main is not the services' user, what those write is
+// printed all the same.
+func MainOfAnotherUser(t *testing.T, start New) {
+	for _, user := range []string{"root", "1234"} {
+		t.Run(user, func(t *testing.T) {
+			b := start(t, box.Spec{
+				Config: Services(`web: {command: [bash, -c, "echo here; exec nasty sleep"]}`) + "main: {command: [nasty, sleep], user: \"" + user + "\"}\n",
+			})
+			printed(b, "web | here\n")
+		})
+	}
+}
+
 // PureInitReapsOrphans: a pure init collects whatever is left behind.
 func PureInitReapsOrphans(t *testing.T, start New) {
 	b := start(t, box.Spec{Main: []string{"bash", "-c", "nasty orphans 100 1; echo done; exec nasty sleep"}})
 	printed(b, "orphans 100\ndone")
 	b.NoZombies()
+}
+
+// InitAbilities: what other inits can do, rlminit can with and without a
+// configuration: signal the main command's whole group, count an exit code as
+// success, say what it reaps and what it does.
+func InitAbilities(t *testing.T, start New) {
+	script := `trap : USR1; (sleep 0.05 &); (trap - USR1; echo begun; exec sleep 1000) & wait $!; wait $!; exit 42`
+	variables := []string{"RLMINIT_SIGNAL_GROUP=yes", "RLMINIT_SUCCESS=7,42", "RLMINIT_WARN_ON_REAP=1", "RLMINIT_VERBOSE=2"}
+	keys := "warn_on_reap: \"${WARN:-on}\"\nverbose: 2\nmain: {signal_group: \"${GROUP:-true}\", exits: {success: [42]}}\n"
+	for _, c := range []struct {
+		name, config string
+		env          []string
+	}{
+		{"pure, by variables", "", variables},
+		{"supervised, by variables", Config(), variables},
+		{"supervised, by keys", Config(keys), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: c.config, Env: c.env, Main: []string{"bash", "-c", script}})
+			printed(b, "begun")
+			printed(b, "rlminit: Reaped zombie process with pid=")
+			if err := b.Signal(int(unix.SIGUSR1)); err != nil {
+				t.Fatal(err)
+			}
+			if got := exitCode(b); got != 0 {
+				t.Errorf("exit code %d", got)
+			}
+			if !strings.Contains(b.Printed(), "User defined signal 1") {
+				t.Errorf("printed %q", b.Printed())
+			}
+		})
+	}
+}
+
+// ParentDeath: a supervised main command is told when the parent of its init
+// has ended, where that is asked for: of init, or of the kernel by whoever
+// started it.
+func ParentDeath(t *testing.T, start New) {
+	b := start(t, box.Spec{Main: []string{"bash", "-c", "echo begun; exec nasty sleep"}})
+	printed(b, "begun")
+	for name, init := range map[string]string{
+		"flag":    "rlminit init --parent-death=USR1",
+		"starter": "setpriv --pdeathsig USR1 rlminit init",
+	} {
+		b.Write(box.Root, "/run/"+name+".yaml", "version: 1\nuser: \"1000:1000\"\nhome: \""+b.Home()+"\"\n")
+		b.Shell(box.Root, `export RLMINIT_RUNTIME_DIR=/run/`+name+`; cd /run
+			(`+init+` --config /run/`+name+`.yaml -- bash -c 'trap "echo got USR1; exit" USR1
+				echo trapped; while :; do sleep 0.02; done' >`+name+`.log 2>&1 &
+			until grep -q trapped `+name+`.log; do kill -0 $! || { cat `+name+`.log >&2; exit 1; }; sleep 0.02; done)`)
+		box.Eventually(b, long, "the signal, by "+name, func() (bool, any) {
+			log := b.Shell(box.Root, "cat /run/"+name+".log")
+			return strings.Contains(log, "got USR1"), log
+		})
+	}
 }

@@ -37,6 +37,11 @@ func ProfileLifecycle(t *testing.T, start New) {
 		t.Errorf("profile list: %v %+v", err, list)
 	}
 	b.Must("profile", "show", "alice")
+	b.Must("profile", "set", "gateway-carol", "A=b")
+	if out := b.Must("profile", "show", "gateway-carol"); !strings.Contains(out, "name:     carol\n") || !strings.Contains(out, "A=b") {
+		t.Errorf("by the name of its service: %s", out)
+	}
+	b.Fails(2, "names that begin with gateway- are those of services", "profile", "create", "gateway-bob")
 
 	b.Must("profile", "delete", "alice")
 	if _, there := b.Status()["gateway-alice"]; there {
@@ -46,13 +51,41 @@ func ProfileLifecycle(t *testing.T, start New) {
 	if kept := b.Shell(box.Service, "ls "+b.Home()+"/trash"); !strings.Contains(kept, "alice") {
 		t.Errorf("the trash holds %q", kept)
 	}
-	b.Must("profile", "delete", "carol", "--purge")
+	b.Must("profile", "delete", "gateway-carol", "--purge")
 	if kept := b.Shell(box.Service, "ls "+b.Home()+"/trash "+b.Home()+"/profiles"); strings.Contains(kept, "carol") {
 		t.Errorf("after --purge: %q", kept)
 	}
 	b.Fails(4, "alice", "profile", "delete", "alice")
 	b.Must("profile", "create", "alice")
 	b.Await("gateway-alice", "running")
+}
+
+// PurgeLeavesNothing: delete keeps a profile's files and its log, --purge
+// neither; it touches no other's, and nothing that a link leads to.
+func PurgeLeavesNothing(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	logs := b.Home() + "/logs/gateways"
+	there := func() string { return b.Shell(box.Service, `ls -A "`+logs+`"`) }
+	b.Must("profile", "delete", "alice")
+	if !strings.Contains(there(), "alice") {
+		t.Error("delete took the log away")
+	}
+	b.Must("profile", "create", "alice")
+	b.Must("profile", "create", "bob")
+	b.Must("profile", "delete", "alice", "--purge")
+	if left := there(); left != "bob\n" {
+		t.Errorf("after --purge the logs are %q", left)
+	}
+	elsewhere := strings.TrimSpace(b.Shell(box.Service, `mktemp -d`))
+	b.Must("stop", "bob")
+	b.Shell(box.Service, `echo precious >`+elsewhere+`/current; rm -r "`+logs+`/bob"; ln -s `+elsewhere+` "`+logs+`/bob"`)
+	b.Must("profile", "delete", "bob", "--purge")
+	if left := there(); left != "" {
+		t.Errorf("after --purge the logs are %q", left)
+	}
+	if text := b.Shell(box.Service, `cat `+elsewhere+`/current; rm -r `+elsewhere); text != "precious\n" {
+		t.Errorf("what a link led to holds %q", text)
+	}
 }
 
 // ProfileEnvironment: a gateway sees its profile, its user and what was set,
@@ -91,14 +124,13 @@ func ProfileEnvironment(t *testing.T, start New) {
 	if environment["NOTIFY_SOCKET"] == "@nobody-listens" {
 		t.Error("the container's NOTIFY_SOCKET passed")
 	}
-	for _, k := range []string{"LISTEN_PID", "LISTEN_FDS", "WATCHDOG_USEC", "RLMINIT_SECRET", "RLMINIT_HOME", "RLMINIT_CONFIG"} {
+	for _, k := range []string{"LISTEN_PID", "LISTEN_FDS", "WATCHDOG_USEC", "RLMINIT_SECRET", "RLMINIT_HOME", "RLMINIT_CONFIG", "GOTRACEBACK"} {
 		if v, there := environment[k]; there {
 			t.Errorf("%s=%s passed", k, v)
 		}
 	}
 	b.Must("profile", "set", "alice", "--env", "TOKEN=new")
-	b.Must("restart", "alice")
-	s = b.Await("gateway-alice", "running")
+	s = restarted(b, "gateway-alice", *s.PID)
 	if now := b.Call(*s.Port, "/self"); !strings.Contains(now, "TOKEN=new") {
 		t.Error("profile set was not taken up")
 	}

@@ -112,7 +112,7 @@ func ExitOn(t *testing.T, start New) {
 		"fatal":   {`web: {command: [nasty, exit, "78"]}`, 78},
 		"limit":   {`web: {command: [nasty, exit, "5"], restart: {limit: 2, delay: 10ms}}`, 5},
 		"signal":  {`web: {command: [nasty, die, "9"], restart: no}`, 137},
-		"missing": {`web: {command: [no-such-program]}`, 1},
+		"missing": {`web: {command: [no-such-program]}`, 127},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := start(t, box.Spec{Config: config(c.service)})
@@ -147,6 +147,12 @@ func SupervisedMain(t *testing.T, start New) {
 	}
 	if got := exitCode(b); got != 128+int(unix.SIGTERM) || time.Since(began) > 8*time.Second {
 		t.Errorf("exit code %d after %s", got, time.Since(began))
+	}
+	b = start(t, box.Spec{
+		Config: strings.Replace(config, "limit: 3", "limit: 1", 1), Env: []string{"RLMINIT_SUCCESS=9"}, Main: []string{"nasty", "exit", "9"},
+	})
+	if got := exitCode(b); got != 0 {
+		t.Errorf("a code that counts as success: exit code %d", got)
 	}
 	for code, main := range map[int][]string{6: {"nasty", "exit", "6"}, 0: {"true"}} {
 		b := start(t, box.Spec{Config: config, Main: main})
@@ -202,5 +208,42 @@ func BootSteps(t *testing.T, start New) {
 				t.Errorf("exit code %d, printed %q", got, b.Printed())
 			}
 		})
+	}
+}
+
+// BootMakesEnvironment: what a boot step writes into an env_file is in the
+// environment of the main command, at the first boot too; where that is no
+// env_file, nothing is started.
+func BootMakesEnvironment(t *testing.T, start New) {
+	config := func(line string) string {
+		return Config("env_file: [\"?${RLMINIT_HOME}/made.env\"]\n" +
+			"boot: [{name: make, command: [bash, -c, \"echo '" + line + "' >made.env\"], working_dir: \"${RLMINIT_HOME}\"}]\n")
+	}
+	main := []string{"bash", "-c", `echo "made: $MADE"`}
+	b := start(t, box.Spec{Config: config("MADE=now"), Main: main})
+	if got := exitCode(b); got != 0 || !strings.Contains(b.Printed(), "made: now\n") {
+		t.Errorf("exit code %d, printed %q", got, b.Printed())
+	}
+	b = start(t, box.Spec{Config: config("MADE"), Main: main})
+	if got := exitCode(b); got != 78 || !strings.Contains(b.Printed(), `/made.env:1: "MADE" has no =`) {
+		t.Errorf("exit code %d, printed %q", got, b.Printed())
+	}
+}
+
+// BootStepIsNamed: who asks rlminit for something while a boot step runs waits,
+// and is told for what. Here the step itself asks, and waits in vain.
+func BootStepIsNamed(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config("boot:\n  - name: migrate\n    command: [bash, -c, \"timeout 3 rlminit status; rlminit health; exit 0\"]\n")})
+	for _, line := range []string{
+		"s); waiting for it\n",
+		"rlminit: no answer to the health yet: boot step migrate is running (",
+		"s); services are started after it\n",
+	} {
+		if !strings.Contains(b.Printed(), line) {
+			t.Errorf("no %q in %q", line, b.Printed())
+		}
+	}
+	if r := b.As(box.Root, "ls", "-A", "/run/rlminit/services"); r.Code != 0 || strings.Contains(r.Out, "boot") {
+		t.Errorf("left behind: %s", r)
 	}
 }

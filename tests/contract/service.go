@@ -2,6 +2,8 @@ package contract
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +66,14 @@ func CrashLoopFails(t *testing.T, start New) {
 	}
 	if text := b.Run("status", "loop"); !strings.Contains(text.Out, "failed") {
 		t.Errorf("status: %s", text)
+	}
+	for _, line := range []string{
+		`rlminit: a service ended and will be started again service=loop pid=\d+ cause="exit 3"`,
+		`rlminit: a service failed service=loop pid=\d+ cause="\d+ starts in .*, last exit 3"`,
+	} {
+		if out := b.Printed(); !regexp.MustCompile(line).MatchString(out) {
+			t.Errorf("no line %s in:\n%s", line, out)
+		}
 	}
 	b.Fails(1, `"no TOKEN"`, "start", "loop")
 	if again := b.Await("loop", "failed"); again.Restarts <= s.Restarts {
@@ -134,6 +144,39 @@ func StartStopRestart(t *testing.T, start New) {
 	b.Fails(4, "did you mean", "start", "alcie")
 }
 
+// WaitEnds: whoever waits for a service to run is told when that will not be.
+func WaitEnds(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`fatal: {command: [nasty, exit, "78"]}`,
+		`retried: {command: [nasty, exit, "3"], restart: {delay: 10ms, limit: 2, retry_failed: 1h}}`,
+		`done: {command: [nasty, exit, "0"]}`,
+		`once: {type: oneshot, command: [nasty, exit, "0"]}`,
+	)})
+	b.Await("fatal", "failed")
+	b.Fails(1, "fatal failed: exit 78", "wait", "fatal", "--for", "running")
+	b.Await("retried", "failed")
+	b.Fails(1, "retried failed", "wait", "retried", "--for", "running")
+	b.Await("done", "exited")
+	b.Fails(1, "done has exited: exit 0", "wait", "done", "--for", "running")
+	b.Must("wait", "once", "--for", "running")
+	b.Must("profile", "create", "--stopped", "alice")
+	b.Fails(7, "alice", "wait", "alice", "--for", "running", "--timeout", "50ms") // somebody may start it
+	waited := make(chan box.Result)
+	go func() { waited <- b.Run("wait", "alice", "--for", "running") }()
+	box.Eventually(b, long, "the wait", func() (bool, any) {
+		for _, p := range b.Processes() {
+			if slices.Contains(p.Args, "wait") {
+				return true, p
+			}
+		}
+		return false, "none"
+	})
+	b.Must("profile", "delete", "alice")
+	if r := <-waited; r.Code != 4 {
+		t.Errorf("the profile was deleted: %s", r)
+	}
+}
+
 // DependenciesAreOrdered: what is required runs first and stops last.
 func DependenciesAreOrdered(t *testing.T, start New) {
 	step := func(name string) string {
@@ -148,17 +191,80 @@ func DependenciesAreOrdered(t *testing.T, start New) {
 	printed(b, "app starts")
 	printed(b, "cache starts")
 	printed(b, "disk starts")
+	before := b.Status()
+	b.Must("restart", "cache")
+	app := restarted(b, "app", *before["app"].PID)
+	if now := b.Status(); *now["disk"].PID != *before["disk"].PID || *now["cache"].PID == *before["cache"].PID || now["cache"].Since.After(*app.Since) {
+		t.Errorf("after a restart of cache: %s, %s, %s", box.Describe(now["disk"]), box.Describe(now["cache"]), box.Describe(app))
+	}
+	inOrder(t, b.Printed(), "app stops", "cache stops")
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	out := b.Printed()
-	var at []int
-	for _, what := range []string{"app stops", "cache stops", "disk stops"} {
-		at = append(at, strings.Index(out, what))
+	inOrder(t, b.Printed(), "app stops", "cache stops", "app stops", "cache stops", "disk stops")
+}
+
+// inOrder checks that the lines are there, one after the other.
+func inOrder(t *testing.T, out string, lines ...string) {
+	t.Helper()
+	rest := out
+	for _, line := range lines {
+		_, after, found := strings.Cut(rest, line)
+		if !found {
+			t.Errorf("no %q, in the order of %q, in:\n%s", line, lines, out)
+			return
+		}
+		rest = after
 	}
-	if at[0] < 0 || at[0] > at[1] || at[1] > at[2] {
-		t.Errorf("order of the stops %v in:\n%s", at, out)
+}
+
+// waits waits until a service waits, and says why.
+func waits(b *box.Box, name, why string) {
+	b.Helper()
+	b.AwaitThat(name, "says "+why, func(s control.Service) bool {
+		return s.State == "waiting" && s.Reason != nil && strings.Contains(*s.Reason, why)
+	})
+}
+
+// ServiceRequiresAGateway: a service waits for the gateway of a profile that is
+// made later, outlives its deletion, and waits for the next one of that name.
+func ServiceRequiresAGateway(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(`app: {command: [nasty, sleep], requires: [gateway-alice]}`)})
+	waits(b, "app", "requires gateway-alice, which does not exist")
+	b.Must("profile", "create", "alice")
+	s := b.Await("app", "running")
+	b.Must("profile", "delete", "alice")
+	if now := b.Status()["app"]; now.State != "running" || *now.PID != *s.PID {
+		t.Errorf("after the deletion: %s", box.Describe(now))
 	}
+	b.Fails(1, "requires gateway-alice, which does not exist", "restart", "app")
+	b.Must("profile", "create", "alice", "--stopped")
+	waits(b, "app", "requires gateway-alice, which is stopped")
+	b.Must("start", "app")
+	b.Await("gateway-alice", "running")
+}
+
+// SlotsInACircle: definitions put there by hand that require each other name the
+// way in their reasons, and hold up nothing else; they run when one is mended.
+func SlotsInACircle(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	put := func(name, requires string) {
+		b.Shell(box.Service, `cd "${RLMINIT_RUNTIME_DIR:-/run/rlminit}/services" && mkdir -p .new &&
+			echo 'command: [nasty, sleep]' >.new/service.yaml && echo 'requires: [`+requires+`]' >>.new/service.yaml &&
+			if [ -d `+name+` ]; then mv .new/service.yaml `+name+`/service.yaml; else mv .new `+name+`; fi`)
+	}
+	put("one", "two")
+	waits(b, "one", "requires two, which does not exist")
+	put("two", "one")
+	waits(b, "one", "requires itself: one → two → one")
+	waits(b, "two", "requires itself: two → one → two")
+	b.Fails(1, "requires itself: one → two → one", "start", "one")
+	b.Must("profile", "create", "alice")
+	b.Must("stop", "one")
+	b.Must("start", "--no-wait", "one")
+	put("two", "")
+	b.Await("two", "running")
+	b.Await("one", "running")
 }
 
 // HungServiceIsRestarted: a watchdog that is not fed, and a health check that
@@ -253,12 +359,29 @@ func Reload(t *testing.T, start New) {
 	path := b.Home() + "/profiles/alice/profile.yaml"
 	b.Shell(box.Service, `grep -v '^environment' `+path+` >/tmp/profile.$$ || true; echo 'environment: {MOOD: good}' >>/tmp/profile.$$; cat /tmp/profile.$$ >`+path+`; rm /tmp/profile.$$`)
 	b.Must("reload")
-	b.Must("restart", "alice")
-	s = b.Await("gateway-alice", "running")
+	s = restarted(b, "gateway-alice", *s.PID)
 	if self := b.Call(*s.Port, "/self"); !strings.Contains(self, "MOOD=good") {
 		t.Error("the changed environment was not taken up")
 	}
 	if now := b.Status()["gateway-bob"]; *now.PID != *bob.PID {
 		t.Error("a reload restarted what had not changed")
 	}
+}
+
+// ServiceNamedLikeAProfile: a configuration that takes a profile's name for a
+// service is refused whole, and the gateway runs on.
+func ServiceNamedLikeAProfile(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	b.Write(box.Root, path, Services(`web: {command: [sleep, infinity]}`, `alice: {command: [sleep, infinity]}`))
+	for _, args := range [][]string{{"reload", "--dry-run"}, {"reload"}} {
+		b.Fails(17, `service "alice" has the name of a profile; give it another one, or remove the profile first: rlminit profile delete alice`, args...)
+	}
+	if now := b.Status(); len(now) != 1 || *now["gateway-alice"].PID != *s.PID {
+		t.Errorf("%d services, %s", len(now), box.Describe(now["gateway-alice"]))
+	}
+	b.Must("profile", "delete", "alice")
+	b.Must("reload")
+	b.Await("alice", "running")
+	b.Await("web", "running")
 }

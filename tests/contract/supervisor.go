@@ -103,6 +103,22 @@ func SupervisorKilledAgainAndAgain(t *testing.T, start New) {
 	unharmed(b, pids)
 }
 
+// SupervisorTellsWhere: it says where it is, for whoever is to find out why. How
+// much a crash tells is the container's to say, and the services' to know.
+func SupervisorTellsWhere(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(`web: {` + bash(`echo "level $GOTRACEBACK"; exec sleep infinity`) + `}`), Env: []string{"GOTRACEBACK=all"}})
+	logged(b, "web", "level all")
+	supervisor := b.Supervisor().PID
+	kill(b, "USR1", supervisor)
+	box.Eventually(b, long, "its goroutines", func() (bool, any) {
+		out := b.Printed()
+		return strings.Contains(out, "supervise.(*Supervisor).loop("), out
+	})
+	if now := b.Supervisor().PID; now != supervisor {
+		t.Errorf("it was pid %d, and is %d", supervisor, now)
+	}
+}
+
 // SupervisorFrozen: one that is silent is replaced, and no service notices.
 func SupervisorFrozen(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})

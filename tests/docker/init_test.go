@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rlminit/control"
 	"rlminit/examples/gateway/process"
 	"rlminit/tests/box"
 	"rlminit/tests/contract"
@@ -66,11 +67,17 @@ func TestTerminal(t *testing.T) {
 	for name, c := range map[string]struct{ image, config string }{
 		"pure":       {built.pure, ""},
 		"supervised": {built.based, contract.Config()},
+		"a service":  {built.based, contract.Config("main: {command: [agent], restart: {limit: 2, delay: 10ms}}\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startImage(t, c.image, box.Spec{Config: c.config, Docker: []string{"-i", "-t"}, Main: []string{"bash", "--norc", "-i"}})
 			tty := attach(t, b)
+			if name == "a service" { // which is started again
+				tty.typed("echo first-$((20+1)); exit 5\r")
+				tty.reads("first-21")
+				b.AwaitThat("main", "runs again", func(s control.Service) bool { return s.State == "running" && s.Restarts > 0 })
+			}
 			// What is typed is echoed, so the answer must differ from it.
 			tty.typed("echo ready-$((40+2))\r")
 			tty.reads("ready-42")

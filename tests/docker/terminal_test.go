@@ -76,6 +76,10 @@ func pseudoTerminal() (master, slave *os.File, err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return nil, nil, fmt.Errorf("cannot unlock a terminal: %w", err)
 	}
+	// Without a size of its own docker attach leaves the container's at 1 × 1.
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		return nil, nil, fmt.Errorf("cannot give a terminal its size: %w", err)
+	}
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot name a terminal: %w", err)

@@ -72,6 +72,47 @@ func TestRemap(t *testing.T) {
 	}
 }
 
+// TestRemapOfFreshVolume: a volume that nothing was written to is the service
+// user's whatever uid was asked for, without a word of configuration.
+func TestRemapOfFreshVolume(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"as the image has it": "true", "root's": "chown 0:0 /data; chmod 0755 /data",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startImage(t, built.based, box.Spec{
+				Env: []string{"RLMINIT_UID=1500"}, Docker: []string{"--volume", prepared(t, script)},
+			})
+			healthy(b, box.Root)
+			as := box.User{UID: 1500, GID: 1000}
+			for _, args := range [][]string{{"profile", "create", "alice"}, {"wait", "alice", "--for", "running", "--timeout", "10s"}} {
+				if r := b.As(as, append([]string{"rlminit"}, args...)...); r.Code != 0 {
+					t.Fatalf("%s: %s", args, r)
+				}
+			}
+			none(b, "not the service user's", `find /data -not -uid 1500`)
+			if strings.Contains(b.Printed(), "owned by") {
+				t.Errorf("printed %s", b.Printed())
+			}
+		})
+	}
+}
+
+// TestRemapReadsEnvFile: the volume is given away before anything is read on it.
+func TestRemapReadsEnvFile(t *testing.T) {
+	t.Parallel()
+	b := startImage(t, built.based, box.Spec{
+		Config: named("own: [.]\nenv_file: [\"?/data/.env\"]\n"), Env: []string{"PUID=1500", "PGID=1600"},
+		Docker: []string{"--volume", prepared(t, "echo SEEN=yes >/data/.env; chown -R 1000:1000 /data; chmod 0600 /data/.env; chmod 0700 /data")},
+		Main:   []string{"bash", "-c", `echo "seen: $SEEN"; exec sleep infinity`},
+	})
+	healthy(b, box.Root)
+	box.Eventually(b, 10*time.Second, "the main command", func() (bool, any) {
+		return strings.Contains(b.Printed(), "seen: yes"), b.Printed()
+	})
+}
+
 // TestRemapWithoutPasswd: where passwd cannot be written, services have the uid
 // all the same, and that is said.
 func TestRemapWithoutPasswd(t *testing.T) {

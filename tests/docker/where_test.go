@@ -24,13 +24,18 @@ type where struct {
 	nothing bool     // the volume cannot be written to
 }
 
-// filtered writes a seccomp profile that refuses system calls, and returns the
-// option that names it. The engine's client reads it.
-func filtered(t *testing.T, errno int, calls ...string) string {
+// filtered writes a seccomp profile that refuses system calls, and perhaps clone
+// with CLONE_PIDFD, and returns the option that names it. The engine's client
+// reads it.
+func filtered(t *testing.T, errno int, pidfds bool, calls ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "seccomp.json")
-	profile := fmt.Sprintf(`{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["%s"],"action":"SCMP_ACT_ERRNO","errnoRet":%d}]}`,
-		strings.Join(calls, `","`), errno)
+	rules := fmt.Sprintf(`{"names":["%s"],"action":"SCMP_ACT_ERRNO","errnoRet":%d}`, strings.Join(calls, `","`), errno)
+	if pidfds {
+		rules += fmt.Sprintf(`,{"names":["clone"],"action":"SCMP_ACT_ERRNO","errnoRet":%d,"args":[{"index":0,"value":%d,"valueTwo":%[2]d,"op":"SCMP_CMP_MASKED_EQ"}]}`,
+			unix.EPERM, unix.CLONE_PIDFD)
+	}
+	profile := fmt.Sprintf(`{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[%s]}`, rules)
 	if err := os.WriteFile(file, []byte(profile), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +50,10 @@ func places(t *testing.T) map[string]where {
 	)
 	two := []string{"--cap-drop", "ALL", "--cap-add", "SETUID", "--cap-add", "SETGID"}
 	pidfd := []string{"pidfd_open", "pidfd_send_signal", "pidfd_getfd"}
+	oldCalls := append(slices.Clone(pidfd), "clone3", "openat2", "close_range", "faccessat2", "statx", "renameat2")
 	return map[string]where{
 		"a uid without an entry": {options: []string{"--user", "12345:0", "--tmpfs", "/data:uid=12345"}, user: someone, says: []string{ignored, untagged}},
-		"somebody else's volume": {options: []string{"--user", "12345:0"}, user: someone, says: []string{ignored, untagged, "cannot write /data: owned by uid 1000"}, nothing: true},
+		"somebody else's volume": {options: []string{"--user", "12345:0"}, user: someone, says: []string{ignored, untagged, "cannot write /data: owned by uid 1000, services run as 12345; on the host: chown 12345:0 DIR, or use docker run --user 1000:1000"}, nothing: true},
 		"read-only":              {options: []string{"--read-only", "--tmpfs", "/run", "--tmpfs", "/data:uid=1000,gid=1000"}},
 		"nothing writable":       {options: []string{"--read-only"}, says: []string{"cannot write /data: read-only file system"}, nothing: true},
 		"run is noexec":          {options: []string{"--tmpfs", "/run:noexec,mode=0755"}},
@@ -58,11 +64,9 @@ func places(t *testing.T) map[string]where {
 		"below another init":     {options: []string{"--init"}},
 		"the host's pids":        {options: []string{"--pid", "host"}},
 		"64 descriptors":         {options: []string{"--ulimit", "nofile=64:64"}},
-		"pidfd is not permitted": {options: []string{"--security-opt", filtered(t, int(unix.EPERM), pidfd...)}, says: []string{"pidfd is refused"}},
-		"an old filter": {
-			options: []string{"--security-opt", filtered(t, int(unix.ENOSYS), append(pidfd, "clone3", "openat2", "close_range", "faccessat2", "statx", "renameat2")...)},
-			says:    []string{"pidfd is refused"},
-		},
+		"pidfd is not permitted": {options: []string{"--security-opt", filtered(t, int(unix.EPERM), true, pidfd...)}, says: []string{"pidfd is refused"}},
+		"an old filter":          {options: []string{"--security-opt", filtered(t, int(unix.ENOSYS), true, oldCalls...)}, says: []string{"pidfd is refused"}},
+		"only calls are refused": {options: []string{"--security-opt", filtered(t, int(unix.ENOSYS), false, oldCalls...)}},
 	}
 }
 
@@ -88,6 +92,11 @@ func TestWhere(t *testing.T) {
 			b := startImage(t, built.based, spec)
 			healthy(b, c.user)
 			lives(t, b, c)
+			if c.user.UID == 12345 {
+				b.FailsAs(box.Root, 5, "you are uid 0, rlminit runs as uid 12345; use docker exec -u 12345", "status")
+				b.FailsAs(box.Stranger, 5, "you are uid 10000, rlminit runs as uid 12345; use docker exec -u 12345", "status")
+				b.FailsAs(box.Stranger, 5, "you are uid 10000, services run as 12345", "exec", "--", "id")
+			}
 			began := time.Now()
 			if err := b.Stop(); err != nil {
 				t.Fatal(err)
@@ -175,6 +184,25 @@ func TestRootWithoutCapabilities(t *testing.T) {
 	code, err := b.Ended(answerTimeout)
 	if out := b.Printed(); err != nil || code != 78 || !strings.Contains(out, "CAP_SETUID") || !strings.Contains(out, "--cap-add SETUID") {
 		t.Errorf("exit code %d, %v, printed %q", code, err, out)
+	}
+}
+
+// TestFewPIDs: where the runtime could not have its threads, one line says so.
+func TestFewPIDs(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []string{"5", "8", "10", "12", "14", "19"} {
+		spec := box.Spec{Config: contract.Config(), Main: []string{"sleep", "0.2"}, Docker: []string{"--pids-limit", limit, "--network", "none"}}
+		b := startImage(t, built.based, spec)
+		code, err := b.Ended(answerTimeout)
+		want := "rlminit: cannot start: the pids limit of this container is " + limit + ", and rlminit needs 20; raise --pids-limit\n"
+		if out := b.Printed(); err != nil || code != 1 || out != want {
+			t.Errorf("exit code %d, %v, printed %q", code, err, out)
+		}
+	}
+	spec := box.Spec{Config: contract.Config(), Main: []string{"sleep", "0.2"}, Docker: []string{"--pids-limit", "20", "--network", "none"}}
+	b := startImage(t, built.based, spec)
+	if code, err := b.Ended(answerTimeout); err != nil || code != 0 || strings.Contains(b.Printed(), "runtime:") {
+		t.Errorf("with 20: exit code %d, %v, printed %q", code, err, b.Printed())
 	}
 }
 

@@ -30,12 +30,13 @@ func Order(t *testing.T, start contract.New, services, layers int) {
 	b := start(t, box.Spec{Config: contract.Services(lines...)})
 	b.Shell(box.Service, `rlminit events -f --json </dev/null >"`+b.Home()+`/events" 2>&1 &`)
 
-	began := time.Now()
-	b.Must("start", "--all", "--timeout", "120s")
-	t.Logf("figure: order: %d services in %d layers started in %s", services, layers, time.Since(began).Round(time.Millisecond))
-	began = time.Now()
-	b.Must("stop", "--all", "--timeout", "60s")
-	t.Logf("figure: order: %d services in %d layers stopped in %s", services, layers, time.Since(began).Round(time.Millisecond))
+	timed := func(what string, f func()) {
+		began := time.Now()
+		f()
+		t.Logf("figure: order: %d services in %d layers: %s took %s", services, layers, what, time.Since(began).Round(time.Millisecond))
+	}
+	timed("start --all", func() { b.Must("start", "--all", "--timeout", "120s") })
+	timed("stop --all", func() { b.Must("stop", "--all", "--timeout", "60s") })
 
 	var seen []control.Event
 	box.Eventually(b, 20*time.Second, "all events", func() (bool, any) {
@@ -69,4 +70,12 @@ func Order(t *testing.T, start contract.New, services, layers int) {
 			}
 		}
 	}
+	b.Must("start", "--all", "--timeout", "120s")
+	timed("stop --all --runtime, which records nothing,", func() { b.Must("stop", "--all", "--runtime", "--timeout", "60s") })
+	b.Must("start", "--all", "--timeout", "120s")
+	timed("the container's stop", func() {
+		if err := b.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

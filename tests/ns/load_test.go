@@ -3,6 +3,8 @@ package ns
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,6 +40,29 @@ func footprints(t *testing.T, b *box.Box) (tier1, tier2 footprint) {
 	}
 	t.Fatal("there is no supervisor")
 	return tier1, tier2
+}
+
+// children are the pids of a process's children, whichever thread forked them.
+func children(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		b, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range strings.Fields(string(b)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, child)
+		}
+	}
+	return pids
 }
 
 func footprintOf(t *testing.T, pid int) footprint {

@@ -81,6 +81,24 @@ func TestExtendTimeout(t *testing.T) {
 	}
 }
 
+// ERRNO= and EXIT_STATUS= say why, whether they are heard before the exit or
+// after it.
+func TestReportedFailure(t *testing.T) {
+	t.Parallel()
+	need(t, "systemd-notify", "systemd")
+	b := services(t,
+		`port: {`+script(`systemd-notify --no-block ERRNO=98; exit 1`)+`, ready: {notify: true}, restart: no}`,
+		`late: {`+script(`systemd-notify EXIT_STATUS=23 ERRNO=2; sleep infinity`)+`, ready: {notify: true, timeout: 300ms}, restart: {delay: 1h, limit: 0}}`)
+	for name, why := range map[string]string{
+		"port": "exit 1: it reported errno 98 (address already in use)",
+		"late": "not ready within 300ms: it reported errno 2 (no such file or directory) and exit status 23",
+	} {
+		b.AwaitThat(name, "says why", func(s control.Service) bool {
+			return reason(s) == why
+		})
+	}
+}
+
 // RELOADING=1 is no end of anything, and READY=1 is the end of it.
 func TestReloading(t *testing.T) {
 	t.Parallel()

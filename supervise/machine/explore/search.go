@@ -253,7 +253,7 @@ func (s *search) events(w World) []machine.Event {
 			if !isReport(k) || k == machine.WatchdogSet && s.policy.Watchdog == 0 {
 				continue
 			}
-			list = append(list, machine.Event{Kind: k, ID: i, PID: 101, Reason: "text", Within: int64(20 * time.Millisecond)})
+			list = append(list, machine.Event{Kind: k, ID: i, PID: 101, Reason: "text", Within: int64(20 * time.Millisecond), Errno: 5})
 		}
 	}
 	return list

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"rlminit/control"
+)
+
+// printing are commands that print, against the box of printers.
+var printing = [][]string{
+	{"status"},
+	{"status", "--json"},
+	{"status", "-w"},
+	{"profile", "list"},
+	{"profile", "show", "alice"},
+	{"stop", "alice"},
+	{"wait", "alice"},
+	{"reload"},
+	{"events"},
+	{"events", "--json"},
+	{"events", "-f"},
+	{"logs", "alice"},
+	{"logs", "alice", "bob"},
+	{"health"},
+	{"version"},
+	{"help"},
+	{"completion", "bash"},
+}
+
+// printers is a box with something to print for each of them, and streams that
+// never end.
+func printers(t *testing.T) *box {
+	t.Helper()
+	profile := control.Profile{Name: "alice", Service: "gateway-alice", Desired: "running", State: "running"}
+	return newBox(t, map[string]any{
+		"GET /v1/services":             []control.Service{alice()},
+		"GET /v1/profiles":             []control.Profile{profile},
+		"GET /v1/profiles/alice":       profile,
+		"POST /v1/services/alice/stop": []control.Outcome{{Service: alice()}},
+		"POST /v1/services/alice/wait": alice(),
+		"POST /v1/reload":              control.Reloaded{},
+		"GET /v1/health":               control.Health{OK: true},
+		"GET /v1/logs/alice":           text(aliceLog),
+		"GET /v1/logs/bob":             text(bobLog),
+		"GET /v1/events": func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, starting)
+			w.(http.Flusher).Flush()
+			if r.URL.Query().Get("follow") == "true" {
+				<-r.Context().Done()
+			}
+		},
+	})
+}
+
+// What cannot be written is an error, for whoever saves it to a file that is
+// full has nothing.
+func TestOutputIsLost(t *testing.T) {
+	b := printers(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range printing {
+		r, _ := writingTo(t, b, full, args)
+		if want := "rlminit: cannot write to standard output: no space left on device\n"; r.code != 1 || r.err != want {
+			t.Errorf("%q: exit code %d, stderr %q", args, r.code, r.err)
+		}
+	}
+	if r, _ := writingTo(t, b, full, []string{"status", "-q", "alcie"}); r.code != 4 {
+		t.Errorf("what prints nothing: exit code %d, stderr %q", r.code, r.err)
+	}
+}
+
+// A reader that has seen enough is no reason to complain.
+func TestReaderIsGone(t *testing.T) {
+	b := printers(t)
+	read, closed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	read.Close()
+	for _, args := range printing {
+		r, status := writingTo(t, b, closed, args)
+		if r.err != "" || !status.Signaled() || status.Signal() != syscall.SIGPIPE {
+			t.Errorf("%q: exit code %d, signal %v, stderr %q", args, r.code, status.Signal(), r.err)
+		}
+	}
+}
+
+// writingTo runs a command with a standard output.
+func writingTo(t *testing.T, b *box, out *os.File, args []string) (result, syscall.WaitStatus) {
+	t.Helper()
+	cmd := b.command(args...)
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	defer stuck.Stop()
+	cmd.Wait() // its exit status is in ProcessState
+	return result{"", stderr.String(), cmd.ProcessState.ExitCode()}, cmd.ProcessState.Sys().(syscall.WaitStatus)
+}

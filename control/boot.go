@@ -1,0 +1,50 @@
+package control
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BootFile is where the boot step that is running is named, below the runtime
+// directory. The service user writes it, and it goes with the last step.
+const BootFile = "services/.boot"
+
+// noticeAfter is how long an answer may take before it is said what it waits for.
+const noticeAfter = time.Second
+
+// bootStep says which boot step nobody can answer for, and for how long it has
+// been running; "" if there is none.
+func (c *Client) bootStep() string {
+	f, err := os.OpenFile(filepath.Join(c.dir, BootFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	name, err := io.ReadAll(io.LimitReader(f, 256))
+	if err != nil || len(name) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("boot step %s is running (%s)", name, time.Since(info.ModTime()).Round(time.Second))
+}
+
+// notice tells a person whose answer takes its time what it waits for, until
+// the returned function is called.
+func (c *Client) notice() (enough func() bool) {
+	if c.Notice == nil {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(noticeAfter, func() {
+		if step := c.bootStep(); step != "" {
+			c.Notice(step + "; waiting for it")
+		}
+	}).Stop
+}

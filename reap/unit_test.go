@@ -1,0 +1,156 @@
+package reap
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// connected is a reaper without a loop, and the other end of its pair.
+func connected(t *testing.T) (*reaper, int) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, errno := sys.NewEvents()
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	r := &reaper{
+		children: newChildren(), held: map[string][]int{}, said: map[string]struct{}{}, events: events, policy: &wire.Policy{},
+		tier2: tier2{socket: pair[0], greeted: true, pidfd: -1, restartAt: never}, stop: stop{code: -1}, null: -1,
+	}
+	if errno := events.Add(int32(pair[0]), sys.Readable, keySocket); errno != 0 {
+		t.Fatal(errno)
+	}
+	t.Cleanup(func() { wire.CloseAll(pair[:]) })
+	return r, pair[1]
+}
+
+// A socket that is found full when a send is tried again by time is waited for,
+// and one that only has to be tried again is not.
+func TestFullSocketIsWaitedFor(t *testing.T) {
+	r, other := connected(t)
+	r.tier2.full, r.tier2.retryAt = true, 1
+	r.flush()
+	if ready := r.events.Wait(0); len(ready) != 0 {
+		t.Fatalf("%d events while only time helps", len(ready))
+	}
+	r.now = 1
+	r.tier2Timers()
+	for r.send(&wire.Ping{}) {
+	}
+	r.flush()
+	var in wire.Receiver
+	for {
+		if _, _, err := in.Receive(other); err == wire.ErrEmpty {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ready := r.events.Wait(0); len(ready) != 1 || ready[0].Events&sys.Writable == 0 {
+		t.Errorf("%d events after the other tier has read", len(ready))
+	}
+}
+
+// A process that ended on its way to its program is not signalled by its
+// number, which another may have by then.
+func TestKillJobSparesARecycledPid(t *testing.T) {
+	gone, other := exec.Command("/bin/true"), exec.Command("/bin/sleep", "1000")
+	pidfd := -1
+	gone.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if pidfd < 0 {
+		t.Skip("needs pidfds")
+	}
+	defer unix.Close(pidfd)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := connected(t)
+	r.killJob(&job{command: &sys.Command{PID: int32(other.Process.Pid), PIDFD: int32(pidfd)}})
+	other.Process.Signal(unix.SIGTERM)
+	other.Wait()
+	if got := other.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != unix.SIGTERM {
+		t.Errorf("another process got %v", got)
+	}
+}
+
+// A spawn that was stuck already is told as such to the next tier 2 too.
+func TestNextTier2IsToldOfStuckSpawns(t *testing.T) {
+	r, other := connected(t)
+	r.children.add(&child{id: 16, state: pending, killed: true})
+	r.children.add(&child{id: 17, state: pending})
+	r.beginSnapshot()
+	r.flush()
+	var in wire.Receiver
+	for _, want := range []wire.Kind{wire.KindChild, wire.KindChild, wire.KindSnapshotEnd, wire.KindSpawnStuck} {
+		m, _, err := in.Receive(other)
+		if err != nil || m.Kind() != want {
+			t.Fatalf("%+v, %v; want kind %d", m, err, want)
+		}
+	}
+	if m, _, err := in.Receive(other); err != wire.ErrEmpty {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// With every thread stuck, a tier 2 that is due is not queued for good: that it
+// cannot be started is known before the loop waits.
+func TestNothingWaitsForStuckThreads(t *testing.T) {
+	r, _ := connected(t)
+	if err := r.threads.start(); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range r.threads.spawners {
+		// It stops in the middle of its way.
+		j := &job{command: &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: sys.SIGSTOP}, looks: mostLooks}
+		r.threads.jobs[i] = j
+		s.Begin(j.command)
+		eventually(t, "the child is stopped", func() bool {
+			pid, _ := j.inFlight()
+			return pid != 0 && string(field(afterName(readProc(make([]byte, 512), "/proc/", decimal(int(pid)), "/stat")), 1)) == "T"
+		})
+		defer func() {
+			pid, _ := j.inFlight()
+			unix.Kill(int(pid), unix.SIGKILL)
+			eventually(t, "the thread is free", func() bool { return !s.Busy() })
+		}()
+	}
+	r.disconnect()
+	r.now = monotonic()
+	r.tier2.restartAt = r.now
+	r.timers()
+	if len(r.threads.queue) != 0 || r.tier2.spawning || r.timeout() < 0 {
+		t.Errorf("%d jobs wait, spawning is %t, the loop would wait for %d ms", len(r.threads.queue), r.tier2.spawning, r.timeout())
+	}
+}
+
+// What is known of an orphan is forgotten with it, for its number may be the
+// next one's.
+func TestOrphanIsForgotten(t *testing.T) {
+	o := orphans{tags: map[int32]uint32{}}
+	for pid := int32(100); pid < 100+2*fewOrphans; pid++ {
+		o.add(pid)
+		o.tags[pid] = lowTag
+	}
+	o.offset = 1000
+	o.collected(7) // never seen
+	if len(o.pids) != 2*fewOrphans || o.offset != 1000 {
+		t.Errorf("%d pids, read up to %d", len(o.pids), o.offset)
+	}
+	o.collected(100)
+	o.add(100)
+	if o.tags[100] != unread || len(o.pids) != 1 || o.offset != 0 {
+		t.Errorf("tag %d, pids %v, read up to %d", o.tags[100], o.pids, o.offset)
+	}
+}

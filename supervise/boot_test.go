@@ -1,0 +1,330 @@
+package supervise
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/reconcile"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+const routed = `version: 1
+user: app
+gateway:
+  command: [agent]
+  remove_at_boot: [gateway.pid]
+services:
+  web: {command: [web], enabled: false}
+main:
+  command: [agent]
+  routes: [{args: [web], start: web, then: wait}]
+`
+
+// bootAll is a whole boot.
+func (p *place) bootAll() {
+	p.now.registrar.Lock()
+	p.now.slotting.Lock()
+	p.now.boot(p.control())
+}
+
+// control is a listening socket, as PID 1 would give it.
+func (p *place) control() int {
+	p.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(p.TempDir(), "control.sock")})
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer listener.Close()
+	listener.SetUnlinkOnClose(false)
+	file, err := listener.File()
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer file.Close()
+	return duplicates(p.T, []int{int(file.Fd())})[0]
+}
+
+// A supervisor that is killed during the boot, wherever, has a successor that
+// finishes what is left of it and does nothing twice.
+func TestBootIsFinishedByTheSuccessor(t *testing.T) {
+	stages := []struct {
+		name string
+		do   func(*place)
+	}{
+		{"nothing was done", func(p *place) {}},
+		{"the profiles were prepared", func(p *place) {
+			p.now.prepareProfiles()
+			p.now.work.finish(cleaned)
+		}},
+		{"the boot was told", func(p *place) {
+			found, err := p.now.survey()
+			if err == nil {
+				err = p.now.logBoot(reconcile.Diff(found.input))
+			}
+			if err != nil {
+				p.Fatal(err)
+			}
+		}},
+		{"all was registered", func(p *place) { p.now.takeUp() }},
+		{"what it is for was started", func(p *place) {
+			if _, err := p.now.startFor("web"); err != nil {
+				p.Fatal(err)
+			}
+			p.await("web", "running")
+		}},
+		{"what it is for has ended", func(p *place) {
+			p.exit("web")
+			p.await("web", "exited")
+			p.now.link.flush()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.ended = nil // and PID 1 has not been told
+		}},
+		{"all was done", func(p *place) { p.now.fulfil() }},
+	}
+	for i, last := range stages {
+		t.Run(last.name, func(t *testing.T) {
+			p := newPlace(t, routed, "web")
+			for _, name := range []string{"alice", "bob"} {
+				p.write("profiles/"+name+"/profile.yaml", "")
+				p.write("profiles/"+name+"/gateway.pid", "of another life")
+			}
+			p.write("profiles/alice/gateway_state.json", `{"desired_state":"running"}`)
+			p.write("logs/container-boot.log", "2026-05-24T18:05:33+0000 profile=alice prior_state=running action=started\n")
+			p.open()
+			for _, stage := range stages[:i+1] {
+				stage.do(p)
+			}
+			p.now.written(1e9)
+			if i >= 3 {
+				p.await("gateway-alice", "running")
+				p.write("profiles/alice/gateway.pid", "of this life")
+			}
+			p.kill()
+			p.supervise("web")
+			p.bootAll()
+
+			p.await("gateway-alice", "running")
+			p.await("gateway-bob", "stopped")
+			if i < 5 {
+				p.await("web", "running")
+			}
+			log := p.read("logs/container-boot.log")
+			for _, line := range []string{`profile=alice prior_state=\S+ action=started`, `profile=bob prior_state=none action=registered`} {
+				want := 1
+				if strings.Contains(line, "alice") {
+					want = 2 // with the boot before
+				}
+				if n := len(regexp.MustCompile(line).FindAllString(log, -1)); n != want {
+					t.Errorf("%d lines %s, want %d, in\n%s", n, line, want, log)
+				}
+			}
+			if _, err := os.Lstat(p.home + "/profiles/bob/gateway.pid"); err == nil {
+				t.Error("bob's gateway.pid was not removed")
+			}
+			if p.spawned("gateway-alice") != 1 || p.spawned("web") != 1 {
+				t.Errorf("alice was started %d times, web %d times", p.spawned("gateway-alice"), p.spawned("web"))
+			}
+			if text, err := os.ReadFile(p.home + "/profiles/alice/gateway.pid"); i >= 3 && string(text) != "of this life" {
+				t.Errorf("the pid file of a gateway that ran holds %q: %v", text, err)
+			}
+			if state, _ := p.state("web"); (state == "exited") != (i >= 5) {
+				t.Errorf("web is %s", state)
+			}
+			p.eventually("the end is told, if it is one", func() (bool, any) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return (len(p.ended) == 1) == (i >= 5), p.ended
+			})
+		})
+	}
+}
+
+// What the container's arguments have started is not stopped by a successor for
+// what is recorded of it.
+func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
+	p := newPlace(t, routed, "web")
+	p.open()
+	if err := p.now.volume().SaveIntent(subjectOf("web", ""), service.Stopped); err != nil {
+		t.Fatal(err)
+	}
+	p.now.takeUp()
+	p.now.fulfil()
+	p.await("web", "running")
+	p.now.written(1e9)
+	p.kill()
+	p.supervise("web")
+	p.bootAll()
+	if state, _ := p.state("web"); state != "running" || p.spawned("web") != 1 {
+		t.Errorf("web is %s, started %d times", state, p.spawned("web"))
+	}
+}
+
+// A slot of which the watcher tells before a successor has taken over is taken
+// over, not started a second time.
+func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\n")
+	p.open()
+	d := service.Default("web")
+	d.Command = []string{"web"}
+	if err := p.now.slots.publish("web", service.Encode(d)); err != nil {
+		t.Fatal(err)
+	}
+	p.now.noticed("web")
+	p.await("web", "running")
+	p.now.written(1e9)
+	p.kill()
+	p.supervise()
+	p.now.registrar.Lock()
+	p.now.slotting.Lock()
+	noticed := make(chan struct{})
+	go func() {
+		p.now.noticed("web")
+		close(noticed)
+	}()
+	p.eventually("the watcher has told of it", func() (bool, any) {
+		select {
+		case <-noticed:
+			return true, nil
+		default:
+			return waitsIn("(*Supervisor).noticed"), nil
+		}
+	})
+	p.now.boot(p.control())
+	<-noticed
+	p.await("web", "running")
+	if n := p.spawned("web"); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+}
+
+// waitsIn tells whether a goroutine waits for a lock in a function.
+func waitsIn(function string) bool {
+	all := make([]byte, 32<<20)
+	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+		if strings.Contains(stack, "sync.Mutex.Lock") && strings.Contains(stack, function) {
+			return true
+		}
+	}
+	return false
+}
+
+// A child that no unit answers for is ended, though its spawn was still pending
+// when it was found, and so is what it leaves behind.
+func TestDismissedChildEnds(t *testing.T) {
+	for _, name := range []string{"ghost", config.MainService} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t, "version: 1\nuser: app\n")
+			p.now.children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
+			p.open()
+			sent := func(n int, want string) {
+				t.Helper()
+				p.eventually("signal "+want, func() (bool, any) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					return len(p.sent) == n && p.sent[n-1] == want, p.sent
+				})
+			}
+			sent(1, "9 to 7, scope 1")
+			p.now.do(func() { p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil) })
+			sent(2, "9 to 7, scope 1")
+			p.now.do(func() { p.now.hear(&wire.Exited{ID: 7, Exit: wire.Exit{Signal: 9, Leftovers: 1}}, nil) })
+			sent(3, "9 to 7, scope 2")
+			p.now.do(func() { p.now.hear(&wire.Spawned{ID: 8, PID: 108}, nil) }) // nobody's, but not ours to end
+			p.now.ask(func() {})
+			p.now.link.flush()
+			sent(3, "9 to 7, scope 2")
+		})
+	}
+}
+
+// A successor that cannot list the service directory adopts what runs all the
+// same, and hears of its end.
+func TestServiceDirectoryCannotBeListed(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\nservices: {web: {command: [web]}}\n")
+	p.bootAll()
+	p.await("web", "running")
+	p.now.written(10 * time.Second)
+	p.kill()
+	p.supervise()
+	readable := p.now.slots.dir
+	p.now.slots.dir = readable + "/web/service.yaml" // no directory
+	p.open()
+	p.now.slots.dir = readable
+	p.await("web", "running")
+	p.exit("web")
+	p.eventually("its end is heard", func() (bool, any) {
+		state, _ := p.state("web")
+		return state != "running" && p.spawned("web") == 1, state
+	})
+}
+
+// What needs a new container is as the container was started with, whatever the
+// file says at a reload, and for a successor too; and it is said each time.
+func TestReloadKeepsWhatNeedsANewContainer(t *testing.T) {
+	const before = gateways + "main: {command: [one]}\nservices: {db: {command: [db], user: postgres}, web: {command: [web]}}\n"
+	const after = `version: 1
+user: other
+gateway: {command: [agent, "${RLMINIT_HOME}"]}
+main: {command: [two], exit_on: web}
+services:
+  db: {command: [db, new], user: postgres}
+  web: {command: [web, new], user: other}
+  root: {command: [id], sandbox: {capabilities: [NET_ADMIN]}}
+`
+	p := newPlace(t, before)
+	p.open()
+	p.now.takeUp()
+	elsewhere := t.TempDir()
+	p.configure(elsewhere, after)
+	for range 2 {
+		done, err := p.now.reload(control.Reload{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"user", "home", "main", "privileged services"} {
+			if notes := strings.Join(done.Notes, "\n"); !strings.Contains(notes, part+" changed: that needs a new container") {
+				t.Errorf("%s is not in %q", part, notes)
+			}
+		}
+	}
+	check := func() {
+		t.Helper()
+		created(p, "alice", `,"exist_ok":true`)
+		if _, err := os.Lstat(elsewhere + "/profiles"); err == nil {
+			t.Error("the profile was made on another volume")
+		}
+		c := p.now.config()
+		if c.Home != p.home || c.User != "app" || c.Main.Command[0] != "one" || c.Main.ExitOn != "" || p.now.purpose.with != "" {
+			t.Errorf("home %s, user %s, main %v, exit_on %q", c.Home, c.User, c.Main.Command, c.Main.ExitOn)
+		}
+		p.now.ask(func() {
+			alice, db, web := p.now.units["gateway-alice"], p.now.units["db"], p.now.units["web"]
+			if got := alice.definition.Command[1]; got != p.home {
+				t.Errorf("${RLMINIT_HOME} is %s", got)
+			}
+			if len(db.definition.Command) != 1 || len(web.definition.Command) != 1 || web.definition.User != "" {
+				t.Errorf("db is %v, web %v as %q", db.definition.Command, web.definition.Command, web.definition.User)
+			}
+			if p.now.units["root"] != nil {
+				t.Error("a service runs without the privilege that it asks for")
+			}
+		})
+	}
+	check()
+	p.now.written(1e9)
+	p.kill()
+	p.configure(p.home, before)
+	p.supervise()
+	p.bootAll()
+	check()
+}

@@ -1,0 +1,69 @@
+package supervise
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"rlminit/document"
+	"rlminit/service"
+)
+
+// What anybody puts into the service directory never takes more memory than
+// there is: the next supervisor would need as much. What is configured has its
+// place all the same, with this supervisor and the next.
+func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	created(p, "alice", "")
+	put := func(name string, size int) {
+		text := "command: [true]\nenabled: false\n# " + strings.Repeat("x", size)
+		if err := p.now.slots.publish(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		p.now.noticed(name)
+	}
+	put("huge", document.MaxSize)
+	const crowd = 2 * sourcesMax / (document.MaxSize / 2)
+	for i := range crowd {
+		put(fmt.Sprintf("a%02d", i), document.MaxSize/2)
+	}
+	check := func(when string) {
+		t.Helper()
+		p.now.ask(func() {
+			bytes, refused := 0, 0
+			for _, u := range p.now.units {
+				bytes += len(u.source)
+				if strings.Contains(u.fault, "by hand") {
+					refused++
+				}
+			}
+			if bytes > sourcesMax || bytes < sourcesMax/2 || bytes != p.now.sources || refused < crowd/2 {
+				t.Errorf("%s: %d bytes, counted %d, %d refused", when, bytes, p.now.sources, refused)
+			}
+			if u := p.now.units["huge"]; u == nil || !strings.Contains(u.fault, "by hand") {
+				t.Errorf("%s: a huge definition is in force", when)
+			}
+			if u := p.now.units["gateway-alice"]; u == nil || u.fault != "" {
+				t.Errorf("%s: alice has no place", when)
+			}
+		})
+	}
+	check("put there")
+	created(p, "bob", "")
+	before := p.spawned("gateway-alice")
+	p.now.written(10 * time.Second)
+	p.kill()
+	p.supervise()
+	p.open()
+	check("with the next supervisor")
+	p.now.ask(func() {
+		if u := p.now.units["gateway-bob"]; u == nil || u.fault != "" || u.definition.Name != service.GatewayPrefix+"bob" {
+			t.Error("bob has no place")
+		}
+	})
+	if now := p.spawned("gateway-alice"); now != before {
+		t.Errorf("alice was started %d times, then %d", before, now)
+	}
+}

@@ -1,0 +1,114 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
+)
+
+// While the kernel takes no more descriptors of our user the link waits, and
+// what it waits with gets through afterwards, or is given up soon.
+func TestLinkOutlastsACrowd(t *testing.T) {
+	if os.Getenv("LINK_TEST_CROWD") == "" {
+		// As root the kernel would not refuse, and what others of our user
+		// have in flight counts.
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestLinkOutlastsACrowd$", "-test.v", "-test.timeout=30s")
+		cmd.Env = append(os.Environ(), "LINK_TEST_CROWD=1")
+		if os.Geteuid() == 0 {
+			alone := uint32(1_000_000 + os.Getpid())
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alone, Gid: alone}}
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	mine, theirs := socketPair(t)
+	l, err := newLink(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures := make(chan error, 1)
+	l.failed = func(_ wire.Message, err error) { failures <- err }
+	received := make(chan wire.Message)
+	go func() {
+		var in wire.Receiver
+		for {
+			poll := []unix.PollFd{{Fd: int32(theirs), Events: unix.POLLIN}}
+			if _, err := unix.Poll(poll, -1); err != nil && err != unix.EINTR {
+				return
+			}
+			m, fds, err := in.Receive(theirs)
+			if errors.Is(err, wire.ErrClosed) {
+				return
+			}
+			if err == nil {
+				wire.CloseAll(fds)
+				received <- m
+			}
+		}
+	}()
+
+	leave := crowd(t)
+	l.send(&wire.Spawn{ID: 1}, []int{0}, nil)
+	l.send(&wire.Spawn{ID: 2}, []int{0}, nil)
+	l.send(&wire.Pong{Seq: 3}, nil, nil)
+	for range 2 {
+		if err := <-failures; !errors.Is(err, unix.ETOOMANYREFS) || !temporary(err) {
+			t.Errorf("given up for %v", err)
+		}
+	}
+	if m, ok := (<-received).(*wire.Pong); !ok || m.Seq != 3 {
+		t.Errorf("received %+v", m)
+	}
+	leave()
+
+	l.send(&wire.Spawn{ID: 4}, []int{0}, nil)
+	if m, ok := (<-received).(*wire.Spawn); !ok || m.ID != 4 {
+		t.Errorf("received %+v", m)
+	}
+	leave = crowd(t)
+	l.send(&wire.Spawn{ID: 5}, []int{0}, nil)
+	leave()
+	if m, ok := (<-received).(*wire.Spawn); !ok || m.ID != 5 {
+		t.Errorf("received %+v", m)
+	}
+}
+
+// crowd has as many descriptors in flight as our user may, until leave is called.
+func crowd(t *testing.T) (leave func()) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	one, other := socketPair(t)
+	full := make([]int, 50)
+	for {
+		err := unix.Sendmsg(one, []byte{0}, unix.UnixRights(full...), nil, unix.MSG_DONTWAIT)
+		if errors.Is(err, unix.ETOOMANYREFS) {
+			return func() { wire.CloseAll([]int{one, other}) }
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func socketPair(t *testing.T) (int, int) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair[0], pair[1]
+}

@@ -1,0 +1,276 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/logs"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// place is a container as far as one supervisor after the other knows it: a
+// volume, a service directory, and a tier 1 whose processes are numbers.
+type place struct {
+	*testing.T
+	home, runtime string
+	now           *Supervisor
+	gone          chan error    // closed when it is killed
+	over          chan struct{} // when its loop has ended
+	locks         []func()      // that give the volume's lock back
+
+	mu     sync.Mutex
+	held   map[string][]int
+	spawns map[string]int // by service
+	alive  map[uint64]string
+	labels map[uint64][]byte
+	deaf   map[string]bool // services that do not end by TERM
+	ended  []int32         // codes that End was sent with
+	sent   []string        // of signals: "9 to 7, scope 2"
+}
+
+func newPlace(t *testing.T, yaml string, args ...string) *place {
+	t.Helper()
+	p := &place{
+		T: t, home: t.TempDir(), runtime: t.TempDir(), held: map[string][]int{},
+		spawns: map[string]int{}, alive: map[uint64]string{}, labels: map[uint64][]byte{}, deaf: map[string]bool{},
+	}
+	if err := os.Mkdir(filepath.Join(p.runtime, "services"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.configure(p.home, yaml)
+	p.supervise(args...)
+	t.Cleanup(func() {
+		p.now.written(10 * time.Second)
+		p.kill()
+		for _, giveBack := range p.locks {
+			giveBack()
+		}
+	})
+	return p
+}
+
+// configure writes the configuration, with a volume.
+func (p *place) configure(home, yaml string) {
+	p.Helper()
+	if err := os.WriteFile(filepath.Join(p.runtime, "rlminit.yaml"), []byte(yaml+"home: "+home+"\n"), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// supervise starts a supervisor, which has registered nothing yet.
+func (p *place) supervise(args ...string) {
+	p.Helper()
+	bundle, err := config.ReadUntrusted(filepath.Join(p.runtime, "rlminit.yaml"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	bundle.Args = args
+	first, faults := config.Parse(bundle, nil)
+	if len(faults) > 0 {
+		p.Fatal(faults.Err())
+	}
+	bundle.Run = first.Decide(args, func(string) (string, bool) { return "", false })
+	me := wire.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Name: "app", Home: p.home}
+	s := newSupervisor(&wire.Policy{User: me, Volume: p.home})
+	s.preparation = func(d service.Definition, _ bool) prepared { return prepared{argv: d.Command, path: "/bin/true"} }
+	s.runtime, s.slots = p.runtime, slots{dir: filepath.Join(p.runtime, "services")}
+	gone := make(chan error)
+	s.link = &link{wake: make(chan struct{}, 1)}
+	s.link.out = func(o outgoing) {
+		select {
+		case <-gone:
+		default:
+			p.take(s, o)
+		}
+	}
+	go s.link.write()
+	p.mu.Lock()
+	for key, fds := range p.held {
+		s.held[key] = fds
+		p.held[key] = duplicates(p.T, fds)
+	}
+	for id, name := range p.alive {
+		s.nextID = max(s.nextID, id+1)
+		s.children[name] = append(s.children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id, Label: p.labels[id]})
+	}
+	p.mu.Unlock()
+	fd, err := wire.Sealed("bundle", bundle.Encode())
+	if err != nil {
+		p.Fatal(err)
+	}
+	c, err := s.firstConfig(fd)
+	if err != nil {
+		p.Fatal(err)
+	}
+	s.cfg.Store(c)
+	if s.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
+		p.Fatal(err)
+	}
+	if s.null, err = openNull(); err != nil {
+		p.Fatal(err)
+	}
+	s.watch = &watcher{}
+	s.publisher, s.recorder = newPublisher(s.slots), s.newRecorder()
+	if err := s.openBootWork(); err != nil {
+		p.Fatal(err)
+	}
+	over := make(chan struct{})
+	p.now, p.gone, p.over = s, gone, over
+	go func() {
+		defer close(over)
+		s.loop(gone)
+	}()
+}
+
+// open takes the volume and what a predecessor left.
+func (p *place) open() {
+	p.now.openVolume()
+	p.now.restore()
+}
+
+// kill ends the supervisor as SIGKILL does: nothing of it reaches anybody.
+func (p *place) kill() {
+	p.now.link.flush()
+	p.now.ask(func() {
+		if p.now.giveBack != nil {
+			p.locks = append(p.locks, p.now.giveBack) // which the kernel would do
+		}
+	})
+	close(p.gone)
+	<-p.over
+	go func(s *Supervisor) { // its mailbox is emptied, and nobody sees it
+		for f := range s.mailbox {
+			_ = f
+		}
+	}(p.now)
+}
+
+// take is tier 1's part: what is spawned lives until it is signalled.
+func (p *place) take(s *Supervisor, o outgoing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hear := func(m wire.Message) { go s.do(func() { s.hear(m, nil) }) }
+	switch m := o.message.(type) {
+	case *wire.Hold:
+		p.held[m.Key] = duplicates(p.T, o.fds)
+	case *wire.Release:
+		delete(p.held, m.Key)
+	case *wire.End:
+		p.ended = append(p.ended, m.Code)
+	case *wire.Spawn:
+		p.spawns[m.Name]++
+		p.alive[m.ID], p.labels[m.ID] = m.Name, m.Label
+		hear(&wire.Spawned{ID: m.ID, PID: int32(100 + m.ID), StartTime: m.ID})
+	case *wire.Signal:
+		p.sent = append(p.sent, fmt.Sprintf("%d to %d, scope %d", m.Signal, m.ID, m.Scope))
+		name, lives := p.alive[m.ID]
+		if sig := unix.Signal(m.Signal); lives && (sig == unix.SIGKILL || sig == unix.SIGTERM && !p.deaf[name]) {
+			delete(p.alive, m.ID)
+			hear(&wire.Exited{ID: m.ID, Exit: wire.Exit{Signal: m.Signal}})
+		}
+	}
+}
+
+// exit ends the process of a service by itself.
+func (p *place) exit(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.now
+	for id, of := range p.alive {
+		if of == name {
+			delete(p.alive, id)
+			go s.do(func() { s.hear(&wire.Exited{ID: id}, nil) })
+		}
+	}
+}
+
+// spawned is how often a service was started.
+func (p *place) spawned(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spawns[name]
+}
+
+func duplicates(t *testing.T, fds []int) (copies []int) {
+	for _, fd := range fds {
+		duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			t.Error(err)
+		}
+		copies = append(copies, duplicate)
+	}
+	return copies
+}
+
+func (p *place) write(rel, text string) {
+	p.Helper()
+	path := filepath.Join(p.home, rel)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *place) read(rel string) string {
+	p.Helper()
+	text, err := os.ReadFile(filepath.Join(p.home, rel))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(text)
+}
+
+// state is a service's state, and whether there is such a service.
+func (p *place) state(name string) (state string, there bool) {
+	p.now.ask(func() {
+		if u := p.now.units[name]; u != nil {
+			state, there = u.status().State, true
+		}
+	})
+	return state, there
+}
+
+// await waits until a service is in a state; "" until there is none.
+func (p *place) await(name, state string) {
+	p.Helper()
+	p.eventually(name+" is "+state, func() (bool, any) {
+		got, there := p.state(name)
+		return there == (state != "") && got == state, got
+	})
+}
+
+func (p *place) eventually(what string, ask func() (yes bool, seen any)) {
+	p.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		yes, seen := ask()
+		if yes {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("not within 20s: %s; last seen: %v", what, seen)
+		}
+	}
+}
+
+// request is one of the control socket, by root.
+func (p *place) request(method, path, body string) *http.Request {
+	r, err := http.NewRequestWithContext(context.WithValue(p.Context(), peerKey{}, peer{}), method, "http://rlminit"+path, strings.NewReader(body))
+	if err != nil {
+		p.Fatal(err)
+	}
+	r.SetPathValue("name", filepath.Base(path))
+	return r
+}

@@ -1,0 +1,296 @@
+package supervise
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/service"
+)
+
+const gateways = `version: 1
+user: app
+gateway:
+  command: [agent]
+  stop: {timeout: 1h}
+`
+
+// What was registered last is in force, however often the watcher looks at the
+// slot meanwhile.
+func TestWhatWasRegisteredLastStays(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\n")
+	p.open()
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					p.now.noticed("web")
+				}
+			}
+		})
+	}
+	defer all.Wait()
+	defer close(stop)
+	for i := range 100 {
+		d := service.Default("web")
+		d.Command = []string{"true", fmt.Sprint(i)}
+		source := service.Encode(d)
+		p.now.register(proposal{name: "web", value: d, source: source, ours: true, subject: true})
+		p.now.noticed("web")
+		var now *unit
+		p.now.ask(func() { now = p.now.units["web"] })
+		if now == nil || !bytes.Equal(now.source, source) || !now.ours {
+			t.Fatalf("version %d was registered, and another is in force", i)
+		}
+	}
+}
+
+// created makes a profile, and waits until its gateway is as it is to be.
+func created(p *place, name, body string) {
+	p.Helper()
+	if _, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"`+name+`"`+body+`}`)); err != nil {
+		p.Fatal(err)
+	}
+	p.eventually("it is registered", func() (bool, any) {
+		state, _ := p.state("gateway-" + name)
+		return state == "running" || state == "stopped", state
+	})
+}
+
+// A slot that is taken out by hand and put back as it was, at once or later, is
+// the service that it was before: it runs, and its record counts.
+func TestSlotTakenOutAndPutBack(t *testing.T) {
+	for name, deaf := range map[string]bool{"when it was gone": false, "while it was stopping": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t, gateways)
+			p.deaf["gateway-alice"] = deaf
+			p.open()
+			created(p, "alice", "")
+			p.await("gateway-alice", "running")
+			slot, aside := p.now.slots.path("gateway-alice"), p.now.slots.path(".aside")
+			if err := os.Rename(slot, aside); err != nil {
+				t.Fatal(err)
+			}
+			p.now.noticed("gateway-alice")
+			if deaf {
+				p.await("gateway-alice", "stopping")
+			} else {
+				p.await("gateway-alice", "")
+			}
+			if err := os.Rename(aside, slot); err != nil {
+				t.Fatal(err)
+			}
+			p.now.noticed("gateway-alice")
+			if deaf {
+				p.exit("gateway-alice")
+			}
+			p.eventually("it is started again", func() (bool, any) {
+				n := p.spawned("gateway-alice")
+				return n == 2, n
+			})
+			p.await("gateway-alice", "running")
+			p.now.ask(func() {
+				if u := p.now.units["gateway-alice"]; !u.ours || !u.recorded || u.definition.Profile != "alice" {
+					t.Errorf("ours %v, recorded %v, profile %q", u.ours, u.recorded, u.definition.Profile)
+				}
+			})
+		})
+	}
+}
+
+// A definition that was spoilt by hand and put right again is in force again.
+func TestSlotSpoiltAndMended(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	created(p, "alice", "")
+	source, err := p.now.slots.read("gateway-alice", definitionFile, definitionMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{[]byte("command: 5"), source} {
+		if err := p.now.slots.publish("gateway-alice", text); err != nil {
+			t.Fatal(err)
+		}
+		p.now.noticed("gateway-alice")
+	}
+	p.now.ask(func() {
+		if u := p.now.units["gateway-alice"]; u.fault != "" || !u.ours {
+			t.Errorf("fault %q, ours %v", u.fault, u.ours)
+		}
+	})
+}
+
+// A profile whose gateway takes its time to stop keeps nobody waiting but who
+// deletes it, and nobody registers it again meanwhile.
+func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.deaf["gateway-alice"] = true
+	p.open()
+	created(p, "alice", "")
+	deleted := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", ""))
+			deleted <- err
+		}()
+	}
+	p.await("gateway-alice", "stopping")
+	created(p, "bob", "")
+	if _, err := p.now.reload(control.Reload{}); err != nil {
+		t.Fatal(err)
+	}
+	p.now.look()
+	if _, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"alice","exist_ok":true}`)); err == nil || !strings.Contains(err.Error(), "is being deleted") {
+		t.Errorf("created while it is deleted: %v", err)
+	}
+	p.exit("gateway-alice")
+	first, second := <-deleted, <-deleted
+	if first != nil {
+		first, second = second, first // whichever was told first
+	}
+	if first != nil || second == nil || !strings.Contains(second.Error(), "no profile") {
+		t.Errorf("deleted twice: %v; %v", first, second)
+	}
+	p.now.look()
+	if state, there := p.state("gateway-alice"); there {
+		t.Errorf("a deleted profile is %s", state)
+	}
+	created(p, "alice", "")
+}
+
+// A profile that is created when the one before is gone, but its deletion not
+// quite over, is registered and not refused: it is on the volume by then.
+func TestCreatedAtTheEndOfADeletion(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	over := p.now.beginDeletion("alice")
+	answer := make(chan error, 1)
+	go func() {
+		_, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"alice"}`))
+		answer <- err
+	}()
+	p.eventually("the profile is on the volume", func() (bool, any) {
+		_, err := os.Lstat(p.home + "/profiles/alice")
+		return err == nil, err
+	})
+	over(nil)
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
+	p.await("gateway-alice", "running")
+}
+
+// A profile that comes back while its gateway still stops is registered again
+// when that is gone.
+func TestProfileThatComesBackWhileItStops(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.deaf["gateway-alice"] = true
+	p.open()
+	created(p, "alice", "")
+	dir, aside := p.home+"/profiles/alice", p.home+"/alice"
+	for _, move := range [][2]string{{dir, aside}, {aside, dir}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+		p.now.look()
+		p.await("gateway-alice", "stopping")
+	}
+	p.exit("gateway-alice")
+	p.eventually("it is started again", func() (bool, any) {
+		n := p.spawned("gateway-alice")
+		return n == 2, n
+	})
+	p.await("gateway-alice", "running")
+}
+
+// Without a gateway section nothing is known of profiles, so nothing is written
+// into them: what is called gateway_state.json there may be an application's.
+func TestNoGatewayNoStateFile(t *testing.T) {
+	p := newPlace(t, gateways+"  state_file: rlminit.json\n")
+	p.open()
+	created(p, "alice", "")
+	p.write("profiles/alice/gateway_state.json", "theirs")
+	p.configure(p.home, "version: 1\nuser: app\n")
+	if _, err := p.now.reload(control.Reload{}); err != nil {
+		t.Fatal(err)
+	}
+	p.await("gateway-alice", "")
+	if err := p.now.volume().SaveSeen(profiles.Gateway("alice"), profiles.Seen{State: service.SeenRunning}); err == nil {
+		t.Error("the state of a profile was recorded, and there are none")
+	}
+	p.now.written(0)
+	if text := p.read("profiles/alice/gateway_state.json"); text != "theirs" {
+		t.Errorf("an application's file holds %q", text)
+	}
+}
+
+// A profile.yaml that was changed by hand is taken up when somebody says so, not
+// because another profile appears; by set at once.
+func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	created(p, "alice", "")
+	p.write("profiles/alice/profile.yaml", "environment: {A: b}\n")
+	p.write("profiles/bob/profile.yaml", "")
+	p.now.look("bob")
+	p.await("gateway-bob", "stopped")
+	if state, _ := p.state("gateway-alice"); state != "running" || p.spawned("gateway-alice") != 1 {
+		t.Errorf("alice is %s", state)
+	}
+	again := func(times int) {
+		t.Helper()
+		p.eventually("alice is started again", func() (bool, any) {
+			n := p.spawned("gateway-alice")
+			return n == times, n
+		})
+		p.await("gateway-alice", "running")
+	}
+	if _, err := p.now.reload(control.Reload{Names: []string{"alice"}}); err != nil {
+		t.Fatal(err)
+	}
+	again(2)
+	if _, err := p.now.patchProfile(p.request("PATCH", "/v1/profiles/alice", `{"environment":{"A":"c"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	again(3)
+	if err := os.RemoveAll(p.home + "/profiles/alice"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.now.reload(control.Reload{Names: []string{"alice"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.await("gateway-alice", "")
+}
+
+// A reload that only says what it would do takes nothing from a service whose
+// definition would change, and does not make one that was put in by hand its own.
+func TestDryRunChangesNothing(t *testing.T) {
+	const before = "version: 1\nuser: app\nservices: {web: {command: [web], control: true}}\n"
+	p := newPlace(t, before)
+	p.open()
+	p.now.takeUp()
+	p.put("other")
+	p.await("other", "running")
+	p.configure(p.home, "version: 1\nuser: app\nservices: {web: {command: [new]}, other: {command: [theirs]}}\n")
+	if done, err := p.now.reload(control.Reload{DryRun: true}); err != nil || len(done.Changes) != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	p.now.ask(func() {
+		if web := p.now.units["web"]; !web.ours {
+			t.Error("what root's configuration grants is taken back")
+		}
+		if other := p.now.units["other"]; other.recorded {
+			t.Error("what was put in by hand counts as configured")
+		}
+	})
+}

@@ -1,0 +1,107 @@
+// Command bench measures rlminit beside its peers, in one run and on the same
+// machine, for `make bench`. Every init and supervisor is PID 1 of a PID
+// namespace of its own. It prints one table of medians, ratios and what rlminit
+// promises; it asserts nothing, for the machine decides.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+var (
+	binary   = flag.String("binary", "bin/rlminit", "the rlminit to measure")
+	services = flag.Int("services", 1000, "services that a supervisor starts")
+	rounds   = flag.Int("rounds", 3, "rounds, of which the median counts")
+	only     = flag.String("run", ".", "which measures, by a regular expression")
+)
+
+// measure is a section of the table.
+type measure struct {
+	name    string
+	promise string
+	run     func() ([]row, error)
+}
+
+// row is what one peer took. The first row of a measure is rlminit's.
+type row struct {
+	peer   string
+	values []float64
+	unit   string
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		if act, found := acts[os.Args[1]]; found {
+			exit(act(os.Args[2:]))
+		}
+	}
+	flag.Parse()
+	exit(run())
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// acts are the parts that this program plays in its own measurements.
+var acts = map[string]func(args []string) error{
+	"inside": inside,
+	"floor":  floor,
+}
+
+func run() error {
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("cannot choose measures by %q: %w", *only, err)
+	}
+	if *binary, err = filepath.Abs(*binary); err != nil {
+		return err
+	}
+	for _, m := range slices.Concat(initMeasures(), supervisorMeasures()) {
+		if !chosen.MatchString(m.name) {
+			continue
+		}
+		rows, err := m.run()
+		if err != nil {
+			return fmt.Errorf("cannot measure %s: %w", m.name, err)
+		}
+		show(m, rows)
+	}
+	return nil
+}
+
+// show prints a measure: each peer's median, and rlminit's as a multiple of it.
+func show(m measure, rows []row) {
+	promise := ""
+	if m.promise != "" {
+		promise = " (promised: " + m.promise + ")"
+	}
+	fmt.Printf("%s%s\n", m.name, promise)
+	rows = slices.DeleteFunc(rows, func(r row) bool { return len(r.values) == 0 })
+	ours := median(rows[0].values)
+	for i, r := range rows {
+		fmt.Printf("    %-12s %10.2f %-9s", r.peer, median(r.values), r.unit)
+		if i > 0 && median(r.values) > 0 {
+			fmt.Printf(" rlminit takes %.2f of it", ours/median(r.values))
+		}
+		fmt.Println()
+	}
+	fmt.Println()
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// boxed is a command that is to be PID 1 of a namespace of its own, with its own
+// /proc and an empty /run.
+func boxed(argv ...string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", append([]string{"inside"}, argv...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	cmd.Env = append(os.Environ(), "RLMINIT_RUNTIME_DIR=/run/rlminit")
+	return cmd
+}
+
+// inside is the first step of PID 1 in its namespace.
+func inside(argv []string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("cannot make the mounts private: %w", err)
+	}
+	for _, fs := range []struct{ kind, at string }{{"proc", "/proc"}, {"tmpfs", "/run"}} {
+		if err := unix.Mount(fs.kind, fs.at, fs.kind, 0, ""); err != nil {
+			return fmt.Errorf("cannot mount %s: %w", fs.at, err)
+		}
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return err
+	}
+	return unix.Exec(path, argv, os.Environ())
+}
+
+// process is one of those in a namespace.
+type process struct {
+	pid  int
+	argv []string
+}
+
+// within lists the processes of the PID namespace that pid is the first of.
+func within(pid int) ([]process, error) {
+	ours, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []process
+	for _, entry := range entries {
+		p, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p)); err != nil || space != ours {
+			continue // gone, or somebody else's
+		}
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p))
+		if err != nil {
+			continue
+		}
+		var argv []string
+		for _, arg := range bytes.Split(bytes.TrimSuffix(line, []byte{0}), []byte{0}) {
+			argv = append(argv, string(arg))
+		}
+		all = append(all, process{pid: p, argv: argv})
+	}
+	return all, nil
+}
+
+// rollup is a figure of smaps_rollup in KB: proc(5).
+func rollup(pid int, key string) float64 {
+	return field(fmt.Sprintf("/proc/%d/smaps_rollup", pid), key+":")
+}
+
+// wakeups is how often the threads of a process have gone to sleep so far.
+func wakeups(pid int) float64 {
+	sum := 0.0
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, status := range tasks {
+		sum += field(status, "voluntary_ctxt_switches:")
+	}
+	return sum
+}
+
+// field is the number that follows on a key at the start of a line.
+func field(file, key string) float64 {
+	content, _ := os.ReadFile(file)
+	for line := range bytes.Lines(content) {
+		if rest, found := bytes.CutPrefix(line, []byte(key)); found {
+			value, _ := strconv.ParseFloat(string(bytes.Fields(rest)[0]), 64)
+			return value
+		}
+	}
+	return 0
+}
