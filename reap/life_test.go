@@ -367,8 +367,10 @@ func TestNothingGrows(t *testing.T) {
 	cycle(50)
 	threads, fds := b.threads(), descriptors()
 	cycle(1000)
-	if now := b.threads(); now != threads || now > 10 {
-		t.Errorf("%d threads became %d; at most 10 have an explanation", threads, now)
+	// Eight to ten, as doc.go has it; one for cgo, with which tests are linked;
+	// one, should a thread be wanted twice while another falls asleep.
+	if now := b.threads(); now != threads || now > 12 {
+		t.Errorf("%d threads became %d; at most 12 have an explanation", threads, now)
 	}
 	if now := descriptors(); now != fds {
 		t.Errorf("%d descriptors became %d", fds, now)
