@@ -1,9 +1,12 @@
 package reap
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/pure"
+	"rlminit/reap/sys"
 )
 
 // runtimeDirectory makes the directory in which tier 2 publishes, empties it,
@@ -18,24 +21,14 @@ func (r *reaper) runtimeDirectory(environ []string) (string, int, error) {
 	for _, path := range paths {
 		listener, err := r.occupy(path)
 		if err == nil {
-			return path, listener, nil
+			return path, listener, r.addEvent(listener, sys.OneShot, keyControl)
 		}
 		if first == nil {
-			first = &pathError{path, err}
+			first = errors.New("cannot use the runtime directory " + path + ": " + err.Error() +
+				"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR")
 		}
 	}
 	return "", -1, first
-}
-
-// pathError is a runtime directory that cannot be used.
-type pathError struct {
-	path string
-	err  error
-}
-
-func (e *pathError) Error() string {
-	return "cannot use the runtime directory " + e.path + ": " + e.err.Error() +
-		"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR"
 }
 
 // occupy makes path ours and empty, with services/ for the service user and a

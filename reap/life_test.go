@@ -2,6 +2,7 @@ package reap
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -270,6 +271,39 @@ func TestSilentTier2IsReplaced(t *testing.T) {
 	l.hello(t)
 	if len(l.snapshot) != 1 || l.snapshot[0].State != wire.ChildAlive {
 		t.Errorf("snapshot %+v", l.snapshot)
+	}
+}
+
+// Nobody is woken where nothing happens: tier 2 is asked whether it is alive
+// after an event, and not again before the next one, which a client is too.
+func TestNoPingsAtRest(t *testing.T) {
+	b := startBox(t)
+	pings := func(within time.Duration) int {
+		n := 0
+		for end := time.Now().Add(within); time.Now().Before(end); {
+			unix.Poll([]unix.PollFd{{Fd: int32(b.link.socket), Events: unix.POLLIN}}, int(time.Until(end).Milliseconds())+1)
+			m, _, err := b.link.receiver.Receive(b.link.socket)
+			if ping, ok := m.(*wire.Ping); ok && err == nil {
+				b.link.send(t, &wire.Pong{Seq: ping.Seq})
+				n++
+			}
+		}
+		return n
+	}
+	const cycle = pingEvery * time.Nanosecond
+	pings(2 * cycle) // what its own start is asked for
+	if n := pings(3 * cycle); n != 0 {
+		t.Errorf("%d pings at rest", n)
+	}
+	for range 2 {
+		conn, err := net.Dial("unix", fmt.Sprintf("/proc/%d/root/run/rlminit/control.sock", b.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if n := pings(cycle + cycle/2); n != 1 {
+			t.Errorf("%d pings after a client came", n)
+		}
 	}
 }
 

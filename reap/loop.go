@@ -43,6 +43,7 @@ const (
 	keyTier2
 	keyMain
 	keyPrepare
+	keyControl
 )
 
 // loop runs until the container is over, and returns the exit code.
@@ -79,7 +80,11 @@ func (r *reaper) turn() {
 }
 
 func (r *reaper) dispatch(event *sys.EpollEvent) {
+	if event.Key() != keySocket {
+		r.tier2.attend(r.now)
+	}
 	switch key := event.Key(); key {
+	case keyControl: // a client, which is tier 2's
 	case keyChildren:
 		r.sweep = true
 	case keySignals:
@@ -114,7 +119,10 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 
 // signal handles what PID 1 was sent.
 func (r *reaper) signal(record sys.Record) {
-	if r.policy.Verbosity > 1 && (record.Signal != sys.SIGPIPE || record.Sender != r.place.pid) {
+	if record.Signal == sys.SIGPIPE && record.Sender == r.place.pid {
+		return // a line of ours that nobody reads
+	}
+	if r.policy.Verbosity > 1 {
 		say("received signal ", decimal(int(record.Signal)), " (", pure.Describe(record.Signal), ")")
 	}
 	switch record.Signal {
@@ -124,10 +132,6 @@ func (r *reaper) signal(record sys.Record) {
 		r.stopAtOnce()
 	case sys.SIGHUP:
 		r.tier2.owed |= owedReload
-	case sys.SIGPIPE:
-		if record.Sender != r.place.pid {
-			r.main.forward(r, record.Signal)
-		}
 	default:
 		r.main.forward(r, record.Signal)
 	}
@@ -170,14 +174,11 @@ func (r *reaper) timers() {
 
 // sayFault says what went wrong inside.
 func (r *reaper) sayFault(fault any) {
-	switch f := fault.(type) {
-	case error:
-		say("internal error: ", f.Error(), "; rlminit goes on, please report this")
-	case string:
-		say("internal error: ", f, "; rlminit goes on, please report this")
-	default:
-		say("internal error; rlminit goes on, please report this")
+	what := "unknown"
+	if err, ok := fault.(error); ok { // the runtime's all are
+		what = err.Error()
 	}
+	say("internal error: ", what, "; rlminit goes on, please report this")
 }
 
 // monotonic returns CLOCK_MONOTONIC in ns.

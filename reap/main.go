@@ -86,10 +86,7 @@ func (r *reaper) mainSpawned(j *job) {
 // mainFailed answers that there will be no main command: that ends the container.
 func (r *reaper) mainFailed(code int) {
 	r.main.spawning, r.main.code = false, code
-	if r.stop.code < 0 {
-		r.stop.code = code // also where the container lives with a service
-	}
-	r.beginStop()
+	r.end(code) // also where the container lives with a service
 }
 
 // mainEnded collects the main command if it has ended, and ends the container
@@ -103,9 +100,8 @@ func (r *reaper) mainEnded() {
 	reapNow(m.pid, &m.pidfd)
 	m.pid = 0
 	exit := exitOf(&info)
-	m.code = int(exit.Code)
+	m.code = codeOf(exit)
 	if exit.Signal != 0 {
-		m.code = 128 + int(exit.Signal)
 		r.tell(1, "the main command was killed by signal ", decimal(int(exit.Signal)))
 	} else {
 		r.tell(1, "the main command exited with code ", decimal(m.code))
@@ -124,11 +120,8 @@ func (r *reaper) mainEnded() {
 func (r *reaper) mainStopped() {
 	m := &r.main
 	var info siginfo
-	pid := m.pid
-	if s := m.service; s != nil && s.terminal && s.state == alive {
-		pid = s.pid
-	}
-	if pid == 0 {
+	pid, _, terminal := m.process()
+	if pid == 0 || !terminal {
 		return
 	}
 	if found, _ := waitid(unix.P_PID, int(pid), unix.WSTOPPED, &info); found && info.code == cldStopped {
@@ -138,16 +131,21 @@ func (r *reaper) mainStopped() {
 
 // forward hands a signal on, in the order of arrival.
 func (m *mainCommand) forward(r *reaper, signal int32) {
-	switch {
-	case m.pid != 0:
-		if signal != sys.SIGCONT || !m.terminal.Continued(m.pid) {
-			r.kill(r.target(m.pid), signal, m.user)
-		}
-	case m.spawning && len(m.waiting) < mostWaiting:
+	switch pid, user, terminal := m.process(); {
+	case pid == 0 && m.spawning && len(m.waiting) < mostWaiting:
 		m.waiting = append(m.waiting, signal)
-	case !m.wanted:
-		r.forwardToService(signal)
+	case pid != 0 && (signal != sys.SIGCONT || !terminal || !m.terminal.Continued(pid)):
+		r.kill(r.target(pid), signal, user)
 	}
+}
+
+// process is the main command's, be it a service or not: its pid, 0 for none;
+// its user; and whether it may have the terminal.
+func (m *mainCommand) process() (pid int32, user uint32, terminal bool) {
+	if c := m.service; c != nil && c.state == alive {
+		return c.pid, c.user, c.terminal
+	}
+	return m.pid, m.user, true
 }
 
 // target is whom a signal for the main command goes to, kill(2).
@@ -156,17 +154,6 @@ func (r *reaper) target(pid int32) int32 {
 		return -pid
 	}
 	return pid
-}
-
-// forwardToService hands a signal on to a main command that is a service.
-func (r *reaper) forwardToService(signal int32) {
-	c := r.main.service
-	if c == nil || c.state != alive {
-		return
-	}
-	if signal != sys.SIGCONT || !c.terminal || !r.main.terminal.Continued(c.pid) {
-		r.kill(r.target(c.pid), signal, c.user)
-	}
 }
 
 // mainUser is who the main command runs as.

@@ -75,14 +75,11 @@ func (r *reaper) prepareEnded() {
 	reapNow(p.pid, &p.pidfd)
 	p.pid = 0
 	exit := exitOf(&info)
-	code := exit.Code
-	if exit.Signal != 0 {
-		code = 128 + exit.Signal
-	}
+	code := codeOf(exit)
 	switch {
 	case r.stop.phase != running:
 		if r.policy.Main != nil && r.stop.code < 0 {
-			r.stop.code = int(max(code, 1)) // main never ran: that is no success
+			r.stop.code = max(code, 1) // main never ran: that is no success
 		}
 	case code != 0:
 		if exit.Signal != 0 {

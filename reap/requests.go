@@ -62,7 +62,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		return
 	}
 	// Not only Pong: that may wait behind much else, which we are slow to handle.
-	t.unanswered = 0
+	r.heard()
 	switch m := m.(type) {
 	case *wire.Spawn:
 		r.spawn(m, fds)
@@ -89,7 +89,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	case *wire.StopDone:
 		r.stop.done = r.stop.phase != running
 	case *wire.End:
-		r.end(m.Code)
+		r.end(int(m.Code))
 	default:
 		r.sayOnce("the supervisor sent a message that is not for this direction; dropped")
 	}
@@ -173,11 +173,9 @@ func (r *reaper) deliver(c *child, m *wire.Signal, answer *wire.Signalled) {
 	if m.Scope == wire.ScopeGroup {
 		target = -c.pid
 	}
-	if errno := r.kill(target, m.Signal, c.user); errno != 0 {
-		answer.Errno = int32(errno)
-		return
+	if answer.Errno = int32(r.kill(target, m.Signal, c.user)); answer.Errno == 0 {
+		answer.Count = 1
 	}
-	answer.Count = 1
 }
 
 // deliverOrphans signals what a child has left behind. No pid among them can

@@ -62,9 +62,9 @@ func (r *reaper) stopAtOnce() {
 }
 
 // end answers that tier 2 wants the container to end, rlminit shutdown.
-func (r *reaper) end(code int32) {
+func (r *reaper) end(code int) {
 	if r.stop.code < 0 {
-		r.stop.code = int(code)
+		r.stop.code = code
 	}
 	r.beginStop()
 }

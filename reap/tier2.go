@@ -9,7 +9,8 @@ import (
 
 // How tier 2 is kept alive, in ns.
 const (
-	pingEvery     = 5_000_000_000 / 3 // the third finds two unanswered: 5 s after the last answer
+	pingEvery     = 5_000_000_000 / 3 // after an event; the third finds two unanswered: 5 s of silence
+	pingAtRest    = 30e9              // where there was no event: nobody is woken for it more often
 	helloWithin   = 10e9              // of a new tier 2
 	restartDelay  = 10e6              // before the second restart in a row; each further one doubles it
 	restartSlow   = 5e9               // at most
@@ -42,6 +43,7 @@ type tier2 struct {
 	pingAt     int64
 	pings      uint64
 	unanswered int
+	events     bool // since the last ping
 }
 
 // tier2Start is what each tier 2 is started with.
@@ -218,6 +220,27 @@ func (r *reaper) tier2Timers() {
 	default:
 		t.unanswered++
 		t.pings++
+		t.events = false
 		t.owed |= owedPing
 	}
+}
+
+// attend has tier 2 asked soon whether it is alive, for something happened: an
+// exit that it will be told of, a signal, its own stop, a client at the door.
+func (t *tier2) attend(now int64) {
+	t.events = true
+	if t.greeted {
+		t.pingAt = min(t.pingAt, now+pingEvery)
+	}
+}
+
+// heard notes a sign of life. It is not asked again soon if nothing happened
+// since it was, but the next client wakes us.
+func (r *reaper) heard() {
+	t := &r.tier2
+	if t.unanswered > 0 && !t.events {
+		t.pingAt = r.now + pingAtRest
+		r.events.Change(int32(t.passed[0]), sys.Readable|sys.OneShot, keyControl)
+	}
+	t.unanswered = 0
 }

@@ -40,14 +40,18 @@ func waitid(kind, id, options int, info *siginfo) (bool, unix.Errno) {
 
 // exitOf turns what waitid tells into an Exit, as of now.
 func exitOf(info *siginfo) wire.Exit {
-	e := wire.Exit{At: sinceBoot()}
-	switch info.code {
-	case cldExited:
-		e.Code = info.status
-	default:
-		e.Code, e.Signal, e.Core = -1, info.status, info.code == cldDumped
+	if info.code == cldExited {
+		return wire.Exit{At: sinceBoot(), Code: info.status}
 	}
-	return e
+	return wire.Exit{At: sinceBoot(), Code: -1, Signal: info.status, Core: info.code == cldDumped}
+}
+
+// codeOf is what a shell calls the exit: its code, or 128 + its signal.
+func codeOf(e wire.Exit) int {
+	if e.Signal != 0 {
+		return 128 + int(e.Signal)
+	}
+	return int(e.Code)
 }
 
 // watch waits for the end of a process by its pidfd, and returns false where
