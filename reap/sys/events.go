@@ -13,7 +13,7 @@ const (
 	Readable = 0x1
 	Writable = 0x4
 	Gone     = 0x10 | 0x8 // EPOLLHUP, EPOLLERR
-	OneShot  = 1 << 30 // once, until the conditions are changed
+	OneShot  = 1 << 30    // once, until the conditions are changed
 	Edge     = 1 << 31
 )
 
