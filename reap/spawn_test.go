@@ -2,6 +2,7 @@ package reap
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -122,16 +123,31 @@ func TestManyHeldDescriptors(t *testing.T) {
 // collide with the numbers that tier 1 received them under.
 func TestDescriptorsByNumber(t *testing.T) {
 	b := startBox(t)
+	for range 2 {
+		for _, n := range []int{0, 1, 2, 3, 4, 40} {
+			checkDescriptors(t, b, n)
+		}
+		// Now with so many held that others have high numbers.
+		for i := range 100 {
+			b.link.send(t, &wire.Hold{Key: fmt.Sprint("key", i)}, 0)
+		}
+	}
+}
+
+// checkDescriptors spawns a process with n files, of which it has those and
+// stdio only, and tier 1 none when it has ended.
+func checkDescriptors(t *testing.T, b *box, n int) {
+	t.Helper()
 	var files []*os.File
 	targets := []int32{1}
-	for i := range 40 {
+	for i := range n {
 		f, err := os.CreateTemp(b.dir, fmt.Sprintf("file%02d-", i))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
 		files = append(files, f)
-		targets = append(targets, int32(42-i))
+		targets = append(targets, int32(2+n-i))
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -142,19 +158,25 @@ func TestDescriptorsByNumber(t *testing.T) {
 	for _, f := range files {
 		fds = append(fds, int(f.Fd()))
 	}
+	id := b.link.next
+	b.link.next++
 	b.link.send(t, &wire.Spawn{
-		ID: b.link.next, Name: "many", Path: "/proc/self/exe", Argv: childArgv("report"), Targets: targets, NoNewPrivs: true,
+		ID: id, Name: "many", Path: "/proc/self/exe", Argv: childArgv("report"), Targets: targets, NoNewPrivs: true,
 	}, fds...)
 	w.Close()
-	b.link.spawned(t, b.link.next)
+	b.link.spawned(t, id)
 	got := decode[report](t, r)
 	for i, f := range files {
-		if at := got.Descriptors[fmt.Sprint(42-i)]; at != f.Name() {
-			t.Errorf("descriptor %d is %s, want %s", 42-i, at, f.Name())
+		if at := got.Descriptors[fmt.Sprint(2+n-i)]; at != f.Name() {
+			t.Errorf("descriptor %d of %d is %s, want %s", 2+n-i, n, at, f.Name())
 		}
 	}
-	if len(got.Descriptors) != 43 {
-		t.Errorf("%d descriptors: %v", len(got.Descriptors), got.Descriptors)
+	if len(got.Descriptors) != 3+n {
+		t.Errorf("%d descriptors, want %d: %v", len(got.Descriptors), 3+n, got.Descriptors)
+	}
+	b.link.exited(t, id)
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
 	}
 }
 

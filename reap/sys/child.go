@@ -13,6 +13,7 @@ func vfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
 // Flags of clone(2).
 const (
 	cloneVM    = 0x00000100
+	cloneFiles = 0x00000400
 	clonePIDFD = 0x00001000
 	cloneVfork = 0x00004000
 )
@@ -38,12 +39,16 @@ func (c *Command) Start() {
 //go:norace
 func (c *Command) start() {
 	c.PID, c.PIDFD, c.Step, c.Errno = 0, -1, StepFork, 0
-	pid, errno := c.fork(cloneVM | cloneVfork | clonePIDFD | SIGCHLD)
+	flags := uintptr(cloneVM | cloneVfork | SIGCHLD)
+	if c.few {
+		flags |= cloneFiles
+	}
+	pid, errno := c.fork(flags | clonePIDFD)
 	switch Errno(errno) {
 	case EINVAL, EPERM, ENOSYS, EMFILE:
 		// No pidfd here, or no descriptor left for one.
 		c.PIDFD = -1
-		pid, errno = c.fork(cloneVM | cloneVfork | SIGCHLD)
+		pid, errno = c.fork(flags)
 	}
 	if errno != 0 {
 		c.PID, c.Step, c.Errno = 0, StepFork, Errno(errno)
@@ -94,6 +99,12 @@ const childFailed = 125
 func (c *Command) child() {
 	pid, _ := Call(sysGetpid, 0, 0, 0, 0, 0, 0)
 	c.PID = int32(pid)
+	if c.few {
+		c.Step = StepDescriptors
+		if c.Errno = try(sysCloseRange, copied, ^uintptr(0)>>32, closeRangeUnshare); c.Errno != 0 {
+			return
+		}
+	}
 	if c.Errno = c.standing(); c.Errno != 0 {
 		return
 	}

@@ -76,6 +76,7 @@ type Command struct {
 	// expected to be close-on-exec.
 	Fds, Targets []int32
 	CloseStdio   [3]bool // of 0 to 2, those that are no target
+	few          bool    // all of Fds are low numbers, see low
 
 	ListenPID []byte // "LISTEN_PID=" and room for digits and a NUL, part of the environment
 

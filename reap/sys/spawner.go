@@ -17,6 +17,7 @@ type Spawner struct {
 	path [32]byte
 	stat [512]byte
 	read int
+	low  low
 }
 
 // NewSpawner starts the thread. It adds to the eventfd finished when it is
@@ -27,6 +28,7 @@ func NewSpawner(finished int32) (*Spawner, Errno) {
 		return nil, Errno(errno)
 	}
 	s := &Spawner{wake: int32(wake), finished: finished}
+	s.low.keep(s.wake)
 	go s.run()
 	return s, 0
 }
@@ -57,7 +59,9 @@ func (s *Spawner) run() {
 			continue // interrupted
 		}
 		c := s.command
+		s.low.fill(c)
 		c.start()
+		s.low.empty()
 		s.read = 0
 		switch {
 		case c.PID == 0:
