@@ -409,7 +409,20 @@ func (l *link) spawned(t *testing.T, id uint64) *wire.Spawned {
 
 func (l *link) exited(t *testing.T, id uint64) wire.Exit {
 	t.Helper()
-	return want(t, l, func(m *wire.Exited) bool { return m.ID == id }).Exit
+	answer := want(t, l, func(m wire.Message) bool {
+		switch m := m.(type) {
+		case *wire.Exited:
+			return m.ID == id
+		case *wire.SpawnFailed:
+			return m.ID == id
+		}
+		return false
+	})
+	m, ok := answer.(*wire.Exited)
+	if !ok {
+		t.Fatalf("there is no process: %+v", answer)
+	}
+	return m.Exit
 }
 
 func (l *link) signal(t *testing.T, id uint64, signal unix.Signal, scope wire.Scope) *wire.Signalled {
@@ -504,7 +517,7 @@ func (b *box) zombies() int {
 // process's state.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for !holds() {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)

@@ -95,11 +95,10 @@ func TestLeftovers(t *testing.T) {
 func TestEndsAmongManyOrphans(t *testing.T) {
 	b := startBox(t)
 	l := b.link
-	id, out := l.spawn(t, func(m *wire.Spawn) {
-		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "for i in $(seq 1000); do (sleep 1000 &); done; echo ready; exec sleep 1000"}
+	id, _ := l.spawn(t, func(m *wire.Spawn) {
+		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "for i in $(seq 1000); do (sleep 1000 &); done; exec sleep 1000"}
 	})
 	l.spawned(t, id)
-	line(t, out)
 	eventually(t, "a thousand were orphaned", func() bool { return l.signal(t, id, 0, wire.ScopeLeftover).Count == 1000 })
 	before := processorTime(t, b.cmd.Process.Pid)
 	for range 100 {
