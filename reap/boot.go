@@ -99,9 +99,9 @@ func (r *reaper) boot(o Options) int {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	environ := os.Environ()
-	directory, listener, err := r.runtimeDirectory(environ)
-	if err != nil {
-		return giveUp(exitFailed, err.Error())
+	directory, listener, why := r.runtimeDirectory(environ)
+	if why != "" {
+		return giveUp(exitFailed, why)
 	}
 	r.giveStdio()
 	r.orphans.open()

@@ -537,17 +537,23 @@ func decode[T any](t *testing.T, f *os.File) T {
 	return v
 }
 
-// line reads a line that a child printed.
-func line(t *testing.T, f *os.File) string {
+// line reads a line that a child printed, and answers pings meanwhile.
+func (l *link) line(t *testing.T, f *os.File) string {
 	t.Helper()
-	f.SetReadDeadline(time.Now().Add(10 * time.Second))
 	var got []byte
 	var one [1]byte
-	for {
-		if _, err := f.Read(one[:]); err != nil {
+	for end := time.Now().Add(30 * time.Second); ; {
+		f.SetReadDeadline(time.Now().Add(time.Second))
+		_, err := f.Read(one[:])
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(end):
+			if l.socket > 0 {
+				l.drain(t)
+			}
+			continue
+		case err != nil:
 			t.Fatalf("the child printed %q and then: %v", got, err)
-		}
-		if one[0] == '\n' {
+		case one[0] == '\n':
 			return string(got)
 		}
 		got = append(got, one[0])

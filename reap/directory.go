@@ -1,8 +1,6 @@
 package reap
 
 import (
-	"errors"
-
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/pure"
@@ -10,25 +8,27 @@ import (
 )
 
 // runtimeDirectory makes the directory in which tier 2 publishes, empties it,
-// and binds the control socket.
-func (r *reaper) runtimeDirectory(environ []string) (string, int, error) {
+// and binds the control socket. Where that cannot be it tells why.
+func (r *reaper) runtimeDirectory(environ []string) (directory string, listener int, why string) {
 	var paths []string
 	if named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR"); named != "" {
 		paths = append(paths, named)
 	}
 	paths = append(paths, "/run/rlminit", "/dev/shm/rlminit-"+decimal(unix.Geteuid()))
-	var first error
 	for _, path := range paths {
 		listener, err := r.occupy(path)
 		if err == nil {
-			return path, listener, r.addEvent(listener, sys.OneShot, keyControl)
+			err = r.addEvent(listener, sys.OneShot, keyControl)
 		}
-		if first == nil {
-			first = errors.New("cannot use the runtime directory " + path + ": " + err.Error() +
-				"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR")
+		if err == nil {
+			return path, listener, ""
+		}
+		if why == "" {
+			why = "cannot use the runtime directory " + path + ": " + err.Error() +
+				"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR"
 		}
 	}
-	return "", -1, first
+	return "", -1, why
 }
 
 // occupy makes path ours and empty, with services/ for the service user and a

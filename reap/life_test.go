@@ -30,7 +30,7 @@ func TestExitStatusIsExact(t *testing.T) {
 	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGUSR1} {
 		id, out := l.spawn(t, nil, "sleep")
 		l.spawned(t, id)
-		line(t, out)
+		b.link.line(t, out)
 		if signal == unix.SIGUSR1 {
 			id, _ = l.spawn(t, func(m *wire.Spawn) {
 				m.Path, m.Argv = "/bin/sleep", []string{"sleep", "1000"}
@@ -57,7 +57,7 @@ func TestGroupSignal(t *testing.T) {
 		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "sleep 1000 & sleep 1000 & echo ready; wait"}
 	})
 	b.link.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	b.link.signal(t, id, unix.SIGKILL, wire.ScopeGroup)
 	b.link.exited(t, id)
 	eventually(t, "the whole group ends", func() bool { return len(b.processes()) == 1 }) // tier 2 stays
@@ -71,8 +71,8 @@ func TestLeftovers(t *testing.T) {
 	id, out := l.spawn(t, nil, "leak", "exit", "3")
 	other, otherOut := l.spawn(t, nil, "leak", "sleep")
 	l.spawned(t, other)
-	line(t, out)
-	line(t, otherOut)
+	b.link.line(t, out)
+	b.link.line(t, otherOut)
 	if got := l.exited(t, id); got.Code != 3 || got.Leftovers != 1 {
 		t.Fatalf("exit %+v; want code 3 and one leftover", got)
 	}
@@ -166,7 +166,7 @@ func TestOrphansAndCrashes(t *testing.T) {
 			crash()
 		}
 	}
-	if got := line(t, out); got != "done" {
+	if got := b.link.line(t, out); got != "done" {
 		t.Fatal(got)
 	}
 	t.Logf("%d services crashed and were started again beside %v of 200 orphans a second", count, duration)
@@ -182,7 +182,7 @@ func TestTier2Replaced(t *testing.T) {
 	l := b.link
 	alive, out := l.spawn(t, func(m *wire.Spawn) { m.Label = []byte("mine"); m.Name = "alive" }, "sleep")
 	started := l.spawned(t, alive)
-	line(t, out)
+	b.link.line(t, out)
 	lost, _ := l.spawn(t, nil, "exit", "42")
 	l.exited(t, lost) // and not acknowledged
 	bad, _ := l.spawn(t, func(m *wire.Spawn) { m.Path = "/nowhere" }, "x")
@@ -227,7 +227,7 @@ func TestTier2Replaced(t *testing.T) {
 	} else {
 		unix.Write(fd, []byte("x\n"))
 		unix.Close(fd)
-		if got := line(t, r); got != "x" {
+		if got := b.link.line(t, r); got != "x" {
 			t.Errorf("through the held pipe came %q", got)
 		}
 	}
@@ -260,7 +260,7 @@ func TestSilentTier2IsReplaced(t *testing.T) {
 	b := startBox(t)
 	id, out := b.link.spawn(t, nil, "sleep")
 	b.link.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	began := time.Now()
 	unix.Kill(tier2PID(t, b), unix.SIGSTOP)
 	l := b.accept() // the test answers no ping meanwhile
@@ -319,7 +319,7 @@ func TestTooManyDescriptorsInFlight(t *testing.T) {
 	b.link.send(t, &wire.Hold{Key: "log/web"}, int(w.Fd()))
 	id, out := b.link.spawn(t, nil, "sleep")
 	b.link.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	killTier2(t, b)
 	b.link = b.accept()
 
@@ -331,7 +331,7 @@ func TestTooManyDescriptorsInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer crowd.Wait()
-	if got := line(t, r); got != "full" {
+	if got := b.link.line(t, r); got != "full" {
 		t.Fatal(got)
 	}
 	before := processorTime(t, b.cmd.Process.Pid)
@@ -360,7 +360,7 @@ func TestGarbageFromTier2(t *testing.T) {
 	l := b.link
 	id, out := l.spawn(t, nil, "sleep")
 	l.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	for _, bytes := range [][]byte{{0}, {255}, {2, 1, 2, 3}, make([]byte, 60_000), {77, 1}, {1, 0, 0, 0}} {
 		unix.Send(l.socket, bytes, unix.MSG_NOSIGNAL)
 	}
@@ -503,7 +503,7 @@ func TestPidsLimit(t *testing.T) {
 	l := b.link
 	bomb, out := l.spawn(t, nil, "fill")
 	l.spawned(t, bomb)
-	if got := line(t, out); got != "full" {
+	if got := b.link.line(t, out); got != "full" {
 		t.Fatal(got)
 	}
 	threads := b.threads()

@@ -272,7 +272,7 @@ func TestStdioIsMains(t *testing.T) {
 	defer r.Close()
 	b := newBox(t, withMain("/bin/sh", "-c", "echo opened >/dev/stdout"), func(c *exec.Cmd, _ *wire.Policy) { c.Stdout = w })
 	w.Close()
-	if got := line(t, r); got != "opened" {
+	if got := new(link).line(t, r); got != "opened" {
 		t.Errorf("%q", got)
 	}
 	if code := b.wait(); code != 0 {

@@ -24,11 +24,11 @@ func TestStopInOrder(t *testing.T) {
 	defer r.Close()
 	b := startBox(t, withMain(childArgv("signals", "7")...), func(c *exec.Cmd, _ *wire.Policy) { c.Stdout = w })
 	w.Close()
-	line(t, r) // main is ready
+	b.link.line(t, r) // main is ready
 	l := b.link
 	id, out := l.spawn(t, nil, "sleep")
 	l.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	began := time.Now()
 	b.cmd.Process.Signal(unix.SIGTERM)
 	shutdown := want[*wire.Shutdown](t, l, nil)
@@ -75,10 +75,10 @@ func TestStopWithoutTier2(t *testing.T) {
 	l := b.link
 	polite, out := l.spawn(t, nil, "sleep")
 	l.spawned(t, polite)
-	line(t, out)
+	b.link.line(t, out)
 	deaf, out := l.spawn(t, nil, "deaf")
 	l.spawned(t, deaf)
-	line(t, out)
+	b.link.line(t, out)
 	began := time.Now()
 	b.cmd.Process.Signal(unix.SIGTERM)
 	if got := l.exited(t, polite); got.Signal != int32(unix.SIGTERM) {
@@ -102,7 +102,7 @@ func TestStopBegunTooEarly(t *testing.T) {
 	l := b.link
 	id, out := l.spawn(t, nil, "sleep")
 	l.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	l.send(t, &wire.StopBegun{})
 	l.signal(t, id, 0, wire.ScopeMain) // that was handled
 	b.cmd.Process.Signal(unix.SIGTERM)
@@ -120,7 +120,7 @@ func TestStopWhileTier2Dies(t *testing.T) {
 	l := b.link
 	id, out := l.spawn(t, nil, "sleep")
 	l.spawned(t, id)
-	line(t, out)
+	b.link.line(t, out)
 	b.cmd.Process.Signal(unix.SIGTERM)
 	want[*wire.Shutdown](t, l, nil)
 	l.send(t, &wire.StopBegun{})
@@ -169,7 +169,7 @@ func TestHurry(t *testing.T) {
 			l := b.link
 			id, out := l.spawn(t, nil, "deaf")
 			l.spawned(t, id)
-			line(t, out)
+			b.link.line(t, out)
 			eventually(t, "main is ready", func() bool { return b.deaf(2) })
 			began := time.Now()
 			for i, signal := range c.signals {
@@ -279,7 +279,7 @@ func TestForwarding(t *testing.T) {
 	defer r.Close()
 	b := startBox(t, withMain(childArgv("signals")...), func(c *exec.Cmd, _ *wire.Policy) { c.Stdout = w })
 	w.Close()
-	if got := line(t, r); got != "ready" {
+	if got := b.link.line(t, r); got != "ready" {
 		t.Fatal(got)
 	}
 	order := []unix.Signal{
@@ -288,7 +288,7 @@ func TestForwarding(t *testing.T) {
 	}
 	for _, signal := range order {
 		b.cmd.Process.Signal(signal)
-		if got := line(t, r); got != fmt.Sprint(int(signal)) {
+		if got := b.link.line(t, r); got != fmt.Sprint(int(signal)) {
 			t.Errorf("%v arrived as %s", signal, got)
 		}
 	}
@@ -329,7 +329,7 @@ func TestStoppedByTheTerminal(t *testing.T) {
 	slave.Close()
 	master.Write([]byte("one\n"))
 	for range 2 {
-		if got := strings.TrimSpace(line(t, master)); got != "one" {
+		if got := strings.TrimSpace(b.link.line(t, master)); got != "one" {
 			t.Fatalf("%q", got)
 		}
 	}
@@ -337,7 +337,7 @@ func TestStoppedByTheTerminal(t *testing.T) {
 	master.Write([]byte("two\n"))
 	seen := ""
 	for strings.Count(seen, "two") < 2 {
-		seen += line(t, master)
+		seen += b.link.line(t, master)
 	}
 	master.Write([]byte{3}) // ^C goes to the foreground group, as without us
 	want[*wire.Shutdown](t, b.link, nil)
@@ -405,7 +405,7 @@ func TestServiceHasTheTerminal(t *testing.T) {
 	master.Write([]byte("two\n"))
 	seen := ""
 	for strings.Count(seen, "two") < 2 {
-		seen += line(t, master)
+		seen += b.link.line(t, master)
 	}
 	master.Write([]byte{3}) // ^C
 	if exit := l.exited(t, id); exit.Signal != int32(unix.SIGINT) {
