@@ -3,6 +3,7 @@ package reap
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +45,7 @@ func Run(o Options) int {
 			", and rlminit needs "+decimal(fewestPIDs)+"; raise --pids-limit")
 	}
 	runtime.GOMAXPROCS(processors)
+	debug.SetGCPercent(50) // there is little garbage, and memory is dearer than time
 	// The first timer, perhaps one of the collector's, makes the runtime open
 	// two descriptors. Now it finds some free; later that could be its end.
 	time.AfterFunc(time.Hour, func() {}).Stop()
