@@ -265,10 +265,11 @@ const serviceKeys = "after, command, control, enabled, env_file, environment, ex
 
 func TestVersion(t *testing.T) {
 	for text, want := range map[string]string{
-		"":             "rlminit.yaml:1: version is missing; write version: 1",
-		"user: app\n":  "rlminit.yaml:1: version is missing; write version: 1",
-		"version: 2\n": `rlminit.yaml:1: version: "2" is refused; write a whole number from 1 to 1`,
-		"[]":           "rlminit.yaml:1: is a list; write a mapping, key: value\nrlminit.yaml:1: version is missing; write version: 1",
+		"":                          "rlminit.yaml:1: version is missing; write version: 1",
+		"user: app\n":               "rlminit.yaml:1: version is missing; write version: 1",
+		"version: 2\n":              `rlminit.yaml:1: version: "2" is refused; write a whole number from 1 to 1`,
+		"[]":                        "rlminit.yaml:1: is a list; write a mapping, key: value",
+		"version: 1\n\tuser: app\n": "rlminit.yaml:2: not YAML: found a tab character that violates indentation; indent with spaces, not tabs",
 	} {
 		_, faults := Parse(bundle(text), nil)
 		if got := faults.Error(); got != want {
