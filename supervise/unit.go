@@ -221,7 +221,9 @@ func (s *Supervisor) tell(u *unit, before machine.State) {
 	case machine.Spawning: // at once, after a run that was healthy
 		if is.Restarts > before.Restarts && before.Phase != machine.Backoff {
 			what, cause = "a service ended and is started again", before.StopReason
-			if e := is.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+			if e := is.LastExit; before.Phase == machine.Failed {
+				what, cause = "a failed service is tried again", before.Reason
+			} else if e != nil && (before.LastExit == nil || *before.LastExit != *e) {
 				cause = e.String()
 			}
 		}
