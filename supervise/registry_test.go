@@ -86,6 +86,10 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				p.await("gateway-alice", "stopping")
 			} else {
 				p.await("gateway-alice", "")
+				p.now.written(1e9)
+				if text := p.read("profiles/alice/gateway_state.json"); !strings.Contains(text, `"desired_state":"running","gateway_state":"stopped","pid":0,`) {
+					t.Errorf("recorded as %s", text)
+				}
 			}
 			if err := os.Rename(aside, slot); err != nil {
 				t.Fatal(err)
