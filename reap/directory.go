@@ -12,18 +12,17 @@ import (
 // runtimeDirectory makes the directory in which tier 2 publishes, empties it,
 // and binds the control socket.
 func (r *reaper) runtimeDirectory(environ []string) (string, int, error) {
-	var paths []string
-	if named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR"); named != "" {
-		paths = append(paths, named)
-	}
-	paths = append(paths, "/run/rlminit", "/dev/shm/rlminit-"+decimal(unix.Geteuid()))
+	named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR")
 	var first error
-	for _, path := range paths {
-		listener, err := r.occupy(path)
+	for _, path := range []string{named, "/run/rlminit", "/dev/shm/rlminit-" + decimal(unix.Geteuid())} {
+		listener, err := r.occupy(path) // ENOENT, where none is named
 		if err == nil {
+			if named != "" && first != nil {
+				say(first.Error()) // somebody looks for it there
+			}
 			return path, listener, r.addEvent(listener, sys.OneShot, keyControl)
 		}
-		if first == nil {
+		if first == nil && path != "" {
 			first = errors.New("cannot use the runtime directory " + path + ": " + err.Error() +
 				"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR")
 		}
