@@ -2,7 +2,9 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -61,6 +63,9 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	defer s.registrar.Unlock()
 	old := s.config()
 	bundle, err := config.ReadBundle(old.Path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, control.Failed("%v; a reload reads it as the service user: make it readable for all, or start the container again", err)
+	}
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
