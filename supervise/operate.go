@@ -53,6 +53,8 @@ func started(u *unit) (bool, *control.Problem) {
 		return true, u.failure()
 	case u.state.Phase == machine.Waiting && u.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
+	case u.state.Phase == machine.Backoff && u.state.Reason == errNoTag.Error(): // until a service is removed
+		return true, control.Failed("%s cannot be started yet: %v", u.title(), errNoTag)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return true, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
