@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -102,7 +103,10 @@ func (s *Supervisor) recordSeen(u *unit) {
 	if u.state.Alive() {
 		seen.PID, seen.StartTime = u.state.PID, u.state.StartTime
 	}
-	if u.state.LastExit != nil {
+	switch {
+	case seen.State == service.SeenStartupFailed && u.state.LastExit == nil:
+		seen.ExitReason = cmp.Or(u.fault, u.state.Reason)
+	case u.state.LastExit != nil:
 		seen.ExitReason = u.state.LastExit.String()
 	}
 	s.recorder.put(subjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
@@ -121,6 +125,9 @@ func seenAs(u *unit) service.Seen {
 	case "stopping":
 		return service.SeenDraining
 	case "failed":
+		return service.SeenStartupFailed
+	}
+	if u.fault != "" {
 		return service.SeenStartupFailed
 	}
 	return service.SeenStopped

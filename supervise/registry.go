@@ -173,13 +173,13 @@ func (s *Supervisor) carryOut(ops []reconcile.Op, f *findings) {
 				value: f.values[op.Service], source: f.sources[op.Service],
 				start: op.Start, desired: desiredOf(op, f), cause: "boot",
 			})
-			if op.Stale {
-				s.ask(func() {
-					if u := s.units[op.Service]; u != nil {
-						s.recordSeen(u)
-					}
-				})
-			}
+		}
+		if op.Stale {
+			s.ask(func() {
+				if u := s.units[op.Service]; u != nil {
+					s.recordSeen(u)
+				}
+			})
 		}
 	}
 }
