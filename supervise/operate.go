@@ -90,7 +90,10 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 // restarted is over when a run other than that of the spawn id has started.
 func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 	return func(u *unit) (bool, *control.Problem) {
-		if u.stop != nil || u.state.ID == id && u.active() {
+		switch {
+		case u.fault != "" && u.active(): // with the definition before, and left alone
+			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
+		case u.stop != nil || u.state.ID == id && u.active():
 			return false, nil
 		}
 		return started(u)
