@@ -96,7 +96,7 @@ func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
 // recordSeen has u's state written to the volume. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
 func (s *Supervisor) recordSeen(u *unit) {
-	if s.stopping || !u.recorded || !u.takenOut && (u.state.Phase == machine.Gone || s.leaving[u.name]) {
+	if s.stopping || !u.recorded || !u.survived && (u.state.Phase == machine.Gone || s.leaving[u.name]) {
 		return // of what was deleted nothing is to be written
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}

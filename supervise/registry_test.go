@@ -112,6 +112,23 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 	}
 }
 
+// What has no definition any more is recorded as stopped.
+func TestRemovedFromConfiguration(t *testing.T) {
+	p := newPlace(t, gateways+"services: {web: {command: [web]}}\n")
+	p.open()
+	p.bootAll()
+	p.await("web", "running")
+	p.configure(p.home, gateways)
+	if _, err := p.now.reload(control.Reload{}); err != nil {
+		t.Fatal(err)
+	}
+	p.await("web", "")
+	p.now.written(1e9)
+	if text := p.read("state/services/web.json"); !strings.Contains(text, `"gateway_state":"stopped","pid":0,`) {
+		t.Errorf("recorded as %s", text)
+	}
+}
+
 // A definition that was spoilt by hand and put right again is in force again.
 func TestSlotSpoiltAndMended(t *testing.T) {
 	p := newPlace(t, gateways)

@@ -24,6 +24,7 @@ type unit struct {
 	ours       bool   // source is what we published, so it may grant what only configuration grants
 	recorded   bool   // the configuration or the volume has it; false: put into the service directory by hand
 	takenOut   bool   // its slot was taken away by hand
+	survived   bool   // by its record, while it is on its way out
 	returns    bool   // it is on its way out, and to be registered again when it is gone
 	fault      string // why there is no usable definition; "" if there is one
 
