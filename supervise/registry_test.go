@@ -112,6 +112,33 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 	}
 }
 
+// A profile that is made where one was removed by hand a moment ago gets a
+// process of its own, or none.
+func TestCreatedWhereOneWasRemoved(t *testing.T) {
+	for body, want := range map[string]string{"": "running", `,"stopped":true`: "stopped"} {
+		p := newPlace(t, gateways)
+		p.open()
+		created(p, "alice", "")
+		p.await("gateway-alice", "running")
+		if err := os.RemoveAll(p.home + "/profiles/alice"); err != nil {
+			t.Fatal(err)
+		}
+		created(p, "alice", body)
+		if want == "running" {
+			p.eventually("it is started anew", func() (bool, any) {
+				n := p.spawned("gateway-alice")
+				return n == 2, n
+			})
+		}
+		p.await("gateway-alice", want)
+		p.now.ask(func() {
+			if u := p.now.units["gateway-alice"]; u.desired != want {
+				t.Errorf("desired is %s, want %s", u.desired, want)
+			}
+		})
+	}
+}
+
 // What has no definition any more is recorded as stopped.
 func TestRemovedFromConfiguration(t *testing.T) {
 	p := newPlace(t, gateways+"services: {web: {command: [web]}}\n")
