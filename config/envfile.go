@@ -109,9 +109,9 @@ func (e *environ) file(path string) {
 }
 
 // envLine reads one line: NAME=value, with or without "export" before it. Quotes
-// around the whole value are taken off; in double quotes \n, \", \\ and \$ are
-// understood. Nothing is expanded. Empty lines, and those that begin with #, are
-// skipped.
+// around the whole value are taken off, and a comment behind them; in double
+// quotes \n, \", \\ and \$ are understood. Nothing is expanded. Empty lines, and
+// those that begin with #, are skipped.
 func envLine(line string) (name, value string, ok bool, fault string) {
 	line = strings.TrimSpace(line)
 	if line == "" || line[0] == '#' {
@@ -135,12 +135,31 @@ func envLine(line string) (name, value string, ok bool, fault string) {
 		return name, value, true, ""
 	}
 	quote := value[:1]
-	if len(value) < 2 || !strings.HasSuffix(value, quote) {
+	end := closing(value)
+	if end < 0 {
 		return "", "", false, name + "'s value has a quote that is not closed"
 	}
-	value = value[1 : len(value)-1]
+	rest := value[end+1:]
+	if comment := strings.TrimLeft(rest, " \t"); rest != "" && (comment == rest || comment[0] != '#') {
+		return "", "", false, name + "'s value goes on behind its quotes; put the quotes around all of it"
+	}
+	value = value[1:end]
 	if quote == `"` {
 		value = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\\`, `\`, `\$`, `$`).Replace(value)
 	}
 	return name, value, true, ""
+}
+
+// closing is where the quote ends that a value begins with, or -1. In double
+// quotes a backslash takes one of them for the value's own.
+func closing(value string) int {
+	for i := 1; i < len(value); i++ {
+		switch {
+		case value[i] == value[0]:
+			return i
+		case value[i] == '\\' && value[0] == '"':
+			i++
+		}
+	}
+	return -1
 }

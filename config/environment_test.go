@@ -121,6 +121,9 @@ func TestEnvironmentFaults(t *testing.T) {
 		{env("A B=1"), `cannot read env_file DIR/5/x.env:1: "A B": a variable's name cannot hold a space`},
 		{env("WATCHDOG_USEC=1"), `cannot read env_file DIR/15/x.env:1: "WATCHDOG_USEC": is set by rlminit itself; take it out`},
 		{env("A='x"), "cannot read env_file DIR/4/x.env:1: A's value has a quote that is not closed"},
+		{env(`A="wxyz\"`), "cannot read env_file DIR/9/x.env:1: A's value has a quote that is not closed"},
+		{env(`A="x" y`), "cannot read env_file DIR/7/x.env:1: A's value goes on behind its quotes; put the quotes around all of it"},
+		{env(`A="xyz"#`), "cannot read env_file DIR/8/x.env:1: A's value goes on behind its quotes; put the quotes around all of it"},
 		{env("A=1\nB\nC\nD=\n"), `cannot read env_file DIR/11/x.env:2: "B" has no =; write NAME=value (and one more fault)`},
 		{env("A=\x00"), "cannot read env_file DIR/3/x.env:1: A holds a NUL byte"},
 	} {
@@ -154,6 +157,7 @@ func TestEnvFileLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"A=b": "A=b", "  A = b ": "A=b", "A=": "A=", "export A=b": "A=b", "A=b=c": "A=b=c", `A="x y"`: "A=x y", `A="x\ny\"z\\$"`: "A=x\ny\"z\\$",
 		`A='x\n"y"'`: `A=x\n"y"`, "A=b # c": "A=b # c", "A=${B}": "A=${B}", "A=\r": "A=", "# A=b": "", "": "", "\t": "",
+		`A="x" # c`: "A=x", `A='x'	#`: "A=x", `A="x # y"`: "A=x # y", `A="x\\"`: `A=x\`, `A='x\'`: `A=x\`,
 	} {
 		name, value, ok, fault := envLine(line)
 		got := ""

@@ -59,7 +59,7 @@ type declaration struct {
 // top reads rlminit.yaml. The home comes first, for all else may name it.
 func (p *parser) top(f File) {
 	c := p.config
-	doc, _ := document.Parse(f.Name, f.Data)
+	doc, malformed := document.Parse(f.Name, f.Data)
 	n, reading := doc.Read(p.env)
 	p.home(n)
 	p.lookup = p.env.With(map[string]string{"RLMINIT_HOME": c.Home})
@@ -93,7 +93,7 @@ func (p *parser) top(f File) {
 		"boot":         p.boot,
 	}.Read(n)
 	c.ReadAll = readAll == "all"
-	if n.Get("version").Absent() {
+	if n.Get("version").Absent() && (n.IsMapping() || n.Absent() && len(malformed) == 0) {
 		n.Fault("version is missing; write version: 1")
 	}
 	p.faults = append(p.faults, found...)

@@ -292,6 +292,36 @@ func TestPrepareBootRemovesWhatItShould(t *testing.T) {
 	}
 }
 
+// What is ours lies in the default profile's directory too.
+func TestPrepareBootLeavesWhatIsOurs(t *testing.T) {
+	v := newVolume(t, func(s *Settings) {
+		s.RemoveAtBoot = []string{"profiles", "logs", "logs/x.pid", "[ts]*", "profiles/*/x.pid", ".rlminit.lock"}
+		s.Default = true
+	})
+	v.create("alice", Creation{})
+	for _, kept := range []string{"logs/gateways/alice/current", "logs/container-boot.log", "state/services/web.json", "trash/bob/x", ".rlminit.lock"} {
+		v.write(kept, "")
+		defer func() {
+			if _, err := os.Lstat(v.path(kept)); err != nil {
+				t.Errorf("%s: %v", kept, err)
+			}
+		}()
+	}
+	gone := []string{"logs/x.pid", "temporary/x", "profiles/alice/logs/x", "profiles/alice/profiles/x"}
+	for _, rel := range gone {
+		v.write(rel, "")
+	}
+	v.PrepareBoot([]string{Default, "alice"})
+	for _, rel := range gone {
+		if _, err := os.Lstat(v.path(rel)); err == nil {
+			t.Errorf("%s is left", rel)
+		}
+	}
+	if v.said("remove_at_boot leaves "+v.path("profiles")+" alone: it is where rlminit keeps profiles") != 1 {
+		t.Errorf("said %q", v.told)
+	}
+}
+
 func TestRefusalsAreOneLine(t *testing.T) {
 	line := regexp.MustCompile(`^[^\n]+$`)
 	v := newVolume(t, nil)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/durable"
+	"rlminit/profiles/lease"
 	"rlminit/service"
 )
 
@@ -143,22 +145,42 @@ func (s *Store) PrepareBoot(names []string) {
 			}
 		}
 		for _, pattern := range settings.RemoveAtBoot {
-			if err := s.removeAll(below(dir, pattern)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := s.removeAll(dir, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				s.sayOnce(err.Error())
 			}
 		}
 	})
 }
 
-// removeAll removes what a pattern names, and returns the first error.
-func (s *Store) removeAll(pattern string) error {
-	found, first := s.home.Glob(pattern)
+// removeAll removes what a pattern names in a profile's directory, and returns
+// the first error. That of the default profile is the home directory, where we
+// keep things too.
+func (s *Store) removeAll(dir, pattern string) error {
+	found, first := s.home.Glob(below(dir, pattern))
 	for _, rel := range found {
+		if what := keptAt(rel); what != "" && dir == "." {
+			s.sayOnce(fmt.Sprintf("remove_at_boot leaves %s alone: it is where rlminit keeps %s", s.home.Path(rel), what))
+			continue
+		}
 		if err := s.home.RemoveAll(rel); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
+}
+
+// keptAt tells what we keep at a path in the home directory, or below it, or
+// what it is a part of; "" where that is nothing.
+func keptAt(rel string) string {
+	for place, what := range map[string]string{
+		profilesDir: "profiles", trashDir: "deleted profiles", servicesDir: "the state of services",
+		"logs/gateways": "logs", "logs/services": "logs", bootLogFile: "logs", lease.File: "the volume's lock",
+	} {
+		if rel == place || strings.HasPrefix(place, rel+"/") || strings.HasPrefix(rel, place+"/") {
+			return what
+		}
+	}
+	return ""
 }
 
 // dated makes a name with the date in it that sorts by time and needs no

@@ -10,20 +10,19 @@ import (
 // runtimeDirectory makes the directory in which tier 2 publishes, empties it,
 // and binds the control socket. Where that cannot be it tells why.
 func (r *reaper) runtimeDirectory(environ []string) (directory string, listener int, why string) {
-	var paths []string
-	if named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR"); named != "" {
-		paths = append(paths, named)
-	}
-	paths = append(paths, "/run/rlminit", "/dev/shm/rlminit-"+decimal(unix.Geteuid()))
-	for _, path := range paths {
-		listener, err := r.occupy(path)
+	named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR")
+	for _, path := range []string{named, "/run/rlminit", "/dev/shm/rlminit-" + decimal(unix.Geteuid())} {
+		listener, err := r.occupy(path) // ENOENT, where none is named
 		if err == nil {
 			err = r.addEvent(listener, sys.OneShot, keyControl)
 		}
 		if err == nil {
+			if named != "" && why != "" {
+				say(why) // somebody looks for it there
+			}
 			return path, listener, ""
 		}
-		if why == "" {
+		if why == "" && path != "" {
 			why = "cannot use the runtime directory " + path + ": " + err.Error() +
 				"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR"
 		}

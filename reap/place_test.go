@@ -257,7 +257,10 @@ func TestRuntimeDirectoryIsALink(t *testing.T) {
 	if err := os.Symlink(elsewhere, link); err != nil {
 		t.Fatal(err)
 	}
-	startBox(t, withEnv("RLMINIT_RUNTIME_DIR="+link)) // takes the next one
+	b := startBox(t, withEnv("RLMINIT_RUNTIME_DIR="+link)) // takes the next one, and says so
+	eventually(t, "it says which cannot be used", func() bool {
+		return strings.Contains(b.stderr.String(), "cannot use the runtime directory "+link+": ")
+	})
 	if entries, _ := os.ReadDir(elsewhere); len(entries) != 0 {
 		t.Errorf("made there: %v", entries)
 	}

@@ -90,7 +90,7 @@ type Op struct {
 	Intent service.Intent
 
 	// Stale: what was last seen of it is no longer so, for it is registered
-	// stopped: save that it is.
+	// stopped, or as failed: save that it is.
 	Stale bool
 
 	// What container-boot.log says of a profile.
@@ -152,6 +152,8 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	op := Op{Service: p.Service, Profile: p.Name, Reason: p.Fault, PriorState: prior(p.Record)}
 	if p.Fault != "" {
 		op.Kind, op.Action = Report, ActionFailed
+		seen := p.Record.Seen
+		op.Stale = !is.Registered && !is.Alive && seen != service.SeenNone && seen != service.SeenStartupFailed
 		return op, is.Fault != p.Fault
 	}
 	start, intent := resolve(p.Record, found)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -266,6 +267,29 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 		state, _ := p.state("web")
 		return state != "running" && p.spawned("web") == 1, state
 	})
+}
+
+// What a reload cannot bring to what runs, it names.
+func TestReloadNamesWhatCountsLater(t *testing.T) {
+	p := newPlace(t, gateways+"env_file: []\nservices: {web: {command: [web], enabled: no}}\n")
+	p.open()
+	p.now.takeUp()
+	p.configure(p.home, gateways+`environment: {A: b}
+inherit_env: [PATH]
+strict: true
+dirs: [cache]
+services: {web: {command: [web]}}
+`)
+	want := []string{
+		"strict changed: that needs a new container (docker restart)",
+		"dirs changed: that needs a new container (docker restart)",
+		"environment changed: each service has it from its next start on (rlminit restart --all)",
+		"inherit_env changed: each service has it from its next start on (rlminit restart --all)",
+	}
+	done, err := p.now.reload(control.Reload{DryRun: true})
+	if err != nil || !slices.Equal(done.Notes, want) || len(done.Changes) != 1 || !strings.HasPrefix(done.Changes[0].Why, "enabled changed") {
+		t.Errorf("%+v %v, want the notes %q", done, err, want)
+	}
 }
 
 // What needs a new container is as the container was started with, whatever the

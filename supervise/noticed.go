@@ -34,7 +34,7 @@ func (s *Supervisor) noticed(name string) {
 		s.ask(func() {
 			if u := s.units[name]; u != nil && !s.leaving[name] {
 				slog.Info("a service was taken out of the service directory", "service", name)
-				s.leaving[name], u.takenOut = true, true
+				s.leaving[name], u.takenOut, u.survived = true, true, true
 				s.remove(u, "taken out of the service directory", nil)
 			}
 		})

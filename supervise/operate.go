@@ -53,6 +53,8 @@ func started(u *unit) (bool, *control.Problem) {
 		return true, u.failure()
 	case u.state.Phase == machine.Waiting && u.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
+	case u.state.Phase == machine.Backoff && u.state.Reason == errNoTag.Error(): // until a service is removed
+		return true, control.Failed("%s cannot be started yet: %v", u.title(), errNoTag)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return true, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
@@ -88,7 +90,10 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 // restarted is over when a run other than that of the spawn id has started.
 func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 	return func(u *unit) (bool, *control.Problem) {
-		if u.stop != nil || u.state.ID == id && u.active() {
+		switch {
+		case u.fault != "" && u.active(): // with the definition before, and left alone
+			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
+		case u.stop != nil || u.state.ID == id && u.active():
 			return false, nil
 		}
 		return started(u)

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -95,14 +96,17 @@ func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
 // recordSeen has u's state written to the volume. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
 func (s *Supervisor) recordSeen(u *unit) {
-	if s.stopping || !u.recorded || u.state.Phase == machine.Gone || s.leaving[u.name] {
-		return
+	if s.stopping || !u.recorded || !u.survived && (u.state.Phase == machine.Gone || s.leaving[u.name]) {
+		return // of what was deleted nothing is to be written
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
 	if u.state.Alive() {
 		seen.PID, seen.StartTime = u.state.PID, u.state.StartTime
 	}
-	if u.state.LastExit != nil {
+	switch {
+	case seen.State == service.SeenStartupFailed && u.state.LastExit == nil:
+		seen.ExitReason = cmp.Or(u.fault, u.state.Reason)
+	case u.state.LastExit != nil:
 		seen.ExitReason = u.state.LastExit.String()
 	}
 	s.recorder.put(subjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
@@ -121,6 +125,9 @@ func seenAs(u *unit) service.Seen {
 	case "stopping":
 		return service.SeenDraining
 	case "failed":
+		return service.SeenStartupFailed
+	}
+	if u.fault != "" {
 		return service.SeenStartupFailed
 	}
 	return service.SeenStopped

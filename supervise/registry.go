@@ -161,7 +161,7 @@ func (s *Supervisor) carryOut(ops []reconcile.Op, f *findings) {
 		case reconcile.Unregister:
 			s.ask(func() {
 				if u := s.units[op.Service]; u != nil {
-					s.leaving[u.name] = true
+					s.leaving[u.name], u.survived = true, true
 					s.remove(u, "its definition is gone", nil)
 				}
 			})
@@ -173,13 +173,13 @@ func (s *Supervisor) carryOut(ops []reconcile.Op, f *findings) {
 				value: f.values[op.Service], source: f.sources[op.Service],
 				start: op.Start, desired: desiredOf(op, f), cause: "boot",
 			})
-			if op.Stale {
-				s.ask(func() {
-					if u := s.units[op.Service]; u != nil {
-						s.recordSeen(u)
-					}
-				})
-			}
+		}
+		if op.Stale {
+			s.ask(func() {
+				if u := s.units[op.Service]; u != nil {
+					s.recordSeen(u)
+				}
+			})
 		}
 	}
 }

@@ -86,6 +86,10 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				p.await("gateway-alice", "stopping")
 			} else {
 				p.await("gateway-alice", "")
+				p.now.written(1e9)
+				if text := p.read("profiles/alice/gateway_state.json"); !strings.Contains(text, `"desired_state":"running","gateway_state":"stopped","pid":0,`) {
+					t.Errorf("recorded as %s", text)
+				}
 			}
 			if err := os.Rename(aside, slot); err != nil {
 				t.Fatal(err)
@@ -105,6 +109,50 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A profile that is made where one was removed by hand a moment ago gets a
+// process of its own, or none.
+func TestCreatedWhereOneWasRemoved(t *testing.T) {
+	for body, want := range map[string]string{"": "running", `,"stopped":true`: "stopped"} {
+		p := newPlace(t, gateways)
+		p.open()
+		created(p, "alice", "")
+		p.await("gateway-alice", "running")
+		if err := os.RemoveAll(p.home + "/profiles/alice"); err != nil {
+			t.Fatal(err)
+		}
+		created(p, "alice", body)
+		if want == "running" {
+			p.eventually("it is started anew", func() (bool, any) {
+				n := p.spawned("gateway-alice")
+				return n == 2, n
+			})
+		}
+		p.await("gateway-alice", want)
+		p.now.ask(func() {
+			if u := p.now.units["gateway-alice"]; u.desired != want {
+				t.Errorf("desired is %s, want %s", u.desired, want)
+			}
+		})
+	}
+}
+
+// What has no definition any more is recorded as stopped.
+func TestRemovedFromConfiguration(t *testing.T) {
+	p := newPlace(t, gateways+"services: {web: {command: [web]}}\n")
+	p.open()
+	p.bootAll()
+	p.await("web", "running")
+	p.configure(p.home, gateways)
+	if _, err := p.now.reload(control.Reload{}); err != nil {
+		t.Fatal(err)
+	}
+	p.await("web", "")
+	p.now.written(1e9)
+	if text := p.read("state/services/web.json"); !strings.Contains(text, `"gateway_state":"stopped","pid":0,`) {
+		t.Errorf("recorded as %s", text)
 	}
 }
 

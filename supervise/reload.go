@@ -2,7 +2,9 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -61,6 +63,9 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	defer s.registrar.Unlock()
 	old := s.config()
 	bundle, err := config.ReadBundle(old.Path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, control.Failed("%v; a reload reads it as the service user: make it readable for all, or start the container again", err)
+	}
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
@@ -72,6 +77,7 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	if err := s.namesClash(next); err != nil {
 		return nil, err
 	}
+	notes = append(notes, atNextStart(old, next)...)
 	answer := &control.Reloaded{Changes: []control.Change{}, Notes: notes}
 	s.useConfig(next)
 	found, err := s.survey()
@@ -174,8 +180,11 @@ func (s *Supervisor) change(op reconcile.Op, found *findings) control.Change {
 			if u == nil {
 				return
 			}
-			restart, why := service.NeedsRestart(u.definition, found.values[op.Service])
-			c.Why = why
+			to := found.values[op.Service]
+			restart, why := service.NeedsRestart(u.definition, to)
+			if c.Why = why; why == "" && u.definition.Enabled != to.Enabled {
+				c.Why = "enabled changed: it counts when the container starts"
+			}
 			if restart && u.active() {
 				c.Action = "restart"
 			}
@@ -196,14 +205,38 @@ func (s *Supervisor) needContainer(old, next *config.Config) []string {
 		{"home", old.Home, next.Home},
 		{"stop_timeout", old.StopTimeout, next.StopTimeout},
 		{"tags", old.Tags, next.Tags},
+		{"strict", old.Strict, next.Strict},
 		{"parent_death", old.ParentDeath, next.ParentDeath},
 		{"warn_on_reap", old.WarnOnReap, next.WarnOnReap},
 		{"verbose", old.Verbose, next.Verbose},
+		{"remap", [2]uint32{old.UID, old.GID}, [2]uint32{next.UID, next.GID}},
+		{"own", old.Own, next.Own},
+		{"dirs", old.Dirs, next.Dirs},
+		{"seed", old.Seed, next.Seed},
+		{"boot", old.Boot, next.Boot},
 		{"main", old.Main, next.Main},
 		{"privileged services", s.privileges(old), s.privileges(next)},
 	} {
 		if !reflect.DeepEqual(part.old, part.new) {
 			notes = append(notes, fmt.Sprintf("%s changed: that needs a new container (docker restart)", part.name))
+		}
+	}
+	return notes
+}
+
+// atNextStart says which changes are in force, though what runs was started
+// without them.
+func atNextStart(old, next *config.Config) (notes []string) {
+	for _, part := range []struct {
+		name string
+		same bool
+	}{
+		{"environment", maps.Equal(old.Environment, next.Environment)},
+		{"env_file", slices.Equal(old.EnvFile, next.EnvFile)},
+		{"inherit_env", slices.Equal(old.InheritEnv, next.InheritEnv)},
+	} {
+		if !part.same {
+			notes = append(notes, fmt.Sprintf("%s changed: each service has it from its next start on (rlminit restart --all)", part.name))
 		}
 	}
 	return notes

@@ -12,6 +12,7 @@ import (
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/machine"
 )
 
 // profileStore is the volume's store, or the problem of not having it.
@@ -189,8 +190,32 @@ func (s *Supervisor) enrol(p profiles.Profile, made bool, actor uint32) error {
 	} else {
 		prop.value, prop.source = d, service.Encode(d)
 	}
+	var before *unit
+	s.ask(func() {
+		if u := s.units[prop.name]; made && u != nil && !s.leaving[u.name] {
+			before = u
+		}
+	})
 	s.register(prop)
+	if before != nil {
+		s.ask(func() { s.replaceDirectory(before, prop) })
+	}
 	return nil
+}
+
+// replaceDirectory has what still runs in a profile's directory that somebody
+// removed by hand, which nobody has noticed yet, make way for what belongs to
+// the new one.
+func (s *Supervisor) replaceDirectory(u *unit, p proposal) {
+	if s.leaving[u.name] {
+		return // its slot too
+	}
+	u.desired = p.desired
+	e := machine.Event{Kind: machine.Stop, Cause: p.cause, Actor: p.actor}
+	if p.start {
+		e.Kind = machine.Restart
+	}
+	s.step(u, e)
 }
 
 // patchProfile changes a profile's environment. Its gateway is restarted if it

@@ -74,10 +74,7 @@ func listen(s service.Socket) (int, error) {
 
 // removeStale removes a socket that nobody listens on any more.
 func removeStale(path string) {
-	if strings.HasPrefix(path, "@") {
-		return
-	}
-	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+	if strings.HasPrefix(path, "@") || !isSocket(path) {
 		return
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
@@ -88,6 +85,12 @@ func removeStale(path string) {
 	}
 }
 
+// isSocket is true too where nobody can tell.
+func isSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err != nil || info.Mode()&os.ModeSocket != 0
+}
+
 func explainListen(s service.Socket, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -96,6 +99,8 @@ func explainListen(s service.Socket, err error) error {
 	switch {
 	case errno == syscall.EACCES && s.Network != "unix" && s.Network != "unixgram":
 		return fmt.Errorf("cannot listen on %s:%s: the port is below what an unprivileged user may use; run the container with --sysctl net.ipv4.ip_unprivileged_port_start=0, or use a higher port", s.Network, s.Address)
+	case errno == syscall.EADDRINUSE && strings.HasPrefix(s.Network, "unix") && !isSocket(s.Address):
+		return fmt.Errorf("cannot listen on %s:%s: what is there is no socket; remove it, or use another path", s.Network, s.Address)
 	case errno == syscall.EADDRINUSE:
 		return fmt.Errorf("cannot listen on %s:%s: the address is in use by another process", s.Network, s.Address)
 	}

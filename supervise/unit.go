@@ -24,6 +24,7 @@ type unit struct {
 	ours       bool   // source is what we published, so it may grant what only configuration grants
 	recorded   bool   // the configuration or the volume has it; false: put into the service directory by hand
 	takenOut   bool   // its slot was taken away by hand
+	survived   bool   // by its record, while it is on its way out
 	returns    bool   // it is on its way out, and to be registered again when it is gone
 	fault      string // why there is no usable definition; "" if there is one
 
@@ -221,7 +222,9 @@ func (s *Supervisor) tell(u *unit, before machine.State) {
 	case machine.Spawning: // at once, after a run that was healthy
 		if is.Restarts > before.Restarts && before.Phase != machine.Backoff {
 			what, cause = "a service ended and is started again", before.StopReason
-			if e := is.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+			if e := is.LastExit; before.Phase == machine.Failed {
+				what, cause = "a failed service is tried again", before.Reason
+			} else if e != nil && (before.LastExit == nil || *before.LastExit != *e) {
 				cause = e.String()
 			}
 		}

@@ -16,9 +16,11 @@ func reloadVerb(t *terminal) *cobra.Command {
 		Long: `Reads the gateway template, services and profiles again: a profile.yaml or a
 configuration that was changed by hand is taken up here. Only what changed is
 touched, and restarted only if the change needs it. What needs a new container
-(user, home, main, the privilege policy) stays as it is, and is named. A
-definition with a fault is refused, and the exit code is 1. A configuration with
-a fault, or with a service that has a profile's name, changes nothing.`,
+(user, home, main, the privilege policy, what is done before anything starts)
+stays as it is, and is named; so is a changed environment of all services, which
+each of them has from its next start on. A definition with a fault is refused,
+and the exit code is 1. A configuration with a fault, or with a service that has
+a profile's name, changes nothing.`,
 		Example: `  rlminit reload --dry-run
   rlminit reload alice`,
 		ValidArgsFunction: completeServices,

@@ -115,9 +115,22 @@ func BrokenProfile(t *testing.T, start New) {
 	if bob := b.Await("gateway-bob", "failed"); bob.Reason == nil || !strings.Contains(*bob.Reason, "profile.yaml") {
 		t.Errorf("bob: %s", box.Describe(bob))
 	}
+	box.Eventually(b, long, "bob is recorded as failed", func() (bool, any) {
+		state := b.Shell(box.Service, `cat "`+b.Home()+`/profiles/bob/gateway_state.json"`)
+		return strings.Contains(state, `"gateway_state":"startup_failed","pid":0,`), state
+	})
 	b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", "environment: {}\n")
 	b.Must("reload")
 	b.Must("start", "bob")
+
+	// One that runs goes on as it was, and whoever restarts it is told why.
+	s := b.Await("gateway-bob", "running")
+	b.Write(box.Service, b.Home()+"/profiles/bob/profile.yaml", "user: root\n")
+	b.Run("reload")
+	b.Fails(1, "bob is not restarted: ", "restart", "bob")
+	if now := b.Status()["gateway-bob"]; now.State != "running" || *now.PID != *s.PID {
+		t.Errorf("bob had pid %d, and is %s", *s.PID, box.Describe(now))
+	}
 }
 
 // BrokenState: a state file that says nothing leaves its profile stopped, and

@@ -59,7 +59,8 @@ func CrashIsRestarted(t *testing.T, start New) {
 // reason that names the last exit; a person's start tries again.
 func CrashLoopFails(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
-		`loop: {` + bash("echo no TOKEN; exit 3") + `, ready: {notify: true}, restart: {delay: 10ms, max_delay: 20ms, limit: 4, window: 60s}}`)})
+		`loop: {`+bash("echo no TOKEN; exit 3")+`, ready: {notify: true}, restart: {delay: 10ms, max_delay: 20ms, limit: 4, window: 60s}}`,
+		`retried: {command: [nasty, exit, "3"], restart: {delay: 10ms, limit: 2, retry_failed: 100ms}}`)})
 	s := b.Await("loop", "failed")
 	if s.Reason == nil || s.LastExit == nil || s.LastExit.Code == nil || *s.LastExit.Code != 3 || s.Desired != "running" {
 		t.Errorf("failed as %s", box.Describe(s))
@@ -79,6 +80,10 @@ func CrashLoopFails(t *testing.T, start New) {
 	if again := b.Await("loop", "failed"); again.Restarts <= s.Restarts {
 		t.Errorf("a person's start tried nothing: %s", box.Describe(again))
 	}
+	box.Eventually(b, long, "a failed service is tried again", func() (bool, any) {
+		out := b.Printed()
+		return regexp.MustCompile(`rlminit: a failed service is tried again service=retried cause="2 starts in .*, last exit 3"`).MatchString(out), out
+	})
 }
 
 // ExitClasses: success, fatal and restart codes do what the definition says.
@@ -366,6 +371,9 @@ func Reload(t *testing.T, start New) {
 	if now := b.Status()["gateway-bob"]; *now.PID != *bob.PID {
 		t.Error("a reload restarted what had not changed")
 	}
+	// At the start root could read it.
+	b.Shell(box.Root, `chmod 0 "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`)
+	b.Fails(1, "make it readable for all", "reload")
 }
 
 // ServiceNamedLikeAProfile: a configuration that takes a profile's name for a

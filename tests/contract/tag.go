@@ -18,7 +18,7 @@ func TagsRunOut(t *testing.T, start New) {
 	) + "tags: 50000-50001\n"})
 	b.Await("victim", "running")
 	b.Await("other", "running")
-	b.Run("start", "--no-wait", "zthief")
+	b.Fails(1, "zthief cannot be started yet: all tags are in use", "start", "zthief")
 	s := b.AwaitThat("zthief", "is not run", func(s control.Service) bool { return s.State == "backoff" })
 	if s.Reason == nil || !strings.Contains(*s.Reason, "tags") {
 		t.Errorf("the thief: %s", box.Describe(s))
