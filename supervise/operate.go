@@ -287,7 +287,7 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 		u.waiters = slices.DeleteFunc(u.waiters, func(other *waiter) bool { return other == w })
 		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began).Round(10*time.Millisecond))
+			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began))
 		}
 	})
 	return outcome

@@ -35,7 +35,7 @@ a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
 			}
 			ctx := cmd.Context()
 			if !o.noWait {
-				body.Wait = &control.Wait{TimeoutMS: o.timeout.Milliseconds()}
+				body.Wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
 			}
 			if o.timeout > 0 {
 				var cancel context.CancelFunc
