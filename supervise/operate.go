@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -106,6 +107,9 @@ func (u *unit) title() string {
 // failure is the line of a service that failed, with what to do.
 func (u *unit) failure() *control.Problem {
 	why := u.state.Reason
+	if strings.HasPrefix(why, "cannot run ") { // it has nothing to do with what an earlier run logged
+		return control.Failed("%s: %s", u.title(), why)
+	}
 	if u.lastLine != "" {
 		why += fmt.Sprintf(", %q", u.lastLine)
 	}
