@@ -41,7 +41,7 @@ func (s *Supervisor) wait(u *unit, changed bool, over func(*unit) (bool, *contro
 	return w
 }
 
-// started is over when a start has come to an end.
+// started is over when a start has come to an end: a oneshot's with its work.
 func started(u *unit) (bool, *control.Problem) {
 	switch {
 	case u.fault != "":
@@ -51,15 +51,15 @@ func started(u *unit) (bool, *control.Problem) {
 	case u.state.Want != machine.WantUp && !u.state.Settled():
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return true, u.failure()
+		return u.unheard == 0, u.failure()
 	case u.state.Phase == machine.Waiting && u.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
-		return true, u.failure()
+		return u.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
 		return true, control.Conflict("%s was stopped before it was ready", u.title())
 	}
-	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil
+	return u.state.Phase == machine.Running && !u.policy.Oneshot || u.state.Phase == machine.Exited, nil
 }
 
 // stopped is over when nothing of the service is left.
@@ -79,7 +79,7 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 	case u.state.Phase == machine.Gone:
 		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return true, u.failure()
+		return u.unheard == 0, u.failure()
 	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
 		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
 	}
