@@ -158,8 +158,11 @@ func TimedOut(name, state string, after time.Duration) *Problem {
 
 // roughly rounds a time to what a person would say of it.
 func roughly(d time.Duration) time.Duration {
-	if d >= time.Second {
+	switch {
+	case d >= time.Second:
 		return d.Round(100 * time.Millisecond)
+	case d >= 100*time.Millisecond:
+		return d.Round(10 * time.Millisecond)
 	}
 	return d.Round(time.Millisecond)
 }

@@ -136,7 +136,10 @@ func (s *Supervisor) getLogs(w http.ResponseWriter, r *http.Request) error {
 		}
 		query.Since = at
 	}
-	query.Follow = values.Get("follow") == "true"
+	var err error
+	if query.Follow, err = askedFor(r, "follow"); err != nil {
+		return err
+	}
 	if name := r.PathValue("name"); name == "all" {
 		query.Prefix, query.All = true, true
 		s.ask(func() {

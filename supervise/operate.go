@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -40,7 +41,7 @@ func (s *Supervisor) wait(u *unit, changed bool, over func(*unit) (bool, *contro
 	return w
 }
 
-// started is over when a start has come to an end.
+// started is over when a start has come to an end: a oneshot's with its work.
 func started(u *unit) (bool, *control.Problem) {
 	switch {
 	case u.fault != "":
@@ -50,17 +51,17 @@ func started(u *unit) (bool, *control.Problem) {
 	case u.state.Want != machine.WantUp && !u.state.Settled():
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return true, u.failure()
+		return u.unheard == 0, u.failure()
 	case u.state.Phase == machine.Waiting && u.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Backoff && u.state.Reason == errNoTag.Error(): // until a service is removed
 		return true, control.Failed("%s cannot be started yet: %v", u.title(), errNoTag)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
-		return true, u.failure()
+		return u.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
 		return true, control.Conflict("%s was stopped before it was ready", u.title())
 	}
-	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil
+	return u.state.Phase == machine.Running && !u.policy.Oneshot || u.state.Phase == machine.Exited, nil
 }
 
 // stopped is over when nothing of the service is left.
@@ -80,7 +81,7 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 	case u.state.Phase == machine.Gone:
 		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return true, u.failure()
+		return u.unheard == 0, u.failure()
 	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
 		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
 	}
@@ -111,6 +112,9 @@ func (u *unit) title() string {
 // failure is the line of a service that failed, with what to do.
 func (u *unit) failure() *control.Problem {
 	why := u.state.Reason
+	if strings.HasPrefix(why, "cannot run ") { // it has nothing to do with what an earlier run logged
+		return control.Failed("%s: %s", u.title(), why)
+	}
 	if u.lastLine != "" {
 		why += fmt.Sprintf(", %q", u.lastLine)
 	}
@@ -292,7 +296,7 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 		u.waiters = slices.DeleteFunc(u.waiters, func(other *waiter) bool { return other == w })
 		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began).Round(10*time.Millisecond))
+			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began))
 		}
 	})
 	return outcome

@@ -19,9 +19,13 @@ type peer struct {
 // peerKey is the key of a connection's peer in a request's context.
 type peerKey struct{}
 
-// withPeer puts the peer of a connection into the context of its requests.
+// connectionKey is the key of the connection itself.
+type connectionKey struct{}
+
+// withPeer puts a connection and its peer into the context of its requests.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, conn.(*counted).peer)
+	c := conn.(*counted)
+	return context.WithValue(context.WithValue(ctx, connectionKey{}, c), peerKey{}, c.peer)
 }
 
 // peerOf asks the kernel who is at the other end.

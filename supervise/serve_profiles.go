@@ -293,7 +293,10 @@ func (s *Supervisor) deleteAlone(r *http.Request, store *profiles.Store, name st
 	if err != nil {
 		return "", err
 	}
-	purge := r.URL.Query().Get("purge") == "true"
+	purge, err := askedFor(r, "purge")
+	if err != nil {
+		return "", err
+	}
 	if name == profiles.Default {
 		return store.Delete(name, purge) // which refuses it, and nothing has been stopped
 	}

@@ -51,12 +51,16 @@ func answerUnknown(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 		}
 	}
 	if len(allowed) == 0 {
-		answerProblem(w, control.NewProblem(control.KindNoSuchPath, fmt.Sprintf("no such path: %s", r.URL.Path)))
+		answerProblem(w, noSuchPath(r.URL.Path))
 		return
 	}
 	methods := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", methods)
 	answerProblem(w, control.NewProblem(control.KindWrongMethod, fmt.Sprintf("%s is not for %s; use %s", r.Method, r.URL.Path, methods)))
+}
+
+func noSuchPath(at string) *control.Problem {
+	return control.NewProblem(control.KindNoSuchPath, "no such path: "+at)
 }
 
 // all returns every unit, by name. Only the loop calls it.
@@ -309,18 +313,23 @@ func (s *Supervisor) stream(needs may, h streamer) http.HandlerFunc {
 
 // getEvents sends the past events and, with follow, those to come.
 func (s *Supervisor) getEvents(w http.ResponseWriter, r *http.Request) error {
+	follow, err := askedFor(r, "follow")
+	if err != nil {
+		return err
+	}
 	past, next, cancel := s.events.subscribe()
 	defer cancel()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	flush := http.NewResponseController(w)
+	flush.SetWriteDeadline(time.Now().Add(bodyTime))
 	for _, e := range past {
 		if out.Encode(e) != nil {
 			return nil
 		}
 	}
 	flush.Flush()
-	if r.URL.Query().Get("follow") != "true" {
+	if !follow {
 		return nil
 	}
 	for {

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"rlminit/control"
@@ -50,6 +52,7 @@ func (s *Supervisor) serve(fd int) error {
 
 // newServer is a server that no caller can hold up.
 func newServer(h http.Handler) *http.Server {
+	h = answering(h)
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// For the body, also of a request that is refused before it is read:
@@ -57,10 +60,13 @@ func newServer(h http.Handler) *http.Server {
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 			h.ServeHTTP(w, r)
 		}),
-		ReadHeaderTimeout: headerTime,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    headerMax,
-		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		ConnState: answered,
+		// OPTIONS * is answered as any other path that there is not.
+		DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout:            headerTime,
+		IdleTimeout:                  30 * time.Second,
+		MaxHeaderBytes:               headerMax,
+		ErrorLog:                     slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 }
 
@@ -128,6 +134,7 @@ func (b *bounded) release(p peer) {
 type counted struct {
 	*net.UnixConn
 	peer    peer
+	ours    atomic.Bool // what is written is a handler's: see refusal.go
 	once    sync.Once
 	release func()
 }
@@ -231,10 +238,23 @@ func decode(r *http.Request, v any) error {
 	} else if err != nil {
 		return control.BadRequest("cannot understand the request: %v", err)
 	}
-	if in.More() {
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return control.BadRequest("cannot understand the request: more than one JSON value")
 	}
 	return nil
+}
+
+// askedFor reads a yes or no of a request's query; absent is no.
+func askedFor(r *http.Request, what string) (bool, error) {
+	value := r.URL.Query().Get(what)
+	if value == "" {
+		return false, nil
+	}
+	yes, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, control.BadRequest("%s=%s: write true or false", what, value)
+	}
+	return yes, nil
 }
 
 func answerProblem(w http.ResponseWriter, p *control.Problem) {

@@ -1,16 +1,21 @@
 package supervise
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"rlminit/control"
 	"rlminit/wire"
 )
 
@@ -92,6 +97,73 @@ func TestBodyThatDoesNotCome(t *testing.T) {
 			ours.Close()
 		}
 	})
+}
+
+// What net/http and its ServeMux answer by themselves is a problem document too,
+// and what a handler sends is left alone, whatever it looks like.
+func TestEveryRefusalIsAProblem(t *testing.T) {
+	const looksLikeIt = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	s := newSupervisor(&wire.Policy{User: wire.Identity{UID: uint32(os.Getuid())}})
+	mux := s.routes().(*http.ServeMux)
+	mux.HandleFunc("GET /v1/log", func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).Flush()
+		io.WriteString(w, looksLikeIt)
+	})
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(mux)
+	server.ConnContext = withPeer
+	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
+	defer server.Close()
+	const log = "GET /v1/log HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, c := range []struct {
+		request string
+		status  int
+		says    string
+	}{
+		{"garbage\r\n\r\n", 400, "400 Bad Request"},
+		{log + "garbage\r\n\r\n", 400, "400 Bad Request"},
+		{"GET /v1/health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
+		{"GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
+		{"GET /v1/health HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 2*headerMax) + "\r\n\r\n", 431, "Too Large"},
+		{"GET /v1/health HTTP/2.0\r\nHost: x\r\n\r\n", 505, "unsupported protocol version"},
+		{"POST /v1/profiles HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: rot13\r\n\r\n", 501, "Unsupported transfer encoding"},
+		{"POST /v1/profiles HTTP/1.1\r\nHost: x\r\nExpect: a miracle\r\nContent-Length: 0\r\n\r\n", 417, "Expectation Failed"},
+		{"CONNECT rlminit:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path"},
+		{"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: *"},
+		{"GET //v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: //v1/health"},
+		{"GET /v1/../v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: /v1/../v1/health"},
+		{"GET /v1/events?follow=maybe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, "follow=maybe: write true or false"},
+		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{}}", 400, "more than one JSON value"},
+	} {
+		conn, err := net.Dial("unix", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.WriteString(conn, c.request)
+		in := bufio.NewReader(conn)
+		if strings.HasPrefix(c.request, log) {
+			r, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if content, err := io.ReadAll(r.Body); string(content) != looksLikeIt {
+				t.Errorf("what a handler sent became %q, %v", content, err)
+			}
+		}
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", c.request, err)
+		}
+		var p control.Problem
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil || r.StatusCode != c.status || p.Status != c.status ||
+			r.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(p.Detail, c.says) || p.ExitCode != control.ExitUsage {
+			t.Errorf("%.60q: %d, %v, %+v, %v", c.request, r.StatusCode, r.Header, p, err)
+		}
+		conn.Close()
+	}
 }
 
 // A service that makes others, each with a tag of its own, keeps nobody out who

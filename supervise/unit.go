@@ -47,6 +47,7 @@ type unit struct {
 	program    string                   // what execve(2) was given last
 	unrunnable int32                    // exit code of a last start that found no program to execute; 0: another
 	lastLine   string                   // what its process wrote last before it ended
+	unheard    uint64                   // the run whose last line is still to come; 0: none
 	lastLines  []string                 // the end of its log, of a failed service
 
 	log         journal
@@ -201,13 +202,34 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 		if !e.Lost {
 			u.marks[before.ID] = marked
 		}
+		said := s.lastWords(u, before.ID)
 		u.log.MarkExit(before.ID, e.String(), func(last string) {
 			close(marked)
-			go s.do(func() { u.lastLine = last })
+			go said(last)
 		})
 	}
 	if u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff) {
 		u.log.Mark(u.state.Public() + ": " + u.state.Reason)
+	}
+}
+
+// lastWords holds answers that tell of a failure back until it is called with
+// what the run said last, which may still be in its pipe, or until that takes
+// too long.
+func (s *Supervisor) lastWords(u *unit, run uint64) func(last string) {
+	u.lastLine, u.unheard = "", run
+	said := func(last string) {
+		s.do(func() {
+			if u.unheard == run {
+				u.lastLine, u.unheard = last, 0
+				s.answer(u)
+			}
+		})
+	}
+	late := time.AfterFunc(flushPatience, func() { said("") })
+	return func(last string) {
+		late.Stop()
+		said(last)
 	}
 }
 

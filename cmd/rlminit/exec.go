@@ -32,6 +32,9 @@ if it cannot be executed and 127 if it is not found.`,
   docker exec box rlminit exec -- touch /data/marker`,
 		Args: atLeast("CMD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if profile == "" && cmd.Flags().Changed("profile") {
+				return misused(cmd, "--profile takes a profile's name, not \"\"")
+			}
 			err := runAs(cmd, t, profile, args)
 			var notRun *notExecuted
 			if errors.As(err, &notRun) {

@@ -89,7 +89,7 @@ func logNames(ctx context.Context, client *control.Client, names []string) ([]st
 func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (control.LogOptions, error) {
 	o := control.LogOptions{Follow: f.follow, Lines: -1}
 	switch {
-	case f.since != "":
+	case cmd.Flags().Changed("since"):
 		var ago time.Duration
 		if at, err := time.Parse(time.RFC3339Nano, f.since); err == nil {
 			o.Since = at
@@ -103,9 +103,9 @@ func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (contro
 	case names > 1:
 		o.Lines = linesOfSeveral
 	}
-	switch f.lines {
-	case "":
-	case "all":
+	switch {
+	case !cmd.Flags().Changed("lines"):
+	case f.lines == "all":
 		o.Lines = -1
 	default:
 		n, err := strconv.Atoi(f.lines)

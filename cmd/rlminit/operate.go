@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/service"
 )
 
 // parallel bounds the requests that one command has under way.
@@ -55,7 +55,7 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 	}
 	ctx := cmd.Context()
 	if !o.noWait {
-		o.options.Wait = &control.Wait{TimeoutMS: o.timeout.Milliseconds()}
+		o.options.Wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
 	}
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
@@ -174,13 +174,17 @@ func shortName(s control.Service) string {
 	return s.Name
 }
 
-// once leaves out what was named before.
+// once leaves out what was named before, in either form: only a profile's
+// service has a name with the prefix.
 func once(names []string) []string {
 	var kept []string
+	named := map[string]bool{}
 	for _, name := range names {
-		if !slices.Contains(kept, name) {
+		short := strings.TrimPrefix(name, service.GatewayPrefix)
+		if !named[short] {
 			kept = append(kept, name)
 		}
+		named[short] = true
 	}
 	return kept
 }
@@ -203,6 +207,11 @@ func tookText(d time.Duration) string {
 	default:
 		return d.Round(time.Second).String()
 	}
+}
+
+// milliseconds rounds up: 0 is no limit at all.
+func milliseconds(d time.Duration) int64 {
+	return (d + time.Millisecond - 1).Milliseconds()
 }
 
 // seconds is a flag's value in Go's notation for durations, or a plain number

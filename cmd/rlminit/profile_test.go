@@ -35,6 +35,10 @@ func TestProfileCreate(t *testing.T) {
 	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept}}, []story{
 		{args: []string{"profile", "create", "alice", "--exist-ok"}, out: "alice: already stopped (port 9471)\n"},
 	})
+	kept.Port = nil
+	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept, Changed: true}}, []story{
+		{name: "full", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped (no port: all of gateway.ports are taken)\n"},
+	})
 	tell(t, map[string]any{"POST /v1/profiles": control.Exists("alice")}, []story{
 		{name: "exists", args: []string{"profile", "create", "alice"}, code: 17, err: "rlminit: profile \"alice\" exists already; use --exist-ok to keep it as it is\n"},
 	})

@@ -35,7 +35,7 @@ a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
 			}
 			ctx := cmd.Context()
 			if !o.noWait {
-				body.Wait = &control.Wait{TimeoutMS: o.timeout.Milliseconds()}
+				body.Wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
 			}
 			if o.timeout > 0 {
 				var cancel context.CancelFunc
@@ -54,7 +54,11 @@ a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
 			if o.noWait || body.Stopped || !outcome.Changed {
 				took = 0
 			}
-			t.printf("%s\n", outcomeLine(t, args[0], outcome, took, "port "+number(outcome.Service.Port)))
+			port := "port " + number(outcome.Service.Port)
+			if outcome.Service.Port == nil {
+				port = "no port: all of gateway.ports are taken"
+			}
+			t.printf("%s\n", outcomeLine(t, args[0], outcome, took, port))
 			return nil
 		},
 	}

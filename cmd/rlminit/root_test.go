@@ -20,6 +20,7 @@ func TestUsage(t *testing.T) {
 		{args: []string{"version", "x"}, code: 2, err: "rlminit: unexpected argument \"x\"; see rlminit help version\n"},
 		{args: []string{"help", "frob"}, code: 2, err: "rlminit: no verb \"frob\"; see rlminit help\n"},
 		{args: []string{"completion", "tcsh"}, code: 2, err: "rlminit: no script for \"tcsh\"; there are bash, zsh and fish; see rlminit help completion\n"},
+		{args: []string{"exec", "-p", "", "--", "true"}, code: 2, err: "rlminit: --profile takes a profile's name, not \"\"; see rlminit help exec\n"},
 		{args: []string{"exec"}, code: 2, err: "rlminit: CMD is missing; see rlminit help exec\n"},
 		{args: []string{"try", "--profiles", "1000"}, code: 2, err: "rlminit: --profiles takes 0 to 500, not 1000; see rlminit help try\n"},
 	})

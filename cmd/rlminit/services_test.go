@@ -171,6 +171,14 @@ func TestStartStopRestart(t *testing.T) {
 			args: []string{"stop", "--runtime", "alice"}, out: "alice: stopped (0.0s)\n",
 			asks: []string{`POST /v1/services/alice/stop {"wait":{},"runtime":true}`},
 		},
+		{
+			name: "a name in both forms", args: []string{"stop", "alice", "gateway-alice"}, out: "alice: stopped (0.0s)\n",
+			asks: []string{`POST /v1/services/alice/stop {"wait":{}}`},
+		},
+		{
+			name: "a time so short that it could be taken for no limit", args: []string{"stop", "alice", "--timeout", "1us"}, out: "alice: stopped (0.0s)\n",
+			asks: []string{`POST /v1/services/alice/stop {"wait":{"timeout_ms":1}}`},
+		},
 		{args: []string{"stop", "--all"}, out: "nothing to stop\n"},
 		{args: []string{"start", "all"}, code: 4, err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{}},
 		{args: []string{"restart", "all"}, code: 4, err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{}},

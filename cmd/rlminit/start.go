@@ -16,8 +16,8 @@ func startVerb(t *terminal) *cobra.Command {
 		Use:   "start NAME… | --all | --failed",
 		Short: "start services, and wait until they run",
 		Long: `Starts services and records that they are meant to run. A service that runs
-already is left as it is, and that is no error. With several names the exit
-code is the highest of theirs.`,
+already is left as it is, and that is no error. A oneshot is waited for until
+its work is done. With several names the exit code is the highest of theirs.`,
 		Example: `  rlminit start alice
   rlminit start alice bob --timeout 30s
   rlminit start --failed`,

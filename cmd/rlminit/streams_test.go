@@ -52,6 +52,8 @@ bob   | 2026-05-24T18:05:33.000004Z err four, no newline
 		{args: []string{"logs", "alcie"}, code: 4, err: "rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n"},
 		{args: []string{"logs", "all"}, code: 4, err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{}},
 		{args: []string{"logs"}, code: 2, err: "rlminit: NAME or --all is missing; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "-n", ""}, code: 2, err: "rlminit: -n takes a number of lines, or all, not \"\"; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "--since", ""}, code: 2, err: "rlminit: --since takes a time such as 10m or 2026-05-24T18:05:33Z, not \"\"; see rlminit help logs\n"},
 		{args: []string{"logs", "alice", "-n", "-1"}, code: 2, err: "rlminit: -n takes a number of lines, or all, not \"-1\"; see rlminit help logs\n"},
 		{args: []string{"logs", "alice", "--since", "yesterday"}, code: 2, err: "rlminit: --since takes a time such as 10m or 2026-05-24T18:05:33Z, not \"yesterday\"; see rlminit help logs\n"},
 	})

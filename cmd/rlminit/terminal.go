@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/reap/sys"
 )
 
 // terminal is where a verb reads and writes, and what may be done there.
@@ -26,6 +27,9 @@ type terminal struct {
 
 func newTerminal() *terminal {
 	t := &terminal{in: os.Stdin, out: &output{to: os.Stdout}, err: os.Stderr, now: time.Now}
+	if sys.Closed&(1<<1) != 0 {
+		t.out.to = closed{}
+	}
 	if isTerminal(os.Stdout) {
 		t.isTTY = true
 		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -60,6 +64,12 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 	return n, o.failed
 }
+
+// closed is a standard output that nobody has opened: the /dev/null that Go's
+// runtime puts there would hide that nobody can read what was printed.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, unix.EBADF }
 
 // complain writes an error's line, or its lines where it is several faults.
 func (t *terminal) complain(what string) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -92,6 +94,38 @@ func TestReaderIsGone(t *testing.T) {
 		if r.err != "" || !status.Signaled() || status.Signal() != syscall.SIGPIPE {
 			t.Errorf("%q: exit code %d, signal %v, stderr %q", args, r.code, status.Signal(), r.err)
 		}
+	}
+}
+
+// A released binary knows that its standard output was closed, for it begins
+// before Go's runtime opens /dev/null there.
+func TestOutputIsClosed(t *testing.T) {
+	b := printers(t)
+	binary := filepath.Join(t.TempDir(), "rlminit")
+	build := exec.Command("go", "build", "-ldflags", "-E rlminit/reap/sys.entry", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build: %v\n%s", err, out)
+	}
+	sh := func(script string, args ...string) result {
+		cmd := b.command()
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", script, binary}, args...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.Run() // its exit status is in ProcessState
+		return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	}
+	for _, args := range printing {
+		r := sh(`exec "$0" "$@" >&-`, args...)
+		if want := "rlminit: cannot write to standard output: bad file descriptor\n"; r.code != 1 || r.err != want {
+			t.Errorf("%q: exit code %d, stderr %q", args, r.code, r.err)
+		}
+	}
+	if r := sh(`exec "$0" status -q alcie >&-`); r.code != 4 {
+		t.Errorf("what prints nothing: exit code %d, stderr %q", r.code, r.err)
+	}
+	if r := sh(`exec "$0" version <&- 2>&-`); r.code != 0 || r.out == "" {
+		t.Errorf("the other two are closed: %+v", r)
 	}
 }
 

@@ -36,7 +36,7 @@ for, for somebody may start it. Exit code 7 when the time is over.`,
 				ctx, cancel = context.WithTimeout(ctx, timeout+grace)
 				defer cancel()
 			}
-			s, err := client.Wait(ctx, args[0], control.WaitFor{For: want, TimeoutMS: timeout.Milliseconds()})
+			s, err := client.Wait(ctx, args[0], control.WaitFor{For: want, TimeoutMS: milliseconds(timeout)})
 			if err != nil {
 				return err
 			}

@@ -106,6 +106,16 @@ func (o *options) parseTini(args []string) (code int, done bool) {
 // setTini sets an option that has a value.
 func (o *options) setTini(letter byte, value string) bool {
 	if letter == 'e' {
+		// strtol(3) passes over blanks and a plus, and makes 0 of nothing.
+		if value == "" {
+			value = "0"
+		}
+		for len(value) > 1 && (value[0] == ' ' || value[0] == '\t' || value[0] == '\n') {
+			value = value[1:]
+		}
+		if value[0] == '+' {
+			value = value[1:]
+		}
 		return o.addSuccess(value)
 	}
 	o.parentDeath = signalNamed(value)

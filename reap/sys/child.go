@@ -397,6 +397,9 @@ func (c *Command) exec() Errno {
 		case EACCES:
 			failure = EACCES
 		case ENOENT, ENOTDIR, ENODEV, ESTALE, ETIMEDOUT:
+			if failure != EACCES {
+				failure = errno
+			}
 		default:
 			return errno
 		}

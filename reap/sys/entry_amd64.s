@@ -4,9 +4,10 @@
 //
 //	-ldflags '-E rlminit/reap/sys.entry'
 //
-// It notes which signals are ignored or blocked, before Go's runtime sets its
-// own handlers and mask, and goes on where the kernel would have begun. In a
-// binary that was linked without, nothing refers to it and it is left out.
+// It notes which signals are ignored or blocked and which of the descriptors 0
+// to 2 are closed, before Go's runtime sets its own handlers and mask and opens
+// /dev/null, and goes on where the kernel would have begun. In a binary that was
+// linked without, nothing refers to it and it is left out.
 TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	SUBQ	$64, SP     // room for a struct sigaction; argc and argv stay above
 	XORL	R12, R12    // a bit for each signal that is ignored
@@ -40,6 +41,21 @@ more:
 	SYSCALL
 	MOVQ	0(SP), AX
 	MOVQ	AX, ·startMask(SB)
+
+	XORL	R12, R12    // a bit for each descriptor that is closed
+	MOVL	$2, R13     // descriptor
+look:
+	MOVL	R13, DI
+	MOVL	$1, SI      // F_GETFD
+	MOVL	$72, AX     // fcntl
+	SYSCALL
+	SHRQ	$63, AX     // 1 for an error, and EBADF is the only one
+	MOVL	R13, CX
+	SHLQ	CX, AX
+	ORQ	AX, R12
+	DECL	R13
+	JGE	look
+	MOVL	R12, ·Closed(SB)
 	MOVL	$1, AX
 	MOVL	AX, ·startKnown(SB)
 	ADDQ	$64, SP

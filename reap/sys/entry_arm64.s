@@ -4,9 +4,10 @@
 //
 //	-ldflags '-E rlminit/reap/sys.entry'
 //
-// It notes which signals are ignored or blocked, before Go's runtime sets its
-// own handlers and mask, and goes on where the kernel would have begun. In a
-// binary that was linked without, nothing refers to it and it is left out.
+// It notes which signals are ignored or blocked and which of the descriptors 0
+// to 2 are closed, before Go's runtime sets its own handlers and mask and opens
+// /dev/null, and goes on where the kernel would have begun. In a binary that was
+// linked without, nothing refers to it and it is left out.
 TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	SUB	$64, RSP    // room for a struct sigaction; argc and argv stay above
 	MOVD	$0, R19     // a bit for each signal that is ignored
@@ -40,6 +41,20 @@ more:
 	SVC
 	MOVD	(RSP), R4
 	MOVD	R4, ·startMask(SB)
+
+	MOVD	$0, R19     // a bit for each descriptor that is closed
+	MOVD	$2, R20     // descriptor
+look:
+	MOVD	R20, R0
+	MOVD	$1, R1      // F_GETFD
+	MOVD	$25, R8     // fcntl
+	SVC
+	LSR	$63, R0, R0 // 1 for an error, and EBADF is the only one
+	LSL	R20, R0, R0
+	ORR	R0, R19, R19
+	SUB	$1, R20
+	TBZ	$63, R20, look
+	MOVW	R19, ·Closed(SB)
 	MOVW	$1, R4
 	MOVW	R4, ·startKnown(SB)
 	ADD	$64, RSP

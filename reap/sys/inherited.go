@@ -14,6 +14,10 @@ var (
 	// are what the runtime has left of them: it unblocks ILL, TRAP, STKFLT,
 	// CHLD, PROF, 32 and 33, and leaves only HUP and INT ignored.
 	Mask, Ignored uint64
+	// Closed has a bit for each of the descriptors 0 to 2 that was closed.
+	// Go's runtime opens /dev/null in their place, so that only a binary that
+	// begins at entry knows; in any other one it is 0.
+	Closed uint32
 )
 
 // What entry notes.

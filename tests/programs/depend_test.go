@@ -125,9 +125,30 @@ func TestOneshotIsRequired(t *testing.T) {
 	}
 	b.Shell(box.Service, `>"`+b.Home()+`/mended"`)
 	b.Must("start", "migrate")
-	b.Await("migrate", "exited")
+	if s := b.Status()["migrate"]; s.State != "exited" {
+		t.Errorf("started, and %s", box.Describe(s))
+	}
 	b.Await("app", "running")
 	b.Must("health", "--level", "ready")
+}
+
+// The start of a oneshot has the outcome of its work, as with systemctl start.
+func TestStartOfAOneshot(t *testing.T) {
+	t.Parallel()
+	b := services(t,
+		`good: {type: oneshot, enabled: false, `+script(`sleep 0.3`)+`}`,
+		`bad: {type: oneshot, enabled: false, `+script(`sleep 0.3; echo no database; exit 3`)+`, restart: no}`,
+		`long: {type: oneshot, enabled: false, command: [sleep, infinity]}`)
+	for _, verb := range []string{"start", "restart"} {
+		b.Must(verb, "good")
+		if s := b.Status()["good"]; s.State != "exited" {
+			t.Errorf("after %s: %s", verb, box.Describe(s))
+		}
+		b.Fails(1, `bad failed: exit 3, "no database"`, verb, "bad")
+	}
+	b.Fails(7, "long: still running after", "start", "long", "--timeout", "0.1")
+	b.Must("start", "long", "--no-wait")
+	b.Must("stop", "long")
 }
 
 // A cycle, a name that nobody has and a service that requires itself are
