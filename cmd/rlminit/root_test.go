@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestUsage(t *testing.T) {
@@ -153,5 +156,15 @@ func TestCheck(t *testing.T) {
 	}
 	if r := run(1, filepath.Join(dir, "none.yaml")); !strings.Contains(r.err, "none.yaml") || countLines(r.err) != 1 {
 		t.Errorf("stderr:\n%s", r.err)
+	}
+	// What a service has put in a file's place holds up nobody.
+	for _, file := range []string{"profiles/eve/profile.yaml", "services.d/eve.yaml", "eve/service.yaml"} {
+		file = write("good/"+file, "")
+		if err := errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if r := run(1, file); !strings.Contains(r.err, file+": it is no regular file") || countLines(r.err) != 1 {
+			t.Errorf("stderr:\n%s", r.err)
+		}
 	}
 }
