@@ -63,6 +63,31 @@ func SlotIsSpoilt(t *testing.T, start New) {
 	}
 }
 
+// NotificationIsForged: nobody but the service itself notifies for one that has
+// another user or a capability, though its socket is open to more.
+func NotificationIsForged(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`other: {command: [nasty, hoard, "1"], user: "2000:2000", ready: {notify: true, timeout: 20s}}`,
+		`capable: {command: [nasty, hoard, "1"], sandbox: {capabilities: [NET_BIND_SERVICE]}, ready: {notify: true, timeout: 20s}}`,
+		`forger: {command: [bash, -c, "for s in other capable; do NOTIFY_SOCKET=/run/rlminit/services/$$s/notify nasty hoard 3 & done; wait"], enabled: false}`)})
+	for _, name := range []string{"other", "capable"} {
+		b.Await(name, "running")
+	}
+	b.Must("start", "forger")
+	for _, name := range []string{"other", "capable"} {
+		box.Eventually(b, long, "the forgery is noticed", func() (bool, any) {
+			said := b.Printed()
+			return strings.Contains(said, "a notification that is not the service's own is ignored service="+name), said
+		})
+		s := b.Await(name, "running")
+		b.As(box.Root, "kill", "-9", fmt.Sprint(*s.PID))
+		s = restarted(b, name, *s.PID)
+		if env := b.Shell(box.Root, fmt.Sprintf("tr '\\0' '\\n' </proc/%d/environ", *s.PID)); !strings.Contains(env, "LISTEN_FDS=1\n") {
+			t.Errorf("%s was passed: %s", name, env)
+		}
+	}
+}
+
 // StoredDescriptorsFlood: a service that stores more descriptors than can be
 // passed to it loses the rest, and is restarted all the same.
 func StoredDescriptorsFlood(t *testing.T, start New) {
