@@ -63,6 +63,24 @@ func SlotIsSpoilt(t *testing.T, start New) {
 	}
 }
 
+// SlotIsNoWayToSecrets: what a service puts into the service directory sees no
+// more of the container's variables than it does itself.
+func SlotIsNoWayToSecrets(t *testing.T, start New) {
+	b := start(t, box.Spec{
+		Config: Config("inherit_env: [\"*\", \"!SECRET_*\"]\n"),
+		Env:    []string{"SECRET_TOKEN=hidden", "OPEN=seen"},
+	})
+	b.Shell(box.Service, "mkdir /run/rlminit/services/.thief")
+	b.Write(box.Service, "/run/rlminit/services/.thief/service.yaml",
+		"command: [bash, -c, \"echo got ${SECRET_TOKEN:-nothing} and ${OPEN}; exec sleep 1000\"]\n")
+	b.Shell(box.Service, "cd /run/rlminit/services; mv .thief thief")
+	b.Await("thief", "running")
+	logged(b, "thief", "got ")
+	if out := b.Must("logs", "thief"); !strings.Contains(out, "got nothing and seen") {
+		t.Errorf("the thief says %q", out)
+	}
+}
+
 // NotificationIsForged: nobody but the service itself notifies for one that has
 // another user or a capability, though its socket is open to more.
 func NotificationIsForged(t *testing.T, start New) {
