@@ -51,6 +51,11 @@ func (s *Supervisor) noticed(name string) {
 		p.start = p.value.Enabled
 	}
 	s.recognise(&p)
+	if p.subject && !p.ours && s.holds(name) {
+		// PID 1 would run its own command with what a stranger says beside it:
+		// with his sockets, say.
+		p.fault = "it has another user or a privilege, and so is as the configuration has it; change it there"
+	}
 	s.ask(func() { s.define(p) })
 }
 

@@ -104,6 +104,7 @@ var All = []Test{
 	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
 	{Name: "SlotIsSpoilt", Run: SlotIsSpoilt},
 	{Name: "SlotIsNoWayToSecrets", Run: SlotIsNoWayToSecrets},
+	{Name: "PrivilegedSlotIsSpoilt", Run: PrivilegedSlotIsSpoilt, Root: true},
 	{Name: "NotificationIsForged", Run: NotificationIsForged, Root: true},
 	{Name: "StoredDescriptorsFlood", Run: StoredDescriptorsFlood},
 	{Name: "VolumeIsSpoilt", Run: VolumeIsSpoilt},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"rlminit/control"
 	"rlminit/tests/box"
 )
 
@@ -79,6 +80,37 @@ func SlotIsNoWayToSecrets(t *testing.T, start New) {
 	if out := b.Must("logs", "thief"); !strings.Contains(out, "got nothing and seen") {
 		t.Errorf("the thief says %q", out)
 	}
+}
+
+// PrivilegedSlotIsSpoilt: what a service writes over the definition of one with
+// another user has no effect, nor if the supervisor reads it anew.
+func PrivilegedSlotIsSpoilt(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`other: {command: [nasty, sleep], user: "2000:2000", restart: {delay: 50ms}}`)})
+	s := b.Await("other", "running")
+	b.Write(box.Service, "/run/rlminit/services/other/.forged",
+		"command: [nasty, sleep]\nsockets: [{listen: \"tcp:127.0.0.1:0\", name: trojan}]\n")
+	spoil := func() {
+		b.Shell(box.Service, "cd /run/rlminit/services/other; cp .forged .copy; mv .copy service.yaml")
+	}
+	confined := func(name string) {
+		t.Helper()
+		b.As(box.Root, "kill", "-9", fmt.Sprint(*s.PID))
+		s = restarted(b, "other", *s.PID)
+		proc := fmt.Sprintf("/proc/%d/", *s.PID)
+		if out := b.Shell(box.Root, "tr '\\0' '\\n' <"+proc+"environ; grep Uid "+proc+"status"); strings.Contains(out, "trojan") || !strings.Contains(out, "2000") {
+			t.Errorf("%s: it has %s", name, out)
+		}
+	}
+	spoil()
+	b.AwaitThat("other", "is not as its slot says", func(s control.Service) bool {
+		return s.Reason != nil && strings.Contains(*s.Reason, "as the configuration has it")
+	})
+	confined("at once")
+	old := b.Supervisor()
+	kill(b, "KILL", old.PID)
+	replaced(b, old.PID)
+	confined("after another supervisor")
 }
 
 // NotificationIsForged: nobody but the service itself notifies for one that has
