@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -166,5 +167,21 @@ func TestCheck(t *testing.T) {
 		if r := run(1, file); !strings.Contains(r.err, file+": it is no regular file") || countLines(r.err) != 1 {
 			t.Errorf("stderr:\n%s", r.err)
 		}
+	}
+}
+
+func TestJSONIsHarmless(t *testing.T) {
+	in := "a é\x1b\x7f\u009b31m\u202e\U000e0001\n\""
+	b, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = harmless(b)
+	if want := `"a é\u001b\u007f\u009b31m\u202e\udb40\udc01\n\""`; string(b) != want {
+		t.Errorf("got %s, want %s", b, want)
+	}
+	var out string
+	if err := json.Unmarshal(b, &out); err != nil || out != in {
+		t.Errorf("it means %q, %v", out, err)
 	}
 }
