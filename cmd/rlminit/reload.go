@@ -49,7 +49,7 @@ a fault, or with a service that has a profile's name, changes nothing.`,
 
 func tellReload(t *terminal, done control.Reloaded) {
 	for _, change := range done.Changes {
-		t.printf("%s: %s", printable(change.Service), change.Action)
+		t.printf("%s: %s", printable(change.Service), printable(change.Action))
 		if change.Why != "" {
 			t.printf(": %s", printable(change.Why))
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/control"
 )
 
 func TestUsage(t *testing.T) {
@@ -183,5 +185,42 @@ func TestJSONIsHarmless(t *testing.T) {
 	var out string
 	if err := json.Unmarshal(b, &out); err != nil || out != in {
 		t.Errorf("it means %q, %v", out, err)
+	}
+}
+
+// Whoever answers, an intruder in the supervisor too, says nothing to the
+// terminal of who asks.
+func TestAnswersAreHarmless(t *testing.T) {
+	evil := "\x1b[31m\u009bx\u202e"
+	s := control.Service{
+		Name: evil, Profile: ptr(evil), Type: evil, State: evil, Desired: evil, Reason: ptr(evil), StatusText: ptr(evil),
+		LastExit: &control.Exit{Signal: ptr(evil)}, LastLines: []string{evil},
+	}
+	exited := s
+	exited.State, exited.Reason, exited.StatusText = "exited", nil, nil
+	profile := control.Profile{Name: evil, Dir: evil, Service: evil, Desired: evil, State: evil, Reason: ptr(evil), Environment: map[string]string{evil: evil}}
+	event := control.Event{Service: evil, From: evil, To: evil + "!", Cause: evil}
+	b := newBox(t, map[string]any{
+		"GET /v1/services":          []control.Service{s, exited},
+		"GET /v1/services/a":        s,
+		"POST /v1/services/a/start": control.Outcome{Service: s, Changed: true},
+		"POST /v1/services/a/stop":  control.Outcome{Service: exited, Changed: true},
+		"POST /v1/services/a/wait":  s,
+		"GET /v1/events":            event,
+		"GET /v1/profiles":          []control.Profile{profile},
+		"GET /v1/profiles/a":        profile,
+		"GET /v1/health":            control.Health{OK: true, Reasons: []string{evil}},
+		"POST /v1/reload":           control.Reloaded{Changes: []control.Change{{Service: evil, Action: evil, Why: evil}}, Notes: []string{evil}},
+		"POST /v1/shutdown":         control.NewProblem(control.KindFailed, evil),
+		"DELETE /v1/profiles/a":     control.Deleted{Trash: evil},
+	})
+	for _, args := range []string{
+		"status", "status --json", "status a", "start a", "stop a", "wait a --for running", "events", "events --json", "profile list", "profile list --json",
+		"profile show a", "profile show a --json", "health", "reload", "reload --json", "shutdown", "profile delete a",
+	} {
+		r := b.rlminit(t, strings.Fields(args)...)
+		if strings.ContainsAny(r.out+r.err, "\x1b\u009b\u202e") || r.out+r.err == "" {
+			t.Errorf("%s: exit %d\n%q\n%q", args, r.code, r.out, r.err)
+		}
 	}
 }
