@@ -71,7 +71,7 @@ func ReadUntrusted(path string) (Bundle, error) { return readBundle(path, false)
 
 func readBundle(path string, trustNobody bool) (Bundle, error) {
 	b := Bundle{Path: path}
-	data, err := readFile(path, trustNobody)
+	data, err := readFile(path, document.MaxSize, trustNobody)
 	if err != nil {
 		return b, err
 	}
@@ -108,7 +108,7 @@ func readBundle(path string, trustNobody bool) (Bundle, error) {
 		if !strings.HasSuffix(name, ".yaml") {
 			continue
 		}
-		data, err := readFile(filepath.Join(dir, name), trustNobody)
+		data, err := readFile(filepath.Join(dir, name), document.MaxSize, trustNobody)
 		if err != nil {
 			return b, err
 		}
@@ -120,9 +120,13 @@ func readBundle(path string, trustNobody bool) (Bundle, error) {
 	return b, nil
 }
 
-// readFile reads one file of the configuration, without waiting for anything
-// that only looks like a file.
-func readFile(path string, trustNobody bool) ([]byte, error) {
+// ReadUntrustedFile reads one file that is only looked at: it may be anybody's,
+// and of any size. What is longer than limit bytes is cut short beyond that.
+func ReadUntrustedFile(path string, limit int) ([]byte, error) { return readFile(path, limit, false) }
+
+// readFile reads one file, without waiting for anything that only looks like
+// one.
+func readFile(path string, limit int, trustNobody bool) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path, err)
@@ -141,7 +145,7 @@ func readFile(path string, trustNobody bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path, reason(err))
 	}

@@ -64,13 +64,28 @@ func At(dir string) *Client {
 		Transport: &http.Transport{
 			DisableKeepAlives:  true,
 			DisableCompression: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				var d net.Dialer
-				return d.DialContext(ctx, "unix", c.Socket())
-			},
+			DialContext:        c.dial,
 		},
 	}
 	return c
+}
+
+// dial connects to the control socket, if that is one to be trusted.
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.Socket())
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err == nil {
+		err = trustedListener(raw, c.Socket(), os.Geteuid())
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // RuntimeDir returns the directory that the client asks in.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // SocketName is the control socket's name in the runtime directory.
@@ -83,6 +85,25 @@ func trusted(dir string, uid int) error {
 			dir, stat.Uid, uid, stat.Uid)
 	case info.Mode().Perm()&0o002 != 0:
 		return NotPermitted("cannot trust %s: anybody may write to it (mode %#o)", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// trustedListener refuses a socket on which neither root nor uid listens. What
+// trusted has looked at may be another directory a moment later, where somebody
+// can rename those above it.
+func trustedListener(conn syscall.RawConn, socket string, uid int) error {
+	var listener *unix.Ucred
+	var failure error
+	err := conn.Control(func(fd uintptr) {
+		listener, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	switch err = errors.Join(err, failure); {
+	case err != nil:
+		return Failed("cannot trust %s: who listens there cannot be told: %v", socket, err)
+	case listener.Uid != 0 && int(listener.Uid) != uid:
+		return NotPermitted("cannot trust %s: uid %d listens there, which is neither root nor you (uid %d); set RLMINIT_RUNTIME_DIR to where root alone can write",
+			socket, listener.Uid, uid)
 	}
 	return nil
 }

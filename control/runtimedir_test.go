@@ -2,10 +2,16 @@ package control
 
 import (
 	"errors"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // socketIn makes a runtime directory with something in the socket's place.
@@ -70,5 +76,54 @@ func TestUntrustedDirectory(t *testing.T) {
 				t.Errorf("with a good one behind it: %q, %v", dir, err)
 			}
 		})
+	}
+}
+
+// A socket that somebody else has put in the place of PID 1's is not spoken to.
+func TestUntrustedListener(t *testing.T) {
+	var asked atomic.Bool
+	answer := func(http.ResponseWriter, *http.Request) { asked.Store(true) }
+	c := serve(t, answer)
+	conn, err := c.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := os.Geteuid()
+	if err := trustedListener(raw, c.Socket(), uid); err != nil {
+		t.Errorf("our own: %v", err)
+	}
+	if err := trustedListener(raw, c.Socket(), uid+1); (err == nil) != (uid == 0) {
+		t.Errorf("of uid %d, to another: %v", uid, err)
+	}
+	if uid != 0 {
+		return
+	}
+	l, c := listen(t)
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine
+		fd, err := l.(*net.UnixListener).File()
+		if err == nil {
+			_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 4242, 4242, 4242)
+			err = errno
+			if errno == 0 {
+				err = unix.Listen(int(fd.Fd()), 1)
+			}
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	go http.Serve(l, http.HandlerFunc(answer))
+	_, err = c.Services(t.Context())
+	var p *Problem
+	if !errors.As(err, &p) || p.ExitCode != ExitNotPermitted || !strings.Contains(p.Detail, "uid 4242 listens there") || asked.Load() {
+		t.Errorf("err = %v, asked: %v", err, asked.Load())
 	}
 }

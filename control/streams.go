@@ -19,8 +19,12 @@ import (
 // without an error.
 var ErrCut = errors.New("the supervisor was replaced")
 
-// lineLimit bounds one event on the stream.
-const lineLimit = 1 << 20
+// lineLimit bounds one event on the stream, and logLineLimit what is held in
+// memory of one line of a log: a service can make one that has no end.
+const (
+	lineLimit    = 1 << 20
+	logLineLimit = 16 << 20
+)
 
 // Events hands each recorded event to each, oldest first; with follow also
 // those to come, until the context is done.
@@ -59,7 +63,8 @@ type LogOptions struct {
 
 // Logs hands the log of a service to each, line by line and each with its
 // newline if it has one; with Follow also what is written later, until the
-// context is done. The slice is valid until the next line.
+// context is done. One of more than 16 MB comes in parts. The slice is valid
+// until the next line.
 func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(line []byte) error) error {
 	query := url.Values{}
 	if o.Lines >= 0 {
@@ -78,8 +83,10 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(
 		for {
 			part, err := in.ReadSlice('\n')
 			if errors.Is(err, bufio.ErrBufferFull) {
-				line = append(line, part...)
-				continue
+				if line = append(line, part...); len(line) < logLineLimit {
+					continue
+				}
+				part, err = nil, nil
 			}
 			if len(line) > 0 {
 				line = append(line, part...)

@@ -68,6 +68,24 @@ func TestLogsExact(t *testing.T) {
 	}
 }
 
+// A line without end, which a service can make, takes no memory without end.
+func TestEndlessLogLine(t *testing.T) {
+	block := strings.Repeat("x", 1<<20)
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for range 40 {
+			io.WriteString(w, block)
+		}
+	})
+	most, sum := 0, 0
+	err := c.Logs(t.Context(), "web", LogOptions{Lines: -1}, func(line []byte) error {
+		most, sum = max(most, len(line)), sum+len(line)
+		return nil
+	})
+	if err != nil || most > 17<<20 || sum != 40<<20 {
+		t.Errorf("err = %v, %d bytes, %d of them at once", err, sum, most)
+	}
+}
+
 func TestStreamEndsWithItsContext(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "one\n")

@@ -207,6 +207,14 @@ func (d *Dir) rename(from, to string, flags uint) error {
 	err := d.inParent(from, func(fromAt int, fromBase string) error {
 		return d.inParent(to, func(toAt int, toBase string) error {
 			err := unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
+			if err == unix.EACCES {
+				// A directory that gets another parent must be writable itself,
+				// and whoever it belongs to may have taken that away.
+				if fd, e := openToEmpty(fromAt, fromBase); e == nil {
+					unix.Close(fd)
+					err = unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
+				}
+			}
 			if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) {
 				// NFS and some FUSE file systems know no RENAME_NOREPLACE.
 				// What remains is a gap between the look and the rename, which

@@ -335,3 +335,19 @@ func TestADeniedWriteOfAContainersUser(t *testing.T) {
 		}
 	}
 }
+
+func TestRenameOfADirectoryWithoutRights(t *testing.T) {
+	if unprivileged.Rerun(t, nil) {
+		return
+	}
+	d, path := open(t)
+	for _, dir := range []string{"from", "to", "from/x"} {
+		must(t, d.Mkdir(dir, 0o700))
+	}
+	mustCreate(t, filepath.Join(path, "from/x/file"))
+	must(t, os.Chmod(filepath.Join(path, "from/x"), 0))
+	must(t, d.RenameNew("from/x", "to/x"))
+	if _, err := d.ReadFile("to/x/file", 10); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"context"
 	"sort"
 	"time"
 
@@ -13,10 +14,16 @@ import (
 // readSize is how many bytes a cursor reads at once.
 const readSize = 16 << 10
 
+// longest is how long a line is taken to be, in bytes. A service can write what
+// it likes where its log lies, a file of terabytes without a newline too: what
+// is longer comes in parts, so that no reader needs memory without end.
+const longest = headSize + MaxLine + 1
+
 // cursor goes through the lines of one log: the rotated files, current, and
 // what is still in memory. It keeps its file open, so that a rotation takes
 // nothing from under it.
 type cursor struct {
+	ctx    context.Context // of the Read: even what is skipped may have no end
 	home   int
 	source Source
 	slot   *Slot // nil: closed
@@ -49,8 +56,23 @@ func (k *cursor) openDir() (int, error) {
 	return f.openDir(false)
 }
 
+// openBeneath opens one file of a log. What is no file at all, but a pipe or a
+// link by which a service would keep its log from being read, is as good as
+// absent.
 func openBeneath(dir int, name string) (int, error) {
-	return durable.OpenBeneath(dir, name, unix.O_RDONLY, 0)
+	fd, err := durable.OpenBeneath(dir, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // seek goes to the nth line before the end, or where that is later, to the
@@ -115,7 +137,7 @@ func (k *cursor) seekIn(dir int, names []string, n int, since time.Time) (again 
 		}
 		if n >= 0 {
 			found := 0
-			if k.at, found, err = backwards(fd, n); err != nil {
+			if k.at, found, err = k.backwards(n); err != nil {
 				return false, err
 			}
 			if n -= found; n == 0 {
@@ -128,19 +150,22 @@ func (k *cursor) seekIn(dir int, names []string, n int, since time.Time) (again 
 
 // backwards finds the place of the nth line before a file's end, or of its
 // first where there are fewer, and how many lines that are.
-func backwards(fd, n int) (at int64, found int, err error) {
+func (k *cursor) backwards(n int) (at int64, found int, err error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Fstat(k.fd, &st); err != nil {
 		return 0, 0, err
 	}
 	if n == 0 {
 		return st.Size, 0, nil
 	}
 	block := make([]byte, readSize)
-	last := true
+	last, length := true, 0
 	for end := st.Size; end > 0; {
+		if err := k.ctx.Err(); err != nil {
+			return 0, 0, err
+		}
 		start := max(0, end-readSize)
-		got, err := unix.Pread(fd, block[:end-start], start)
+		got, err := unix.Pread(k.fd, block[:end-start], start)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -148,12 +173,14 @@ func backwards(fd, n int) (at int64, found int, err error) {
 			return 0, 0, nil
 		}
 		for i := got - 1; i >= 0; i-- {
-			if block[i] == '\n' && !last {
+			if block[i] == '\n' && !last || length == longest {
 				if found++; found == n {
 					return start + int64(i) + 1, found, nil
 				}
+				length = 0
 			}
 			last = false
+			length++
 		}
 		end = start
 	}
@@ -169,6 +196,13 @@ func (k *cursor) next() (bool, error) {
 	for {
 		if i := bytes.IndexByte(k.buf, '\n'); i >= 0 {
 			k.line, k.buf = k.buf[:i+1], k.buf[i+1:]
+			if k.keep() {
+				return true, nil
+			}
+			continue
+		}
+		if len(k.buf) >= longest {
+			k.line, k.buf = k.buf, nil
 			if k.keep() {
 				return true, nil
 			}
@@ -221,6 +255,9 @@ func (k *cursor) fill() (bool, error) {
 }
 
 func (k *cursor) readFile() (int, error) {
+	if err := k.ctx.Err(); err != nil {
+		return 0, err
+	}
 	k.buf = append(k.buf, make([]byte, readSize)...)
 	free := len(k.buf) - readSize
 	n, err := unix.Pread(k.fd, k.buf[free:], k.at)

@@ -226,7 +226,9 @@ func (f *file) rotate(now int64) error {
 	}
 	at := time.UnixMicro(now).UTC()
 	if n := len(old); n > 0 { // though the clock was set back, or two in one µs
-		if last, err := rotatedAt(old[n-1]); err == nil && !at.After(last) {
+		// A service may have put one there of the year 9999, after which no
+		// time has a name.
+		if last, err := rotatedAt(old[n-1]); err == nil && !at.After(last) && last.Year() < 9999 {
 			at = last.Add(time.Microsecond)
 		}
 	}
@@ -239,9 +241,7 @@ func (f *file) rotate(now int64) error {
 	err = f.openAt(dir, now)
 	if f.cfg.MaxFiles > 0 && len(old) > f.cfg.MaxFiles {
 		for _, name := range old[:len(old)-f.cfg.MaxFiles] {
-			if err := unix.Unlinkat(dir, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-				break // the next rotation tries again
-			}
+			_ = unix.Unlinkat(dir, name, 0) // the next rotation tries again
 		}
 	}
 	return err

@@ -72,6 +72,30 @@ func TestRotationKeepsTheNewestFiles(t *testing.T) {
 	}
 }
 
+// What a service puts beside its log, under names of rotated files, ends neither
+// rotation nor the removal of old files.
+func TestRotationBesideTraps(t *testing.T) {
+	c := newCollector(t, Options{})
+	s := open(t, c, "web", Config{File: true, Timestamps: true, MaxSize: 200, MaxFiles: 3})
+	dir := filepath.Join(c.opts.Home, s.cfg.Dir)
+	for _, name := range []string{"00010101T000000.000000Z.log", "99991231T235959.999999Z.log"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "full"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 40 {
+		say(t, s.Stdout(), fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", 90)))
+		exited(t, s, "pause")
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(names) > 3+1+2 {
+		t.Errorf("%q, %v", names, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, current)); err != nil || !strings.Contains(string(data), "line 39 ") {
+		t.Errorf("current holds %q, %v", data, err)
+	}
+}
+
 func TestRotationByAge(t *testing.T) {
 	c := newCollector(t, Options{})
 	s := open(t, c, "web", Config{File: true, Timestamps: true, MaxAge: 50 * time.Millisecond})

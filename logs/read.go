@@ -34,6 +34,13 @@ type Query struct {
 // w has a method Flush, it is called whenever there is nothing more to write
 // for now. A context that ends is no error.
 func (c *Collector) Read(ctx context.Context, w io.Writer, q Query) error {
+	if err := c.read(ctx, w, q); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (c *Collector) read(ctx context.Context, w io.Writer, q Query) error {
 	home, err := c.dupHome()
 	if err != nil {
 		return err
@@ -49,13 +56,13 @@ func (c *Collector) Read(ctx context.Context, w io.Writer, q Query) error {
 	}
 	defer r.close()
 	for _, source := range q.Sources {
-		if err := r.add(source, q.N); err != nil {
+		if err := r.add(ctx, source, q.N); err != nil {
 			return err
 		}
 	}
 	if q.All {
 		for _, source := range c.sources() {
-			if err := r.add(source, q.N); err != nil {
+			if err := r.add(ctx, source, q.N); err != nil {
 				return err
 			}
 		}
@@ -110,7 +117,7 @@ func (r *reader) close() {
 }
 
 // add opens a source, n lines before its end.
-func (r *reader) add(source Source, n int) error {
+func (r *reader) add(ctx context.Context, source Source, n int) error {
 	if r.byName[source.Name] != nil {
 		return nil
 	}
@@ -118,7 +125,7 @@ func (r *reader) add(source Source, n int) error {
 	if source.Dir == "" && s != nil {
 		source.Dir = s.where()
 	}
-	k := &cursor{home: r.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
+	k := &cursor{ctx: ctx, home: r.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
 	if err := k.seek(n, r.q.Since); err != nil {
 		return fmt.Errorf("cannot read the log of %s: %w", source.Name, err)
 	}
@@ -201,7 +208,7 @@ func (r *reader) follow(ctx context.Context) error {
 		for _, name := range r.bell.names() {
 			k := r.byName[name]
 			if k == nil && r.q.All {
-				if err := r.add(Source{Name: name}, -1); err != nil {
+				if err := r.add(ctx, Source{Name: name}, -1); err != nil {
 					return err
 				}
 				k = r.byName[name]
@@ -243,9 +250,11 @@ func (s *Slot) Tail(n int, timeout time.Duration) ([]string, error) {
 		err  error
 	}
 	done := make(chan outcome, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	go func() {
+		defer cancel()
 		var b bytes.Buffer
-		err := s.c.Read(context.Background(), &b, Query{Sources: []Source{{Name: s.name}}, N: n})
+		err := s.c.Read(ctx, &b, Query{Sources: []Source{{Name: s.name}}, N: n})
 		done <- outcome{b.Bytes(), err}
 	}()
 	select {
@@ -283,5 +292,9 @@ func (c *Collector) ask(f func()) bool {
 	}
 }
 
-// absent says that an error means that there is no such file or directory.
-func absent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
+// absent says that an error means that there is no such file or directory, or
+// something in its place that is none: a link, a socket.
+func absent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
+		errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO)
+}

@@ -6,9 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // read is a Read that does not follow.
@@ -163,4 +167,74 @@ func TestWithoutFileTheNewestIsInMemory(t *testing.T) {
 	if lost := s.Stats(); lost != (Stats{}) {
 		t.Errorf("what was never to be kept counts as lost: %+v", lost)
 	}
+}
+
+// What a service puts where its log lies neither keeps its log, or another's,
+// from being read, nor takes memory or time without end.
+func TestReadersOfASpoiltLog(t *testing.T) {
+	const spoilt = "20200101T000000.000000Z.log"
+	for name, lay := range map[string]func(at string) error{
+		"FIFO":      func(at string) error { return unix.Mkfifo(at, 0o600) },
+		"symlink":   func(at string) error { return os.Symlink("/etc/passwd", at) },
+		"directory": func(at string) error { return os.Mkdir(at, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCollector(t, Options{})
+			s := open(t, c, "web", Config{File: true, Timestamps: true})
+			say(t, s.Stdout(), "hello\n")
+			exited(t, s, "exited")
+			if err := lay(filepath.Join(c.opts.Home, s.cfg.Dir, spoilt)); err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{-1, 10} {
+				got := texts(t, read(t, c, Query{Sources: []Source{{Name: "web"}}, N: n}))
+				if strings.Join(got, "|") != "out hello|--- exited" {
+					t.Errorf("read %q", got)
+				}
+			}
+		})
+	}
+	t.Run("endless line", func(t *testing.T) {
+		c := newCollector(t, Options{})
+		s := open(t, c, "web", Config{File: true, Timestamps: true})
+		exited(t, s, "exited")
+		at := filepath.Join(c.opts.Home, s.cfg.Dir, spoilt)
+		if err := os.WriteFile(at, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const size = 20 * MaxLine
+		if err := os.Truncate(at, size); err != nil {
+			t.Fatal(err)
+		}
+		w := &largest{}
+		if err := c.Read(t.Context(), w, Query{Sources: []Source{{Name: "web"}}, N: -1}); err != nil {
+			t.Fatal(err)
+		}
+		if w.most > 2*MaxLine || w.sum < size {
+			t.Errorf("%d bytes, %d of them at once", w.sum, w.most)
+		}
+		lines, err := s.Tail(3, time.Minute)
+		if err != nil || len(lines) == 0 || len(strings.Join(lines, "")) > 4*MaxLine {
+			t.Errorf("the tail has %d lines, %v", len(lines), err)
+		}
+		if err := os.Truncate(at, 1<<32); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []Query{{N: -1}, {N: -1, Since: time.Now()}, {N: 1 << 30}} {
+			q.Sources = []Source{{Name: "web"}}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if err := c.Read(ctx, io.Discard, q); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+	})
+}
+
+// largest is a writer that knows the size of the largest piece.
+type largest struct{ most, sum int }
+
+func (l *largest) Write(p []byte) (int, error) {
+	l.most, l.sum = max(l.most, len(p)), l.sum+len(p)
+	return len(p), nil
 }

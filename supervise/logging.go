@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -229,7 +231,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	line.WriteString(oneLine(r.Message))
 	add := func(a slog.Attr) bool {
 		value := a.Value.Resolve().String()
-		if value == "" || bytes.ContainsAny([]byte(value), " \"=\n\t") {
+		if value == "" || strings.ContainsFunc(value, needsQuotes) {
 			value = strconv.Quote(value)
 		}
 		fmt.Fprintf(&line, " %s=%s", a.Key, value)
@@ -252,7 +254,19 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
 
-// oneLine keeps a message from taking more than its line.
+// oneLine keeps a message from taking more than its line, and from saying
+// anything to a terminal: the name of a file that a service made may be in it.
 func oneLine(text string) string {
-	return string(bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("; ")))
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ReplaceAll(text, "\n", "; "))
+}
+
+// needsQuotes tells whether a character of a value may be taken for the end of
+// it, or be obeyed by a terminal.
+func needsQuotes(r rune) bool {
+	return strings.ContainsRune(" \"=", r) || !strconv.IsPrint(r) || r == utf8.RuneError
 }

@@ -51,6 +51,11 @@ func (s *Supervisor) noticed(name string) {
 		p.start = p.value.Enabled
 	}
 	s.recognise(&p)
+	if p.subject && !p.ours && s.holds(name) {
+		// PID 1 would run its own command with what a stranger says beside it:
+		// with his sockets, say.
+		p.fault = "it has another user or a privilege, and so is as the configuration has it; change it there"
+	}
 	s.ask(func() { s.define(p) })
 }
 
@@ -81,12 +86,22 @@ func (s *Supervisor) understandSlot(p *proposal, err error) {
 		}
 	}
 	var faults service.Faults
-	p.value, faults = service.Decode(s.slots.path(p.name, definitionFile), p.name, p.source, s.lookup)
+	p.value, faults = service.Decode(s.slots.path(p.name, definitionFile), p.name, p.source, s.inherited)
 	if of := p.value.Profile; len(faults) > 0 {
 		p.fault = faults.Err().Error()
 	} else if of != "" && p.name != profiles.GatewayName(of) {
 		p.fault = fmt.Sprintf("it claims to be of profile %s, whose service is %s; take profile out", document.Quote(of), profiles.GatewayName(of))
 	}
+}
+
+// inherited gives those of the container's variables that services see: the
+// definition of a stranger must not be a way to the others. In ours nothing is
+// left to be expanded.
+func (s *Supervisor) inherited(name string) (string, bool) {
+	if !s.config().Inherits(name) {
+		return "", false
+	}
+	return s.lookup(name)
 }
 
 // missing tells whether there is no definition in a slot, or no slot.

@@ -157,6 +157,10 @@ func (s *Supervisor) closeNotify(u *unit) {
 // notified takes one message of a service. What a process of an earlier run
 // sent late says nothing of this one.
 func (s *Supervisor) notified(u *unit, m *notify.Message) {
+	if !s.isOf(u, m) {
+		u.complain("a notification that is not the service's own is ignored", "pid", m.PID, "uid", m.UID)
+		return
+	}
 	for _, fault := range m.Faults {
 		u.complain("a notification was not understood", "pid", m.PID, "err", fault)
 	}
@@ -203,6 +207,21 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 	case m.FDStore:
 		s.keep(u, m)
 	}
+}
+
+// isOf tells whether a message is from u itself, or root. It is asked of a
+// service that has what the others have not, another user or a capability: they
+// must not end it, nor have descriptors passed to it, by a socket that they can
+// write to.
+func (s *Supervisor) isOf(u *unit, m *notify.Message) bool {
+	if !s.privileged(u) || m.UID == 0 {
+		return true
+	}
+	i := slices.IndexFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
+	if uid := s.policy.Privileged[i].Identity.UID; uid != s.policy.User.UID {
+		return m.UID == uid
+	}
+	return u.tag == 0 || hasGroup(m.PID, u.tag)
 }
 
 // troubled takes ERRNO= and EXIT_STATUS=. They are sent right before an exit, so

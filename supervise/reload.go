@@ -259,6 +259,9 @@ func (s *Supervisor) privileges(c *config.Config) map[string]service.Definition 
 }
 
 // privileged tells whether tier 1 holds u's definition by name.
-func (s *Supervisor) privileged(u *unit) bool {
-	return slices.ContainsFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name }) && u.recorded
+func (s *Supervisor) privileged(u *unit) bool { return u.recorded && s.holds(u.name) }
+
+// holds tells whether tier 1 holds a definition of that name.
+func (s *Supervisor) holds(name string) bool {
+	return slices.ContainsFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == name })
 }

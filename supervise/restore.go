@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -51,6 +52,9 @@ func (s *Supervisor) restoreSlot(name string) {
 		return // it never got as far as a state: the registry and the rescan see to it
 	}
 	s.understandSlot(&p, err)
+	if own, ok := s.config().Services[name]; ok && was.Recorded && s.holds(name) {
+		p.value, p.source, p.fault, p.ours = own, service.Encode(own), "", true // whatever its slot says
+	}
 	recorded := s.recordedIntent(name, p.profile, was.Recorded)
 	s.ask(func() {
 		p.subject, p.desired = was.Recorded, was.Desired

@@ -11,6 +11,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/document"
 	"rlminit/service"
 )
 
@@ -111,9 +112,9 @@ func checkHere(t *terminal) error {
 
 // checkService finds the faults of a static service's definition.
 func checkService(file, name string) error {
-	data, err := os.ReadFile(file)
+	data, err := config.ReadUntrustedFile(file, service.MaxSize)
 	if err != nil {
-		return control.Failed("cannot check %s: %v", file, reason(err))
+		return err
 	}
 	_, faults := service.Decode(file, name, data, os.LookupEnv)
 	return faults.Err()
@@ -129,9 +130,9 @@ func checkProfile(file string) error {
 	if c.Gateway == nil {
 		return control.Failed("cannot check %s: %s has no gateway section, so there are no profiles", file, configPath())
 	}
-	data, err := os.ReadFile(file)
+	data, err := config.ReadUntrustedFile(file, document.MaxSize)
 	if err != nil {
-		return control.Failed("cannot check %s: %v", file, reason(err))
+		return err
 	}
 	dir := filepath.Dir(file)
 	profile := config.Profile{Name: filepath.Base(dir), Dir: dir, Port: c.Gateway.Ports.Low}

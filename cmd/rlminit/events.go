@@ -36,7 +36,7 @@ and, where somebody asked for it, their uid; with -f also those to come.`,
 			if asJSON {
 				each = func(e control.Event) error {
 					b, err := json.Marshal(e)
-					t.printf("%s\n", b)
+					t.printf("%s\n", harmless(b))
 					return cmp.Or(err, t.out.failed)
 				}
 			}
@@ -95,7 +95,7 @@ func eventLine(t *terminal, e control.Event) string {
 	case e.From == e.To || e.From == "":
 		b.WriteString(t.paint(stateColour(e.To), e.To))
 	default:
-		fmt.Fprintf(&b, "%s → %s", e.From, t.paint(stateColour(e.To), e.To))
+		fmt.Fprintf(&b, "%s → %s", printable(e.From), t.paint(stateColour(e.To), e.To))
 	}
 	if e.Cause != "" {
 		fmt.Fprintf(&b, ": %s", printable(e.Cause))

@@ -192,7 +192,7 @@ func once(names []string) []string {
 func exitText(e control.Exit) string {
 	switch {
 	case e.Signal != nil:
-		return "killed by " + *e.Signal
+		return "killed by " + printable(*e.Signal)
 	case e.Code != nil:
 		return fmt.Sprintf("exit %d", *e.Code)
 	}

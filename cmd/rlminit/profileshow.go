@@ -40,7 +40,7 @@ func profileShowVerb(t *terminal) *cobra.Command {
 func profileText(t *terminal, p control.Profile) {
 	t.printf("name:     %s\n", printable(p.Name))
 	t.printf("state:    %s\n", t.paint(stateColour(p.State), p.State))
-	t.printf("desired:  %s\n", p.Desired)
+	t.printf("desired:  %s\n", printable(p.Desired))
 	if p.Reason != nil && *p.Reason != "" {
 		t.printf("reason:   %s\n", printable(*p.Reason))
 	}

@@ -51,7 +51,7 @@ a profile's name, changes nothing.`,
 
 func tellReload(t *terminal, done control.Reloaded) {
 	for _, change := range done.Changes {
-		t.printf("%s: %s", printable(change.Service), change.Action)
+		t.printf("%s: %s", printable(change.Service), printable(change.Action))
 		if change.Why != "" {
 			t.printf(": %s", printable(change.Why))
 		}

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
 )
 
 func TestUsage(t *testing.T) {
@@ -154,5 +160,68 @@ func TestCheck(t *testing.T) {
 	}
 	if r := run(1, filepath.Join(dir, "none.yaml")); !strings.Contains(r.err, "none.yaml") || countLines(r.err) != 1 {
 		t.Errorf("stderr:\n%s", r.err)
+	}
+	// What a service has put in a file's place holds up nobody.
+	for _, file := range []string{"profiles/eve/profile.yaml", "services.d/eve.yaml", "eve/service.yaml"} {
+		file = write("good/"+file, "")
+		if err := errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if r := run(1, file); !strings.Contains(r.err, file+": it is no regular file") || countLines(r.err) != 1 {
+			t.Errorf("stderr:\n%s", r.err)
+		}
+	}
+}
+
+func TestJSONIsHarmless(t *testing.T) {
+	in := "a é\x1b\x7f\u009b31m\u202e\U000e0001\n\""
+	b, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = harmless(b)
+	if want := `"a é\u001b\u007f\u009b31m\u202e\udb40\udc01\n\""`; string(b) != want {
+		t.Errorf("got %s, want %s", b, want)
+	}
+	var out string
+	if err := json.Unmarshal(b, &out); err != nil || out != in {
+		t.Errorf("it means %q, %v", out, err)
+	}
+}
+
+// Whoever answers, an intruder in the supervisor too, says nothing to the
+// terminal of who asks.
+func TestAnswersAreHarmless(t *testing.T) {
+	evil := "\x1b[31m\u009bx\u202e"
+	s := control.Service{
+		Name: evil, Profile: ptr(evil), Type: evil, State: evil, Desired: evil, Reason: ptr(evil), StatusText: ptr(evil),
+		LastExit: &control.Exit{Signal: ptr(evil)}, LastLines: []string{evil},
+	}
+	exited := s
+	exited.State, exited.Reason, exited.StatusText = "exited", nil, nil
+	profile := control.Profile{Name: evil, Dir: evil, Service: evil, Desired: evil, State: evil, Reason: ptr(evil), Environment: map[string]string{evil: evil}}
+	event := control.Event{Service: evil, From: evil, To: evil + "!", Cause: evil}
+	b := newBox(t, map[string]any{
+		"GET /v1/services":          []control.Service{s, exited},
+		"GET /v1/services/a":        s,
+		"POST /v1/services/a/start": control.Outcome{Service: s, Changed: true},
+		"POST /v1/services/a/stop":  control.Outcome{Service: exited, Changed: true},
+		"POST /v1/services/a/wait":  s,
+		"GET /v1/events":            event,
+		"GET /v1/profiles":          []control.Profile{profile},
+		"GET /v1/profiles/a":        profile,
+		"GET /v1/health":            control.Health{OK: true, Reasons: []string{evil}},
+		"POST /v1/reload":           control.Reloaded{Changes: []control.Change{{Service: evil, Action: evil, Why: evil}}, Notes: []string{evil}},
+		"POST /v1/shutdown":         control.NewProblem(control.KindFailed, evil),
+		"DELETE /v1/profiles/a":     control.Deleted{Trash: evil},
+	})
+	for _, args := range []string{
+		"status", "status --json", "status a", "start a", "stop a", "wait a --for running", "events", "events --json", "profile list", "profile list --json",
+		"profile show a", "profile show a --json", "health", "reload", "reload --json", "shutdown", "profile delete a",
+	} {
+		r := b.rlminit(t, strings.Fields(args)...)
+		if strings.ContainsAny(r.out+r.err, "\x1b\u009b\u202e") || r.out+r.err == "" {
+			t.Errorf("%s: exit %d\n%q\n%q", args, r.code, r.out, r.err)
+		}
 	}
 }

@@ -96,7 +96,10 @@ const (
 	bold   = "1"
 )
 
+// paint gives a text its colour. Whoever answers may have chosen the text, an
+// intruder in the supervisor too.
 func (t *terminal) paint(colour, s string) string {
+	s = printable(s)
 	if !t.colour || colour == "" {
 		return s
 	}

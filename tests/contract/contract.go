@@ -103,6 +103,9 @@ var All = []Test{
 
 	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
 	{Name: "SlotIsSpoilt", Run: SlotIsSpoilt},
+	{Name: "SlotIsNoWayToSecrets", Run: SlotIsNoWayToSecrets},
+	{Name: "PrivilegedSlotIsSpoilt", Run: PrivilegedSlotIsSpoilt, Root: true},
+	{Name: "NotificationIsForged", Run: NotificationIsForged, Root: true},
 	{Name: "StoredDescriptorsFlood", Run: StoredDescriptorsFlood},
 	{Name: "VolumeIsSpoilt", Run: VolumeIsSpoilt},
 	{Name: "ControlSocketIsCrowded", Run: ControlSocketIsCrowded, Root: true},

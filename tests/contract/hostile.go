@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"rlminit/control"
 	"rlminit/tests/box"
 )
 
@@ -60,6 +61,80 @@ func SlotIsSpoilt(t *testing.T, start New) {
 	replaced(b, old.PID)
 	if again := b.Await("gateway-alice", "running"); *again.PID != *now.PID || again.Restarts != now.Restarts {
 		t.Errorf("after another supervisor: %s", box.Describe(again))
+	}
+}
+
+// SlotIsNoWayToSecrets: what a service puts into the service directory sees no
+// more of the container's variables than it does itself.
+func SlotIsNoWayToSecrets(t *testing.T, start New) {
+	b := start(t, box.Spec{
+		Config: Config("inherit_env: [\"*\", \"!SECRET_*\"]\n"),
+		Env:    []string{"SECRET_TOKEN=hidden", "OPEN=seen"},
+	})
+	b.Shell(box.Service, "mkdir /run/rlminit/services/.thief")
+	b.Write(box.Service, "/run/rlminit/services/.thief/service.yaml",
+		"command: [bash, -c, \"echo got ${SECRET_TOKEN:-nothing} and ${OPEN}; exec sleep 1000\"]\n")
+	b.Shell(box.Service, "cd /run/rlminit/services; mv .thief thief")
+	b.Await("thief", "running")
+	logged(b, "thief", "got ")
+	if out := b.Must("logs", "thief"); !strings.Contains(out, "got nothing and seen") {
+		t.Errorf("the thief says %q", out)
+	}
+}
+
+// PrivilegedSlotIsSpoilt: what a service writes over the definition of one with
+// another user has no effect, nor if the supervisor reads it anew.
+func PrivilegedSlotIsSpoilt(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`other: {command: [nasty, sleep], user: "2000:2000", restart: {delay: 50ms}}`)})
+	s := b.Await("other", "running")
+	b.Write(box.Service, "/run/rlminit/services/other/.forged",
+		"command: [nasty, sleep]\nsockets: [{listen: \"tcp:127.0.0.1:0\", name: trojan}]\n")
+	spoil := func() {
+		b.Shell(box.Service, "cd /run/rlminit/services/other; cp .forged .copy; mv .copy service.yaml")
+	}
+	confined := func(name string) {
+		t.Helper()
+		b.As(box.Root, "kill", "-9", fmt.Sprint(*s.PID))
+		s = restarted(b, "other", *s.PID)
+		proc := fmt.Sprintf("/proc/%d/", *s.PID)
+		if out := b.Shell(box.Root, "tr '\\0' '\\n' <"+proc+"environ; grep Uid "+proc+"status"); strings.Contains(out, "trojan") || !strings.Contains(out, "2000") {
+			t.Errorf("%s: it has %s", name, out)
+		}
+	}
+	spoil()
+	b.AwaitThat("other", "is not as its slot says", func(s control.Service) bool {
+		return s.Reason != nil && strings.Contains(*s.Reason, "as the configuration has it")
+	})
+	confined("at once")
+	old := b.Supervisor()
+	kill(b, "KILL", old.PID)
+	replaced(b, old.PID)
+	confined("after another supervisor")
+}
+
+// NotificationIsForged: nobody but the service itself notifies for one that has
+// another user or a capability, though its socket is open to more.
+func NotificationIsForged(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`other: {command: [nasty, hoard, "1"], user: "2000:2000", ready: {notify: true, timeout: 20s}}`,
+		`capable: {command: [nasty, hoard, "1"], sandbox: {capabilities: [NET_BIND_SERVICE]}, ready: {notify: true, timeout: 20s}}`,
+		`forger: {command: [bash, -c, "for s in other capable; do NOTIFY_SOCKET=/run/rlminit/services/$$s/notify nasty hoard 3 & done; wait"], enabled: false}`)})
+	for _, name := range []string{"other", "capable"} {
+		b.Await(name, "running")
+	}
+	b.Must("start", "forger")
+	for _, name := range []string{"other", "capable"} {
+		box.Eventually(b, long, "the forgery is noticed", func() (bool, any) {
+			said := b.Printed()
+			return strings.Contains(said, "a notification that is not the service's own is ignored service="+name), said
+		})
+		s := b.Await(name, "running")
+		b.As(box.Root, "kill", "-9", fmt.Sprint(*s.PID))
+		s = restarted(b, name, *s.PID)
+		if env := b.Shell(box.Root, fmt.Sprintf("tr '\\0' '\\n' </proc/%d/environ", *s.PID)); !strings.Contains(env, "LISTEN_FDS=1\n") {
+			t.Errorf("%s was passed: %s", name, env)
+		}
 	}
 }
 
