@@ -140,6 +140,7 @@ func (m *step) stopProbe() {
 // launch asks for a spawn, or waits for what is required. Nothing of the last
 // run may be left: over saw to that.
 func (m *step) launch() {
+	m.stopProbe() // before it is forgotten: what ran may end in a launch at once
 	m.clearRun()
 	m.NoRetry, m.Text = false, ""
 	if m.Blocked != "" {
