@@ -127,7 +127,8 @@ type Health struct {
 
 // Deleted is the answer of DELETE /v1/profiles/{name}.
 type Deleted struct {
-	Trash string `json:"trash"` // where the directory is now; "": nowhere
+	Trash   string `json:"trash"`    // where the directory is now; "": nowhere
+	LogLeft string `json:"log_left"` // the log that purge had to leave, behind a link; "": none
 }
 
 // Environment is the answer of GET /v1/environment/{profile}, and of GET

@@ -14,8 +14,21 @@ import (
 // Dir is a directory held by a descriptor. Its methods may be called from
 // several goroutines at once; Close only when none runs.
 type Dir struct {
-	fd   int
-	path string // for people; never resolved again
+	fd    int
+	path  string                  // for people; never resolved again
+	fault func(step string) error // a test's disk that fails; nil: none
+}
+
+// Fail has WriteFile fail below d, not below what OpenDir returns, wherever
+// fault returns an error: before anything is written ("write"), or when only the
+// new name is yet to be made durable ("sync"). It is for tests.
+func (d *Dir) Fail(fault func(step string) error) { d.fault = fault }
+
+func (d *Dir) failing(step string) error {
+	if d.fault == nil {
+		return nil
+	}
+	return d.fault(step)
 }
 
 // Open opens the directory at path, following links as the system does: the

@@ -32,6 +32,9 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 		}
 	}
 	err := d.inParent(rel, func(at int, base string) error {
+		if err := d.failing("write"); err != nil {
+			return err
+		}
 		temp := TempName()
 		if err := writeNew(at, temp, data, how.Mode); err != nil {
 			return err
@@ -42,6 +45,9 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 		}
 		if !how.Names {
 			return nil
+		}
+		if err := d.failing("sync"); err != nil {
+			return err
 		}
 		return syncNames(at)
 	})

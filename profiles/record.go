@@ -132,6 +132,7 @@ func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
 		f = stateFile{version: 1}
 	}
 	f.Record = s.remember(of, f.Record)
+	before := f
 	change(&f)
 	f.Profile, f.UpdatedAt = of.Profile, s.now()
 	if port := s.ports.of(of.Profile); of.Service == "" && port != 0 {
@@ -143,12 +144,33 @@ func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
 		}
 	}
 	err = s.home.WriteFile(file, f.encode(), durable.Write{Mode: 0o640, Names: intent})
+	if err != nil && intent {
+		s.takeBack(file, before)
+	}
 	if err == nil && f.Desired != service.IntentNone {
 		s.mu.Lock()
 		s.intents[of] = f.Desired
 		s.mu.Unlock()
 	}
 	return err
+}
+
+// takeBack undoes, as well as may be, a write that failed only when its new name
+// was to be made durable: who is told that nothing was done shall not find later
+// that it was.
+func (s *Store) takeBack(file string, before stateFile) {
+	now, err := s.readRecord(s.home, file)
+	switch {
+	case err != nil || now.Desired == before.Desired:
+		return
+	case before.Origin == service.Recorded:
+		err = s.home.WriteFile(file, before.encode(), durable.Write{Mode: 0o640})
+	default:
+		err = s.home.RemoveAll(file)
+	}
+	if err != nil {
+		s.say(fmt.Sprintf("%v; it may have what a command asked for that was refused", err))
+	}
 }
 
 // keepAside moves a file that cannot be used out of the way.

@@ -217,3 +217,31 @@ func TestAVolumeThatCannotBeWrittenIsReadAllTheSame(t *testing.T) {
 		}
 	}
 }
+
+// A command that was refused because its record could not be made durable has
+// not been recorded either.
+func TestARefusedIntentIsNotRecorded(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Intent: service.Running})
+	failing := true
+	v.Home().Fail(func(step string) error {
+		if failing && step == "sync" {
+			return unix.EIO
+		}
+		return nil
+	})
+	for _, of := range []Subject{Gateway("alice"), Static("web")} {
+		if err := v.SaveIntent(of, service.Stopped); err == nil {
+			t.Errorf("%s: saved", of)
+		}
+	}
+	failing = false
+	v.reopen(nil)
+	p, err := v.Load("alice")
+	must(t, err)
+	web, err := v.LoadService("web")
+	must(t, err)
+	if p.Record.Desired != service.Running || web.Desired != service.IntentNone {
+		t.Errorf("recorded are %q and %q", p.Record.Desired, web.Desired)
+	}
+}

@@ -73,21 +73,25 @@ func (s *Supervisor) openVolume() {
 	}
 	claim := lease.NewClaim(store.Home(), lease.Self(), say)
 	var held *lease.Lease
-	if fds := s.takeHeld(lockKey); len(fds) == 1 {
-		held, err = claim.Adopt(os.NewFile(uintptr(fds[0]), "lock"))
+	taken := s.takeHeld(lockKey)
+	adopted := len(taken) == 1
+	if adopted {
+		held, err = claim.Adopt(os.NewFile(uintptr(taken[0]), "lock"))
 	} else {
 		held, err = claim.Try()
 	}
 	if err != nil {
 		s.absent.Store(err.Error())
 		slog.Warn(err.Error())
-		var taken *lease.Held
-		if errors.As(err, &taken) {
+		var other *lease.Held
+		if errors.As(err, &other) {
 			go s.awaitVolume(claim, store)
 		}
 		return
 	}
-	if err := store.CheckWritable(); err != nil {
+	// One that was locked before could be written to then: a disk that fails now
+	// is no leave to acknowledge what is not recorded.
+	if err := store.CheckWritable(); err != nil && !adopted {
 		s.readOnly.Store(true)
 		slog.Warn(err.Error() + "; nothing is recorded on it, no profile can be made, and it is not locked against other containers")
 	}

@@ -2,31 +2,18 @@ package supervise
 
 import (
 	"errors"
-	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/durable/unprivileged"
 	"rlminit/wire"
 )
 
 // While the kernel takes no more descriptors of our user the link waits, and
 // what it waits with gets through afterwards, or is given up soon.
 func TestLinkOutlastsACrowd(t *testing.T) {
-	if os.Getenv("LINK_TEST_CROWD") == "" {
-		// As root the kernel would not refuse, and what others of our user
-		// have in flight counts.
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestLinkOutlastsACrowd$", "-test.v", "-test.timeout=30s")
-		cmd.Env = append(os.Environ(), "LINK_TEST_CROWD=1")
-		if os.Geteuid() == 0 {
-			alone := uint32(1_000_000 + os.Getpid())
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alone, Gid: alone}}
-		}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if unprivileged.Alone(t) {
 		return
 	}
 	mine, theirs := socketPair(t)

@@ -2,12 +2,15 @@ package supervise
 
 import (
 	"context"
+	"fmt"
 	"math/rand"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"rlminit/control"
+	"rlminit/wire"
 )
 
 func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
@@ -73,11 +76,12 @@ func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
 	gate := make(chan struct{})
 	wrote := map[string][]int{}
-	n := newNewest(time.Hour, func(batch map[string]int) {
+	n := newNewest(time.Hour, func(batch map[string]int) map[string]int {
 		<-gate
 		for key, value := range batch {
 			wrote[key] = append(wrote[key], value)
 		}
+		return nil
 	})
 	set := func(key string, value int) { n.put(key, func(int) int { return value }) }
 	for i := range 100 {
@@ -97,4 +101,21 @@ func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	n.flush(ctx) // gives up with its caller
+}
+
+// A probe's program that is given up before it runs could not be signalled: it
+// is ended when it is there.
+func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.now.ask(func() {
+		p.now.restored = true
+		p.now.probeRuns[7] = &probeRun{ended: make(chan error, 1), abandoned: true}
+		p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil)
+	})
+	p.now.link.flush()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if want := fmt.Sprintf("9 to 7, scope %d", wire.ScopeGroup); !slices.Contains(p.sent, want) {
+		t.Errorf("sent: %q, want %q", p.sent, want)
+	}
 }

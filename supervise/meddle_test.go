@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
@@ -50,10 +53,9 @@ func (s *simulation) putBack(name string) {
 	w.tally("put back", name)
 	s.publish(name)
 	d := s.defs[name]
-	now.ask(func() {
-		u := now.define(proposal{name: name, value: d, source: service.Encode(d), start: true})
-		s.equip(u)
-	})
+	desired, _ := s.recorded(name)
+	p := proposal{name: name, value: d, source: service.Encode(d), subject: true, desired: desired, start: desired != "stopped"}
+	now.ask(func() { s.equip(now.define(p)) })
 }
 
 // meddle does something to the services or to the supervisor, or nothing.
@@ -84,21 +86,28 @@ func (s *simulation) meddle(everything context.Context) {
 		}
 	case luck < 26: // its definition changes
 		d := s.defs[name]
-		d.Environment = map[string]service.Value{"N": {Text: fmt.Sprint(s.rand.IntN(100))}}
+		if s.rand.IntN(2) == 0 {
+			d.Environment = map[string]service.Value{"N": {Text: fmt.Sprint(s.rand.IntN(100))}}
+		} else {
+			s.probes(&d)
+		}
 		if leaving {
 			return // nobody registers it before it is gone
 		}
 		s.defs[name] = d
 		s.meddled(names)
+		s.changed(name)
 		now := s.now
 		now.ask(func() {
 			now.redefine(now.units[name], proposal{name: name, value: d, source: service.Encode(d)})
 		})
 	case luck < 32 && !leaving:
 		s.remove(name)
-	case luck < 70:
+	case luck < 37:
+		w.breakDisk(s.rand)
+	case luck < 75:
 		w.tally("commands")
-		s.command(names, name)
+		s.command(everything, names, name)
 	}
 }
 
@@ -111,7 +120,18 @@ func (s *simulation) meddled(names []string) {
 	}
 }
 
-func (s *simulation) command(names []string, name string) {
+// changed: how a service is asked may have changed, and counting begins anew.
+func (s *simulation) changed(name string) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.world.policies[name] = machine.PolicyOf(s.defs[name])
+	if b := s.world.living(name); b != nil {
+		b.changed, b.inRow = boottime(), 0
+		b.passed = true // what runs needs no probe that was added later
+	}
+}
+
+func (s *simulation) command(everything context.Context, names []string, name string) {
 	s.meddled(names)
 	now := s.now
 	v := [...]verb{verbStart, verbStart, verbStop, verbRestart}[s.rand.IntN(4)]
@@ -136,16 +156,54 @@ func (s *simulation) command(names []string, name string) {
 	if v.name == "stop" {
 		want = machine.WantDown
 	}
-	var meant []string
-	for _, u := range append(slices.Clone(units), along...) {
-		meant = append(meant, u.name)
-		if u.state.Removed {
-			continue // what is removed is not started any more
-		}
-		s.wanted[u.name] = want
-	}
 	s.world.mu.Lock()
-	s.world.note("%s %v", v.name, meant)
+	s.world.note("%s %v along %v", v.name, namesOf(units), namesOf(along))
 	s.world.mu.Unlock()
-	now.operate(context.Background(), v, units, along, 1000, nil)
+	var outcomes []control.Outcome
+	go func() { outcomes = now.operate(context.Background(), v, units, along, 1000, nil) }()
+	switch s.rand.IntN(10) {
+	case 0: // it is killed meanwhile
+		time.Sleep(time.Duration(s.rand.Int64N(int64(10 * time.Millisecond))))
+	case 1: // in the middle of a write
+		s.world.killAt = 1 + s.rand.IntN(2*len(units)+1)
+		fallthrough
+	default:
+		time.Sleep(time.Second)
+	}
+	synctest.Wait()
+	s.world.killAt = 0
+	if s.dead() || outcomes == nil {
+		s.world.tally("killed in a command")
+		s.kill()
+		for _, u := range append(units, along...) {
+			delete(s.wanted, u.name)
+		}
+		s.replace(everything)
+		return
+	}
+	done := true
+	for i, outcome := range outcomes {
+		switch {
+		case outcome.Problem != nil:
+			done = false
+			s.world.tally("refused", units[i].name)
+		case units[i].state.Removed: // what is removed is not started any more
+		default:
+			s.wanted[units[i].name] = want
+		}
+	}
+	for _, u := range along {
+		if done && !u.state.Removed {
+			s.wanted[u.name] = want
+		} else {
+			delete(s.wanted, u.name)
+		}
+	}
+}
+
+func namesOf(units []*unit) (names []string) {
+	for _, u := range units {
+		names = append(names, u.name)
+	}
+	return names
 }

@@ -10,8 +10,8 @@ import (
 // values of one key that wait only the newest is written: a slow disk costs
 // freshness, never memory or time of the loop.
 type newest[K comparable, V any] struct {
-	write func(map[K]V)
-	pause time.Duration // how long a value waits for a newer one
+	write func(map[K]V) (failed map[K]V) // which are written again
+	pause time.Duration                  // how long a value waits for a newer one
 
 	mu      sync.Mutex
 	next    *batch[K, V] // what waits
@@ -30,7 +30,7 @@ func newBatch[K comparable, V any]() *batch[K, V] {
 	return &batch[K, V]{values: map[K]V{}, done: make(chan struct{})}
 }
 
-func newNewest[K comparable, V any](pause time.Duration, write func(map[K]V)) *newest[K, V] {
+func newNewest[K comparable, V any](pause time.Duration, write func(map[K]V) map[K]V) *newest[K, V] {
 	n := &newest[K, V]{
 		write: write, pause: pause, next: newBatch[K, V](),
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
@@ -60,14 +60,26 @@ func (n *newest[K, V]) flush(ctx context.Context) {
 		return
 	}
 	nudge(n.hurry)
+	nudge(n.wake) // what has failed is tried at once
 	select {
 	case <-b.done:
 	case <-ctx.Done():
 	}
 }
 
+// writeAgain is how long what could not be written waits for the next try.
+const writeAgain = 5 * time.Second
+
 func (n *newest[K, V]) run() {
-	for range n.wake {
+	wake, again := n.wake, (<-chan time.Time)(nil)
+	for {
+		select {
+		case _, more := <-wake:
+			if !more {
+				return
+			}
+		case <-again:
+		}
 		if n.pause > 0 {
 			select {
 			case <-time.After(n.pause):
@@ -78,10 +90,19 @@ func (n *newest[K, V]) run() {
 		b := n.next
 		n.next, n.current = newBatch[K, V](), b
 		n.mu.Unlock()
-		n.write(b.values)
+		failed := n.write(b.values)
 		n.mu.Lock()
 		n.current = nil
+		for key, value := range failed {
+			if _, newer := n.next.values[key]; !newer {
+				n.next.values[key] = value
+			}
+		}
 		n.mu.Unlock()
+		again = nil
+		if len(failed) > 0 {
+			again = time.After(writeAgain)
+		}
 		close(b.done)
 	}
 }

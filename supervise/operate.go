@@ -179,7 +179,8 @@ var (
 )
 
 // operate carries out a command on the units, and on those that go along with
-// them: it makes the intent durable, and only then acts. With wait it answers
+// them: it makes the intent durable, and only then acts, on those for which that
+// succeeded. With wait it answers
 // when the outcome is known or ctx ends.
 func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
 	release := oneAtATime(append(slices.Clone(units), along...))
@@ -187,11 +188,9 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		release()
 		return failAll(units, problem)
 	}
+	var refused map[*unit]*control.Problem
 	if v.intent != "" {
-		if problem := s.recordIntent(append(slices.Clone(units), along...), v.intent); problem != nil {
-			release()
-			return failAll(units, problem)
-		}
+		refused = s.recordIntents(units, along, v.intent)
 	}
 	outcomes := make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
@@ -199,9 +198,9 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		event := machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor), Actor: &actor}
 		changed := make([]bool, len(units))
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
-		act := slices.Clone(along)
+		act := slices.DeleteFunc(slices.Clone(along), func(u *unit) bool { return refused[u] != nil })
 		for i, u := range units {
-			if u.fault != "" && v.intent == "running" {
+			if refused[u] != nil || u.fault != "" && v.intent == "running" {
 				continue
 			}
 			if changed[i] = v.needed(u); changed[i] {
@@ -213,6 +212,10 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		}
 		v.apply(s, act, event)
 		for i, u := range units {
+			if problem := refused[u]; problem != nil {
+				outcomes[i] = control.Outcome{Service: u.status(), Problem: problem}
+				continue
+			}
 			if wait == nil {
 				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
 				continue

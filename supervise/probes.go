@@ -93,21 +93,24 @@ func (s *Supervisor) check(ctx context.Context, name string, p service.Probe, ti
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	switch {
-	case p.TCP != "":
-		return probe.TCP(ctx, p.TCP)
-	case p.HTTP != "":
-		return probe.HTTP(ctx, p.HTTP)
-	case len(p.Exec) > 0:
+	if len(p.Exec) > 0 {
 		return s.checkExec(ctx, name, p.Exec)
 	}
-	return nil
+	return s.network(ctx, p)
+}
+
+func askNetwork(ctx context.Context, p service.Probe) error {
+	if p.TCP != "" {
+		return probe.TCP(ctx, p.TCP)
+	}
+	return probe.HTTP(ctx, p.HTTP)
 }
 
 // probeRun is a program that runs as a probe, as a child of tier 1 like any
 // other.
 type probeRun struct {
-	ended chan error // takes one without blocking
+	ended     chan error // takes one without blocking
+	abandoned bool       // nobody waits for it: the loop's
 }
 
 // checkExec runs a probe's program as the service's user, with its tag and its
@@ -151,9 +154,16 @@ func (s *Supervisor) checkExec(ctx context.Context, name string, argv []string) 
 		return err
 	case <-ctx.Done():
 		// The run stays in the table until tier 1 tells of its end.
-		s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+		s.ask(func() {
+			run.abandoned = true
+			s.killProbe(id)
+		})
 		return fmt.Errorf("%s did not end in time", argv[0])
 	}
+}
+
+func (s *Supervisor) killProbe(id uint64) {
+	s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
 }
 
 // probeLabel marks a child that is a probe, for our successor.
@@ -169,6 +179,9 @@ func (s *Supervisor) aboutProbe(id uint64, e machine.Event) bool {
 	switch {
 	case e.Kind == machine.SpawnFailed:
 		err = errors.New(e.Reason)
+	case e.Kind == machine.Spawned && run.abandoned:
+		s.killProbe(id) // it could not be signalled before
+		return true
 	case e.Kind != machine.ExitedEvent:
 		return true
 	case e.Signal != 0:

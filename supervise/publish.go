@@ -34,13 +34,14 @@ type publisher struct {
 
 func newPublisher(s slots) *publisher {
 	p := &publisher{slots: s, failing: make(map[string]bool)}
-	p.newest = newNewest(0, func(batch map[string]publication) {
+	p.newest = newNewest(0, func(batch map[string]publication) map[string]publication {
 		for name, next := range batch {
 			p.writeStatus(name, next.saved)
 			for _, then := range next.written {
 				then()
 			}
 		}
+		return nil
 	})
 	return p
 }

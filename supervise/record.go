@@ -38,58 +38,92 @@ func (s *Supervisor) each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// recordIntent makes a person's intent for the units durable. Without a volume
-// that can be written to there is nothing to make it durable on.
-func (s *Supervisor) recordIntent(units []*unit, intent string) *control.Problem {
-	var subjects []profiles.Subject
+// recordIntent makes a person's intent for the units durable, and adds to refused
+// those for which that failed. Without a volume that can be written to there is
+// nothing to make it durable on.
+func (s *Supervisor) recordIntent(units []*unit, intent string, refused map[*unit]*control.Problem) {
+	subjects := make([]profiles.Subject, len(units)) // zero: it has no record
 	s.ask(func() {
-		for _, u := range units {
+		for i, u := range units {
 			if u.recorded {
-				subjects = append(subjects, subjectOf(u.name, u.definition.Profile))
+				subjects[i] = subjectOf(u.name, u.definition.Profile)
 			}
 		}
 	})
+	failures := make([]error, len(units))
 	if store := s.volume(); store != nil && s.canRecord(store) {
-		failures := make([]error, len(subjects))
-		s.each(len(subjects), func(i int) {
-			failures[i] = store.SaveIntent(subjects[i], service.Intent(intent))
-		})
-		for _, err := range failures {
-			if err != nil {
-				return control.Failed("%v; nothing was done, for it would not survive a restart", err)
+		s.each(len(units), func(i int) {
+			if subjects[i] != (profiles.Subject{}) {
+				failures[i] = store.SaveIntent(subjects[i], service.Intent(intent))
 			}
-		}
+		})
 	}
 	s.ask(func() {
-		for _, u := range units {
-			if u.desired != intent {
+		for i, u := range units {
+			switch {
+			case failures[i] != nil:
+				refused[u] = control.Failed("%v; nothing was done, for it would not survive a restart", failures[i])
+			case u.desired != intent:
 				u.desired = intent
 				s.publishStatus(u)
 			}
 		}
 	})
-	return nil
+}
+
+// recordIntents is recordIntent for a command. What goes along comes first: a
+// unit that cannot run without it is not recorded either.
+func (s *Supervisor) recordIntents(units, along []*unit, intent string) map[*unit]*control.Problem {
+	refused := map[*unit]*control.Problem{}
+	s.recordIntent(along, intent, refused)
+	rest := slices.Clone(units)
+	if len(refused) > 0 {
+		s.ask(func() {
+			rest = slices.DeleteFunc(rest, func(u *unit) bool {
+				for _, other := range s.along(u) {
+					if problem := refused[other]; problem != nil {
+						refused[u] = problem
+						return true
+					}
+				}
+				return false
+			})
+		})
+	}
+	s.recordIntent(rest, intent, refused)
+	return refused
 }
 
 // recordPause is how long what was seen waits for what is seen next: most states
 // on the way to another last for less.
 const recordPause = 100 * time.Millisecond
 
-// newRecorder writes what was last seen of services to the volume.
+// newRecorder writes what was last seen of services to the volume. What cannot
+// be written, which is said once, is tried again until the disk is well.
 func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
-	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) {
+	failing := map[profiles.Subject]bool{}
+	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) (failed map[profiles.Subject]profiles.Seen) {
 		store := s.volume()
 		if store == nil || !s.canRecord(store) {
-			return
+			return nil
 		}
 		subjects := slices.Collect(maps.Keys(batch))
-		s.each(len(subjects), func(i int) {
-			err := store.SaveSeen(subjects[i], batch[subjects[i]])
-			gone := errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // deleted since it was seen
-			if err != nil && !gone {
-				slog.Warn("cannot record the state of a service", "service", subjects[i], "err", err)
+		failures := make([]error, len(subjects))
+		s.each(len(subjects), func(i int) { failures[i] = store.SaveSeen(subjects[i], batch[subjects[i]]) })
+		failed = map[profiles.Subject]profiles.Seen{}
+		for i, of := range subjects {
+			err := failures[i]
+			if err == nil || errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // deleted since it was seen
+				delete(failing, of)
+				continue
 			}
-		})
+			failed[of] = batch[of]
+			if !failing[of] {
+				failing[of] = true
+				slog.Warn("cannot record the state of a service", "service", of, "err", err)
+			}
+		}
+		return failed
 	})
 }
 

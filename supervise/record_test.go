@@ -7,9 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/durable/unprivileged"
 	"rlminit/profiles"
 	"rlminit/service"
 )
@@ -93,5 +98,119 @@ func TestStateOfAProfileThatIsGone(t *testing.T) {
 	}
 	if lines := heard.about("cannot record"); len(lines) != 1 || !strings.Contains(lines[0], "service=gateway-bob ") {
 		t.Errorf("said of bob: %q", lines)
+	}
+}
+
+const pair = `version: 1
+user: app
+services:
+  one: {command: [one]}
+  two: {command: [two]}
+`
+
+// failing has writes to the volume fail for which it returns true.
+func (p *place) failing(which func() bool) {
+	p.now.volume().Home().Fail(func(string) error {
+		if which() {
+			return unix.ENOSPC
+		}
+		return nil
+	})
+}
+
+// recordedAs is the intent that the volume has of a service.
+func (p *place) recordedAs(name string) service.Intent {
+	store, err := profiles.Open(p.home, profiles.Settings{}, func(string) {})
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer store.Close()
+	record, err := store.LoadService(name)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return record.Desired
+}
+
+// What of a command cannot be recorded is refused; the rest is done. Neither is
+// undone by a successor.
+func TestACommandOfWhichHalfIsRecorded(t *testing.T) {
+	p := newPlace(t, pair)
+	p.open()
+	p.bootAll()
+	p.await("one", "running")
+	p.await("two", "running")
+	p.now.written(10 * time.Second)
+	var mu sync.Mutex
+	writes := 0
+	p.failing(func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		writes++
+		return writes == 1
+	})
+	var units []*unit
+	p.now.ask(func() { units = p.now.all() })
+	refused := 0
+	for _, outcome := range p.now.operate(t.Context(), verbStop, units, nil, 0, &control.Wait{}) {
+		name, state, want := outcome.Service.Name, "stopped", service.Stopped
+		if outcome.Problem != nil {
+			refused++
+			state, want = "running", service.IntentNone // it has no record yet
+		}
+		if got, _ := p.state(name); got != state || p.recordedAs(name) != want {
+			t.Errorf("%s is %s and recorded as %q; it was answered: %v", name, got, p.recordedAs(name), outcome.Problem)
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d were refused, want 1", refused)
+	}
+}
+
+// The state that could not be recorded is recorded when the disk is well again,
+// though nothing else happens.
+func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
+	heard := overhear(t)
+	p := newPlace(t, pair)
+	p.open()
+	p.bootAll()
+	p.await("one", "running")
+	p.now.written(10 * time.Second)
+	var full atomic.Bool
+	full.Store(true)
+	p.failing(full.Load)
+	p.now.recorder.put(profiles.Static("one"), func(profiles.Seen) profiles.Seen { return profiles.Seen{State: "degraded"} })
+	for range 3 {
+		p.now.recorder.flush(t.Context())
+	}
+	if lines := heard.about("cannot record"); len(lines) != 1 {
+		t.Errorf("said: %q", lines)
+	}
+	full.Store(false)
+	p.eventually("it is recorded", func() (bool, any) {
+		text := p.read("state/services/one.json")
+		return strings.Contains(text, "degraded"), text
+	})
+}
+
+// A successor on a disk that fails acknowledges as little as its predecessor.
+func TestASuccessorOnAFailingDisk(t *testing.T) {
+	if unprivileged.Rerun(t, nil) {
+		return
+	}
+	p := newPlace(t, pair)
+	p.open()
+	p.bootAll()
+	p.await("one", "running")
+	p.now.written(10 * time.Second)
+	p.kill()
+	if err := os.Chmod(p.home, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(p.home, 0o700)
+	p.supervise()
+	p.open()
+	if p.now.readOnly.Load() {
+		t.Error("it is taken for a volume that could never be written to")
 	}
 }

@@ -58,18 +58,25 @@ func (s *Supervisor) restoreSlot(name string) {
 	recorded := s.recordedIntent(name, p.profile, was.Recorded)
 	s.ask(func() {
 		p.subject, p.desired = was.Recorded, was.Desired
-		u := s.bare(p)
-		if recorded != "" && recorded != u.desired && !s.purpose.isFor(name) {
-			// It was made durable, and maybe acknowledged, just before our
-			// predecessor ended, and the status does not know of it yet.
-			u.desired, u.changed = recorded, true
-		}
-		if was.Machine != nil {
-			u.state = *was.Machine
-			s.leaving[name] = u.state.Removed
-		}
-		s.allotTag(u)
+		s.takeBack(p, was.Machine, recorded)
 	})
+}
+
+// takeBack makes a unit in the state that was published last, if one was. The
+// volume may know better what is wanted.
+func (s *Supervisor) takeBack(p proposal, state *machine.State, recorded string) *unit {
+	u := s.bare(p)
+	if recorded != "" && recorded != u.desired && !s.purpose.isFor(p.name) {
+		// It was made durable, and maybe acknowledged, just before our
+		// predecessor ended, and the status does not know of it yet.
+		u.desired, u.changed = recorded, true
+	}
+	if state != nil {
+		u.state = *state
+		s.leaving[p.name] = u.state.Removed
+	}
+	s.allotTag(u)
+	return u
 }
 
 // recordedIntent is what the volume says is wanted of a service; "" if nothing.

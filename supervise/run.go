@@ -65,6 +65,7 @@ type Supervisor struct {
 	// Where chance comes in; a simulation has its own.
 	random      func() uint64
 	preparation func(d service.Definition, privileged bool) prepared
+	network     func(context.Context, service.Probe) error // asks over it
 
 	// What follows is the loop's alone.
 	units      map[string]*unit
@@ -136,7 +137,7 @@ func Run() int {
 // newSupervisor is a supervisor that knows nothing yet.
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
-		random: rand.Uint64,
+		random: rand.Uint64, network: askNetwork,
 		policy: policy, container: os.Environ(), runtime: runtimeDir(),
 		events: newEvents(), mailbox: make(chan func(), 1024),
 		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -251,12 +254,12 @@ func (s *Supervisor) deleteProfile(r *http.Request) (any, error) {
 		return nil, err
 	}
 	over := s.beginDeletion(p.Name)
-	trash, err := s.deleteAlone(r, store, p.Name)
+	answer, err := s.deleteAlone(r, store, p.Name)
 	over(err)
 	if err != nil {
 		return nil, s.profileProblem(err)
 	}
-	return control.Deleted{Trash: trash}, nil
+	return answer, nil
 }
 
 // beginDeletion waits until nobody else deletes the profile. over ends it; with
@@ -288,17 +291,18 @@ func (s *Supervisor) beginDeletion(name string) (over func(error)) {
 	}
 }
 
-func (s *Supervisor) deleteAlone(r *http.Request, store *profiles.Store, name string) (trash string, err error) {
+func (s *Supervisor) deleteAlone(r *http.Request, store *profiles.Store, name string) (answer control.Deleted, err error) {
 	p, err := s.known(store, name)
 	if err != nil {
-		return "", err
+		return answer, err
 	}
 	purge, err := askedFor(r, "purge")
 	if err != nil {
 		return "", err
 	}
 	if name == profiles.Default {
-		return store.Delete(name, purge) // which refuses it, and nothing has been stopped
+		_, err := store.Delete(name, purge) // which refuses it, and nothing has been stopped
+		return answer, err
 	}
 	var w *waiter
 	var u *unit
@@ -314,16 +318,30 @@ func (s *Supervisor) deleteAlone(r *http.Request, store *profiles.Store, name st
 	if w != nil {
 		// A caller who goes away does not hurry it: the gateway may still write.
 		if outcome := s.await(context.WithoutCancel(r.Context()), u, w, &control.Wait{}); outcome.Problem != nil {
-			return "", outcome.Problem
+			return answer, outcome.Problem
 		}
 	}
 	if purge {
 		// First, so that if it fails there is a profile to be purged again.
-		if err := s.removeLog(store, u, name); err != nil {
-			return "", err
+		err := s.removeLog(store, u, name)
+		switch {
+		case errors.Is(err, unix.ELOOP):
+			// The volume's owner may have put the logs elsewhere. Any service may have
+			// put the link there as well, so nothing is removed behind it.
+			if path := store.Home().Path(logDir("", name)); there(path) {
+				answer.LogLeft = path
+			}
+		case err != nil:
+			return answer, err
 		}
 	}
-	return store.Delete(name, purge)
+	answer.Trash, err = store.Delete(name, purge)
+	return answer, err
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // getEnvironment is what `rlminit exec` needs to be like the service: the

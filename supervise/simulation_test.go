@@ -21,7 +21,6 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
-	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/notify"
@@ -55,7 +54,7 @@ func TestSimulation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				boottime = func() int64 { return int64(time.Since(began)) + int64(time.Hour) }
-				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots{dir: t.TempDir()}, wanted: map[string]machine.Want{}}
+				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots{dir: t.TempDir()}, home: volumeDir(t), wanted: map[string]machine.Want{}}
 				s.run()
 				for what, n := range s.world.counts {
 					total[what] += n
@@ -67,7 +66,10 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("figure: simulation: %d runs: %v", runs, total)
-	for _, what := range []string{"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back"} {
+	for _, what := range []string{
+		"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back",
+		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command",
+	} {
 		if runs >= 30 && total[what] == 0 {
 			t.Errorf("in %d runs nothing was %s", runs, what)
 		}
@@ -80,8 +82,10 @@ type simulation struct {
 	world  *world
 	rand   *rand.Rand
 	now    *Supervisor
+	dead   func() bool        // the supervisor of the moment was killed
 	kill   context.CancelFunc // ends the supervisor of the moment
 	slots  slots
+	home   string         // the volume
 	socket *notify.Socket // of all services: nobody listens
 	tags   int            // the table of tags, as tier 1 holds it
 	defs   map[string]service.Definition
@@ -147,6 +151,7 @@ func (s *simulation) define() {
 		} else if s.rand.IntN(2) == 0 {
 			d.Ready = &service.Probe{Notify: true, Timeout: 2 * time.Second}
 		}
+		s.probes(&d)
 		s.defs[name] = d
 		s.world.policies[name] = machine.PolicyOf(d)
 		s.publish(name)
@@ -194,7 +199,9 @@ func (s *simulation) replace(everything context.Context) {
 		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
 		return next.prepare(d, privileged)
 	}
+	next.network = w.network
 	alive, kill := context.WithCancel(everything)
+	store := s.volume(next, alive, kill)
 	next.link = &link{wake: make(chan struct{}, 1)}
 	next.link.out = func(o outgoing) {
 		if alive.Err() == nil {
@@ -203,11 +210,11 @@ func (s *simulation) replace(everything context.Context) {
 	}
 	delays := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
 	next.publisher = &publisher{}
-	next.publisher.newest = newNewest(time.Millisecond, func(batch map[string]publication) {
+	next.publisher.newest = newNewest(time.Millisecond, func(batch map[string]publication) map[string]publication {
 		for _, name := range slices.Sorted(maps.Keys(batch)) {
 			time.Sleep(time.Duration(delays.Int64N(int64(5 * time.Millisecond))))
 			if alive.Err() != nil {
-				return
+				return nil
 			}
 			content, err := json.Marshal(batch[name].saved)
 			w.mu.Lock()
@@ -220,8 +227,9 @@ func (s *simulation) replace(everything context.Context) {
 				then()
 			}
 		}
+		return nil
 	})
-	next.recorder = newNewest(0, func(map[profiles.Subject]profiles.Seen) {})
+	next.recorder = next.newRecorder()
 	gone := make(chan error)
 	go next.link.write()
 	go func() {
@@ -239,7 +247,12 @@ func (s *simulation) replace(everything context.Context) {
 
 	w.mu.Lock()
 	next.nextID, w.firstID = w.nextID, w.nextID
+	w.takenOver = boottime()
 	for _, b := range w.table {
+		b.inRow = 0
+		if b.asking != nil {
+			b.asking.abandoned = true
+		}
 		next.children[b.name] = append(next.children[b.name], wire.Child{
 			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started, Label: b.label,
 			Exit: exitNow(b), Step: b.step, Errno: int32(b.errno),
@@ -251,18 +264,18 @@ func (s *simulation) replace(everything context.Context) {
 			next.do(func() { next.hear(m, nil) })
 		}
 	}
-	var ready func(name string)
-	ready = func(name string) {
+	var ready func(b *body)
+	ready = func(b *body) {
 		if alive.Err() != nil {
 			return
 		}
 		next.do(func() {
 			if !next.restored { // it waits in the socket
-				time.AfterFunc(time.Millisecond, func() { ready(name) })
+				time.AfterFunc(time.Millisecond, func() { ready(b) })
 				return
 			}
-			if u := next.units[name]; u != nil { // else its socket is gone
-				next.notified(u, &notify.Message{Ready: true})
+			if u := next.units[b.name]; u != nil { // else its socket is gone
+				next.notified(u, &notify.Message{Ready: true, PID: int(b.pid)})
 			}
 		})
 	}
@@ -271,13 +284,26 @@ func (s *simulation) replace(everything context.Context) {
 	w.note("a supervisor takes over %d children", len(w.table))
 	w.mu.Unlock()
 
-	s.now = next
+	s.now, s.dead = next, func() bool { return alive.Err() != nil }
+	unprobed := func() { // nothing of a dead process asks
+		next.ask(func() {
+			for _, u := range next.all() {
+				next.stopProbe(u, machine.ProbeReady)
+				next.stopProbe(u, machine.ProbeHealth)
+			}
+		})
+	}
 	s.kill = func() {
 		kill()
 		close(gone)
 		synctest.Wait()
+		unprobed()
 		time.Sleep(time.Second) // until its last write was thrown away
+		unprobed()
 		synctest.Wait()
+		if err := store.Close(); err != nil {
+			s.Error(err)
+		}
 		close(next.link.wake)
 		close(next.publisher.wake)
 		close(next.recorder.wake)
@@ -314,18 +340,12 @@ func exitNow(b *body) wire.Exit {
 // restored makes one unit as restoreSlot does.
 func (s *simulation) restored(next *Supervisor, name string, status []byte) {
 	d := s.defs[name]
-	p := proposal{name: name, value: d, source: service.Encode(d)}
+	p := proposal{name: name, value: d, source: service.Encode(d), subject: true}
 	var was saved
 	if status != nil && json.Unmarshal(status, &was) == nil {
 		p.desired = was.Desired
 	}
-	u := next.bare(p)
-	s.equip(u)
-	if was.Machine != nil {
-		u.state = *was.Machine
-		next.leaving[name] = u.state.Removed
-	}
-	next.allotTag(u)
+	s.equip(next.takeBack(p, was.Machine, next.recordedIntent(name, "", true)))
 }
 
 // equip gives a unit what is never opened in a simulation.
@@ -350,17 +370,34 @@ func (s *simulation) check() {
 			if u.active() {
 				active++
 			}
+			if u.state.StopBy == machine.StopUnhealthy {
+				w.counts["ended for its health"]++
+			}
 			for _, complaint := range complaints(u, w) {
 				w.fault("%s: %s; its state is %+v", u.name, complaint, u.state)
 			}
 			if want, sure := s.wanted[u.name]; sure && u.stop == nil && u.state.Want != want {
 				w.fault("%s is wanted %q, and %q was acknowledged", u.name, u.state.Want, want)
 			}
+			if desired, _ := s.recorded(u.name); u.recorded && desired != "" && desired != u.desired {
+				w.fault("%s is to be %s, and %s is recorded", u.name, u.desired, desired)
+			}
+			if want, sure := s.wanted[u.name]; sure && u.recorded {
+				if desired, _ := s.recorded(u.name); desired != intentOf(want == machine.WantUp) {
+					w.fault("%q of %s was acknowledged, and %q is recorded", want, u.name, desired)
+				}
+			}
 		}
 		if active != now.active {
 			w.fault("%d units are active, counted are %d", active, now.active)
 		}
 		for _, b := range w.table {
+			if b.asking != nil {
+				if most := int64(5 * time.Second); b.state == wire.ChildAlive && boottime()-b.bornAt > most && boottime()-w.takenOver > most {
+					w.fault("the probe %d of %s never ends", b.id, b.name)
+				}
+				continue
+			}
 			if u := now.units[b.name]; b.state == wire.ChildAlive && !now.dismissed[b.id] && (u == nil || u.state.ID != b.id) {
 				if u == nil {
 					w.fault("spawn %d of %s lives, and nobody knows of it", b.id, b.name)
@@ -387,7 +424,14 @@ func complaints(u *unit, w *world) (all []string) {
 	case machine.Stopped, machine.Waiting, machine.Exited, machine.Gone:
 		must(u.timer.index < 0, "at rest, with a timer")
 		must(state.ID == 0, "at rest, with a spawn")
+	case machine.Starting:
+		must(state.Deadlines.Ready != 0, "starting without a deadline")
+	case machine.Running:
+		if b != nil {
+			unasked(u, b, w, must)
+		}
 	case machine.Stopping:
+		must(state.StopBy != machine.StopUnhealthy || b == nil || b.failed > 0, "ended for its health, and it was well")
 		must(state.Deadlines.Stop != 0, "stopping without a deadline")
 	case machine.Sweeping:
 		must(state.Deadlines.Sweep != 0, "sweeping without a next look")
@@ -424,7 +468,12 @@ func (s *simulation) end() {
 		for name := range s.defs {
 			s.wanted[name] = want
 		}
-		for _, outcome := range now.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
+		for i, outcome := range now.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
+			if v.name == "start" && outcome.Problem == nil && outcome.Service.State != "running" && all[i].definition.Type != service.Oneshot {
+				w.mu.Lock()
+				w.fault("in peace, %s was started and is %s", outcome.Service.Name, outcome.Service.State)
+				w.mu.Unlock()
+			}
 			if outcome.Problem != nil {
 				w.mu.Lock()
 				w.fault("in peace, %s of %s: %s", v.name, outcome.Service.Name, outcome.Problem.Detail)
@@ -437,6 +486,11 @@ func (s *simulation) end() {
 	s.check()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, u := range all {
+		if _, seen := s.recorded(u.name); u.recorded && seen != string(seenAs(u)) {
+			w.fault("%s is %s, and %s is recorded", u.name, seenAs(u), seen)
+		}
+	}
 	for _, b := range w.table {
 		w.fault("spawn %d of %s is left in state %d", b.id, b.name, b.state)
 	}

@@ -332,7 +332,7 @@ func (u *unit) status() control.Service {
 	if u.log != nil {
 		st.LogLostBytes = u.log.Stats().LostBytes
 	}
-	reason := cmp.Or(u.fault, u.state.Reason)
+	reason := cmp.Or(u.fault, u.state.Reason, u.lastWords())
 	if st.State == "stopped" {
 		reason = u.fault // how its last run ended is in last_exit
 	}
@@ -346,6 +346,15 @@ func (u *unit) status() control.Service {
 		st.LastLines = u.lastLines
 	}
 	return st
+}
+
+// lastWords is how the run before the current one ended, as long as that may
+// happen again: an immediate restart would hide it.
+func (u *unit) lastWords() string {
+	if u.state.LastWords == "" || !u.active() || u.state.Phase == machine.Running && boottime()-u.state.ReadyAt >= int64(u.policy.ResetAfter) {
+		return ""
+	}
+	return "before: " + u.state.LastWords
 }
 
 // labelledStarts is how many starts a label tells of.

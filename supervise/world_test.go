@@ -24,12 +24,15 @@ type world struct {
 	seed     uint64
 	peaceful bool // no more faults
 	hear     func(wire.Message)
-	ready    func(name string) // READY=1 of a service's current process
+	ready    func(b *body) // READY=1 of a service's process
+	disk     disk
+	killAt   int // the write to the volume at which the supervisor is killed; 0: none
 
 	table     map[uint64]*body
 	outbox    []func()
 	nextID    uint64
 	firstID   uint64 // of this supervisor
+	takenOver int64  // when it took over
 	used      map[uint64]bool
 	lastPID   int32
 	starts    map[string][]time.Time // since somebody meddled
@@ -49,13 +52,16 @@ type body struct {
 	rand      *rand.Rand
 	state     wire.ChildState
 	pid       int32
+	bornAt    int64
 	started   uint64 // clock ticks since boot
 	exit      wire.Exit
 	step      wire.Step
 	errno     unix.Errno
 	leftovers uint32
 	deaf      bool
-	frozen    bool // the spawn is stuck
+	frozen    bool    // the spawn is stuck
+	asking    *asking // of a probe
+	asked             // of a service
 }
 
 func newWorld(seed uint64) *world {
@@ -63,7 +69,7 @@ func newWorld(seed uint64) *world {
 		seed: seed, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
 		starts: map[string][]time.Time{}, ordered: map[string]bool{}, policies: map[string]machine.Policy{},
 		published: map[string][]byte{}, counts: map[string]int{},
-		hear: func(wire.Message) {}, ready: func(string) {},
+		hear: func(wire.Message) {}, ready: func(*body) {},
 	}
 }
 
@@ -143,17 +149,21 @@ func (w *world) spawn(m *wire.Spawn) {
 	}
 	w.used[m.ID] = true
 	w.nextID = max(w.nextID, m.ID+1)
+	b := &body{id: m.ID, name: m.Name, label: m.Label, rand: rand.New(rand.NewPCG(w.seed, m.ID)), state: wire.ChildPending}
+	w.table[m.ID] = b
+	if string(m.Label) == probeLabel {
+		w.probe(b, m.Argv[1])
+		return
+	}
 	var l label
 	if err := json.Unmarshal(m.Label, &l); err != nil || l.State.ID != m.ID || l.State.Phase != machine.Spawning || l.State.Want != machine.WantUp {
 		w.fault("%s is spawned in the state %s", m.Name, m.Label)
 	}
 	for _, other := range w.table {
-		if other.name == m.Name && (other.state == wire.ChildPending || other.state == wire.ChildAlive || other.leftovers > 0) {
+		if other != b && other.asking == nil && other.name == m.Name && (other.state == wire.ChildPending || other.state == wire.ChildAlive || other.leftovers > 0) {
 			w.fault("%s is spawned as %d, and %d still has %d leftovers in state %d", m.Name, m.ID, other.id, other.leftovers, other.state)
 		}
 	}
-	b := &body{id: m.ID, name: m.Name, label: m.Label, rand: rand.New(rand.NewPCG(w.seed, m.ID)), state: wire.ChildPending}
-	w.table[m.ID] = b
 	delay := time.Duration(b.rand.Int64N(int64(20 * time.Millisecond)))
 	switch luck := b.rand.IntN(100); {
 	case w.peaceful:
@@ -187,6 +197,9 @@ func (w *world) fell(b *body, step wire.Step, errno unix.Errno) {
 	w.counts["spawn failed"]++
 	b.state, b.step, b.errno, b.frozen = wire.ChildFailed, step, errno, false
 	w.say(&wire.SpawnFailed{ID: b.id, Step: step, Errno: int32(errno)})
+	if b.asking != nil {
+		w.concluded(b, false)
+	}
 }
 
 // born is a program that was executed, and what becomes of it.
@@ -194,11 +207,19 @@ func (w *world) born(b *body) {
 	w.lastPID++
 	b.state, b.pid = wire.ChildAlive, w.lastPID
 	w.counts["born"]++
+	b.bornAt = boottime()
 	b.started = uint64(boottime()) / uint64(ticks(1))
 	w.counted(b.name)
+	w.awake(b)
+	announce := func() {
+		w.tell(func() {
+			b.said = true
+			w.ready(b)
+		})
+	}
 	early := b.rand.IntN(5) == 0
 	if early {
-		w.tell(func() { w.ready(b.name) }) // overtakes the answer
+		announce() // overtakes the answer
 	}
 	switch luck := b.rand.IntN(100); {
 	case w.peaceful && w.policies[b.name].Oneshot:
@@ -225,7 +246,7 @@ func (w *world) born(b *body) {
 		}
 		w.later(time.Duration(b.rand.Int64N(int64(most))), func() {
 			if b.state == wire.ChildAlive {
-				w.tell(func() { w.ready(b.name) })
+				announce()
 			}
 		})
 	}
@@ -254,13 +275,16 @@ func (w *world) dies(b *body, code int32, sig unix.Signal) {
 	if b.state != wire.ChildAlive {
 		return
 	}
-	if b.rand.IntN(4) == 0 {
+	if b.rand.IntN(4) == 0 && b.asking == nil {
 		b.leftovers = uint32(1 + b.rand.IntN(3))
 	}
 	w.counts["died"]++
 	b.state = wire.ChildExited
 	b.exit = wire.Exit{Code: code, Signal: int32(sig), Leftovers: b.leftovers}
 	w.say(&wire.Exited{ID: b.id, Exit: b.exit})
+	if b.asking != nil {
+		w.concluded(b, code == 0)
+	}
 }
 
 func (w *world) signal(m *wire.Signal) {
@@ -268,6 +292,9 @@ func (w *world) signal(m *wire.Signal) {
 	w.note("  signal %v to %d, scope %d", unix.Signal(m.Signal), m.ID, m.Scope)
 	answer := &wire.Signalled{ID: m.ID, Scope: m.Scope}
 	sig := unix.Signal(m.Signal)
+	if b != nil && b.asking != nil {
+		w.abandon(b)
+	}
 	switch {
 	case b == nil || b.state == wire.ChildFailed, b.state == wire.ChildExited && m.Scope != wire.ScopeLeftover:
 		answer.Errno = int32(unix.ESRCH)
@@ -311,7 +338,7 @@ func (w *world) calm() {
 	w.peaceful = true
 	for _, id := range slices.Sorted(maps.Keys(w.table)) {
 		b := w.table[id]
-		b.deaf = false
+		b.deaf, b.ill, b.listens = false, well, min(b.listens, boottime())
 		if w.policies[b.name].Oneshot {
 			w.later(time.Second+time.Duration(id)*time.Millisecond, func() { w.dies(b, 0, 0) })
 		}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"math/rand"
 	"os"
-	"os/exec"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/durable/unprivileged"
 )
 
 // every returns one message of each kind, with all fields set at random.
@@ -265,18 +265,7 @@ func openDescriptors(t *testing.T) int {
 // The kernel refuses descriptors while the socket has room for them: that is
 // not ErrFull, whose end the socket would tell, and it passes.
 func TestTooManyDescriptorsInFlight(t *testing.T) {
-	if os.Getenv("WIRE_TEST_CROWD") == "" {
-		// As root the kernel would not refuse, and what others of our user
-		// have in flight counts.
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestTooManyDescriptorsInFlight$", "-test.v", "-test.timeout=30s")
-		cmd.Env = append(os.Environ(), "WIRE_TEST_CROWD=1")
-		if os.Geteuid() == 0 {
-			alone := uint32(1_000_000 + os.Getpid())
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alone, Gid: alone}}
-		}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if unprivileged.Alone(t) {
 		return
 	}
 	limit := unix.Rlimit{Cur: 64, Max: 64}

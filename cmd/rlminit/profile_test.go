@@ -51,10 +51,15 @@ func TestProfileDelete(t *testing.T) {
 	tell(t, map[string]any{
 		"DELETE /v1/profiles/alice": control.Deleted{Trash: "/data/trash/alice-2026-05-24"},
 		"DELETE /v1/profiles/bob":   control.Deleted{},
+		"DELETE /v1/profiles/carol": control.Deleted{LogLeft: "/data/logs/gateways/carol"},
 		"DELETE /v1/profiles/alcie": control.NoSuchProfile("alcie", []string{"alice"}),
 	}, []story{
 		{args: []string{"profile", "delete", "alice"}, out: "alice: deleted; its directory is now /data/trash/alice-2026-05-24\n", asks: []string{"DELETE /v1/profiles/alice"}},
 		{args: []string{"profile", "delete", "--purge", "bob"}, out: "bob: deleted\n", asks: []string{"DELETE /v1/profiles/bob?purge=true"}},
+		{
+			args: []string{"profile", "delete", "--purge", "carol"}, out: "carol: deleted\n",
+			err: "rlminit: cannot remove the log of carol: it lies behind a symbolic link, which is not followed; remove it yourself: rm -r /data/logs/gateways/carol\n",
+		},
 		{args: []string{"profile", "delete", "alcie"}, code: 4, err: "rlminit: no profile \"alcie\"; did you mean \"alice\"?\n"},
 	})
 }

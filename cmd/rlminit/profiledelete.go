@@ -11,7 +11,8 @@ func profileDeleteVerb(t *terminal) *cobra.Command {
 		Short: "stop a profile's gateway and remove the profile",
 		Long: `Stops the gateway and moves the profile's directory to the trash on the volume,
 under its name and the date; its log stays in logs/gateways. With --purge the
-directory and the log are removed instead, and cannot be had back.`,
+directory and the log are removed instead, and cannot be had back; a log that
+lies behind a symbolic link is named, and left to you.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
@@ -28,6 +29,9 @@ directory and the log are removed instead, and cannot be had back.`,
 				t.printf("%s: deleted; its directory is now %s\n", args[0], printable(deleted.Trash))
 			} else {
 				t.printf("%s: deleted\n", args[0])
+			}
+			if left := deleted.LogLeft; left != "" {
+				t.complain("cannot remove the log of " + args[0] + ": it lies behind a symbolic link, which is not followed; remove it yourself: rm -r " + left)
 			}
 			return nil
 		},

@@ -16,6 +16,9 @@ const (
 	GID = 61235
 )
 
+// alone names the variable that tells the second run of Alone.
+const alone = "RLMINIT_TEST_ALONE"
+
 // prepared names the variable with the directory that root made for the run.
 const prepared = "RLMINIT_TEST_PREPARED"
 
@@ -51,15 +54,38 @@ func Rerun(t *testing.T, prepare func(dir string)) bool {
 	if prepare != nil {
 		prepare(dir)
 	}
-	// go test builds into a directory that only root may enter.
-	again := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Dir = "/"
-	again.Env = append(os.Environ(), "TMPDIR="+temp, prepared+"="+dir)
-	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: UID, Gid: GID}}
-	if out, err := again.CombinedOutput(); err != nil {
-		t.Fatalf("as uid %d: %v\n%s", UID, err, out)
-	}
+	again(t, &syscall.Credential{Uid: UID, Gid: GID}, "TMPDIR="+temp, prepared+"="+dir)
 	return true
+}
+
+// Alone runs the calling test in a process of its own, by root as a user whom
+// nobody else is, and returns true: the caller returns then. In that second run
+// it returns false. It is for what the kernel counts by user, but not for root.
+func Alone(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(alone) != "" {
+		return false
+	}
+	var as *syscall.Credential
+	if os.Geteuid() == 0 {
+		id := uint32(1_000_000 + os.Getpid())
+		as = &syscall.Credential{Uid: id, Gid: id}
+	}
+	again(t, as, alone+"=1")
+	return true
+}
+
+// again runs the calling test a second time; as nil: as who we are.
+func again(t *testing.T, as *syscall.Credential, env ...string) {
+	t.Helper()
+	// go test builds into a directory that only root may enter.
+	run := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	run.Dir = "/"
+	run.Env = append(os.Environ(), env...)
+	run.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("as another user: %v\n%s", err, out)
+	}
 }
 
 // Dir is the directory that prepare was called with.

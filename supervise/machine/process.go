@@ -203,8 +203,9 @@ func (m *step) ended(x Exit) {
 			m.StopReason = x.String()
 		}
 	}
-	if m.StopBy != StopCommand {
-		m.StopReason = explained(m.StopReason, m.ToldErrno, m.ToldExit, m.LastExit)
+	m.LastWords = ""
+	if said := explained(m.StopReason, m.ToldErrno, m.ToldExit, m.LastExit); m.StopBy != StopCommand && said != m.StopReason {
+		m.StopReason, m.LastWords = said, said
 	}
 	m.ToldErrno, m.ToldExit = 0, nil
 	m.cause, m.Reason = m.StopReason, m.StopReason

@@ -93,11 +93,20 @@ func (m *step) onTrouble() {
 		if m.StopBy == StopCommand {
 			return
 		}
-		m.StopReason = explained(m.StopReason, m.event.Errno, m.event.ExitStatus, m.LastExit)
+		m.StopReason = m.hear(m.StopReason)
 		m.Reason = leftText(m.StopReason, m.Leftovers)
 	case Backoff, Failed, Exited:
-		m.Reason = explained(m.Reason, m.event.Errno, m.event.ExitStatus, m.LastExit)
+		m.Reason = m.hear(m.Reason)
 	}
+}
+
+// hear adds what a service said of its failure after its exit to the reason.
+func (m *step) hear(reason string) string {
+	said := explained(reason, m.event.Errno, m.event.ExitStatus, m.LastExit)
+	if said != reason {
+		m.LastWords = said
+	}
+	return said
 }
 
 // awaitReady is the wait for readiness, from the start of the process.

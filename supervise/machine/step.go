@@ -140,6 +140,7 @@ func (m *step) stopProbe() {
 // launch asks for a spawn, or waits for what is required. Nothing of the last
 // run may be left: over saw to that.
 func (m *step) launch() {
+	m.stopProbe() // before it is forgotten: what ran may end in a launch at once
 	m.clearRun()
 	m.NoRetry, m.Text = false, ""
 	if m.Blocked != "" {
@@ -164,7 +165,7 @@ func (m *step) clearRun() {
 		Reason: s.Reason, Cause: s.Cause, Actor: s.Actor, Since: s.Since,
 		Blocked: s.Blocked,
 		LastID:  s.LastID, Text: s.Text,
-		Starts: s.Starts, Tries: s.Tries, Restarts: s.Restarts, LastExit: s.LastExit,
+		Starts: s.Starts, Tries: s.Tries, Restarts: s.Restarts, LastExit: s.LastExit, LastWords: s.LastWords,
 		Deadlines: s.Deadlines, Timer: s.Timer,
 	}
 }
@@ -201,7 +202,7 @@ func (m *step) armRetry() {
 
 // resetHistory forgets earlier starts: somebody asked for this one.
 func (m *step) resetHistory() {
-	m.Starts, m.Tries = nil, 0
+	m.Starts, m.Tries, m.LastWords = nil, 0, ""
 }
 
 // arm makes the timer slot follow the earliest deadline.

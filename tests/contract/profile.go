@@ -86,6 +86,20 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 	if text := b.Shell(box.Service, `cat `+elsewhere+`/current; rm -r `+elsewhere); text != "precious\n" {
 		t.Errorf("what a link led to holds %q", text)
 	}
+	b.Shell(box.Service, `mv "`+logs+`" "`+b.Home()+`/elsewhere"; ln -s "`+b.Home()+`/elsewhere" "`+logs+`"`)
+	b.Must("profile", "create", "carol")
+	b.Shell(box.Service, `mkdir "`+logs+`/carol"`)
+	if r := b.Run("profile", "delete", "carol", "--purge"); r.Code != 0 || !strings.Contains(r.Err, "rm -r "+logs+"/carol") {
+		t.Errorf("with the logs elsewhere: %s", r)
+	}
+	if left := there(); left != "carol\n" {
+		t.Errorf("behind the link is %q", left)
+	}
+	b.Must("profile", "create", "carol") // it was deleted
+	b.Shell(box.Service, `rmdir "`+logs+`/carol"`)
+	if r := b.Run("profile", "delete", "carol", "--purge"); r.Code != 0 || r.Err != "" {
+		t.Errorf("with nothing elsewhere: %s", r)
+	}
 }
 
 // ProfileEnvironment: a gateway sees its profile, its user and what was set,

@@ -19,7 +19,7 @@ func agentImage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const name = "rlminit-test:agent"
+	name := imageName(runName) + ":agent"
 	err = run(root, "docker", "build", "-q", "--build-arg", "BASE="+built.based, "--build-arg", "RLMINIT="+built.demo,
 		"-t", name, filepath.Join("examples", "agent-image"))
 	if err != nil {

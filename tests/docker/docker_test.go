@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,9 +18,6 @@ import (
 // built are the images of this run.
 var built images
 
-// runName marks what this run starts, so that it removes that alone.
-var runName = fmt.Sprintf("%d", os.Getpid())
-
 // answerTimeout is how long a container may take to boot on a busy machine.
 const answerTimeout = 30 * time.Second
 
@@ -33,17 +31,15 @@ func runAll(m *testing.M) int {
 		}
 		return 0
 	}
-	var err error
-	if built, err = buildImages(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	err := sweepDead()
+	if err == nil {
+		built, err = buildImages()
 	}
-	if err := sweepDead(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	code := 1
+	if err == nil {
+		code = m.Run()
 	}
-	code := m.Run()
-	if err := sweep(runName); err != nil {
+	if err = errors.Join(err, sweep(runName)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -56,7 +52,11 @@ func sweepDead() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range strings.Fields(runs) {
+	images, err := must(nil, "image", "ls", "--filter", "reference="+imageName("*"), "--format", "{{.Repository}}")
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(runs + "\n" + strings.ReplaceAll(images, imagePrefix, "")) {
 		if pid, err := strconv.Atoi(name); err != nil || unix.Kill(pid, 0) == nil {
 			continue
 		}
@@ -70,20 +70,22 @@ func sweepDead() error {
 // sweep removes what tests of a run left, after a panic for one.
 func sweep(name string) error {
 	filter := "label=" + label + "=" + name
-	left, err := must(nil, "ps", "-aq", "--filter", filter)
-	if err != nil {
+	if err := sweepList([]string{"rm", "-f", "-v"}, "ps", "-aq", "--filter", filter); err != nil {
 		return err
 	}
-	if left != "" {
-		if _, err := must(nil, append([]string{"rm", "-f", "-v"}, strings.Fields(left)...)...); err != nil {
-			return err
-		}
-	}
-	volumes, err := must(nil, "volume", "ls", "-q", "--filter", filter)
-	if err != nil || volumes == "" {
+	if err := sweepList([]string{"volume", "rm"}, "volume", "ls", "-q", "--filter", filter); err != nil {
 		return err
 	}
-	_, err = must(nil, append([]string{"volume", "rm"}, strings.Fields(volumes)...)...)
+	return sweepList([]string{"rmi"}, "image", "ls", "--filter", "reference="+imageName(name), "--format", "{{.Repository}}:{{.Tag}}")
+}
+
+// sweepList removes what a command lists, if it lists anything.
+func sweepList(remove []string, list ...string) error {
+	found, err := must(nil, list...)
+	if err != nil || found == "" {
+		return err
+	}
+	_, err = must(nil, append(remove, strings.Fields(found)...)...)
 	return err
 }
 

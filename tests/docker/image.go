@@ -8,10 +8,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"rlminit/tests/box"
 )
+
+// runName marks what this run makes and starts, so that it removes that alone.
+var runName = strconv.Itoa(os.Getpid())
+
+// imagePrefix begins the names of a run's images, which is followed by the run's.
+const imagePrefix = "rlminit-test-"
+
+// imageName is the name of a run's images: another checkout, or another run, has
+// others at the same time.
+func imageName(run string) string { return imagePrefix + run }
 
 // images are what the tests run.
 type images struct {
@@ -34,7 +45,7 @@ func buildImages() (images, error) {
 	if err != nil {
 		return images{}, err
 	}
-	const name = "rlminit-test"
+	name := imageName(runName)
 	if err := run(root, "make", "-s", "image-based", "IMAGE="+name, "BASE="+base); err != nil {
 		return images{}, err
 	}

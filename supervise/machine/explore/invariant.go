@@ -12,10 +12,15 @@ import (
 // nothing of the world: what concerns processes is checked by World.Apply and
 // Consistent.
 func Check(before machine.State, p machine.Policy, e machine.Event, after machine.State, actions []machine.Action) error {
-	spawns := 0
+	spawns, asked := 0, before.Probing
 	for _, a := range actions {
-		if a.Kind == machine.Spawn {
+		switch a.Kind {
+		case machine.Spawn:
 			spawns++
+		case machine.StartProbe:
+			asked = a.Probe
+		case machine.StopProbe:
+			asked = ""
 		}
 	}
 	d := after.Deadlines
@@ -50,6 +55,8 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 		return fmt.Errorf("phase %q with id %d", after.Phase, after.ID)
 	case after.Probing != "" && after.Phase != machine.Starting && after.Phase != machine.Running:
 		return fmt.Errorf("probe %s in phase %q", after.Probing, after.Phase)
+	case after.Probing != asked && e.Kind != machine.Adopt:
+		return fmt.Errorf("probe %q is noted, and the owner runs %q", after.Probing, asked)
 	case p.Limit > 0 && len(after.Starts) > p.Limit:
 		return fmt.Errorf("%d starts kept, the limit is %d", len(after.Starts), p.Limit)
 	}

@@ -1,0 +1,105 @@
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/profiles"
+)
+
+// What the volume of a simulation does: it is a real directory, whose disk
+// fails for a while and works again.
+
+// disk is how writes fail; the zero one works.
+type disk struct {
+	errno unix.Errno
+	step  string // as durable.Dir.Fail has it
+	odds  int    // percent of the writes that fail
+}
+
+// breakDisk has writes fail for a while.
+func (w *world) breakDisk(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.disk.errno != 0 {
+		return
+	}
+	w.disk = [...]disk{
+		{unix.ENOSPC, "write", 100},
+		{unix.ENOSPC, "write", 50},
+		{unix.EROFS, "write", 100},
+		{unix.EIO, "write", 50},
+		{unix.EIO, "sync", 50},
+	}[r.IntN(5)]
+	w.note("the disk fails: %v", w.disk)
+	w.counts["disk broken"]++
+	w.later(time.Duration(r.ExpFloat64()*float64(5*time.Second)), func() {
+		w.note("the disk works")
+		w.disk = disk{}
+	})
+}
+
+// write is a step of a write to the volume, and may be the supervisor's last.
+func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	luck := r.IntN(100)
+	if w.killAt > 0 {
+		if w.killAt--; w.killAt == 0 {
+			kill()
+		}
+	}
+	if alive.Err() != nil {
+		return unix.EIO // nobody is there to write
+	}
+	if w.peaceful || w.disk.step != step || luck >= w.disk.odds {
+		return nil
+	}
+	w.counts["write failed"]++
+	return w.disk.errno
+}
+
+// volume gives a supervisor the volume, as long as it lives.
+func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()) *profiles.Store {
+	store, err := profiles.Open(s.home, profiles.Settings{}, func(string) {})
+	if err != nil {
+		s.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(s.rand.Uint64(), 3))
+	store.Home().Fail(func(step string) error { return s.world.write(r, alive, kill, step) })
+	next.store.Store(store)
+	return store
+}
+
+// volumeDir is a directory for it, in memory where that can be had.
+func volumeDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "rlminit-simulation-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// recorded is what the volume has of a service: as a boot would find it.
+func (s *simulation) recorded(name string) (desired, seen string) {
+	content, err := os.ReadFile(filepath.Join(s.home, "state/services", name+".json"))
+	if err != nil {
+		return "", ""
+	}
+	var f struct {
+		Desired string `json:"desired_state"`
+		Seen    string `json:"gateway_state"`
+	}
+	if err := json.Unmarshal(content, &f); err != nil {
+		s.world.fault("the record of %s: %v", name, err)
+	}
+	return f.Desired, f.Seen
+}
