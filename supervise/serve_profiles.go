@@ -298,7 +298,7 @@ func (s *Supervisor) deleteAlone(r *http.Request, store *profiles.Store, name st
 	}
 	purge, err := askedFor(r, "purge")
 	if err != nil {
-		return "", err
+		return answer, err
 	}
 	if name == profiles.Default {
 		_, err := store.Delete(name, purge) // which refuses it, and nothing has been stopped
