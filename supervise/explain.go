@@ -42,6 +42,10 @@ func explainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (r
 		return fmt.Sprintf("cannot enter working_dir %s: %v", dir, errno), temporary(errno)
 	case wire.StepExec:
 		return explainExec(command[0], program, errno), temporary(errno)
+	case wire.StepRlimit:
+		if errno == unix.EPERM {
+			return "cannot set its limits: one is above the container's, and only the container can raise that; lower it, or use docker run --ulimit", false
+		}
 	case wire.StepFork:
 		if errno == unix.EAGAIN {
 			return "cannot start a process: the container's limit on processes (--pids-limit) is reached", true
