@@ -2,12 +2,24 @@
 // meant. It holds no state.
 package nearest
 
+import "strings"
+
 // Name returns the known name nearest to the one that was written, or "" when
 // none is near enough to be offered: a third of the written name's length may
 // differ, and at least two letters of a name of five or more. Among equally
-// near ones the first wins.
+// near ones the first wins. The only one that was begun, with four letters or
+// more, comes before all.
 func Name(written string, known []string) string {
 	w := []rune(written)
+	var begun []string
+	for _, name := range known {
+		if len(w) >= 4 && len(name) > len(written) && strings.HasPrefix(name, written) {
+			begun = append(begun, name)
+		}
+	}
+	if len(begun) == 1 {
+		return begun[0]
+	}
 	limit := len(w) / 3
 	if limit < 2 && len(w) > 4 {
 		limit = 2
