@@ -300,8 +300,9 @@ func TestNoPingsAtRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if n := pings(cycle + cycle/2); n != 1 {
-			t.Errorf("%d pings after a client came", n)
+		// Nobody accepts it here: it may be asked for more than once.
+		if pings(2*cycle) == 0 {
+			t.Error("no ping after a client came")
 		}
 	}
 }
