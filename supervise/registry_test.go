@@ -112,6 +112,16 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 	}
 }
 
+// removeByHand removes a profile's directory, in which something may be written
+// at this moment.
+func (p *place) removeByHand(name string) {
+	p.Helper()
+	p.eventually("its directory is removed", func() (bool, any) {
+		err := os.RemoveAll(p.home + "/profiles/" + name)
+		return err == nil, err
+	})
+}
+
 // A profile that is made where one was removed by hand a moment ago gets a
 // process of its own, or none.
 func TestCreatedWhereOneWasRemoved(t *testing.T) {
@@ -120,9 +130,7 @@ func TestCreatedWhereOneWasRemoved(t *testing.T) {
 		p.open()
 		created(p, "alice", "")
 		p.await("gateway-alice", "running")
-		if err := os.RemoveAll(p.home + "/profiles/alice"); err != nil {
-			t.Fatal(err)
-		}
+		p.removeByHand("alice")
 		created(p, "alice", body)
 		if want == "running" {
 			p.eventually("it is started anew", func() (bool, any) {
@@ -311,9 +319,7 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(3)
-	if err := os.RemoveAll(p.home + "/profiles/alice"); err != nil {
-		t.Fatal(err)
-	}
+	p.removeByHand("alice")
 	if _, err := p.now.reload(control.Reload{Names: []string{"alice"}}); err != nil {
 		t.Fatal(err)
 	}
