@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"rlminit/config"
 	"rlminit/document"
 	"rlminit/profiles"
 	"rlminit/service"
@@ -55,6 +56,9 @@ func (s *Supervisor) noticed(name string) {
 		// PID 1 would run its own command with what a stranger says beside it:
 		// with his sockets, say.
 		p.fault = "it has another user or a privilege, and so is as the configuration has it; change it there"
+	}
+	if !p.ours && p.fault == "" && config.Privileged(p.value) {
+		slog.Warn("a definition that was put here by hand gets no other user or group and no privilege; it runs as the service user", "service", name)
 	}
 	s.ask(func() { s.define(p) })
 }

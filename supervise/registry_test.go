@@ -147,6 +147,23 @@ func TestCreatedWhereOneWasRemoved(t *testing.T) {
 	}
 }
 
+// What is put into the service directory is told that it gets no privilege.
+func TestSlotWithoutPrivilege(t *testing.T) {
+	heard := overhear(t)
+	p := newPlace(t, gateways)
+	p.open()
+	for name, text := range map[string]string{"plain": "command: [id]\n", "bold": "command: [id]\nuser: postgres\n"} {
+		if err := p.now.slots.publish(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		p.now.noticed(name)
+		p.await(name, "running")
+	}
+	if lines := heard.about("put here by hand"); len(lines) != 1 || !strings.Contains(lines[0], "service=bold") {
+		t.Errorf("said %q", lines)
+	}
+}
+
 // What has no definition any more is recorded as stopped.
 func TestRemovedFromConfiguration(t *testing.T) {
 	p := newPlace(t, gateways+"services: {web: {command: [web]}}\n")
