@@ -15,6 +15,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/reap/sys"
 )
 
 func execVerb(t *terminal) *cobra.Command {
@@ -186,6 +187,11 @@ func replace(args, environment []string) error {
 	path, err := find(args[0], environment)
 	if err != nil {
 		return err
+	}
+	for fd := range 3 {
+		if sys.Closed&(1<<fd) != 0 {
+			unix.CloseOnExec(fd) // the /dev/null that Go's runtime puts there
+		}
 	}
 	err = syscall.Exec(path, args, environment)
 	if errors.Is(err, syscall.ENOEXEC) {

@@ -80,6 +80,16 @@ func TestExecWithoutProfile(t *testing.T) {
 	}
 }
 
+// What was closed is closed for the command too, and no /dev/null.
+func TestExecLeavesClosed(t *testing.T) {
+	b, _ := execBox(t, nil)
+	sh := released(t, b)
+	r := sh(`exec "$0" exec -- sh -c 'for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && echo $fd >&3; done; exit 5' 3>&1 "$@" <&- >&-`)
+	if r.code != 5 || r.out != "2\n" {
+		t.Errorf("exit %d, open is %q, stderr %q", r.code, r.out, r.err)
+	}
+}
+
 // The supervisor runs as the service user: what it says must not make root's
 // command run as somebody else.
 func TestExecDoesNotBelieveAnIntruder(t *testing.T) {

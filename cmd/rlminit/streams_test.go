@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -185,5 +186,25 @@ func TestWatch(t *testing.T) {
 	follow(t, b, []string{"status", "--watch", "alice"}, []string{
 		"NAME   STATE     PID  UPTIME  RESTARTS  PORT  REASON", "alice  starting  -    -       0         -", "",
 		"NAME   STATE    PID  UPTIME  RESTARTS  PORT  REASON", "alice  running  -    -       0         -", "",
+	})
+}
+
+// Who may read the status but no events sees what changes all the same.
+func TestWatchWithoutEvents(t *testing.T) {
+	var asked atomic.Int32
+	b := newBox(t, map[string]any{
+		"GET /v1/services/alice": func(w http.ResponseWriter, _ *http.Request) {
+			n := asked.Add(1)
+			state := "starting"
+			if n > 2 {
+				state = "running"
+			}
+			fmt.Fprintf(w, `{"name":"gateway-alice","profile":"alice","state":%q,"uptime_s":0.%d}`, state, n)
+		},
+		"GET /v1/events": control.WrongUser(4444, 1000),
+	})
+	follow(t, b, []string{"status", "--watch", "alice"}, []string{
+		"NAME   STATE     PID  UPTIME  RESTARTS  PORT  REASON", "alice  starting  -    0s      0         -", "",
+		"NAME   STATE    PID  UPTIME  RESTARTS  PORT  REASON", "alice  running  -    0s      0         -", "",
 	})
 }

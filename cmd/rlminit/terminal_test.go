@@ -97,17 +97,18 @@ func TestReaderIsGone(t *testing.T) {
 	}
 }
 
-// A released binary knows that its standard output was closed, for it begins
-// before Go's runtime opens /dev/null there.
-func TestOutputIsClosed(t *testing.T) {
-	b := printers(t)
+// released is a shell for scripts whose $0 is rlminit as it is released: it
+// knows which descriptors were closed, for it begins before Go's runtime opens
+// /dev/null there.
+func released(t *testing.T, b *box) (sh func(script string, args ...string) result) {
+	t.Helper()
 	binary := filepath.Join(t.TempDir(), "rlminit")
 	build := exec.Command("go", "build", "-ldflags", "-E rlminit/reap/sys.entry", "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build: %v\n%s", err, out)
 	}
-	sh := func(script string, args ...string) result {
+	return func(script string, args ...string) result {
 		cmd := b.command()
 		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", script, binary}, args...)
 		var stdout, stderr bytes.Buffer
@@ -115,6 +116,10 @@ func TestOutputIsClosed(t *testing.T) {
 		cmd.Run() // its exit status is in ProcessState
 		return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 	}
+}
+
+func TestOutputIsClosed(t *testing.T) {
+	sh := released(t, printers(t))
 	for _, args := range printing {
 		r := sh(`exec "$0" "$@" >&-`, args...)
 		if want := "rlminit: cannot write to standard output: bad file descriptor\n"; r.code != 1 || r.err != want {

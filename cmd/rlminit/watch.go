@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os/signal"
+	"reflect"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,13 +27,14 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 	over := make(chan error, 1)
 	go func() { over <- followEvents(ctx, client, changed) }()
 
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
 	var tick <-chan time.Time
 	if t.isTTY && !flags.json {
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
 		tick = ticker.C
 	}
-	for {
+	var shown []control.Service
+	for polls := false; ; {
 		services, err := fetch(ctx, t, client, names)
 		if ctx.Err() != nil {
 			return nil
@@ -39,15 +42,12 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 		if services == nil || len(services) == 0 && err != nil {
 			return err
 		}
-		if t.isTTY && !flags.json {
-			t.printf("\x1b[H\x1b[2J") // home, and clear the screen
+		if !polls || t.isTTY && !flags.json || !same(shown, services) {
+			if err := showAgain(t, services, len(names) > 0, flags); err != nil {
+				return err
+			}
 		}
-		if err := show(t, services, len(names) > 0, flags); err != nil {
-			return err
-		}
-		if !t.isTTY && !flags.json {
-			t.printf("\n")
-		}
+		shown = services
 		if t.out.failed != nil {
 			return t.out.failed
 		}
@@ -55,11 +55,35 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 		case <-ctx.Done():
 			return nil
 		case err := <-over:
-			return err
+			if exitCodeOf(err) != control.ExitNotPermitted {
+				return err
+			}
+			// Not all who may read the status may follow the events.
+			over, tick, polls = nil, ticker.C, true
 		case <-changed:
 		case <-tick:
 		}
 	}
+}
+
+// showAgain shows the status in place of what was shown before, or below it.
+func showAgain(t *terminal, services []control.Service, named bool, flags statusFlags) error {
+	if t.isTTY && !flags.json {
+		t.printf("\x1b[H\x1b[2J") // home, and clear the screen
+	}
+	err := show(t, services, named, flags)
+	if !t.isTTY && !flags.json {
+		t.printf("\n")
+	}
+	return err
+}
+
+// same tells whether services differ in nothing but the time that has passed.
+func same(before, now []control.Service) bool {
+	return slices.EqualFunc(before, now, func(a, b control.Service) bool {
+		a.UptimeS, b.UptimeS = nil, nil
+		return reflect.DeepEqual(a, b)
+	})
 }
 
 // followEvents says on changed that something happened. One word in it stands
