@@ -104,21 +104,21 @@ func TestUntrustedListener(t *testing.T) {
 		return
 	}
 	l, c := listen(t)
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // it ends with the goroutine
-		fd, err := l.(*net.UnixListener).File()
-		if err == nil {
-			_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 4242, 4242, 4242)
-			err = errno
-			if errno == 0 {
-				err = unix.Listen(int(fd.Fd()), 1)
-			}
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+	if raw, err = l.(*net.UnixListener).SyscallConn(); err != nil {
 		t.Fatal(err)
+	}
+	var errnos [3]unix.Errno
+	err = raw.Control(func(fd uintptr) {
+		// By raw system calls, for those of package syscall change every thread.
+		const same = ^uintptr(0)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		_, _, errnos[0] = unix.RawSyscall(unix.SYS_SETRESUID, same, 4242, same)
+		_, _, errnos[1] = unix.RawSyscall(unix.SYS_LISTEN, fd, 1, 0)
+		_, _, errnos[2] = unix.RawSyscall(unix.SYS_SETRESUID, same, 0, same)
+	})
+	if err != nil || errnos != [3]unix.Errno{} {
+		t.Fatal(err, errnos)
 	}
 	go http.Serve(l, http.HandlerFunc(answer))
 	_, err = c.Services(t.Context())
