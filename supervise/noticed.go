@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -83,11 +84,16 @@ func (s *Supervisor) understandSlot(p *proposal, err error) {
 	var faults service.Faults
 	p.value, faults = service.Decode(s.slots.path(p.name, definitionFile), p.name, p.source, s.lookup)
 	if of := p.value.Profile; len(faults) > 0 {
-		p.fault = faults.Err().Error()
+		p.fault, p.refused = faults.Err().Error(), hashOf(p.source)
 	} else if of != "" && p.name != profiles.GatewayName(of) {
 		p.fault = fmt.Sprintf("it claims to be of profile %s, whose service is %s; take profile out", document.Quote(of), profiles.GatewayName(of))
 	}
 }
+
+var hashSeed = maphash.MakeSeed()
+
+// hashOf tells bytes from others, for as long as this process lives. It is not 0.
+func hashOf(b []byte) uint64 { return max(1, maphash.Bytes(hashSeed, b)) }
 
 // missing tells whether there is no definition in a slot, or no slot.
 func missing(err error) bool {
@@ -106,6 +112,8 @@ func (s *Supervisor) knows(name string, source []byte, err error) (known bool) {
 		case u == nil:
 		case err != nil:
 			known = u.fault == err.Error()
+		case u.refused != 0:
+			known = u.refused == hashOf(source)
 		default:
 			// A fault of the slot's own was mended by these very bytes; one of the
 			// profile was not.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"rlminit/control"
 	"rlminit/profiles"
@@ -291,6 +292,50 @@ func TestDryRunChangesNothing(t *testing.T) {
 		}
 		if other := p.now.units["other"]; other.recorded {
 			t.Error("what was put in by hand counts as configured")
+		}
+	})
+}
+
+// A slot whose definition can never be understood is read once by each
+// supervisor, and is no news until it changes.
+func TestAFaultySlotIsUnderstoodOnce(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	put := func(text string) {
+		if err := p.now.slots.publish("web", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func() bool {
+		source, err := p.now.slots.read("web", definitionFile, definitionMax)
+		return p.now.knows("web", source, err)
+	}
+	const faulty, good = "commnd: [true]\n", "command: [true]\n"
+	put(faulty)
+	if known() {
+		t.Error("it is known before anybody has looked")
+	}
+	p.now.noticed("web")
+	if !known() {
+		t.Error("it is news again")
+	}
+	p.now.written(10 * time.Second)
+	p.kill()
+	p.supervise()
+	p.open()
+	if !known() {
+		t.Error("it is news to the successor, which has read it")
+	}
+	for _, text := range []string{good, faulty, good} { // the last mends it
+		put(text)
+		if known() {
+			t.Errorf("%q is no news", text)
+		}
+		p.now.noticed("web")
+	}
+	p.now.ask(func() {
+		if u := p.now.units["web"]; u.fault != "" {
+			t.Errorf("it is mended, and the fault is %q", u.fault)
 		}
 	})
 }

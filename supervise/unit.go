@@ -26,6 +26,7 @@ type unit struct {
 	takenOut   bool   // its slot was taken away by hand
 	returns    bool   // it is on its way out, and to be registered again when it is gone
 	fault      string // why there is no usable definition; "" if there is one
+	refused    uint64 // hashOf the bytes in the slot that the fault is of; 0: another fault
 
 	policy machine.Policy
 	state  machine.State
