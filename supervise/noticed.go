@@ -139,9 +139,11 @@ func (s *Supervisor) recognise(p *proposal) {
 		}
 	case configured:
 	case isGateway && store != nil && cfg.Gateway != nil:
+		doomed := false
+		s.ask(func() { doomed = s.doomed[profile] })
 		found, err := store.Load(profile)
-		if err != nil {
-			return // there is no such profile
+		if doomed || err != nil {
+			return // there is no such profile, or not for long
 		}
 		p.profile, record = profile, found.Record
 		if own, err = found.Definition(cfg); err != nil {
@@ -182,8 +184,8 @@ func (s *Supervisor) rescan() {
 func (s *Supervisor) vacate(u *unit, gone chan struct{}) {
 	s.slotting.Lock()
 	withdraw := s.slots.withdraw
-	if u.takenOut {
-		withdraw = s.slots.clear
+	if source, err := s.slots.read(u.name, definitionFile, definitionMax); u.takenOut || err == nil && !bytes.Equal(source, u.source) {
+		withdraw = s.slots.clear // but what somebody has put there
 	}
 	err := withdraw(u.name)
 	if err != nil {

@@ -310,7 +310,7 @@ func TestAFaultySlotIsUnderstoodOnce(t *testing.T) {
 		source, err := p.now.slots.read("web", definitionFile, definitionMax)
 		return p.now.knows("web", source, err)
 	}
-	const faulty, good = "commnd: [true]\n", "command: [true]\n"
+	const faulty, good = "commnd: [true]\n", "command: [true]\nenabled: false\n"
 	put(faulty)
 	if known() {
 		t.Error("it is known before anybody has looked")
@@ -336,6 +336,49 @@ func TestAFaultySlotIsUnderstoodOnce(t *testing.T) {
 	p.now.ask(func() {
 		if u := p.now.units["web"]; u.fault != "" {
 			t.Errorf("it is mended, and the fault is %q", u.fault)
+		}
+	})
+}
+
+// What somebody puts into the place of a gateway whose profile is being deleted
+// is picked up when the profile is gone, and is nobody's gateway.
+func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.deaf["gateway-alice"] = true
+	p.open()
+	created(p, "alice", "")
+	p.await("gateway-alice", "running")
+	deleted := make(chan error, 1)
+	go func() {
+		_, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", ""))
+		deleted <- err
+	}()
+	p.await("gateway-alice", "stopping")
+	put := proposal{name: "gateway-alice", source: []byte("command: [stranger]\n")}
+	if p.now.recognise(&put); put.subject || put.profile != "" {
+		t.Error("it is taken for the gateway of a profile that is going")
+	}
+	slot := p.now.slots.path("gateway-alice")
+	if err := os.Rename(slot, p.now.slots.path(".aside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.now.slots.publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.now.noticed("gateway-alice")
+	p.exit("gateway-alice")
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the stranger's runs", func() (bool, any) {
+		state, _ := p.state("gateway-alice")
+		return state == "running" && p.spawned("gateway-alice") == 2, state
+	})
+	p.now.look() // as a reload does
+	p.now.ask(func() {
+		u := p.now.units["gateway-alice"]
+		if u == nil || u.recorded || p.now.leaving[u.name] || u.definition.Profile != "" {
+			t.Errorf("it is taken for a profile's: %+v", u)
 		}
 	})
 }

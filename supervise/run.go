@@ -81,6 +81,7 @@ type Supervisor struct {
 	timers     *timers
 	later      []func()
 	active     int                      // units of which a process may exist
+	doomed     map[string]bool          // profiles that are being deleted
 	leaving    map[string]bool          // services on their way out, until their slot is gone
 	withdrawn  map[string]chan struct{} // closed when such a slot is gone
 	held       map[string][]int
@@ -142,7 +143,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		events: newEvents(), mailbox: make(chan func(), 1024),
 		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
 		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
-		leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{}, deleting: map[string]chan struct{}{},
+		doomed: map[string]bool{}, leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{}, deleting: map[string]chan struct{}{},
 		held: map[string][]int{}, children: map[string][]wire.Child{}, dismissed: map[uint64]bool{},
 	}
 	s.preparation = s.prepare
