@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -381,4 +382,66 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 			t.Errorf("it is taken for a profile's: %+v", u)
 		}
 	})
+}
+
+// After the reload of one service, or one profile, the others keep what they
+// have, with a successor too, until all is reloaded.
+func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
+	text := func(version string) string {
+		return "version: 1\nuser: app\nenvironment: {ALL: " + version + "}\ngateway: {command: [gateway, " + version + "]}\n" +
+			"services: {one: {command: [one, " + version + "]}, two: {command: [two, " + version + "]}}\n"
+	}
+	p := newPlace(t, text("old"))
+	p.bootAll()
+	created(p, "alice", "")
+	created(p, "bob", "")
+	all := []string{"one", "two", "gateway-alice", "gateway-bob"}
+	check := func(when string, renewed ...string) {
+		t.Helper()
+		for _, name := range all {
+			p.await(name, "running")
+			want, spawns := "old", 1
+			if slices.Contains(renewed, name) {
+				want, spawns = "new", 2
+			}
+			p.now.ask(func() {
+				d := p.now.units[name].definition
+				env, err := p.now.environment(d)
+				if err != nil || d.Command[1] != want || !slices.Contains(env, "ALL="+want) {
+					t.Errorf("%s: %s runs %q, %v, not the %s one", when, name, d.Command, err, want)
+				}
+			})
+			if n := p.spawned(name); n != spawns {
+				t.Errorf("%s: %s was started %d times, want %d", when, name, n, spawns)
+			}
+		}
+	}
+	check("at first")
+	p.configure(p.home, text("new"))
+	for i, name := range []string{"one", "alice"} {
+		if _, err := p.now.reload(control.Reload{Names: []string{name}}); err != nil {
+			t.Fatal(err)
+		}
+		p.eventually(name+" is new", func() (bool, any) {
+			n := p.spawned([]string{"one", "gateway-alice"}[i])
+			return n == 2, n
+		})
+	}
+	check("after the reload of some", "one", "gateway-alice")
+	p.now.written(10 * time.Second)
+	p.now.link.flush()
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	check("with the successor", "one", "gateway-alice")
+	if _, err := p.now.reload(control.Reload{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		p.eventually(name+" is new", func() (bool, any) {
+			n := p.spawned(name)
+			return n == 2, n
+		})
+	}
+	check("after the reload of all", all...)
 }

@@ -54,6 +54,7 @@ type Supervisor struct {
 
 	purpose   purpose                  // what the container is for
 	registrar sync.Mutex               // one change of what is registered at a time
+	bundle    config.Bundle            // that cfg was made of: the registrar's
 	deleting  map[string]chan struct{} // by profile, closed when it is deleted: the registrar's
 	slotting  sync.Mutex               // what is in a slot is what is defined; taken after registrar
 	store     atomic.Pointer[profiles.Store]
@@ -247,7 +248,15 @@ func (s *Supervisor) firstConfig(fd int) (*config.Config, error) {
 			return nil, err
 		}
 	}
+	s.bundle = bundle
 	c, _, err := s.understand(bundle)
+	for _, own := range bundle.Own {
+		var other *config.Config
+		if other, _, err = s.understand(own.Bundle); err != nil {
+			break
+		}
+		c = c.With(own.Names, other)
+	}
 	return c, err
 }
 
@@ -259,15 +268,19 @@ func (s *Supervisor) startedWith(bundle config.Bundle) error {
 }
 
 func readBundle(fd int) (config.Bundle, error) {
-	raw, err := wire.ReadSealed(fd, 128<<20)
+	raw, err := wire.ReadSealed(fd, bundleMax)
 	if err != nil {
 		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	return config.DecodeBundle(raw)
 }
 
-// bundleKey names the configuration that was last reloaded.
-const bundleKey = "bundle"
+// bundleKey names the configuration that is in force since a reload, and
+// bundleMax bounds it, in bytes.
+const (
+	bundleKey = "bundle"
+	bundleMax = 128 << 20
+)
 
 // volume is the store of the volume; nil: there is none, or it is another
 // container's.
