@@ -184,11 +184,11 @@ func (s *Supervisor) rescan() {
 func (s *Supervisor) vacate(u *unit, gone chan struct{}) {
 	s.slotting.Lock()
 	withdraw := s.slots.withdraw
-	if source, err := s.slots.read(u.name, definitionFile, definitionMax); u.takenOut || err == nil && !bytes.Equal(source, u.source) {
+	source, err := s.slots.read(u.name, definitionFile, definitionMax)
+	if u.takenOut || err == nil && u.fault == "" && !bytes.Equal(source, u.source) {
 		withdraw = s.slots.clear // but what somebody has put there
 	}
-	err := withdraw(u.name)
-	if err != nil {
+	if err = withdraw(u.name); err != nil {
 		slog.Warn("cannot take a slot away", "service", u.name, "err", err)
 	}
 	returns := false

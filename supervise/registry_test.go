@@ -445,3 +445,22 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	}
 	check("after the reload of all", all...)
 }
+
+// A definition that was refused goes with its profile.
+func TestSlotSpoiltAndDeleted(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	created(p, "alice", "")
+	if err := p.now.slots.publish("gateway-alice", []byte("command: 5")); err != nil {
+		t.Fatal(err)
+	}
+	p.now.noticed("gateway-alice")
+	if _, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", "")); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("its slot is gone", func() (bool, any) {
+		names, err := p.now.slots.list()
+		return err == nil && len(names) == 0, names
+	})
+	p.await("gateway-alice", "")
+}
