@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,26 @@ type Bundle struct {
 	Flags map[string]string // of the command line, as keys: home, stop_timeout, …
 	Args  []string          // of the main command, after --
 	Run   Run               // what Compile made of Args
+	Own   []Own             // what was read later for some services alone
+}
+
+// Own is a bundle that counts for some services.
+type Own struct {
+	Names  []string // of services
+	Bundle Bundle
+}
+
+// With is b where another bundle counts for some services from now on.
+func (b Bundle) With(names []string, other Bundle) Bundle {
+	var all []Own
+	for _, own := range b.Own {
+		own.Names = slices.DeleteFunc(slices.Clone(own.Names), func(name string) bool { return slices.Contains(names, name) })
+		if len(own.Names) > 0 {
+			all = append(all, own)
+		}
+	}
+	b.Own = append(all, Own{names, other})
+	return b
 }
 
 // File is one file of a Bundle.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,8 +39,10 @@ type Config struct {
 	InheritEnv  []string      // globs; a leading ! excludes
 	Environment map[string]service.Value
 	EnvFile     []string
-	ReadAll     bool  // access.read: anyone may read status
-	Tags        Range // of supplementary gids; Low 0: none
+
+	own     map[string]*Config // by service: what was read later for it alone
+	ReadAll bool               // access.read: anyone may read status
+	Tags    Range              // of supplementary gids; Low 0: none
 
 	Main     Main
 	Gateway  *Gateway                      // nil: no profiles
@@ -115,4 +118,29 @@ type Gateway struct {
 
 	node        document.Node // read anew for each profile
 	defaultNode document.Node
+}
+
+// For is the configuration that holds for a service.
+func (c *Config) For(service string) *Config {
+	if own := c.own[service]; own != nil {
+		return own
+	}
+	return c
+}
+
+// With is c where another configuration holds for some services.
+func (c *Config) With(names []string, other *Config) *Config {
+	mixed := *c
+	mixed.Services, mixed.own = maps.Clone(c.Services), maps.Clone(c.own)
+	if mixed.own == nil {
+		mixed.own = map[string]*Config{}
+	}
+	for _, name := range names {
+		mixed.own[name] = other
+		delete(mixed.Services, name)
+		if d, there := other.Services[name]; there {
+			mixed.Services[name] = d
+		}
+	}
+	return &mixed
 }

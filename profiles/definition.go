@@ -38,6 +38,7 @@ func (p Profile) Definition(c *config.Config) (service.Definition, error) {
 	if p.Fault != nil {
 		return service.Definition{}, p.Fault
 	}
+	c = c.For(p.Service())
 	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
 	if ports := SettingsOf(c).Ports; len(faults) > 0 && p.Port == 0 && ports.size() > 0 {

@@ -21,6 +21,7 @@ type proposal struct {
 	source  []byte             // the service.yaml
 	value   service.Definition // decoded from it
 	fault   string             // why there is none; the one before stays in force
+	refused uint64             // hashOf the bytes that can never be understood; 0: another fault
 	ours    bool               // made by us of root's configuration and the volume
 	subject bool               // has a record on the volume
 
@@ -70,7 +71,7 @@ func (s *Supervisor) newUnit(p proposal) *unit {
 // bare makes a unit from a proposal, without a state or a process.
 func (s *Supervisor) bare(p proposal) *unit {
 	u := &unit{
-		name: p.name, source: p.source, ours: p.ours, recorded: p.subject, fault: p.fault, desired: p.desired,
+		name: p.name, source: p.source, ours: p.ours, recorded: p.subject, fault: p.fault, refused: p.refused, desired: p.desired,
 		probes:  map[machine.Probe]context.CancelFunc{},
 		sockets: sockets{open: map[service.Socket]int{}},
 		timer:   timerSlot{index: -1},
@@ -94,6 +95,7 @@ func (s *Supervisor) bare(p proposal) *unit {
 func (s *Supervisor) redefine(u *unit, p proposal) {
 	u.ours = p.ours
 	u.recorded = u.recorded || p.subject
+	u.refused = p.refused
 	if p.fault != "" {
 		if u.fault != p.fault {
 			slog.Error("a changed definition is refused; the one before stays in force", "service", u.name, "err", p.fault)

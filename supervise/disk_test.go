@@ -46,6 +46,14 @@ func (w *world) breakDisk(r *rand.Rand) {
 	})
 }
 
+// killAfter has the supervisor killed at the nth write to the volume from now
+// on; 0: not any more.
+func (w *world) killAfter(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.killAt = n
+}
+
 // write is a step of a write to the volume, and may be the supervisor's last.
 func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step string) error {
 	w.mu.Lock()

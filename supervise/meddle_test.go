@@ -95,6 +95,9 @@ func (s *simulation) meddle(everything context.Context) {
 			return // nobody registers it before it is gone
 		}
 		s.defs[name] = d
+		if err := s.slots.publish(name, service.Encode(d)); err != nil {
+			s.Fatal(err)
+		}
 		s.meddled(names)
 		s.changed(name)
 		now := s.now
@@ -159,19 +162,20 @@ func (s *simulation) command(everything context.Context, names []string, name st
 	s.world.mu.Lock()
 	s.world.note("%s %v along %v", v.name, namesOf(units), namesOf(along))
 	s.world.mu.Unlock()
+	how := s.rand.IntN(10)
+	if how == 1 {
+		s.world.killAfter(1 + s.rand.IntN(2*len(units)+1))
+	}
 	var outcomes []control.Outcome
 	go func() { outcomes = now.operate(context.Background(), v, units, along, 1000, nil) }()
-	switch s.rand.IntN(10) {
+	switch how {
 	case 0: // it is killed meanwhile
 		time.Sleep(time.Duration(s.rand.Int64N(int64(10 * time.Millisecond))))
-	case 1: // in the middle of a write
-		s.world.killAt = 1 + s.rand.IntN(2*len(units)+1)
-		fallthrough
-	default:
+	default: // or in the middle of a write, or not at all
 		time.Sleep(time.Second)
 	}
 	synctest.Wait()
-	s.world.killAt = 0
+	s.world.killAfter(0)
 	if s.dead() || outcomes == nil {
 		s.world.tally("killed in a command")
 		s.kill()

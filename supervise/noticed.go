@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -92,7 +93,7 @@ func (s *Supervisor) understandSlot(p *proposal, err error) {
 	var faults service.Faults
 	p.value, faults = service.Decode(s.slots.path(p.name, definitionFile), p.name, p.source, s.inherited)
 	if of := p.value.Profile; len(faults) > 0 {
-		p.fault = faults.Err().Error()
+		p.fault, p.refused = faults.Err().Error(), hashOf(p.source)
 	} else if of != "" && p.name != profiles.GatewayName(of) {
 		p.fault = fmt.Sprintf("it claims to be of profile %s, whose service is %s; take profile out", document.Quote(of), profiles.GatewayName(of))
 	}
@@ -107,6 +108,11 @@ func (s *Supervisor) inherited(name string) (string, bool) {
 	}
 	return s.lookup(name)
 }
+
+var hashSeed = maphash.MakeSeed()
+
+// hashOf tells bytes from others, for as long as this process lives. It is not 0.
+func hashOf(b []byte) uint64 { return max(1, maphash.Bytes(hashSeed, b)) }
 
 // missing tells whether there is no definition in a slot, or no slot.
 func missing(err error) bool {
@@ -125,6 +131,8 @@ func (s *Supervisor) knows(name string, source []byte, err error) (known bool) {
 		case u == nil:
 		case err != nil:
 			known = u.fault == err.Error()
+		case u.refused != 0:
+			known = u.refused == hashOf(source)
 		default:
 			// A fault of the slot's own was mended by these very bytes; one of the
 			// profile was not.
@@ -150,9 +158,11 @@ func (s *Supervisor) recognise(p *proposal) {
 		}
 	case configured:
 	case isGateway && store != nil && cfg.Gateway != nil:
+		doomed := false
+		s.ask(func() { doomed = s.doomed[profile] })
 		found, err := store.Load(profile)
-		if err != nil {
-			return // there is no such profile
+		if doomed || err != nil {
+			return // there is no such profile, or not for long
 		}
 		p.profile, record = profile, found.Record
 		if own, err = found.Definition(cfg); err != nil {
@@ -193,11 +203,11 @@ func (s *Supervisor) rescan() {
 func (s *Supervisor) vacate(u *unit, gone chan struct{}) {
 	s.slotting.Lock()
 	withdraw := s.slots.withdraw
-	if u.takenOut {
-		withdraw = s.slots.clear
+	source, err := s.slots.read(u.name, definitionFile, definitionMax)
+	if u.takenOut || err == nil && u.fault == "" && !bytes.Equal(source, u.source) {
+		withdraw = s.slots.clear // but what somebody has put there
 	}
-	err := withdraw(u.name)
-	if err != nil {
+	if err = withdraw(u.name); err != nil {
 		slog.Warn("cannot take a slot away", "service", u.name, "err", err)
 	}
 	returns := false

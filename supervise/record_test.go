@@ -136,7 +136,6 @@ func (p *place) recordedAs(name string) service.Intent {
 // undone by a successor.
 func TestACommandOfWhichHalfIsRecorded(t *testing.T) {
 	p := newPlace(t, pair)
-	p.open()
 	p.bootAll()
 	p.await("one", "running")
 	p.await("two", "running")
@@ -172,7 +171,6 @@ func TestACommandOfWhichHalfIsRecorded(t *testing.T) {
 func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
 	heard := overhear(t)
 	p := newPlace(t, pair)
-	p.open()
 	p.bootAll()
 	p.await("one", "running")
 	p.now.written(10 * time.Second)
@@ -199,7 +197,6 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 		return
 	}
 	p := newPlace(t, pair)
-	p.open()
 	p.bootAll()
 	p.await("one", "running")
 	p.now.written(10 * time.Second)

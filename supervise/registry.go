@@ -253,7 +253,7 @@ func subjectOf(name, profile string) profiles.Subject {
 
 // environment is what a process of d is spawned with, less what the loop adds.
 func (s *Supervisor) environment(d service.Definition) ([]string, error) {
-	cfg := s.config()
+	cfg := s.config().For(d.Name)
 	var p config.Profile
 	if d.Profile != "" {
 		p = config.Profile{Name: d.Profile, Dir: profileDir(cfg, d.Profile), Port: d.Port}

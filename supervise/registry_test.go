@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"rlminit/control"
 	"rlminit/profiles"
@@ -364,4 +366,172 @@ func TestDryRunChangesNothing(t *testing.T) {
 			t.Error("what was put in by hand counts as configured")
 		}
 	})
+}
+
+// A slot whose definition can never be understood is read once by each
+// supervisor, and is no news until it changes.
+func TestAFaultySlotIsUnderstoodOnce(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	put := func(text string) {
+		if err := p.now.slots.publish("web", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func() bool {
+		source, err := p.now.slots.read("web", definitionFile, definitionMax)
+		return p.now.knows("web", source, err)
+	}
+	const faulty, good = "commnd: [true]\n", "command: [true]\nenabled: false\n"
+	put(faulty)
+	if known() {
+		t.Error("it is known before anybody has looked")
+	}
+	p.now.noticed("web")
+	if !known() {
+		t.Error("it is news again")
+	}
+	p.now.written(10 * time.Second)
+	p.kill()
+	p.supervise()
+	p.open()
+	if !known() {
+		t.Error("it is news to the successor, which has read it")
+	}
+	for _, text := range []string{good, faulty, good} { // the last mends it
+		put(text)
+		if known() {
+			t.Errorf("%q is no news", text)
+		}
+		p.now.noticed("web")
+	}
+	p.now.ask(func() {
+		if u := p.now.units["web"]; u.fault != "" {
+			t.Errorf("it is mended, and the fault is %q", u.fault)
+		}
+	})
+}
+
+// What somebody puts into the place of a gateway whose profile is being deleted
+// is picked up when the profile is gone, and is nobody's gateway.
+func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.deaf["gateway-alice"] = true
+	p.open()
+	created(p, "alice", "")
+	p.await("gateway-alice", "running")
+	deleted := make(chan error, 1)
+	go func() {
+		_, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", ""))
+		deleted <- err
+	}()
+	p.await("gateway-alice", "stopping")
+	put := proposal{name: "gateway-alice", source: []byte("command: [stranger]\n")}
+	if p.now.recognise(&put); put.subject || put.profile != "" {
+		t.Error("it is taken for the gateway of a profile that is going")
+	}
+	slot := p.now.slots.path("gateway-alice")
+	if err := os.Rename(slot, p.now.slots.path(".aside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.now.slots.publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.now.noticed("gateway-alice")
+	p.exit("gateway-alice")
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the stranger's runs", func() (bool, any) {
+		state, _ := p.state("gateway-alice")
+		return state == "running" && p.spawned("gateway-alice") == 2, state
+	})
+	p.now.look() // as a reload does
+	p.now.ask(func() {
+		u := p.now.units["gateway-alice"]
+		if u == nil || u.recorded || p.now.leaving[u.name] || u.definition.Profile != "" {
+			t.Errorf("it is taken for a profile's: %+v", u)
+		}
+	})
+}
+
+// After the reload of one service, or one profile, the others keep what they
+// have, with a successor too, until all is reloaded.
+func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
+	text := func(version string) string {
+		return "version: 1\nuser: app\nenvironment: {ALL: " + version + "}\ngateway: {command: [gateway, " + version + "]}\n" +
+			"services: {one: {command: [one, " + version + "]}, two: {command: [two, " + version + "]}}\n"
+	}
+	p := newPlace(t, text("old"))
+	p.bootAll()
+	created(p, "alice", "")
+	created(p, "bob", "")
+	all := []string{"one", "two", "gateway-alice", "gateway-bob"}
+	check := func(when string, renewed ...string) {
+		t.Helper()
+		for _, name := range all {
+			p.await(name, "running")
+			want, spawns := "old", 1
+			if slices.Contains(renewed, name) {
+				want, spawns = "new", 2
+			}
+			p.now.ask(func() {
+				d := p.now.units[name].definition
+				env, err := p.now.environment(d)
+				if err != nil || d.Command[1] != want || !slices.Contains(env, "ALL="+want) {
+					t.Errorf("%s: %s runs %q, %v, not the %s one", when, name, d.Command, err, want)
+				}
+			})
+			if n := p.spawned(name); n != spawns {
+				t.Errorf("%s: %s was started %d times, want %d", when, name, n, spawns)
+			}
+		}
+	}
+	check("at first")
+	p.configure(p.home, text("new"))
+	for i, name := range []string{"one", "alice"} {
+		if _, err := p.now.reload(control.Reload{Names: []string{name}}); err != nil {
+			t.Fatal(err)
+		}
+		p.eventually(name+" is new", func() (bool, any) {
+			n := p.spawned([]string{"one", "gateway-alice"}[i])
+			return n == 2, n
+		})
+	}
+	check("after the reload of some", "one", "gateway-alice")
+	p.now.written(10 * time.Second)
+	p.now.link.flush()
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	check("with the successor", "one", "gateway-alice")
+	if _, err := p.now.reload(control.Reload{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		p.eventually(name+" is new", func() (bool, any) {
+			n := p.spawned(name)
+			return n == 2, n
+		})
+	}
+	check("after the reload of all", all...)
+}
+
+// A definition that was refused goes with its profile.
+func TestSlotSpoiltAndDeleted(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.open()
+	created(p, "alice", "")
+	if err := p.now.slots.publish("gateway-alice", []byte("command: 5")); err != nil {
+		t.Fatal(err)
+	}
+	p.now.noticed("gateway-alice")
+	if _, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", "")); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("its slot is gone", func() (bool, any) {
+		names, err := p.now.slots.list()
+		return err == nil && len(names) == 0, names
+	})
+	p.await("gateway-alice", "")
 }

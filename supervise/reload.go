@@ -74,6 +74,14 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
+	if names := s.servicesOf(how.Names); len(names) > 0 {
+		// All others keep what they have, with a successor too.
+		bundle, next = s.bundle.With(names, bundle), old.With(names, next)
+	}
+	held := bundle.Encode()
+	if len(held) > bundleMax {
+		return nil, control.Failed("the configurations of services that were reloaded one by one take too much memory; reload all of them")
+	}
 	if err := s.namesClash(next); err != nil {
 		return nil, err
 	}
@@ -96,8 +104,21 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	}
 	s.carryOut(ops, found)
 	s.rescan()
-	s.keepBundle(bundle)
+	s.bundle = bundle
+	s.keepBundle(held)
 	return answer, nil
+}
+
+// servicesOf are the services of names, of services or profiles.
+func (s *Supervisor) servicesOf(names []string) (services []string) {
+	s.ask(func() {
+		for _, name := range names {
+			if u := s.find(name); u != nil {
+				services = append(services, u.name)
+			}
+		}
+	})
+	return services
 }
 
 func (s *Supervisor) useConfig(c *config.Config) {
@@ -154,8 +175,8 @@ func (s *Supervisor) understand(b config.Bundle) (c *config.Config, notes []stri
 
 // keepBundle has tier 1 hold the configuration that is in force now, for our
 // successor.
-func (s *Supervisor) keepBundle(b config.Bundle) {
-	fd, err := wire.Sealed("bundle", b.Encode())
+func (s *Supervisor) keepBundle(encoded []byte) {
+	fd, err := wire.Sealed("bundle", encoded)
 	if err != nil {
 		slog.Warn("cannot keep the configuration for a successor", "err", err)
 		return

@@ -54,6 +54,7 @@ type Supervisor struct {
 
 	purpose   purpose                  // what the container is for
 	registrar sync.Mutex               // one change of what is registered at a time
+	bundle    config.Bundle            // that cfg was made of: the registrar's
 	deleting  map[string]chan struct{} // by profile, closed when it is deleted: the registrar's
 	slotting  sync.Mutex               // what is in a slot is what is defined; taken after registrar
 	store     atomic.Pointer[profiles.Store]
@@ -81,6 +82,7 @@ type Supervisor struct {
 	timers     *timers
 	later      []func()
 	active     int                      // units of which a process may exist
+	doomed     map[string]bool          // profiles that are being deleted
 	leaving    map[string]bool          // services on their way out, until their slot is gone
 	withdrawn  map[string]chan struct{} // closed when such a slot is gone
 	held       map[string][]int
@@ -142,7 +144,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		events: newEvents(), mailbox: make(chan func(), 1024),
 		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
 		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
-		leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{}, deleting: map[string]chan struct{}{},
+		doomed: map[string]bool{}, leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{}, deleting: map[string]chan struct{}{},
 		held: map[string][]int{}, children: map[string][]wire.Child{}, dismissed: map[uint64]bool{},
 	}
 	s.preparation = s.prepare
@@ -246,7 +248,15 @@ func (s *Supervisor) firstConfig(fd int) (*config.Config, error) {
 			return nil, err
 		}
 	}
+	s.bundle = bundle
 	c, _, err := s.understand(bundle)
+	for _, own := range bundle.Own {
+		var other *config.Config
+		if other, _, err = s.understand(own.Bundle); err != nil {
+			break
+		}
+		c = c.With(own.Names, other)
+	}
 	return c, err
 }
 
@@ -258,15 +268,19 @@ func (s *Supervisor) startedWith(bundle config.Bundle) error {
 }
 
 func readBundle(fd int) (config.Bundle, error) {
-	raw, err := wire.ReadSealed(fd, 128<<20)
+	raw, err := wire.ReadSealed(fd, bundleMax)
 	if err != nil {
 		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	return config.DecodeBundle(raw)
 }
 
-// bundleKey names the configuration that was last reloaded.
-const bundleKey = "bundle"
+// bundleKey names the configuration that is in force since a reload, and
+// bundleMax bounds it, in bytes.
+const (
+	bundleKey = "bundle"
+	bundleMax = 128 << 20
+)
 
 // volume is the store of the volume; nil: there is none, or it is another
 // container's.

@@ -277,9 +277,11 @@ func (s *Supervisor) beginDeletion(name string) (over func(error)) {
 	defer s.registrar.Unlock()
 	done := make(chan struct{})
 	s.deleting[name] = done
+	s.ask(func() { s.doomed[name] = true })
 	return func(err error) {
 		s.registrar.Lock()
 		defer s.registrar.Unlock()
+		s.ask(func() { delete(s.doomed, name) })
 		delete(s.deleting, name)
 		close(done)
 		if err == nil {

@@ -27,6 +27,7 @@ type unit struct {
 	survived   bool   // by its record, while it is on its way out
 	returns    bool   // it is on its way out, and to be registered again when it is gone
 	fault      string // why there is no usable definition; "" if there is one
+	refused    uint64 // hashOf the bytes in the slot that the fault is of; 0: another fault
 
 	policy machine.Policy
 	state  machine.State

@@ -11,7 +11,6 @@ import (
 // good again, though it is started at once.
 func TestLastWordsOutlastAnImmediateRestart(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\nservices:\n  web: {command: [web], restart: {policy: always, reset_after: 1h}}\n")
-	p.open()
 	p.bootAll()
 	p.await("web", "running")
 	goodRun := func() {
