@@ -39,10 +39,8 @@ type Config struct {
 	InheritEnv  []string      // globs; a leading ! excludes
 	Environment map[string]service.Value
 	EnvFile     []string
-
-	own     map[string]*Config // by service: what was read later for it alone
-	ReadAll bool               // access.read: anyone may read status
-	Tags    Range              // of supplementary gids; Low 0: none
+	ReadAll     bool  // access.read: anyone may read status
+	Tags        Range // of supplementary gids; Low 0: none
 
 	Main     Main
 	Gateway  *Gateway                      // nil: no profiles
@@ -55,7 +53,8 @@ type Config struct {
 	Seed []Seed
 	Boot []Step
 
-	env Lookup // what the files were expanded with
+	env Lookup             // what the files were expanded with
+	own map[string]*Config // by service: what was read later for it alone
 }
 
 // Range is a range of numbers, both ends included.

@@ -97,7 +97,7 @@ func (c *Claim) Adopt(f *os.File) (*Lease, error) {
 		f.Close()
 		return c.Try()
 	}
-	l, err := c.take(f, false)
+	l, err := c.take(f, cannotWrite(f))
 	if err != nil {
 		f.Close()
 	}
@@ -178,7 +178,18 @@ func (c *Claim) take(f *os.File, readOnly bool) (*Lease, error) {
 	if readOnly {
 		return l, nil
 	}
-	return l, l.write(c.now())
+	err := l.write(c.now())
+	if err != nil && l.locked {
+		c.say(err.Error()) // the lock is ours all the same, and Keep writes it later
+		err = nil
+	}
+	return l, err
+}
+
+// cannotWrite tells whether f was opened for reading alone.
+func cannotWrite(f *os.File) bool {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY
 }
 
 // honours tells whether a record found in the lock file belongs to a holder

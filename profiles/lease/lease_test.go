@@ -278,6 +278,13 @@ func TestAVolumeThatCannotBeWritten(t *testing.T) {
 		if _, err := l.Beat(); err != nil {
 			t.Error(err)
 		}
+		if name == "left" { // and it outlives a supervisor like any other
+			copied, err := unix.FcntlInt(l.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+			must(t, err)
+			must(t, l.File().Close())
+			l, err = c.Adopt(os.NewFile(uintptr(copied), File))
+			must(t, err)
+		}
 		must(t, l.Release())
 		must(t, p.wantFree(c).Release())
 		if len(p.said) != 1 || !strings.Contains(p.said[0], "owned by uid 0, services run as") || !strings.HasSuffix(p.said[0], "not locked against other containers") {
