@@ -1,10 +1,17 @@
 package main
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+	"os"
+	"strings"
 
-// hoard stores so many descriptors with the service manager, FDSTORE=1 of
-// sd_notify(3), one at a time, and then sleeps.
+	"golang.org/x/sys/unix"
+)
+
+// hoard says which descriptors it was passed, stores so many with the service
+// manager, FDSTORE=1 of sd_notify(3), one at a time, and then sleeps.
 func hoard(count int) error {
+	fmt.Println(strings.TrimSpace("passed: " + os.Getenv("LISTEN_FDNAMES")))
 	fd, err := unix.MemfdCreate("hoard", unix.MFD_CLOEXEC)
 	if err != nil {
 		return err
