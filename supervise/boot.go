@@ -89,9 +89,9 @@ func (s *Supervisor) openVolume() {
 		}
 		return
 	}
-	// One that was locked before could be written to then: a disk that fails now
-	// is no leave to acknowledge what is not recorded.
-	if err := store.CheckWritable(); err != nil && !adopted {
+	// One that was locked for writing before could be written to then: a disk that
+	// fails now is no leave to acknowledge what is not recorded.
+	if err := store.CheckWritable(); err != nil && (!adopted || held.ReadOnly()) {
 		s.readOnly.Store(true)
 		slog.Warn(err.Error() + "; nothing is recorded on it, no profile can be made, and it is not locked against other containers")
 	}

@@ -16,6 +16,7 @@ import (
 	"rlminit/control"
 	"rlminit/durable/unprivileged"
 	"rlminit/profiles"
+	"rlminit/profiles/lease"
 	"rlminit/service"
 )
 
@@ -209,5 +210,33 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	p.open()
 	if p.now.readOnly.Load() {
 		t.Error("it is taken for a volume that could never be written to")
+	}
+}
+
+// A successor on a volume that is read-only, but for which there is a lock file,
+// does what its predecessor did there: commands are carried out.
+func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
+	if unprivileged.Rerun(t, nil) {
+		return
+	}
+	p := newPlace(t, pair)
+	if err := os.WriteFile(filepath.Join(p.home, lease.File), nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(p.home, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(p.home, 0o700)
+	p.bootAll()
+	p.await("one", "running")
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	p.await("one", "running")
+	var one []*unit
+	p.now.ask(func() { one = []*unit{p.now.units["one"]} })
+	outcome := p.now.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{})[0]
+	if state, _ := p.state("one"); outcome.Problem != nil || state != "stopped" {
+		t.Errorf("one is %s: %v", state, outcome.Problem)
 	}
 }

@@ -219,6 +219,9 @@ func (c *Claim) held(r record) error {
 // this process dies; nil: there is none. It stays the Lease's own.
 func (l *Lease) File() *os.File { return l.file }
 
+// ReadOnly tells whether the volume could not be written to when it was locked.
+func (l *Lease) ReadOnly() bool { return l.readOnly }
+
 // Beat says that we are still here. Call it every Interval. A *Held means that
 // the volume has been lost to a container on another kernel, to which this one
 // was silent for too long. replaced: somebody has removed the lock file, and
