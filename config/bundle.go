@@ -34,7 +34,8 @@ type Own struct {
 	Bundle Bundle
 }
 
-// With is b where another bundle counts for some services from now on.
+// With is b where another bundle counts for some services from now on. It holds
+// no files twice: one service after the other may be reloaded, for ever.
 func (b Bundle) With(names []string, other Bundle) Bundle {
 	var all []Own
 	for _, own := range b.Own {
@@ -43,8 +44,22 @@ func (b Bundle) With(names []string, other Bundle) Bundle {
 			all = append(all, own)
 		}
 	}
+	b.Own = all
+	if len(names) == 0 || b.holds(other.Files) {
+		return b
+	}
+	for i := range all {
+		if all[i].Bundle.holds(other.Files) {
+			all[i].Names = append(all[i].Names, names...)
+			return b
+		}
+	}
 	b.Own = append(all, Own{names, other})
 	return b
+}
+
+func (b Bundle) holds(files []File) bool {
+	return slices.EqualFunc(b.Files, files, func(x, y File) bool { return x.Name == y.Name && bytes.Equal(x.Data, y.Data) })
 }
 
 // File is one file of a Bundle.

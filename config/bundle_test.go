@@ -44,6 +44,30 @@ func TestReadBundle(t *testing.T) {
 	}
 }
 
+func TestBundleWithOthersForSomeServices(t *testing.T) {
+	version := func(data string) Bundle {
+		return Bundle{Path: "/x", Files: []File{{"rlminit.yaml", []byte(data)}}}
+	}
+	b := version("1")
+	for _, step := range []struct {
+		names []string
+		files string
+		want  []Own
+	}{
+		{[]string{"a"}, "1", nil}, // what it has anyway
+		{[]string{"a"}, "2", []Own{{[]string{"a"}, version("2")}}},
+		{[]string{"b"}, "2", []Own{{[]string{"a", "b"}, version("2")}}},
+		{nil, "3", []Own{{[]string{"a", "b"}, version("2")}}},
+		{[]string{"a", "c"}, "3", []Own{{[]string{"b"}, version("2")}, {[]string{"a", "c"}, version("3")}}},
+		{[]string{"b"}, "1", []Own{{[]string{"a", "c"}, version("3")}}},
+		{[]string{"a", "c"}, "1", nil},
+	} {
+		if b = b.With(step.names, version(step.files)); !reflect.DeepEqual(b.Own, step.want) {
+			t.Fatalf("%q have %s: %+v, want %+v", step.names, step.files, b.Own, step.want)
+		}
+	}
+}
+
 func TestReadBundleRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, err := ReadBundle(dir + "/none.yaml")

@@ -74,9 +74,12 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
-	if names := s.servicesOf(how.Names); len(names) > 0 {
+	if len(how.Names) > 0 {
 		// All others keep what they have, with a successor too.
-		bundle, next = s.bundle.With(names, bundle), old.With(names, next)
+		bundle = s.bundle.With(s.servicesOf(how.Names), bundle)
+		if next, err = s.inForce(bundle); err != nil {
+			return nil, control.Failed("%v", err)
+		}
 	}
 	held := bundle.Encode()
 	if len(held) > bundleMax {

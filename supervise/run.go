@@ -249,15 +249,24 @@ func (s *Supervisor) firstConfig(fd int) (*config.Config, error) {
 		}
 	}
 	s.bundle = bundle
+	return s.inForce(bundle)
+}
+
+// inForce is the configuration that a bundle, with those in it that count for
+// some services, brings into force.
+func (s *Supervisor) inForce(bundle config.Bundle) (*config.Config, error) {
 	c, _, err := s.understand(bundle)
+	if err != nil {
+		return nil, err
+	}
 	for _, own := range bundle.Own {
-		var other *config.Config
-		if other, _, err = s.understand(own.Bundle); err != nil {
-			break
+		other, _, err := s.understand(own.Bundle)
+		if err != nil {
+			return nil, err
 		}
 		c = c.With(own.Names, other)
 	}
-	return c, err
+	return c, nil
 }
 
 // startedWith notes the configuration that this container was started with.
