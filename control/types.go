@@ -84,6 +84,7 @@ type Outcome struct {
 	Service Service  `json:"service"`
 	Changed bool     `json:"changed"` // false: it was so already
 	Problem *Problem `json:"problem"`
+	Note    string   `json:"note,omitempty"` // what a profile that was created does without
 }
 
 // Signal is the body of POST /v1/services/{name}/signal.

@@ -69,6 +69,22 @@ func created(p *place, name, body string) {
 	})
 }
 
+// A profile for which no port is left is said to have none; one that is to have
+// none is not.
+func TestCreatedWithoutPort(t *testing.T) {
+	for ports, want := range map[string]string{"9200-9200": "no port: all of gateway.ports are taken", "off": ""} {
+		p := newPlace(t, "version: 1\nuser: app\ngateway: {command: [gateway], ports: "+ports+"}\n")
+		p.open()
+		created(p, "alice", "")
+		for _, wait := range []string{"", `,"wait":{}`} {
+			answer, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"bob","exist_ok":true`+wait+"}"))
+			if outcome, ok := answer.(control.Outcome); err != nil || !ok || outcome.Note != want {
+				t.Errorf("ports %s: %+v, %v, want the note %q", ports, answer, err, want)
+			}
+		}
+	}
+}
+
 // A slot that is taken out by hand and put back as it was, at once or later, is
 // the service that it was before: it runs, and its record counts.
 func TestSlotTakenOutAndPutBack(t *testing.T) {

@@ -145,9 +145,13 @@ func (s *Supervisor) postProfile(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	note := ""
+	if g := s.config().Gateway; p.Port == 0 && g != nil && g.Ports.Size() > 0 {
+		note = "no port: all of gateway.ports are taken"
+	}
 	if body.Wait == nil {
 		var outcome control.Outcome
-		s.ask(func() { outcome = control.Outcome{Service: u.status(), Changed: made} })
+		s.ask(func() { outcome = control.Outcome{Service: u.status(), Changed: made, Note: note} })
 		return outcome, nil
 	}
 	var w *waiter
@@ -159,6 +163,7 @@ func (s *Supervisor) postProfile(r *http.Request) (any, error) {
 		w = s.wait(u, made, over)
 	})
 	outcome := s.await(r.Context(), u, w, body.Wait)
+	outcome.Note = note
 	s.written(flushPatience)
 	return outcome, nil
 }

@@ -37,6 +37,10 @@ func TestProfileCreate(t *testing.T) {
 	})
 	kept.Port = nil
 	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept, Changed: true}}, []story{
+		{name: "none wanted", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped\n"},
+	})
+	const full = "no port: all of gateway.ports are taken"
+	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept, Changed: true, Note: full}}, []story{
 		{name: "full", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped (no port: all of gateway.ports are taken)\n"},
 	})
 	tell(t, map[string]any{"POST /v1/profiles": control.Exists("alice")}, []story{

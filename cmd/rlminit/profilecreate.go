@@ -54,11 +54,14 @@ a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
 			if o.noWait || body.Stopped || !outcome.Changed {
 				took = 0
 			}
-			port := "port " + number(outcome.Service.Port)
-			if outcome.Service.Port == nil {
-				port = "no port: all of gateway.ports are taken"
+			var port []string
+			switch {
+			case outcome.Service.Port != nil:
+				port = []string{"port " + number(outcome.Service.Port)}
+			case outcome.Note != "":
+				port = []string{printable(outcome.Note)}
 			}
-			t.printf("%s\n", outcomeLine(t, args[0], outcome, took, port))
+			t.printf("%s\n", outcomeLine(t, args[0], outcome, took, port...))
 			return nil
 		},
 	}
