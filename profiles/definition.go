@@ -39,6 +39,9 @@ func (p Profile) Definition(c *config.Config) (service.Definition, error) {
 		return service.Definition{}, p.Fault
 	}
 	c = c.For(p.Service())
+	if c.Gateway == nil {
+		return service.Definition{}, fmt.Errorf("the configuration that was reloaded for %s has no gateway section", p.Name)
+	}
 	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)
 	if ports := SettingsOf(c).Ports; len(faults) > 0 && p.Port == 0 && ports.size() > 0 {

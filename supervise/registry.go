@@ -94,7 +94,9 @@ func (s *Supervisor) survey() (*findings, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the profiles: %w", err)
 		}
-		list = slices.DeleteFunc(list, func(p profiles.Profile) bool { return s.deleting[p.Name] != nil })
+		list = slices.DeleteFunc(list, func(p profiles.Profile) bool {
+			return s.deleting[p.Name] != nil || cfg.For(p.Service()).Gateway == nil
+		})
 		for _, p := range list {
 			entry := reconcile.Profile{Name: p.Name, Service: p.Service(), Record: p.Record, Unrecorded: p.Unrecorded}
 			if err := s.resolve(f, p); err != nil {

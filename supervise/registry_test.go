@@ -533,6 +533,29 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	check("after the reload of all", all...)
 }
 
+// A profile that is reloaded by name from a configuration that has no gateways
+// any more has no definition there.
+func TestReloadOfOneWithoutGateways(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.bootAll()
+	created(p, "alice", "")
+	created(p, "bob", "")
+	p.configure(p.home, "version: 1\nuser: app\n")
+	done, err := p.now.reload(control.Reload{Names: []string{"alice"}})
+	if err != nil || len(done.Changes) != 1 || done.Changes[0].Service != "gateway-alice" || done.Changes[0].Action != "remove" {
+		t.Fatalf("%+v %v, want alice's gateway removed", done, err)
+	}
+	p.await("gateway-alice", "")
+	p.await("gateway-bob", "running")
+	p.now.look()
+	if state, there := p.state("gateway-alice"); there {
+		t.Errorf("alice's gateway is back, %s", state)
+	}
+	if _, err := p.now.patchProfile(p.request("PATCH", "/v1/profiles/alice", `{"environment":{"A":"b"}}`)); err != nil {
+		t.Errorf("its environment cannot be set: %v", err)
+	}
+}
+
 // A definition that was refused goes with its profile.
 func TestSlotSpoiltAndDeleted(t *testing.T) {
 	p := newPlace(t, gateways)
