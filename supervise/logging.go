@@ -161,7 +161,7 @@ func (s *Supervisor) getLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	out := &flushing{w: w, control: http.NewResponseController(w)}
-	if err := s.logs.Read(r.Context(), out, query); err != nil && r.Context().Err() == nil {
+	if err := s.logs.Read(r.Context(), out, query); err != nil {
 		if !out.begun {
 			return control.Failed("cannot read the log: %v", err)
 		}

@@ -180,8 +180,7 @@ var (
 
 // operate carries out a command on the units, and on those that go along with
 // them: it makes the intent durable, and only then acts, on those for which that
-// succeeded. With wait it answers
-// when the outcome is known or ctx ends.
+// succeeded. With wait it answers when the outcome is known or ctx ends.
 func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
 	release := oneAtATime(append(slices.Clone(units), along...))
 	if problem := s.refusal(v); problem != nil {

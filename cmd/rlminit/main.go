@@ -22,8 +22,8 @@ import (
 
 // processors bounds GOMAXPROCS: the runtime has threads and memory for each, and
 // on a large host that would be more than all that a supervisor does. The
-// directives above keep the runtime from looking for the cgroup's limits, which
-// took a tenth of the time that a pure init needs to begin, and once a second.
+// directives above keep the runtime from looking for the cgroup's limits, now
+// and once a second: that takes a tenth of the time in which a pure init begins.
 const processors = 4
 
 func main() {
