@@ -506,11 +506,13 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	check("at first")
 	p.configure(p.home, text("new"))
 	for i, name := range []string{"one", "alice"} {
-		if _, err := p.now.reload(control.Reload{Names: []string{name}}); err != nil {
-			t.Fatal(err)
+		done, err := p.now.reload(control.Reload{Names: []string{name}})
+		of := []string{"one", "gateway-alice"}[i]
+		if want := []string{"environment changed: " + of + " has it from its next start on (rlminit restart " + of + ")"}; err != nil || !slices.Equal(done.Notes, want) {
+			t.Fatalf("%+v %v, want the notes %q", done, err, want)
 		}
 		p.eventually(name+" is new", func() (bool, any) {
-			n := p.spawned([]string{"one", "gateway-alice"}[i])
+			n := p.spawned(of)
 			return n == 2, n
 		})
 	}

@@ -74,9 +74,10 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
+	named := s.servicesOf(how.Names)
 	if len(how.Names) > 0 {
 		// All others keep what they have, with a successor too.
-		bundle = s.bundle.With(s.servicesOf(how.Names), bundle)
+		bundle = s.bundle.With(named, bundle)
 		if next, err = s.inForce(bundle); err != nil {
 			return nil, control.Failed("%v", err)
 		}
@@ -88,7 +89,10 @@ func (s *Supervisor) reload(how control.Reload) (*control.Reloaded, error) {
 	if err := s.namesClash(next); err != nil {
 		return nil, err
 	}
-	notes = append(notes, atNextStart(old, next)...)
+	notes = append(notes, atNextStart(old, next, "each service", "--all")...)
+	for _, name := range named {
+		notes = append(notes, atNextStart(old.For(name), next.For(name), name, name)...)
+	}
 	answer := &control.Reloaded{Changes: []control.Change{}, Notes: notes}
 	s.useConfig(next)
 	found, err := s.survey()
@@ -248,9 +252,9 @@ func (s *Supervisor) needContainer(old, next *config.Config) []string {
 	return notes
 }
 
-// atNextStart says which changes are in force, though what runs was started
-// without them.
-func atNextStart(old, next *config.Config) (notes []string) {
+// atNextStart says which changes are in force for some services, though what
+// runs was started without them.
+func atNextStart(old, next *config.Config, whose, restart string) (notes []string) {
 	for _, part := range []struct {
 		name string
 		same bool
@@ -260,7 +264,7 @@ func atNextStart(old, next *config.Config) (notes []string) {
 		{"inherit_env", slices.Equal(old.InheritEnv, next.InheritEnv)},
 	} {
 		if !part.same {
-			notes = append(notes, fmt.Sprintf("%s changed: each service has it from its next start on (rlminit restart --all)", part.name))
+			notes = append(notes, fmt.Sprintf("%s changed: %s has it from its next start on (rlminit restart %s)", part.name, whose, restart))
 		}
 	}
 	return notes

@@ -20,7 +20,8 @@ touched, and restarted only if the change needs it. What needs a new container
 stays as it is, and is named; so is a changed environment of all services, which
 each of them has from its next start on. A definition with a fault is refused,
 and the exit code is 1. A configuration with a fault, or with a service that has
-a profile's name, changes nothing.`,
+a profile's name, changes nothing. With NAME it is for these alone, and
+the others keep what they have until they are reloaded.`,
 		Example: `  rlminit reload --dry-run
   rlminit reload alice`,
 		ValidArgsFunction: completeServices,
