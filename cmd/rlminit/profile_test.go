@@ -37,7 +37,7 @@ func TestProfileCreate(t *testing.T) {
 	})
 	kept.Port = nil
 	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept, Changed: true}}, []story{
-		{name: "full", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped (no port: all of gateway.ports are taken)\n"},
+		{name: "without a port", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped (no port)\n"},
 	})
 	tell(t, map[string]any{"POST /v1/profiles": control.Exists("alice")}, []story{
 		{name: "exists", args: []string{"profile", "create", "alice"}, code: 17, err: "rlminit: profile \"alice\" exists already; use --exist-ok to keep it as it is\n"},

@@ -56,7 +56,7 @@ a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
 			}
 			port := "port " + number(outcome.Service.Port)
 			if outcome.Service.Port == nil {
-				port = "no port: all of gateway.ports are taken"
+				port = "no port"
 			}
 			t.printf("%s\n", outcomeLine(t, args[0], outcome, took, port))
 			return nil
