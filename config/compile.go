@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -277,7 +278,18 @@ func (k *compiler) privileged(d service.Definition) (*wire.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.program(d, id)
+	program, err := k.program(d, id)
+	if err != nil || d.WorkingDir != "" {
+		return program, err
+	}
+	var closed error
+	if err := k.host.as(id, func() { _, closed = os.Stat(".") }); err != nil {
+		return nil, err
+	}
+	if closed != nil { // the container's directory is not for this user
+		program.Dir = "/"
+	}
+	return program, nil
 }
 
 // identity is who a definition runs as.

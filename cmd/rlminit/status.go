@@ -22,9 +22,10 @@ func statusVerb(t *terminal) *cobra.Command {
 		Use:   "status [NAME…]",
 		Short: "show how services are",
 		Long: `Shows each service with its state: stopped, waiting (for what it requires),
-starting, running, stopping, backoff (waiting before the next attempt), failed,
-or exited. With -q nothing is printed, and the exit code is 3 when a named
-service is not running; without names, when one that is meant to run is not.`,
+starting, running, unhealthy (it runs, but its health probe fails), stopping,
+backoff (waiting before the next attempt), failed, or exited. With -q nothing is
+printed, and the exit code is 3 when a named service is not running; without
+names, when one that is meant to run is not.`,
 		Example: `  rlminit status
   rlminit status alice --json
   rlminit status -q alice && echo up`,
