@@ -412,20 +412,27 @@ func TestNothingGrows(t *testing.T) {
 	t.Logf("%d threads, %d descriptors, %d KB resident", threads, fds, statusNumber(t, b.cmd.Process.Pid, "VmRSS"))
 }
 
-// A spawn that hangs on a dead file system is told of, and holds up neither
-// other spawns nor exits nor the end of the container.
-func TestStuckSpawn(t *testing.T) {
+// startBoxWithDeadMount starts a container with a directory that never answers.
+func startBoxWithDeadMount(t *testing.T, options ...boxOption) (b *box, dir string) {
+	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip("needs /dev/fuse")
 	}
-	defer fuse.Close()
-	dir, err := os.MkdirTemp("", "reapfuse")
-	if err != nil {
+	t.Cleanup(func() { fuse.Close() })
+	if dir, err = os.MkdirTemp("", "reapfuse"); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(dir)
-	b := startBox(t, withEnv("REAPTEST_FUSE="+dir), func(c *exec.Cmd, _ *wire.Policy) { c.ExtraFiles = []*os.File{fuse} })
+	t.Cleanup(func() { os.Remove(dir) })
+	return startBox(t, append(options, withEnv("REAPTEST_FUSE="+dir), func(c *exec.Cmd, _ *wire.Policy) {
+		c.ExtraFiles = []*os.File{fuse}
+	})...), dir
+}
+
+// A spawn that hangs on a dead file system is told of, and holds up neither
+// other spawns nor exits nor the end of the container.
+func TestStuckSpawn(t *testing.T) {
+	b, dir := startBoxWithDeadMount(t)
 	l := b.link
 	hang := func() uint64 {
 		id, _ := l.spawn(t, func(m *wire.Spawn) { m.Dir = dir }, "exit", "0")
@@ -459,20 +466,7 @@ func TestStuckSpawn(t *testing.T) {
 // What was still to be spawned when all others got their TERM gets it as soon
 // as it runs.
 func TestQueuedSpawnAtTheEnd(t *testing.T) {
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("needs /dev/fuse")
-	}
-	defer fuse.Close()
-	dir, err := os.MkdirTemp("", "reapfuse")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.Remove(dir)
-	b := startBox(t, withEnv("REAPTEST_FUSE="+dir), func(c *exec.Cmd, p *wire.Policy) {
-		c.ExtraFiles = []*os.File{fuse}
-		p.StopNanos = int64(9 * time.Second)
-	})
+	b, dir := startBoxWithDeadMount(t, withPolicy(func(p *wire.Policy) { p.StopNanos = int64(9 * time.Second) }))
 	l := b.link
 	hang := func() { l.spawn(t, func(m *wire.Spawn) { m.Dir = dir }, "exit", "0") }
 	run := func(seconds string) uint64 {
