@@ -55,7 +55,10 @@ fmt: go ## formats all Go code
 	$(TOOL) gofumpt -w $$(git ls-files '*.go')
 
 .PHONY: test
-test: test-unit test-ns test-docker ## everything: unit tests, PID namespaces, Docker
+test: ## everything: unit tests, PID namespaces, Docker; ends with what was left out
+	@mkdir -p bin; : >bin/left-out
+	@LEFT_OUT=$(CURDIR)/bin/left-out $(MAKE) test-unit test-ns test-docker
+	@if [ -s bin/left-out ]; then echo "left out: $$(sort -u bin/left-out | paste -sd';' | sed 's/;/; /g')"; else echo 'nothing was left out'; fi
 
 .PHONY: test-unit
 test-unit: go ## unit tests, with the race detector
@@ -64,19 +67,25 @@ test-unit: go ## unit tests, with the race detector
 
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
+	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify
 	@$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs | $(GO) run ./tests/cmd/testlog ns
 
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
 	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order)' ./tests/ns
 
+.PHONY: explore
+explore: go ## every graph of three services, and many of four, through every command and fault, and an apply through two kills: hours of one core
+	$(GO) test ./supervise/order -run EveryGraph -three -1 -four 200 -timeout 0 -v
+	EXPLORE_LONG=1 $(GO) test ./plan/apply -run NeverAHalf -timeout 0 -v
+
 .PHONY: test-docker
 test-docker: go ## the real binary in a real Docker engine
 	@if [ -n '$(ENGINE_ARCH)' ]; then \
-		tests/install-tools mmdebstrap; \
+		tests/install-tools mmdebstrap podman runc busybox; \
 		$(GO) test -count=1 -timeout 40m -json ./tests/docker | $(GO) run ./tests/cmd/testlog docker; \
 	else \
-		echo 'no Docker engine answers: the Docker tests were not run'; [ "$${CI:-}" != true ]; \
+		echo 'no Docker engine answers: the Docker tests were not run' | tee -a "$${LEFT_OUT:-/dev/null}"; [ "$${CI:-}" != true ]; \
 	fi
 
 .PHONY: test-vm
@@ -89,6 +98,7 @@ bench: build ## times and memory beside tini, s6, runit and others, and the rati
 	@tests/install-tools tini dumb-init catatonit s6-svscan runsvdir supervisord
 	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench
 	@echo 'init: CPU time for 100,000 orphans (promised: at most 1.5 of tini'"'"'s; at most 1000 zombies)'; $(GO) test -run '^$$' -bench Orphans -benchtime 1x ./reap/sys | grep Benchmark
+	@echo 'plan: 1,000 profiles, each changed, from the text to the hash (promised: less than 0.3 s)'; $(GO) test -run '^$$' -bench Plan -benchtime 10x ./plan | grep Benchmark
 
 .PHONY: bench-logs
 bench-logs: go ## throughput of the log pipes, beside s6-log, svlogd and cat
@@ -143,12 +153,14 @@ dist-tree: go
 	done
 
 .PHONY: docs
-docs: go ## makes the generated pages: docs/
-	@mkdir -p docs; $(GO) run ./cmd/rlminit docs >docs/commands.md
+docs: go ## makes the generated pages: docs/commands.md, docs/man
+	@mkdir -p docs; $(GO) run ./cmd/rlminit docs >docs/commands.md; $(GO) run ./cmd/rlminit docs --man docs/man
 
 .PHONY: docs-check
 docs-check: go
-	@echo 'generated pages'; $(GO) run ./cmd/rlminit docs | diff -u docs/commands.md - || { echo 'docs/commands.md is stale; run make docs'; exit 1; }
+	@echo 'generated pages'; new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
+	$(GO) run ./cmd/rlminit docs >"$$new/commands.md" && $(GO) run ./cmd/rlminit docs --man "$$new/man" && \
+	diff -u docs/commands.md "$$new/commands.md" && diff -ru docs/man "$$new/man" || { echo 'docs/ is stale; run make docs'; exit 1; }
 
 .PHONY: clean
 clean: ## removes bin/ and dist/

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 	"rlminit/wire"
 )

@@ -6,30 +6,37 @@ import (
 	"strings"
 	"time"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
 // defaultStepTimeout ends a boot step that hangs.
 const defaultStepTimeout = 5 * time.Minute
 
-// own reads the paths whose owner is put right.
+// own reads the paths whose owner is put right, or {path, deep}.
 func (p *parser) own(n document.Node) {
 	items, _ := n.Items()
 	for _, item := range items {
-		var at string
-		p.below(&at)(item)
-		p.config.Own = append(p.config.Own, at)
+		var o Owned
+		if item.IsMapping() {
+			document.Fields{"path": p.below(&o.Path), "deep": document.Bool(&o.Deep)}.Read(item)
+			if item.Get("path").Absent() {
+				item.Fault("path is missing; write {path: ., deep: true}")
+			}
+		} else {
+			p.below(&o.Path)(item)
+		}
+		p.config.Own = append(p.config.Own, o)
 	}
 }
 
-// dirs reads paths, or {path, mode}.
+// dirs reads paths, or {path, mode, owner}.
 func (p *parser) dirs(n document.Node) {
 	items, _ := n.Items()
 	for _, item := range items {
 		d := Dir{Mode: 0o750}
 		if item.IsMapping() {
-			document.Fields{"path": p.below(&d.Path), "mode": mode(&d.Mode)}.Read(item)
+			document.Fields{"path": p.below(&d.Path), "mode": mode(&d.Mode), "owner": service.User(&d.Owner)}.Read(item)
 			if item.Get("path").Absent() {
 				item.Fault("path is missing; write {path: logs, mode: \"0750\"}")
 			}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // Bundle is the configuration as it is on disk: bytes, not yet understood. Both

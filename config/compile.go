@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -38,6 +38,7 @@ type compiler struct {
 	config *Config
 	host   Host
 	user   wire.Identity
+	groups []uint32 // that every child has
 
 	notes   []string
 	refused []string // a line each
@@ -52,6 +53,8 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if k.user, err = Identify(c, k.host); err != nil {
 		return out, err
 	}
+	k.groups = k.given()
+	k.user = k.with(k.user)
 	if k.host.UID != 0 && c.User != "" {
 		k.note("user %s is ignored: rlminit was started as uid %d", c.User, k.host.UID)
 	}
@@ -61,8 +64,13 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if k.host.UID != 0 && len(c.Own) > 0 {
 		k.note("own is ignored: rlminit was started as uid %d, and only root can change owners", k.host.UID)
 	}
+	for _, d := range c.Dirs {
+		if k.host.UID != 0 && d.Owner != "" {
+			k.note("dirs: the owner of %s is ignored: rlminit was started as uid %d", d.Path, k.host.UID)
+		}
+	}
 	out.Policy = wire.Policy{
-		Version: wire.Version, User: k.user, Volume: c.Home, StopNanos: int64(c.StopTimeout),
+		Version: wire.Version, User: k.user, Supervisor: k.user, Volume: c.Home, StopNanos: int64(c.StopTimeout),
 		TagLow: uint32(c.Tags.Low), TagHigh: uint32(c.Tags.High),
 	}
 	if err := k.checkTags(k.user); err != nil {
@@ -91,9 +99,11 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 		}
 		if program != nil {
 			out.Policy.Privileged = append(out.Policy.Privileged, *program)
+			out.Policy.Privileged = append(out.Policy.Privileged, probesOf(d, *program)...)
 		}
 	}
 	k.noteUnlimited()
+	k.isolation(&out.Policy)
 	if len(k.refused) > 0 {
 		return out, errors.New(strings.Join(k.refused, "\n"))
 	}
@@ -115,7 +125,8 @@ func Environments(c *Config, h Host, p *wire.Policy) error {
 		fill("main", c.Main.Definition, p.Main)
 	}
 	for i := range p.Privileged {
-		fill(fieldOf(p.Privileged[i].Name), c.Services[p.Privileged[i].Name], &p.Privileged[i])
+		service := wire.ServiceOf(p.Privileged[i].Name)
+		fill(fieldOf(service), c.Services[service], &p.Privileged[i])
 	}
 	if len(k.refused) > 0 {
 		return errors.New(strings.Join(k.refused, "\n"))
@@ -198,9 +209,26 @@ func Identify(c *Config, h Host) (wire.Identity, error) {
 		id.Groups = supplementary(id.Groups, id.GID)
 	}
 	if id.UID == 0 {
-		return id, fmt.Errorf("cannot start: user %s is root, and services never run as root; name another user in %s", document.Quote(c.User), c.Path)
+		return id, fmt.Errorf("cannot start: %w", rootError(c))
 	}
 	return id, h.reach(c.User, id)
+}
+
+// ErrRoot is of a service user that is root.
+var ErrRoot = errors.New("services never run as root")
+
+func rootError(c *Config) error {
+	return fmt.Errorf("user %s is root, and %w; name another user in %s", document.Quote(c.User), ErrRoot, c.Path)
+}
+
+// CheckUser tells what is wrong with the user of a configuration where these are
+// the accounts: it is ErrRoot, or there is none.
+func CheckUser(c *Config, accounts Accounts) error {
+	id, err := accounts.Resolve(c.User, "", nil, c.Home)
+	if err == nil && id.UID == 0 && c.UID == 0 {
+		err = rootError(c)
+	}
+	return err
 }
 
 // reach tells whether root in this container may become somebody.
@@ -292,6 +320,26 @@ func (k *compiler) privileged(d service.Definition) (*wire.Program, error) {
 	return program, nil
 }
 
+// probesOf are the probes that execute something: as the service, for whom its
+// files are, and with none of its capabilities.
+func probesOf(d service.Definition, program wire.Program) (probes []wire.Program) {
+	add := func(name string, argv []string) {
+		if len(argv) == 0 {
+			return
+		}
+		program.Name, program.Argv = name, argv
+		program.Capabilities, program.NoNewPrivs = nil, true
+		probes = append(probes, program)
+	}
+	if d.Ready != nil {
+		add(wire.ReadyProbe(d.Name), d.Ready.Exec)
+	}
+	if d.Health != nil {
+		add(wire.HealthProbe(d.Name), d.Health.Exec)
+	}
+	return probes
+}
+
 // identity is who a definition runs as.
 func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, error) {
 	if k.host.UID != 0 || d.User == "" && d.Group == "" && len(d.Groups) == 0 {
@@ -317,6 +365,10 @@ func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, err
 		}
 		id.Groups = supplementary(id.Groups, id.GID)
 	}
+	if err == nil {
+		err = noRoot(d.Groups, k.host.Accounts)
+	}
+	id = k.with(id)
 	switch {
 	case err != nil:
 		return id, err

@@ -49,11 +49,11 @@ services:
 	app := wire.Identity{UID: 1000, GID: 1000, Groups: []uint32{29, 44}, Name: "app", Home: "/data"}
 	www := wire.Identity{UID: 33, GID: 33, Groups: []uint32{29, 44}, Name: "www", Home: "/var/www"}
 	environ := func(home, name string) []string {
-		return []string{"HOME=" + home, "PATH=/bin", "USER=" + name, "LOGNAME=" + name, "LANG=C"}
+		return []string{"HOME=" + home, "PATH=/bin", "RLMINIT_HOME=/data", "USER=" + name, "LOGNAME=" + name, "LANG=C"}
 	}
 	bind := []uint32{unix.CAP_NET_BIND_SERVICE}
 	want := wire.Policy{
-		Version: wire.Version, User: app, TagLow: 50000, TagHigh: 59999, StopNanos: int64(9 * time.Second), Volume: "/data",
+		Version: wire.Version, User: app, Supervisor: app, TagLow: 50000, TagHigh: 59999, StopNanos: int64(9 * time.Second), Volume: "/data",
 		Main: &wire.Program{
 			Name: "main", Argv: []string{"agent"}, Env: environ("/data", "app"), Dir: "/srv", Identity: app, NoNewPrivs: true,
 			Umask: 0o022, StopSignal: 2, StopNanos: int64(3 * time.Second),
@@ -70,6 +70,7 @@ services:
 			},
 		},
 		SignalGroup: true, Success: []uint32{3}, ParentDeath: 15, WarnOnReap: true, Verbosity: 2,
+		Enclosed: true, Opened: []string{"/data/profiles", "/data/.rlminit-sessions"},
 	}
 	if !reflect.DeepEqual(got.Policy, want) {
 		t.Errorf("got  %+v\nmain %+v\nwant %+v\nmain %+v", got.Policy, got.Policy.Main, want, want.Main)

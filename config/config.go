@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
@@ -39,8 +39,14 @@ type Config struct {
 	InheritEnv  []string      // globs; a leading ! excludes
 	Environment map[string]service.Value
 	EnvFile     []string
-	ReadAll     bool  // access.read: anyone may read status
-	Tags        Range // of supplementary gids; Low 0: none
+	ReadAll     bool     // access.read: anyone may read status
+	Tags        Range    // of supplementary gids; Low 0: none
+	GroupsOf    []string // absolute paths, whose groups every child has
+	Jobs        Jobs
+	Hooks       []Hook
+
+	Apply   []ApplyRule    // nil: who may command may apply plans
+	Metrics service.Socket // where they can be scraped; no network: nowhere
 
 	Main     Main
 	Gateway  *Gateway                      // nil: no profiles
@@ -48,13 +54,30 @@ type Config struct {
 
 	UID, GID uint32 // of RLMINIT_UID and so on; 0: as passwd says
 
-	Own  []string // absolute paths at or below Home
+	Own  []Owned
 	Dirs []Dir
 	Seed []Seed
 	Boot []Step
 
 	env Lookup             // what the files were expanded with
 	own map[string]*Config // by service: what was read later for it alone
+
+	livesWith string          // the service or profile that the container ends with; "": none
+	plain     map[string]bool // the services whose restart policy nobody wrote
+}
+
+// Jobs bounds one-shot commands.
+type Jobs struct {
+	AtOnce     int // that run
+	PerProfile int // of them, of one profile
+	Queue      int // that wait for their turn
+}
+
+// ApplyRule lets a uid apply plans whose changes its scope covers: all,
+// profiles, profile/NAME or service/NAME, where NAME may be a pattern.
+type ApplyRule struct {
+	UID   uint32
+	Scope string
 }
 
 // Range is a range of numbers, both ends included.
@@ -70,10 +93,17 @@ func (r Range) Size() int {
 	return r.High - r.Low + 1
 }
 
+// Owned is what is to be the service user's, with all below.
+type Owned struct {
+	Path string // absolute, at or below Home
+	Deep bool   // looked through at every boot, whoever owns the top of it
+}
+
 // Dir is a directory that is made at boot.
 type Dir struct {
-	Path string // absolute, at or below Home
-	Mode uint32
+	Path  string // absolute, at or below Home
+	Mode  uint32
+	Owner string // name, uid or user:group; "": the service user
 }
 
 // Seed is a file or directory that is copied where To is absent.

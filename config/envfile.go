@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 

@@ -11,9 +11,6 @@ import (
 	"rlminit/wire"
 )
 
-// defaultPath is PATH where the container has none, as in Docker's images.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // Inherits tells whether children see a variable of the container: the last
 // pattern that fits decides. A list of exclusions alone excludes from
 // everything. What belongs to a manager's conversation with rlminit, and
@@ -69,7 +66,10 @@ func Environment(c *Config, id wire.Identity, container []string, d service.Defi
 		}
 	}
 	if _, ok := e.at["PATH"]; !ok {
-		e.set("PATH", defaultPath)
+		e.set("PATH", wire.DefaultPath)
+	}
+	if c.Home != "" {
+		e.set("RLMINIT_HOME", c.Home)
 	}
 	e.set("HOME", id.Home)
 	e.set("USER", id.Name)

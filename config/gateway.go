@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
@@ -25,6 +25,9 @@ func (p Profile) variables(home string) map[string]string {
 	}
 	return vars
 }
+
+// ProfilesDir is where the profiles lie on the volume.
+const ProfilesDir = "profiles"
 
 // DefaultProfile is the profile that is the home directory itself.
 const DefaultProfile = "default"
@@ -96,7 +99,7 @@ func (g *Gateway) own() document.Fields {
 
 // sample is a profile for a first look at the definition.
 func (g *Gateway) sample(c *Config) Profile {
-	return Profile{Name: "sample", Dir: path.Join(c.Home, "profiles", "sample"), Port: g.Ports.Low}
+	return Profile{Name: "sample", Dir: path.Join(c.Home, ProfilesDir, "sample"), Port: g.Ports.Low}
 }
 
 // GatewayDefinition is the definition of a profile's gateway, before its
@@ -105,6 +108,9 @@ func (g *Gateway) sample(c *Config) Profile {
 func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 	g := c.Gateway
 	d := service.Default(service.GatewayPrefix + p.Name)
+	if c.endsWith(d.Name) {
+		d.Restart.Policy = service.RestartOnFailure
+	}
 	lookup := c.env.With(p.variables(c.Home))
 	n, reading := g.node.With(lookup, d.Name)
 	fields := d.Fields()
@@ -121,6 +127,7 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 	}
 	n, reading = n.With(lookup, d.Name)
 	d.Check(n)
+	c.checkPlaces(n, d.Isolation)
 	if d.Sandbox.Capabilities != nil || !d.Sandbox.NoNewPrivs {
 		n.Get("sandbox").Fault("gateways run without privilege, for profiles may change what they run; take it out")
 	}
@@ -151,13 +158,33 @@ func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (service
 	if len(faults) > 0 {
 		return base, faults
 	}
+	return service.Override(base, file, data, c.inherited(p))
+}
+
+// DeclaredDefinition is ProfileDefinition where what the profile.yaml is to say
+// is a mapping in a declared set, beside keys that are the set's own. The
+// profile need not be there yet: without a port it is judged with one.
+func (c *Config) DeclaredDefinition(p Profile, n document.Node, others []string) (service.Definition, Faults) {
+	if p.Dir == "" {
+		sample := c.Gateway.sample(c)
+		p.Dir, p.Port = path.Join(path.Dir(sample.Dir), p.Name), sample.Port
+	}
+	base, faults := c.GatewayDefinition(p)
+	if len(faults) > 0 {
+		return base, faults
+	}
+	return service.OverrideAt(base, n, c.inherited(p), others)
+}
+
+// inherited is what the definition of a profile may be expanded with.
+func (c *Config) inherited(p Profile) Lookup {
 	inherited := Lookup(func(name string) (string, bool) {
 		if !c.Inherits(name) {
 			return "", false
 		}
 		return c.env(name)
 	})
-	return service.Override(base, file, data, inherited.With(p.variables(c.Home)))
+	return inherited.With(p.variables(c.Home))
 }
 
 // fileName reads the name of a file, without a directory.

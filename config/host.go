@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/isolate"
+
 	"rlminit/wire"
 )
 
@@ -21,12 +23,13 @@ type Host struct {
 	Capabilities uint64   // permitted, a bit each, capabilities(7)
 	Environ      []string // the container's
 	Accounts     Accounts
-	Unprepared   bool // what environments are made of may not be there yet: see Environments
+	Isolation    isolate.Capabilities // what the kernel and the engine allow
+	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
 }
 
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.
 func ThisHost() (Host, error) {
-	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ()}
+	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable()}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return h, fmt.Errorf("cannot read the supplementary groups: %w", err)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -42,6 +42,22 @@ func (c *Config) Carry(r Run) {
 		d.Name, d.Command = MainService, slices.Clone(r.Argv)
 		c.Services[MainService] = d
 	}
+	c.livesWith = c.Main.ExitOn
+	if r.Wait {
+		c.livesWith = r.Start
+	}
+	for name, d := range c.Services {
+		if c.plain[name] && c.endsWith(name) {
+			d.Restart.Policy = service.RestartOnFailure
+			c.Services[name] = d
+		}
+	}
+}
+
+// endsWith tells whether the container ends when the service has, which so must
+// be able to: with success, it stays exited.
+func (c *Config) endsWith(name string) bool {
+	return c.livesWith != "" && (name == c.livesWith || name == service.GatewayPrefix+c.livesWith && c.Services[c.livesWith].Name == "")
 }
 
 // main reads the section.
@@ -108,7 +124,7 @@ func routes(p *[]Route) document.Setter {
 func (c *Config) Decide(args []string, env Lookup) Run {
 	path, ok := env("PATH")
 	if !ok {
-		path = defaultPath
+		path = wire.DefaultPath
 	}
 	return c.Main.Resolve(args, func(word string) bool { return Executable(word, path) }, env)
 }

@@ -98,3 +98,37 @@ main:
 		}
 	}
 }
+
+// TestRestartByDefault: what is wanted runs, whatever code it ended with, but
+// for what must be able to end: oneshots, and what the container ends with.
+func TestRestartByDefault(t *testing.T) {
+	const text = `version: 1
+main:
+  exit_on: db
+  routes: [{args: [serve], start: web, then: wait}, {args: [chat], start: web}, {args: [one], start: default, then: wait}]
+gateway: {command: [gw], default: {}}
+services:
+  db: {command: [db]}
+  web: {command: [web], restart: {delay: 1s}}
+  said: {command: [said], restart: no}
+  once: {command: [once], type: oneshot}
+`
+	for args, want := range map[string]map[string]service.RestartPolicy{
+		"":      {"db": "on-failure", "web": "always", "said": "no", "once": "on-failure"},
+		"serve": {"db": "always", "web": "on-failure", "said": "no", "once": "on-failure"},
+		"chat":  {"db": "on-failure", "web": "always"},
+		"one":   {"db": "always", "web": "always", "gateway-default": "on-failure", "gateway-alice": "always"},
+	} {
+		c := parsed(t, nil, text)
+		c.Carry(c.Main.Resolve(strings.Fields(args), func(string) bool { return false }, nil))
+		for name, policy := range want {
+			d := c.Services[name]
+			if profile, ok := strings.CutPrefix(name, service.GatewayPrefix); ok {
+				d, _ = c.ProfileDefinition(Profile{Name: profile, Dir: "/data"}, "profile.yaml", nil)
+			}
+			if d.Restart.Policy != policy {
+				t.Errorf("arguments %q: %s has restart: %s, want %s", args, name, d.Restart.Policy, policy)
+			}
+		}
+	}
+}

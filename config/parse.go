@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
@@ -21,7 +21,7 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 	p := &parser{
 		config: &Config{
 			Path: b.Path, Home: DefaultHome, StopTimeout: DefaultStopTimeout, Profiles: true,
-			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, Services: map[string]service.Definition{},
+			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, Jobs: Jobs{AtOnce: 8, PerProfile: 8, Queue: 1024}, Services: map[string]service.Definition{}, plain: map[string]bool{},
 			Main: Main{Definition: service.Default("main")}, env: env,
 		},
 		bundle: b, env: env, declared: map[string]declaration{},
@@ -48,6 +48,8 @@ type parser struct {
 	lookup   Lookup // env and RLMINIT_HOME
 	faults   Faults
 	declared map[string]declaration
+
+	beforePUID bool // what remap names counts more than PUID and PGID
 }
 
 // declaration is where a service stands.
@@ -82,15 +84,24 @@ func (p *parser) top(f File) {
 		"environment":  service.Environment(&c.Environment),
 		"env_file":     service.EnvFiles(&c.EnvFile),
 		"access":       document.Fields{"read": document.OneOf(&readAll, "all", "none")}.Read,
+		"apply":        applying(&c.Apply),
 		"tags":         numbers(&c.Tags, 1, service.MaxID),
-		"main":         p.main,
-		"gateway":      p.gateway,
-		"services":     p.services,
-		"remap":        p.remap,
-		"own":          p.own,
-		"dirs":         p.dirs,
-		"seed":         p.seed,
-		"boot":         p.boot,
+		"groups_of":    absolutePaths(&c.GroupsOf),
+		"metrics":      document.Fields{"listen": service.Listen(&c.Metrics, "tcp", "tcp4", "tcp6", "unix")}.Read,
+		"jobs": document.Fields{
+			"at_once":     document.Int(&c.Jobs.AtOnce, 1, 1000),
+			"per_profile": document.Int(&c.Jobs.PerProfile, 1, 1000),
+			"queue":       document.Int(&c.Jobs.Queue, 0, 10000),
+		}.Read,
+		"hooks":    p.hooks,
+		"main":     p.main,
+		"gateway":  p.gateway,
+		"services": p.services,
+		"remap":    p.remap,
+		"own":      p.own,
+		"dirs":     p.dirs,
+		"seed":     p.seed,
+		"boot":     p.boot,
 	}.Read(n)
 	c.ReadAll = readAll == "all"
 	if n.Get("version").Absent() && (n.IsMapping() || n.Absent() && len(malformed) == 0) {
@@ -207,7 +218,10 @@ func (p *parser) service(key, n document.Node, name, prefix string) {
 	}
 	p.declared[name] = declaration{n, prefix}
 	d := service.Default(name)
-	d.Read(n)
+	d.Fields().Read(n)
+	p.config.plain[name] = d.Restart.Policy == ""
+	d.Check(n)
+	p.config.checkPlaces(n, d.Isolation)
 	p.config.Services[name] = d
 }
 

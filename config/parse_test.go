@@ -111,7 +111,7 @@ services:
     requires: [db]
     wants: []
     after: []
-    restart: {policy: on-failure, delay: 100ms, factor: 2, max_delay: 30s, jitter: 0.1, reset_after: 10s, limit: 8, window: 60s, retry_failed: 10m}
+    restart: {policy: always, delay: 100ms, factor: 2, max_delay: 30s, jitter: 0.1, reset_after: 10s, limit: 8, window: 60s, retry_failed: 10m}
     exits: {success: [0], fatal: [78], restart: [75]}
     ready:  {notify: true, timeout: 30s}
     health: {http: "http://127.0.0.1:8080/", interval: 10s, timeout: 3s, retries: 3, start_period: 0s, action: restart}
@@ -123,6 +123,7 @@ services:
     sandbox: {capabilities: [], no_new_privs: true}
 `)
 	want := service.Default("web")
+	want.Restart.Policy = service.RestartAlways
 	got := c.Services["web"]
 	if !reflect.DeepEqual(got.Restart, want.Restart) || !reflect.DeepEqual(got.Exits, want.Exits) || got.Stop != want.Stop || got.Log != want.Log {
 		t.Errorf("the defaults of the design are not ours: %+v", got)
@@ -146,8 +147,8 @@ main:
   exit_on: web
   restart: {delay: 1s}
 remap: {uid: ["${UNUSED:-}", "${HERMES_UID:-}"], gid: ["${HERMES_GID:-}"]}
-own: [., /data/profiles, cache/]
-dirs: [logs, {path: /data/secrets, mode: "0700"}]
+own: [., {path: /data/profiles}, {path: cache/, deep: true}]
+dirs: [logs, {path: /data/secrets, mode: "0700", owner: www}]
 seed: [{from: /usr/share/agent/config, to: config, mode: 0640}]
 boot:
   - {name: migrate, command: [agent, migrate], timeout: 30s, on_failure: continue, environment: {A: b}}
@@ -171,10 +172,10 @@ gateway: {command: [agent], default: {}}
 	if c.UID != 1500 || c.GID != 0 || !c.Strict || !c.ReadAll || c.Tags != (Range{60000, 60999}) {
 		t.Errorf("%+v", c)
 	}
-	if want := []string{"/data", "/data/profiles", "/data/cache"}; !slices.Equal(c.Own, want) {
-		t.Errorf("own: %q", c.Own)
+	if want := []Owned{{"/data", false}, {"/data/profiles", false}, {"/data/cache", true}}; !slices.Equal(c.Own, want) {
+		t.Errorf("own: %+v", c.Own)
 	}
-	if want := []Dir{{"/data/logs", 0o750}, {"/data/secrets", 0o700}}; !slices.Equal(c.Dirs, want) {
+	if want := []Dir{{"/data/logs", 0o750, ""}, {"/data/secrets", 0o700, "www"}}; !slices.Equal(c.Dirs, want) {
 		t.Errorf("dirs: %v", c.Dirs)
 	}
 	if want := []Seed{{"/usr/share/agent/config", "/data/config", 0o640}}; !slices.Equal(c.Seed, want) {
@@ -261,14 +262,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-const serviceKeys = "after, command, control, enabled, env_file, environment, exits, group, groups, health, limits, log, ready, " +
-	"requires, restart, sandbox, sockets, stop, type, umask, user, wants, watchdog, working_dir"
+const serviceKeys = "after, command, control, enabled, env_file, environment, exits, group, groups, health, isolation, limits, log, ready, " +
+	"requires, restart, sandbox, schedule, secrets, sockets, stop, type, umask, user, wants, watchdog, working_dir"
 
 func TestVersion(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "rlminit.yaml:1: version is missing; write version: 1",
 		"user: app\n":               "rlminit.yaml:1: version is missing; write version: 1",
-		"version: 2\n":              `rlminit.yaml:1: version: "2" is refused; write a whole number from 1 to 1`,
+		"version: 2\n":              `rlminit.yaml:1: version: "2" is refused; write 1`,
 		"[]":                        "rlminit.yaml:1: is a list; write a mapping, key: value",
 		"version: 1\n\tuser: app\n": "rlminit.yaml:2: not YAML: found a tab character that violates indentation; indent with spaces, not tabs",
 	} {

@@ -3,7 +3,7 @@ package config
 import (
 	"strconv"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // maxRemap is the highest uid or gid that the service user can be given; 65535
@@ -22,7 +22,8 @@ func parseID(s string) (uint32, bool) {
 }
 
 // remap reads the variables that name a uid and gid. The first that is not empty
-// counts, and only where neither RLMINIT_UID nor PUID is set.
+// counts: before PUID and PGID if that is asked for, otherwise only where those
+// are not set; RLMINIT_UID and RLMINIT_GID come first in any case.
 func (p *parser) remap(n document.Node) {
 	ids := func(target *uint32) document.Setter {
 		return func(n document.Node) {
@@ -41,10 +42,14 @@ func (p *parser) remap(n document.Node) {
 			}
 		}
 	}
-	document.Fields{"uid": ids(&p.config.UID), "gid": ids(&p.config.GID)}.Read(n)
+	document.Fields{
+		"uid": ids(&p.config.UID), "gid": ids(&p.config.GID),
+		"before_puid": document.Bool(&p.beforePUID),
+	}.Read(n)
 }
 
-// remapVariables puts RLMINIT_UID and PUID over what remap names.
+// remapVariables puts RLMINIT_UID over what remap names, and PUID too unless that
+// counts less.
 func (p *parser) remapVariables() {
 	for _, r := range []struct {
 		target *uint32
@@ -61,7 +66,7 @@ func (p *parser) remapVariables() {
 			id, ok := parseID(v)
 			if !ok {
 				p.fault(name, "%s is refused; write digits from 1 to %d", document.Quote(v), maxRemap)
-			} else {
+			} else if general := name == "PUID" || name == "PGID"; !general || !p.beforePUID || *r.target == 0 {
 				*r.target = id
 			}
 			break

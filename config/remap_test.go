@@ -1,6 +1,9 @@
 package config
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestRemap(t *testing.T) {
 	const text = "version: 1\nremap: {uid: ['${APP_UID:-}'], gid: ['${APP_GID:-}']}\n"
@@ -17,6 +20,19 @@ func TestRemap(t *testing.T) {
 		conf := parsed(t, c.env, text)
 		if conf.UID != c.uid || conf.GID != c.gid {
 			t.Errorf("%v: %d:%d", c.env, conf.UID, conf.GID)
+		}
+	}
+	first := strings.Replace(text, "{uid", "{before_puid: true, uid", 1)
+	for _, c := range []struct {
+		env      vars
+		uid, gid uint32
+	}{
+		{vars{"APP_UID": "5", "PUID": "6", "PGID": "7"}, 5, 7},
+		{vars{"PUID": "6", "PGID": "7"}, 6, 7},
+		{vars{"APP_UID": "5", "APP_GID": "4", "PUID": "6", "PGID": "7", "RLMINIT_UID": "8"}, 8, 4},
+	} {
+		if conf := parsed(t, c.env, first); conf.UID != c.uid || conf.GID != c.gid {
+			t.Errorf("before_puid, %v: %d:%d", c.env, conf.UID, conf.GID)
 		}
 	}
 	for _, bad := range []string{"0", "65535", "-1", "+5", "1e3", " 5", "5 ", "0x5", "99999999999", "app", "1000:1000", "٣"} {

@@ -12,7 +12,7 @@ import (
 
 // BootFile is where the boot step that is running is named, below the runtime
 // directory. The service user writes it, and it goes with the last step.
-const BootFile = "services/.boot"
+const BootFile = "boot"
 
 // noticeAfter is how long an answer may take before it is said what it waits for.
 const noticeAfter = time.Second

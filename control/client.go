@@ -70,6 +70,9 @@ func At(dir string) *Client {
 	return c
 }
 
+// Dir returns the runtime directory of the rlminit that is asked.
+func (c *Client) Dir() string { return c.dir }
+
 // dial connects to the control socket, if that is one to be trusted.
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var d net.Dialer
@@ -84,6 +87,9 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		conn.Close()
 		return nil, err
+	}
+	if file, ok := ctx.Value(descriptorKey{}).(*os.File); ok {
+		return &passing{UnixConn: conn.(*net.UnixConn), file: file}, nil
 	}
 	return conn, nil
 }
@@ -102,6 +108,8 @@ type request struct {
 	body   any  // nil: none
 	repeat bool // sending it twice does no more than sending it once
 	what   string
+
+	descriptor *os.File // goes along with it; nil: none
 }
 
 // misnamed finds a name that no path can hold, for a server would clean it
@@ -267,6 +275,9 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 	}
 	u := url.URL{Scheme: "http", Host: "rlminit", RawQuery: r.query.Encode()}
 	u.Path, u.RawPath = unescape(r.path), r.path
+	if r.descriptor != nil {
+		ctx = context.WithValue(ctx, descriptorKey{}, r.descriptor)
+	}
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
 	if err != nil {
 		return nil, BadRequest("cannot ask for %s: %v", r.what, err)

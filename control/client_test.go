@@ -298,9 +298,6 @@ func TestBootStepIsTold(t *testing.T) {
 		}
 	}()
 	file := filepath.Join(c.dir, BootFile)
-	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	ask := func(patience time.Duration) string {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

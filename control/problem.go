@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"rlminit/nearest"
+	"rlminit/internal/nearest"
 )
 
 // The exit codes of every verb.
@@ -19,7 +19,15 @@ const (
 	ExitNoAnswer     = 6
 	ExitTimedOut     = 7
 	ExitUnhealthy    = 8
-	ExitExists       = 17 // also: the state of the thing forbids it
+	ExitApplied      = 9  // a plan, and something has changed
+	ExitRefused      = 10 // out of scope, not allowed, or refused by a guard
+	ExitNotApproved  = 11 // the plan, or it was altered
+	ExitPartly       = 12 // rolled back in part: a person is needed
+	ExitDeletion     = 13 // it was not allowed
+	ExitPending      = 14 // changes are
+	ExitNotClean     = 15 // the plan's source
+	ExitExpired      = 16 // the plan
+	ExitExists       = 17 // also: the state of the thing forbids it; what a plan starts from has changed
 )
 
 // The kinds of problem: the last part of the URN in Problem.Type.
@@ -37,6 +45,12 @@ const (
 	KindUnhealthy    = "unhealthy"
 	KindExists       = "exists"
 	KindConflict     = "conflict"
+	KindRefused      = "refused"
+	KindNotApproved  = "not-approved"
+	KindDeletion     = "deletion-not-allowed"
+	KindExpired      = "expired"
+	KindMoved        = "base-moved"
+	KindNotSupported = "not-supported"
 )
 
 // kinds gives each kind of problem its title, HTTP status and exit code.
@@ -66,6 +80,18 @@ func kinds(kind string) (title string, status, exit int) {
 		return "Exists already", http.StatusConflict, ExitExists
 	case KindConflict:
 		return "Its state forbids it", http.StatusConflict, ExitExists
+	case KindRefused:
+		return "Refused", http.StatusForbidden, ExitRefused
+	case KindNotApproved:
+		return "Not approved", http.StatusForbidden, ExitNotApproved
+	case KindDeletion:
+		return "Deletion is not allowed", http.StatusConflict, ExitDeletion
+	case KindExpired:
+		return "The plan is too old", http.StatusConflict, ExitExpired
+	case KindMoved:
+		return "What it starts from has changed", http.StatusConflict, ExitExists
+	case KindNotSupported:
+		return "Not supported here", http.StatusConflict, ExitRefused
 	default:
 		return "Failed", http.StatusInternalServerError, ExitFailed
 	}
@@ -175,6 +201,17 @@ func Unhealthy(format string, args ...any) *Problem {
 // Exists is a problem with exit code 17: there is a profile of that name.
 func Exists(name string) *Problem {
 	return NewProblem(KindExists, fmt.Sprintf("profile %q exists already; use --exist-ok to keep it as it is", name))
+}
+
+// Refused is a problem with exit code 10: a guard says no.
+func Refused(format string, args ...any) *Problem {
+	return NewProblem(KindRefused, fmt.Sprintf(format, args...))
+}
+
+// NotSupported is a problem with exit code 10: what was asked for cannot be
+// enforced here.
+func NotSupported(format string, args ...any) *Problem {
+	return NewProblem(KindNotSupported, fmt.Sprintf(format, args...))
 }
 
 // Conflict is a problem with exit code 17: the state of the thing forbids what

@@ -39,6 +39,37 @@ func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (Pro
 	})
 }
 
+// ProfileText returns a profile's profile.yaml, secrets and all.
+func (c *Client) ProfileText(ctx context.Context, name string) (ProfileText, error) {
+	return ask[ProfileText](ctx, c, request{
+		method: http.MethodGet, path: "/v1/profiles/" + segment(name) + "/text", repeat: true, what: "the profile.yaml of " + name,
+	})
+}
+
+// ReplaceProfile puts another profile.yaml in force.
+func (c *Client) ReplaceProfile(ctx context.Context, name string, r ReplaceProfile) (Profile, error) {
+	return ask[Profile](ctx, c, request{
+		method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/replace", body: r, what: "the change of " + name,
+	})
+}
+
+// RenameProfile gives a profile another name. Its gateway, if it runs, is stopped
+// and started again.
+func (c *Client) RenameProfile(ctx context.Context, name string, r RenameProfile) (Outcome, error) {
+	return ask[Outcome](ctx, c, request{
+		method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/rename", body: r, what: "the new name of " + name,
+	})
+}
+
+// Trash returns the deleted profiles that can be restored.
+func (c *Client) Trash(ctx context.Context) ([]Trashed, error) {
+	list, err := ask[[]Trashed](ctx, c, request{method: http.MethodGet, path: "/v1/trash", repeat: true, what: "the trash"})
+	if err == nil && list == nil {
+		list = []Trashed{}
+	}
+	return list, err
+}
+
 // DeleteProfile stops a profile's gateway and moves its directory to the
 // trash, or removes it.
 func (c *Client) DeleteProfile(ctx context.Context, name string, purge bool) (Deleted, error) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"rlminit/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -17,7 +19,7 @@ const SocketName = "control.sock"
 
 // DefaultRuntimeDir is where rlminit keeps its socket and its published state,
 // unless it may not write there.
-const DefaultRuntimeDir = "/run/rlminit"
+const DefaultRuntimeDir = wire.RuntimeDir
 
 // sharedDir is what the runtime directory of a user begins with where /run may
 // not be written.
@@ -71,6 +73,13 @@ func findRuntimeDir(dirs []string, uid int) (string, error) {
 // /dev/shm is open to all and a link there could name any directory.
 func trusted(dir string, uid int) error {
 	info, err := os.Lstat(dir)
+	if err == nil && dir == DefaultRuntimeDir && info.Mode().Type() == fs.ModeSymlink {
+		// PID 1 makes it a link where /run is on a disk, and in /run root alone
+		// makes names.
+		if link, ok := info.Sys().(*syscall.Stat_t); ok && link.Uid == 0 {
+			info, err = os.Stat(dir)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -108,19 +117,28 @@ func trustedListener(conn syscall.RawConn, socket string, uid int) error {
 	return nil
 }
 
+// userFile names the service user, in the runtime directory.
+const userFile = "user"
+
 // ServiceOwner returns the uid and gid of the service user, as tier 1 recorded
-// them by making it the owner of services/ in the runtime directory. What the
-// supervisor says of itself over the socket is worth less than this: root's
-// client must not be talked into another identity.
+// them in the runtime directory. What the supervisor says of itself over the
+// socket is worth less than this: root's client must not be talked into another
+// identity.
 func (c *Client) ServiceOwner() (uid, gid uint32, err error) {
-	dir := filepath.Join(c.dir, "services")
-	info, err := os.Lstat(dir)
+	path := filepath.Join(c.dir, userFile)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() {
-		return 0, 0, fmt.Errorf("cannot tell the service user: %s is not a directory", dir)
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || !info.Mode().IsRegular() || stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+		return 0, 0, fmt.Errorf("cannot tell the service user: %s is not root's file", path)
 	}
-	return stat.Uid, stat.Gid, nil
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
+	}
+	if n, err := fmt.Sscanf(string(text), "%d:%d\n", &uid, &gid); err != nil || n != 2 {
+		return 0, 0, fmt.Errorf("cannot tell the service user: %s does not say", path)
+	}
+	return uid, gid, nil
 }

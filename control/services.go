@@ -27,6 +27,18 @@ func (c *Client) Service(ctx context.Context, name string) (Service, error) {
 	})
 }
 
+// Definition returns what a service is run by, without its secrets.
+func (c *Client) Definition(ctx context.Context, name string) (Definition, error) {
+	return ask[Definition](ctx, c, request{
+		method: http.MethodGet, path: "/v1/services/" + segment(name) + "/definition", repeat: true, what: "the definition of " + name,
+	})
+}
+
+// Dependencies returns what each service comes after, in the order of names.
+func (c *Client) Dependencies(ctx context.Context) ([]Dependencies, error) {
+	return ask[[]Dependencies](ctx, c, request{method: http.MethodGet, path: "/v1/dependencies", repeat: true, what: "the dependencies"})
+}
+
 // Start starts a service, or All.
 func (c *Client) Start(ctx context.Context, name string, o Operate) ([]Outcome, error) {
 	return c.operate(ctx, "start", name, o, true)

@@ -22,16 +22,26 @@ var ErrCut = errors.New("the supervisor was replaced")
 // lineLimit bounds one event on the stream, and logLineLimit what is held in
 // memory of one line of a log: a service can make one that has no end.
 const (
-	lineLimit    = 1 << 20
+	lineLimit    = 9 << 20
 	logLineLimit = 16 << 20
 )
 
-// Events hands each recorded event to each, oldest first; with follow also
-// those to come, until the context is done.
-func (c *Client) Events(ctx context.Context, follow bool, each func(Event) error) error {
+// Events hands each recorded event that q wants to each, oldest first; with
+// Follow also those to come, until the context is done.
+func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) error) error {
 	query := url.Values{}
-	if follow {
+	if q.Follow {
 		query.Set("follow", "true")
+	}
+	for key, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			query.Set(key, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	for key, all := range map[string][]string{"type": q.Types, "name": q.Names} {
+		if len(all) > 0 {
+			query[key] = all
+		}
 	}
 	r := request{method: http.MethodGet, path: "/v1/events", query: query, repeat: true, what: "the events"}
 	return c.stream(ctx, r, func(body io.Reader) error {
@@ -46,6 +56,7 @@ func (c *Client) Events(ctx context.Context, follow bool, each func(Event) error
 			if err := json.Unmarshal(line, &e); err != nil {
 				return Failed("cannot understand an event: %v", err)
 			}
+			e.Raw = line
 			if err := each(e); err != nil {
 				return err
 			}

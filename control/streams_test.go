@@ -19,7 +19,7 @@ func TestEvents(t *testing.T) {
 		io.WriteString(w, `{"seq":1,"service":"web","to":"starting"}`+"\n\n"+`{"seq":2,"service":"web","to":"running"}`+"\n")
 	})
 	var states []string
-	err := c.Events(t.Context(), true, func(e Event) error {
+	err := c.Events(t.Context(), EventQuery{Follow: true}, func(e Event) error {
 		states = append(states, e.To)
 		return nil
 	})

@@ -5,7 +5,12 @@
 // The server is in supervise. This package owns no state.
 package control
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+
+	"rlminit/service"
+)
 
 // Service is one element of `status --json`. Absent values are null.
 type Service struct {
@@ -24,10 +29,49 @@ type Service struct {
 	Reason   *string    `json:"reason"`
 	Port     *int       `json:"port"`
 
+	Schedule *Schedule `json:"schedule,omitempty"`
+
 	StatusText *string  `json:"status_text,omitempty"` // STATUS= of sd_notify(3)
 	LastLines  []string `json:"last_lines,omitempty"`  // the end of a failed service's log
 
 	LogLostBytes uint64 `json:"log_lost_bytes,omitempty"` // what its log could not keep
+
+	Usage *Usage `json:"usage,omitempty"` // of status --wide and show
+}
+
+// Definition is the answer of GET /v1/services/{name}/definition: what a service
+// is run by, without its secrets.
+type Definition struct {
+	Service string          `json:"service"`
+	Profile string          `json:"profile"` // whose gateway it is; "": of none
+	Fault   string          `json:"fault"`   // why a newer definition is not in force; "": there is none
+	Fields  []service.Field `json:"fields"`
+}
+
+// Dependencies is one element of GET /v1/dependencies: what a service comes after.
+type Dependencies struct {
+	Service  string   `json:"service"`
+	Profile  string   `json:"profile"`
+	State    string   `json:"state"`
+	Requires []string `json:"requires"`
+	Wants    []string `json:"wants"`
+	After    []string `json:"after"`
+}
+
+// Usage is what a service's processes use, all together.
+type Usage struct {
+	MemoryBytes int64   `json:"memory_bytes"` // resident, with what they share
+	CPUS        float64 `json:"cpu_s"`        // seconds of CPU time
+	Processes   int     `json:"processes"`
+	Threads     int     `json:"threads"`
+}
+
+// Schedule is when a oneshot with a schedule runs.
+type Schedule struct {
+	Next      *time.Time `json:"next"`
+	Last      *time.Time `json:"last"` // the last occurrence that was run; null: none
+	LastJob   *string    `json:"last_job"`
+	LastState *string    `json:"last_state"` // of that job; null: it is not over
 }
 
 // Exit tells how a process ended: a code, or a signal.
@@ -54,15 +98,43 @@ type CreateProfile struct {
 	Name        string            `json:"name"`
 	Stopped     bool              `json:"stopped,omitempty"`
 	Environment map[string]string `json:"environment,omitempty"`
+	Secrets     map[string]string `json:"secrets,omitempty"` // shown nowhere
 	Port        int               `json:"port,omitempty"`
 	ExistOK     bool              `json:"exist_ok,omitempty"`
+	Clone       string            `json:"clone,omitempty"`   // the profile whose files it begins with
+	Restore     string            `json:"restore,omitempty"` // an entry of the trash, or the profile of which it is the newest
 	Wait        *Wait             `json:"wait,omitempty"`
+}
+
+// ProfileText is the answer of GET /v1/profiles/{name}/text: its profile.yaml.
+type ProfileText struct {
+	Text string `json:"text"` // "": there is none
+}
+
+// ReplaceProfile is the body of POST /v1/profiles/{name}/replace: a profile.yaml.
+type ReplaceProfile struct {
+	Text string  `json:"text"`
+	Base *string `json:"base,omitempty"` // what it was made of; null: whatever is there
+}
+
+// RenameProfile is the body of POST /v1/profiles/{name}/rename.
+type RenameProfile struct {
+	To   string `json:"to"`
+	Wait *Wait  `json:"wait,omitempty"` // for the gateway, if it ran
+}
+
+// Trashed is one element of GET /v1/trash: a deleted profile.
+type Trashed struct {
+	Entry   string    `json:"entry"`
+	Profile string    `json:"profile"`
+	At      time.Time `json:"at"`
 }
 
 // SetProfile is the body of PATCH /v1/profiles/{name}: a null value removes
 // the variable.
 type SetProfile struct {
 	Environment map[string]*string `json:"environment"`
+	Wait        *Wait              `json:"wait,omitempty"` // for its gateway, if that is to run
 }
 
 // Wait asks that a request is answered when its outcome is known.
@@ -76,6 +148,10 @@ type Operate struct {
 	Wait    *Wait `json:"wait,omitempty"`
 	Runtime bool  `json:"runtime,omitempty"` // stop: leave the intent as it is
 	Failed  bool  `json:"failed,omitempty"`  // start: of "all", only those that failed
+
+	// With "all": only these, which may be patterns, and only those in this state.
+	Names []string `json:"names,omitempty"`
+	State string   `json:"state,omitempty"`
 }
 
 // Outcome is the answer to an operation on one service. Problem is null where
@@ -84,7 +160,8 @@ type Outcome struct {
 	Service Service  `json:"service"`
 	Changed bool     `json:"changed"` // false: it was so already
 	Problem *Problem `json:"problem"`
-	Note    string   `json:"note,omitempty"` // what a profile that was created does without
+	Along   []string `json:"along,omitempty"` // what was started, stopped or restarted with it
+	Note    string   `json:"note,omitempty"`  // what a profile that was created does without
 }
 
 // Signal is the body of POST /v1/services/{name}/signal.
@@ -124,6 +201,9 @@ func (c Change) Refused() bool { return c.Action == "refuse" }
 type Health struct {
 	OK      bool     `json:"ok"`
 	Reasons []string `json:"reasons"`
+	// Missing is why there may be profiles that nothing here shows: another
+	// container has the volume, or it cannot be read. It is among the reasons too.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Deleted is the answer of DELETE /v1/profiles/{name}.
@@ -148,12 +228,45 @@ type Environment struct {
 type Event struct {
 	Seq     uint64    `json:"seq"`
 	At      time.Time `json:"at"`
+	Boot    string    `json:"boot,omitempty"` // the start of the container
+	Type    string    `json:"type,omitempty"` // "transition", or another record's; the keys below are a transition's
 	Service string    `json:"service"`
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Cause   string    `json:"cause"`
 	Actor   *uint32   `json:"actor"` // the uid that asked; null: rlminit itself
 	PID     *int      `json:"pid"`
+
+	// Raw is the whole line.
+	Raw json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON reads a line of GET /v1/events. Of a record that is no transition
+// it takes what every record has: the other keys may mean something else there.
+func (e *Event) UnmarshalJSON(line []byte) error {
+	type plain Event
+	head := struct {
+		Seq  uint64    `json:"seq"`
+		At   time.Time `json:"at"`
+		Boot string    `json:"boot"`
+		Type string    `json:"type"`
+	}{}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return err
+	}
+	if head.Type == "" || head.Type == "transition" {
+		return json.Unmarshal(line, (*plain)(e))
+	}
+	*e = Event{Seq: head.Seq, At: head.At, Boot: head.Boot, Type: head.Type}
+	return nil
+}
+
+// EventQuery says which events are wanted. The zero value is all that are kept.
+type EventQuery struct {
+	Since, Until time.Time
+	Types        []string // none: all
+	Names        []string // of services or profiles; none: all
+	Follow       bool     // also those to come
 }
 
 // Problem is an RFC 9457 problem document. Detail is the line that a person

@@ -30,13 +30,14 @@ type Options struct {
 
 // Collector owns the slots. Its methods may be called from any goroutine.
 type Collector struct {
-	opts  Options
-	home  int
-	arena *arena
-	epoll int
-	wake  int // eventfd
-	tee   *tee
-	done  chan struct{} // closed when the collector has ended
+	opts   Options
+	home   int
+	arena  *arena
+	epoll  int
+	wake   int // eventfd
+	tee    *tee
+	packer *packer
+	done   chan struct{} // closed when the collector has ended
 
 	mu         sync.Mutex // guards what follows
 	byName     map[string]*Slot
@@ -94,6 +95,11 @@ func New(opts Options) (*Collector, error) {
 		c.arena.close()
 		unix.Close(home)
 		return nil, err
+	}
+	if c.packer, err = newPacker(home); err != nil {
+		c.arena.close()
+		unix.Close(home)
+		return nil, fmt.Errorf("cannot open %s: %w", opts.Home, err)
 	}
 	c.disk.watched, c.disk.every = c, opts.watch
 	go c.begin()
@@ -165,6 +171,11 @@ func (c *Collector) Close(timeout time.Duration) error {
 	case <-c.done:
 	case <-deadline.C:
 		return errors.New("cannot write the rest of the logs: the disk does not answer")
+	}
+	select {
+	case <-c.packer.close():
+	case <-deadline.C:
+		return nil // what is half compressed is whole as it was
 	}
 	return c.tee.close(deadline.C)
 }

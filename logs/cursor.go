@@ -2,13 +2,14 @@ package logs
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"sort"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
+	"rlminit/internal/durable"
 )
 
 // readSize is how many bytes a cursor reads at once.
@@ -30,10 +31,12 @@ type cursor struct {
 	order  int
 	follow bool
 
-	fd    int    // -1: none yet
-	after string // files rotated after fd's have names greater than this
-	at    int64  // in the file
-	since string // lines older than this are skipped, as RFC 3339
+	fd              int          // -1: none yet
+	z               *gzip.Reader // of a compressed file, once it is read from
+	packed, damaged bool
+	after           string // files rotated after fd's have names greater than this
+	at              int64  // in the file
+	since           string // lines older than this are skipped, as RFC 3339
 
 	memory []byte // what was in memory when the files were at their end
 	read   uint64 // position in the queue up to which it was read
@@ -49,6 +52,7 @@ func (k *cursor) close() {
 		unix.Close(k.fd)
 		k.fd = -1
 	}
+	k.z, k.packed, k.damaged = nil, false, false
 }
 
 func (k *cursor) openDir() (int, error) {
@@ -117,7 +121,7 @@ func (k *cursor) seekIn(dir int, names []string, n int, since time.Time) (again 
 		if at, err := rotatedAt(all[i]); err == nil && at.Before(since) && k.fd >= 0 {
 			break
 		}
-		fd, err := openBeneath(dir, all[i])
+		fd, packed, err := openRotated(dir, all[i])
 		if absent(err) {
 			continue
 		}
@@ -125,13 +129,13 @@ func (k *cursor) seekIn(dir int, names []string, n int, since time.Time) (again 
 			return false, err
 		}
 		k.close()
-		k.fd, k.after = fd, nameAfter(all[i])
+		k.fd, k.packed, k.after = fd, packed, nameAfter(all[i])
 		if i == len(all)-1 {
 			now, err := rotated(dir)
 			if err != nil {
 				return false, err
 			}
-			if len(now) != len(names) || len(now) > 0 && now[len(now)-1] != names[len(names)-1] {
+			if len(now) != len(names) || len(now) > 0 && nameAfter(now[len(now)-1]) != nameAfter(names[len(names)-1]) {
 				return true, nil
 			}
 		}
@@ -151,6 +155,9 @@ func (k *cursor) seekIn(dir int, names []string, n int, since time.Time) (again 
 // backwards finds the place of the nth line before a file's end, or of its
 // first where there are fewer, and how many lines that are.
 func (k *cursor) backwards(n int) (at int64, found int, err error) {
+	if k.packed {
+		return k.backwardsPacked(n)
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(k.fd, &st); err != nil {
 		return 0, 0, err
@@ -258,6 +265,9 @@ func (k *cursor) readFile() (int, error) {
 	if err := k.ctx.Err(); err != nil {
 		return 0, err
 	}
+	if k.packed {
+		return k.readPacked()
+	}
 	k.buf = append(k.buf, make([]byte, readSize)...)
 	free := len(k.buf) - readSize
 	n, err := unix.Pread(k.fd, k.buf[free:], k.at)
@@ -289,7 +299,7 @@ func (k *cursor) nextFile() (bool, error) {
 		if err := unix.Fstat(k.fd, &mine); err != nil {
 			return false, err
 		}
-		if mine.Size < k.at {
+		if mine.Size < k.at && !k.packed {
 			k.at = 0 // emptied by a person
 			return mine.Size > 0, nil
 		}
@@ -300,7 +310,10 @@ func (k *cursor) nextFile() (bool, error) {
 			return false, nil
 		}
 		// It is current no more, so all that will ever be in it is in it now.
-		if mine.Size > k.at {
+		if err := unix.Fstat(k.fd, &mine); err != nil {
+			return false, err
+		}
+		if mine.Size > k.at && !k.packed {
 			return true, nil
 		}
 	}
@@ -308,42 +321,83 @@ func (k *cursor) nextFile() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return k.openAfter(dir, names, mine)
+	for {
+		fd, name, err := k.following(dir, names, mine)
+		if err != nil {
+			return false, err
+		}
+		if name == current {
+			// Between the listing and this, what was current may have got a
+			// name that is not in the list.
+			now, err := rotated(dir)
+			if err != nil || newest(now) != newest(names) && k.ctx.Err() == nil {
+				if fd >= 0 {
+					unix.Close(fd)
+				}
+				if err != nil {
+					return false, err
+				}
+				names = now
+				continue
+			}
+		}
+		if fd >= 0 {
+			k.close()
+			k.fd, k.packed, k.after, k.at = fd, packed(name), nameAfter(name), 0
+		}
+		return fd >= 0, nil
+	}
 }
 
-// nameAfter is a name that is not greater than those of files rotated after the
-// named one: its own, or for current that of now.
+// newest is the time of the file that was rotated last.
+func newest(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return nameAfter(names[len(names)-1])
+}
+
+// nameAfter is a name that is less than those of files rotated after the named
+// one, and not less than its own, compressed or not; for current it is that of
+// now.
 func nameAfter(name string) string {
 	if name != current {
-		return name
+		return name[:len(rotatedLayout)] + "~"
 	}
 	return time.Now().UTC().Format(rotatedLayout)
 }
 
-// openAfter opens what follows the file that mine describes.
-func (k *cursor) openAfter(dir int, names []string, mine unix.Stat_t) (bool, error) {
-	// Where ours was removed, the oldest of those that came after is next.
-	next := sort.Search(len(names), func(i int) bool { return names[i] > k.after })
+// following opens what follows the file that mine describes, and returns its
+// name; that is current, and the descriptor -1, where there is nothing.
+func (k *cursor) following(dir int, names []string, mine unix.Stat_t) (fd int, name string, err error) {
+	for _, name := range append(names[k.place(dir, names, mine):], current) {
+		fd, isPacked, err := openRotated(dir, name)
+		switch {
+		case absent(err):
+			continue
+		case isPacked && !packed(name):
+			name += packedSuffix
+		}
+		return fd, name, err
+	}
+	return -1, current, nil
+}
+
+// place is where in the list the file after ours stands.
+func (k *cursor) place(dir int, names []string, mine unix.Stat_t) int {
 	for i := len(names) - 1; i >= 0 && k.fd >= 0; i-- {
 		var st unix.Stat_t
 		if unix.Fstatat(dir, names[i], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Ino == mine.Ino && st.Dev == mine.Dev {
-			next = i + 1
-			break
+			return i + 1
 		}
 	}
-	for _, name := range append(names[next:], current) {
-		fd, err := openBeneath(dir, name)
-		if absent(err) {
-			continue
+	for i := len(names) - 1; i >= 0 && k.fd >= 0; i-- {
+		if madeOf(dir, names[i], mine.Ino) {
+			return i + 1
 		}
-		if err != nil {
-			return false, err
-		}
-		k.close()
-		k.fd, k.after, k.at = fd, nameAfter(name), 0
-		return true, nil
 	}
-	return false, nil
+	// Where ours was removed, the oldest of those that came after is next.
+	return sort.Search(len(names), func(i int) bool { return names[i] > k.after })
 }
 
 // where is the slot's directory, or empty where it has no file.

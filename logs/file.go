@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
+	"rlminit/internal/durable"
 )
 
 // current is the name of the file that is being written.
@@ -42,7 +42,8 @@ type file struct {
 	checked int64 // µs: when it was last known to bear its name
 	mid     bool  // its last byte is no newline
 
-	put func(fd int, p []byte) (int, error) // write(2), or a test's
+	put    func(fd int, p []byte) (int, error) // write(2), or a test's
+	packer *packer
 }
 
 // openDir opens the directory that holds the file, and makes it, 0750, where
@@ -242,7 +243,13 @@ func (f *file) rotate(now int64) error {
 	if f.cfg.MaxFiles > 0 && len(old) > f.cfg.MaxFiles {
 		for _, name := range old[:len(old)-f.cfg.MaxFiles] {
 			_ = unix.Unlinkat(dir, name, 0) // the next rotation tries again
+			if !packed(name) {
+				_ = unix.Unlinkat(dir, name+packedSuffix, 0) // as a kill has left it
+			}
 		}
+	}
+	if f.cfg.Compress {
+		f.packer.ask(f.dir)
 	}
 	return err
 }
@@ -268,8 +275,26 @@ func (f *file) close() {
 	}
 }
 
-// rotated returns the names of the rotated files in a directory, oldest first.
+// rotated returns the names of the rotated files in a directory, oldest first,
+// each once.
+//
+// It lists twice: while it does, a file may be compressed, and a listing may then
+// have passed the place of the new name and come too late for the old one. That
+// happens to a file once.
 func rotated(dir int) ([]string, error) {
+	var names []string
+	for range 2 {
+		all, err := list(dir)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, all...)
+	}
+	slices.Sort(names)
+	return slices.CompactFunc(names, func(a, b string) bool { return nameAfter(a) == nameAfter(b) }), nil
+}
+
+func list(dir int) ([]string, error) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -280,17 +305,15 @@ func rotated(dir int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.DeleteFunc(all, func(name string) bool {
+	return slices.DeleteFunc(all, func(name string) bool {
 		_, err := rotatedAt(name)
 		return err != nil
-	})
-	slices.Sort(names)
-	return names, nil
+	}), nil
 }
 
 // rotatedAt is the time in a rotated file's name.
 func rotatedAt(name string) (time.Time, error) {
-	text, ok := strings.CutSuffix(name, rotatedSuffix)
+	text, ok := strings.CutSuffix(strings.TrimSuffix(name, packedSuffix), rotatedSuffix)
 	if !ok || len(text) != len(rotatedLayout) {
 		return time.Time{}, errors.New("no rotated file")
 	}

@@ -17,6 +17,7 @@ type Config struct {
 	MaxSize    int64         // bytes of a file before it is rotated; 0: no limit
 	MaxAge     time.Duration // of a file's first byte before it is rotated; 0: no limit
 	MaxFiles   int           // rotated files kept beside current; 0: all
+	Compress   bool          // rotated files are compressed, gzip(1)
 	Tee        bool          // lines go to the container's stdout as well
 	Prefix     string        // of lines in the tee; empty: the slot's name
 	Timestamps bool          // false: bytes as they are, of both streams as they come
@@ -117,7 +118,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	c.generation++
 	s.publish(&cfg)
 	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put, packer: c.packer}
 	if !adopted {
 		*s.entry = entry{pipes: inodes, used: 1, queueHead: queueStart, queueTail: queueStart}
 		c.arena.record.high = max(c.arena.record.high, uint32(index)+1)
@@ -378,7 +379,7 @@ func (c *Collector) slotAt(index int) *Slot {
 // ghost makes a slot without pipes for what is left of one.
 func (c *Collector) ghost(index int, cfg Config) *Slot {
 	s := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: cfg}
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put, packer: c.packer}
 	for len(c.slots) <= index {
 		c.slots = append(c.slots, nil)
 	}

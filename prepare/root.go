@@ -4,20 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
-	"rlminit/durable"
+	"rlminit/internal/durable"
 	"rlminit/wire"
 )
 
 // AsRoot does what takes root's rights, for the service user id: its entries in
-// passwd and group, the volume where it is absent or new, and the owners of what
-// own lists. Notes are what the place does not allow and is done without, a line
+// passwd and group, the volume where it is absent or new, the owners of what own
+// lists, and the directories of other users. Notes are what the place does not allow and is done without, a line
 // each.
 func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 	note := func(err error) {
@@ -30,7 +32,8 @@ func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 		note(rename("/etc/passwd", "/etc/group", c.User, id))
 	}
 	note(makeHome(c.Home, id))
-	if len(c.Own) == 0 {
+	others := slices.DeleteFunc(slices.Clone(c.Dirs), func(d config.Dir) bool { return d.Owner == "" })
+	if len(c.Own)+len(others) == 0 {
 		return notes
 	}
 	home, err := durable.Open(c.Home)
@@ -38,13 +41,81 @@ func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 		return append(notes, err.Error())
 	}
 	defer home.Close()
-	for _, path := range c.Own {
-		_, err := home.Own(below(c.Home, path), id.UID, id.GID)
-		if !errors.Is(err, unix.ENOENT) {
-			note(err)
-		}
+	for _, o := range c.Own {
+		note(own(home, below(c.Home, o.Path), o.Deep, id))
+	}
+	for _, d := range others {
+		note(dirOf(home, below(c.Home, d.Path), d, c.Home, id))
 	}
 	return notes
+}
+
+// own gives a tree of the volume to the service user. Where only the top of it is
+// looked at, so is that of each profile in it: a profile that was copied in, or
+// restored by root, is another's though all around it is right.
+func own(home *durable.Dir, rel string, deep bool, id wire.Identity) error {
+	give := home.Own
+	if deep {
+		give = home.OwnDeep
+	}
+	if _, err := give(rel, id.UID, id.GID); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		return err
+	}
+	if deep || rel != "." && rel != config.ProfilesDir {
+		return nil
+	}
+	entries, err := home.ReadDir(config.ProfilesDir, mostProfiles)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Type != fs.ModeDir && e.Type != fs.ModeIrregular {
+			continue
+		}
+		if _, failed := home.OwnWithin(config.ProfilesDir+"/"+e.Name, id.UID, id.GID); failed != nil && !errors.Is(failed, unix.ENOENT) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// mostProfiles bounds the directories that are looked at one by one.
+const mostProfiles = 100_000
+
+// dirOf makes the directory of a service that has a user of its own. What is made
+// on the way there is the service user's.
+func dirOf(home *durable.Dir, rel string, d config.Dir, path string, id wire.Identity) error {
+	host, err := config.ThisHost()
+	if err != nil {
+		return err
+	}
+	owner, err := host.Accounts.Resolve(d.Owner, "", nil, path)
+	if err != nil {
+		return fmt.Errorf("cannot make %s: owner: %w", d.Path, err)
+	}
+	var made string
+	for part := range strings.SplitSeq(filepath.Dir(rel), "/") {
+		made = filepath.Join(made, part)
+		if _, err := home.Lstat(made); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := home.MkdirAll(made, parentMode); err != nil {
+			return err
+		}
+		if _, err := home.Own(made, id.UID, id.GID); err != nil {
+			return err
+		}
+	}
+	if err := home.MkdirAll(rel, d.Mode); err != nil {
+		return err
+	}
+	if _, err := home.Own(rel, owner.UID, owner.GID); err != nil {
+		return err
+	}
+	return home.Chmod(rel, d.Mode)
 }
 
 // Needed tells whether there is anything to do for a configuration.

@@ -59,3 +59,60 @@ func TestGiveHome(t *testing.T) {
 		})
 	}
 }
+
+// Own repairs each profile whose own directory is another's, though all around it
+// is right; what lies deeper only where it is told to.
+func TestOwnLooksAtEachProfile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give directories away")
+	}
+	for text, deep := range map[string]bool{"own: [.]\n": false, "own: [profiles]\n": false, "own: [{path: ., deep: true}]\n": true} {
+		home := t.TempDir()
+		for _, dir := range []string{"profiles/alice/cache", "profiles/restored/cache"} {
+			if err := os.MkdirAll(filepath.Join(home, dir), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mine := []string{"", "profiles", "profiles/alice"}
+		for _, dir := range mine {
+			if err := os.Chown(filepath.Join(home, dir), 1500, 1500); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if notes := AsRoot(parsed(t, home, "user: \"1500\"\n"+text), wire.Identity{UID: 1500, GID: 1500}); len(notes) > 0 {
+			t.Errorf("%q", notes)
+		}
+		for dir, changed := range map[string]bool{
+			"profiles/restored": true, "profiles/restored/cache": true, "profiles/alice": true, "profiles/alice/cache": deep,
+		} {
+			var st unix.Stat_t
+			if err := unix.Stat(filepath.Join(home, dir), &st); err != nil || (st.Uid == 1500) != changed {
+				t.Errorf("%s: %s belongs to %d, %v", text, dir, st.Uid, err)
+			}
+		}
+	}
+}
+
+// A directory may be another user's, whose service could not make it: the volume
+// is not its own.
+func TestDirectoryOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give directories away")
+	}
+	home := t.TempDir()
+	c := parsed(t, home, "user: \"1500\"\ndirs: [{path: db/redis, mode: \"0700\", owner: \"1600:1601\"}]\n")
+	for range 2 {
+		if notes := AsRoot(c, wire.Identity{UID: 1500, GID: 1500}); len(notes) > 0 {
+			t.Errorf("%q", notes)
+		}
+	}
+	for dir, want := range map[string][3]uint32{"db": {1500, 1500, 0o750}, "db/redis": {1600, 1601, 0o700}} {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(home, dir), &st); err != nil || [3]uint32{st.Uid, st.Gid, st.Mode & 0o777} != want {
+			t.Errorf("%s: %d:%d %o, %v", dir, st.Uid, st.Gid, st.Mode, err)
+		}
+	}
+	if err := volume(c, func(line string) { t.Error(line) }); err != nil { // and it is left alone by who cannot change it
+		t.Error(err)
+	}
+}

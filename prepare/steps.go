@@ -45,6 +45,10 @@ func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say func(st
 		}
 	}
 	defer announce("")
+	// What a step leaves behind becomes a child of this process, and can be found.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return &Failure{1, fmt.Errorf("cannot become a subreaper: %w", err)}
+	}
 	for _, s := range c.Boot {
 		announce(s.Name)
 		code, err := step(ctx, c, id, s)
@@ -104,13 +108,16 @@ func step(ctx context.Context, c *config.Config, id wire.Identity, s config.Step
 		time.AfterFunc(killAfter, func() { _ = group(unix.SIGKILL) }) // it may have ended: then nobody is left
 		return nil
 	}
+	before := children()
 	err = cmd.Run()
+	if timed.Err() != nil {
+		sweep(before)
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return 0, nil
 	case timed.Err() == context.DeadlineExceeded:
-		_ = group(unix.SIGKILL) // what it has left behind, if anything
 		return 1, fmt.Errorf("it did not end within %s", s.Timeout)
 	case !errors.As(err, &exit):
 		return 126, fmt.Errorf("cannot run %q: %w", s.Command[0], reason(err))

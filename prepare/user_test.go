@@ -67,11 +67,21 @@ func TestSeedThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A step that is ended takes its children along.
-func TestStepIsEndedWithItsGroup(t *testing.T) {
+// A step that is ended takes its children along, those in sessions of their own
+// too, and nothing of the steps before it.
+func TestStepIsEndedWithAllOfIt(t *testing.T) {
+	for name, command := range map[string]string{
+		"group":   "sleep 600 & echo $$! >NEW; mv NEW CHILD; wait",
+		"session": "(setsid sleep 600 & echo $$! >NEW; mv NEW CHILD); sleep 600",
+	} {
+		t.Run(name, func(t *testing.T) { stepIsEnded(t, command) })
+	}
+}
+
+func stepIsEnded(t *testing.T, command string) {
 	home := t.TempDir()
 	child := filepath.Join(home, "child")
-	script := `command: [sh, -c, "sleep 600 & echo $$! >` + child + `.new; mv ` + child + `.new ` + child + `; wait"]`
+	script := `command: [sh, -c, "` + strings.NewReplacer("CHILD", child, "NEW", child+".new").Replace(command) + `"]`
 	c := parsed(t, home, "boot: [{name: long, "+script+"}]\n")
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

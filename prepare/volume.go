@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
-	"rlminit/durable"
+	"rlminit/internal/durable"
 )
 
 const (
@@ -31,6 +31,9 @@ func volume(c *config.Config, say func(string)) error {
 	defer home.Close()
 	for _, d := range c.Dirs {
 		rel := below(c.Home, d.Path)
+		if there, err := home.Lstat(rel); d.Owner != "" && err == nil && int(there.UID) != os.Geteuid() {
+			continue // root has made it, for another user
+		}
 		if rel != "." {
 			if err := home.MkdirAll(rel, parentMode); err != nil {
 				return fmt.Errorf("dirs: %w", err)

@@ -14,12 +14,13 @@ const (
 	bootLogDir  = "logs"
 	bootLogFile = bootLogDir + "/container-boot.log"
 	// maxBootLog is the size from which the file is set aside as .1, bytes.
-	maxBootLog = 4 << 20
+	maxBootLog = 256 << 10
 )
 
 // Booted is what the boot did about one profile.
 type Booted struct {
 	Profile, PriorState, Action string
+	Said                        string // what its state file wanted, where that was something else than the journal; "": nothing
 }
 
 // BootLogSize is where the lines of a boot will begin, for LogBoot.
@@ -32,14 +33,19 @@ func (s *Store) BootLogSize() int64 {
 }
 
 // LogBoot adds one line a profile to container-boot.log, in one write; not of
-// those profiles that have one already from the byte since on.
-func (s *Store) LogBoot(since int64, lines []Booted) error {
+// those profiles that have one already from the byte since on. prior is how the
+// boot before ended.
+func (s *Store) LogBoot(since int64, lines []Booted, prior string) error {
 	told := s.toldSince(since)
 	at := s.now().UTC().Format("2006-01-02T15:04:05-0700")
 	var b bytes.Buffer
 	for _, l := range lines {
 		if !told[l.Profile] {
-			fmt.Fprintf(&b, "%s profile=%s prior_state=%s action=%s\n", at, l.Profile, l.PriorState, l.Action)
+			fmt.Fprintf(&b, "%s profile=%s prior_state=%s action=%s", at, l.Profile, l.PriorState, l.Action)
+			if l.Said != "" {
+				fmt.Fprintf(&b, " overruled_file=%s", l.Said)
+			}
+			fmt.Fprintf(&b, " prior_exit=%s\n", prior)
 		}
 	}
 	if b.Len() == 0 {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
+	"rlminit/internal/durable"
 	"rlminit/service"
 )
 

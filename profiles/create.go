@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,17 +10,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
-	"rlminit/durable"
+	"rlminit/internal/document"
+	"rlminit/internal/durable"
+	"rlminit/journal"
 	"rlminit/service"
 )
 
 // Creation says how a profile is created.
 type Creation struct {
 	Environment map[string]string
-	Port        int            // 0: the next free one of the range
-	Intent      service.Intent // IntentNone: gateway.initial_state
-	ExistOK     bool           // take what is there as it is, and make a profile of it
+	Port        int               // 0: the next free one of the range
+	Intent      service.Intent    // IntentNone: gateway.initial_state
+	ExistOK     bool              // take what is there as it is, and make a profile of it
+	Secrets     map[string]string // kept apart from its directory: CREDENTIALS_DIRECTORY
+	Text        []byte            // its profile.yaml, whole; nil: the template's, with Environment
+	Clone       string            // the profile whose files it begins with, in place of the template's
+	Restore     string            // what it is in the trash: an entry, or the newest of a profile; "" for none
+	Actor       *Actor            // who asked; nil: rlminit itself
+
+	asked service.Intent // Intent as the caller gave it
 }
 
 // newOverrides is the profile.yaml of a profile that overrides nothing yet.
@@ -35,16 +44,19 @@ const newOverrides = `# What this profile overrides of the gateway template: env
 // once, one succeeds.
 func (s *Store) Create(name string, how Creation) (p Profile, made bool, err error) {
 	settings := s.settings.Load()
-	if err := checkName(name, settings.Services); err != nil {
+	if err := CheckName(name, settings.Services); err != nil {
 		return Profile{}, false, err
 	}
 	if err := checkEnvironment(how.Environment); err != nil {
 		return Profile{}, false, err
 	}
+	if err := checkSecrets(how.Secrets); err != nil {
+		return Profile{}, false, err
+	}
 	if how.Port < 0 || how.Port > 65535 {
 		return Profile{}, false, refuse(ErrValue, "port %d is not in 1-65535", how.Port)
 	}
-	if how.Intent == service.IntentNone {
+	if how.asked = how.Intent; how.Intent == service.IntentNone {
 		how.Intent = settings.InitialState
 	}
 	if err := s.prime(); err != nil {
@@ -57,6 +69,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	_, err = s.home.Lstat(dirOf(name))
 	switch {
 	case err == nil && how.ExistOK:
+		if err := s.addSecrets(name, how.Secrets); err != nil {
+			return Profile{}, false, err
+		}
 		p, err = s.adopt(name, how, settings)
 		return p, false, err
 	case err == nil:
@@ -91,6 +106,9 @@ func (s *Store) exists(name string) error {
 
 // create builds the profile aside and renames it into place.
 func (s *Store) create(name string, how Creation, settings *Settings) (p Profile, err error) {
+	if how.Restore != "" {
+		return s.restore(name, how, settings)
+	}
 	done := s.ports.hold(name)
 	defer func() { done(err == nil) }()
 	port, err := s.takePort(name, how.Port, settings.Ports)
@@ -107,12 +125,23 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	state := stateFile{version: 1}
 	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
 	state.Port, state.UpdatedAt = port, s.now()
-	err = s.furnish(temp, how.Environment, settings)
+	if how.Clone != "" {
+		err = s.clone(how.Clone, temp, how.Environment, settings)
+	} else {
+		err = s.furnish(temp, how.Environment, settings)
+	}
+	if err == nil && how.Text != nil {
+		err = s.replace(temp, how.Text)
+	}
 	if err == nil {
 		err = s.home.WriteFile(temp+"/"+settings.StateFile, state.encode(), durable.Write{Mode: 0o640})
 	}
 	if err == nil {
 		err = s.home.SyncDir(temp)
+	}
+	if err == nil {
+		// Before there is a gateway that could start without them.
+		_, err = s.SaveSecrets(name, how.Secrets)
 	}
 	if err == nil {
 		err = s.home.RenameNew(temp, dirOf(name))
@@ -126,8 +155,23 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 		}
 		return Profile{}, err
 	}
-	s.learn(name, how.Intent)
+	if err = s.created(name, how.Intent, how.Actor); err != nil {
+		if e := s.home.RemoveAll(dirOf(name)); e != nil {
+			s.sayOnce(e.Error())
+		}
+		return Profile{}, err
+	}
 	return s.load(name)
+}
+
+// created records a new profile.
+func (s *Store) created(name string, intent service.Intent, actor *Actor) error {
+	l := s.ledger.Load()
+	if l == nil {
+		s.learn(name, intent)
+		return nil
+	}
+	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: profileBody{name, intent, actor}})
 }
 
 // takePort gives name the port asked for, or one of the range.
@@ -224,6 +268,11 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	intent := how.Intent
 	if p.Record.Desired != service.IntentNone {
 		intent = service.IntentNone
+	}
+	if s.ledger.Load() != nil && intent != service.IntentNone {
+		if err := s.created(name, intent, how.Actor); err != nil {
+			return Profile{}, err
+		}
 	}
 	err = s.update(Gateway(name), true, func(f *stateFile) {
 		if intent != service.IntentNone {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"rlminit/config"
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 

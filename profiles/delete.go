@@ -1,11 +1,13 @@
 package profiles
 
 import (
+	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
+	"rlminit/internal/durable"
+	"rlminit/journal"
 )
 
 // Delete takes a profile away, durably: into the trash, whose path it returns,
@@ -32,7 +34,18 @@ func (s *Store) Delete(name string, purge bool) (trash string, err error) {
 		return "", err
 	}
 	s.forget(name)
-	return trash, nil
+	s.deleted(name)
+	return trash, s.dropSecrets(name)
+}
+
+// deleted records that a profile is gone. The directory's end is what counts: a
+// journal that cannot be written to is put right at the next boot.
+func (s *Store) deleted(name string) {
+	if l := s.ledger.Load(); l != nil {
+		if err := l.append(context.Background(), true, journal.Entry{Type: TypeDeleted, Body: profileBody{Profile: name}}); err != nil {
+			s.sayOnce(err.Error())
+		}
+	}
 }
 
 // discard moves the profile into the trash.

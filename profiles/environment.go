@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
@@ -54,6 +54,10 @@ func additions(env map[string]string) map[string]*string {
 	return changes
 }
 
+// given are the variables that say which profile a gateway serves. One that was
+// told another's would write to that one's files.
+var given = []string{"PROFILE", "PROFILE_DIR", "PORT"}
+
 // checkEnvironment refuses what cannot stand in an environment, or is not for
 // a profile to say.
 func checkEnvironment(env map[string]string) error {
@@ -62,6 +66,10 @@ func checkEnvironment(env map[string]string) error {
 			return refuse(ErrValue, "%s: %s", document.Quote(key), fault)
 		}
 		switch {
+		case '0' <= key[0] && key[0] <= '9':
+			return refuse(ErrValue, "%s begins with a digit, and no shell takes such a variable; use another name", document.Quote(key))
+		case slices.Contains(given, key):
+			return refuse(ErrValue, "%s is what rlminit itself gives the gateway; use another name", key)
 		case !utf8.ValidString(key), !utf8.ValidString(value):
 			return refuse(ErrValue, "the variable %s is not UTF-8", document.Quote(key))
 		case strings.ContainsRune(value, 0):

@@ -92,3 +92,19 @@ func TestSetEnvironmentRefusals(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What would not arrive as it was meant, or makes a gateway another profile's,
+// is refused, and nothing is written.
+func TestSetEnvironmentRefuses(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	value := "zzz"
+	for _, key := range []string{"PROFILE", "PROFILE_DIR", "PORT", "1FOO", "A B", "NOTIFY_SOCKET"} {
+		if _, err := v.SetEnvironment("alice", map[string]*string{key: &value}); !errors.Is(err, ErrValue) {
+			t.Errorf("%s: %v", key, err)
+		}
+		if _, _, err := v.Create("bob", Creation{Environment: map[string]string{key: value}}); !errors.Is(err, ErrValue) {
+			t.Errorf("create with %s: %v", key, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
-	"rlminit/durable"
+	"rlminit/internal/document"
+	"rlminit/internal/durable"
 	"rlminit/service"
 )
 
@@ -104,6 +105,20 @@ func (s *Store) List() ([]Profile, error) {
 	return list, nil
 }
 
+// Preview is List as other settings would have it. Nothing is changed by it: no
+// port is given away, and nothing is said.
+func (s *Store) Preview(settings Settings) ([]Profile, error) {
+	s.mu.Lock()
+	intents := maps.Clone(s.intents)
+	s.mu.Unlock()
+	view := &Store{
+		home: s.home, say: func(string) {}, now: s.now, ports: s.ports.copy(),
+		intents: intents, said: map[string]bool{},
+	}
+	view.Configure(settings)
+	return view.List()
+}
+
 // Load reads one profile. It fails with ErrNotFound if there is none of that
 // name.
 func (s *Store) Load(name string) (Profile, error) {
@@ -127,7 +142,7 @@ func (s *Store) load(name string) (Profile, error) {
 		s.settlePorts(list, settings.Ports)
 		return list[0], nil
 	}
-	if settings.Marker == "" || checkName(name, settings.Services) != nil {
+	if settings.Marker == "" || CheckName(name, settings.Services) != nil {
 		return Profile{}, missing
 	}
 	dir, err := s.home.OpenDir(profilesDir)
@@ -162,7 +177,7 @@ func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings, 
 	if e.Name[0] == '.' {
 		return nil
 	}
-	if err := checkName(e.Name, settings.Services); err != nil {
+	if err := CheckName(e.Name, settings.Services); err != nil {
 		if ok, _ := isRegular(dir, e.Name+"/"+settings.Marker); ok {
 			s.sayOnce(fmt.Sprintf("a directory in %s is skipped: %v", dir.Path("."), err))
 		}

@@ -3,11 +3,12 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"rlminit/config"
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
@@ -62,9 +63,9 @@ func ValidName(name string) bool {
 	return true
 }
 
-// checkName refuses a name that no profile may have. services are the names of
+// CheckName refuses a name that no profile may have. services are the names of
 // static services.
-func checkName(name string, services []string) error {
+func CheckName(name string, services []string) error {
 	if !ValidName(name) {
 		return refuse(ErrName, "%s is not a profile name; use a-z, 0-9, - and _, at most %d of them, the first a letter or a digit",
 			document.Quote(name), maxName)
@@ -90,4 +91,31 @@ func printable(s string, max int) string {
 		s = strings.ToValidUTF8(s[:max], "")
 	}
 	return s
+}
+
+// Check says why there can be no profile of that name; one that there is may
+// have it.
+func (s *Store) Check(name string) error {
+	if err := CheckName(name, s.settings.Load().Services); err != nil {
+		return err
+	}
+	return s.checkFresh(name)
+}
+
+// Unmarked says why a directory of that name among the profiles is none; "" if
+// there is no such directory, or it is one.
+func (s *Store) Unmarked(name string) string {
+	name = strings.TrimPrefix(name, service.GatewayPrefix)
+	marker := s.settings.Load().Marker
+	if marker == "" || !ValidName(name) {
+		return ""
+	}
+	at := profilesDir + "/" + name
+	if there, err := s.home.Lstat(at); err != nil || there.Type != fs.ModeDir {
+		return ""
+	}
+	if _, err := s.home.Lstat(at + "/" + marker); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s is no profile: it has no %s; make one with: touch %s", s.home.Path(at), marker, s.home.Path(at+"/"+marker))
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package profiles
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"sync"
 )
 
@@ -35,6 +36,13 @@ type ports struct {
 
 func newPorts() *ports {
 	return &ports{owner: map[int]string{}, port: map[string]int{}, pending: map[string]int{}}
+}
+
+// copy is the same, for one who only wants to know what would be given.
+func (p *ports) copy() *ports {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &ports{owner: maps.Clone(p.owner), port: maps.Clone(p.port), pending: maps.Clone(p.pending)}
 }
 
 // of is the port of name; 0: none.

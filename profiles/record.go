@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
-	"rlminit/durable"
+	"rlminit/internal/document"
+	"rlminit/internal/durable"
 	"rlminit/service"
 )
 
@@ -24,6 +24,14 @@ func Gateway(profile string) Subject { return Subject{Profile: profile} }
 
 // Static is the subject of a static service's record.
 func Static(name string) Subject { return Subject{Service: name} }
+
+// SubjectOf is the subject of a service's record; profile is "" for a static one.
+func SubjectOf(name, profile string) Subject {
+	if profile != "" {
+		return Gateway(profile)
+	}
+	return Static(name)
+}
 
 // String is the name of the service, as a person writes it.
 func (of Subject) String() string {
@@ -73,6 +81,9 @@ func (s *Store) LoadService(name string) (service.Record, error) {
 // and makes the rest of the record (the port) durable. What is recorded already
 // is not written again: a full disk keeps nobody from a restart.
 func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
+	if s.ledger.Load() != nil {
+		return s.TakeOver(map[Subject]service.Intent{of: intent}, []Subject{of})
+	}
 	defer s.names.lock(of.key())()
 	if s.saved(of, intent) {
 		return nil
@@ -143,7 +154,8 @@ func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
 			return err
 		}
 	}
-	err = s.home.WriteFile(file, f.encode(), durable.Write{Mode: 0o640, Names: intent})
+	how := durable.Write{Mode: 0o640, Names: intent, Loose: s.ledger.Load() != nil}
+	err = s.home.WriteFile(file, f.encode(), how)
 	if err != nil && intent {
 		s.takeBack(file, before)
 	}
@@ -235,8 +247,19 @@ func cause(err error) string {
 }
 
 // remember puts the intent that this Store knows into a record, or learns it
-// from there.
+// from there. What the journal knows counts over whatever became of the file.
 func (s *Store) remember(of Subject, r service.Record) service.Record {
+	if l := s.ledger.Load(); l != nil {
+		if known, ok := l.known(of); ok {
+			if r.Origin != service.Recorded {
+				r = service.Record{Origin: service.Recorded, Said: service.IntentNone}
+			} else if r.Desired != known {
+				r.Said = r.Desired
+			}
+			r.Desired = known
+		}
+		return r
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.intents[of]; ok && r.Origin != service.Corrupt {

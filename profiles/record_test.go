@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable/unprivileged"
+	"rlminit/internal/durable/unprivileged"
 	"rlminit/service"
 )
 

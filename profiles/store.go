@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
+	"rlminit/config"
+	"rlminit/internal/durable"
 	"rlminit/profiles/lease"
 	"rlminit/service"
 )
@@ -38,17 +39,18 @@ type Store struct {
 	now      func() time.Time
 
 	ports  *ports
-	names  keyedLock   // one change at a time of one profile or service
-	primed atomic.Bool // the ports on the volume are known
+	names  keyedLock              // one change at a time of one profile or service
+	primed atomic.Bool            // the ports on the volume are known
+	ledger atomic.Pointer[ledger] // nil: the state files are all there is
 
 	mu      sync.Mutex
-	intents map[Subject]service.Intent // as this Store has read or saved them
+	intents map[Subject]service.Intent // as this Store has read or saved them; of a Store with a ledger unused
 	said    map[string]bool
 }
 
 // profilesDir holds the profiles, below the home directory.
 const (
-	profilesDir = "profiles"
+	profilesDir = config.ProfilesDir
 	trashDir    = "trash"
 	servicesDir = "state/services"
 	dirMode     = 0o750
@@ -137,6 +139,7 @@ func (s *Store) PrepareBoot(names []string) {
 	}
 	settings := s.settings.Load()
 	inParallel(len(names), func(i int) {
+		s.finishRename(names[i])
 		dir := dirOf(names[i])
 		if dir != "." {
 			if err := s.home.CleanTemps(dir); err != nil {

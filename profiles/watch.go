@@ -209,7 +209,7 @@ func (w *Watcher) arm() {
 
 // await watches a directory until it has its marker.
 func (w *Watcher) await(name string) {
-	if w.unmarked[name] || checkName(name, w.store.settings.Load().Services) != nil || w.marked(name) {
+	if w.unmarked[name] || CheckName(name, w.store.settings.Load().Services) != nil || w.marked(name) {
 		return
 	}
 	info, err := w.store.home.Lstat(dirOf(name))

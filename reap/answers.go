@@ -12,18 +12,18 @@ func (r *reaper) flush() {
 	if t.connected() && !t.full {
 		r.sendOwed()
 	}
-	loaded := r.threads.loaded()
+	deaf := r.deaf()
 	full := t.full && t.retryAt == 0 // else a timer ends it
-	if t.socket >= 0 && (full != t.writable || loaded != t.deaf) {
+	if t.socket >= 0 && (full != t.writable || deaf != t.deaf) {
 		var conditions uint32
-		if !loaded {
+		if !deaf {
 			conditions = sys.Readable
 		}
 		if full {
 			conditions |= sys.Writable
 		}
 		if r.events.Change(int32(t.socket), conditions, keySocket) == 0 {
-			t.writable, t.deaf = full, loaded
+			t.writable, t.deaf = full, deaf
 		}
 	}
 }
@@ -126,6 +126,12 @@ func (r *reaper) sendChild(c *child) bool {
 		}
 		c.owed &^= owedExited
 	}
+	if c.owed&owedCleared != 0 {
+		if !r.send(&wire.Cleared{ID: c.id}) {
+			return false
+		}
+		c.owed &^= owedCleared
+	}
 	return true
 }
 
@@ -153,7 +159,7 @@ func (r *reaper) sendSnapshot() bool {
 			if !r.send(childMessage(c)) {
 				return false
 			}
-			c.owed &= owedStuck
+			c.owed &= owedStuck | owedCleared
 		}
 		s.ids = s.ids[1:]
 	}

@@ -52,6 +52,7 @@ func Run(o Options) int {
 	r := &reaper{
 		children: newChildren(),
 		held:     make(map[string][]int),
+		unheld:   make(map[string]string),
 		said:     make(map[string]struct{}),
 		tier2:    tier2{socket: -1, pidfd: -1, restartAt: never},
 		main:     mainCommand{pidfd: -1},
@@ -105,6 +106,7 @@ func (r *reaper) boot(o Options) int {
 	if why != "" {
 		return giveUp(exitFailed, why)
 	}
+	r.directory = directory
 	r.giveStdio()
 	r.orphans.open()
 	r.makeWaker()
@@ -165,6 +167,7 @@ func (r *reaper) settle() int {
 		}
 	} else if !p.setIDs {
 		r.policy.User.UID, r.policy.User.GID = uint32(unix.Geteuid()), uint32(unix.Getegid())
+		r.policy.Supervisor = r.policy.User
 	}
 	for _, lack := range p.lacks(r.policy) {
 		if r.policy.Strict {
@@ -186,8 +189,12 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 		}
 		fds[i] = fd
 	}
+	r.makeEnclosure()
 	argv := append([]string{"rlminit", "compile"}, o.Args...)
-	c := &sys.Command{Session: sys.SameGroup, Fds: []int32{int32(fds[0]), int32(fds[1])}, Targets: []int32{3, 4}}
+	c := &sys.Command{Session: sys.SameGroup, Fds: []int32{int32(fds[0]), int32(fds[1])}, Targets: []int32{wire.CompiledPolicyFD, wire.CompiledBundleFD}}
+	if r.enclosure.Ruleset != 0 {
+		c.Fds, c.Targets = append(c.Fds, r.enclosure.Ruleset), append(c.Targets, wire.EnclosureFD)
+	}
 	c.Program(self(), argv, os.Environ())
 	c.Start()
 	if c.Errno != 0 {
@@ -215,6 +222,7 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	if err != nil {
 		return 0, 0, giveUp(exitFailed, "cannot read the policy: "+err.Error())
 	}
+	r.keepEnclosure()
 	return fds[1], fds[0], 0
 }
 
@@ -257,11 +265,9 @@ func (t *tier2) keep(environ []string, directory string, listener, bundle, polic
 		t.environ = append(t.environ, entry)
 	}
 	t.environ = append(t.environ, "RLMINIT_RUNTIME_DIR="+directory)
+	// Not by its path: what lies there may have been replaced since, by something
+	// that is no supervisor, and tier 1 would be without one at the next crash.
 	t.paths = self()
-	// By its path first: that picks up a newer binary, and shows its name in ps.
-	if path, err := os.Readlink("/proc/self/exe"); err == nil {
-		t.paths = append([]string{path}, t.paths...)
-	}
 }
 
 // tier2Command is the supervisor's process, with its end of the pair.
@@ -272,8 +278,9 @@ func (r *reaper) tier2Command(socket int) *sys.Command {
 		SetUmask: true, Umask: 0o027,
 		KeepSignals: true, Mask: 1 << (sys.SIGUSR1 - 1), // which tier 2 reads
 	}
-	r.identity(c, &r.policy.User, 0)
-	if c.SetIDs && c.SetGroups {
+	who := &r.policy.Supervisor
+	r.identity(c, who, 0)
+	if c.SetIDs && c.SetGroups && who.UID == r.policy.User.UID {
 		// A service may wait for the moment in which its supervisor begins and
 		// can be traced yet. Its own group it keeps as one of the others.
 		c.Opaque, c.EffectiveGID = true, opaqueGID

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/isolate"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -128,6 +129,9 @@ func compilePolicy() {
 	must(err)
 	_, err = unix.Write(4, []byte("bundle"))
 	must(err)
+	if p, err := wire.DecodePolicy(content); err == nil && p.Enclosed {
+		must(isolate.Enclose(5, wire.EnclosureRights(sys.LandlockABI()), p.Volume, "/run/rlminit"))
+	}
 	os.Exit(0)
 }
 
@@ -159,6 +163,8 @@ func basePolicy() *wire.Policy {
 		TagLow:  lowTag, TagHigh: lowTag + 999,
 		StopNanos: int64(3 * time.Second),
 		Volume:    "/data",
+
+		Supervisor: wire.Identity{UID: testUser, GID: testGroup, Groups: []uint32{4713}, Name: "app", Home: "/tmp"},
 	}
 }
 

@@ -2,6 +2,7 @@ package reap
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,6 +102,22 @@ func play(args []string) {
 	case "exit":
 		code, _ := strconv.Atoi(args[1])
 		os.Exit(code)
+	case "try": // reads or writes each path, and says of each what came of it
+		for _, path := range args[1:] {
+			what, err := path, error(nil)
+			if file, write := strings.CutPrefix(path, "+"); write {
+				err = os.WriteFile(file, []byte("x"), 0o600)
+			} else {
+				_, err = os.ReadFile(path)
+			}
+			if err == nil {
+				fmt.Println(what, "works")
+			} else {
+				fmt.Println(what, errors.Unwrap(err))
+			}
+		}
+	case "unshare":
+		fmt.Println(unix.Unshare(unix.CLONE_NEWUSER))
 	case "report":
 		json.NewEncoder(os.Stdout).Encode(reportSelf())
 	case "sleep":

@@ -5,13 +5,23 @@ import (
 
 	"rlminit/reap/pure"
 	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// The places of the runtime directory, the one that is named apart.
+const (
+	usualDirectory  = wire.RuntimeDir
+	sharedDirectory = "/dev/shm/rlminit-"
 )
 
 // runtimeDirectory makes the directory in which tier 2 publishes, empties it,
 // and binds the control socket. Where that cannot be it tells why.
 func (r *reaper) runtimeDirectory(environ []string) (directory string, listener int, why string) {
 	named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR")
-	for _, path := range []string{named, "/run/rlminit", "/dev/shm/rlminit-" + decimal(unix.Geteuid())} {
+	for _, path := range []string{named, usualDirectory, sharedDirectory + decimal(unix.Geteuid())} {
+		if path == usualDirectory {
+			r.linkToMemory()
+		}
 		listener, err := r.occupy(path) // ENOENT, where none is named
 		if err == nil {
 			err = r.addEvent(listener, sys.OneShot, keyControl)
@@ -20,23 +30,40 @@ func (r *reaper) runtimeDirectory(environ []string) (directory string, listener 
 			if named != "" && why != "" {
 				say(why) // somebody looks for it there
 			}
+			if !inMemory(path) {
+				say("the runtime directory ", path, " is on a disk: it fills and wears that; give the container --tmpfs /run")
+			}
 			return path, listener, ""
 		}
 		if why == "" && path != "" {
-			why = "cannot use the runtime directory " + path + ": " + err.Error() +
+			why = "cannot use the runtime directory " + path + ": " + reasonOf(err) +
 				"; mount a tmpfs there, or name another in RLMINIT_RUNTIME_DIR"
 		}
 	}
 	return "", -1, why
 }
 
-// occupy makes path ours and empty, with services/ for the service user and a
-// bound control socket.
-func (r *reaper) occupy(path string) (int, error) {
-	if err := unix.Mkdir(path, 0o755); err != nil && err != unix.EEXIST {
-		return -1, err
+// errHeld and errOpen are said of a directory in words of their own.
+const (
+	errHeld = unix.EBUSY
+	errOpen = unix.ELOOP
+)
+
+func reasonOf(err error) string {
+	switch err {
+	case errHeld:
+		return "another container that lives has it (--ipc host?)"
+	case errOpen:
+		return "somebody else could put another directory in its place"
 	}
-	directory, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return err.Error()
+}
+
+// occupy makes path ours and empty, with services/ for tier 2 and a bound
+// control socket. It is ours for as long as we live: who shares the directory
+// with us, as two containers with the host's /dev/shm do, finds it locked.
+func (r *reaper) occupy(path string) (int, error) {
+	directory, err := r.openOwn(path)
 	if err != nil {
 		return -1, err
 	}
@@ -54,11 +81,16 @@ func (r *reaper) occupy(path string) (int, error) {
 	if err := unix.Fchmod(directory, 0o755); err != nil {
 		return -1, err
 	}
+	if err := lockDirectory(directory); err != nil {
+		return -1, err
+	}
 	err = empty(directory)
 	if err == unix.EACCES {
 		// What the last boot's services have published is theirs, and we lack
 		// CAP_DAC_OVERRIDE.
-		r.asUser(func() { err = emptyServices(directory) })
+		for _, who := range []*wire.Identity{&r.policy.User, &r.policy.Supervisor} {
+			as(who, func() { err = emptyServices(directory) })
+		}
 		if err == nil {
 			err = empty(directory)
 		}
@@ -66,21 +98,286 @@ func (r *reaper) occupy(path string) (int, error) {
 	if err == nil {
 		err = r.makeServices(directory)
 	}
+	if err == nil {
+		err = r.noteUser(directory)
+	}
 	if err != nil {
 		return -1, err
 	}
+	r.makeBootFile(directory)
 	return bind(path + "/control.sock")
 }
 
-// makeServices makes the directory in which tier 2 publishes, as the service
-// user's. Without CAP_CHOWN it is made by that user, for whom the runtime
-// directory is open meanwhile: nothing of his runs yet.
+// lockName is locked by whoever uses a runtime directory. Only its owner may
+// open it, so that nobody else can hold the lock.
+const lockName = ".lock"
+
+// lockDirectory takes the lock, for good. Whatever else has its name was put
+// there when the directory was not ours.
+func lockDirectory(directory int) error {
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat(directory, lockName, flags, 0o600)
+	if err == unix.ELOOP || err == unix.ENXIO || err == unix.EISDIR || err == unix.EACCES {
+		e := emptying{top: directory, only: lockName}
+		if err := e.empty(directory, 0); err != nil {
+			return err
+		}
+		fd, err = unix.Openat(directory, lockName, flags, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		unix.Close(fd)
+		return errHeld
+	}
+	return nil // and open until we end; a file system without locks is no other container's
+}
+
+// openOwn opens the directory at path, which it makes if need be. As root it
+// goes there by directories alone in which nobody else can replace the next:
+// otherwise a service could have us empty one of its choice.
+func (r *reaper) openOwn(path string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if !r.place.root {
+		if err := unix.Mkdir(path, 0o755); err != nil && err != unix.EEXIST {
+			return -1, err
+		}
+		return unix.Open(path, flags, 0)
+	}
+	if path == "" || path[0] != '/' {
+		return -1, unix.ENOENT
+	}
+	w := walk{at: -1, left: path, link: path == usualDirectory}
+	defer func() { unix.Close(w.at) }()
+	return w.open()
+}
+
+// walk is a way to a directory that nobody but root can lead elsewhere.
+type walk struct {
+	at     int    // the directory so far
+	left   string // of the path
+	links  int    // that were followed
+	sticky bool   // others may make names in at, and not replace ours
+	link   bool   // the last one may be a link
+}
+
+// mostLinks is as many as the kernel follows.
+const mostLinks = 40
+
+func (w *walk) open() (int, error) {
+	if err := w.start(); err != nil {
+		return -1, err
+	}
+	for {
+		name, rest := cut(w.left)
+		if name == "" {
+			return unix.Openat(w.at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		}
+		if last, _ := cut(rest); last == "" {
+			if err := unix.Mkdirat(w.at, name, 0o755); err != nil && err != unix.EEXIST {
+				return -1, err
+			}
+		}
+		if err := w.enter(name, rest); err != nil {
+			return -1, err
+		}
+	}
+}
+
+func (w *walk) start() error {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if w.at >= 0 {
+		unix.Close(w.at)
+	}
+	w.at, w.sticky = root, false
+	return nil
+}
+
+// enter goes one name further.
+func (w *walk) enter(name, rest string) error {
+	next, err := unix.Openat(w.at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(next, &st); err != nil {
+		unix.Close(next)
+		return err
+	}
+	last, _ := cut(rest)
+	switch kind := st.Mode & unix.S_IFMT; {
+	case st.Uid != 0 && (w.sticky || last != ""), kind == unix.S_IFLNK && (st.Uid != 0 || last == "" && !w.link):
+		// A last one of somebody's in a directory of root's is where root has
+		// put it, and is taken over.
+		unix.Close(next)
+		return errOpen
+	case kind == unix.S_IFLNK:
+		defer unix.Close(next)
+		return w.follow(next, rest)
+	case kind != unix.S_IFDIR:
+		unix.Close(next)
+		return unix.ENOTDIR
+	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 && last != "":
+		unix.Close(next)
+		return errOpen
+	}
+	unix.Close(w.at)
+	w.at, w.left, w.sticky = next, rest, st.Mode&0o022 != 0
+	return nil
+}
+
+// follow goes on where root's link leads.
+func (w *walk) follow(link int, rest string) error {
+	var buffer [unix.PathMax]byte
+	n, err := unix.Readlinkat(link, "", buffer[:])
+	if err != nil {
+		return err
+	}
+	if w.links++; w.links > mostLinks || n == 0 || n == len(buffer) {
+		return unix.ELOOP
+	}
+	target := string(buffer[:n])
+	w.left, w.link = target+"/"+rest, false
+	if target[0] == '/' {
+		return w.start()
+	}
+	return nil
+}
+
+// cut splits a path behind its first name. "." is no name.
+func cut(path string) (name, rest string) {
+	for {
+		for path != "" && path[0] == '/' {
+			path = path[1:]
+		}
+		end := 0
+		for end < len(path) && path[end] != '/' {
+			end++
+		}
+		name, rest = path[:end], path[end:]
+		if name != "." {
+			return name, rest
+		}
+		path = rest
+	}
+}
+
+// linkToMemory makes usualDirectory a link to a fresh directory on /dev/shm,
+// where it would lie on a disk, and root can. The directory's name cannot be
+// foreseen: nobody can have prepared it.
+func (r *reaper) linkToMemory() {
+	if !r.place.root || inMemory("/run") || inMemory(usualDirectory) && !isLink(usualDirectory) || !roomInMemory() {
+		return
+	}
+	r.dropLink()
+	fresh := sharedDirectory + unforeseen()
+	if err := unix.Mkdir(fresh, 0o755); err != nil {
+		return
+	}
+	if err := unix.Symlink(fresh, usualDirectory); err != nil {
+		unix.Rmdir(fresh) // a read-only /run has what is there
+	}
+}
+
+// dropLink takes away what the last boot of this container has left in the place
+// of the link: the link and where it leads, or a directory.
+func (r *reaper) dropLink() {
+	directory, err := r.openOwn(usualDirectory)
+	if err != nil {
+		return
+	}
+	defer unix.Close(directory)
+	if lockDirectory(directory) != nil || empty(directory) != nil {
+		return
+	}
+	unix.Unlinkat(directory, lockName, 0)
+	if !isLink(usualDirectory) {
+		unix.Rmdir(usualDirectory)
+		return
+	}
+	var buffer [unix.PathMax]byte
+	if n, err := unix.Readlink(usualDirectory, buffer[:]); err == nil && n > len(sharedDirectory) &&
+		string(buffer[:len(sharedDirectory)]) == sharedDirectory {
+		unix.Rmdir(string(buffer[:n]))
+	}
+	unix.Unlink(usualDirectory)
+}
+
+func isLink(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
+}
+
+// inMemory tells whether a path lies on a file system in memory.
+func inMemory(path string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(path, &fs) == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC)
+}
+
+// leastShared is what must be free on /dev/shm, in bytes.
+const leastShared = 16 << 20
+
+func roomInMemory() bool {
+	var fs unix.Statfs_t
+	return unix.Statfs("/dev/shm", &fs) == nil && fs.Type == unix.TMPFS_MAGIC && fs.Bavail*uint64(fs.Bsize) >= leastShared
+}
+
+// unforeseen makes a name of 128 bits of chance.
+func unforeseen() string {
+	var chance [16]byte
+	if n, err := unix.Getrandom(chance[:], 0); err != nil || n < len(chance) {
+		return decimal(int(monotonic()))
+	}
+	const digits = "0123456789abcdef"
+	name := make([]byte, 0, 2*len(chance))
+	for _, b := range chance {
+		name = append(name, digits[b>>4], digits[b&15])
+	}
+	return string(name)
+}
+
+// noteUser records who the service user is, for clients: what tier 2 says of
+// itself over the socket is worth less to root than what root has written.
+func (r *reaper) noteUser(directory int) error {
+	fd, err := unix.Openat(directory, "user", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(decimal(int(r.policy.User.UID))+":"+decimal(int(r.policy.User.GID))+"\n"))
+	return err
+}
+
+// bootFile names the boot step that is running to clients; the service user
+// writes it until tier 2 is there.
+const bootFile = "boot"
+
+// makeBootFile makes it. It is a courtesy: without the right to give it away
+// there is none.
+func (r *reaper) makeBootFile(directory int) {
+	if !r.policy.Prepare {
+		return
+	}
+	fd, err := unix.Openat(directory, bootFile, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err == nil {
+		unix.Fchown(fd, int(r.policy.User.UID), int(r.policy.User.GID))
+		unix.Close(fd)
+	}
+}
+
+// makeServices makes the directory in which tier 2 publishes, as its own.
+// Without CAP_CHOWN it is made by that user, for whom the runtime directory is
+// open meanwhile: nothing of anybody's runs yet.
 func (r *reaper) makeServices(directory int) error {
 	const name = "services"
 	if err := unix.Mkdirat(directory, name, 0o755); err != nil {
 		return err
 	}
-	user := &r.policy.User
+	user := &r.policy.Supervisor
 	if int(user.UID) == unix.Geteuid() {
 		return nil
 	}
@@ -94,19 +391,18 @@ func (r *reaper) makeServices(directory int) error {
 	if err := unix.Fchmod(directory, 0o1777); err != nil {
 		return err
 	}
-	r.asUser(func() { err = unix.Mkdirat(directory, name, 0o755) })
+	as(user, func() { err = unix.Mkdirat(directory, name, 0o755) })
 	if closed := unix.Fchmod(directory, 0o755); err == nil {
 		err = closed
 	}
 	return err
 }
 
-// asUser runs f with the service user's rights to files, setfsuid(2). They are
-// this thread's alone, which is the first and never changes.
-func (r *reaper) asUser(f func()) {
-	user := &r.policy.User
-	unix.SetfsgidRetGid(int(user.GID))
-	unix.SetfsuidRetUid(int(user.UID))
+// as runs f with somebody's rights to files, setfsuid(2). They are this thread's
+// alone, which is the first and never changes.
+func as(who *wire.Identity, f func()) {
+	unix.SetfsgidRetGid(int(who.GID))
+	unix.SetfsuidRetUid(int(who.UID))
 	f()
 	unix.SetfsuidRetUid(unix.Geteuid())
 	unix.SetfsgidRetGid(unix.Getegid())
@@ -142,6 +438,7 @@ func empty(directory int) error {
 type emptying struct {
 	top          int
 	round, moved int
+	only         string // of top's names; "": all but the lock
 }
 
 func (e *emptying) empty(directory, depth int) error {
@@ -161,6 +458,9 @@ func (e *emptying) empty(directory, depth int) error {
 		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
 	}
 	for _, name := range names {
+		if directory == e.top && (e.only == "" && name == lockName || e.only != "" && name != e.only) {
+			continue
+		}
 		err := unix.Unlinkat(directory, name, 0)
 		if err == unix.EISDIR || err == unix.EPERM {
 			err = e.below(directory, name, depth)

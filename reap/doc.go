@@ -23,6 +23,7 @@
 //	threads.go   the threads that spawn, and what waits for them
 //	kill.go      signals, also without CAP_KILL
 //	wait.go      ends of children and of orphans
+//	expiry.go    deadlines of children, and the end of all that is theirs
 //	leftover.go  orphans that belong to a service, by its tag
 //	close.go     closing what may make close(2) wait
 //	proc.go      reading /proc

@@ -150,7 +150,7 @@ func layouts(t *testing.T) [][]byte {
 	defer wire.CloseAll(pair[:])
 	var all [][]byte
 	for _, m := range []wire.Message{
-		&wire.Hello{Version: 1}, &wire.Signal{ID: 20, Signal: 9, Scope: wire.ScopeLeftover}, &wire.Acknowledge{ID: 20},
+		&wire.Hello{Version: wire.Version}, &wire.Signal{ID: 20, Signal: 9, Scope: wire.ScopeLeftover}, &wire.Acknowledge{ID: 20},
 		&wire.Hold{Key: "log/a"}, &wire.Release{Key: "log/a"}, &wire.Pong{Seq: 1}, &wire.StopBegun{}, &wire.StopDone{},
 		&wire.Spawn{
 			ID: 20, Name: "svc", Path: "/bin/true", Argv: []string{"true"}, Env: []string{"A=b"}, Dir: "/tmp", Umask: 0o22,

@@ -94,12 +94,21 @@ func (o *orphans) collected(pid int32) {
 // scan looks at every process instead. It finds our own children as well: they
 // are told apart by those who ask.
 func (o *orphans) scan() {
+	self := sys.Getpid()
+	o.eachProcess(func(pid int32) {
+		if parent(pid) == self {
+			o.pids = append(o.pids, pid)
+		}
+	})
+}
+
+// eachProcess calls each for every process there is, by /proc.
+func (o *orphans) eachProcess(each func(pid int32)) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	self := sys.Getpid()
 	for {
 		n, err := unix.ReadDirent(fd, o.buffer[:])
 		if err != nil || n <= 0 {
@@ -107,9 +116,8 @@ func (o *orphans) scan() {
 		}
 		_, _, names := unix.ParseDirent(o.buffer[:n], -1, nil)
 		for _, name := range names {
-			pid := int32(number([]byte(name)))
-			if pid > 0 && parent(pid) == self {
-				o.pids = append(o.pids, pid)
+			if pid := int32(number([]byte(name))); pid > 0 {
+				each(pid)
 			}
 		}
 	}

@@ -365,7 +365,7 @@ func TestGarbageFromTier2(t *testing.T) {
 	for _, bytes := range [][]byte{{0}, {255}, {2, 1, 2, 3}, make([]byte, 60_000), {77, 1}, {1, 0, 0, 0}} {
 		unix.Send(l.socket, bytes, unix.MSG_NOSIGNAL)
 	}
-	l.send(t, &wire.Hello{Version: 1})
+	l.send(t, &wire.Hello{Version: wire.Version})
 	l.send(t, &wire.Spawn{ID: id, Name: "again", Path: "/bin/true", Argv: []string{"true"}, NoNewPrivs: true})
 	l.send(t, &wire.Spawn{ID: 3, Name: "low", Path: "/bin/true", Argv: []string{"true"}, NoNewPrivs: true})
 	l.send(t, &wire.Signal{ID: 1 << 60, Signal: 9})

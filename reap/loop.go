@@ -13,6 +13,8 @@ type reaper struct {
 	place  place // what this container allows
 	policy *wire.Policy
 
+	directory string // the runtime directory
+
 	events   *sys.Events
 	signals  *sys.Signals
 	threads  threads
@@ -20,6 +22,8 @@ type reaper struct {
 	orphans  orphans
 	held     map[string][]int
 	heldFDs  int
+	unheld   map[string]string // keys of which the last Hold was refused, and their services
+	budget   budget            // of what tier 2 may ask for
 	tier2    tier2
 	prepare  prepare
 	main     mainCommand
@@ -32,6 +36,7 @@ type reaper struct {
 	now       int64    // CLOCK_MONOTONIC, ns, of this turn
 	said      map[string]struct{}
 	null      int // /dev/null, -1 where there is none
+	enclosure sys.Enclosure
 }
 
 // Keys of what the loop waits for. From firstID on they are ids of children.
@@ -74,6 +79,7 @@ func (r *reaper) turn() {
 		r.sweep = false
 		r.reapOrphans()
 		r.pollUnwatched()
+		r.endAgain()
 	}
 	r.flush()
 	r.checkOver()
@@ -99,7 +105,7 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 			r.tier2.full = false
 		}
 		switch {
-		case event.Events&sys.Gone != 0 && r.threads.loaded():
+		case event.Events&sys.Gone != 0 && r.deaf():
 			r.letGo() // what it sent last is lost, as it would be a moment earlier
 		case event.Events&(sys.Readable|sys.Gone) != 0:
 			r.receive()
@@ -154,7 +160,7 @@ func (r *reaper) timeout() int {
 	if r.sweep {
 		return 0
 	}
-	next := min(r.tier2.next(), r.stop.next(), r.threads.next())
+	next := min(r.tier2.next(), r.stop.next(), r.threads.next(), r.nextExpiry(), r.budget.next())
 	if next == never {
 		return -1
 	}
@@ -169,6 +175,7 @@ func (r *reaper) timeout() int {
 func (r *reaper) timers() {
 	r.tier2Timers()
 	r.stopTimers()
+	r.expiryTimers()
 	r.threads.look(r.now)
 }
 

@@ -166,6 +166,12 @@ func TestFewDescriptors(t *testing.T) {
 			ids = append(ids, id)
 		}
 	}
+	if id, _ := b.link.spawn(t, func(m *wire.Spawn) { m.Name, m.Path, m.Argv = "99", "/bin/sleep", []string{"sleep", "1000"} }); true {
+		failed := want(t, b.link, func(m *wire.SpawnFailed) bool { return m.ID == id })
+		if failed.Errno != int32(unix.EMFILE) || !strings.Contains(failed.Reason, "raise --ulimit nofile") {
+			t.Errorf("a service of which the log is not held: %+v", failed)
+		}
+	}
 	if len(ids) < 50 {
 		t.Errorf("only %d of 60 run", len(ids))
 	}
@@ -228,7 +234,7 @@ func TestRuntimeDirectory(t *testing.T) {
 		t.Error("a link was followed")
 	}
 	entries, _ := os.ReadDir(run)
-	if len(entries) != 2 {
+	if len(entries) != 4 { // with the lock, and the name of the service user
 		t.Errorf("left: %v", entries)
 	}
 	for name, want := range map[string]struct {
@@ -263,6 +269,45 @@ func TestRuntimeDirectoryIsALink(t *testing.T) {
 	})
 	if entries, _ := os.ReadDir(elsewhere); len(entries) != 0 {
 		t.Errorf("made there: %v", entries)
+	}
+}
+
+// A directory that somebody else can put another in the place of is none to be
+// emptied; nor is one that another container, which lives, has.
+func TestRuntimeDirectoryOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a PID namespace and other users")
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		must(os.Chmod(d, 0o755))
+	}
+	theirs := filepath.Join(dir, "theirs")
+	must(os.MkdirAll(filepath.Join(theirs, "run", "precious"), 0o755))
+	must(os.Chown(theirs, testUser, testGroup))
+	open := filepath.Join(dir, "open")
+	must(os.MkdirAll(filepath.Join(open, "run", "precious"), 0o755))
+	must(os.Chmod(open, 0o777))
+	held := filepath.Join(dir, "held")
+	must(os.MkdirAll(filepath.Join(held, "precious"), 0o755))
+	lock, err := os.Create(filepath.Join(held, lockName))
+	must(err)
+	defer lock.Close()
+	must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	for _, run := range []string{theirs + "/run", open + "/run", held} {
+		b := startBox(t, withEnv("RLMINIT_RUNTIME_DIR="+run)) // takes the next one, and says so
+		eventually(t, "it says which cannot be used", func() bool {
+			return strings.Contains(b.stderr.String(), "cannot use the runtime directory "+run+": ")
+		})
+		if _, err := os.Stat(filepath.Join(run, "precious")); err != nil {
+			t.Errorf("%s was emptied", run)
+		}
 	}
 }
 

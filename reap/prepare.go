@@ -43,6 +43,9 @@ func (r *reaper) startPrepare(part string, environ []string) {
 }
 
 func (r *reaper) startAll() {
+	if r.policy.Prepare {
+		unix.Unlink(r.directory + "/" + bootFile)
+	}
 	r.startTier2()
 	r.startMain()
 }

@@ -16,7 +16,7 @@ const (
 	longestName     = 128
 	longestLabel    = 4 << 10
 	heldReserve     = 256 // descriptors that Hold leaves free for the rest
-	mostKeys        = 1 << 16
+	mostKeys        = 1 << 15
 	mostArguments   = 4 << 20 // bytes of a command and its environment
 	mostLimits      = 16      // as many as there are, RLIM_NLIMITS
 	mostAhead       = 1 << 20 // of the next spawn's id: they shall not run out
@@ -26,12 +26,13 @@ const (
 func (r *reaper) receive() {
 	t := &r.tier2
 	for n := range messagesPerTurn {
-		if t.socket < 0 || r.threads.loaded() || n > 0 && monotonic()-r.now > turnTime {
+		if t.socket < 0 || r.deaf() || n > 0 && monotonic()-r.now > turnTime {
 			return
 		}
 		m, fds, err := r.receiver.Receive(t.socket)
 		switch err {
 		case nil:
+			r.budget.spend(r.now, m)
 			r.handle(m, fds)
 		case wire.ErrEmpty:
 			return
@@ -43,6 +44,10 @@ func (r *reaper) receive() {
 		}
 	}
 }
+
+// deaf tells whether nothing more is read of tier 2 for now: enough of what it
+// asked for waits, or it asks for more than a sane one would.
+func (r *reaper) deaf() bool { return r.threads.loaded() || r.budget.empty(r.now) }
 
 // letGo gives up a tier 2 that has closed its socket, without which it is of no
 // use.
@@ -62,6 +67,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		return
 	}
 	// Not only Pong: that may wait behind much else, which we are slow to handle.
+	// But one that says all else for long and no Pong is of no use, tier2Timers.
 	r.heard()
 	switch m := m.(type) {
 	case *wire.Spawn:
@@ -74,16 +80,19 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	r.close(fds)
 	switch m := m.(type) {
 	case *wire.Hello:
-		r.hello()
+		r.hello(m.Version)
 	case *wire.Signal:
 		r.signalChild(m)
 	case *wire.Acknowledge:
 		if c := r.children.byID[m.ID]; c != nil {
 			r.step(c, acknowledged)
 		}
+	case *wire.Deadline:
+		r.setExpiry(m)
 	case *wire.Release:
 		r.release(m.Key)
-	case *wire.Pong: // a sign of life, as any other
+	case *wire.Pong:
+		t.owesPong = 0
 	case *wire.StopBegun: // nobody answers what was not asked
 		r.stop.begun = r.stop.phase != running
 	case *wire.StopDone:
@@ -95,8 +104,12 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	}
 }
 
-func (r *reaper) hello() {
+func (r *reaper) hello(version uint32) {
 	t := &r.tier2
+	if version < wire.Version { // it would misunderstand what it is told
+		r.sayOnce("the supervisor is older than PID 1, and cannot speak with it; start the container again")
+		return
+	}
 	if t.greeted {
 		r.sayOnce("the supervisor said hello twice; dropped")
 		return
@@ -116,6 +129,8 @@ func (r *reaper) step(c *child, e event) {
 	c.state = to.next
 	switch to.effect {
 	case nothing, impossible, answerNone, answerLater, deliver, deliverLeftover:
+	case endStarted, endAll, endLeftover:
+		r.beginEnd(c)
 	case dropMessage:
 		r.sayOnce("the supervisor used a spawn id twice; dropped")
 	case begin:
@@ -203,12 +218,56 @@ func (r *reaper) hold(key string, fds []int) {
 	_, known := r.held[key]
 	if key == "" || len(key) > longestKey || !known && len(r.held) >= mostKeys || r.crowded(more) {
 		r.close(fds)
-		r.sayOnce("the supervisor wants more descriptors held than there can be; dropped")
+		r.notHeld(key)
 		return
 	}
 	r.release(key)
 	r.held[key] = fds
 	r.heldFDs += len(fds)
+}
+
+// notHeld notes whose descriptors could not be kept. What is started with them
+// would lose its log at the next end of tier 2, and die of that: it is not
+// started, see room.
+func (r *reaper) notHeld(key string) {
+	r.sayOnce("no more descriptors can be held for services (limit " + decimal(r.place.mostHeld) +
+		"): what needs them is not started; raise --ulimit nofile")
+	if name := serviceOf(key); name != "" && len(r.unheld) < mostUnheld {
+		r.unheld[key] = name
+	}
+}
+
+// mostUnheld bounds what notHeld remembers. Before that many services could not
+// be held, the table of them is full.
+const mostUnheld = 1 << 12
+
+// serviceOf is the service that a key is about: the part after the first slash,
+// up to the next one.
+func serviceOf(key string) string {
+	for i := 0; i < len(key); i++ {
+		if key[i] != '/' {
+			continue
+		}
+		name := key[i+1:]
+		for j := 0; j < len(name); j++ {
+			if name[j] == '/' {
+				return name[:j]
+			}
+		}
+		return name
+	}
+	return ""
+}
+
+// room refuses the spawn of a service of which something could not be held.
+func (r *reaper) room(name string) *refusal {
+	for _, of := range r.unheld {
+		if of == name {
+			return &refusal{wire.StepPolicy, unix.EMFILE, "PID 1 cannot hold more descriptors (" + decimal(r.place.mostHeld) +
+				" of them), and without its log it would not survive the end of the supervisor; raise --ulimit nofile"}
+		}
+	}
+	return nil
 }
 
 // crowded tells whether so many descriptors more are too many: those that we
@@ -218,6 +277,7 @@ func (r *reaper) crowded(more int) bool {
 }
 
 func (r *reaper) release(key string) {
+	delete(r.unheld, key)
 	r.close(r.held[key])
 	r.heldFDs -= len(r.held[key])
 	delete(r.held, key)

@@ -27,8 +27,11 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		r.sayOnce("the supervisor used a spawn id twice, or out of turn, or has too many children; dropped")
 		return
 	}
-	c := &child{id: m.ID, name: m.Name, tag: m.Tag, label: m.Label, pidfd: -1}
+	c := &child{id: m.ID, name: m.Name, tag: m.Tag, label: m.Label, pidfd: -1, expiry: expiry{deadline: m.Deadline}}
 	command, no := r.command(m, fds)
+	if no == nil {
+		no = r.room(m.Name)
+	}
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
@@ -38,11 +41,14 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		r.step(c, refused)
 		return
 	}
-	c.user, c.terminal = command.UID, m.Terminal
+	c.user, c.terminal, c.privileged = command.UID, m.Terminal, m.Privileged
 	if r.isMain(m) && r.main.service == nil {
 		r.main.service = c
 	}
 	r.step(c, accepted)
+	if m.Deadline != 0 {
+		r.children.watchExpiry(c)
+	}
 	r.threads.submit(&job{
 		command: command,
 		fds:     fds,
@@ -146,7 +152,10 @@ func (r *reaper) command(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		c.WorkingDir(m.Dir)
 		c.Program([]string{m.Path}, m.Argv, m.Env)
 	}
-	r.descriptors(c, fds, m.Targets)
+	if no := r.isolate(c, m, fds); no != nil {
+		return nil, no
+	}
+	r.descriptors(c, fds[:len(m.Targets)], m.Targets)
 	return c, nil
 }
 
@@ -158,8 +167,14 @@ func (r *reaper) checkShape(m *wire.Spawn, fds []int) *refusal {
 		return bad("a name of 1 to 128 bytes is needed")
 	case len(m.Label) > longestLabel:
 		return bad("a label of at most 4 KB is needed")
-	case len(fds) != len(m.Targets):
+	case len(fds) != len(m.Targets)+extra(m):
 		return bad("each descriptor needs a target")
+	case (m.Ruleset || len(m.Filter) > 0) && !m.NoNewPrivs && !m.Privileged:
+		return bad("a ruleset or a filter needs no_new_privs")
+	case len(m.Private) > mostPrivate || len(m.Private) > 0 && !m.Ruleset:
+		return bad("private directories are at most 8, and for a ruleset")
+	case len(m.Filter)%8 != 0 || len(m.Filter) > 8*longestFilter:
+		return bad("there is no such filter")
 	case !m.Privileged && (len(m.Path) == 0 || m.Path[0] != '/'):
 		return bad("the path must be absolute")
 	case !m.Privileged && len(m.Argv) == 0:
@@ -178,7 +193,12 @@ func (r *reaper) checkShape(m *wire.Spawn, fds []int) *refusal {
 		}
 		seen[target] = true
 	}
-	for _, list := range [...][]string{{m.Path, m.Dir}, m.Argv, m.Env} {
+	for _, path := range m.Private {
+		if path == "" || path[0] != '/' {
+			return bad("a private directory must be absolute")
+		}
+	}
+	for _, list := range [...][]string{{m.Path, m.Dir}, m.Argv, m.Env, m.Private} {
 		for _, s := range list {
 			for i := 0; i < len(s); i++ {
 				if s[i] == 0 {
@@ -209,7 +229,7 @@ func (r *reaper) checkTag(m *wire.Spawn) *refusal {
 	if m.Tag < r.policy.TagLow || m.Tag > r.policy.TagHigh {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the tag is not in the policy's range"}
 	}
-	if use := r.children.tags[m.Tag]; use.entries > 0 && use.name != m.Name {
+	if use := r.children.tags[m.Tag]; use.entries > 0 && use.name != wire.ServiceOf(m.Name) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the tag is that of " + use.name}
 	}
 	return nil
@@ -240,6 +260,11 @@ func (r *reaper) privileged(c *sys.Command, m *wire.Spawn) *refusal {
 	}
 	if p.Identity.UID == 0 {
 		return &refusal{wire.StepPolicy, unix.EPERM, "uid 0 is refused"}
+	}
+	for other := r.children.first; other != nil; other = other.next {
+		if other.privileged && other.name == m.Name && (other.state == alive || other.state == pending && !other.killed) {
+			return &refusal{wire.StepPolicy, unix.EAGAIN, "its definition is root's, and there is a process of it already"}
+		}
 	}
 	env := append([]string(nil), p.Env...)
 	for _, entry := range m.Env {
@@ -361,6 +386,9 @@ var steps = [...]wire.Step{
 	sys.StepDescriptors:  wire.StepDescriptors,
 	sys.StepSignals:      wire.StepSignals,
 	sys.StepExec:         wire.StepExec,
+	sys.StepPrivate:      wire.StepPrivate,
+	sys.StepLandlock:     wire.StepLandlock,
+	sys.StepSeccomp:      wire.StepSeccomp,
 }
 
 // variable returns the name of an entry of an environment.

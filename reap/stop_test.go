@@ -138,15 +138,12 @@ func TestStopWhileTier2Dies(t *testing.T) {
 // container stops.
 func TestStopDoesNotSpin(t *testing.T) {
 	b := startBox(t, withMain(childArgv("deaf")...))
-	for range 6 { // the next restart is some 160 ms away
+	for range 6 { // each restart is 100 ms after the one before
 		killTier2(t, b)
 		b.link = b.accept()
 		b.link.hello(t)
 	}
 	killTier2(t, b)
-	eventually(t, "PID 1 knows that its tier 2 ended", func() bool {
-		return strings.Count(b.stderr.String(), "killed by signal 9") == 7
-	})
 	eventually(t, "main ignores TERM", func() bool { return b.deaf(1) })
 	b.cmd.Process.Signal(unix.SIGTERM)
 	b.wait()

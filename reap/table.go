@@ -26,6 +26,7 @@ const (
 	ended                     // the process was collected
 	signalled                 // Signal
 	acknowledged              // Acknowledge
+	due                       // its deadline has passed, or Deadline
 	events
 )
 
@@ -46,6 +47,9 @@ const (
 	answerNone      // Signalled with ESRCH
 	answerLater     // Signalled with EAGAIN
 	forget          // take from the table
+	endStarted      // end all of it when it has started
+	endAll          // end all that belongs to it
+	endLeftover     // end what it left behind
 )
 
 type transition struct {
@@ -64,6 +68,7 @@ var table = [states][events]transition{
 		ended:        {gone, impossible},
 		signalled:    {gone, answerNone},
 		acknowledged: {gone, nothing},
+		due:          {gone, nothing},
 	},
 	pending: {
 		accepted:     {pending, dropMessage},
@@ -74,6 +79,7 @@ var table = [states][events]transition{
 		ended:        {failed, oweFailed}, // killed while stuck
 		signalled:    {pending, answerLater},
 		acknowledged: {pending, nothing},
+		due:          {pending, endStarted},
 	},
 	alive: {
 		accepted:     {alive, dropMessage},
@@ -84,6 +90,7 @@ var table = [states][events]transition{
 		ended:        {exited, oweExited},
 		signalled:    {alive, deliver},
 		acknowledged: {alive, nothing},
+		due:          {alive, endAll},
 	},
 	exited: {
 		accepted:     {exited, dropMessage},
@@ -94,6 +101,7 @@ var table = [states][events]transition{
 		ended:        {exited, impossible},
 		signalled:    {exited, deliverLeftover},
 		acknowledged: {gone, forget},
+		due:          {exited, endLeftover},
 	},
 	failed: {
 		accepted:     {failed, dropMessage},
@@ -104,6 +112,7 @@ var table = [states][events]transition{
 		ended:        {failed, impossible},
 		signalled:    {failed, answerNone},
 		acknowledged: {gone, forget},
+		due:          {failed, nothing},
 	},
 }
 
@@ -125,6 +134,9 @@ type child struct {
 	reason    string
 	killed    bool // by us, while it was stuck
 	terminal  bool // it has the container's terminal
+	expiry    expiry
+
+	privileged bool // it is what the policy holds under its name
 
 	owed     owed
 	answers  [wire.ScopeLeftover + 1]wire.Signalled
@@ -135,7 +147,7 @@ type child struct {
 }
 
 // owed are the messages about a child that tier 2 has not been sent yet.
-type owed uint8
+type owed uint16
 
 const (
 	owedSpawned owed = 1 << iota
@@ -143,6 +155,9 @@ const (
 	owedStuck
 	owedExited
 	owedSignalled // shifted by the scope: three bits
+	_
+	_
+	owedCleared
 )
 
 // children is the table: by id, and in the order of arrival.
@@ -152,6 +167,7 @@ type children struct {
 	nextID      uint64
 	labels      int      // bytes of all labels
 	owing       []*child // those with something owed, in the order in which it came up
+	mortal      []*child // those with a deadline, or to end
 	tags        map[uint32]tagUse
 }
 
@@ -189,13 +205,14 @@ func (t *children) add(c *child) {
 	t.last = c
 	if c.tag != 0 && c.state != failed {
 		c.tagged = true
-		t.tags[c.tag] = tagUse{c.name, t.tags[c.tag].entries + 1}
+		t.tags[c.tag] = tagUse{wire.ServiceOf(c.name), t.tags[c.tag].entries + 1}
 	}
 }
 
 // remove takes an entry out.
 func (t *children) remove(c *child) {
 	delete(t.byID, c.id)
+	t.spare(c)
 	t.labels -= len(c.label)
 	if c.previous != nil {
 		c.previous.next = c.next

@@ -11,6 +11,7 @@ var stateNames = [states]string{"gone", "pending", "alive", "exited", "failed"}
 
 var eventNames = [events]string{
 	"accepted", "refused", "started", "fell", "stuck", "ended", "signalled", "acknowledged",
+	"due",
 }
 
 var effectNames = map[effect]string{
@@ -18,6 +19,7 @@ var effectNames = map[effect]string{
 	oweSpawned: "owe Spawned", killStuck: "kill, owe SpawnStuck", oweExited: "owe Exited",
 	deliver: "deliver", deliverLeftover: "deliver to leftovers", answerNone: "answer ESRCH",
 	answerLater: "answer EAGAIN", forget: "forget",
+	endStarted: "end once started", endAll: "end all of it", endLeftover: "end its leftovers",
 }
 
 // The document and the code say the same of every pair.

@@ -9,13 +9,13 @@ import (
 
 // How tier 2 is kept alive, in ns.
 const (
-	pingEvery     = 5_000_000_000 / 3 // after an event; the third finds two unanswered: 5 s of silence
-	pingAtRest    = 30e9              // where there was no event: nobody is woken for it more often
-	helloWithin   = 10e9              // of a new tier 2
-	restartDelay  = 10e6              // before the second restart in a row; each further one doubles it
-	restartSlow   = 5e9               // at most
-	restartHealth = 10e9              // a life this long was healthy: the next restart is at once
-	retrySend     = 100e6             // after a send that failed for want of memory or descriptors
+	pingEvery    = 5_000_000_000 / 3 // after an event; the third finds two unanswered: 5 s of silence
+	pingAtRest   = 30e9              // where there was no event: nobody is woken for it more often
+	helloWithin  = 10e9              // of a new tier 2
+	restartEvery = 100e6             // from one start to the next, at least
+	sayEvery     = 1e9               // of its ends; those between are counted
+	mostPongs    = 12                // pings without a Pong, whatever else it sends meanwhile: 20 s
+	retrySend    = 100e6             // after a send that failed for want of memory or descriptors
 )
 
 // tier2 is the supervisor's process and our end of the pair.
@@ -27,12 +27,12 @@ type tier2 struct {
 	generation uint32
 	since      int64 // when it was started
 	restartAt  int64 // never, where it is alive
-	delay      int64
+	ends       ends
 
 	greeted  bool // said Hello
 	full     bool // the socket; until it can be written
 	writable bool // epoll waits for that
-	deaf     bool // epoll does not wait for messages: enough spawns wait
+	deaf     bool // epoll does not wait for messages
 	retryAt  int64
 	owed     tier2Owed
 	snapshot snapshot
@@ -43,7 +43,15 @@ type tier2 struct {
 	pingAt     int64
 	pings      uint64
 	unanswered int
+	owesPong   int  // pings in a row that no Pong came after
 	events     bool // since the last ping
+}
+
+// ends is what was said of the ends of tier 2. Whoever can end it shall not fill
+// the log with that, nor be able to keep it from coming back by doing so often.
+type ends struct {
+	saidAt int64
+	unsaid int // since then
 }
 
 // tier2Start is what each tier 2 is started with.
@@ -86,7 +94,7 @@ func (r *reaper) startTier2() {
 	t.generation++
 	*t = tier2{
 		pidfd: -1, spawning: true, socket: pair[0], generation: t.generation,
-		since: r.now, restartAt: never, delay: t.delay, pingAt: r.now + helloWithin,
+		since: r.now, restartAt: never, ends: t.ends, pingAt: r.now + helloWithin,
 		tier2Start: t.tier2Start, owed: t.owed,
 	}
 	r.threads.submit(&job{
@@ -137,21 +145,26 @@ func (r *reaper) tier2Ended() {
 	}
 }
 
-// tier2Failed says what happened and plans the next attempt: at once after a
-// healthy life, else ever later, for ever.
+// tier2Failed says what happened and plans the next attempt: at once, for ever,
+// but for a pause from one start to the next. There is no back-off: it would be
+// the weapon of whoever can end tier 2.
 func (r *reaper) tier2Failed(what string) {
 	t := &r.tier2
 	r.disconnect()
-	switch {
-	case r.now-t.since >= restartHealth || t.delay == 0 && t.since != 0:
-		t.delay = restartDelay
-		t.restartAt = r.now
-		say(what, "; started again, services are not affected")
-	default:
-		t.restartAt = r.now + t.delay
-		t.delay = min(max(t.delay, restartDelay)*2, restartSlow)
-		say(what, "; started again in ", decimal(int((t.restartAt-r.now)/1e6)), " ms, services are not affected")
+	t.restartAt = r.now
+	if t.since != 0 {
+		t.restartAt = max(r.now, t.since+restartEvery)
 	}
+	e := &t.ends
+	if e.saidAt != 0 && r.now-e.saidAt < sayEvery {
+		e.unsaid++
+		return
+	}
+	if e.unsaid > 0 {
+		what += " (and " + decimal(e.unsaid) + " times before)"
+	}
+	*e = ends{saidAt: r.now}
+	say(what, "; started again, services are not affected")
 }
 
 // disconnect closes our end of the pair. All that was owed is derived anew from
@@ -176,7 +189,7 @@ func (r *reaper) disconnect() {
 // killTier2 ends a tier 2 that is of no use. Its end starts the next.
 func (r *reaper) killTier2() {
 	if r.tier2.pid != 0 {
-		r.kill(r.tier2.pid, sys.SIGKILL, r.policy.User.UID)
+		r.kill(r.tier2.pid, sys.SIGKILL, r.policy.Supervisor.UID)
 	}
 }
 
@@ -214,11 +227,12 @@ func (r *reaper) tier2Timers() {
 	case !t.greeted:
 		say("the supervisor does not say hello; replaced")
 		r.killTier2()
-	case t.unanswered >= 2:
+	case t.unanswered >= 2, t.owesPong >= mostPongs:
 		say("the supervisor does not answer; replaced")
 		r.killTier2()
 	default:
 		t.unanswered++
+		t.owesPong++
 		t.pings++
 		t.events = false
 		t.owed |= owedPing

@@ -102,6 +102,8 @@ func (r *reaper) childEnded(c *child) {
 	c.exit = exitOf(&info)
 	// Its own children were handed to us before it became a zombie.
 	c.exit.Leftovers = uint32(len(r.leftovers(c)))
+	c.exit.TimedOut = c.expiry.timedOut
+	r.sweep = r.sweep || c.expiry.watched // its end may be complete
 	r.serviceGone(c)
 	r.step(c, ended)
 }

@@ -34,6 +34,10 @@ type Profile struct {
 	Fingerprint string // changes when the definition does
 	Record      service.Record
 	Unrecorded  bool // its port is not in the state file yet
+
+	// Declared is what a declared set wants of it, whatever is recorded;
+	// IntentNone where there is no such set: then only a command changes that.
+	Declared service.Intent
 }
 
 // Static is a service of the configuration.
@@ -56,6 +60,11 @@ type Present struct {
 	// Wanted is what an earlier supervisor of this container last wanted of
 	// it, if that is known: `stop --runtime` is in no record.
 	Wanted service.Intent
+
+	// Where a set is declared: what is recorded as wanted, and why that is not
+	// so ("failed: …"; "": it is so, or on its way).
+	Desired service.Intent
+	Astray  string
 }
 
 // Kind is what an operation does.
@@ -67,10 +76,11 @@ const (
 	Report                 // show it as failed with Reason; a live process is left alone
 	Update                 // the definition changed
 	Register               // make it known; Start says whether to start it
+	Intend                 // it stays as it is, but is to be started (Start) or stopped
 )
 
 func (k Kind) String() string {
-	return [...]string{"unregister", "report", "update", "register"}[k]
+	return [...]string{"unregister", "report", "update", "register", "intend"}[k]
 }
 
 // Op is one operation on one service.
@@ -157,9 +167,16 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 		return op, is.Fault != p.Fault
 	}
 	start, intent := resolve(p.Record, found)
+	if p.Declared != service.IntentNone {
+		start, intent = p.Declared == service.Running, p.Declared
+	}
 	if is.Registered {
 		op.Kind = Update
-		return op, is.Fingerprint != p.Fingerprint || is.Fault != ""
+		if is.Fingerprint != p.Fingerprint || is.Fault != "" {
+			return op, true
+		}
+		op.Kind, op.Start = Intend, start
+		return op, p.Declared != service.IntentNone && (is.Desired != p.Declared || is.Astray != "")
 	}
 	op.Kind, op.Start, op.Adopt, op.Reason = Register, start, is.Alive, p.Record.Fault
 	op.Intent, op.Record = intent, intent != service.IntentNone || p.Unrecorded

@@ -310,3 +310,39 @@ func BenchmarkDiff(b *testing.B) {
 	}
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000/float64(b.N), "ms/10000-profiles")
 }
+
+// Where a set is declared, it decides what is wanted, whatever is recorded.
+func TestDeclaredIntent(t *testing.T) {
+	for _, row := range []struct {
+		declared, desired service.Intent
+		astray, want      string
+	}{
+		{"running", "running", "", ""},
+		{"stopped", "stopped", "", ""},
+		{"running", "stopped", "", "intend start"},
+		{"stopped", "running", "", "intend"},
+		{"running", "running", "failed", "intend start"},
+		{"stopped", "stopped", "running", "intend"},
+		{"", "running", "failed", ""},
+	} {
+		p := gateway("alice", service.Record{Origin: service.Recorded, Desired: row.desired})
+		p.Declared = row.declared
+		in := Input{Profiles: []Profile{p}, Present: []Present{{
+			Service: "gateway-alice", Registered: true, Fingerprint: "1", Desired: row.desired, Astray: row.astray,
+		}}}
+		got := ""
+		for _, op := range Diff(in) {
+			got = op.Kind.String()
+			if op.Start {
+				got += " start"
+			}
+		}
+		if got != row.want {
+			t.Errorf("%+v: %q", row, got)
+		}
+		in.Present = nil
+		if ops := Diff(in); row.declared != "" && (len(ops) != 1 || ops[0].Kind != Register || ops[0].Start != (row.declared == "running")) {
+			t.Errorf("%+v, absent: %+v", row, ops)
+		}
+	}
+}

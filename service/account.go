@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // accountPattern is what useradd(8) allows, and upper case and dots, which

@@ -40,6 +40,8 @@ func NeedsRestart(old, new Definition) (needed bool, why string) {
 		{"limits", old.Limits.equal(new.Limits)},
 		{"sandbox", old.Sandbox.NoNewPrivs == new.Sandbox.NoNewPrivs &&
 			slices.Equal(old.Sandbox.Capabilities, new.Sandbox.Capabilities)},
+		{"isolation", old.Isolation.equal(new.Isolation)},
+		{"secrets", maps.Equal(old.Secrets, new.Secrets)},
 	} {
 		if !c.same {
 			changed = append(changed, c.field)

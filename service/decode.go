@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // Fault and Faults say what is wrong with a definition.
@@ -28,7 +28,8 @@ const MaxSize = 4 << 20
 // GatewayPrefix begins the name of a profile's service.
 const GatewayPrefix = "gateway-"
 
-// Default is a definition with every default and no command.
+// Default is a definition with every default and no command. Which exits are
+// followed by a restart is for Check to fill in, which knows the type.
 func Default(name string) Definition {
 	return Definition{
 		Name:    name,
@@ -36,7 +37,7 @@ func Default(name string) Definition {
 		Type:    Daemon,
 		Enabled: true,
 		Restart: Restart{
-			Policy: RestartOnFailure, Delay: 100 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second, Jitter: 0.1,
+			Delay: 100 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second, Jitter: 0.1,
 			ResetAfter: 10 * time.Second, Limit: 8, Window: time.Minute, RetryFailed: 10 * time.Minute,
 		},
 		Exits:   Exits{Success: []int{0}, Fatal: []int{78}, Restart: []int{75}},
@@ -84,6 +85,7 @@ func (d *Definition) Fields() document.Fields {
 		"env_file":    EnvFiles(&d.EnvFile),
 		"type":        document.OneOf(&d.Type, Daemon, Oneshot),
 		"enabled":     document.Bool(&d.Enabled),
+		"schedule":    readSchedule(&d.Schedule),
 		"control":     document.Bool(&d.Control),
 		"requires":    serviceNames(&d.Requires),
 		"wants":       serviceNames(&d.Wants),
@@ -98,18 +100,30 @@ func (d *Definition) Fields() document.Fields {
 		"log":         log(&d.Log),
 		"limits":      limits(&d.Limits),
 		"sandbox":     sandbox(&d.Sandbox),
+		"isolation":   isolation(&d.Isolation),
+		"secrets":     secrets(&d.Secrets),
 	}
 }
 
-// Check reports what no single field can know. n is the mapping that d was read
+// Check fills in and reports what no single field can know. n is the mapping that d was read
 // from.
 func (d *Definition) Check(n document.Node) {
 	if len(d.Command) == 0 && n.Get("command").Absent() {
 		n.Fault("command is missing; write command: [prog, arg]")
 	}
-	if d.Type == Oneshot && d.Restart.Policy == RestartAlways {
+	switch {
+	case d.Restart.Policy == "":
+		// What is wanted runs, whatever code it ended with: a gateway that took a
+		// stray TERM well is as gone as one that crashed.
+		d.Restart.Policy = RestartAlways
+		if d.Type == Oneshot {
+			d.Restart.Policy = RestartOnFailure
+		}
+	case d.Type == Oneshot && d.Restart.Policy == RestartAlways:
 		at(n, "restart").Fault("always would run a oneshot for ever; write on-failure or no")
 	}
+	d.checkIsolation(n)
+	d.checkSchedule(n)
 	for i, s := range d.Sockets {
 		if s.Name == "" {
 			d.Sockets[i].Name = d.Name

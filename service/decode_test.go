@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/isolate"
 )
 
 // vars is a lookup in a few variables.
@@ -30,7 +32,7 @@ func TestDefaults(t *testing.T) {
 	want := Definition{
 		Name: "web", Command: []string{"agent"}, Umask: 0o022, Type: Daemon, Enabled: true,
 		Restart: Restart{
-			Policy: "on-failure", Delay: 100 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second, Jitter: 0.1,
+			Policy: "always", Delay: 100 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second, Jitter: 0.1,
 			ResetAfter: 10 * time.Second, Limit: 8, Window: 60 * time.Second, RetryFailed: 10 * time.Minute,
 		},
 		Exits:   Exits{Success: []int{0}, Fatal: []int{78}, Restart: []int{75}},
@@ -67,9 +69,11 @@ health: {exec: [curl, -f, localhost], interval: 5s, timeout: 1s, retries: 2, sta
 watchdog: 30s
 stop: {signal: SIGINT, timeout: 8s, kill: main}
 sockets: [{listen: "tcp:127.0.0.1:8080", name: http}, {listen: "unix:/run/web.sock"}, {listen: "udp6:[::1]:53", name: dns}]
-log: {file: off, max_size: 64KiB, max_age: 24h, max_files: 3, tee: on, timestamps: no}
+log: {file: off, max_size: 64KiB, max_age: 24h, max_files: 3, compress: yes, tee: on, timestamps: no}
 limits: {nofile: 1024, nproc: "100:200", core: {soft: 0, hard: unlimited}, stack: 8MiB, cpu_time: 60, memory: 512MiB, pids: 64, cpu: 0.5}
-sandbox: {capabilities: [net_bind_service, CAP_CHOWN], no_new_privs: false}
+sandbox: {capabilities: [net_bind_service, CAP_CHOWN]}
+isolation: {level: strict, read: [/srv/x/, /srv/x], write: [/b, /a], exec: [/opt/x], connect: [443, "9000-9001"], bind: any}
+secrets: {TOKEN: {file: /run/secrets/token}}
 `)
 	want := Definition{
 		Name:    "web",
@@ -97,7 +101,7 @@ sandbox: {capabilities: [net_bind_service, CAP_CHOWN], no_new_privs: false}
 		Sockets: []Socket{
 			{"tcp", "127.0.0.1:8080", "http"}, {"unix", "/run/web.sock", "web"}, {"udp6", "[::1]:53", "dns"},
 		},
-		Log: Log{MaxSize: 65536, MaxAge: 24 * time.Hour, MaxFiles: 3, Tee: TeeOn},
+		Log: Log{MaxSize: 65536, MaxAge: 24 * time.Hour, MaxFiles: 3, Compress: true, Tee: TeeOn},
 		Limits: Limits{
 			Rlimits: map[int]Rlimit{
 				unix.RLIMIT_NOFILE: {1024, 1024}, unix.RLIMIT_NPROC: {100, 200}, unix.RLIMIT_CORE: {0, Unlimited},
@@ -105,10 +109,18 @@ sandbox: {capabilities: [net_bind_service, CAP_CHOWN], no_new_privs: false}
 			},
 			Memory: 512 << 20, Pids: 64, CPU: 0.5,
 		},
-		Sandbox: Sandbox{Capabilities: []string{"CAP_CHOWN", "CAP_NET_BIND_SERVICE"}},
+		Sandbox: Sandbox{Capabilities: []string{"CAP_CHOWN", "CAP_NET_BIND_SERVICE"}, NoNewPrivs: true},
+		Isolation: Isolation{
+			Level: isolate.Strict, Read: []string{"/srv/x"}, Write: []string{"/a", "/b"}, Exec: []string{"/opt/x"},
+			Connect: &isolate.Ports{Ranges: []isolate.Range{{Low: 443, High: 443}, {Low: 9000, High: 9001}}}, Bind: &isolate.Ports{Any: true},
+		},
+		Secrets: map[string]string{"TOKEN": "/run/secrets/token"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := decode(t, "command: [x]\nsandbox: {no_new_privs: false}\n"); got.Sandbox.NoNewPrivs {
+		t.Error("no_new_privs cannot be taken away")
 	}
 }
 

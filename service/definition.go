@@ -27,9 +27,10 @@ type Definition struct {
 	Environment map[string]Value
 	EnvFile     []string // a leading ? makes one optional
 
-	Type    Type
-	Enabled bool
-	Control bool // may command the control socket
+	Type     Type
+	Schedule *Schedule // nil: none
+	Enabled  bool      // never with a schedule
+	Control  bool      // may command the control socket
 
 	Requires, Wants, After []string
 
@@ -43,6 +44,9 @@ type Definition struct {
 	Log      Log
 	Limits   Limits
 	Sandbox  Sandbox
+
+	Isolation Isolation
+	Secrets   map[string]string // by name, the files that hold them: CREDENTIALS_DIRECTORY
 }
 
 // Type tells a daemon from a oneshot.
@@ -73,7 +77,7 @@ const (
 
 // Restart says whether, when and how often a service is started again.
 type Restart struct {
-	Policy      RestartPolicy
+	Policy      RestartPolicy // "" until Check has filled in the default of the type
 	Delay       time.Duration // before the second restart in a row
 	Factor      float64       // each further one waits this much longer, 1 or more
 	MaxDelay    time.Duration
@@ -147,6 +151,7 @@ type Log struct {
 	MaxSize    int64         // bytes
 	MaxAge     time.Duration // 0: none
 	MaxFiles   int
+	Compress   bool // files that were rotated, gzip(1)
 	Tee        Tee
 	Timestamps bool
 }

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
+	"rlminit/isolate"
 )
 
 // Encode writes a definition as a service.yaml that Decode reads back as it
@@ -26,6 +27,16 @@ func Encode(d Definition) []byte {
 	e.word(true, "env_file", list(d.EnvFile))
 	e.word(true, "type", string(d.Type))
 	e.word(true, "enabled", strconv.FormatBool(d.Enabled))
+	if s := d.Schedule; s != nil {
+		e.nested("schedule", func() {
+			e.word(true, "cron", text(s.Cron))
+			e.word(s.Timezone != "", "timezone", text(s.Timezone))
+			e.word(true, "catch_up", string(s.CatchUp))
+			e.word(true, "overlap", string(s.Overlap))
+			e.word(true, "jitter", s.Jitter.String())
+			e.word(true, "timeout", s.Timeout.String())
+		})
+	}
 	e.word(true, "control", strconv.FormatBool(d.Control))
 	e.word(true, "requires", list(d.Requires))
 	e.word(true, "wants", list(d.Wants))
@@ -60,6 +71,7 @@ func Encode(d Definition) []byte {
 		e.word(true, "max_size", strconv.FormatInt(d.Log.MaxSize, 10))
 		e.word(true, "max_age", d.Log.MaxAge.String())
 		e.word(true, "max_files", strconv.Itoa(d.Log.MaxFiles))
+		e.word(true, "compress", strconv.FormatBool(d.Log.Compress))
 		e.word(true, "tee", string(d.Log.Tee))
 		e.word(true, "timestamps", strconv.FormatBool(d.Log.Timestamps))
 	})
@@ -68,6 +80,23 @@ func Encode(d Definition) []byte {
 		e.word(true, "capabilities", list(d.Sandbox.Capabilities))
 		e.word(true, "no_new_privs", strconv.FormatBool(d.Sandbox.NoNewPrivs))
 	})
+	if i := d.Isolation; i.Wanted() {
+		e.nested("isolation", func() {
+			e.word(true, "level", string(i.Level))
+			e.word(true, "read", list(i.Read))
+			e.word(true, "write", list(i.Write))
+			e.word(true, "exec", list(i.Exec))
+			e.ports("connect", i.Connect)
+			e.ports("bind", i.Bind)
+		})
+	}
+	if len(d.Secrets) > 0 {
+		e.nested("secrets", func() {
+			for _, name := range slices.Sorted(maps.Keys(d.Secrets)) {
+				e.word(true, quoted(name), "{file: "+text(d.Secrets[name])+"}")
+			}
+		})
+	}
 	return []byte(e.out.String())
 }
 
@@ -152,6 +181,20 @@ func (e *encoder) limits(l Limits) {
 		e.word(l.Pids != 0, "pids", strconv.FormatInt(l.Pids, 10))
 		e.word(l.CPU != 0, "cpu", number(l.CPU))
 	})
+}
+
+func (e *encoder) ports(key string, p *isolate.Ports) {
+	switch {
+	case p == nil:
+	case p.Any:
+		e.word(true, key, "any")
+	default:
+		var words []string
+		for _, r := range p.Ranges {
+			words = append(words, fmt.Sprintf("%d-%d", r.Low, r.High))
+		}
+		e.word(true, key, "["+strings.Join(words, ", ")+"]")
+	}
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

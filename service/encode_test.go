@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/isolate"
 )
 
 // random makes definitions that Decode could have made.
@@ -50,6 +52,17 @@ func (r random) words(pool ...string) []string {
 
 func (r random) duration() time.Duration {
 	return time.Duration(1+r.IntN(1_000_000)) * time.Millisecond
+}
+
+func (r random) ports() *isolate.Ports {
+	switch r.IntN(3) {
+	case 0:
+		return &isolate.Ports{Any: true}
+	case 1:
+		low := r.IntN(65536)
+		return &isolate.Ports{Ranges: []isolate.Range{{Low: low, High: min(low+r.IntN(100), 65535)}, {Low: 80, High: 80}}}
+	}
+	return nil
 }
 
 func (r random) probe() Probe {
@@ -119,7 +132,7 @@ func (r random) definition() Definition {
 		d.Sockets = []Socket{{"tcp", "[::1]:80", "http"}, {"unix", "/run/$x y.sock", "a\"b"}, {"udp4", ":53", "dns"}}
 	}
 	d.Log = Log{
-		File: r.maybe(), MaxSize: 1 + r.Int64N(1<<50), MaxAge: r.duration(), MaxFiles: r.IntN(50),
+		File: r.maybe(), MaxSize: 1 + r.Int64N(1<<50), MaxAge: r.duration(), MaxFiles: r.IntN(50), Compress: r.IntN(2) == 0,
 		Tee: []Tee{TeeAuto, TeeOn, TeeOff}[r.IntN(3)], Timestamps: r.maybe(),
 	}
 	for _, l := range rlimits {
@@ -138,6 +151,15 @@ func (r random) definition() Definition {
 		d.Limits.Memory, d.Limits.Pids, d.Limits.CPU = 1+r.Int64N(1<<50), 1+r.Int64N(1000), 0.25+r.Float64()
 	}
 	d.Sandbox = Sandbox{Capabilities: r.words("CAP_CHOWN", "CAP_NET_BIND_SERVICE"), NoNewPrivs: r.maybe()}
+	if d.Sandbox.NoNewPrivs && r.maybe() {
+		d.Isolation = Isolation{
+			Level: []isolate.Level{isolate.Profile, isolate.Strict}[r.IntN(2)],
+			Read:  r.words("/srv/$x", "/x y"), Write: r.words("/a"), Exec: r.words("/b", "/c"), Connect: r.ports(), Bind: r.ports(),
+		}
+	}
+	if r.maybe() {
+		d.Secrets = map[string]string{"TOKEN": "/run/${x}", "a.b-c_1": "/y"}
+	}
 	return d
 }
 
@@ -181,6 +203,7 @@ func TestNeedsRestart(t *testing.T) {
 		{func(d *Definition) { d.Restart.Policy = RestartAlways }, ""},
 		{func(d *Definition) { d.Stop.Timeout++ }, ""},
 		{func(d *Definition) { d.Log.MaxFiles++ }, ""},
+		{func(d *Definition) { d.Log.Compress = true }, ""},
 		{func(d *Definition) { d.Health = nil }, ""},
 		{func(d *Definition) { d.Ready = &Probe{TCP: "a:1"} }, ""},
 		{func(d *Definition) { d.Requires = []string{"db"} }, ""},
@@ -207,8 +230,8 @@ func TestNeedsRestart(t *testing.T) {
 // TestNeedsRestartKnowsEveryField fails for a field that was added to Definition
 // and not thought of here.
 func TestNeedsRestartKnowsEveryField(t *testing.T) {
-	known := strings.Fields(`Name Profile Port Command User Group Groups WorkingDir Umask Environment EnvFile Type Enabled Control
-		Requires Wants After Restart Exits Ready Health Watchdog Stop Sockets Log Limits Sandbox`)
+	known := strings.Fields(`Name Profile Port Command User Group Groups WorkingDir Umask Environment EnvFile Type Schedule Enabled Control
+		Requires Wants After Restart Exits Ready Health Watchdog Stop Sockets Log Limits Sandbox Isolation Secrets`)
 	var fields []string
 	for f := range reflect.TypeFor[Definition]().Fields() {
 		fields = append(fields, f.Name)

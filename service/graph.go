@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // Graph is the order of a set of services: requires, wants and after all put a

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // restart reads a word, or a mapping over what is there.
@@ -169,6 +169,7 @@ func log(p *Log) document.Setter {
 		"max_size":   document.Size(&p.MaxSize, 1),
 		"max_age":    document.Duration(&p.MaxAge, 0),
 		"max_files":  document.Int(&p.MaxFiles, 0, 100_000),
+		"compress":   document.Bool(&p.Compress),
 		"tee":        tee(&p.Tee),
 		"timestamps": document.Bool(&p.Timestamps),
 	}.Read

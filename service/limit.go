@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // rlimit is one limit of setrlimit(2).

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // overridable are the fields that a profile.yaml may set, beside limits.
@@ -13,27 +13,43 @@ var overridable = []string{"environment", "command", "restart", "ready", "health
 // Override is base as a profile.yaml changes it. A gateway can write that file,
 // so it grants nothing: it has no key for a user or a privilege, and limits only
 // go down. Variables are set over those of base; in restart, ready, health, stop
-// and log what is not named stays. An empty file changes nothing.
+// and log what is not named stays; isolation only gets closer. An empty file changes nothing.
 //
 // lookup must give only what the gateway's own environment holds.
 func Override(base Definition, file string, data []byte, lookup Lookup) (Definition, Faults) {
 	doc, _ := document.Parse(file, data)
 	n, reading := doc.Read(lookup)
+	d := override(base, n, nil)
+	return d, reading.Faults()
+}
+
+// OverrideAt is Override where what a profile.yaml would say is a mapping in
+// another file, beside keys that are that file's own.
+func OverrideAt(base Definition, n document.Node, lookup Lookup, others []string) (Definition, Faults) {
+	n, reading := n.With(lookup, "")
+	d := override(base, n, others)
+	return d, reading.Found()
+}
+
+func override(base Definition, n document.Node, others []string) Definition {
 	d := base
 	all := d.Fields()
-	fields := document.Fields{"limits": lower(&d.Limits)}
+	fields := document.Fields{"limits": lower(&d.Limits), "isolation": narrow(&d.Isolation)}
+	for _, name := range others {
+		fields[name] = func(document.Node) {}
+	}
 	refused := map[string]string{}
 	for name, set := range all {
 		switch {
 		case slices.Contains(overridable, name):
 			fields[name] = set
-		case name != "limits":
+		case name != "limits" && name != "isolation" && !slices.Contains(others, name):
 			refused[name] = "a profile may not set it; it belongs in rlminit.yaml"
 		}
 	}
 	fields.ReadRefusing(n, refused)
 	d.Check(n)
-	return d, reading.Faults()
+	return d
 }
 
 // lower reads limits, each of which must be at most what is there.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // ready reads a probe over what is there. A kind replaces the kind that was

@@ -45,6 +45,7 @@ type Record struct {
 	Fault      string // of a corrupt one: what is wrong, for people
 	Profile    string // whose it says it is
 	Desired    Intent
+	Said       Intent // what the file says is wanted, where the journal has something else
 	Seen       Seen
 	PID        int    // 0: none
 	StartTime  uint64 // clock ticks since boot, proc_pid_stat(5); 0: none

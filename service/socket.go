@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // Bounds of a service's sockets.
@@ -48,6 +48,19 @@ func sockets(p *[]Socket) document.Setter {
 		if ok {
 			*p = list
 		}
+	}
+}
+
+// Listen reads NETWORK:ADDRESS of one of some networks.
+func Listen(p *Socket, of ...string) document.Setter {
+	return func(n document.Node) {
+		var s Socket
+		listen(&s)(n)
+		if s.Network != "" && !slices.Contains(of, s.Network) {
+			n.Fault("%s is no place for this; write one of %s", document.Quote(s.Network), document.Or(of))
+			return
+		}
+		*p = s
 	}
 }
 

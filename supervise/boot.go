@@ -11,6 +11,7 @@ import (
 
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
+	"rlminit/supervise/handover"
 	"rlminit/wire"
 )
 
@@ -25,31 +26,45 @@ const settled = 3 * time.Second
 // configuration say. Then it serves the control socket. It runs beside the loop.
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
-	s.slots.sweep()
-	s.watch = watchSlots(s.slots, s.noticed, s.rescan)
+	s.registry.Watch()
 	s.openVolume()
+	s.chronicle.step("volume")
 	s.restore()
-	s.slotting.Unlock()
-	s.takeUp()
-	s.registrar.Unlock()
-	s.rescan()
+	if s.volume.Store() != nil {
+		s.watchVolume() // from here on whatever appears there is looked at
+	}
+	s.chronicle.step("restored")
+	s.startJobs()
+	var meant []string // what the container is for is on its way from the first moment on
+	if !s.work.Done(handover.Fulfilled) {
+		for _, name := range s.purpose.names() {
+			meant = append(meant, name, profiles.GatewayName(name))
+		}
+	}
+	s.Announce(meant)
+	s.rewind()
+	s.registry.Boot()
+	s.chronicle.step("registered")
+	s.openJobs()
 	var running int
 	s.ask(func() {
 		s.booted = true
-		s.freeRest()
+		s.tags.FreeRest()
 		running = len(s.units)
 		s.releaseRest()
 	})
 	s.fulfil()
-	if err := s.serve(control); err != nil {
+	s.Withdraw(meant)
+	s.resume()
+	s.chronicle.step("fulfilled")
+	if err := s.server().Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
+	s.chronicle.step("serving")
+	s.chronicle.booted(s.generation, running)
 	slog.Info("ready", "services", running, "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
 	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
 	s.notifyManager("READY=1")
-	if s.volume() != nil {
-		s.watchVolume()
-	}
 }
 
 // openVolume takes the volume, if there is one and it is ours.
@@ -58,22 +73,22 @@ func (s *Supervisor) openVolume() {
 	back := heldBack{say: s.say}
 	say := back.line
 	defer func() {
-		back.release(s.volume() == nil || s.canRecord(s.volume()))
+		back.release(s.volume.Store() == nil || s.volume.canRecord())
 	}()
 	store, err := profiles.Open(cfg.Home, profiles.SettingsOf(cfg), say)
 	if err != nil {
-		s.absent.Store(err.Error())
+		s.volume.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)
 		return
 	}
 	if !cfg.Profiles {
 		slog.Info("no profile is started here: they are switched off")
-		s.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
+		s.volume.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
 		return
 	}
 	claim := lease.NewClaim(store.Home(), lease.Self(), say)
 	var held *lease.Lease
-	taken := s.takeHeld(lockKey)
+	taken := s.held.Take(lockKey)
 	adopted := len(taken) == 1
 	if adopted {
 		held, err = claim.Adopt(os.NewFile(uintptr(taken[0]), "lock"))
@@ -81,7 +96,7 @@ func (s *Supervisor) openVolume() {
 		held, err = claim.Try()
 	}
 	if err != nil {
-		s.absent.Store(err.Error())
+		s.volume.absent.Store(err.Error())
 		slog.Warn(err.Error())
 		var other *lease.Held
 		if errors.As(err, &other) {
@@ -92,7 +107,7 @@ func (s *Supervisor) openVolume() {
 	// One that was locked for writing before could be written to then: a disk that
 	// fails now is no leave to acknowledge what is not recorded.
 	if err := store.CheckWritable(); err != nil && (!adopted || held.ReadOnly()) {
-		s.readOnly.Store(true)
+		s.volume.readOnly.Store(true)
 		slog.Warn(err.Error() + "; nothing is recorded on it, no profile can be made, and it is not locked against other containers")
 	}
 	s.own(store, held)
@@ -130,26 +145,15 @@ func (h *heldBack) release(useful bool) {
 	h.lines = nil
 }
 
-// canRecord tells whether the volume can be written to. One that could not be
-// when it was opened is tried again: somebody may have given it to us meanwhile.
-func (s *Supervisor) canRecord(store *profiles.Store) bool {
-	if !s.readOnly.Load() {
-		return true
-	}
-	if store.CheckWritable() != nil {
-		return false
-	}
-	s.readOnly.Store(false)
-	slog.Info("the volume can be written to now; what is asked for is recorded from here on")
-	return true
-}
-
 // own uses the volume from now on, and keeps its lock.
 func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
-	s.store.Store(store)
+	s.chronicle.lost.Store(false)
+	s.openJournal(store)
+	s.volume.store.Store(store)
+	s.openRevisions(store)
 	hold := func(f *os.File) {
 		if f != nil {
-			s.link.send(&wire.Hold{Key: lockKey}, []int{int(f.Fd())}, nil)
+			s.link.Send(&wire.Hold{Key: lockKey}, []int{int(f.Fd())}, nil)
 		}
 	}
 	hold(held.File())
@@ -176,13 +180,11 @@ func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
 
 // loseVolume ends all profiles: another container runs them.
 func (s *Supervisor) loseVolume(why error) {
-	s.registrar.Lock()
-	defer s.registrar.Unlock()
-	s.absent.Store(why.Error())
-	s.store.Store(nil)
-	if _, err := s.reconcile(false); err != nil {
-		slog.Error("cannot reconcile", "err", err)
-	}
+	s.chronicle.lose()
+	s.volume.absent.Store(why.Error())
+	s.volume.store.Store(nil)
+	s.revisions.Store(nil)
+	s.registry.Look()
 }
 
 // awaitVolume takes the volume over when the container that has it gives it up.
@@ -193,8 +195,6 @@ func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 		return
 	}
 	slog.Info("the volume is free; its profiles are started here now")
-	s.registrar.Lock()
-	defer s.registrar.Unlock()
 	s.own(store, held)
 	s.ask(func() {
 		for _, u := range s.units {
@@ -203,50 +203,19 @@ func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 			}
 		}
 	})
-	s.takeUp()
+	s.rewind()
 	s.watchVolume()
-}
-
-// takeUp registers what volume and configuration have. With the volume it does,
-// in the order that a successor can go on with, what is to be done once a boot.
-// The caller holds s.registrar.
-func (s *Supervisor) takeUp() {
-	first := s.volume() != nil && !s.work.done(registered)
-	if first && !s.work.done(cleaned) {
-		s.prepareProfiles()
-		s.work.finish(cleaned)
-	}
-	if _, err := s.reconcile(first); err != nil {
-		slog.Error("cannot reconcile", "err", err)
-		return
-	}
-	if first {
-		s.work.finish(registered)
-	}
-}
-
-// prepareProfiles removes from the profiles what must not outlive a boot.
-func (s *Supervisor) prepareProfiles() {
-	list, err := s.volume().List()
-	if err != nil {
-		slog.Warn("cannot list the profiles", "err", err)
-		return
-	}
-	var names []string
-	for _, p := range list {
-		names = append(names, p.Name)
-	}
-	s.volume().PrepareBoot(names)
+	s.registry.TakeUp()
 }
 
 // watchVolume registers profiles that appear on the volume by other means. Of
 // those that it does not hear of nothing is taken up: somebody may be in the
 // middle of a change, and says reload at its end.
 func (s *Supervisor) watchVolume() {
-	changes := s.volume().Watch().Changes()
+	changes := s.volume.Store().Watch().Changes()
 	go func() {
 		for change := range changes {
-			s.look(change.Names...) // none, if all may have changed
+			s.registry.Look(change.Names...) // none, if all may have changed
 		}
 	}()
 }
@@ -255,9 +224,9 @@ func (s *Supervisor) watchVolume() {
 func (s *Supervisor) releaseRest() {
 	for key, fds := range s.held {
 		wire.CloseAll(fds)
-		s.link.send(&wire.Release{Key: key}, nil, nil)
+		s.link.Send(&wire.Release{Key: key}, nil, nil)
 	}
-	s.held = map[string][]int{}
+	s.held = handover.Held{}
 	s.logs.Settled()
 }
 

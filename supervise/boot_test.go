@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
-	"rlminit/reconcile"
+	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -32,8 +31,6 @@ main:
 
 // bootAll is a whole boot.
 func (p *place) bootAll() {
-	p.now.registrar.Lock()
-	p.now.slotting.Lock()
 	p.now.boot(p.control())
 }
 
@@ -63,19 +60,14 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 	}{
 		{"nothing was done", func(p *place) {}},
 		{"the profiles were prepared", func(p *place) {
-			p.now.prepareProfiles()
-			p.now.work.finish(cleaned)
+			p.now.registry.Clean()
 		}},
 		{"the boot was told", func(p *place) {
-			found, err := p.now.survey()
-			if err == nil {
-				err = p.now.logBoot(reconcile.Diff(found.input))
-			}
-			if err != nil {
+			if err := p.now.registry.Tell(); err != nil {
 				p.Fatal(err)
 			}
 		}},
-		{"all was registered", func(p *place) { p.now.takeUp() }},
+		{"all was registered", func(p *place) { p.now.registry.TakeUp() }},
 		{"what it is for was started", func(p *place) {
 			if _, err := p.now.startFor("web"); err != nil {
 				p.Fatal(err)
@@ -85,7 +77,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 		{"what it is for has ended", func(p *place) {
 			p.exit("web")
 			p.await("web", "exited")
-			p.now.link.flush()
+			p.now.link.Flush()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.ended = nil // and PID 1 has not been told
@@ -155,10 +147,10 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p := newPlace(t, routed, "web")
 	p.open()
-	if err := p.now.volume().SaveIntent(subjectOf("web", ""), service.Stopped); err != nil {
+	if err := p.now.volume.Store().SaveIntent(profiles.SubjectOf("web", ""), service.Stopped); err != nil {
 		t.Fatal(err)
 	}
-	p.now.takeUp()
+	p.now.registry.TakeUp()
 	p.now.fulfil()
 	p.await("web", "running")
 	p.now.written(1e9)
@@ -177,46 +169,25 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 	p.open()
 	d := service.Default("web")
 	d.Command = []string{"web"}
-	if err := p.now.slots.publish("web", service.Encode(d)); err != nil {
+	if err := p.now.slots.Publish("web", service.Encode(d)); err != nil {
 		t.Fatal(err)
 	}
-	p.now.noticed("web")
+	p.now.registry.Notice("web")
 	p.await("web", "running")
 	p.now.written(1e9)
 	p.kill()
 	p.supervise()
-	p.now.registrar.Lock()
-	p.now.slotting.Lock()
 	noticed := make(chan struct{})
 	go func() {
-		p.now.noticed("web")
+		p.now.registry.Notice("web")
 		close(noticed)
 	}()
-	p.eventually("the watcher has told of it", func() (bool, any) {
-		select {
-		case <-noticed:
-			return true, nil
-		default:
-			return waitsIn("(*Supervisor).noticed"), nil
-		}
-	})
 	p.now.boot(p.control())
 	<-noticed
 	p.await("web", "running")
 	if n := p.spawned("web"); n != 1 {
 		t.Errorf("it was started %d times", n)
 	}
-}
-
-// waitsIn tells whether a goroutine waits for a lock in a function.
-func waitsIn(function string) bool {
-	all := make([]byte, 32<<20)
-	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
-		if strings.Contains(stack, "sync.Mutex.Lock") && strings.Contains(stack, function) {
-			return true
-		}
-	}
-	return false
 }
 
 // A child that no unit answers for is ended, though its spawn was still pending
@@ -242,7 +213,7 @@ func TestDismissedChildEnds(t *testing.T) {
 			sent(3, "9 to 7, scope 2")
 			p.now.do(func() { p.now.hear(&wire.Spawned{ID: 8, PID: 108}, nil) }) // nobody's, but not ours to end
 			p.now.ask(func() {})
-			p.now.link.flush()
+			p.now.link.Flush()
 			sent(3, "9 to 7, scope 2")
 		})
 	}
@@ -257,10 +228,10 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 	p.now.written(10 * time.Second)
 	p.kill()
 	p.supervise()
-	readable := p.now.slots.dir
-	p.now.slots.dir = readable + "/web/service.yaml" // no directory
+	readable := p.now.slots.Path
+	p.now.slots.Path = readable + "/web/service.yaml" // no directory
 	p.open()
-	p.now.slots.dir = readable
+	p.now.slots.Path = readable
 	p.await("web", "running")
 	p.exit("web")
 	p.eventually("its end is heard", func() (bool, any) {
@@ -273,7 +244,7 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 func TestReloadNamesWhatCountsLater(t *testing.T) {
 	p := newPlace(t, gateways+"env_file: []\nservices: {web: {command: [web], enabled: no}}\n")
 	p.open()
-	p.now.takeUp()
+	p.now.registry.TakeUp()
 	p.configure(p.home, gateways+`environment: {A: b}
 inherit_env: [PATH]
 strict: true
@@ -286,7 +257,7 @@ services: {web: {command: [web]}}
 		"environment changed: each service has it from its next start on (rlminit restart --all)",
 		"inherit_env changed: each service has it from its next start on (rlminit restart --all)",
 	}
-	done, err := p.now.reload(control.Reload{DryRun: true})
+	done, err := p.now.registry.Reload(control.Reload{DryRun: true})
 	if err != nil || !slices.Equal(done.Notes, want) || len(done.Changes) != 1 || !strings.HasPrefix(done.Changes[0].Why, "enabled changed") {
 		t.Errorf("%+v %v, want the notes %q", done, err, want)
 	}
@@ -307,11 +278,11 @@ services:
 `
 	p := newPlace(t, before)
 	p.open()
-	p.now.takeUp()
+	p.now.registry.TakeUp()
 	elsewhere := t.TempDir()
 	p.configure(elsewhere, after)
 	for range 2 {
-		done, err := p.now.reload(control.Reload{})
+		done, err := p.now.registry.Reload(control.Reload{})
 		if err != nil {
 			t.Fatal(err)
 		}

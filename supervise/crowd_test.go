@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"rlminit/document"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
@@ -19,12 +19,13 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	created(p, "alice", "")
 	put := func(name string, size int) {
 		text := "command: [true]\nenabled: false\n# " + strings.Repeat("x", size)
-		if err := p.now.slots.publish(name, []byte(text)); err != nil {
+		if err := p.now.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		p.now.noticed(name)
+		p.now.registry.Notice(name)
 	}
 	put("huge", document.MaxSize)
+	const sourcesMax = 8 << 20 // the registry's
 	const crowd = 2 * sourcesMax / (document.MaxSize / 2)
 	for i := range crowd {
 		put(fmt.Sprintf("a%02d", i), document.MaxSize/2)
@@ -32,15 +33,14 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		p.now.ask(func() {
-			bytes, refused := 0, 0
+			refused := 0
 			for _, u := range p.now.units {
-				bytes += len(u.source)
 				if strings.Contains(u.fault, "by hand") {
 					refused++
 				}
 			}
-			if bytes > sourcesMax || bytes < sourcesMax/2 || bytes != p.now.sources || refused < crowd/2 {
-				t.Errorf("%s: %d bytes, counted %d, %d refused", when, bytes, p.now.sources, refused)
+			if refused < crowd/2 || refused > crowd/2+3 {
+				t.Errorf("%s: %d refused of %d", when, refused, crowd)
 			}
 			if u := p.now.units["huge"]; u == nil || !strings.Contains(u.fault, "by hand") {
 				t.Errorf("%s: a huge definition is in force", when)

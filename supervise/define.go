@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,125 +8,236 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
+	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
 
-// proposal is a definition that is to be supervised from now on.
-type proposal struct {
-	name    string
-	profile string
-	source  []byte             // the service.yaml
-	value   service.Definition // decoded from it
-	fault   string             // why there is none; the one before stays in force
-	refused uint64             // hashOf the bytes that can never be understood; 0: another fault
-	ours    bool               // made by us of root's configuration and the volume
-	subject bool               // has a record on the volume
-
-	start   bool   // of a new unit: wanted running
-	desired string // the recorded intent; "": as start says
-	cause   string // of the transition
-	actor   *uint32
+// Define takes a proposal into force: a new unit, or an update of one.
+func (s *Supervisor) Define(p registry.Proposal) {
+	s.ask(func() { s.define(p) })
 }
 
-// define takes a proposal into force: a new unit, or an update of one.
-func (s *Supervisor) define(p proposal) *unit {
-	u := s.units[p.name]
+func (s *Supervisor) define(p registry.Proposal) *unit {
+	u := s.units[p.Name]
 	if u == nil {
 		u = s.newUnit(p)
 	} else {
 		s.redefine(u, p)
-	}
-	if p.ours && p.fault == "" {
-		u.configured = p.source
 	}
 	s.publishStatus(u)
 	return u
 }
 
 // newUnit registers a service that is stopped, and starts it if that is wanted.
-func (s *Supervisor) newUnit(p proposal) *unit {
+func (s *Supervisor) newUnit(p registry.Proposal) *unit {
 	u := s.bare(p)
 	if u.desired == "" {
-		u.desired = intentOf(p.start)
+		u.desired = intentOf(p.Start)
 	}
 	u.seen = u.state.Public()
-	s.allotTag(u) // without one it is tried again at each start
-	for _, other := range s.dependentsBy(p.name) {
-		s.weigh(other)
+	_ = s.allotTag(u) // without one it is tried again at each start
+	if p.Fault != "" {
+		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
 	}
-	if p.fault != "" {
-		slog.Error("a service cannot be run", "service", p.name, "err", p.fault)
-		return u
+	// What the container is for is started once a boot, whatever is recorded of it.
+	purposed := s.purpose.isFor(p.Name) && !s.work.Done(handover.Fulfilled)
+	if purposed {
+		u.desired = "running"
 	}
-	s.weigh(u)
-	if p.start && !s.stopping {
-		s.step(u, machine.Event{Kind: machine.Start, Cause: p.cause, Actor: p.actor})
+	if p.Fault == "" && (p.Start || purposed) && !s.stopping {
+		s.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
+	} else {
+		s.order.set.Withdraw(u.node) // it may have been announced
+		s.follow()
 	}
 	return u
 }
 
 // bare makes a unit from a proposal, without a state or a process.
-func (s *Supervisor) bare(p proposal) *unit {
+func (s *Supervisor) bare(p registry.Proposal) *unit {
 	u := &unit{
-		name: p.name, source: p.source, ours: p.ours, recorded: p.subject, fault: p.fault, refused: p.refused, desired: p.desired,
-		probes:  map[machine.Probe]context.CancelFunc{},
-		sockets: sockets{open: map[service.Socket]int{}},
-		timer:   timerSlot{index: -1},
-		marks:   map[uint64]chan struct{}{},
+		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: string(p.Desired),
+		probes: map[machine.Probe]context.CancelFunc{},
+		timer:  timerSlot{index: -1},
+		marks:  map[uint64]chan struct{}{},
 	}
-	u.definition = service.Default(p.name)
-	u.definition.Profile = p.profile
-	if p.fault == "" {
-		u.definition = p.value
+	u.definition = service.Default(p.Name)
+	u.definition.Profile = p.Profile
+	if p.Fault == "" {
+		u.definition = p.Value
 	}
 	u.policy = machine.PolicyOf(u.definition)
-	s.units[p.name] = u
-	s.sources += len(u.source)
+	s.units[p.Name] = u
 	s.tie(u)
-	s.watch.slot(p.name)
+	s.reschedule(u)
 	return u
 }
 
 // redefine brings a changed definition into force, and restarts what runs if it
 // cannot follow.
-func (s *Supervisor) redefine(u *unit, p proposal) {
-	u.ours = p.ours
-	u.recorded = u.recorded || p.subject
-	u.refused = p.refused
-	if p.fault != "" {
-		if u.fault != p.fault {
-			slog.Error("a changed definition is refused; the one before stays in force", "service", u.name, "err", p.fault)
+func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
+	u.ours = p.Ours
+	u.recorded = u.recorded || p.Recorded
+	if p.Fault != "" {
+		if u.fault != p.Fault {
+			slog.Error("a changed definition is refused; the one before stays in force", "service", u.name, "err", p.Fault)
 		}
-		u.fault = p.fault
+		u.fault = p.Fault
 		return
 	}
 	wasBroken := u.fault != ""
 	u.fault = ""
-	if bytes.Equal(u.source, p.source) && !wasBroken {
+	if u.fingerprint == p.Fingerprint && !wasBroken {
 		return
 	}
-	restart, why := service.NeedsRestart(u.definition, p.value)
-	s.untie(u)
-	s.sources += len(p.source) - len(u.source)
-	u.definition, u.source = p.value, p.source
-	u.policy = machine.PolicyOf(p.value)
-	s.tie(u)
-	s.closeSockets(u, p.value.Sockets)
+	restart, why := service.NeedsRestart(u.definition, p.Value)
+	s.reschedule(u)
+	u.definition, u.fingerprint = p.Value, p.Fingerprint
+	s.reschedule(u)
+	u.policy = machine.PolicyOf(p.Value)
+	s.linkUp(u)
+	s.closeSockets(u, p.Value.Sockets)
 	if u.log != nil {
 		s.reconfigureLog(u)
 	}
-	s.weigh(u)
-	s.step(u, machine.Event{Kind: machine.Update, NeedsRestart: restart, Cause: "definition changed: " + why, Actor: p.actor})
-	if wasBroken && p.start && !s.stopping {
-		s.step(u, machine.Event{Kind: machine.Start, Cause: "its definition was mended"})
+	s.observe(u) // its policy may be another
+	s.follow()
+	update := machine.Event{Kind: machine.Update, NeedsRestart: restart, Cause: "definition changed: " + why, Actor: p.Actor}
+	switch {
+	case u.turn.Stops(): // what runs ends anyway
+		update.NeedsRestart = false
+		s.step(u, update)
+	case restart && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
+		s.command(order.Restart, []*unit{u}, nil, func(*unit) machine.Event { return update })
+	default:
+		s.step(u, update)
 	}
+	if wasBroken && p.Start && !s.stopping {
+		s.start(u, machine.Event{Cause: "its definition was mended"})
+	}
+}
+
+// start gives u, alone, the command to start.
+func (s *Supervisor) start(u *unit, e machine.Event) { startUnits(s, []*unit{u}, e) }
+
+// Remove stops a service for good. Of one that is forgotten nothing is recorded
+// any more.
+func (s *Supervisor) Remove(name, cause string, actor *uint32, forgotten bool) {
+	s.ask(func() {
+		u := s.units[name]
+		if u == nil {
+			s.registry.Gone(name, nil)
+			return
+		}
+		u.forgotten = forgotten
+		s.remove(u, cause, actor)
+	})
+}
+
+// Renew has what runs make way for what the proposal says: its directory was
+// removed by hand, and it belongs to the one before.
+func (s *Supervisor) Renew(p registry.Proposal) {
+	s.ask(func() {
+		u := s.units[p.Name]
+		if u == nil {
+			return
+		}
+		u.desired = string(p.Desired)
+		e, turn := machine.Event{Kind: machine.Stop, Cause: p.Cause, Actor: p.Actor}, order.Stop
+		if p.Start {
+			e.Kind, turn = machine.Restart, order.Restart
+		}
+		s.command(turn, []*unit{u}, nil, func(*unit) machine.Event { return e })
+	})
+}
+
+// Alive is every service of which a process may exist.
+func (s *Supervisor) Alive() map[string]bool {
+	alive := map[string]bool{}
+	s.ask(func() {
+		for name, u := range s.units {
+			alive[name] = u.active()
+		}
+	})
+	return alive
+}
+
+// Status is a service as status shows it.
+func (s *Supervisor) Status(name string) (st control.Service, ok bool) {
+	s.ask(func() {
+		if u := s.units[name]; u != nil {
+			st, ok = u.status(), true
+		}
+	})
+	return st, ok
+}
+
+// Plan says what an update to a definition would do to a service.
+func (s *Supervisor) Plan(name string, to service.Definition) (c control.Change) {
+	s.ask(func() {
+		if u := s.units[name]; u != nil {
+			c = registry.PlanUpdate(name, u.definition, to, u.active())
+		} else {
+			c = control.Change{Service: name, Action: "add", Why: "its definition is new"}
+		}
+	})
+	return c
+}
+
+// Recorded has what is seen of a service written to the volume again.
+func (s *Supervisor) Recorded(name string) {
+	s.ask(func() {
+		if u := s.units[name]; u != nil {
+			s.recordSeen(u)
+		}
+	})
+}
+
+// Find is the service that a person means by name.
+func (s *Supervisor) Find(name string) (string, error) {
+	u, err := s.lookUp(name)
+	if err != nil {
+		return "", err
+	}
+	return u.name, nil
+}
+
+// Await is the outcome of what was just defined: at once without wait, else when
+// it is known, and files show it.
+func (s *Supervisor) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
+	var u *unit
+	var w *waiter
+	s.ask(func() {
+		if u = s.units[name]; u == nil {
+			outcome.Problem = control.NewProblem(control.KindNoSuchName, name+" was removed")
+			return
+		}
+		if wait == nil {
+			outcome = control.Outcome{Service: u.status(), Changed: changed}
+			return
+		}
+		over := started
+		if u.desired != "running" {
+			over = func(*unit) (bool, *control.Problem) { return true, nil }
+		}
+		w = s.wait(u, changed, over)
+	})
+	if w != nil {
+		outcome = s.await(ctx, u, w, wait)
+		s.written(flushPatience)
+	}
+	return outcome
 }
 
 // remove stops a unit for good: its definition is gone.
 func (s *Supervisor) remove(u *unit, cause string, actor *uint32) {
-	s.step(u, machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor})
+	e := machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor}
+	s.command(order.Remove, []*unit{u}, nil, func(*unit) machine.Event { return e })
 }
 
 // forget lets go of a unit that is gone, and of all that was kept for it.
@@ -136,19 +246,19 @@ func (s *Supervisor) forget(u *unit) {
 		return
 	}
 	delete(s.units, u.name)
-	s.sources -= len(u.source)
-	s.freeTag(u)
+	s.reschedule(u)
+	s.tags.Free(u.tag)
 	s.untie(u)
 	s.timers.set(u, 0)
 	s.closeSockets(u, nil)
 	s.closeNotify(u)
+	var closed <-chan struct{}
 	if u.log != nil {
 		u.log.Close()
-		s.link.send(&wire.Release{Key: logKey(u.name)}, nil, nil)
+		closed = u.log.Closed()
+		s.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	}
-	gone := make(chan struct{})
-	s.withdrawn[u.name] = gone
-	go s.vacate(u, gone)
+	s.registry.Gone(u.name, closed)
 }
 
 func intentOf(start bool) string {
@@ -163,12 +273,12 @@ func (s *Supervisor) openLog(u *unit) error {
 	if u.log != nil {
 		return nil
 	}
-	slot, err := s.logs.Open(u.name, s.logConfig(u), s.takeHeld(logKey(u.name)))
+	slot, err := s.logs.Open(u.name, s.logConfig(u), s.held.Take(logKey(u.name)))
 	if err != nil {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
 	u.log = slot
-	s.link.send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
+	s.link.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
 	return nil
 }
 
@@ -186,11 +296,12 @@ func (s *Supervisor) stdio(u *unit) (fds []int, targets []int32) {
 	return []int{s.null, u.log.Stdout(), u.log.Stderr()}, []int32{0, 1, 2}
 }
 
-// takeHeld takes over the descriptors that tier 1 gave back under key, if any.
-func (s *Supervisor) takeHeld(key string) []int {
-	fds := s.held[key]
-	delete(s.held, key)
-	return fds
+// allotTag sees to it that u has a tag, where tags can be given.
+func (s *Supervisor) allotTag(u *unit) (err error) {
+	if u.tag == 0 {
+		u.tag, err = s.tags.Allot(u.name)
+	}
+	return err
 }
 
 // openNull opens what every service has as its stdin.

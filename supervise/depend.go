@@ -1,37 +1,55 @@
 package supervise
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"rlminit/profiles"
+	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
 )
 
-// What one service is to another, strongest first.
-type bond int
+// ordering is the services as package order knows them. Only the loop touches it.
+type ordering struct {
+	set   order.Set
+	nodes map[string]order.Node // of units, and of what they refer to
+	names []string              // Invariant: nodes[names[n]] is n, of a node in use
+	units []*unit               // by node; nil: no unit has that name
+	held  int                   // while not 0 nothing is decided: a set of things is being told
+}
 
-const (
-	requires bond = iota // must be up, and is started along
-	wants                // is started along, and waited for until it has settled
-	after                // is waited for if it is starting
-)
+// node is that of a name, whoever has it.
+func (o *ordering) node(name string) order.Node {
+	n, ok := o.nodes[name]
+	if !ok {
+		n = o.set.Add()
+		if int(n) == len(o.names) {
+			o.names, o.units = append(o.names, ""), append(o.units, nil)
+		}
+		o.nodes[name], o.names[n] = n, name
+	}
+	return n
+}
 
-// bonds calls see for each service that u names, and whether it exists.
-func (s *Supervisor) bonds(u *unit, see func(name string, other *unit, b bond)) {
-	for _, kind := range []struct {
-		names []string
-		bond  bond
-	}{
-		{u.definition.Requires, requires},
-		{u.definition.Wants, wants},
-		{u.definition.After, after},
-	} {
-		for _, name := range kind.names {
-			see(name, s.find(name), kind.bond)
+// drop forgets a node that nobody has and nobody refers to.
+func (o *ordering) drop(n order.Node) {
+	if o.names[n] != "" && o.units[n] == nil && len(o.set.Dependents(n)) == 0 && o.set.Fact(n).Turn == order.NoTurn {
+		delete(o.nodes, o.names[n])
+		o.names[n] = ""
+		o.set.Drop(n)
+	}
+}
+
+// meant is the node that a definition means by name: a service's, or that of a
+// profile's gateway.
+func (o *ordering) meant(name string) order.Node {
+	if n, ok := o.nodes[name]; !ok || o.units[n] == nil {
+		if gateway, ok := o.nodes[profiles.GatewayName(name)]; ok && o.units[gateway] != nil {
+			return gateway
 		}
 	}
+	return o.node(name)
 }
 
 // find returns the unit that a person means by name: a service, or the gateway
@@ -43,109 +61,152 @@ func (s *Supervisor) find(name string) *unit {
 	return s.units[profiles.GatewayName(name)]
 }
 
-// tie notes who depends on u's bonds, and untie forgets it.
-func (s *Supervisor) tie(u *unit)   { s.retie(u, true) }
-func (s *Supervisor) untie(u *unit) { s.retie(u, false) }
-
-func (s *Supervisor) retie(u *unit, tied bool) {
-	s.bonds(u, func(name string, _ *unit, _ bond) {
-		for _, key := range []string{name, profiles.GatewayName(name)} {
-			if !tied {
-				delete(s.dependents[key], u)
-				if len(s.dependents[key]) == 0 {
-					delete(s.dependents, key)
-				}
-				continue
-			}
-			if s.dependents[key] == nil {
-				s.dependents[key] = make(map[*unit]struct{})
-			}
-			s.dependents[key][u] = struct{}{}
-		}
-	})
+// tie makes u and its edges known, and untie takes them away.
+func (s *Supervisor) tie(u *unit) {
+	o := &s.order
+	u.node = o.node(u.name)
+	o.units[u.node] = u
+	s.linkUp(u)
+	s.relink(u)
+	s.observe(u)
 }
 
-// blocked says what u waits for, or "", and whether that is stuck: it is not on
-// its way up, and nothing but a person or a retry will get it there.
-func (s *Supervisor) blocked(u *unit) (reason string, stuck bool) {
-	s.bonds(u, func(name string, other *unit, b bond) {
-		if reason != "" {
+func (s *Supervisor) untie(u *unit) {
+	o := &s.order
+	o.units[u.node] = nil
+	o.set.Withdraw(u.node)
+	o.set.Observe(u.node, order.Fact{Phase: order.Absent})
+	referred := o.set.Edges(u.node)
+	o.set.Link(u.node, nil)
+	s.relink(u)
+	o.drop(u.node)
+	for _, e := range referred {
+		o.drop(e.To)
+	}
+}
+
+// linkUp gives u's edges to the graph.
+func (s *Supervisor) linkUp(u *unit) {
+	var edges []order.Edge
+	was := s.order.set.Edges(u.node)
+	for kind, names := range [...][]string{order.Requires: u.definition.Requires, order.Wants: u.definition.Wants, order.After: u.definition.After} {
+		for _, name := range names {
+			if to := s.order.meant(name); to != u.node {
+				edges = append(edges, order.Edge{To: to, Kind: order.Kind(kind)})
+			}
+		}
+	}
+	s.order.set.Link(u.node, edges)
+	for _, e := range was {
+		s.order.drop(e.To)
+	}
+}
+
+// relink has those that may mean u by its name, or by its profile's, find out
+// anew whom they mean.
+func (s *Supervisor) relink(u *unit) {
+	for _, name := range []string{strings.TrimPrefix(u.name, service.GatewayPrefix), u.name, profiles.GatewayName(u.name)} {
+		n, ok := s.order.nodes[name]
+		if !ok {
+			continue
+		}
+		for _, d := range slices.Clone(s.order.set.Dependents(n)) {
+			if other := s.order.units[d]; other != nil && other != u {
+				s.linkUp(other)
+			}
+		}
+	}
+}
+
+// observe tells what is seen of u.
+func (s *Supervisor) observe(u *unit) {
+	if s.order.units[u.node] == u {
+		s.order.set.Observe(u.node, order.FactOf(u.state, u.policy))
+	}
+}
+
+// follow does what follows from all that was told.
+func (s *Supervisor) follow() {
+	if s.order.held > 0 {
+		return
+	}
+	s.order.held++ // what is done leads to more being told, and is done here in its turn
+	defer func() { s.order.held-- }()
+	for {
+		a, more := s.order.set.Next()
+		if !more {
 			return
 		}
+		u := s.order.units[a.Node]
 		switch {
-		case other == nil && b == requires:
-			reason, stuck = fmt.Sprintf("requires %s, which does not exist", name), true
-		case other == nil:
-		case b == requires && other.stop != nil:
-			reason = "requires " + name + ", which is being stopped"
-		case b == requires && !other.state.Satisfies(other.policy):
-			circle := s.circle(u, other)
-			stuck = other.stuck && other.state.Phase == machine.Waiting || other.atRest() || circle != nil
-			reason = "requires " + name + ", which is " + other.state.Public()
-			if circle != nil {
-				reason = "requires itself: " + strings.Join(circle, " → ") + "; take one of them out, or what it requires"
-			} else if stuck {
-				reason = "requires " + name + ", which is " + other.plight()
-			}
-		case b != requires && other.state.Want == machine.WantUp && !other.state.Settled() &&
-			other.state.Phase != machine.Backoff && !s.waitsFor(other, u):
-			reason = "waits for " + name + ", which is " + other.state.Public()
-		}
-	})
-	return reason, stuck
-}
-
-// atRest tells whether u will not get further by itself: a oneshot that runs will.
-func (u *unit) atRest() bool {
-	return u.state.Settled() && !(u.policy.Oneshot && u.state.Phase == machine.Running)
-}
-
-// circle is the shortest way on which u, by way of other, requires itself; nil:
-// it does not. Static definitions have no cycle, but slots that somebody
-// published may make one.
-func (s *Supervisor) circle(u, other *unit) []string {
-	before := map[*unit]*unit{other: u}
-	for queue := []*unit{other}; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		if at == u {
-			names := []string{u.name}
-			for at = before[u]; at != u; at = before[at] {
-				names = append(names, at.name)
-			}
-			names = append(names, u.name)
-			slices.Reverse(names)
-			return names
-		}
-		for _, name := range at.definition.Requires {
-			next := s.find(name)
-			if _, seen := before[next]; next == nil || seen {
+		case u == nil:
+		case a.Turn == order.NoTurn:
+			s.hold(u, a.Decision)
+		default:
+			e := u.command
+			u.turn, u.command = order.NoTurn, machine.Event{}
+			if e.Kind == machine.Start && s.stopping {
 				continue
 			}
-			before[next] = at
-			queue = append(queue, next)
+			s.step(u, e)
 		}
 	}
-	return nil
 }
 
-// waitsFor tells whether a waits, over any number of bonds, for b: then b need
-// not wait for a.
-func (s *Supervisor) waitsFor(a, b *unit) bool {
-	seen := map[*unit]bool{}
-	var reach func(*unit) bool
-	reach = func(u *unit) bool {
-		if u == b {
-			return true
+// hold tells u what keeps it from starting, or that nothing does.
+func (s *Supervisor) hold(u *unit, d order.Decision) {
+	reason := s.reason(u, d)
+	stuck := d.Held == order.Stuck
+	changed := stuck != u.stuck
+	u.stuck = stuck
+	switch {
+	case reason == u.state.Blocked:
+		if changed {
+			s.answer(u)
 		}
-		if u == nil || seen[u] {
-			return false
-		}
-		seen[u] = true
-		found := false
-		s.bonds(u, func(_ string, other *unit, _ bond) { found = found || reach(other) })
-		return found
+	case reason == "":
+		s.step(u, machine.Event{Kind: machine.DependenciesMet})
+	default:
+		s.step(u, machine.Event{Kind: machine.DependenciesUnmet, Reason: reason})
 	}
-	return reach(a)
+}
+
+// reason is what u waits for, in words; "": nothing.
+func (s *Supervisor) reason(u *unit, d order.Decision) string {
+	if d.Held == order.Free {
+		return ""
+	}
+	if d.Edge.To == order.None {
+		return "it is to be stopped"
+	}
+	name := s.order.names[d.Edge.To]
+	if d.Circle {
+		var way []string
+		for _, n := range s.order.set.Circle(u.node, d.Edge.To) {
+			way = append(way, s.order.names[n])
+		}
+		return "requires itself: " + strings.Join(way, " → ") + "; take one of them out, or what it requires"
+	}
+	how := "waits for "
+	if d.Edge.Kind == order.Requires {
+		how = "requires "
+	}
+	other := s.order.units[d.Edge.To]
+	switch turn := s.order.set.Fact(d.Edge.To).Turn; {
+	case other == nil && turn == order.Start:
+		return how + name + ", which is yet to be registered"
+	case other == nil:
+		return how + name + ", which does not exist"
+	case turn == order.Start:
+		return how + name + ", which is to be started"
+	case turn == order.Restart || turn == order.Along:
+		return how + name + ", which is being restarted"
+	case turn != order.NoTurn:
+		return how + name + ", which is being stopped"
+	case d.Held == order.Stuck:
+		return how + name + ", which is " + other.plight()
+	}
+	return how + name + ", which is " + other.state.Public()
 }
 
 // reasonMax bounds a reason within a reason, which has one in it in its turn.
@@ -154,6 +215,9 @@ const reasonMax = 200
 // plight is a state in words, for what waits on u.
 func (u *unit) plight() string {
 	state, reason := u.state.Public(), u.state.Reason
+	if u.fault != "" && !u.active() {
+		state, reason = "failed", u.fault
+	}
 	if len(reason) > reasonMax {
 		reason = strings.ToValidUTF8(reason[:reasonMax], "") + "…"
 	}
@@ -163,95 +227,94 @@ func (u *unit) plight() string {
 	return state
 }
 
-// weigh tells u whether what it depends on lets it start.
-func (s *Supervisor) weigh(u *unit) {
-	now, stuck := s.blocked(u)
-	u.stuck = stuck
-	if now == u.state.Blocked {
-		return
+// nodesOf are the nodes of units.
+func nodesOf(units []*unit) []order.Node {
+	nodes := make([]order.Node, len(units))
+	for i, u := range units {
+		nodes[i] = u.node
 	}
-	if now == "" {
-		s.step(u, machine.Event{Kind: machine.DependenciesMet})
-	} else {
-		s.step(u, machine.Event{Kind: machine.DependenciesUnmet, Reason: now})
-	}
+	return nodes
 }
 
-// ripple lets those who depend on u, and those whose stop waits for u, go on.
-func (s *Supervisor) ripple(u *unit) {
-	if s.adopting {
-		return
-	}
-	for _, other := range s.dependentsBy(u.name) {
-		s.weigh(other)
-	}
-	if !u.active() || u.state.Phase == machine.Parked {
-		s.bonds(u, func(_ string, other *unit, _ bond) {
-			if other != nil && other.stop != nil {
-				s.tryStop(other)
-			}
-		})
-	}
-}
-
-// dependentsBy returns those who name a service among what they depend on.
-func (s *Supervisor) dependentsBy(name string) []*unit {
-	units := make([]*unit, 0, len(s.dependents[name]))
-	for u := range s.dependents[name] {
-		units = append(units, u)
+// unitsOf are the units of nodes, by name.
+func (s *Supervisor) unitsOf(nodes []order.Node) []*unit {
+	units := make([]*unit, 0, len(nodes))
+	for _, n := range nodes {
+		if u := s.order.units[n]; u != nil {
+			units = append(units, u)
+		}
 	}
 	slices.SortFunc(units, byName)
 	return units
 }
 
-// along returns the units that must, or should, be started with u and are not
-// wanted yet, those that depend on nothing first.
-func (s *Supervisor) along(u *unit) []*unit {
-	var order []*unit
-	seen := map[*unit]bool{}
-	var visit func(*unit)
-	visit = func(v *unit) {
-		if seen[v] {
-			return
-		}
-		seen[v] = true
-		s.bonds(v, func(_ string, other *unit, b bond) {
-			if other != nil && b != after {
-				visit(other)
-			}
-		})
-		if v != u && !v.wanted() {
-			order = append(order, v)
-		}
-	}
-	visit(u)
-	return order
+// along returns the units that must, or should, be started with others and are
+// not wanted yet.
+func (s *Supervisor) along(units ...*unit) []*unit {
+	return s.unitsOf(s.order.set.StartAlong(nodesOf(units)))
 }
 
-// dependentsOf returns the units that cannot run without u: those that require
-// it, and those that require these.
-func (s *Supervisor) dependentsOf(u *unit) []*unit {
-	var all []*unit
-	seen := map[*unit]bool{u: true}
-	queue := []*unit{u}
-	for len(queue) > 0 {
-		v := queue[0]
-		queue = queue[1:]
-		for other := range s.dependents[v.name] {
-			if seen[other] {
-				continue
-			}
-			needs := false
-			s.bonds(other, func(_ string, dependency *unit, b bond) {
-				needs = needs || dependency == v && b == requires
-			})
-			if needs {
-				seen[other] = true
-				all = append(all, other)
-				queue = append(queue, other)
+// command gives units a turn, each with the event that it is given then, and what
+// goes along a restart.
+func (s *Supervisor) command(t order.Turn, units, along []*unit, event func(*unit) machine.Event) {
+	events := make(map[*unit]machine.Event, len(units))
+	for _, u := range units {
+		events[u] = event(u)
+	}
+	for _, n := range s.order.set.Command(t, nodesOf(units), nodesOf(along)) {
+		u := s.order.units[n]
+		was := u.turn
+		u.turn = s.order.set.Fact(n).Turn
+		e, named := events[u]
+		switch {
+		case u.turn == order.NoTurn:
+			u.command = machine.Event{}
+		case u.turn == t && named:
+			u.command = e
+		case u.turn != was: // it goes along
+			u.command = event(u)
+			u.command.Kind = machine.Restart
+			if u.turn == order.Start {
+				u.command.Kind = machine.Start
 			}
 		}
 	}
-	slices.SortFunc(all, byName)
-	return all
+	s.follow()
+}
+
+// Announce has names waited for that are yet to be registered, and will be started
+// then; Withdraw takes that back from those that were not.
+func (s *Supervisor) Announce(names []string) {
+	s.ask(func() {
+		for _, name := range names {
+			if n := s.order.node(name); s.order.units[n] == nil && !s.stopping {
+				s.order.set.Command(order.Start, []order.Node{n}, nil)
+			}
+		}
+		s.follow()
+	})
+}
+
+// Withdraw is for what was announced, whatever became of it.
+func (s *Supervisor) Withdraw(names []string) {
+	s.ask(func() {
+		for _, name := range names {
+			if n, ok := s.order.nodes[name]; ok && s.order.units[n] == nil {
+				s.order.set.Withdraw(n)
+				s.order.drop(n)
+			}
+		}
+		s.follow()
+	})
+}
+
+// Together has what f tells taken for one thing: nothing is decided before its
+// end. f runs beside the loop.
+func (s *Supervisor) Together(f func()) {
+	s.ask(func() { s.order.held++ })
+	f()
+	s.ask(func() {
+		s.order.held--
+		s.follow()
+	})
 }

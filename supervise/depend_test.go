@@ -12,19 +12,19 @@ func (p *place) put(name string, requires ...string) {
 	p.Helper()
 	d := service.Default(name)
 	d.Command, d.Requires = []string{name}, requires
-	if err := p.now.slots.publish(name, service.Encode(d)); err != nil {
+	if err := p.now.slots.Publish(name, service.Encode(d)); err != nil {
 		p.Fatal(err)
 	}
-	p.now.noticed(name)
+	p.now.registry.Notice(name)
 }
 
 // takeOut takes a slot away as anybody may.
 func (p *place) takeOut(name string) {
 	p.Helper()
-	if err := p.now.slots.withdraw(name); err != nil {
+	if err := p.now.slots.Withdraw(name); err != nil {
 		p.Fatal(err)
 	}
-	p.now.noticed(name)
+	p.now.registry.Notice(name)
 	p.await(name, "")
 }
 
@@ -110,11 +110,11 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 	b := service.Default("b")
 	b.Command, b.After = []string{"b"}, []string{"a"}
 	b.Ready = &service.Probe{Exec: []string{"never"}, Timeout: 1 << 40}
-	if err := p.now.slots.publish("b", service.Encode(b)); err != nil {
+	if err := p.now.slots.Publish("b", service.Encode(b)); err != nil {
 		t.Fatal(err)
 	}
 	p.put("a", "b")
-	p.now.noticed("b")
+	p.now.registry.Notice("b")
 	p.awaitReason("a", "requires b, which is starting")
 	p.now.ask(func() {
 		if a := p.now.units["a"]; a.stuck {
@@ -128,7 +128,7 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 func TestServiceRequiresAGateway(t *testing.T) {
 	p := newPlace(t, gateways+"services: {app: {command: [app], requires: [gateway-alice]}}\n")
 	p.open()
-	p.now.takeUp()
+	p.now.registry.TakeUp()
 	app, err := p.now.lookUp("app")
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestServiceRequiresAGateway(t *testing.T) {
 		p.awaitReason("app", "requires gateway-alice, which does not exist")
 		created(p, "alice", "")
 		p.await("app", "running")
-		if _, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", "")); err != nil {
+		if _, err := p.now.registry.Delete(t.Context(), "alice", false, 0); err != nil {
 			t.Fatal(err)
 		}
 		if state, _ := p.state("app"); state != "running" || p.spawned("app") != round {

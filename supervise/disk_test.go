@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/journal"
 	"rlminit/profiles"
+	"rlminit/service"
 )
 
 // What the volume of a simulation does: it is a real directory, whose disk
@@ -81,9 +83,27 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 		s.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(s.rand.Uint64(), 3))
-	store.Home().Fail(func(step string) error { return s.world.write(r, alive, kill, step) })
-	next.store.Store(store)
+	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
+	store.Home().Fail(fault)
+	next.chronicle.fault = fault
+	next.openJournal(store)
+	next.volume.store.Store(store)
 	return store
+}
+
+// wantedBy is what the journal of a volume has, by service: as a boot would find
+// it.
+func wantedBy(t *testing.T, home string) map[string]service.Intent {
+	o, err := journal.OpenOffline(home)
+	if err != nil {
+		return nil
+	}
+	defer o.Close()
+	intents := profiles.NewIntents()
+	if err := o.Fold(map[string]journal.Fold{"intents": intents}); err != nil {
+		t.Error(err)
+	}
+	return intents.Snapshot().(map[string]service.Intent)
 }
 
 // volumeDir is a directory for it, in memory where that can be had.
@@ -98,16 +118,14 @@ func volumeDir(t *testing.T) string {
 
 // recorded is what the volume has of a service: as a boot would find it.
 func (s *simulation) recorded(name string) (desired, seen string) {
-	content, err := os.ReadFile(filepath.Join(s.home, "state/services", name+".json"))
-	if err != nil {
-		return "", ""
-	}
 	var f struct {
-		Desired string `json:"desired_state"`
-		Seen    string `json:"gateway_state"`
+		Seen string `json:"gateway_state"`
 	}
-	if err := json.Unmarshal(content, &f); err != nil {
-		s.world.fault("the record of %s: %v", name, err)
+	content, err := os.ReadFile(filepath.Join(s.home, "state/services", name+".json"))
+	if err == nil {
+		if err := json.Unmarshal(content, &f); err != nil {
+			s.world.fault("the record of %s: %v", name, err)
+		}
 	}
-	return f.Desired, f.Seen
+	return string(wantedBy(s.T, s.home)[name]), f.Seen
 }

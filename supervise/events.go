@@ -46,9 +46,9 @@ func (e *events) publish(event control.Event) {
 	}
 }
 
-// subscribe returns the past events and a channel of those to come, which is
+// Subscribe returns the past events and a channel of those to come, which is
 // closed when the reader fell behind. cancel ends the subscription.
-func (e *events) subscribe() (past []control.Event, next <-chan control.Event, cancel func()) {
+func (e *events) Subscribe() (past []control.Event, next <-chan control.Event, cancel func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	reader := make(chan control.Event, eventsBehind)

@@ -4,18 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"rlminit/config"
 	"rlminit/service"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/process"
+	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
 
@@ -29,24 +27,13 @@ type launch struct {
 // stuckAfter is how long a launch may take before the service is parked.
 const stuckAfter = 2 * time.Second
 
-// prepared is what comes of a launch.
-type prepared struct {
-	argv []string
-	dir  string
-	path string
-	env  []string
-	err  error
-
-	unrunnable int32 // the exit code that a shell has for err: 126, 127; 0: none
-}
-
 // beginLaunch prepares the spawn id of u, and has it spawned when that is done.
 func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 	l := &launch{id: id, abort: make(chan struct{})}
 	u.launch = l
 	definition, privileged := u.definition, s.privileged(u)
 	go func() {
-		ready := make(chan prepared, 1)
+		ready := make(chan process.Prepared, 1)
 		go func() { ready <- s.preparation(definition, privileged) }()
 		stuck := time.NewTimer(stuckAfter)
 		defer stuck.Stop()
@@ -87,22 +74,23 @@ func (s *Supervisor) abandonLaunch(u *unit) {
 }
 
 // finishLaunch hands a prepared spawn to tier 1.
-func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
+func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if u.launch != l {
 		return
 	}
 	u.launch = nil
-	u.unrunnable = p.unrunnable
+	u.unrunnable = p.Unrunnable
+	defer p.Walls.Close()
 	fail := func(err error) {
 		delete(s.byID, l.id)
-		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: temporary(err)})
+		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag)})
 	}
-	if p.err != nil {
-		fail(p.err)
+	if p.Err != nil {
+		fail(p.Err)
 		return
 	}
-	if !s.allotTag(u) {
-		fail(errNoTag)
+	if s.allotTag(u) != nil {
+		fail(handover.ErrNoTag)
 		return
 	}
 	if err := s.openLog(u); err != nil {
@@ -123,7 +111,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 	for i, fd := range listeners {
 		fds, targets = append(fds, fd), append(targets, int32(3+i))
 	}
-	env := p.env
+	env := p.Env
 	if len(listeners) > 0 {
 		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
@@ -138,173 +126,97 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p prepared) {
 			env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", u.definition.Watchdog.Microseconds()))
 		}
 	}
-	u.program = p.path
-	u.log.Mark("starting " + cmp.Or(p.path, u.name))
-	s.link.send(&wire.Spawn{
+	u.program = p.Path
+	u.log.Mark("starting " + cmp.Or(p.Path, u.name))
+	spawn := &wire.Spawn{
 		ID: l.id, Name: u.name, Privileged: s.privileged(u),
-		Path: p.path, Argv: p.argv, Env: env, Dir: p.dir,
+		Path: p.Path, Argv: p.Argv, Env: env, Dir: p.Dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(listeners) > 0,
 		NoNewPrivs: !s.privileged(u), Terminal: onTerminal, Label: u.label(),
-	}, fds, nil)
+	}
+	built, err := p.Walls.Fill(spawn)
+	if err != nil {
+		fail(err)
+		return
+	}
+	for _, note := range p.Walls.Notes {
+		u.log.Mark("isolation: " + note)
+	}
+	s.link.Send(spawn, append(fds, built...), built)
 }
 
 // prepare does for a spawn what may take time.
-func (s *Supervisor) prepare(d service.Definition, privileged bool) prepared {
-	if privileged {
-		return prepared{} // tier 1 holds it, from argv to directory
+func (s *Supervisor) prepare(d service.Definition, privileged bool) process.Prepared {
+	if privileged { // tier 1 holds it, from argv to directory
+		built, err := s.build(d, nil, true)
+		return process.Prepared{Env: built.Environment, Walls: built, Err: err}
 	}
 	env, err := s.environment(d)
 	if err != nil {
-		return prepared{err: err}
+		return process.Prepared{Err: err}
 	}
-	dir, err := workingDir(d)
+	built, err := s.build(d, env, true)
 	if err != nil {
-		return prepared{err: err}
+		return process.Prepared{Err: err}
 	}
-	path, err := lookPath(d.Command[0], dir, env)
-	return prepared{argv: d.Command, dir: dir, path: path, env: env, err: err, unrunnable: unrunnable(err)}
+	p := process.Prepare(d, d.Command, built.Environment)
+	p.Walls = built
+	return p
 }
 
-// Exit codes of init for a main command that cannot be executed.
-const (
-	exitNotExecutable = 126
-	exitNotFound      = 127
-)
-
-// errNotFound is said of a program that no directory of PATH holds.
-var errNotFound = errors.New("not found")
-
-// unrunnable is the exit code that a shell has for a program that cannot be
-// executed, and init for its main command.
-func unrunnable(err error) int32 {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return exitNotFound
+// build makes the walls of a process of d, with its secrets where it is the
+// service itself.
+func (s *Supervisor) build(d service.Definition, env []string, secrets bool) (walls.Walls, error) {
+	if secrets {
+		walls.DropSecrets(s.runtime, d.Name)
 	}
-	return exitNotExecutable
-}
-
-// workingDir is where a service is started: where its definition says, or else
-// where the container was (docker run -w) if its user may go there.
-func workingDir(d service.Definition) (string, error) {
-	if d.WorkingDir != "" {
-		return d.WorkingDir, enterable(d.WorkingDir)
+	stored := ""
+	if secrets && d.Profile != "" {
+		stored = s.volume.Secrets(d.Profile)
 	}
-	if dir, err := os.Getwd(); err == nil && enterable(dir) == nil {
-		return dir, nil
+	if !d.Isolation.Wanted() && len(d.Secrets) == 0 && stored == "" {
+		return walls.Walls{Environment: env}, nil
 	}
-	return "/", nil
-}
-
-// enterable tells whether dir can be the working directory.
-func enterable(dir string) error {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("cannot enter working_dir %s: there is no such directory", dir)
-	case err != nil:
-		return fmt.Errorf("cannot enter working_dir %s: %w", dir, bare(err))
-	case !info.IsDir():
-		return fmt.Errorf("cannot enter working_dir %s: it is no directory", dir)
+	subject := walls.Subject{
+		Name: d.Name, Isolation: d.Isolation, Port: d.Port, Environment: env,
+		Named: func(name string) bool { _, named := d.Environment[name]; return named },
 	}
-	if err := unix.Access(dir, unix.X_OK); err != nil {
-		return fmt.Errorf("cannot enter working_dir %s: %w", dir, err)
+	if d.Profile != "" {
+		subject.Own = profileDir(s.config().For(d.Name), d.Profile)
 	}
-	return nil
-}
-
-// lookPath finds the program: a name without a slash on the PATH that the
-// service will have, as execvp(3) does.
-func lookPath(name, dir string, env []string) (string, error) {
-	if strings.Contains(name, "/") {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		return path, executable(path, name)
+	built, err := s.walls().Build(subject)
+	if err == nil && secrets {
+		err = s.walls().Secrets(&built, d.Name, d.Secrets, stored)
 	}
-	search := "/usr/local/bin:/bin:/usr/bin"
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
-			search = value
-		}
-	}
-	var denied error
-	for _, folder := range filepath.SplitList(search) {
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(dir, folder)
-		}
-		path := filepath.Join(folder, name)
-		err := executable(path, name)
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) && denied == nil {
-			denied = err
-		}
-	}
-	if denied != nil {
-		return "", denied
-	}
-	return "", fmt.Errorf("cannot run %q: %w in PATH (%s)", name, errNotFound, search)
-}
-
-// executable tells why path cannot be executed, if so.
-func executable(path, name string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if name == path {
-			return fmt.Errorf("cannot run %q: %w", name, unix.ENOENT)
-		}
-		return fmt.Errorf("cannot run %q: %s: %w", name, path, unix.ENOENT)
-	case err != nil:
-		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(err))
-	case info.IsDir():
-		return fmt.Errorf("cannot run %q: %s is a directory", name, named(name, path))
-	}
-	if err := unix.Access(path, unix.X_OK); err != nil {
-		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), err)
-	}
-	return nil
-}
-
-// bare is the system's error without the path that os puts around it.
-func bare(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
-// temporary tells whether a spawn that failed with err may work later.
-func temporary(err error) bool {
-	for _, errno := range []syscall.Errno{
-		unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY, unix.EINTR, unix.EIO, unix.EBUSY, unix.ENOSPC,
-		unix.ENOBUFS, unix.ETOOMANYREFS,
-	} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return errors.Is(err, errNoTag)
+	return built, err
 }
 
 // passed are the descriptors beyond stdio that a process of u gets, and their
 // names: its sockets, then what it stored with FDSTORE=1, sd_notify(3).
 func (s *Supervisor) passed(u *unit) (fds []int, names []string, err error) {
-	if fds, err = u.listeners(func(m wire.Message, held []int) { s.link.send(m, held, nil) }); err != nil {
+	fds, err = u.sockets.Listen(u.definition.Sockets, func(socket service.Socket, fd int) {
+		s.link.Send(&wire.Hold{Key: u.sockets.Key(u.name, socket)}, []int{fd}, nil)
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, socket := range u.definition.Sockets {
 		names = append(names, socket.Name)
 	}
-	for _, stored := range u.stored {
-		fds, names = append(fds, stored.fd), append(names, stored.name)
+	for _, stored := range u.stored.Files() {
+		fds, names = append(fds, stored.FD), append(names, stored.Name)
 	}
 	return fds, names, nil
 }
+
+// closeSockets closes what u has open but for what keep lists, here and in tier 1.
+func (s *Supervisor) closeSockets(u *unit, keep []service.Socket) {
+	u.sockets.Drop(keep, func(socket service.Socket, fd int) {
+		// Tier 1 may still have to be sent it: the link closes it in its turn.
+		s.link.Send(&wire.Release{Key: u.sockets.Key(u.name, socket)}, nil, []int{fd})
+	})
+}
+
+// privileged tells whether tier 1 holds u's definition by name.
+func (s *Supervisor) privileged(u *unit) bool { return u.recorded && s.settings.Holds(u.name) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -18,13 +17,12 @@ import (
 
 	"rlminit/control"
 	"rlminit/logs"
-	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/wire"
 )
 
-// journal is the log of one service: a logs.Slot, but in a simulation.
-type journal interface {
+// serviceLog is the log of one service: a logs.Slot, but in a simulation.
+type serviceLog interface {
 	Stdout() int
 	Stderr() int
 	Mark(text string)
@@ -44,19 +42,19 @@ func (s *Supervisor) openLogs() error {
 	s.mainOnTerminal = s.terminal || s.policy.Main != nil && isTerminal(1)
 	out := ownOutput(1)
 	options := logs.Options{
-		Home: s.config().Home, Held: s.takeHeld(collectorKey), Tee: out,
+		Home: s.config().Home, Held: s.held.Take(collectorKey), Tee: out,
 		Colour: out >= 0 && isTerminal(out) && os.Getenv("NO_COLOR") == "", Report: s.logTrouble,
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
 		// Without a volume there is nothing to write to; the slots' newest lines
 		// are still kept, and the tee goes on.
-		options.Home = s.slots.dir
+		options.Home = s.slots.Path
 	}
 	var err error
 	if s.logs, err = logs.New(options); err != nil {
 		return fmt.Errorf("cannot log: %w", err)
 	}
-	s.link.send(&wire.Hold{Key: collectorKey}, s.logs.Held(), nil)
+	s.link.Send(&wire.Hold{Key: collectorKey}, s.logs.Held(), nil)
 	return nil
 }
 
@@ -74,8 +72,8 @@ func (s *Supervisor) logTrouble(name string, err error) {
 func (s *Supervisor) logConfig(u *unit) logs.Config {
 	d := u.definition
 	return logs.Config{
-		Dir: logDir(u.name, d.Profile), File: d.Log.File && s.volume() != nil,
-		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles,
+		Dir: logDir(u.name, d.Profile), File: d.Log.File && s.volume.Store() != nil,
+		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
 		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !s.mainOnTerminal,
 		Prefix: u.title(), Timestamps: d.Log.Timestamps,
 	}
@@ -87,22 +85,6 @@ func logDir(name, profile string) string {
 		return "logs/gateways/" + profile
 	}
 	return "logs/services/" + name
-}
-
-// removeLog removes the log of a profile whose gateway, if there was one, is
-// gone: what it wrote last is waited for, or it would come after. Links are not
-// followed.
-func (s *Supervisor) removeLog(store *profiles.Store, u *unit, profile string) error {
-	var closed <-chan struct{}
-	s.ask(func() {
-		if u != nil && u.log != nil {
-			closed = u.log.Closed()
-		}
-	})
-	if closed != nil {
-		<-closed
-	}
-	return store.Home().RemoveAll(logDir("", profile))
 }
 
 func isTerminal(fd int) bool {
@@ -120,29 +102,9 @@ func ownOutput(fd int) int {
 	return own
 }
 
-// getLogs sends the log of a service, or of all merged.
-func (s *Supervisor) getLogs(w http.ResponseWriter, r *http.Request) error {
-	query := logs.Query{N: -1}
-	values := r.URL.Query()
-	if n := values.Get("n"); n != "" {
-		lines, err := strconv.Atoi(n)
-		if err != nil || lines < 0 {
-			return control.BadRequest("cannot read %q lines; write a number", n)
-		}
-		query.N = lines
-	}
-	if since := values.Get("since"); since != "" {
-		at, err := time.Parse(time.RFC3339Nano, since)
-		if err != nil {
-			return control.BadRequest("cannot read the log since %q; write a time such as 2026-05-24T18:05:33Z", since)
-		}
-		query.Since = at
-	}
-	var err error
-	if query.Follow, err = askedFor(r, "follow"); err != nil {
-		return err
-	}
-	if name := r.PathValue("name"); name == "all" {
+// ReadLog writes the log of a service, or of all merged.
+func (s *Supervisor) ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error {
+	if name == "all" {
 		query.Prefix, query.All = true, true
 		s.ask(func() {
 			for _, u := range s.all() {
@@ -159,37 +121,14 @@ func (s *Supervisor) getLogs(w http.ResponseWriter, r *http.Request) error {
 		}
 		s.ask(func() { query.Sources = []logs.Source{source(u)} })
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	out := &flushing{w: w, control: http.NewResponseController(w)}
-	if err := s.logs.Read(r.Context(), out, query); err != nil {
-		if !out.begun {
-			return control.Failed("cannot read the log: %v", err)
-		}
-		slog.Warn("cannot go on sending a log", "err", err)
+	if err := s.logs.Read(ctx, w, query); err != nil {
+		return control.Failed("cannot read the log: %v", err)
 	}
 	return nil
 }
 
 func source(u *unit) logs.Source {
 	return logs.Source{Name: u.name, Dir: logDir(u.name, u.definition.Profile)}
-}
-
-// flushing sends what is written at once, and gives up on a reader that does
-// not take it.
-type flushing struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	begun   bool
-}
-
-func (f *flushing) Write(p []byte) (int, error) {
-	f.begun = true
-	f.control.SetWriteDeadline(time.Now().Add(bodyTime))
-	n, err := f.w.Write(p)
-	if err == nil {
-		err = f.control.Flush()
-	}
-	return n, err
 }
 
 // rawOutput writes to a descriptor that does not block, and rather loses a line

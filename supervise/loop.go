@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"rlminit/supervise/machine"
+	"rlminit/supervise/process"
 	"rlminit/wire"
 )
 
@@ -30,9 +31,11 @@ func (s *Supervisor) loop(gone <-chan error) error {
 		s.timers.arm(boottime())
 		select {
 		case f := <-s.mailbox:
+			s.excuse()
 			f()
 		case <-s.timers.clock.C:
-			s.timers.armed = 0
+			s.excuse()
+			s.timers.rang()
 			s.fire()
 		case err := <-gone:
 			return err
@@ -42,6 +45,18 @@ func (s *Supervisor) loop(gone <-chan error) error {
 			s.later = s.later[1:]
 			f()
 		}
+	}
+}
+
+// excuse gives everybody the time back in which nobody ran, before anything else
+// of that time is heard.
+func (s *Supervisor) excuse() {
+	lost := s.timers.lost(boottime())
+	if lost == 0 {
+		return
+	}
+	for _, u := range s.timers.running() {
+		s.step(u, machine.Event{Kind: machine.Stalled, Within: lost})
 	}
 }
 
@@ -67,6 +82,9 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 			return
 		}
 	}
+	if s.hearOwned(m) {
+		return
+	}
 	switch m := m.(type) {
 	case *wire.Spawned:
 		s.about(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
@@ -81,13 +99,13 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 			s.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
 		}
 	case *wire.Ping:
-		s.link.send(&wire.Pong{Seq: m.Seq}, nil, nil)
+		s.link.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
 	case *wire.Shutdown:
 		if s.awaited = m.Deadline; s.restored {
 			s.beginShutdown()
 		}
 	case *wire.Reload:
-		s.reloadOnSignal()
+		go s.registry.ReloadAndSay()
 	}
 }
 
@@ -114,7 +132,7 @@ func (s *Supervisor) about(id uint64, e machine.Event) {
 		}
 		s.dismissing(id, e)
 		if e.Kind == machine.ExitedEvent {
-			s.link.send(&wire.Acknowledge{ID: id}, nil, nil)
+			s.link.Send(&wire.Acknowledge{ID: id}, nil, nil)
 		}
 		return
 	}
@@ -127,19 +145,19 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 	u := s.byID[m.ID]
 	if u == nil {
 		s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: "cannot be started"})
-		s.link.send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		s.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		return
 	}
 	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
 	go func() {
-		reason, retry := explainSpawn(command, program, dir, m)
+		reason, retry := process.ExplainSpawn(command, program, dir, m)
 		s.do(func() {
 			if m.Step == wire.StepExec {
-				u.unrunnable = unrunnable(syscall.Errno(m.Errno))
+				u.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
 			}
 			s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
 			delete(s.byID, m.ID)
-			s.link.send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+			s.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		})
 	}()
 }

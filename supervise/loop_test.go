@@ -50,8 +50,8 @@ func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
 
 func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	e := newEvents()
-	_, slow, _ := e.subscribe()
-	_, quick, cancel := e.subscribe()
+	_, slow, _ := e.Subscribe()
+	_, quick, cancel := e.Subscribe()
 	defer cancel()
 	for i := range eventsBehind + 10 {
 		e.publish(control.Event{})
@@ -66,7 +66,7 @@ func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	if n != eventsBehind {
 		t.Fatalf("the slow reader got %d events before it was cut off, want %d", n, eventsBehind)
 	}
-	past, _, done := e.subscribe()
+	past, _, done := e.Subscribe()
 	defer done()
 	if len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
 		t.Fatalf("%d events kept, the last is %d", len(past), past[len(past)-1].Seq)
@@ -112,7 +112,7 @@ func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 		p.now.probeRuns[7] = &probeRun{ended: make(chan error, 1), abandoned: true}
 		p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil)
 	})
-	p.now.link.flush()
+	p.now.link.Flush()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if want := fmt.Sprintf("9 to 7, scope %d", wire.ScopeGroup); !slices.Contains(p.sent, want) {

@@ -13,6 +13,7 @@ import (
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
 
@@ -25,17 +26,14 @@ func (s *simulation) remove(name string) {
 	delete(s.wanted, name)
 	if s.rand.IntN(2) == 0 {
 		w.tally("removed", name)
-		now.ask(func() {
-			now.leaving[name] = true
-			now.remove(now.units[name], "its definition is gone", nil)
-		})
+		now.registry.Drop(name)
 		return
 	}
 	w.tally("taken out", name)
-	if err := s.slots.withdraw(name); err != nil {
+	if err := s.slots.Withdraw(name); err != nil {
 		s.Fatal(err)
 	}
-	now.noticed(name)
+	now.registry.Notice(name)
 }
 
 // putBack registers a service anew when nothing is left of the one before. A
@@ -51,11 +49,10 @@ func (s *simulation) putBack(name string) {
 	}
 	w.mu.Unlock()
 	w.tally("put back", name)
-	s.publish(name)
-	d := s.defs[name]
 	desired, _ := s.recorded(name)
-	p := proposal{name: name, value: d, source: service.Encode(d), subject: true, desired: desired, start: desired != "stopped"}
-	now.ask(func() { s.equip(now.define(p)) })
+	p := registry.Ours(s.defs[name])
+	p.Ours, p.Desired, p.Start = false, service.Intent(desired), desired != "stopped"
+	now.registry.Register(p)
 }
 
 // meddle does something to the services or to the supervisor, or nothing.
@@ -64,7 +61,11 @@ func (s *simulation) meddle(everything context.Context) {
 	name := names[s.rand.IntN(len(names))]
 	w := s.world
 	var known, leaving bool
-	s.now.ask(func() { known, leaving = s.now.units[name] != nil, s.now.leaving[name] })
+	s.now.ask(func() {
+		if u := s.now.units[name]; u != nil {
+			known, leaving = true, u.state.Removed
+		}
+	})
 	if !known {
 		s.meddled(names)
 		s.putBack(name)
@@ -95,15 +96,11 @@ func (s *simulation) meddle(everything context.Context) {
 			return // nobody registers it before it is gone
 		}
 		s.defs[name] = d
-		if err := s.slots.publish(name, service.Encode(d)); err != nil {
-			s.Fatal(err)
-		}
 		s.meddled(names)
 		s.changed(name)
-		now := s.now
-		now.ask(func() {
-			now.redefine(now.units[name], proposal{name: name, value: d, source: service.Encode(d)})
-		})
+		p := registry.Ours(d)
+		p.Ours = false
+		s.now.registry.Register(p)
 	case luck < 32 && !leaving:
 		s.remove(name)
 	case luck < 37:
@@ -191,6 +188,9 @@ func (s *simulation) command(everything context.Context, names []string, name st
 		case outcome.Problem != nil:
 			done = false
 			s.world.tally("refused", units[i].name)
+			if v.name == "stop" { // it is carried out, and not recorded
+				delete(s.wanted, units[i].name)
+			}
 		case units[i].state.Removed: // what is removed is not started any more
 		default:
 			s.wanted[units[i].name] = want

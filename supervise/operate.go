@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/operation"
+	"rlminit/supervise/order"
 )
 
 // waiter is somebody who wants to know when a unit has come to the end of what
@@ -17,7 +21,8 @@ import (
 type waiter struct {
 	// over tells whether it is over, and the problem if it went wrong.
 	over    func(*unit) (bool, *control.Problem)
-	outcome chan control.Outcome // takes one without blocking
+	then    func(*control.Problem) // called in place of an answer to outcome; nil: none
+	outcome chan control.Outcome   // takes one without blocking
 	changed bool
 }
 
@@ -25,7 +30,10 @@ type waiter struct {
 func (s *Supervisor) answer(u *unit) {
 	u.waiters = slices.DeleteFunc(u.waiters, func(w *waiter) bool {
 		over, problem := w.over(u)
-		if over {
+		switch {
+		case over && w.then != nil:
+			w.then(problem)
+		case over:
 			w.outcome <- control.Outcome{Service: u.status(), Changed: w.changed, Problem: problem}
 		}
 		return over
@@ -41,6 +49,12 @@ func (s *Supervisor) wait(u *unit, changed bool, over func(*unit) (bool, *contro
 	return w
 }
 
+// waitThen calls then when it is over, at once where it is already.
+func (s *Supervisor) waitThen(u *unit, over func(*unit) (bool, *control.Problem), then func(*control.Problem)) {
+	u.waiters = append(u.waiters, &waiter{over: over, then: then})
+	s.answer(u)
+}
+
 // started is over when a start has come to an end: a oneshot's with its work.
 func started(u *unit) (bool, *control.Problem) {
 	switch {
@@ -48,14 +62,16 @@ func started(u *unit) (bool, *control.Problem) {
 		return true, control.Failed("%s failed: %s", u.title(), u.fault)
 	case u.state.Phase == machine.Gone:
 		return true, control.Failed("%s was removed before it was ready", u.title())
+	case u.turn.Stops():
+		return false, nil
 	case u.state.Want != machine.WantUp && !u.state.Settled():
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
 		return u.unheard == 0, u.failure()
 	case u.state.Phase == machine.Waiting && u.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
-	case u.state.Phase == machine.Backoff && u.state.Reason == errNoTag.Error(): // until a service is removed
-		return true, control.Failed("%s cannot be started yet: %v", u.title(), errNoTag)
+	case u.state.Phase == machine.Backoff && u.state.Reason == handover.ErrNoTag.Error(): // until a service is removed
+		return true, control.Failed("%s cannot be started yet: %v", u.title(), handover.ErrNoTag)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return u.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
@@ -66,10 +82,10 @@ func started(u *unit) (bool, *control.Problem) {
 
 // stopped is over when nothing of the service is left.
 func stopped(u *unit) (bool, *control.Problem) {
-	if u.state.Want == machine.WantUp && u.stop == nil {
+	if u.state.Want == machine.WantUp && !u.turn.Stops() {
 		return true, control.Conflict("%s was started again before it had stopped", u.title())
 	}
-	return !u.active() && u.stop == nil, nil
+	return !u.active() && !u.turn.Stops(), nil
 }
 
 // becameRunning is over when a service runs, and when it will not do so by
@@ -94,7 +110,7 @@ func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 		switch {
 		case u.fault != "" && u.active(): // with the definition before, and left alone
 			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
-		case u.stop != nil || u.state.ID == id && u.active():
+		case u.turn.Stops() || u.state.ID == id && u.active():
 			return false, nil
 		}
 		return started(u)
@@ -126,39 +142,23 @@ type verb struct {
 	name    string
 	intent  string // what it makes a person's intent; "": leaves it as it is
 	needed  func(*unit) bool
-	apply   func(*Supervisor, []*unit, machine.Event)
+	apply   func(*Supervisor, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
 }
 
 // wanted tells whether u is to run, after a stop that has yet to begin too.
 func (u *unit) wanted() bool {
-	return u.state.Want == machine.WantUp && (u.stop == nil || u.stop.event.Kind != machine.Stop)
+	return u.state.Want == machine.WantUp && u.turn < order.Stop
 }
 
 func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {
 	return func(*unit) func(*unit) (bool, *control.Problem) { return over }
 }
 
-func stepEach(s *Supervisor, kind machine.EventKind, units []*unit, e machine.Event) {
-	for _, u := range units {
-		overruled := u.stop != nil
-		u.stop = nil // a later command overrules a stop that has yet to begin
-		e.Kind = kind
-		s.step(u, e)
-		if overruled {
-			s.ripple(u)
-		}
-	}
-}
-
-func startUnits(s *Supervisor, units []*unit, e machine.Event) {
-	stepEach(s, machine.Start, units, e)
-}
-
 var (
 	verbStart = verb{
 		name: "start", intent: "running",
-		needed:  func(u *unit) bool { return !u.wanted() || u.stop != nil || u.state.Phase != machine.Running },
+		needed:  func(u *unit) bool { return !u.wanted() || u.turn.Stops() || u.state.Phase != machine.Running },
 		apply:   startUnits,
 		outcome: always(started),
 	}
@@ -178,28 +178,44 @@ var (
 	}
 )
 
+// verbs are the commands on services.
+var verbs = map[string]verb{"start": verbStart, "stop": verbStop, "restart": verbRestart}
+
 // operate carries out a command on the units, and on those that go along with
 // them: it makes the intent durable, and only then acts, on those for which that
 // succeeded. With wait it answers when the outcome is known or ctx ends.
 func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
+	outcomes, _ := s.operateAs(ctx, v, units, along, actor, wait)
+	return outcomes
+}
+
+// operateAs is operate, and returns the id of the operation too; 0: it was refused
+// as a whole.
+func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) ([]control.Outcome, uint64) {
 	release := oneAtATime(append(slices.Clone(units), along...))
 	if problem := s.refusal(v); problem != nil {
 		release()
-		return failAll(units, problem)
+		return failAll(units, problem), 0
 	}
-	var refused map[*unit]*control.Problem
+	var unrecorded *control.Problem // of a stop: it is carried out all the same
 	if v.intent != "" {
-		refused = s.recordIntents(units, along, v.intent)
+		unrecorded = s.recordIntents(ctx, v, units, along, profiles.Actor{UID: actor})
+		if unrecorded != nil && v.name != "stop" {
+			release()
+			return failAll(units, unrecorded), 0
+		}
 	}
 	outcomes := make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
+	changed := make([]bool, len(units))
+	var went []string // along
+	var id uint64
 	s.ask(func() {
 		event := machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor), Actor: &actor}
-		changed := make([]bool, len(units))
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
-		act := slices.DeleteFunc(slices.Clone(along), func(u *unit) bool { return refused[u] != nil })
+		act := slices.Clone(along)
 		for i, u := range units {
-			if refused[u] != nil || u.fault != "" && v.intent == "running" {
+			if u.fault != "" && v.intent == "running" {
 				continue
 			}
 			if changed[i] = v.needed(u); changed[i] {
@@ -209,12 +225,15 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		for i, u := range units {
 			over[i] = v.outcome(u)
 		}
-		v.apply(s, act, event)
+		id = s.beginOperation(v, units, operation.Running, actor, nil)
+		for _, u := range v.apply(s, act, event) {
+			went = append(went, u.title())
+		}
+		for _, u := range along {
+			went = append(went, u.title())
+		}
 		for i, u := range units {
-			if problem := refused[u]; problem != nil {
-				outcomes[i] = control.Outcome{Service: u.status(), Problem: problem}
-				continue
-			}
+			s.waitThen(u, over[i], func(problem *control.Problem) { s.conclude(id, u, problem) })
 			if wait == nil {
 				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
 				continue
@@ -223,9 +242,22 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		}
 	})
 	release()
+	if wait != nil && wait.TimeoutMS > 0 { // one time for all of them
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(wait.TimeoutMS)*time.Millisecond)
+		defer cancel()
+	}
 	for i, w := range waiters {
 		if w != nil {
 			outcomes[i] = s.await(ctx, units[i], w, wait)
+		}
+	}
+	if i := slices.Index(changed, true); i >= 0 {
+		outcomes[i].Along = went
+	}
+	for i, u := range units {
+		if unrecorded != nil && outcomes[i].Problem == nil {
+			outcomes[i].Problem = stoppedOnly(u.title(), unrecorded)
 		}
 	}
 	if wait != nil {
@@ -235,7 +267,7 @@ func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, 
 		defer cancel()
 		s.publisher.flush(brief) // what is acknowledged must be known to a successor
 	}
-	return outcomes
+	return outcomes, id
 }
 
 // refusal is why a command is not even recorded.
@@ -304,52 +336,27 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 	return outcome
 }
 
-// stopUnits stops units in reverse order of dependency.
-func stopUnits(s *Supervisor, units []*unit, e machine.Event) {
-	s.stopInOrder(machine.Stop, units, e)
+// stopUnits stops units in reverse order of dependency, and what requires them
+// first, which waits then and comes back when they do.
+func stopUnits(s *Supervisor, units []*unit, e machine.Event) (along []*unit) {
+	e.Kind = machine.Stop
+	return s.commandAlong(order.Stop, units, e)
 }
 
-// restartUnits restarts those that run in reverse order of dependency. What
-// requires one that does not run does without it already.
-func restartUnits(s *Supervisor, units []*unit, e machine.Event) {
-	var running, rest []*unit
-	for _, u := range units {
-		if u.active() && u.state.Want == machine.WantUp {
-			running = append(running, u)
-		} else {
-			rest = append(rest, u)
-		}
-	}
-	s.stopInOrder(machine.Restart, running, e)
-	stepEach(s, machine.Restart, rest, e)
+// restartUnits restarts units: a stop in reverse order, and a start in order.
+func restartUnits(s *Supervisor, units []*unit, e machine.Event) (along []*unit) {
+	e.Kind = machine.Restart
+	return s.commandAlong(order.Restart, units, e)
 }
 
-// stopInOrder gives units the event when all that requires them has stopped.
-// What of that is not meant waits, and comes back when they do.
-func (s *Supervisor) stopInOrder(kind machine.EventKind, units []*unit, e machine.Event) {
-	meant := make(map[*unit]bool, len(units)) // false: it only goes along
-	for _, u := range units {
-		meant[u] = true
-	}
-	all := slices.Clone(units)
-	for _, u := range units {
-		for _, other := range s.dependentsOf(u) {
-			if _, known := meant[other]; !known && other.state.Want == machine.WantUp {
-				meant[other] = false
-				all = append(all, other)
-			}
-		}
-	}
-	s.stopTogether(all, func(u *unit) machine.Event {
-		event := e
-		switch {
-		case meant[u]:
-			event.Kind = kind
-		case u.wanted():
-			event.Kind = machine.Restart
-		default: // it is being stopped anyway
-			event.Kind = machine.Stop
-		}
-		return event
-	})
+func startUnits(s *Supervisor, units []*unit, e machine.Event) (along []*unit) {
+	e.Kind = machine.Start
+	s.command(order.Start, units, nil, func(*unit) machine.Event { return e })
+	return nil
+}
+
+func (s *Supervisor) commandAlong(t order.Turn, units []*unit, e machine.Event) (along []*unit) {
+	along = s.unitsOf(s.order.set.StopAlong(t, nodesOf(units)))
+	s.command(t, units, along, func(*unit) machine.Event { return e })
+	return along
 }

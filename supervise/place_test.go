@@ -1,21 +1,25 @@
 package supervise
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
+	"rlminit/control"
 	"rlminit/logs"
 	"rlminit/service"
+	"rlminit/supervise/link"
+	"rlminit/supervise/process"
+	"rlminit/supervise/settings"
+	"rlminit/supervise/slots"
 	"rlminit/wire"
 )
 
@@ -28,6 +32,7 @@ type place struct {
 	gone          chan error    // closed when it is killed
 	over          chan struct{} // when its loop has ended
 	locks         []func()      // that give the volume's lock back
+	full          atomic.Bool   // the journal's disk is
 
 	mu     sync.Mutex
 	held   map[string][]int
@@ -42,7 +47,7 @@ type place struct {
 func newPlace(t *testing.T, yaml string, args ...string) *place {
 	t.Helper()
 	p := &place{
-		T: t, home: t.TempDir(), runtime: t.TempDir(), held: map[string][]int{},
+		T: t, home: tempDir(t), runtime: tempDir(t), held: map[string][]int{},
 		spawns: map[string]int{}, alive: map[uint64]string{}, labels: map[uint64][]byte{}, deaf: map[string]bool{},
 	}
 	if err := os.Mkdir(filepath.Join(p.runtime, "services"), 0o755); err != nil {
@@ -58,6 +63,26 @@ func newPlace(t *testing.T, yaml string, args ...string) *place {
 		}
 	})
 	return p
+}
+
+// tempDir is a directory that is removed however often it takes: what a killed
+// supervisor had begun to write comes to its end, as it does on a real volume.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "place-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 1000 {
+			if err = os.RemoveAll(dir); err == nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Error(err)
+	})
+	return dir
 }
 
 // configure writes the configuration, with a volume.
@@ -83,18 +108,24 @@ func (p *place) supervise(args ...string) {
 	bundle.Run = first.Decide(args, func(string) (string, bool) { return "", false })
 	me := wire.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Name: "app", Home: p.home}
 	s := newSupervisor(&wire.Policy{User: me, Volume: p.home})
-	s.preparation = func(d service.Definition, _ bool) prepared { return prepared{argv: d.Command, path: "/bin/true"} }
-	s.runtime, s.slots = p.runtime, slots{dir: filepath.Join(p.runtime, "services")}
+	s.chronicle.fault = func(string) error {
+		if p.full.Load() {
+			return unix.ENOSPC
+		}
+		return nil
+	}
+	s.preparation = func(d service.Definition, _ bool) process.Prepared {
+		return process.Prepared{Argv: d.Command, Path: "/bin/true"}
+	}
+	s.runtime, s.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
 	gone := make(chan error)
-	s.link = &link{wake: make(chan struct{}, 1)}
-	s.link.out = func(o outgoing) {
+	s.link = link.To(func(o link.Outgoing) {
 		select {
 		case <-gone:
 		default:
 			p.take(s, o)
 		}
-	}
-	go s.link.write()
+	})
 	p.mu.Lock()
 	for key, fds := range p.held {
 		s.held[key] = fds
@@ -109,20 +140,13 @@ func (p *place) supervise(args ...string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	c, err := s.firstConfig(fd)
-	if err != nil {
+	if s.settings, err = settings.Open(fd, s.held, s.policy, s.runtime); err != nil {
 		p.Fatal(err)
 	}
-	s.cfg.Store(c)
 	if s.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
 		p.Fatal(err)
 	}
-	if s.null, err = openNull(); err != nil {
-		p.Fatal(err)
-	}
-	s.watch = &watcher{}
-	s.publisher, s.recorder = newPublisher(s.slots), s.newRecorder()
-	if err := s.openBootWork(); err != nil {
+	if err := s.furnish(); err != nil {
 		p.Fatal(err)
 	}
 	over := make(chan struct{})
@@ -137,11 +161,13 @@ func (p *place) supervise(args ...string) {
 func (p *place) open() {
 	p.now.openVolume()
 	p.now.restore()
+	p.now.registry.Start(func() {})
 }
 
 // kill ends the supervisor as SIGKILL does: nothing of it reaches anybody.
 func (p *place) kill() {
-	p.now.link.flush()
+	p.now.registry.Close()
+	p.now.link.Flush()
 	p.now.ask(func() {
 		if p.now.giveBack != nil {
 			p.locks = append(p.locks, p.now.giveBack) // which the kernel would do
@@ -157,13 +183,13 @@ func (p *place) kill() {
 }
 
 // take is tier 1's part: what is spawned lives until it is signalled.
-func (p *place) take(s *Supervisor, o outgoing) {
+func (p *place) take(s *Supervisor, o link.Outgoing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hear := func(m wire.Message) { go s.do(func() { s.hear(m, nil) }) }
-	switch m := o.message.(type) {
+	switch m := o.Message.(type) {
 	case *wire.Hold:
-		p.held[m.Key] = duplicates(p.T, o.fds)
+		p.held[m.Key] = duplicates(p.T, o.FDs)
 	case *wire.Release:
 		delete(p.held, m.Key)
 	case *wire.End:
@@ -265,12 +291,11 @@ func (p *place) eventually(what string, ask func() (yes bool, seen any)) {
 	}
 }
 
-// request is one of the control socket, by root.
-func (p *place) request(method, path, body string) *http.Request {
-	r, err := http.NewRequestWithContext(context.WithValue(p.Context(), peerKey{}, peer{}), method, "http://rlminit"+path, strings.NewReader(body))
-	if err != nil {
+// create creates a profile as the body of a request says, by root.
+func (p *place) create(body string) (control.Outcome, error) {
+	var what control.CreateProfile
+	if err := json.Unmarshal([]byte(body), &what); err != nil {
 		p.Fatal(err)
 	}
-	r.SetPathValue("name", filepath.Base(path))
-	return r
+	return p.now.registry.Create(p.Context(), what, 0)
 }

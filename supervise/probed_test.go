@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -59,7 +58,7 @@ func (s *simulation) probes(d *service.Definition) {
 	probe := func(kind string) service.Probe {
 		switch s.rand.IntN(3) {
 		case 0:
-			return service.Probe{TCP: d.Name + "/" + kind}
+			return service.Probe{TCP: d.Name + "." + kind + ":1"}
 		case 1:
 			return service.Probe{HTTP: "http://" + d.Name + "/" + kind}
 		}
@@ -143,7 +142,10 @@ func (w *world) ask(b *body) (mood, time.Duration) {
 
 // network is a probe by tcp or http.
 func (w *world) network(ctx context.Context, p service.Probe) error {
-	name, kind, _ := strings.Cut(cmp.Or(p.TCP, strings.TrimPrefix(p.HTTP, "http://")), "/")
+	name, kind, _ := strings.Cut(strings.TrimSuffix(p.TCP, ":1"), ".")
+	if p.TCP == "" {
+		name, kind, _ = strings.Cut(strings.TrimPrefix(p.HTTP, "http://"), "/")
+	}
 	w.mu.Lock()
 	b := w.living(name)
 	is, takes := w.ask(b)
@@ -161,7 +163,7 @@ func (w *world) network(ctx context.Context, p service.Probe) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // nobody wants to know any more
+	case errors.Is(context.Cause(ctx), context.Canceled): // nobody wants to know any more
 		return ctx.Err()
 	case ctx.Err() != nil:
 		w.answered(b, kind, false)

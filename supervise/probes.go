@@ -4,23 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
 	"rlminit/service"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/probe"
+	"rlminit/supervise/process"
+	"rlminit/supervise/walls"
 	"rlminit/wire"
-)
-
-// How often a service is asked whether it is ready: quickly at first, for most
-// are ready soon.
-const (
-	readyFirst  = 20 * time.Millisecond
-	readyLatest = time.Second
-	readyCheck  = 3 * time.Second // for one answer; the machine bounds them all
 )
 
 // startProbe asks the service again and again, beside the loop, until the
@@ -29,18 +21,35 @@ func (s *Supervisor) startProbe(u *unit, a machine.Action) {
 	s.stopProbe(u, a.Probe)
 	ctx, cancel := context.WithCancel(context.Background())
 	u.probes[a.Probe] = cancel
-	tell := func(kind machine.EventKind, reason string) {
-		s.do(func() {
-			if ctx.Err() == nil {
-				s.step(u, machine.Event{Kind: kind, ID: a.ID, Reason: reason})
+	name := u.name
+	ask := func(ctx context.Context, p service.Probe) error {
+		if len(p.Exec) > 0 {
+			held := wire.HealthProbe(name)
+			if a.Probe == machine.ProbeReady {
+				held = wire.ReadyProbe(name)
 			}
-		})
+			return s.checkExec(ctx, name, held, p.Exec)
+		}
+		return s.network(ctx, p)
+	}
+	tell := func(passed, failed machine.EventKind) func(error) {
+		return func(err error) {
+			e := machine.Event{Kind: passed, ID: a.ID}
+			if err != nil {
+				e.Kind, e.Reason = failed, err.Error()
+			}
+			s.do(func() {
+				if ctx.Err() == nil {
+					s.step(u, e)
+				}
+			})
+		}
 	}
 	if a.Probe == machine.ProbeReady {
-		go s.untilReady(ctx, u.name, *u.definition.Ready, tell)
+		go process.UntilReady(ctx, *u.definition.Ready, ask, tell(machine.ProbePassed, machine.ProbeFailed))
 		return
 	}
-	go s.whileHealthy(ctx, u.name, *u.definition.Health, tell)
+	go process.WhileHealthy(ctx, *u.definition.Health, ask, tell(machine.HealthPassed, machine.HealthFailed))
 }
 
 func (s *Supervisor) stopProbe(u *unit, kind machine.Probe) {
@@ -50,62 +59,6 @@ func (s *Supervisor) stopProbe(u *unit, kind machine.Probe) {
 	}
 }
 
-func (s *Supervisor) untilReady(ctx context.Context, name string, p service.Probe, tell func(machine.EventKind, string)) {
-	for pause := readyFirst; ; pause = min(2*pause, readyLatest) {
-		err := s.check(ctx, name, p, readyCheck)
-		if err == nil {
-			tell(machine.ProbePassed, "")
-			return
-		}
-		tell(machine.ProbeFailed, err.Error())
-		if !sleep(ctx, pause) {
-			return
-		}
-	}
-}
-
-func (s *Supervisor) whileHealthy(ctx context.Context, name string, h service.Health, tell func(machine.EventKind, string)) {
-	for sleep(ctx, h.Interval) {
-		if err := s.check(ctx, name, h.Probe, h.Timeout); err != nil {
-			tell(machine.HealthFailed, err.Error())
-		} else {
-			tell(machine.HealthPassed, "")
-		}
-	}
-}
-
-// sleep pauses for d, and tells whether ctx still wants what comes after.
-func sleep(ctx context.Context, d time.Duration) bool {
-	pause := time.NewTimer(d)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// check asks once; nil means well.
-func (s *Supervisor) check(ctx context.Context, name string, p service.Probe, timeout time.Duration) error {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	if len(p.Exec) > 0 {
-		return s.checkExec(ctx, name, p.Exec)
-	}
-	return s.network(ctx, p)
-}
-
-func askNetwork(ctx context.Context, p service.Probe) error {
-	if p.TCP != "" {
-		return probe.TCP(ctx, p.TCP)
-	}
-	return probe.HTTP(ctx, p.HTTP)
-}
-
 // probeRun is a program that runs as a probe, as a child of tier 1 like any
 // other.
 type probeRun struct {
@@ -113,42 +66,47 @@ type probeRun struct {
 	abandoned bool       // nobody waits for it: the loop's
 }
 
-// checkExec runs a probe's program as the service's user, with its tag and its
-// limits: it can do no more than the service itself.
-func (s *Supervisor) checkExec(ctx context.Context, name string, argv []string) error {
+// checkExec runs a probe's program as the service, with its tag and its limits: it
+// can do no more than the service itself. held is the name under which tier 1 has
+// the program, if the service is one of those that it holds.
+func (s *Supervisor) checkExec(ctx context.Context, name, held string, argv []string) error {
 	var d service.Definition
 	var tag uint32
+	var privileged bool
 	s.ask(func() {
 		if u := s.units[name]; u != nil {
-			d, tag = u.definition, u.tag
+			d, tag, privileged = u.definition, u.tag, s.privileged(u)
 		}
 	})
 	if d.Name == "" {
 		return errors.New("the service is gone")
 	}
-	env, err := s.environment(d)
+	spawn, fill, err := s.probeSpawn(d, argv, privileged)
 	if err != nil {
 		return err
 	}
-	dir, err := workingDir(d)
-	if err != nil {
-		return err
+	defer fill.Close()
+	if privileged {
+		spawn.Name = held
 	}
-	path, err := lookPath(argv[0], dir, env)
-	if err != nil {
-		return err
-	}
+	spawn.Tag, spawn.Targets, spawn.Label = tag, []int32{0, 1, 2}, []byte(probeLabel)
 	run := &probeRun{ended: make(chan error, 1)}
 	var id uint64
 	s.ask(func() {
 		id = s.nextID
 		s.nextID++
 		s.probeRuns[id] = run
-		s.link.send(&wire.Spawn{
-			ID: id, Name: name, Path: path, Argv: argv, Env: env, Dir: dir, Umask: d.Umask,
-			Rlimits: config.Rlimits(d.Limits), Tag: tag, Targets: []int32{0, 1, 2}, NoNewPrivs: true, Label: []byte(probeLabel),
-		}, []int{s.null, s.null, s.null}, nil)
+		spawn.ID = id
+		var fds []int
+		if fds, err = fill.Fill(spawn); err == nil {
+			s.link.Send(spawn, append([]int{s.null, s.null, s.null}, fds...), fds)
+		} else {
+			delete(s.probeRuns, id)
+		}
 	})
+	if err != nil {
+		return err
+	}
 	select {
 	case err := <-run.ended:
 		return err
@@ -163,7 +121,7 @@ func (s *Supervisor) checkExec(ctx context.Context, name string, argv []string) 
 }
 
 func (s *Supervisor) killProbe(id uint64) {
-	s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+	s.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
 }
 
 // probeLabel marks a child that is a probe, for our successor.
@@ -191,6 +149,31 @@ func (s *Supervisor) aboutProbe(id uint64, e machine.Event) bool {
 	}
 	run.ended <- err
 	delete(s.probeRuns, id)
-	s.link.send(&wire.Acknowledge{ID: id}, nil, nil)
+	s.link.Send(&wire.Acknowledge{ID: id}, nil, nil)
 	return true
+}
+
+// probeSpawn makes ready the spawn of a probe's program.
+func (s *Supervisor) probeSpawn(d service.Definition, argv []string, privileged bool) (*wire.Spawn, walls.Walls, error) {
+	if privileged { // tier 1 holds it, from argv to directory
+		built, err := s.build(d, nil, false)
+		return &wire.Spawn{Privileged: true, Env: built.Environment}, built, err
+	}
+	env, err := s.environment(d)
+	if err != nil {
+		return nil, walls.Walls{}, err
+	}
+	built, err := s.build(d, env, false)
+	if err != nil {
+		return nil, built, err
+	}
+	p := process.Prepare(d, argv, built.Environment)
+	if p.Err != nil {
+		built.Close()
+		return nil, built, p.Err
+	}
+	return &wire.Spawn{
+		Name: d.Name, Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir, Umask: d.Umask,
+		Rlimits: config.Rlimits(d.Limits), NoNewPrivs: true,
+	}, built, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/slots"
 	"rlminit/wire"
 )
 
@@ -28,11 +29,11 @@ type publication struct {
 // publisher writes status files.
 type publisher struct {
 	*newest[string, publication]
-	slots   slots
+	slots   slots.Dir
 	failing map[string]bool // whose status cannot be written, which is said once
 }
 
-func newPublisher(s slots) *publisher {
+func newPublisher(s slots.Dir) *publisher {
 	p := &publisher{slots: s, failing: make(map[string]bool)}
 	p.newest = newNewest(0, func(batch map[string]publication) map[string]publication {
 		for name, next := range batch {
@@ -60,7 +61,7 @@ func (p *publisher) publish(name string, s saved, written func()) {
 func (p *publisher) writeStatus(name string, s saved) {
 	content, err := json.Marshal(s)
 	if err == nil {
-		err = p.slots.replace(name, statusFile, append(content, '\n'), 0o644)
+		err = p.slots.Replace(name, slots.StatusFile, append(content, '\n'), 0o644)
 	}
 	if err == nil {
 		delete(p.failing, name)
@@ -92,7 +93,7 @@ func (s *Supervisor) publishStatus(u *unit) {
 					if e.marked != nil {
 						<-e.marked
 					}
-					s.link.send(&wire.Acknowledge{ID: e.id}, nil, nil)
+					s.link.Send(&wire.Acknowledge{ID: e.id}, nil, nil)
 				}
 			}()
 		}
@@ -103,7 +104,7 @@ func (s *Supervisor) publishStatus(u *unit) {
 // recall reads back the state that a predecessor published.
 func (s *Supervisor) recall(name string) (saved, bool) {
 	var was saved
-	content, err := s.slots.read(name, statusFile, statusMax)
+	content, err := s.slots.Read(name, slots.StatusFile, slots.StatusMax)
 	if err != nil || json.Unmarshal(content, &was) != nil || was.Machine == nil {
 		return saved{}, false
 	}

@@ -9,6 +9,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -58,15 +59,15 @@ func (p purpose) isFor(service string) bool {
 // fulfil starts, once a boot, what the arguments ask for and what the container
 // lives with, whatever was recorded of them. Nobody's intent changes by that.
 func (s *Supervisor) fulfil() {
-	if !s.work.done(fulfilled) {
+	if !s.work.Done(handover.Fulfilled) {
 		for _, name := range s.purpose.names() {
 			if code, err := s.startFor(name); err != nil {
 				slog.Error("cannot start what the container is for: " + err.Error())
-				s.link.send(&wire.End{Code: code}, nil, nil)
+				s.link.Send(&wire.End{Code: code}, nil, nil)
 				break
 			}
 		}
-		s.work.finish(fulfilled)
+		s.work.Finish(handover.Fulfilled)
 	}
 	s.ask(func() {
 		// It may have ended while there was nobody to tell PID 1.
@@ -125,14 +126,14 @@ func (s *Supervisor) outlived(u *unit) {
 	}
 	slog.Info("the container ends with its service", "service", u.name, "state", u.state.Public(), "code", code)
 	s.purpose.settled = true
-	s.link.send(&wire.End{Code: code}, nil, nil)
+	s.link.Send(&wire.End{Code: code}, nil, nil)
 }
 
 // tellCode tells PID 1, at the end of a container that was stopped, how the
 // service that it lived with has ended.
 func (s *Supervisor) tellCode() {
 	if u := s.find(s.purpose.with); s.purpose.with != "" && u != nil && !s.purpose.settled {
-		s.link.send(&wire.End{Code: exitCodeOf(u)}, nil, nil)
+		s.link.Send(&wire.End{Code: exitCodeOf(u)}, nil, nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -38,61 +39,43 @@ func (s *Supervisor) each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// recordIntent makes a person's intent for the units durable, and adds to refused
-// those for which that failed. Without a volume that can be written to there is
-// nothing to make it durable on.
-func (s *Supervisor) recordIntent(units []*unit, intent string, refused map[*unit]*control.Problem) {
-	subjects := make([]profiles.Subject, len(units)) // zero: it has no record
+// recordIntents makes what a command wants durable, of the units and of what goes
+// along, and returns why not; then nothing of it is recorded. Without a volume of
+// ours there is nothing to make it durable on.
+func (s *Supervisor) recordIntents(ctx context.Context, v verb, units, along []*unit, actor profiles.Actor) *control.Problem {
+	all := append(slices.Clone(units), along...)
+	c := profiles.Command{Verb: v.name, Intent: service.Intent(v.intent), Actor: &actor}
+	var subjects []profiles.Subject
 	s.ask(func() {
-		for i, u := range units {
+		for _, u := range all {
 			if u.recorded {
-				subjects[i] = subjectOf(u.name, u.definition.Profile)
+				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
+				c.Services = append(c.Services, u.name)
 			}
 		}
 	})
-	failures := make([]error, len(units))
-	if store := s.volume(); store != nil && s.canRecord(store) {
-		s.each(len(units), func(i int) {
-			if subjects[i] != (profiles.Subject{}) {
-				failures[i] = store.SaveIntent(subjects[i], service.Intent(intent))
-			}
-		})
+	if store := s.volume.Store(); store != nil && len(subjects) > 0 {
+		// A caller who goes away does not make it a half command; a disk that does not
+		// answer keeps no command waiting for ever.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+		defer cancel()
+		if err := store.Command(ctx, c, subjects, v.intent == "stopped"); err != nil {
+			return notRecorded(err)
+		}
 	}
 	s.ask(func() {
-		for i, u := range units {
-			switch {
-			case failures[i] != nil:
-				refused[u] = control.Failed("%v; nothing was done, for it would not survive a restart", failures[i])
-			case u.desired != intent:
-				u.desired = intent
+		for _, u := range all {
+			if u.desired != v.intent {
+				u.desired = v.intent
 				s.publishStatus(u)
 			}
 		}
 	})
+	return nil
 }
 
-// recordIntents is recordIntent for a command. What goes along comes first: a
-// unit that cannot run without it is not recorded either.
-func (s *Supervisor) recordIntents(units, along []*unit, intent string) map[*unit]*control.Problem {
-	refused := map[*unit]*control.Problem{}
-	s.recordIntent(along, intent, refused)
-	rest := slices.Clone(units)
-	if len(refused) > 0 {
-		s.ask(func() {
-			rest = slices.DeleteFunc(rest, func(u *unit) bool {
-				for _, other := range s.along(u) {
-					if problem := refused[other]; problem != nil {
-						refused[u] = problem
-						return true
-					}
-				}
-				return false
-			})
-		})
-	}
-	s.recordIntent(rest, intent, refused)
-	return refused
-}
+// recordPatience is how long a command waits for its record to be durable.
+const recordPatience = 10 * time.Second
 
 // recordPause is how long what was seen waits for what is seen next: most states
 // on the way to another last for less.
@@ -103,10 +86,10 @@ const recordPause = 100 * time.Millisecond
 func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
 	failing := map[profiles.Subject]bool{}
 	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) (failed map[profiles.Subject]profiles.Seen) {
-		store := s.volume()
-		if store == nil || !s.canRecord(store) {
+		if !s.volume.canRecord() {
 			return nil
 		}
+		store := s.volume.Store()
 		subjects := slices.Collect(maps.Keys(batch))
 		failures := make([]error, len(subjects))
 		s.each(len(subjects), func(i int) { failures[i] = store.SaveSeen(subjects[i], batch[subjects[i]]) })
@@ -130,7 +113,7 @@ func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
 // recordSeen has u's state written to the volume. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
 func (s *Supervisor) recordSeen(u *unit) {
-	if s.stopping || !u.recorded || !u.survived && (u.state.Phase == machine.Gone || s.leaving[u.name]) {
+	if s.stopping || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
@@ -143,7 +126,7 @@ func (s *Supervisor) recordSeen(u *unit) {
 	case u.state.LastExit != nil:
 		seen.ExitReason = u.state.LastExit.String()
 	}
-	s.recorder.put(subjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
+	s.recorder.put(profiles.SubjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
 }
 
 // seenAs is u's state in the words of the state file.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/durable/unprivileged"
+	"rlminit/internal/durable/unprivileged"
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
 	"rlminit/service"
@@ -111,7 +111,7 @@ services:
 
 // failing has writes to the volume fail for which it returns true.
 func (p *place) failing(which func() bool) {
-	p.now.volume().Home().Fail(func(string) error {
+	p.now.volume.Store().Home().Fail(func(string) error {
 		if which() {
 			return unix.ENOSPC
 		}
@@ -121,49 +121,54 @@ func (p *place) failing(which func() bool) {
 
 // recordedAs is the intent that the volume has of a service.
 func (p *place) recordedAs(name string) service.Intent {
-	store, err := profiles.Open(p.home, profiles.Settings{}, func(string) {})
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer store.Close()
-	record, err := store.LoadService(name)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return record.Desired
+	return wantedBy(p.T, p.home)[name]
 }
 
-// What of a command cannot be recorded is refused; the rest is done. Neither is
-// undone by a successor.
-func TestACommandOfWhichHalfIsRecorded(t *testing.T) {
+// What cannot be recorded is refused, but for a stop: that is carried out, and its
+// answer says what it is worth. Nothing of it is recorded.
+func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p := newPlace(t, pair)
 	p.bootAll()
 	p.await("one", "running")
 	p.await("two", "running")
 	p.now.written(10 * time.Second)
-	var mu sync.Mutex
-	writes := 0
-	p.failing(func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		writes++
-		return writes == 1
-	})
-	var units []*unit
-	p.now.ask(func() { units = p.now.all() })
-	refused := 0
-	for _, outcome := range p.now.operate(t.Context(), verbStop, units, nil, 0, &control.Wait{}) {
-		name, state, want := outcome.Service.Name, "stopped", service.Stopped
+	var all, one []*unit
+	p.now.ask(func() { all, one = p.now.all(), []*unit{p.now.units["one"]} })
+	for _, outcome := range p.now.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
-			refused++
-			state, want = "running", service.IntentNone // it has no record yet
-		}
-		if got, _ := p.state(name); got != state || p.recordedAs(name) != want {
-			t.Errorf("%s is %s and recorded as %q; it was answered: %v", name, got, p.recordedAs(name), outcome.Problem)
+			t.Fatal(outcome.Problem.Detail)
 		}
 	}
-	if refused != 1 {
-		t.Errorf("%d were refused, want 1", refused)
+	p.full.Store(true)
+	for _, outcome := range p.now.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
+		if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
+			t.Errorf("one is %s, and was answered: %v", state, outcome.Problem)
+		}
+	}
+	for _, outcome := range p.now.operate(t.Context(), verbStop, all, nil, 0, &control.Wait{}) {
+		name := outcome.Service.Name
+		if state, _ := p.state(name); state != "stopped" {
+			t.Errorf("%s is %s", name, state)
+		}
+		if name == "two" && (outcome.Problem == nil || !strings.Contains(outcome.Problem.Detail, "as with --runtime")) {
+			t.Errorf("it was answered: %v", outcome.Problem)
+		}
+	}
+	if one, two := p.recordedAs("one"), p.recordedAs("two"); one != service.Stopped || two == service.Stopped {
+		t.Errorf("recorded are %q and %q", one, two)
+	}
+	// What is as recorded needs no room.
+	p.full.Store(false)
+	for _, outcome := range p.now.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
+		if outcome.Problem != nil {
+			t.Error(outcome.Problem.Detail)
+		}
+	}
+	p.full.Store(true)
+	for _, outcome := range p.now.operate(t.Context(), verbRestart, one, nil, 0, &control.Wait{}) {
+		if outcome.Problem != nil {
+			t.Errorf("a restart on a full disk: %s", outcome.Problem.Detail)
+		}
 	}
 }
 
@@ -174,6 +179,7 @@ func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
 	p := newPlace(t, pair)
 	p.bootAll()
 	p.await("one", "running")
+	p.await("two", "running")
 	p.now.written(10 * time.Second)
 	var full atomic.Bool
 	full.Store(true)
@@ -208,13 +214,13 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	defer os.Chmod(p.home, 0o700)
 	p.supervise()
 	p.open()
-	if p.now.readOnly.Load() {
+	if p.now.volume.readOnly.Load() {
 		t.Error("it is taken for a volume that could never be written to")
 	}
 }
 
-// A successor on a volume that is read-only, but for which there is a lock file,
-// does what its predecessor did there: commands are carried out.
+// On a volume that is read-only, but for which there is a lock file, a successor
+// stops what it is told to, and says that this is not recorded.
 func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	if unprivileged.Rerun(t, nil) {
 		return
@@ -236,7 +242,7 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	var one []*unit
 	p.now.ask(func() { one = []*unit{p.now.units["one"]} })
 	outcome := p.now.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{})[0]
-	if state, _ := p.state("one"); outcome.Problem != nil || state != "stopped" {
+	if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 		t.Errorf("one is %s: %v", state, outcome.Problem)
 	}
 }

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/registry"
+	"rlminit/supervise/slots"
 )
 
 const gateways = `version: 1
@@ -36,7 +37,7 @@ func TestWhatWasRegisteredLastStays(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					p.now.noticed("web")
+					p.now.registry.Notice("web")
 				}
 			}
 		})
@@ -46,12 +47,12 @@ func TestWhatWasRegisteredLastStays(t *testing.T) {
 	for i := range 100 {
 		d := service.Default("web")
 		d.Command = []string{"true", fmt.Sprint(i)}
-		source := service.Encode(d)
-		p.now.register(proposal{name: "web", value: d, source: source, ours: true, subject: true})
-		p.now.noticed("web")
+		prop := registry.Ours(d)
+		p.now.registry.Register(prop)
+		p.now.registry.Notice("web")
 		var now *unit
 		p.now.ask(func() { now = p.now.units["web"] })
-		if now == nil || !bytes.Equal(now.source, source) || !now.ours {
+		if now == nil || now.fingerprint != prop.Fingerprint || !now.ours {
 			t.Fatalf("version %d was registered, and another is in force", i)
 		}
 	}
@@ -60,7 +61,7 @@ func TestWhatWasRegisteredLastStays(t *testing.T) {
 // created makes a profile, and waits until its gateway is as it is to be.
 func created(p *place, name, body string) {
 	p.Helper()
-	if _, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"`+name+`"`+body+`}`)); err != nil {
+	if _, err := p.create(`{"name":"` + name + `"` + body + `}`); err != nil {
 		p.Fatal(err)
 	}
 	p.eventually("it is registered", func() (bool, any) {
@@ -77,9 +78,9 @@ func TestCreatedWithoutPort(t *testing.T) {
 		p.open()
 		created(p, "alice", "")
 		for _, wait := range []string{"", `,"wait":{}`} {
-			answer, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"bob","exist_ok":true`+wait+"}"))
-			if outcome, ok := answer.(control.Outcome); err != nil || !ok || outcome.Note != want {
-				t.Errorf("ports %s: %+v, %v, want the note %q", ports, answer, err, want)
+			outcome, err := p.create(`{"name":"bob","exist_ok":true` + wait + "}")
+			if err != nil || outcome.Note != want {
+				t.Errorf("ports %s: %+v, %v, want the note %q", ports, outcome, err, want)
 			}
 		}
 	}
@@ -95,11 +96,11 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 			p.open()
 			created(p, "alice", "")
 			p.await("gateway-alice", "running")
-			slot, aside := p.now.slots.path("gateway-alice"), p.now.slots.path(".aside")
+			slot, aside := p.now.slots.File("gateway-alice"), p.now.slots.File(".aside")
 			if err := os.Rename(slot, aside); err != nil {
 				t.Fatal(err)
 			}
-			p.now.noticed("gateway-alice")
+			p.now.registry.Notice("gateway-alice")
 			if deaf {
 				p.await("gateway-alice", "stopping")
 			} else {
@@ -112,7 +113,7 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 			if err := os.Rename(aside, slot); err != nil {
 				t.Fatal(err)
 			}
-			p.now.noticed("gateway-alice")
+			p.now.registry.Notice("gateway-alice")
 			if deaf {
 				p.exit("gateway-alice")
 			}
@@ -171,10 +172,10 @@ func TestSlotWithoutPrivilege(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	for name, text := range map[string]string{"plain": "command: [id]\n", "bold": "command: [id]\nuser: postgres\n"} {
-		if err := p.now.slots.publish(name, []byte(text)); err != nil {
+		if err := p.now.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		p.now.noticed(name)
+		p.now.registry.Notice(name)
 		p.await(name, "running")
 	}
 	if lines := heard.about("put here by hand"); len(lines) != 1 || !strings.Contains(lines[0], "service=bold") {
@@ -189,7 +190,7 @@ func TestRemovedFromConfiguration(t *testing.T) {
 	p.bootAll()
 	p.await("web", "running")
 	p.configure(p.home, gateways)
-	if _, err := p.now.reload(control.Reload{}); err != nil {
+	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
 	p.await("web", "")
@@ -204,15 +205,15 @@ func TestSlotSpoiltAndMended(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	source, err := p.now.slots.read("gateway-alice", definitionFile, definitionMax)
+	source, err := p.now.slots.Read("gateway-alice", slots.DefinitionFile, slots.DefinitionMax)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range [][]byte{[]byte("command: 5"), source} {
-		if err := p.now.slots.publish("gateway-alice", text); err != nil {
+		if err := p.now.slots.Publish("gateway-alice", text); err != nil {
 			t.Fatal(err)
 		}
-		p.now.noticed("gateway-alice")
+		p.now.registry.Notice("gateway-alice")
 	}
 	p.now.ask(func() {
 		if u := p.now.units["gateway-alice"]; u.fault != "" || !u.ours {
@@ -231,17 +232,17 @@ func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
 	deleted := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", ""))
+			_, err := p.now.registry.Delete(t.Context(), "alice", false, 0)
 			deleted <- err
 		}()
 	}
 	p.await("gateway-alice", "stopping")
 	created(p, "bob", "")
-	if _, err := p.now.reload(control.Reload{}); err != nil {
+	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
-	p.now.look()
-	if _, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"alice","exist_ok":true}`)); err == nil || !strings.Contains(err.Error(), "is being deleted") {
+	p.now.registry.Look()
+	if _, err := p.create(`{"name":"alice","exist_ok":true}`); err == nil || !strings.Contains(err.Error(), "is being deleted") {
 		t.Errorf("created while it is deleted: %v", err)
 	}
 	p.exit("gateway-alice")
@@ -252,33 +253,11 @@ func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
 	if first != nil || second == nil || !strings.Contains(second.Error(), "no profile") {
 		t.Errorf("deleted twice: %v; %v", first, second)
 	}
-	p.now.look()
+	p.now.registry.Look()
 	if state, there := p.state("gateway-alice"); there {
 		t.Errorf("a deleted profile is %s", state)
 	}
 	created(p, "alice", "")
-}
-
-// A profile that is created when the one before is gone, but its deletion not
-// quite over, is registered and not refused: it is on the volume by then.
-func TestCreatedAtTheEndOfADeletion(t *testing.T) {
-	p := newPlace(t, gateways)
-	p.open()
-	over := p.now.beginDeletion("alice")
-	answer := make(chan error, 1)
-	go func() {
-		_, err := p.now.postProfile(p.request("POST", "/v1/profiles", `{"name":"alice"}`))
-		answer <- err
-	}()
-	p.eventually("the profile is on the volume", func() (bool, any) {
-		_, err := os.Lstat(p.home + "/profiles/alice")
-		return err == nil, err
-	})
-	over(nil)
-	if err := <-answer; err != nil {
-		t.Fatal(err)
-	}
-	p.await("gateway-alice", "running")
 }
 
 // A profile that comes back while its gateway still stops is registered again
@@ -293,7 +272,7 @@ func TestProfileThatComesBackWhileItStops(t *testing.T) {
 		if err := os.Rename(move[0], move[1]); err != nil {
 			t.Fatal(err)
 		}
-		p.now.look()
+		p.now.registry.Look()
 		p.await("gateway-alice", "stopping")
 	}
 	p.exit("gateway-alice")
@@ -312,11 +291,11 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 	created(p, "alice", "")
 	p.write("profiles/alice/gateway_state.json", "theirs")
 	p.configure(p.home, "version: 1\nuser: app\n")
-	if _, err := p.now.reload(control.Reload{}); err != nil {
+	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
-	if err := p.now.volume().SaveSeen(profiles.Gateway("alice"), profiles.Seen{State: service.SeenRunning}); err == nil {
+	if err := p.now.volume.Store().SaveSeen(profiles.Gateway("alice"), profiles.Seen{State: service.SeenRunning}); err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
 	p.now.written(0)
@@ -333,7 +312,7 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 	created(p, "alice", "")
 	p.write("profiles/alice/profile.yaml", "environment: {A: b}\n")
 	p.write("profiles/bob/profile.yaml", "")
-	p.now.look("bob")
+	p.now.registry.Look("bob")
 	p.await("gateway-bob", "stopped")
 	if state, _ := p.state("gateway-alice"); state != "running" || p.spawned("gateway-alice") != 1 {
 		t.Errorf("alice is %s", state)
@@ -346,16 +325,16 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 		})
 		p.await("gateway-alice", "running")
 	}
-	if _, err := p.now.reload(control.Reload{Names: []string{"alice"}}); err != nil {
+	if _, err := p.now.registry.Reload(control.Reload{Names: []string{"alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	again(2)
-	if _, err := p.now.patchProfile(p.request("PATCH", "/v1/profiles/alice", `{"environment":{"A":"c"}}`)); err != nil {
+	if _, err := p.now.registry.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	again(3)
 	p.removeByHand("alice")
-	if _, err := p.now.reload(control.Reload{Names: []string{"alice"}}); err != nil {
+	if _, err := p.now.registry.Reload(control.Reload{Names: []string{"alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
@@ -367,11 +346,11 @@ func TestDryRunChangesNothing(t *testing.T) {
 	const before = "version: 1\nuser: app\nservices: {web: {command: [web], control: true}}\n"
 	p := newPlace(t, before)
 	p.open()
-	p.now.takeUp()
+	p.now.registry.TakeUp()
 	p.put("other")
 	p.await("other", "running")
 	p.configure(p.home, "version: 1\nuser: app\nservices: {web: {command: [new]}, other: {command: [theirs]}}\n")
-	if done, err := p.now.reload(control.Reload{DryRun: true}); err != nil || len(done.Changes) != 2 {
+	if done, err := p.now.registry.Reload(control.Reload{DryRun: true}); err != nil || len(done.Changes) != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	p.now.ask(func() {
@@ -380,50 +359,6 @@ func TestDryRunChangesNothing(t *testing.T) {
 		}
 		if other := p.now.units["other"]; other.recorded {
 			t.Error("what was put in by hand counts as configured")
-		}
-	})
-}
-
-// A slot whose definition can never be understood is read once by each
-// supervisor, and is no news until it changes.
-func TestAFaultySlotIsUnderstoodOnce(t *testing.T) {
-	p := newPlace(t, gateways)
-	p.open()
-	put := func(text string) {
-		if err := p.now.slots.publish("web", []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	known := func() bool {
-		source, err := p.now.slots.read("web", definitionFile, definitionMax)
-		return p.now.knows("web", source, err)
-	}
-	const faulty, good = "commnd: [true]\n", "command: [true]\nenabled: false\n"
-	put(faulty)
-	if known() {
-		t.Error("it is known before anybody has looked")
-	}
-	p.now.noticed("web")
-	if !known() {
-		t.Error("it is news again")
-	}
-	p.now.written(10 * time.Second)
-	p.kill()
-	p.supervise()
-	p.open()
-	if !known() {
-		t.Error("it is news to the successor, which has read it")
-	}
-	for _, text := range []string{good, faulty, good} { // the last mends it
-		put(text)
-		if known() {
-			t.Errorf("%q is no news", text)
-		}
-		p.now.noticed("web")
-	}
-	p.now.ask(func() {
-		if u := p.now.units["web"]; u.fault != "" {
-			t.Errorf("it is mended, and the fault is %q", u.fault)
 		}
 	})
 }
@@ -438,22 +373,18 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 	p.await("gateway-alice", "running")
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", ""))
+		_, err := p.now.registry.Delete(t.Context(), "alice", false, 0)
 		deleted <- err
 	}()
 	p.await("gateway-alice", "stopping")
-	put := proposal{name: "gateway-alice", source: []byte("command: [stranger]\n")}
-	if p.now.recognise(&put); put.subject || put.profile != "" {
-		t.Error("it is taken for the gateway of a profile that is going")
-	}
-	slot := p.now.slots.path("gateway-alice")
-	if err := os.Rename(slot, p.now.slots.path(".aside")); err != nil {
+	slot := p.now.slots.File("gateway-alice")
+	if err := os.Rename(slot, p.now.slots.File(".aside")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.now.slots.publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
+	if err := p.now.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
 		t.Fatal(err)
 	}
-	p.now.noticed("gateway-alice")
+	p.now.registry.Notice("gateway-alice")
 	p.exit("gateway-alice")
 	if err := <-deleted; err != nil {
 		t.Fatal(err)
@@ -462,10 +393,10 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 		state, _ := p.state("gateway-alice")
 		return state == "running" && p.spawned("gateway-alice") == 2, state
 	})
-	p.now.look() // as a reload does
+	p.now.registry.Look() // as a reload does
 	p.now.ask(func() {
 		u := p.now.units["gateway-alice"]
-		if u == nil || u.recorded || p.now.leaving[u.name] || u.definition.Profile != "" {
+		if u == nil || u.recorded || u.state.Removed || u.definition.Profile != "" {
 			t.Errorf("it is taken for a profile's: %+v", u)
 		}
 	})
@@ -506,7 +437,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	check("at first")
 	p.configure(p.home, text("new"))
 	for i, name := range []string{"one", "alice"} {
-		done, err := p.now.reload(control.Reload{Names: []string{name}})
+		done, err := p.now.registry.Reload(control.Reload{Names: []string{name}})
 		of := []string{"one", "gateway-alice"}[i]
 		if want := []string{"environment changed: " + of + " has it from its next start on (rlminit restart " + of + ")"}; err != nil || !slices.Equal(done.Notes, want) {
 			t.Fatalf("%+v %v, want the notes %q", done, err, want)
@@ -518,12 +449,12 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	}
 	check("after the reload of some", "one", "gateway-alice")
 	p.now.written(10 * time.Second)
-	p.now.link.flush()
+	p.now.link.Flush()
 	p.kill()
 	p.supervise()
 	p.bootAll()
 	check("with the successor", "one", "gateway-alice")
-	if _, err := p.now.reload(control.Reload{}); err != nil {
+	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range all {
@@ -543,17 +474,17 @@ func TestReloadOfOneWithoutGateways(t *testing.T) {
 	created(p, "alice", "")
 	created(p, "bob", "")
 	p.configure(p.home, "version: 1\nuser: app\n")
-	done, err := p.now.reload(control.Reload{Names: []string{"alice"}})
+	done, err := p.now.registry.Reload(control.Reload{Names: []string{"alice"}})
 	if err != nil || len(done.Changes) != 1 || done.Changes[0].Service != "gateway-alice" || done.Changes[0].Action != "remove" {
 		t.Fatalf("%+v %v, want alice's gateway removed", done, err)
 	}
 	p.await("gateway-alice", "")
 	p.await("gateway-bob", "running")
-	p.now.look()
+	p.now.registry.Look()
 	if state, there := p.state("gateway-alice"); there {
 		t.Errorf("alice's gateway is back, %s", state)
 	}
-	if _, err := p.now.patchProfile(p.request("PATCH", "/v1/profiles/alice", `{"environment":{"A":"b"}}`)); err != nil {
+	if _, err := p.now.registry.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("b")}}, 0); err != nil {
 		t.Errorf("its environment cannot be set: %v", err)
 	}
 }
@@ -563,15 +494,15 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	if err := p.now.slots.publish("gateway-alice", []byte("command: 5")); err != nil {
+	if err := p.now.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
 		t.Fatal(err)
 	}
-	p.now.noticed("gateway-alice")
-	if _, err := p.now.deleteProfile(p.request("DELETE", "/v1/profiles/alice", "")); err != nil {
+	p.now.registry.Notice("gateway-alice")
+	if _, err := p.now.registry.Delete(t.Context(), "alice", false, 0); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("its slot is gone", func() (bool, any) {
-		names, err := p.now.slots.list()
+		names, err := p.now.slots.List()
 		return err == nil && len(names) == 0, names
 	})
 	p.await("gateway-alice", "")

@@ -11,13 +11,14 @@ import (
 
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
 
 // restore takes over what a predecessor left: the slots with the states it
 // published, and the children in tier 1's table. Nothing is restarted for it.
 func (s *Supervisor) restore() {
-	names, err := s.slots.list()
+	names, err := s.registry.Slots()
 	if err != nil {
 		slog.Error("cannot look for services", "err", err)
 		names = slices.Collect(maps.Keys(s.children)) // what went along with their spawns is known of these
@@ -26,6 +27,7 @@ func (s *Supervisor) restore() {
 		s.restoreSlot(name)
 	}
 	s.ask(func() {
+		s.claimed()
 		s.adoptAll()
 		for name, children := range s.children {
 			for _, child := range children {
@@ -33,6 +35,7 @@ func (s *Supervisor) restore() {
 			}
 		}
 		s.catchUp()
+		s.resumeOperations()
 		if s.awaited != 0 {
 			s.beginShutdown()
 		}
@@ -43,45 +46,41 @@ func (s *Supervisor) restore() {
 // last.
 func (s *Supervisor) restoreSlot(name string) {
 	was, ok := s.recall(name)
-	source, err := s.slots.read(name, definitionFile, definitionMax)
-	p := proposal{name: name, source: source}
-	if was.Profile != nil {
-		p.profile = *was.Profile
-	}
 	if !ok && len(s.children[name]) == 0 {
-		return // it never got as far as a state: the registry and the rescan see to it
+		return // it never got as far as a state: the registry sees to it
 	}
-	s.understandSlot(&p, err)
-	if own, ok := s.config().Services[name]; ok && was.Recorded && s.holds(name) {
-		p.value, p.source, p.fault, p.ours = own, service.Encode(own), "", true // whatever its slot says
+	profile := ""
+	if was.Profile != nil {
+		profile = *was.Profile
 	}
-	recorded := s.recordedIntent(name, p.profile, was.Recorded)
-	s.ask(func() {
-		p.subject, p.desired = was.Recorded, was.Desired
-		s.takeBack(p, was.Machine, recorded)
-	})
+	p := s.registry.Recall(name, profile, was.Recorded)
+	p.Desired = service.Intent(was.Desired)
+	recorded := s.recordedIntent(name, profile, was.Recorded)
+	leaving := false
+	s.ask(func() { leaving = s.takeBack(p, was.Machine, recorded).state.Removed })
+	s.registry.Restored(name, leaving)
 }
 
 // takeBack makes a unit in the state that was published last, if one was. The
 // volume may know better what is wanted.
-func (s *Supervisor) takeBack(p proposal, state *machine.State, recorded string) *unit {
+func (s *Supervisor) takeBack(p registry.Proposal, state *machine.State, recorded string) *unit {
 	u := s.bare(p)
-	if recorded != "" && recorded != u.desired && !s.purpose.isFor(p.name) {
+	if recorded != "" && recorded != u.desired && !s.purpose.isFor(p.Name) {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and the status does not know of it yet.
 		u.desired, u.changed = recorded, true
 	}
 	if state != nil {
 		u.state = *state
-		s.leaving[p.name] = u.state.Removed
+		u.forgotten = u.state.Removed // its directory may be on its way out
 	}
-	s.allotTag(u)
+	_ = s.allotTag(u)
 	return u
 }
 
 // recordedIntent is what the volume says is wanted of a service; "" if nothing.
 func (s *Supervisor) recordedIntent(name, profile string, recorded bool) string {
-	store := s.volume()
+	store := s.volume.Store()
 	if store == nil || !recorded {
 		return ""
 	}
@@ -146,7 +145,7 @@ func (s *Supervisor) adopt(u *unit) {
 	}
 	u.changed = false
 	s.readoptSockets(u)
-	s.restoreStored(u)
+	u.stored.Restore(u.name, s.held)
 	s.step(u, event)
 	if len(children) > 0 {
 		if c := children[len(children)-1]; c.State == wire.ChildFailed {
@@ -163,8 +162,9 @@ func (s *Supervisor) adoptAll() {
 		s.adopt(u)
 	}
 	s.adopting = false
-	for _, u := range s.all() {
-		s.weigh(u)
+	s.follow()
+	for _, u := range s.all() { // what a predecessor told them may be true no more
+		s.hold(u, s.order.set.Told(u.node))
 	}
 	s.stopOverdue()
 }
@@ -203,11 +203,11 @@ func childEvent(c wire.Child) machine.Event {
 func (s *Supervisor) dismiss(name string, c wire.Child) {
 	switch c.State {
 	case wire.ChildExited, wire.ChildFailed:
-		s.link.send(&wire.Acknowledge{ID: c.ID}, nil, nil)
+		s.link.Send(&wire.Acknowledge{ID: c.ID}, nil, nil)
 	default:
 		slog.Warn("a process that no definition stands for is ended", "service", name, "pid", c.PID)
 		s.dismissed[c.ID] = true
-		s.link.send(&wire.Signal{ID: c.ID, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+		s.link.Send(&wire.Signal{ID: c.ID, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
 	}
 }
 
@@ -217,11 +217,11 @@ func (s *Supervisor) dismissing(id uint64, e machine.Event) {
 	switch {
 	case !s.dismissed[id]:
 	case e.Kind == machine.Spawned:
-		s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+		s.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
 	case e.Kind == machine.ExitedEvent:
 		delete(s.dismissed, id)
 		if e.Leftovers > 0 {
-			s.link.send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeLeftover}, nil, nil)
+			s.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeLeftover}, nil, nil)
 		}
 	}
 }
@@ -233,8 +233,8 @@ func ticks(start uint64) int64 { return int64(start) * 10_000_000 }
 // readoptSockets takes back the listeners that tier 1 held for u.
 func (s *Supervisor) readoptSockets(u *unit) {
 	for _, socket := range u.definition.Sockets {
-		if fds := s.takeHeld(socketKey(u.name, socket)); len(fds) > 0 {
-			u.sockets.open[socket] = fds[0]
+		if fds := s.held.Take(u.sockets.Key(u.name, socket)); len(fds) > 0 {
+			u.sockets.Adopt(socket, fds[0])
 		}
 	}
 }

@@ -16,34 +16,44 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
+	"rlminit/control"
 	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/jobs"
+	"rlminit/supervise/link"
+	"rlminit/supervise/operation"
+	"rlminit/supervise/order"
+	"rlminit/supervise/process"
+	"rlminit/supervise/registry"
+	"rlminit/supervise/revision"
+	"rlminit/supervise/settings"
+	"rlminit/supervise/slots"
+	"rlminit/supervise/walls"
 	"rlminit/wire"
-)
-
-// Descriptors that tier 1 gives to tier 2.
-const (
-	LinkFD    = 3 // the SOCK_SEQPACKET pair to tier 1
-	ControlFD = 4 // the listening control socket
-	BundleFD  = 5 // memfd: config.Bundle
-	PolicyFD  = 6 // memfd: wire.Policy
 )
 
 // Supervisor is tier 2.
 type Supervisor struct {
 	policy     *wire.Policy
-	cfg        atomic.Pointer[config.Config] // in force
-	firstly    *config.Config                // as this container was started: what no reload changes
-	container  []string                      // the container's environment
-	runtime    string                        // the runtime directory
-	generation uint32                        // of tier 2 in this boot, from 1
-	work       bootWork                      // what of the boot is done
+	settings   *settings.Settings
+	container  []string          // the container's environment
+	runtime    string            // the runtime directory
+	tagged     bool              // tier 1 can give tags
+	generation uint32            // of tier 2 in this boot, from 1
+	version    uint32            // of the protocol that tier 1 speaks with us
+	work       handover.BootWork // what of the boot is done
 
-	link      *link
-	slots     slots
-	watch     *watcher
+	link      *link.Link
+	held      handover.Held  // what tier 1 gave back and nobody has taken yet; the loop's
+	tags      *handover.Tags // the loop's
+	registry  *registry.Registry
+	volume    *volume
+	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
+	slots     slots.Dir
 	events    *events
+	chronicle *chronicle
 	publisher *publisher
 	recorder  *newest[profiles.Subject, profiles.Seen]
 	logs      *logs.Collector
@@ -52,56 +62,50 @@ type Supervisor struct {
 	terminal       bool // the container has one, for a main command that is a service
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 
-	purpose   purpose                  // what the container is for
-	registrar sync.Mutex               // one change of what is registered at a time
-	bundle    config.Bundle            // that cfg was made of: the registrar's
-	deleting  map[string]chan struct{} // by profile, closed when it is deleted: the registrar's
-	slotting  sync.Mutex               // what is in a slot is what is defined; taken after registrar
-	store     atomic.Pointer[profiles.Store]
-	absent    atomic.Value // string: why there is no store
-	readOnly  atomic.Bool  // the store cannot be written to: configuration and volume alone decide what runs
+	operations     *operation.Book
+	operationsFile int                 // memfd: what a successor is to know of them; 0: none
+	earlier        []control.Operation // a predecessor's, until they were resumed
 
+	purpose purpose // what the container is for
 	mailbox chan func()
+	jobs    *jobs.Runner
 
 	// Where chance comes in; a simulation has its own.
 	random      func() uint64
-	preparation func(d service.Definition, privileged bool) prepared
+	preparation func(d service.Definition, privileged bool) process.Prepared
+	walls       func() *walls.Place                        // looks at the volume, and so is called beside the loop
 	network     func(context.Context, service.Probe) error // asks over it
 
 	// What follows is the loop's alone.
-	units      map[string]*unit
-	sources    int // bytes of their definitions
-	dependents map[string]map[*unit]struct{}
-	byID       map[uint64]*unit
-	probeRuns  map[uint64]*probeRun
-	tags       map[uint32]*unit
-	table      tagTable
-	lastTag    uint32 // that was given
-	tagged     bool
-	nextID     uint64
-	timers     *timers
-	later      []func()
-	active     int                      // units of which a process may exist
-	doomed     map[string]bool          // profiles that are being deleted
-	leaving    map[string]bool          // services on their way out, until their slot is gone
-	withdrawn  map[string]chan struct{} // closed when such a slot is gone
-	held       map[string][]int
-	children   map[string][]wire.Child
-	dismissed  map[uint64]bool // children that no unit answers for, until they have ended
-	restored   bool            // what a predecessor left was taken over
-	early      []wire.Message  // came before that, about processes that no unit knew yet
-	awaited    int64           // the deadline of the latest shutdown; 0: none
-	booted     bool
-	adopting   bool   // not every unit knows yet what is true
-	stopping   bool   // the container is: nothing is started any more
-	giveBack   func() // gives the volume's lock back; nil: it was not taken
-	shutdowns  int    // how often tier 1 has asked for it
-	stopped    bool
+	units     map[string]*unit
+	order     ordering
+	rolls     map[chan struct{}][]*unit // rolling operations that wait for a change, and their members
+	byID      map[uint64]*unit
+	probeRuns map[uint64]*probeRun
+	owners    []Owner          // of what is no service's
+	owned     map[uint64]Owner // by spawn id
+	nextID    uint64
+	timers    *timers
+	later     []func()
+	active    int // units of which a process may exist
+	children  map[string][]wire.Child
+	dismissed map[uint64]bool // children that no unit answers for, until they have ended
+	restored  bool            // what a predecessor left was taken over
+	early     []wire.Message  // came before that, about processes that no unit knew yet
+	awaited   int64           // the deadline of the latest shutdown; 0: none
+	booted    bool
+	adopting  bool   // not every unit knows yet what is true
+	stopping  bool   // the container is: nothing is started any more
+	giveBack  func() // gives the volume's lock back; nil: it was not taken
+	shutdowns int    // how often tier 1 has asked for it
+	stopped   bool
+	jobsLeft  bool // the container is stopping, and jobs are not over yet
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
-// when it cannot begin.
-func Run() int {
+// when it cannot begin. version is this binary's.
+func Run(version string) int {
+	reserveThreads()
 	slog.SetDefault(slog.New(newLogHandler(patientStderr())))
 	traceable()
 	debug.SetGCPercent(50) // a supervisor is idle: memory is dearer than time
@@ -127,9 +131,9 @@ func Run() int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
-	s.registrar.Lock() // boot's: a reload that comes early must not register what is yet to be restored
-	s.slotting.Lock()  // nor the watcher
-	go s.boot(ControlFD)
+	s.hostJobs()
+	s.serveMetrics(version)
+	go s.boot(wire.ControlFD)
 	if err := s.loop(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
@@ -139,21 +143,21 @@ func Run() int {
 // newSupervisor is a supervisor that knows nothing yet.
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
-		random: rand.Uint64, network: askNetwork,
+		random: rand.Uint64, network: process.AskNetwork,
 		policy: policy, container: os.Environ(), runtime: runtimeDir(),
-		events: newEvents(), mailbox: make(chan func(), 1024),
-		units: map[string]*unit{}, dependents: map[string]map[*unit]struct{}{}, byID: map[uint64]*unit{},
-		probeRuns: map[uint64]*probeRun{}, tags: map[uint32]*unit{}, timers: newTimers(),
-		doomed: map[string]bool{}, leaving: map[string]bool{}, withdrawn: map[string]chan struct{}{}, deleting: map[string]chan struct{}{},
-		held: map[string][]int{}, children: map[string][]wire.Child{}, dismissed: map[uint64]bool{},
+		events: newEvents(), chronicle: newChronicle(), volume: &volume{}, mailbox: make(chan func(), 1024),
+		units: map[string]*unit{}, order: ordering{nodes: map[string]order.Node{}}, operations: &operation.Book{}, rolls: map[chan struct{}][]*unit{}, byID: map[uint64]*unit{},
+		probeRuns: map[uint64]*probeRun{}, owned: map[uint64]Owner{}, timers: newTimers(),
+		held: handover.Held{}, tags: &handover.Tags{}, children: map[string][]wire.Child{}, dismissed: map[uint64]bool{},
 	}
 	s.preparation = s.prepare
+	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
 	return s
 }
 
 // connect says hello to tier 1 and takes its snapshot.
 func connect() (*Supervisor, <-chan error, error) {
-	raw, err := wire.ReadSealed(PolicyFD, 16<<20)
+	raw, err := wire.ReadSealed(wire.PolicyFD, 16<<20)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
 	}
@@ -161,19 +165,19 @@ func connect() (*Supervisor, <-chan error, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the policy: %w", err)
 	}
-	for fd := LinkFD; fd <= PolicyFD; fd++ {
+	for fd := wire.LinkFD; fd <= wire.PolicyFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	s := newSupervisor(policy)
-	if s.link, err = newLink(LinkFD); err != nil {
+	if s.link, err = link.Open(wire.LinkFD); err != nil {
 		return nil, nil, err
 	}
-	s.link.failed = s.unsent
+	s.link.Failed = s.unsent
 	gone := make(chan error, 1)
 	complete := make(chan struct{})
 	go func() {
 		whole := false
-		gone <- s.link.receive(func(m wire.Message, fds []int) {
+		gone <- s.link.Receive(func(m wire.Message, fds []int) {
 			if whole {
 				s.do(func() { s.hear(m, fds) })
 			} else if s.remember(m, fds) {
@@ -182,9 +186,12 @@ func connect() (*Supervisor, <-chan error, error) {
 			}
 		})
 	}()
-	s.link.send(&wire.Hello{Version: wire.Version}, nil, nil)
+	s.link.Send(&wire.Hello{Version: wire.Version}, nil, nil)
 	select {
 	case <-complete:
+		if s.version != wire.Version {
+			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.version, wire.Version)
+		}
 		return s, gone, nil
 	case err := <-gone:
 		return nil, nil, fmt.Errorf("PID 1 did not answer: %w", err)
@@ -195,6 +202,7 @@ func connect() (*Supervisor, <-chan error, error) {
 func (s *Supervisor) remember(m wire.Message, fds []int) (last bool) {
 	switch m := m.(type) {
 	case *wire.Welcome:
+		s.version = m.Version
 		s.generation, s.nextID, s.tagged = m.Generation, m.NextID, m.Tags
 		s.stopping, s.terminal = m.Stopping, m.Terminal
 	case *wire.Child:
@@ -205,108 +213,70 @@ func (s *Supervisor) remember(m wire.Message, fds []int) (last bool) {
 	case *wire.SnapshotEnd:
 		return true
 	case *wire.Ping:
-		s.link.send(&wire.Pong{Seq: m.Seq}, nil, nil)
+		s.link.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
 	}
 	wire.CloseAll(fds)
 	return false
 }
 
 // open makes ready what the loop needs.
-func (s *Supervisor) open() error {
-	cfg, err := s.firstConfig(BundleFD)
-	if err != nil {
+func (s *Supervisor) open() (err error) {
+	if s.settings, err = settings.Open(wire.BundleFD, s.held, s.policy, s.runtime); err != nil {
 		return err
 	}
-	s.cfg.Store(cfg)
+	s.slots = slots.Dir{Path: filepath.Join(s.runtime, "services")}
+	if err := s.furnish(); err != nil {
+		return err
+	}
+	return s.openLogs()
+}
+
+// furnish makes what stands on the configuration and the service directory.
+func (s *Supervisor) furnish() (err error) {
+	s.purpose = purposeOf(s.settings.Started())
 	if s.null, err = openNull(); err != nil {
 		return err
 	}
-	s.slots = slots{dir: filepath.Join(s.runtime, "services")}
-	s.publisher = newPublisher(s.slots)
-	s.recorder = s.newRecorder()
-	if err := s.openLogs(); err != nil {
+	if err := s.openHandover(); err != nil {
 		return err
 	}
-	if err := s.openTags(); err != nil {
+	s.publisher, s.recorder = newPublisher(s.slots), s.newRecorder()
+	s.registry = s.newRegistry()
+	return nil
+}
+
+func (s *Supervisor) newRegistry() *registry.Registry {
+	hold := func(key string, fd int) { s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd}) }
+	return registry.New(s, s.volume, s.settings, s.slots, s.work, hold)
+}
+
+// openHandover takes over, or makes, what outlives us.
+func (s *Supervisor) openHandover() (err error) {
+	hold := func(key string, fd int) {
+		s.link.Send(&wire.Hold{Key: key}, []int{fd}, nil)
+		s.link.Flush()
+	}
+	low, high := s.policy.TagLow, s.policy.TagHigh
+	if !s.tagged {
+		low, high = 0, 0
+	}
+	if s.tags, err = handover.OpenTags(low, high, s.held, hold); err != nil {
 		return err
 	}
-	return s.openBootWork()
+	s.openOperations(hold)
+	s.work, err = handover.OpenBootWork(s.held, hold)
+	return err
 }
-
-// firstConfig is the configuration that is in force: the one that this
-// container was started with, which fd holds, or the one that was last reloaded.
-func (s *Supervisor) firstConfig(fd int) (*config.Config, error) {
-	bundle, err := readBundle(fd)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.startedWith(bundle); err != nil {
-		return nil, err
-	}
-	if held := s.takeHeld(bundleKey); len(held) == 1 {
-		if bundle, err = readBundle(held[0]); err != nil {
-			return nil, err
-		}
-	}
-	s.bundle = bundle
-	return s.inForce(bundle)
-}
-
-// inForce is the configuration that a bundle, with those in it that count for
-// some services, brings into force.
-func (s *Supervisor) inForce(bundle config.Bundle) (*config.Config, error) {
-	c, _, err := s.understand(bundle)
-	if err != nil {
-		return nil, err
-	}
-	for _, own := range bundle.Own {
-		other, _, err := s.understand(own.Bundle)
-		if err != nil {
-			return nil, err
-		}
-		c = c.With(own.Names, other)
-	}
-	return c, nil
-}
-
-// startedWith notes the configuration that this container was started with.
-func (s *Supervisor) startedWith(bundle config.Bundle) error {
-	c, faults := config.Parse(bundle, s.lookup)
-	s.firstly, s.purpose = c, purposeOf(c, bundle)
-	return faults.Err()
-}
-
-func readBundle(fd int) (config.Bundle, error) {
-	raw, err := wire.ReadSealed(fd, bundleMax)
-	if err != nil {
-		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
-	}
-	return config.DecodeBundle(raw)
-}
-
-// bundleKey names the configuration that is in force since a reload, and
-// bundleMax bounds it, in bytes.
-const (
-	bundleKey = "bundle"
-	bundleMax = 128 << 20
-)
-
-// volume is the store of the volume; nil: there is none, or it is another
-// container's.
-func (s *Supervisor) volume() *profiles.Store { return s.store.Load() }
 
 // config is the configuration in force.
-func (s *Supervisor) config() *config.Config { return s.cfg.Load() }
-
-// lookup gives the container's variables.
-func (s *Supervisor) lookup(name string) (string, bool) { return os.LookupEnv(name) }
+func (s *Supervisor) config() *config.Config { return s.settings.Current() }
 
 // runtimeDir is where tier 1 made the service directory.
 func runtimeDir() string {
 	if dir := os.Getenv("RLMINIT_RUNTIME_DIR"); dir != "" {
 		return dir
 	}
-	return "/run/rlminit"
+	return wire.RuntimeDir
 }
 
 // soon has f run by the loop after what it is doing now.
@@ -324,6 +294,7 @@ func (s *Supervisor) written(patience time.Duration) {
 // settle brings everything onto the disk and gives the volume back.
 func (s *Supervisor) settle(giveBack func()) {
 	s.written(time.Second)
+	s.chronicle.end()
 	if giveBack == nil {
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,8 +21,15 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/notify"
+	"rlminit/supervise/order"
+	"rlminit/supervise/process"
+	"rlminit/supervise/registry"
+	"rlminit/supervise/settings"
+	"rlminit/supervise/slots"
 	"rlminit/wire"
 )
 
@@ -54,7 +60,7 @@ func TestSimulation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				boottime = func() int64 { return int64(time.Since(began)) + int64(time.Hour) }
-				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots{dir: t.TempDir()}, home: volumeDir(t), wanted: map[string]machine.Want{}}
+				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots.Dir{Path: t.TempDir()}, home: volumeDir(t), wanted: map[string]machine.Want{}}
 				s.run()
 				for what, n := range s.world.counts {
 					total[what] += n
@@ -84,7 +90,7 @@ type simulation struct {
 	now    *Supervisor
 	dead   func() bool        // the supervisor of the moment was killed
 	kill   context.CancelFunc // ends the supervisor of the moment
-	slots  slots
+	slots  slots.Dir
 	home   string         // the volume
 	socket *notify.Socket // of all services: nobody listens
 	tags   int            // the table of tags, as tier 1 holds it
@@ -99,7 +105,7 @@ func (s *simulation) run() {
 	}
 	if s.tags, err = unix.MemfdCreate("tags", unix.MFD_CLOEXEC); err == nil {
 		defer unix.Close(s.tags)
-		err = unix.Ftruncate(s.tags, 10_000*int64(len(mark{})))
+		err = unix.Ftruncate(s.tags, 10_000*16)
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -136,10 +142,13 @@ func (s *simulation) define() {
 		"base": nil, "left": {"base"}, "right": {"base"}, "top": {"left", "right"},
 		"lone": nil, "once": nil, "after": {"once"},
 	}
+	// Those that sort first wait for those that sort last; two are on a ring.
+	wants := map[string][]string{"lone": {"top"}}
+	after := map[string][]string{"base": {"once"}, "left": {"right"}, "right": {"left"}}
 	for _, name := range slices.Sorted(maps.Keys(requires)) {
 		d := service.Default(name)
 		d.Command = []string{"/bin/true"}
-		d.Requires = requires[name]
+		d.Requires, d.Wants, d.After = requires[name], wants[name], after[name]
 		d.Restart = service.Restart{
 			Policy: [...]service.RestartPolicy{service.RestartAlways, service.RestartOnFailure, service.RestartOnFailure, service.RestartNo}[s.rand.IntN(4)],
 			Delay:  100 * time.Millisecond, Factor: 2, MaxDelay: 2 * time.Second, Jitter: 0.1,
@@ -148,6 +157,9 @@ func (s *simulation) define() {
 		d.Stop.Timeout = time.Second
 		if name == "once" {
 			d.Type = service.Oneshot
+			if d.Restart.Policy == service.RestartAlways { // which is refused
+				d.Restart.Policy = service.RestartOnFailure
+			}
 		} else if s.rand.IntN(2) == 0 {
 			d.Ready = &service.Probe{Notify: true, Timeout: 2 * time.Second}
 		}
@@ -160,7 +172,7 @@ func (s *simulation) define() {
 
 // publish makes a service's slot, without a status.
 func (s *simulation) publish(name string) {
-	if err := s.slots.publish(name, service.Encode(s.defs[name])); err != nil {
+	if err := s.slots.Publish(name, service.Encode(s.defs[name])); err != nil {
 		s.Fatal(err)
 	}
 	s.world.mu.Lock()
@@ -170,7 +182,7 @@ func (s *simulation) publish(name string) {
 
 // there are the slots of the moment.
 func (s *simulation) there() []string {
-	names, err := s.slots.list()
+	names, err := s.slots.List()
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -181,16 +193,17 @@ func (s *simulation) there() []string {
 func (s *simulation) replace(everything context.Context) {
 	w := s.world
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
-	next.cfg.Store(&config.Config{Home: "/nonexistent"})
+	next.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.policy)
 	next.tagged = true
-	next.held[tagsKey] = []int{s.tags}
-	if err := next.openTags(); err != nil {
+	next.held["tags"] = []int{s.tags}
+	var err error
+	if next.tags, err = handover.OpenTags(50000, 59999, next.held, nil); err != nil {
 		s.Fatal(err)
 	}
-	next.watch, next.slots = &watcher{}, s.slots
+	next.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
-	next.preparation = func(d service.Definition, privileged bool) prepared {
+	next.preparation = func(d service.Definition, privileged bool) process.Prepared {
 		// Each takes another time: what comes first is the seed's choice.
 		var sum uint64
 		for _, c := range d.Name {
@@ -202,12 +215,11 @@ func (s *simulation) replace(everything context.Context) {
 	next.network = w.network
 	alive, kill := context.WithCancel(everything)
 	store := s.volume(next, alive, kill)
-	next.link = &link{wake: make(chan struct{}, 1)}
-	next.link.out = func(o outgoing) {
+	next.link = link.To(func(o link.Outgoing) {
 		if alive.Err() == nil {
-			w.take(o.message)
+			w.take(o.Message)
 		}
-	}
+	})
 	delays := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
 	next.publisher = &publisher{}
 	next.publisher.newest = newNewest(time.Millisecond, func(batch map[string]publication) map[string]publication {
@@ -230,8 +242,8 @@ func (s *simulation) replace(everything context.Context) {
 		return nil
 	})
 	next.recorder = next.newRecorder()
+	next.registry = registry.New(equipped{next, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil)
 	gone := make(chan error)
-	go next.link.write()
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
 		next.loop(gone)
@@ -301,24 +313,28 @@ func (s *simulation) replace(everything context.Context) {
 		time.Sleep(time.Second) // until its last write was thrown away
 		unprobed()
 		synctest.Wait()
+		if j := next.chronicle.journal.Load(); j != nil {
+			j.Close()
+		}
 		if err := store.Close(); err != nil {
 			s.Error(err)
 		}
-		close(next.link.wake)
+		next.registry.Close()
+		next.link.Close()
 		close(next.publisher.wake)
 		close(next.recorder.wake)
-		next.link.wake, next.publisher.wake, next.recorder.wake = nil, nil, nil
+		next.publisher.wake, next.recorder.wake = nil, nil
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
 	next.ask(func() {
-		slots := s.there()
-		for _, name := range slots {
+		there := s.there()
+		for _, name := range there {
 			s.restored(next, name, was[name])
 		}
 		next.adoptAll()
 		for name, children := range next.children {
 			for _, child := range children {
-				if slices.Contains(slots, name) {
+				if slices.Contains(there, name) {
 					w.mu.Lock()
 					w.fault("nobody takes over %s, spawn %d", name, child.ID)
 					w.mu.Unlock()
@@ -328,6 +344,7 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		next.catchUp()
 	})
+	next.registry.Start(func() {})
 	synctest.Wait()
 }
 
@@ -339,22 +356,36 @@ func exitNow(b *body) wire.Exit {
 
 // restored makes one unit as restoreSlot does.
 func (s *simulation) restored(next *Supervisor, name string, status []byte) {
-	d := s.defs[name]
-	p := proposal{name: name, value: d, source: service.Encode(d), subject: true}
 	var was saved
-	if status != nil && json.Unmarshal(status, &was) == nil {
-		p.desired = was.Desired
+	if status != nil && json.Unmarshal(status, &was) != nil {
+		s.Fatal("a status cannot be read")
 	}
-	s.equip(next.takeBack(p, was.Machine, next.recordedIntent(name, "", true)))
+	p := next.registry.Recall(name, "", true)
+	p.Desired = service.Intent(was.Desired)
+	u := next.takeBack(p, was.Machine, next.recordedIntent(name, "", true))
+	s.equip(u)
+	next.registry.Restored(name, u.state.Removed)
+}
+
+// equipped is the supervisor as its registry knows it in a simulation.
+type equipped struct {
+	*Supervisor
+	s *simulation
+}
+
+func (e equipped) Define(p registry.Proposal) {
+	e.ask(func() {
+		if known := e.units[p.Name]; known != nil {
+			e.define(p)
+			return
+		}
+		e.s.equip(e.define(p))
+	})
 }
 
 // equip gives a unit what is never opened in a simulation.
 func (s *simulation) equip(u *unit) {
-	here, err := os.Lstat("/")
-	if err != nil {
-		s.Fatal(err)
-	}
-	u.log, u.notify = silent{}, &notifier{path: "/", file: here, socket: s.socket}
+	u.log, u.notify = silent{}, process.NewNotifier(u.name, "/", s.socket)
 }
 
 // check holds the supervisor against the world, and both against what must be
@@ -366,7 +397,10 @@ func (s *simulation) check() {
 		defer w.mu.Unlock()
 		active := 0
 		for _, u := range now.all() {
-			w.awaits(u.name, u.stop != nil)
+			w.awaits(u.name, u.turn.Stops())
+			if told := now.order.set.Fact(u.node); told.Turn != u.turn || told.Phase != order.FactOf(u.state, u.policy).Phase {
+				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.turn, u.state.Phase, told)
+			}
 			if u.active() {
 				active++
 			}
@@ -376,7 +410,7 @@ func (s *simulation) check() {
 			for _, complaint := range complaints(u, w) {
 				w.fault("%s: %s; its state is %+v", u.name, complaint, u.state)
 			}
-			if want, sure := s.wanted[u.name]; sure && u.stop == nil && u.state.Want != want {
+			if want, sure := s.wanted[u.name]; sure && !u.turn.Stops() && u.state.Want != want {
 				w.fault("%s is wanted %q, and %q was acknowledged", u.name, u.state.Want, want)
 			}
 			if desired, _ := s.recorded(u.name); u.recorded && desired != "" && desired != u.desired {
@@ -460,16 +494,27 @@ func (s *simulation) end() {
 	s.meddled(slices.Collect(maps.Keys(s.defs)))
 	var all []*unit
 	now.ask(func() { all = now.all() })
-	for _, v := range []verb{verbStart, verbStop} {
+	for _, v := range []verb{verbStart, verbRestart, verbStop} {
+		runs := map[*unit]uint64{}
+		now.ask(func() {
+			for _, u := range all {
+				runs[u] = u.state.LastID
+			}
+		})
 		want := machine.WantDown
-		if v.name == "start" {
+		if v.name != "stop" {
 			want = machine.WantUp
 		}
 		for name := range s.defs {
 			s.wanted[name] = want
 		}
 		for i, outcome := range now.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
-			if v.name == "start" && outcome.Problem == nil && outcome.Service.State != "running" && all[i].definition.Type != service.Oneshot {
+			if v.name == "restart" && all[i].state.LastID <= runs[all[i]] {
+				w.mu.Lock()
+				w.fault("in peace, %s was restarted and has its old run", outcome.Service.Name)
+				w.mu.Unlock()
+			}
+			if v.name != "stop" && outcome.Problem == nil && outcome.Service.State != "running" && all[i].definition.Type != service.Oneshot {
 				w.mu.Lock()
 				w.fault("in peace, %s was started and is %s", outcome.Service.Name, outcome.Service.State)
 				w.mu.Unlock()

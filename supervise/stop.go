@@ -5,55 +5,15 @@ import (
 	"time"
 
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
 	"rlminit/wire"
 )
-
-// stopOrder is a stop that waits until everything that depends on the unit, and
-// is being stopped with it, has stopped.
-type stopOrder struct {
-	event machine.Event
-	with  map[*unit]bool // what is stopped together
-}
-
-// stopTogether stops units in reverse order of dependency, each by the event
-// that order gives it.
-func (s *Supervisor) stopTogether(units []*unit, order func(*unit) machine.Event) {
-	with := make(map[*unit]bool, len(units))
-	for _, u := range units {
-		with[u] = true
-	}
-	for _, u := range units {
-		u.stop = &stopOrder{event: order(u), with: with}
-	}
-	for _, u := range units {
-		s.tryStop(u)
-	}
-}
-
-// tryStop carries out u's stop order if nothing that it waits for is left.
-func (s *Supervisor) tryStop(u *unit) {
-	order := u.stop
-	if order == nil {
-		return
-	}
-	for other := range s.dependents[u.name] {
-		stuck := other.state.Phase == machine.Parked // it does not use u, and may never come free
-		if other != u && order.with[other] && other.active() && !stuck && !s.waitsFor(u, other) {
-			return
-		}
-	}
-	if order.event.Kind == machine.Restart {
-		s.weigh(u) // or it would be started again before what it requires has stopped
-	}
-	u.stop = nil
-	s.step(u, order.event)
-}
 
 // beginShutdown carries out a shutdown that was asked for. Before everything is
 // restored there is nothing to stop in order: tier 1 waits a second, and then
 // sees to it by itself.
 func (s *Supervisor) beginShutdown() {
-	s.link.send(&wire.StopBegun{}, nil, nil)
+	s.link.Send(&wire.StopBegun{}, nil, nil)
 	s.shutdown(s.awaited)
 }
 
@@ -69,6 +29,7 @@ func (s *Supervisor) shutdown(deadline int64) {
 			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(s.units))
 		}
 		s.notifyManager("STOPPING=1")
+		s.stopJobs()
 	}
 	depth := s.chains()
 	longest := time.Duration(0)
@@ -77,7 +38,7 @@ func (s *Supervisor) shutdown(deadline int64) {
 	}
 	// The last tenth is for the sweeps of what the services leave behind.
 	budget = budget * 9 / 10
-	s.stopTogether(s.all(), func(u *unit) machine.Event {
+	s.command(order.Stop, s.all(), nil, func(u *unit) machine.Event {
 		event := machine.Event{Kind: machine.Stop, Cause: "the container is stopping"}
 		if hurried || budget < 100*time.Millisecond {
 			event.Hurry = true
@@ -102,8 +63,8 @@ func (s *Supervisor) chains() map[*unit]time.Duration {
 		}
 		longest[u] = u.policy.StopTimeout // ends the walk where somebody made a cycle
 		before := time.Duration(0)
-		for other := range s.dependents[u.name] {
-			if other.active() {
+		for _, n := range s.order.set.Dependents(u.node) {
+			if other := s.order.units[n]; other != nil && other.active() {
 				before = max(before, measure(other))
 			}
 		}
@@ -118,7 +79,7 @@ func (s *Supervisor) chains() map[*unit]time.Duration {
 
 // checkStopped tells tier 1, once, that every service has stopped.
 func (s *Supervisor) checkStopped() {
-	if !s.stopping || s.stopped || s.active > 0 {
+	if !s.stopping || s.stopped || s.active > 0 || s.jobsLeft {
 		return
 	}
 	s.stopped = true
@@ -126,6 +87,6 @@ func (s *Supervisor) checkStopped() {
 	giveBack := s.giveBack
 	go func() {
 		s.settle(giveBack)
-		s.link.send(&wire.StopDone{}, nil, nil)
+		s.link.Send(&wire.StopDone{}, nil, nil)
 	}()
 }

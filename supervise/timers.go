@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +25,21 @@ func readBoottime() int64 {
 type timers struct {
 	heap  timerHeap
 	clock *time.Timer
-	armed int64 // what the clock is set to; 0: not at all
+	armed int64 // the deadline that the clock is on the way to; 0: none
+	look  int64 // ns between two rings on that way
+	rings int64 // when the clock rings next; 0: not at all
 }
+
+const (
+	// looks is how often the clock rings on the way to a deadline, the end
+	// included. How late it does tells of time in which nobody ran, and that can be
+	// known only of the part after a ring that was due.
+	looks = 4
+	// shortestLook bounds what looking costs on the way to a near deadline, and
+	// punctual is how late a ring may be on a machine that is merely busy.
+	shortestLook = int64(25 * time.Millisecond)
+	punctual     = int64(50 * time.Millisecond)
+)
 
 func newTimers() *timers {
 	clock := time.NewTimer(time.Hour)
@@ -61,15 +75,36 @@ func (t *timers) arm(now int64) {
 	if len(t.heap) > 0 {
 		next = t.heap[0].timer.at
 	}
-	if next == t.armed {
+	if next == t.armed && (next == 0 || t.rings != 0) {
 		return
 	}
-	t.armed = next
+	if next != t.armed {
+		t.armed, t.look = next, max((next-now)/looks, shortestLook)
+	}
 	t.clock.Stop()
+	t.rings = 0
 	if next != 0 {
-		t.clock.Reset(time.Duration(max(0, next-now)))
+		t.rings = min(next, now+t.look)
+		t.clock.Reset(time.Duration(max(0, t.rings-now)))
 	}
 }
+
+// rang notes that the clock has.
+func (t *timers) rang() { t.rings = 0 }
+
+// lost is for how long nobody ran, as far as the clock tells: a container that was
+// paused, a host that stood still or slept. It is told once.
+func (t *timers) lost(now int64) int64 {
+	late := now - t.rings
+	if t.rings == 0 || late < punctual {
+		return 0
+	}
+	t.rings = 0
+	return late
+}
+
+// running are the units with a deadline.
+func (t *timers) running() []*unit { return slices.Clone(t.heap) }
 
 // timerSlot is a unit's place in the heap.
 type timerSlot struct {

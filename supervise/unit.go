@@ -11,23 +11,21 @@ import (
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
+	"rlminit/supervise/process"
 	"rlminit/wire"
 )
 
 // unit is one supervised service. Only the loop touches it, but for commands.
 type unit struct {
-	commands   sync.Mutex // held by whoever records and gives a command; the rest is the loop's
-	name       string
-	definition service.Definition
-	source     []byte // the service.yaml that definition was decoded from
-	configured []byte // the service.yaml that we published last
-	ours       bool   // source is what we published, so it may grant what only configuration grants
-	recorded   bool   // the configuration or the volume has it; false: put into the service directory by hand
-	takenOut   bool   // its slot was taken away by hand
-	survived   bool   // by its record, while it is on its way out
-	returns    bool   // it is on its way out, and to be registered again when it is gone
-	fault      string // why there is no usable definition; "" if there is one
-	refused    uint64 // hashOf the bytes in the slot that the fault is of; 0: another fault
+	commands    sync.Mutex // held by whoever records and gives a command; the rest is the loop's
+	name        string
+	definition  service.Definition
+	fingerprint string // of the service.yaml that definition was decoded from
+	ours        bool   // its definition is ours, so it may grant what only configuration grants
+	recorded    bool   // the configuration or the volume has it; false: put into the service directory by hand
+	forgotten   bool   // its profile is being deleted: nothing is recorded of it any more
+	fault       string // why there is no usable definition; "" if there is one. The registry's word
 
 	policy machine.Policy
 	state  machine.State
@@ -37,8 +35,10 @@ type unit struct {
 	changed bool   // desired is newer than the state that a predecessor left
 	tag     uint32
 	timer   timerSlot
-	stop    *stopOrder // waits until what depends on this unit has stopped
-	stuck   bool       // what it waits for will not come up by itself
+	node    order.Node
+	turn    order.Turn    // Invariant: as s.order has it
+	command machine.Event // what it is given in its turn
+	stuck   bool          // what it waits for will not come up by itself
 	waiters []*waiter
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  map[machine.Probe]context.CancelFunc
@@ -51,12 +51,11 @@ type unit struct {
 	unheard    uint64                   // the run whose last line is still to come; 0: none
 	lastLines  []string                 // the end of its log, of a failed service
 
-	log         journal
-	notify      *notifier
-	stored      []storedFD
-	storedCount uint64 // ever, for their keys
-	formerPID   int    // of the run before this one
-	sockets     sockets
+	log       serviceLog
+	notify    *process.Notifier // nil: it has none
+	stored    process.Store
+	formerPID int // of the run before this one
+	sockets   process.Sockets
 }
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
@@ -100,9 +99,9 @@ func (s *Supervisor) act(u *unit, a machine.Action) {
 		if a.Scope == machine.ScopeMain {
 			scope = wire.ScopeMain
 		}
-		s.link.send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
+		s.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
 	case machine.Sweep:
-		s.link.send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
+		s.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
 	case machine.Acknowledge:
 		delete(s.byID, a.ID)
 		u.ended = append(u.ended, a.ID)
@@ -150,6 +149,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 			event.PID = &pid
 		}
 		s.events.publish(event)
+		s.chronicle.note(event)
 		s.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {
@@ -160,15 +160,20 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	}
 	if u.state.Want == machine.WantDown && was != is && !u.active() && !s.stopping {
 		s.closeSockets(u, nil)
-		s.dropStored(u, func(storedFD) bool { return true })
+		s.dropStored(u, func(process.StoredFile) bool { return true })
 	}
 	if u.state.Phase == machine.Gone {
 		s.forget(u)
 	}
-	if was != is || before.Phase != u.state.Phase || u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
-		s.ripple(u)
+	s.observe(u)
+	if u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
+		s.order.set.Retell(u.node)
+	}
+	if !s.adopting {
+		s.follow()
 	}
 	s.answer(u)
+	s.stirRolls(u)
 	s.checkStopped()
 }
 
@@ -195,8 +200,15 @@ func digest(s machine.State) digested {
 // mark writes into the service's own log what happened to it, after all that
 // its process wrote before.
 func (s *Supervisor) mark(u *unit, before machine.State) {
+	failed := u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff)
+	if u.log == nil && failed && s.openLog(u) != nil { // before its first run: a secret that is missing, a directory
+		return
+	}
 	if u.log == nil {
 		return
+	}
+	if u.state.Phase == machine.Stopping && before.Phase != machine.Stopping && u.state.StopBy != machine.StopCommand {
+		u.log.Mark(u.state.StopReason)
 	}
 	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
 		marked := make(chan struct{})
@@ -209,7 +221,7 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 			go said(last)
 		})
 	}
-	if u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff) {
+	if failed {
 		u.log.Mark(u.state.Public() + ": " + u.state.Reason)
 	}
 }
@@ -248,7 +260,7 @@ func (s *Supervisor) tell(u *unit, before machine.State) {
 			if e := is.LastExit; before.Phase == machine.Failed {
 				what, cause = "a failed service is tried again", before.Reason
 			} else if e != nil && (before.LastExit == nil || *before.LastExit != *e) {
-				cause = e.String()
+				cause = cmp.Or(is.LastWords, e.String())
 			}
 		}
 	case machine.Backoff:
@@ -349,10 +361,15 @@ func (u *unit) status() control.Service {
 	return st
 }
 
+// worthTelling is how long a run that is well tells of the one before it, at
+// least: for somebody who comes to see what has happened.
+const worthTelling = 10 * time.Minute
+
 // lastWords is how the run before the current one ended, as long as that may
-// happen again: an immediate restart would hide it.
+// happen again, or is news: an immediate restart would hide it.
 func (u *unit) lastWords() string {
-	if u.state.LastWords == "" || !u.active() || u.state.Phase == machine.Running && boottime()-u.state.ReadyAt >= int64(u.policy.ResetAfter) {
+	long := int64(max(u.policy.ResetAfter, worthTelling))
+	if u.state.LastWords == "" || !u.active() || u.state.Phase == machine.Running && boottime()-u.state.ReadyAt >= long {
 		return ""
 	}
 	return "before: " + u.state.LastWords

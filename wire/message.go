@@ -3,7 +3,7 @@ package wire
 // Version is the version of the protocol. Tier 1 outlives tier 2, so it is
 // tier 2 that may be newer: it says its version first, and tier 1 answers with
 // the one that both will speak, which is the lower.
-const Version = 1
+const Version = 2
 
 // Kind is the first byte of a message.
 type Kind uint8
@@ -21,8 +21,9 @@ const (
 	KindStopBegun
 	KindStopDone
 	KindEnd
+	KindDeadline
 
-	KindWelcome Kind = 65 + iota - KindEnd // tier 1 to tier 2
+	KindWelcome Kind = 65 + iota - KindDeadline // tier 1 to tier 2
 	KindChild
 	KindHeld
 	KindSnapshotEnd
@@ -34,6 +35,7 @@ const (
 	KindPing
 	KindShutdown
 	KindReload
+	KindCleared
 )
 
 // Message is one message of either direction.
@@ -68,6 +70,22 @@ type Spawn struct {
 	NoNewPrivs bool    // false only together with Privileged
 	Terminal   bool    // the container's own descriptors 0 to 2, and the foreground of its terminal: Welcome.Terminal
 	Label      []byte  // tier 2's own, given back in Child; at most 4 KB
+	Deadline   int64   // CLOCK_BOOTTIME, ns: when tier 1 ends all that bears its tag; 0: never
+
+	// Credentials tells that the first descriptor beyond Targets is a directory
+	// of tier 2's own, which gets the tag for its group: it is for this service
+	// alone. Nothing is done where services bear no tags.
+	Credentials bool
+	// Ruleset tells that the last descriptor, which has no target, is a Landlock
+	// ruleset by which the process restricts itself, after one of tier 1's own.
+	// It needs no_new_privs, as Filter does.
+	Ruleset bool
+	// Private are directories that the process makes, as its user and with mode
+	// 0700, where they are not there, and to which it adds Rights in the ruleset.
+	// One of another user's fails the spawn. Absolute; at most 8.
+	Private []string
+	Rights  uint64
+	Filter  []byte // of seccomp(2): an array of struct sock_filter; none: no filter
 }
 
 // Rlimit is one setrlimit(2).
@@ -127,6 +145,14 @@ type StopDone struct{}
 // leaves it to tier 1, and the first other one counts.
 type End struct {
 	Code int32
+}
+
+// Deadline gives a spawn another deadline. At 0 all of it is ended now, which
+// counts as no time-out; a time that has passed is one. Cleared tells when
+// nothing is left.
+type Deadline struct {
+	ID uint64
+	At int64 // CLOCK_BOOTTIME, ns; 0: now
 }
 
 // Welcome answers Hello.
@@ -203,6 +229,9 @@ const (
 	StepDescriptors
 	StepSignals
 	StepExec
+	StepPrivate  // a directory of Spawn.Private
+	StepLandlock // restricting itself by a ruleset
+	StepSeccomp
 )
 
 // SpawnFailed tells that there is no process: why, and at which step. The entry
@@ -227,6 +256,7 @@ type Exit struct {
 	Core      bool
 	Leftovers uint32 // orphans that bear its tag, as of its end
 	At        int64  // CLOCK_BOOTTIME, ns
+	TimedOut  bool   // its deadline had passed while it ran
 }
 
 // Exited tells of the end of a process, and is said again to each new tier 2
@@ -260,6 +290,12 @@ type Shutdown struct {
 // Reload asks tier 2 to read again what can be: SIGHUP.
 type Reload struct{}
 
+// Cleared tells of a spawn that was to end, by its deadline or by Deadline: the
+// process was collected, and nothing that belongs to it is left.
+type Cleared struct {
+	ID uint64
+}
+
 // Kind of each message.
 func (*Hello) Kind() Kind       { return KindHello }
 func (*Spawn) Kind() Kind       { return KindSpawn }
@@ -271,6 +307,7 @@ func (*Pong) Kind() Kind        { return KindPong }
 func (*StopBegun) Kind() Kind   { return KindStopBegun }
 func (*StopDone) Kind() Kind    { return KindStopDone }
 func (*End) Kind() Kind         { return KindEnd }
+func (*Deadline) Kind() Kind    { return KindDeadline }
 func (*Welcome) Kind() Kind     { return KindWelcome }
 func (*Child) Kind() Kind       { return KindChild }
 func (*Held) Kind() Kind        { return KindHeld }
@@ -283,6 +320,7 @@ func (*Signalled) Kind() Kind   { return KindSignalled }
 func (*Ping) Kind() Kind        { return KindPing }
 func (*Shutdown) Kind() Kind    { return KindShutdown }
 func (*Reload) Kind() Kind      { return KindReload }
+func (*Cleared) Kind() Kind     { return KindCleared }
 
 // blank returns an empty message of a kind, or nil.
 func blank(k Kind) Message {
@@ -307,6 +345,8 @@ func blank(k Kind) Message {
 		return new(StopDone)
 	case KindEnd:
 		return new(End)
+	case KindDeadline:
+		return new(Deadline)
 	case KindWelcome:
 		return new(Welcome)
 	case KindChild:
@@ -331,6 +371,8 @@ func blank(k Kind) Message {
 		return new(Shutdown)
 	case KindReload:
 		return new(Reload)
+	case KindCleared:
+		return new(Cleared)
 	}
 	return nil
 }
@@ -353,6 +395,12 @@ func (m *Spawn) fields(c *coder) {
 	c.bool(&m.NoNewPrivs)
 	c.bool(&m.Terminal)
 	c.bytes(&m.Label)
+	c.i64(&m.Deadline)
+	c.bool(&m.Credentials)
+	c.bool(&m.Ruleset)
+	c.strings(&m.Private)
+	c.u64(&m.Rights)
+	c.bytes(&m.Filter)
 }
 
 func (l *Rlimit) fields(c *coder) {
@@ -383,6 +431,11 @@ func (m *Pong) fields(c *coder)        { c.u64(&m.Seq) }
 func (m *StopBegun) fields(*coder)     {}
 func (m *StopDone) fields(*coder)      {}
 func (m *End) fields(c *coder)         { c.i32(&m.Code) }
+
+func (m *Deadline) fields(c *coder) {
+	c.u64(&m.ID)
+	c.i64(&m.At)
+}
 
 func (m *Welcome) fields(c *coder) {
 	c.u32(&m.Version)
@@ -420,6 +473,7 @@ func (e *Exit) fields(c *coder) {
 	c.bool(&e.Core)
 	c.u32(&e.Leftovers)
 	c.i64(&e.At)
+	c.bool(&e.TimedOut)
 }
 
 func (m *Held) fields(c *coder)      { c.str(&m.Key) }
@@ -455,3 +509,4 @@ func (m *Signalled) fields(c *coder) {
 func (m *Ping) fields(c *coder)     { c.u64(&m.Seq) }
 func (m *Shutdown) fields(c *coder) { c.i64(&m.Deadline) }
 func (m *Reload) fields(*coder)     {}
+func (m *Cleared) fields(c *coder)  { c.u64(&m.ID) }

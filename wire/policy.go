@@ -30,6 +30,50 @@ type Policy struct {
 	ParentDeath int32    // the signal that init gets when its parent ends; 0: none
 	WarnOnReap  bool     // say which orphans were reaped
 	Verbosity   int32    // how much tier 1 says of what it does, 0 to 3
+
+	Supervisor Identity // who tier 2 is; where there is but one uid, as User
+
+	// Enclosed tells that the reader of the configuration has filled tier 1's own
+	// ruleset, which every process with a Ruleset gets before its own: it allows
+	// what is neither rlminit's nor on the volume, and Opened what is open to
+	// services there. Unenclosed is the service to which the volume's directory
+	// belongs, so that nothing in it can be kept from it.
+	Enclosed   bool
+	Opened     []string
+	Unenclosed string
+}
+
+// EnclosureRights are the rights to files that tier 1's own ruleset holds back on
+// a kernel with that ABI of Landlock, landlock(7): all that ABI 1 knows, and those
+// to refer (which it must name to allow it anywhere) and to truncate.
+func EnclosureRights(abi int) uint64 {
+	rights := uint64(1<<13 - 1)
+	if abi >= 2 {
+		rights |= 1 << 13
+	}
+	if abi >= 3 {
+		rights |= 1 << 14
+	}
+	return rights
+}
+
+// probeMark stands in the name of a Program between a service and what asks for
+// it; in no service's name.
+const probeMark = '@'
+
+// ReadyProbe and HealthProbe are the names under which the policy holds the
+// programs that ask a service of its own.
+func ReadyProbe(service string) string  { return service + string(probeMark) + "ready" }
+func HealthProbe(service string) string { return service + string(probeMark) + "health" }
+
+// ServiceOf is the service that a program is, or asks for, whose tag it bears.
+func ServiceOf(program string) string {
+	for i := range len(program) {
+		if program[i] == probeMark {
+			return program[:i]
+		}
+	}
+	return program
 }
 
 // Identity is a user as a process gets it.
@@ -56,10 +100,11 @@ type Program struct {
 }
 
 // Passable tells whether tier 2 may add the variable to the environment of a
-// privileged program: only what sd_notify(3) and sd_listen_fds(3) need.
+// privileged program: only what sd_notify(3) and sd_listen_fds(3) need, and where
+// its secrets and its temporary files are.
 func Passable(name string) bool {
 	switch name {
-	case "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_USEC":
+	case "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_USEC", "CREDENTIALS_DIRECTORY", "TMPDIR":
 		return true
 	}
 	return false
@@ -105,6 +150,10 @@ func (p *Policy) fields(c *coder) {
 	c.i32(&p.ParentDeath)
 	c.bool(&p.WarnOnReap)
 	c.i32(&p.Verbosity)
+	p.Supervisor.fields(c)
+	c.bool(&p.Enclosed)
+	c.strings(&p.Opened)
+	c.str(&p.Unenclosed)
 }
 
 func (i *Identity) fields(c *coder) {

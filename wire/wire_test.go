@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable/unprivileged"
+	"rlminit/internal/durable/unprivileged"
 )
 
 // every returns one message of each kind, with all fields set at random.

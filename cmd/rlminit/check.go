@@ -11,8 +11,10 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
-	"rlminit/document"
+	"rlminit/internal/document"
+	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/process"
 )
 
 func checkVerb(t *terminal) *cobra.Command {
@@ -24,7 +26,10 @@ profile.yaml and the files of a services.d are taken as what they are, a
 service.yaml as the definition of the service that its directory is named
 after, and all else as a configuration with the services.d beside it. Without
 FILE it checks the configuration that init would read here, and whether it can
-be had in this place. The exit code is 0 if there is no fault, and 1 otherwise.`,
+be had in this place: so it does with a profile.yaml of this volume, whose
+program, directory and secrets it looks for, and in a container of rlminit's with
+the user of any configuration. The exit code is 0 if there is no fault, and 1
+otherwise.`,
 		Example: `  rlminit check
   docker run --rm -v "$PWD:/x:ro" IMAGE rlminit check /x/rlminit.yaml`,
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -33,7 +38,8 @@ be had in this place. The exit code is 0 if there is no fault, and 1 otherwise.`
 			}
 			faulty := false
 			for _, file := range files {
-				if !t.verdict(file, check(file)) {
+				note, err := check(file)
+				if !t.verdict(file, note, err) {
 					faulty = true
 				}
 			}
@@ -45,10 +51,11 @@ be had in this place. The exit code is 0 if there is no fault, and 1 otherwise.`
 	}
 }
 
-// verdict prints what was found of a file, and tells whether it is valid.
-func (t *terminal) verdict(file string, err error) bool {
+// verdict prints what was found of a file, and tells whether it is valid. note is
+// what was not looked at.
+func (t *terminal) verdict(file, note string, err error) bool {
 	if err == nil {
-		t.printf("%s: valid\n", printable(file))
+		t.printf("%s: valid%s\n", printable(file), printable(note))
 		return true
 	}
 	for line := range strings.Lines(err.Error()) {
@@ -57,33 +64,68 @@ func (t *terminal) verdict(file string, err error) bool {
 	return false
 }
 
-// check finds the faults of one file.
-func check(file string) error {
-	file, err := filepath.Abs(file)
+// check finds the faults of one file, which they name as it was given.
+func check(file string) (note string, err error) {
+	full, err := filepath.Abs(file)
 	if err != nil {
-		return control.Failed("cannot check %s: %v", file, err)
+		return "", control.Failed("cannot check %s: %v", file, err)
 	}
-	dir := filepath.Dir(file)
-	switch base := filepath.Base(file); {
+	dir := filepath.Dir(full)
+	switch base := filepath.Base(full); {
 	case base == "profile.yaml":
-		return checkProfile(file)
+		return "", checkProfile(file, dir)
 	case base == "service.yaml":
-		return checkService(file, filepath.Base(dir))
+		return "", checkService(file, filepath.Base(dir))
 	case filepath.Base(dir) == "services.d":
-		return checkService(file, strings.TrimSuffix(base, ".yaml"))
+		return "", checkService(file, strings.TrimSuffix(base, ".yaml"))
 	}
-	_, err = checkConfig(file)
-	return err
+	c, err := checkConfig(file)
+	if err != nil {
+		return "", err
+	}
+	return checkUser(c)
 }
 
-// checkConfig finds the faults of a configuration.
+// checkConfig finds the faults of a configuration. They name its files by the
+// directory too: many are called rlminit.yaml.
 func checkConfig(file string) (*config.Config, error) {
 	bundle, err := config.ReadUntrusted(file)
 	if err != nil {
 		return nil, err
 	}
 	c, faults := config.Parse(bundle, os.LookupEnv)
-	return c, faults.Err()
+	return c, in(filepath.Dir(file), faults)
+}
+
+// in puts faults of files that are named from a directory on into words.
+func in(dir string, faults config.Faults) error {
+	for i := range faults {
+		if faults[i].File != "" {
+			faults[i].File = filepath.Join(dir, faults[i].File)
+		}
+	}
+	return faults.Err()
+}
+
+// checkUser says whether there is the user of a configuration, and that it is not
+// root. What is not known elsewhere may be known in the image that the file is
+// for; in a container of rlminit's it is known.
+func checkUser(c *config.Config) (note string, err error) {
+	host, err := config.ThisHost()
+	if err != nil || c.User == "" {
+		return "", err
+	}
+	err = config.CheckUser(c, host.Accounts)
+	if err != nil && !errors.Is(err, config.ErrRoot) && !underInit() {
+		return "; but in this place " + err.Error(), nil
+	}
+	return "", err
+}
+
+// underInit tells whether PID 1 is rlminit.
+func underInit() bool {
+	name, err := os.ReadFile("/proc/1/comm")
+	return err == nil && strings.TrimSpace(string(name)) == "rlminit"
 }
 
 // checkHere finds the faults of the configuration that init would read, and
@@ -100,11 +142,14 @@ func checkHere(t *terminal) error {
 	}
 	if err == nil {
 		c, faults := config.Parse(bundle, host.Lookup)
-		if err = faults.Err(); err == nil {
+		if err = in(filepath.Dir(path), faults); err == nil {
 			_, err = config.Compile(c, host, nil)
 		}
+		if err == nil && c.User != "" { // who asks may be no root, whom PID 1 was
+			err = config.CheckUser(c, host.Accounts)
+		}
 	}
-	if !t.verdict(path, err) {
+	if !t.verdict(path, "", err) {
 		return exitStatus(control.ExitFailed)
 	}
 	return nil
@@ -121,8 +166,9 @@ func checkService(file, name string) error {
 }
 
 // checkProfile finds the faults of a profile.yaml, which changes what the
-// configuration says of every gateway.
-func checkProfile(file string) error {
+// configuration says of every gateway; of one on this volume also what its gateway
+// would not find here.
+func checkProfile(file, dir string) error {
 	c, err := checkConfig(configPath())
 	if err != nil {
 		return control.Failed("cannot check %s: the configuration that it changes cannot be used: %v", file, firstLine(err))
@@ -134,10 +180,39 @@ func checkProfile(file string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(file)
 	profile := config.Profile{Name: filepath.Base(dir), Dir: dir, Port: c.Gateway.Ports.Low}
-	_, faults := c.ProfileDefinition(profile, file, data)
-	return faults.Err()
+	here := filepath.Dir(dir) == filepath.Join(c.Home, config.ProfilesDir)
+	if here {
+		if err := profiles.CheckName(profile.Name, profiles.SettingsOf(c).Services); err != nil {
+			return control.Failed("%s: its directory is no profile: %v", file, err)
+		}
+	}
+	d, faults := c.ProfileDefinition(profile, file, data)
+	if err := faults.Err(); err != nil || !here {
+		return err
+	}
+	return checkPlace(c, profile, d, file)
+}
+
+// checkPlace says what a gateway would not find: a secret, its directory, its
+// program. It sees no more than who asks may see.
+func checkPlace(c *config.Config, profile config.Profile, d service.Definition, file string) error {
+	host, err := config.ThisHost()
+	if err != nil {
+		return err
+	}
+	id, err := config.Identify(c, host)
+	if err != nil {
+		return err
+	}
+	env, err := config.Environment(c, id, host.Environ, d, profile)
+	if err == nil {
+		err = process.Prepare(d, d.Command, env).Err
+	}
+	if err != nil {
+		return control.Failed("%s: %v", file, err)
+	}
+	return nil
 }
 
 func firstLine(err error) string {

@@ -9,14 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/config"
+	"rlminit/control"
+	"rlminit/isolate"
 	"rlminit/prepare"
 	"rlminit/wire"
 )
 
 // Descriptors that init gives to compile: memfds to be filled.
 const (
-	policyFD = 3
-	bundleFD = 4
+	policyFD = wire.CompiledPolicyFD
+	bundleFD = wire.CompiledBundleFD
+
+	enclosureFD = wire.EnclosureFD // a ruleset, where the kernel has Landlock
 )
 
 // runCompile is the short-lived child of init that reads the configuration, so
@@ -64,6 +68,9 @@ func compileTo(o initOptions) error {
 	bundle.Run = compiled.Run
 	compiled.Policy.Strict = c.Strict
 	compiled.Policy.Prepare = host.Unprepared
+	if compiled.Policy.Enclosed {
+		compiled.Policy.Enclosed = enclose(c)
+	}
 	for _, note := range compiled.Notes {
 		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
 	}
@@ -71,6 +78,17 @@ func compileTo(o initOptions) error {
 		fill(policyFD, wire.EncodePolicy(&compiled.Policy)),
 		fill(bundleFD, bundle.Encode()),
 	)
+}
+
+// enclose fills PID 1's own ruleset, and tells whether there is one: what PID 1
+// does not open itself, for it must not wait for a file.
+func enclose(c *config.Config) bool {
+	able := isolate.Capable()
+	if able.Landlock == 0 {
+		return false
+	}
+	err := isolate.Enclose(enclosureFD, wire.EnclosureRights(able.Landlock), c.Home, control.DefaultRuntimeDir, os.Getenv("RLMINIT_RUNTIME_DIR"))
+	return err == nil
 }
 
 // fill writes a memfd that init reads once we have ended.

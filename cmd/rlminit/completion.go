@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"slices"
 	"time"
 
@@ -9,6 +10,12 @@ import (
 
 	"rlminit/control"
 )
+
+// bashCompletion is our own: cobra's needs the functions of bash-completion, and
+// few images have that.
+//
+//go:embed completion.bash
+var bashCompletion string
 
 // completionTime bounds what a shell waits for names.
 const completionTime = time.Second
@@ -18,7 +25,7 @@ func completionVerb(t *terminal) *cobra.Command {
 		Use:   "completion bash|zsh|fish",
 		Short: "write a completion script for a shell",
 		Long: `Writes a script with which a shell completes verbs, flags, and the names of the
-services that there are at that moment.`,
+services that there are at that moment. It needs nothing but the shell.`,
 		Example: `  source <(rlminit completion bash)
   rlminit completion fish >~/.config/fish/completions/rlminit.fish`,
 		Args:      exactly("SHELL"),
@@ -26,7 +33,8 @@ services that there are at that moment.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
-				return cmd.Root().GenBashCompletionV2(t.out, true)
+				t.printf("%s", bashCompletion)
+				return nil
 			case "zsh":
 				return cmd.Root().GenZshCompletion(t.out)
 			case "fish":
@@ -43,6 +51,12 @@ func completeProfiles(cmd *cobra.Command, args []string, _ string) ([]string, co
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return profileNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeMoreProfiles offers the names of profiles that are not named yet.
+func completeMoreProfiles(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := slices.DeleteFunc(profileNames(cmd.Context()), func(name string) bool { return slices.Contains(args, name) })
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func profileNames(ctx context.Context) []string {

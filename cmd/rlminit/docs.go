@@ -7,19 +7,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// docsVerb writes the reference of the command line from the verbs themselves,
-// for `make docs`.
+// docsVerb writes what is made of the verbs themselves, for `make docs`.
 func docsVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	man := ""
+	cmd := &cobra.Command{
 		Use:    "docs",
 		Short:  "write the reference of the command line as Markdown",
 		Hidden: true,
 		Args:   exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if man != "" {
+				return writeManPages(cmd.Root(), man)
+			}
 			t.printf("%s", reference(cmd.Root()))
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&man, "man", "", "write the manual's pages to `DIR` instead")
+	return cmd
 }
 
 // reference is the help of every verb as one page.

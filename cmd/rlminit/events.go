@@ -1,10 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,46 +13,92 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/journal"
+	"rlminit/profiles"
+	"rlminit/service"
 )
 
 func eventsVerb(t *terminal) *cobra.Command {
 	var follow, asJSON bool
+	var flags journalFlags
 	cmd := &cobra.Command{
-		Use:   "events [-f]",
-		Short: "show the transitions of services",
-		Long: `Shows every transition of a service that is still remembered, with its cause
-and, where somebody asked for it, their uid; with -f also those to come.`,
+		Use:   "events [-f] [NAME…]",
+		Short: "show what happened, over restarts of the container too",
+		Long: `Shows what the journal has: every transition of a service with its cause, and
+every command with what it was for and the uid that gave it, of earlier starts of
+the container too; with -f also what is to come. NAME is a service's or a
+profile's. TYPE is transition, operation, profile_created, boot_begun and so on:
+--json shows each record's.
+
+Where no rlminit answers, the journal's files are read, which root may do.`,
 		Example: `  rlminit events -f
+  rlminit events alice --since 2h --type transition
+  rlminit events --json --type operation | jq '{at, verb, services, actor}'
   rlminit events --json | jq 'select(.to == "failed")'`,
-		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
+		ValidArgsFunction: completeServices,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			wanted, err := flags.query(cmd, t, names)
 			if err != nil {
 				return err
 			}
+			q := control.EventQuery{Since: wanted.Since, Until: wanted.Until, Types: wanted.Types, Names: names, Follow: follow}
 			each := func(e control.Event) error {
 				t.printf("%s\n", eventLine(t, e))
 				return t.out.failed
 			}
 			if asJSON {
 				each = func(e control.Event) error {
-					b, err := json.Marshal(e)
-					t.printf("%s\n", harmless(b))
-					return cmp.Or(err, t.out.failed)
+					t.printf("%s\n", harmless(e.Raw))
+					return t.out.failed
 				}
 			}
-			return showEvents(cmd, t, client, follow, each)
+			client, err := t.open()
+			if err == nil {
+				err = showEvents(cmd, t, client, q, each)
+			}
+			var problem *control.Problem
+			if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer && t.out.failed == nil {
+				if offline := offlineEvents(cmd, q, each); offline == nil {
+					return nil
+				}
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, until interrupted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, one object a line")
+	flags.add(cmd)
 	return cmd
+}
+
+// offlineEvents reads the journal's files, where nobody answers.
+func offlineEvents(cmd *cobra.Command, q control.EventQuery, each func(control.Event) error) error {
+	o, err := openJournal(nil)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	ctx, cancel := untilInterrupted(cmd.Context())
+	defer cancel()
+	names := slices.Clone(q.Names)
+	for _, name := range q.Names {
+		names = append(names, service.GatewayPrefix+name)
+	}
+	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: names, Follow: q.Follow}
+	return o.Read(ctx, wanted, func(r journal.Record) error {
+		var e control.Event
+		if err := r.Decode(&e); err != nil {
+			return err
+		}
+		e.Raw = r.Line
+		return each(e)
+	})
 }
 
 // showEvents prints the events. One who follows them is cut off when the
 // supervisor is replaced, or when too slow, and goes on where that was: an
 // event that was seen is known by its number and time.
-func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, follow bool, each func(control.Event) error) error {
+func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, q control.EventQuery, each func(control.Event) error) error {
 	ctx, cancel := untilInterrupted(cmd.Context())
 	defer cancel()
 	seen := map[uint64]time.Time{}
@@ -66,15 +113,15 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, follow 
 		return each(e)
 	}
 	for {
-		err := client.Events(ctx, follow, fresh)
+		err := client.Events(ctx, q, fresh)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !errors.Is(err, control.ErrCut):
 			return err
-		case err != nil && !follow:
+		case err != nil && !q.Follow:
 			return control.NoAnswer("cannot read the events to their end: the supervisor was replaced; ask again")
-		case !follow:
+		case !q.Follow:
 			return nil
 		}
 		if !pauseBefore(ctx) {
@@ -83,14 +130,21 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, follow 
 	}
 }
 
-// rememberedEvents is more than a supervisor keeps.
-const rememberedEvents = 10000
+// rememberedEvents are those that are known when they come again.
+const rememberedEvents = 100_000
+
+// eventTime is when it was, as people are shown it.
+func eventTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // eventLine is one transition: `2026-05-24T18:05:33.123Z alice: starting →
 // running: ready (pid 42)`.
 func eventLine(t *terminal, e control.Event) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: ", t.paint(faint, e.At.UTC().Format("2006-01-02T15:04:05.000Z")), printable(e.Service))
+	at := t.paint(faint, eventTime(e.At))
+	if e.Type != "" && e.Type != journal.TypeTransition {
+		return at + " " + recordLine(e)
+	}
+	fmt.Fprintf(&b, "%s %s: ", at, printable(e.Service))
 	switch {
 	case e.From == e.To || e.From == "":
 		b.WriteString(t.paint(stateColour(e.To), e.To))
@@ -111,4 +165,31 @@ func eventLine(t *terminal, e control.Event) string {
 		fmt.Fprintf(&b, " (%s)", strings.Join(facts, ", "))
 	}
 	return b.String()
+}
+
+// recordLine is a record that is no transition: a command as `stop gateway-alice
+// (by uid 0)`, another with its type and what it says.
+func recordLine(e control.Event) string {
+	if e.Type == profiles.TypeOperation {
+		var c profiles.Command
+		if json.Unmarshal(e.Raw, &c) == nil && len(c.Services) > 0 {
+			line := c.Verb + " " + strings.Join(c.Services, ", ")
+			if c.Actor != nil {
+				line += fmt.Sprintf(" (by uid %d)", c.Actor.UID)
+			}
+			return printable(line)
+		}
+	}
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(e.Raw, &keys) != nil {
+		return printable(e.Type)
+	}
+	for _, own := range []string{"seq", "at", "boot", "type", "sum"} {
+		delete(keys, own)
+	}
+	var facts []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		facts = append(facts, key+"="+strings.Trim(string(keys[key]), `"`))
+	}
+	return printable(strings.TrimSpace(e.Type + " " + strings.Join(facts, " ")))
 }

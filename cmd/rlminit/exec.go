@@ -24,7 +24,8 @@ func execVerb(t *terminal) *cobra.Command {
 		Use:   "exec [--profile NAME] -- CMD [ARG…]",
 		Short: "run a command as the service user",
 		Long: `Meant for docker exec as root: gives up every privilege for good, becomes the
-user that services run as, and runs the command in its home. With --profile the
+user that services run as, and runs the command in its home, or on the volume if
+it has none. With --profile the
 command gets that profile's environment, groups and directory. So nothing it
 writes to the volume belongs to root. Called as the service user it passes
 straight through; any other user is refused. The exit code is the command's; 126
@@ -92,12 +93,26 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 	if dir == "" {
 		dir = e.Home
 	}
+	if _, err := os.Stat(dir); profile == "" && errors.Is(err, os.ErrNotExist) {
+		dir = homeless(e.Environment) // useradd without -m
+	}
 	if dir != "" {
 		if err := os.Chdir(dir); err != nil {
 			return control.Failed("cannot change to %s: %v", dir, reason(err))
 		}
 	}
 	return replace(args, withTerminal(e.Environment, os.Environ()))
+}
+
+// homeless is where a user without a home directory is: on the volume, or at the
+// root.
+func homeless(environment []string) string {
+	for _, v := range environment {
+		if home, ok := strings.CutPrefix(v, "RLMINIT_HOME="); ok && os.Chdir(home) == nil {
+			return home
+		}
+	}
+	return "/"
 }
 
 // passes tells whether the caller, who is not root, may run a command as it is:
@@ -120,7 +135,7 @@ func passes(client *control.Client) error {
 // believe holds what the supervisor says of the service user against what root
 // has written down, for the supervisor itself runs as that user: an intruder
 // there must not get a command of root's to run as somebody else. The uid and
-// gid are those of services/ in the runtime directory; another group must be
+// gid are those that PID 1 has noted in the runtime directory; another group must be
 // one that the configuration and /etc/group give that user, or a tag.
 func believe(client *control.Client, t *terminal, e *control.Environment) error {
 	uid, gid, err := client.ServiceOwner()
@@ -128,10 +143,10 @@ func believe(client *control.Client, t *terminal, e *control.Environment) error 
 		return control.Failed("%v", err)
 	}
 	if e.UID == 0 || e.UID != uid {
-		return control.NotPermitted("cannot run as uid %d: %s/services belongs to uid %d; the supervisor is not to be believed", e.UID, client.RuntimeDir(), uid)
+		return control.NotPermitted("cannot run as uid %d: %s/user names uid %d; the supervisor is not to be believed", e.UID, client.RuntimeDir(), uid)
 	}
 	if e.GID != gid {
-		return control.NotPermitted("cannot run as gid %d: %s/services belongs to gid %d; the supervisor is not to be believed", e.GID, client.RuntimeDir(), gid)
+		return control.NotPermitted("cannot run as gid %d: %s/user names gid %d; the supervisor is not to be believed", e.GID, client.RuntimeDir(), gid)
 	}
 	groups, tags := configuredGroups(uid)
 	e.Groups = slices.DeleteFunc(e.Groups, func(g uint32) bool {

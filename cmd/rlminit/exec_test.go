@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,14 +38,11 @@ func execBox(t *testing.T, change func(*control.Environment)) (*box, string) {
 		change(&e)
 	}
 	b := newBox(t, map[string]any{"GET /v1/environment/alice": e, "GET /v1/environment": plain})
-	services := filepath.Join(b.dir, "services")
-	if err := os.Mkdir(services, 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, "user"), fmt.Appendf(nil, "%d:%d\n", serviceUID, serviceUID), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []string{services, dir} {
-		if err := os.Chown(d, serviceUID, serviceUID); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chown(dir, serviceUID, serviceUID); err != nil {
+		t.Fatal(err)
 	}
 	return b, dir
 }

@@ -69,9 +69,16 @@ func helpText(cmd *cobra.Command) string {
 
 const exitCodes = `  0  done, or so already        5  not permitted
   1  failed                     6  no rlminit answers
-  2  usage                      7  timed out
-  3  not running (status -q)    8  unhealthy
+  2  usage                      7  timed out; of apply: and rolled back
+  3  not running (status -q)    8  unhealthy; of apply: and rolled back
   4  no such name              17  exists already, or its state forbids it
+
+Exit codes of plans:
+  9  applied                   13  deletion is not allowed
+ 10  out of scope, or refused  14  changes are pending (plan, drift)
+ 11  not approved, or altered  15  the source is not clean
+ 12  rolled back in part       16  the plan is too old
+                               17  what it starts from has changed
 `
 
 // usageLine is a command's usage with the path in front.

@@ -115,8 +115,8 @@ what RLMINIT_HOME and so on set, and count for more.
 --signal-group, --success, --parent-death, --warn-on-reap and --verbose are for a
 pure init too. In a configuration they are main.signal_group, main.exits.success,
 parent_death, warn_on_reap and verbose. Where rlminit is not PID 1 it becomes a
-subreaper by itself. Under the name tini or docker-init it takes the flags of
-those instead: rlminit help install-compat.
+subreaper by itself. Under the name of tini, dumb-init or catatonit it takes the
+flags of those instead: rlminit help install-compat.
 
 Without arguments it runs main.command; if the first one is a program, that; else
 main.command with the arguments, unless main.routes says otherwise. RLMINIT_UID

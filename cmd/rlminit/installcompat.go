@@ -18,13 +18,22 @@ func installCompatVerb(t *terminal) *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "install-compat DIR",
-		Short: "make links by which this binary is tini and docker-init",
-		Long: `Makes symbolic links named tini, tini-static and docker-init in DIR, which point
-to this binary. Called by one of these names it takes that program's command
-line, variables and exit codes. A link that is right already is left as it is;
+		Short: "make links by which this binary is tini, dumb-init or catatonit",
+		Long: `Makes symbolic links named tini, tini-static, docker-init, podman-init,
+dumb-init and catatonit in DIR, which point to this binary. Called by one of
+these names it takes that program's command line, variables, messages and exit
+codes; the first four are tini's. A link that is right already is left as it is;
 anything else of that name is kept unless --force is given.
 
-dockerd needs no link: dockerd --init-path /usr/local/bin/rlminit.`,
+As dumb-init it takes -c, -r, -v, -V and -h, with their long names, and
+DUMB_INIT_DEBUG and DUMB_INIT_SETSID. The command gets a session of its own and
+the terminal, signals go to its whole group, TSTP, TTIN and TTOU stop dumb-init
+too, what is left of the group is sent TERM when the command has ended, and a
+command that cannot be executed makes the exit code 2. As catatonit it takes -g,
+-h, -L, -P and -V, and CATATONIT_DEBUG.
+
+Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
+--init --init-path /usr/local/bin/rlminit.`,
 		Example: "  rlminit install-compat /usr/bin",
 		Args:    exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {

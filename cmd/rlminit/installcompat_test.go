@@ -20,7 +20,7 @@ func TestInstallCompat(t *testing.T) {
 		if r := (*box)(nil).rlminit(t, "install-compat", "--force", dir); r.code != 0 {
 			t.Errorf("exit code %d: %s", r.code, r.err)
 		}
-		for _, name := range []string{"tini", "tini-static", "docker-init"} {
+		for _, name := range []string{"tini", "tini-static", "docker-init", "podman-init", "dumb-init", "catatonit"} {
 			if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || !filepath.IsAbs(target) {
 				t.Errorf("%s points to %q: %v", name, target, err)
 			}

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"regexp"
+	"regexp/syntax"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,9 +22,18 @@ const (
 )
 
 type logFlags struct {
-	follow, all bool
-	lines       string
-	since       string
+	follow, all, json, bare bool
+	lines, since            string
+	until, grep, level      string
+}
+
+// logAsk is what the flags come to.
+type logAsk struct {
+	control.LogOptions
+	filter logFilter
+	newest int // of the lines that the filter lets through, the last so many; negative: all
+	json   bool
+	bare   bool // no service's name before its lines
 }
 
 func logsVerb(t *terminal) *cobra.Command {
@@ -31,10 +43,23 @@ func logsVerb(t *terminal) *cobra.Command {
 		Short: "show the logs of services",
 		Long: `Shows what services wrote, across rotations of their log. Several are merged by
 time, each line with the service's name in front. With -f the log is followed,
-also over restarts of the service, until interrupted.`,
+also over restarts of the service, until interrupted.
+
+--grep looks at what the service wrote, not at time and stream, and --level at
+what a line says of itself: <3> in front, level=error, {"level":"error"},
+[error], ERROR and the like. A line that says nothing counts as info, and one
+that begins with a blank as the one before it. -n counts what they let through,
+but with -f what there is before that.
+
+With --json a line is an object with service, at (null in a log without times),
+stream (out, err, or rlminit for what rlminit adds), level (null where the line
+tells none), cut (where the next line goes on with this one) and text, or
+text_base64 for what is no UTF-8.`,
 		Example: `  rlminit logs alice
   rlminit logs -f -n 50 alice bob
-  rlminit logs --all --since 10m`,
+  rlminit logs --all --since 10m --level warn
+  rlminit logs alice --grep 'timeout|refused' --until 2026-05-24T18:05:33Z
+  rlminit logs --all --json | jq -r .text`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
@@ -65,7 +90,12 @@ also over restarts of the service, until interrupted.`,
 	f := cmd.Flags()
 	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with what is written, until interrupted")
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
-	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, or 2026-05-24T18:05:33Z")
+	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
+	f.StringVar(&flags.until, "until", "", "what was written until `TIME`")
+	f.StringVar(&flags.grep, "grep", "", "lines that match `EXPRESSION`, a regular one of RE2; (?i) in front takes capitals for small letters")
+	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
+	f.BoolVar(&flags.json, "json", false, "write a JSON object for each line")
+	f.BoolVar(&flags.bare, "no-prefix", false, "no service's name in front of its lines")
 	f.BoolVar(&flags.all, "all", false, "every service")
 	return cmd
 }
@@ -86,20 +116,21 @@ func logNames(ctx context.Context, client *control.Client, names []string) ([]st
 }
 
 // options makes of the flags what to ask for.
-func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (control.LogOptions, error) {
-	o := control.LogOptions{Follow: f.follow, Lines: -1}
+func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk, error) {
+	o := logAsk{LogOptions: control.LogOptions{Follow: f.follow, Lines: -1}, newest: -1, json: f.json, bare: f.bare}
+	if err := f.filter(cmd, now, &o); err != nil {
+		return o, err
+	}
 	switch {
 	case cmd.Flags().Changed("since"):
-		var ago time.Duration
-		if at, err := time.Parse(time.RFC3339Nano, f.since); err == nil {
-			o.Since = at
-		} else if (*seconds)(&ago).Set(f.since) == nil {
-			o.Since = now.Add(-ago)
-		} else {
-			return o, misused(cmd, "--since takes a time such as 10m or 2026-05-24T18:05:33Z, not %q", f.since)
+		at, ok := parseWhen(f.since, now)
+		if !ok {
+			return o, misused(cmd, "--since takes a time such as %s, not %q", timesTaken, f.since)
 		}
+		o.Since = at
 	case f.follow:
 		o.Lines = linesBefore
+	case o.filter.on():
 	case names > 1:
 		o.Lines = linesOfSeveral
 	}
@@ -114,20 +145,79 @@ func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (contro
 		}
 		o.Lines = n
 	}
+	if o.filter.on() && !f.follow {
+		o.newest, o.Lines = o.Lines, -1
+	}
 	return o, nil
 }
 
-func showLogs(ctx context.Context, t *terminal, client *control.Client, names []string, o control.LogOptions) error {
+// filter reads the flags that leave lines out.
+func (f *logFlags) filter(cmd *cobra.Command, now time.Time, o *logAsk) error {
+	if cmd.Flags().Changed("until") {
+		if f.follow {
+			return misused(cmd, "--until says where the log ends and -f that it goes on: give one of them")
+		}
+		at, ok := parseWhen(f.until, now)
+		if !ok {
+			return misused(cmd, "--until takes a time such as %s, not %q", timesTaken, f.until)
+		}
+		o.filter.until = at
+	}
+	if f.grep != "" {
+		var err error
+		if o.filter.grep, err = regexp.Compile(f.grep); err != nil {
+			var fault *syntax.Error
+			why := err.Error()
+			if errors.As(err, &fault) {
+				why = fault.Code.String()
+			}
+			return misused(cmd, "--grep %q is no regular expression: %s", f.grep, why)
+		}
+	}
+	if cmd.Flags().Changed("level") {
+		level, ok := levelNamed(f.level)
+		if !ok {
+			return misused(cmd, "--level takes one of %s, not %q", strings.Join(levelNames, ", "), f.level)
+		}
+		o.filter.level = level
+	}
+	return nil
+}
+
+func showLogs(ctx context.Context, t *terminal, client *control.Client, names []string, o logAsk) error {
 	if len(names) == 1 {
-		return readLog(ctx, t, client, names[0], o, func(line []byte) error {
-			_, err := t.out.Write(whole(line))
-			return err
+		p := newPrinter(t, names, o)
+		return filteredLog(ctx, t, client, names[0], o, func(line []byte) error {
+			return p.print(logLine{text: line})
 		})
 	}
 	if o.Follow {
 		return followLogs(ctx, t, client, names, o)
 	}
 	return mergeLogs(ctx, t, client, names, o)
+}
+
+// filteredLog reads one log, and hands on the lines that are asked for.
+func filteredLog(ctx context.Context, t *terminal, client *control.Client, name string, o logAsk, each func([]byte) error) error {
+	if !o.filter.on() {
+		return readLog(ctx, t, client, name, o.LogOptions, each)
+	}
+	filter := o.filter // each log has a line before
+	last := lastOnes{n: o.newest}
+	err := readLog(ctx, t, client, name, o.LogOptions, func(line []byte) error {
+		switch {
+		case !filter.keeps(line):
+		case o.newest >= 0:
+			last.add(line)
+		default:
+			return each(line)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return last.each(each)
 }
 
 // readLog reads one log. A log that is followed is followed over the

@@ -6,8 +6,9 @@
 //
 // It is one binary in several parts. The first argument picks one: init (tier
 // 1), supervise (tier 2), compile (the short-lived reader of the
-// configuration), prepare (what happens before anything runs) and environments
-// (what is read once that is done) are called as they are, before anything of
+// configuration), prepare (what happens before anything runs), environments
+// (what is read once that is done) and files (what is done with a profile's files,
+// as its user) are called as they are, before anything of
 // the command line library is made; every other verb is one file here that asks
 // the supervisor over the control socket. This package decides on exit codes and
 // colour, and nothing else does.
@@ -17,6 +18,7 @@ import (
 	"os"
 	"runtime"
 
+	"rlminit/job/files"
 	"rlminit/supervise"
 )
 
@@ -49,13 +51,15 @@ func partNamed(args []string) func(args []string) int {
 	}
 	switch args[1] {
 	case "supervise":
-		return func([]string) int { return supervise.Run() }
+		return func([]string) int { return supervise.Run(version) }
 	case "compile":
 		return runCompile
 	case "prepare":
 		return runPrepare
 	case "environments":
 		return runEnvironments
+	case "files":
+		return func(args []string) int { return files.Run(args[2:], os.Stdin, os.Stdout, os.Stderr) }
 	case "try-inside":
 		return tryInside
 	}

@@ -17,19 +17,25 @@ type logLine struct {
 	text []byte
 }
 
-// printer writes lines of several logs, each with its service's name.
+// printer writes lines of one or several logs, those of several each with its
+// service's name, or all as JSON.
 type printer struct {
 	t        *terminal
-	prefixes []string
+	names    []string
+	prefixes []string // none where there is no name in front
+	json     bool
 }
 
-func newPrinter(t *terminal, names []string) *printer {
+func newPrinter(t *terminal, names []string, o logAsk) *printer {
+	p := &printer{t: t, names: names, json: o.json}
+	if len(names) == 1 || o.bare || o.json {
+		return p
+	}
 	width := 0
 	for _, name := range names {
 		width = max(width, len([]rune(name)))
 	}
 	colours := []string{"36", "35", "33", "32", "34", "96", "95", "93", "92", "94"}
-	p := &printer{t: t}
 	for i, name := range names {
 		pad := strings.Repeat(" ", width-len([]rune(name)))
 		p.prefixes = append(p.prefixes, t.paint(colours[i%len(colours)], printable(name)+pad+" |")+" ")
@@ -38,16 +44,22 @@ func newPrinter(t *terminal, names []string) *printer {
 }
 
 func (p *printer) print(l logLine) error {
-	if _, err := p.t.out.Write([]byte(p.prefixes[l.from])); err != nil {
-		return err
+	line := l.text
+	if p.json {
+		line = jsonOf(p.names[l.from], line)
 	}
-	_, err := p.t.out.Write(whole(l.text))
+	if p.prefixes != nil {
+		if _, err := p.t.out.Write([]byte(p.prefixes[l.from])); err != nil {
+			return err
+		}
+	}
+	_, err := p.t.out.Write(whole(line))
 	return err
 }
 
 // collect reads every log at once, each into a channel of its own that is
 // closed at its end. A line without a time takes that of the one before.
-func collect(ctx context.Context, t *terminal, client *control.Client, names []string, o control.LogOptions) ([]chan logLine, chan error) {
+func collect(ctx context.Context, t *terminal, client *control.Client, names []string, o logAsk) ([]chan logLine, chan error) {
 	lines := make([]chan logLine, len(names))
 	failed := make(chan error, len(names))
 	for i, name := range names {
@@ -55,7 +67,7 @@ func collect(ctx context.Context, t *terminal, client *control.Client, names []s
 		go func() {
 			defer close(lines[i])
 			var at time.Time
-			err := readLog(ctx, t, client, name, o, func(line []byte) error {
+			err := filteredLog(ctx, t, client, name, o, func(line []byte) error {
 				if stamp := stampOf(line); !stamp.IsZero() {
 					at = stamp
 				}
@@ -73,7 +85,7 @@ func collect(ctx context.Context, t *terminal, client *control.Client, names []s
 }
 
 // mergeLogs prints the logs as one, by time.
-func mergeLogs(ctx context.Context, t *terminal, client *control.Client, names []string, o control.LogOptions) error {
+func mergeLogs(ctx context.Context, t *terminal, client *control.Client, names []string, o logAsk) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lines, failed := collect(ctx, t, client, names, o)
@@ -84,7 +96,7 @@ func mergeLogs(ctx context.Context, t *terminal, client *control.Client, names [
 		}
 	}
 	heap.Init(&next)
-	p := newPrinter(t, names)
+	p := newPrinter(t, names, o)
 	for len(next) > 0 {
 		l := next[0]
 		if err := p.print(l); err != nil {
@@ -114,7 +126,7 @@ func complainOfAll(t *terminal, failed chan error, logs int) error {
 const settle = 100 * time.Millisecond
 
 // followLogs prints the logs as one as they grow.
-func followLogs(ctx context.Context, t *terminal, client *control.Client, names []string, o control.LogOptions) error {
+func followLogs(ctx context.Context, t *terminal, client *control.Client, names []string, o logAsk) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logs, failed := collect(ctx, t, client, names, o)
@@ -129,7 +141,7 @@ func followLogs(ctx context.Context, t *terminal, client *control.Client, names 
 			}
 		}()
 	}
-	p := newPrinter(t, names)
+	p := newPrinter(t, names, o)
 	var held []logLine
 	var release <-chan time.Time
 	open, worst := len(names), 0

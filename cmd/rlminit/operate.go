@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,9 +14,6 @@ import (
 	"rlminit/service"
 )
 
-// parallel bounds the requests that one command has under way.
-const parallel = 32
-
 // grace is how much longer than the server a client waits for the answer that
 // says that the time is over.
 const grace = 5 * time.Second
@@ -25,6 +23,8 @@ type operation struct {
 	verb    string
 	all     bool
 	noWait  bool
+	rolling int
+	steady  time.Duration
 	timeout time.Duration
 	options control.Operate
 	call    func(*control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error)
@@ -33,9 +33,26 @@ type operation struct {
 // flags adds the flags of every operation.
 func (o *operation) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.all, "all", false, "every service, in the order of their dependencies")
-	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded")
+	all := "every service, in the order of their dependencies"
+	if o.verb == "restart" {
+		all = "every service that is meant to run, in the order of their dependencies; what is stopped stays so"
+	}
+	f.BoolVar(&o.all, "all", false, all)
+	f.StringVar(&o.options.State, "state", "", "of those, the ones that are in this `STATE` now, such as failed")
+	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")
+	rolling := map[string]string{
+		"start":   "have no more than `N` on their way up at once",
+		"stop":    "have no more than `N` on their way down at once",
+		"restart": "take the next only while fewer than `N` of them are out of service",
+	}
+	f.IntVar(&o.rolling, "rolling", 0, rolling[o.verb])
+	f.Lookup("rolling").NoOptDefVal = "1"
+	if o.steady = 2 * time.Second; o.verb == "stop" {
+		o.steady = 0
+	} else {
+		f.Var((*seconds)(&o.steady), "steady", "with --rolling: one is up when it has been ready for `TIME` (default 2s)")
+	}
 	cmd.ValidArgsFunction = completeServices
 }
 
@@ -46,8 +63,15 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 		return misused(cmd, "--all leaves no place for names such as %q", names[0])
 	case o.all:
 		names = []string{control.All}
+	case len(names) == 0 && o.options.State != "":
+		names = []string{control.All}
+		o.all = true
 	case len(names) == 0:
 		return misused(cmd, "NAME or --all is missing")
+	case o.rolling < 0:
+		return misused(cmd, "--rolling takes a number above 0")
+	case cmd.Flags().Changed("steady") && o.rolling == 0:
+		return misused(cmd, "--steady goes with --rolling")
 	}
 	client, err := t.open()
 	if err != nil {
@@ -62,55 +86,100 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 		ctx, cancel = context.WithTimeout(ctx, o.timeout+grace)
 		defer cancel()
 	}
-	return o.each(ctx, t, client, once(names))
+	names = once(names)
+	var wrong error
+	if !o.all && slices.Contains(names, control.All) {
+		if wrong = namedAll(); len(names) == 1 {
+			return wrong
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == control.All })
+	}
+	if err := o.carryOut(ctx, t, client, names); wrong == nil || exitCodeOf(err) > exitCodeOf(wrong) {
+		return err
+	}
+	return wrong
 }
 
-// answer is what came of the request for one name.
-type answer struct {
-	outcomes []control.Outcome
-	took     time.Duration
-	err      error
+// carryOut asks for it in the form that suits.
+func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.Client, names []string) error {
+	switch {
+	case o.noWait || o.rolling > 0:
+		return o.begin(ctx, t, client, names)
+	case o.all || len(names) > 1 || o.options.State != "" || strings.ContainsAny(names[0], "*?["):
+		return o.set(ctx, t, client, names)
+	}
+	return o.each(ctx, t, client, names)
 }
 
-func (o *operation) each(ctx context.Context, t *terminal, client *control.Client, names []string) error {
-	call := o.call(client)
-	answers := make([]chan answer, len(names))
-	slots := make(chan struct{}, parallel)
-	for i, name := range names {
-		answers[i] = make(chan answer, 1)
-		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if name == control.All && !o.all {
-				answers[i] <- answer{err: namedAll()}
-				return
-			}
-			begun := t.now()
-			outcomes, err := call(ctx, name, o.options)
-			answers[i] <- answer{outcomes, t.now().Sub(begun), err}
-		}()
+// begin begins one operation on all of the names. A rolling one is followed to its
+// end.
+func (o *operation) begin(ctx context.Context, t *terminal, client *control.Client, names []string) error {
+	how := control.BeginOperation{
+		Verb: o.verb, Names: names, State: o.options.State, Runtime: o.options.Runtime,
+		Rolling: o.rolling,
+	}
+	if o.rolling > 0 {
+		how.SteadyMS = milliseconds(o.steady)
+	}
+	if o.all {
+		how.Names = nil
+	}
+	if o.options.Failed {
+		how.State = "failed"
+	}
+	begun, err := client.Operate(ctx, how)
+	if err != nil {
+		return err
+	}
+	if o.noWait {
+		t.printf("%d\n", begun.ID)
+		return nil
+	}
+	return followOperation(ctx, t, client, begun, true)
+}
+
+// set operates on all of the names as one set.
+func (o *operation) set(ctx context.Context, t *terminal, client *control.Client, names []string) error {
+	if !o.all {
+		o.options.Names = names
+	}
+	begun := t.now()
+	outcomes, err := o.call(client)(ctx, control.All, o.options)
+	if err != nil {
+		return err
+	}
+	took := t.now().Sub(begun)
+	if o.all {
+		took = 0
 	}
 	worst := 0
-	said := "" // when nobody answers, that is said once and not for each name
-	for i, name := range names {
-		a := <-answers[i]
-		if a.err != nil {
-			worst = max(worst, exitCodeOf(a.err))
-			if line := a.err.Error(); line != said {
-				said = line
-				t.complain(line)
-			}
-			continue
+	for _, outcome := range outcomes {
+		shown := shortName(outcome.Service)
+		if slices.Contains(names, outcome.Service.Name) {
+			shown = outcome.Service.Name
 		}
-		for _, outcome := range a.outcomes {
-			shown, took := name, a.took
-			if name == control.All {
-				shown, took = shortName(outcome.Service), 0
-			}
-			worst = max(worst, o.tell(t, shown, outcome, took))
+		worst = max(worst, o.tell(t, shown, outcome, took))
+	}
+	if len(outcomes) == 0 {
+		t.printf("nothing to %s\n", o.verb)
+	}
+	if worst != 0 {
+		return exitStatus(worst)
+	}
+	return nil
+}
+
+// each operates on the names one by one: a single one, as it is.
+func (o *operation) each(ctx context.Context, t *terminal, client *control.Client, names []string) error {
+	worst := 0
+	for _, name := range names {
+		begun := t.now()
+		outcomes, err := o.call(client)(ctx, name, o.options)
+		if err != nil {
+			return err
 		}
-		if name == control.All && len(a.outcomes) == 0 {
-			t.printf("nothing to %s\n", o.verb)
+		for _, outcome := range outcomes {
+			worst = max(worst, o.tell(t, name, outcome, t.now().Sub(begun)))
 		}
 	}
 	if worst != 0 {
@@ -134,7 +203,12 @@ func (o *operation) tell(t *terminal, name string, outcome control.Outcome, took
 	if o.noWait || !outcome.Changed {
 		took = 0
 	}
-	t.printf("%s\n", outcomeLine(t, name, outcome, took))
+	line := outcomeLine(t, name, outcome, took)
+	if len(outcome.Along) > 0 {
+		done := map[string]string{"start": "started", "stop": "stopped", "restart": "restarted"}[o.verb]
+		line += "; " + done + " along with it: " + printable(strings.Join(outcome.Along, ", "))
+	}
+	t.printf("%s\n", line)
 	return 0
 }
 

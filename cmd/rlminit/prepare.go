@@ -20,8 +20,8 @@ import (
 
 // Descriptors that init gives to prepare: the sealed memfds that compile filled.
 const (
-	preparedBundleFD = 3
-	preparedPolicyFD = 4
+	preparedBundleFD = wire.PreparedBundleFD
+	preparedPolicyFD = wire.PreparedPolicyFD
 	environmentsFD   = 5 // a memfd to be filled
 )
 

@@ -2,14 +2,17 @@ package main
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"rlminit/internal/document"
 )
 
 func profileVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "create, delete, list and change profiles",
+		Short: "create, delete, list, change, clone and restore profiles",
 		Long: `A profile is an agent's identity on the volume: a directory, an environment and
 a port. Its gateway is the service gateway-NAME; every verb takes that name and
 the profile's.`,
@@ -21,7 +24,8 @@ the profile's.`,
 			return unknownVerb(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t))
+	cmd.AddCommand(profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
+		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t))
 	return cmd
 }
 
@@ -35,6 +39,9 @@ func assignments(cmd *cobra.Command, written []string) (map[string]string, error
 		key, value, ok := strings.Cut(w, "=")
 		if !ok || key == "" {
 			return nil, misused(cmd, "%q is no variable; write KEY=VALUE", w)
+		}
+		if !utf8.ValidString(w) { // JSON would carry something else
+			return nil, misused(cmd, "%s is not UTF-8; the control socket and profile.yaml carry nothing else", document.Quote(key))
 		}
 		vars[key] = value
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"rlminit/control"
 )
@@ -106,8 +107,65 @@ environment:
 
 func TestProfileSet(t *testing.T) {
 	tell(t, map[string]any{"PATCH /v1/profiles/alice": aliceProfile()}, []story{
-		{args: []string{"profile", "set", "alice", "A=1", "--env", "B=2", "--unset", "C"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1","B":"2","C":null}}`}},
+		{args: []string{"profile", "set", "alice", "A=1", "--env", "B=2", "--unset", "C"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1","B":"2","C":null},"wait":{}}`}, out: "alice: running\n"},
+		{args: []string{"profile", "set", "alice", "A=1", "--no-wait"}, asks: []string{`PATCH /v1/profiles/alice {"environment":{"A":"1"}}`}, out: "alice: running\n"},
 		{args: []string{"profile", "set", "alice"}, code: 2, err: "rlminit: KEY=VALUE or --unset KEY is missing; see rlminit help profile set\n", asks: []string{}},
 		{args: []string{"profile", "set", "alice", "A=1", "--unset", "A"}, code: 2, err: "rlminit: A is both set and unset; see rlminit help profile set\n", asks: []string{}},
+	})
+}
+
+// Several are asked for at once, and told of in the order of their names.
+func TestSeveralProfiles(t *testing.T) {
+	tell(t, map[string]any{
+		"POST /v1/profiles":         control.Outcome{Service: alice(), Changed: true},
+		"DELETE /v1/profiles/alice": control.Deleted{},
+		"DELETE /v1/profiles/bob":   control.Deleted{Trash: "/data/trash/bob-1"},
+		"DELETE /v1/profiles/alcie": control.NoSuchProfile("alcie", []string{"alice"}),
+	}, []story{
+		{
+			args: []string{"profile", "create", "a", "b", "--no-wait", "--env", "X=1"}, out: "a: running (pid 42, port 9471)\nb: running (pid 42, port 9471)\n",
+			asks: []string{`POST /v1/profiles {"name":"a","environment":{"X":"1"}}`, `POST /v1/profiles {"name":"b","environment":{"X":"1"}}`},
+		},
+		{args: []string{"profile", "create", "a", "b", "--port", "9300"}, code: 2, err: "rlminit: --port goes with one NAME: each profile has a port of its own; see rlminit help profile create\n", asks: []string{}},
+		{
+			args: []string{"profile", "delete", "alice", "alcie", "bob", "alice"}, code: 4,
+			out: "alice: deleted\nbob: deleted; its directory is now /data/trash/bob-1\n", err: "rlminit: no profile \"alcie\"; did you mean \"alice\"?\n",
+			asks: []string{"DELETE /v1/profiles/alcie", "DELETE /v1/profiles/alice", "DELETE /v1/profiles/bob"},
+		},
+		{args: []string{"profile", "delete"}, code: 2, err: "rlminit: NAME is missing; see rlminit help profile delete\n"},
+	})
+}
+
+func TestProfileCloneRenameRestore(t *testing.T) {
+	entry := control.Trashed{Entry: "alice-20260524T180533Z", Profile: "alice", At: time.Date(2026, 5, 24, 18, 5, 33, 0, time.UTC)}
+	tell(t, map[string]any{
+		"POST /v1/profiles":              control.Outcome{Service: alice(), Changed: true},
+		"POST /v1/profiles/bob/rename":   control.Outcome{Service: alice(), Changed: true},
+		"POST /v1/profiles/taken/rename": control.NewProblem(control.KindExists, "profile \"taken\" cannot be renamed: /data/profiles/alice exists already; choose another name"),
+		"GET /v1/trash":                  []control.Trashed{entry},
+	}, []story{
+		{
+			args: []string{"profile", "clone", "bob", "alice", "--no-wait", "--stopped"}, out: "alice: running (pid 42, port 9471)\n",
+			asks: []string{`POST /v1/profiles {"name":"alice","stopped":true,"clone":"bob"}`},
+		},
+		{args: []string{"profile", "clone", "bob"}, code: 2, err: "rlminit: NEW is missing; see rlminit help profile clone\n"},
+		{
+			args: []string{"profile", "rename", "bob", "alice"}, out: "alice: running (pid 42, port 9471, 0.0s)\n",
+			asks: []string{`POST /v1/profiles/bob/rename {"to":"alice","wait":{}}`},
+		},
+		{args: []string{"profile", "rename", "taken", "alice"}, code: 17, err: "rlminit: profile \"taken\" cannot be renamed: /data/profiles/alice exists already; choose another name\n"},
+		{
+			args: []string{"profile", "restore", "alice-20260524T180533Z", "--no-wait"}, out: "alice: running (pid 42, port 9471)\n",
+			asks: []string{"GET /v1/trash", `POST /v1/profiles {"name":"alice","restore":"alice-20260524T180533Z"}`},
+		},
+		{
+			args: []string{"profile", "restore", "bob", "--as", "alice", "--no-wait"}, out: "alice: running (pid 42, port 9471)\n",
+			asks: []string{`POST /v1/profiles {"name":"alice","restore":"bob"}`},
+		},
+		{args: []string{"profile", "list", "--trash"}, out: "NAME   DELETED               ENTRY\nalice  2026-05-24 18:05:33Z  alice-20260524T180533Z\n"},
+	})
+	tell(t, map[string]any{"GET /v1/trash": []control.Trashed(nil)}, []story{
+		{args: []string{"profile", "list", "--trash"}, out: "nothing is in the trash\n"},
+		{args: []string{"profile", "list", "--trash", "--json"}, out: "[]\n"},
 	})
 }

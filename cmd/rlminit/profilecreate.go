@@ -1,77 +1,100 @@
 package main
 
 import (
-	"context"
+	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/service"
 )
 
 func profileCreateVerb(t *terminal) *cobra.Command {
 	o := &operation{verb: "start"}
-	var env []string
+	var env, secret []string
 	body := control.CreateProfile{}
 	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "create a profile and start its gateway",
+		Use:   "create NAME…",
+		Short: "create profiles and start their gateways",
 		Long: `Makes the profile's directory on the volume from the template, records the
 profile, starts its gateway and waits until it runs. A name has 1 to 64 of
-a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-.`,
+a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-. Of
+several each is tried, whatever becomes of the others.`,
 		Example: `  rlminit profile create alice
-  rlminit profile create bob --stopped --env TOKEN=abc --port 9300`,
-		Args: exactly("NAME"),
+  rlminit profile create carol dave erin --env CHANNEL=next
+  rlminit profile create bob --stopped --env LANG=C --port 9300
+  rlminit profile create carol --secret TOKEN=- <token`,
+		Args: atLeast("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			body.Name = args[0]
 			if body.Environment, err = assignments(cmd, env); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("port") && (body.Port < 1 || body.Port > 65535) {
-				return misused(cmd, "--port takes 1 to 65535, not %d", body.Port)
+			if body.Secrets, err = secrets(cmd, secret); err != nil {
+				return err
+			}
+			names := once(args)
+			if len(names) == 1 {
+				body.Name = names[0]
+				return createOne(cmd, t, o, body)
+			}
+			if cmd.Flags().Changed("port") {
+				return misused(cmd, "--port goes with one NAME: each profile has a port of its own")
 			}
 			client, err := t.open()
 			if err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			if !o.noWait {
-				body.Wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
-			}
-			if o.timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, o.timeout+grace)
-				defer cancel()
-			}
-			begun := t.now()
-			outcome, err := client.CreateProfile(ctx, body)
-			if err != nil {
-				return err
-			}
-			if outcome.Problem != nil {
-				return outcome.Problem
-			}
-			took := t.now().Sub(begun)
-			if o.noWait || body.Stopped || !outcome.Changed {
-				took = 0
-			}
-			var port []string
-			switch {
-			case outcome.Service.Port != nil:
-				port = []string{"port " + number(outcome.Service.Port)}
-			case outcome.Note != "":
-				port = []string{printable(outcome.Note)}
-			}
-			t.printf("%s\n", outcomeLine(t, args[0], outcome, took, port...))
-			return nil
+			return forEach(t, names, func(name string) answered {
+				own := body
+				own.Name = name
+				return o.create(cmd.Context(), t, client, own)
+			})
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
 	f.StringArrayVar(&env, "env", nil, "a variable of its environment, `KEY=VALUE`; may be repeated")
+	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=@FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
-	f.BoolVar(&body.ExistOK, "exist-ok", false, "a profile of that name may exist, and is kept as it is but for --env")
-	f.BoolVar(&o.noWait, "no-wait", false, "return once the profile is recorded")
-	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
+	f.BoolVar(&body.ExistOK, "exist-ok", false, "a profile of that name may exist, and is kept as it is but for --env and --secret")
+	o.waitFlags(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
+}
+
+// secrets reads those that were asked for. A value on the command line could be
+// seen by everybody.
+func secrets(cmd *cobra.Command, list []string) (map[string]string, error) {
+	values := map[string]string{}
+	stdin := ""
+	for _, entry := range list {
+		name, source, _ := strings.Cut(entry, "=")
+		if fault := service.CheckSecret(name); fault != "" {
+			return nil, misused(cmd, "%q %s", name, fault)
+		}
+		var from io.Reader
+		switch path, isFile := strings.CutPrefix(source, "@"); {
+		case source == "-" && stdin != "":
+			return nil, misused(cmd, "stdin is %s already; write --secret %s=@FILE", stdin, name)
+		case source == "-":
+			stdin, from = name, cmd.InOrStdin()
+		case isFile && path != "":
+			file, err := os.Open(path)
+			if err != nil {
+				return nil, control.Failed("cannot read the secret %s: %v", name, err)
+			}
+			defer file.Close()
+			from = file
+		default:
+			return nil, misused(cmd, "a secret is not given on the command line, where everybody can see it; write --secret %s=- and give it on stdin, or %s=@FILE", name, name)
+		}
+		value, err := io.ReadAll(io.LimitReader(from, service.MaxSecret+1))
+		if err != nil {
+			return nil, control.Failed("cannot read the secret %s: %v", name, err)
+		}
+		values[name] = string(value)
+	}
+	return values, nil
 }

@@ -7,33 +7,35 @@ import (
 func profileDeleteVerb(t *terminal) *cobra.Command {
 	var purge bool
 	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "stop a profile's gateway and remove the profile",
+		Use:   "delete NAME…",
+		Short: "stop gateways and remove their profiles",
 		Long: `Stops the gateway and moves the profile's directory to the trash on the volume,
-under its name and the date; its log stays in logs/gateways. With --purge the
+under its name and the date, from where rlminit profile restore takes it back;
+its log stays in logs/gateways. With --purge the
 directory and the log are removed instead, and cannot be had back; a log that
 lies behind a symbolic link is named, and left to you.`,
 		Example:           `  rlminit profile delete alice`,
-		Args:              exactly("NAME"),
-		ValidArgsFunction: completeProfiles,
+		Args:              atLeast("NAME"),
+		ValidArgsFunction: completeMoreProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := t.open()
 			if err != nil {
 				return err
 			}
-			deleted, err := client.DeleteProfile(cmd.Context(), args[0], purge)
-			if err != nil {
-				return err
-			}
-			if deleted.Trash != "" {
-				t.printf("%s: deleted; its directory is now %s\n", args[0], printable(deleted.Trash))
-			} else {
-				t.printf("%s: deleted\n", args[0])
-			}
-			if left := deleted.LogLeft; left != "" {
-				t.complain("cannot remove the log of " + args[0] + ": it lies behind a symbolic link, which is not followed; remove it yourself: rm -r " + left)
-			}
-			return nil
+			return forEach(t, once(args), func(name string) answered {
+				deleted, err := client.DeleteProfile(cmd.Context(), name, purge)
+				return answered{err: err, tell: func() error {
+					if deleted.Trash != "" {
+						t.printf("%s: deleted; its directory is now %s\n", name, printable(deleted.Trash))
+					} else {
+						t.printf("%s: deleted\n", name)
+					}
+					if left := deleted.LogLeft; left != "" {
+						t.complain("cannot remove the log of " + name + ": it lies behind a symbolic link, which is not followed; remove it yourself: rm -r " + left)
+					}
+					return nil
+				}}
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")

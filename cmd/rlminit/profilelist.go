@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+
+	"rlminit/control"
 )
 
 func profileListVerb(t *terminal) *cobra.Command {
-	var asJSON bool
+	var asJSON, trash bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the profiles",
@@ -14,6 +18,9 @@ func profileListVerb(t *terminal) *cobra.Command {
 			client, err := t.open()
 			if err != nil {
 				return err
+			}
+			if trash {
+				return listTrash(cmd.Context(), t, client, asJSON)
 			}
 			profiles, err := client.Profiles(cmd.Context())
 			if err != nil {
@@ -36,6 +43,29 @@ func profileListVerb(t *terminal) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd
+}
+
+// listTrash prints what rlminit profile restore can take back.
+func listTrash(ctx context.Context, t *terminal, client *control.Client, asJSON bool) error {
+	list, err := client.Trash(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return t.printJSON(list)
+	}
+	b := new(table)
+	b.header("NAME", "DELETED", "ENTRY")
+	for _, e := range list {
+		b.row(cell{text: printable(e.Profile)}, cell{text: trashTime(e.At)}, cell{text: printable(e.Entry)})
+	}
+	if len(list) == 0 {
+		t.printf("nothing is in the trash\n")
+		return nil
+	}
+	b.write(t)
+	return nil
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,11 +12,14 @@ import (
 
 func profileSetVerb(t *terminal) *cobra.Command {
 	var env, unset []string
+	var noWait bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "set NAME [KEY=VALUE…]",
 		Short: "change a profile's environment",
 		Long: `Sets and removes variables in the profile's environment. A gateway that runs is
-restarted for it if anything has changed; one that is stopped stays stopped.
+restarted for it if anything has changed, and waited for until it runs; one that
+is stopped stays stopped.
 What else a profile overrides is changed in its profile.yaml, and taken up by
 rlminit reload.`,
 		Example: `  rlminit profile set alice TOKEN=abc LANG=C.UTF-8
@@ -43,11 +48,25 @@ rlminit reload.`,
 			if err != nil {
 				return err
 			}
-			_, err = client.SetProfile(cmd.Context(), args[0], change)
+			ctx := cmd.Context()
+			if !noWait {
+				change.Wait = &control.Wait{TimeoutMS: milliseconds(timeout)}
+			}
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout+grace)
+				defer cancel()
+			}
+			profile, err := client.SetProfile(ctx, args[0], change)
+			if err == nil {
+				t.printf("%s: %s\n", printable(profile.Name), printable(profile.State))
+			}
 			return err
 		},
 	}
 	cmd.Flags().StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")
 	cmd.Flags().StringArrayVar(&unset, "unset", nil, "remove the variable `KEY`")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the change is recorded")
+	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 	return cmd
 }

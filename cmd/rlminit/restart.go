@@ -15,10 +15,14 @@ func restartVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart NAME… | --all",
 		Short: "stop services and start them again",
-		Long: `Stops services, starts them again and waits until they run. One that was
-stopped is started. What requires them is stopped first, and started again after
-them. With several names the exit code is the highest of theirs.`,
+		Long: `Stops services in reverse order, starts them again in order, and waits until
+they run. One that was stopped is started if it is named; --all leaves it
+stopped. What requires them and runs is stopped first and started again after
+them, and named in the answer. With several names the exit code is the highest
+of theirs. --rolling takes one after the other, the next when the last has been
+ready for --steady, and stops at the first that is not, with exit code 8.`,
 		Example: `  rlminit restart alice
+  rlminit restart 'gateway-*' --rolling=4
   rlminit restart --all --timeout 2m`,
 		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },
 	}

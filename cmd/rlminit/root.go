@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"rlminit/control"
-	"rlminit/nearest"
+	"rlminit/internal/nearest"
 )
 
 // runVerb runs a verb of the command line and returns the exit code.
@@ -133,9 +133,12 @@ where none is named.`,
 		initVerb(), tryVerb(t),
 		profileVerb(t),
 		startVerb(t), stopVerb(t), restartVerb(t), signalVerb(t),
-		statusVerb(t), waitVerb(t), logsVerb(t), eventsVerb(t),
+		operationsVerb(t), cancelVerb(t),
+		statusVerb(t), showVerb(t), listDependenciesVerb(t), waitVerb(t), logsVerb(t), eventsVerb(t), metricsVerb(t), analyzeVerb(t),
+		runCommandVerb(t), jobVerb(t), sessionVerb(t), fileVerb(t), capabilitiesVerb(t),
 		execVerb(t), healthVerb(t), reloadVerb(t), shutdownVerb(t),
-		checkVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
+		planVerb(t), applyVerb(t), revisionsVerb(t), rollbackVerb(t), driftVerb(t),
+		checkVerb(t), doctorVerb(t), journalVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
 		tryGatewayVerb(), docsVerb(t),
 	)
 	root.SetHelpCommand(helpVerb(t))

@@ -146,8 +146,8 @@ func TestCheck(t *testing.T) {
 	}
 	r := run(1, bad, badUnit, badProfile, good)
 	for _, want := range []string{
-		`rlminit: rlminit.yaml:4: services.web.command: "agent serve" is a string; write [agent, serve]` + "\n",
-		`rlminit: rlminit.yaml:5: services.web: unknown key "enviroment"; did you mean "environment"?` + "\n",
+		"rlminit: " + bad + `:4: services.web.command: "agent serve" is a string; write [agent, serve]` + "\n",
+		"rlminit: " + bad + `:5: services.web: unknown key "enviroment"; did you mean "environment"?` + "\n",
 		"rlminit: " + badUnit + `:1: command: "web" is a string; write [web]` + "\n",
 		"rlminit: " + badProfile + ":1: ",
 	} {
@@ -160,6 +160,32 @@ func TestCheck(t *testing.T) {
 	}
 	if r := run(1, filepath.Join(dir, "none.yaml")); !strings.Contains(r.err, "none.yaml") || countLines(r.err) != 1 {
 		t.Errorf("stderr:\n%s", r.err)
+	}
+	// What init would refuse is not called valid.
+	for user, want := range map[string]string{"root": "services never run as root", `"0"`: "services never run as root"} {
+		file := write("user.yaml", "version: 1\nuser: "+user+"\n")
+		if r := run(1, file); !strings.Contains(r.err, want) {
+			t.Errorf("user %s: %s", user, r.err)
+		}
+	}
+	if r := run(0, write("user.yaml", "version: 1\nuser: nobody-of-that-name\n")); !strings.Contains(r.out, `valid; but in this place user "nobody-of-that-name"`) {
+		t.Errorf("%s", r.out)
+	}
+	// Nor what a gateway of this volume would not find.
+	good = write("home/rlminit.yaml", "version: 1\nhome: "+dir+"\nuser: \"1000\"\ngateway:\n  command: [sh]\n")
+	for name, want := range map[string]string{
+		"environment: {TOKEN: {file: /nonexistent}}": "TOKEN", "command: [no-such-program]": "no-such-program", "command: [sh]": "",
+	} {
+		file, code := write("profiles/carl/profile.yaml", name+"\n"), 1
+		if want == "" {
+			code = 0
+		}
+		if r := run(code, file); !strings.Contains(r.err, want) {
+			t.Errorf("%s: %s", name, r.err)
+		}
+	}
+	if r := run(1, write("profiles/Carl/profile.yaml", "")); !strings.Contains(r.err, "no profile") {
+		t.Errorf("%s", r.err)
 	}
 	// What a service has put in a file's place holds up nobody.
 	for _, file := range []string{"profiles/eve/profile.yaml", "services.d/eve.yaml", "eve/service.yaml"} {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +42,42 @@ var everyService = map[string]any{
 	"GET /v1/services/bob":   bob(),
 	"GET /v1/services/web":   web(),
 	"GET /v1/services/seed":  seed(),
+	"GET /v1/health":         control.Health{Reasons: []string{"bob: failed"}},
+}
+
+// With --wide each service has what its processes use: here this test's.
+func TestStatusWide(t *testing.T) {
+	me := alice()
+	me.PID = ptr(os.Getpid())
+	b := newBox(t, map[string]any{"GET /v1/services/alice": me, "GET /v1/services/bob": bob()})
+	r := b.rlminit(t, "status", "--wide", "--json", "alice", "bob")
+	var services []control.Service
+	if err := json.Unmarshal([]byte(r.out), &services); err != nil || len(services) != 2 {
+		t.Fatalf("%v in %s%s", err, r.out, r.err)
+	}
+	if u := services[0].Usage; u == nil || u.MemoryBytes < 1<<20 || u.Processes < 2 || u.Threads < 3 || services[1].Usage != nil {
+		t.Errorf("%s", r.out) // this test, and the command that it runs
+	}
+	lines := strings.Split(b.rlminit(t, "status", "--wide", "alice", "bob").out, "\n")
+	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME STATE PID UPTIME MEMORY CPU PROCS RESTARTS PORT REASON" {
+		t.Errorf("%q", got)
+	}
+	if got := strings.Fields(lines[2]); len(got) < 7 || got[4] != "-" || got[5] != "-" || got[6] != "-" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestUsageTexts(t *testing.T) {
+	for n, want := range map[int64]string{0: "0.0K", 1024: "1.0K", 10 << 10: "10K", 999 << 10: "999K", 1000 << 10: "1.0M", 5 << 30: "5.0G"} {
+		if got := sizeText(n); got != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+	for s, want := range map[float64]string{0: "0.00s", 59.99: "59.99s", 61: "1m01s", 7322: "2h02m"} {
+		if got := cpuText(&control.Usage{CPUS: s}); got != want {
+			t.Errorf("%v s: %s, want %s", s, got, want)
+		}
+	}
 }
 
 func TestStatus(t *testing.T) {
@@ -96,10 +136,16 @@ web   stopped  -    -       0         -     killed by TERM
 }
 
 func TestStatusOfNothing(t *testing.T) {
-	tell(t, map[string]any{"GET /v1/services": []control.Service(nil)}, []story{
-		{args: []string{"status"}, out: "no profile and no service yet; rlminit profile create NAME makes a profile\n"},
+	const nothing = "no profile and no service yet; rlminit profile create NAME makes a profile\n"
+	tell(t, map[string]any{"GET /v1/services": []control.Service(nil), "GET /v1/health": control.Health{OK: true}}, []story{
+		{args: []string{"status"}, out: nothing},
 		{args: []string{"status", "--json"}, out: "[]\n"},
 		{args: []string{"status", "-q"}},
+	})
+	const why = "no profile is here: the volume is another's"
+	tell(t, map[string]any{"GET /v1/services": []control.Service(nil), "GET /v1/health": control.Health{Reasons: []string{why}, Missing: why}}, []story{
+		{args: []string{"status"}, out: nothing, err: "rlminit: " + why + "\n"},
+		{name: "-q", args: []string{"status", "-q"}, code: 3},
 	})
 }
 
@@ -114,14 +160,12 @@ func TestStartStopRestart(t *testing.T) {
 	failed[0].Problem = control.Failed(`bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob`)
 	slow := outcome(alice(), true)
 	slow[0].Problem = control.TimedOut("slow", "starting", 2*time.Second)
-	starting := alice()
-	starting.State = "starting"
 	tell(t, map[string]any{
 		"POST /v1/services/alice/start":   outcome(alice(), true),
 		"POST /v1/services/up/start":      outcome(alice(), false),
 		"POST /v1/services/bob/start":     failed,
 		"POST /v1/services/slow/start":    slow,
-		"POST /v1/services/soon/start":    outcome(starting, true),
+		"POST /v1/operations":             control.Operation{ID: 12, State: "running"},
 		"POST /v1/services/seed/start":    outcome(seed(), true),
 		"POST /v1/services/alice/stop":    outcome(stopped, true),
 		"POST /v1/services/down/stop":     outcome(stopped, false),
@@ -145,16 +189,10 @@ func TestStartStopRestart(t *testing.T) {
 			asks: []string{`POST /v1/services/slow/start {"wait":{"timeout_ms":2000}}`},
 		},
 		{
-			args: []string{"start", "--no-wait", "soon"}, out: "soon: starting (pid 42)\n",
-			asks: []string{`POST /v1/services/soon/start {}`},
+			args: []string{"start", "--no-wait", "soon"}, out: "12\n",
+			asks: []string{`POST /v1/operations {"verb":"start","names":["soon"]}`},
 		},
 		{args: []string{"start", "seed"}, out: "seed: exited (exit 0, 0.0s)\n"},
-		{
-			name: "several, in the order of the names, and the highest code", args: []string{"start", "alice", "bob", "nobody", "alice", "up"}, code: 4,
-			out: "alice: running (pid 42, 0.0s)\nup: already running (pid 42)\n",
-			err: `rlminit: bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob` + "\n" +
-				"rlminit: no profile or service \"start\"\n",
-		},
 		{
 			args: []string{"start", "--all"}, code: 1, out: "alice: already running (pid 42)\n",
 			err:  `rlminit: bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob` + "\n",
@@ -195,6 +233,68 @@ func TestStartStopRestart(t *testing.T) {
 			name: "a name with a dash", args: []string{"start", "--", "-x"}, code: 4,
 			err: "rlminit: no profile or service \"start\"\n", asks: []string{`POST /v1/services/-x/start {"wait":{}}`},
 		},
+	})
+}
+
+// Several names are one set, in one request, and the highest exit code counts.
+func TestSeveralAreOneSet(t *testing.T) {
+	failed := outcome(bob(), true)
+	failed[0].Problem = control.Failed("bob failed: exit 1")
+	nobody := []control.Outcome{{Service: control.Service{Name: "nobody"}, Problem: control.NoSuchName("nobody", nil)}}
+	along := outcome(alice(), true)
+	along[0].Along = []string{"web", "app"}
+	tell(t, map[string]any{
+		"POST /v1/services/all/start":   slices.Concat(outcome(alice(), true), failed, nobody),
+		"POST /v1/services/all/stop":    outcome(alice(), false),
+		"POST /v1/services/all/restart": along,
+	}, []story{
+		{
+			args: []string{"start", "alice", "bob", "nobody", "alice"}, code: 4,
+			out:  "alice: running (pid 42, 0.0s)\n",
+			err:  "rlminit: bob failed: exit 1\nrlminit: no profile or service \"nobody\"\n",
+			asks: []string{`POST /v1/services/all/start {"wait":{},"names":["alice","bob","nobody"]}`},
+		},
+		{
+			args: []string{"stop", "--state", "failed"}, out: "alice: already running (pid 42)\n",
+			asks: []string{`POST /v1/services/all/stop {"wait":{},"state":"failed"}`},
+		},
+		{
+			args: []string{"restart", "gateway-*"}, out: "alice: running (pid 42, 0.0s); restarted along with it: web, app\n",
+			asks: []string{`POST /v1/services/all/restart {"wait":{},"names":["gateway-*"]}`},
+		},
+	})
+}
+
+// A rolling restart is followed to its end, with a line for each member, and one
+// that stopped at its gate ends with 8.
+func TestOperations(t *testing.T) {
+	member := func(state, reason string) []control.OperationMember {
+		return []control.OperationMember{{Name: "alice", State: state, Reason: reason, PID: 43, OldPID: 42}}
+	}
+	done := control.Operation{ID: 7, Verb: "restart", State: "done", Members: member("done", "")}
+	gated := control.Operation{ID: 8, Verb: "restart", State: "failed", Reason: "stopped at alice: it is failed; new: alice; old: bob", Members: member("failed", "it is failed")}
+	tell(t, map[string]any{
+		"POST /v1/operations":          control.Operation{ID: 7, Verb: "restart", State: "running"},
+		"GET /v1/operations/7":         done,
+		"GET /v1/operations/8":         gated,
+		"GET /v1/operations/9":         control.Operation{ID: 9, State: "superseded", Reason: "by operation 10"},
+		"GET /v1/operations":           []control.Operation{done},
+		"POST /v1/operations/7/cancel": control.Conflict("operation 7 is over: done"),
+	}, []story{
+		{
+			args: []string{"restart", "--all", "--rolling=4", "--steady", "1s"}, out: "alice: done (pid 43, was 42)\n",
+			asks: []string{"GET /v1/operations/7?wait=true", `POST /v1/operations {"verb":"restart","rolling":4,"steady_ms":1000}`},
+		},
+		{args: []string{"restart", "alice", "--steady", "1s"}, code: 2, err: "rlminit: --steady goes with --rolling; see rlminit help restart\n", asks: []string{}},
+		{
+			args: []string{"wait", "--operation", "8"}, code: 8, out: "alice: failed (pid 43, was 42): it is failed\n",
+			err: "rlminit: stopped at alice: it is failed; new: alice; old: bob\n",
+		},
+		{args: []string{"wait", "--operation", "9"}, code: 17, err: "rlminit: operation 9 is superseded: by operation 10\n"},
+		{args: []string{"wait", "--operation", "9", "x"}, code: 2, err: "rlminit: --operation leaves no place for names such as \"x\"; see rlminit help wait\n"},
+		{args: []string{"cancel", "7"}, code: 17, err: "rlminit: operation 7 is over: done\n"},
+		{args: []string{"cancel", "x"}, code: 2, err: "rlminit: \"x\" is no id of an operation; write its number; see rlminit help cancel\n", asks: []string{}},
+		{args: []string{"operations"}, out: "7 restart: done, 1 of 1 done (uid 0, 0001-01-01T00:00:00Z)\n"},
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"rlminit/control"
-	"rlminit/document"
+	"rlminit/internal/document"
 )
 
 // stage is what `try` plays on: a directory with a configuration and a volume.

@@ -13,7 +13,7 @@ import (
 )
 
 type statusFlags struct {
-	json, watch, quiet bool
+	json, watch, quiet, wide bool
 }
 
 func statusVerb(t *terminal) *cobra.Command {
@@ -25,7 +25,12 @@ func statusVerb(t *terminal) *cobra.Command {
 starting, running, unhealthy (it runs, but its health probe fails), stopping,
 backoff (waiting before the next attempt), failed, or exited. With -q nothing is
 printed, and the exit code is 3 when a named service is not running; without
-names, when one that is meant to run is not.`,
+names, when something that is wanted is not so, as health --level ready has it.
+
+With --wide there are columns for resident memory (what processes share counts
+for each), CPU time and the number of processes, and rows for rlminit's own two,
+which have the type tier. In JSON that is usage, with memory_bytes, cpu_s,
+processes and threads.`,
 		Example: `  rlminit status
   rlminit status alice --json
   rlminit status -q alice && echo up`,
@@ -39,19 +44,31 @@ names, when one that is meant to run is not.`,
 				return err
 			}
 			names = once(names)
+			if flags.quiet && len(names) == 0 {
+				return allWell(cmd.Context(), client)
+			}
 			if flags.watch {
 				return watchStatus(cmd.Context(), t, client, names, flags)
 			}
 			services, err := fetch(cmd.Context(), t, client, names)
+			if flags.wide && services != nil {
+				var unseen error
+				if services, unseen = measure(services, len(names) == 0); unseen != nil && err == nil {
+					err = unseen
+				}
+			}
 			switch {
 			case services == nil:
 			case flags.quiet:
-				if err == nil && !allRunning(services, len(names) > 0) {
+				if err == nil && !allRunning(services) {
 					err = exitStatus(control.ExitNotRunning)
 				}
 			default:
 				if shown := show(t, services, len(names) > 0, flags); shown != nil {
 					return shown
+				}
+				if len(names) == 0 && !flags.json {
+					missing(cmd.Context(), t, client, services)
 				}
 			}
 			return err
@@ -59,6 +76,7 @@ names, when one that is meant to run is not.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.json, "json", false, "write a JSON array")
+	f.BoolVar(&flags.wide, "wide", false, "with memory, CPU time and processes, and rlminit's own")
 	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")
 	return cmd
@@ -88,15 +106,35 @@ func fetch(ctx context.Context, t *terminal, client *control.Client, names []str
 	return services, status(worst)
 }
 
-// allRunning tells whether all of them run; of services that nobody named only
-// those count that are meant to.
-func allRunning(services []control.Service, named bool) bool {
+// allWell is nil if what is wanted is so, of all there is.
+func allWell(ctx context.Context, client *control.Client) error {
+	health, err := client.Health(ctx, "ready", nil)
+	if err == nil && !health.OK {
+		err = exitStatus(control.ExitNotRunning)
+	}
+	return err
+}
+
+func allRunning(services []control.Service) bool {
 	for _, s := range services {
-		if s.State != "running" && (named || s.Desired == "running" && s.State != "exited") {
+		if s.State != "running" {
 			return false
 		}
 	}
 	return true
+}
+
+// missing says below the services why there may be profiles that are not among
+// them. Who may not ask is told nothing.
+func missing(ctx context.Context, t *terminal, client *control.Client, services []control.Service) {
+	for _, s := range services {
+		if s.Profile != nil {
+			return
+		}
+	}
+	if health, err := client.Health(ctx, "ready", nil); err == nil && health.Missing != "" {
+		t.complain(health.Missing)
+	}
 }
 
 // show prints services for people or, with --json, for programs.
@@ -110,7 +148,7 @@ func show(t *terminal, services []control.Service, named bool, flags statusFlags
 		}
 		return nil
 	}
-	statusTable(t, services).write(t)
+	statusTable(t, services, flags.wide).write(t)
 	if named {
 		for _, s := range services {
 			lastLines(t, s)
@@ -119,24 +157,24 @@ func show(t *terminal, services []control.Service, named bool, flags statusFlags
 	return nil
 }
 
-func statusTable(t *terminal, services []control.Service) *table {
+func statusTable(t *terminal, services []control.Service, wide bool) *table {
 	b := new(table)
-	b.header("NAME", "STATE", "PID", "UPTIME", "RESTARTS", "PORT", "REASON")
+	if wide {
+		b.header("NAME", "STATE", "PID", "UPTIME", "MEMORY", "CPU", "PROCS", "RESTARTS", "PORT", "REASON")
+	} else {
+		b.header("NAME", "STATE", "PID", "UPTIME", "RESTARTS", "PORT", "REASON")
+	}
 	for _, s := range services {
 		state := s.State
 		colour := stateColour(s.State)
 		if s.State == "running" && s.Healthy != nil && !*s.Healthy {
 			state, colour = "unhealthy", red
 		}
-		b.row(
-			cell{text: printable(shortName(s))},
-			cell{state, colour},
-			cell{text: number(s.PID)},
-			cell{text: uptime(s.UptimeS)},
-			cell{text: strconv.Itoa(s.Restarts)},
-			cell{text: number(s.Port)},
-			cell{text: remark(s)},
-		)
+		row := []cell{{text: printable(shortName(s))}, {state, colour}, {text: number(s.PID)}, {text: uptime(s.UptimeS)}}
+		if wide {
+			row = append(row, cell{text: memoryText(s.Usage)}, cell{text: cpuText(s.Usage)}, cell{text: processesText(s.Usage)})
+		}
+		b.row(append(row, cell{text: strconv.Itoa(s.Restarts)}, cell{text: number(s.Port)}, cell{text: remark(s)})...)
 	}
 	return b
 }
@@ -147,6 +185,8 @@ func remark(s control.Service) string {
 	switch {
 	case s.Reason != nil && *s.Reason != "":
 		return printable(*s.Reason)
+	case s.Schedule != nil && s.State != "running":
+		return printable(recurrence(s.Schedule))
 	case s.LogLostBytes > 0:
 		return fmt.Sprintf("its log has lost %d bytes", s.LogLostBytes)
 	case s.StatusText != nil && *s.StatusText != "":
@@ -155,6 +195,22 @@ func remark(s control.Service) string {
 		return exitText(*s.LastExit)
 	}
 	return ""
+}
+
+// recurrence says when a scheduled service runs next, and what became of it last.
+func recurrence(s *control.Schedule) string {
+	text := "never again"
+	if s.Next != nil {
+		text = "next at " + s.Next.Local().Format(time.DateTime)
+	}
+	if s.Last != nil {
+		state := "runs"
+		if s.LastState != nil {
+			state = *s.LastState
+		}
+		text += fmt.Sprintf("; that of %s (job %s) %s", s.Last.Local().Format(time.DateTime), *s.LastJob, state)
+	}
+	return text
 }
 
 // lastLines shows the end of a failed service's log.

@@ -16,8 +16,9 @@ func stopVerb(t *terminal) *cobra.Command {
 		Use:   "stop NAME… | --all",
 		Short: "stop services, and wait until nothing of them is left",
 		Long: `Stops services and records that they are meant to be stopped, also after a
-restart of the container. A service that is stopped already is no error. With
-several names the exit code is the highest of theirs.`,
+restart of the container. What requires them and runs is stopped first, comes
+back with them, and is named in the answer. A service that is stopped already is
+no error. With several names the exit code is the highest of theirs.`,
 		Example: `  rlminit stop alice
   rlminit stop --runtime alice     # until the container's next start`,
 		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },

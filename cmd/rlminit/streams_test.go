@@ -54,10 +54,89 @@ bob   | 2026-05-24T18:05:33.000004Z err four, no newline
 		{args: []string{"logs", "all"}, code: 4, err: "rlminit: no profile or service \"all\"; did you mean --all?\n", asks: []string{}},
 		{args: []string{"logs"}, code: 2, err: "rlminit: NAME or --all is missing; see rlminit help logs\n"},
 		{args: []string{"logs", "alice", "-n", ""}, code: 2, err: "rlminit: -n takes a number of lines, or all, not \"\"; see rlminit help logs\n"},
-		{args: []string{"logs", "alice", "--since", ""}, code: 2, err: "rlminit: --since takes a time such as 10m or 2026-05-24T18:05:33Z, not \"\"; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "--since", ""}, code: 2, err: "rlminit: --since takes a time such as 10m, 2026-05-24T18:05:33Z, or 2026-05-24 18:05, not \"\"; see rlminit help logs\n"},
 		{args: []string{"logs", "alice", "-n", "-1"}, code: 2, err: "rlminit: -n takes a number of lines, or all, not \"-1\"; see rlminit help logs\n"},
-		{args: []string{"logs", "alice", "--since", "yesterday"}, code: 2, err: "rlminit: --since takes a time such as 10m or 2026-05-24T18:05:33Z, not \"yesterday\"; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "--since", "yesterday"}, code: 2, err: "rlminit: --since takes a time such as 10m, 2026-05-24T18:05:33Z, or 2026-05-24 18:05, not \"yesterday\"; see rlminit help logs\n"},
 	})
+}
+
+// webLog is a log as services write them: JSON, logfmt, words, a stack trace.
+const webLog = `2026-05-24T18:05:31.000000Z out {"level":"info","msg":"up"}
+2026-05-24T18:05:32.000000Z err [warn] slow disk
+2026-05-24T18:05:33.000000Z err Traceback ERROR in handler
+2026-05-24T18:05:33.000001Z err   File "x.py", line 3
+2026-05-24T18:05:34.000000Z out said error without meaning it
+2026-05-24T18:05:35.000000Z --- exited with status 1
+`
+
+func TestLogsAreFiltered(t *testing.T) {
+	lines := strings.SplitAfter(webLog, "\n")
+	show := func(which ...int) string {
+		out := ""
+		for _, i := range which {
+			out += lines[i]
+		}
+		return out
+	}
+	tell(t, map[string]any{"GET /v1/logs/web": text(webLog), "GET /v1/logs/alice": text(aliceLog), "GET /v1/logs/bob": text(bobLog)}, []story{
+		{args: []string{"logs", "web", "--level", "warn"}, out: show(1, 2, 3), asks: []string{"GET /v1/logs/web"}},
+		{args: []string{"logs", "web", "--level", "error"}, out: show(2, 3)},
+		{args: []string{"logs", "web", "--level", "loud"}, code: 2, err: "rlminit: --level takes one of trace, debug, info, warn, error, fatal, not \"loud\"; see rlminit help logs\n", asks: []string{}},
+		{args: []string{"logs", "web", "--grep", "^said|slow$"}, out: show(4)},
+		{args: []string{"logs", "web", "--grep", "(?i)error"}, out: show(2, 4)},
+		{args: []string{"logs", "web", "--grep", "18:05"}, out: ""},
+		{args: []string{"logs", "web", "--grep", "a(b"}, code: 2, err: "rlminit: --grep \"a(b\" is no regular expression: missing closing ); see rlminit help logs\n", asks: []string{}},
+		{args: []string{"logs", "web", "--grep", "[a-z]", "-n", "2"}, out: show(4, 5), asks: []string{"GET /v1/logs/web"}},
+		{args: []string{"logs", "web", "--grep", "[a-z]", "-n", "0"}, out: ""},
+		{args: []string{"logs", "web", "--until", "2026-05-24T18:05:32Z"}, out: show(0, 1)},
+		{args: []string{"logs", "web", "--until", "2026-05-24 18:05:33", "-n", "2"}, out: show(1, 2)},
+		{args: []string{"logs", "web", "--until", "soon"}, code: 2, err: "rlminit: --until takes a time such as 10m, 2026-05-24T18:05:33Z, or 2026-05-24 18:05, not \"soon\"; see rlminit help logs\n", asks: []string{}},
+		{args: []string{"logs", "web", "-f", "--until", "10m"}, code: 2, err: "rlminit: --until says where the log ends and -f that it goes on: give one of them; see rlminit help logs\n"},
+		{args: []string{"logs", "alice", "bob", "--no-prefix"}, out: "2026-05-24T18:05:33.000001Z out one\n2026-05-24T18:05:33.000002Z err two\n2026-05-24T18:05:33.000003Z out three\n2026-05-24T18:05:33.000004Z err four, no newline\n"},
+		{args: []string{"logs", "alice", "bob", "--grep", "t", "--json"}, asks: []string{"GET /v1/logs/alice", "GET /v1/logs/bob"}, out: `{"service":"bob","at":"2026-05-24T18:05:33.000002Z","stream":"err","level":null,"text":"two"}
+{"service":"alice","at":"2026-05-24T18:05:33.000003Z","stream":"out","level":null,"text":"three"}
+`},
+	})
+}
+
+func TestLogsAsJSON(t *testing.T) {
+	odd := "2026-05-24T18:05:33.000001Z err+ <3>half a line\n2026-05-24T18:05:33.000001Z out \xff\nno time at all\n2026-05-24T18:05:33Z \n"
+	tell(t, map[string]any{"GET /v1/logs/web": text(odd)}, []story{{
+		args: []string{"logs", "web", "--json"}, out: `{"service":"web","at":"2026-05-24T18:05:33.000001Z","stream":"err","level":"error","cut":true,"text":"<3>half a line"}
+{"service":"web","at":"2026-05-24T18:05:33.000001Z","stream":"out","level":null,"text":"","text_base64":"/w=="}
+{"service":"web","at":null,"stream":null,"level":null,"text":"no time at all"}
+{"service":"web","at":null,"stream":null,"level":null,"text":"2026-05-24T18:05:33Z "}
+`,
+	}})
+}
+
+func TestLevels(t *testing.T) {
+	for text, want := range map[string]int{
+		"<7>fine": levelDebug, "<0>on fire": levelFatal, `{"severity":"WARNING"}`: levelWarn, `{"level":30}`: levelInfo, `{"level":50}`: levelError,
+		"I0524 18:05:33.1 1 main.go:1] up": levelInfo, "E0524 18:05:33.1 x": levelError, `time=x level=warn msg="y"`: levelWarn,
+		"2026/05/24 18:05:33 [error] 7#7: no": levelError, "2026-05-24 18:05:33,123 - app - CRITICAL - no": levelFatal, "error: no": levelError,
+		"12:1:M 24 May 18:05:33 # Warning: no": levelWarn, "no error at all": -1, "": -1, "{": -1, "INFORMATIVE": -1,
+		strings.Repeat("x", 200) + " ERROR": -1,
+	} {
+		level, known := levelOf([]byte(text))
+		if !known {
+			level = -1
+		}
+		if level != want {
+			t.Errorf("%q: %d, want %d", text, level, want)
+		}
+	}
+}
+
+// With -f the filter lets through what is to come, too.
+func TestFollowFiltered(t *testing.T) {
+	b := newBox(t, map[string]any{"GET /v1/logs/web": func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, webLog)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}})
+	lines := strings.Split(webLog, "\n")
+	follow(t, b, []string{"logs", "-f", "web", "--level", "warn"}, lines[1:4])
 }
 
 // cutAfter is a log that is followed while the supervisor is replaced: the
@@ -155,6 +234,13 @@ func TestEvents(t *testing.T) {
 2026-05-24T18:05:34.000Z gateway-alice: starting → running: ready (pid 42)
 `, asks: []string{"GET /v1/events"}},
 		{args: []string{"events", "--json"}, out: starting + running},
+	})
+	const stop = `{"seq":3,"at":"2026-05-24T18:05:35Z","boot":"6f0c","type":"operation","verb":"stop","services":["gateway-alice","web"],"actor":{"uid":1000},"sum":"00000000"}` + "\n"
+	tell(t, map[string]any{"GET /v1/events": text(stop + running)}, []story{
+		{args: []string{"events"}, out: `2026-05-24T18:05:35.000Z stop gateway-alice, web (by uid 1000)
+2026-05-24T18:05:34.000Z gateway-alice: starting → running: ready (pid 42)
+`},
+		{args: []string{"events", "--json"}, out: stop + running},
 	})
 }
 

@@ -22,6 +22,7 @@ type terminal struct {
 	isTTY  bool // out is a terminal
 	colour bool
 	width  int // columns; 0: no limit
+	height int // lines; 0: no limit
 	now    func() time.Time
 }
 
@@ -33,11 +34,16 @@ func newTerminal() *terminal {
 	if isTerminal(os.Stdout) {
 		t.isTTY = true
 		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		if size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ); err == nil {
-			t.width = int(size.Col)
-		}
+		t.measure()
 	}
 	return t
+}
+
+// measure takes the size of the terminal as it is now.
+func (t *terminal) measure() {
+	if size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ); err == nil {
+		t.width, t.height = int(size.Col), int(size.Row)
+	}
 }
 
 func isTerminal(f *os.File) bool {

@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"rlminit/wire"
 )
 
 // tryEnvironment is the environment of the play: the caller's, with rlminit in
 // PATH and without what would lead it to another rlminit.
 func tryEnvironment(dir string, environment []string) []string {
-	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	path := wire.DefaultPath
 	kept := slices.DeleteFunc(slices.Clone(environment), func(v string) bool {
 		if value, ok := strings.CutPrefix(v, "PATH="); ok && value != "" {
 			path = value

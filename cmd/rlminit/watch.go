@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os/signal"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +46,11 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 		if services == nil || len(services) == 0 && err != nil {
 			return err
 		}
+		if flags.wide {
+			if services, err = measure(services, len(names) == 0); err != nil {
+				return err
+			}
+		}
 		if !polls || t.isTTY && !flags.json || !same(shown, services) {
 			if err := showAgain(t, services, len(names) > 0, flags); err != nil {
 				return err
@@ -66,22 +75,70 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 	}
 }
 
-// showAgain shows the status in place of what was shown before, or below it.
+// showAgain shows the status in place of what was shown before, or below it. In
+// place it fits the terminal, with what is not well first.
 func showAgain(t *terminal, services []control.Service, named bool, flags statusFlags) error {
-	if t.isTTY && !flags.json {
-		t.printf("\x1b[H\x1b[2J") // home, and clear the screen
+	if !t.isTTY || flags.json {
+		err := show(t, services, named, flags)
+		if !flags.json {
+			t.printf("\n")
+		}
+		return err
 	}
-	err := show(t, services, named, flags)
-	if !t.isTTY && !flags.json {
-		t.printf("\n")
+	t.measure()
+	shown, rest := fitting(services, t.height)
+	t.printf("\x1b[H\x1b[2J\x1b[?7l") // home, clear the screen, and wrap no line
+	err := show(t, shown, named && rest == "", flags)
+	if rest != "" {
+		t.printf("%s", rest)
 	}
+	t.printf("\x1b[?7h")
 	return err
+}
+
+// fitting are the services for which a terminal has room below a header, the worst
+// first, and a line on those that are left out; "" if none is.
+func fitting(services []control.Service, height int) (shown []control.Service, rest string) {
+	shown = slices.Clone(services)
+	slices.SortStableFunc(shown, func(a, b control.Service) int { return cmp.Compare(urgency(a), urgency(b)) })
+	room := height - 2 // for the header, and the last line
+	if height == 0 || len(shown) <= room+1 {
+		return shown, ""
+	}
+	room = max(room, 1)
+	states := map[string]int{}
+	for _, s := range shown[room:] {
+		states[s.State]++
+	}
+	var counts []string
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		counts = append(counts, fmt.Sprintf("%d %s", states[state], printable(state)))
+	}
+	return shown[:room], "and " + strings.Join(counts, ", ")
+}
+
+// urgency sorts what a person should look at before the rest.
+func urgency(s control.Service) int {
+	switch {
+	case s.State == "failed":
+		return 0
+	case s.State == "running" && s.Healthy != nil && !*s.Healthy:
+		return 1
+	case s.State == "backoff":
+		return 2
+	case s.State == "waiting", s.State == "starting", s.State == "stopping":
+		return 3
+	case s.State == "running":
+		return 4
+	}
+	return 5
 }
 
 // same tells whether services differ in nothing but the time that has passed.
 func same(before, now []control.Service) bool {
 	return slices.EqualFunc(before, now, func(a, b control.Service) bool {
 		a.UptimeS, b.UptimeS = nil, nil
+		a.Usage, b.Usage = nil, nil
 		return reflect.DeepEqual(a, b)
 	})
 }
@@ -98,7 +155,7 @@ func followEvents(ctx context.Context, client *control.Client, changed chan<- st
 		return nil
 	}
 	for {
-		err := client.Events(ctx, true, say)
+		err := client.Events(ctx, control.EventQuery{Since: time.Now(), Follow: true}, say)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
+	"rlminit/internal/durable"
 )
 
 // File is the lock's name in the volume's directory.

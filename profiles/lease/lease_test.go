@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/durable"
-	"rlminit/durable/unprivileged"
+	"rlminit/internal/durable"
+	"rlminit/internal/durable/unprivileged"
 )
 
 var (

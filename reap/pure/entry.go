@@ -28,8 +28,8 @@ func init() {
 	if len(args) == 0 {
 		return
 	}
-	if Compatible(args[0]) {
-		sys.Exit(runTini(args, environment()))
+	if other := otherInit(base(args[0])); other != nil {
+		sys.Exit(other(args, environment()))
 	}
 	if len(args) < 2 || args[1] != "init" {
 		return
@@ -41,6 +41,22 @@ func init() {
 	if o.parse(args[2:]) {
 		sys.Exit(o.run())
 	}
+}
+
+// Names are those under which the binary takes the place of another init.
+var Names = [...]string{"tini", "tini-static", "docker-init", "podman-init", "dumb-init", "catatonit"}
+
+// otherInit returns the one of that name, or nil.
+func otherInit(name string) func(args, env []string) int {
+	switch name {
+	case "tini", "tini-static", "docker-init", "podman-init":
+		return runTini
+	case "dumb-init":
+		return runDumbInit
+	case "catatonit":
+		return runCatatonit
+	}
+	return nil
 }
 
 // Lookup returns the value of a variable, "" if it is not set.

@@ -41,9 +41,12 @@ func (o *options) run() int {
 		return code
 	}
 	m := mainCommand{options: o}
-	m.terminal.Find()
+	m.place(signals)
 	if code := m.start(); code != 0 {
 		return code
+	}
+	if o.catatonit != nil {
+		events.CloseInherited(signals)
 	}
 	more := false // children may be waiting to be reaped
 	for !m.ended {
@@ -70,6 +73,22 @@ func (o *options) run() int {
 	return m.code
 }
 
+// place finds the terminal and sets the signals as the command line's owner does.
+func (m *mainCommand) place(signals *sys.Signals) {
+	switch {
+	case m.dumb != nil:
+		signals.CatchStops()
+		if m.group {
+			m.letGoOfTerminal()
+		}
+	case m.catatonit != nil:
+		signals.CatchStops()
+		signals.LeaveFaults()
+	default:
+		m.terminal.Find()
+	}
+}
+
 // adopt sets what makes the kernel give us orphans, and tell of our parent's end.
 func (o *options) adopt() int {
 	if o.parentDeath != 0 {
@@ -83,9 +102,11 @@ func (o *options) adopt() int {
 			o.log(levelTrace, "Registered as child subreaper")
 		case o.tini:
 			return o.failed("Failed to register as child subreaper", errno)
+		case o.catatonit != nil:
+			return o.failed("failed to set child-reaper as non-pid1", errno)
 		}
 	}
-	if sys.Getpid() != 1 && !sys.IsSubreaper() {
+	if o.dumb == nil && sys.Getpid() != 1 && !sys.IsSubreaper() {
 		line := "not PID 1, and the kernel makes it no child subreaper: orphans go to another process"
 		if o.tini {
 			line = "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n" +
@@ -99,12 +120,26 @@ func (o *options) adopt() int {
 // start runs the command: in the foreground of the terminal, and otherwise just
 // as we were started.
 func (m *mainCommand) start() int {
+	if m.catatonit != nil && m.catatonit.pause {
+		sys.Chdir("/")
+		return 0
+	}
 	c := sys.Command{
 		Session:     sys.ForegroundGroup,
 		KeepSignals: true,
 		Ignored:     sys.Ignored,
 		Mask:        sys.Mask,
 		Rlimits:     []sys.Rlimit{sys.NoFile},
+	}
+	switch {
+	case m.dumb != nil:
+		c.Ignored, c.Mask = 0, 0
+		c.Session = sys.SameGroup
+		if m.group {
+			c.Session = sys.TerminalSession
+		}
+	case m.catatonit != nil:
+		m.handOver(&c)
 	}
 	c.Program(Candidates(m.command[0], Lookup(m.environment, "PATH")), m.command, m.environment)
 	c.ShellFallback()
@@ -116,7 +151,12 @@ func (m *mainCommand) start() int {
 		sys.Close(c.PIDFD)
 	}
 	m.pid = c.PID
-	if m.wants(levelInfo) {
+	switch {
+	case m.dumb != nil:
+		m.startedDumb(&c)
+	case m.catatonit != nil:
+		m.handedOver(&c)
+	case m.wants(levelInfo):
 		m.log(levelInfo, "Spawned child process '", m.command[0], "' with pid '", sys.Decimal(uint64(m.pid)), "'")
 	}
 	return 0
@@ -128,15 +168,31 @@ const batch = 256
 
 // reap collects what has ended, and tells whether that was all.
 func (m *mainCommand) reap() bool {
-	for range batch {
+	for n := range batch {
 		w, errno := sys.Reap()
+		if errno != 0 && m.catatonit != nil {
+			m.log(levelDebug, "got ECHILD: no children left to monitor")
+		}
 		if errno != 0 || w.PID == 0 {
 			return true
+		}
+		if n == 0 && m.dumb != nil {
+			m.log(levelDebug, "Received signal ", sys.Decimal(sys.SIGCHLD), ".")
 		}
 		if s := w.Stopped(); s != 0 {
 			if w.PID == m.pid {
 				m.terminal.Stopped(m.pid, s)
 			}
+			continue
+		}
+		switch {
+		case m.dumb != nil:
+			if m.reapedDumb(w); m.ended {
+				return true
+			}
+			continue
+		case m.catatonit != nil:
+			m.reapedCatatonit(w)
 			continue
 		}
 		if m.wants(levelDebug) {
@@ -171,6 +227,12 @@ func (m *mainCommand) forward(record sys.Record) {
 	switch {
 	case record.Signal == sys.SIGPIPE && record.Sender == sys.Getpid():
 		return // our own line found no reader
+	case m.dumb != nil:
+		m.forwardDumb(record.Signal)
+		return
+	case m.catatonit != nil:
+		m.forwardCatatonit(record.Signal)
+		return
 	case record.Signal == sys.SIGCONT && m.terminal.Continued(m.pid):
 		return
 	}
@@ -198,6 +260,12 @@ func (m *mainCommand) notStarted(c *sys.Command) int {
 		sys.Collect(c.PID)
 	}
 	switch {
+	case m.dumb != nil && c.Step == sys.StepExec:
+		m.log(levelFatal, m.command[0], ": ", capital(c.Errno.String()))
+		return exitNotRun
+	case m.catatonit != nil && c.Step == sys.StepExec:
+		m.logAs(c.PID, levelFatal, "failed to exec pid1: ", capital(c.Errno.String()))
+		return exitFailed
 	case c.Step == sys.StepExec && m.tini:
 		m.log(levelFatal, "exec ", m.command[0], " failed: ", capital(c.Errno.String()))
 	case c.Step == sys.StepExec:

@@ -8,6 +8,8 @@ type options struct {
 	environment []string
 
 	tini        bool      // speak as tini does
+	dumb        *dumbInit // be dumb-init, where it is set
+	catatonit   *catatonit
 	group       bool      // forward signals to the command's process group
 	subreaper   bool      // be given orphans without being PID 1
 	warn        bool      // say which orphans were reaped
@@ -193,21 +195,36 @@ var levelNames = [...]string{"FATAL", "WARN ", "INFO ", "DEBUG", "TRACE"}
 // wants tells whether a level is said.
 func (o *options) wants(level int) bool { return level <= o.verbosity || level == levelFatal }
 
-// log says one line: warnings on stderr, what else is asked for on stdout.
-func (o *options) log(level int, what ...string) {
+// log says one line: on stderr, but what our own init and tini say beyond
+// warnings is on stdout.
+func (o *options) log(level int, what ...string) { o.logAs(sys.Getpid(), level, what...) }
+
+// logAs is log in the name of another process.
+func (o *options) logAs(pid int32, level int, what ...string) {
 	if !o.wants(level) {
 		return
 	}
+	to := int32(2)
 	line := "rlminit: "
-	if o.tini {
-		line = "[" + levelNames[level] + " tini (" + sys.Decimal(uint64(sys.Getpid())) + ")] "
+	switch {
+	case o.tini:
+		line = "[" + levelNames[level] + " tini (" + sys.Decimal(uint64(pid)) + ")] "
+	case o.dumb != nil:
+		line = "[dumb-init] "
+	case o.catatonit != nil && level == levelFatal:
+		line = "ERROR (catatonit:" + sys.Decimal(uint64(pid)) + "): "
+	case o.catatonit != nil:
+		name := levelNames[level]
+		if name[len(name)-1] == ' ' {
+			name = name[:len(name)-1]
+		}
+		line = name + " (catatonit:" + sys.Decimal(uint64(pid)) + "): "
+	}
+	if level > levelWarn && o.dumb == nil && o.catatonit == nil {
+		to = 1
 	}
 	for _, part := range what {
 		line += part
-	}
-	to := int32(2)
-	if level > levelWarn {
-		to = 1
 	}
 	sys.Write(to, []byte(line+"\n"))
 }

@@ -1,6 +1,7 @@
 package pure
 
-// DefaultPath is searched where PATH is not set.
+// DefaultPath is searched where PATH is not set: wire.DefaultPath, which a pure init
+// does not link.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Candidates returns the paths under which a command may lie, in the order in

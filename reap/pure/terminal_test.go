@@ -133,3 +133,106 @@ func TestTerminalWithShell(t *testing.T) {
 	defer late.Stop()
 	s.Wait()
 }
+
+// both returns dumb-init or catatonit as it is installed, and ours.
+func both(t *testing.T, name string, args ...string) map[string]*exec.Cmd {
+	t.Helper()
+	real, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs %s to compare with", name)
+	}
+	theirs := exec.Command(real, args...)
+	ours := command(name, args...)
+	theirs.Env = ours.Env
+	return map[string]*exec.Cmd{"theirs": theirs, "ours": ours}
+}
+
+// dumb-init on a terminal: the command leads a session that has it, and does not
+// get the HUP that the kernel sends when the terminal changes hands.
+func TestDumbInitHandsTheTerminalOver(t *testing.T) {
+	for who, cmd := range both(t, "dumb-init", "/bin/sh", "-c",
+		`trap "echo hup" HUP; set -- $(ps -o sid=,tpgid= -p $$); echo leader $(($1 == $$)) $(($2 == $$)); exec cat`) {
+		s := on(t, cmd)
+		s.until("leader 1 1")
+		s.stdout.WriteString("one\n")
+		s.until("one")
+		s.until("one")
+		s.stdout.WriteString("\x03")
+		if code := s.wait(); code != 130 {
+			t.Errorf("%s: exit code %d", who, code)
+		}
+	}
+}
+
+// catatonit puts the command into the foreground of the terminal's session.
+func TestCatatonitHandsTheTerminalOver(t *testing.T) {
+	for who, cmd := range both(t, "catatonit", "--", "/bin/sh", "-c",
+		`set -- $(ps -o pgid=,tpgid= -p $$); echo foreground $(($1 == $$)) $(($2 == $$)); exec cat`) {
+		s := on(t, cmd)
+		s.until("foreground 1 1")
+		s.stdout.WriteString("one\n")
+		s.until("one")
+		s.until("one")
+		s.stdout.WriteString("\x03")
+		if code := s.wait(); code != 130 {
+			t.Errorf("%s: exit code %d", who, code)
+		}
+	}
+}
+
+// Each signal of job control stops the command, and dumb-init itself, whatever
+// the signal is rewritten to; CONT continues both.
+func TestDumbInitStops(t *testing.T) {
+	for _, flags := range [][]string{nil, {"-r", "20:0"}} {
+		for who, cmd := range both(t, "dumb-init", append(flags, "/bin/sh", "-c", "echo $$; exec sleep 1000")...) {
+			s := start(t, cmd)
+			child := s.line()
+			for _, signal := range []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+				stopped := len(flags) == 0 || signal != unix.SIGTSTP
+				s.Process.Signal(signal)
+				awaitState(t, who, fmt.Sprint(s.Process.Pid), true)
+				awaitState(t, who, child, stopped)
+				s.Process.Signal(unix.SIGCONT)
+				awaitState(t, who, fmt.Sprint(s.Process.Pid), false)
+				awaitState(t, who, child, false)
+			}
+			s.Process.Signal(unix.SIGTERM)
+			if code := s.wait(); code != 143 {
+				t.Errorf("%s: exit code %d", who, code)
+			}
+		}
+	}
+}
+
+// awaitState waits until a process is stopped, or runs.
+func awaitState(t *testing.T, who, pid string, stopped bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if strings.HasPrefix(rest, "T") == stopped && rest != "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %q, stopped is to be %v", who, stat, stopped)
+		}
+	}
+}
+
+// dumb-init asks what is left of the group to end when the command has ended,
+// and catatonit does not.
+func TestWhatTheCommandLeaves(t *testing.T) {
+	for name, code := range map[string]string{"dumb-init": "term", "catatonit": "none"} {
+		for who, cmd := range both(t, name, "--", "/bin/sh", "-c",
+			`(trap "echo term; exit" TERM; echo ready; sleep 0.3 & wait; echo none) & read x <`+t.TempDir()+`/nothing; sleep 0.1; exit 0`) {
+			s := start(t, cmd)
+			if got := s.line(); got != "ready" {
+				t.Fatal(got)
+			}
+			if got := s.line(); got != code {
+				t.Errorf("%s, %s: %s, want %s", name, who, got, code)
+			}
+			s.wait()
+		}
+	}
+}

@@ -2,22 +2,8 @@ package pure
 
 import "rlminit/reap/sys"
 
-// Names are those under which the binary takes the place of another init.
-var Names = [...]string{"tini", "tini-static", "docker-init"}
-
 // tiniVersion is the version whose behaviour this is. Docker reads it.
 const tiniVersion = "tini version 0.19.0 - rlminit"
-
-// Compatible tells whether a program's name is one of Names.
-func Compatible(argv0 string) bool {
-	name := base(argv0)
-	for _, known := range Names {
-		if name == known {
-			return true
-		}
-	}
-	return false
-}
 
 // runTini is tini(1): its command line, its variables, its exit codes.
 //

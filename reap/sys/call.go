@@ -17,6 +17,7 @@ const (
 	EAGAIN    Errno = 11
 	ENOMEM    Errno = 12
 	EACCES    Errno = 13
+	EEXIST    Errno = 17
 	ENODEV    Errno = 19
 	ENOTDIR   Errno = 20
 	EBADF     Errno = 9
@@ -148,6 +149,24 @@ func SetForeground(fd, group int32) Errno {
 	return Errno(errno)
 }
 
+// LeaveTerminal gives up the controlling terminal, TIOCNOTTY of tty_ioctl(4).
+func LeaveTerminal(fd int32) Errno { return try(sysIoctl, uintptr(fd), ioctlLeaveTerminal, 0) }
+
+// OpenTerminal opens the controlling terminal; the descriptor is -1 where there
+// is none.
+func OpenTerminal() (int32, Errno) {
+	fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(cstring("/dev/tty"))), openReadWrite|openCloexec, 0, 0, 0)
+	if errno != 0 {
+		return -1, Errno(errno)
+	}
+	return int32(fd), 0
+}
+
+// Chdir changes the working directory.
+func Chdir(path string) Errno {
+	return try(sysChdir, uintptr(unsafe.Pointer(cstring(path))), 0, 0)
+}
+
 // A Wait is what Reap found.
 type Wait struct {
 	PID    int32
@@ -199,6 +218,10 @@ const (
 	atCwd              = ^uintptr(99) // AT_FDCWD, -100
 	ioctlGetForeground = 0x540f       // TIOCGPGRP
 	ioctlSetForeground = 0x5410       // TIOCSPGRP
+
+	ioctlSetControlling = 0x540e // TIOCSCTTY
+	ioctlLeaveTerminal  = 0x5422 // TIOCNOTTY
+	openReadWrite       = 0x2
 )
 
 // cstring returns a NUL-terminated copy.

@@ -124,6 +124,9 @@ func (c *Command) child() {
 		c.Step, c.Errno = StepExec, Errno(errno)
 		return
 	}
+	if c.Errno = c.restrict(); c.Errno != 0 {
+		return
+	}
 	// As the target user, so that root does not enter where the user may not.
 	if c.Dir != nil {
 		c.Step = StepDir
@@ -135,6 +138,9 @@ func (c *Command) child() {
 		c.writeListenPID()
 	}
 	if c.Errno = c.signals(); c.Errno != 0 {
+		return
+	}
+	if c.Errno = c.filter(); c.Errno != 0 {
 		return
 	}
 	c.Step = StepExec
@@ -169,9 +175,15 @@ func (c *Command) standing() Errno {
 		// terminal, or not the one of our session; ENXIO: some container
 		// runtimes' terminal that is not connected yet.
 		errno := try(sysIoctl, uintptr(c.Terminal), ioctlSetForeground, uintptr(unsafe.Pointer(&c.PID)))
+		c.TerminalErrno = errno
 		if errno != ENOTTY && errno != ENXIO && errno != EBADF {
 			return errno
 		}
+	case TerminalSession:
+		if errno := try(sysSetsid, 0, 0, 0); errno != 0 {
+			return errno
+		}
+		c.TerminalErrno = try(sysIoctl, uintptr(c.Terminal), ioctlSetControlling, 0)
 	}
 	return 0
 }
@@ -233,6 +245,9 @@ func (c *Command) identity() Errno {
 		if errno := try(sysSetgroups, uintptr(len(c.Groups)), first, 0); errno != 0 {
 			return errno
 		}
+	}
+	if errno := c.share(); errno != 0 {
+		return errno
 	}
 	if c.SetIDs {
 		c.Step = StepGID
@@ -319,6 +334,16 @@ func (c *Command) descriptors() Errno {
 		}
 		c.Fds[i] = int32(moved)
 	}
+	for _, ruleset := range [...]*int32{&c.Enclosure.Ruleset, &c.Isolation.Ruleset, &c.Isolation.Credentials} {
+		if *ruleset == 0 || *ruleset > above {
+			continue
+		}
+		moved, errno := Call(sysFcntl, uintptr(*ruleset), fDupfdCloexec, uintptr(above+1), 0, 0, 0)
+		if errno != 0 {
+			return Errno(errno)
+		}
+		*ruleset = int32(moved)
+	}
 	for i, fd := range c.Fds {
 		if errno := try(sysDup3, uintptr(fd), uintptr(c.Targets[i]), 0); errno != 0 {
 			return errno
@@ -390,7 +415,9 @@ func (c *Command) exec() Errno {
 	for _, path := range c.paths {
 		errno := c.execve(path, c.argv)
 		if errno == ENOEXEC && len(c.shell) > 0 {
-			c.shell[1] = path
+			// As a number: a pointer would pass the collector's barrier, which
+			// is not for a child. c.paths keeps it alive.
+			*(*uintptr)(unsafe.Pointer(&c.shell[1])) = uintptr(unsafe.Pointer(path))
 			errno = c.execve(&binSh[0], c.shell)
 		}
 		switch errno {

@@ -8,6 +8,7 @@ const (
 	OwnSession      Session = iota // setsid(2)
 	ForegroundGroup                // its own process group, the terminal's foreground if there is a terminal
 	SameGroup                      // as its parent
+	TerminalSession                // setsid(2), and the terminal becomes that session's if it is free
 )
 
 // Step is the part of a spawn that failed, in the order in which they are done.
@@ -31,6 +32,9 @@ const (
 	StepDir
 	StepSignals
 	StepExec
+	StepPrivate
+	StepLandlock
+	StepSeccomp
 )
 
 // Rlimit is one setrlimit(2).
@@ -50,7 +54,7 @@ type Command struct {
 	shell []*byte // argv of /bin/sh for a file that the kernel cannot run; [1] is the path
 
 	Session  Session
-	Terminal int32 // of ForegroundGroup
+	Terminal int32 // of ForegroundGroup and TerminalSession
 
 	OOMScore  []byte // decimal, for /proc/self/oom_score_adj
 	SetUmask  bool
@@ -78,6 +82,9 @@ type Command struct {
 	CloseStdio   [3]bool // of 0 to 2, those that are no target
 	few          bool    // all of Fds are low numbers, see low
 
+	Enclosure Enclosure
+	Isolation Isolation
+
 	ListenPID []byte // "LISTEN_PID=" and room for digits and a NUL, part of the environment
 
 	// KeepSignals leaves ignored what Ignored says, and sets Mask; otherwise
@@ -97,6 +104,9 @@ type Command struct {
 	PIDFD int32 // -1 where the kernel refuses pidfds
 	Step  Step  // the one under way; StepExec once the program is being executed
 	Errno Errno // why that step failed
+	// TerminalErrno is why the process runs without the terminal, and 0 where
+	// it was given that.
+	TerminalErrno Errno
 }
 
 // Program sets what is executed. Strings are used up to their first NUL. paths

@@ -75,6 +75,7 @@ func (e *EpollEvent) Key() uint64 { return uint64(e.Data[0]) | uint64(e.Data[1])
 type Signals struct {
 	Children int32 // an eventfd that nobody needs to read, for use with Edge
 	Others   int32 // read with Next
+	others   int32 // its other end
 	buffer   [32]Record
 }
 
@@ -89,7 +90,41 @@ func CatchAll() (*Signals, Errno) {
 		return nil, Errno(errno)
 	}
 	Catch(int32(children), ends[1])
-	return &Signals{Children: int32(children), Others: ends[0]}, 0
+	return &Signals{Children: int32(children), Others: ends[0], others: ends[1]}, 0
+}
+
+// CatchStops records SIGTTIN and SIGTTOU as well, which Catch ignores.
+func (s *Signals) CatchStops() {
+	action := recording()
+	for _, signal := range [...]int32{SIGTTIN, SIGTTOU} {
+		Call(sysRtSigaction, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	}
+}
+
+// LeaveFaults gives the signals that tell of a fault of one's own their default
+// disposition: they end the process, unless it is PID 1.
+func (s *Signals) LeaveFaults() {
+	action := sigaction{handler: sigDefault}
+	for _, signal := range [...]int32{SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS} {
+		Call(sysRtSigaction, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	}
+}
+
+// CloseInherited closes all descriptors above 2 but those of e and s.
+func (e *Events) CloseInherited(s *Signals) {
+	const end = 1 << 31
+	for from := int64(3); from < end; {
+		kept := int64(end)
+		for _, fd := range [...]int32{e.fd, s.Children, s.Others, s.others} {
+			if int64(fd) >= from {
+				kept = min(kept, int64(fd))
+			}
+		}
+		if kept > from {
+			try(sysCloseRange, uintptr(from), uintptr(kept-1), 0)
+		}
+		from = kept + 1
+	}
 }
 
 // Next returns signals in the order of their arrival, empty when there are no

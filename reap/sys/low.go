@@ -11,7 +11,7 @@ const copied = 64
 
 // low are the numbers that a spawner keeps.
 type low struct {
-	numbers [4]int32 // three of stdio, and a socket; more take the long way
+	numbers [4]int32 // three of stdio, and a socket or a ruleset; more take the long way
 	used    int
 	filler  int32 // what lies there otherwise
 }
@@ -46,20 +46,33 @@ func (l *low) keep(filler int32) {
 //go:norace
 //go:nocheckptr
 func (l *low) fill(c *Command) {
-	if l.filler < 0 || c.Terminal >= copied {
+	if l.filler < 0 || c.Terminal >= copied || c.Enclosure.Ruleset >= copied || !l.lower(&c.Isolation.Ruleset) ||
+		!l.lower(&c.Isolation.Credentials) {
 		return
 	}
-	for i, fd := range c.Fds {
-		if fd < copied {
-			continue
-		}
-		if l.used == len(l.numbers) || try(sysDup3, uintptr(fd), uintptr(l.numbers[l.used]), openCloexec) != 0 {
+	for i := range c.Fds {
+		if !l.lower(&c.Fds[i]) {
 			return
 		}
-		c.Fds[i] = l.numbers[l.used]
-		l.used++
 	}
 	c.few = true
+}
+
+// lower puts one of them to a low number, unless it has one.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (l *low) lower(fd *int32) bool {
+	if *fd < copied {
+		return true
+	}
+	if l.used == len(l.numbers) || try(sysDup3, uintptr(*fd), uintptr(l.numbers[l.used]), openCloexec) != 0 {
+		return false
+	}
+	*fd = l.numbers[l.used]
+	l.used++
+	return true
 }
 
 // empty closes what was put there.

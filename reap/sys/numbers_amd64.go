@@ -36,6 +36,13 @@ const (
 	sysDup3          = 292
 	sysPipe2         = 293
 	sysPrlimit64     = 302
+	sysSeccomp       = 317
+	sysSetfsuid      = 122
+	sysFchown        = 93
+	sysMkdirat       = 258
+
+	openDirectory = 0x10000
+	openNoFollow  = 0x20000
 
 	saRestorer = 0x04000000
 )

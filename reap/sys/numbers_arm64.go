@@ -36,6 +36,13 @@ const (
 	sysDup3          = 24
 	sysPipe2         = 59
 	sysPrlimit64     = 261
+	sysSeccomp       = 277
+	sysSetfsuid      = 151
+	sysFchown        = 55
+	sysMkdirat       = 34
+
+	openDirectory = 0x4000
+	openNoFollow  = 0x8000
 
 	saRestorer = 0 // the kernel brings its own
 )

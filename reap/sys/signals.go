@@ -74,12 +74,7 @@ type Record struct {
 // so that PID 1 can hand over a terminal that is not in its foreground.
 func Catch(children, others int32) {
 	self = Getpid()
-	all := sigaction{
-		handler:  handlerAddress(),
-		flags:    saSiginfo | saOnStack | saRestart | saRestorer,
-		restorer: restorerAddress(),
-		mask:     ^uint64(0),
-	}
+	all := recording()
 	ignore := sigaction{handler: sigIgnore}
 	for s := int32(1); s <= lastSignal; s++ {
 		action := &all
@@ -103,6 +98,16 @@ func Catch(children, others int32) {
 	}
 	var none uint64
 	Call(sysRtSigprocmask, sigSetMask, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+}
+
+// recording is the disposition of a signal that is recorded.
+func recording() sigaction {
+	return sigaction{
+		handler:  handlerAddress(),
+		flags:    saSiginfo | saOnStack | saRestart | saRestorer,
+		restorer: restorerAddress(),
+		mask:     ^uint64(0),
+	}
 }
 
 const sigSetMask = 2

@@ -34,6 +34,11 @@ const (
 	// The timer slot. Nothing, if Generation is not the armed one.
 	TimerFired EventKind = "timer" // Generation
 
+	// Time went by in which nobody here ran: a container that was paused, a host
+	// that stood still. Within is how much of it; it comes before any other event
+	// of that time.
+	Stalled EventKind = "stalled"
+
 	// From the probes. ID is the spawn that the probe was started for.
 	ProbePassed  EventKind = "probe-passed" // readiness
 	ProbeFailed  EventKind = "probe-failed" // Reason
@@ -56,7 +61,7 @@ const (
 // EventKinds lists every kind.
 var EventKinds = []EventKind{
 	Start, Stop, Restart, Remove, Update, DependenciesMet, DependenciesUnmet,
-	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired,
+	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired, Stalled,
 	ProbePassed, ProbeFailed, HealthPassed, HealthFailed,
 	Ready, Reloading, StoppingItself, ExtendTimeout,
 	WatchdogPing, WatchdogBark, WatchdogSet, StatusText, MainPID, Trouble,
@@ -103,7 +108,8 @@ type Event struct {
 
 	// Within is nanoseconds. Of Stop: instead of the policy's timeout, and then
 	// the service cannot extend it (the container's stop budget); 0: the policy's.
-	// Of ExtendTimeout and WatchdogSet: what the service asked for.
+	// Of ExtendTimeout and WatchdogSet: what the service asked for. Of Stalled: for
+	// how long nobody ran.
 	Within int64
 	Hurry  bool // of Stop: SIGKILL at once
 

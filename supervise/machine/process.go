@@ -204,6 +204,9 @@ func (m *step) ended(x Exit) {
 		}
 	}
 	m.LastWords = ""
+	if m.endedByUs() {
+		m.LastWords = m.StopReason
+	}
 	if said := explained(m.StopReason, m.ToldErrno, m.ToldExit, m.LastExit); m.StopBy != StopCommand && said != m.StopReason {
 		m.StopReason, m.LastWords = said, said
 	}
@@ -238,13 +241,8 @@ func (m *step) shortfall() string {
 // judge classifies an exit. One that we brought about, other than by command,
 // is a failure whatever its code.
 func (m *step) judge(x Exit) Verdict {
-	switch m.StopBy {
-	case StopNotReady, StopUnhealthy, StopWatchdog:
+	if m.endedByUs() {
 		return VerdictFailure
-	case StopSelf:
-		if m.Killed {
-			return VerdictFailure
-		}
 	}
 	p := m.policy
 	switch {
@@ -258,6 +256,15 @@ func (m *step) judge(x Exit) Verdict {
 		return VerdictSuccess
 	}
 	return VerdictFailure
+}
+
+// endedByUs tells whether the run had to be ended, for the service's own fault.
+func (m *step) endedByUs() bool {
+	switch m.StopBy {
+	case StopNotReady, StopUnhealthy, StopWatchdog:
+		return true
+	}
+	return m.StopBy == StopSelf && m.Killed
 }
 
 // wasGood reports whether the run counts as healthy: it was ready, and well for

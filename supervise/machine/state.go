@@ -163,8 +163,9 @@ type State struct {
 	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
 	LastExit *Exit   `json:"last_exit,omitempty"`
 
-	// LastWords is how the last run ended, if it said itself what it failed of;
-	// of use until a run has been good, or somebody has asked for another.
+	// LastWords is how the last run ended, if its exit alone does not tell: it said
+	// itself what it failed of, or had to be ended. Of use until a run has been
+	// good, or somebody has asked for another.
 	LastWords string `json:"last_words,omitempty"`
 
 	Deadlines Deadlines `json:"deadlines"`

@@ -84,6 +84,8 @@ func (m *step) handle() {
 		m.onAdopt()
 	case TimerFired:
 		m.onTimer()
+	case Stalled:
+		m.onStalled()
 	case Trouble:
 		m.onTrouble()
 	default:
@@ -225,6 +227,22 @@ func (m *step) arm() {
 		m.do(Action{Kind: Arm, Generation: m.Timer.Generation, At: next})
 	case armed:
 		m.do(Action{Kind: Disarm})
+	}
+}
+
+// onStalled moves what the service, or tier 1, has to be in time for: it could not
+// run either. The bound of the container's stop budget stays, which is kept
+// outside, and so do the times of starts to come.
+func (m *step) onStalled() {
+	d := &m.Deadlines
+	late := []*int64{&d.Spawn, &d.Ready, &d.Watchdog}
+	if m.StopMax == 0 {
+		late = append(late, &d.Stop)
+	}
+	for _, at := range late {
+		if *at != 0 && m.event.Within > 0 {
+			*at += min(m.event.Within, math.MaxInt64-*at)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func reason(ctx context.Context, err error, start time.Time) error {
 	var dns *net.DNSError
 	var no syscall.Errno
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(context.Cause(ctx), context.Canceled):
 		return context.Canceled
 	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %s", time.Since(start).Round(100*time.Millisecond))

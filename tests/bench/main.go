@@ -56,6 +56,7 @@ func exit(err error) {
 var acts = map[string]func(args []string) error{
 	"inside": inside,
 	"floor":  floor,
+	"jobs":   playJobs,
 }
 
 func run() error {
@@ -66,7 +67,7 @@ func run() error {
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(initMeasures(), supervisorMeasures()) {
+	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), jobMeasures()) {
 		if !chosen.MatchString(m.name) {
 			continue
 		}

@@ -86,7 +86,7 @@ func BootIsRecorded(t *testing.T, start New) {
 		`profile=stops prior_state=stopped action=registered`,
 		`profile=never prior_state=\S+ action=registered`,
 	} {
-		if !regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0000 ` + want + `$`).MatchString(log) {
+		if !regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0000 ` + want + ` prior_exit=clean$`).MatchString(log) {
 			t.Errorf("no line %s in:\n%s", want, log)
 		}
 	}

@@ -12,6 +12,45 @@ import (
 	"rlminit/tests/box"
 )
 
+// ProfileMoves: a profile that runs is renamed with its port and its log, cloned,
+// deleted and had back; a name that is taken stops nothing.
+func ProfileMoves(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	b.Must("profile", "create", "bob", "carol", "--stopped")
+	b.Fails(17, "exists already; choose another name", "profile", "rename", "alice", "bob")
+	if now := b.Status()["gateway-alice"]; *now.PID != *s.PID {
+		t.Error("a rename that is refused restarted the gateway")
+	}
+	b.Must("profile", "rename", "alice", "dora")
+	now := b.Await("gateway-dora", "running")
+	if _, there := b.Status()["gateway-alice"]; there || *now.Port != *s.Port {
+		t.Errorf("renamed as %s", box.Describe(now))
+	}
+	if log := b.Must("logs", "dora"); !strings.Contains(log, "gateway alice") {
+		t.Errorf("the log did not follow: %q", log)
+	}
+	b.Fails(4, "alice", "profile", "rename", "alice", "erin")
+
+	b.Shell(box.Service, "echo hello >"+b.Home()+"/profiles/dora/note")
+	b.Must("profile", "clone", "dora", "erin")
+	if text := b.Shell(box.Service, "cat "+b.Home()+"/profiles/erin/note"); !strings.Contains(text, "hello") {
+		t.Errorf("cloned: %q", text)
+	}
+	if clone := b.Await("gateway-erin", "running"); *clone.Port == *s.Port {
+		t.Error("two have one port")
+	}
+	b.Must("profile", "delete", "dora", "bob", "carol")
+	b.Must("profile", "restore", "dora")
+	if back := b.Await("gateway-dora", "running"); *back.Port != *s.Port {
+		t.Errorf("restored as %s", box.Describe(back))
+	}
+	b.Must("profile", "restore", "bob", "--as", "bobby")
+	if back := b.Status()["gateway-bobby"]; back.State != "stopped" || back.Desired != "stopped" {
+		t.Errorf("restored as %s", box.Describe(back))
+	}
+	b.Fails(4, "trash", "profile", "restore", "nobody")
+}
+
 // ProfileLifecycle: create starts a gateway, delete removes it and keeps the
 // directory in the trash, --purge keeps nothing.
 func ProfileLifecycle(t *testing.T, start New) {
@@ -138,7 +177,7 @@ func ProfileEnvironment(t *testing.T, start New) {
 	if environment["NOTIFY_SOCKET"] == "@nobody-listens" {
 		t.Error("the container's NOTIFY_SOCKET passed")
 	}
-	for _, k := range []string{"LISTEN_PID", "LISTEN_FDS", "WATCHDOG_USEC", "RLMINIT_SECRET", "RLMINIT_HOME", "RLMINIT_CONFIG", "GOTRACEBACK"} {
+	for _, k := range []string{"LISTEN_PID", "LISTEN_FDS", "WATCHDOG_USEC", "RLMINIT_SECRET", "RLMINIT_CONFIG", "GOTRACEBACK"} {
 		if v, there := environment[k]; there {
 			t.Errorf("%s=%s passed", k, v)
 		}
@@ -148,6 +187,30 @@ func ProfileEnvironment(t *testing.T, start New) {
 	if now := b.Call(*s.Port, "/self"); !strings.Contains(now, "TOKEN=new") {
 		t.Error("profile set was not taken up")
 	}
+	if environment["RLMINIT_HOME"] != b.Home() {
+		t.Errorf("RLMINIT_HOME=%s, the volume is %s", environment["RLMINIT_HOME"], b.Home())
+	}
+	for _, refused := range []string{"PROFILE=bob", "1FOO=2", `K=$(printf 'a\377')`} {
+		if r := b.As(box.Service, "bash", "-c", `rlminit profile set alice "`+refused+`"`); r.Code != 2 {
+			t.Errorf("profile set %s: %s", refused, r)
+		}
+	}
+}
+
+// ProfileSetIsWaitedFor: a gateway that does not come up with what was set is said
+// so, as when a profile is created.
+func ProfileSetIsWaitedFor(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: `version: 1
+user: "1000:1000"
+gateway:
+  ` + bash(`[ -z "$BOOM" ] || { echo went boom; exit 78; }; exec gateway --profile "$$PROFILE" --port "$$PORT"`) + `
+  ready: {notify: true}
+`})
+	b.Must("profile", "create", "alice")
+	b.Must("profile", "set", "alice", "CALM=1")
+	b.Fails(1, "went boom", "profile", "set", "alice", "BOOM=1")
+	b.Must("profile", "set", "alice", "--unset", "BOOM")
+	b.Fails(1, "went boom", "profile", "create", "bob", "--env", "BOOM=1")
 }
 
 // CreateIsExclusive: of many creates of one name at once, one succeeds and the

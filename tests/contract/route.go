@@ -107,7 +107,7 @@ func ExitOn(t *testing.T, start New) {
 		service string
 		want    int
 	}{
-		"success": {`web: {command: [nasty, exit, "0"], restart: on-failure}`, 0},
+		"success": {`web: {command: [nasty, exit, "0"]}`, 0},
 		"no more": {`web: {command: [nasty, exit, "9"], restart: no}`, 9},
 		"fatal":   {`web: {command: [nasty, exit, "78"]}`, 78},
 		"limit":   {`web: {command: [nasty, exit, "5"], restart: {limit: 2, delay: 10ms}}`, 5},

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -90,7 +91,8 @@ func CrashLoopFails(t *testing.T, start New) {
 func ExitClasses(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
 		`fatal: {command: [nasty, exit, "78"]}`,
-		`done: {command: [nasty, exit, "0"]}`,
+		`done: {command: [nasty, exit, "0"], restart: on-failure}`,
+		`again: {command: [nasty, exit, "0"], restart: {delay: 10ms}}`,
 		`once: {type: oneshot, command: [nasty, exit, "0"]}`,
 		`broken: {type: oneshot, command: [nasty, exit, "9"], restart: no}`,
 		`absent: {command: [no-such-program]}`,
@@ -100,6 +102,7 @@ func ExitClasses(t *testing.T, start New) {
 	}
 	b.Await("done", "exited")
 	b.Await("once", "exited")
+	b.AwaitThat("again", "is wanted, and started again after a success", func(s control.Service) bool { return s.Restarts > 1 })
 	b.AwaitThat("broken", "ended with 9", func(s control.Service) bool {
 		return (s.State == "failed" || s.State == "exited") && s.LastExit != nil && s.LastExit.Code != nil && *s.LastExit.Code == 9
 	})
@@ -154,7 +157,7 @@ func WaitEnds(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
 		`fatal: {command: [nasty, exit, "78"]}`,
 		`retried: {command: [nasty, exit, "3"], restart: {delay: 10ms, limit: 2, retry_failed: 1h}}`,
-		`done: {command: [nasty, exit, "0"]}`,
+		`done: {command: [nasty, exit, "0"], restart: on-failure}`,
 		`once: {type: oneshot, command: [nasty, exit, "0"]}`,
 	)})
 	b.Await("fatal", "failed")
@@ -197,16 +200,62 @@ func DependenciesAreOrdered(t *testing.T, start New) {
 	printed(b, "cache starts")
 	printed(b, "disk starts")
 	before := b.Status()
-	b.Must("restart", "cache")
+	if out := b.Must("restart", "cache"); !strings.Contains(out, "restarted along with it: app") {
+		t.Errorf("what goes along is not named: %s", out)
+	}
 	app := restarted(b, "app", *before["app"].PID)
 	if now := b.Status(); *now["disk"].PID != *before["disk"].PID || *now["cache"].PID == *before["cache"].PID || now["cache"].Since.After(*app.Since) {
 		t.Errorf("after a restart of cache: %s, %s, %s", box.Describe(now["disk"]), box.Describe(now["cache"]), box.Describe(app))
 	}
 	inOrder(t, b.Printed(), "app stops", "cache stops")
+	box.Eventually(b, long, "both have begun, and can say that they stop", func() (bool, any) {
+		out := b.Printed()
+		return strings.Count(out, "app starts") == 2 && strings.Count(out, "cache starts") == 2, out
+	})
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	inOrder(t, b.Printed(), "app stops", "cache stops", "app stops", "cache stops", "disk stops")
+}
+
+// AfterAndWantsAreOrdered: what another comes after is waited for, and restarted with
+// it in two phases, whichever name sorts first.
+func AfterAndWantsAreOrdered(t *testing.T, start New) {
+	const ready = `ready: {exec: [test, -e, "${RLMINIT_HOME}/open"], timeout: 60s}`
+	step := func(name string) string {
+		return bash("trap 'echo " + name + " stops; exit 0' TERM; echo " + name + " starts; while :; do sleep 0.02; done")
+	}
+	b := start(t, box.Spec{Config: Services(
+		`mid: {after: [zdb], `+step("mid")+`}`,
+		`zdb: {`+step("zdb")+`, `+ready+`}`,
+		`late: {wants: [adb], `+step("late")+`}`,
+		`adb: {`+step("adb")+`, `+ready+`}`,
+	)})
+	waits(b, "mid", "waits for zdb")
+	waits(b, "late", "waits for adb")
+	b.Shell(box.Service, `touch "${RLMINIT_HOME:-/data}/open"`)
+	for _, name := range []string{"mid", "zdb", "late", "adb"} {
+		b.Await(name, "running")
+	}
+	inOrder(t, b.Printed(), "zdb starts", "mid starts")
+	inOrder(t, b.Printed(), "adb starts", "late starts")
+	before := b.Status()
+	b.Must("restart", "--all", "--timeout", "60s")
+	for name, now := range b.Status() {
+		if now.State != "running" || *now.PID == *before[name].PID {
+			t.Errorf("after a restart of all, %s is %s, and was %s", name, box.Describe(now), box.Describe(before[name]))
+		}
+	}
+	inOrder(t, b.Printed(), "mid starts", "mid stops", "zdb stops", "zdb starts", "mid starts")
+	inOrder(t, b.Printed(), "late starts", "late stops", "adb stops", "adb starts", "late starts")
+	b.Shell(box.Service, `rm "${RLMINIT_HOME:-/data}/open"`)
+	b.Must("stop", "--all")
+	b.Must("start", "--all", "--no-wait")
+	waits(b, "mid", "waits for zdb")
+	waits(b, "late", "waits for adb")
+	b.Shell(box.Service, `touch "${RLMINIT_HOME:-/data}/open"`)
+	b.Await("mid", "running")
+	b.Await("late", "running")
 }
 
 // inOrder checks that the lines are there, one after the other.
@@ -275,17 +324,40 @@ func SlotsInACircle(t *testing.T, start New) {
 // HungServiceIsRestarted: a watchdog that is not fed, and a health check that
 // fails, both end in a restart.
 func HungServiceIsRestarted(t *testing.T, start New) {
-	for name, c := range map[string]struct{ more, fault string }{
-		"watchdog": {"  watchdog: 1s\n", "/fault/hang"},
-		"health":   {"  health: {http: \"http://127.0.0.1:${PORT}/healthz\", interval: 200ms, timeout: 500ms, retries: 2}\n", "/fault/unhealthy"},
+	for name, c := range map[string]struct{ more, fault, why string }{
+		"watchdog": {"  watchdog: 1s\n", "/fault/hang", "watchdog: no WATCHDOG=1 for 1s"},
+		"health":   {"  health: {http: \"http://127.0.0.1:${PORT}/healthz\", interval: 200ms, timeout: 500ms, retries: 2}\n", "/fault/unhealthy", "unhealthy: status 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, s := alice(t, start, Config(c.more))
 			b.Call(*s.Port, c.fault, "")
-			if s = restarted(b, "gateway-alice", *s.PID); s.Restarts != 1 {
+			if s = restarted(b, "gateway-alice", *s.PID); s.Restarts != 1 || s.Reason == nil || !strings.Contains(*s.Reason, c.why) {
 				t.Errorf("restarted as %s", box.Describe(s))
 			}
+			if log := b.Must("logs", "alice"); !strings.Contains(log, "--- "+c.why) {
+				t.Errorf("its log does not say why:\n%s", log)
+			}
 		})
+	}
+}
+
+// ProbeIsItsServices: what a probe executes is who its service is, where that is:
+// nobody else may enter its directory.
+func ProbeIsItsServices(t *testing.T, start New) {
+	probe := `exec: [bash, -c, '[ "$$(id -u)" = 1234 ] && [ -w . ] && [ "$$(pwd)" = "$${RLMINIT_HOME}/private" ]']`
+	b := start(t, box.Spec{Config: Config(`dirs: [{path: private, mode: "0700", owner: "1234:1234"}]
+services:
+  private:
+    command: [nasty, sleep]
+    user: "1234:1234"
+    working_dir: "${RLMINIT_HOME}/private"
+    ready: {` + probe + `, timeout: 20s}
+    health: {` + probe + `, interval: 50ms, timeout: 10s, retries: 1}
+`)})
+	b.Await("private", "running")
+	s := b.AwaitThat("private", "is healthy", func(s control.Service) bool { return s.Healthy != nil && *s.Healthy })
+	if s.Restarts != 0 {
+		t.Errorf("%s", box.Describe(s))
 	}
 }
 
@@ -354,6 +426,12 @@ func Health(t *testing.T, start New) {
 	if r := b.Run("health", "--level", "ready"); r.Code != 1 || !strings.Contains(r.Out+r.Err, "bad") {
 		t.Errorf("readiness with a failed service: %s", r)
 	}
+	if r := b.Run("status", "-q"); r.Code != 3 {
+		t.Errorf("status -q with a failed service: %s", r)
+	}
+	b.Must("stop", "bad") // and so it is wanted no more
+	b.Must("health", "--level", "ready")
+	b.Must("status", "-q")
 }
 
 // Reload: a changed definition is taken up, and only what changed restarts.
@@ -392,4 +470,81 @@ func ServiceNamedLikeAProfile(t *testing.T, start New) {
 	b.Must("reload")
 	b.Await("alice", "running")
 	b.Await("web", "running")
+}
+
+// Operations: a command on several is one operation, which can be listed, waited
+// for and cancelled; a rolling restart takes one while fewer than its number are
+// out of service, and stops at the first that does not get ready.
+func Operations(t *testing.T, start New) {
+	const ready = `ready: {exec: [bash, -c, '! test -e "$0"', "${RLMINIT_HOME}/broken"], timeout: 1s}, restart: {delay: 20s}`
+	names := []string{"web-1", "web-2", "web-3"}
+	var services []string
+	for _, name := range names {
+		services = append(services, name+`: {command: [nasty, sleep], `+ready+`}`)
+	}
+	b := start(t, box.Spec{Config: Services(append(services, `other: {command: [nasty, sleep]}`)...)})
+	for _, name := range append(names, "other") {
+		b.Await(name, "running")
+	}
+	before := b.Status()
+	id := strings.TrimSpace(b.Must("restart", "web-*", "--no-wait"))
+	b.Must("wait", "--operation", id, "--timeout", "30s")
+	var o control.Operation
+	if err := json.Unmarshal([]byte(b.Must("operations", id, "--json")), &o); err != nil || o.State != "done" || len(o.Members) != 3 || o.Verb != "restart" {
+		t.Fatalf("%+v %v", o, err)
+	}
+	for _, m := range o.Members {
+		if m.OldPID != *before[m.Name].PID || m.PID == m.OldPID || m.State != "done" {
+			t.Errorf("%+v, and it was %s", m, box.Describe(before[m.Name]))
+		}
+	}
+	b.Fails(17, "is over", "cancel", id)
+	b.Fails(4, "no operation 4711", "cancel", "4711")
+	b.Fails(4, `no profile or service "none-*"`, "restart", "none-*")
+
+	before = b.Status()
+	b.Must("restart", "web-*", "--rolling", "--steady", "100ms")
+	after := b.Status()
+	for i, name := range names {
+		if *after[name].PID == *before[name].PID {
+			t.Errorf("%s has its old process", name)
+		}
+		if i > 0 && after[name].Since.Before(*after[names[i-1]].Since) {
+			t.Errorf("%s was taken before %s was back", name, names[i-1])
+		}
+	}
+	if *after["other"].PID != *before["other"].PID {
+		t.Error("another was restarted too")
+	}
+
+	// When the supervisor is replaced it goes no further, and nobody is left half-way.
+	before = b.Status()
+	id = strings.TrimSpace(b.Must("restart", "web-*", "--rolling", "--steady", "60s", "--no-wait"))
+	restarted(b, "web-1", *before["web-1"].PID)
+	kill(b, "KILL", b.Supervisor().PID)
+	b.Fails(17, "interrupted", "wait", "--operation", id)
+	after = b.Status()
+	for _, name := range names {
+		if s := b.Await(name, "running"); (*s.PID == *before[name].PID) != (name != "web-1") {
+			t.Errorf("after the supervisor was replaced: %s, before: %s", box.Describe(s), box.Describe(before[name]))
+		}
+	}
+
+	b.Shell(box.Service, `touch "${RLMINIT_HOME:-/data}/broken"`)
+	b.Fails(8, "stopped at web-1", "restart", "web-*", "--rolling", "--steady", "100ms")
+	now := b.Status()
+	for _, name := range names[1:] {
+		if now[name].State != "running" || *now[name].PID != *after[name].PID {
+			t.Errorf("after the gate: %s", box.Describe(now[name]))
+		}
+	}
+	b.Shell(box.Service, `rm "${RLMINIT_HOME:-/data}/broken"`)
+	b.Must("stop", "web-*", "--rolling=2")
+	b.Must("start", "web-*", "--rolling", "--steady", "100ms")
+	now = b.Status()
+	for i, name := range names {
+		if now[name].State != "running" || i > 0 && now[name].Since.Before(*now[names[i-1]].Since) {
+			t.Errorf("after a rolling start: %s", box.Describe(now[name]))
+		}
+	}
 }

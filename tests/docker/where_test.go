@@ -161,9 +161,13 @@ func lives(t *testing.T, b *box.Box, c where) {
 	for _, name := range names {
 		must("wait", name, "--for", "running", "--timeout", "20s")
 	}
-	must(append([]string{"restart"}, names...)...)
-	must(append([]string{"stop"}, names...)...)
-	must(append([]string{"start"}, names...)...)
+	if c.nothing {
+		unrecorded(b, c, names)
+	} else {
+		must(append([]string{"restart"}, names...)...)
+		must(append([]string{"stop"}, names...)...)
+		must(append([]string{"start"}, names...)...)
+	}
 	must("wait", "env", "--for", "stopped", "--timeout", "20s")
 	home, user := "/data", "app"
 	if c.user.UID == 12345 {
@@ -173,6 +177,30 @@ func lives(t *testing.T, b *box.Box, c where) {
 		if out := must("logs", "env"); !strings.Contains(out, want+"\n") {
 			t.Errorf("no %s in %q", want, out)
 		}
+	}
+}
+
+// unrecorded: where nothing can be recorded a command is refused, and nothing is
+// done; a stop is carried out, for this container alone, and says so.
+func unrecorded(b *box.Box, c where, names []string) {
+	b.Helper()
+	pid := func() string {
+		return regexp.MustCompile(`"pid": *[0-9]+`).FindString(b.As(c.user, "rlminit", "status", "sleeper", "--json").Out)
+	}
+	before := pid()
+	for _, verb := range []string{"restart", "start"} {
+		if r := b.As(c.user, append([]string{"rlminit", verb}, names...)...); r.Code != 1 || !strings.Contains(r.Err, "nothing was done") {
+			b.Errorf("%s: %s", verb, r)
+		}
+	}
+	if now := pid(); now != before || now == "" {
+		b.Errorf("sleeper had %s, and after refused commands %s", before, now)
+	}
+	if r := b.As(c.user, append([]string{"rlminit", "stop"}, names...)...); r.Code != 1 || r.Err == "" {
+		b.Errorf("stop: %s", r)
+	}
+	if r := b.As(c.user, "rlminit", "wait", "sleeper", "--for", "stopped", "--timeout", "20s"); r.Code != 0 {
+		b.Errorf("wait: %s", r)
 	}
 }
 

@@ -29,12 +29,12 @@ func TestIgnoresTerm(t *testing.T) {
 }
 
 // One that forks and exits is done; what it left goes, by TERM if it heeds
-// that. With restart: always it is started again, and never twice at once.
+// that. Unless it is let be, it is started again, and never twice at once.
 func TestForksAndExits(t *testing.T) {
 	t.Parallel()
 	b := services(t,
-		`once: {`+script(`(trap 'echo child got TERM; exit 0' TERM; echo child; while :; do sleep 0.02; done) & sleep 0.2; exit 0`)+`, stop: {timeout: 5s}}`,
-		`again: {`+script(`sleep 4242 & sleep 0.05; exit 0`)+`, stop: {timeout: 5s}, restart: {policy: always, delay: 20ms, factor: 1, limit: 3, window: 1h, retry_failed: 0s}}`)
+		`once: {`+script(`(trap 'echo child got TERM; exit 0' TERM; echo child; while :; do sleep 0.02; done) & sleep 0.2; exit 0`)+`, stop: {timeout: 5s}, restart: on-failure}`,
+		`again: {`+script(`sleep 4242 & sleep 0.05; exit 0`)+`, stop: {timeout: 5s}, restart: {delay: 20ms, factor: 1, limit: 3, window: 1h, retry_failed: 0s}}`)
 	s := b.Await("once", "exited")
 	if !strings.Contains(reason(s), "background") || s.LastExit.Code == nil || *s.LastExit.Code != 0 {
 		t.Errorf("forked and exited: %s", box.Describe(s))
@@ -141,7 +141,7 @@ func TestGrandchildHoldsTheLog(t *testing.T) {
 func TestExitsDuringStart(t *testing.T) {
 	t.Parallel()
 	b := services(t,
-		`zero: {`+script(`exit 0`)+`, enabled: false, ready: {notify: true}}`,
+		`zero: {`+script(`exit 0`)+`, enabled: false, ready: {notify: true}, restart: on-failure}`,
 		`loop: {`+script(`echo no DATABASE_URL >&2; exit 3`)+`, enabled: false, ready: {tcp: "127.0.0.1:1"}, restart: {delay: 1ms, factor: 1, limit: 3}}`)
 	b.Fails(1, "zero failed: exit 0 before it was ready", "start", "zero")
 	if s := b.Status()["zero"]; s.State == "running" || s.Ready != nil {

@@ -29,15 +29,13 @@ func TestRedis(t *testing.T) {
 	if cli("set", "k", "v"); cli("get", "k") != "v\n" {
 		t.Error("redis does not keep what it is told")
 	}
-	// It stops by itself, with code 0: no crash, and yet not for ever.
+	// It stops by itself, with code 0: no crash, but it is wanted all the same.
 	b.As(box.Service, "redis-cli", "-p", "6390", "shutdown", "nosave")
-	if s = b.Await("redis", "exited"); s.LastExit == nil || s.LastExit.Code == nil || *s.LastExit.Code != 0 {
+	if s = another(b, "redis", *s.PID); s.LastExit == nil || s.LastExit.Code == nil || *s.LastExit.Code != 0 {
 		t.Errorf("after SHUTDOWN: %s", box.Describe(s))
 	}
-	b.Must("start", "redis")
-	s = b.Await("redis", "running")
 	b.As(box.Service, "kill", "-SEGV", fmt.Sprint(*s.PID))
-	if s = another(b, "redis", *s.PID); s.Restarts != 1 {
+	if s = another(b, "redis", *s.PID); s.Restarts != 2 {
 		t.Errorf("after a crash: %s", box.Describe(s))
 	}
 	supervisorKilled(b)
@@ -159,7 +157,7 @@ func TestDaemonThatForks(t *testing.T) {
 		t.Skip("needs root: without tags another session is not found")
 	}
 	need(t, "nginx", "nginx")
-	b := services(t, `nginx: {command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/nginx.conf"], enabled: false, stop: {timeout: 2s}}`)
+	b := services(t, `nginx: {command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/nginx.conf"], enabled: false, restart: on-failure, stop: {timeout: 2s}}`)
 	nginx(b, "one")
 	b.Run("start", "nginx", "--timeout", "20s")
 	s := b.Await("nginx", "exited")

@@ -59,15 +59,18 @@ func list(t *testing.T, patterns ...string) []pkg {
 var ranks = map[string]int{
 	"cmd/rlminit": 0,
 	"supervise":   1,
-	"reconcile":   2, "prepare": 2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
+	"plan":        2,
+	"doctor":      2, "analyze": 2, "metrics": 2, "usage": 5, "reconcile": 2, "prepare": 2, "profiles": 2, "logs": 2, "supervise/machine": 2, "supervise/notify": 2, "supervise/probe": 2,
 	"config": 3, "control": 3,
-	"service": 4,
-	"reap":    5, "durable": 5, "document": 5, "nearest": 6,
+	"service": 4, "journal": 4, "job": 4,
+	"reap": 5, "internal/durable": 5, "internal/document": 5, "isolate": 5, "internal/nearest": 6, "internal/schedule": 6, "internal/redact": 6,
 	"wire": 7,
 }
 
 // equals are the imports between packages of one rank that the picture shows.
-var equals = map[string][]string{}
+var equals = map[string][]string{
+	"plan": {"reconcile"}, // one diff, at boot, at a reload and in a plan
+}
 
 func rank(name string) (int, bool) {
 	for ; name != "."; name = filepath.Dir(name) {
@@ -97,7 +100,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 			other := top(i)
 			theirs, _ := rank(other)
-			inside := strings.HasPrefix(other, name+"/") || strings.Split(name, "/")[0] == strings.Split(other, "/")[0] && name != "supervise/machine"
+			inside := strings.HasPrefix(other, name+"/") || strings.Split(name, "/")[0] == strings.Split(other, "/")[0] && name != "supervise/machine" && !strings.HasPrefix(name, "internal/")
 			if theirs <= mine && !inside && !slices.Contains(equals[name], other) {
 				t.Errorf("%s imports %s: imports run down the picture", name, other)
 			}
@@ -110,7 +113,7 @@ func TestImportsRunOneWay(t *testing.T) {
 
 // TestLifecycleIsPure: the state machine has no clock, no process, no I/O.
 func TestLifecycleIsPure(t *testing.T) {
-	for _, p := range list(t, "./supervise/machine", "./reconcile") {
+	for _, p := range list(t, "./supervise/machine", "./supervise/order", "./reconcile") {
 		for _, i := range p.Imports {
 			if slices.Contains([]string{"os", "os/exec", "net", "sync", "context", "math/rand", "io", "syscall"}, i) {
 				t.Errorf("%s imports %s", top(p.ImportPath), i)
@@ -144,9 +147,9 @@ func TestTier1LinksLittle(t *testing.T) {
 // Bounds of PID 1's own code, by part: lines that are neither empty nor comment.
 // Each part is to be read in one sitting.
 var bounds = map[string]int{
-	"reap":      3000, // tier 1
-	"reap/pure": 800,  // the init without a configuration, and tini's command line
-	"reap/sys":  1200, // system calls, vfork, the signal handler
+	"reap":      4250, // tier 1
+	"reap/pure": 1200, // the init without a configuration, and the command lines of tini, dumb-init and catatonit
+	"reap/sys":  1300, // system calls, vfork, the signal handler
 }
 
 func TestTier1IsSmall(t *testing.T) {

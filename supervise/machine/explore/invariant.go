@@ -1,7 +1,9 @@
 package explore
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"rlminit/service"
@@ -60,6 +62,11 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 	case p.Limit > 0 && len(after.Starts) > p.Limit:
 		return fmt.Errorf("%d starts kept, the limit is %d", len(after.Starts), p.Limit)
 	}
+	if e.Kind == machine.Stalled {
+		if err := checkStalled(before, e, after); err != nil {
+			return err
+		}
+	}
 	if err := checkCommand(before, e, after); err != nil {
 		return err
 	}
@@ -109,6 +116,26 @@ func checkCommand(before machine.State, e machine.Event, after machine.State) er
 		return fmt.Errorf("to be started again after stop")
 	}
 	return nil
+}
+
+// checkStalled: a pause leaves a service as it is, with as much time as it had
+// left; only the container's stop budget runs on.
+func checkStalled(before machine.State, e machine.Event, after machine.State) error {
+	left := func(was, is int64) error {
+		if was != 0 && is != was+e.Within && is != math.MaxInt64 {
+			return fmt.Errorf("due at %d after a pause of %d, before at %d", is, e.Within, was)
+		}
+		return nil
+	}
+	if after.Phase != before.Phase || after.StopBy != before.StopBy {
+		return fmt.Errorf("%s by a pause", after.Public())
+	}
+	if before.StopMax == 0 {
+		if err := left(before.Deadlines.Stop, after.Deadlines.Stop); err != nil {
+			return err
+		}
+	}
+	return errors.Join(left(before.Deadlines.Ready, after.Deadlines.Ready), left(before.Deadlines.Watchdog, after.Deadlines.Watchdog))
 }
 
 // checkRetry: what failed is started by a person, by a new definition, or as

@@ -43,7 +43,7 @@ type walker struct {
 
 func (r *walker) step() (string, error) {
 	if r.rand.IntN(50) == 0 && r.world.State.Timer.At != 0 {
-		r.world.Now += r.rand.Int64N(int64(time.Minute)) // a suspended machine, a late timer
+		r.world.Now += r.rand.Int64N(int64(time.Minute)) // a late timer
 	}
 	if r.rand.IntN(100) == 0 {
 		return r.replace()
@@ -137,6 +137,11 @@ func (r *walker) event() (machine.Event, bool) {
 	case n < 85 && w.State.ID != 0:
 		w.Now += r.rand.Int64N(int64(2 * time.Second))
 		return r.report(w.State.ID), true
+	}
+	if r.rand.IntN(20) == 0 {
+		lost := r.rand.Int64N(int64(time.Minute))
+		w.Now += lost
+		return machine.Event{Kind: machine.Stalled, Within: lost}, true
 	}
 	return r.command(), true
 }

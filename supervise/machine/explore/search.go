@@ -186,7 +186,7 @@ func (s *search) ignored(w World, e machine.Event, after machine.State, actions 
 func outside(k machine.EventKind) bool {
 	switch k {
 	case machine.Start, machine.Stop, machine.Restart, machine.Remove, machine.Update,
-		machine.DependenciesMet, machine.DependenciesUnmet, machine.Adopt:
+		machine.DependenciesMet, machine.DependenciesUnmet, machine.Adopt, machine.Stalled:
 		return true
 	}
 	return false
@@ -216,6 +216,7 @@ func (s *search) events(w World) []machine.Event {
 		{Kind: machine.TimerFired, Generation: w.State.Timer.Generation, Now: w.State.Timer.At},
 		{Kind: machine.TimerFired, Generation: w.State.Timer.Generation + 1},
 		{Kind: machine.TimerFired, Generation: w.State.Timer.Generation - 1, Now: w.State.Timer.At},
+		{Kind: machine.Stalled, Within: int64(time.Second), Now: w.Now + int64(time.Second)},
 		w.Adoption(),
 	}
 	if s.policy.RetryFailed > 0 { // two policies are enough to try these with

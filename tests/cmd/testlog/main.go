@@ -1,6 +1,6 @@
 // Command testlog turns `go test -json` into what a person wants to see: a
 // line a package, the output of what failed, what was skipped and why, and the
-// totals. Its exit code is 1 if a test failed, if none ran, or, with CI=true,
+// totals. What was skipped is added to the file LEFT_OUT too. Its exit code is 1 if a test failed, if none ran, or, with CI=true,
 // if one was skipped that tests/skips does not name.
 //
 //	go test -json ./... | testlog SUITE
@@ -160,9 +160,27 @@ func (l *log) finish(suite string, allowed []string, ci bool) bool {
 			ok = false
 		}
 	}
+	if file := os.Getenv("LEFT_OUT"); file != "" && !l.note(file, suite) {
+		ok = false
+	}
 	if l.passed+l.failed+l.skipped == 0 {
 		fmt.Fprintln(l.out, "no test ran")
 	}
 	fmt.Fprintf(l.out, "%s: %d passed, %d failed, %d skipped\n", suite, l.passed, l.failed, l.skipped)
 	return ok
+}
+
+// note adds to a file what was left out, for the last line of make test.
+func (l *log) note(file, suite string) bool {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		for _, s := range l.skips {
+			fmt.Fprintf(f, "%s %s (%s)\n", suite, s.test, s.why)
+		}
+		err = f.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(l.out, "cannot note what was left out:", err)
+	}
+	return err == nil
 }

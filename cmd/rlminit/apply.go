@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/plan"
+)
+
+func applyVerb(t *terminal) *cobra.Command {
+	var g gating
+	ask := control.ApplyRequest{}
+	cmd := &cobra.Command{
+		Use:   "apply PLAN",
+		Short: "carry out a plan that was approved",
+		Long: `Carries out what rlminit plan --out wrote, exactly that, if --approve is its
+hash. What takes nothing out of service comes first, then what needs a restart,
+one after the other, then stops, and deletions last, when all else is well. Each
+service must be ready, and stay so for --steady; if one dies, restarts or becomes
+unhealthy before, or an action fails, everything is put back: definitions,
+environment, secrets, intents and processes. An apply goes on if this command is
+interrupted; rlminit revisions says how it ended.`,
+		Example: `  rlminit apply plan.json --approve sha256:4f0c… --by "alice, in review 512"
+  rlminit apply plan.json --approve "$HASH" --allow-delete --steady 5s --exit-zero`,
+		Args: exactly("PLAN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := readPlan(t, args[0])
+			if err != nil {
+				return err
+			}
+			ask.Plan, ask.Request, ask.Gating = string(text), rand.Text(), g.gating()
+			if p, err := plan.Read(text); err == nil { // else rlminit says why not, and records it
+				if ask.Secrets, err = secretsOf(p); err != nil {
+					return err
+				}
+			}
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			r, err := client.Apply(cmd.Context(), ask)
+			if err != nil {
+				return err
+			}
+			return g.follow(cmd.Context(), t, client, r)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&ask.Approve, "approve", "", "the plan's hash, `HASH`, by somebody who has read it")
+	f.BoolVar(&ask.AllowDelete, "allow-delete", false, "the plan may delete profiles")
+	g.flags(cmd, &ask.By)
+	return cmd
+}
+
+// gating are the flags of what carries a plan out.
+type gating struct {
+	steady, timeout, deadline time.Duration
+	rolling                   int
+	exitZero                  bool
+}
+
+func (g *gating) flags(cmd *cobra.Command, by *string) {
+	g.steady, g.timeout = 30*time.Second, 120*time.Second
+	f := cmd.Flags()
+	f.Var((*seconds)(&g.steady), "steady", "how long each service must have been ready, `TIME` (default: 30s)")
+	f.Var((*seconds)(&g.timeout), "timeout", "how long each change may take until then, `TIME` (default: 120s)")
+	f.Var((*seconds)(&g.deadline), "deadline", "how long all of them may take, `TIME` (default: no limit of its own)")
+	f.IntVar(&g.rolling, "rolling", 1, "restart `N` services at a time")
+	f.StringVar(by, "by", "", "who approved it, `WHO`; recorded beside the uid of the caller")
+	f.BoolVar(&g.exitZero, "exit-zero", false, "exit with 0, not 9, when something was changed")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+}
+
+func (g *gating) gating() control.Gating {
+	return control.Gating{
+		SteadyMS: milliseconds(g.steady), TimeoutMS: milliseconds(g.timeout), DeadlineMS: milliseconds(g.deadline), Rolling: g.rolling,
+	}
+}
+
+func readPlan(t *terminal, path string) ([]byte, error) {
+	if path == "-" {
+		text, err := io.ReadAll(io.LimitReader(t.in, plan.MaxSize+1))
+		if err != nil {
+			return nil, control.Failed("cannot read standard input: %v", err)
+		}
+		return text, nil
+	}
+	text, err := config.ReadUntrustedFile(path, plan.MaxSize)
+	if os.IsNotExist(err) || err != nil {
+		return nil, control.BadRequest("%v", err)
+	}
+	return text, nil
+}
+
+// secretsOf reads the values of a plan's secrets again from where they were
+// declared.
+func secretsOf(p *plan.Plan) (map[string]map[string]string, error) {
+	all := map[string]map[string]string{}
+	var declared map[string]map[string]plan.Source
+	for _, c := range p.Changes {
+		if c.After == nil {
+			continue
+		}
+		for _, s := range c.After.Sealed {
+			var value string
+			var err error
+			switch {
+			case s.File != "":
+				value, err = readSecret(s.File)
+			default:
+				if declared == nil {
+					if declared, err = declaredSecrets(p.Source.File); err != nil {
+						break
+					}
+				}
+				source, ok := declared[c.Name][s.Place]
+				if value = source.Text; !ok {
+					err = fmt.Errorf("%s does not declare it any more", p.Source.File)
+				}
+			}
+			if err != nil {
+				return nil, control.NewProblem(control.KindNotApproved, fmt.Sprintf(
+					"cannot read %s of %s again from where it was declared: %v", s.Place, c.Name, err))
+			}
+			if all[c.Name] == nil {
+				all[c.Name] = map[string]string{}
+			}
+			all[c.Name][s.Place] = value
+		}
+	}
+	return all, nil
+}
+
+// declaredSecrets are the sources of the secrets of a declared set.
+func declaredSecrets(file string) (map[string]map[string]plan.Source, error) {
+	if file == "-" {
+		return nil, fmt.Errorf("it came from standard input; write the set to a file, and plan that")
+	}
+	data, _, dir, err := readDeclared(nil, file)
+	if err != nil {
+		return nil, err
+	}
+	declared, reading := plan.Parse(file, dir, data)
+	if faults := reading.Faults(); len(faults) > 0 {
+		return nil, faults.Err()
+	}
+	return declared.Secrets(), nil
+}
+
+// follow tells how a revision goes, until its end, and returns the exit code.
+func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client, r control.Revision) error {
+	if r.State == control.RevisionUnchanged {
+		t.printf("nothing to change\n")
+		return nil
+	}
+	t.printf("revision %d: %s\n", r.Revision, counted(len(r.Steps), "change", "changes"))
+	begun := t.now()
+	told := make([]string, len(r.Steps))
+	for {
+		for i, s := range r.Steps {
+			if i < len(told) && told[i] != s.State && s.State != "waiting" {
+				t.printf("%s: %s\n", printable(s.Name), t.paint(stepColour(s.State), stepText(s)))
+				told[i] = s.State
+			}
+		}
+		if r.Over() {
+			break
+		}
+		next, err := client.Revision(ctx, r.Revision, r.Version)
+		if err != nil {
+			return err
+		}
+		if next.State == control.RevisionRollingBack && r.State == control.RevisionRunning {
+			t.complain(fmt.Sprintf("revision %d is rolled back: %s", r.Revision, leadLine(next.Reason)))
+		}
+		r = next
+	}
+	return g.end(t, r, t.now().Sub(begun))
+}
+
+// end says how a revision ended.
+func (g *gating) end(t *terminal, r control.Revision, took time.Duration) error {
+	switch r.State {
+	case control.RevisionApplied:
+		t.printf("revision %d: %s (%s)\n", r.Revision, t.paint(green, "applied"), tookText(took))
+		if g.exitZero {
+			return nil
+		}
+	case control.RevisionRolledBack:
+		t.complain(fmt.Sprintf("revision %d was rolled back, and all is as it was before: %s", r.Revision, r.Reason))
+	default:
+		t.complain(fmt.Sprintf("REVISION %d WAS ROLLED BACK ONLY IN PART: A PERSON IS NEEDED", r.Revision))
+		for _, s := range r.Steps {
+			if s.State == "stuck" {
+				t.complain(fmt.Sprintf("not put back: %s", s.Reason))
+			}
+		}
+		t.complain(fmt.Sprintf("it was rolled back because of %s", r.Reason))
+	}
+	return exitStatus(r.ExitCode)
+}
+
+func leadLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func stepText(s control.RevisionStep) string {
+	switch s.State {
+	case "begun":
+		return map[string]string{
+			plan.Create: "is created", plan.Update: "is changed", plan.Start: "is started", plan.Stop: "is stopped", plan.Delete: "is deleted",
+		}[s.Action]
+	case "passed":
+		return map[string]string{
+			plan.Create: "created", plan.Update: "changed", plan.Start: "started", plan.Stop: "stopped", plan.Delete: "deleted",
+		}[s.Action]
+	case "undone":
+		return "put back"
+	}
+	return s.State
+}
+
+func stepColour(state string) string {
+	switch state {
+	case "passed":
+		return green
+	case "stuck":
+		return red
+	case "undone":
+		return yellow
+	}
+	return ""
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func capabilitiesVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "capabilities",
+		Short: "say which isolation and limits can be enforced here",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			c, err := client.Capabilities(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(c)
+			}
+			b := new(table)
+			b.header("WHAT", "ENFORCED", "WHY NOT")
+			b.row(cell{text: "tags"}, enforced(control.Enforced{Enforced: c.Tags}), cell{text: ""})
+			for _, list := range []struct {
+				name string
+				what map[string]control.Enforced
+			}{{"isolation ", c.Isolations}, {"limit ", c.Limits}} {
+				for _, name := range slices.Sorted(maps.Keys(list.what)) {
+					b.row(cell{text: list.name + name}, enforced(list.what[name]), cell{text: printable(list.what[name].Why)})
+				}
+			}
+			b.write(t)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
+}
+
+func enforced(e control.Enforced) cell {
+	if e.Enforced {
+		return cell{"yes", green}
+	}
+	return cell{"no", faint}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"rlminit/control"
+)
+
+// Bash completes verbs, flags and names, with nothing but itself.
+func TestBashCompletion(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("needs bash")
+	}
+	b := newBox(t, map[string]any{"GET /v1/services": []control.Service{alice(), bob()}})
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(dir, "rlminit")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"rlminit sta":            "start|status",
+		"rlminit profile cr":     "create",
+		"rlminit logs --no-p":    "--no-prefix",
+		"rlminit status a":       "alice",
+		"rlminit status alice ":  "bob",
+		"rlminit completion b":   "bash",
+		"rlminit check a":        "a file",
+		"rlminit logs --since=1": "",
+	} {
+		cmd := exec.Command(bash, "--norc", "--noprofile", "-c", `
+			source <(rlminit completion bash)
+			COMP_LINE=$1 COMP_POINT=${#1}
+			_rlminit
+			IFS='|'; printf '%s' "${COMPREPLY[*]}"`, "bash", line)
+		cmd.Env = append(b.command().Env, "PATH="+dir+":/usr/bin:/bin")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("%q: %q, want %q (%v)", line, out, want, err)
+		}
+	}
+	if strings.Contains(bashCompletion, "_get_comp_words") {
+		t.Error("the script needs bash-completion")
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+	"rlminit/doctor"
+)
+
+// doctorTime is how long the supervisor may take to answer before the place is
+// examined without it.
+const doctorTime = 5 * time.Second
+
+func doctorVerb(t *terminal) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "examine what this container allows, and say what to do",
+		Long: `Examines the kernel, PID 1 and what it may do, cgroup and limits, the runtime
+directory, the volume, the clock, ports, and the services, changes nothing, and
+says of each thing that is not as it should be what to do. It works without a
+supervisor that answers, too. The exit code is 1 where something fails, and 0
+where there are only warnings.
+
+With --json each finding is an object with check (what was looked at), state (ok,
+warn, fail or unknown), what (what is so, and what it means) and remedy (what to
+do; empty where nothing is to be done).`,
+		Example: `  rlminit doctor
+  rlminit doctor --json | jq '.[] | select(.state != "ok")'`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings := examine(cmd.Context())
+			if asJSON {
+				if err := t.printJSON(findings); err != nil {
+					return err
+				}
+			} else {
+				showFindings(t, findings)
+			}
+			if doctor.Worst(findings) == doctor.Fail {
+				return exitStatus(control.ExitFailed)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
+}
+
+// examine asks the supervisor what there is, and looks at the place.
+func examine(ctx context.Context) []doctor.Finding {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	place := doctor.Place{Home: os.Getenv("RLMINIT_HOME"), Runtime: control.DefaultRuntimeDir}
+	if place.Home == "" {
+		place.Home = "/data"
+	}
+	var silent *doctor.Finding
+	client, err := control.Open()
+	if err == nil {
+		place.Runtime = client.Dir()
+		var services []control.Service
+		if services, err = client.Services(ctx); err == nil {
+			place.Services = examined(services)
+		}
+		if e, err := client.Environment(ctx, ""); err == nil && e.Home != "" {
+			place.Home = e.Home
+		}
+	}
+	if err != nil {
+		silent = &doctor.Finding{
+			Check: "supervisor", State: doctor.Fail, What: err.Error(),
+			Remedy: "docker logs CONTAINER has what rlminit says of itself",
+		}
+	}
+	findings := doctor.Examine(place)
+	if silent != nil {
+		return append([]doctor.Finding{*silent}, findings...)
+	}
+	return append([]doctor.Finding{{Check: "supervisor", State: doctor.OK, What: "the supervisor answers"}}, findings...)
+}
+
+func examined(services []control.Service) []doctor.Service {
+	var all []doctor.Service
+	for _, s := range services {
+		d := doctor.Service{Name: shortName(s), State: s.State, Desired: s.Desired, Reason: remark(s)}
+		if s.Port != nil {
+			d.Port = *s.Port
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// showFindings prints them as lines, what to do below what is wrong.
+func showFindings(t *terminal, findings []doctor.Finding) {
+	colours := map[string]string{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red, doctor.Unknown: faint}
+	width := 0
+	for _, f := range findings {
+		width = max(width, len(f.Check))
+	}
+	for _, f := range findings {
+		t.printf("%s%*s%-*s  %s\n", t.paint(colours[f.State], f.State), 9-len(f.State), "", width, f.Check, printable(f.What))
+		if f.Remedy != "" {
+			t.printf("%*s%s\n", 9+width+2, "", t.paint(bold, "→ "+f.Remedy))
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func driftVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "drift",
+		Short: "say what is no longer as it was applied",
+		Long: `Compares what the applied revisions have made with what is recorded and alive:
+what somebody has changed, stopped, created or deleted by hand since, and what
+has failed. For each value it says how it is, and how it was applied. The exit
+code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			d, err := client.Drift(cmd.Context())
+			if err != nil {
+				return err
+			}
+			switch {
+			case asJSON:
+				err = t.printJSON(d)
+			case d.Revision == 0:
+				t.printf("nothing was applied yet\n")
+			case len(d.Changes) == 0:
+				t.printf("all is as it was applied (revision %d)\n", d.Revision)
+			default:
+				tellDrift(t, d)
+			}
+			if err == nil && len(d.Changes) > 0 {
+				err = exitStatus(control.ExitPending)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func tellDrift(t *terminal, d control.Drift) {
+	for _, c := range d.Changes {
+		mark, colour := markOf(c.Action)
+		t.printf("%s %s: to be as in revision %d, it would be %s; %s\n", t.paint(colour, mark), t.paint(bold, c.Name), c.Revision, done(c.Action), printable(c.Reason))
+		for _, f := range c.Fields {
+			mark := "~"
+			switch {
+			case f.Is == nil:
+				mark = "+"
+			case f.Was == nil:
+				mark = "-"
+			}
+			tellField(t, mark, f.Field, f.Is, f.Was)
+		}
+	}
+}
+
+// done is an action as something that was done.
+func done(action string) string {
+	return stepText(control.RevisionStep{Action: action, State: "passed"})
+}

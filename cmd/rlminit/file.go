@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func fileVerb(t *terminal) *cobra.Command {
+	cmd := group("file", "read and write files of a profile", `Files below a profile's directory (or the service user's home), with that user's
+rights. A path is relative to it, and never leads out of it.`)
+	cmd.AddCommand(fileReadVerb(t), fileWriteVerb(t))
+	return cmd
+}
+
+func fileReadVerb(t *terminal) *cobra.Command {
+	var f control.ReadFile
+	cmd := &cobra.Command{
+		Use:   "read [--profile P] PATH",
+		Short: "print a file of a profile",
+		Args:  exactly("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Path = args[0]
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			out := &passer{out: t.out, err: t.err}
+			r, err := attended(cmd.Context(), t, client, false, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
+				return client.ReadFile(ctx, f, func(o *control.JobOutput) error {
+					if o.Stream == "stderr" {
+						return nil // it is in the result
+					}
+					if err := out.pass(o); err != nil {
+						return err
+					}
+					return each(&control.JobOutput{Job: o.Job})
+				})
+			})
+			switch {
+			case err != nil:
+				return err
+			case r.State == "succeeded":
+				return nil
+			case r.ExitCode != nil && *r.ExitCode == control.ExitRefused:
+				return control.Refused("%s", strings.TrimSpace(r.Stderr))
+			case r.Stderr != "":
+				return control.Failed("%s", strings.TrimSpace(r.Stderr))
+			}
+			return control.Failed("%s", verdict(r))
+		},
+	}
+	cmd.Flags().StringVarP(&f.Profile, "profile", "p", "", "below the directory of profile `NAME`")
+	return cmd
+}
+
+func fileWriteVerb(t *terminal) *cobra.Command {
+	var w control.WriteFile
+	cmd := &cobra.Command{
+		Use:   "write [--profile P] PATH",
+		Short: "replace a file of a profile by standard input",
+		Long: `Replaces a file by what comes on standard input, in one step, and keeps what was
+there: prints the id of a job that rlminit job undo can undo. Mode and owner stay; a
+new file has mode 0640.`,
+		Example: `  rlminit file write --profile alice config.yaml <config.yaml`,
+		Args:    exactly("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w.Path = args[0]
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			stdin, err := openStdin("-")
+			if err != nil {
+				return err
+			}
+			r, err := client.WriteFile(cmd.Context(), w, stdin)
+			if err != nil {
+				return err
+			}
+			t.printf("%s\n", r.Job)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile `NAME`")
+	return cmd
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func jobVerb(t *terminal) *cobra.Command {
+	cmd := group("job", "list, show, wait for, cancel and undo jobs", `A job is a command that rlminit run, a schedule or a hook has run, or a write of
+rlminit file write. The last 1,000 that are over are remembered.`)
+	cmd.AddCommand(jobListVerb(t), jobShowVerb(t), jobWaitVerb(t), jobCancelVerb(t), jobLogsVerb(t), jobUndoVerb(t))
+	return cmd
+}
+
+// group is a verb that has verbs of its own.
+func group(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Long: long, Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownVerb(cmd, args[0])
+		},
+	}
+}
+
+func jobListVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list the jobs",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			jobs, err := client.Jobs(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(jobs)
+			}
+			b := new(table)
+			b.header("JOB", "STATE", "KIND", "PROFILE", "SUBMITTED", "COMMAND")
+			for _, j := range jobs {
+				b.row(cell{text: j.Job}, cell{j.State, jobColour(j.State)}, cell{text: j.Kind}, cell{text: textOr(j.Profile, "-")},
+					cell{text: j.Submitted.Local().Format(time.DateTime)}, cell{text: printable(strings.Join(j.Command, " "))})
+			}
+			b.write(t)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
+}
+
+func textOr(s *string, absent string) string {
+	if s == nil {
+		return absent
+	}
+	return printable(*s)
+}
+
+// jobColour gives each state of a job its colour.
+func jobColour(state string) string {
+	switch state {
+	case "succeeded":
+		return green
+	case "failed", "timed_out", "refused", "interrupted":
+		return red
+	case "cancelled", "rolled_back":
+		return faint
+	}
+	return yellow
+}
+
+func jobShowVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "show a job, and what came of it",
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			j, err := client.Job(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(j)
+			}
+			showJob(t, &j)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
+}
+
+func showJob(t *terminal, j *control.Job) {
+	line := func(name, format string, args ...any) {
+		t.printf("%-10s %s\n", name, printable(fmt.Sprintf(format, args...)))
+	}
+	line("job", "%s, %s", j.Job, j.Kind)
+	line("state", "%s", j.State)
+	line("command", "%s", strings.Join(j.Command, " "))
+	if j.Profile != nil {
+		line("profile", "%s", *j.Profile)
+	}
+	if j.Session != nil {
+		line("session", "%s", *j.Session)
+	}
+	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
+	if j.Started != nil {
+		line("started", "%s", j.Started.Format(time.RFC3339))
+	}
+	if j.Ended != nil {
+		line("ended", "%s", j.Ended.Format(time.RFC3339))
+	}
+	r := j.Result
+	if r == nil {
+		return
+	}
+	switch {
+	case r.Signal != nil:
+		line("exit", "signal %s after %d ms", *r.Signal, r.ExecutionTimeMS)
+	case r.ExitCode != nil:
+		line("exit", "code %d after %d ms", *r.ExitCode, r.ExecutionTimeMS)
+	}
+	for _, p := range r.LeftBehind {
+		line("left", "pid %d %s", p.PID, p.Command)
+	}
+	if r.Refused != nil {
+		line("refused", "%s", *r.Refused)
+	}
+	if r.Error != nil {
+		line("error", "%s", *r.Error)
+	}
+	if r.OutputFilePath != nil {
+		line("output", "%s", *r.OutputFilePath)
+	}
+	for _, s := range []struct{ name, text string }{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
+		if s.text == "" {
+			continue
+		}
+		t.printf("--- %s\n", s.name)
+		for text := range strings.Lines(s.text) {
+			t.printf("%s\n", printable(text))
+		}
+	}
+}
+
+func jobWaitVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait ID",
+		Short: "wait until a job is over, and exit as it did",
+		Long: `Waits until a job is over, and changes nothing. The exit code is that of rlminit
+run; 7 when the time is over before.`,
+		Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout+grace)
+				defer cancel()
+			}
+			r, err := client.WaitJob(ctx, args[0], timeout)
+			if err != nil {
+				return err
+			}
+			if !asJSON {
+				t.printf("job %s %s\n", r.Job, r.State)
+			}
+			return finishRun(t, r, asJSON)
+		},
+	}
+	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the result as JSON")
+	return cmd
+}
+
+func jobCancelVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID…",
+		Short: "end jobs, with all that they have started",
+		Long: `Ends jobs with all that they have started: TERM, a second, KILL. Returns when
+they are over. One that is over already is exit code 17.`,
+		Args: atLeast("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			worst := 0
+			for _, id := range once(args) {
+				r, err := client.CancelJob(cmd.Context(), id)
+				if err == nil {
+					t.printf("job %s %s\n", r.Job, r.State)
+				}
+				worst = max(worst, t.report(err))
+			}
+			return status(worst)
+		},
+	}
+}
+
+func jobLogsVerb(t *terminal) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs [-f] ID",
+		Short: "print what a job has written",
+		Long: `Prints what a job has written so far, its stdout to stdout and its stderr to
+stderr. With -f also what it writes from now on; to stop that does not end the job,
+unless nobody else follows it and it is not detached.`,
+		Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			out := &passer{out: t.out, err: t.err}
+			if !follow {
+				return client.JobOutputNow(cmd.Context(), args[0], out.pass)
+			}
+			_, err = client.Attach(cmd.Context(), args[0], out.pass)
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more, until the job is over")
+	return cmd
+}
+
+func jobUndoVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "undo ID",
+		Short: "put back what a file had before rlminit file write",
+		Long: `Puts back what was in a file before a job of rlminit file write, with its mode and
+owner; a file that was not there before is removed. It is refused, with exit code
+10, where the file has changed since.`,
+		Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			r, err := client.UndoJob(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			t.printf("%s\n", r.Job)
+			return nil
+		},
+	}
+}

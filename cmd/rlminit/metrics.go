@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+	"rlminit/metrics"
+)
+
+func metricsVerb(t *terminal) *cobra.Command {
+	prometheus := false
+	cmd := &cobra.Command{
+		Use:   "metrics",
+		Short: "write the state of all services as OpenMetrics",
+		Long: `Writes what rlminit and its services are like, in the text format of OpenMetrics:
+states, restarts, readiness and health, memory, CPU time and processes, what
+logs have lost, and rlminit's own two processes. To have it scraped, set
+metrics.listen in the configuration; examples/metrics has rules for alerts.`,
+		Example: `  rlminit metrics
+  docker exec box rlminit metrics --prometheus >/var/lib/node_exporter/box.prom`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			services, err := client.Services(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if services, err = metrics.Measure(procDir, services, true); err != nil {
+				return control.Failed("cannot tell memory and CPU: %v", err)
+			}
+			format := metrics.OpenMetrics
+			if prometheus {
+				format = metrics.Prometheus
+			}
+			return metrics.Write(t.out, format, metrics.Snapshot{Version: version, Services: services})
+		},
+	}
+	cmd.Flags().BoolVar(&prometheus, "prometheus", false, "in the older format of Prometheus, for textfile collectors")
+	return cmd
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func operationsVerb(t *terminal) *cobra.Command {
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "operations [ID]",
+		Short: "show what was asked of services, and what became of it",
+		Long: `Shows the operations that are under way and the latest that are over: their id,
+verb, state, and who asked. With ID it shows each of its members, and what one
+that waits is waiting for. With -f it goes on until the operation is over.`,
+		Example: `  rlminit operations
+  rlminit operations 12 -f`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misused(cmd, "more than one ID")
+			}
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if follow {
+					return misused(cmd, "-f goes with an ID")
+				}
+				return listOperations(cmd.Context(), t, client, asJSON)
+			}
+			id, err := operationID(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			o, err := client.Operation(cmd.Context(), id, false)
+			if err != nil {
+				return err
+			}
+			for follow && !o.Over() {
+				if o, err = client.Operation(cmd.Context(), id, true); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return t.printJSON(o)
+			}
+			t.printf("%s\n", operationLine(t, o))
+			for _, m := range o.Members {
+				t.printf("  %s\n", memberLine(t, m))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait until it is over")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func listOperations(ctx context.Context, t *terminal, client *control.Client, asJSON bool) error {
+	list, err := client.Operations(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		if list == nil {
+			list = []control.Operation{}
+		}
+		return t.printJSON(list)
+	}
+	for _, o := range list {
+		t.printf("%s\n", operationLine(t, o))
+	}
+	return nil
+}
+
+func cancelVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "have an operation go no further",
+		Long: `Ends an operation. What has begun goes on to its end; a restart that a service
+still waits for is dropped, and a rolling one takes nobody any more. What was
+recorded as wanted stays so. Exit code 17 if the operation is over, 4 if there is
+none of that id.`,
+		Example: `  rlminit cancel 12`,
+		Args:    exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := operationID(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			o, err := client.Cancel(cmd.Context(), id)
+			if err == nil {
+				t.printf("%s\n", operationLine(t, o))
+			}
+			return err
+		},
+	}
+}
+
+func operationID(cmd *cobra.Command, text string) (uint64, error) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, misused(cmd, "%q is no id of an operation; write its number", text)
+	}
+	return id, nil
+}
+
+// followOperation waits until an operation is over. Where each is asked for, it
+// prints a line for each member that is.
+func followOperation(ctx context.Context, t *terminal, client *control.Client, o control.Operation, each bool) error {
+	begun, told := t.now(), map[string]bool{}
+	for {
+		for _, m := range o.Members {
+			over := m.State != "pending" && m.State != "running"
+			if each && over && !told[m.Name] {
+				told[m.Name] = true
+				t.printf("%s\n", memberLine(t, m))
+			}
+		}
+		if o.Over() {
+			if problem := o.Problem(); problem != nil {
+				return problem
+			}
+			if len(o.Members) == 0 {
+				t.printf("nothing to %s\n", o.Verb)
+			}
+			return nil
+		}
+		next, err := client.Operation(ctx, o.ID, true)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return control.TimedOut("operation "+strconv.FormatUint(o.ID, 10), o.State, t.now().Sub(begun))
+		}
+		if err != nil {
+			return err
+		}
+		o = next
+	}
+}
+
+// operationLine is `12 restart: running, 3 of 40 done (uid 0)`.
+func operationLine(t *terminal, o control.Operation) string {
+	done := 0
+	for _, m := range o.Members {
+		if m.State == "done" {
+			done++
+		}
+	}
+	line := fmt.Sprintf("%d %s: %s, %d of %d done (uid %d, %s)", o.ID, printable(o.Verb), o.State, done, len(o.Members), o.Actor, o.At.Format("2006-01-02T15:04:05Z"))
+	if o.Reason != "" {
+		line += ": " + printable(o.Reason)
+	}
+	return line
+}
+
+// memberLine is `alice: done (pid 42, was 17)`.
+func memberLine(_ *terminal, m control.OperationMember) string {
+	var pids []string
+	if m.PID > 0 {
+		pids = append(pids, "pid "+strconv.Itoa(m.PID))
+	}
+	if m.OldPID > 0 && m.OldPID != m.PID {
+		pids = append(pids, "was "+strconv.Itoa(m.OldPID))
+	}
+	line := printable(m.Name) + ": " + m.State
+	if len(pids) > 0 {
+		line += " (" + strings.Join(pids, ", ") + ")"
+	}
+	if m.Reason != "" {
+		line += ": " + printable(m.Reason)
+	}
+	return line
+}

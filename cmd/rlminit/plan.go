@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/internal/document"
+	"rlminit/plan"
+)
+
+func planVerb(t *terminal) *cobra.Command {
+	var ask declaredSet
+	var out string
+	var asJSON, detailed bool
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "say what would bring a declared set of profiles about",
+		Long: `Compares the profiles that FILE declares (- is standard input) with what is
+recorded and alive, and says what an apply would do: + creates, - deletes, ~
+changes. Within the scope, a profile that is not declared is to be deleted.
+Nothing is touched. --out writes the plan to a file for rlminit apply, which
+carries out exactly that, if its hash is approved, for an hour, and only as long
+as nobody changes what it starts from. Secrets stand in it as digests.`,
+		Example: `  rlminit plan -f agents.yaml
+  rlminit plan -f agents.yaml --source "$(git rev-parse HEAD)" --require-clean --out plan.json
+  rlminit plan -f alice.yaml --scope profile/alice --detailed-exitcode`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ask.file == "" {
+				return misused(cmd, "-f FILE is missing")
+			}
+			text, err := ask.plan(cmd.Context(), t)
+			if err != nil {
+				return err
+			}
+			p, err := plan.Read([]byte(text))
+			if err != nil {
+				return control.Failed("%v; is the rlminit that runs of another version?", err)
+			}
+			if out != "" {
+				if err := writeWhole(out, []byte(text)); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				t.printf("%s\n", text)
+			} else {
+				tellPlan(t, p, out)
+			}
+			if detailed && !p.Empty() {
+				return exitStatus(control.ExitPending)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&ask.file, "file", "f", "", "the declared set, `FILE`")
+	f.StringVar(&ask.scope, "scope", "", "what it may decide about: profile/NAME, profiles or all, `SCOPE` (default: profiles)")
+	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
+	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
+	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
+	f.BoolVar(&asJSON, "json", false, "write the plan itself")
+	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")
+	return cmd
+}
+
+// declaredSet is a file that is planned.
+type declaredSet struct {
+	file, scope, revision string
+	clean                 bool
+}
+
+// plan asks for the plan of the set, after all that only its reader can know.
+func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
+	if _, err := scopeFlag(d.scope); err != nil {
+		return "", err
+	}
+	data, name, dir, err := readDeclared(t, d.file)
+	if err != nil {
+		return "", err
+	}
+	revision, clean, err := sourceOf(ctx, dir, name, d.revision, d.clean)
+	if err != nil {
+		return "", err
+	}
+	declared, reading := plan.Parse(name, dir, data)
+	if faults := reading.Faults(); len(faults) > 0 {
+		return "", control.BadRequest("%v", faults)
+	}
+	salt := rand.Text()
+	digests := map[string]map[string]string{}
+	for profile, secrets := range declared.Secrets() {
+		for place, source := range secrets {
+			if source.File == "" {
+				continue
+			}
+			value, err := readSecret(source.File)
+			if err != nil {
+				return "", control.BadRequest("%s: profiles.%s.%s: %v", name, profile, place, err)
+			}
+			if digests[profile] == nil {
+				digests[profile] = map[string]string{}
+			}
+			digests[profile][place] = plan.Digest(salt, place, value)
+		}
+	}
+	client, err := t.open()
+	if err != nil {
+		return "", err
+	}
+	planned, err := client.Plan(ctx, control.PlanRequest{
+		File: name, Dir: dir, Text: string(data), Scope: d.scope, Revision: revision, Clean: clean, Salt: salt, Digests: digests,
+	})
+	return planned.Plan, err
+}
+
+func scopeFlag(scope string) (plan.Scope, error) {
+	if scope == "" {
+		return plan.Profiles, nil
+	}
+	s, err := plan.ParseScope(scope)
+	if err != nil {
+		return s, control.BadRequest("--scope: %v", err)
+	}
+	return s, nil
+}
+
+// readDeclared reads a declared set, and finds what its faults and its paths are
+// called after.
+func readDeclared(t *terminal, file string) (data []byte, name, dir string, err error) {
+	if file == "-" {
+		data, err = io.ReadAll(io.LimitReader(t.in, document.MaxSize+1))
+		if err != nil {
+			return nil, "", "", control.Failed("cannot read standard input: %v", err)
+		}
+		return data, "-", "", nil
+	}
+	if name, err = filepath.Abs(file); err != nil {
+		return nil, "", "", control.Failed("cannot read %s: %v", file, err)
+	}
+	if data, err = config.ReadUntrustedFile(name, document.MaxSize); err != nil {
+		return nil, "", "", control.BadRequest("%v", err)
+	}
+	return data, name, filepath.Dir(name), nil
+}
+
+// maxSecret is the longest secret, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret reads a secret's file, less one newline at its end.
+func readSecret(file string) (string, error) {
+	data, err := config.ReadUntrustedFile(file, maxSecret)
+	if err == nil && len(data) > maxSecret {
+		err = fmt.Errorf("cannot read %s: a secret has at most %d bytes", file, maxSecret)
+	}
+	return strings.TrimSuffix(string(data), "\n"), err
+}
+
+// writeWhole writes a file that is there whole or not at all.
+func writeWhole(path string, data []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = control.Failed("cannot write %s: %v", path, reason(err))
+		}
+	}()
+	temp, err := os.CreateTemp(filepath.Dir(path), ".plan-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(data)
+	err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+	}
+	return err
+}

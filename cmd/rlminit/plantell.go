@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"rlminit/plan"
+)
+
+// tellPlan prints a plan for people. out is the file that it was written to.
+func tellPlan(t *terminal, p *plan.Plan, out string) {
+	if p.Empty() {
+		t.printf("nothing to change: %s as declared (%s)\n", counted(p.Summary.Profiles, "profile is", "profiles are"), p.Scope)
+	}
+	for _, c := range p.Changes {
+		mark, colour := markOf(c.Action)
+		t.printf("%s %s: %s\n", t.paint(colour, mark), t.paint(bold, c.Name), printable(what(c)))
+		for _, f := range c.Fields {
+			tellField(t, f.Mark, f.Field, f.Old, f.New)
+		}
+	}
+	if !p.Empty() {
+		t.printf("\n%s\n", totals(p))
+	}
+	t.printf("scope %s, source %s, after revision %d, good until %s\n",
+		p.Scope, printable(sourceText(p.Source)), p.Base.Revision, p.Expires.Format(time.RFC3339))
+	where := out
+	if where == "" {
+		where = "PLAN"
+		t.printf("hash %s (--out PLAN keeps the plan for rlminit apply)\n", p.Hash)
+		return
+	}
+	t.printf("approve with: rlminit apply %s --approve %s%s\n", printable(where), p.Hash, map[bool]string{true: " --allow-delete"}[p.Summary.Delete > 0])
+}
+
+func sourceText(o plan.Origin) string {
+	text := o.File
+	if o.Revision != "" {
+		text += " at " + o.Revision
+	}
+	if o.Clean {
+		text += ", clean"
+	}
+	return text
+}
+
+func markOf(action string) (mark, colour string) {
+	switch action {
+	case plan.Create:
+		return "+", green
+	case plan.Delete:
+		return "-", red
+	}
+	return "~", yellow
+}
+
+// what says what happens to a profile, and why.
+func what(c plan.Change) string {
+	does := map[string]string{
+		plan.Create: "created", plan.Update: "changed", plan.Start: "started", plan.Stop: "stopped", plan.Delete: "deleted (moved into the trash)",
+	}[c.Action]
+	switch {
+	case c.Effect == plan.Restarts:
+		does += ", and restarted"
+	case c.Effect == plan.Starts && c.Action != plan.Start:
+		does += ", and started"
+	case c.Effect == plan.Stops && c.Action == plan.Update:
+		does += ", and stopped"
+	case c.Effect == plan.NoEffect && c.Action == plan.Update:
+		does += ", without a restart"
+	}
+	return does + "; " + c.Reason
+}
+
+func tellField(t *terminal, mark, field string, old, now *string) {
+	colour := map[string]string{"+": green, "-": red, "~": yellow}[mark]
+	value := ""
+	switch {
+	case old != nil && now != nil:
+		value = shownValue(*old) + " -> " + shownValue(*now)
+	case now != nil:
+		value = shownValue(*now)
+	case old != nil:
+		value = shownValue(*old)
+	}
+	t.printf("    %s %s: %s\n", t.paint(colour, mark), printable(field), value)
+}
+
+// maxShown is how much of a value is shown, in letters.
+const maxShown = 120
+
+func shownValue(s string) string {
+	if s == "" {
+		return `""`
+	}
+	s = strings.ReplaceAll(s, "\n", `\n`)
+	return printable(cut(s, maxShown, 0))
+}
+
+// totals is a plan in one line.
+func totals(p *plan.Plan) string {
+	s := p.Summary
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{s.Create, "to create"}, {s.Update, "to change"}, {s.Start, "to start"}, {s.Stop, "to stop"}, {s.Delete, "to delete"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	line := strings.Join(parts, ", ")
+	switch {
+	case s.Restarts == 1:
+		line += fmt.Sprintf("; restarts 1 of %d, which keeps its port", s.Profiles)
+	case s.Restarts > 1:
+		line += fmt.Sprintf("; restarts %d of %d, none of them loses its port", s.Restarts, s.Profiles)
+	default:
+		line += "; restarts none"
+	}
+	return line
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

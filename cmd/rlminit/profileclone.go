@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileCloneVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "start"}
+	var env []string
+	body := control.CreateProfile{}
+	cmd := &cobra.Command{
+		Use:   "clone NAME NEW",
+		Short: "create a profile with the files of another",
+		Long: `Makes the profile NEW with a copy of what NAME's directory holds, less its state
+and what is removed at boot, and starts its gateway. It has a port and an intent
+of its own. A gateway that writes meanwhile is copied as it is at that moment:
+stop it first where that matters. Sockets and pipes are left out.`,
+		Example:           `  rlminit profile clone alice alice-next --env CHANNEL=next --stopped`,
+		Args:              exactly("NAME", "NEW"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			body.Clone, body.Name = args[0], args[1]
+			if body.Environment, err = assignments(cmd, env); err != nil {
+				return err
+			}
+			return createOne(cmd, t, o, body)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
+	f.StringArrayVar(&env, "env", nil, "a variable that is otherwise in the new one, `KEY=VALUE`; may be repeated")
+	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
+	o.waitFlags(cmd)
+	return cmd
+}
+
+func profileRestoreVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "start"}
+	as := ""
+	body := control.CreateProfile{}
+	cmd := &cobra.Command{
+		Use:   "restore NAME",
+		Short: "take a deleted profile out of the trash",
+		Long: `Makes a profile again of what the last deletion of NAME has put into the trash,
+or of an entry that rlminit profile list --trash shows. It is wanted as it was
+when it was deleted, and has its port if nobody else has that now.`,
+		Example: `  rlminit profile restore alice
+  rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeTrash,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body.Restore, body.Name = args[0], as
+			if as == "" {
+				client, err := t.open()
+				if err != nil {
+					return err
+				}
+				body.Name = profileOfEntry(cmd.Context(), client, args[0])
+			}
+			return createOne(cmd, t, o, body)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&as, "as", "", "under another name, `NEW`")
+	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
+	o.waitFlags(cmd)
+	return cmd
+}
+
+// profileOfEntry is the profile that an entry of the trash was; any other word is
+// taken for the profile's name itself.
+func profileOfEntry(ctx context.Context, client *control.Client, word string) string {
+	list, err := client.Trash(ctx)
+	if err != nil {
+		return word
+	}
+	for _, e := range list {
+		if e.Entry == word {
+			return e.Profile
+		}
+	}
+	return word
+}
+
+func completeTrash(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	client, err := control.Open()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, _ := client.Trash(ctx)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Entry)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func profileRenameVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "start"}
+	cmd := &cobra.Command{
+		Use:   "rename NAME NEW",
+		Short: "give a profile another name",
+		Long: `Stops the profile's gateway if it runs, renames the profile and its log, and
+starts it again under the new name. Port and intent stay as they are. A log that
+an earlier profile NEW has left is kept beside, with the date in its name.`,
+		Example:           `  rlminit profile rename alice alice-old`,
+		Args:              exactly("NAME", "NEW"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			d := o.attempt(cmd.Context(), t, args[1], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+				return client.RenameProfile(ctx, args[0], control.RenameProfile{To: args[1], Wait: wait})
+			})
+			if d.err != nil {
+				return d.err
+			}
+			return d.tell()
+		},
+	}
+	o.waitFlags(cmd)
+	return cmd
+}
+
+// createOne creates one profile and tells how it went.
+func createOne(cmd *cobra.Command, t *terminal, o *operation, body control.CreateProfile) error {
+	if cmd.Flags().Changed("port") && (body.Port < 1 || body.Port > 65535) {
+		return misused(cmd, "--port takes 1 to 65535, not %d", body.Port)
+	}
+	client, err := t.open()
+	if err != nil {
+		return err
+	}
+	d := o.create(cmd.Context(), t, client, body)
+	if d.err != nil {
+		return d.err
+	}
+	return d.tell()
+}
+
+func (o *operation) create(ctx context.Context, t *terminal, client *control.Client, body control.CreateProfile) answered {
+	return o.attempt(ctx, t, body.Name, body.Stopped, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+		body.Wait = wait
+		return client.CreateProfile(ctx, body)
+	})
+}
+
+// waitFlags are those of a verb that waits for a gateway.
+func (o *operation) waitFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.noWait, "no-wait", false, "return once it is recorded")
+	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
+}

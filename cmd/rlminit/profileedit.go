@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileEditVerb(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "edit NAME",
+		Short: "edit a profile's profile.yaml, and take it up",
+		Long: `Opens a copy of the profile's profile.yaml in $VISUAL, $EDITOR or vi. When the
+editor ends well, and has changed it, the text is checked, takes the old one's
+place, and is in force: a gateway that runs is restarted if it must be. What has
+a fault, or was changed by somebody else meanwhile, changes nothing: the text is
+kept, and named. Of an editor that fails nothing is taken.`,
+		Example:           `  EDITOR=nano rlminit profile edit alice`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			return editProfile(cmd.Context(), t, client, args[0])
+		},
+	}
+	return cmd
+}
+
+func editProfile(ctx context.Context, t *terminal, client *control.Client, name string) error {
+	before, err := client.ProfileText(ctx, name)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rlminit-edit-")
+	if err != nil {
+		return control.Failed("cannot edit %s: %v", name, reason(err))
+	}
+	file := filepath.Join(dir, "profile.yaml")
+	forget := func() { os.RemoveAll(dir) } // what is left of it is in the temporary directory, and nobody else's to read
+	if err := os.WriteFile(file, []byte(before.Text), 0o600); err != nil {
+		forget()
+		return control.Failed("cannot edit %s: %v", name, reason(err))
+	}
+	if err := runEditor(ctx, file); err != nil {
+		forget()
+		return control.Failed("the editor failed (%v); %s is as it was", err, name)
+	}
+	after, err := os.ReadFile(file)
+	switch {
+	case err != nil:
+		forget()
+		return control.Failed("cannot read what the editor wrote: %v; %s is as it was", reason(err), name)
+	case bytes.Equal(after, []byte(before.Text)):
+		forget()
+		t.printf("%s: nothing was changed\n", printable(name))
+		return nil
+	}
+	if _, err := client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: string(after), Base: &before.Text}); err != nil {
+		var problem *control.Problem
+		if errors.As(err, &problem) {
+			t.complain("your text is kept in " + file)
+		}
+		return err
+	}
+	forget()
+	t.printf("%s: changed\n", printable(name))
+	return nil
+}
+
+// runEditor runs the person's editor on a file. Its variable may hold flags, as
+// sh reads them.
+func runEditor(ctx context.Context, file string) error {
+	editor := "vi"
+	for _, name := range []string{"EDITOR", "VISUAL"} {
+		if value := os.Getenv(name); value != "" {
+			editor = value
+		}
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$@"`, editor, file)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd.Run()
+}

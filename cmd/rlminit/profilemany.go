@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"rlminit/control"
+)
+
+// atOnce is how many profiles are created or deleted at the same time.
+const atOnce = 8
+
+// answered is what one of several requests came to.
+type answered struct {
+	tell func() error // prints it
+	err  error
+}
+
+// forEach asks for each name, several at a time, and tells of each in the order
+// of the names; a failure of one does not keep the others from being done.
+func forEach(t *terminal, names []string, ask func(name string) answered) error {
+	answers := make([]chan answered, len(names))
+	room := make(chan struct{}, atOnce)
+	for i, name := range names {
+		answers[i] = make(chan answered, 1)
+		go func() {
+			room <- struct{}{}
+			answers[i] <- ask(name)
+			<-room
+		}()
+	}
+	worst := 0
+	for _, answer := range answers {
+		d := <-answer
+		if d.err == nil {
+			d.err = d.tell()
+		}
+		worst = max(worst, t.report(d.err))
+	}
+	return status(worst)
+}
+
+// attempt asks for something after which a profile's gateway is started, and tells
+// how that went.
+func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopped bool, ask func(context.Context, *control.Wait) (control.Outcome, error)) answered {
+	var wait *control.Wait
+	if !o.noWait {
+		wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
+	}
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout+grace)
+		defer cancel()
+	}
+	begun := t.now()
+	outcome, err := ask(ctx, wait)
+	if err == nil && outcome.Problem != nil {
+		err = outcome.Problem
+	}
+	if err != nil {
+		return answered{err: err}
+	}
+	took := t.now().Sub(begun)
+	if o.noWait || stopped || !outcome.Changed {
+		took = 0
+	}
+	return answered{tell: func() error {
+		t.printf("%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...))
+		return nil
+	}}
+}
+
+// portOf is what is told of a profile's port.
+func portOf(outcome control.Outcome) []string {
+	switch {
+	case outcome.Service.Port != nil:
+		return []string{"port " + number(outcome.Service.Port)}
+	case outcome.Note != "":
+		return []string{printable(outcome.Note)}
+	}
+	return nil
+}
+
+// trashTime writes when a profile was deleted.
+func trashTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }

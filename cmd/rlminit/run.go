@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/internal/document"
+)
+
+// The exit codes of run that are not the command's.
+const (
+	exitTimedOut  = 124
+	exitRunFailed = 125
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	job       control.RunJob
+	timeout   time.Duration
+	maxOutput string
+	stdin     string
+	env       []string
+	limits    []string
+	asJSON    bool
+}
+
+func runCommandVerb(t *terminal) *cobra.Command {
+	o := runOptions{timeout: control.DefaultJobTimeout}
+	cmd := &cobra.Command{
+		Use:   "run [--profile P] [--timeout 30s] [--json] [--detach] -- CMD ARG…",
+		Short: "run a command as a job, with a deadline, and wait for it",
+		Long: `Runs a command once, as a profile's user (or the one that services run as),
+with its environment and in its directory, and passes its output on as it
+comes. PID 1 holds the deadline: then, and at ^C or rlminit job cancel, all
+that the command has started ends, whatever it did to get away: TERM, a second,
+KILL. What it leaves behind when it ends by itself is ended as well. It goes on
+while the supervisor is replaced. Without --detach it is cancelled when its
+client was gone for 5 s.
+
+Exit code: the command's; 128+n for a signal; 124 at the deadline; 126 where it
+cannot be executed and 127 where it is not found; 10 where a guard refused it,
+or what it asks for cannot be had here; 125 where rlminit failed.
+
+Of more output than --max-output a stream keeps head and tail in the result,
+and all of it is in the file that the result names.`,
+		Example: `  rlminit run --profile alice --timeout 10m -- python3 migrate.py
+  echo 'print(6*7)' | rlminit run --json --stdin - -- python3 -
+  rlminit run --detach --timeout 2h -- ./nightly`,
+		Args: atLeast("CMD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.job.Command = args
+			if err := o.complete(cmd); err != nil {
+				return err
+			}
+			return o.run(cmd, t)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.StringVarP(&o.job.Profile, "profile", "p", "", "as the user, with the environment and in the directory of profile `NAME`")
+	f.Var((*seconds)(&o.timeout), "timeout", "the deadline: `TIME` from its start, at most 7 days (default 30s)")
+	f.StringVar(&o.maxOutput, "max-output", "64KiB", "keep at most `SIZE` of each stream in the result")
+	f.StringVar(&o.stdin, "stdin", "", "what it reads: `FILE`, or - for standard input (default: nothing)")
+	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`; K alone takes over one of yours")
+	f.StringVar(&o.job.Dir, "dir", "", "start in `DIR`, relative to where it would start")
+	f.StringVar(&o.job.Session, "session", "", "as part of session `ID`, in its directory")
+	f.StringVar(&o.job.Isolation, "isolation", "", "`LEVEL` strict, profile or none")
+	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it with less where that cannot be enforced here")
+	f.StringArrayVar(&o.limits, "limit", nil, "bound it: `NAME=VALUE`, such as memory=512MiB")
+	f.BoolVar(&o.job.DryRun, "dry-run", false, "only say what would run, as whom, where, and what would refuse it")
+	f.BoolVar(&o.asJSON, "json", false, "write the result as JSON, and nothing else")
+	f.BoolVar(&o.job.Detach, "detach", false, "print the job's id and do not wait")
+	f.BoolVar(&o.job.Retry, "retry", false, "run it again if the container ends before it does")
+	return cmd
+}
+
+// complete turns flags into a request.
+func (o *runOptions) complete(cmd *cobra.Command) error {
+	if o.timeout <= 0 {
+		return misused(cmd, "--timeout must be above 0")
+	}
+	if o.job.TimeoutMS = o.timeout.Milliseconds(); o.job.TimeoutMS == 0 {
+		o.job.TimeoutMS = 1
+	}
+	if o.timeout > control.MostJobTimeout {
+		return misused(cmd, "--timeout may be %s at most; what runs for longer is a service", control.MostJobTimeout)
+	}
+	size, err := document.ParseSize(o.maxOutput)
+	if err != nil {
+		return misused(cmd, "--max-output: %q %v", o.maxOutput, err)
+	}
+	if size < 1 || size > control.MostJobOutput {
+		return misused(cmd, "--max-output may be 1 to %d bytes; all of a longer output is in a file", control.MostJobOutput)
+	}
+	o.job.MaxOutput = size
+	env := []string{}
+	for _, e := range o.env {
+		if !strings.Contains(e, "=") {
+			value, set := os.LookupEnv(e)
+			if !set {
+				continue
+			}
+			e += "=" + value
+		}
+		env = append(env, e)
+	}
+	if o.job.Environment, err = assignments(cmd, env); err != nil {
+		return err
+	}
+	limits, err := assignments(cmd, o.limits)
+	if err != nil {
+		return err
+	}
+	o.job.Limits = maps.Clone(limits)
+	return nil
+}
+
+// run asks for the job and passes its output on.
+func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
+	client, err := t.open()
+	if err != nil {
+		return o.failed(t, err)
+	}
+	if o.job.DryRun {
+		return o.dryRun(cmd, t, client)
+	}
+	stdin, err := openStdin(o.stdin)
+	if err != nil {
+		return o.failed(t, err)
+	}
+	if stdin != nil {
+		defer stdin.Close()
+	}
+	if o.job.Detach {
+		job, err := client.Submit(cmd.Context(), o.job, stdin)
+		if err != nil {
+			return o.failed(t, err)
+		}
+		if o.asJSON {
+			return t.printJSON(job)
+		}
+		t.printf("%s\n", job.Job)
+		return nil
+	}
+	result, err := attended(cmd.Context(), t, client, o.asJSON, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
+		return client.Run(ctx, o.job, stdin, each)
+	})
+	if err != nil {
+		return o.failed(t, err)
+	}
+	return finishRun(t, result, o.asJSON)
+}
+
+// attended follows a job until it is over. At ^C, TERM and HUP it is cancelled, and
+// its end waited for; at the second one nothing is.
+func attended(ctx context.Context, t *terminal, client *control.Client, quiet bool,
+	follow func(context.Context, func(*control.JobOutput) error) (*control.JobResult, error),
+) (*control.JobResult, error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer signal.Stop(signals)
+	id := make(chan string, 1)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals) // the second one ends us
+			select {
+			case job := <-id:
+				_, _ = client.CancelJob(ctx, job) // that it is over already is seen by who follows it
+			case <-over:
+			}
+		case <-over:
+		}
+	}()
+	out := &passer{out: t.out, err: t.err, quiet: quiet}
+	return follow(ctx, func(o *control.JobOutput) error {
+		if o.Job != "" {
+			select {
+			case id <- o.Job:
+			default:
+			}
+		}
+		return out.pass(o)
+	})
+}
+
+// passer passes a job's output on.
+type passer struct {
+	out   *output
+	err   io.Writer
+	quiet bool
+}
+
+func (p *passer) pass(o *control.JobOutput) error {
+	if p.quiet || o.Stream == "" {
+		return nil
+	}
+	if o.Lost > 0 {
+		fmt.Fprintf(p.err, "rlminit: %d bytes of %s are lost: this reader was too slow, and the file is full\n", o.Lost, o.Stream)
+	}
+	if o.Stream == "stderr" {
+		_, _ = p.err.Write(o.Bytes()) // there is nowhere to complain to
+		return nil
+	}
+	_, err := p.out.Write(o.Bytes())
+	return err
+}
+
+// openStdin opens what a job is to read; nil: nothing.
+func openStdin(name string) (*os.File, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "-":
+		return os.Stdin, nil
+	}
+	// Not waiting for a FIFO's writer: the job does that.
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, control.BadRequest("cannot read %s: %v", name, err)
+	}
+	_ = unix.SetNonblock(fd, false) // the job shares the description
+	file := os.NewFile(uintptr(fd), name)
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, control.BadRequest("cannot read %s: it is a directory", name)
+	}
+	return file, nil
+}
+
+// failed says why there is no job, with JSON also there.
+func (o *runOptions) failed(t *terminal, err error) error {
+	state, code := "failed", exitCodeOf(err)
+	switch {
+	case code == control.ExitFailed:
+		code = exitRunFailed
+	case code == control.ExitRefused:
+		state = "refused"
+	}
+	var problem *control.Problem
+	if errors.As(err, &problem) && problem.Type == "urn:rlminit:"+control.KindTooLarge {
+		state, code = "refused", control.ExitRefused
+	}
+	if o.asJSON {
+		what := err.Error()
+		r := &control.JobResult{State: state, Error: &what, LeftBehind: []control.LeftBehind{}, Isolation: "none", Tried: []control.IsolationTried{}}
+		if state == "refused" {
+			r.Refused = &what
+		}
+		if failure := t.printJSON(r); failure != nil {
+			return failure
+		}
+	}
+	t.complain(err.Error())
+	return exitStatus(code)
+}
+
+// finishRun prints what is left to say of a job, and makes its exit code.
+func finishRun(t *terminal, r *control.JobResult, asJSON bool) error {
+	if asJSON {
+		if err := t.printResult(r); err != nil {
+			return err
+		}
+	} else if line := verdict(r); line != "" {
+		t.complain(line)
+	}
+	return status(runCode(r))
+}
+
+// printResult writes a result, whose texts are a job's own.
+func (t *terminal) printResult(r *control.JobResult) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot write the result as JSON: %w", err)
+	}
+	t.printf("%s\n", harmless(b))
+	return nil
+}
+
+// verdict is what is to be said of a job's end besides its output.
+func verdict(r *control.JobResult) string {
+	why := ""
+	if r.Error != nil {
+		why = ": " + *r.Error
+	}
+	switch r.State {
+	case "timed_out":
+		return fmt.Sprintf("job %s was ended at its deadline, after %s", r.Job, (time.Duration(r.ExecutionTimeMS) * time.Millisecond).Round(100*time.Millisecond))
+	case "cancelled", "interrupted":
+		return "job " + r.Job + " was " + r.State + why
+	case "refused":
+		if r.Refused != nil {
+			return "refused: " + *r.Refused
+		}
+		return "refused" + why
+	}
+	return strings.TrimPrefix(why, ": ")
+}
+
+// runCode is the exit code of a job.
+func runCode(r *control.JobResult) int {
+	switch {
+	case r.State == "timed_out":
+		return exitTimedOut
+	case r.State == "refused":
+		return control.ExitRefused
+	case r.Signal != nil:
+		if n := unix.SignalNum("SIG" + *r.Signal); n != 0 {
+			return 128 + int(n)
+		}
+		var n int
+		if _, err := fmt.Sscan(*r.Signal, &n); err == nil {
+			return 128 + n
+		}
+		return exitRunFailed
+	case r.State == "cancelled" && (r.ExitCode == nil || *r.ExitCode == 0):
+		return 128 + int(syscall.SIGTERM) // it was to end, whatever it said of it
+	case r.State == "interrupted" || r.ExitCode == nil:
+		return exitRunFailed
+	}
+	return *r.ExitCode
+}
+
+// dryRun prints what would be run.
+func (o *runOptions) dryRun(cmd *cobra.Command, t *terminal, client *control.Client) error {
+	d, err := client.TryJob(cmd.Context(), o.job)
+	if err != nil {
+		return o.failed(t, err)
+	}
+	if o.asJSON {
+		if err := t.printJSON(d); err != nil {
+			return err
+		}
+	} else {
+		quoted := make([]string, len(d.Command))
+		for i, arg := range d.Command {
+			quoted[i] = document.Quote(arg)
+		}
+		t.printf("command    %s\nprogram    %s\nuser       %d:%d, groups %v\ndirectory  %s\ntimeout    %s\nisolation  %s\nwaiting    %d jobs before it\n",
+			printable(strings.Join(quoted, " ")), printable(d.Program), d.UID, d.GID, d.Groups, printable(d.Dir),
+			time.Duration(d.TimeoutMS)*time.Millisecond, d.Isolation, d.Waiting)
+		for _, kv := range d.Environment {
+			t.printf("  %s\n", printable(kv))
+		}
+	}
+	switch {
+	case d.Refused != nil:
+		t.complain("would be refused: " + *d.Refused)
+		return exitStatus(control.ExitRefused)
+	case d.Error != nil:
+		t.complain(*d.Error)
+		return exitStatus(exitRunFailed)
+	}
+	return nil
+}

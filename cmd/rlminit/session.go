@@ -1,0 +1,184 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func sessionVerb(t *terminal) *cobra.Command {
+	cmd := group("session", "sets of jobs with a directory and a budget", `A session is a set of jobs (rlminit run --session ID) with a directory of its own
+and a budget. Its end, or that of its time to live, ends its jobs and removes its
+directory.`)
+	cmd.AddCommand(sessionCreateVerb(t, "create"), sessionCreateVerb(t, "ensure"), sessionListVerb(t), sessionShowVerb(t),
+		sessionExtendVerb(t), sessionEndVerb(t))
+	return cmd
+}
+
+// sessionCreateVerb is create, or ensure, which takes a key.
+func sessionCreateVerb(t *terminal, name string) *cobra.Command {
+	var s control.CreateSession
+	var ttl, total time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "create",
+		Short:   "open a session and print its id",
+		Args:    exactly(),
+		Example: `  id=$(rlminit session create --profile alice --ttl 10m)`,
+	}
+	if name == "ensure" {
+		cmd.Use, cmd.Short, cmd.Args = "ensure KEY", "print the id of the open session with a key, or open one", exactly("KEY")
+		cmd.Long = `Prints the id of the session that is open under a key, or opens one; of many who
+ask at once all get the same. The bounds count for one that is opened.`
+		cmd.Example = `  rlminit run --session "$(rlminit session ensure review-17)" -- make test`
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if name == "ensure" {
+			if s.Key = args[0]; s.Key == "" {
+				return misused(cmd, "a key cannot be empty")
+			}
+		}
+		if cmd.Flags().Changed("ttl") && ttl <= 0 || cmd.Flags().Changed("time") && total <= 0 || cmd.Flags().Changed("jobs") && s.Jobs <= 0 {
+			return misused(cmd, "the bounds of a session must be above 0")
+		}
+		s.TTLMS, s.TimeMS = ttl.Milliseconds(), total.Milliseconds()
+		client, err := t.open()
+		if err != nil {
+			return err
+		}
+		session, err := client.CreateSession(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return t.printJSON(session)
+		}
+		t.printf("%s\n", session.Session)
+		return nil
+	}
+	f := cmd.Flags()
+	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs are those of profile `NAME`")
+	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
+	f.IntVar(&s.Jobs, "jobs", 0, "how many jobs it may run (default 1000)")
+	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")
+	f.BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
+}
+
+func sessionListVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list the sessions",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			sessions, err := client.Sessions(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(sessions)
+			}
+			b := new(table)
+			b.header("SESSION", "STATE", "KEY", "PROFILE", "JOBS", "UNTIL", "DIR")
+			for _, s := range sessions {
+				b.row(cell{text: s.Session}, cell{text: s.State}, cell{text: textOr(s.Key, "-")}, cell{text: textOr(s.Profile, "-")},
+					cell{text: number(&s.Jobs)}, cell{text: s.Until.Local().Format(time.DateTime)}, cell{text: printable(s.Dir)})
+			}
+			b.write(t)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
+}
+
+func sessionShowVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "show a session and what is left of its budget",
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			s, err := client.Session(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return t.printJSON(s)
+			}
+			showSession(t, &s)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
+}
+
+func showSession(t *terminal, s *control.Session) {
+	t.printf("session    %s\nstate      %s\nkey        %s\nprofile    %s\ndirectory  %s\nuntil      %s, may be extended %d times\njobs       %d of %d\n",
+		s.Session, s.State, textOr(s.Key, "-"), textOr(s.Profile, "-"), printable(s.Dir), s.Until.Format(time.RFC3339), s.Extends, s.Jobs, s.JobsMax)
+	took := time.Duration(s.TookMS) * time.Millisecond
+	if s.TimeMS > 0 {
+		t.printf("time       %s of %s\n", took, time.Duration(s.TimeMS)*time.Millisecond)
+	} else {
+		t.printf("time       %s\n", took)
+	}
+	if s.Cause != nil {
+		t.printf("ended      %s\n", printable(*s.Cause))
+	}
+}
+
+func sessionExtendVerb(t *terminal) *cobra.Command {
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "extend ID",
+		Short: "give a session another time to live, from now",
+		Long:  "Gives a session another time to live, from now; three times at most.",
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			s, err := client.ExtendSession(cmd.Context(), args[0], ttl)
+			if err != nil {
+				return err
+			}
+			t.printf("session %s lives until %s\n", s.Session, s.Until.Format(time.RFC3339))
+			return nil
+		},
+	}
+	cmd.Flags().Var((*seconds)(&ttl), "ttl", "`TIME` from now (default: as it was created)")
+	return cmd
+}
+
+func sessionEndVerb(t *terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:   "end ID",
+		Short: "end a session: its jobs, and then its directory",
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			s, err := client.EndSession(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			t.printf("session %s %s\n", s.Session, s.State)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+	"rlminit/metrics"
+	"rlminit/usage"
+)
+
+// shown is how much of events and log `show` has.
+const shown = 10
+
+// serviceView is a service with all that `show` tells of it.
+type serviceView struct {
+	Service     control.Service `json:"service"`
+	Definition  []sourcedField  `json:"definition"`
+	Fault       string          `json:"fault"`
+	Requires    []string        `json:"requires"`
+	Wants       []string        `json:"wants"`
+	After       []string        `json:"after"`
+	RequiredBy  []string        `json:"required_by"`
+	WantedBy    []string        `json:"wanted_by"`
+	Before      []string        `json:"before"`
+	Processes   []processView   `json:"processes"`
+	Descriptors *int            `json:"descriptors"` // of its processes; null: may not be seen
+	Events      []control.Event `json:"events"`
+	LastLines   []string        `json:"last_lines"`
+	all         []control.Dependencies
+}
+
+type processView struct {
+	PID         int     `json:"pid"`
+	Parent      int     `json:"parent"`
+	Name        string  `json:"name"`
+	State       string  `json:"state"`
+	MemoryBytes int64   `json:"memory_bytes"`
+	CPUS        float64 `json:"cpu_s"`
+	Threads     int     `json:"threads"`
+	Descriptors *int    `json:"descriptors"`
+}
+
+func showVerb(t *terminal) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "show NAME…",
+		Short: "show all there is to know of services",
+		Long: `Shows the state of each service, what it is run by with where each value comes
+from (a file and line, or the default), its dependencies both ways, its
+processes with memory, CPU time and descriptors, and its last events and lines.
+Secrets are shown as ***. Where a file says something else than what is in
+force, that is said: rlminit reload takes it up.
+
+With --json: an array of objects with service (as in status --json, with usage),
+definition (field, value, source; source is null where the files may not be
+read), fault (why a newer definition is not in force), requires, wants, after
+and the reverse, required_by, wanted_by, before, processes (pid, parent, name,
+state as in ps, memory_bytes, cpu_s, threads, descriptors), descriptors (of all;
+null where they may not be seen), events and last_lines.`,
+		Example: `  rlminit show alice
+  rlminit show alice --json | jq '.[0].definition[] | select(.source != "default")'`,
+		Args:              atLeast("NAME"),
+		ValidArgsFunction: completeServices,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			views := []*serviceView{}
+			worst := 0
+			for _, name := range once(names) {
+				v, err := view(cmd.Context(), client, name)
+				if err != nil {
+					worst = max(worst, t.report(err))
+					continue
+				}
+				views = append(views, v)
+			}
+			if asJSON {
+				if err := t.printJSON(views); err != nil {
+					return err
+				}
+				return status(worst)
+			}
+			for i, v := range views {
+				if i > 0 {
+					t.printf("\n")
+				}
+				v.print(t)
+			}
+			return status(worst)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
+}
+
+// view asks for all that is told of a service.
+func view(ctx context.Context, client *control.Client, name string) (*serviceView, error) {
+	s, err := client.Service(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	v := &serviceView{Service: s, Definition: []sourcedField{}, Events: []control.Event{}, LastLines: []string{}, Processes: []processView{}}
+	d, err := client.Definition(ctx, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	v.Fault, v.Definition = d.Fault, sourced(d, s)
+	if v.all, err = client.Dependencies(ctx); err != nil {
+		return nil, err
+	}
+	v.depend()
+	v.measure()
+	if v.Events, err = lastEvents(ctx, client, s.Name); err != nil {
+		return nil, err
+	}
+	err = client.Logs(ctx, s.Name, control.LogOptions{Lines: shown}, func(line []byte) error {
+		v.LastLines = append(v.LastLines, strings.TrimRight(string(line), "\n"))
+		return nil
+	})
+	if err != nil && !errors.Is(err, control.ErrCut) {
+		return nil, err
+	}
+	return v, nil
+}
+
+func lastEvents(ctx context.Context, client *control.Client, service string) ([]control.Event, error) {
+	events := []control.Event{}
+	err := client.Events(ctx, control.EventQuery{Types: []string{"transition"}}, func(e control.Event) error {
+		if e.Service == service {
+			events = append(events, e)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, control.ErrCut) {
+		return nil, err
+	}
+	return events[max(0, len(events)-shown):], nil
+}
+
+// depend sets what the service comes after, and what comes after it.
+func (v *serviceView) depend() {
+	v.RequiredBy, v.WantedBy, v.Before = []string{}, []string{}, []string{}
+	v.Requires, v.Wants, v.After = []string{}, []string{}, []string{}
+	for _, d := range v.all {
+		if d.Service == v.Service.Name {
+			v.Requires, v.Wants, v.After = d.Requires, d.Wants, d.After
+			continue
+		}
+		for list, names := range map[*[]string][]string{&v.RequiredBy: d.Requires, &v.WantedBy: d.Wants, &v.Before: d.After} {
+			if slices.Contains(names, v.Service.Name) {
+				*list = append(*list, d.Service)
+			}
+		}
+	}
+}
+
+// measure adds the service's processes.
+func (v *serviceView) measure() {
+	if v.Service.PID == nil {
+		return
+	}
+	all, err := usage.Processes(procDir)
+	if err != nil {
+		return
+	}
+	roots := []int{*v.Service.PID}
+	sum := usage.ByRoot(all, roots, usage.Tags(procDir, roots))[roots[0]]
+	if len(sum.Processes) == 0 {
+		return
+	}
+	v.Service.Usage = metrics.UsageOf(sum)
+	total, seen := 0, true
+	for _, p := range sum.Processes {
+		view := processView{
+			PID: p.PID, Parent: p.Parent, Name: p.Name, State: string(rune(p.State)),
+			MemoryBytes: p.Memory, CPUS: p.CPU.Seconds(), Threads: p.Threads,
+		}
+		if n := usage.Descriptors(procDir, p.PID); n >= 0 {
+			view.Descriptors = &n
+			total += n
+		} else {
+			seen = false
+		}
+		v.Processes = append(v.Processes, view)
+	}
+	if seen {
+		v.Descriptors = &total
+	}
+}
+
+func (v *serviceView) print(t *terminal) {
+	s := v.Service
+	line := func(key, value string) {
+		if value != "" {
+			t.printf("%-13s %s\n", key+":", value)
+		}
+	}
+	line("name", t.paint(bold, s.Name))
+	state := t.paint(stateColour(s.State), s.State)
+	if s.Since != nil {
+		state += " since " + eventTime(*s.Since)
+	}
+	line("state", state+", wanted "+printable(s.Desired))
+	line("reason", remark(s))
+	if v.Fault != "" {
+		line("fault", t.paint(red, v.Fault))
+	}
+	if s.PID != nil {
+		facts := []string{"pid " + number(s.PID), "up " + uptime(s.UptimeS)}
+		if u := s.Usage; u != nil {
+			facts = append(facts, memoryText(u)+" memory", cpuText(u)+" CPU")
+		}
+		if v.Descriptors != nil {
+			facts = append(facts, fmt.Sprintf("%d descriptors", *v.Descriptors))
+		}
+		line("runs", strings.Join(facts, ", "))
+	}
+	line("restarts", fmt.Sprint(s.Restarts))
+	if s.Port != nil {
+		line("port", number(s.Port))
+	}
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"requires", v.Requires}, {"wants", v.Wants}, {"after", v.After}, {"required by", v.RequiredBy}, {"wanted by", v.WantedBy}, {"before", v.Before}} {
+		line(list.key, printable(strings.Join(list.names, " ")))
+	}
+	v.printTables(t)
+}
+
+func (v *serviceView) printTables(t *terminal) {
+	t.printf("\n")
+	b := new(table)
+	b.header("DEFINITION", "VALUE", "FROM")
+	for _, f := range v.Definition {
+		from, colour := "?", faint
+		if f.Source != nil {
+			if from = *f.Source; from != fromDefault {
+				colour = ""
+			}
+		}
+		if f.Now != "" {
+			from, colour = from+" (which says "+f.Now+" now; rlminit reload takes it up)", yellow
+		}
+		b.row(cell{text: printable(f.Field.Field)}, cell{text: printable(f.Value)}, cell{printable(from), colour})
+	}
+	b.write(t)
+	if len(v.Processes) > 0 {
+		t.printf("\n")
+		b := new(table)
+		b.header("PID", "PARENT", "STATE", "MEMORY", "CPU", "THREADS", "FDS", "NAME")
+		for _, p := range v.Processes {
+			u := &control.Usage{MemoryBytes: p.MemoryBytes, CPUS: p.CPUS}
+			b.row(cell{text: fmt.Sprint(p.PID)}, cell{text: fmt.Sprint(p.Parent)}, cell{text: p.State}, cell{text: memoryText(u)},
+				cell{text: cpuText(u)}, cell{text: fmt.Sprint(p.Threads)}, cell{text: number(p.Descriptors)}, cell{text: printable(p.Name)})
+		}
+		b.write(t)
+	}
+	if len(v.Events) > 0 {
+		t.printf("\n%s\n", t.paint(bold, "LAST EVENTS"))
+		for _, e := range v.Events {
+			t.printf("%s\n", eventLine(t, e))
+		}
+	}
+	if len(v.LastLines) > 0 {
+		t.printf("\n%s\n", t.paint(bold, "LAST LINES"))
+		for _, l := range v.LastLines {
+			t.printf("%s\n", printable(l))
+		}
+	}
+}

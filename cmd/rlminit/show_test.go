@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/service"
+)
+
+func TestShow(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rlminit.yaml")
+	home := filepath.Join(dir, "data")
+	if err := os.MkdirAll(filepath.Join(home, "profiles/alice"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string]string{
+		file: `version: 1
+user: "0"
+home: ` + home + `
+gateway:
+  command: [agent, serve]
+  restart: {delay: 3s}
+  environment:
+    LANG: C
+`,
+		filepath.Join(home, "profiles/alice/profile.yaml"): "environment:\n  TOKEN: x\nrestart: {limit: 9}\n",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	me := alice()
+	me.PID = ptr(os.Getpid())
+	definition := control.Definition{Service: "gateway-alice", Profile: "alice", Fields: []service.Field{
+		{Field: "command", Value: `["agent", "serve"]`},
+		{Field: "environment.LANG", Value: `"C"`},
+		{Field: "environment.TOKEN", Value: `"***"`},
+		{Field: "restart.delay", Value: "1s"},
+		{Field: "restart.limit", Value: "9"},
+		{Field: "umask", Value: `"022"`},
+		{Field: "port", Value: "9471"},
+	}}
+	b := newBox(t, map[string]any{
+		"GET /v1/services/alice": me, "GET /v1/services/gateway-alice/definition": definition,
+		"GET /v1/dependencies": []control.Dependencies{
+			{Service: "db", State: "running"},
+			{Service: "gateway-alice", State: "running", Requires: []string{"db"}},
+			{Service: "web", State: "stopped", After: []string{"gateway-alice"}},
+		},
+		"GET /v1/events": text(starting + running), "GET /v1/logs/gateway-alice": text(aliceLog),
+	})
+	cmd := b.command("show", "alice", "--json")
+	cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+file)
+	r := outcomeOf(t, cmd)
+	var views []serviceView
+	if err := json.Unmarshal([]byte(r.out), &views); err != nil || len(views) != 1 {
+		t.Fatalf("%v in %s%s", err, r.out, r.err)
+	}
+	v := views[0]
+	if len(v.Events) != 2 || len(v.LastLines) != 2 || len(v.Processes) < 2 || v.Processes[0].PID != os.Getpid() || v.Descriptors == nil ||
+		len(v.Requires) != 1 || len(v.Before) != 1 || v.Before[0] != "web" || v.Service.Usage == nil {
+		t.Errorf("%s", r.out)
+	}
+	profile := filepath.Join(home, "profiles/alice/profile.yaml")
+	want := map[string]string{
+		"command": "rlminit.yaml:5", "environment.LANG": "rlminit.yaml:8", "environment.TOKEN": profile + ":2",
+		"restart.delay": "rlminit.yaml:6", "restart.limit": profile + ":3", "umask": "default", "port": "profile",
+	}
+	for _, f := range v.Definition {
+		if f.Source == nil || *f.Source != want[f.Field.Field] {
+			t.Errorf("%s comes from %v, want %s", f.Field.Field, f.Source, want[f.Field.Field])
+		}
+		if (f.Now != "") != (f.Field.Field == "restart.delay") {
+			t.Errorf("%s is now %q", f.Field.Field, f.Now)
+		}
+	}
+	cmd = b.command("show", "alice")
+	cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+file)
+	if r := outcomeOf(t, cmd); !strings.Contains(r.out, "which says 3s now; rlminit reload takes it up") || !strings.Contains(r.out, "required by") && !strings.Contains(r.out, "before:       web") {
+		t.Errorf("%s%s", r.out, r.err)
+	}
+	if r := b.rlminit(t, "show", "alcie"); r.code != 4 || r.out != "" {
+		t.Errorf("%d %s%s", r.code, r.out, r.err)
+	}
+}
+
+func TestListDependencies(t *testing.T) {
+	tell(t, map[string]any{"GET /v1/dependencies": []control.Dependencies{
+		{Service: "a", State: "running", Requires: []string{"b"}, Wants: []string{"b", "gateway-x"}},
+		{Service: "b", State: "failed", After: []string{"gone"}},
+		{Service: "c", State: "running", After: []string{"d"}},
+		{Service: "d", State: "running", After: []string{"c"}},
+		{Service: "gateway-x", Profile: "x", State: "stopped"},
+	}}, []story{
+		{args: []string{"list-dependencies"}, out: "a running\n├─ b failed (requires)\n│  └─ gone (no such service) (after)\n└─ x stopped (wants)\n"},
+		{args: []string{"list-dependencies", "x", "--reverse"}, out: "x stopped\n└─ a running (wants)\n"},
+		{args: []string{"list-dependencies", "c"}, out: "c running\n└─ d running (after)\n   └─ c running (after) (a circle)\n"},
+		{args: []string{"list-dependencies", "dd"}, code: 4, err: "rlminit: no profile or service \"dd\"\n"},
+	})
+}

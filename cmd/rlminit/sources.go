@@ -1,0 +1,151 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/internal/document"
+	"rlminit/internal/redact"
+	"rlminit/profiles"
+	"rlminit/service"
+)
+
+// fromDefault is the source of what nobody has written.
+const fromDefault = "default"
+
+// sourcedField is a value of a definition with where it comes from.
+type sourcedField struct {
+	service.Field
+	Source *string `json:"source"`        // FILE:LINE, profile, or default; null: the files may not be read
+	Now    string  `json:"now,omitempty"` // what the file says by now, where that is something else
+}
+
+// section is a part of a file that a definition is made of.
+type section struct {
+	file string
+	node document.Node
+}
+
+// sourced tells of each value of a definition in force where it comes from. The
+// files are read as they are now.
+func sourced(d control.Definition, s control.Service) []sourcedField {
+	sections, now, ok := sectionsOf(d, s)
+	fields := make([]sourcedField, 0, len(d.Fields))
+	for _, f := range d.Fields {
+		field := sourcedField{Field: f}
+		if ok {
+			from := fromDefault
+			if f.Field == "profile" || f.Field == "port" {
+				from = "profile"
+			}
+			for _, section := range sections {
+				if line := lineOf(section.node, f.Field); line > 0 {
+					from = section.file + ":" + strconv.Itoa(line)
+					break
+				}
+			}
+			field.Source = &from
+			if value, there := now[f.Field]; there && value != f.Value && from != "profile" {
+				field.Now = value
+			}
+		}
+		fields = append(fields, field)
+	}
+	return fields
+}
+
+// sectionsOf are the parts of files that say something of a service, the one
+// that counts most first, and what they make of it now.
+func sectionsOf(d control.Definition, s control.Service) (sections []section, now map[string]string, ok bool) {
+	bundle, err := config.ReadUntrusted(configPath())
+	if err != nil || len(bundle.Files) == 0 {
+		return nil, nil, false
+	}
+	add := func(file string, data []byte, keys ...string) {
+		doc, _ := document.Parse(file, data)
+		node, _ := doc.Read(nil)
+		for _, key := range keys {
+			node = node.Get(key)
+		}
+		if !node.Absent() {
+			sections = append(sections, section{file, node})
+		}
+	}
+	c, faults := config.Parse(bundle, os.LookupEnv)
+	main := bundle.Files[0]
+	var definition service.Definition
+	switch {
+	case d.Profile != "":
+		if c == nil || c.Gateway == nil {
+			return nil, nil, false
+		}
+		p := config.Profile{Name: d.Profile, Dir: filepath.Join(c.Home, "profiles", d.Profile)}
+		if d.Profile == profiles.Default {
+			p.Dir = c.Home
+		}
+		if s.Port != nil {
+			p.Port = *s.Port
+		}
+		path := filepath.Join(p.Dir, "profile.yaml")
+		text, err := config.ReadUntrustedFile(path, document.MaxSize)
+		if err == nil {
+			add(path, text)
+		}
+		if d.Profile == profiles.Default {
+			add(main.Name, main.Data, "gateway", "default")
+		}
+		add(main.Name, main.Data, "gateway")
+		definition, faults = c.ProfileDefinition(p, path, text)
+	default:
+		for _, file := range bundle.Files[1:] {
+			if strings.TrimSuffix(filepath.Base(file.Name), ".yaml") == d.Service {
+				add(file.Name, file.Data)
+			}
+		}
+		add(main.Name, main.Data, "services", d.Service)
+		if d.Service == "main" {
+			add(main.Name, main.Data, "main")
+		}
+		if c != nil {
+			definition = c.Services[d.Service]
+		}
+	}
+	now = map[string]string{}
+	if len(faults) == 0 && definition.Name != "" {
+		definition.Command = redact.Command(definition.Command)
+		for _, f := range service.Flatten(definition) {
+			now[f.Field] = f.Value
+		}
+		for name, v := range definition.Environment {
+			if v.File == "" && redact.Value(name, v.Text) != v.Text {
+				delete(now, "environment."+name) // what is a secret is not compared
+			}
+		}
+	}
+	return sections, now, true
+}
+
+// lineOf is the line on which a section sets a field, 0 where it does not. Of a
+// mapping in a list it is that of the list.
+func lineOf(n document.Node, field string) int {
+	if name, ok := strings.CutPrefix(field, "environment."); ok {
+		if v := n.Get("environment").Get(name); !v.Absent() {
+			return v.Line()
+		}
+		return 0
+	}
+	for key := range strings.SplitSeq(field, ".") {
+		key, _, _ = strings.Cut(key, "[")
+		if !n.IsMapping() {
+			break // `restart: no` sets restart.policy, and ready: notify its one key
+		}
+		if n = n.Get(key); n.Absent() {
+			return 0
+		}
+	}
+	return n.Line()
+}

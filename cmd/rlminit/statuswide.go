@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"rlminit/control"
+	"rlminit/metrics"
+)
+
+const procDir = "/proc"
+
+// measure adds to services what their processes use, and the two tiers where those
+// are wanted.
+func measure(services []control.Service, withTiers bool) ([]control.Service, error) {
+	services, err := metrics.Measure(procDir, services, withTiers)
+	if err != nil {
+		return services, control.Failed("cannot tell memory and CPU: %v", err)
+	}
+	return services, nil
+}
+
+// memoryText and cpuText write what is used for people.
+func memoryText(u *control.Usage) string {
+	if u == nil {
+		return "-"
+	}
+	return sizeText(u.MemoryBytes)
+}
+
+func sizeText(n int64) string {
+	const units = "KMGT"
+	size, unit := float64(n)/1024, 0
+	for size >= 999.5 && unit < len(units)-1 {
+		size, unit = size/1024, unit+1
+	}
+	if size < 9.95 {
+		return fmt.Sprintf("%.1f%c", size, units[unit])
+	}
+	return fmt.Sprintf("%.0f%c", size, units[unit])
+}
+
+func cpuText(u *control.Usage) string {
+	switch {
+	case u == nil:
+		return "-"
+	case u.CPUS < 60:
+		return fmt.Sprintf("%.2fs", u.CPUS)
+	}
+	d := time.Duration(u.CPUS * float64(time.Second))
+	if d < time.Hour {
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func processesText(u *control.Usage) string {
+	if u == nil {
+		return "-"
+	}
+	return strconv.Itoa(u.Processes)
+}

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"path"
+	"strings"
+
+	"rlminit/internal/document"
+	"rlminit/service"
+)
+
+// applying reads apply: who may apply which plans.
+func applying(p *[]ApplyRule) document.Setter {
+	return func(n document.Node) {
+		rules := []ApplyRule{}
+		document.Fields{"allow": func(n document.Node) {
+			items, _ := n.Items()
+			for _, item := range items {
+				rule, uid := ApplyRule{}, int64(-1)
+				document.Fields{"uid": document.Int(&uid, 0, int64(service.MaxID)), "scope": applyScope(&rule.Scope)}.Read(item)
+				if item.IsMapping() && item.Get("uid").Absent() {
+					item.Fault("uid is missing; write {uid: 1000, scope: profiles}")
+				}
+				if item.IsMapping() && item.Get("scope").Absent() {
+					item.Fault("scope is missing; write {uid: 1000, scope: profiles}")
+				}
+				rule.UID = uint32(max(uid, 0))
+				rules = append(rules, rule)
+			}
+		}}.Read(n)
+		if n.IsMapping() && n.Get("allow").Absent() {
+			n.Fault("allow is missing; write allow: [{uid: 1000, scope: profiles}], or allow: [] for root alone")
+		}
+		*p = rules
+	}
+}
+
+// applyScope reads what a rule covers.
+func applyScope(p *string) document.Setter {
+	return func(n document.Node) {
+		s, ok := n.Text()
+		if !ok {
+			return
+		}
+		kind, name, named := strings.Cut(s, "/")
+		_, err := path.Match(s, "")
+		switch {
+		case s == "all", s == "profiles":
+		case err != nil, !named, kind != "profile" && kind != "service", name == "", strings.Contains(name, "/"):
+			n.Fault("%s is no scope; write all, profiles, or profile/NAME or service/NAME, where NAME may be a pattern such as *", document.Quote(s))
+			return
+		}
+		*p = s
+	}
+}

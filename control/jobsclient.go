@@ -1,0 +1,265 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Run runs a command as a job and hands its output to each as it comes; nil: to
+// nobody. stdin, if it is not nil, becomes the job's own. When the supervisor is
+// replaced meanwhile, it goes on with the job where it was. When the context ends,
+// the job does.
+//
+// An error is of the request: what became of the command is in the result.
+func (c *Client) Run(ctx context.Context, job RunJob, stdin *os.File, each func(*JobOutput) error) (*JobResult, error) {
+	if job.Key == "" {
+		job.Key = rand.Text()
+	}
+	r := request{
+		method: http.MethodPost, path: "/v1/jobs", query: url.Values{"follow": {"true"}}, repeat: true, what: "the job",
+	}
+	if stdin != nil {
+		job.Descriptor = true
+		r.descriptor = stdin
+	}
+	r.body = job
+	return c.follow(ctx, r, each)
+}
+
+// Attach hands what a job has written, and writes, to each, and returns its result.
+func (c *Client) Attach(ctx context.Context, job string, each func(*JobOutput) error) (*JobResult, error) {
+	return c.follow(ctx, attachment(job, [2]int64{}), each)
+}
+
+func attachment(job string, from [2]int64) request {
+	query := url.Values{"follow": {"true"}}
+	query.Set("stdout", strconv.FormatInt(from[0], 10))
+	query.Set("stderr", strconv.FormatInt(from[1], 10))
+	return request{method: http.MethodGet, path: "/v1/jobs/" + segment(job) + "/output", query: query, repeat: true, what: "job " + job}
+}
+
+// follow reads a job's stream to its end, over as many connections as it takes.
+func (c *Client) follow(ctx context.Context, r request, each func(*JobOutput) error) (*JobResult, error) {
+	var job string
+	var from [2]int64
+	var result *JobResult
+	for {
+		var refused error
+		err := c.stream(ctx, r, func(body io.Reader) error {
+			in := json.NewDecoder(bufio.NewReaderSize(body, 64<<10))
+			for {
+				o := new(JobOutput)
+				if err := in.Decode(o); err != nil {
+					return err
+				}
+				switch {
+				case o.Job != "":
+					job = o.Job
+				case o.Result != nil:
+					result = o.Result
+				case o.Stream == "stdout":
+					from[0] = o.Offset + int64(len(o.Bytes()))
+				default:
+					from[1] = o.Offset + int64(len(o.Bytes()))
+				}
+				if each != nil {
+					if refused = each(o); refused != nil {
+						return refused
+					}
+				}
+				if result != nil {
+					return nil
+				}
+			}
+		})
+		switch {
+		case result != nil:
+			return result, nil
+		case refused != nil:
+			return nil, refused
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !isCut(err):
+			return nil, err
+		}
+		if job != "" {
+			r = attachment(job, from)
+		}
+	}
+}
+
+// isCut tells whether a stream ended in its midst, so that it is worth asking
+// again.
+func isCut(err error) bool {
+	var problem *Problem
+	return !errors.As(err, &problem) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+}
+
+// Submit has a job begun, and does not wait for it.
+func (c *Client) Submit(ctx context.Context, job RunJob, stdin *os.File) (Job, error) {
+	if job.Key == "" {
+		job.Key = rand.Text()
+	}
+	r := request{method: http.MethodPost, path: "/v1/jobs", repeat: true, what: "the job"}
+	if stdin != nil {
+		job.Descriptor = true
+		r.descriptor = stdin
+	}
+	r.body = job
+	return ask[Job](ctx, c, r)
+}
+
+// TryJob tells what would be run, and what would refuse it.
+func (c *Client) TryJob(ctx context.Context, job RunJob) (DryRun, error) {
+	job.DryRun = true
+	return ask[DryRun](ctx, c, request{method: http.MethodPost, path: "/v1/jobs", body: job, repeat: true, what: "the job"})
+}
+
+// Jobs returns the jobs that are not over, and those that are remembered.
+func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
+	return ask[[]Job](ctx, c, request{method: http.MethodGet, path: "/v1/jobs", repeat: true, what: "the jobs"})
+}
+
+// Job returns one of them, with its result if it is over.
+func (c *Client) Job(ctx context.Context, id string) (Job, error) {
+	return ask[Job](ctx, c, request{method: http.MethodGet, path: "/v1/jobs/" + segment(id), repeat: true, what: "job " + id})
+}
+
+// WaitJob waits until a job is over; within 0: as long as it takes.
+func (c *Client) WaitJob(ctx context.Context, id string, within time.Duration) (*JobResult, error) {
+	return ask[*JobResult](ctx, c, request{
+		method: http.MethodPost, path: "/v1/jobs/" + segment(id) + "/wait", body: Wait{TimeoutMS: within.Milliseconds()},
+		repeat: true, what: "job " + id,
+	})
+}
+
+// CancelJob ends a job, and returns its result.
+func (c *Client) CancelJob(ctx context.Context, id string) (*JobResult, error) {
+	return ask[*JobResult](ctx, c, request{method: http.MethodPost, path: "/v1/jobs/" + segment(id) + "/cancel", what: "the cancel of job " + id})
+}
+
+// UndoJob puts back what a write has replaced.
+func (c *Client) UndoJob(ctx context.Context, id string) (*JobResult, error) {
+	return ask[*JobResult](ctx, c, request{method: http.MethodPost, path: "/v1/jobs/" + segment(id) + "/undo", what: "the undoing of job " + id})
+}
+
+// JobOutputNow hands what a job has written so far to each.
+func (c *Client) JobOutputNow(ctx context.Context, id string, each func(*JobOutput) error) error {
+	r := request{method: http.MethodGet, path: "/v1/jobs/" + segment(id) + "/output", repeat: true, what: "the output of job " + id}
+	return c.stream(ctx, r, func(body io.Reader) error {
+		in := json.NewDecoder(body)
+		for {
+			o := new(JobOutput)
+			switch err := in.Decode(o); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return ErrCut
+			}
+			if err := each(o); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// CreateSession opens a session, or returns the one that is open under its key.
+func (c *Client) CreateSession(ctx context.Context, s CreateSession) (Session, error) {
+	return ask[Session](ctx, c, request{method: http.MethodPost, path: "/v1/sessions", body: s, repeat: s.Key != "", what: "the session"})
+}
+
+// Sessions returns those that are open, and those that are remembered.
+func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
+	return ask[[]Session](ctx, c, request{method: http.MethodGet, path: "/v1/sessions", repeat: true, what: "the sessions"})
+}
+
+// Session returns one of them.
+func (c *Client) Session(ctx context.Context, id string) (Session, error) {
+	return ask[Session](ctx, c, request{method: http.MethodGet, path: "/v1/sessions/" + segment(id), repeat: true, what: "session " + id})
+}
+
+// ExtendSession gives a session another time to live, from now; 0: what it was
+// created with.
+func (c *Client) ExtendSession(ctx context.Context, id string, ttl time.Duration) (Session, error) {
+	return ask[Session](ctx, c, request{
+		method: http.MethodPost, path: "/v1/sessions/" + segment(id) + "/extend", body: ExtendSession{TTLMS: ttl.Milliseconds()},
+		what: "the extension of session " + id,
+	})
+}
+
+// EndSession ends a session: its jobs, and then its directory.
+func (c *Client) EndSession(ctx context.Context, id string) (Session, error) {
+	return ask[Session](ctx, c, request{method: http.MethodDelete, path: "/v1/sessions/" + segment(id), what: "the end of session " + id})
+}
+
+// WriteFile replaces a file below a profile's directory by what is in content, and
+// returns the job that did it, which can be undone.
+func (c *Client) WriteFile(ctx context.Context, w WriteFile, content *os.File) (*JobResult, error) {
+	if w.Key == "" {
+		w.Key = rand.Text()
+	}
+	r := request{method: http.MethodPost, path: "/v1/files", what: "the write of " + w.Path}
+	if content != nil {
+		w.Descriptor, r.descriptor = true, content
+	}
+	r.body = w
+	return ask[*JobResult](ctx, c, r)
+}
+
+// ReadFile hands what is in a file below a profile's directory to each.
+func (c *Client) ReadFile(ctx context.Context, f ReadFile, each func(*JobOutput) error) (*JobResult, error) {
+	return c.follow(ctx, request{
+		method: http.MethodPost, path: "/v1/files/read", query: url.Values{"follow": {"true"}}, body: f, repeat: true, what: f.Path,
+	}, each)
+}
+
+// Capabilities returns what can be enforced.
+func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
+	return ask[Capabilities](ctx, c, request{method: http.MethodGet, path: "/v1/capabilities", repeat: true, what: "the capabilities"})
+}
+
+// descriptorKey is the key of a descriptor to be passed, in a request's context.
+type descriptorKey struct{}
+
+// passing is a connection that sends a descriptor along with its first byte.
+type passing struct {
+	*net.UnixConn
+	once sync.Once
+	file *os.File
+}
+
+func (p *passing) Write(b []byte) (n int, err error) {
+	sent := false
+	p.once.Do(func() {
+		raw, failure := p.file.SyscallConn()
+		if failure != nil {
+			err = failure
+			return
+		}
+		failure = raw.Control(func(fd uintptr) {
+			n, _, err = p.UnixConn.WriteMsgUnix(b, syscall.UnixRights(int(fd)), nil)
+		})
+		sent = true
+		if err == nil {
+			err = failure
+		}
+	})
+	if err != nil || sent && n == len(b) {
+		return n, err
+	}
+	more, err := p.UnixConn.Write(b[n:])
+	return n + more, err
+}

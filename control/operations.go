@@ -1,0 +1,99 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// OperationHeader carries the id of the operation that a command began.
+const OperationHeader = "Rlminit-Operation"
+
+// Operation is a command on one or more services, and what became of it.
+type Operation struct {
+	ID      uint64            `json:"id"`
+	Verb    string            `json:"verb"` // start, stop, restart
+	Actor   uint32            `json:"actor"`
+	At      time.Time         `json:"at"`
+	State   string            `json:"state"` // running, done, failed, cancelled, superseded, interrupted
+	Members []OperationMember `json:"members"`
+	Reason  string            `json:"reason"`
+}
+
+// OperationMember is one service of an operation.
+type OperationMember struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`  // pending, running, done, failed, cancelled, superseded, interrupted
+	Reason string `json:"reason"` // what it waits for, or why it is as it is
+	OldPID int    `json:"old_pid"`
+	PID    int    `json:"pid"`
+}
+
+// Over tells whether the operation has ended.
+func (o Operation) Over() bool { return o.State != "running" }
+
+// Problem is what a command that waited for the operation ends with; nil: nothing.
+func (o Operation) Problem() *Problem {
+	switch o.State {
+	case "running", "done":
+		return nil
+	case "failed":
+		if o.Gated() {
+			return NewProblem(KindUnhealthy, o.Reason)
+		}
+		return Failed("%s", o.Reason)
+	}
+	return Conflict("operation %d is %s: %s", o.ID, o.State, o.Reason)
+}
+
+// Gated tells whether it stopped at a member that was not ready.
+func (o Operation) Gated() bool {
+	return strings.HasPrefix(o.Reason, GateReason)
+}
+
+// GateReason begins the reason of one that stopped at its gate.
+const GateReason = "stopped at "
+
+// Operations returns those under way and the latest that are over.
+func (c *Client) Operations(ctx context.Context) ([]Operation, error) {
+	return ask[[]Operation](ctx, c, request{method: http.MethodGet, path: "/v1/operations", repeat: true, what: "the operations"})
+}
+
+// Operation returns one. With wait it answers when the operation is over, or has
+// changed, or after a while.
+func (c *Client) Operation(ctx context.Context, id uint64, wait bool) (Operation, error) {
+	query := url.Values{}
+	if wait {
+		query.Set("wait", "true")
+	}
+	return ask[Operation](ctx, c, request{
+		method: http.MethodGet, path: "/v1/operations/" + strconv.FormatUint(id, 10), query: query, repeat: true, what: "the operation",
+	})
+}
+
+// Cancel has an operation go no further.
+func (c *Client) Cancel(ctx context.Context, id uint64) (Operation, error) {
+	return ask[Operation](ctx, c, request{
+		method: http.MethodPost, path: "/v1/operations/" + strconv.FormatUint(id, 10) + "/cancel", what: "the cancellation",
+	})
+}
+
+// Operate begins one operation on the services that names and o say, and returns
+// it as it is then.
+func (c *Client) Operate(ctx context.Context, o BeginOperation) (Operation, error) {
+	return ask[Operation](ctx, c, request{method: http.MethodPost, path: "/v1/operations", body: o, what: "the " + o.Verb})
+}
+
+// BeginOperation is the body of POST /v1/operations. Names are those of services or
+// profiles, and patterns of them as path.Match(3) has it; none: all.
+type BeginOperation struct {
+	Verb     string   `json:"verb"`
+	Names    []string `json:"names,omitempty"`
+	State    string   `json:"state,omitempty"`   // only those that are in this state now
+	Rolling  int      `json:"rolling,omitempty"` // at most so many out of service at once; 0: in one go
+	SteadyMS int64    `json:"steady_ms,omitempty"`
+	Runtime  bool     `json:"runtime,omitempty"` // stop: leave the intent as it is
+}

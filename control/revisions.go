@@ -1,0 +1,155 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// PlanRequest is the body of POST /v1/plan.
+type PlanRequest struct {
+	File     string `json:"file"` // what faults call it
+	Dir      string `json:"dir"`  // what paths in it are relative to; "": they must be absolute
+	Text     string `json:"text"`
+	Scope    string `json:"scope,omitempty"`    // "": profiles
+	Revision string `json:"revision,omitempty"` // what its author calls the source
+	Clean    bool   `json:"clean,omitempty"`    // nothing of the source is uncommitted
+	// Salt is that of Digests, which are those of the secrets that are in files
+	// of their own: the client reads them, with its caller's rights.
+	Salt    string                       `json:"salt"`
+	Digests map[string]map[string]string `json:"digests,omitempty"` // by profile and place
+}
+
+// Planned is its answer: the plan, byte for byte as it is to be applied.
+type Planned struct {
+	Plan string `json:"plan"`
+}
+
+// Gating says how a revision is carried out.
+type Gating struct {
+	SteadyMS   int64 `json:"steady_ms"`   // how long each service is to be ready
+	TimeoutMS  int64 `json:"timeout_ms"`  // for each step, until its gate is passed
+	DeadlineMS int64 `json:"deadline_ms"` // for all of them; 0: no limit of its own
+	Rolling    int   `json:"rolling"`     // how many are replaced at once; 0: 1
+}
+
+// ApplyRequest is the body of POST /v1/apply.
+type ApplyRequest struct {
+	Plan        string                       `json:"plan"`
+	Approve     string                       `json:"approve"` // the plan's hash
+	By          string                       `json:"by,omitempty"`
+	AllowDelete bool                         `json:"allow_delete,omitempty"`
+	Request     string                       `json:"request"` // asked twice, it is one
+	Secrets     map[string]map[string]string `json:"secrets,omitempty"`
+	Gating
+}
+
+// RollbackRequest is the body of POST /v1/rollback.
+type RollbackRequest struct {
+	Revision *int   `json:"revision"` // how it was after that one; null: before the last
+	By       string `json:"by,omitempty"`
+	Request  string `json:"request"`
+	Gating
+}
+
+// Revision is a plan that was carried out, or is.
+type Revision struct {
+	Revision int            `json:"revision"`
+	State    string         `json:"state"` // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do
+	At       time.Time      `json:"at"`
+	Ended    *time.Time     `json:"ended"`
+	UID      uint32         `json:"uid"`
+	By       string         `json:"by"`
+	Source   string         `json:"source"`
+	Hash     string         `json:"hash"`
+	Rollback *int           `json:"rollback_to"` // it is a rollback to that one
+	Cause    string         `json:"cause"`       // why it was rolled back: gate, failed, timed-out, container
+	Reason   string         `json:"reason"`
+	ExitCode int            `json:"exit_code"` // of the apply, when it has ended
+	Steps    []RevisionStep `json:"steps"`
+	Version  uint64         `json:"version"` // grows with every change of it
+}
+
+// RevisionStep is what became of one change.
+type RevisionStep struct {
+	Name   string `json:"name"`
+	Action string `json:"action"`
+	State  string `json:"state"` // waiting, begun, passed, undone, stuck
+	Reason string `json:"reason"`
+}
+
+// The states of a Revision.
+const (
+	RevisionRunning     = "running"
+	RevisionRollingBack = "rolling-back"
+	RevisionApplied     = "applied"
+	RevisionRolledBack  = "rolled-back"
+	RevisionPartly      = "partly"
+	RevisionUnchanged   = "unchanged"
+)
+
+// Over tells whether the revision has ended.
+func (r Revision) Over() bool { return r.State != RevisionRunning && r.State != RevisionRollingBack }
+
+// Drift is the answer of GET /v1/drift: what would bring about again what was
+// applied. Its changes are those of a plan.
+type Drift struct {
+	Revision int      `json:"revision"` // the last that was applied; 0: none
+	Changes  []Drifts `json:"changes"`
+}
+
+// Drifts is one profile that is not as it was applied.
+type Drifts struct {
+	Revision int          `json:"revision"` // which made it so
+	Name     string       `json:"name"`
+	Action   string       `json:"action"` // what would put it right
+	Reason   string       `json:"reason"`
+	Fields   []DriftField `json:"fields"`
+}
+
+// DriftField is a value as it is, and as it was applied.
+type DriftField struct {
+	Field string  `json:"field"`
+	Is    *string `json:"is"`
+	Was   *string `json:"was"`
+}
+
+// Plan asks what would bring a declared set about.
+func (c *Client) Plan(ctx context.Context, r PlanRequest) (Planned, error) {
+	return ask[Planned](ctx, c, request{method: http.MethodPost, path: "/v1/plan", body: r, repeat: true, what: "the plan"})
+}
+
+// Apply begins to carry a plan out.
+func (c *Client) Apply(ctx context.Context, r ApplyRequest) (Revision, error) {
+	return ask[Revision](ctx, c, request{method: http.MethodPost, path: "/v1/apply", body: r, repeat: true, what: "the apply"})
+}
+
+// Rollback begins to put back what was before.
+func (c *Client) Rollback(ctx context.Context, r RollbackRequest) (Revision, error) {
+	return ask[Revision](ctx, c, request{method: http.MethodPost, path: "/v1/rollback", body: r, repeat: true, what: "the rollback"})
+}
+
+// Revisions returns all that are remembered, the oldest first.
+func (c *Client) Revisions(ctx context.Context) ([]Revision, error) {
+	list, err := ask[[]Revision](ctx, c, request{method: http.MethodGet, path: "/v1/revisions", repeat: true, what: "the revisions"})
+	if err == nil && list == nil {
+		list = []Revision{}
+	}
+	return list, err
+}
+
+// Revision returns one as soon as it is of a newer version than the one given,
+// or has ended.
+func (c *Client) Revision(ctx context.Context, number int, version uint64) (Revision, error) {
+	return ask[Revision](ctx, c, request{
+		method: http.MethodGet, path: "/v1/revisions/" + strconv.Itoa(number), repeat: true, what: "revision " + strconv.Itoa(number),
+		query: url.Values{"after": {strconv.FormatUint(version, 10)}},
+	})
+}
+
+// Drift asks what is not as it was applied.
+func (c *Client) Drift(ctx context.Context) (Drift, error) {
+	return ask[Drift](ctx, c, request{method: http.MethodGet, path: "/v1/drift", repeat: true, what: "the drift"})
+}

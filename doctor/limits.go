@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroup: its version, whether it can be written, and the container's limits.
+func (e *examination) cgroup() {
+	switch {
+	case e.read("/sys/fs/cgroup/cgroup.controllers") == "" && e.read("/sys/fs/cgroup/pids/pids.max") == "":
+		e.add("cgroup", Unknown, "no cgroup is mounted: limits of memory, pids and CPU are not in force", "mount /sys/fs/cgroup, as every container engine does")
+		return
+	case e.read("/sys/fs/cgroup/cgroup.controllers") == "":
+		e.add("cgroup", Warn, "cgroup v1: limits of memory, pids and CPU of single services are not in force", "boot the host with systemd.unified_cgroup_hierarchy=1")
+		return
+	case e.kernel.Writable("/sys/fs/cgroup/cgroup.procs"):
+		e.add("cgroup", OK, "cgroup v2, and it can be written: limits of single services can be in force", "")
+	default:
+		e.add("cgroup", Warn, "cgroup v2, read-only: limits of memory, pids and CPU of single services are not in force",
+			"docker run --security-opt writable-cgroups=true, where Docker knows that; with Podman it can be written")
+	}
+	e.bound("memory", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.max", bytesText, "give the container more: docker run --memory")
+	e.bound("pids", "/sys/fs/cgroup/pids.current", "/sys/fs/cgroup/pids.max", strconv.FormatInt, "give the container more: docker run --pids-limit")
+	if limit := strings.Fields(e.read("/sys/fs/cgroup/cpu.max")); len(limit) == 2 && limit[0] != "max" {
+		quota, _ := strconv.ParseFloat(limit[0], 64)
+		period, _ := strconv.ParseFloat(limit[1], 64)
+		if period > 0 {
+			e.add("cpu", OK, fmt.Sprintf("the container has %.2g processors", quota/period), "")
+		}
+	}
+	if some := pressure(e.read("/sys/fs/cgroup/memory.pressure")); some > 10 {
+		e.add("memory", Warn, fmt.Sprintf("for %.0f %% of the last minute something waited for memory", some), "give the container more: docker run --memory")
+	}
+}
+
+// bound looks at what is used of a limit of the container.
+func (e *examination) bound(check, current, limit string, text func(int64, int) string, remedy string) {
+	used, err := strconv.ParseInt(e.read(current), 10, 64)
+	if err != nil {
+		return
+	}
+	most, err := strconv.ParseInt(e.read(limit), 10, 64)
+	switch {
+	case err != nil:
+		e.add(check, OK, text(used, 10)+" are used, and the container has no limit", "")
+	case check == "pids" && most < leastPIDs:
+		e.add(check, Fail, fmt.Sprintf("a limit of %d processes is too low for rlminit", most), "docker run --pids-limit 20 or more")
+	case used > most/10*9:
+		e.add(check, Warn, fmt.Sprintf("%s of at most %s are used", text(used, 10), text(most, 10)), remedy)
+	default:
+		e.add(check, OK, fmt.Sprintf("%s of at most %s are used", text(used, 10), text(most, 10)), "")
+	}
+}
+
+// leastPIDs is below what rlminit refuses to start.
+const leastPIDs = 20
+
+// pressure is avg60 of the line "some", in percent.
+func pressure(text string) float64 {
+	for _, word := range strings.Fields(text) {
+		if value, ok := strings.CutPrefix(word, "avg60="); ok {
+			percent, _ := strconv.ParseFloat(value, 64)
+			return percent
+		}
+	}
+	return 0
+}
+
+// bytesText writes a size for a person.
+func bytesText(n int64, _ int) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	size, unit := float64(n)/1000, 0
+	for size >= 999.5 && unit < len(units)-1 {
+		size, unit = size/1000, unit+1
+	}
+	return fmt.Sprintf("%.3g %cB", size, units[unit])
+}
+
+// perService is about how many descriptors PID 1 holds for a service.
+const perService = 8
+
+func (e *examination) limits() {
+	for line := range strings.Lines(e.read("/proc/1/limits")) {
+		rest, ok := strings.CutPrefix(line, "Max open files")
+		words := strings.Fields(rest)
+		if !ok || len(words) < 2 {
+			continue
+		}
+		soft, err := strconv.Atoi(words[0])
+		if err != nil {
+			continue // unlimited
+		}
+		room := (soft - 64) / perService
+		switch {
+		case room < max(2*len(e.Services), 10):
+			e.add("descriptors", Warn, fmt.Sprintf("PID 1 may have %d descriptors, which is enough for about %d services", soft, max(room, 0)), "docker run --ulimit nofile=65536")
+		default:
+			e.add("descriptors", OK, fmt.Sprintf("PID 1 may have %d descriptors, enough for about %d services", soft, room), "")
+		}
+	}
+}
+
+func (e *examination) runtimeDirectory() {
+	if e.Runtime == "" {
+		return
+	}
+	st, err := e.kernel.Statfs(e.Runtime)
+	switch {
+	case err != nil:
+		e.add("runtime", Fail, fmt.Sprintf("cannot look at %s: %v", e.Runtime, err), "is rlminit running here? docker exec CONTAINER rlminit doctor")
+	case st.Type != unix.TMPFS_MAGIC:
+		e.add("runtime", Warn, fmt.Sprintf("%s is on %s: what changes there is written to a disk", e.Runtime, fsName(st.Type)), "docker run --tmpfs /run")
+	case int64(st.Bavail)*st.Bsize < 4<<20:
+		e.add("runtime", Fail, fmt.Sprintf("%s has %s free", e.Runtime, bytesText(int64(st.Bavail)*st.Bsize, 0)), "docker run --tmpfs /run:size=64m, or --shm-size")
+	default:
+		e.add("runtime", OK, fmt.Sprintf("%s is on tmpfs, with %s free", e.Runtime, bytesText(int64(st.Bavail)*st.Bsize, 0)), "")
+	}
+}

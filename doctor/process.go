@@ -1,0 +1,154 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// kernelItself: rlminit needs Linux 5.10.
+func (e *examination) kernelItself() {
+	release := e.read("/proc/sys/kernel/osrelease")
+	var major, minor int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n < 2 {
+		e.add("kernel", Unknown, "/proc does not tell which kernel this is", "mount /proc, as every container engine does")
+		return
+	}
+	if major < 5 || major == 5 && minor < 10 {
+		e.add("kernel", Fail, "Linux "+release+" is too old", "use Linux 5.10 or later")
+		return
+	}
+	e.add("kernel", OK, "Linux "+release, "")
+}
+
+// process: PID 1 is to be rlminit.
+func (e *examination) process() {
+	e.status = fields(e.read("/proc/1/status"))
+	switch name := e.status["Name"]; {
+	case name == "":
+		e.add("init", Unknown, "/proc does not show PID 1", "mount /proc without hidepid")
+	case name != "rlminit":
+		e.add("init", Warn, "PID 1 is "+name+", and not rlminit: orphans and signals are its affair",
+			"make rlminit the ENTRYPOINT, and leave out docker run --init")
+	default:
+		uid := strings.Fields(e.status["Uid"] + " ?")[0]
+		if uid == "0" {
+			e.add("init", OK, "rlminit is PID 1, as root; it starts everything else as another user", "")
+		} else {
+			e.add("init", OK, "rlminit is PID 1, as uid "+uid+": all services have that user, and none is kept from the others", "")
+		}
+	}
+}
+
+// needed are the capabilities that PID 1 uses as root, and what is done without.
+var needed = []struct {
+	name   string
+	number int
+	state  string
+	lack   string
+}{
+	{"CHOWN", 0, Warn, "owners of files on the volume cannot be set"},
+	{"DAC_OVERRIDE", 1, Warn, "root cannot enter directories of the service user that are closed to others"},
+	{"KILL", 5, Warn, "signals are sent by a process of the service user"},
+	{"SETGID", 6, Fail, "services cannot have another group, nor a tag"},
+	{"SETUID", 7, Fail, "services cannot have another user"},
+	{"SETPCAP", 8, Warn, "the bounding set of services is left as it is"},
+}
+
+func (e *examination) capabilities() {
+	if strings.Fields(e.status["Uid"] + " ?")[0] != "0" {
+		return
+	}
+	set, err := strconv.ParseUint(e.status["CapEff"], 16, 64)
+	if err != nil {
+		e.add("capabilities", Unknown, "/proc does not tell PID 1's capabilities", "")
+		return
+	}
+	missing := 0
+	for _, c := range needed {
+		if set&(1<<c.number) == 0 {
+			missing++
+			e.add("capabilities", c.state, "PID 1 lacks CAP_"+c.name+": "+c.lack, "docker run --cap-add "+c.name)
+		}
+	}
+	if missing == 0 {
+		e.add("capabilities", OK, "PID 1 has what it uses", "")
+	}
+	const sysAdmin = 21
+	if set&(1<<sysAdmin) != 0 {
+		e.add("capabilities", Warn, "PID 1 has CAP_SYS_ADMIN, which rlminit has no use for", "run without --privileged and without --cap-add SYS_ADMIN")
+	}
+}
+
+// sandbox: what services can be kept from.
+func (e *examination) sandbox() {
+	switch abi := e.kernel.Landlock(); {
+	case abi == 0:
+		e.add("landlock", Warn, "the kernel has no Landlock, or the container's seccomp profile refuses it: services cannot be kept from each other's files by it",
+			"use a kernel with CONFIG_SECURITY_LANDLOCK and lsm=landlock, and a container engine of 2022 or later")
+	case abi < 6:
+		e.add("landlock", OK, fmt.Sprintf("Landlock ABI %d: files; signals and abstract sockets need ABI 6, Linux 6.12", abi), "")
+	default:
+		e.add("landlock", OK, fmt.Sprintf("Landlock ABI %d", abi), "")
+	}
+	switch e.status["Seccomp"] {
+	case "":
+	case "0":
+		e.add("seccomp", Warn, "the container has no seccomp filter", "run without --security-opt seccomp=unconfined")
+	default:
+		e.add("seccomp", OK, "the container has a seccomp filter", "")
+	}
+	if e.status["NoNewPrivs"] == "1" {
+		e.add("no_new_privs", OK, "no program in this container gains rights by set-uid: sudo does not work in it", "")
+	}
+	if scope := e.read("/proc/sys/kernel/yama/ptrace_scope"); scope == "0" || scope == "" {
+		e.add("ptrace", Warn, "processes of one user can trace each other: services that share a user are not kept from one another",
+			"on the host: sysctl kernel.yama.ptrace_scope=1")
+	} else {
+		e.add("ptrace", OK, "Yama's ptrace_scope is "+scope, "")
+	}
+}
+
+// zombies that somebody else than PID 1 does not collect.
+func (e *examination) zombies() {
+	entries, err := os.ReadDir(filepath.Join("/", e.Root, "/proc"))
+	if err != nil {
+		return
+	}
+	uncollected := map[string]int{}
+	for _, entry := range entries {
+		if name := entry.Name(); name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		stat := e.read("/proc/" + entry.Name() + "/stat")
+		if words := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]); len(words) > 1 && words[0] == "Z" && words[1] != "1" && words[1] != "0" {
+			uncollected[words[1]]++
+		}
+	}
+	for parent, n := range uncollected {
+		if n > 10 {
+			e.add("zombies", Warn, fmt.Sprintf("process %s (%s) does not collect %d children that have ended", parent, e.read("/proc/"+parent+"/comm"), n),
+				"mend it, or restart its service: nobody else can collect them")
+		}
+	}
+}
+
+// services that are not as somebody wants them.
+func (e *examination) services() {
+	bad := 0
+	for _, s := range e.Services {
+		if s.Desired == "running" && s.State == "failed" {
+			bad++
+			e.add("services", Fail, s.Name+" has failed: "+s.Reason, "rlminit logs "+s.Name+", then rlminit start "+s.Name)
+		}
+		if s.State == "backoff" || s.Desired == "running" && s.State == "waiting" {
+			bad++
+			e.add("services", Warn, s.Name+" is in "+s.State+": "+s.Reason, "rlminit logs "+s.Name)
+		}
+	}
+	if n := len(e.Services); n > 0 && bad == 0 {
+		e.add("services", OK, fmt.Sprintf("%d services, none failed", n), "")
+	}
+}

@@ -1,0 +1,299 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is a directory held by a descriptor. Its methods may be called from
+// several goroutines at once; Close only when none runs.
+type Dir struct {
+	fd    int
+	path  string                  // for people; never resolved again
+	fault func(step string) error // a test's disk that fails; nil: none
+}
+
+// Fail has changes below d, not below what OpenDir returns, fail wherever fault
+// returns an error: WriteFile before anything is written ("write"), or when only
+// the new name is yet to be made durable ("sync"); and others before they begin
+// ("mkdir", "rename", "copy", "remove"). It is for tests.
+func (d *Dir) Fail(fault func(step string) error) { d.fault = fault }
+
+func (d *Dir) failing(step string) error {
+	if d.fault == nil {
+		return nil
+	}
+	return d.fault(step)
+}
+
+// Open opens the directory at path, following links as the system does: the
+// path comes from root's configuration. What lies below is not trusted.
+func Open(path string) (*Dir, error) {
+	fd, err := openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &Error{Do: "open", Path: path, Err: err}
+	}
+	return &Dir{fd: fd, path: filepath.Clean(path)}, nil
+}
+
+// Close gives the descriptor back.
+func (d *Dir) Close() error { return unix.Close(d.fd) }
+
+// Path is the path of rel below d, as a person would write it.
+func (d *Dir) Path(rel string) string {
+	if rel == "." {
+		return d.path
+	}
+	return filepath.Join(d.path, rel)
+}
+
+// OpenDir opens a directory below d.
+func (d *Dir) OpenDir(rel string) (*Dir, error) {
+	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, d.fail("read", rel, err)
+	}
+	return &Dir{fd: fd, path: d.Path(rel)}, nil
+}
+
+// Info is what lstat(2) says about a name.
+type Info struct {
+	Type fs.FileMode // fs.ModeType bits; 0 is a regular file
+	Perm uint32      // 0 to 0o7777
+	Size int64       // bytes
+	UID  uint32
+}
+
+// Lstat tells what rel is, without following a link. For ".", d itself.
+func (d *Dir) Lstat(rel string) (Info, error) {
+	st, err := d.lstat(rel)
+	if err != nil {
+		return Info{}, d.fail("read", rel, err)
+	}
+	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid}, nil
+}
+
+func (d *Dir) lstat(rel string) (st unix.Stat_t, err error) {
+	if rel == "." {
+		_, err = retry(func() (int, error) { return 0, unix.Fstat(d.fd, &st) })
+		return st, err
+	}
+	err = d.inParent(rel, func(at int, base string) error {
+		st, err = lstatAt(at, base)
+		return err
+	})
+	return st, err
+}
+
+func typeOf(mode uint32) fs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0
+	case unix.S_IFDIR:
+		return fs.ModeDir
+	case unix.S_IFLNK:
+		return fs.ModeSymlink
+	case unix.S_IFIFO:
+		return fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return fs.ModeSocket
+	case unix.S_IFCHR:
+		return fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		return fs.ModeDevice
+	}
+	return fs.ModeIrregular
+}
+
+// Entry is a name in a directory. Type is fs.ModeIrregular where the file
+// system does not tell; Lstat does.
+type Entry struct {
+	Name string
+	Type fs.FileMode
+}
+
+// ReadDir returns what the directory rel holds, in no order, at most max
+// entries: with more, it returns max of them and an error that is ErrTooBig.
+func (d *Dir) ReadDir(rel string, max int) ([]Entry, error) {
+	// A descriptor of its own: the read position belongs to the open file.
+	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, d.fail("read", rel, err)
+	}
+	defer unix.Close(fd)
+	var found []Entry
+	err = eachEntry(fd, func(name string, kind fs.FileMode) error {
+		if len(found) == max {
+			return &Error{
+				Do: "read", Path: d.Path(rel), Err: ErrTooBig,
+				Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
+			}
+		}
+		found = append(found, Entry{name, kind})
+		return nil
+	})
+	return found, d.fail("read", rel, err)
+}
+
+// Mkdir makes the directory rel with exactly this mode; its parent must exist.
+func (d *Dir) Mkdir(rel string, mode uint32) error {
+	if err := d.failing("mkdir"); err != nil {
+		return d.fail("make", rel, err)
+	}
+	err := d.inParent(rel, func(at int, base string) error {
+		if err := unix.Mkdirat(at, base, mode); err != nil {
+			return err
+		}
+		// The umask may have taken bits away. The directory is reached by
+		// descriptor: the name could have become something else.
+		fd, err := openBeneath(at, base, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Fchmod(fd, mode)
+	})
+	return d.fail("write", rel, err)
+}
+
+// MkdirAll makes rel and what is missing on the way, durably. Directories that
+// exist keep their mode.
+func (d *Dir) MkdirAll(rel string, mode uint32) error {
+	st, err := d.lstat(rel)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil
+	}
+	if err == nil {
+		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			return d.fail("write", rel, unix.ELOOP)
+		}
+		return d.fail("write", rel, unix.ENOTDIR)
+	}
+	if err != unix.ENOENT {
+		return d.fail("write", rel, err)
+	}
+	parent := "."
+	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
+		parent = rel[:i]
+		if err := d.MkdirAll(parent, mode); err != nil {
+			return err
+		}
+	}
+	if err := d.Mkdir(rel, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.SyncDir(parent)
+}
+
+// SyncDir makes the names in directory rel durable.
+func (d *Dir) SyncDir(rel string) error {
+	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return d.fail("write", rel, err)
+	}
+	defer unix.Close(fd)
+	return d.fail("write", rel, syncNames(fd))
+}
+
+// syncNames is fsync(2) on a directory. File systems that cannot (some FUSE and
+// network ones: EINVAL) have nothing better to offer.
+func syncNames(fd int) error {
+	_, err := retry(func() (int, error) { return 0, unix.Fsync(fd) })
+	if err == unix.EINVAL || err == unix.ENOTSUP {
+		return nil
+	}
+	return err
+}
+
+// Rename moves from to the name to, over what is there, durably.
+func (d *Dir) Rename(from, to string) error { return d.rename(from, to, 0) }
+
+// RenameNew moves from to the name to if nothing is there (fs.ErrExist
+// otherwise), durably.
+func (d *Dir) RenameNew(from, to string) error {
+	return d.rename(from, to, unix.RENAME_NOREPLACE)
+}
+
+func (d *Dir) rename(from, to string, flags uint) error {
+	if err := d.failing("rename"); err != nil {
+		return d.fail("rename", from, err)
+	}
+	err := d.inParent(from, func(fromAt int, fromBase string) error {
+		return d.inParent(to, func(toAt int, toBase string) error {
+			err := unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
+			if err == unix.EACCES {
+				// A directory that gets another parent must be writable itself,
+				// and whoever it belongs to may have taken that away.
+				if fd, e := openToEmpty(fromAt, fromBase); e == nil {
+					unix.Close(fd)
+					err = unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
+				}
+			}
+			if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) {
+				// NFS and some FUSE file systems know no RENAME_NOREPLACE.
+				// What remains is a gap between the look and the rename, which
+				// for directories ends in ENOTEMPTY.
+				if _, e := lstatAt(toAt, toBase); e == nil {
+					return unix.EEXIST
+				}
+				err = unix.Renameat(fromAt, fromBase, toAt, toBase)
+				if err == unix.ENOTEMPTY {
+					err = unix.EEXIST
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if err := syncNames(toAt); err != nil || fromAt == toAt {
+				return err
+			}
+			return syncNames(fromAt)
+		})
+	})
+	return d.fail("move", from, err)
+}
+
+const (
+	tempPrefix = ".rlminit-"
+	tempSuffix = ".tmp"
+)
+
+// TempName makes a fresh name for something that is not finished yet.
+func TempName() string {
+	return fmt.Sprintf("%s%016x%s", tempPrefix, rand.Uint64(), tempSuffix)
+}
+
+// IsTemp tells whether TempName made this name.
+func IsTemp(name string) bool {
+	return len(name) == len(tempPrefix)+16+len(tempSuffix) &&
+		strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
+}
+
+// CleanTemps removes from directory rel what was never finished. Only for a
+// time when nobody else writes there.
+func (d *Dir) CleanTemps(rel string) error {
+	entries, err := d.ReadDir(rel, 1<<20)
+	if err != nil && !errors.Is(err, ErrTooBig) {
+		return err
+	}
+	var first error
+	for _, e := range entries {
+		if !IsTemp(e.Name) {
+			continue
+		}
+		at := e.Name
+		if rel != "." {
+			at = rel + "/" + e.Name
+		}
+		if err := d.RemoveAll(at); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

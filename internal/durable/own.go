@@ -1,0 +1,252 @@
+package durable
+
+import (
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Owned is what Own did, in numbers of files.
+type Owned struct {
+	Changed int64 // have a new owner
+	Linked  int64 // left alone: another name of theirs may lie elsewhere
+}
+
+// maxOwnDepth bounds the directories of a tree whose owner is put right: each
+// costs a descriptor.
+const maxOwnDepth = 256
+
+// Own gives rel, and everything below it, to uid and gid, where the owner is
+// another. A tree whose topmost directory has the right owner is taken to be
+// right: that one is changed last, so that a walk that was cut short is done
+// again.
+//
+// Everything is reached by descriptor, by root, among files that others may
+// have made: no link is followed (it gets the owner itself), no mount crossed,
+// and files with several names, and devices, keep their owner. Errors do not end
+// the walk; the first one is returned.
+func (d *Dir) Own(rel string, uid, gid uint32) (Owned, error) {
+	return d.own(rel, uid, gid, false, true)
+}
+
+// OwnWithin is Own of what is on the directory's own mount; what is mounted at
+// rel is left alone.
+func (d *Dir) OwnWithin(rel string, uid, gid uint32) (Owned, error) {
+	return d.own(rel, uid, gid, false, false)
+}
+
+// OwnDeep is Own of a tree whose topmost directory says nothing of what is below.
+func (d *Dir) OwnDeep(rel string, uid, gid uint32) (Owned, error) {
+	return d.own(rel, uid, gid, true, true)
+}
+
+func (d *Dir) own(rel string, uid, gid uint32, deep, mounted bool) (Owned, error) {
+	o := owning{uid: uid, gid: gid, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	top, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
+	if err != nil {
+		return Owned{}, d.fail("own", rel, err)
+	}
+	defer unix.Close(top)
+	var st unix.Stat_t
+	if err := unix.Fstat(top, &st); err != nil {
+		return Owned{}, d.fail("own", rel, err)
+	}
+	if !mounted && mountOf(top) != mountOf(d.fd) || o.right(&st) && !deep {
+		return Owned{}, nil
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		o.mount = mountOf(top)
+		o.walk(top, d.Path(rel), 0)
+	}
+	if o.first == nil {
+		o.give(top, d.Path(rel))
+	}
+	return Owned{o.changed.Load(), o.linked.Load()}, o.first
+}
+
+// owning is one walk, by several goroutines.
+type owning struct {
+	uid, gid uint32
+	mount    uint64        // where the walk stays, for kernels and filters without openat2
+	free     chan struct{} // room for one goroutine each
+
+	changed, linked atomic.Int64
+
+	mu    sync.Mutex
+	first error
+}
+
+func (o *owning) right(st *unix.Stat_t) bool { return st.Uid == o.uid && st.Gid == o.gid }
+
+func (o *owning) fail(path string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.first == nil {
+		e := &Error{Do: "change the owner of", Path: path, Err: err}
+		if err == unix.EPERM {
+			e.Remedy = "add --cap-add CHOWN, or chown it on the host"
+		}
+		o.first = e
+	}
+}
+
+// walk puts right what is in a directory, and not that itself. It returns when
+// all below is done.
+func (o *owning) walk(at int, path string, depth int) {
+	if depth > maxOwnDepth {
+		o.fail(path, fmt.Errorf("more than %d directories deep", maxOwnDepth))
+		return
+	}
+	list, err := openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		o.fail(path, err)
+		return
+	}
+	var below sync.WaitGroup
+	err = eachEntry(list, func(name string, kind fs.FileMode) error {
+		if kind != fs.ModeDir && kind != fs.ModeIrregular {
+			o.file(list, name, path)
+			return nil
+		}
+		fd, err := o.open(list, name, unix.O_PATH|unix.O_DIRECTORY)
+		switch err {
+		case nil:
+		case unix.ENOTDIR, unix.ELOOP:
+			o.file(list, name, path)
+			return nil
+		case unix.EXDEV, unix.ENOENT:
+			return nil
+		default:
+			o.fail(path+"/"+name, err)
+			return nil
+		}
+		directory := func() {
+			o.walk(fd, path+"/"+name, depth+1)
+			o.give(fd, path+"/"+name)
+			unix.Close(fd)
+		}
+		select {
+		case o.free <- struct{}{}:
+			below.Go(func() {
+				directory()
+				<-o.free
+			})
+		default:
+			directory()
+		}
+		return nil
+	})
+	if err != nil {
+		o.fail(path, err)
+	}
+	below.Wait()
+	unix.Close(list)
+}
+
+// file puts the owner of anything but a directory right.
+func (o *owning) file(at int, name, path string) {
+	st, err := lstatAt(at, name)
+	if err != nil || o.right(&st) {
+		return // it is gone, or right
+	}
+	fd, err := o.open(at, name, unix.O_PATH)
+	switch err {
+	case nil:
+		o.give(fd, path+"/"+name)
+		unix.Close(fd)
+	case unix.EXDEV, unix.ENOENT:
+	default:
+		o.fail(path+"/"+name, err)
+	}
+}
+
+// give changes the owner of what a descriptor refers to, which nobody can
+// exchange any more.
+func (o *owning) give(fd int, path string) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		o.fail(path, err)
+		return
+	}
+	switch kind := st.Mode & unix.S_IFMT; {
+	case o.right(&st), kind == unix.S_IFCHR, kind == unix.S_IFBLK:
+		return
+	case kind != unix.S_IFDIR && st.Nlink > 1:
+		o.linked.Add(1)
+		return
+	}
+	if err := unix.Fchownat(fd, "", int(o.uid), int(o.gid), unix.AT_EMPTY_PATH); err != nil {
+		o.fail(path, err)
+		return
+	}
+	o.changed.Add(1)
+}
+
+// open opens a name in a directory: no link is followed, and EXDEV is the answer
+// for a mount.
+func (o *owning) open(at int, name string, flags int) (int, error) {
+	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if hasOpenat2() && !strings.ContainsRune(name, 0) {
+		return retry(func() (int, error) {
+			return unix.Openat2(at, name, &unix.OpenHow{
+				Flags:   uint64(flags),
+				Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+			})
+		})
+	}
+	fd, err := openat(at, name, flags, 0)
+	if err == nil && mountOf(fd) != o.mount {
+		unix.Close(fd)
+		return -1, unix.EXDEV
+	}
+	return fd, err
+}
+
+// mountOf returns the id of the mount that a file lies on, statx(2).
+func mountOf(fd int) uint64 {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st); err != nil {
+		return 0
+	}
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		return uint64(st.Dev_major)<<32 | uint64(st.Dev_minor)
+	}
+	return st.Mnt_id
+}
+
+// Chmod gives the file or directory rel exactly this mode. A link, or anything
+// else, is refused.
+func (d *Dir) Chmod(rel string, mode uint32) error {
+	fd, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
+	if err != nil {
+		return d.fail("set the mode of", rel, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return d.fail("set the mode of", rel, err)
+	}
+	switch kind := st.Mode & unix.S_IFMT; {
+	case kind == unix.S_IFLNK:
+		return d.fail("set the mode of", rel, unix.ELOOP)
+	case kind != unix.S_IFREG && kind != unix.S_IFDIR:
+		return d.fail("set the mode of", rel, ErrNotRegular)
+	case st.Mode&0o7777 == mode:
+		return nil
+	}
+	// fchmod(2) takes no O_PATH descriptor, and a mode of 0 lets nobody open it.
+	err = unix.Chmod(procPath(fd), mode)
+	if err == unix.ENOENT { // there is no /proc
+		var open int
+		if open, err = openBeneath(d.fd, rel, unix.O_RDONLY, 0); err == nil {
+			err = unix.Fchmod(open, mode)
+			unix.Close(open)
+		}
+	}
+	return d.fail("set the mode of", rel, err)
+}

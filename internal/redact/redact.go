@@ -1,0 +1,171 @@
+// Package redact takes secrets out of what people are shown. There is one rule
+// of what is a secret by its name, and one sign that stands in a secret's place,
+// so that every door shows the same.
+//
+// It keeps no secret but those that a Set was given.
+package redact
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Sign stands in the place of a secret. Its length tells nothing.
+const Sign = "***"
+
+// parts make a name that of a secret wherever they stand in it, ends where it
+// ends so.
+var (
+	parts = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "PRIVATE_KEY"}
+	ends  = []string{"_KEY"}
+)
+
+// Name tells whether a variable of that name holds a secret: TOKEN, SECRET,
+// PASSWORD, PASSWD, PASSPHRASE or APIKEY is a part of it, or it ends in _KEY; in
+// upper or lower case, with - or . for _.
+func Name(name string) bool {
+	upper := strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(upper, part) }) ||
+		slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(upper, end) })
+}
+
+// Value is the value of a variable as it may be shown: Sign for a secret, unless
+// it is empty, which is worth knowing; the password of a URL is taken out of it.
+func Value(name, value string) string {
+	switch {
+	case value == "":
+		return value
+	case Name(name):
+		return Sign
+	}
+	return withoutPassword(value)
+}
+
+// Map is an environment as it may be shown. The argument stays as it is.
+func Map(environment map[string]string) map[string]string {
+	shown := maps.Clone(environment)
+	for name, value := range shown {
+		shown[name] = Value(name, value)
+	}
+	return shown
+}
+
+// Environ is a list of NAME=value as it may be shown. The argument stays as it
+// is.
+func Environ(environ []string) []string {
+	shown := slices.Clone(environ)
+	for i, entry := range shown {
+		shown[i] = Assignment(entry)
+	}
+	return shown
+}
+
+// Assignment is NAME=value as it may be shown. Any other text is left alone.
+func Assignment(text string) string {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return text
+	}
+	return name + "=" + Value(name, value)
+}
+
+// Command is an argv as it may be shown: of --token VALUE and --token=VALUE the
+// value is taken out, of NAME=value what Value takes out, of a URL the password.
+// The argument stays as it is.
+func Command(argv []string) []string {
+	shown := slices.Clone(argv)
+	for i, word := range shown {
+		flag := strings.TrimLeft(word, "-")
+		switch {
+		case i > 0 && isSecretFlag(argv[i-1]) && !strings.HasPrefix(word, "-"):
+			shown[i] = Sign
+		case strings.Contains(flag, "="):
+			shown[i] = word[:len(word)-len(flag)] + Assignment(flag)
+		default:
+			shown[i] = withoutPassword(word)
+		}
+	}
+	return shown
+}
+
+// isSecretFlag is true for a flag whose value is the next word.
+func isSecretFlag(word string) bool {
+	flag := strings.TrimLeft(word, "-")
+	return flag != word && !strings.Contains(flag, "=") && (Name(flag) || Name("_"+flag))
+}
+
+// withoutPassword is a URL without its password, and any other text as it is.
+func withoutPassword(text string) string {
+	if !strings.Contains(text, "://") || !strings.Contains(text, "@") {
+		return text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil {
+		return text
+	}
+	if password, has := u.User.Password(); has && password != "" {
+		begin := strings.Index(text, "://") + len("://")
+		colon := begin + strings.Index(text[begin:], ":") + 1
+		if end := strings.LastIndex(authority(text[begin:]), "@") + begin; end > colon {
+			return text[:colon] + Sign + text[end:]
+		}
+	}
+	return text
+}
+
+// authority is what stands between :// and the path of a URL.
+func authority(rest string) string {
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		return rest[:i]
+	}
+	return rest
+}
+
+// shortest is the length, in bytes, from which on a secret is looked for in
+// texts. A shorter one would take half of every text with it.
+const shortest = 6
+
+// A Set is the values that are secret in some scope. The zero value is empty.
+type Set struct {
+	values []string // the longest first, for one may be a part of another
+}
+
+// NewSet returns the set of the values that are long enough to be looked for, at
+// least 6 bytes. Of a value with several lines each is looked for, and the whole.
+func NewSet(values ...string) Set {
+	var s Set
+	for _, value := range values {
+		for _, v := range append(strings.Split(value, "\n"), value) {
+			if v = strings.TrimSpace(v); len(v) >= shortest {
+				s.values = append(s.values, v)
+			}
+		}
+	}
+	slices.SortFunc(s.values, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	s.values = slices.Compact(s.values)
+	return s
+}
+
+// Of is the set of what is secret in an environment by its names, and of the
+// further values.
+func Of(environment map[string]string, marked ...string) Set {
+	for name, value := range environment {
+		if Name(name) {
+			marked = append(marked, value)
+		}
+	}
+	return NewSet(marked...)
+}
+
+// Text is a text as it may be shown: with Sign in the place of every secret.
+func (s Set) Text(text string) string {
+	for _, v := range s.values {
+		text = strings.ReplaceAll(text, v, Sign)
+	}
+	return text
+}

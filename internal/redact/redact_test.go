@@ -1,0 +1,82 @@
+package redact
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestNames(t *testing.T) {
+	for name, secret := range map[string]bool{
+		"TOKEN": true, "GITHUB_TOKEN": true, "github_token": true, "client-secret": true, "DB_PASSWORD": true, "PGPASSWORD": true,
+		"API_KEY": true, "api.key": true, "OPENAI_APIKEY": true, "SSH_PASSPHRASE": true, "SSH_PRIVATE_KEY_PEM": true,
+		"PORT": false, "KEYBOARD": false, "HOME": false, "MONKEY": false, "CREDENTIALS_DIRECTORY": false, "KEY_FILE": false, "": false,
+	} {
+		if Name(name) != secret {
+			t.Errorf("Name(%q) is %v", name, !secret)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, c := range []struct{ name, value, shown string }{
+		{"TOKEN", "abc", Sign},
+		{"TOKEN", "", ""},
+		{"PORT", "80", "80"},
+		{"DATABASE_URL", "postgres://app:hunter2@db:5432/x?a=b@c", "postgres://app:***@db:5432/x?a=b@c"},
+		{"DATABASE_URL", "postgres://app:p@ss@db/x", "postgres://app:***@db/x"},
+		{"URL", "https://user@host/", "https://user@host/"},
+		{"URL", "http://host:80/a@b:c", "http://host:80/a@b:c"},
+		{"TEXT", "a://b@ %zz", "a://b@ %zz"},
+	} {
+		if shown := Value(c.name, c.value); shown != c.shown {
+			t.Errorf("Value(%q, %q) is %q", c.name, c.value, shown)
+		}
+	}
+}
+
+func TestNothingIsChangedInPlace(t *testing.T) {
+	environment := map[string]string{"TOKEN": "abc"}
+	environ, argv := []string{"TOKEN=abc", "odd"}, []string{"x", "--token", "abc"}
+	if got := Map(environment)["TOKEN"]; got != Sign || environment["TOKEN"] != "abc" {
+		t.Errorf("Map: %q, %v", got, environment)
+	}
+	if got := Environ(environ); !slices.Equal(got, []string{"TOKEN=***", "odd"}) || environ[0] != "TOKEN=abc" {
+		t.Errorf("Environ: %q, %q", got, environ)
+	}
+	if got := Command(argv); got[2] != Sign || argv[2] != "abc" {
+		t.Errorf("Command: %q, %q", got, argv)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	for _, c := range []struct{ argv, shown []string }{
+		{[]string{"agent", "--token", "abc", "--port", "80"}, []string{"agent", "--token", "***", "--port", "80"}},
+		{[]string{"agent", "--api-key=abc"}, []string{"agent", "--api-key=***"}},
+		{[]string{"agent", "--key", "abc"}, []string{"agent", "--key", "***"}},
+		{[]string{"agent", "--token", "--verbose"}, []string{"agent", "--token", "--verbose"}},
+		{[]string{"env", "TOKEN=abc", "x"}, []string{"env", "TOKEN=***", "x"}},
+		{[]string{"curl", "https://u:p@h/"}, []string{"curl", "https://u:***@h/"}},
+	} {
+		if shown := Command(c.argv); !slices.Equal(shown, c.shown) {
+			t.Errorf("Command(%q) is %q", c.argv, shown)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	s := Of(map[string]string{"TOKEN": "tok-123456", "NAME": "alice-and-bob"}, "tok-123456789", "short", "-----BEGIN\nMIIEvQIBADANBg\n")
+	for text, shown := range map[string]string{
+		"cannot use tok-123456789 or tok-123456": "cannot use *** or ***",
+		"alice-and-bob, short":                   "alice-and-bob, short",
+		"it begins with MIIEvQIBADANBg":          "it begins with ***",
+		"":                                       "",
+	} {
+		if got := s.Text(text); got != shown {
+			t.Errorf("Text(%q) is %q", text, got)
+		}
+	}
+	var none Set
+	if none.Text("text") != "text" {
+		t.Error("an empty set changes a text")
+	}
+}

@@ -1,0 +1,245 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"rlminit/job"
+)
+
+// Bounds of what is remembered of what is over.
+const (
+	mostOver         = 1000
+	mostOverSessions = 100
+)
+
+// History is what the records say of jobs and sessions: a pure fold. It forgets
+// the oldest of those that are over.
+type History struct {
+	Last        uint64                   `json:"last"` // the highest number that was given
+	LastSession uint64                   `json:"last_session"`
+	Jobs        map[string]*Entry        `json:"jobs"`
+	Sessions    map[string]*SessionEntry `json:"sessions"`
+	Schedules   map[string]*Schedule     `json:"schedules"` // by service
+	Over        []string                 `json:"over"`      // jobs that are, the oldest first
+}
+
+// Entry is what the records say of a job.
+type Entry struct {
+	Submitted
+	At         time.Time       `json:"submitted"`
+	Boot       string          `json:"boot"`
+	Started    *time.Time      `json:"started,omitempty"`
+	PID        int             `json:"pid,omitempty"`
+	Passed     bool            `json:"passed,omitempty"` // the guards
+	Ended      *time.Time      `json:"ended,omitempty"`
+	State      job.Status      `json:"state,omitempty"` // once it is over
+	Result     json.RawMessage `json:"result,omitempty"`
+	Wrote      json.RawMessage `json:"wrote,omitempty"`
+	RolledBack string          `json:"rolled_back,omitempty"` // by which job
+}
+
+// SessionEntry is what the records say of a session.
+type SessionEntry struct {
+	Session
+	At       time.Time  `json:"created"`
+	Boot     string     `json:"boot"`
+	Until    time.Time  `json:"until"`
+	Extended int        `json:"extended,omitempty"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Cause    string     `json:"cause,omitempty"`
+	Jobs     int        `json:"jobs_run"`
+	TookMS   int64      `json:"took_ms"` // of those that are over
+}
+
+// Schedule is what the records say of a service's schedule.
+type Schedule struct {
+	Cron     string    `json:"cron"`
+	Timezone string    `json:"timezone,omitempty"`
+	Since    time.Time `json:"since"` // it is in force
+	Last     time.Time `json:"last"`  // occurrence that was run; zero: none
+	Job      string    `json:"job,omitempty"`
+	State    string    `json:"-"`
+}
+
+// NewHistory knows of nothing.
+func NewHistory() *History {
+	return &History{Jobs: map[string]*Entry{}, Sessions: map[string]*SessionEntry{}, Schedules: map[string]*Schedule{}}
+}
+
+// Record is one record, as the journal has it.
+type Record struct {
+	Type string
+	At   time.Time
+	Boot string
+	Line []byte // its keys, as JSON
+}
+
+// Apply takes a record. One of another type, or that makes no sense, changes
+// nothing.
+func (h *History) Apply(r Record) {
+	switch r.Type {
+	case TypeSubmitted:
+		with(r, func(s *Submitted) { h.submitted(r, s) })
+	case TypeValidated:
+		with(r, func(v *Validated) { h.open(v.Job, func(e *Entry) { e.Passed = true }) })
+	case TypeStarted:
+		with(r, func(s *Started) {
+			h.open(s.Job, func(e *Entry) { e.Started, e.PID, e.Passed = &r.At, s.PID, true })
+		})
+	case TypeCompleted, TypeFailed:
+		with(r, func(end *Ended) {
+			h.open(end.Job, func(e *Entry) {
+				e.State, e.Ended, e.Result, e.Wrote, e.Again = end.State, &r.At, end.Result, end.Wrote, nil
+				if in := h.Sessions[e.Session]; in != nil {
+					in.TookMS += end.TookMS
+				}
+				h.over(end.Job)
+			})
+		})
+	case TypeRolledBack:
+		with(r, func(b *RolledBack) {
+			if e := h.Jobs[b.Job]; e != nil && e.State == job.Succeeded {
+				e.State, e.RolledBack = job.UndoneAs, b.By
+			}
+		})
+	case TypeScheduled:
+		with(r, func(s *Scheduled) { h.scheduled(r, s) })
+	case TypeSessionCreated:
+		with(r, func(s *Session) { h.created(r, s) })
+	case TypeSessionExtended:
+		with(r, func(x *SessionExtended) {
+			if s := h.Sessions[x.Session]; s != nil && s.Ended == nil {
+				s.Until = r.At.Add(time.Duration(x.TTLMS) * time.Millisecond)
+				s.Extended++
+			}
+		})
+	case TypeSessionEnded:
+		with(r, func(x *SessionEnded) {
+			if s := h.Sessions[x.Session]; s != nil && s.Ended == nil {
+				s.Ended, s.Cause = &r.At, x.Cause
+				h.forgetSessions()
+			}
+		})
+	}
+}
+
+func with[T any](r Record, f func(*T)) {
+	v := new(T)
+	if json.Unmarshal(r.Line, v) == nil {
+		f(v)
+	}
+}
+
+func (h *History) submitted(r Record, s *Submitted) {
+	n, err := strconv.ParseUint(s.Job, 10, 64)
+	if e := h.Jobs[s.Job]; err != nil || e != nil && s.Attempt <= e.Attempt {
+		return // twice
+	}
+	h.Last = max(h.Last, n)
+	h.Jobs[s.Job] = &Entry{Submitted: *s, At: r.At, Boot: r.Boot}
+	if e := h.Sessions[s.Session]; e != nil {
+		e.Jobs++
+	}
+	if e := h.Schedules[s.Profile]; e != nil && s.Occurs != nil && s.Occurs.After(e.Last) {
+		e.Last, e.Job = *s.Occurs, s.Job
+	}
+}
+
+// mostSchedules bounds what is remembered of services that are no more.
+const mostSchedules = 10000
+
+func (h *History) scheduled(r Record, s *Scheduled) {
+	e := h.Schedules[s.Schedule]
+	if e == nil {
+		if len(h.Schedules) >= mostSchedules {
+			return
+		}
+		e = new(Schedule)
+		h.Schedules[s.Schedule] = e
+	}
+	e.Cron, e.Timezone, e.Since = s.Cron, s.Timezone, r.At
+}
+
+// open changes a job that is not over.
+func (h *History) open(job string, change func(*Entry)) {
+	if e := h.Jobs[job]; e != nil && e.State == "" {
+		change(e)
+	}
+}
+
+// over puts a job among those that are over, and forgets the oldest of them.
+func (h *History) over(job string) {
+	h.Over = append(h.Over, job)
+	for len(h.Over) > mostOver {
+		delete(h.Jobs, h.Over[0])
+		h.Over = h.Over[1:]
+	}
+}
+
+func (h *History) created(r Record, s *Session) {
+	n, err := strconv.ParseUint(s.Session, 10, 64)
+	if err != nil || h.Sessions[s.Session] != nil {
+		return
+	}
+	h.LastSession = max(h.LastSession, n)
+	h.Sessions[s.Session] = &SessionEntry{
+		Session: *s, At: r.At, Boot: r.Boot,
+		Until: r.At.Add(time.Duration(s.TTLMS) * time.Millisecond),
+	}
+}
+
+func (h *History) forgetSessions() {
+	var over []*SessionEntry
+	for _, s := range h.Sessions {
+		if s.Ended != nil {
+			over = append(over, s)
+		}
+	}
+	slices.SortFunc(over, func(a, b *SessionEntry) int { return a.Ended.Compare(*b.Ended) })
+	for len(over) > mostOverSessions {
+		delete(h.Sessions, over[0].Session.Session)
+		over = over[1:]
+	}
+}
+
+// Unfinished are the jobs without an outcome, the oldest first.
+func (h *History) Unfinished() []*Entry {
+	var all []*Entry
+	for _, e := range h.Jobs {
+		if e.State == "" {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Entry) int { return job.Compare(a.Job, b.Job) })
+	return all
+}
+
+// All are the jobs that are remembered, the oldest first.
+func (h *History) All() []*Entry {
+	return slices.SortedFunc(maps.Values(h.Jobs), func(a, b *Entry) int { return job.Compare(a.Job, b.Job) })
+}
+
+// Restore takes what was marshalled of a History.
+func (h *History) Restore(section []byte) error {
+	n := NewHistory()
+	if err := json.Unmarshal(section, n); err != nil {
+		return err
+	}
+	for id, e := range n.Jobs {
+		if e == nil || e.Job != id {
+			return errors.New("a job's number is not that of its entry")
+		}
+	}
+	for id, s := range n.Sessions {
+		if s == nil || s.Session.Session != id {
+			return errors.New("a session's number is not that of its entry")
+		}
+	}
+	*h = *n
+	return nil
+}

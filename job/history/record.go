@@ -1,0 +1,109 @@
+// Package history is what the journal says of jobs and sessions: the records, and
+// the state that follows from them, as a pure fold.
+package history
+
+import (
+	"encoding/json"
+	"time"
+
+	"rlminit/job"
+)
+
+// The types of records. What they hold is below, with JSON's keys.
+const (
+	TypeSubmitted  = "job_submitted"
+	TypeValidated  = "job_validated"
+	TypeStarted    = "job_started"
+	TypeCompleted  = "job_completed"
+	TypeFailed     = "job_failed" // every outcome but success
+	TypeRolledBack = "job_rolled_back"
+
+	// TypeScheduled is a schedule that has come into force.
+	TypeScheduled = "schedule_set"
+
+	TypeSessionCreated  = "session_created"
+	TypeSessionExtended = "session_extended"
+	TypeSessionEnded    = "session_ended"
+)
+
+// Submitted is a job that somebody wants run: job_submitted. What it is run with,
+// secrets included, is not in the journal but in a memfd that tier 1 holds.
+type Submitted struct {
+	Job       string          `json:"job"`
+	Kind      string          `json:"kind"`
+	Command   []string        `json:"command"` // shortened to what a person needs
+	Profile   string          `json:"profile,omitempty"`
+	Session   string          `json:"session,omitempty"`
+	Actor     *uint32         `json:"actor"` // null: rlminit itself
+	TimeoutMS int64           `json:"timeout_ms"`
+	Key       string          `json:"key,omitempty"`
+	Again     json.RawMessage `json:"again,omitempty"` // all that is needed to run it once more: with retry
+	Attempt   int             `json:"attempt,omitempty"`
+	Path      string          `json:"path,omitempty"`   // of a write: the file, below the profile's directory
+	Occurs    *time.Time      `json:"occurs,omitempty"` // of a schedule: the time that it is for
+}
+
+// Validated is a job that every guard let pass: job_validated.
+type Validated struct {
+	Job string `json:"job"`
+}
+
+// Started is a job whose program runs: job_started.
+type Started struct {
+	Job string `json:"job"`
+	PID int    `json:"pid"`
+}
+
+// Ended is a job's outcome: job_completed, job_failed.
+type Ended struct {
+	Job    string          `json:"job"`
+	State  job.Status      `json:"state"`
+	TookMS int64           `json:"took_ms"`
+	Wrote  json.RawMessage `json:"wrote,omitempty"` // of a write: what undoing it needs
+	Result json.RawMessage `json:"result"`          // control.JobResult without its output
+}
+
+// RolledBack is a write that was undone: job_rolled_back.
+type RolledBack struct {
+	Job string `json:"job"`
+	By  string `json:"by"` // the job that did it
+}
+
+// TypeOf is the type of an outcome's record.
+func TypeOf(s job.Status) string {
+	if s == job.Succeeded {
+		return TypeCompleted
+	}
+	return TypeFailed
+}
+
+// Session is a set of jobs with a directory and a budget: session_created.
+type Session struct {
+	Session string  `json:"session"`
+	Key     string  `json:"key,omitempty"`
+	Profile string  `json:"profile,omitempty"`
+	Dir     string  `json:"dir"`
+	Actor   *uint32 `json:"actor"`
+	TTLMS   int64   `json:"ttl_ms"`
+	JobsMax int     `json:"jobs_max"`
+	TimeMS  int64   `json:"time_ms"` // that all its jobs may take together
+}
+
+// SessionExtended gives a session another time to live: session_extended.
+type SessionExtended struct {
+	Session string `json:"session"`
+	TTLMS   int64  `json:"ttl_ms"` // from the time of the record
+}
+
+// SessionEnded ends one: session_ended.
+type SessionEnded struct {
+	Session string `json:"session"`
+	Cause   string `json:"cause"`
+}
+
+// Scheduled is a schedule that has come into force, or changed: schedule_set.
+type Scheduled struct {
+	Schedule string `json:"schedule"` // the service
+	Cron     string `json:"cron"`
+	Timezone string `json:"timezone,omitempty"`
+}

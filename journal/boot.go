@@ -1,0 +1,135 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// BootID is the id of this start of the container: the same for each supervisor
+// of it, and another after a restart. It follows from the machine's boot, the
+// PID namespace and the moment at which PID 1 began.
+func BootID() (string, error) {
+	machine, err := MachineBoot()
+	if err != nil {
+		return "", err
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "", fmt.Errorf("cannot tell which container this is: %w", err)
+	}
+	stat, err := os.ReadFile("/proc/1/stat")
+	if err != nil {
+		return "", fmt.Errorf("cannot tell when PID 1 began: %w", err)
+	}
+	// The name may have blanks and brackets; the start time is the 22nd field.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const startTime = 22 - 3
+	if len(fields) <= startTime {
+		return "", fmt.Errorf("cannot tell when PID 1 began: /proc/1/stat has %d fields", len(fields))
+	}
+	sum := sha256.Sum256([]byte(machine + " " + namespace + " " + fields[startTime]))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// MachineBoot is the id of this start of the machine, random(4).
+func MachineBoot() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("cannot tell which start of the machine this is: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// Exit is how a boot ended, as the next one finds it.
+type Exit string
+
+// What became of the boot before.
+const (
+	ExitClean   Exit = "clean"   // the container was stopped, and the supervisor recorded it
+	ExitKilled  Exit = "killed"  // it ended without that, on a machine that went on
+	ExitHost    Exit = "host"    // the machine was started anew meanwhile
+	ExitOOM     Exit = "oom"     // a kill by the kernel for want of memory was seen before the end
+	ExitUnknown Exit = "unknown" // there is no record of a boot before
+)
+
+// The types of records about boots.
+const (
+	TypeBootBegun = "boot_begun" // a BootBegun, once a boot, durable
+	TypeBootEnded = "boot_ended" // an orderly end: no keys that are needed
+	TypeOOMSeen   = "oom_seen"   // the kernel killed for want of memory
+)
+
+// BootBegun is the body of a boot's first record.
+type BootBegun struct {
+	Machine   string `json:"machine"` // MachineBoot
+	Version   string `json:"version,omitempty"`
+	PriorBoot string `json:"prior_boot,omitempty"`
+	PriorExit Exit   `json:"prior_exit"`
+}
+
+// Boots is the fold of how boots began and ended. It remembers the newest one
+// and how the one before that ended.
+type Boots struct{ last boot }
+
+type boot struct {
+	Boot      string    `json:"boot"`
+	Machine   string    `json:"machine"`
+	At        time.Time `json:"at"`
+	Ended     bool      `json:"ended,omitempty"`
+	OOM       bool      `json:"oom,omitempty"`
+	PriorBoot string    `json:"prior_boot,omitempty"`
+	PriorExit Exit      `json:"prior_exit,omitempty"`
+}
+
+// Apply is Fold's.
+func (b *Boots) Apply(r Record) {
+	switch r.Type {
+	case TypeBootBegun:
+		var begun BootBegun
+		if r.Decode(&begun) == nil {
+			b.last = boot{Boot: r.Boot, Machine: begun.Machine, At: r.At, PriorBoot: begun.PriorBoot, PriorExit: begun.PriorExit}
+		}
+	case TypeBootEnded:
+		b.last.Ended = b.last.Ended || r.Boot == b.last.Boot
+	case TypeOOMSeen:
+		b.last.OOM = b.last.OOM || r.Boot == b.last.Boot
+	}
+}
+
+// Snapshot is Fold's.
+func (b *Boots) Snapshot() any { return b.last }
+
+// Restore is Fold's.
+func (b *Boots) Restore(section json.RawMessage) error {
+	b.last = boot{}
+	return json.Unmarshal(section, &b.last)
+}
+
+// Begin tells what the record of the boot id is to be, and whether it is there
+// already: a supervisor of this boot wrote it.
+func (b *Boots) Begin(id, machine string) (begun BootBegun, recorded bool) {
+	if b.last.Boot == id {
+		return BootBegun{Machine: b.last.Machine, PriorBoot: b.last.PriorBoot, PriorExit: b.last.PriorExit}, true
+	}
+	return BootBegun{Machine: machine, PriorBoot: b.last.Boot, PriorExit: b.last.exit(machine)}, false
+}
+
+// exit is how a boot ended, seen from a boot on a machine.
+func (b boot) exit(machine string) Exit {
+	switch {
+	case b.Boot == "":
+		return ExitUnknown
+	case b.Ended:
+		return ExitClean
+	case b.Machine != machine:
+		return ExitHost
+	case b.OOM:
+		return ExitOOM
+	}
+	return ExitKilled
+}

@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// disk is the directory of segments. Names have no slash.
+type disk interface {
+	list() ([]string, error)
+	// create makes a file that must not exist.
+	create(name string) (file, error)
+	open(name string, write bool) (file, error)
+	rename(from, to string) error
+	remove(name string) error
+	// sync makes the names durable.
+	sync() error
+}
+
+// file is a segment. Sizes and offsets are bytes.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	size() (int64, error)
+	truncate(size int64) error
+	sync() error
+	// allocate has the file system set blocks aside up to end, without making
+	// the file longer: fallocate(2), FALLOC_FL_KEEP_SIZE.
+	allocate(from, end int64) error
+}
+
+// directory is the disk that is one: rel below dir. A reader may look at what
+// another user wrote; what the supervisor's decisions follow from may not be
+// another's.
+type directory struct {
+	dir    *durable.Dir
+	rel    string // "." is dir itself
+	anyone bool   // other users' segments too
+}
+
+const maxEntries = 10_000
+
+func (d directory) at(name string) string { return path.Join(d.rel, name) }
+
+func (d directory) list() ([]string, error) {
+	entries, err := d.dir.ReadDir(d.rel, maxEntries)
+	if notThere(err) {
+		return nil, nil
+	}
+	if err != nil && !errors.Is(err, durable.ErrTooBig) {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name
+	}
+	return names, nil
+}
+
+func (d directory) create(name string) (file, error) {
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL
+	f, err := d.dir.OpenRegular(d.at(name), flags, 0o600)
+	if notThere(err) && d.rel != "." {
+		if err := d.dir.MkdirAll(d.rel, 0o700); err != nil {
+			return nil, err
+		}
+		f, err = d.dir.OpenRegular(d.at(name), flags, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return segmentFile{f}, nil
+}
+
+func (d directory) open(name string, write bool) (file, error) {
+	flags := unix.O_RDONLY
+	if write {
+		flags = unix.O_RDWR
+	}
+	f, err := d.dir.OpenRegular(d.at(name), flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := ours(f); err != nil && !d.anyone {
+		f.Close()
+		return nil, err
+	}
+	return segmentFile{f}, nil
+}
+
+func (d directory) rename(from, to string) error { return d.dir.RenameNew(d.at(from), d.at(to)) }
+func (d directory) remove(name string) error     { return d.dir.RemoveAll(d.at(name)) }
+func (d directory) sync() error                  { return d.dir.SyncDir(d.rel) }
+
+// errAnothers is a file that a user wrote who is neither we nor root.
+var errAnothers = errors.New("it is another user's")
+
+// ours refuses what somebody else may have put there, or may still write to
+// under another name.
+func ours(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	switch {
+	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
+		return fmt.Errorf("%w: uid %d owns it, and %d keeps the journal", errAnothers, st.Uid, os.Geteuid())
+	case st.Nlink > 1:
+		return fmt.Errorf("%w: it has a second name somewhere", errAnothers)
+	}
+	return nil
+}
+
+type segmentFile struct{ *os.File }
+
+func (f segmentFile) size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f segmentFile) truncate(size int64) error { return f.Truncate(size) }
+
+// sync needs the content and the size, and no times.
+func (f segmentFile) sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func (f segmentFile) allocate(from, end int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, end-from)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// notThere tells whether err says that a name does not exist.
+func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,347 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+func (t *texts) Apply(r Record) {
+	if r.Type != "text" {
+		return
+	}
+	var body text
+	if r.Decode(&body) == nil {
+		t.all = append(t.all, body.Text)
+	}
+}
+
+func (t *texts) Snapshot() any { return t.all }
+
+func (t *texts) Restore(section json.RawMessage) error {
+	t.all = nil
+	return json.Unmarshal(section, &t.all)
+}
+
+// opened is a journal on a disk, with its fold and what it said.
+type opened struct {
+	*Journal
+	texts *texts
+	said  []string
+}
+
+func openModel(t *testing.T, d disk, boot string) *opened {
+	t.Helper()
+	o := &opened{texts: &texts{}}
+	j, err := open(d, "", Options{
+		Boot: boot, Folds: map[string]Fold{"texts": o.texts},
+		Say: func(line string) { o.said = append(o.said, line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Journal = j
+	go j.write()
+	return o
+}
+
+func (o *opened) has() (all []string) {
+	o.View(func() { all = slices.Clone(o.texts.all) })
+	return all
+}
+
+func (o *opened) add(t *testing.T, what ...string) {
+	t.Helper()
+	for _, one := range what {
+		if _, err := o.Append(context.Background(), say("%s", one)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func home(t *testing.T) (*durable.Dir, string) {
+	t.Helper()
+	path := t.TempDir()
+	d, err := durable.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d, path
+}
+
+func openHome(t *testing.T, d *durable.Dir, boot string) *opened {
+	t.Helper()
+	o := &opened{texts: &texts{}}
+	j, err := Open(d, Options{
+		Boot: boot, Folds: map[string]Fold{"texts": o.texts},
+		Say: func(line string) { o.said = append(o.said, line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Journal = j
+	return o
+}
+
+func TestWhatIsAppendedIsThereAfterEachBoot(t *testing.T) {
+	d, path := home(t)
+	var want []string
+	for boot := range 9 {
+		o := openHome(t, d, fmt.Sprintf("%08x", boot))
+		if got := o.has(); !slices.Equal(got, want) {
+			t.Fatalf("boot %d has %q, want %q", boot, got, want)
+		}
+		if len(o.said) > 0 {
+			t.Errorf("boot %d says %q", boot, o.said)
+		}
+		o.add(t, fmt.Sprintf("of boot %d", boot))
+		want = append(want, fmt.Sprintf("of boot %d", boot))
+		o.Close()
+	}
+	files, err := os.ReadDir(filepath.Join(path, Dir))
+	if err != nil || len(files) != segmentsKept {
+		t.Errorf("%d segments are kept, %v", len(files), err)
+	}
+	format, err := os.ReadFile(filepath.Join(path, FormatFile))
+	if err != nil || !strings.HasPrefix(string(format), "1\nvolume ") {
+		t.Errorf("the format file: %q, %v", format, err)
+	}
+}
+
+func TestARecordIsALineWithItsSumLast(t *testing.T) {
+	d, path := home(t)
+	o := openHome(t, d, "0123abcd")
+	seq, err := o.Append(context.Background(), Entry{"operation", map[string]any{"verb": "stop", "services": []string{"gateway-alice"}}})
+	if err != nil || seq != 2 {
+		t.Fatalf("record %d, %v; a segment's first record is its snapshot", seq, err)
+	}
+	o.Close()
+	data, err := os.ReadFile(filepath.Join(path, Dir, segmentName(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	if len(lines) != 3 || lines[2] != "" {
+		t.Fatalf("the segment is %q", data)
+	}
+	if !strings.HasPrefix(lines[1], `{"seq":2,"at":"`) || !strings.Contains(lines[1], `Z","boot":"0123abcd","type":"operation","services":["gateway-alice"],"verb":"stop","sum":"`) {
+		t.Errorf("the record is %s", lines[1])
+	}
+	var keys map[string]any
+	if err := json.Unmarshal([]byte(lines[1]), &keys); err != nil {
+		t.Errorf("the record is no JSON: %v", err)
+	}
+}
+
+func TestASupervisorsSuccessorGoesOnWithItsSegment(t *testing.T) {
+	d, path := home(t)
+	for i := range 12 {
+		o := openHome(t, d, "0123abcd")
+		o.add(t, fmt.Sprint(i))
+		if got := len(o.has()); got != i+1 {
+			t.Fatalf("supervisor %d has %d texts", i, got)
+		}
+		o.Close()
+	}
+	if files, err := os.ReadDir(filepath.Join(path, Dir)); err != nil || len(files) != 1 {
+		t.Errorf("one boot has %d segments, %v", len(files), err)
+	}
+}
+
+func TestClientsAtOnceShareAnFsync(t *testing.T) {
+	m := newModel()
+	syncs, held, hold := 0, make(chan struct{}), make(chan struct{})
+	o := openModel(t, m, "b1")
+	m.mu.Lock()
+	m.fault = func(call string) error {
+		if call == "sync" {
+			if syncs++; syncs == 1 { // the others queue up behind the first
+				close(held)
+				<-hold
+			}
+		}
+		return nil
+	}
+	m.mu.Unlock()
+	var clients sync.WaitGroup
+	client := func() {
+		if _, err := o.Append(context.Background(), say("x")); err != nil {
+			t.Error(err)
+		}
+	}
+	clients.Go(client)
+	<-held
+	for range 63 {
+		clients.Go(client)
+	}
+	queued := func() int {
+		o.queue.mu.Lock()
+		defer o.queue.mu.Unlock()
+		return len(o.queue.waiting)
+	}
+	for queued() < 63 {
+		time.Sleep(time.Millisecond)
+	}
+	close(hold)
+	clients.Wait()
+	o.Close()
+	if syncs != 2 || len(o.has()) != 64 {
+		t.Errorf("%d fsyncs for %d records", syncs, len(o.has()))
+	}
+}
+
+func TestNotesCostNoFsync(t *testing.T) {
+	m := newModel()
+	o := openModel(t, m, "b1")
+	before := m.calls
+	for i := range 10 {
+		o.Note(say("%d", i))
+	}
+	o.Close()
+	if got := o.has(); len(got) != 10 {
+		t.Errorf("%d of 10 notes are there", len(got))
+	}
+	m.fault = func(call string) error {
+		t.Errorf("%s, to read", call)
+		return nil
+	}
+	if m.calls-before > 11 { // at most a write each, and the end's truncate
+		t.Errorf("%d calls for ten notes", m.calls-before)
+	}
+}
+
+func TestSegmentsEnd(t *testing.T) {
+	m := newModel()
+	o := openModel(t, m, "b1")
+	big := strings.Repeat("x", 1<<20)
+	type note struct {
+		Big string `json:"big"`
+	}
+	for i := range 100 {
+		if _, err := o.Append(context.Background(), Entry{"big", note{big}}); err != nil {
+			t.Fatal(err)
+		}
+		o.add(t, fmt.Sprint(i))
+	}
+	o.Close()
+	if len(m.names) != segmentsKept {
+		t.Errorf("%d segments", len(m.names))
+	}
+	for name, in := range m.names {
+		if len(in.data) > segmentLimit {
+			t.Errorf("%s has %d bytes", name, len(in.data))
+		}
+	}
+	if got := openModel(t, m, "b2").has(); len(got) != 100 || got[99] != "99" {
+		t.Errorf("%d texts are left", len(got))
+	}
+}
+
+func TestOnlyReservedRecordsUseTheReserve(t *testing.T) {
+	for _, nofal := range []bool{false, true} {
+		m := newModel()
+		m.nofal = nofal
+		o := openModel(t, m, "b1")
+		o.add(t, "before")
+		m.mu.Lock()
+		m.room = 0
+		m.mu.Unlock()
+		refused := false
+		for i := 0; i < 100_000 && !refused; i++ {
+			_, err := o.Append(context.Background(), say("%0200d", i))
+			refused = errors.Is(err, unix.ENOSPC)
+		}
+		if !refused {
+			t.Fatal("an ordinary record is never refused")
+		}
+		for i := range 1000 {
+			if _, err := o.AppendReserved(context.Background(), say("stop %d", i)); err != nil {
+				t.Fatalf("the %dth stop on a full disk: %v (no allocation: %v)", i, err, nofal)
+			}
+		}
+		n := len(o.has())
+		o.Close()
+		if got := openModel(t, m.crash(nothingMore), "b2").has(); len(got) != n || got[n-1] != "stop 999" {
+			t.Errorf("%d of %d records are left, no allocation: %v", len(got), n, nofal)
+		}
+	}
+}
+
+func TestOneWhoLostTheVolumeNeverAppendsAgain(t *testing.T) {
+	m := newModel()
+	held := true
+	texts := &texts{}
+	j, err := open(m, "", Options{Boot: "b1", Folds: map[string]Fold{"texts": texts}, Held: func() bool { return held }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go j.write()
+	ctx := context.Background()
+	if _, err := j.Append(ctx, say("mine")); err != nil {
+		t.Fatal(err)
+	}
+	held = false
+	if _, err := j.Append(ctx, say("not mine")); !errors.Is(err, ErrLost) {
+		t.Errorf("appended: %v", err)
+	}
+	other := openModel(t, m, "b2")
+	other.add(t, "other's")
+	held = true // it thinks so again
+	if _, err := j.Append(ctx, say("not mine either")); !errors.Is(err, ErrLost) {
+		t.Errorf("appended: %v", err)
+	}
+	j.Close()
+	other.Close()
+	if got := openModel(t, m, "b3").has(); !slices.Equal(got, []string{"mine", "other's"}) {
+		t.Errorf("recorded is %q", got)
+	}
+}
+
+func TestSectionsOfOthersAreHandedOn(t *testing.T) {
+	m := newModel()
+	o := openModel(t, m, "b1")
+	o.add(t, "one")
+	o.Close()
+	openModel(t, m, "b2").Close()              // its snapshot has it
+	j, err := open(m, "", Options{Boot: "b3"}) // a program without that domain
+	if err != nil {
+		t.Fatal(err)
+	}
+	go j.write()
+	j.Close()
+	if got := openModel(t, m, "b4").has(); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("recorded is %q", got)
+	}
+}
+
+func TestEntriesThatAreNone(t *testing.T) {
+	o := openModel(t, newModel(), "b1")
+	defer o.Close()
+	for _, e := range []Entry{
+		{"", nil},
+		{"With Blank", nil},
+		{"x", 1},
+		{"x", []int{1}},
+		{"x", map[string]int{"seq": 1}},
+		{"x", map[string]int{"sum": 1}},
+		{"x", func() {}},
+		{"x", map[string]string{"a": strings.Repeat("x", maxRecord+1)}},
+	} {
+		if _, err := o.Append(context.Background(), e); err == nil || !strings.HasPrefix(err.Error(), "cannot record") {
+			t.Errorf("%s: %v", e.Type, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// Format is the number of the format that this program writes, and the highest
+// that it reads.
+const Format = 1
+
+// ErrNewer is a journal, or a volume, of a later program.
+var ErrNewer = errors.New("it was written by a newer rlminit")
+
+// plan is what a look at the segments says is to be done with them. It is made
+// by a pure function, planFor.
+type plan struct {
+	// base is the segment whose snapshot counts, and after it the ones without a
+	// snapshot of their own that follow; -1: there is no whole snapshot.
+	base  int
+	after []int
+	aside map[int]string // what is kept aside, and why
+	said  []string
+	next  uint64 // a number that no segment has had
+}
+
+// planFor decides. The segments are sorted by list; volume is the id that the
+// format file has, "" where there is none.
+func planFor(all []segment, volume string) (plan, error) {
+	p := plan{base: -1, aside: map[int]string{}, next: 1}
+	if volume == "" {
+		volume = newestVolume(all)
+	}
+	last := -1 // the segment before, of those that count
+	for i, s := range all {
+		p.next = max(p.next, s.number+1, s.order()+1)
+		switch {
+		case s.fault != nil:
+			p.aside[i] = reason(s.fault)
+			continue
+		case s.head != nil && s.head.Format > Format:
+			return p, fmt.Errorf("%s: %w: its format is %d, and this one knows %d", s.name, ErrNewer, s.head.Format, Format)
+		case s.head != nil && s.head.Volume != volume:
+			p.aside[i] = "it belongs to another volume"
+			continue
+		case last >= 0 && doubles(all[last], s):
+			if all[last].size >= s.size {
+				p.aside[i] = "it is a copy of " + all[last].name
+				continue
+			}
+			p.aside[last] = "it is an older copy of " + s.name
+			if p.base == last {
+				p.base = -1 // s is the base then
+			}
+		}
+		if s.head != nil && s.head.Segment != s.number {
+			p.said = append(p.said, fmt.Sprintf("%s is segment %d by what it holds, and counts as that", s.name, s.head.Segment))
+		}
+		if last >= 0 && s.head != nil && s.head.Previous > all[last].order() {
+			p.said = append(p.said, fmt.Sprintf("segment %d, before %s, is missing: events of that time are not known", s.head.Previous, s.name))
+		}
+		last = i
+		if s.head != nil {
+			p.base, p.after = i, nil
+		} else {
+			p.after = append(p.after, i)
+		}
+	}
+	return p, nil
+}
+
+// doubles tells whether two segments are one, copied.
+func doubles(a, b segment) bool {
+	return a.head != nil && b.head != nil && *a.head == *b.head
+}
+
+// newestVolume is the volume of the newest segment that says so.
+func newestVolume(all []segment) string {
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].head != nil {
+			return all[i].head.Volume
+		}
+	}
+	return ""
+}
+
+// isForeign tells whether err is about what somebody has put in a file's place,
+// and not about the disk.
+func isForeign(err error) bool {
+	return errors.Is(err, durable.ErrNotRegular) || errors.Is(err, errAnothers) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EISDIR)
+}
+
+// reason is why a file cannot be used, without its path.
+func reason(err error) string {
+	var e *durable.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	if e.Why != "" {
+		return e.Why
+	}
+	return e.Err.Error()
+}
+
+// read are the segments from which the state follows, in order.
+func (p plan) read() []int {
+	if p.base < 0 {
+		return p.after
+	}
+	return append([]int{p.base}, p.after...)
+}

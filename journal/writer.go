@@ -1,0 +1,414 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes, in bytes.
+const (
+	segmentLimit = 10 << 20 // a segment ends before it would be larger
+	reserveSize  = 512 << 10
+	allocateStep = 256 << 10 // what is allocated at a time beyond the reserve
+)
+
+// writer writes the newest segment. One goroutine uses it once the journal is
+// open.
+type writer struct {
+	journal *Journal
+	disk    disk
+	boot    string
+	held    func() bool
+	say     func(string)
+	now     func() time.Time
+	volume  string
+	fresh   bool
+	limit   int64 // the size before which a segment ends, bytes
+
+	seq  uint64 // of the last record
+	next uint64 // the number of the next segment
+	prev uint64 // that of the newest one that is there; 0: none
+	lost bool   // the volume is another's: nothing is written ever again
+
+	// Of the segment that is written; file is nil where one is to be begun first.
+	// Invariant: what is in the file up to pos is good, and nothing is after it.
+	file      file
+	name      string
+	number    uint64
+	pos       int64
+	snapshot  int64 // the size of its first record
+	allocated int64 // up to where the file system has set blocks aside
+	// noAllocate: the file system cannot set blocks aside, so the reserve is a file.
+	noAllocate bool
+
+	aside []takenAside // what is to be kept aside once there is a segment of ours
+	said  string       // the failure of a begin that was said last
+}
+
+// takenAside is a file that must not be read again as a segment, and why.
+type takenAside struct{ name, why string }
+
+// write is the writer's goroutine: it commits what waits, until Close.
+func (j *Journal) write() {
+	w := &j.writer
+	defer close(j.ended)
+	for {
+		batch, dropped := j.queue.take()
+		if len(batch) == 0 {
+			w.end()
+			return
+		}
+		w.commit(batch, dropped)
+	}
+}
+
+// end gives back what was allocated in advance.
+func (w *writer) end() {
+	if w.file != nil {
+		_ = w.file.truncate(w.pos) // only space is at stake
+		w.file.Close()
+		w.file = nil
+	}
+}
+
+// commit writes a batch, and answers each request. Where the disk is full only
+// those that may use the reserve are written.
+func (w *writer) commit(batch []*request, dropped uint64) {
+	err := w.attempt(batch, dropped)
+	if isFull(err) {
+		var reserved, rest []*request
+		for _, r := range batch {
+			if r.reserved {
+				reserved = append(reserved, r)
+			} else {
+				rest = append(rest, r)
+			}
+		}
+		w.answer(rest, err)
+		if len(reserved) == 0 {
+			w.journal.queue.lose(dropped)
+			return
+		}
+		batch = reserved
+		again := w.attempt(batch, dropped)
+		if again != nil && errors.Is(err, ErrInDoubt) && !errors.Is(again, ErrInDoubt) {
+			again = fmt.Errorf("%w; %w", again, ErrInDoubt)
+		}
+		err = again
+	}
+	if err != nil {
+		w.journal.queue.lose(dropped)
+	}
+	w.answer(batch, err)
+}
+
+// answer tells everybody who waits. Notes that failed are counted.
+func (w *writer) answer(batch []*request, err error) {
+	for _, r := range batch {
+		if !r.note {
+			r.done <- err
+		} else if err != nil {
+			w.journal.queue.lose(uint64(len(r.bodies)))
+		}
+	}
+}
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// attempt writes a batch with one write and, unless it is notes alone, one
+// fsync. On an error nothing of it counts.
+func (w *writer) attempt(batch []*request, dropped uint64) error {
+	if w.lost = w.lost || !w.held(); w.lost {
+		return ErrLost
+	}
+	size := 0
+	durable, reserved := false, true
+	for _, r := range batch {
+		size += r.size()
+		durable = durable || !r.note && len(r.bodies) > 0
+		reserved = reserved && r.reserved
+	}
+	if size == 0 {
+		return nil
+	}
+	if err := w.ready(int64(size)); err != nil {
+		return err
+	}
+	line := make([]byte, 0, size+200)
+	seq, at := w.seq, w.now()
+	add := func(kind string, body []byte) {
+		seq++
+		line = appendRecord(line, seq, at, w.boot, kind, body)
+	}
+	if dropped > 0 {
+		add(TypeLost, fmt.Appendf(nil, `"count":%d`, dropped))
+	}
+	for _, r := range batch {
+		r.first = seq + 1
+		for i, kind := range r.kinds {
+			add(kind, r.bodies[i])
+		}
+	}
+	if err := w.put(line, durable, reserved); err != nil {
+		return err
+	}
+	if w.lost = !w.held(); w.lost && durable {
+		return fmt.Errorf("%w; %w", ErrLost, ErrInDoubt) // its new owner may have read it, or not
+	}
+	w.seq = seq
+	w.applied(line)
+	return nil
+}
+
+// applied hands what was written to the folds and shows it to readers.
+func (w *writer) applied(lines []byte) {
+	j := w.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for rest := lines; len(rest) > 0; {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		if r, err := parseRecord(line); err == nil {
+			j.folds.apply(r)
+		}
+		rest = after
+	}
+	j.shown(w.name, w.pos)
+}
+
+// ready sees to it that there is a segment with room for so many bytes.
+func (w *writer) ready(size int64) error {
+	full := w.pos+size > w.limit && w.pos > 2*w.snapshot
+	if w.file != nil && !full {
+		return nil
+	}
+	err := w.begin()
+	if err != nil && w.file != nil {
+		return nil // no room for another one: this one goes on
+	}
+	return err
+}
+
+// put writes lines at the end of the segment. Where that fails the segment ends
+// there, and what may be on the disk is taken back.
+func (w *writer) put(lines []byte, durable, reserved bool) error {
+	if err := w.allocate(int64(len(lines)), reserved); err != nil {
+		return err
+	}
+	_, err := w.file.WriteAt(lines, w.pos)
+	if isFull(err) && reserved && w.freeReserve() {
+		_, err = w.file.WriteAt(lines, w.pos)
+	}
+	synced := err == nil
+	if err == nil && durable {
+		err = w.file.sync()
+	}
+	if err == nil {
+		w.pos += int64(len(lines))
+		return nil
+	}
+	back := w.file.truncate(w.pos)
+	if back == nil {
+		back = w.file.sync()
+	}
+	w.allocated = w.pos // a truncated file has lost what was beyond its end
+	if back != nil || synced {
+		// After an fsync that failed the kernel forgets what it could not write, and
+		// the next fsync says nothing of it: only another file is to be trusted.
+		w.leave()
+	}
+	if back != nil {
+		return fmt.Errorf("%w; %w", err, ErrInDoubt)
+	}
+	return err
+}
+
+// leave gives the segment up. The next one begins with a snapshot that knows
+// nothing of what was refused.
+func (w *writer) leave() {
+	w.file.Close()
+	w.file, w.name = nil, ""
+}
+
+// allocate sets blocks aside for so many bytes and, unless these are what the
+// reserve is for, the reserve beyond.
+func (w *writer) allocate(size int64, reserved bool) error {
+	need := w.pos + size + reserveSize
+	if reserved {
+		need = w.pos + size
+	}
+	if w.noAllocate || w.allocated >= need {
+		return nil
+	}
+	err := w.file.allocate(w.pos, need+allocateStep)
+	if err == nil {
+		w.allocated = need + allocateStep
+		return nil
+	}
+	if isFull(err) {
+		if err = w.file.allocate(w.pos, need); err == nil {
+			w.allocated = need
+			return nil
+		}
+	}
+	switch {
+	case isFull(err) && reserved:
+		return nil // then the write says whether there is room
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+		w.noAllocate = true
+		w.keepReserve()
+		return nil
+	}
+	return err
+}
+
+// reserveName is the file that is the reserve where blocks cannot be set aside
+// for the segment itself.
+const reserveName = "reserve"
+
+// keepReserve writes the reserve's file, if it is not there. Its content has no
+// pattern, lest the file system compress it.
+func (w *writer) keepReserve() {
+	f, err := w.disk.create(reserveName)
+	if err != nil {
+		return // it is there, or there is no room for it
+	}
+	defer f.Close()
+	if _, err = f.WriteAt(noise(reserveSize), 0); err == nil {
+		err = f.sync()
+	}
+	if err != nil {
+		_ = w.disk.remove(reserveName)
+	}
+}
+
+// freeReserve gives the reserve's file back to the file system.
+func (w *writer) freeReserve() bool {
+	return w.noAllocate && w.disk.remove(reserveName) == nil
+}
+
+// begin begins a segment with a snapshot of all folds. Where that fails, the
+// segment before goes on, unless a rest of the new one may be found at a boot:
+// then nothing is written before another one has been begun.
+func (w *writer) begin() error {
+	err := w.tryBegin()
+	if isFull(err) && w.retire(segmentsKept-1) {
+		err = w.tryBegin() // the oldest is to go anyway
+	}
+	if err != nil {
+		if text := err.Error(); text != w.said {
+			w.said = text
+			w.say("cannot begin a segment of the journal: " + text)
+		}
+		return err
+	}
+	w.said = ""
+	w.setAside()
+	w.retire(segmentsKept)
+	return nil
+}
+
+func (w *writer) tryBegin() error {
+	line, err := w.snapshotLine()
+	if err != nil {
+		return err
+	}
+	number, name := w.next, segmentName(w.next)
+	f, err := w.disk.create(name)
+	if errors.Is(err, unix.EEXIST) {
+		w.next++ // another's, or a rest of ours
+		return w.tryBegin()
+	}
+	if err != nil {
+		return err
+	}
+	w.next++
+	if _, err = f.WriteAt(line, 0); err == nil {
+		err = f.sync()
+	}
+	if err == nil {
+		err = w.disk.sync()
+	}
+	if err == nil && !w.held() {
+		w.lost, err = true, ErrLost
+	}
+	if err != nil {
+		f.Close()
+		back := w.disk.remove(name)
+		if back == nil {
+			back = w.disk.sync()
+		}
+		if back != nil && w.file != nil {
+			w.leave()
+		}
+		return err
+	}
+	w.end()
+	w.file, w.name, w.number, w.prev = f, name, number, number
+	w.pos, w.snapshot, w.allocated = int64(len(line)), int64(len(line)), 0
+	w.seq++
+	w.journal.mu.Lock()
+	w.journal.shown(name, w.pos)
+	w.journal.mu.Unlock()
+	return nil
+}
+
+// snapshotLine makes the first record of the next segment.
+func (w *writer) snapshotLine() ([]byte, error) {
+	w.journal.mu.Lock()
+	sections, err := w.journal.folds.sections()
+	w.journal.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	body, err := encodeBody(Entry{TypeSnapshot, snapshot{Format: Format, Volume: w.volume, Segment: w.next, Previous: w.prev, Sections: sections}})
+	if err != nil {
+		return nil, err
+	}
+	return appendRecord(nil, w.seq+1, w.now(), w.boot, TypeSnapshot, body), nil
+}
+
+// setAside renames what must not be read again as a segment. That was waited
+// for until all that it held is in a snapshot of ours.
+func (w *writer) setAside() {
+	for _, a := range w.aside {
+		to := a.name + ".aside-" + w.now().UTC().Format("20060102T150405Z")
+		name := to
+		err := w.disk.rename(a.name, name)
+		for i := 2; errors.Is(err, unix.EEXIST) && i < 100; i++ {
+			name = fmt.Sprintf("%s-%d", to, i)
+			err = w.disk.rename(a.name, name)
+		}
+		if err != nil {
+			w.say(fmt.Sprintf("the journal's %s is not used: %s; it cannot be kept aside: %v", a.name, a.why, err))
+			continue
+		}
+		w.say(fmt.Sprintf("the journal's %s is not used any more: %s; it is kept as %s", a.name, a.why, name))
+	}
+	w.aside = nil
+}
+
+// retire removes the oldest segments, and of those kept aside the oldest, and
+// tells whether anything went.
+func (w *writer) retire(keep int) (gone bool) {
+	names, err := w.disk.list()
+	if err != nil {
+		return false
+	}
+	var segments, aside []string
+	for _, name := range names {
+		if number, ok := segmentNumber(name); ok && (w.file == nil || number <= w.number) {
+			segments = append(segments, name)
+		} else if strings.Contains(name, asideMark) {
+			aside = append(aside, name)
+		}
+	}
+	for _, old := range append(oldest(segments, keep), oldest(aside, asideKept)...) {
+		gone = w.disk.remove(old) == nil || gone
+	}
+	return gone
+}

@@ -1,0 +1,139 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"rlminit/control"
+)
+
+func some() Snapshot {
+	profile, yes, up := "al\"ice\\\n", true, 12.5
+	return Snapshot{Version: "1.2", Services: []control.Service{
+		{
+			Name: "gateway-alice", Profile: &profile, State: "running", Desired: "running", Ready: &yes, UptimeS: &up, Restarts: 3,
+			Usage: &control.Usage{MemoryBytes: 1 << 30, CPUS: 0.25, Processes: 2},
+		},
+		{Name: "web", State: "failed", Desired: "running", LogLostBytes: 7},
+		{Name: "rlminit-init", Type: "tier", State: "running", Usage: &control.Usage{MemoryBytes: 4096, CPUS: 1}},
+	}}
+}
+
+// What is written has the grammar of OpenMetrics: a family's lines stand
+// together, TYPE, UNIT and HELP before its samples and once each, and every
+// sample belongs to the family above it.
+func TestOpenMetricsGrammar(t *testing.T) {
+	var out bytes.Buffer
+	if err := Write(&out, OpenMetrics, some()); err != nil {
+		t.Fatal(err)
+	}
+	meta := regexp.MustCompile(`^# (TYPE|UNIT|HELP) ([a-z_]+) (.+)$`)
+	sample := regexp.MustCompile(`^([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\d[0-9.e+-]*)$`)
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if lines[len(lines)-1] != "# EOF" {
+		t.Errorf("it ends with %q", lines[len(lines)-1])
+	}
+	family, kind := "", ""
+	seen := map[string]bool{}
+	for _, line := range lines[:len(lines)-1] {
+		if m := meta.FindStringSubmatch(line); m != nil {
+			if m[1] == "TYPE" {
+				family, kind = m[2], m[3]
+			}
+			if m[1] == "UNIT" && !strings.HasSuffix(family, "_"+m[3]) {
+				t.Errorf("%s does not end in its unit: %q", family, line)
+			}
+			if m[2] != family || seen[m[1]+family] {
+				t.Errorf("out of place: %q", line)
+			}
+			seen[m[1]+family] = true
+			continue
+		}
+		m := sample.FindStringSubmatch(line)
+		want := family
+		if kind == "counter" {
+			want += "_total"
+		}
+		if m == nil || m[1] != want || seen[m[1]+m[2]] {
+			t.Errorf("no sample of %s: %q", family, line)
+			continue
+		}
+		seen[m[1]+m[2]] = true
+	}
+	for _, want := range []string{
+		"rlminit_service_restarts_total{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\"} 3\n",
+		"rlminit_services{state=\"failed\"} 1\n", "rlminit_services{state=\"running\"} 1\n",
+		"rlminit_service_up{service=\"web\",profile=\"\"} 0\n", "rlminit_service_memory_bytes{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\"} 1.073741824e+09\n",
+		"rlminit_process_cpu_seconds_total{process=\"rlminit-init\"} 1\n", "rlminit_service_log_lost_bytes_total{service=\"web\",profile=\"\"} 7\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %s in\n%s", want, out.String())
+		}
+	}
+}
+
+// In the older format a counter's family has the name of its samples.
+func TestPrometheusFormat(t *testing.T) {
+	var out bytes.Buffer
+	if err := Write(&out, Prometheus, some()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# TYPE rlminit_service_restarts_total counter\n", "\nrlminit_service_restarts_total{"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "# EOF") || strings.Contains(out.String(), "# UNIT") {
+		t.Error("it is OpenMetrics")
+	}
+	for header, want := range map[string]string{
+		"": Prometheus, "text/plain": Prometheus, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5": OpenMetrics,
+	} {
+		if got := Accepted(header); got != want {
+			t.Errorf("%q gets %q", header, got)
+		}
+	}
+}
+
+func BenchmarkThousand(b *testing.B) {
+	s := some()
+	one := s.Services[0]
+	for i := range 1000 {
+		one.Name = fmt.Sprintf("gateway-%d", i)
+		s.Services = append(s.Services, one)
+	}
+	for b.Loop() {
+		if err := Write(io.Discard, OpenMetrics, s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The example's alerts speak of metrics that there are.
+func TestAlertsNameMetrics(t *testing.T) {
+	rules, err := os.ReadFile("../examples/metrics/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Write(&out, OpenMetrics, some()); err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`rlminit_[a-z_]+`)
+	expressions := regexp.MustCompile(`(?m)^ +expr: (.*)$`).FindAllSubmatch(rules, -1)
+	if len(expressions) < 5 {
+		t.Fatalf("%d rules", len(expressions))
+	}
+	for _, e := range expressions {
+		for _, name := range names.FindAll(e[1], -1) {
+			if !strings.Contains(out.String(), "\n"+string(name)+"{") && !strings.Contains(out.String(), "# TYPE "+string(name)+" gauge") {
+				t.Errorf("%s: there is no %s", e[1], name)
+			}
+		}
+	}
+}

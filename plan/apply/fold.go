@@ -1,0 +1,163 @@
+package apply
+
+import "slices"
+
+// The types of the records in the journal.
+const (
+	TypeBegun   = "revision_begun"
+	TypeStep    = "revision_step"
+	TypeTurned  = "revision_turned"
+	TypeEnded   = "revision_ended"
+	TypeRefused = "apply_refused"
+)
+
+// RecordedBegun says that a revision exists.
+type RecordedBegun struct {
+	Revision   int       `json:"revision"`
+	Hash       string    `json:"hash"` // of the plan
+	UID        uint32    `json:"uid"`  // who asked
+	By         string    `json:"by"`   // who approved, as the caller says
+	Source     string    `json:"source"`
+	Request    string    `json:"request"`               // the caller's own id of it
+	Rollback   *int      `json:"rollback_to,omitempty"` // a rollback: to which revision
+	Steps      []Planned `json:"steps"`
+	Rolling    int       `json:"rolling"`
+	SteadyMS   int64     `json:"steady_ms"`
+	TimeoutMS  int64     `json:"timeout_ms"`
+	DeadlineMS int64     `json:"deadline_ms"`
+}
+
+// Planned is a step as it was begun.
+type Planned struct {
+	Name   string `json:"name"` // of the profile
+	Action string `json:"action"`
+	Wave   int    `json:"wave"`
+}
+
+// RecordedStep says where some steps are now.
+type RecordedStep struct {
+	Revision int    `json:"revision"`
+	Steps    []int  `json:"steps"`
+	Place    Place  `json:"place"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// RecordedTurn says that a revision is being rolled back.
+type RecordedTurn struct {
+	Revision int    `json:"revision"`
+	Cause    Cause  `json:"cause"`
+	Reason   string `json:"reason"`
+}
+
+// RecordedEnd says what became of a revision.
+type RecordedEnd struct {
+	Revision int     `json:"revision"`
+	Outcome  Outcome `json:"outcome"`
+}
+
+// RecordedRefusal says that nothing was touched, and why.
+type RecordedRefusal struct {
+	Hash     string `json:"hash"`
+	UID      uint32 `json:"uid"`
+	By       string `json:"by"`
+	ExitCode int    `json:"exit_code"`
+	Reason   string `json:"reason"`
+}
+
+// Known is a revision, as the records have it.
+type Known struct {
+	Begun RecordedBegun `json:"begun"`
+	State State         `json:"state"`
+
+	At    string `json:"at"` // RFC 3339, of its begin and its end
+	Ended string `json:"ended,omitempty"`
+	Boot  string `json:"boot"` // the last start of the container that did anything of it
+}
+
+// maxKnown bounds how many revisions are remembered.
+const maxKnown = 1000
+
+// Fold is every revision, as the records make them. Its zero value is that of
+// a volume without records.
+type Fold struct {
+	Revisions []Known `json:"revisions"`
+}
+
+// Begin takes a RecordedBegun.
+func (f *Fold) Begin(r RecordedBegun, at, boot string) {
+	if f.Find(r.Revision) != nil || r.Revision <= 0 {
+		return
+	}
+	k := Known{Begun: r, At: at, Boot: boot}
+	for _, p := range r.Steps {
+		k.State.Steps = append(k.State.Steps, Step{Wave: p.Wave})
+	}
+	f.Revisions = append(f.Revisions, k)
+	if over := len(f.Revisions) - maxKnown; over > 0 {
+		f.Revisions = slices.Delete(f.Revisions, 0, over)
+	}
+}
+
+// Move takes a RecordedStep.
+func (f *Fold) Move(r RecordedStep, boot string) {
+	k := f.Find(r.Revision)
+	if k == nil {
+		return
+	}
+	k.Boot = boot
+	for _, i := range r.Steps {
+		if i >= 0 && i < len(k.State.Steps) {
+			k.State.Steps[i].Place, k.State.Steps[i].Reason = r.Place, r.Reason
+		}
+	}
+}
+
+// Turn takes a RecordedTurn.
+func (f *Fold) Turn(r RecordedTurn, boot string) {
+	if k := f.Find(r.Revision); k != nil && k.State.Turned == NoCause {
+		k.State.Turned, k.State.Reason, k.Boot = r.Cause, r.Reason, boot
+	}
+}
+
+// End takes a RecordedEnd.
+func (f *Fold) End(r RecordedEnd, at, boot string) {
+	if k := f.Find(r.Revision); k != nil && !k.State.Over() {
+		k.State.Outcome, k.Ended, k.Boot = r.Outcome, at, boot
+	}
+}
+
+// Find is the revision of that number, or nil.
+func (f *Fold) Find(number int) *Known {
+	i := slices.IndexFunc(f.Revisions, func(k Known) bool { return k.Begun.Revision == number })
+	if i < 0 {
+		return nil
+	}
+	return &f.Revisions[i]
+}
+
+// Open is the revision that has not ended, or nil. There is never more than one.
+func (f *Fold) Open() *Known {
+	if n := len(f.Revisions); n > 0 && !f.Revisions[n-1].State.Over() {
+		return &f.Revisions[n-1]
+	}
+	return nil
+}
+
+// Last is the newest number; 0: none.
+func (f *Fold) Last() int {
+	if n := len(f.Revisions); n > 0 {
+		return f.Revisions[n-1].Begun.Revision
+	}
+	return 0
+}
+
+// LastApplied is the newest revision that was applied, 0 if none was. One that
+// left something behind counts: what is there is no longer what was before.
+func (f *Fold) LastApplied() int {
+	for _, k := range slices.Backward(f.Revisions) {
+		if k.State.Outcome == Applied || k.State.Outcome == Partly {
+			return k.Begun.Revision
+		}
+	}
+	return 0
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"path"
+
+	"rlminit/internal/document"
+	"rlminit/service"
+)
+
+// Declared is a set as somebody wrote it down.
+type Declared struct {
+	Profiles []Wanted
+}
+
+// Wanted is one declared profile.
+type Wanted struct {
+	Name       string
+	State      service.Intent
+	Definition Tree              // with its secrets
+	Secrets    map[string]Source // of the key secrets
+
+	Node document.Node // where it stands, for faults that are found later
+}
+
+// Source is where a secret's value comes from: a file, or what stands there.
+type Source struct {
+	File string // absolute; "": Text is the value
+	Text string
+}
+
+// Keys are those of a declared profile that no profile.yaml has.
+var Keys = []string{"state", partSecrets}
+
+// Parse reads a declared set. dir is the directory that the paths in it are
+// relative to. Every fault of its form is found; whether what it says of a
+// profile makes a service is found by the Check that goes with each, for which
+// it takes the configuration.
+func Parse(file, dir string, data []byte) (*Declared, *document.Reading) {
+	doc, malformed := document.Parse(file, data)
+	top, reading := doc.Read(verbatim)
+	d := &Declared{}
+	version := 0
+	document.Fields{
+		"version":  document.Int(&version, 1, 1),
+		"profiles": d.profiles(dir),
+	}.Read(top)
+	if top.Get("version").Absent() && (top.IsMapping() || top.Absent() && len(malformed) == 0) {
+		top.Fault("version is missing; write version: 1")
+	}
+	if top.IsMapping() && top.Get("profiles").Absent() && !hasKey(top, "profiles") {
+		top.Fault("profiles is missing; write profiles: {NAME: {state: running}}, or profiles: {} for none at all")
+	}
+	return d, reading
+}
+
+// verbatim leaves every ${…} as it stands: it is the service's to expand.
+func verbatim(name string) (string, bool) { return "${" + name + "}", true }
+
+func hasKey(n document.Node, name string) (there bool) {
+	n.Each(func(key, _ document.Node) { there = there || key.Key() == name })
+	return there
+}
+
+func (d *Declared) profiles(dir string) document.Setter {
+	return func(n document.Node) {
+		n.Each(func(key, value document.Node) {
+			w := Wanted{Name: key.Key(), State: service.Running, Node: value, Secrets: map[string]Source{}}
+			if fault := service.CheckName(w.Name); fault != "" {
+				key.Fault("the name %s %s", document.Quote(w.Name), fault)
+			}
+			if !value.Absent() && !value.IsMapping() {
+				value.Fault("is no mapping; write {state: running}")
+			}
+			if state := value.Get("state"); !state.Absent() {
+				document.OneOf(&w.State, service.Running, service.Stopped)(state)
+			}
+			if s := value.Get(partSecrets); !s.Absent() {
+				secrets(w.Secrets, dir)(s)
+			}
+			w.Definition = treeOf(value, Keys...)
+			d.Profiles = append(d.Profiles, w)
+		})
+	}
+}
+
+// secrets reads NAME: {file: PATH}, or NAME: value.
+func secrets(into map[string]Source, dir string) document.Setter {
+	return func(n document.Node) {
+		n.Each(func(key, value document.Node) {
+			name := key.Key()
+			if fault := service.CheckSecret(name); fault != "" {
+				key.Fault("%s %s", document.Quote(name), fault)
+				return
+			}
+			var s Source
+			if value.IsMapping() {
+				document.Fields{"file": relative(&s.File, dir)}.Read(value)
+				if value.Get("file").Absent() {
+					value.Fault("names no file; write {file: PATH}")
+				}
+			} else if _, ok := value.Text(); ok {
+				s.Text = value.Raw() // a secret is not expanded
+			}
+			into[name] = s
+		})
+	}
+}
+
+// relative reads a path, which may be relative to dir.
+func relative(p *string, dir string) document.Setter {
+	return func(n document.Node) {
+		var s string
+		document.Word(&s)(n)
+		switch {
+		case s == "":
+		case path.IsAbs(s):
+			*p = path.Clean(s)
+		case dir == "":
+			n.Fault("%s is no absolute path, and what comes from standard input lies in no directory; write /%s", document.Quote(s), s)
+		default:
+			*p = path.Join(dir, s)
+		}
+	}
+}
+
+// Secrets are the sources of all secrets of a set, by profile and place: those
+// that are marked so, and variables whose names say it.
+func (d *Declared) Secrets() map[string]map[string]Source {
+	all := map[string]map[string]Source{}
+	for _, w := range d.Profiles {
+		own := map[string]Source{}
+		_, inline := seal(w.Definition)
+		for at, value := range inline {
+			own[at] = Source{Text: value}
+		}
+		for name, s := range w.Secrets {
+			own[place(partSecrets, name)] = s
+		}
+		if len(own) > 0 {
+			all[w.Name] = own
+		}
+	}
+	return all
+}
+
+// Outside are the names of the declared profiles that are not within a scope.
+func (d *Declared) Outside(s Scope) (names []string) {
+	for _, w := range d.Profiles {
+		if !s.Profile(w.Name) {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,438 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"rlminit/service"
+)
+
+// carryOut is what an apply makes of a set, of what stands in the changes alone.
+func carryOut(present map[string]Present, changes []Change) map[string]Present {
+	now := maps.Clone(present)
+	for _, c := range changes {
+		if c.After == nil {
+			delete(now, c.Name)
+			continue
+		}
+		p := Present{Profile: Profile{State: c.After.State, Definition: c.After.Definition, Sealed: map[string]string{}}}
+		for _, s := range c.After.Sealed {
+			p.Sealed[s.Place] = s.Digest
+		}
+		if c.Action == Start || c.Action == Stop {
+			// Its definition is not touched: it must be what it was.
+			p.Definition, p.Sealed = now[c.Name].Definition, now[c.Name].Sealed
+		}
+		now[c.Name] = p
+	}
+	return now
+}
+
+func same(a, b map[string]Present) bool {
+	return maps.EqualFunc(a, b, func(a, b Present) bool { return a.Same(b.Profile) && a.Fault == b.Fault && a.Astray == b.Astray })
+}
+
+// wantedOf is a set as somebody would declare it.
+func wantedOf(set map[string]Present) map[string]Profile {
+	wanted := map[string]Profile{}
+	for name, p := range set {
+		wanted[name] = p.Profile
+	}
+	return wanted
+}
+
+// sets are all that two profiles can be: each absent, or in one of two states
+// with one of a few definitions.
+func sets() (all []map[string]Present) {
+	choices := []*Profile{nil}
+	for _, state := range []service.Intent{service.Running, service.Stopped} {
+		for _, t := range []Tree{
+			{},
+			{"command": []any{"a", "b"}},
+			{"environment": Tree{"A": "1"}},
+			{"environment": Tree{"A": "2", "API_KEY": "k"}},
+			{"environment": Tree{"API_KEY": "l"}, "restart": Tree{"limit": "3"}},
+		} {
+			p := Shape("salt", state, t, nil)
+			choices = append(choices, &p)
+		}
+		p := Shape("salt", state, Tree{}, map[string]string{"S": "x"})
+		choices = append(choices, &p)
+	}
+	for _, a := range choices {
+		for _, b := range choices {
+			set := map[string]Present{}
+			if a != nil {
+				set["a"] = Present{Profile: *a}
+			}
+			if b != nil {
+				set["b"] = Present{Profile: *b}
+			}
+			all = append(all, set)
+		}
+	}
+	return all
+}
+
+// For every pair of small sets: the plan applied gives the declared set, a
+// second plan is empty, and the reverse plan gives the first set back.
+func TestEveryPairOfSets(t *testing.T) {
+	all := sets()
+	restarts := func(string) bool { return true }
+	for _, from := range all {
+		for _, to := range all {
+			changes := Compare(from, wantedOf(to), nil, restarts)
+			got := carryOut(from, changes)
+			if !same(got, to) {
+				t.Fatalf("from %v to %v: %v gives %v", from, to, changes, got)
+			}
+			if again := Compare(got, wantedOf(to), nil, restarts); len(again) > 0 {
+				t.Fatalf("from %v to %v: the second plan is %v", from, to, again)
+			}
+			back := carryOut(got, Compare(got, wantedOf(from), nil, restarts))
+			if !same(back, from) {
+				t.Fatalf("from %v to %v and back: %v", from, to, back)
+			}
+			if same(from, to) != (len(changes) == 0) || same(from, to) != (DigestOf(from) == DigestOf(to)) {
+				t.Fatalf("from %v to %v: %d changes, digests %s %s", from, to, len(changes), DigestOf(from), DigestOf(to))
+			}
+			for _, c := range changes {
+				if !c.sound() || len(c.Fields) == 0 || c.Reason == "" {
+					t.Fatalf("from %v to %v: %+v", from, to, c)
+				}
+			}
+		}
+	}
+	t.Logf("figure: %d pairs of sets", len(all)*len(all))
+}
+
+// What is wanted and is not so, what cannot be run, and what cannot be deleted.
+func TestOddProfiles(t *testing.T) {
+	restarts := func(string) bool { return false }
+	running := Shape("s", service.Running, Tree{}, nil)
+	stopped := Shape("s", service.Stopped, Tree{}, nil)
+	for _, row := range []struct {
+		name           string
+		is             Present
+		wanted         *Profile
+		action, effect string
+		reason         string
+	}{
+		{"failed", Present{Profile: running, Astray: "failed: exit 1"}, &running, Start, Starts, "it is declared running, and is failed: exit 1"},
+		{"left running", Present{Profile: stopped, Astray: "running"}, &stopped, Stop, Stops, "it is declared stopped, and is running"},
+		{"broken", Present{Profile: running, Fault: "no mapping"}, &running, Update, Starts, "it cannot be run: no mapping"},
+		{"broken, gone", Present{Profile: running, Fault: "no mapping"}, nil, Delete, NoEffect, "it is not declared"},
+		{"the home directory", Present{Profile: running, Kept: true}, nil, "", "", ""},
+		{"the home directory, declared", Present{Profile: running, Kept: true}, &stopped, Stop, Stops, "it is declared stopped"},
+	} {
+		wanted := map[string]Profile{}
+		if row.wanted != nil {
+			wanted["a"] = *row.wanted
+		}
+		changes := Compare(map[string]Present{"a": row.is}, wanted, nil, restarts)
+		if row.action == "" && len(changes) == 0 {
+			continue
+		}
+		if len(changes) != 1 || changes[0].Action != row.action || changes[0].Effect != row.effect || changes[0].Reason != row.reason {
+			t.Errorf("%s: %+v", row.name, changes)
+		}
+	}
+}
+
+const declared = `version: 1
+profiles:
+  alice:
+    state: running
+    environment: {A: "1", URL: "http://127.0.0.1:${PORT}", API_TOKEN: hunter2}
+    restart: {limit: 3}
+    secrets: {CERT: {file: cert.pem}, INLINE: s3cret}
+  bob: {state: stopped}
+  carol:
+`
+
+func parse(t *testing.T, text string) *Declared {
+	t.Helper()
+	d, reading := Parse("agents.yaml", "/etc/agents", []byte(text))
+	if err := reading.Faults().Err(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestParse(t *testing.T) {
+	d := parse(t, declared)
+	if len(d.Profiles) != 3 || d.Profiles[0].State != service.Running || d.Profiles[1].State != service.Stopped || d.Profiles[2].State != service.Running {
+		t.Fatalf("%+v", d.Profiles)
+	}
+	want := Tree{
+		"environment": Tree{"A": "1", "URL": "http://127.0.0.1:${PORT}", "API_TOKEN": "hunter2"},
+		"restart":     Tree{"limit": "3"},
+	}
+	if !reflect.DeepEqual(d.Profiles[0].Definition, want) {
+		t.Errorf("%v", d.Profiles[0].Definition)
+	}
+	secrets := map[string]map[string]Source{"alice": {
+		"environment.API_TOKEN": {Text: "hunter2"}, "secrets.CERT": {File: "/etc/agents/cert.pem"}, "secrets.INLINE": {Text: "s3cret"},
+	}}
+	if got := d.Secrets(); !reflect.DeepEqual(got, secrets) {
+		t.Errorf("%v", got)
+	}
+	if got := d.Outside("profile/alice"); !reflect.DeepEqual(got, []string{"bob", "carol"}) {
+		t.Errorf("outside: %v", got)
+	}
+	if d := parse(t, "version: 1\nprofiles: {}\n"); len(d.Profiles) != 0 {
+		t.Errorf("%v", d.Profiles)
+	}
+}
+
+// Every fault of a declared set is found at once, with file, line and field.
+func TestFaults(t *testing.T) {
+	const text = `version: 2
+profiels: {}
+profiles:
+  Alice: {}
+  bob: {state: up}
+  carol: {secrets: {X: {path: y}, "a/b": c}}
+  dave: [a]
+`
+	_, reading := Parse("agents.yaml", "/", []byte(text))
+	got := reading.Faults().Error()
+	for _, want := range []string{
+		"agents.yaml:1: version:", `agents.yaml:2: unknown key "profiels"; did you mean "profiles"?`,
+		`agents.yaml:4: profiles.Alice: the name "Alice" is refused`, `agents.yaml:5: profiles.bob.state: "up" is refused`,
+		`agents.yaml:6: profiles.carol.secrets.X: unknown key "path"`, "names no file", "is no name for a secret", "agents.yaml:7: profiles.dave: is no mapping",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                       "version is missing",
+		"version: 1\n":                           "profiles is missing",
+		"version: 1\nprofiles: {a: {}, a: {}}\n": `key "a" is here twice`,
+		"version: 1\nprofiles: {}\n---\nversion: 1\n":            "a second document begins here",
+		"version: 1\nprofiles: {a: {secrets: {X: {file: y}}}}\n": "is no absolute path, and what comes from standard input",
+	} {
+		_, reading := Parse("-", "", []byte(text))
+		if got := fmt.Sprint(reading.Faults().Err()); !strings.Contains(got, want) {
+			t.Errorf("%q: %s; want %q", text, got, want)
+		}
+	}
+}
+
+// What is written into a profile.yaml is read back as it was declared, and is
+// what a profile.yaml may be.
+func TestTextIsReadBack(t *testing.T) {
+	for _, tree := range []Tree{
+		{},
+		{"command": []any{"sh", "-c", "a\nb\t\r x "}, "environment": Tree{"A": "", "B": "null", "C": "yes", "D": "1e3", "E": " x: #y ", "F": "${PORT}", "G": "ü\u0085"}},
+		{"ready": Tree{"exec": []any{"true"}, "timeout": "5s"}, "log": Tree{"max_files": "3"}, "x": []any{Tree{"y": "z"}}},
+		{"environment": Tree{"F": Tree{"file": "/a b"}, "a.b": "c"}},
+	} {
+		b, err := Text(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseTree("profile.yaml", b)
+		if err != nil || !reflect.DeepEqual(got, tree) {
+			t.Errorf("%v became %v, %v:\n%s", tree, got, err, b)
+		}
+	}
+}
+
+// example is a plan with one of everything.
+func example(t *testing.T) (*Plan, []byte) {
+	t.Helper()
+	d := parse(t, declared)
+	wanted, files := map[string]Profile{}, map[string]map[string]string{}
+	for _, w := range d.Profiles {
+		wanted[w.Name] = w.Shape("salt", map[string]string{"secrets.CERT": Digest("salt", "secrets.CERT", "certificate")})
+		files[w.Name] = map[string]string{}
+		for name, s := range w.Secrets {
+			files[w.Name]["secrets."+name] = s.File
+		}
+	}
+	present := map[string]Present{
+		"alice": {Profile: Shape("salt", service.Running, Tree{"environment": Tree{"A": "0", "API_TOKEN": "before1"}}, nil)},
+		"zed":   {Profile: Shape("salt", service.Running, Tree{}, nil)},
+	}
+	p := &Plan{
+		Version: Version, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Expires: time.Date(2026, 1, 2, 4, 4, 5, 0, time.UTC),
+		Scope: Profiles, Source: Origin{File: "/etc/agents/agents.yaml", Digest: "sha256:00"},
+		Base: Base{Volume: "v", Revision: 3, Digest: DigestOf(present)}, Salt: "salt",
+		Changes: Compare(present, wanted, files, func(string) bool { return true }), Unchanged: []string{},
+	}
+	p.Summary = Sum(p.Changes, len(wanted))
+	text, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, text
+}
+
+func TestPlanHoldsNoSecret(t *testing.T) {
+	p, text := example(t)
+	for _, secret := range []string{"hunter2", "s3cret", "certificate", "before1"} {
+		if bytes.Contains(text, []byte(secret)) {
+			t.Errorf("the plan holds %s: %s", secret, text)
+		}
+	}
+	if s := p.Summary; s.Create != 2 || s.Update != 1 || s.Delete != 1 || s.Restarts != 1 || s.Profiles != 3 {
+		t.Errorf("%+v", s)
+	}
+	values := map[string]string{}
+	for _, s := range p.Changes[0].After.Sealed {
+		values[s.Place] = map[string]string{"environment.API_TOKEN": "hunter2", "secrets.CERT": "certificate", "secrets.INLINE": "s3cret"}[s.Place]
+		if Digest(p.Salt, s.Place, values[s.Place]) != s.Digest {
+			t.Errorf("%s has another digest", s.Place)
+		}
+	}
+	tree := cloneTree(p.Changes[0].After.Definition)
+	secrets := Unseal(tree, values)
+	if !reflect.DeepEqual(tree, parse(t, declared).Profiles[0].Definition) || !reflect.DeepEqual(secrets, map[string]string{"CERT": "certificate", "INLINE": "s3cret"}) {
+		t.Errorf("%v %v", tree, secrets)
+	}
+}
+
+// A plan that was altered in any way is refused, and only its own hash
+// approves it.
+func TestVerify(t *testing.T) {
+	p, text := example(t)
+	got, err := Verify(text, p.Hash)
+	if err != nil || !reflect.DeepEqual(got, p) {
+		t.Fatalf("%v %+v", err, got)
+	}
+	if _, err := Verify(append(bytes.Clone(text), '\n'), strings.TrimPrefix(p.Hash, hashPrefix)); err != nil {
+		t.Errorf("with a newline, and the bare hash: %v", err)
+	}
+	for name, approved := range map[string]string{"none": "", "another": "sha256:" + strings.Repeat("0", 64), "cut": p.Hash[:20]} {
+		if _, err := Verify(text, approved); !errors.Is(err, ErrApproval) {
+			t.Errorf("approved by %s: %v", name, err)
+		}
+	}
+	rehashed := func(change func(map[string]any)) []byte {
+		var all map[string]any
+		if err := json.Unmarshal(text, &all); err != nil {
+			t.Fatal(err)
+		}
+		change(all)
+		b, err := canonical(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := split(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all["hash"] = parts.hash()
+		if b, err = canonical(all); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	for name, changed := range map[string][]byte{
+		"edited":        bytes.Replace(text, []byte(`"running"`), []byte(`"stopped"`), 1),
+		"cut":           text[:len(text)-1],
+		"half":          text[:len(text)/2],
+		"empty":         {},
+		"not JSON":      []byte("plan"),
+		"a doubled key": bytes.Replace(text, []byte(`{"allow"`), []byte(`{"allow":[],"allow"`), 1),
+		"a new key":     rehashed(func(m map[string]any) { m["also"] = 1 }),
+		"newer":         rehashed(func(m map[string]any) { m["version"] = 2 }),
+		"no version":    rehashed(func(m map[string]any) { m["version"] = 0 }),
+		"indented":      indented.Bytes(),
+		"twice":         append(bytes.Clone(text), text...),
+		"odd change":    rehashed(func(m map[string]any) { m["changes"].([]any)[0].(map[string]any)["action"] = "exec" }),
+	} {
+		if _, err := Verify(changed, p.Hash); !errors.Is(err, ErrAltered) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Whoever edits a plan and gives it a new hash has another plan.
+	other := rehashed(func(m map[string]any) { m["base"].(map[string]any)["revision"] = 4 })
+	if _, err := Verify(other, p.Hash); !errors.Is(err, ErrApproval) {
+		t.Errorf("edited, with a hash of its own: %v", err)
+	}
+}
+
+// Every byte of a plan counts.
+func TestEveryByteCounts(t *testing.T) {
+	p, text := example(t)
+	for i := range text {
+		changed := bytes.Clone(text)
+		changed[i] ^= 1
+		if _, err := Verify(changed, p.Hash); err == nil {
+			t.Fatalf("byte %d of %q was changed, and nobody noticed", i, text[max(0, i-20):min(len(text), i+20)])
+		}
+	}
+}
+
+func TestScope(t *testing.T) {
+	for s, ok := range map[string]bool{
+		"all": true, "profiles": true, "profile/alice": true, "service/web": true,
+		"": false, "profile": false, "profile/": false, "profile/*": false, "profile/a/b": false, "services": false, "Profile/a": false,
+	} {
+		if _, err := ParseScope(s); (err == nil) != ok {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	for _, row := range []struct {
+		rule, subject string
+		covers        bool
+	}{
+		{"all", "profile/a", true},
+		{"profiles", "profile/a", true},
+		{"profiles", "service/a", false},
+		{"profile/*", "profile/a", true},
+		{"profile/team-*", "profile/team-a", true},
+		{"profile/team-*", "profile/a", false},
+		{"service/*", "profile/a", false},
+	} {
+		if Covers(row.rule, row.subject) != row.covers {
+			t.Errorf("%v", row)
+		}
+	}
+	p := &Plan{Changes: []Change{{Kind: KindProfile, Name: "team-a"}, {Kind: KindProfile, Name: "b"}}}
+	rules := []Rule{{UID: 1000, Scope: "profile/team-*"}, {UID: 1001, Scope: "profile/*"}}
+	for uid, may := range map[uint32]bool{0: true, 1000: false, 1001: true, 1002: false} {
+		if p.MayApply(rules, uid) != may {
+			t.Errorf("uid %d", uid)
+		}
+	}
+}
+
+// BenchmarkPlan is a plan of 1,000 profiles of which each has something changed.
+func BenchmarkPlan(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("version: 1\nprofiles:\n")
+	present := map[string]Present{}
+	for i := range 1000 {
+		fmt.Fprintf(&text, "  agent-%04d: {state: running, environment: {A: \"%d\", TOKEN: t%d}}\n", i, i, i)
+		present[fmt.Sprintf("agent-%04d", i)] = Present{Profile: Shape("salt", service.Running, Tree{"environment": Tree{"A": "x"}}, nil)}
+	}
+	for b.Loop() {
+		d, reading := Parse("agents.yaml", "/", []byte(text.String()))
+		if err := reading.Faults().Err(); err != nil {
+			b.Fatal(err)
+		}
+		wanted := map[string]Profile{}
+		for _, w := range d.Profiles {
+			wanted[w.Name] = w.Shape("salt", nil)
+		}
+		p := &Plan{Version: Version, Changes: Compare(present, wanted, nil, func(string) bool { return true })}
+		if _, err := p.Encode(); err != nil || len(p.Changes) != 1000 {
+			b.Fatal(err, len(p.Changes))
+		}
+	}
+}

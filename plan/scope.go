@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"rlminit/service"
+)
+
+// Scope says what a plan may decide about: all, profiles, profile/NAME or
+// service/NAME.
+type Scope string
+
+// The scopes that name nothing.
+const (
+	All      Scope = "all"      // profiles, and the configuration's services
+	Profiles Scope = "profiles" // every profile
+)
+
+const (
+	profileScope = "profile/"
+	serviceScope = "service/"
+)
+
+// ParseScope reads what a person writes. The error says what to write instead.
+func ParseScope(s string) (Scope, error) {
+	kind, name, named := strings.Cut(s, "/")
+	switch {
+	case s == string(All), s == string(Profiles):
+		return Scope(s), nil
+	case named && (kind == "profile" || kind == "service") && service.CheckName(name) == "":
+		return Scope(s), nil
+	}
+	return "", fmt.Errorf("%q is no scope; write all, profiles, profile/NAME or service/NAME", s)
+}
+
+// Profile tells whether a profile is within the scope.
+func (s Scope) Profile(name string) bool {
+	return s == All || s == Profiles || string(s) == profileScope+name
+}
+
+// Service tells whether a service of the configuration is within the scope.
+func (s Scope) Service(name string) bool {
+	return s == All || string(s) == serviceScope+name
+}
+
+// Named is the name of the one profile or service that the scope is about.
+func (s Scope) Named() (kind, name string, one bool) {
+	kind, name, one = strings.Cut(string(s), "/")
+	return kind, name, one
+}
+
+// Covers tells whether a rule of apply.allow, a scope that may have the
+// wildcards of path.Match in its name, is good for a subject: profile/NAME or
+// service/NAME.
+func Covers(rule, subject string) bool {
+	switch rule {
+	case string(All):
+		return true
+	case string(Profiles):
+		return strings.HasPrefix(subject, profileScope)
+	}
+	fits, _ := path.Match(rule, subject)
+	return fits
+}

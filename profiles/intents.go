@@ -1,0 +1,318 @@
+package profiles
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"rlminit/journal"
+	"rlminit/service"
+)
+
+// The types of records that change intents.
+const (
+	// TypeOperation is a command: a Command.
+	TypeOperation = "operation"
+	// TypeFound is what was taken over from state files of which the journal knew
+	// nothing: "services", by name what is wanted of them.
+	TypeFound = "found"
+	// TypeCreated, TypeDeleted and TypeAdopted are of one "profile"; the first and
+	// the last have its "desired".
+	TypeCreated = "profile_created"
+	TypeDeleted = "profile_deleted"
+	TypeAdopted = "profile_adopted"
+	// TypeGone are "services" that the volume and the configuration no longer have.
+	TypeGone = "gone"
+)
+
+// Actor is who gave a command, as the kernel told.
+type Actor struct {
+	UID uint32 `json:"uid"`
+	PID int32  `json:"pid,omitempty"`
+}
+
+// Command is the body of an operation's record.
+type Command struct {
+	Operation uint64         `json:"operation,omitempty"`
+	Verb      string         `json:"verb"`
+	Intent    service.Intent `json:"intent,omitempty"` // IntentNone: it changes none
+	Services  []string       `json:"services"`
+	Actor     *Actor         `json:"actor,omitempty"` // nil: rlminit itself
+}
+
+// Intents is the fold of what people want of each service, by its name.
+type Intents struct{ by map[string]service.Intent }
+
+// NewIntents knows of no service.
+func NewIntents() *Intents { return &Intents{by: map[string]service.Intent{}} }
+
+// Apply is journal.Fold's.
+func (i *Intents) Apply(r journal.Record) {
+	switch r.Type {
+	case TypeOperation:
+		var c Command
+		if r.Decode(&c) == nil && c.Intent != service.IntentNone {
+			for _, name := range c.Services {
+				i.by[name] = c.Intent
+			}
+		}
+	case TypeFound:
+		var found foundBody
+		if r.Decode(&found) == nil {
+			maps.Copy(i.by, found.Services)
+		}
+	case TypeCreated, TypeAdopted:
+		var p profileBody
+		if r.Decode(&p) == nil && p.Desired != service.IntentNone {
+			i.by[GatewayName(p.Profile)] = p.Desired
+		}
+	case TypeDeleted:
+		var p profileBody
+		if r.Decode(&p) == nil {
+			delete(i.by, GatewayName(p.Profile))
+		}
+	case TypeGone:
+		var gone goneBody
+		if r.Decode(&gone) == nil {
+			for _, name := range gone.Services {
+				delete(i.by, name)
+			}
+		}
+	}
+}
+
+// Snapshot is journal.Fold's.
+func (i *Intents) Snapshot() any { return i.by }
+
+// Restore is journal.Fold's.
+func (i *Intents) Restore(section json.RawMessage) error {
+	i.by = map[string]service.Intent{}
+	return json.Unmarshal(section, &i.by)
+}
+
+type foundBody struct {
+	Services map[string]service.Intent `json:"services"`
+}
+
+type profileBody struct {
+	Profile string         `json:"profile"`
+	Desired service.Intent `json:"desired,omitempty"`
+	Actor   *Actor         `json:"actor,omitempty"`
+}
+
+type goneBody struct {
+	Services []string `json:"services"`
+}
+
+// ledger is where a Store has its intents: a journal, and its fold.
+type ledger struct {
+	journal *journal.Journal
+	intents *Intents
+	refused error // why nothing can be recorded; journal is nil then
+}
+
+// UseJournal has the journal decide about intents from now on: the state files
+// are copies. Before the first List.
+func (s *Store) UseJournal(j *journal.Journal, intents *Intents) {
+	s.ledger.Store(&ledger{journal: j, intents: intents})
+}
+
+// RefuseIntents has no intent be recorded any more: there is a journal, and it
+// cannot be used. The state files say what is wanted.
+func (s *Store) RefuseIntents(why error) {
+	s.ledger.Store(&ledger{intents: NewIntents(), refused: why})
+}
+
+// view looks at the intents.
+func (l *ledger) view(f func()) {
+	if l.journal != nil {
+		l.journal.View(f)
+	}
+}
+
+// append records an entry, durably.
+func (l *ledger) append(ctx context.Context, urgent bool, e journal.Entry) error {
+	switch {
+	case l.journal == nil:
+		return l.refused
+	case urgent:
+		_, err := l.journal.AppendReserved(ctx, e)
+		return err
+	}
+	_, err := l.journal.Append(ctx, e)
+	return err
+}
+
+// known is the intent that the journal has of a subject.
+func (l *ledger) known(of Subject) (intent service.Intent, ok bool) {
+	l.view(func() { intent, ok = l.intents.by[of.String()] })
+	return intent, ok
+}
+
+// copyPatience is how long an answer waits for copies: after it a command counts
+// by the journal alone, and the copies follow.
+const copyPatience = 250 * time.Millisecond
+
+// Command records what somebody wants of the subjects, with one record and one
+// fsync, and then writes their state files. What is recorded already is only
+// noted: a full disk keeps nobody from a restart. One that is to be possible on a
+// full disk is urgent. Without a journal each state file is made durable.
+func (s *Store) Command(ctx context.Context, c Command, of []Subject, urgent bool) error {
+	l := s.ledger.Load()
+	if l == nil {
+		return s.saveEach(of, c.Intent)
+	}
+	changed := false
+	l.view(func() {
+		for _, one := range of {
+			intent, ok := l.intents.by[one.String()]
+			changed = changed || !ok || intent != c.Intent
+		}
+	})
+	entry := journal.Entry{Type: TypeOperation, Body: c}
+	if !changed && l.journal != nil {
+		l.journal.Note(entry)
+		return nil
+	}
+	if err := l.append(ctx, urgent, entry); err != nil {
+		return err
+	}
+	s.publish(of)
+	return nil
+}
+
+// saveEach is Command without a journal. It returns the first error.
+func (s *Store) saveEach(of []Subject, intent service.Intent) error {
+	failures := make([]error, len(of))
+	inParallel(len(of), func(i int) { failures[i] = s.SaveIntent(of[i], intent) })
+	for _, err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish writes the state files of the subjects, and waits for that a little.
+func (s *Store) publish(of []Subject) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		inParallel(len(of), func(i int) { s.copied(of[i]) })
+	}()
+	select {
+	case <-done:
+	case <-time.After(copyPatience):
+	}
+}
+
+// copied writes a subject's state file as the journal has it.
+func (s *Store) copied(of Subject) {
+	defer s.names.lock(of.key())()
+	if err := s.update(of, false, settled); err != nil {
+		s.sayOnce(err.Error() + "; the journal has it, and counts")
+	}
+}
+
+// settled completes the record of what has never been seen.
+func settled(f *stateFile) {
+	if f.Seen == service.SeenNone {
+		f.Seen = service.SeenStopped
+	}
+}
+
+// Unknown tells whether the journal, if there is one, knows nothing of a subject,
+// so that its state file decides.
+func (s *Store) Unknown(of Subject) bool {
+	l := s.ledger.Load()
+	if l == nil {
+		return false
+	}
+	_, known := l.known(of)
+	return !known
+}
+
+// TakeOver records what was found to be wanted, with one record; IntentNone is
+// nothing found. Then it completes the state files of incomplete.
+func (s *Store) TakeOver(found map[Subject]service.Intent, incomplete []Subject) error {
+	l := s.ledger.Load()
+	if l == nil {
+		failures := make([]error, len(incomplete))
+		inParallel(len(incomplete), func(i int) { failures[i] = s.SaveIntent(incomplete[i], found[incomplete[i]]) })
+		return errors.Join(failures...)
+	}
+	news := foundBody{map[string]service.Intent{}}
+	l.view(func() {
+		for one, intent := range found {
+			if intent != service.IntentNone && l.intents.by[one.String()] != intent {
+				news.Services[one.String()] = intent
+			}
+		}
+	})
+	if len(news.Services) > 0 {
+		if err := l.append(context.Background(), false, journal.Entry{Type: TypeFound, Body: news}); err != nil {
+			return err
+		}
+	}
+	inParallel(len(incomplete), func(i int) { s.copied(incomplete[i]) })
+	return nil
+}
+
+// Forget has the journal forget services that are in neither list: what their
+// state files say counts if they come back.
+func (s *Store) Forget(there map[string]bool) {
+	l := s.ledger.Load()
+	if l == nil {
+		return
+	}
+	var gone goneBody
+	l.view(func() {
+		for name := range l.intents.by {
+			if !there[name] {
+				gone.Services = append(gone.Services, name)
+			}
+		}
+	})
+	if len(gone.Services) == 0 {
+		return
+	}
+	slices.Sort(gone.Services)
+	if err := l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: gone}); err != nil {
+		s.sayOnce(err.Error())
+	}
+}
+
+// Adopt takes what a profile's state file says for what is wanted of it, where
+// the journal has something else.
+func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, error) {
+	if err := s.prime(); err != nil {
+		return Profile{}, err
+	}
+	defer s.names.lock(Gateway(name).key())()
+	p, err := s.load(name)
+	if err != nil {
+		return p, err
+	}
+	f, err := s.readRecord(s.home, Gateway(name).file(s.settings.Load()))
+	switch {
+	case err != nil:
+		return p, err
+	case f.Origin == service.Corrupt:
+		return p, refuse(ErrBroken, "the state file of %s cannot be adopted: %s", name, f.Fault)
+	case f.Origin != service.Recorded || f.Desired == service.IntentNone:
+		return p, refuse(ErrBroken, "%s has no state file that says what is wanted of it", name)
+	}
+	l := s.ledger.Load()
+	if l == nil {
+		s.learn(name, f.Desired)
+	} else {
+		body := profileBody{Profile: name, Desired: f.Desired, Actor: &actor}
+		if err := l.append(ctx, false, journal.Entry{Type: TypeAdopted, Body: body}); err != nil {
+			return p, err
+		}
+	}
+	return s.load(name)
+}

@@ -1,0 +1,167 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+
+	"rlminit/internal/durable"
+	"rlminit/service"
+)
+
+// secretsDir holds the secrets of profiles that were declared with them, where
+// no service can look: PROFILE/N/NAME, of which the highest N counts. A set of
+// secrets is there whole or not at all, and what runs keeps what it was given.
+const (
+	privateDir  = ".rlminit"
+	secretsDir  = privateDir + "/secrets"
+	secretsMode = 0o700
+	maxVersions = 1000
+)
+
+// SecretsDir is the directory whose files are a profile's secrets; "" if it has
+// none.
+func (s *Store) SecretsDir(profile string) string {
+	number, err := s.secretsVersion(profile)
+	if err != nil || number == 0 {
+		return ""
+	}
+	return s.home.Path(versionDir(profile, number))
+}
+
+func versionDir(profile string, number int) string {
+	return secretsDir + "/" + profile + "/" + strconv.Itoa(number)
+}
+
+// secretsVersion is the number that counts; 0: the profile has no secrets.
+func (s *Store) secretsVersion(profile string) (number int, err error) {
+	entries, err := s.home.ReadDir(secretsDir+"/"+profile, maxVersions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name); err == nil && e.Type == fs.ModeDir {
+			number = max(number, n)
+		}
+	}
+	return number, err
+}
+
+// Secrets are those that a profile was given, by name.
+func (s *Store) Secrets(profile string) (map[string]string, error) {
+	number, err := s.secretsVersion(profile)
+	if err != nil || number == 0 {
+		return nil, err
+	}
+	dir := versionDir(profile, number)
+	entries, err := s.home.ReadDir(dir, service.MaxSecrets)
+	if err != nil {
+		return nil, err
+	}
+	secrets := map[string]string{}
+	for _, e := range entries {
+		value, err := s.home.ReadFile(dir+"/"+e.Name, service.MaxSecret)
+		if err != nil {
+			return nil, err
+		}
+		secrets[e.Name] = string(value)
+	}
+	return secrets, nil
+}
+
+// SaveSecrets gives a profile these secrets, durably, and no other. changed is
+// false where it has them already.
+func (s *Store) SaveSecrets(profile string, secrets map[string]string) (changed bool, err error) {
+	defer s.names.lock("secrets/" + profile)()
+	is, err := s.Secrets(profile)
+	if err == nil && maps.Equal(is, secrets) {
+		return false, nil
+	}
+	if len(secrets) == 0 {
+		return true, s.dropSecrets(profile)
+	}
+	number, err := s.secretsVersion(profile)
+	if err != nil {
+		return false, err
+	}
+	for _, dir := range []string{privateDir, secretsDir, secretsDir + "/" + profile} {
+		if err := s.home.Mkdir(dir, secretsMode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+	}
+	if err := s.home.CleanTemps(secretsDir + "/" + profile); err != nil {
+		return false, err
+	}
+	temp := secretsDir + "/" + profile + "/" + durable.TempName()
+	if err := s.home.Mkdir(temp, secretsMode); err != nil {
+		return false, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if fault := service.CheckSecret(name); fault != "" {
+			return false, refuse(ErrValue, "%q %s", name, fault)
+		}
+		if err := s.home.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
+			return false, err
+		}
+	}
+	if err := s.home.SyncDir(temp); err != nil {
+		return false, err
+	}
+	if err := s.home.RenameNew(temp, versionDir(profile, number+1)); err != nil {
+		return false, err
+	}
+	if number > 0 {
+		if err := s.home.RemoveAll(versionDir(profile, number)); err != nil {
+			s.sayOnce(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
+		}
+	}
+	return true, nil
+}
+
+// dropSecrets takes a profile's secrets away.
+func (s *Store) dropSecrets(profile string) error {
+	err := s.home.RemoveAll(secretsDir + "/" + profile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// addSecrets gives a profile these secrets beside those that it has.
+func (s *Store) addSecrets(profile string, secrets map[string]string) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	all, err := s.Secrets(profile)
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, secrets)
+	if err := checkSecrets(all); err != nil {
+		return err
+	}
+	_, err = s.SaveSecrets(profile, all)
+	return err
+}
+
+// checkSecrets refuses what cannot be a secret.
+func checkSecrets(secrets map[string]string) error {
+	if len(secrets) > service.MaxSecrets {
+		return refuse(ErrValue, "%d secrets are too many; a profile can have %d", len(secrets), service.MaxSecrets)
+	}
+	for name, value := range secrets {
+		if fault := service.CheckSecret(name); fault != "" {
+			return refuse(ErrValue, "%q %s", name, fault)
+		}
+		if len(value) > service.MaxSecret {
+			return refuse(ErrValue, "the secret %s is longer than %d bytes", name, service.MaxSecret)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+	"rlminit/service"
+)
+
+// furnished is a volume with the profile alice, which has files and a log.
+func furnished(t *testing.T) *volume {
+	t.Helper()
+	v := newVolume(t, func(s *Settings) { s.RemoveAtBoot = []string{"*.pid"} })
+	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Intent: service.Running})
+	v.write("profiles/alice/notes/one", "one")
+	v.write("profiles/alice/gateway.pid", "1")
+	v.write("logs/gateways/alice/current", "a line\n")
+	return v
+}
+
+func TestClone(t *testing.T) {
+	v := furnished(t)
+	must(t, unix.Mkfifo(v.path("profiles/alice/pipe"), 0o600))
+	must(t, os.Symlink("notes/one", v.path("profiles/alice/link")))
+	p := v.create("bob", Creation{Clone: "alice", Environment: map[string]string{"B": "2"}, Intent: service.Stopped})
+	if p.Port == v.list()["alice"].Port || p.Record.Desired != service.Stopped || p.Environment()["A"] != "1" || p.Environment()["B"] != "2" {
+		t.Errorf("%+v, environment %v", p, p.Environment())
+	}
+	if v.read("profiles/bob/notes/one") != "one" || v.read("profiles/bob/link") != "one" {
+		t.Error("the files are not those of alice")
+	}
+	for _, name := range []string{"gateway.pid", "pipe"} {
+		if _, err := os.Lstat(v.path("profiles/bob/" + name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if v.list()["alice"].Environment()["B"] != "" {
+		t.Error("alice has what is bob's")
+	}
+	for what, c := range map[string]struct {
+		name string
+		how  Creation
+		kind error
+	}{
+		"of none":       {"carol", Creation{Clone: "nobody"}, ErrNotFound},
+		"onto another":  {"bob", Creation{Clone: "alice"}, ErrExists},
+		"of the home":   {"carol", Creation{Clone: "default"}, ErrName},
+		"by a bad name": {"../x", Creation{Clone: "alice"}, ErrName},
+	} {
+		if _, _, err := v.Create(c.name, c.how); !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if len(v.list()) != 2 {
+		t.Errorf("%v", v.list())
+	}
+}
+
+func TestRestore(t *testing.T) {
+	v := furnished(t)
+	port := v.list()["alice"].Port
+	_, err := v.Delete("alice", false)
+	must(t, err)
+	p := v.create("alice", Creation{Restore: "alice"})
+	if p.Port != port || p.Record.Desired != service.Running || v.read("profiles/alice/notes/one") != "one" {
+		t.Errorf("%+v", p)
+	}
+	if list, err := v.Trash(); err != nil || len(list) != 0 {
+		t.Errorf("%v %v", list, err)
+	}
+	// Twice in one second, and another has taken the name and the port: the newest
+	// comes back, under another name, with another port.
+	_, err = v.Delete("alice", false)
+	must(t, err)
+	v.create("alice", Creation{Port: port, Environment: map[string]string{"A": "2"}})
+	_, err = v.Delete("alice", false)
+	must(t, err)
+	v.create("alice", Creation{Port: port})
+	if _, _, err := v.Create("alice", Creation{Restore: "alice"}); !errors.Is(err, ErrExists) {
+		t.Errorf("onto another: %v", err)
+	}
+	back := v.create("old", Creation{Restore: "alice", Intent: service.Stopped})
+	if back.Port == port || back.Environment()["A"] != "2" || back.Record.Desired != service.Stopped {
+		t.Errorf("%+v %v", back, back.Environment())
+	}
+	if _, _, err := v.Create("x", Creation{Restore: "bob"}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "trash") {
+		t.Errorf("%v", err)
+	}
+	// Names that only look like entries, or lead elsewhere, are none.
+	v.write("trash/../escape-20260524T180533Z/x", "")
+	for _, name := range []string{"../escape", "../escape-20260524T180533Z", ".."} {
+		if _, _, err := v.Create("y", Creation{Restore: name}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestRename(t *testing.T) {
+	v := furnished(t)
+	v.write("logs/gateways/bob/current", "of an earlier bob\n")
+	before := v.list()["alice"]
+	p, err := v.Rename("alice", "bob")
+	must(t, err)
+	if p.Name != "bob" || p.Port != before.Port || p.Record.Desired != service.Running || p.Record.Profile != "bob" {
+		t.Errorf("%+v", p)
+	}
+	if v.read("logs/gateways/bob/current") != "a line\n" || v.read("logs/gateways/bob.before-20260524T180533Z/current") != "of an earlier bob\n" {
+		t.Error("the logs are not where they should be")
+	}
+	v.create("alice", Creation{}) // the name is free, and its port too
+	for what, c := range map[string]struct {
+		from, to string
+		kind     error
+	}{
+		"onto another":     {"alice", "bob", ErrExists},
+		"onto itself":      {"alice", "alice", ErrExists},
+		"of none":          {"nobody", "carol", ErrNotFound},
+		"to a service's":   {"alice", "dashboard", ErrName},
+		"to a gateway's":   {"alice", "gateway-x", ErrName},
+		"out of the house": {"alice", "../x", ErrName},
+		"of the home":      {"default", "x", ErrName},
+	} {
+		if _, err := v.Rename(c.from, c.to); !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	v.reopen(nil)
+	if list := v.list(); len(list) != 2 || list["bob"].Port != before.Port || list["alice"].Port == before.Port {
+		t.Errorf("%+v", list)
+	}
+}
+
+// Two at once: one gets the name.
+func TestRenameAtOnce(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("a", Creation{})
+	v.create("b", Creation{})
+	results := make(chan error, 2)
+	for _, from := range []string{"a", "b"} {
+		go func() { _, err := v.Rename(from, "c"); results <- err }()
+	}
+	won := 0
+	for range 2 {
+		if err := <-results; err == nil {
+			won++
+		} else if !errors.Is(err, ErrExists) {
+			t.Error(err)
+		}
+	}
+	if won != 1 || len(v.list()) != 2 {
+		t.Errorf("%d won, %v", won, v.list())
+	}
+}
+
+// killed is what a test's kill is.
+type killed struct{}
+
+// TestKilledBetweenSteps kills each of these operations before each of its steps
+// on the volume, starts the next container, and looks at what there is.
+func TestKilledBetweenSteps(t *testing.T) {
+	whole := func(p Profile, v *volume) error {
+		text, err := os.ReadFile(v.path("profiles/" + p.Name + "/notes/one"))
+		switch {
+		case err != nil || string(text) != "one":
+			return fmt.Errorf("%s has not its files: %q %v", p.Name, text, err)
+		case p.Fault != nil || p.Record.Origin != service.Recorded || p.Port == 0 || p.Record.Desired != service.Running:
+			return fmt.Errorf("%s is half made: %+v", p.Name, p)
+		case p.Environment()["A"] != "1":
+			return fmt.Errorf("%s has the environment %v", p.Name, p.Environment())
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		prepare func(*volume)
+		do      func(*volume) error
+		after   func(*volume, map[string]Profile) error
+	}{
+		"clone": {
+			func(*volume) {},
+			func(v *volume) error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
+			func(v *volume, list map[string]Profile) error {
+				if err := whole(list["alice"], v); err != nil {
+					return err
+				}
+				bob, there := list["bob"]
+				if there && bob.Port == list["alice"].Port {
+					return errors.New("two have one port")
+				}
+				if there {
+					return whole(bob, v)
+				}
+				return nil
+			},
+		},
+		"restore": {
+			func(v *volume) { _, err := v.Delete("alice", false); must(v.t, err) },
+			func(v *volume) error { _, _, err := v.Create("alice", Creation{Restore: "alice"}); return err },
+			func(v *volume, list map[string]Profile) error {
+				trash, err := v.Trash()
+				p, there := list["alice"]
+				if err != nil || there == (len(trash) == 1) {
+					return fmt.Errorf("alice is there: %v, and the trash has %v, %v", there, trash, err)
+				}
+				if there {
+					return whole(p, v)
+				}
+				_, _, err = v.Create("alice", Creation{Restore: "alice"})
+				if err != nil {
+					return err
+				}
+				return whole(v.list()["alice"], v)
+			},
+		},
+		"rename": {
+			func(*volume) {},
+			func(v *volume) error { _, err := v.Rename("alice", "bob"); return err },
+			func(v *volume, list map[string]Profile) error {
+				if len(list) != 1 {
+					return fmt.Errorf("there are %v", list)
+				}
+				for name, p := range list {
+					if err := whole(p, v); err != nil {
+						return err
+					}
+					if text, err := os.ReadFile(v.path("logs/gateways/" + name + "/current")); err != nil || string(text) != "a line\n" {
+						return fmt.Errorf("the log of %s is %q, %v", name, text, err)
+					}
+				}
+				return nil
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for at := 0; ; at++ {
+				v := furnished(t)
+				c.prepare(v)
+				steps, last := 0, ""
+				v.Home().Fail(func(step string) error {
+					if steps++; steps > at {
+						last = step
+						panic(killed{})
+					}
+					return nil
+				})
+				err := func() (err error) {
+					defer func() {
+						if r := recover(); r != nil {
+							err = errors.New("killed")
+							if _, ours := r.(killed); !ours {
+								panic(r)
+							}
+						}
+					}()
+					return c.do(v)
+				}()
+				v.Store = nil // a process that was killed closes nothing
+				v.reopen(nil)
+				names := []string{}
+				for name := range v.list() {
+					names = append(names, name)
+				}
+				v.PrepareBoot(names)
+				if wrong := c.after(v, v.list()); wrong != nil {
+					t.Errorf("killed before step %d (%s): %v", at+1, last, wrong)
+				}
+				entries, _ := os.ReadDir(v.path("profiles"))
+				if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return durable.IsTemp(e.Name()) }) {
+					t.Errorf("killed before step %d (%s): something is left", at+1, last)
+				}
+				if err == nil {
+					if at < 3 {
+						t.Errorf("it has %d steps", at)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// An edit of what somebody else has changed meanwhile changes nothing.
+func TestReplaceFrom(t *testing.T) {
+	v := furnished(t)
+	p, err := v.Load("alice")
+	must(t, err)
+	base := string(p.Text())
+	if _, err := v.ReplaceFrom("alice", &base, []byte("environment: {A: \"2\"}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.ReplaceFrom("alice", &base, []byte("environment: {A: \"3\"}\n")); !errors.Is(err, ErrBroken) {
+		t.Errorf("%v", err)
+	}
+	if p, _ := v.Load("alice"); p.Environment()["A"] != "2" {
+		t.Errorf("%v", p.Environment())
+	}
+	if _, err := v.ReplaceFrom("nobody", nil, nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}

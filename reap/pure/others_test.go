@@ -1,0 +1,209 @@
+package pure
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each of these is run by the real program and by us, and must come out the
+// same: output, messages, exit code.
+var dumbInitRuns = [][]string{
+	{},
+	{"--"},
+	{"-z"},
+	{"-cz", "true"},
+	{"--foo"},
+	{"--ver"},
+	{"--verb", "true"},
+	{"--", "true"},
+	{"-r"},
+	{"--rewrite"},
+	{"-r", "3"},
+	{"-r", "3:99", "true"},
+	{"-r", "0:3", "true"},
+	{"-r", "3:-1", "true"},
+	{"-r", "x:1", "true"},
+	{"-r", "3: 4x", "true"},
+	{"-r3:4", "true"},
+	{"--rewrite=3:4", "true"},
+	{"--rew", "32:4", "true"},
+	{"--help=3"},
+	{"-", "true"},
+	{"nosuch"},
+	{"/etc/passwd"},
+	{"/etc"},
+	{""},
+	{"./nosuch"},
+	{"sh", "-c", "echo out; echo err >&2; exit 42"},
+	{"-c", "sh", "-c", "exit 7"},
+	{"-v", "sh", "-c", "exit 3"},
+	{"-vc", "sh", "-c", "kill -9 $$"},
+	{"--verbose", "--single-child", "--", "sh", "-c", "kill -HUP $$"},
+	{"-v", "-r", "15:3", "--", "sh", "-c", "kill -15 $PPID; sleep 0.5"},
+	{"-v", "-r", "15:0", "-r", "10:2", "--", "sh", "-c", "kill -15 $PPID; sleep 0.1; kill -10 $PPID; sleep 0.5"},
+	{"-v", "-r", "15:0", "--", "sh", "-c", "exit 9"},
+	{"sh", "-c", `trap "echo int; exit 5" INT; kill -INT $PPID; sleep 0.5 & wait`},
+	{"sh", "-c", `echo "$(ps -o sid= -p $$ | tr -d " ")" | grep -qx $$; echo $?`},
+	{"-c", "sh", "-c", `[ "$(ps -o sid= -p $$)" = "$(ps -o sid= -p $PPID)" ]; echo $?`},
+	{"-c", "sh", "-c", `[ "$(ps -o pgid= -p $$)" = "$(ps -o pgid= -p $PPID)" ]; echo $?`},
+	{"sh", "-c", "pwd; sleep 0.1; readlink /proc/$PPID/cwd"},
+	{"grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"},
+}
+
+var catatonitRuns = [][]string{
+	{},
+	{"--"},
+	{"-z"},
+	{"--foo"},
+	{"--version=3"},
+	{"--", "true"},
+	{"nosuch"},
+	{"/etc/passwd"},
+	{"/etc"},
+	{""},
+	{"--", "sh", "-c", "echo out; echo err >&2; exit 42"},
+	{"sh", "-c", "exit 4"}, // -c is taken for an option of its own
+	{"true", "-g"},
+	{"sh", "--", "-c", "exit 5"},
+	{"-", "true"},
+	{"--", "sh", "-c", "kill -9 $$"},
+	{"-g", "--", "sh", "-c", "exit 3"},
+	{"--", "sh", "-c", `trap "exit 9" TERM; kill $PPID; sleep 0.5 & wait`},
+	{"-g", "--", "sh", "-c", `trap "exit 9" USR1; kill -USR1 $PPID; sleep 0.5 & wait`},
+	{"--", "sh", "-c", "(sleep 0.1 & exit 0); sleep 0.3; exit 6"},
+	{"--", "sh", "-c", `[ "$(ps -o pgid= -p $$ | tr -d " ")" = $$ ]; echo $?`},
+	{"--", "sh", "-c", `[ "$LISTEN_PID" = $$ ]; echo $?`},
+	{"--", "grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"},
+}
+
+// environments are those in which each command line is run.
+var environments = map[string][][]string{
+	"dumb-init": {nil, {"DUMB_INIT_DEBUG=1"}, {"DUMB_INIT_SETSID=0", "DUMB_INIT_DEBUG=1"}, {"DUMB_INIT_SETSID=", "DUMB_INIT_DEBUG=yes"}},
+	"catatonit": {nil, {"CATATONIT_DEBUG="}, {"CATATONIT_LOG=", "CATATONIT_DEBUG=1"}, {"POSIXLY_CORRECT=1", "LISTEN_PID=1"}},
+}
+
+// TestLikeTheOthers holds dumb-init and catatonit to the programs themselves.
+func TestLikeTheOthers(t *testing.T) {
+	for name, runs := range map[string][][]string{"dumb-init": dumbInitRuns, "catatonit": catatonitRuns} {
+		real, err := exec.LookPath(name)
+		if err != nil {
+			t.Skipf("needs %s to compare with", name)
+		}
+		for _, env := range environments[name] {
+			t.Run(name+" "+strings.Join(env, " "), func(t *testing.T) {
+				t.Parallel()
+				for _, args := range runs {
+					compare(t, real, name, args, env)
+				}
+			})
+		}
+	}
+}
+
+func compare(t *testing.T, real, name string, args, env []string) {
+	theirs := exec.Command(real, args...)
+	theirs.Args[0] = name
+	ours := command(name, args...)
+	theirs.Env = append(slices.Clone(ours.Env), env...)
+	ours.Env = theirs.Env
+	theirs.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without the terminal of whoever runs the tests
+	ours.SysProcAttr = theirs.SysProcAttr
+	theirs.Dir, ours.Dir = "/usr", "/usr"
+	want, got := run(t, theirs), run(t, ours)
+	// Signal 32 is the C library's own: with the race detector our side is linked
+	// with one, which resets it.
+	want.stdout = strings.ReplaceAll(want.stdout, "SigIgn:\t0000000080000000", "SigIgn:\t0000000000000000")
+	if len(env) > 0 && unable.MatchString(want.stderr) {
+		// What they say of the child that could not become the command is left
+		// out: we have no such child.
+		got.stderr, want.stderr = "", ""
+	}
+	if got.code != want.code || got.stdout != want.stdout || messages(name, got.stderr) != messages(name, want.stderr) {
+		t.Errorf("%q:\ngot  %d %q\n%s\nwant %d %q\n%s", args,
+			got.code, got.stdout, messages(name, got.stderr), want.code, want.stdout, messages(name, want.stderr))
+	}
+}
+
+var unable = regexp.MustCompile(`(?m)(No such file or directory|Permission denied)$`)
+
+var pids = regexp.MustCompile(`\b[0-9]{3,}\b`)
+
+// messages are the lines of stderr without process ids, sorted, each once: parent
+// and child write at the same time, and how often the kernel tells of children
+// that end together is chance. catatonit's parent and child write into each
+// other's lines, so it is words there.
+func messages(name, stderr string) string {
+	stderr = pids.ReplaceAllStringFunc(stderr, func(number string) string {
+		if len(number) == 3 && number >= "128" && number < "160" {
+			return number // an exit code
+		}
+		return "PID"
+	})
+	parts := strings.Split(stderr, "\n")
+	if name == "catatonit" {
+		// Whether it says this depends on what errno was before.
+		stderr = strings.ReplaceAll(stderr, "got ECHILD: no children left to monitor", "")
+		parts = strings.Fields(stderr)
+	}
+	slices.Sort(parts)
+	return strings.Join(slices.Compact(parts), "\n")
+}
+
+// TestOthersVersions: what scripts look for in the words of each.
+func TestOthersVersions(t *testing.T) {
+	for _, c := range []struct {
+		name, flag, stdout, stderr string
+	}{
+		{"dumb-init", "-V", "", "dumb-init v1.2.5"},
+		{"dumb-init", "--version", "", "dumb-init v1.2.5"},
+		{"dumb-init", "-h", "", "--single-child"},
+		{"catatonit", "-V", "tini version 0.1.7_catatonit", ""},
+		{"catatonit", "--vers", "tini version 0.1.7_catatonit", ""},
+		{"catatonit", "-L", "License", ""},
+		{"catatonit", "-h", "", "usage: catatonit [-ghLPV] [--] <progname> [<arguments>...]"},
+	} {
+		got := run(t, command(c.name, c.flag))
+		if got.code != 0 || !strings.Contains(got.stdout, c.stdout) || !strings.Contains(got.stderr, c.stderr) ||
+			c.stdout == "" && got.stdout != "" || c.stderr == "" && got.stderr != "" {
+			t.Errorf("%s %s: %d %q %q", c.name, c.flag, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+// TestPause: catatonit -P runs nothing and ends at INT or TERM, and at nothing else.
+func TestPause(t *testing.T) {
+	for _, last := range []unix.Signal{unix.SIGINT, unix.SIGTERM} {
+		cmd := command("catatonit", "-P")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		caught := func() bool { // it has set its signals
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+			_, rest, _ := strings.Cut(string(status), "SigCgt:\t")
+			set, _ := strconv.ParseUint(rest[:min(len(rest), 16)], 16, 64)
+			return set&(1<<(unix.SIGUSR1-1)) != 0 && set&(1<<(unix.SIGSEGV-1)) == 0
+		}
+		for deadline := time.Now().Add(10 * time.Second); !caught(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("catches no signals")
+			}
+		}
+		cmd.Process.Signal(unix.SIGUSR1)
+		cmd.Process.Signal(unix.SIGHUP)
+		cmd.Process.Signal(last)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", last, err)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package sys
+
+import "unsafe"
+
+// Enclosure is tier 1's own Landlock ruleset, which a process gets before its
+// own.
+type Enclosure struct {
+	Ruleset int32 // 0: none
+	opened  []*byte
+	rights  uint64
+}
+
+// Isolation is what a process restricts itself by. It needs NoNewPrivs.
+type Isolation struct {
+	Ruleset int32 // of Landlock; 0: none
+	// Credentials is a directory of Owner's that gets the group Tag, which is
+	// among the process's groups; 0: none.
+	Credentials int32
+	Owner, Tag  uint32
+
+	private []*byte
+	rights  uint64
+	filter  []byte
+	program filterProgram
+}
+
+// filterProgram is struct sock_fprog, seccomp(2).
+type filterProgram struct {
+	length uint16
+	first  *byte
+}
+
+// Open sets the paths to which the ruleset gives rights when a process is
+// restricted: what they name may have changed since. Those that are not there, or
+// are links, are left out.
+func (e *Enclosure) Open(paths []string, rights uint64) { e.opened, e.rights = cstrings(paths), rights }
+
+// Private sets the directories that the process makes, as its user, and gets
+// rights to in its ruleset.
+func (i *Isolation) Private(paths []string, rights uint64) {
+	i.private, i.rights = cstrings(paths), rights
+}
+
+// Filter sets a program of struct sock_filter, of 8 bytes each.
+func (i *Isolation) Filter(program []byte) {
+	i.filter, i.program = program, filterProgram{}
+	if len(program) > 0 {
+		i.program = filterProgram{uint16(len(program) / 8), &program[0]}
+	}
+}
+
+func cstrings(list []string) []*byte {
+	var pointers []*byte
+	for _, s := range list {
+		pointers = append(pointers, cstring(s))
+	}
+	return pointers
+}
+
+// share gives a directory the group that only this process and what comes of it
+// have. It is done with the owner's rights to files and no more, so that it can
+// be no directory of anybody else.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) share() Errno {
+	if c.Isolation.Credentials == 0 {
+		return 0
+	}
+	c.Step = StepPrivate
+	Call(sysSetfsuid, uintptr(c.Isolation.Owner), 0, 0, 0, 0, 0)
+	errno := try(sysFchown, uintptr(c.Isolation.Credentials), ^uintptr(0), uintptr(c.Isolation.Tag))
+	Call(sysSetfsuid, 0, 0, 0, 0, 0, 0)
+	return errno
+}
+
+// restrict restricts the process by the rulesets. It has its user and
+// no_new_privs by now.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) restrict() Errno {
+	if c.Isolation.Ruleset == 0 {
+		return 0
+	}
+	c.Step = StepPrivate
+	for _, path := range c.Isolation.private {
+		// Whoever made it: what counts is whose it is, which only an owner's
+		// O_NOATIME tells without another structure.
+		errno := try(sysMkdirat, atCwd, uintptr(unsafe.Pointer(path)), 0o700)
+		if errno != 0 && errno != EEXIST {
+			return errno
+		}
+		const flags = openDirectory | openNoFollow | openNoAtime | openCloexec
+		if errno := allow(c.Isolation.Ruleset, path, flags, c.Isolation.rights); errno != 0 {
+			return errno
+		}
+		if c.Enclosure.Ruleset != 0 { // it may be in a directory of which not all is allowed
+			allow(c.Enclosure.Ruleset, path, flags, c.Enclosure.rights)
+		}
+	}
+	c.Step = StepLandlock
+	if c.Enclosure.Ruleset != 0 {
+		for _, path := range c.Enclosure.opened {
+			allow(c.Enclosure.Ruleset, path, openPath|openNoFollow|openCloexec, c.Enclosure.rights)
+		}
+		if c.Isolation.Credentials != 0 {
+			addRule(c.Enclosure.Ruleset, uintptr(c.Isolation.Credentials), c.Enclosure.rights)
+		}
+		if errno := try(sysLandlockRestrictSelf, uintptr(c.Enclosure.Ruleset), 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	return try(sysLandlockRestrictSelf, uintptr(c.Isolation.Ruleset), 0, 0)
+}
+
+// allow adds a rule on a directory to a ruleset.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func allow(ruleset int32, path *byte, flags uintptr, rights uint64) Errno {
+	fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(path)), flags, 0, 0, 0)
+	if errno != 0 {
+		return Errno(errno)
+	}
+	result := addRule(ruleset, fd, rights)
+	Call(sysClose, fd, 0, 0, 0, 0, 0)
+	return result
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func addRule(ruleset int32, fd uintptr, rights uint64) Errno {
+	// struct landlock_path_beneath_attr is packed: 12 bytes, as these are.
+	rule := [3]uint32{uint32(rights), uint32(rights >> 32), uint32(fd)}
+	_, errno := Call(sysLandlockAddRule, uintptr(ruleset), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	return Errno(errno)
+}
+
+// filter installs the seccomp filter: last of all, for it may deny what the steps
+// before it need.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) filter() Errno {
+	if c.Isolation.program.length == 0 {
+		return 0
+	}
+	c.Step = StepSeccomp
+	return try(sysSeccomp, seccompSetModeFilter, seccompSpecAllow, uintptr(unsafe.Pointer(&c.Isolation.program)))
+}
+
+// LandlockABI asks the kernel which ABI of Landlock it has; 0: none.
+func LandlockABI() int {
+	version, errno := Call(sysLandlockCreateRuleset, 0, 0, landlockVersion, 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// NewRuleset makes an empty Landlock ruleset that holds back rights to files.
+func NewRuleset(rights uint64) (int, Errno) {
+	fd, errno := Call(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&rights)), 8, 0, 0, 0, 0)
+	if errno != 0 {
+		return -1, Errno(errno)
+	}
+	return int(fd), 0
+}
+
+const (
+	sysLandlockCreateRuleset = 444 // these on every architecture
+	sysLandlockAddRule       = 445
+	sysLandlockRestrictSelf  = 446
+
+	landlockVersion     = 1
+	landlockPathBeneath = 1
+
+	seccompSetModeFilter = 1
+	seccompSpecAllow     = 4 // mitigations that slow down every process are for the kernel's own choice
+
+	openPath    = 0x200000
+	openNoAtime = 0x40000
+)

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"rlminit/control"
+	"rlminit/service"
+)
+
+// Services is what can be asked of services. A name is that of a service or of
+// the profile whose gateway it is; where there is none, that is a problem.
+type Services interface {
+	Services() []control.Service
+	Service(name string) (control.Service, error)
+	// Operate carries out start, stop or restart of one service, or of "all".
+	// The id is that of the operation; 0: there is none.
+	Operate(ctx context.Context, verb, name string, how control.Operate, actor uint32) (o []control.Outcome, id uint64, err error)
+	Signal(name string, signal syscall.Signal) error
+	Wait(ctx context.Context, name string, what control.WaitFor) (control.Service, error)
+	// Ready tells whether what is wanted is up: of the names, or of all.
+	Ready(names []string) (control.Health, error)
+	// Environment is what `rlminit exec` needs to be like a service; "": like the
+	// service user.
+	Environment(name string) (control.Environment, error)
+	Shutdown()
+}
+
+// Operations is what can be asked of operations.
+type Operations interface {
+	BeginOperation(ctx context.Context, how control.BeginOperation, actor uint32) (control.Operation, error)
+	Operations() []control.Operation
+	Operation(id uint64) (control.Operation, error)
+	// AwaitOperation returns when it is over, has changed, or ctx ends.
+	AwaitOperation(ctx context.Context, id uint64) (control.Operation, error)
+	CancelOperation(id uint64) (control.Operation, error)
+}
+
+// operationWait is how long an answer waits for a change of an operation.
+const operationWait = 10 * time.Second
+
+// AddOperations adds the requests about operations.
+func (s *Server) AddOperations(operations Operations) {
+	s.Handle("POST /v1/operations", MayCommand, func(r *http.Request) (any, error) {
+		var body control.BeginOperation
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		o, err := operations.BeginOperation(r.Context(), body, Actor(r))
+		return Answer{Value: o, Operation: o.ID}, err
+	})
+	s.Handle("GET /v1/operations", MayCommand, func(*http.Request) (any, error) { return operations.Operations(), nil })
+	s.Handle("GET /v1/operations/{id}", MayCommand, func(r *http.Request) (any, error) {
+		id, err := operationID(r)
+		if err != nil {
+			return nil, err
+		}
+		wait, err := askedFor(r, "wait")
+		if err != nil || !wait {
+			o, failed := operations.Operation(id)
+			return o, cmp.Or(err, failed)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), operationWait)
+		defer cancel()
+		return operations.AwaitOperation(ctx, id)
+	})
+	s.Handle("POST /v1/operations/{id}/cancel", MayCommand, func(r *http.Request) (any, error) {
+		id, err := operationID(r)
+		if err != nil {
+			return nil, err
+		}
+		return operations.CancelOperation(id)
+	})
+}
+
+func operationID(r *http.Request) (uint64, error) {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		return 0, control.BadRequest("%q is no operation; write its number", r.PathValue("id"))
+	}
+	return id, nil
+}
+
+// Profiles is what can be asked of profiles.
+type Profiles interface {
+	List() ([]control.Profile, error)
+	Get(name string) (control.Profile, error)
+	Create(ctx context.Context, what control.CreateProfile, actor uint32) (control.Outcome, error)
+	Set(ctx context.Context, name string, what control.SetProfile, actor uint32) (control.Profile, error)
+	Delete(ctx context.Context, name string, purge bool, actor uint32) (control.Deleted, error)
+	Rename(ctx context.Context, name string, what control.RenameProfile, actor uint32) (control.Outcome, error)
+	Trash() ([]control.Trashed, error)
+	Text(name string) (control.ProfileText, error)
+	Edit(name string, what control.ReplaceProfile, actor uint32) (control.Profile, error)
+	Reload(how control.Reload) (*control.Reloaded, error)
+}
+
+// Add adds the requests about services, profiles, events and logs.
+func (s *Server) Add(services Services, profiles Profiles, events Events, logs Logs) {
+	s.addServices(services)
+	s.addProfiles(profiles)
+	s.Stream("GET /v1/events", MayCommand, func(w http.ResponseWriter, r *http.Request) error { return sendEvents(w, r, events) })
+	s.Stream("GET /v1/logs/{name}", MayCommand, func(w http.ResponseWriter, r *http.Request) error { return sendLogs(w, r, logs) })
+}
+
+func (s *Server) addServices(services Services) {
+	s.Handle("GET /v1/services", MayStatus, func(*http.Request) (any, error) { return services.Services(), nil })
+	s.Handle("GET /v1/services/{name}", MayStatus, func(r *http.Request) (any, error) { return services.Service(r.PathValue("name")) })
+	s.Handle("POST /v1/services/{name}/start", MayCommand, operate(services, "start"))
+	s.Handle("POST /v1/services/{name}/stop", MayCommand, operate(services, "stop"))
+	s.Handle("POST /v1/services/{name}/restart", MayCommand, operate(services, "restart"))
+	s.Handle("POST /v1/services/{name}/signal", MayCommand, func(r *http.Request) (any, error) {
+		var body control.Signal
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		signal, ok := service.ParseSignal(body.Signal)
+		if !ok {
+			return nil, control.BadRequest("unknown signal %q; write a name such as HUP, or a number", body.Signal)
+		}
+		return nil, services.Signal(r.PathValue("name"), signal)
+	})
+	s.Handle("POST /v1/services/{name}/wait", MayCommand, func(r *http.Request) (any, error) {
+		var body control.WaitFor
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return services.Wait(r.Context(), r.PathValue("name"), body)
+	})
+	environment := func(r *http.Request) (any, error) { return services.Environment(r.PathValue("name")) }
+	s.Handle("GET /v1/environment", MayCommand, environment)
+	s.Handle("GET /v1/environment/{name}", MayCommand, environment)
+	s.Handle("GET /v1/health", MayStatus, func(r *http.Request) (any, error) {
+		switch level := cmp.Or(r.URL.Query().Get("level"), "alive"); level {
+		case "alive": // which it is if it answers
+			return control.Health{OK: true, Reasons: []string{}}, nil
+		case "ready":
+			return services.Ready(r.URL.Query()["name"])
+		default:
+			return nil, control.BadRequest("unknown level %q; write alive or ready", level)
+		}
+	})
+	s.Handle("POST /v1/shutdown", MayCommand, func(*http.Request) (any, error) {
+		services.Shutdown()
+		return nil, nil
+	})
+}
+
+func operate(services Services, verb string) Handler {
+	return func(r *http.Request) (any, error) {
+		var body control.Operate
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		outcomes, id, err := services.Operate(r.Context(), verb, r.PathValue("name"), body, Actor(r))
+		return Answer{Value: outcomes, Operation: id}, err
+	}
+}
+
+func (s *Server) addProfiles(profiles Profiles) {
+	s.Handle("GET /v1/profiles", MayCommand, func(*http.Request) (any, error) { return profiles.List() })
+	s.Handle("POST /v1/profiles", MayCommand, func(r *http.Request) (any, error) {
+		var body control.CreateProfile
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return profiles.Create(r.Context(), body, Actor(r))
+	})
+	s.Handle("GET /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) { return profiles.Get(r.PathValue("name")) })
+	s.Handle("PATCH /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
+		var body control.SetProfile
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return profiles.Set(r.Context(), r.PathValue("name"), body, Actor(r))
+	})
+	s.Handle("DELETE /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
+		purge, err := askedFor(r, "purge")
+		if err != nil {
+			return nil, err
+		}
+		return profiles.Delete(r.Context(), r.PathValue("name"), purge, Actor(r))
+	})
+	s.Handle("POST /v1/profiles/{name}/rename", MayCommand, func(r *http.Request) (any, error) {
+		var body control.RenameProfile
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return profiles.Rename(r.Context(), r.PathValue("name"), body, Actor(r))
+	})
+	s.Handle("GET /v1/profiles/{name}/text", MayCommand, func(r *http.Request) (any, error) { return profiles.Text(r.PathValue("name")) })
+	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, func(r *http.Request) (any, error) {
+		var body control.ReplaceProfile
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return profiles.Edit(r.PathValue("name"), body, Actor(r))
+	})
+	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
+	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {
+		var body control.Reload
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return profiles.Reload(body)
+	})
+}

@@ -1,0 +1,383 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"rlminit/control"
+	"rlminit/wire"
+)
+
+// Bounds of what a client may take.
+const (
+	bodyMax         = 1 << 20
+	planMax         = 32 << 20 // a plan of thousands of profiles, of who may apply it
+	headerMax       = 16 << 10
+	headerTime      = 5 * time.Second
+	bodyTime        = 10 * time.Second
+	connectionsMax  = 1024
+	connectionsEach = 32  // of one caller who may not command
+	connectionsRest = 512 // of all of them: a service can make others
+)
+
+// Server is the control socket's requests, and who may make which.
+type Server struct {
+	mux   *http.ServeMux
+	known Callers
+	user  uint32 // who may command beside root
+	low   uint32 // the tags, both included; 0: there are none
+	high  uint32
+}
+
+// Callers tells who is behind a connection.
+type Callers interface {
+	// Caller is the service that has a tag, whether it may command, and whether
+	// it is the one that name means. service is "" where nobody has the tag.
+	Caller(tag uint32, name string) (service string, control, itself bool)
+	// ReadAll tells whether anybody may see every status.
+	ReadAll() bool
+	// Applies tells whether a uid that may not command may apply plans.
+	Applies(uid uint32) bool
+}
+
+// NewServer is a server that answers nothing yet.
+func NewServer(policy *wire.Policy, known Callers) *Server {
+	return &Server{mux: http.NewServeMux(), known: known, user: policy.User.UID, low: policy.TagLow, high: policy.TagHigh}
+}
+
+// Handle adds a request: a pattern of net/http, who may make it, and what
+// answers it.
+func (s *Server) Handle(pattern string, needs May, h Handler) {
+	s.mux.HandleFunc(pattern, s.route(needs, h))
+}
+
+// Stream adds a request that is answered bit by bit.
+func (s *Server) Stream(pattern string, needs May, h Streamer) {
+	s.mux.HandleFunc(pattern, s.stream(needs, h))
+}
+
+// Serve answers on the listening socket fd, which PID 1 holds too. All requests
+// were added before.
+func (s *Server) Serve(fd int) error {
+	file := os.NewFile(uintptr(fd), "control")
+	listener, err := net.FileListener(file)
+	file.Close()
+	if err != nil {
+		return fmt.Errorf("cannot use the control socket: %w", err)
+	}
+	if unix, ok := listener.(*net.UnixListener); ok {
+		unix.SetUnlinkOnClose(false)
+	}
+	go func() {
+		if err := s.http().Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}}); err != nil {
+			slog.Error("the control socket is no longer served", "err", err)
+		}
+	}()
+	return nil
+}
+
+// http is the server of net/http, complete.
+func (s *Server) http() *http.Server {
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { answerUnknown(w, r, s.mux) })
+	server := newServer(s.mux)
+	server.ConnContext = withPeer
+	return server
+}
+
+// newServer is a server that no caller can hold up.
+func newServer(h http.Handler) *http.Server {
+	h = answering(h)
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// For the body, also of a request that is refused before it is read:
+			// net/http reads on before it sends the answer. See readBody.
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+			h.ServeHTTP(w, r)
+		}),
+		ConnState: answered,
+		// OPTIONS * is answered as any other path that there is not.
+		DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout:            headerTime,
+		IdleTimeout:                  30 * time.Second,
+		MaxHeaderBytes:               headerMax,
+		ErrorLog:                     slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+	}
+}
+
+// bounded is a listener that closes at once what is above the bounds, so that
+// no caller can keep the others out.
+type bounded struct {
+	net.Listener
+	s *Server
+
+	mu    sync.Mutex
+	total int
+	rest  int // of those who may not command
+	open  map[peer]int
+}
+
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		conn, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.s.peerOf(conn)
+		if err == nil && b.admit(p) {
+			return &counted{UnixConn: conn.(*net.UnixConn), peer: p, release: func() { b.release(p) }}, nil
+		}
+		conn.Close()
+	}
+}
+
+func (b *bounded) admit(p peer) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.uid != 0 && b.total >= connectionsMax {
+		return false
+	}
+	if !b.commander(p) {
+		if b.open[p] >= connectionsEach || b.rest >= connectionsRest {
+			return false
+		}
+		b.rest++
+	}
+	b.total++
+	b.open[p]++
+	return true
+}
+
+// commander tells whether p is one who may command, as far as the kernel knows.
+func (b *bounded) commander(p peer) bool {
+	return p.uid == 0 || p.uid == b.s.user && p.tag == 0
+}
+
+func (b *bounded) release(p peer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total--
+	if !b.commander(p) {
+		b.rest--
+	}
+	if b.open[p]--; b.open[p] == 0 {
+		delete(b.open, p)
+	}
+}
+
+// counted is a connection that knows its peer, and says once when it is closed.
+type counted struct {
+	*net.UnixConn
+	peer    peer
+	ours    atomic.Bool // what is written is a handler's: see refusal.go
+	once    sync.Once
+	release func()
+	passed  passed
+}
+
+func (c *counted) Close() error {
+	err := c.UnixConn.Close()
+	c.passed.closeAll()
+	c.once.Do(c.release)
+	return err
+}
+
+// Handler answers a request with a value to be sent as JSON, or a problem. A
+// nil value is 204.
+type Handler func(*http.Request) (any, error)
+
+// May says what a peer must be allowed to do.
+type May int
+
+const (
+	MayStatus  May = iota // also: a service, of itself; with access.read: all, anyone
+	MayCommand            // root and the service user
+	MayApply              // also: whom apply.allow names
+)
+
+// Answer is a value with the operation that it is of, for the header.
+type Answer struct {
+	Value     any
+	Operation uint64 // 0: none
+}
+
+// route wraps a handler: who may call it, and how its answer is sent.
+func (s *Server) route(needs May, h Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if problem := s.admit(w, r, needs); problem != nil {
+			answerProblem(w, problem)
+			return
+		}
+		value, err := h(r)
+		if answer, ok := value.(Answer); ok {
+			if value = answer.Value; answer.Operation > 0 && err == nil {
+				w.Header().Set(control.OperationHeader, strconv.FormatUint(answer.Operation, 10))
+			}
+		}
+		switch {
+		case err != nil:
+			answerProblem(w, problemOf(err))
+		case value == nil:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			answerJSON(w, http.StatusOK, "application/json", value)
+		}
+	}
+}
+
+// Streamer writes an answer bit by bit. An error before the first byte is
+// answered as one.
+type Streamer func(w http.ResponseWriter, r *http.Request) error
+
+// stream wraps a streamer: who may call it, and what becomes of an error.
+func (s *Server) stream(needs May, h Streamer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if problem := s.admit(w, r, needs); problem != nil {
+			answerProblem(w, problem)
+		} else if err := h(w, r); err != nil {
+			answerProblem(w, problemOf(err))
+		}
+	}
+}
+
+// problemOf is an error as a problem.
+func problemOf(err error) *control.Problem {
+	var problem *control.Problem
+	if errors.As(err, &problem) {
+		return problem
+	}
+	return control.Failed("%v", err)
+}
+
+// admit lets a request in, with its body, or says why not.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, needs May) *control.Problem {
+	if problem := s.permit(r, needs); problem != nil {
+		return problem
+	}
+	limit := int64(bodyMax)
+	if needs == MayApply {
+		limit = planMax
+	}
+	return readBody(w, r, limit)
+}
+
+// permit tells whether the peer of a request may do what needs says.
+func (s *Server) permit(r *http.Request, needs May) *control.Problem {
+	p := r.Context().Value(peerKey{}).(peer)
+	if p.uid == 0 && p.tag == 0 {
+		return nil
+	}
+	if p.tag != 0 {
+		name, commands, itself := s.known.Caller(p.tag, r.PathValue("name"))
+		if commands || needs == MayStatus && itself {
+			return nil
+		}
+		return control.TaggedCaller(cmp.Or(name, fmt.Sprintf("a process with group %d", p.tag)))
+	}
+	if p.uid == s.user || needs == MayStatus && s.known.ReadAll() || needs == MayApply && s.known.Applies(p.uid) {
+		return nil
+	}
+	return control.WrongUser(p.uid, s.user)
+}
+
+// Actor is the uid of who made a request.
+func Actor(r *http.Request) uint32 {
+	return r.Context().Value(peerKey{}).(peer).uid
+}
+
+// readBody reads all of a request's body, in bounded time and memory. Then the
+// deadline is taken back: net/http takes one that passes for the end of the
+// connection, and an answer may be long in coming.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) *control.Problem {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err == nil {
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return control.TooLarge(limit)
+	}
+	if err != nil {
+		return control.BadRequest("cannot read the request: %v", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// Decode reads a JSON body strictly. An absent body leaves v as it is.
+func Decode(r *http.Request, v any) error {
+	in := json.NewDecoder(r.Body)
+	in.DisallowUnknownFields()
+	if err := in.Decode(v); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return control.BadRequest("cannot understand the request: %v", err)
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return control.BadRequest("cannot understand the request: more than one JSON value")
+	}
+	return nil
+}
+
+// askedFor reads a yes or no of a request's query; absent is no.
+func askedFor(r *http.Request, what string) (bool, error) {
+	value := r.URL.Query().Get(what)
+	if value == "" {
+		return false, nil
+	}
+	yes, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, control.BadRequest("%s=%s: write true or false", what, value)
+	}
+	return yes, nil
+}
+
+func answerProblem(w http.ResponseWriter, p *control.Problem) {
+	answerJSON(w, p.Status, "application/problem+json", p)
+}
+
+func answerJSON(w http.ResponseWriter, status int, kind string, value any) {
+	content, err := json.Marshal(value)
+	if err != nil {
+		slog.Error("cannot encode an answer", "err", err)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTime))
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	w.Write(append(content, '\n'))
+}
+
+// answerUnknown tells a path that there is not from a method that it has not.
+func answerUnknown(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var allowed []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		answerProblem(w, noSuchPath(r.URL.Path))
+		return
+	}
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	answerProblem(w, control.NewProblem(control.KindWrongMethod, fmt.Sprintf("%s is not for %s; use %s", r.Method, r.URL.Path, methods)))
+}
+
+func noSuchPath(at string) *control.Problem {
+	return control.NewProblem(control.KindNoSuchPath, "no such path: "+at)
+}

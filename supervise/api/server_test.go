@@ -1,0 +1,197 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"rlminit/control"
+	"rlminit/wire"
+)
+
+// everything is a server that has every request, and nothing behind it.
+func everything(user uint32) *Server {
+	s := NewServer(&wire.Policy{User: wire.Identity{UID: user}}, nil)
+	s.Add(nil, nil, nil, nil)
+	return s
+}
+
+// What there is not is told from what may not be done to it: RFC 9110, 15.5.6.
+func TestUnknownRequests(t *testing.T) {
+	routes := everything(0).http().Handler
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow, says  string
+	}{
+		{"DELETE", "/v1/services/web", 405, "GET", "DELETE is not for /v1/services/web; use GET"},
+		{"GET", "/v1/services/web/start", 405, "POST", "use POST"},
+		{"PUT", "/v1/profiles/alice", 405, "DELETE, GET, PATCH", "use DELETE, GET, PATCH"},
+		{"GET", "/v2/services", 404, "", "no such path: /v2/services"},
+		{"POST", "/", 404, "", "no such path: /"},
+	} {
+		w := httptest.NewRecorder()
+		routes.ServeHTTP(w, httptest.NewRequest(c.method, "http://rlminit"+c.path, http.NoBody))
+		if w.Code != c.status || w.Header().Get("Allow") != c.allow || !strings.Contains(w.Body.String(), c.says) ||
+			!strings.Contains(w.Body.String(), `"exit_code":2`) || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: %d, allow %q, %s", c.method, c.path, w.Code, w.Header().Get("Allow"), w.Body)
+		}
+	}
+}
+
+// dialled is a listener for connections that are made in this process.
+type dialled chan net.Conn
+
+func (d dialled) Accept() (net.Conn, error) {
+	if c, ok := <-d; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (d dialled) Close() error   { close(d); return nil }
+func (d dialled) Addr() net.Addr { return &net.UnixAddr{Name: "test", Net: "unix"} }
+
+// A body that does not come holds its connection for a bounded time, whether
+// anybody wants to read it or not; and an answer may take longer than that.
+func TestBodyThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+		mux.HandleFunc("/read", func(w http.ResponseWriter, r *http.Request) {
+			if problem := readBody(w, r, bodyMax); problem != nil {
+				answerProblem(w, problem)
+			}
+		})
+		mux.HandleFunc("/long", func(w http.ResponseWriter, r *http.Request) {
+			if problem := readBody(w, r, bodyMax); problem != nil {
+				t.Error(problem)
+			}
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Hour):
+			}
+		})
+		server, connections := newServer(mux), make(dialled)
+		go server.Serve(connections)
+		defer server.Close()
+		for _, c := range []struct {
+			path, answer string
+			length, sent int
+			within       time.Duration
+		}{
+			{"/refused", "403", 50, 1, bodyTime},
+			{"/read", "400", 50, 1, bodyTime},
+			{"/long", "200", 2, 2, time.Hour},
+		} {
+			ours, theirs := net.Pipe()
+			connections <- theirs
+			began := time.Now()
+			fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", c.path, c.length, strings.Repeat("x", c.sent))
+			answer, err := io.ReadAll(ours)
+			if took := time.Since(began); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+c.answer) || took < c.within || took > c.within+time.Minute {
+				t.Errorf("%s: %q, %v after %s", c.path, answer, err, took)
+			}
+			ours.Close()
+		}
+	})
+}
+
+// What net/http and its ServeMux answer by themselves is a problem document too,
+// and what a handler sends is left alone, whatever it looks like.
+func TestEveryRefusalIsAProblem(t *testing.T) {
+	const looksLikeIt = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	s := everything(uint32(os.Getuid()))
+	s.mux.HandleFunc("GET /v1/log", func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).Flush()
+		io.WriteString(w, looksLikeIt)
+	})
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := s.http()
+	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
+	defer server.Close()
+	const log = "GET /v1/log HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, c := range []struct {
+		request string
+		status  int
+		says    string
+	}{
+		{"garbage\r\n\r\n", 400, "400 Bad Request"},
+		{log + "garbage\r\n\r\n", 400, "400 Bad Request"},
+		{"GET /v1/health HTTP/1.1\r\n\r\n", 400, "missing required Host header"},
+		{"GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
+		{"GET /v1/health HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 2*headerMax) + "\r\n\r\n", 431, "Too Large"},
+		{"GET /v1/health HTTP/2.0\r\nHost: x\r\n\r\n", 505, "unsupported protocol version"},
+		{"POST /v1/profiles HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: rot13\r\n\r\n", 501, "Unsupported transfer encoding"},
+		{"POST /v1/profiles HTTP/1.1\r\nHost: x\r\nExpect: a miracle\r\nContent-Length: 0\r\n\r\n", 417, "Expectation Failed"},
+		{"CONNECT rlminit:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path"},
+		{"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: *"},
+		{"GET //v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: //v1/health"},
+		{"GET /v1/../v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: /v1/../v1/health"},
+		{"GET /v1/events?follow=maybe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, "follow=maybe: write true or false"},
+		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{}}", 400, "more than one JSON value"},
+	} {
+		conn, err := net.Dial("unix", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.WriteString(conn, c.request)
+		in := bufio.NewReader(conn)
+		if strings.HasPrefix(c.request, log) {
+			r, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if content, err := io.ReadAll(r.Body); string(content) != looksLikeIt {
+				t.Errorf("what a handler sent became %q, %v", content, err)
+			}
+		}
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", c.request, err)
+		}
+		var p control.Problem
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil || r.StatusCode != c.status || p.Status != c.status ||
+			r.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(p.Detail, c.says) || p.ExitCode != control.ExitUsage {
+			t.Errorf("%.60q: %d, %v, %+v, %v", c.request, r.StatusCode, r.Header, p, err)
+		}
+		conn.Close()
+	}
+}
+
+// A service that makes others, each with a tag of its own, keeps nobody out who
+// may command.
+func TestManyTagsKeepNobodyOut(t *testing.T) {
+	b := &bounded{s: everything(1000), open: map[peer]int{}}
+	var admitted []peer
+	for tag := uint32(50000); tag < 50100; tag++ {
+		for range 2 * connectionsEach {
+			if p := (peer{uid: 1000, tag: tag}); b.admit(p) {
+				admitted = append(admitted, p)
+			}
+		}
+	}
+	user := peer{uid: 1000}
+	if len(admitted) < 2*connectionsEach || !b.admit(user) {
+		t.Errorf("of services %d connections are admitted, of the service user none", len(admitted))
+	}
+	b.release(user)
+	for _, p := range admitted {
+		b.release(p)
+	}
+	if b.total != 0 || b.rest != 0 || len(b.open) != 0 {
+		t.Errorf("%d connections are counted, %d of services, though none is open", b.total, b.rest)
+	}
+}

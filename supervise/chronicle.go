@@ -1,0 +1,179 @@
+package supervise
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"rlminit/control"
+	"rlminit/journal"
+	"rlminit/profiles"
+	"rlminit/supervise/jobs"
+	"rlminit/supervise/revision"
+)
+
+// chronicle is the journal of the volume, as long as the volume is ours. Its
+// folds are there from the beginning; what they know comes with the journal.
+type chronicle struct {
+	journal   atomic.Pointer[journal.Journal] // nil: there is none
+	lost      atomic.Bool                     // the volume is another's
+	silent    bool                            // nothing could be written when it was opened, and that was said
+	intents   *profiles.Intents
+	boots     *journal.Boots
+	jobs      *jobs.Fold
+	revisions *revision.Records
+	boot      string // the id of this boot, once there is a journal
+	folds     map[string]journal.Fold
+
+	mu    sync.Mutex
+	steps []bootStep
+	began time.Time
+
+	fault func(step string) error // a test's disk that fails; nil: it works
+}
+
+// bootStep is one step of a boot, and when it was over.
+type bootStep struct {
+	Step string  `json:"step"`
+	MS   float64 `json:"ms"` // since the supervisor began
+}
+
+// typeBooted is the record of a boot that is over: "steps".
+const typeBooted = "booted"
+
+func newChronicle() *chronicle {
+	c := &chronicle{intents: profiles.NewIntents(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, began: time.Now()}
+	c.folds = map[string]journal.Fold{"intents": c.intents, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions}
+	return c
+}
+
+// openJournal opens the journal of a volume that was just taken, and has the
+// store keep its intents there. One that cannot be used is said, and from then on
+// nothing can be recorded.
+func (s *Supervisor) openJournal(store *profiles.Store) {
+	c := s.chronicle
+	boot, err := journal.BootID()
+	if err != nil {
+		slog.Warn("cannot keep a journal", "err", err)
+		return
+	}
+	say := s.say
+	if c.silent = s.volume.readOnly.Load(); c.silent {
+		say = func(string) {} // that nothing can be written here was said
+	}
+	j, err := journal.Open(store.Home(), journal.Options{
+		Boot: boot, Folds: c.folds, Say: say,
+		Held: func() bool { return !c.lost.Load() }, Fault: c.fault,
+	})
+	if err != nil {
+		slog.Error("the journal is not used, and nothing is recorded: " + err.Error())
+		store.RefuseIntents(err)
+		return
+	}
+	c.boot = boot
+	store.UseJournal(j, c.intents)
+	c.journal.Store(j)
+	s.recordBoot(j, boot)
+}
+
+// recordBoot records that this boot has begun, unless a supervisor before did.
+func (s *Supervisor) recordBoot(j *journal.Journal, boot string) {
+	machine, err := journal.MachineBoot()
+	if err != nil {
+		slog.Warn(err.Error())
+	}
+	var begun journal.BootBegun
+	recorded := false
+	j.View(func() { begun, recorded = s.chronicle.boots.Begin(boot, machine) })
+	s.volume.prior.Store(string(begun.PriorExit))
+	if recorded || s.chronicle.silent {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bootRecordPatience)
+	defer cancel()
+	if _, err := j.Append(ctx, journal.Entry{Type: journal.TypeBootBegun, Body: begun}); err != nil {
+		slog.Warn("cannot record that this boot has begun", "err", err)
+	}
+}
+
+// bootRecordPatience is how long a boot waits for its first record: a disk that
+// does not answer keeps nothing from starting.
+const bootRecordPatience = 2 * time.Second
+
+// step notes that a step of the boot is over.
+func (c *chronicle) step(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.steps = append(c.steps, bootStep{name, float64(time.Since(c.began).Microseconds()) / 1000})
+}
+
+// booted records the steps of the boot.
+func (c *chronicle) booted(generation uint32, services int) {
+	j := c.journal.Load()
+	if j == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j.Note(journal.Entry{Type: typeBooted, Body: struct {
+		Generation uint32     `json:"generation"`
+		Services   int        `json:"services"`
+		Steps      []bootStep `json:"steps"`
+	}{generation, services, c.steps}})
+	c.steps = nil
+}
+
+// note records what happened to a service, without waiting for the disk.
+func (c *chronicle) note(e control.Event) {
+	j := c.journal.Load()
+	if j == nil {
+		return
+	}
+	j.Note(journal.Entry{Type: journal.TypeTransition, Body: struct {
+		Service string  `json:"service"`
+		From    string  `json:"from"`
+		To      string  `json:"to"`
+		Cause   string  `json:"cause"`
+		Actor   *uint32 `json:"actor"`
+		PID     *int    `json:"pid"`
+	}{e.Service, e.From, e.To, e.Cause, e.Actor, e.PID}})
+}
+
+// lose ends the journal: another container has the volume.
+func (c *chronicle) lose() {
+	c.lost.Store(true)
+	if j := c.journal.Swap(nil); j != nil {
+		go j.Close() // which may wait for a disk
+	}
+}
+
+// end records that the container has stopped in order, and closes the journal.
+func (c *chronicle) end() {
+	j := c.journal.Load()
+	if j == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bootRecordPatience)
+	defer cancel()
+	if _, err := j.AppendReserved(ctx, journal.Entry{Type: journal.TypeBootEnded}); err != nil {
+		if !c.silent {
+			slog.Warn("cannot record the end of this boot", "err", err)
+		}
+		return
+	}
+	j.Close()
+}
+
+// notRecorded is the problem of a command that is refused.
+func notRecorded(err error) *control.Problem {
+	return control.Failed("cannot record it: %v; nothing was done, for it would not survive a restart", err)
+}
+
+// stoppedOnly is the problem of a stop that was carried out all the same.
+func stoppedOnly(name string, why *control.Problem) *control.Problem {
+	reason, _, _ := strings.Cut(why.Detail, "; nothing was done")
+	return control.Failed("%s is stopped, as with --runtime: %s; it may run again when the container is started", name, reason)
+}

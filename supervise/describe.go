@@ -1,0 +1,78 @@
+package supervise
+
+import (
+	"net/http"
+
+	"rlminit/control"
+	"rlminit/internal/redact"
+	"rlminit/service"
+	"rlminit/supervise/api"
+)
+
+// addDescriptions adds the requests that tell what services are made of.
+func (s *Supervisor) addDescriptions(server *api.Server) {
+	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, func(r *http.Request) (any, error) {
+		return s.describe(r.PathValue("name"))
+	})
+	server.Handle("GET /v1/dependencies", api.MayCommand, func(*http.Request) (any, error) { return s.dependencies(), nil })
+}
+
+// describe is a service's definition in force, without its secrets.
+func (s *Supervisor) describe(name string) (answer control.Definition, err error) {
+	u, err := s.lookUp(name)
+	if err != nil {
+		return answer, err
+	}
+	var d service.Definition
+	s.ask(func() { d, answer.Fault = u.definition, u.fault })
+	answer.Service, answer.Profile = d.Name, d.Profile
+	answer.Fields = service.Flatten(withoutSecrets(d))
+	return answer, nil
+}
+
+// withoutSecrets is a definition as it may be shown. The argument stays as it is.
+func withoutSecrets(d service.Definition) service.Definition {
+	d.Command = redact.Command(d.Command)
+	shown := make(map[string]service.Value, len(d.Environment))
+	for name, v := range d.Environment {
+		if v.File == "" {
+			v.Text = redact.Value(name, v.Text)
+		}
+		shown[name] = v
+	}
+	d.Environment = shown
+	if d.Ready != nil {
+		ready := *d.Ready
+		ready.Exec, ready.HTTP = redact.Command(ready.Exec), redact.Value("", ready.HTTP)
+		d.Ready = &ready
+	}
+	if d.Health != nil {
+		health := *d.Health
+		health.Exec, health.HTTP = redact.Command(health.Exec), redact.Value("", health.HTTP)
+		d.Health = &health
+	}
+	return d
+}
+
+// dependencies is what each service comes after, by name.
+func (s *Supervisor) dependencies() []control.Dependencies {
+	list := []control.Dependencies{}
+	s.ask(func() {
+		for _, u := range s.all() {
+			d := u.definition
+			list = append(list, control.Dependencies{
+				Service: u.name, Profile: d.Profile, State: u.status().State,
+				Requires: orNone(d.Requires), Wants: orNone(d.Wants), After: orNone(d.After),
+			})
+		}
+	})
+	return list
+}
+
+// orNone makes an empty list of none, as it is to be in JSON.
+func orNone(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}

@@ -1,0 +1,52 @@
+package supervise
+
+import (
+	"path/filepath"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/service"
+)
+
+// Environment is what `rlminit exec` needs to be like the service: the
+// service user's for "", a profile's or a static service's by name.
+func (s *Supervisor) Environment(name string) (answer control.Environment, err error) {
+	answer = control.Environment{
+		UID: s.policy.User.UID, GID: s.policy.User.GID, Groups: s.policy.User.Groups, Home: s.policy.User.Home, Dir: s.policy.User.Home,
+	}
+	d := service.Default("exec")
+	if name != "" {
+		u, err := s.lookUp(name)
+		if err != nil {
+			return answer, err
+		}
+		s.ask(func() {
+			d = u.definition
+			if u.tag != 0 {
+				answer.Groups = append(answer.Groups[:len(answer.Groups):len(answer.Groups)], u.tag)
+			}
+		})
+		answer.Dir = d.WorkingDir
+	}
+	answer.Environment, err = s.environment(d)
+	return answer, err
+}
+
+// environment is what a process of d is spawned with, less what the loop adds.
+func (s *Supervisor) environment(d service.Definition) ([]string, error) {
+	cfg := s.config().For(d.Name)
+	var p config.Profile
+	if d.Profile != "" {
+		p = config.Profile{Name: d.Profile, Dir: profileDir(cfg, d.Profile), Port: d.Port}
+	}
+	return config.Environment(cfg, s.policy.User, s.container, d, p)
+}
+
+// profileDir is where a profile lies.
+func profileDir(cfg *config.Config, name string) string {
+	if name == profiles.Default {
+		return cfg.Home
+	}
+	return filepath.Join(cfg.Home, "profiles", name)
+}

@@ -1,0 +1,96 @@
+package supervise
+
+import (
+	"errors"
+
+	"rlminit/control"
+	"rlminit/supervise/machine"
+)
+
+// Ready tells whether what is wanted is so: of the names, or of all. Then it is
+// also about what nobody could be asked for: profiles of a volume that is another
+// container's, or that cannot be read.
+func (s *Supervisor) Ready(names []string) (health control.Health, err error) {
+	health.Reasons = []string{}
+	var units []*unit
+	for _, name := range names {
+		u, err := s.lookUp(name)
+		if err != nil {
+			return health, err
+		}
+		units = append(units, u)
+	}
+	if len(names) == 0 {
+		for _, why := range []string{s.without(), s.registry.Trouble()} {
+			if why != "" {
+				health.Missing = why
+				health.Reasons = append(health.Reasons, why)
+			}
+		}
+	}
+	s.ask(func() {
+		named := len(units) > 0
+		if !named {
+			units = s.all()
+		}
+		if !s.booted {
+			health.Reasons = append(health.Reasons, "rlminit is still starting")
+		}
+		for _, u := range units {
+			if why := u.unready(named); why != "" {
+				health.Reasons = append(health.Reasons, u.title()+": "+why)
+			}
+		}
+	})
+	health.OK = len(health.Reasons) == 0
+	return health, nil
+}
+
+// without says why the profiles that the configuration is for are not here; "" if
+// they are, or are off on purpose.
+func (s *Supervisor) without() string {
+	cfg := s.config()
+	if cfg.Gateway == nil || !cfg.Profiles || s.volume.Store() != nil {
+		return ""
+	}
+	return "no profile is here: " + s.volume.Absent()
+}
+
+// unknown is the problem of a name that nobody has, with why there may be no such
+// profile here.
+func (s *Supervisor) unknown(name string, err error) error {
+	var problem *control.Problem
+	if !errors.As(err, &problem) {
+		return err
+	}
+	why := s.without()
+	if store := s.volume.Store(); store != nil {
+		why = store.Unmarked(name)
+	}
+	if why == "" {
+		why = s.registry.Trouble()
+	}
+	if why == "" {
+		return err
+	}
+	return control.NewProblem(control.KindNoSuchName, problem.Detail+"; "+why)
+}
+
+// unready says why a service that is wanted, or was asked for by name, is not
+// up; "" if it is.
+func (u *unit) unready(named bool) string {
+	up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy) ||
+		u.state.Phase == machine.Exited && u.state.Verdict == machine.VerdictSuccess
+	wanted := named || u.state.Want == machine.WantUp || u.desired == "running"
+	switch {
+	case u.fault != "" && wanted:
+		return u.fault
+	case u.state.Want != machine.WantUp && !named && !up:
+		return ""
+	case up && u.state.Health == machine.Unhealthy:
+		return "unhealthy"
+	case up:
+		return ""
+	}
+	return u.plight()
+}

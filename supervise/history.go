@@ -1,0 +1,73 @@
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"rlminit/control"
+	"rlminit/journal"
+	"rlminit/service"
+)
+
+// ReadEvents hands what happened to each: all that the journal has, of earlier
+// boots too, or where there is none the transitions that we remember.
+func (s *Supervisor) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
+	q.Names = spelt(q.Names)
+	j := s.chronicle.journal.Load()
+	if j == nil {
+		return s.events.read(ctx, q, each, caughtUp)
+	}
+	j.Flush(ctx)
+	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Follow: q.Follow, CaughtUp: caughtUp}
+	return j.Read(ctx, wanted, func(r journal.Record) error { return each(r.Line) })
+}
+
+// spelt adds to names how records may spell them: a gateway by its profile or by
+// its service.
+func spelt(names []string) []string {
+	all := slices.Clone(names)
+	for _, name := range names {
+		all = append(all, service.GatewayPrefix+name)
+	}
+	return all
+}
+
+// read is ReadEvents where there is no journal.
+func (e *events) read(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
+	past, next, cancel := e.Subscribe()
+	defer cancel()
+	give := func(event control.Event) error {
+		event.Type = journal.TypeTransition
+		if !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
+			len(q.Types) > 0 && !slices.Contains(q.Types, event.Type) ||
+			len(q.Names) > 0 && !slices.Contains(q.Names, event.Service) {
+			return nil
+		}
+		line, err := json.Marshal(event)
+		if err != nil {
+			return err
+		}
+		return each(line)
+	}
+	for _, event := range past {
+		if err := give(event); err != nil {
+			return err
+		}
+	}
+	for caughtUp(); q.Follow; {
+		select {
+		case event, ok := <-next:
+			if !ok {
+				return nil // too far behind
+			}
+			if err := give(event); err != nil {
+				return err
+			}
+			caughtUp()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package jobs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of what is kept of outputs on the volume, in bytes.
+const (
+	fileMost    = 256 << 20 // of one stream
+	outputsMost = 1 << 30   // of all
+)
+
+// outputs is the directory with what jobs have written.
+type outputs struct {
+	dir string // "": there is no volume
+
+	mu   sync.Mutex
+	made bool
+	used int64 // bytes of all files. Invariant: at most most, but for what was there
+	most int64
+}
+
+// openOutputs looks at what there is.
+func openOutputs(dir string) *outputs {
+	o := &outputs{dir: dir, most: outputsMost}
+	entries, err := os.ReadDir(dir)
+	o.made = err == nil && dir != ""
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			o.used += info.Size()
+		}
+	}
+	return o
+}
+
+// file is where a stream of a job is kept.
+func (o *outputs) file(job, stream string) *outputFile {
+	f := &outputFile{of: o, fd: -1}
+	if o.dir != "" {
+		f.path = filepath.Join(o.dir, job+"."+stream)
+	}
+	return f
+}
+
+// take takes room for n bytes, or for as many as there is.
+func (o *outputs) take(n int64) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n = max(0, min(n, o.most-o.used))
+	o.used += n
+	return n
+}
+
+func (o *outputs) give(n int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.used -= n
+}
+
+// make makes the directory when there is something to put there.
+func (o *outputs) make() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.made {
+		return nil
+	}
+	err := os.MkdirAll(o.dir, 0o750)
+	o.made = err == nil
+	return err
+}
+
+// sweep removes outputs whose job is not among those that are known, and then the
+// oldest until a quarter of the room is free. Those of jobs that run stay.
+func (o *outputs) sweep(known, running func(job string) bool) {
+	entries, err := os.ReadDir(o.dir)
+	if err != nil || o.dir == "" {
+		return
+	}
+	number := func(e fs.DirEntry) (uint64, bool) {
+		job, _, ok := strings.Cut(e.Name(), ".")
+		n, err := strconv.ParseUint(job, 10, 64)
+		return n, ok && err == nil
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { _, ours := number(e); return !ours })
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		m, _ := number(a)
+		n, _ := number(b)
+		return int(min(max(int64(m)-int64(n), -1), 1))
+	})
+	o.mu.Lock()
+	tight := o.used > o.most*3/4
+	o.mu.Unlock()
+	for _, e := range entries {
+		job, _, _ := strings.Cut(e.Name(), ".")
+		o.mu.Lock()
+		tight = tight && o.used > o.most/2
+		o.mu.Unlock()
+		if running(job) || known(job) && !tight {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && os.Remove(filepath.Join(o.dir, e.Name())) == nil {
+			o.give(info.Size())
+		}
+	}
+}
+
+// outputFile is all that a stream has written, as far as there is room.
+type outputFile struct {
+	of   *outputs
+	path string // "": there is no volume
+
+	mu   sync.Mutex
+	fd   int   // -1: not open
+	size int64 // bytes that it has
+	open bool  // it was tried
+	full bool  // no more is put there
+	why  error
+}
+
+// copyFrom copies what the memfd has and the file has not, up to total. The
+// file's size is what tells how far that got, so that a successor goes on there.
+func (f *outputFile) copyFrom(mem int, total int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if total == 0 || f.path == "" || f.full || !f.ready() {
+		return
+	}
+	want := min(total, fileMost) - f.size
+	if want <= 0 {
+		f.full = f.full || total > fileMost
+		return
+	}
+	room := f.of.take(want)
+	end := f.size + room
+	for f.size < end {
+		from := f.size
+		n, err := unix.Sendfile(f.fd, mem, &from, int(min(end-f.size, 1<<30)))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			f.full, f.why = true, err
+			break
+		}
+		f.size += int64(n)
+	}
+	f.of.give(end - f.size)
+	if room < want || total > fileMost {
+		f.full = true
+	}
+}
+
+// ready opens the file, once.
+func (f *outputFile) ready() bool {
+	if f.open {
+		return f.fd >= 0
+	}
+	f.open = true
+	if f.why = f.of.make(); f.why != nil {
+		return false
+	}
+	fd, err := unix.Open(f.path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
+	if err != nil {
+		f.why = err
+		return false
+	}
+	size, err := unix.Seek(fd, 0, unix.SEEK_END)
+	if err != nil {
+		unix.Close(fd)
+		f.why = err
+		return false
+	}
+	f.fd, f.size = fd, size
+	return true
+}
+
+// read reads what the file has at an offset.
+func (f *outputFile) read(b []byte, offset int64) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.path == "" {
+		return 0
+	}
+	if f.fd < 0 {
+		if _, err := os.Lstat(f.path); err != nil {
+			return 0
+		}
+		f.open = false
+		if !f.ready() {
+			return 0
+		}
+	}
+	n, _ := unix.Pread(f.fd, b, offset)
+	return max(n, 0)
+}
+
+// close closes the file; it is opened again where it is read.
+func (f *outputFile) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fd >= 0 {
+		unix.Close(f.fd)
+		f.fd = -1
+	}
+}

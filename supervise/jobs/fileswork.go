@@ -1,0 +1,157 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"rlminit/control"
+	"rlminit/job"
+	"rlminit/supervise/api"
+)
+
+// The kinds of jobs that are rlminit's own work with a profile's files.
+const (
+	kindWrite = "write"
+	kindUndo  = "undo"
+)
+
+func (r *Runner) addFiles(server *api.Server) {
+	server.Handle("POST /v1/files", api.MayCommand, r.serveWrite)
+	server.Stream("POST /v1/files/read", api.MayCommand, r.serveRead)
+	server.Handle("POST /v1/jobs/{id}/undo", api.MayCommand, func(q *http.Request) (any, error) {
+		return r.Undo(q.Context(), q.PathValue("id"), api.Actor(q))
+	})
+}
+
+// ownWork is a job that runs a part of rlminit as a profile's user, below the
+// profile's directory.
+func (r *Runner) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
+	who, err := r.host.Environment(profile)
+	if err != nil {
+		return nil, err
+	}
+	t := newTask("", kind, nil, control.RunJob{
+		Command: shown, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput,
+	})
+	t.argv = append([]string{"/proc/self/exe", "files", args[0], cmp.Or(who.Dir, who.Home)}, args[1:]...)
+	return t, nil
+}
+
+// undoes is the job that an undo is of.
+func (t *task) undoes() string {
+	if len(t.argv) < 6 {
+		return ""
+	}
+	return t.argv[5]
+}
+
+func (r *Runner) serveWrite(q *http.Request) (any, error) {
+	var body control.WriteFile
+	if err := api.Decode(q, &body); err != nil {
+		return nil, err
+	}
+	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
+		return nil, control.BadRequest("a path is needed, without a NUL byte")
+	}
+	t, err := r.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, "write", body.Path, "")
+	if err != nil {
+		return nil, err
+	}
+	actor := api.Actor(q)
+	t.actor, t.path, t.request.Key = &actor, body.Path, body.Key
+	t.request.Stdin = body.Content
+	if body.Descriptor {
+		fd, ok := api.Descriptor(q)
+		if !ok {
+			return nil, control.BadRequest("no descriptor came with the request")
+		}
+		t.stdin = fd
+	}
+	return r.carryOut(q.Context(), t)
+}
+
+// carryOut runs a job of rlminit's own and answers with its result, or with why it
+// did not work.
+func (r *Runner) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
+	t.attached = 1
+	taken, err := r.submit(t)
+	if err != nil {
+		return nil, err
+	}
+	if taken != t {
+		defer r.attach(taken)()
+	} else {
+		defer r.detach(t)
+	}
+	select {
+	case <-taken.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return taken.result, failureOf(taken.result)
+}
+
+// failureOf is why a job of rlminit's own did not work.
+func failureOf(result *control.JobResult) error {
+	if result.State == string(job.Succeeded) {
+		return nil
+	}
+	why := strings.TrimSpace(result.Stderr)
+	switch {
+	case result.Refused != nil:
+		why = *result.Refused
+	case why == "" && result.Error != nil:
+		why = *result.Error
+	case why == "":
+		why = "job " + result.Job + " " + result.State
+	}
+	if result.ExitCode != nil && *result.ExitCode == control.ExitRefused || result.Refused != nil {
+		return control.Refused("%s", why)
+	}
+	return control.Failed("%s", why)
+}
+
+// Undo puts back what a write has replaced.
+func (r *Runner) Undo(ctx context.Context, id string, actor uint32) (*control.JobResult, error) {
+	t, e, err := r.find(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case t != nil:
+		return nil, control.Conflict("job %s is not over yet", id)
+	case e.Kind != kindWrite:
+		return nil, control.Conflict("job %s is no write: there is nothing to undo", id)
+	case e.State == job.UndoneAs:
+		return nil, control.Conflict("job %s is undone already, by job %s", id, e.RolledBack)
+	case e.State != job.Succeeded || len(e.Wrote) == 0:
+		return nil, control.Conflict("job %s %s: there is nothing to undo", id, e.State)
+	}
+	undo, err := r.ownWork(kindUndo, e.Profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
+	if err != nil {
+		return nil, err
+	}
+	undo.actor = &actor
+	return r.carryOut(ctx, undo)
+}
+
+// serveRead streams what is in a file, as a job's stdout.
+func (r *Runner) serveRead(w http.ResponseWriter, q *http.Request) error {
+	var body control.ReadFile
+	if err := api.Decode(q, &body); err != nil {
+		return err
+	}
+	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
+		return control.BadRequest("a path is needed, without a NUL byte")
+	}
+	t, err := r.ownWork(kindInternal, body.Profile, []string{"file", "read", body.Path}, "read", body.Path)
+	if err != nil {
+		return err
+	}
+	t.attached = 1
+	if err := r.begin(t); err != nil {
+		return err
+	}
+	return r.follow(w, q, t, [2]int64{}, true)
+}

@@ -1,0 +1,261 @@
+package jobs
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stream is one of a job's two outputs. Bytes leave the pipe by splice(2), which
+// moves them and the memfd's position in one step that a signal cannot tear; tier
+// 1 holds the memfd's description too, so a successor reads on at the byte where
+// we were killed. What a memfd holds above keep bytes is copied to a file at the
+// same offset, as far as that goes, and then all but its head and tail is given
+// back.
+type stream struct {
+	name string
+	pipe *os.File // the end that is read; nil: nothing comes any more
+	raw  syscall.RawConn
+	mem  int // the memfd; -1 once it is closed
+	keep int64
+	file *outputFile
+
+	pumped chan struct{} // closed when the pump has ended
+
+	mu    sync.RWMutex  // for total, freed and mem
+	total int64         // bytes that have come. Invariant: the memfd's position
+	freed int64         // up to here all of the memfd but its head was given back
+	grown chan struct{} // closed at the next growth; nil: nobody waits
+	ended bool
+}
+
+// Sizes of the work, in bytes.
+const (
+	pieceSize = 256 << 10 // moved at once
+	pageSize  = 4096
+)
+
+// newStream makes the memfd, and the pipe that the job writes into.
+func newStream(name string, keep int64, file *outputFile) (s *stream, write int, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	mem, err := newMemfd("rlminit-job")
+	if err == nil {
+		s, err = openStream(name, ends[0], mem, keep, file)
+	} else {
+		unix.Close(ends[0])
+	}
+	if err != nil {
+		unix.Close(ends[1])
+		return nil, -1, err
+	}
+	return s, ends[1], nil
+}
+
+// openStream takes over a pipe and a memfd, whose position tells what has come.
+func openStream(name string, pipe, mem int, keep int64, file *outputFile) (*stream, error) {
+	at, err := unix.Seek(mem, 0, unix.SEEK_CUR)
+	if err == nil {
+		err = unix.SetNonblock(pipe, true)
+	}
+	if err != nil {
+		unix.Close(pipe)
+		unix.Close(mem)
+		return nil, err
+	}
+	s := &stream{
+		name: name, pipe: os.NewFile(uintptr(pipe), name), mem: mem, keep: keep, file: file, total: at,
+		pumped: make(chan struct{}),
+	}
+	s.raw, err = s.pipe.SyscallConn()
+	if err != nil {
+		s.pipe.Close()
+		unix.Close(mem)
+		return nil, err
+	}
+	return s, nil
+}
+
+func newMemfd(name string) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // a kernel before 6.3
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	}
+	return fd, err
+}
+
+// fds are what tier 1 is to hold.
+func (s *stream) fds() []int {
+	var pipe int
+	_ = s.raw.Control(func(fd uintptr) { pipe = int(fd) })
+	return []int{pipe, s.mem}
+}
+
+// pump moves what comes until the pipe has no writer left, or finish.
+func (s *stream) pump() {
+	defer close(s.pumped)
+	s.settle() // what a predecessor has moved, and not dealt with
+	for {
+		n, err := s.fill(pieceSize, true)
+		if n == 0 || err != nil {
+			return
+		}
+		s.settle()
+	}
+}
+
+// fill moves at most so many bytes from the pipe into the memfd. 0 is the pipe's
+// end, or where it does not wait, that there is nothing.
+func (s *stream) fill(most int, wait bool) (moved int, err error) {
+	failure := s.raw.Read(func(fd uintptr) bool {
+		for {
+			var n int64
+			n, err = unix.Splice(int(fd), nil, s.mem, nil, most, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+			moved = int(n)
+			switch {
+			case errors.Is(err, unix.EINTR):
+				continue
+			case errors.Is(err, unix.EAGAIN):
+				moved, err = 0, nil
+				return !wait
+			}
+			return true
+		}
+	})
+	if err == nil {
+		err = failure
+	}
+	if moved > 0 {
+		s.mu.Lock()
+		s.total += int64(moved)
+		s.wake()
+		s.mu.Unlock()
+	}
+	return moved, err
+}
+
+// wake tells whoever waits for more. The caller has s.mu.
+func (s *stream) wake() {
+	if s.grown != nil {
+		close(s.grown)
+		s.grown = nil
+	}
+}
+
+// settle copies what is more than the result will have to the file, and gives
+// back what is neither head nor tail.
+func (s *stream) settle() {
+	s.mu.RLock()
+	total := s.total
+	s.mu.RUnlock()
+	if total <= s.keep {
+		return
+	}
+	s.file.copyFrom(s.mem, total)
+	from := max(roundUp(s.keep), s.freed)
+	to := (total - s.keep) / pageSize * pageSize
+	if to-from < pieceSize {
+		return
+	}
+	s.mu.Lock()
+	if unix.Fallocate(s.mem, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from) == nil {
+		s.freed = to
+	}
+	s.mu.Unlock()
+}
+
+func roundUp(n int64) int64 { return (n + pageSize - 1) / pageSize * pageSize }
+
+// finish takes what the job has written and nobody has read yet, and lets go of
+// the pipe, whoever still has it open.
+func (s *stream) finish() {
+	_ = s.pipe.SetReadDeadline(time.Unix(1, 0))
+	<-s.pumped
+	_ = s.pipe.SetReadDeadline(time.Time{})
+	for left := s.waiting(); left > 0; {
+		n, err := s.fill(min(left, pieceSize), false)
+		if n == 0 || err != nil {
+			break
+		}
+		left -= n
+		s.settle()
+	}
+	s.file.copyFrom(s.mem, s.total)
+	s.mu.Lock()
+	s.ended = true
+	s.wake()
+	s.mu.Unlock()
+}
+
+// waiting is how much is in the pipe: a survivor that goes on writing is not
+// waited for.
+func (s *stream) waiting() (n int) {
+	_ = s.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return n
+}
+
+// close lets go of what is left. Nobody reads any more but from the file.
+func (s *stream) close() (fds []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pipe.Close()
+	fds = []int{s.mem}
+	s.mem, s.ended = -1, true
+	s.wake()
+	return fds
+}
+
+// errGone: the reader is not there any more.
+var errGone = errors.New("the reader is gone")
+
+// readNow reads what there is. grown is closed when there is more, and nil where
+// there never will be.
+func (s *stream) readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{}) {
+	s.mu.Lock()
+	if offset >= s.total {
+		if !s.ended {
+			if s.grown == nil {
+				s.grown = make(chan struct{})
+			}
+			grown = s.grown
+		}
+		s.mu.Unlock()
+		return 0, 0, grown
+	}
+	s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b = b[:min(int64(len(b)), s.total-offset)]
+	if s.mem >= 0 {
+		switch head := roundUp(s.keep); {
+		case s.freed == 0 || offset >= s.freed:
+			return s.pread(b, offset), 0, nil
+		case offset < head:
+			return s.pread(b[:min(int64(len(b)), head-offset)], offset), 0, nil
+		}
+	}
+	if n := s.file.read(b, offset); n > 0 {
+		return n, 0, nil
+	}
+	if s.mem < 0 {
+		return 0, s.total - offset, nil
+	}
+	lost = s.freed - offset
+	return s.pread(b[:min(int64(len(b)), s.total-s.freed)], s.freed), lost, nil
+}
+
+func (s *stream) pread(b []byte, offset int64) int {
+	for {
+		n, err := unix.Pread(s.mem, b, offset)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return max(n, 0)
+	}
+}

@@ -1,0 +1,243 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"rlminit/control"
+	"rlminit/internal/redact"
+	"rlminit/isolate"
+	"rlminit/job"
+	"rlminit/job/history"
+	"rlminit/service"
+	"rlminit/supervise/process"
+	"rlminit/supervise/walls"
+	"rlminit/wire"
+)
+
+// prepared is what comes of preparing a spawn.
+type prepared struct {
+	argv   []string
+	path   string
+	env    []string
+	dir    string
+	limits []wire.Rlimit
+	before *control.Telemetry
+
+	walls walls.Walls
+
+	out, err           *stream
+	outWrite, errWrite int
+
+	refused string // by which guard
+	problem string // why it cannot be run
+	code    int    // what a shell would exit with for that
+	who     control.Environment
+}
+
+// close gives back what nobody took.
+func (p *prepared) close() {
+	p.walls.Close()
+	for _, s := range []*stream{p.out, p.err} {
+		if s != nil {
+			wire.CloseAll(s.close())
+		}
+	}
+	if p.out != nil {
+		wire.CloseAll([]int{p.outWrite, p.errWrite})
+	}
+}
+
+// prepareWithin is how long a job's directory and program may take to be looked
+// up, before the file system that they are on is said not to answer.
+const prepareWithin = 5 * time.Second
+
+// prepare does beside the runner what may take time.
+func (r *Runner) prepare(t *task) {
+	request, argv, id, outputs := t.request, t.argv, t.id, r.outputs
+	if t.kind == kindInternal {
+		outputs = openOutputs("")
+	}
+	internal, busy := t.argv != nil, r.busy(t)
+	late := time.AfterFunc(prepareWithin, func() {
+		r.do(func() {
+			if t.state.Stage == job.Preparing {
+				t.problem, t.code = "its working directory or program lies on a file system that does not answer", 126
+				r.step(t, job.Event{Kind: job.NotSpawned})
+			}
+		})
+	})
+	go func() {
+		p := r.preparation(&request, argv, !internal, busy)
+		if p.refused == "" && p.problem == "" {
+			p.open(id, request.MaxOutput, outputs)
+		}
+		late.Stop()
+		r.do(func() { r.preparedFor(t, p) })
+	}()
+}
+
+// afterglow is how long a job counts in the pressure that is read, at most.
+const afterglow = time.Minute
+
+// busy tells whether another job than t runs, or has just run.
+func (r *Runner) busy(t *task) bool {
+	others := r.active
+	if t != nil {
+		others--
+	}
+	return others > 0 || !r.quiet.IsZero() && time.Since(r.quiet) < afterglow
+}
+
+// preparedFor goes on with a job that was prepared.
+func (r *Runner) preparedFor(t *task, p *prepared) {
+	if t.state.Stage != job.Preparing {
+		p.close() // it was cancelled meanwhile
+		return
+	}
+	t.ready = p
+	switch {
+	case p.refused != "":
+		t.refused = p.refused
+		r.step(t, job.Event{Kind: job.Refused})
+	case p.problem != "":
+		t.problem, t.code = p.problem, p.code
+		r.step(t, job.Event{Kind: job.NotSpawned})
+	default:
+		if t.kind != kindInternal {
+			r.records().Note(history.TypeValidated, history.Validated{Job: t.id})
+		}
+		r.step(t, job.Event{Kind: job.Prepared})
+	}
+}
+
+// preparation looks at the guards, and then for directory and program.
+func (r *Runner) preparation(q *control.RunJob, argv []string, guarded, busy bool) *prepared {
+	p := &prepared{argv: q.Command}
+	if argv != nil {
+		p.argv = argv
+	}
+	dir, _ := r.host.Volume()
+	p.before = telemetry(dir)
+	if guarded {
+		if p.refused = refusal(p.before, busy); p.refused != "" {
+			return p
+		}
+	}
+	who, err := r.host.Environment(q.Profile)
+	if err != nil {
+		p.problem, p.code = err.Error(), exitFailed
+		return p
+	}
+	p.who, p.env = who, withEnvironment(who.Environment, q.Environment)
+	base := who.Dir
+	if base == "" {
+		base = who.Home
+	}
+	session, problem := r.sessionDir(q.Session)
+	if problem != "" {
+		p.problem, p.code = problem, exitFailed
+		return p
+	}
+	if session != "" {
+		base = session
+		p.env = append(p.env, "RLMINIT_SESSION="+q.Session, "SESSION_DIR="+session)
+	}
+	where := base
+	switch {
+	case filepath.IsAbs(q.Dir):
+		where = q.Dir
+	case q.Dir != "":
+		where = filepath.Join(base, q.Dir)
+	}
+	if argv != nil { // rlminit itself
+		p.path, p.dir = argv[0], "/"
+		return p
+	}
+	if level := isolationOf(q); level.Above(isolate.None) {
+		isolation, err := r.host.Isolation(q.Profile)
+		if err == nil {
+			isolation.Level = level
+			p.walls, err = r.host.Walls(q.Profile, isolation, p.env, session)
+		}
+		if err != nil {
+			p.problem, p.code = err.Error(), exitFailed
+			return p
+		}
+		p.env = withEnvironment(p.walls.Environment, q.Environment)
+	}
+	found := process.Prepare(service.Definition{WorkingDir: where}, q.Command, p.env)
+	p.path, p.dir, p.code = found.Path, found.Dir, int(found.Unrunnable)
+	if found.Err != nil {
+		p.problem = strings.ReplaceAll(found.Err.Error(), "working_dir ", "")
+		if found.Unrunnable == 0 {
+			p.code = exitFailed
+		}
+	}
+	return p
+}
+
+// withEnvironment adds to an environment what was asked for.
+func withEnvironment(environment []string, more map[string]string) []string {
+	if len(more) == 0 {
+		return slices.Clip(environment)
+	}
+	all := slices.DeleteFunc(slices.Clone(environment), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		_, replaced := more[name]
+		return replaced
+	})
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		all = append(all, name+"="+more[name])
+	}
+	return all
+}
+
+// open makes the pipes that the job writes into.
+func (p *prepared) open(id string, keep int64, outputs *outputs) {
+	var err error
+	if p.out, p.outWrite, err = newStream("stdout", keep, outputs.file(id, "stdout")); err == nil {
+		if p.err, p.errWrite, err = newStream("stderr", keep, outputs.file(id, "stderr")); err != nil {
+			wire.CloseAll(append(p.out.close(), p.outWrite))
+			p.out = nil
+		}
+	}
+	if err != nil {
+		p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", err), exitFailed
+	}
+}
+
+// dryRun says what would be run.
+func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
+	busy := false
+	r.ask(func() { busy = r.busy(nil) })
+	p := r.preparation(q, nil, true, busy)
+	defer p.close()
+	d := &control.DryRun{
+		Command: q.Command, Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
+		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
+		Tried: tried(q), Telemetry: p.before,
+	}
+	if p.refused != "" { // and what it would be run as all the same
+		d.Refused = &p.refused
+		again := r.preparation(q, nil, false, busy)
+		defer again.close()
+		if again.problem == "" {
+			d.Program, d.UID, d.GID, d.Groups, d.Dir, d.Environment = again.path, again.who.UID, again.who.GID, again.who.Groups, again.dir, redact.Environ(again.env)
+		}
+	}
+	if p.problem != "" {
+		d.Error = &p.problem
+	}
+	r.ask(func() { d.Waiting = len(r.line) })
+	return d
+}
+
+// forRecord bounds nothing: a record is waited for, and the disk says when it
+// cannot be.
+func forRecord() context.Context { return context.Background() }

@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"rlminit/job/history"
+	"rlminit/journal"
+)
+
+// FoldName is the section of jobs in the journal's snapshots.
+const FoldName = "jobs"
+
+// Fold is the history of jobs as a fold of the journal.
+type Fold struct{ history *history.History }
+
+// NewFold is one that knows of nothing yet.
+func NewFold() *Fold { return &Fold{history.NewHistory()} }
+
+// Apply takes a record.
+func (f *Fold) Apply(r journal.Record) {
+	f.history.Apply(history.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
+}
+
+// Snapshot is all of it.
+func (f *Fold) Snapshot() any { return f.history }
+
+// Restore takes a snapshot.
+func (f *Fold) Restore(section json.RawMessage) error { return f.history.Restore(section) }
+
+// Recorded are records in a journal of which fold is a fold.
+func Recorded(j *journal.Journal, fold *Fold, boot string) Journal {
+	return &recorded{j, fold, boot}
+}
+
+type recorded struct {
+	journal *journal.Journal
+	fold    *Fold
+	boot    string
+}
+
+func (r *recorded) Append(ctx context.Context, kind string, body any) error {
+	_, err := r.journal.Append(ctx, journal.Entry{Type: kind, Body: body})
+	return err
+}
+
+func (r *recorded) Note(kind string, body any) { r.journal.Note(journal.Entry{Type: kind, Body: body}) }
+
+func (r *recorded) View(f func(*history.History)) {
+	r.journal.View(func() { f(r.fold.history) })
+}
+
+func (r *recorded) Boot() string { return r.boot }
+
+// Unrecorded are records in memory alone, for where there is no volume.
+func Unrecorded() Journal { return &unrecorded{history: history.NewHistory()} }
+
+type unrecorded struct {
+	mu      sync.Mutex
+	history *history.History
+}
+
+func (u *unrecorded) Append(_ context.Context, kind string, body any) error {
+	line, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.history.Apply(history.Record{Type: kind, At: time.Now().UTC(), Line: line})
+	return nil
+}
+
+func (u *unrecorded) Note(kind string, body any) { _ = u.Append(context.Background(), kind, body) } // of plain values
+
+func (u *unrecorded) View(f func(*history.History)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f(u.history)
+}
+
+func (u *unrecorded) Boot() string { return "" }

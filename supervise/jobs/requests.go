@@ -1,0 +1,366 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/job"
+	"rlminit/job/history"
+	"rlminit/supervise/api"
+)
+
+func closeFD(fd int) { unix.Close(fd) }
+
+// Add adds the requests about jobs.
+func (r *Runner) Add(server *api.Server) {
+	server.Stream("POST /v1/jobs", api.MayCommand, r.serveRun)
+	server.Handle("GET /v1/jobs", api.MayCommand, func(*http.Request) (any, error) { return r.List(), nil })
+	server.Handle("GET /v1/jobs/{id}", api.MayCommand, func(q *http.Request) (any, error) { return r.Show(q.PathValue("id")) })
+	server.Stream("GET /v1/jobs/{id}/output", api.MayCommand, r.serveOutput)
+	server.Handle("POST /v1/jobs/{id}/wait", api.MayCommand, func(q *http.Request) (any, error) {
+		var body control.Wait
+		if err := api.Decode(q, &body); err != nil {
+			return nil, err
+		}
+		return r.Wait(q.Context(), q.PathValue("id"), time.Duration(body.TimeoutMS)*time.Millisecond)
+	})
+	server.Handle("POST /v1/jobs/{id}/cancel", api.MayCommand, func(q *http.Request) (any, error) {
+		return r.Cancel(q.Context(), q.PathValue("id"))
+	})
+	r.addSessions(server)
+	r.addFiles(server)
+	server.Handle("GET /v1/capabilities", api.MayCommand, func(*http.Request) (any, error) { return r.Capabilities(), nil })
+}
+
+// serveRun takes a job. With follow its output is streamed and its result comes
+// last; else it is answered as soon as it is recorded.
+func (r *Runner) serveRun(w http.ResponseWriter, q *http.Request) error {
+	var body control.RunJob
+	if err := api.Decode(q, &body); err != nil {
+		return err
+	}
+	if err := check(&body); err != nil {
+		return err
+	}
+	if err := r.enforceable(&body); err != nil {
+		return err
+	}
+	if body.Profile != "" { // a wrong name is no job
+		if _, err := r.host.Environment(body.Profile); err != nil {
+			return err
+		}
+	}
+	if body.DryRun {
+		return answer(w, r.dryRun(&body))
+	}
+	follow := q.URL.Query().Get("follow") == "true"
+	actor := api.Actor(q)
+	t := newTask("", "run", &actor, body)
+	if body.Descriptor {
+		fd, ok := api.Descriptor(q)
+		if !ok {
+			return control.BadRequest("no descriptor came with the request")
+		}
+		t.stdin = fd
+	}
+	if follow {
+		t.attached = 1 // before its absence is noted
+	}
+	taken, err := r.submit(t)
+	if err != nil {
+		return err
+	}
+	attached := taken == t // else it is one with the same key
+	t = taken
+	if !follow {
+		var j control.Job
+		r.ask(func() { j = t.describe() })
+		return answer(w, j)
+	}
+	return r.follow(w, q, t, [2]int64{}, attached)
+}
+
+func answer(w http.ResponseWriter, value any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(value)
+}
+
+// serveOutput streams what a job has written, from the offsets that are given, and
+// its result when it is over; without follow, what there is now.
+func (r *Runner) serveOutput(w http.ResponseWriter, q *http.Request) error {
+	t, e, err := r.find(q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	var from [2]int64
+	for i, name := range streamNames {
+		if text := q.URL.Query().Get(name); text != "" {
+			if from[i], err = strconv.ParseInt(text, 10, 64); err != nil || from[i] < 0 {
+				return control.BadRequest("%s=%s: write a number of bytes", name, text)
+			}
+		}
+	}
+	if t != nil {
+		if q.URL.Query().Get("follow") == "true" {
+			return r.follow(w, q, t, from, false)
+		}
+		out := newFrames(w)
+		select {
+		case <-t.started:
+			for i, s := range []*stream{t.out, t.err} {
+				if s != nil && out.all(s, streamNames[i], from[i]) != nil {
+					return nil
+				}
+			}
+		default:
+		}
+		return nil
+	}
+	out := newFrames(w)
+	for i, name := range streamNames {
+		k := r.outputsNow().kept(e.Job, name)
+		err := out.all(k, name, from[i])
+		k.file.close()
+		if err != nil {
+			return nil
+		}
+	}
+	_ = out.send(&control.JobOutput{Result: resultOf(e, r.outputsNow())}) // or nobody is there
+	return nil
+}
+
+var streamNames = [2]string{"stdout", "stderr"}
+
+func (r *Runner) outputsNow() (o *outputs) {
+	r.ask(func() { o = r.outputs })
+	return o
+}
+
+// frames writes lines of output.
+type frames struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buffer  []byte
+}
+
+func newFrames(w http.ResponseWriter) *frames {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	return &frames{w: w, control: http.NewResponseController(w)}
+}
+
+// send writes a line, at once. A reader that does not read is waited for, for a
+// pager may be at the other end; one that is gone is an error.
+func (f *frames) send(o *control.JobOutput) error {
+	line, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if _, err := f.w.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	return f.control.Flush()
+}
+
+func (f *frames) piece(name string, offset, lost int64, b []byte) error {
+	o := &control.JobOutput{Stream: name, Offset: offset, Lost: lost}
+	if utf8.Valid(b) {
+		o.Text = string(b)
+	} else {
+		o.Base64 = b
+	}
+	return f.send(o)
+}
+
+// all sends what a stream has now, from an offset on.
+func (f *frames) all(s source, name string, offset int64) error {
+	if f.buffer == nil {
+		f.buffer = make([]byte, 64<<10)
+	}
+	for {
+		n, lost, _ := s.readNow(offset, f.buffer)
+		if n == 0 && lost == 0 {
+			return nil
+		}
+		offset += lost
+		if err := f.piece(name, offset, lost, f.buffer[:n]); err != nil {
+			return err
+		}
+		offset += int64(n)
+	}
+}
+
+// follow streams a job's output as it comes, and its result.
+func (r *Runner) follow(w http.ResponseWriter, q *http.Request, t *task, from [2]int64, attached bool) error {
+	if !attached {
+		r.attach(t)
+	}
+	defer r.detach(t)
+	out := newFrames(w)
+	if out.send(&control.JobOutput{Job: t.id}) != nil {
+		return nil
+	}
+	gone := q.Context().Done()
+	select {
+	case <-t.started:
+	case <-gone:
+		return nil
+	}
+	if t.out != nil && out.both(t, from, gone) != nil {
+		return nil
+	}
+	select {
+	case <-t.done:
+		_ = out.send(&control.JobOutput{Result: t.result}) // or nobody is there
+	case <-gone:
+	}
+	return nil
+}
+
+// both sends two streams as they grow, until both have ended.
+func (f *frames) both(t *task, from [2]int64, gone <-chan struct{}) error {
+	buffer := make([]byte, 64<<10)
+	streams := [2]*stream{t.out, t.err}
+	for {
+		var grown [2]<-chan struct{}
+		open, moved := 0, false
+		for i, s := range streams {
+			n, lost, more := s.readNow(from[i], buffer)
+			if n > 0 || lost > 0 {
+				from[i] += lost
+				if err := f.piece(streamNames[i], from[i], lost, buffer[:n]); err != nil {
+					return err
+				}
+				from[i] += int64(n)
+				moved = true
+			}
+			if grown[i] = more; more != nil {
+				open++
+			}
+		}
+		if moved {
+			continue
+		}
+		if open == 0 {
+			return nil
+		}
+		select {
+		case <-grown[0]:
+		case <-grown[1]:
+		case <-gone:
+			return errGone
+		}
+	}
+}
+
+// List is every job that is not over, and those that are remembered.
+func (r *Runner) List() []control.Job {
+	list := []control.Job{}
+	live := map[string]control.Job{}
+	r.ask(func() {
+		for id, t := range r.tasks {
+			if t.kind != kindInternal {
+				live[id] = t.describe()
+			}
+		}
+	})
+	r.records().View(func(h *history.History) {
+		for _, e := range h.All() {
+			j, is := live[e.Job]
+			if is {
+				j.Started = e.Started
+				delete(live, e.Job)
+			} else if j = describe(e); e.State == "" {
+				continue // it became over between the two looks, or is none of ours
+			}
+			list = append(list, j)
+		}
+	})
+	for _, j := range live {
+		list = append(list, j)
+	}
+	sortJobs(list)
+	return list
+}
+
+// Show is one of them, with its result if it is over.
+func (r *Runner) Show(id string) (control.Job, error) {
+	t, e, err := r.find(id)
+	if err != nil {
+		return control.Job{}, err
+	}
+	if t != nil {
+		var j control.Job
+		r.ask(func() { j = t.describe() })
+		r.records().View(func(h *history.History) {
+			if e := h.Jobs[id]; e != nil {
+				j.Started = e.Started
+			}
+		})
+		return j, nil
+	}
+	j := describe(e)
+	j.Result = resultOf(e, r.outputsNow())
+	return j, nil
+}
+
+// Wait waits until a job is over, for at most so long; 0: as long as it takes.
+func (r *Runner) Wait(ctx context.Context, id string, within time.Duration) (*control.JobResult, error) {
+	t, e, err := r.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return resultOf(e, r.outputsNow()), nil
+	}
+	defer r.attach(t)()
+	var late <-chan time.Time
+	if within > 0 {
+		timer := time.NewTimer(within)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-t.done:
+		return t.result, nil
+	case <-late:
+		var state string
+		r.ask(func() { state = string(t.state.Status()) })
+		return nil, control.TimedOut("job "+id, state, within)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Cancel ends a job, and returns when it is over.
+func (r *Runner) Cancel(ctx context.Context, id string) (*control.JobResult, error) {
+	t, e, err := r.find(id)
+	if err != nil {
+		return nil, err
+	}
+	state := job.Status("")
+	if t != nil {
+		r.ask(func() {
+			if state = t.state.Outcome; state == "" {
+				r.cancel(t, "by rlminit job cancel")
+			}
+		})
+	} else {
+		state = e.State
+	}
+	if state != "" {
+		return nil, control.Conflict("job %s is over: %s", id, state)
+	}
+	select {
+	case <-t.done:
+		return t.result, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,269 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/job"
+	"rlminit/job/history"
+)
+
+// conclude makes the result of a job that has ended, or will not begin.
+func (t *task) conclude(s job.State, after *control.Telemetry) *control.JobResult {
+	result := &control.JobResult{
+		Job: t.id, State: string(s.Outcome), TimedOut: s.Outcome == job.TimedOut, Cancelled: s.Outcome == job.Cancelled,
+		TelemetryAfter: after, LeftBehind: t.left, Isolation: string(isolationOf(&t.request)), Tried: tried(&t.request),
+	}
+	if result.LeftBehind == nil {
+		result.LeftBehind = []control.LeftBehind{}
+	}
+	if t.ready != nil {
+		result.TelemetryBefore = t.ready.before
+	}
+	switch {
+	case t.ended != 0:
+		result.ExecutionTimeMS = max(0, (t.ended-t.begun)/1e6)
+		result.Spawned = 1 + len(t.left)
+		if s.Exit.Signal != 0 {
+			result.Signal = signalName(s.Exit.Signal)
+		} else {
+			result.ExitCode = &s.Exit.Code
+		}
+	case t.code != 0 && s.Outcome == job.Failed:
+		result.ExitCode = &t.code
+	}
+	if t.refused != "" {
+		result.Refused = &t.refused
+	}
+	why := t.problem
+	if why == "" && (s.Outcome == job.Cancelled || s.Outcome == job.Interrupted) {
+		why = t.cause
+	}
+	if why == "" && s.Outcome == job.Interrupted {
+		why = "the container stopped"
+	}
+	if why != "" {
+		result.Error = &why
+	}
+	setOutput(result, t.out, t.err, t.request.MaxOutput)
+	return result
+}
+
+func signalName(signal int) *string {
+	name := strings.TrimPrefix(unix.SignalName(unix.Signal(signal)), "SIG")
+	if name == "" {
+		name = fmt.Sprint(signal)
+	}
+	return &name
+}
+
+// source is where a stream's bytes can be read from.
+type source interface {
+	size() int64
+	readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{})
+	path() string // of all of it; "": it is in no file
+}
+
+func (s *stream) size() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.total
+}
+
+func (s *stream) path() string { return s.file.whole() }
+
+// whole is the path of a file that has something; "": there is none.
+func (f *outputFile) whole() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.size == 0 {
+		return ""
+	}
+	return f.path
+}
+
+// setOutput puts what a job has written into its result: all of it, or of more
+// than keep bytes head and tail.
+func setOutput(result *control.JobResult, out, err source, keep int64) {
+	if out == nil || out == (*stream)(nil) {
+		return
+	}
+	stdout, cutOut := excerpt(out, keep)
+	stderr, cutErr := excerpt(err, keep)
+	result.Stdout, result.StdoutBase64 = asText(stdout)
+	result.Stderr, result.StderrBase64 = asText(stderr)
+	result.OutputTruncated = cutOut || cutErr
+	path := ""
+	switch {
+	case cutOut:
+		path = out.path()
+	case cutErr:
+		path = err.path()
+	}
+	if path != "" {
+		result.OutputFilePath = &path
+	}
+}
+
+// asText is a text, or what is none.
+func asText(b []byte) (text string, other []byte) {
+	if utf8.Valid(b) {
+		return string(b), nil
+	}
+	return "", b
+}
+
+// excerpt is all that a stream has, or its head and tail with a line between that
+// says so.
+func excerpt(s source, keep int64) (content []byte, truncated bool) {
+	size := s.size()
+	if size <= keep {
+		return readFrom(s, 0, size), false
+	}
+	head, tail := keep-keep/2, keep/2
+	content = wholeRunes(readFrom(s, 0, head), false)
+	where := "nothing has it"
+	if path := s.path(); path != "" {
+		where = "see " + path
+	}
+	content = fmt.Appendf(content, "\n[… %d bytes left out; %s …]\n", size-head-tail, where)
+	return append(content, wholeRunes(readFrom(s, size-tail, tail), true)...), true
+}
+
+// wholeRunes takes a character off that was cut in two, at the end or at the
+// beginning, so that a text stays one.
+func wholeRunes(b []byte, front bool) []byte {
+	if front {
+		for i := 0; i < utf8.UTFMax && i < len(b); i++ {
+			if utf8.RuneStart(b[i]) {
+				return b[i:]
+			}
+		}
+		if len(b) < utf8.UTFMax {
+			return nil
+		}
+		return b
+	}
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if last := len(b) - i; utf8.RuneStart(b[last]) {
+			if !utf8.FullRune(b[last:]) {
+				return b[:last]
+			}
+			return b
+		}
+	}
+	return b
+}
+
+// readFrom reads n bytes, or what can be had of them.
+func readFrom(s source, offset, n int64) []byte {
+	b := make([]byte, n)
+	at := int64(0)
+	for at < n {
+		m, lost, _ := s.readNow(offset+at, b[at:])
+		if lost > 0 || m == 0 {
+			break
+		}
+		at += int64(m)
+	}
+	return b[:at]
+}
+
+// bare is a result as it is recorded: what a job has written is in files.
+func bare(r *control.JobResult) *control.JobResult {
+	b := *r
+	b.Stdout, b.Stderr, b.StdoutBase64, b.StderrBase64 = "", "", nil, nil
+	return &b
+}
+
+// kept is a stream of a job that is over, as the volume has it.
+type kept struct {
+	file *outputFile
+	all  int64
+}
+
+func (o *outputs) kept(job, stream string) *kept {
+	k := &kept{file: o.file(job, stream)}
+	var b [1]byte
+	k.file.read(b[:], 0) // opens it, if there is one
+	k.all = k.file.size
+	return k
+}
+
+func (k *kept) size() int64  { return k.all }
+func (k *kept) path() string { return k.file.whole() }
+
+func (k *kept) readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{}) {
+	if offset >= k.all {
+		return 0, 0, nil
+	}
+	if n := k.file.read(b[:min(int64(len(b)), k.all-offset)], offset); n > 0 {
+		return n, 0, nil
+	}
+	return 0, k.all - offset, nil
+}
+
+// describe is a job as people see it.
+func (t *task) describe() control.Job {
+	j := control.Job{
+		Job: t.id, State: string(t.state.Status()), Kind: t.kind, Command: shortened(t.request.Command), Actor: t.actor,
+		Submitted: t.submitted.UTC(), TimeoutMS: t.request.TimeoutMS,
+		Profile: orNull(t.request.Profile), Session: orNull(t.request.Session),
+	}
+	if t.pid != 0 {
+		j.PID = &t.pid
+	}
+	return j
+}
+
+// describe is a job of which only the records are left.
+func describe(e *history.Entry) control.Job {
+	j := control.Job{
+		Job: e.Job, State: string(e.State), Kind: e.Kind, Command: e.Command, Actor: e.Actor,
+		Submitted: e.At, Started: e.Started, Ended: e.Ended, TimeoutMS: e.TimeoutMS,
+		Profile: orNull(e.Profile), Session: orNull(e.Session),
+	}
+	return j
+}
+
+// resultOf is the result that was recorded, with what the volume has of its
+// output.
+func resultOf(e *history.Entry, outputs *outputs) *control.JobResult {
+	result := new(control.JobResult)
+	if json.Unmarshal(e.Result, result) != nil {
+		return &control.JobResult{Job: e.Job, State: string(e.State)}
+	}
+	result.State = string(e.State)
+	out, err := outputs.kept(e.Job, "stdout"), outputs.kept(e.Job, "stderr")
+	defer out.file.close()
+	defer err.file.close()
+	truncated, path := result.OutputTruncated, result.OutputFilePath
+	setOutput(result, out, err, control.DefaultJobOutput)
+	result.OutputTruncated, result.OutputFilePath = truncated || result.OutputTruncated, path
+	return result
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// shortened is a command as it is recorded and listed.
+func shortened(argv []string) []string {
+	const most = 1024
+	short, size := []string{}, 0
+	for _, arg := range argv {
+		if size += len(arg); size > most || len(short) == 64 {
+			return append(short, "…")
+		}
+		short = append(short, strings.ToValidUTF8(arg, "\uFFFD"))
+	}
+	return short
+}

@@ -1,0 +1,264 @@
+package jobs
+
+import (
+	"errors"
+	"hash/fnv"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/internal/schedule"
+	"rlminit/job/history"
+	"rlminit/service"
+)
+
+// kindSchedule is the kind of a job that a schedule has started.
+const kindSchedule = "schedule"
+
+// Scheduled is a service that is run by its schedule.
+type Scheduled struct {
+	Name     string
+	Command  []string
+	Schedule service.Schedule
+}
+
+// schedules is the clock of what recurs: one timer, for the next of all of them,
+// which a change of the clock ends too (TFD_TIMER_CANCEL_ON_SET of timerfd_create(2)).
+type schedules struct {
+	list  func() []Scheduled
+	timer *os.File // nil: there can be none, and a minute is waited
+	fd    int
+	dirty atomic.Bool // something has changed since it was looked at
+
+	// What follows is its goroutine's alone.
+	last map[string]time.Time // occurrences that were dealt with, run or not
+}
+
+// Schedules runs what recurs, from now on. list is what there is, and may be asked
+// by any goroutine; Rescheduled tells that it has changed.
+func (r *Runner) Schedules(list func() []Scheduled) {
+	s := &schedules{list: list, fd: -1, last: map[string]time.Time{}}
+	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		slog.Warn("schedules are looked at once a minute, for there is no timer", "err", err)
+	} else {
+		s.fd, s.timer = fd, os.NewFile(uintptr(fd), "schedules")
+	}
+	r.mu.Lock()
+	r.clock = s
+	r.mu.Unlock()
+	go r.recur(s)
+}
+
+// Rescheduled tells that schedules have come, gone or changed. It never waits.
+func (r *Runner) Rescheduled() {
+	r.mu.Lock()
+	s := r.clock
+	r.mu.Unlock()
+	if s != nil {
+		s.dirty.Store(true)
+		s.arm(time.Now())
+	}
+}
+
+// arm has the timer ring at a time, which is at once for one that has passed.
+func (s *schedules) arm(at time.Time) {
+	if s.fd < 0 {
+		return
+	}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, at.UnixNano()))}
+	if at.IsZero() {
+		spec = unix.ItimerSpec{}
+	}
+	_ = unix.TimerfdSettime(s.fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &spec, nil) // of plain values
+}
+
+// wait waits until the timer rings, or the clock was set.
+func (s *schedules) wait() {
+	if s.timer == nil {
+		time.Sleep(time.Minute)
+		return
+	}
+	var b [8]byte
+	if _, err := s.timer.Read(b[:]); err != nil && !errors.Is(err, unix.ECANCELED) {
+		time.Sleep(time.Minute)
+	}
+}
+
+// recur looks what is due, runs it, and sleeps until something is.
+func (r *Runner) recur(s *schedules) {
+	for {
+		r.ask(func() {}) // after what was begun
+		s.dirty.Store(false)
+		s.arm(r.due(s, time.Now()))
+		if !s.dirty.Load() { // else the timer that was armed for that is lost
+			s.wait()
+		}
+	}
+}
+
+// due runs what is due, and returns when the next is; the zero Time: nothing.
+func (r *Runner) due(s *schedules, now time.Time) (next time.Time) {
+	if _, ours := r.host.Volume(); !ours {
+		return now.Add(time.Minute) // another container has it, and runs what recurs
+	}
+	present := map[string]bool{}
+	for _, what := range s.list() {
+		present[what.Name] = true
+		cron, err := what.Schedule.Parsed()
+		if err != nil {
+			continue // it was checked when it was read
+		}
+		timer, ok := r.timerOf(s, what, cron, now)
+		if !ok {
+			next = earlier(next, now.Add(10*time.Second)) // it cannot be recorded; tried again
+			continue
+		}
+		late := lateness(what.Name, what.Schedule.Jitter)
+		at, run, missed := timer.Due(now.Add(-late))
+		if !at.IsZero() {
+			s.last[what.Name], timer.Last = at, at
+			if missed > 0 {
+				slog.Warn("occurrences of a schedule were missed", "service", what.Name, "count", missed)
+			}
+			if run {
+				r.occur(what, at)
+			}
+		}
+		if n := timer.Next(now.Add(-late)); !n.IsZero() {
+			next = earlier(next, n.Add(late))
+		}
+	}
+	for name := range s.last {
+		if !present[name] {
+			delete(s.last, name)
+		}
+	}
+	return next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// lateness is how much later than it is due a schedule is run, the same each time.
+func lateness(name string, most time.Duration) time.Duration {
+	if most <= 0 {
+		return 0
+	}
+	host, _ := os.Hostname() // without one, as well
+	h := fnv.New64a()
+	h.Write([]byte(host + "\x00" + name))
+	return time.Duration(h.Sum64() % uint64(most))
+}
+
+// timerOf is a schedule with what is recorded of it: since when it is in force, and
+// its last occurrence. One that is new, or changed, is recorded first.
+func (r *Runner) timerOf(s *schedules, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
+	journal := r.records()
+	var entry history.Schedule
+	journal.View(func(h *history.History) {
+		if e := h.Schedules[what.Name]; e != nil {
+			entry = *e
+		}
+	})
+	if entry.Cron != what.Schedule.Cron || entry.Timezone != what.Schedule.Timezone {
+		fresh := history.Scheduled{Schedule: what.Name, Cron: what.Schedule.Cron, Timezone: what.Schedule.Timezone}
+		if err := journal.Append(forRecord(), history.TypeScheduled, fresh); err != nil {
+			return schedule.Timer{}, false
+		}
+		entry.Since = now
+		journal.View(func(h *history.History) {
+			if e := h.Schedules[what.Name]; e != nil {
+				entry = *e
+			}
+		})
+	}
+	last := entry.Last
+	if s.last[what.Name].After(last) {
+		last = s.last[what.Name]
+	}
+	return schedule.Timer{Cron: cron, CatchUp: what.Schedule.CatchUp, Last: last, Since: entry.Since}, true
+}
+
+// occur runs one occurrence, or not, as its overlap says. Its record is durable
+// before it begins, so it is never run again.
+func (r *Runner) occur(what Scheduled, at time.Time) {
+	t := newTask("", kindSchedule, nil, control.RunJob{
+		Command: what.Command, Profile: what.Name, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
+		MaxOutput: control.DefaultJobOutput, Detach: true,
+	})
+	t.occurs = &at
+	var before []*task
+	r.ask(func() {
+		for _, other := range r.ordered() {
+			if other.kind == kindSchedule && other.request.Profile == what.Name {
+				before = append(before, other)
+			}
+		}
+	})
+	go func() {
+		if len(before) > 0 {
+			switch what.Schedule.Overlap {
+			case service.OverlapSkip:
+				slog.Warn("an occurrence of a schedule is skipped: the one before it still runs", "service", what.Name, "job", before[0].id)
+				return
+			case service.OverlapKill:
+				r.ask(func() {
+					for _, other := range before {
+						r.cancel(other, "the next occurrence of its schedule came")
+					}
+				})
+			case service.OverlapQueue:
+				if len(before) > 1 {
+					slog.Warn("an occurrence of a schedule is skipped: one waits already", "service", what.Name)
+					return
+				}
+			}
+		}
+		for _, other := range before {
+			<-other.done
+		}
+		if _, err := r.submit(t); err != nil {
+			slog.Warn("an occurrence of a schedule cannot be run", "service", what.Name, "err", err)
+		}
+	}()
+}
+
+// NextOf is when a scheduled service is run next, and its last occurrence with what
+// came of it.
+func (r *Runner) NextOf(what Scheduled) control.Schedule {
+	var s control.Schedule
+	cron, err := what.Schedule.Parsed()
+	if err != nil {
+		return s
+	}
+	var entry history.Schedule
+	if journal := r.records(); journal != nil {
+		journal.View(func(h *history.History) {
+			if e := h.Schedules[what.Name]; e != nil {
+				entry = *e
+			}
+			if e := h.Jobs[entry.Job]; e != nil && e.State != "" {
+				entry.State = string(e.State)
+			}
+		})
+	}
+	late := lateness(what.Name, what.Schedule.Jitter)
+	timer := schedule.Timer{Cron: cron, Last: entry.Last, Since: entry.Since}
+	if next := timer.Next(time.Now().Add(-late)); !next.IsZero() {
+		next = next.Add(late).UTC()
+		s.Next = &next
+	}
+	if !entry.Last.IsZero() {
+		s.Last, s.LastJob, s.LastState = &entry.Last, &entry.Job, orNull(entry.State)
+	}
+	return s
+}

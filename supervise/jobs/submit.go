@@ -1,0 +1,241 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"rlminit/control"
+	"rlminit/internal/redact"
+	"rlminit/job"
+	"rlminit/job/history"
+)
+
+// newTask is a job that nothing has happened to.
+func newTask(id, kind string, actor *uint32, request control.RunJob) *task {
+	return &task{
+		id: id, kind: kind, actor: actor, request: request, submitted: time.Now(), spec: -1, stdin: -1,
+		started: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// check refuses a request that makes no sense, and puts in what it leaves out.
+func check(q *control.RunJob) error {
+	if q.TimeoutMS == 0 {
+		q.TimeoutMS = control.DefaultJobTimeout.Milliseconds()
+	}
+	if q.MaxOutput == 0 {
+		q.MaxOutput = control.DefaultJobOutput
+	}
+	switch {
+	case len(q.Command) == 0 || q.Command[0] == "":
+		return control.BadRequest("a job needs a command")
+	case q.TimeoutMS < 0:
+		return control.BadRequest("a timeout must be above 0, not %s", time.Duration(q.TimeoutMS)*time.Millisecond)
+	case q.TimeoutMS > control.MostJobTimeout.Milliseconds():
+		return control.BadRequest("a timeout may be %s at most; what runs for longer is a service", control.MostJobTimeout)
+	case q.MaxOutput < 0 || q.MaxOutput > control.MostJobOutput:
+		return control.BadRequest("max_output may be 1 to %d bytes; all of a longer output is in a file", control.MostJobOutput)
+	case q.Stdin != "" && q.Descriptor:
+		return control.BadRequest("stdin is a text or a descriptor, not both")
+	case q.Retry && (q.Stdin != "" || q.Descriptor):
+		return control.BadRequest("retry goes with no stdin: after the container's end nobody has it any more")
+	}
+	if q.Isolation != "" && q.Isolation != "none" && q.Isolation != "profile" && q.Isolation != "strict" {
+		return control.BadRequest("there is no isolation %q; write none, profile or strict", q.Isolation)
+	}
+	size := 0
+	for _, arg := range q.Command {
+		if strings.ContainsRune(arg, 0) {
+			return control.BadRequest("an argument holds a NUL byte, which no program can be given")
+		}
+		size += len(arg) + 1
+	}
+	for name, value := range q.Environment {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) || !utf8.ValidString(name) {
+			return control.BadRequest("%q cannot be a variable: a name has no = and no NUL, a value no NUL", name)
+		}
+		if q.Retry && redact.Name(name) {
+			return control.BadRequest("%s is a secret, and a job with retry has its environment on the volume; give it a file", name)
+		}
+		size += len(name) + len(value) + 2
+	}
+	if size > control.MostJobArguments {
+		return control.Refused("the command and its environment have %d bytes, above %d; put what is large into a file or stdin", size, control.MostJobArguments)
+	}
+	return nil
+}
+
+// submit takes a job, or the one that has its key already. fd is its stdin, -1 for
+// none, and is the runner's from now on. It returns when the job is recorded.
+func (r *Runner) submit(t *task) (*task, error) {
+	if t.request.Stdin != "" {
+		fd, err := memfdOf("rlminit-stdin", []byte(t.request.Stdin))
+		if err != nil {
+			return nil, control.Failed("cannot keep its stdin: %v", err)
+		}
+		t.stdin, t.request.Stdin = fd, ""
+	}
+	var failure error
+	kept := make(chan *task, 1)
+	r.do(func() {
+		other, err := r.admit(t)
+		if err != nil || other != nil {
+			t.closeStdin()
+			failure = err
+			kept <- other
+			return
+		}
+		t.accepted = func() { kept <- t }
+		r.submitted(t, r.records())
+	})
+	taken := <-kept
+	if failure != nil {
+		return nil, failure
+	}
+	if taken.unkept { // its result was there before
+		return nil, control.Failed("%s", *taken.result.Error)
+	}
+	return taken, nil
+}
+
+// admit gives a job its number, or finds the one with its key, or says why there
+// can be none.
+func (r *Runner) admit(t *task) (other *task, err error) {
+	if key := t.request.Key; key != "" {
+		if other := r.keys[key]; other != nil {
+			return other, nil
+		}
+	}
+	switch {
+	case !r.started:
+		return nil, control.NoAnswer("the supervisor is not ready yet")
+	case r.stopping:
+		return nil, control.Refused("the container is stopping: no job is started any more")
+	case len(r.line) >= r.settings().Queue:
+		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", len(r.line))
+	}
+	if err := r.admitToSession(t); err != nil {
+		return nil, err
+	}
+	t.id = r.nextID()
+	if t.kind == kindWrite {
+		t.argv[len(t.argv)-1] = t.id
+	}
+	if err := t.writeSpec(); err != nil {
+		return nil, control.Failed("cannot keep the job: %v", err)
+	}
+	r.tasks[t.id] = t
+	if t.request.Key != "" {
+		r.keys[t.request.Key] = t
+	}
+	t.hold(r)
+	return nil, nil
+}
+
+func (t *task) closeStdin() {
+	if t.stdin >= 0 {
+		closeFD(t.stdin)
+		t.stdin = -1
+	}
+}
+
+// submitted has a job recorded, before anything else is done with it.
+func (r *Runner) submitted(t *task, journal Journal) {
+	record := history.Submitted{
+		Job: t.id, Kind: t.kind, Command: shortened(t.request.Command), Profile: t.request.Profile, Session: t.request.Session,
+		Actor: t.actor, TimeoutMS: t.request.TimeoutMS, Key: t.request.Key, Again: t.again, Attempt: t.attempt, Occurs: t.occurs, Path: t.path,
+	}
+	if t.request.Retry && t.again == nil {
+		record.Again, _ = json.Marshal(t.request) // of strings and numbers
+	}
+	r.gone(t)
+	go func() {
+		failure := journal.Append(forRecord(), history.TypeSubmitted, record)
+		r.do(func() {
+			if failure == nil {
+				r.step(t, job.Event{Kind: job.Kept})
+			} else {
+				why := fmt.Sprintf("the job cannot be recorded, and is not run: %v", failure)
+				t.unkept = true
+				t.result = &control.JobResult{Job: t.id, State: string(job.Failed), Error: &why}
+				r.step(t, job.Event{Kind: job.NotKept})
+			}
+			if t.accepted != nil {
+				t.accepted()
+			}
+		})
+	}()
+}
+
+// find is a job that is not over, or what is recorded of one that is.
+func (r *Runner) find(id string) (t *task, e *history.Entry, err error) {
+	r.ask(func() {
+		t = r.tasks[id]
+	})
+	if t != nil {
+		return t, nil, nil
+	}
+	r.records().View(func(h *history.History) {
+		if found := h.Jobs[id]; found != nil && found.State != "" {
+			copied := *found
+			e = &copied
+		}
+	})
+	if e == nil {
+		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))
+	}
+	return nil, e, nil
+}
+
+// clientPatience is how long a job that is not detached goes on without a client.
+const clientPatience = 5 * time.Second
+
+// attach notes that somebody follows a job, until the function that it returns is
+// called.
+func (r *Runner) attach(t *task) (detach func()) {
+	r.do(func() {
+		t.attached++
+		t.absence++
+	})
+	return func() { r.detach(t) }
+}
+
+// detach notes that one who followed a job does not any more.
+func (r *Runner) detach(t *task) {
+	r.do(func() {
+		if t.attached--; t.attached == 0 {
+			r.gone(t)
+		}
+	})
+}
+
+// gone cancels a job that nobody follows, unless somebody comes in time.
+func (r *Runner) gone(t *task) {
+	if t.request.Detach || t.attached > 0 {
+		return
+	}
+	t.absence++
+	absence := t.absence
+	time.AfterFunc(clientPatience, func() {
+		r.do(func() {
+			if t.absence == absence && t.attached == 0 {
+				r.cancel(t, "its client was gone for 5 s; use --detach for a job that shall go on")
+			}
+		})
+	})
+}
+
+func sortJobs(list []control.Job) {
+	slices.SortFunc(list, func(a, b control.Job) int { return job.Compare(a.Job, b.Job) })
+}
+
+// number is what a job's id says; 0 for one that is none of ours.
+func number(id string) uint64 {
+	n, _ := strconv.ParseUint(id, 10, 64)
+	return n
+}

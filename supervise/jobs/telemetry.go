@@ -1,0 +1,222 @@
+package jobs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+)
+
+// telemetry reads how the container is doing, all of it now.
+func telemetry(volume string) *control.Telemetry {
+	t := &control.Telemetry{At: time.Now().UTC()}
+	if f := strings.Fields(readFile("/proc/loadavg")); len(f) >= 3 {
+		for i := range t.Load {
+			t.Load[i], _ = strconv.ParseFloat(f[i], 64)
+		}
+	}
+	t.CPUPressure = pressure("cpu")
+	t.MemoryPressure = pressure("memory")
+	t.MemoryUsed, t.MemoryLimit = memory()
+	if volume != "" {
+		var fs unix.Statfs_t
+		if unix.Statfs(volume, &fs) == nil {
+			t.DiskSize = int64(fs.Blocks) * fs.Bsize
+			t.DiskUsed = int64(fs.Blocks-fs.Bfree) * fs.Bsize
+		}
+	}
+	t.Processes, t.Zombies = processes()
+	return t
+}
+
+func readFile(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// pressure is the share of the time in which something waited for a resource, in
+// per cent, of the last 10 s or the last minute, whichever is less: of the container's cgroup where that can be read, else of
+// the machine (Documentation/accounting/psi.rst).
+func pressure(of string) *float64 {
+	text := readFile("/sys/fs/cgroup/" + of + ".pressure")
+	if text == "" {
+		text = readFile("/proc/pressure/" + of)
+	}
+	_, rest, ok := strings.Cut(text, "some avg10=")
+	if !ok {
+		return nil
+	}
+	f := strings.Fields(rest)
+	if len(f) < 2 {
+		return nil
+	}
+	short, err := strconv.ParseFloat(f[0], 64)
+	if err != nil {
+		return nil
+	}
+	long, err := strconv.ParseFloat(strings.TrimPrefix(f[1], "avg60="), 64)
+	if err != nil {
+		return nil
+	}
+	value := min(short, long)
+	return &value
+}
+
+// memory is what the container has in use, less what the kernel can take back at
+// once, and its limit; or the machine's, where it has none.
+func memory() (used, limit int64) {
+	size := valueOf(readFile("/proc/meminfo"), "MemTotal:") << 10
+	machine := size - valueOf(readFile("/proc/meminfo"), "MemAvailable:")<<10
+	for _, v := range []struct{ limit, used, stat, cache string }{
+		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file "},
+		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file "},
+	} {
+		limit, err := strconv.ParseInt(strings.TrimSpace(readFile(v.limit)), 10, 64)
+		if err != nil || limit <= 0 || limit > size {
+			continue // "max", or a number that means it
+		}
+		used, err := strconv.ParseInt(strings.TrimSpace(readFile(v.used)), 10, 64)
+		if err != nil {
+			continue
+		}
+		return max(0, used-valueOf(readFile(v.stat), v.cache)), limit
+	}
+	return machine, size
+}
+
+// valueOf is the number behind a key at the beginning of a line.
+func valueOf(text, key string) int64 {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// processes counts those of this PID namespace, and the zombies among them that
+// PID 1 does not collect: their parent lives and does not care.
+func processes() (all, zombies int) {
+	eachProcess(func(pid int) {
+		all++
+		state, parent := stat(pid)
+		if state == 'Z' && parent != 1 {
+			zombies++
+		}
+	})
+	return all, zombies
+}
+
+// mostProcesses bounds what is looked at, for the time that it takes.
+const mostProcesses = 20000
+
+func eachProcess(f func(pid int)) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(mostProcesses)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			f(pid)
+		}
+	}
+}
+
+// readProc reads a small file of /proc in three system calls.
+func readProc(pid int, file string, buffer []byte) []byte {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	n, _ := unix.Read(fd, buffer)
+	unix.Close(fd)
+	return buffer[:max(n, 0)]
+}
+
+// stat is the state and the parent of a process, proc_pid_stat(5).
+func stat(pid int) (state byte, parent int) {
+	var buffer [512]byte
+	text := readProc(pid, "stat", buffer[:])
+	if i := bytes.LastIndexByte(text, ')'); i >= 0 && len(text) > i+4 {
+		state = text[i+2]
+		number, _, _ := bytes.Cut(text[i+4:], []byte(" "))
+		parent, _ = strconv.Atoi(string(number))
+	}
+	return state, parent
+}
+
+// bearers are the processes that have a tag.
+func bearers(tag uint32) []control.LeftBehind {
+	if tag == 0 {
+		return nil
+	}
+	var found []control.LeftBehind
+	want := []byte(strconv.FormatUint(uint64(tag), 10))
+	eachProcess(func(pid int) {
+		var buffer [4096]byte
+		_, rest, ok := bytes.Cut(readProc(pid, "status", buffer[:]), []byte("\nGroups:"))
+		if !ok {
+			return
+		}
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		for _, group := range bytes.Fields(line) {
+			if bytes.Equal(group, want) && len(found) < mostLeft {
+				command := bytes.TrimRight(readProc(pid, "cmdline", buffer[:200]), "\x00")
+				found = append(found, control.LeftBehind{PID: pid, Command: strings.ToValidUTF8(string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})), "\uFFFD")})
+				return
+			}
+		}
+	})
+	return found
+}
+
+// hasCgroup tells whether what is read of the cgroup is the container's: the root
+// of all cgroups has no such file.
+var hasCgroup = sync.OnceValue(func() bool {
+	_, err := os.Stat("/sys/fs/cgroup/cgroup.events")
+	return err == nil
+})
+
+// mostLeft bounds what is told of what a job left behind.
+const mostLeft = 100
+
+// Above these nothing is started.
+const (
+	pressureMost = 80.0 // per cent
+	zombiesMost  = 10
+)
+
+// refusal is which guard refuses a job now, with its figure; "": none.
+//
+// CPU pressure that our own jobs cause (busy) is not for the guard, as the queue
+// bounds that, nor that of a whole machine: others make it.
+func refusal(t *control.Telemetry, busy bool) string {
+	switch {
+	case t.MemoryPressure != nil && *t.MemoryPressure > pressureMost:
+		return fmt.Sprintf("memory pressure is %.1f %%, above %.0f %%; see telemetry_before", *t.MemoryPressure, pressureMost)
+	case t.MemoryLimit > 0 && 100*t.MemoryUsed > int64(memoryMost)*t.MemoryLimit:
+		return fmt.Sprintf("memory in use is %d of %d bytes, above %d %%", t.MemoryUsed, t.MemoryLimit, memoryMost)
+	case !busy && hasCgroup() && t.CPUPressure != nil && *t.CPUPressure > pressureMost:
+		return fmt.Sprintf("CPU pressure is %.1f %%, above %.0f %%; see telemetry_before", *t.CPUPressure, pressureMost)
+	case t.Zombies > zombiesMost:
+		return fmt.Sprintf("there are %d zombies whose parents do not collect them, more than %d; see ps -eo pid,ppid,stat,args", t.Zombies, zombiesMost)
+	}
+	return ""
+}
+
+// memoryMost is the share of the memory in use, in per cent, above which an end
+// by the kernel's OOM killer is near.
+const memoryMost = 97

@@ -1,0 +1,198 @@
+// Package link is tier 2's end of the pair to tier 1: sends are queued and
+// written in order by a goroutine of their own, what arrives is handed on in
+// order. It owns the socket and nothing else, and never decides anything.
+package link
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
+)
+
+// Link is one end of a SOCK_SEQPACKET pair. Sends are queued, for the loop must
+// never wait for PID 1.
+type Link struct {
+	raw syscall.RawConn
+	out func(Outgoing) // takes one message: deliver, but in a simulation
+
+	// Failed is told, by a goroutine of its own, of a message that cannot be sent.
+	// It is set before the first one.
+	Failed func(wire.Message, error)
+
+	mu    sync.Mutex
+	queue []Outgoing
+	wake  chan struct{} // closed when nothing is sent any more
+
+	patience time.Duration // what is left of it, deliver's alone
+}
+
+// fullPatience is how long messages are tried again that the kernel refuses for
+// the moment. Then each has one try until one with descriptors went through:
+// what waits behind them, an answer to a ping above all, must not come too late.
+const fullPatience = time.Second
+
+// Outgoing is a message on its way, with the descriptors it passes. Those in
+// after are closed once it is sent.
+type Outgoing struct {
+	Message wire.Message
+	FDs     []int
+	after   []int
+	sent    chan<- struct{} // instead of a message: closed when all before it is sent
+}
+
+// Open takes over descriptor fd, one end of a SOCK_SEQPACKET pair.
+func Open(fd int) (*Link, error) {
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
+	}
+	file := os.NewFile(uintptr(fd), "link")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
+	}
+	l := &Link{raw: raw, wake: make(chan struct{}, 1), patience: fullPatience}
+	l.out = l.deliver
+	go l.write()
+	return l, nil
+}
+
+// To is a link whose messages out takes in place of a socket. Nothing is
+// received by it.
+func To(out func(Outgoing)) *Link {
+	l := &Link{out: out, wake: make(chan struct{}, 1)}
+	go l.write()
+	return l
+}
+
+// Close ends the sending. Nothing may be sent after it.
+func (l *Link) Close() { close(l.wake) }
+
+// Send queues a message. The descriptors fds must stay open until it is sent,
+// those in after are the link's to close then.
+func (l *Link) Send(m wire.Message, fds, after []int) {
+	l.enqueue(Outgoing{Message: m, FDs: fds, after: after})
+}
+
+// Flush waits until all that was queued before is sent, so that it cannot be
+// lost with us. It is not for the loop.
+func (l *Link) Flush() {
+	sent := make(chan struct{})
+	l.enqueue(Outgoing{sent: sent})
+	<-sent
+}
+
+func (l *Link) enqueue(o Outgoing) {
+	l.mu.Lock()
+	l.queue = append(l.queue, o)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends what is queued, in order, as the socket takes it.
+func (l *Link) write() {
+	for range l.wake {
+		for {
+			l.mu.Lock()
+			batch := l.queue
+			l.queue = nil
+			l.mu.Unlock()
+			if len(batch) == 0 {
+				break
+			}
+			for _, o := range batch {
+				if o.sent != nil {
+					close(o.sent)
+					continue
+				}
+				l.out(o)
+			}
+		}
+	}
+}
+
+func (l *Link) deliver(o Outgoing) {
+	if len(o.after) > 0 {
+		// Beside us: it may be the last close of a socket that a service has
+		// told to linger, and that takes its time.
+		defer func() { go wire.CloseAll(o.after) }()
+	}
+	err := l.try(o)
+	for pause := time.Millisecond; err != nil && Temporary(err) && l.patience > 0; pause *= 2 {
+		l.patience -= pause
+		time.Sleep(pause)
+		err = l.try(o)
+	}
+	if err == nil && len(o.FDs) > 0 {
+		l.patience = fullPatience
+	}
+	if err != nil && !errors.Is(err, wire.ErrClosed) {
+		slog.Error("cannot send to PID 1", "message", fmt.Sprintf("%T", o.Message), "err", err)
+		if l.Failed != nil {
+			go l.Failed(o.Message, err)
+		}
+	}
+}
+
+// try sends one message as soon as the socket has room.
+func (l *Link) try(o Outgoing) error {
+	var failure error
+	err := l.raw.Write(func(fd uintptr) bool {
+		failure = wire.Send(int(fd), o.Message, o.FDs...)
+		return !errors.Is(failure, wire.ErrFull)
+	})
+	if err != nil {
+		return err
+	}
+	return failure
+}
+
+// Receive calls handle for each message until PID 1 closes its end. The
+// descriptors are handle's to close.
+func (l *Link) Receive(handle func(wire.Message, []int)) error {
+	var in wire.Receiver
+	for {
+		var m wire.Message
+		var fds []int
+		var failure error
+		err := l.raw.Read(func(fd uintptr) bool {
+			m, fds, failure = in.Receive(int(fd))
+			return !errors.Is(failure, wire.ErrEmpty)
+		})
+		switch {
+		case err != nil:
+			return err
+		case errors.Is(failure, wire.ErrClosed):
+			return failure
+		case failure != nil:
+			slog.Error("cannot read a message of PID 1", "err", failure)
+		default:
+			handle(m, fds)
+		}
+	}
+}
+
+// Temporary tells whether what the kernel refused with err may work later:
+// memory, descriptors, processes, a disk or a program's file that is being
+// written.
+func Temporary(err error) bool {
+	for _, errno := range []syscall.Errno{
+		unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY, unix.EINTR, unix.EIO, unix.EBUSY, unix.ENOSPC,
+		unix.ENOBUFS, unix.ETOOMANYREFS,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}

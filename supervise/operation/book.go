@@ -1,0 +1,257 @@
+package operation
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"rlminit/control"
+)
+
+// State is that of an operation, or of a member.
+type State = string
+
+// The states. Pending is a member's alone: it is yet to be taken.
+const (
+	Pending     State = "pending"
+	Running     State = "running"
+	Done        State = "done"
+	Failed      State = "failed"
+	Cancelled   State = "cancelled"
+	Superseded  State = "superseded"
+	Interrupted State = "interrupted"
+)
+
+// kept and membersKept bound what a Book remembers of operations that are over.
+const (
+	kept        = 100
+	membersKept = 5000
+)
+
+// Book is the operations under way and the latest that are over.
+type Book struct {
+	mu   sync.Mutex
+	last uint64
+	all  []*entry // Invariant: by id, ascending
+}
+
+type entry struct {
+	control.Operation
+	by      map[string]int // members by name
+	left    int            // Invariant: how many members are pending or running
+	changed chan struct{}  // closed at the next change
+	cancel  func()
+}
+
+// Begin makes an operation of the members, all of them in state, and ends for each
+// what an earlier operation still does.
+func (b *Book) Begin(verb string, actor uint32, at time.Time, members []control.OperationMember, state State, cancel func()) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	e := &entry{by: make(map[string]int, len(members)), left: len(members), changed: make(chan struct{}), cancel: cancel}
+	e.Operation = control.Operation{ID: b.last, Verb: verb, Actor: actor, At: at, State: Running, Members: members}
+	for i := range members {
+		members[i].State = state
+		e.by[members[i].Name] = i
+	}
+	for _, earlier := range b.all {
+		if earlier.Over() {
+			continue
+		}
+		for i, m := range earlier.Members {
+			if _, also := e.by[m.Name]; also && open(m.State) {
+				earlier.set(i, Superseded, fmt.Sprintf("by operation %d", e.ID), 0)
+			}
+		}
+	}
+	b.all = append(b.all, e)
+	b.forget()
+	if len(members) == 0 {
+		e.end(Done, "")
+	}
+	return e.ID
+}
+
+// forget lets go of the oldest that are over, above the bounds.
+func (b *Book) forget() {
+	members := 0
+	for _, e := range b.all {
+		members += len(e.Members)
+	}
+	count := len(b.all)
+	b.all = slices.DeleteFunc(b.all, func(e *entry) bool {
+		drop := e.Over() && (count > kept || members > membersKept)
+		if drop {
+			count, members = count-1, members-len(e.Members)
+		}
+		return drop
+	})
+}
+
+// open tells whether something is still to come of a member.
+func open(s State) bool { return s == Pending || s == Running }
+
+// Member notes what became of a member. One that is over stays as it is.
+func (b *Book) Member(id uint64, name string, state State, reason string, pid int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(id); e != nil {
+		if i, ok := e.by[name]; ok && open(e.Members[i].State) {
+			e.set(i, state, reason, pid)
+		}
+	}
+}
+
+// Stop ends an operation at its gate: what is not over of it is left as it is.
+func (b *Book) Stop(id uint64, state State, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(id); e != nil && !e.Over() {
+		e.end(state, reason)
+	}
+}
+
+func (e *entry) set(i int, state State, reason string, pid int) {
+	m := &e.Members[i]
+	if open(m.State) && !open(state) {
+		e.left--
+	}
+	m.State, m.Reason = state, reason
+	if pid > 0 {
+		m.PID = pid
+	}
+	if e.left == 0 && !e.Over() {
+		e.end(e.outcome())
+		return
+	}
+	e.wake()
+}
+
+// outcome is that of an operation all of whose members are over.
+func (e *entry) outcome() (State, string) {
+	count := map[State]int{}
+	var why string
+	for _, m := range e.Members {
+		count[m.State]++
+		if m.State == Failed && why == "" {
+			why = m.Reason
+		}
+	}
+	switch {
+	case count[Failed] > 0:
+		return Failed, why
+	case count[Cancelled] > 0:
+		return Cancelled, "it was cancelled"
+	case count[Superseded] == len(e.Members):
+		return Superseded, e.Members[0].Reason
+	}
+	return Done, ""
+}
+
+func (e *entry) end(state State, reason string) {
+	e.State, e.Reason = state, reason
+	e.wake()
+}
+
+func (e *entry) wake() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Cancel has an operation go no further. What has begun goes on to its end.
+func (b *Book) Cancel(id uint64) (control.Operation, *control.Problem) {
+	b.mu.Lock()
+	e := b.find(id)
+	if e == nil {
+		b.mu.Unlock()
+		return control.Operation{}, noSuch(id)
+	}
+	if e.Over() {
+		defer b.mu.Unlock()
+		return e.copy(), control.Conflict("operation %d is over: %s", id, e.State)
+	}
+	for i, m := range e.Members {
+		if open(m.State) {
+			reason := "it had not begun"
+			if m.State == Running {
+				reason = "what had begun goes on"
+			}
+			e.Members[i].State, e.Members[i].Reason = Cancelled, reason
+		}
+	}
+	e.left = 0
+	e.end(Cancelled, "it was cancelled")
+	cancel, now := e.cancel, e.copy()
+	b.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	return now, nil
+}
+
+// Get is an operation as it is now, and a channel that is closed at its next change.
+func (b *Book) Get(id uint64) (control.Operation, <-chan struct{}, *control.Problem) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.find(id)
+	if e == nil {
+		return control.Operation{}, nil, noSuch(id)
+	}
+	return e.copy(), e.changed, nil
+}
+
+// List is every operation that is remembered, the oldest first.
+func (b *Book) List() []control.Operation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]control.Operation, 0, len(b.all))
+	for _, e := range b.all {
+		list = append(list, e.copy())
+	}
+	return list
+}
+
+// Resume takes over what a predecessor kept: its operations that were under way
+// end as interrupted, and no id is given twice. done tells of a member of one
+// whether it has come to what was asked, and its process.
+func (b *Book) Resume(list []control.Operation, done func(verb string, m control.OperationMember) (pid int, is bool)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range list {
+		e := &entry{Operation: o, by: map[string]int{}, changed: make(chan struct{})}
+		if !o.Over() {
+			e.State, e.Reason = Interrupted, "the supervisor was replaced"
+			for i, m := range e.Members {
+				if !open(m.State) {
+					continue
+				}
+				e.Members[i].State, e.Members[i].Reason = Interrupted, "the supervisor was replaced"
+				if pid, is := done(o.Verb, m); is {
+					e.Members[i].State, e.Members[i].Reason, e.Members[i].PID = Done, "", pid
+				}
+			}
+		}
+		b.all = append(b.all, e)
+		b.last = max(b.last, o.ID)
+	}
+}
+
+func (b *Book) find(id uint64) *entry {
+	i, ok := slices.BinarySearchFunc(b.all, id, func(e *entry, id uint64) int { return int(int64(e.ID) - int64(id)) })
+	if !ok {
+		return nil
+	}
+	return b.all[i]
+}
+
+func (e *entry) copy() control.Operation {
+	o := e.Operation
+	o.Members = slices.Clone(o.Members)
+	return o
+}
+
+func noSuch(id uint64) *control.Problem {
+	return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no operation %d; rlminit operations lists them", id))
+}

@@ -1,0 +1,120 @@
+package operation
+
+import (
+	"fmt"
+	"time"
+)
+
+// Seen is what is seen of a member at one moment.
+type Seen struct {
+	InService bool          // it runs and is ready, and nothing is about to stop it
+	For       time.Duration // since when it is ready
+	Run       uint64        // the id of its latest run
+	Ended     bool          // its run is over, and a next one is not on its way by itself, or only after a pause
+	Hopeless  bool          // nothing but a person or a retry brings it up
+	How       string        // its state, in words
+}
+
+// Roll is a rolling restart of members, at most Limit of which may be out of
+// service at once.
+type Roll struct {
+	Limit  int           // at least 1
+	Steady time.Duration // how long one must be ready before the next is taken
+
+	taken []bool
+	first []uint64 // the run that a member had when it was taken
+	fresh []uint64 // the first run after that; 0: none yet
+	Done  []bool   // it has a new run, which was ready for Steady
+}
+
+// NewRoll is one over n members.
+func NewRoll(n, limit int, steady time.Duration) *Roll {
+	return &Roll{
+		Limit: max(1, limit), Steady: steady,
+		taken: make([]bool, n), first: make([]uint64, n), fresh: make([]uint64, n), Done: make([]bool, n),
+	}
+}
+
+// Verdict is how it goes on.
+type Verdict struct {
+	Take   int           // the member to take now; -1: none
+	Wait   time.Duration // look again after this at the latest; 0: when something changes
+	Over   bool          // all are done
+	Failed int           // the member that it stops at; -1: none
+	Why    string        // of that
+}
+
+// Next says how it goes on, with what is seen of each member. The one that it
+// takes counts as taken from then on. It takes none while Limit of the members are
+// out of service, for whatever reason.
+func (r *Roll) Next(seen []Seen) Verdict {
+	v := Verdict{Take: -1, Failed: -1}
+	out, hopeless, under := 0, -1, 0
+	for i, s := range seen {
+		if r.taken[i] && !r.Done[i] {
+			if why := r.look(i, s); why != "" {
+				v.Failed, v.Why = i, why
+				return v
+			}
+			if !r.Done[i] {
+				under++
+				if s.InService && r.fresh[i] != 0 {
+					if left := r.Steady - s.For; v.Wait == 0 || left < v.Wait {
+						v.Wait = left
+					}
+				}
+				out++
+				continue
+			}
+		}
+		if !s.InService {
+			out++
+			if s.Hopeless && hopeless < 0 {
+				hopeless = i
+			}
+		}
+	}
+	next := -1
+	for i := range seen {
+		// What is out already comes first: to take it costs nobody anything.
+		if !r.taken[i] && (next < 0 || !seen[i].InService && seen[next].InService) {
+			next = i
+		}
+	}
+	switch {
+	case next < 0:
+		v.Over = under == 0
+	case out < r.Limit:
+		v.Take = next
+		r.taken[next], r.first[next] = true, seen[next].Run
+	case under == 0 && hopeless >= 0:
+		v.Failed = hopeless
+		v.Why = fmt.Sprintf("it is %s, and no more than %d may be out of service at once", seen[hopeless].How, r.Limit)
+	}
+	return v
+}
+
+// look decides about a member that was taken: done, under way, or why it failed.
+func (r *Roll) look(i int, s Seen) string {
+	switch {
+	case s.Run == r.first[i]:
+		return ""
+	case r.fresh[i] == 0:
+		r.fresh[i] = s.Run
+	case s.Run != r.fresh[i]:
+		return "it ended before it had been ready for " + r.Steady.String()
+	}
+	switch {
+	case s.Ended:
+		return "it is " + s.How
+	case s.InService && s.For >= r.Steady:
+		r.Done[i] = true
+	}
+	return ""
+}
+
+// Skip leaves a member out: somebody has commanded otherwise.
+func (r *Roll) Skip(i int) { r.taken[i], r.Done[i] = true, true }
+
+// Taken tells whether a member was taken.
+func (r *Roll) Taken(i int) bool { return r.taken[i] }

@@ -1,0 +1,118 @@
+package operation
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// member is a service in a model of a rolling restart.
+type member struct {
+	up     bool
+	since  int // when it came up
+	run    uint64
+	taken  bool
+	broken bool // its next run does not get up
+	failed bool
+}
+
+func (m member) seen(now int) Seen {
+	return Seen{
+		InService: m.up, For: time.Duration(now-m.since) * time.Second, Run: m.run,
+		Ended: m.failed, Hopeless: m.failed, How: "failed",
+	}
+}
+
+// However members die and come back meanwhile, none is taken while as many as the
+// limit are out of service; it comes to an end; and at the end each has a new run,
+// or it stopped at one that is named.
+func TestRollingKeepsTheRestInService(t *testing.T) {
+	ends := map[bool]int{}
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		n, limit, steady := 1+r.IntN(40), 1+r.IntN(5), r.IntN(4)
+		roll := NewRoll(n, limit, time.Duration(steady)*time.Second)
+		members := make([]member, n)
+		for i := range members {
+			members[i] = member{up: r.IntN(10) > 0, run: uint64(i + 1)}
+			members[i].broken = r.IntN(60) == 0
+		}
+		next := uint64(n + 1)
+		deaths := r.IntN(2)
+		for now := 1; ; now++ {
+			if now > 5000 {
+				t.Fatalf("seed %d: it comes to no end", seed)
+			}
+			seen := make([]Seen, n)
+			out := 0
+			for i, m := range members {
+				seen[i] = m.seen(now)
+				if !m.up {
+					out++
+				}
+			}
+			v := roll.Next(seen)
+			if v.Take >= 0 {
+				if out >= limit {
+					t.Fatalf("seed %d: %d is taken while %d of %d are out", seed, v.Take, out, limit)
+				}
+				m := &members[v.Take]
+				if m.taken {
+					t.Fatalf("seed %d: %d is taken twice", seed, v.Take)
+				}
+				m.up, m.taken, m.failed = false, true, false
+				continue
+			}
+			if v.Failed >= 0 {
+				if !members[v.Failed].failed && !strings.HasPrefix(v.Why, "it ended before") {
+					t.Fatalf("seed %d: it stops at %d, which has not failed: %s", seed, v.Failed, v.Why)
+				}
+				ends[false]++
+				break
+			}
+			if v.Over {
+				for i, m := range members {
+					if m.run <= uint64(i+1) || !m.taken {
+						t.Fatalf("seed %d: it is over, and %d has its old run", seed, i)
+					}
+				}
+				ends[true]++
+				break
+			}
+			for i := range members {
+				m := &members[i]
+				switch {
+				case m.up && r.IntN(500) < deaths: // by itself; it comes back later
+					m.up = false
+				case !m.up && !m.failed && r.IntN(3) == 0:
+					m.run, next = next, next+1
+					if m.failed = m.broken; !m.failed {
+						m.up, m.since = true, now
+					}
+				}
+			}
+		}
+	}
+	if ends[true] < 100 || ends[false] < 100 {
+		t.Errorf("too few of one kind: %v", ends)
+	}
+}
+
+// One that dies before it has been ready for long enough is where it stops.
+func TestRollingStopsAtWhatIsNotSteady(t *testing.T) {
+	roll := NewRoll(2, 1, 2*time.Second)
+	up := func(run uint64, d time.Duration) Seen { return Seen{InService: true, For: d, Run: run, How: "running"} }
+	if v := roll.Next([]Seen{up(1, time.Hour), up(2, time.Hour)}); v.Take != 0 {
+		t.Fatalf("%+v", v)
+	}
+	if v := roll.Next([]Seen{{Run: 1}, up(2, time.Hour)}); v.Take >= 0 || v.Failed >= 0 {
+		t.Fatalf("while it is stopped: %+v", v)
+	}
+	if v := roll.Next([]Seen{up(3, time.Second), up(2, time.Hour)}); v.Take >= 0 || v.Wait != time.Second {
+		t.Fatalf("before it is steady: %+v", v)
+	}
+	if v := roll.Next([]Seen{up(4, 0), up(2, time.Hour)}); v.Failed != 0 || !strings.Contains(v.Why, "before it had been ready for 2s") {
+		t.Fatalf("with another run: %+v", v)
+	}
+}

@@ -1,0 +1,93 @@
+package order_test
+
+import (
+	"strings"
+	"testing"
+
+	"rlminit/supervise/order"
+	"rlminit/supervise/order/explore"
+)
+
+// The search finds what is wrong with rules that look right one service at a
+// time. Each of these was somebody's once.
+func TestBrokenRulesAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rules explore.Rules
+		says  string
+	}{
+		{"what a boot has yet to register counts as not to come", explore.Rules{Decide: unannounced}, "starts, and after b: a: down wanted"},
+		{"a restart does not hold what is only after another", explore.Rules{Decide: oneService, Remembers: true}, "starts, and after"},
+		{"likewise, and a stop waits until what depends on it is down", explore.Rules{Decide: oneService, Remembers: true, Lenient: true}, "never ends"},
+		{"nothing stops in reverse", explore.Rules{Decide: atOnce}, "is stopped before"},
+		{"the edges of a ring count", explore.Rules{Decide: ringed}, "waits for ever"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all []string
+			explore.Graphs(2, func(edges [explore.Most][explore.Most]uint8, oneshot [explore.Most]bool) {
+				w := explore.NewWorld(2, edges, oneshot, c.rules)
+				if _, _, err := explore.Search(w, explore.Everything(2)); err != nil {
+					all = append(all, err.Error())
+				}
+			})
+			for _, found := range all {
+				if strings.Contains(found, c.says) {
+					t.Log(found)
+					return
+				}
+			}
+			t.Errorf("not found: %q, but:\n%s", c.says, strings.Join(all, "\n"))
+		})
+	}
+}
+
+// unannounced knows nothing of what is yet to be registered.
+func unannounced(w *explore.World, _ *explore.State, n order.Node) order.Decision {
+	for i, f := range w.Facts {
+		if order.Node(i) != n && f.Phase == order.Absent {
+			w.Facts[i].Turn = order.NoTurn
+		}
+	}
+	return order.Decide(&w.Graph, w.Facts, n)
+}
+
+// oneService looks at what another service does, and not at what it was told to:
+// an after is met by one that is up, though it is about to be restarted, and a
+// stop waits until each that depends on it, and is stopped with it, is down.
+func oneService(w *explore.World, s *explore.State, n order.Node) order.Decision {
+	d := order.Decide(&w.Graph, w.Facts, n)
+	if t := w.Facts[n].Turn; t.Stops() {
+		d.Go, d.Before = true, order.None
+		for _, other := range w.Graph.Dependents(n) {
+			switch w.Facts[other].Phase {
+			case order.Starting, order.Up, order.Ending:
+				if s[n].With>>other&1 == 1 {
+					d.Go, d.Before = false, other
+				}
+			}
+		}
+		return d
+	}
+	if d.Edge.To != order.None && d.Edge.Kind != order.Requires && w.Facts[d.Edge.To].Phase == order.Up {
+		d.Held, d.Edge.To = order.Free, order.None
+	}
+	return d
+}
+
+// atOnce gives each its turn at once.
+func atOnce(w *explore.World, _ *explore.State, n order.Node) order.Decision {
+	d := order.Decide(&w.Graph, w.Facts, n)
+	d.Go = w.Facts[n].Turn.Stops() || d.Go
+	return d
+}
+
+// ringed waits for everything that is not settled.
+func ringed(w *explore.World, _ *explore.State, n order.Node) order.Decision {
+	d := order.Decide(&w.Graph, w.Facts, n)
+	for _, e := range w.Graph.Edges(n) {
+		if f := w.Facts[e.To]; d.Held == order.Free && (f.Phase == order.Starting || f.Phase == order.Waiting) {
+			d.Held, d.Edge = order.OnWay, e
+		}
+	}
+	return d
+}

@@ -1,0 +1,93 @@
+package explore
+
+// Graphs calls visit for every graph of n services over the three kinds of edges,
+// each with every choice of oneshots. Of those that differ in the numbers of the
+// services alone it takes one: no decision looks at a number.
+func Graphs(n int, visit func(edges [Most][Most]uint8, oneshot [Most]bool)) {
+	pairs := n * (n - 1)
+	for code := range 1 << (2*pairs + n) {
+		if smallest(n, code) {
+			visit(decode(n, code))
+		}
+	}
+}
+
+// decode reads a graph out of a number: two bits for each ordered pair, and one
+// for each service.
+func decode(n, code int) (edges [Most][Most]uint8, oneshot [Most]bool) {
+	for i := range n {
+		oneshot[i] = code>>i&1 == 1
+	}
+	code >>= n
+	for a := range n {
+		for b := range n {
+			if a != b {
+				edges[a][b] = uint8(code & 3)
+				code >>= 2
+			}
+		}
+	}
+	return edges, oneshot
+}
+
+func encode(n int, edges [Most][Most]uint8, oneshot [Most]bool) int {
+	code := 0
+	for a := n - 1; a >= 0; a-- {
+		for b := n - 1; b >= 0; b-- {
+			if a != b {
+				code = code<<2 | int(edges[a][b])
+			}
+		}
+	}
+	code <<= n
+	for i := range n {
+		if oneshot[i] {
+			code |= 1 << i
+		}
+	}
+	return code
+}
+
+// smallest tells whether no other numbering of the same graph has a smaller code.
+func smallest(n, code int) bool {
+	edges, oneshot := decode(n, code)
+	for _, p := range Permutations(n) {
+		if moved, once := Permute(n, edges, oneshot, p); encode(n, moved, once) < code {
+			return false
+		}
+	}
+	return true
+}
+
+// Permute numbers the services of a graph anew.
+func Permute(n int, edges [Most][Most]uint8, oneshot [Most]bool, p []int) (moved [Most][Most]uint8, once [Most]bool) {
+	for a := range n {
+		once[p[a]] = oneshot[a]
+		for b := range n {
+			moved[p[a]][p[b]] = edges[a][b]
+		}
+	}
+	return moved, once
+}
+
+// Permutations are all of n numbers.
+func Permutations(n int) [][]int {
+	if known := permutations[n]; known != nil {
+		return known
+	}
+	if n == 0 {
+		return [][]int{{}}
+	}
+	var all [][]int
+	for _, short := range Permutations(n - 1) {
+		for at := range n {
+			p := append([]int{}, short[:at]...)
+			p = append(append(p, n-1), short[at:]...)
+			all = append(all, p)
+		}
+	}
+	permutations[n] = all
+	return all
+}
+
+var permutations [Most + 1][][]int

@@ -1,0 +1,168 @@
+package explore
+
+import (
+	"fmt"
+
+	"rlminit/supervise/order"
+)
+
+// The invariants know the graph by brute force and the table of ORDER.md by
+// heart: they share no code with what they are held against.
+
+// waits is the table: whether an edge of a kind is waited for while what it leads
+// to is in this state.
+func waits(kind order.Kind, u *Service) bool {
+	if u.Turn != order.NoTurn {
+		return true
+	}
+	switch u.Phase {
+	case order.Up, order.Done:
+		return false
+	case order.Starting, order.Working, order.Ending:
+		return true
+	case order.Waiting:
+		return kind == order.Requires || u.Held == order.OnWay
+	}
+	return kind == order.Requires
+}
+
+// excused tells whether an edge orders nothing: a weak one on a ring.
+func (w *World) excused(from order.Node, e order.Edge) bool {
+	return e.Kind != order.Requires && w.reach[e.To][from]
+}
+
+// mayStart: nobody starts while an edge that it must wait for is unsettled, nor
+// while it is to be stopped.
+func (w *World) mayStart(s *State, n order.Node) error {
+	if w.Rules.Lenient {
+		return nil
+	}
+	if s[n].Turn.Stops() {
+		return fmt.Errorf("%c starts, and is to be stopped: %v", 'a'+n, s)
+	}
+	for _, e := range w.Graph.Edges(n) {
+		if waits(e.Kind, &s[e.To]) && !w.excused(n, e) {
+			return fmt.Errorf("%c starts, and %s %c: %v", 'a'+n, e.Kind, 'a'+e.To, s)
+		}
+	}
+	return nil
+}
+
+// mayStop: nobody is stopped before what depends on it, and is on its way down
+// itself, is gone.
+func (w *World) mayStop(s *State, n order.Node) error {
+	if p := s[n].Phase; w.Rules.Lenient || s[n].Turn == order.Start || !live(p) || p == order.Ending {
+		return nil
+	}
+	for i := range w.N {
+		d := order.Node(i)
+		if d == n || !live(s[d].Phase) || s[d].Phase != order.Ending && !s[d].Turn.Stops() {
+			continue
+		}
+		for _, e := range w.Graph.Edges(d) {
+			if e.To == n && !w.excused(d, e) && !(e.Kind == order.Requires && w.needs[n][d]) {
+				return fmt.Errorf("%c is stopped before %c, which %s it: %v", 'a'+n, 'a'+d, e.Kind, s)
+			}
+		}
+	}
+	return nil
+}
+
+// licensed: nothing goes along with a stop but what requires a member, nor with a
+// start but what is needed.
+func (w *World) licensed(a Asked, members uint8, along []order.Node) error {
+	for _, n := range along {
+		ok := false
+		for m := range w.N {
+			if members>>m&1 == 0 {
+				continue
+			}
+			if a == AskedStart {
+				ok = ok || w.reach[m][n]
+			} else {
+				ok = ok || w.needs[n][m]
+			}
+		}
+		if !ok {
+			return fmt.Errorf("%c goes along with a %s that it has nothing to do with", 'a'+n, a)
+		}
+	}
+	return nil
+}
+
+// atRest tells whether nothing happens any more but by a person, or a retry.
+func (w *World) atRest(s *State) bool {
+	for i := range w.N {
+		for _, m := range []Move{Registers, Comes, Ends, ComesUnstuck} {
+			if w.Can(s, order.Node(i), m) {
+				return false
+			}
+		}
+		if p := s[i].Phase; p == order.Backoff || p == order.Working || p == order.Ending {
+			return false
+		}
+	}
+	return true
+}
+
+// checkRest: where nothing happens any more every command has ended, or who waits
+// names a cause that does not wait for it.
+func (w *World) checkRest(s *State) error {
+	for i := range w.N {
+		u, n := &s[i], order.Node(i)
+		switch {
+		case u.Turn != order.NoTurn:
+			return fmt.Errorf("the %s of %c never ends: %v", u.Turn, 'a'+n, s)
+		case u.Old && u.Asked == AskedRestart:
+			return fmt.Errorf("%c was restarted, and has its old process: %v", 'a'+n, s)
+		case u.Asked == AskedStop && (u.Wanted || live(u.Phase)):
+			return fmt.Errorf("%c was stopped, and is not: %v", 'a'+n, s)
+		case (u.Asked == AskedStart || u.Asked == AskedRestart) && !u.Wanted:
+			return fmt.Errorf("%c was started, and is not wanted: %v", 'a'+n, s)
+		case u.Phase == order.Waiting && u.Held != order.Stuck:
+			return fmt.Errorf("%c waits for ever, and is not stuck: %v", 'a'+n, s)
+		}
+		if u.Phase == order.Waiting {
+			if err := w.checkCause(s, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkCause follows what those that wait name, to one that does not wait.
+func (w *World) checkCause(s *State, n order.Node) error {
+	at := n
+	for range w.N + 1 {
+		w.look(s)
+		d := w.Rules.Decide(w, s, at)
+		if d.Edge.To == order.None {
+			return fmt.Errorf("%c waits for nothing: %v", 'a'+at, s)
+		}
+		if d.Circle {
+			if !w.needs[at][at] || !w.needs[d.Edge.To][at] {
+				return fmt.Errorf("%c is said to require itself: %v", 'a'+at, s)
+			}
+			return nil
+		}
+		if at = d.Edge.To; s[at].Phase != order.Waiting {
+			return nil
+		}
+	}
+	return fmt.Errorf("%c waits for what waits for it: %v", 'a'+n, s)
+}
+
+// keeps: a turn ends when it is given, or when somebody commands otherwise, and by
+// nothing else. So what holds of a command that is left alone to its end holds of
+// one that others follow.
+func (w *World) keeps(before, after *State, t step) error {
+	for i := range w.N {
+		was, is := &before[i], &after[i]
+		overruled := t.asked != Nothing && (t.set>>i&1 == 1 || was.Turn == order.Along || t.asked == AskedStart)
+		if was.Turn != order.NoTurn && is.Turn != was.Turn && w.given>>i&1 == 0 && !overruled && t.move != IsRefused {
+			return fmt.Errorf("the %s of %c is forgotten: %v", was.Turn, 'a'+i, after)
+		}
+	}
+	return nil
+}

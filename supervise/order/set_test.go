@@ -1,0 +1,207 @@
+package order_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"rlminit/supervise/order"
+	"rlminit/supervise/order/explore"
+)
+
+// A Set looks at the neighbours of what has changed, and comes to what Decide says
+// of everything: whatever is seen, commanded or linked anew.
+func TestSetComesToWhatDecideSays(t *testing.T) {
+	for round := range uint64(300) {
+		r := rand.New(rand.NewPCG(round, 1))
+		const n = 12
+		var s order.Set
+		nodes := make([]order.Node, n)
+		for i := range nodes {
+			nodes[i] = s.Add()
+		}
+		for range 60 {
+			at := nodes[r.IntN(n)]
+			switch r.IntN(4) {
+			case 0:
+				var edges []order.Edge
+				for range r.IntN(3) {
+					if to := nodes[r.IntN(n)]; to != at {
+						edges = append(edges, order.Edge{To: to, Kind: order.Kind(r.IntN(3))})
+					}
+				}
+				s.Link(at, edges)
+			case 1:
+				turn := []order.Turn{order.Start, order.Restart, order.Stop, order.Remove}[r.IntN(4)]
+				facts := make([]order.Fact, n)
+				for i := range facts {
+					facts[i] = s.Fact(nodes[i])
+				}
+				var along []order.Node
+				if turn == order.Start {
+					along = order.StartAlong(&s.Graph, facts, []order.Node{at})
+				} else {
+					along = order.StopAlong(&s.Graph, facts, turn, []order.Node{at})
+				}
+				s.Command(turn, []order.Node{at}, along)
+			default:
+				s.Observe(at, order.Fact{Phase: order.Phases[r.IntN(len(order.Phases))], Wanted: r.IntN(2) == 0})
+			}
+			for range r.IntN(3) {
+				s.Next() // somebody else has a turn before everything is done
+			}
+			if r.IntN(3) > 0 {
+				continue
+			}
+			for range 10_000 {
+				if _, more := s.Next(); !more {
+					break
+				}
+			}
+			if _, more := s.Next(); more {
+				t.Fatalf("round %d: it comes to no end", round)
+			}
+			facts := make([]order.Fact, n)
+			for i := range facts {
+				facts[i] = s.Fact(nodes[i])
+			}
+			for _, node := range nodes {
+				want, told := order.Decide(&s.Graph, facts, node), s.Told(node)
+				if want.Go && facts[node].Turn != order.NoTurn || want.Held != told.Held || want.Edge != told.Edge {
+					t.Fatalf("round %d: of %d it says %+v, and Decide %+v; %+v", round, node, told, want, facts[node])
+				}
+			}
+		}
+	}
+}
+
+// Numbering the services anew numbers the decisions anew, and changes nothing else.
+func TestNumbersDecideNothing(t *testing.T) {
+	const n = explore.Most
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 3000 {
+		g := randomGraph(r, n)
+		facts := make([]order.Fact, n)
+		for i := range facts {
+			facts[i] = order.Fact{
+				Phase: order.Phases[r.IntN(len(order.Phases))], Wanted: r.IntN(2) == 0,
+				Turn: order.Turn(r.IntN(int(order.Remove) + 1)), Held: order.Held(r.IntN(4)),
+			}
+		}
+		w := explore.NewWorld(n, g.edges, g.oneshot, explore.Proper)
+		for _, p := range explore.Permutations(n) {
+			edges, oneshot := explore.Permute(n, g.edges, g.oneshot, p)
+			other := explore.NewWorld(n, edges, oneshot, explore.Proper)
+			moved := make([]order.Fact, n)
+			for i, f := range facts {
+				moved[p[i]] = f
+			}
+			for i := range n {
+				a := order.Decide(&w.Graph, facts, order.Node(i))
+				b := order.Decide(&other.Graph, moved, order.Node(p[i]))
+				if a.Held != b.Held || a.Circle != b.Circle || a.Go != b.Go {
+					t.Fatalf("%+v of %d becomes %+v by the numbers %v", a, i, b, p)
+				}
+			}
+		}
+	}
+}
+
+// What is on no ring any more is held again, and the other way round, though
+// neither of its own edges has changed.
+func TestRingClosedElsewhere(t *testing.T) {
+	var s order.Set
+	a, b, c := s.Add(), s.Add(), s.Add()
+	after := func(n order.Node) []order.Edge { return []order.Edge{{To: n, Kind: order.After}} }
+	s.Link(a, after(b))
+	s.Link(b, after(c))
+	for _, n := range []order.Node{a, b, c} {
+		s.Observe(n, order.Fact{Phase: order.Down})
+	}
+	s.Command(order.Start, []order.Node{a, b, c}, nil)
+	drain(&s, func(x order.Action) {
+		if x.Turn == order.Start {
+			phase := order.Starting
+			if x.Decision.Held != order.Free {
+				phase = order.Waiting
+			}
+			s.Observe(x.Node, order.Fact{Phase: phase, Wanted: true})
+		}
+	})
+	if held := s.Told(a).Held; held != order.OnWay {
+		t.Fatalf("a is held: %s", held)
+	}
+	s.Link(c, after(a))
+	drain(&s, func(order.Action) {})
+	if held := s.Told(a).Held; held != order.Free {
+		t.Errorf("on the ring, a is held: %s", held)
+	}
+	s.Link(c, nil)
+	drain(&s, func(order.Action) {})
+	if held := s.Told(a).Held; held != order.OnWay {
+		t.Errorf("off the ring, a is held: %s", held)
+	}
+}
+
+func drain(s *order.Set, do func(order.Action)) {
+	for {
+		x, more := s.Next()
+		if !more {
+			return
+		}
+		do(x)
+	}
+}
+
+// A thousand in a chain, and a thousand on one, in every command: what it costs
+// grows with the services, and not with their square.
+func TestThousands(t *testing.T) {
+	const n = 1000
+	for _, shape := range []string{"chain", "star"} {
+		t.Run(shape, func(t *testing.T) {
+			var s order.Set
+			nodes := make([]order.Node, n)
+			for i := range nodes {
+				nodes[i] = s.Add()
+			}
+			for i := 1; i < n; i++ {
+				to := nodes[0]
+				if shape == "chain" {
+					to = nodes[i-1]
+				}
+				s.Link(nodes[i], []order.Edge{{To: to, Kind: order.Requires}})
+			}
+			for _, node := range nodes {
+				s.Observe(node, order.Fact{Phase: order.Down})
+			}
+			var up []order.Node
+			actions := 0
+			run := func(x order.Action) {
+				actions++
+				at := s.Fact(x.Node).Phase
+				switch {
+				case x.Turn == order.Start && x.Decision.Held != order.Free:
+					s.Observe(x.Node, order.Fact{Phase: order.Waiting, Wanted: true})
+				case x.Turn == order.Start, x.Turn == order.NoTurn && x.Decision.Held == order.Free && at == order.Waiting:
+					up = append(up, x.Node)
+					s.Observe(x.Node, order.Fact{Phase: order.Up, Wanted: true})
+				case x.Turn == order.Stop:
+					up = up[:len(up)-1]
+					s.Observe(x.Node, order.Fact{Phase: order.Down})
+				}
+			}
+			s.Command(order.Start, nodes, nil)
+			drain(&s, run)
+			if len(up) != n {
+				t.Fatalf("%d are up", len(up))
+			}
+			s.Command(order.Stop, nodes, nil)
+			drain(&s, run)
+			if len(up) != 0 || s.Fact(nodes[0]).Phase != order.Down {
+				t.Fatalf("%d are up, the first is %s", len(up), s.Fact(nodes[0]).Phase)
+			}
+			if actions > 8*n {
+				t.Errorf("%d actions for %d services", actions, n)
+			}
+		})
+	}
+}

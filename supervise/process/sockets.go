@@ -1,0 +1,148 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/service"
+)
+
+// Sockets are the listeners of a service: opened once, held by tier 1 over
+// restarts of the service and of the supervisor, closed when it is stopped. The
+// zero value has none open.
+type Sockets struct {
+	open map[service.Socket]int
+}
+
+// Key names a listener of a service among what tier 1 holds.
+func (s *Sockets) Key(name string, socket service.Socket) string {
+	return "socket/" + name + "/" + socket.Network + ":" + socket.Address
+}
+
+// Adopt takes a listener that is open already.
+func (s *Sockets) Adopt(socket service.Socket, fd int) {
+	if s.open == nil {
+		s.open = map[service.Socket]int{}
+	}
+	s.open[socket] = fd
+}
+
+// Listen returns the descriptors of sockets in their order, opening what is not
+// open yet, of which opened is told.
+func (s *Sockets) Listen(sockets []service.Socket, opened func(service.Socket, int)) ([]int, error) {
+	var fds []int
+	for _, socket := range sockets {
+		fd, ok := s.open[socket]
+		if !ok {
+			var err error
+			if fd, err = listen(socket); err != nil {
+				return nil, err
+			}
+			s.Adopt(socket, fd)
+			opened(socket, fd)
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}
+
+// Drop forgets what is open but for what keep lists. The descriptors are
+// dropped's to close.
+func (s *Sockets) Drop(keep []service.Socket, dropped func(service.Socket, int)) {
+	for socket, fd := range s.open {
+		if slices.Contains(keep, socket) {
+			continue
+		}
+		delete(s.open, socket)
+		dropped(socket, fd)
+	}
+}
+
+// listen opens a listener and returns its descriptor, close-on-exec and
+// blocking, as sd_listen_fds(3) has it.
+func listen(s service.Socket) (int, error) {
+	var config net.ListenConfig
+	var filer interface{ File() (*os.File, error) }
+	var closer interface{ Close() error }
+	switch s.Network {
+	case "tcp", "tcp4", "tcp6", "unix":
+		if s.Network == "unix" {
+			removeStale(s.Address)
+		}
+		l, err := config.Listen(context.Background(), s.Network, s.Address)
+		if err != nil {
+			return -1, explainListen(s, err)
+		}
+		if u, ok := l.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false)
+		}
+		filer, closer = l.(interface{ File() (*os.File, error) }), l
+	default:
+		if s.Network == "unixgram" {
+			removeStale(s.Address)
+		}
+		p, err := config.ListenPacket(context.Background(), s.Network, s.Address)
+		if err != nil {
+			return -1, explainListen(s, err)
+		}
+		filer, closer = p.(interface{ File() (*os.File, error) }), p
+	}
+	defer closer.Close()
+	file, err := filer.File()
+	if err != nil {
+		return -1, explainListen(s, err)
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1, explainListen(s, err)
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		unix.Close(fd)
+		return -1, explainListen(s, err)
+	}
+	return fd, nil
+}
+
+// removeStale removes a socket that nobody listens on any more.
+func removeStale(path string) {
+	if strings.HasPrefix(path, "@") || !isSocket(path) {
+		return
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
+}
+
+// isSocket is true too where nobody can tell.
+func isSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err != nil || info.Mode()&os.ModeSocket != 0
+}
+
+func explainListen(s service.Socket, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("cannot listen on %s:%s: %w", s.Network, s.Address, err)
+	}
+	switch {
+	case errno == syscall.EACCES && s.Network != "unix" && s.Network != "unixgram":
+		return fmt.Errorf("cannot listen on %s:%s: the port is below what an unprivileged user may use; run the container with --sysctl net.ipv4.ip_unprivileged_port_start=0, or use a higher port", s.Network, s.Address)
+	case errno == syscall.EADDRINUSE && strings.HasPrefix(s.Network, "unix") && !isSocket(s.Address):
+		return fmt.Errorf("cannot listen on %s:%s: what is there is no socket; remove it, or use another path", s.Network, s.Address)
+	case errno == syscall.EADDRINUSE:
+		return fmt.Errorf("cannot listen on %s:%s: the address is in use by another process", s.Network, s.Address)
+	}
+	return fmt.Errorf("cannot listen on %s:%s: %w", s.Network, s.Address, errno)
+}

@@ -1,0 +1,384 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/internal/redact"
+	"rlminit/profiles"
+	"rlminit/service"
+)
+
+// store is the volume's, or the problem of not having it.
+func (r *Registry) store() (*profiles.Store, error) {
+	c, store := r.settings.Current(), r.volume.Store()
+	switch {
+	case c.Gateway == nil:
+		return nil, control.Conflict("there are no profiles here: the configuration has no gateway section; add one to %s", c.Path)
+	case store == nil:
+		return nil, control.Conflict("%s", r.volume.Absent())
+	}
+	return store, nil
+}
+
+// problemOf is an error of the store as a problem.
+func problemOf(err error) error {
+	var problem *control.Problem
+	switch {
+	case err == nil || errors.As(err, &problem):
+		return err
+	case errors.Is(err, profiles.ErrExists):
+		return control.NewProblem(control.KindExists, err.Error())
+	case errors.Is(err, profiles.ErrName), errors.Is(err, profiles.ErrValue):
+		return control.BadRequest("%v", err)
+	case errors.Is(err, profiles.ErrNotFound):
+		return control.NewProblem(control.KindNoSuchName, err.Error())
+	case errors.Is(err, profiles.ErrBroken):
+		return control.Conflict("%v", err)
+	}
+	return control.Failed("%v", err)
+}
+
+// profile is the store, and the profile of a name or of its service's name, or
+// the problem that there is none, with the nearest one that there is.
+func (r *Registry) profile(name string) (*profiles.Store, profiles.Profile, error) {
+	store, err := r.store()
+	if err != nil {
+		return nil, profiles.Profile{}, err
+	}
+	p, err := store.Load(name)
+	if short, isGateway := strings.CutPrefix(name, service.GatewayPrefix); isGateway && errors.Is(err, profiles.ErrNotFound) {
+		if p, err := store.Load(short); err == nil {
+			return store, p, nil
+		}
+	}
+	switch {
+	case err == nil:
+		return store, p, nil
+	case !errors.Is(err, profiles.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, profiles.ErrName):
+		return store, p, problemOf(err)
+	}
+	var names []string
+	r.ask(func() {
+		for _, e := range r.names {
+			if e.profile != "" {
+				names = append(names, e.profile)
+			}
+		}
+	})
+	return store, p, control.NoSuchProfile(name, names)
+}
+
+func (r *Registry) describe(p profiles.Profile) control.Profile {
+	view := control.Profile{Name: p.Name, Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
+	if p.Port != 0 {
+		view.Port = &p.Port
+	}
+	if st, ok := r.services.Status(p.Service()); ok {
+		view.Desired, view.State, view.Reason = st.Desired, st.State, st.Reason
+	}
+	return view
+}
+
+// List is every profile.
+func (r *Registry) List() ([]control.Profile, error) {
+	store, err := r.store()
+	if err != nil {
+		return nil, err
+	}
+	list, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	views := []control.Profile{}
+	for _, p := range list {
+		views = append(views, r.describe(p))
+	}
+	return views, nil
+}
+
+// Get is one of them.
+func (r *Registry) Get(name string) (view control.Profile, err error) {
+	_, p, err := r.profile(name)
+	if err != nil {
+		return view, err
+	}
+	return r.describe(p), nil
+}
+
+// Create creates a profile: on the volume first, whole and durable, then as a
+// service.
+func (r *Registry) Create(ctx context.Context, what control.CreateProfile, actor uint32) (outcome control.Outcome, err error) {
+	store, err := r.store()
+	if err != nil {
+		return outcome, err
+	}
+	how := profiles.Creation{
+		Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
+	}
+	if what.Clone != "" && what.Restore != "" || what.ExistOK && (what.Clone != "" || what.Restore != "") {
+		return outcome, control.BadRequest("cannot create %s: only one of exist_ok, clone and restore can be asked for", what.Name)
+	}
+	if what.Stopped {
+		how.Intent = service.Stopped
+	}
+	before := r.before(what.Name)
+	p, made, err := store.Create(what.Name, how)
+	if err != nil {
+		return outcome, problemOf(err)
+	}
+	if err := r.enrol(p, made, before, actor); err != nil {
+		return outcome, err
+	}
+	if _, err := r.services.Find(p.Service()); err != nil {
+		return outcome, err
+	}
+	outcome = r.services.Await(ctx, p.Service(), made, what.Wait)
+	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.Ports.Size() > 0 {
+		outcome.Note = "no port: all of gateway.ports are taken"
+	}
+	return outcome, nil
+}
+
+// Set changes a profile's environment. Its gateway is restarted if it runs, for a
+// process keeps the environment that it began with; with a wait, one that does not
+// come up again is the error.
+func (r *Registry) Set(ctx context.Context, name string, what control.SetProfile, actor uint32) (view control.Profile, err error) {
+	store, p, err := r.profile(name)
+	if err != nil {
+		return view, err
+	}
+	if p, err = store.SetEnvironment(p.Name, what.Environment); err != nil {
+		return view, problemOf(err)
+	}
+	if err := r.enrol(p, false, nil, actor); err != nil {
+		return view, err
+	}
+	if what.Wait != nil {
+		if outcome := r.services.Await(ctx, p.Service(), true, what.Wait); outcome.Problem != nil {
+			return view, outcome.Problem
+		}
+	}
+	return r.describe(p), nil
+}
+
+// before is what is known under the name of a profile that is yet to be made: what
+// runs there runs in a directory that somebody removed by hand, which nobody has
+// noticed.
+func (r *Registry) before(name string) (e *entry) {
+	r.ask(func() { e = r.names[profiles.GatewayName(name)] })
+	return e
+}
+
+// enrol registers the gateway of a profile that was created, adopted or changed.
+// before is the entry of its name before it was made: the watcher may have
+// registered the new one by now.
+func (r *Registry) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
+	var over chan struct{}
+	r.ask(func() {
+		if e := r.names[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
+			over = e.over
+			return
+		}
+		prop := Proposal{Name: p.Service(), Profile: p.Name, Ours: true, Recorded: true}
+		if d, err := p.Definition(r.settings.Current()); err != nil {
+			prop.Fault = profiles.Reason(err)
+		} else {
+			prop = Ours(d)
+		}
+		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running
+		if prop.Cause, prop.Actor = "profile changed", &actor; made {
+			prop.Cause = "profile created"
+		}
+		renew := made && before != nil && before == r.names[prop.Name] && before.life == Supervised
+		r.register(prop)
+		if renew {
+			r.services.Renew(prop)
+		}
+	})
+	if over == nil {
+		return nil
+	}
+	if !made {
+		return control.Conflict("profile %q is being deleted; try again when it is gone", p.Name)
+	}
+	<-over // the one before is gone, and who deletes it asks then what there is
+	return nil
+}
+
+// Delete stops a profile's gateway, takes its slot away, and then its directory,
+// and with purge its log too. Meanwhile nobody registers the profile; all else
+// goes on.
+func (r *Registry) Delete(ctx context.Context, name string, purge bool, actor uint32) (answer control.Deleted, err error) {
+	for {
+		store, p, err := r.profile(name)
+		if err != nil {
+			return answer, err
+		}
+		if p.Name == profiles.Default {
+			_, err := store.Delete(p.Name, purge) // which refuses it, and nothing has been stopped
+			return answer, problemOf(err)
+		}
+		ended, other := r.beginDeletion(p.Service(), &actor)
+		if other != nil {
+			<-other
+			continue // is there one still?
+		}
+		// A caller who goes away does not hurry it: the gateway may still write.
+		log := <-ended
+		answer, err = r.remains(store, p.Name, log, purge)
+		r.endDeletion(p.Service())
+		return answer, problemOf(err)
+	}
+}
+
+// Text is a profile's profile.yaml.
+func (r *Registry) Text(name string) (answer control.ProfileText, err error) {
+	_, p, err := r.profile(name)
+	return control.ProfileText{Text: string(p.Text())}, err
+}
+
+// Edit puts another profile.yaml in force, if it has no fault and is made of the
+// one that is there.
+func (r *Registry) Edit(name string, what control.ReplaceProfile, actor uint32) (view control.Profile, err error) {
+	store, p, err := r.profile(name)
+	if err != nil {
+		return view, err
+	}
+	if err := p.With([]byte(what.Text)).Valid(r.settings.Current()); err != nil {
+		return view, control.BadRequest("%v", err)
+	}
+	next, err := store.ReplaceFrom(p.Name, what.Base, []byte(what.Text))
+	if err != nil {
+		return view, problemOf(err)
+	}
+	if err := r.enrol(next, false, nil, actor); err != nil {
+		return view, err
+	}
+	return r.describe(next), nil
+}
+
+// Rename gives a profile another name: its service ends, as for a deletion, and
+// one of the new name takes its place.
+func (r *Registry) Rename(ctx context.Context, name string, what control.RenameProfile, actor uint32) (outcome control.Outcome, err error) {
+	for {
+		store, p, err := r.profile(name)
+		if err != nil {
+			return outcome, err
+		}
+		if err := store.CheckRename(p.Name, what.To); err != nil {
+			return outcome, problemOf(err) // and nothing has been stopped
+		}
+		ended, other := r.beginDeletion(p.Service(), &actor)
+		if other != nil {
+			<-other
+			continue // is there one still?
+		}
+		if log := <-ended; log != nil {
+			<-log // it follows its profile
+		}
+		renamed, err := store.Rename(p.Name, what.To)
+		r.endDeletion(p.Service()) // where it failed, the old one comes back
+		if err != nil {
+			return outcome, problemOf(err)
+		}
+		if err := r.enrol(renamed, true, nil, actor); err != nil {
+			return outcome, err
+		}
+		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil
+	}
+}
+
+// Trash is every profile that can be restored.
+func (r *Registry) Trash() ([]control.Trashed, error) {
+	store, err := r.store()
+	if err != nil {
+		return nil, err
+	}
+	found, err := store.Trash()
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	list := []control.Trashed{}
+	for _, t := range found {
+		list = append(list, control.Trashed{Entry: t.Entry, Profile: t.Profile, At: t.At})
+	}
+	return list, nil
+}
+
+// beginDeletion ends a profile's service. ended gives the end of its log, when
+// nothing is left of it. other: somebody else deletes it, until that is closed.
+func (r *Registry) beginDeletion(name string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
+	r.ask(func() {
+		if e := r.names[name]; e != nil && e.over != nil {
+			other = e.over
+			return
+		}
+		action := r.befall(name, Delete)
+		e := r.entry(name)
+		e.over = make(chan struct{})
+		if action == Remove {
+			r.remove(name, "profile deleted", actor, true)
+		}
+		end := make(chan (<-chan struct{}), 1)
+		ended = end
+		gone := e.gone
+		if gone == nil { // there was no service
+			end <- nil
+			return
+		}
+		go func() {
+			<-gone
+			r.ask(func() { end <- r.entry(name).log })
+		}()
+	})
+	return ended, other
+}
+
+// endDeletion asks, after one that succeeded too, what there is of the name:
+// somebody may have made another meanwhile, or put something into its slot.
+func (r *Registry) endDeletion(name string) {
+	r.ask(func() {
+		over := r.entry(name).over
+		r.entry(name).over = nil
+		if r.befall(name, Over) == Ask {
+			r.look(name)
+			r.noticed(name)
+		}
+		close(over)
+	})
+}
+
+// remains removes what a profile without a service leaves: with purge its log,
+// and its directory.
+func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool) (answer control.Deleted, err error) {
+	if purge {
+		// First, so that if it fails there is a profile to be purged again.
+		if log != nil {
+			<-log // what it wrote last would come after
+		}
+		switch err := store.Home().RemoveAll(r.volume.Log(name)); {
+		case errors.Is(err, unix.ELOOP):
+			// The volume's owner may have put the logs elsewhere. Any service may have
+			// put the link there as well, so nothing is removed behind it.
+			if path := store.Home().Path(r.volume.Log(name)); exists(path) {
+				answer.LogLeft = path
+			}
+		case err != nil:
+			return answer, err
+		}
+	}
+	answer.Trash, err = store.Delete(name, purge)
+	return answer, err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

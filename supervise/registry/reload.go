@@ -1,0 +1,136 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/reconcile"
+	"rlminit/service"
+	"rlminit/supervise/settings"
+)
+
+// ReloadAndSay reloads everything and says what changed: SIGHUP.
+func (r *Registry) ReloadAndSay() {
+	done, err := r.Reload(control.Reload{})
+	if err != nil {
+		slog.Error("cannot reload; everything stays as it is", "err", err)
+		return
+	}
+	for _, c := range done.Changes {
+		level := slog.LevelInfo
+		if c.Refused() {
+			level = slog.LevelError
+		}
+		slog.Log(context.Background(), level, "reloaded", "service", c.Service, "action", c.Action, "why", c.Why)
+	}
+	for _, note := range done.Notes {
+		slog.Warn("reload: " + note)
+	}
+}
+
+// Reload reads the configuration and the volume again, of the names or of all,
+// and brings into force what changed; with DryRun it only says what that would
+// be. A configuration with a fault changes nothing.
+func (r *Registry) Reload(how control.Reload) (done *control.Reloaded, err error) {
+	var services []string
+	for _, name := range how.Names {
+		service, err := r.services.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		services = append(services, service)
+	}
+	r.ask(func() { done, err = r.reload(how, services) })
+	return done, err
+}
+
+func (r *Registry) reload(how control.Reload, services []string) (*control.Reloaded, error) {
+	next, err := r.settings.Look(services)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.namesClash(next); err != nil {
+		return nil, err
+	}
+	found, err := r.survey(next.Config, r.preview)
+	if err != nil {
+		return nil, control.Failed("%v", err)
+	}
+	ops := about(how.Names, reconcile.Diff(found.input))
+	answer := &control.Reloaded{Changes: []control.Change{}, Notes: next.Notes}
+	for _, op := range ops {
+		answer.Changes = append(answer.Changes, r.change(op, found))
+	}
+	if how.DryRun {
+		return answer, nil
+	}
+	r.use(next)
+	// What the preview said of ports is now given for good.
+	if found, err = r.survey(next.Config, r.list); err != nil {
+		return nil, control.Failed("%v", err)
+	}
+	r.carryOut(about(how.Names, reconcile.Diff(found.input)), found)
+	r.rescan()
+	return answer, nil
+}
+
+// use brings a configuration into force, here, on the volume and for a successor.
+func (r *Registry) use(next *settings.Next) {
+	key, fd, err := r.settings.Use(next)
+	if store := r.volume.Store(); store != nil {
+		store.Configure(profiles.SettingsOf(next.Config))
+	}
+	if err != nil {
+		slog.Warn("cannot keep the configuration for a successor", "err", err)
+		return
+	}
+	r.hold(key, fd)
+}
+
+// change is an operation in words.
+func (r *Registry) change(op reconcile.Op, found *findings) control.Change {
+	switch op.Kind {
+	case reconcile.Unregister:
+		return control.Change{Service: op.Service, Action: "remove", Why: "its definition is gone"}
+	case reconcile.Report:
+		return control.Change{Service: op.Service, Action: "refuse", Why: op.Reason}
+	case reconcile.Register:
+		return control.Change{Service: op.Service, Action: "add", Why: "its definition is new"}
+	}
+	return r.services.Plan(op.Service, found.values[op.Service])
+}
+
+// PlanUpdate says what an update does to a service with a definition.
+func PlanUpdate(name string, from, to service.Definition, active bool) control.Change {
+	c := control.Change{Service: name, Action: "update"}
+	restart, why := service.NeedsRestart(from, to)
+	if c.Why = why; why == "" && from.Enabled != to.Enabled {
+		c.Why = "enabled changed: it counts when the container starts"
+	}
+	if restart && active {
+		c.Action = "restart"
+	}
+	return c
+}
+
+// namesClash refuses a configuration in which a service has the name of a
+// profile that there is: the profile would be out of reach, and its gateway gone.
+func (r *Registry) namesClash(next *settings.Next) error {
+	store := r.volume.Store()
+	if store == nil {
+		return nil
+	}
+	list, err := store.List()
+	if err != nil {
+		return control.Failed("cannot list the profiles: %v", err)
+	}
+	for _, p := range list {
+		if _, taken := next.Services[p.Name]; taken {
+			return control.Conflict("service %q has the name of a profile; give it another one, or remove the profile first: rlminit profile delete %s",
+				p.Name, p.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package registry
+
+import (
+	"context"
+	"errors"
+
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/service"
+)
+
+// Store is the volume's, or the problem of not having it.
+func (r *Registry) Store() (*profiles.Store, error) { return r.store() }
+
+// Make creates a profile with a whole profile.yaml and its secrets, and has it
+// supervised.
+func (r *Registry) Make(name string, text []byte, secrets map[string]string, intent service.Intent, actor uint32) error {
+	store, err := r.store()
+	if err != nil {
+		return err
+	}
+	before := r.before(name)
+	p, made, err := store.Create(name, profiles.Creation{Text: text, Secrets: secrets, Intent: intent})
+	if err != nil {
+		return problemOf(err)
+	}
+	return r.enrol(p, made, before, actor)
+}
+
+// Replace writes a profile's profile.yaml whole, and brings it into force.
+func (r *Registry) Replace(name string, text []byte, actor uint32) error {
+	store, err := r.store()
+	if err != nil {
+		return err
+	}
+	p, err := store.Replace(name, text)
+	if err != nil {
+		return problemOf(err)
+	}
+	return r.enrol(p, false, nil, actor)
+}
+
+// Discard is Delete where the profile gets a name in the trash that the caller
+// has chosen.
+func (r *Registry) Discard(ctx context.Context, name, trash string, actor uint32) error {
+	for {
+		store, p, err := r.profile(name)
+		if err != nil {
+			return err
+		}
+		if p.Name == profiles.Default {
+			return control.Conflict("the profile %q is the home directory itself, and cannot be deleted", p.Name)
+		}
+		ended, other := r.beginDeletion(p.Service(), &actor)
+		if other != nil {
+			<-other
+			continue // is there one still?
+		}
+		select {
+		case <-ended:
+			err = store.Discard(p.Name, trash)
+		case <-ctx.Done():
+			<-ended // it is on its way out, and comes back with the directory
+			err = errors.New("its service did not end in time")
+		}
+		r.endDeletion(p.Service())
+		return problemOf(err)
+	}
+}

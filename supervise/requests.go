@@ -1,0 +1,175 @@
+package supervise
+
+import (
+	"context"
+	"slices"
+	"syscall"
+
+	"rlminit/control"
+	"rlminit/supervise/api"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/revision"
+	"rlminit/wire"
+)
+
+// server is every request that the control socket answers.
+func (s *Supervisor) server() *api.Server {
+	server := api.NewServer(s.policy, s)
+	server.Add(s, s.registry, s, s)
+	server.AddOperations(s)
+	if s.jobs != nil {
+		s.jobs.Add(server)
+	}
+	revision.Add(server, s.revisions.Load, s.unrevised)
+	s.addDescriptions(server)
+	return server
+}
+
+// Caller is the service with a tag, whether it may command, and whether name
+// means it.
+func (s *Supervisor) Caller(tag uint32, name string) (service string, commands, itself bool) {
+	s.ask(func() {
+		if u := s.units[s.tags.Owner(tag)]; u != nil {
+			service, commands = u.name, u.ours && u.definition.Control
+			itself = name != "" && s.find(name) == u
+		}
+	})
+	return service, commands, itself
+}
+
+// ReadAll tells whether anybody may see every status.
+func (s *Supervisor) ReadAll() bool { return s.config().ReadAll }
+
+// all returns every unit, by name. Only the loop calls it.
+func (s *Supervisor) all() []*unit {
+	units := make([]*unit, 0, len(s.units))
+	for _, u := range s.units {
+		units = append(units, u)
+	}
+	slices.SortFunc(units, byName)
+	return units
+}
+
+// lookUp returns the unit of a name as a person writes it.
+func (s *Supervisor) lookUp(name string) (u *unit, err error) {
+	s.ask(func() {
+		if u = s.find(name); u != nil {
+			return
+		}
+		var known []string
+		for _, other := range s.units {
+			known = append(known, other.name)
+			if other.definition.Profile != "" {
+				known = append(known, other.definition.Profile)
+			}
+		}
+		slices.Sort(known)
+		err = control.NoSuchName(name, known)
+	})
+	if u == nil {
+		err = s.unknown(name, err)
+	}
+	return u, err
+}
+
+// Services is every service, by name.
+func (s *Supervisor) Services() []control.Service {
+	list := []control.Service{}
+	s.ask(func() {
+		for _, u := range s.all() {
+			list = append(list, u.status())
+		}
+	})
+	s.tellSchedules(list)
+	return list
+}
+
+// Service is one of them.
+func (s *Supervisor) Service(name string) (st control.Service, err error) {
+	u, err := s.lookUp(name)
+	if err == nil {
+		one := make([]control.Service, 1)
+		s.ask(func() { one[0] = u.status() })
+		s.tellSchedules(one)
+		st = one[0]
+	}
+	return st, err
+}
+
+// Operate carries out start, stop or restart of one service, or of "all", or of
+// those of all that how says.
+func (s *Supervisor) Operate(ctx context.Context, name, of string, how control.Operate, actor uint32) ([]control.Outcome, uint64, error) {
+	v := verbs[name]
+	if how.Runtime {
+		if v.name != "stop" {
+			return nil, 0, control.BadRequest("cannot %s: runtime goes with stop alone", v.name)
+		}
+		v.intent = ""
+	}
+	if how.Failed && v.name != "start" {
+		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", v.name)
+	}
+	names := how.Names
+	if of != "all" {
+		if len(names) > 0 || how.State != "" {
+			return nil, 0, control.BadRequest("cannot %s %s: names and state go with all", v.name, of)
+		}
+		if _, err := s.lookUp(of); err != nil {
+			return nil, 0, err
+		}
+		names = []string{of}
+	}
+	units, problems := s.choose(names, how.State, v, how.Failed)
+	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, how.Wait)
+	for _, name := range names {
+		if problem := problems[name]; problem != nil {
+			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})
+		}
+	}
+	return outcomes, id, nil
+}
+
+// Signal sends a signal to the main process of a service.
+func (s *Supervisor) Signal(name string, signal syscall.Signal) error {
+	u, err := s.lookUp(name)
+	if err != nil {
+		return err
+	}
+	s.ask(func() {
+		if !u.state.Alive() {
+			err = control.NotRunning(u.title())
+			return
+		}
+		s.link.Send(&wire.Signal{ID: u.state.ID, Signal: int32(signal), Scope: wire.ScopeMain}, nil, nil)
+	})
+	return err
+}
+
+// Wait waits until a service runs, or has stopped.
+func (s *Supervisor) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
+	u, err := s.lookUp(name)
+	if err != nil {
+		return st, err
+	}
+	var over func(*unit) (bool, *control.Problem)
+	switch what.For {
+	case "running":
+		over = becameRunning
+	case "stopped":
+		over = func(u *unit) (bool, *control.Problem) { return !u.active() && u.state.Phase != machine.Backoff, nil }
+	default:
+		return st, control.BadRequest("cannot wait for %q; write running or stopped", what.For)
+	}
+	var w *waiter
+	s.ask(func() { w = s.wait(u, false, over) })
+	outcome := s.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
+	if outcome.Problem != nil {
+		return st, outcome.Problem
+	}
+	return outcome.Service, nil
+}
+
+// Shutdown ends the container.
+func (s *Supervisor) Shutdown() {
+	s.ask(func() { s.link.Send(&wire.End{Code: -1}, nil, nil) })
+}

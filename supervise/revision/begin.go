@@ -1,0 +1,416 @@
+package revision
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"rlminit/control"
+	"rlminit/plan"
+	"rlminit/plan/apply"
+)
+
+// The gating of a caller who says nothing.
+const (
+	DefaultSteady  = 30 * time.Second
+	DefaultTimeout = 120 * time.Second
+)
+
+// Apply begins to carry a plan out, or says why not; then nothing was touched,
+// and that is recorded. Asked twice by the same request, it begins once.
+func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revision, error) {
+	if again, ok := r.asked(ask.Request); ok {
+		return again, nil
+	}
+	answer, hash, err := r.begin(ask, actor)
+	if err != nil {
+		return answer, r.refuse(err, hash, ask.By, actor)
+	}
+	return answer, nil
+}
+
+// refuse records why nothing was touched.
+func (r *Revisions) refuse(err error, hash, by string, actor uint32) error {
+	problem := problemOf(err)
+	record := apply.RecordedRefusal{Hash: hash, UID: actor, By: by, ExitCode: problem.ExitCode, Reason: problem.Detail}
+	if err := r.ledger.Record(apply.TypeRefused, record); err != nil {
+		slog.Warn("cannot record that an apply was refused", "err", err)
+	}
+	slog.Warn("an apply was refused", "uid", actor, "by", by, "why", problem.Detail)
+	return problem
+}
+
+// asked finds the revision of a request that was made before: its answer was
+// cut off.
+func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
+	if request == "" {
+		return answer, false
+	}
+	version, _ := r.seen()
+	r.ledger.View(func(f *apply.Fold) {
+		i := slices.IndexFunc(f.Revisions, func(k apply.Known) bool { return k.Begun.Request == request })
+		if ok = i >= 0; ok {
+			answer = describe(f.Revisions[i], version)
+		}
+	})
+	return answer, ok
+}
+
+// begin makes sure of everything, and begins a revision.
+func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer control.Revision, hash string, err error) {
+	if p, err := plan.Read([]byte(ask.Plan)); err == nil {
+		hash = p.Hash
+	}
+	p, err := plan.Verify([]byte(ask.Plan), ask.Approve)
+	if err != nil {
+		return answer, hash, err
+	}
+	r.beginning.Lock()
+	defer r.beginning.Unlock()
+	if err := r.allowed(p, ask, actor); err != nil {
+		return answer, hash, err
+	}
+	s, err := r.survey(p.Scope, p.Salt)
+	if err != nil {
+		return answer, hash, err
+	}
+	if base := r.base(s); base != p.Base {
+		return answer, hash, moved(base, p.Base)
+	}
+	if p.Empty() {
+		return control.Revision{Revision: p.Base.Revision, State: control.RevisionUnchanged, Hash: hash, UID: actor, By: ask.By, Steps: []control.RevisionStep{}}, hash, nil
+	}
+	doc := &Document{Plan: ask.Plan, Scope: p.Scope, Salt: p.Salt, Declared: map[string]plan.Profile{}}
+	for _, name := range p.Unchanged {
+		doc.Declared[name] = s.present[name].Profile
+	}
+	for _, c := range p.Changes {
+		k := Kept{Name: c.Name, Action: c.Action}
+		if f, ok := s.found[c.Name]; ok {
+			k.Before, k.Up = &f.Content, f.Up
+		}
+		if c.After != nil {
+			if k.After, err = unsealed(c, p.Salt, ask.Secrets[c.Name], k.Before); err != nil {
+				return answer, hash, err
+			}
+			sealed := map[string]string{}
+			for _, s := range c.After.Sealed {
+				sealed[s.Place] = s.Digest
+			}
+			doc.Declared[c.Name] = plan.Profile{State: c.After.State, Definition: c.After.Definition, Sealed: sealed}
+		}
+		doc.Steps = append(doc.Steps, k)
+	}
+	begun := apply.RecordedBegun{Hash: hash, UID: actor, By: ask.By, Source: sourceOf(p.Source), Request: ask.Request}
+	answer, err = r.start(doc, begun, p.Changes, ask.Gating)
+	return answer, hash, err
+}
+
+// allowed is everything about a plan but what it starts from.
+func (r *Revisions) allowed(p *plan.Plan, ask control.ApplyRequest, actor uint32) error {
+	settings := r.settings()
+	switch {
+	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
+		return refused("uid %d may not apply this: no rule of apply.allow covers all of its changes", actor)
+	case settings.Allow == nil && actor != 0 && actor != settings.User:
+		return refused("uid %d may not apply plans", actor)
+	case p.Allow != nil && !p.MayApply(p.Allow, actor):
+		return refused("uid %d may not apply this: it was not allowed when the plan was made", actor)
+	case r.now().After(p.Expires):
+		return control.NewProblem(control.KindExpired, fmt.Sprintf(
+			"the plan is too old: it was good until %s; make it again with rlminit plan", p.Expires.Format(time.RFC3339)))
+	case len(p.Deletes()) > 0 && !ask.AllowDelete:
+		return control.NewProblem(control.KindDeletion, fmt.Sprintf(
+			"the plan deletes %s; write --allow-delete if that is meant", strings.Join(p.Deletes(), ", ")))
+	}
+	return r.idle()
+}
+
+// idle is a problem while a revision is under way.
+func (r *Revisions) idle() (err error) {
+	r.ledger.View(func(f *apply.Fold) {
+		if k := f.Open(); k != nil {
+			err = control.NewProblem(control.KindMoved, fmt.Sprintf("revision %d is being applied; wait for its end: rlminit revisions", k.Begun.Revision))
+		}
+	})
+	return err
+}
+
+func moved(is, was plan.Base) error {
+	why := "profiles were changed since"
+	switch {
+	case is.Volume != was.Volume:
+		why = "it was made for another volume"
+	case is.Revision != was.Revision:
+		why = fmt.Sprintf("it starts from revision %d, and %d was applied since", was.Revision, is.Revision)
+	}
+	return control.NewProblem(control.KindMoved, "the plan does not fit what there is: "+why+"; make it again with rlminit plan")
+}
+
+// unsealed is what a profile is to be, its secrets put back. Each must have the
+// digest that was approved.
+func unsealed(c plan.Change, salt string, values map[string]string, before *Content) (*Content, error) {
+	if c.Action == plan.Start || c.Action == plan.Stop {
+		after := *before
+		after.State = c.After.State
+		return &after, nil
+	}
+	known := map[string]string{}
+	for _, s := range c.After.Sealed {
+		value, ok := values[s.Place]
+		switch {
+		case !ok:
+			return nil, control.NewProblem(control.KindNotApproved, fmt.Sprintf("the value of %s of %s did not come with the plan", s.Place, c.Name))
+		case plan.Digest(salt, s.Place, value) != s.Digest:
+			return nil, control.NewProblem(control.KindNotApproved, fmt.Sprintf("%s of %s has another value than the one that was approved; make the plan again", s.Place, c.Name))
+		}
+		known[s.Place] = value
+	}
+	t := c.After.Definition
+	secrets := plan.Unseal(t, known)
+	text, err := plan.Text(t)
+	if err != nil {
+		return nil, err
+	}
+	// The tree is the plan's: what was put in is taken out again.
+	for at := range known {
+		plan.Reseal(t, at)
+	}
+	return &Content{Text: text, State: c.After.State, Secrets: secrets}, nil
+}
+
+// sourceOf is a plan's source in a few words.
+func sourceOf(o plan.Origin) string {
+	if o.Revision == "" {
+		return o.File
+	}
+	return o.Revision
+}
+
+// waveOf is when a change is carried out: APPLY.md.
+func waveOf(c plan.Change) int {
+	switch {
+	case c.Action == plan.Delete:
+		return 4
+	case c.Effect == plan.Stops:
+		return 3
+	case c.Effect == plan.Restarts:
+		return 2
+	}
+	return 1
+}
+
+// start writes a revision down and begins it. The caller holds r.beginning.
+func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []plan.Change, g control.Gating) (control.Revision, error) {
+	r.ledger.View(func(f *apply.Fold) { begun.Revision = f.Last() + 1 })
+	doc.Revision = begun.Revision
+	waves := make([]int, len(changes))
+	for i, c := range changes {
+		waves[i] = waveOf(c)
+		begun.Steps = append(begun.Steps, apply.Planned{Name: c.Name, Action: c.Action, Wave: waves[i]})
+		if c.Action == plan.Delete || c.Action == plan.Create {
+			doc.Steps[i].Trash = fmt.Sprintf("%s-revision-%d", c.Name, begun.Revision)
+		}
+	}
+	begun.Rolling, begun.SteadyMS, begun.TimeoutMS, begun.DeadlineMS = max(g.Rolling, 1), g.SteadyMS, g.TimeoutMS, g.DeadlineMS
+	if begun.TimeoutMS <= 0 {
+		begun.TimeoutMS = DefaultTimeout.Milliseconds()
+	}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return control.Revision{}, control.Failed("cannot write the revision: %v", err)
+	}
+	if err := r.archive.Save(begun.Revision, b); err != nil {
+		return control.Revision{}, control.Failed("nothing was touched: %v", err)
+	}
+	if err := r.ledger.Record(apply.TypeBegun, begun); err != nil {
+		return control.Revision{}, control.Failed("nothing was touched: %v", err)
+	}
+	slog.Info("a revision begins", "revision", begun.Revision, "uid", begun.UID, "by", begun.By, "changes", len(changes))
+	c := r.carry(doc, begun, apply.New(waves, begun.Rolling))
+	go c.run(apply.Event{Kind: apply.Go})
+	answer, ok := r.asked(begun.Request)
+	if !ok {
+		answer = control.Revision{Revision: begun.Revision, State: control.RevisionRunning, Steps: []control.RevisionStep{}}
+	}
+	return answer, nil
+}
+
+// Rollback begins to put back what was before the last revision, or after
+// another one.
+func (r *Revisions) Rollback(ask control.RollbackRequest, actor uint32) (control.Revision, error) {
+	if again, ok := r.asked(ask.Request); ok {
+		return again, nil
+	}
+	answer, err := r.beginRollback(ask, actor)
+	if err != nil {
+		return answer, r.refuse(err, "", ask.By, actor)
+	}
+	return answer, nil
+}
+
+func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (answer control.Revision, err error) {
+	r.beginning.Lock()
+	defer r.beginning.Unlock()
+	if err := r.idle(); err != nil {
+		return answer, err
+	}
+	to, undone, err := r.between(ask.Revision)
+	if err != nil {
+		return answer, err
+	}
+	contents, order, trash, err := r.before(undone)
+	if err == nil && ask.Revision != nil {
+		err = r.asApplied(to, contents)
+	}
+	if err != nil {
+		return answer, err
+	}
+	s, err := r.survey(plan.Profiles, newSalt())
+	if err != nil {
+		return answer, err
+	}
+	salt := newSalt()
+	doc := &Document{Salt: salt, Declared: map[string]plan.Profile{}}
+	var changes []plan.Change
+	for _, name := range order {
+		f, there := s.found[name]
+		is, was := map[string]plan.Present{}, map[string]plan.Profile{}
+		if there {
+			is[name] = present(f, salt)
+		}
+		content := contents[name]
+		if content != nil {
+			was[name] = present(Found{Name: name, Content: *content}, salt).Profile
+			doc.Declared[name] = was[name]
+		}
+		for _, c := range plan.Compare(is, was, nil, func(string) bool { return true }) {
+			k := Kept{Name: name, Action: c.Action, After: content}
+			if c.Action == plan.Create {
+				k.From = trash[name]
+			}
+			if there {
+				k.Before, k.Up = &f.Content, f.Up
+			}
+			changes, doc.Steps = append(changes, c), append(doc.Steps, k)
+		}
+	}
+	p := &plan.Plan{Changes: changes}
+	settings := r.settings()
+	switch {
+	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
+		return answer, refused("uid %d may not roll this back: no rule of apply.allow covers all of its changes", actor)
+	case len(changes) == 0:
+		return control.Revision{Revision: to, State: control.RevisionUnchanged, UID: actor, By: ask.By, Steps: []control.RevisionStep{}}, nil
+	}
+	begun := apply.RecordedBegun{UID: actor, By: ask.By, Source: fmt.Sprintf("rollback to %d", to), Request: ask.Request, Rollback: &to}
+	return r.start(doc, begun, changes, ask.Gating)
+}
+
+// asApplied makes of contents, which are those before the revisions that are
+// undone, those after the revision to: they differ where somebody has changed
+// something by hand in between.
+func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
+	var numbers []int
+	r.ledger.View(func(f *apply.Fold) {
+		for _, k := range f.Revisions {
+			if k.State.Outcome == apply.Applied && k.Begun.Revision <= to {
+				numbers = append(numbers, k.Begun.Revision)
+			}
+		}
+	})
+	known := map[string]bool{}
+	for _, number := range slices.Backward(numbers) {
+		if len(known) == len(contents) {
+			return nil
+		}
+		doc, err := r.load(number)
+		if err != nil {
+			return control.Failed("cannot tell how it was after revision %d: %v", to, err)
+		}
+		for _, k := range doc.Steps {
+			if _, meant := contents[k.Name]; meant && !known[k.Name] {
+				known[k.Name], contents[k.Name] = true, k.After
+			}
+		}
+	}
+	return nil
+}
+
+// between is the revision to go back to, and those after it, the newest first.
+func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
+	r.ledger.View(func(f *apply.Fold) {
+		var applied []int
+		for _, k := range f.Revisions {
+			if k.State.Outcome == apply.Applied || k.State.Outcome == apply.Partly {
+				applied = append(applied, k.Begun.Revision)
+			}
+		}
+		if len(applied) == 0 {
+			err = control.Conflict("nothing was applied yet, so there is nothing to roll back")
+			return
+		}
+		if asked == nil {
+			undone = applied[len(applied)-1:]
+			if len(applied) > 1 {
+				to = applied[len(applied)-2]
+			}
+			return
+		}
+		if to = *asked; to != 0 && !slices.Contains(applied, to) {
+			err = control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no revision %d was applied; rlminit revisions lists them", to))
+			return
+		}
+		for _, n := range slices.Backward(applied) {
+			if n > to {
+				undone = append(undone, n)
+			}
+		}
+	})
+	return to, undone, err
+}
+
+// before is each profile that some revisions have changed, as it was before the
+// first of them (nil: there was none), their names in order, and where in the
+// trash those are that were deleted. The revisions come newest first.
+func (r *Revisions) before(undone []int) (contents map[string]*Content, order []string, trash map[string]string, err error) {
+	contents, trash = map[string]*Content{}, map[string]string{}
+	for _, number := range undone {
+		doc, err := r.load(number)
+		if err != nil {
+			return nil, nil, nil, control.Failed("cannot roll revision %d back: %v", number, err)
+		}
+		for _, k := range doc.Steps {
+			contents[k.Name] = k.Before
+			if k.After == nil {
+				trash[k.Name] = k.Trash
+			}
+			order = append(order, k.Name)
+		}
+	}
+	slices.Sort(order)
+	return contents, slices.Compact(order), trash, nil
+}
+
+// sameContent tells whether two contents say the same.
+func sameContent(a, b *Content) bool {
+	switch {
+	case a == nil || b == nil:
+		return a == b
+	case a.State != b.State || !bytes.Equal(a.Text, b.Text) || len(a.Secrets) != len(b.Secrets):
+		return false
+	}
+	for name, value := range a.Secrets {
+		if other, ok := b.Secrets[name]; !ok || other != value {
+			return false
+		}
+	}
+	return true
+}
+
+var errTouched = errors.New("somebody has changed it since")

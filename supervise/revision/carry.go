@@ -1,0 +1,270 @@
+package revision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"time"
+
+	"rlminit/plan"
+	"rlminit/plan/apply"
+	"rlminit/service"
+)
+
+// carrier carries one revision out. Its run is one goroutine, which owns the
+// state; actions run beside it and end as events.
+type carrier struct {
+	r     *Revisions
+	doc   *Document
+	begun apply.RecordedBegun
+	state apply.State
+	cold  bool // nothing is started yet
+
+	events  chan apply.Event
+	watches map[int]context.CancelFunc // of gates
+}
+
+func (r *Revisions) carry(doc *Document, begun apply.RecordedBegun, state apply.State) *carrier {
+	return &carrier{
+		r: r, doc: doc, begun: begun, state: state,
+		// An action ends with one event, and a step has two at most at a time.
+		events: make(chan apply.Event, 2*len(doc.Steps)+1), watches: map[int]context.CancelFunc{},
+	}
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// timeout is how long a step may take.
+func (c *carrier) timeout() time.Duration { return milliseconds(c.begun.TimeoutMS) }
+
+// run carries the revision to its end.
+func (c *carrier) run(first apply.Event) {
+	if c.begun.DeadlineMS > 0 {
+		deadline := milliseconds(c.begun.DeadlineMS)
+		timer := time.AfterFunc(deadline, func() {
+			c.events <- apply.Event{Kind: apply.Deadline, Reason: fmt.Sprintf("the whole has taken %s", deadline)}
+		})
+		defer timer.Stop()
+	}
+	for e := first; ; e = <-c.events {
+		var do []apply.Action
+		c.state, do = apply.Next(c.state, e)
+		c.carryOut(do)
+		c.r.bump()
+		if c.state.Over() {
+			slog.Info("a revision has ended", "revision", c.doc.Revision, "outcome", string(c.state.Outcome), "why", c.state.Reason)
+			return
+		}
+	}
+}
+
+// carryOut does what was decided, in its order. What is recorded for several
+// steps in a row is one record.
+func (c *carrier) carryOut(do []apply.Action) {
+	for i := 0; i < len(do); i++ {
+		a := do[i]
+		switch a.Do {
+		case apply.RecordStep:
+			record := apply.RecordedStep{Revision: c.doc.Revision, Steps: []int{a.Step}, Place: a.Place, Reason: a.Reason}
+			for i+1 < len(do) && do[i+1].Do == apply.RecordStep && do[i+1].Place == a.Place && do[i+1].Reason == a.Reason {
+				i++
+				record.Steps = append(record.Steps, do[i].Step)
+			}
+			c.record(apply.TypeStep, record)
+		case apply.RecordTurn:
+			slog.Warn("a revision is rolled back", "revision", c.doc.Revision, "why", a.Reason)
+			c.record(apply.TypeTurned, apply.RecordedTurn{Revision: c.doc.Revision, Cause: c.state.Turned, Reason: a.Reason})
+		case apply.RecordEnd:
+			c.record(apply.TypeEnded, apply.RecordedEnd{Revision: c.doc.Revision, Outcome: c.state.Outcome})
+		case apply.Act:
+			go c.act(a.Step)
+		case apply.Gate:
+			ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
+			c.watches[a.Step] = cancel
+			go c.gate(ctx, a.Step)
+		case apply.Abandon:
+			c.watches[a.Step]()
+		case apply.Undo:
+			go c.undo(a.Step, false)
+		case apply.UndoUnstarted:
+			go c.undo(a.Step, true)
+		}
+	}
+}
+
+// retry is how long it takes until a record that could not be written is tried
+// again, and tries how often that is before anything is started: a volume that
+// cannot be written to must not hold a boot up. The next one does it again.
+const (
+	retry = time.Second
+	tries = 3
+)
+
+// record writes a record down, however long that takes: what follows it must
+// not begin before, and nobody may be told an outcome that a successor would not
+// know. A full disk holds a revision up; it does not make it a half of each.
+func (c *carrier) record(kind string, body any) {
+	for try := 1; ; try++ {
+		err := c.r.ledger.Record(kind, body)
+		if err == nil || c.cold && try >= tries {
+			return
+		}
+		if try == 1 {
+			slog.Error("cannot record how far a revision is; it goes on when that works", "revision", c.doc.Revision, "err", err)
+		}
+		time.Sleep(retry)
+	}
+}
+
+func (c *carrier) how(k Kept, cold bool) Put {
+	return Put{Create: k.Action == plan.Create, Cold: cold, Actor: c.begun.UID}
+}
+
+// act makes one step's profile what it is to be.
+func (c *carrier) act(i int) {
+	k := c.doc.Steps[i]
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
+	defer cancel()
+	untouched, err := c.do(ctx, k)
+	e := apply.Event{Kind: apply.ActDone, Step: i, OK: err == nil, Untouched: untouched}
+	if err != nil {
+		e.Reason = fmt.Sprintf("%s: cannot %s it: %v", k.Name, k.Action, err)
+	}
+	c.events <- e
+}
+
+func (c *carrier) do(ctx context.Context, k Kept) (untouched bool, err error) {
+	is, err := c.now(k.Name)
+	if err != nil {
+		return true, err
+	}
+	if !sameContent(is, k.Before) && !sameContent(is, k.After) && !within(is, k) {
+		return true, errTouched
+	}
+	if k.After == nil {
+		if is == nil {
+			return false, nil // it is in the trash already
+		}
+		return false, c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, false))
+	}
+	how := c.how(k, false)
+	how.Create = is == nil
+	if is == nil && k.From != "" && c.r.box.Restore(k.Name, k.From) == nil {
+		how.Create = false // else somebody has emptied the trash
+	}
+	return false, c.r.box.Put(ctx, k.Name, *k.After, how)
+}
+
+// within tells whether a profile is between before and after: a kill can leave
+// the definition written, and the intent not yet.
+func within(is *Content, k Kept) bool {
+	if is == nil || k.After == nil || k.Before == nil {
+		return false
+	}
+	mixed := *is
+	for _, text := range [][]byte{k.Before.Text, k.After.Text} {
+		for _, state := range []service.Intent{k.Before.State, k.After.State} {
+			for _, secrets := range []map[string]string{k.Before.Secrets, k.After.Secrets} {
+				mixed.Text, mixed.State, mixed.Secrets = text, state, secrets
+				if sameContent(is, &mixed) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// now is what a profile is; nil: there is none.
+func (c *carrier) now(name string) (*Content, error) {
+	f, err := c.r.box.Profile(name)
+	switch {
+	case errors.Is(err, ErrGone):
+		return nil, nil //nolint:nilnil // that there is none is an answer
+	case err != nil:
+		return nil, err
+	}
+	return &f.Content, nil
+}
+
+// gate watches one step's service.
+func (c *carrier) gate(ctx context.Context, i int) {
+	k := c.doc.Steps[i]
+	e := apply.Event{Kind: apply.GateDone, Step: i, OK: true}
+	if k.After != nil {
+		err := c.r.box.Gate(ctx, k.Name, k.After.State == service.Running, milliseconds(c.begun.SteadyMS))
+		e.OK = err == nil
+		if e.Late = errors.Is(err, context.DeadlineExceeded); e.Late {
+			err = fmt.Errorf("not %s, and so for %s, within %s", upOrDown(k.After.State), milliseconds(c.begun.SteadyMS), c.timeout())
+		}
+		if err != nil {
+			e.Reason = about(k.Name, err)
+		}
+	}
+	c.events <- e
+}
+
+// about is an error with the name of what it is about, once.
+func about(name string, err error) string {
+	what := strings.TrimPrefix(strings.TrimPrefix(err.Error(), name+": "), name+" ")
+	return name + ": " + what
+}
+
+func upOrDown(state service.Intent) string {
+	if state == service.Running {
+		return "ready"
+	}
+	return "stopped"
+}
+
+// undo puts one step's profile back, and its service.
+func (c *carrier) undo(i int, cold bool) {
+	k := c.doc.Steps[i]
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
+	defer cancel()
+	err := c.putBack(ctx, k, cold)
+	if err == nil && !cold && k.Before != nil && (k.Up || k.Before.State != service.Running) {
+		if err = c.r.box.Gate(ctx, k.Name, k.Up, min(milliseconds(c.begun.SteadyMS), backAgain)); errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("it is as it was, but not %s again after %s", upOrDown(k.Before.State), c.timeout())
+		}
+	}
+	e := apply.Event{Kind: apply.UndoDone, Step: i, OK: err == nil}
+	if err != nil {
+		e.Reason = about(k.Name, err)
+		slog.Error("a change could not be rolled back; a person is needed", "revision", c.doc.Revision, "profile", k.Name, "why", err)
+	}
+	c.events <- e
+}
+
+// backAgain is for how long a service must be ready that runs with the
+// definition that it ran with before.
+const backAgain = 2 * time.Second
+
+func (c *carrier) putBack(ctx context.Context, k Kept, cold bool) error {
+	is, err := c.now(k.Name)
+	if err != nil {
+		return err
+	}
+	how := c.how(k, cold)
+	how.Create = false
+	switch {
+	case k.Before == nil && is == nil:
+		return nil // it was never made, or is gone again
+	case k.Before == nil && !sameContent(is, k.After):
+		return fmt.Errorf("%w; it is left as it is", errTouched)
+	case k.Before == nil:
+		return c.r.box.Discard(ctx, k.Name, k.Trash, how)
+	case is == nil:
+		if err := c.r.box.Restore(k.Name, k.Trash); err != nil {
+			return fmt.Errorf("cannot take it out of the trash: %w", err)
+		}
+	case !sameContent(is, k.Before) && !sameContent(is, k.After) && !within(is, k):
+		return fmt.Errorf("%w; it is left as it is", errTouched)
+	}
+	before := *k.Before
+	before.Secrets = maps.Clone(before.Secrets)
+	return c.r.box.Put(ctx, k.Name, before, how)
+}

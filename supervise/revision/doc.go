@@ -1,0 +1,13 @@
+// Package revision makes plans of what there is, carries them out when they are
+// approved, and remembers what became of them.
+//
+//	POST /v1/plan     declared set + Box ── plan.Compare ──▶ a plan
+//	POST /v1/apply    the plan ── verified, held against Box ──▶ a revision
+//	                  the revision ── plan/apply.Next ──▶ Box, Ledger
+//	GET  /v1/drift    what was applied + Box ── plan.Compare
+//
+// What is decided is decided by packages plan and plan/apply, which are pure.
+// This one owns the revision that is under way, of which there is one at most,
+// and the files in which the contents of each are kept (Archive). It touches no
+// service and no profile but through Box.
+package revision

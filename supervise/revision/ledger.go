@@ -1,0 +1,127 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"rlminit/internal/durable"
+	"rlminit/journal"
+	"rlminit/plan/apply"
+)
+
+// Section is the name of this package's part of the journal's snapshots.
+const Section = "revisions"
+
+// Records is the journal's fold of revisions.
+type Records struct{ fold apply.Fold }
+
+// Apply takes a record of the journal.
+func (r *Records) Apply(record journal.Record) {
+	at := record.At.Format(time.RFC3339Nano)
+	switch record.Type {
+	case apply.TypeBegun:
+		var body apply.RecordedBegun
+		if record.Decode(&body) == nil {
+			r.fold.Begin(body, at, record.Boot)
+		}
+	case apply.TypeStep:
+		var body apply.RecordedStep
+		if record.Decode(&body) == nil {
+			r.fold.Move(body, record.Boot)
+		}
+	case apply.TypeTurned:
+		var body apply.RecordedTurn
+		if record.Decode(&body) == nil {
+			r.fold.Turn(body, record.Boot)
+		}
+	case apply.TypeEnded:
+		var body apply.RecordedEnd
+		if record.Decode(&body) == nil {
+			r.fold.End(body, at, record.Boot)
+		}
+	}
+}
+
+// Snapshot is all that must not be forgotten.
+func (r *Records) Snapshot() any { return r.fold }
+
+// Restore takes what Snapshot returned.
+func (r *Records) Restore(section json.RawMessage) error {
+	var f apply.Fold
+	if err := json.Unmarshal(section, &f); err != nil {
+		return err
+	}
+	for _, k := range f.Revisions {
+		if len(k.State.Steps) != len(k.Begun.Steps) {
+			return fmt.Errorf("revision %d has %d steps, and %d states", k.Begun.Revision, len(k.Begun.Steps), len(k.State.Steps))
+		}
+	}
+	r.fold = f
+	return nil
+}
+
+// Journal is a Ledger over the journal that has the fold.
+type Journal struct {
+	Journal *journal.Journal
+	Records *Records
+	BootID  string
+}
+
+// Record appends a record.
+func (j Journal) Record(kind string, body any) error {
+	_, err := j.Journal.Append(context.Background(), journal.Entry{Type: kind, Body: body})
+	return err
+}
+
+// View shows the fold.
+func (j Journal) View(f func(*apply.Fold)) { j.Journal.View(func() { f(&j.Records.fold) }) }
+
+// Boot is the id of this start of the container.
+func (j Journal) Boot() string { return j.BootID }
+
+// Volume is the id of the volume.
+func (j Journal) Volume() string { return j.Journal.Volume() }
+
+// Files is an Archive in a directory of the volume that is the supervisor's.
+type Files struct{ Home *durable.Dir }
+
+const (
+	archiveDir = journal.Home + "/revisions"
+	// kept is how many revisions can be rolled back, or compared with what there
+	// is. The records of older ones stay.
+	kept       = 200
+	maxArchive = 256 << 20
+)
+
+func archived(number int) string { return archiveDir + "/" + strconv.Itoa(number) + ".json" }
+
+// Save writes the file of a revision, durably, and lets go of one that is too
+// old. It holds secrets, as each profile's own files do.
+func (f Files) Save(number int, data []byte) error {
+	for _, dir := range []string{journal.Home, archiveDir} {
+		if err := f.Home.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err := f.Home.WriteFile(archived(number), data, durable.Write{Mode: 0o600, Max: maxArchive, Names: true}); err != nil {
+		return err
+	}
+	if old := number - kept; old > 0 {
+		_ = f.Home.RemoveAll(archived(old)) // it only takes room
+	}
+	return nil
+}
+
+// Load reads the file of a revision.
+func (f Files) Load(number int) ([]byte, error) {
+	b, err := f.Home.ReadFile(archived(number), maxArchive)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("its contents are kept no longer: %w", err)
+	}
+	return b, err
+}

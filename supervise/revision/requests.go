@@ -1,0 +1,72 @@
+package revision
+
+import (
+	"net/http"
+	"strconv"
+
+	"rlminit/control"
+	"rlminit/supervise/api"
+)
+
+// Server is what takes requests: *api.Server.
+type Server interface {
+	Handle(pattern string, needs api.May, h api.Handler)
+}
+
+// requests are those that need revisions.
+type requests struct {
+	server    Server
+	revisions func() *Revisions
+	absent    func() error
+}
+
+// Handle adds one of them.
+func (q requests) Handle(pattern string, h func(*Revisions, *http.Request) (any, error)) {
+	q.server.Handle(pattern, api.MayApply, func(r *http.Request) (any, error) {
+		all := q.revisions()
+		if all == nil {
+			return nil, q.absent()
+		}
+		return h(all, r)
+	})
+}
+
+// Add adds the requests about plans and revisions. revisions is nil as long as
+// the volume is not ours, and then absent says why.
+func Add(server Server, revisions func() *Revisions, absent func() error) {
+	on := requests{server, revisions, absent}
+	on.Handle("POST /v1/plan", func(all *Revisions, r *http.Request) (any, error) {
+		var body control.PlanRequest
+		if err := api.Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return all.Plan(body)
+	})
+	on.Handle("POST /v1/apply", func(all *Revisions, r *http.Request) (any, error) {
+		var body control.ApplyRequest
+		if err := api.Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return all.Apply(body, api.Actor(r))
+	})
+	on.Handle("POST /v1/rollback", func(all *Revisions, r *http.Request) (any, error) {
+		var body control.RollbackRequest
+		if err := api.Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return all.Rollback(body, api.Actor(r))
+	})
+	on.Handle("GET /v1/revisions", func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil })
+	on.Handle("GET /v1/revisions/{number}", func(all *Revisions, r *http.Request) (any, error) {
+		number, err := strconv.Atoi(r.PathValue("number"))
+		after, err2 := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+		if r.URL.Query().Get("after") == "" {
+			err2 = nil
+		}
+		if err != nil || err2 != nil {
+			return nil, control.BadRequest("write /v1/revisions/NUMBER?after=VERSION")
+		}
+		return all.Get(r.Context(), number, after)
+	})
+	on.Handle("GET /v1/drift", func(all *Revisions, _ *http.Request) (any, error) { return all.Drift() })
+}

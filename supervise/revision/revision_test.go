@@ -1,0 +1,595 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rlminit/control"
+	"rlminit/journal"
+	"rlminit/plan"
+	"rlminit/plan/apply"
+	"rlminit/service"
+)
+
+// volume is what outlives a supervisor: profiles, the trash, records, files.
+type volume struct {
+	mu       sync.Mutex
+	profiles map[string]Content
+	trash    map[string]Content
+	records  Records
+	seq      uint64
+	files    map[int][]byte
+	boot     string
+	refusals []apply.RecordedRefusal
+
+	bad     map[string]error // of profiles whose gate is not passed, with their new text
+	stuck   map[string]bool  // of profiles that cannot be written
+	strange map[string]bool  // of profiles that do not run before
+	calls   int
+}
+
+// life is one supervisor on the volume. When it is dead, its calls never return.
+type life struct {
+	*volume
+	dead  chan struct{}
+	until int // calls until it is killed; 0: never
+}
+
+func (v *volume) live(until int) *life {
+	return &life{volume: v, dead: make(chan struct{}), until: until}
+}
+
+// enter is a call that may be the last.
+func (l *life) enter() (leave func()) {
+	l.mu.Lock()
+	select {
+	case <-l.dead:
+		l.mu.Unlock()
+		select {}
+	default:
+	}
+	l.calls++
+	if l.until > 0 {
+		if l.until--; l.until == 0 {
+			close(l.dead)
+			half := rand.IntN(2) == 0
+			if !half {
+				l.mu.Unlock()
+				select {}
+			}
+		}
+	}
+	return l.mu.Unlock
+}
+
+func (l *life) Profiles() ([]Found, error) {
+	defer l.enter()()
+	var all []Found
+	for name := range l.profiles {
+		all = append(all, l.found(name))
+	}
+	return all, nil
+}
+
+func (l *life) found(name string) Found {
+	c := l.profiles[name]
+	return Found{Name: name, Content: c, Up: c.State == service.Running && !l.strange[name]}
+}
+
+func (l *life) Profile(name string) (Found, error) {
+	defer l.enter()()
+	if _, ok := l.profiles[name]; !ok {
+		return Found{}, ErrGone
+	}
+	return l.found(name), nil
+}
+
+func (l *life) Judge(w plan.Wanted) (bool, error) {
+	if w.Name == "faulty" {
+		w.Node.Fault("is faulty")
+		return false, errors.New("agents.yaml:3: profiles.faulty: is faulty")
+	}
+	return true, nil
+}
+
+func (l *life) Secrets() bool { return true }
+
+func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
+	leave := l.enter()
+	_, there := l.profiles[name]
+	if l.stuck[name] || there == how.Create {
+		leave()
+		return errors.New("disk")
+	}
+	// A kill may come between the definition and the intent.
+	half := c
+	if there {
+		half.State = l.profiles[name].State
+	}
+	l.profiles[name] = half
+	leave()
+	defer l.enter()()
+	l.profiles[name] = c
+	return nil
+}
+
+func (l *life) Discard(_ context.Context, name, trash string, _ Put) error {
+	defer l.enter()()
+	l.trash[trash] = l.profiles[name]
+	delete(l.profiles, name)
+	return nil
+}
+
+func (l *life) Restore(name, trash string) error {
+	defer l.enter()()
+	c, ok := l.trash[trash]
+	if !ok {
+		return fs.ErrNotExist
+	}
+	l.profiles[name] = c
+	delete(l.trash, trash)
+	return nil
+}
+
+func (l *life) Gate(ctx context.Context, name string, up bool, _ time.Duration) error {
+	leave := l.enter()
+	err := l.bad[name]
+	if strings.Contains(string(l.profiles[name].Text), "before") {
+		err = nil
+	}
+	leave()
+	if errors.Is(err, context.DeadlineExceeded) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (l *life) Record(kind string, body any) error {
+	defer l.enter()()
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	l.seq++
+	if kind == apply.TypeRefused {
+		l.refusals = append(l.refusals, body.(apply.RecordedRefusal))
+	}
+	l.records.Apply(journal.Record{Seq: l.seq, At: time.Now(), Boot: l.boot, Type: kind, Line: b})
+	return nil
+}
+
+func (l *life) View(f func(*apply.Fold)) {
+	defer l.enter()()
+	f(&l.records.fold)
+}
+func (l *life) Boot() string   { return l.boot }
+func (l *life) Volume() string { return "volume" }
+
+func (l *life) Save(number int, data []byte) error {
+	defer l.enter()()
+	l.files[number] = data
+	return nil
+}
+
+func (l *life) Load(number int) ([]byte, error) {
+	defer l.enter()()
+	return l.files[number], nil
+}
+
+func newVolume() *volume {
+	text := []byte("environment: {V: before}\n")
+	return &volume{
+		boot: "b0", files: map[int][]byte{}, trash: map[string]Content{},
+		bad: map[string]error{}, stuck: map[string]bool{}, strange: map[string]bool{},
+		profiles: map[string]Content{
+			"alice": {Text: text, State: service.Running},
+			"bob":   {Text: text, State: service.Running},
+			"carol": {Text: text, State: service.Stopped},
+			"zed":   {Text: text, State: service.Running},
+		},
+	}
+}
+
+func (l *life) revisions() *Revisions {
+	return New(l, l, l, func() Settings { return Settings{User: 1000} })
+}
+
+// declared changes alice and bob, starts carol, creates dave, and deletes zed.
+const declared = `version: 1
+profiles:
+  alice: {environment: {V: after, API_TOKEN: hunter2}}
+  bob: {environment: {V: after}, secrets: {CERT: s3cret}}
+  carol: {environment: {V: before}}
+  dave: {environment: {V: after}}
+`
+
+func makePlan(t *testing.T, r *Revisions, text string) (*plan.Plan, control.ApplyRequest) {
+	t.Helper()
+	planned, err := r.Plan(control.PlanRequest{File: "/agents.yaml", Dir: "/", Text: text, Salt: "0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Read([]byte(planned.Plan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, control.ApplyRequest{
+		Plan: planned.Plan, Approve: p.Hash, AllowDelete: true, Request: "r" + p.Hash, By: "a reviewer",
+		Secrets: map[string]map[string]string{"alice": {"environment.API_TOKEN": "hunter2"}, "bob": {"secrets.CERT": "s3cret"}},
+		Gating:  control.Gating{TimeoutMS: 60_000},
+	}
+}
+
+func finish(t *testing.T, r *Revisions, answer control.Revision, err error) control.Revision {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !answer.Over() {
+		if answer, err = r.Get(ctx, answer.Revision, answer.Version); err != nil || ctx.Err() != nil {
+			t.Fatalf("%v %v: %+v", err, ctx.Err(), answer)
+		}
+	}
+	return answer
+}
+
+func problemCode(t *testing.T, err error) int {
+	t.Helper()
+	var problem *control.Problem
+	if !errors.As(err, &problem) {
+		t.Fatalf("no problem: %v", err)
+	}
+	return problem.ExitCode
+}
+
+func (v *volume) snapshot() map[string]Content {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.profiles)
+}
+
+func equal(a, b map[string]Content) bool {
+	return maps.EqualFunc(a, b, func(a, b Content) bool { return sameContent(&a, &b) })
+}
+
+func TestApplyAndRollback(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	before := v.snapshot()
+	p, ask := makePlan(t, r, declared)
+	if s := p.Summary; s.Create != 1 || s.Update != 2 || s.Start != 1 || s.Delete != 1 || s.Restarts != 2 {
+		t.Fatalf("%+v", s)
+	}
+	answer, err := r.Apply(ask, 0)
+	done := finish(t, r, answer, err)
+	if done.State != control.RevisionApplied || done.ExitCode != 9 || done.By != "a reviewer" || done.Revision != 1 {
+		t.Fatalf("%+v", done)
+	}
+	now := v.snapshot()
+	if len(now) != 4 || !strings.Contains(string(now["alice"].Text), "API_TOKEN: hunter2") || now["bob"].Secrets["CERT"] != "s3cret" || now["carol"].State != service.Running {
+		t.Fatalf("%v", now)
+	}
+	if again, err := r.Apply(ask, 0); err != nil || again.Revision != 1 {
+		t.Errorf("the same request again: %v %+v", err, again)
+	}
+	ask.Request = "another"
+	if _, err := r.Apply(ask, 0); problemCode(t, err) != 17 {
+		t.Errorf("applied twice: %v", err)
+	}
+	second, ask2 := makePlan(t, r, declared)
+	if !second.Empty() {
+		t.Fatalf("the second plan: %+v", second.Changes)
+	}
+	if answer, err := r.Apply(ask2, 0); err != nil || answer.State != control.RevisionUnchanged || answer.ExitCode != 0 {
+		t.Errorf("nothing to do: %v %+v", err, answer)
+	}
+	ask2.Approve, ask2.Request = "", "unapproved"
+	if _, err := r.Apply(ask2, 0); problemCode(t, err) != 11 {
+		t.Errorf("nothing to do, and nobody has approved it: %v", err)
+	}
+	if d, err := r.Drift(); err != nil || d.Revision != 1 || len(d.Changes) != 0 {
+		t.Errorf("drift: %v %+v", err, d)
+	}
+	v.mu.Lock()
+	v.profiles["bob"] = Content{Text: now["bob"].Text, State: service.Stopped, Secrets: now["bob"].Secrets}
+	v.profiles["erin"] = Content{State: service.Stopped}
+	v.mu.Unlock()
+	d, err := r.Drift()
+	if err != nil || len(d.Changes) != 2 || d.Changes[0].Name != "bob" || d.Changes[0].Action != plan.Start || d.Changes[1].Action != plan.Delete {
+		t.Errorf("drift: %v %+v", err, d)
+	}
+	v.mu.Lock()
+	delete(v.profiles, "erin")
+	v.mu.Unlock()
+
+	answer, err = r.Rollback(control.RollbackRequest{Request: "back", Gating: ask.Gating}, 0)
+	back := finish(t, r, answer, err)
+	if back.State != control.RevisionApplied || back.Rollback == nil || *back.Rollback != 0 || !equal(v.snapshot(), before) {
+		t.Fatalf("%+v\n%v\nbefore\n%v", back, v.snapshot(), before)
+	}
+	if d, err := r.Drift(); err != nil || len(d.Changes) != 0 || d.Revision != 2 {
+		t.Errorf("drift after the rollback: %v %+v", err, d)
+	}
+	to := 1
+	answer, err = r.Rollback(control.RollbackRequest{Revision: &to, Request: "forth", Gating: ask.Gating}, 0)
+	if forth := finish(t, r, answer, err); forth.State != control.RevisionApplied || !equal(v.snapshot(), now) {
+		t.Errorf("%+v", forth)
+	}
+}
+
+// A gate that is not passed puts everything back; what cannot be put back is
+// said.
+func TestGates(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		spoil  func(*volume)
+		state  string
+		exit   int
+		reason string
+	}{
+		{"dies", func(v *volume) { v.bad["bob"] = errors.New("failed: exit 1") }, control.RevisionRolledBack, 8, "bob: failed: exit 1"},
+		{"a new one dies", func(v *volume) { v.bad["dave"] = errors.New("exit 2") }, control.RevisionRolledBack, 8, "dave: exit 2"},
+		{"late", func(v *volume) { v.bad["alice"] = context.DeadlineExceeded }, control.RevisionRolledBack, 7, "alice: not ready"},
+		{"an action fails", func(v *volume) { v.stuck["dave"] = true }, control.RevisionRolledBack, 8, "dave: cannot create it: disk"},
+		{"cannot be put back", func(v *volume) { v.bad["bob"] = errors.New("exit 1") }, control.RevisionPartly, 12, "bob: exit 1"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			v := newVolume()
+			row.spoil(v)
+			l := v.live(0)
+			r := l.revisions()
+			before := v.snapshot()
+			_, ask := makePlan(t, r, declared)
+			ask.TimeoutMS = 300
+			if row.exit == 12 {
+				// Somebody changes alice by hand while bob is being looked at.
+				r.box = meddler{l}
+			}
+			answer, err := r.Apply(ask, 0)
+			done := finish(t, r, answer, err)
+			if done.State != row.state || done.ExitCode != row.exit || !strings.Contains(done.Reason, row.reason) {
+				t.Fatalf("%+v", done)
+			}
+			now := v.snapshot()
+			if row.exit == 12 {
+				i := slices.IndexFunc(done.Steps, func(s control.RevisionStep) bool { return s.State == "stuck" })
+				if i < 0 || done.Steps[i].Name != "alice" || !strings.Contains(done.Steps[i].Reason, "somebody has changed it") {
+					t.Errorf("%+v", done.Steps)
+				}
+				if string(now["alice"].Text) != "environment: {V: by hand}\n" {
+					t.Errorf("%s", now["alice"].Text)
+				}
+				now["alice"] = before["alice"]
+			}
+			if !equal(now, before) {
+				t.Errorf("%v\nbefore\n%v", now, before)
+			}
+			if list := r.List(); len(list) != 1 || list[0].State != row.state {
+				t.Errorf("%+v", list)
+			}
+		})
+	}
+}
+
+// meddler changes alice by hand when bob is gated.
+type meddler struct{ *life }
+
+func (m meddler) Gate(ctx context.Context, name string, up bool, steady time.Duration) error {
+	if name == "bob" && !strings.Contains(string(m.snapshot()["bob"].Text), "before") {
+		m.mu.Lock()
+		m.profiles["alice"] = Content{Text: []byte("environment: {V: by hand}\n"), State: service.Running}
+		m.mu.Unlock()
+	}
+	return m.life.Gate(ctx, name, up, steady)
+}
+
+// Each refusal has its own exit code, touches nothing, and is recorded.
+func TestRefusals(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		code  int
+		actor uint32
+		spoil func(v *volume, r *Revisions, ask *control.ApplyRequest)
+	}{
+		{"no hash", 11, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) { ask.Approve = "" }},
+		{"another hash", 11, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) { ask.Approve = strings.Repeat("0", 64) }},
+		{"edited", 11, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) {
+			ask.Plan = strings.Replace(ask.Plan, "after", "later", 1)
+		}},
+		{"cut", 11, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) { ask.Plan = ask.Plan[:len(ask.Plan)/2] }},
+		{"a secret is missing", 11, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) { delete(ask.Secrets, "bob") }},
+		{"another secret", 11, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) { ask.Secrets["bob"]["secrets.CERT"] = "x" }},
+		{"deletes", 13, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) { ask.AllowDelete = false }},
+		{"old", 16, 0, func(_ *volume, r *Revisions, _ *control.ApplyRequest) {
+			r.now = func() time.Time { return time.Now().Add(61 * time.Minute) }
+		}},
+		{"changed by hand", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) {
+			v.profiles["carol"] = Content{State: service.Stopped, Text: []byte("environment: {V: c}\n")}
+		}},
+		{"stopped by hand", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) {
+			v.profiles["zed"] = Content{State: service.Stopped, Text: v.profiles["zed"].Text}
+		}},
+		{"a stranger", 10, 1001, func(*volume, *Revisions, *control.ApplyRequest) {}},
+		{"not covered", 10, 1000, func(_ *volume, r *Revisions, _ *control.ApplyRequest) {
+			r.settings = func() Settings {
+				return Settings{User: 1000, Allow: []plan.Rule{{UID: 1000, Scope: "profile/a*"}}}
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			v := newVolume()
+			r := v.live(0).revisions()
+			_, ask := makePlan(t, r, declared)
+			row.spoil(v, r, &ask)
+			before := v.snapshot()
+			_, err := r.Apply(ask, row.actor)
+			if code := problemCode(t, err); code != row.code {
+				t.Fatalf("exit code %d: %v", code, err)
+			}
+			if !equal(v.snapshot(), before) || len(r.List()) != 0 {
+				t.Error("something was touched")
+			}
+			if len(v.refusals) != 1 || v.refusals[0].ExitCode != row.code || v.refusals[0].UID != row.actor {
+				t.Errorf("recorded: %+v", v.refusals)
+			}
+		})
+	}
+	v := newVolume()
+	r := v.live(0).revisions()
+	_, ask := makePlan(t, r, declared)
+	r.settings = func() Settings { return Settings{Allow: []plan.Rule{{UID: 1000, Scope: "profile/*"}}} }
+	if done := finishAs(t, r, ask, 1000); done.State != control.RevisionApplied || done.UID != 1000 {
+		t.Errorf("%+v", done)
+	}
+}
+
+func finishAs(t *testing.T, r *Revisions, ask control.ApplyRequest, actor uint32) control.Revision {
+	t.Helper()
+	answer, err := r.Apply(ask, actor)
+	return finish(t, r, answer, err)
+}
+
+// Of two at the same time one is carried out, and the other is refused.
+func TestTwoAtOnce(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	_, ask := makePlan(t, r, declared)
+	var wg sync.WaitGroup
+	codes := make([]int, 8)
+	for i := range codes {
+		wg.Go(func() {
+			mine := ask
+			mine.Request = fmt.Sprint(i)
+			if _, err := r.Apply(mine, 0); err != nil {
+				codes[i] = problemCode(t, err)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(codes)
+	if codes[0] != 0 || codes[1] != 17 || codes[7] != 17 {
+		t.Errorf("exit codes %v", codes)
+	}
+	if done := finish(t, r, r.List()[0], nil); done.State != control.RevisionApplied || len(r.List()) != 1 {
+		t.Errorf("%+v", r.List())
+	}
+}
+
+// The supervisor, or the container, is killed at any call, and again: in the end
+// all is new, or all is old, and revisions says which.
+func TestKilledAnywhere(t *testing.T) {
+	rounds := 200
+	ends := map[string]int{}
+	for i := range rounds {
+		v := newVolume()
+		if i%3 == 1 {
+			v.bad["bob"] = errors.New("exit 1")
+		}
+		before := v.snapshot()
+		maker := v.live(0).revisions()
+		_, ask := makePlan(t, maker, declared)
+		first := v.live(1 + rand.IntN(60))
+		go first.revisions().Apply(ask, 0)
+		for kills := rand.IntN(3); ; kills-- {
+			select {
+			case <-first.dead:
+			case <-time.After(10 * time.Millisecond): // it came to its end
+			}
+			first.kill()
+			until := 0
+			if kills > 0 {
+				until = 1 + rand.IntN(40)
+			}
+			first = v.live(until)
+			next := first.revisions()
+			again := rand.IntN(2) == 0
+			done := make(chan struct{})
+			go func() {
+				if again {
+					next.Rewind()
+				} else {
+					next.Resume()
+				}
+				close(done)
+			}()
+			if until > 0 {
+				continue
+			}
+			<-done
+			list := next.List()
+			if len(list) == 0 {
+				ends["never begun"]++
+				if !equal(v.snapshot(), before) {
+					t.Fatalf("round %d: never begun, and changed: %v", i, v.snapshot())
+				}
+				break
+			}
+			end := finish(t, next, list[0], nil)
+			ends[end.State]++
+			now := v.snapshot()
+			_, zed := now["zed"]
+			_, dave := now["dave"]
+			applied := !zed && dave && strings.Contains(string(now["alice"].Text), "after") && strings.Contains(string(now["bob"].Text), "after") && now["carol"].State == service.Running
+			switch {
+			case end.State == control.RevisionApplied && applied:
+			case end.State == control.RevisionRolledBack && equal(now, before):
+			default:
+				t.Fatalf("round %d: %+v\nis %v", i, end, now)
+			}
+			break
+		}
+	}
+	t.Logf("figure: %d rounds of kills: %v", rounds, ends)
+}
+
+func (l *life) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.dead:
+	default:
+		close(l.dead)
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	r := newVolume().live(0).revisions()
+	for _, row := range []struct {
+		scope, text string
+		code        int
+		why         string
+	}{
+		{"profile/alice", declared, 10, "bob, carol, dave is declared, and is not within the scope profile/alice"},
+		{"service/web", declared, 10, "is not within the scope"},
+		{"profile/nobody", "version: 1\nprofiles: {}\n", 10, "fits nothing"},
+		{"service/web", "version: 1\nprofiles: {}\n", 10, "fits nothing"},
+		{"everything", declared, 2, "is no scope"},
+		{"", "version: 1\nprofiles: {a: {stat: x}}\nb: c\n", 2, "unknown key"},
+		{"", "version: 1\nprofiles:\n  faulty: {}\n", 2, "is faulty"},
+	} {
+		_, err := r.Plan(control.PlanRequest{File: "agents.yaml", Dir: "/", Text: row.text, Scope: row.scope, Salt: "0123456789abcdef"})
+		if err == nil || problemCode(t, err) != row.code || !strings.Contains(err.Error(), row.why) {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+	planned, err := r.Plan(control.PlanRequest{File: "a", Dir: "/", Text: "version: 1\nprofiles: {}\n", Scope: "profile/zed", Salt: "0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := plan.Read([]byte(planned.Plan)); err != nil || len(p.Changes) != 1 || p.Changes[0].Action != plan.Delete || p.Changes[0].Name != "zed" {
+		t.Errorf("%v %+v", err, p)
+	}
+}

@@ -1,0 +1,281 @@
+// Package settings is the configuration: the one that the container was started
+// with, the one that is in force, and what of a newer one can come into force
+// here. A newer one is looked at without being in force for anybody.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/service"
+	"rlminit/supervise/handover"
+	"rlminit/wire"
+)
+
+// Settings is the configuration of this container. Anybody may ask for it; one
+// at a time, the registrar, looks for a newer one and brings it into force.
+type Settings struct {
+	policy  *wire.Policy
+	runtime string // the runtime directory
+
+	current atomic.Pointer[config.Config]
+	first   *config.Config // as this container was started: what no reload changes
+	start   config.Bundle  // that first was made of
+	bundle  config.Bundle  // Invariant: current was made of it
+}
+
+// bundleKey names the configuration in force among what tier 1 holds; bundleMax
+// bounds it, in bytes.
+const (
+	bundleKey = "bundle"
+	bundleMax = 128 << 20
+)
+
+// Open reads the configuration that this container was started with, which the
+// sealed memfd fd holds, and brings into force that one or the one that was last
+// reloaded.
+func Open(fd int, held handover.Held, policy *wire.Policy, runtime string) (*Settings, error) {
+	s := &Settings{policy: policy, runtime: runtime}
+	bundle, err := readBundle(fd)
+	if err != nil {
+		return nil, err
+	}
+	first, faults := config.Parse(bundle, os.LookupEnv)
+	if len(faults) > 0 {
+		return nil, faults.Err()
+	}
+	s.first, s.start = first, bundle
+	if held := held.Take(bundleKey); len(held) == 1 {
+		if bundle, err = readBundle(held[0]); err != nil {
+			return nil, err
+		}
+	}
+	current, err := s.inForce(bundle)
+	if err != nil {
+		return nil, err
+	}
+	s.bundle = bundle
+	s.current.Store(current)
+	return s, nil
+}
+
+// Fixed is a configuration that is in force and never another.
+func Fixed(c *config.Config, policy *wire.Policy) *Settings {
+	s := &Settings{policy: policy, first: c}
+	s.current.Store(c)
+	return s
+}
+
+func readBundle(fd int) (config.Bundle, error) {
+	raw, err := wire.ReadSealed(fd, bundleMax)
+	if err != nil {
+		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	bundle, err := config.DecodeBundle(raw)
+	if err != nil {
+		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	return bundle, nil
+}
+
+// Current is the configuration in force.
+func (s *Settings) Current() *config.Config { return s.current.Load() }
+
+// Started is the configuration that this container was started with, and what it
+// was made of: a reload keeps its flags and arguments.
+func (s *Settings) Started() (*config.Config, config.Bundle) { return s.first, s.start }
+
+// Next is a configuration that is not in force yet.
+type Next struct {
+	*config.Config
+	Notes []string // what of it needs a new container, or counts from a next start on
+
+	bundle  config.Bundle
+	encoded []byte
+}
+
+// Look reads the configuration's files again. Of a reload of some services alone,
+// all others keep what they have, with a successor too. Nothing is in force by
+// this.
+func (s *Settings) Look(services []string) (*Next, error) {
+	old := s.Current()
+	bundle, err := config.ReadBundle(old.Path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, control.Failed("%v; a reload reads it as the service user: make it readable for all, or start the container again", err)
+	}
+	if err != nil {
+		return nil, control.Failed("%v", err)
+	}
+	bundle.Flags, bundle.Args, bundle.Run = s.start.Flags, s.start.Args, s.start.Run
+	c, notes, err := s.understand(bundle)
+	if err != nil {
+		return nil, control.Failed("%v", err)
+	}
+	if services != nil {
+		bundle = s.bundle.With(services, bundle)
+		if c, err = s.inForce(bundle); err != nil {
+			return nil, control.Failed("%v", err)
+		}
+	}
+	next := &Next{Config: c, Notes: notes, bundle: bundle, encoded: bundle.Encode()}
+	if len(next.encoded) > bundleMax {
+		return nil, control.Failed("the configurations of services that were reloaded one by one take too much memory; reload all of them")
+	}
+	next.Notes = append(next.Notes, atNextStart(old, c, "each service", "--all")...)
+	for _, name := range services {
+		next.Notes = append(next.Notes, atNextStart(old.For(name), c.For(name), name, name)...)
+	}
+	return next, nil
+}
+
+// Use brings a configuration into force. What it returns is for tier 1 to hold,
+// for our successor.
+func (s *Settings) Use(next *Next) (key string, fd int, err error) {
+	s.current.Store(next.Config)
+	s.bundle = next.bundle
+	fd, err = wire.Sealed("bundle", next.encoded)
+	return bundleKey, fd, err
+}
+
+// inForce is the configuration that a bundle, with those in it that count for
+// some services, brings into force.
+func (s *Settings) inForce(bundle config.Bundle) (*config.Config, error) {
+	c, _, err := s.understand(bundle)
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range bundle.Own {
+		other, _, err := s.understand(own.Bundle)
+		if err != nil {
+			return nil, err
+		}
+		c = c.With(own.Names, other)
+	}
+	return c, nil
+}
+
+// understand reads a bundle as it holds in this container: what needs a new one
+// is as the container was started with, and named in notes where it has changed.
+func (s *Settings) understand(b config.Bundle) (c *config.Config, notes []string, err error) {
+	c, faults := config.Parse(b, os.LookupEnv)
+	if len(faults) > 0 {
+		return nil, nil, faults.Err()
+	}
+	first := s.first
+	notes = s.needContainer(first, c)
+	if c.Home != first.Home || c.User != first.User {
+		// All that names the volume, or the user, is to name these.
+		b.Flags = maps.Clone(b.Flags)
+		if b.Flags == nil {
+			b.Flags = map[string]string{}
+		}
+		b.Flags["home"] = first.Home
+		if first.User != "" {
+			b.Flags["user"] = first.User
+		}
+		if c, faults = config.Parse(b, os.LookupEnv); len(faults) > 0 {
+			return nil, nil, faults.Err()
+		}
+	}
+	c.Main, c.StopTimeout, c.Tags = first.Main, first.StopTimeout, first.Tags
+	held := s.privileges(first)
+	for name, d := range held {
+		if _, there := c.Services[name]; there {
+			c.Services[name] = d
+		}
+	}
+	for name := range s.privileges(c) {
+		if _, there := held[name]; there {
+			continue
+		}
+		// Tier 1 would not give it what it asks for.
+		if d, there := first.Services[name]; there {
+			c.Services[name] = d
+		} else {
+			delete(c.Services, name)
+		}
+	}
+	c.Carry(b.Run)
+	return c, notes, nil
+}
+
+// needContainer says which changes have no effect before the container is
+// started anew: what tier 1 was given at boot.
+func (s *Settings) needContainer(old, next *config.Config) []string {
+	notes := []string{}
+	for _, part := range []struct {
+		name     string
+		old, new any
+	}{
+		{"user", old.User, next.User},
+		{"home", old.Home, next.Home},
+		{"stop_timeout", old.StopTimeout, next.StopTimeout},
+		{"tags", old.Tags, next.Tags},
+		{"strict", old.Strict, next.Strict},
+		{"parent_death", old.ParentDeath, next.ParentDeath},
+		{"warn_on_reap", old.WarnOnReap, next.WarnOnReap},
+		{"verbose", old.Verbose, next.Verbose},
+		{"metrics", old.Metrics, next.Metrics},
+		{"remap", [2]uint32{old.UID, old.GID}, [2]uint32{next.UID, next.GID}},
+		{"own", old.Own, next.Own},
+		{"dirs", old.Dirs, next.Dirs},
+		{"seed", old.Seed, next.Seed},
+		{"boot", old.Boot, next.Boot},
+		{"main", old.Main, next.Main},
+		{"privileged services", s.privileges(old), s.privileges(next)},
+	} {
+		if !reflect.DeepEqual(part.old, part.new) {
+			notes = append(notes, fmt.Sprintf("%s changed: that needs a new container (docker restart)", part.name))
+		}
+	}
+	return notes
+}
+
+// atNextStart says which changes are in force for some services, though what
+// runs was started without them.
+func atNextStart(old, next *config.Config, whose, restart string) (notes []string) {
+	for _, part := range []struct {
+		name string
+		same bool
+	}{
+		{"environment", maps.Equal(old.Environment, next.Environment)},
+		{"env_file", slices.Equal(old.EnvFile, next.EnvFile)},
+		{"inherit_env", slices.Equal(old.InheritEnv, next.InheritEnv)},
+	} {
+		if !part.same {
+			notes = append(notes, fmt.Sprintf("%s changed: %s has it from its next start on (rlminit restart %s)", part.name, whose, restart))
+		}
+	}
+	return notes
+}
+
+// privileges are the definitions that are tier 1's to hold. One that is not root,
+// as its directory shows, has no privilege to give, and runs them like any other.
+func (s *Settings) privileges(c *config.Config) map[string]service.Definition {
+	held := map[string]service.Definition{}
+	var directory unix.Stat_t
+	if err := unix.Stat(s.runtime, &directory); err != nil || directory.Uid != 0 {
+		return held
+	}
+	for name, d := range c.Services {
+		if config.Privileged(d) {
+			held[name] = d
+		}
+	}
+	return held
+}
+
+// Holds tells whether tier 1 holds a definition of that name.
+func (s *Settings) Holds(name string) bool {
+	return slices.ContainsFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == name })
+}

@@ -1,0 +1,219 @@
+// Package slots is the service directory on tmpfs: a directory, called a slot,
+// for each service, with its definition, its status and its notify socket. It
+// knows how to read and write there when others write too, and nothing of what
+// stands in the files.
+package slots
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// Names in a slot, which is what we call a service's directory.
+const (
+	DefinitionFile = "service.yaml"
+	StatusFile     = "status.json"
+	NotifySocket   = "notify"
+
+	DefinitionMax = 4 << 20 // bytes of a service.yaml
+	StatusMax     = 1 << 20
+)
+
+// Dir is the service directory. A name with a leading dot is being
+// made or taken away, and is nobody's business.
+type Dir struct {
+	Path string
+}
+
+// File is the path of a slot, or of a file in it.
+func (s Dir) File(name string, file ...string) string {
+	return filepath.Join(append([]string{s.Path, name}, file...)...)
+}
+
+// Publish makes a slot appear with its definition in it, or renames the new
+// definition over the old: nobody ever sees half of either.
+func (s Dir) Publish(name string, definition []byte) error {
+	if _, err := os.Lstat(s.File(name)); err == nil {
+		return s.Replace(name, DefinitionFile, definition, 0o640)
+	}
+	staging, err := os.MkdirTemp(s.Path, "."+name+".")
+	if err != nil {
+		return fmt.Errorf("cannot publish %s: %w", name, err)
+	}
+	err = os.WriteFile(filepath.Join(staging, DefinitionFile), definition, 0o640)
+	if err == nil {
+		err = os.Chmod(staging, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(staging, s.File(name))
+	}
+	if err != nil {
+		os.RemoveAll(staging)
+		return fmt.Errorf("cannot publish %s: %w", name, err)
+	}
+	return nil
+}
+
+// Occupy makes the slot of a service that has no definition to publish, for its
+// status.
+func (s Dir) Occupy(name string) error {
+	if err := os.Mkdir(s.File(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot publish %s: %w", name, err)
+	}
+	return nil
+}
+
+// Replace writes a file of a slot beside its place and renames it there. What
+// was left beside it, a pipe perhaps by which a service would make us wait, is
+// never opened.
+func (s Dir) Replace(name, file string, content []byte, mode os.FileMode) error {
+	staged := s.File(name, "."+file)
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		gone := outOfSight()
+		if err := os.Rename(staged, s.File(gone)); err != nil {
+			return fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
+		}
+		go s.discard(gone)
+	}
+	out, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
+	}
+	_, err = out.Write(content)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(staged, s.File(name, file))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
+	}
+	return nil
+}
+
+// Withdraw takes a slot away: at once out of sight, and for good beside the
+// caller, for its service may have put a great deal there.
+func (s Dir) Withdraw(name string) error {
+	gone := outOfSight()
+	if err := os.Rename(s.File(name), s.File(gone)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("cannot take away %s: %w", s.File(name), err)
+	}
+	go s.discard(gone)
+	return nil
+}
+
+// outOfSight makes a name for what is to be discarded.
+func outOfSight() string { return fmt.Sprintf(".gone.%016x", rand.Uint64()) }
+
+// discarding lets one discard run at a time: each may take a thread for long.
+var discarding sync.Mutex
+
+// discard removes what is out of sight, however much and deep it is. What it
+// cannot remove harms nobody.
+func (s Dir) discard(names ...string) {
+	discarding.Lock()
+	defer discarding.Unlock()
+	dir, err := durable.Open(s.Path)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, name := range names {
+		_ = dir.RemoveAll(name)
+	}
+}
+
+// Clear takes away what is left of a slot that somebody took the definition out
+// of, and leaves one that has a definition again.
+func (s Dir) Clear(name string) error {
+	if s.defined(name) {
+		return nil
+	}
+	gone := outOfSight()
+	if err := os.Rename(s.File(name), s.File(gone)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("cannot take away %s: %w", s.File(name), err)
+	}
+	// It may have come between the look and the rename. Back with it, unless
+	// there is a newer one by now.
+	if s.defined(gone) &&
+		unix.Renameat2(unix.AT_FDCWD, s.File(gone), unix.AT_FDCWD, s.File(name), unix.RENAME_NOREPLACE) == nil {
+		return nil
+	}
+	go s.discard(gone)
+	return nil
+}
+
+// defined tells whether there is something in the place of a slot's definition.
+func (s Dir) defined(name string) bool {
+	_, err := os.Lstat(s.File(name, DefinitionFile))
+	return err == nil
+}
+
+// Read returns a file of a slot. A link, a pipe or more than limit bytes in its
+// place are refused, for any process of the service user can write here.
+func (s Dir) Read(name, file string, limit int64) ([]byte, error) {
+	path := s.File(name, file)
+	in, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes; the most is %d", path, info.Size(), limit)
+	}
+	return io.ReadAll(io.LimitReader(in, limit))
+}
+
+// List returns the names of all slots.
+func (s Dir) List() ([]string, error) {
+	entries, err := os.ReadDir(s.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the service directory: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Sweep removes, beside the caller, what a predecessor that was killed left
+// half-made.
+func (s Dir) Sweep() {
+	entries, err := os.ReadDir(s.Path)
+	if err != nil {
+		return
+	}
+	var left []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			left = append(left, entry.Name())
+		}
+	}
+	go s.discard(left...)
+}

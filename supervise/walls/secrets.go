@@ -1,0 +1,124 @@
+package walls
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/service"
+)
+
+// credentialsDirectory is the name of a service's secrets in its slot.
+const credentialsDirectory = "credentials"
+
+func credentials(runtime, service string) string {
+	return filepath.Join(runtime, "services", service, credentialsDirectory)
+}
+
+// DropSecrets removes what was handed to a service's last process.
+func DropSecrets(runtime, service string) { _ = os.RemoveAll(credentials(runtime, service)) }
+
+// Secrets puts the secrets of a service into a directory of its slot, and adds
+// CREDENTIALS_DIRECTORY to its environment. files are those of its definition, by
+// name; stored is a directory whose files are secrets too, "" for none, and do not
+// replace those. The directory gets the service's tag for its group, and so is for
+// no other; where there are no tags, for whoever is its user.
+func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored string) error {
+	dir := credentials(p.runtime, name)
+	all := maps.Clone(files)
+	for _, file := range storedIn(stored) {
+		if all == nil {
+			all = map[string]string{}
+		}
+		if base := filepath.Base(file); all[base] == "" {
+			all[base] = file
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make a place for the secrets: %w", err)
+	}
+	for _, secret := range slices.Sorted(maps.Keys(all)) {
+		content, err := read(all[secret])
+		if err == nil {
+			err = write(filepath.Join(dir, secret), content)
+		}
+		if err != nil {
+			os.RemoveAll(dir)
+			return fmt.Errorf("cannot hand over the secret %s: %w", secret, err)
+		}
+	}
+	opened, err := os.Open(dir)
+	if err == nil {
+		err = opened.Chmod(0o750) // of our own group so far
+	}
+	if err != nil {
+		return fmt.Errorf("cannot hand over the secrets: %w", err)
+	}
+	w.credentials = opened
+	if w.ruleset != nil {
+		if err := w.ruleset.AllowReading(opened); err != nil {
+			return fmt.Errorf("cannot hand over the secrets: %w", err)
+		}
+	}
+	w.Environment = set(w.Environment, "CREDENTIALS_DIRECTORY", dir)
+	return nil
+}
+
+// storedIn are the files of a directory of secrets.
+func storedIn(dir string) (files []string) {
+	if dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		if entry.Type().IsRegular() && service.CheckSecret(entry.Name()) == "" {
+			files = append(files, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return files
+}
+
+// read reads a secret, whose file may be anything.
+func read(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, service.MaxSecret+1))
+	if err == nil && len(content) > service.MaxSecret {
+		err = fmt.Errorf("%s is longer than %d bytes", path, service.MaxSecret)
+	}
+	return content, err
+}
+
+// write makes a file that whoever gets into its directory may read.
+func write(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Chmod(0o444), file.Close())
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"rlminit/control"
+)
+
+// jobFigures is what the act jobs prints, in ms and jobs a second.
+type jobFigures struct {
+	Run  []float64 `json:"run"`
+	Exec []float64 `json:"exec"`
+	Rate []float64 `json:"rate"`
+}
+
+// jobMeasures are those of one-shot commands.
+func jobMeasures() []measure {
+	figures := sync.OnceValues(measureJobs)
+	return []measure{
+		{name: "jobs: rlminit run -- /bin/true, the whole process, two fsyncs included", promise: "at most 1.6 of exec, and its fsyncs", run: func() ([]row, error) {
+			f, err := figures()
+			return []row{{"run", f.Run, "ms"}, {"exec", f.Exec, "ms"}}, err
+		}},
+		{name: "jobs: run, recorded and told, 32 clients at once", promise: "200 a second on two cores", run: func() ([]row, error) {
+			f, err := figures()
+			return []row{{"run", f.Rate, "jobs/s"}}, err
+		}},
+	}
+}
+
+// measureJobs has a container's main command measure.
+func measureJobs() (jobFigures, error) {
+	var f jobFigures
+	dir, err := os.MkdirTemp("", "bench-jobs-")
+	if err != nil {
+		return f, err
+	}
+	defer os.RemoveAll(dir)
+	home, file := filepath.Join(dir, "data"), filepath.Join(dir, "rlminit.yaml")
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return f, err
+	}
+	if err := os.Mkdir(home, 0o755); err != nil {
+		return f, err
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(home, 1000, 1000); err != nil {
+			return f, err
+		}
+	}
+	config := fmt.Sprintf("version: 1\nuser: \"1000:1000\"\nhome: %s\njobs: {at_once: 8}\n", home)
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		return f, err
+	}
+	self, err := os.ReadFile("/proc/self/exe") // which may lie where the service user cannot look
+	if err != nil {
+		return f, err
+	}
+	program := filepath.Join(dir, "bench")
+	if err := os.WriteFile(program, self, 0o755); err != nil {
+		return f, err
+	}
+	own, err := os.ReadFile(*binary)
+	if err != nil {
+		return f, err
+	}
+	init := filepath.Join(dir, "rlminit")
+	if err := os.WriteFile(init, own, 0o755); err != nil {
+		return f, err
+	}
+	cmd := boxed(init, "init", "--", program, "jobs", init)
+	cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+file)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return f, err
+	}
+	return f, json.Unmarshal(out, &f)
+}
+
+// playJobs is the main command of that container.
+func playJobs(args []string) error {
+	client, err := control.Open()
+	if err != nil {
+		return err
+	}
+	var f jobFigures
+	verbs := map[string]*[]float64{"run": &f.Run, "exec": &f.Exec}
+	for range 30 {
+		for verb, values := range verbs {
+			began := time.Now()
+			if out, err := exec.Command(args[0], verb, "--", "/bin/true").CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", verb, err, bytes.TrimSpace(out))
+			}
+			*values = append(*values, ms(time.Since(began)))
+		}
+	}
+	const clients, each = 32, 10
+	for range 3 {
+		var all sync.WaitGroup
+		failures := make(chan error, clients)
+		began := time.Now()
+		for range clients {
+			all.Go(func() {
+				for range each {
+					if _, err := client.Run(context.Background(), control.RunJob{Command: []string{"/bin/true"}}, nil, nil); err != nil {
+						failures <- err
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		select {
+		case err := <-failures:
+			return err
+		default:
+		}
+		f.Rate = append(f.Rate, clients*each/time.Since(began).Seconds())
+	}
+	return json.NewEncoder(os.Stdout).Encode(f)
+}

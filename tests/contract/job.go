@@ -1,0 +1,233 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/tests/box"
+)
+
+// ran is `rlminit run --json`: its result, and its exit code.
+func ran(b *box.Box, args ...string) (control.JobResult, int) {
+	b.Helper()
+	r := b.Run(append([]string{"run", "--json"}, args...)...)
+	var result control.JobResult
+	if err := json.Unmarshal([]byte(r.Out), &result); err != nil {
+		b.Fatalf("rlminit run %q: %v: %s", args, err, r)
+	}
+	return result, r.Code
+}
+
+// RunEnds: what a job's end looks like, in the exit code and in the result.
+func RunEnds(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	for _, c := range []struct {
+		args  []string
+		code  int
+		state string
+		out   string
+	}{
+		{[]string{"--", "true"}, 0, "succeeded", ""},
+		{[]string{"--", "bash", "-c", "echo out; echo err >&2; exit 7"}, 7, "failed", "out\n"},
+		{[]string{"--", "bash", "-c", "kill -9 $$"}, 137, "failed", ""},
+		{[]string{"--", "no-such-program"}, 127, "failed", ""},
+		{[]string{"--", "/etc/passwd"}, 126, "failed", ""},
+		{[]string{"--dir", "/nowhere", "--", "true"}, 125, "failed", ""},
+		{[]string{"--profile", "alice", "--env", "X=a b", "--", "bash", "-c", `echo "$PROFILE $X"`}, 0, "succeeded", "alice a b\n"},
+		{[]string{"--isolation", "strict", "--limit", "nonsense=1", "--", "true"}, 10, "refused", ""},
+	} {
+		got, code := ran(b, c.args...)
+		if code != c.code || got.State != c.state || got.Stdout != c.out {
+			t.Errorf("%q: exit code %d, %+v", c.args, code, got)
+		}
+	}
+	if got, _ := ran(b, "--", "printf", `\377x`); string(got.StdoutBase64) != "\xffx" || got.Stdout != "" {
+		t.Errorf("what is no text: %+v", got)
+	}
+	b.Fails(4, "bob", "run", "--profile", "bob", "--", "true")
+	b.Fails(2, "above 0", "run", "--timeout", "0", "--", "true")
+	b.Fails(2, "--timeout", "run", "--timeout", "-1s", "--", "true")
+	b.Fails(2, "service", "run", "--timeout", "9000h", "--", "true")
+	if out := b.Must("run", "--dry-run", "--profile", "alice", "--", "ls"); !strings.Contains(out, "profiles/alice") {
+		t.Errorf("dry-run: %s", out)
+	}
+}
+
+// DeadlineEndsAll: whatever a job does to get away, at its deadline all of it ends,
+// and what it has written is told.
+func DeadlineEndsAll(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	before := len(b.Processes())
+	got, code := ran(b, "--timeout", "500ms", "--", "bash", "-c", `
+		trap "" TERM
+		setsid env -i bash -c 'trap "" TERM; exec sleep 1000' &
+		setsid env -i bash -c '(setsid bash -c "trap \"\" TERM; exec >&- 2>&- ; while :; do sleep 1; done" &)'
+		echo written; while :; do sleep 1; done`)
+	if code != 124 || got.State != "timed_out" || !got.TimedOut || got.Stdout != "written\n" {
+		t.Errorf("exit code %d, %+v", code, got)
+	}
+	if got.ExecutionTimeMS < 500 {
+		t.Errorf("it took %d ms", got.ExecutionTimeMS)
+	}
+	if after := b.Processes(); len(after) != before {
+		t.Errorf("%d processes became %v", before, after)
+	}
+}
+
+// LeftBehindIsEnded: what a job leaves when it ends by itself is told and ended, and
+// nobody waits for the pipe that it holds.
+func LeftBehindIsEnded(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	before := len(b.Processes())
+	got, code := ran(b, "--", "bash", "-c", "setsid sleep 1000 & echo done")
+	if code != 0 || got.Stdout != "done\n" || len(got.LeftBehind) != 1 || got.Spawned != 2 {
+		t.Errorf("exit code %d, %+v", code, got)
+	}
+	if after := b.Processes(); len(after) != before {
+		t.Errorf("%d processes became %v", before, after)
+	}
+}
+
+// RunSurvivesItsSupervisor: the supervisor is killed again and again while a job
+// writes; not a byte is lost or doubled, and it ends as it would have.
+func RunSurvivesItsSupervisor(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Shell(box.Service, strings.ReplaceAll(`(code=0; rlminit run --timeout 60s -- bash -c \
+		'for i in $(seq 3000); do echo $i; [ $((i % 15)) != 0 ] || sleep 0.01; done; exit 9' >HOME/out 2>HOME/err || code=$?; echo $code >HOME/code) >/dev/null 2>&1 &`, "HOME", b.Home()))
+	box.Eventually(b, long, "the job writes", func() (bool, any) {
+		r := b.As(box.Service, "bash", "-c", "wc -l <"+b.Home()+"/out")
+		return strings.TrimSpace(r.Out) != "0", r
+	})
+	for range 3 {
+		old := b.Supervisor().PID
+		kill(b, "KILL", old)
+		replaced(b, old)
+	}
+	box.Eventually(b, long, "the job is over", func() (bool, any) {
+		r := b.As(box.Service, "cat", b.Home()+"/code")
+		return r.Code == 0 && r.Out != "", r
+	})
+	code, out := b.Shell(box.Service, "cat "+b.Home()+"/code"), b.Shell(box.Service, "cat "+b.Home()+"/out")
+	want := strings.Builder{}
+	for i := range 3000 {
+		fmt.Fprintln(&want, i+1)
+	}
+	if code != "9\n" || out != want.String() {
+		t.Errorf("exit code %s, %d bytes of %d; %s", code, len(out), want.Len(), b.Shell(box.Service, "cat "+b.Home()+"/err"))
+	}
+}
+
+// JobsAreCancelled: by name, and when their client is gone.
+func JobsAreCancelled(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	before := len(b.Processes())
+	id := strings.TrimSpace(b.Must("run", "--detach", "--timeout", "1h", "--", "bash", "-c", "setsid sleep 1000 & sleep 1000"))
+	b.Must("job", "cancel", id)
+	b.Fails(17, "is over", "job", "cancel", id)
+	if r := b.Run("job", "wait", id); r.Code != 143 {
+		t.Errorf("wait: %s", r)
+	}
+	b.Shell(box.Service, "rlminit run --timeout 1h -- sleep 1001 & sleep 0.5; kill -9 $!; wait || true")
+	box.Eventually(b, long, "the job without a client is cancelled", func() (bool, any) {
+		var jobs []control.Job
+		json.Unmarshal([]byte(b.Must("job", "list", "--json")), &jobs)
+		last := jobs[len(jobs)-1]
+		return last.State == "cancelled" && strings.Contains(strings.Join(last.Command, " "), "1001"), last
+	})
+	if after := b.Processes(); len(after) != before {
+		t.Errorf("%d processes became %v", before, after)
+	}
+}
+
+// FilesAreWrittenAndUndone, beneath the profile's directory and nowhere else.
+func FilesAreWrittenAndUndone(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	dir := b.Home() + "/profiles/alice"
+	write := func(path, content string) string {
+		return b.Shell(box.Service, fmt.Sprintf("printf %%s %q | rlminit file write --profile alice %q", content, path))
+	}
+	write("conf", "one")
+	b.Shell(box.Service, "chmod 0604 "+dir+"/conf")
+	two := strings.TrimSpace(write("conf", "two"))
+	if got := b.Shell(box.Service, "cat "+dir+"/conf; stat -c %a "+dir+"/conf"); got != "two604\n" {
+		t.Errorf("written: %q", got)
+	}
+	b.Must("job", "undo", two)
+	if got := b.Must("file", "read", "--profile", "alice", "conf"); got != "one" {
+		t.Errorf("undone: %q", got)
+	}
+	b.Fails(17, "undone already", "job", "undo", two)
+	three := strings.TrimSpace(write("conf", "three"))
+	b.Shell(box.Service, "echo more >>"+dir+"/conf")
+	b.Fails(10, "has changed", "job", "undo", three)
+	fresh := strings.TrimSpace(write("fresh", "x"))
+	b.Must("job", "undo", fresh)
+	b.Shell(box.Service, "cd "+dir+"; [ ! -e fresh ]; ln -s /etc/passwd link; ln -s / root; mkfifo fifo; mkdir dir")
+	for path, what := range map[string]string{
+		"link": "is a link", "root/etc/passwd": "leads out", "fifo": "FIFO", "dir": "directory", "../x": "not below", "/etc/passwd": "absolute",
+	} {
+		r := b.As(box.Service, "bash", "-c", "echo x | rlminit file write --profile alice "+path)
+		if r.Code != 10 || !strings.Contains(r.Err, what) {
+			t.Errorf("write %s: %s", path, r)
+		}
+		b.Fails(10, what, "file", "read", "--profile", "alice", path)
+	}
+}
+
+// Sessions: many who ask for one get the same, and its end is the end of all in it.
+func Sessions(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	out := b.Shell(box.Service, "for i in $(seq 8); do rlminit session ensure k --profile alice --jobs 3 & done; wait")
+	id := strings.Fields(out)[0]
+	if strings.Count(out, id+"\n") != 8 {
+		t.Fatalf("ensure: %q", out)
+	}
+	dir := strings.TrimSpace(b.Must("run", "--session", id, "--", "bash", "-c", "touch x; pwd"))
+	b.Must("run", "--session", id, "--detach", "--timeout", "1h", "--", "sleep", "1000")
+	b.Must("run", "--session", id, "--", "test", "-e", "x")
+	b.Fails(10, "budget", "run", "--session", id, "--", "true")
+	for range 3 {
+		b.Must("session", "extend", id)
+	}
+	b.Fails(10, "extended 3 times", "session", "extend", id)
+	b.Shell(box.Service, "ln -s "+b.Home()+" "+dir+"/home; touch "+b.Home()+"/stays")
+	b.Must("session", "end", id)
+	b.Shell(box.Service, "[ ! -e "+dir+" ] && [ -e "+b.Home()+"/stays ]")
+	b.Fails(17, "over", "run", "--session", id, "--", "true")
+	b.Fails(17, "over", "session", "end", id)
+	b.Fails(4, "no session", "run", "--session", "99", "--", "true")
+}
+
+// Hooks: what happens to a service is told to a command, as one line of JSON;
+// one that hangs is ended at its time.
+func Hooks(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`web: {type: oneshot, enabled: false, restart: {policy: "no"}, `+bash(`exit 3`)+`}`,
+	) + `hooks:
+  - {on: [failed], services: [web], command: [cat], timeout: 5s}
+  - {on: [failed], command: [sleep, "1000"], timeout: 300ms}
+`})
+	b.Run("start", "web")
+	var told string
+	box.Eventually(b, long, "both hooks are over", func() (bool, any) {
+		var jobs []control.Job
+		json.Unmarshal([]byte(b.Must("job", "list", "--json")), &jobs)
+		states := map[string]string{}
+		for _, j := range jobs {
+			states[j.Kind+" "+j.State] = j.Job
+		}
+		told = states["hook succeeded"]
+		return told != "" && states["hook timed_out"] != "", jobs
+	})
+	line := b.Must("job", "logs", told)
+	var e control.Event
+	if err := json.Unmarshal([]byte(line), &e); err != nil || strings.Count(line, "\n") != 1 || e.Service != "web" || e.To != "failed" {
+		t.Errorf("the hook was told %q", line)
+	}
+}

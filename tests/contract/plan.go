@@ -1,0 +1,323 @@
+package contract
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/plan"
+	"rlminit/tests/box"
+)
+
+// planned writes a declared set into the box, plans it, and returns the path of
+// the plan and its hash.
+func planned(b *box.Box, text string, more ...string) (path, hash string) {
+	b.Helper()
+	file := b.Home() + "/agents.yaml"
+	b.Write(box.Service, file, text)
+	path = b.Home() + "/plan.json"
+	b.Must(append([]string{"plan", "-f", file, "--out", path}, more...)...)
+	return path, readPlan(b, path).Hash
+}
+
+func readPlan(b *box.Box, path string) *plan.Plan {
+	b.Helper()
+	p, err := plan.Read([]byte(b.Shell(box.Service, "cat "+path)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// exits runs rlminit as the service user, and fails the test unless it ends
+// with this code.
+func exits(b *box.Box, code int, args ...string) box.Result {
+	b.Helper()
+	r := b.Run(args...)
+	if r.Code != code {
+		b.Fatalf("rlminit %s: %s; want exit code %d", strings.Join(args, " "), r, code)
+	}
+	return r
+}
+
+func revisions(b *box.Box) (list []control.Revision) {
+	b.Helper()
+	if err := json.Unmarshal([]byte(b.Must("revisions", "--json")), &list); err != nil {
+		b.Fatal(err)
+	}
+	return list
+}
+
+const planOfTwo = `version: 1
+profiles:
+  alice: {environment: {COLOUR: blue, API_TOKEN: hunter2}}
+  bob: {state: stopped}
+`
+
+// PlanAndApply: what was approved is carried out, what is not is refused with a
+// code of its own, and nothing is touched then.
+func PlanAndApply(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	b.Must("profile", "create", "zed")
+	file := b.Home() + "/agents.yaml"
+	path, hash := planned(b, planOfTwo)
+	exits(b, 14, "plan", "-f", file, "--detailed-exitcode")
+	if out := b.Must("plan", "-f", file); strings.Contains(out, "hunter2") || !strings.Contains(out, "+ environment.API_TOKEN: ***") || !strings.Contains(out, "restarts 1 of 2, which keeps its port") {
+		t.Errorf("people read\n%s", out)
+	}
+
+	apply := func(more ...string) []string {
+		return append([]string{"apply", path, "--steady", "200ms", "--by", "a reviewer"}, more...)
+	}
+	b.Fails(11, "its hash is missing", apply("--allow-delete")...)
+	b.Fails(11, "is of another plan", apply("--allow-delete", "--approve", "sha256:"+strings.Repeat("0", 64))...)
+	b.Fails(13, "deletes zed", apply("--approve", hash)...)
+	b.Shell(box.Service, "sed s/blue/grey/ "+path+" >"+path+".edited; head -c 300 "+path+" >"+path+".cut")
+	b.Fails(11, "rlminit plan", "apply", path+".edited", "--approve", hash, "--allow-delete")
+	b.Fails(11, "rlminit plan", "apply", path+".cut", "--approve", hash, "--allow-delete")
+	old := readPlan(b, path)
+	old.Expires = time.Now().Add(-time.Minute)
+	text, err := old.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(box.Service, path+".old", string(text))
+	b.Fails(16, "too old", "apply", path+".old", "--approve", old.Hash, "--allow-delete")
+	if now := b.Status()["gateway-alice"]; *now.PID != *s.PID || len(revisions(b)) != 0 {
+		t.Error("something was touched")
+	}
+
+	exits(b, 9, apply("--approve", hash, "--allow-delete")...)
+	now := b.Status()
+	if _, there := now["gateway-zed"]; there || now["gateway-bob"].State != "stopped" || *now["gateway-alice"].PID == *s.PID {
+		t.Errorf("applied: %v", now)
+	}
+	if self := b.Call(*s.Port, "/self"); !strings.Contains(self, "API_TOKEN=hunter2") || !strings.Contains(self, "COLOUR=blue") {
+		t.Errorf("alice has %s", self)
+	}
+	b.Fails(17, "does not fit what there is", apply("--approve", hash, "--allow-delete")...)
+	exits(b, 0, "drift")
+	path, hash = planned(b, planOfTwo, "--detailed-exitcode")
+	b.Fails(11, "its hash is missing", apply()...)
+	exits(b, 0, apply("--approve", hash)...)
+	r := revisions(b)
+	if len(r) != 1 || r[0].State != "applied" || r[0].By != "a reviewer" || r[0].UID != 1000 || r[0].ExitCode != 9 {
+		t.Errorf("%+v", r)
+	}
+
+	b.Must("start", "bob")
+	if out := exits(b, 14, "drift").Out; !strings.Contains(out, "~ state: running -> stopped") {
+		t.Errorf("drift says\n%s", out)
+	}
+	b.Fails(17, "profiles were changed since", func() []string {
+		path, hash = planned(b, "version: 1\nprofiles: {alice: {}, bob: {}}\n")
+		b.Must("profile", "set", "bob", "A=b")
+		return apply("--approve", hash)
+	}()...)
+	b.Must("stop", "bob")
+	exits(b, 0, "rollback", "--steady", "0", "--exit-zero")
+	now = b.Status()
+	if _, there := now["gateway-bob"]; there || now["gateway-zed"].State != "running" || now["gateway-alice"].State != "running" {
+		t.Errorf("rolled back: %v", now)
+	}
+	if self := b.Call(*s.Port, "/self"); strings.Contains(self, "API_TOKEN") {
+		t.Errorf("alice still has %s", self)
+	}
+	exits(b, 9, "rollback", "1", "--steady", "0")
+	if now := b.Status()["gateway-alice"]; now.State != "running" || !strings.Contains(b.Call(*now.Port, "/self"), "COLOUR=blue") {
+		t.Errorf("rolled back to 1: %s", box.Describe(now))
+	}
+}
+
+// PlanRefuses: a declared set, a scope or a source with which there is no plan.
+func PlanRefuses(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	file := b.Home() + "/agents.yaml"
+	b.Write(box.Service, file, "version: 1\nprofiles:\n  alice: {stat: running, restart: {limit: x}, user: root}\n  Bob: {}\n")
+	r := exits(b, 2, "plan", "-f", file)
+	for _, want := range []string{
+		`agents.yaml:4: profiles.Bob: the name "Bob" is refused`,
+	} {
+		if !strings.Contains(r.Err, want) {
+			t.Errorf("no %q in %s", want, r.Err)
+		}
+	}
+	b.Write(box.Service, file, "version: 1\nprofiles:\n  alice: {stat: running, restart: {limit: x}, user: root}\n  carol: {command: x}\n")
+	r = exits(b, 2, "plan", "-f", file)
+	for _, want := range []string{
+		`agents.yaml:3: profiles.alice: unknown key "stat"; did you mean "state"?`, `agents.yaml:3: profiles.alice.restart.limit: "x" is refused`,
+		"agents.yaml:3: profiles.alice.user: a profile may not set it", "agents.yaml:4: profiles.carol.command:",
+	} {
+		if !strings.Contains(r.Err, want) {
+			t.Errorf("no %q in %s", want, r.Err)
+		}
+	}
+	b.Write(box.Service, file, "version: 1\nprofiles: {alice: {}, bob: {}}\n")
+	b.Fails(10, "bob is declared, and is not within the scope profile/alice", "plan", "-f", file, "--scope", "profile/alice")
+	b.Fails(10, "fits nothing", func() []string {
+		b.Write(box.Service, file+".none", "version: 1\nprofiles: {}\n")
+		return []string{"plan", "-f", file + ".none", "--scope", "profile/nobody"}
+	}()...)
+	b.Fails(2, "is no scope", "plan", "-f", file, "--scope", "everything")
+	b.Fails(15, "v1-dirty says so", "plan", "-f", file, "--source", "v1-dirty", "--require-clean")
+	b.Fails(15, "the source is not clean", "plan", "-f", file, "--require-clean")
+	b.Must("plan", "-f", file, "--source", "v1", "--require-clean")
+	b.FailsAs(box.Stranger, 5, "permission denied", "plan", "-f", file)
+	if len(b.Status()) != 0 {
+		t.Error("a plan has touched something")
+	}
+}
+
+// ApplyIsRolledBack: a service that does not hold is put back with all others,
+// and what could not be put back is said loudest.
+func ApplyIsRolledBack(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	const set = `version: 1
+profiles:
+  alice: {environment: {A: b}}
+  new: {}
+  bob: {command: %s}
+`
+	command := func(script string) string {
+		return strings.Replace(set, "%s", `[bash, -c, "`+script+`"], ready: {exec: [test, -e, "/tmp/never"]}, restart: {limit: 2, delay: 10ms}`, 1)
+	}
+	same := func() {
+		t.Helper()
+		now := b.Status()
+		if len(now) != 1 || now["gateway-alice"].State != "running" || strings.Contains(b.Call(*s.Port, "/self"), `"A=b"`) {
+			t.Errorf("not as before: %v", now)
+		}
+	}
+	path, hash := planned(b, command("echo no good >&2; exit 3"))
+	r := exits(b, 8, "apply", path, "--approve", hash, "--steady", "1s", "--timeout", "15s")
+	if !strings.Contains(r.Err, "bob") || !strings.Contains(r.Err, "all is as it was before") {
+		t.Errorf("it says %s", r.Err)
+	}
+	same()
+	path, hash = planned(b, command("exec sleep infinity"))
+	exits(b, 7, "apply", path, "--approve", hash, "--steady", "1s", "--timeout", "2s")
+	same()
+
+	path, hash = planned(b, "version: 1\nprofiles: {alice: {environment: {A: b}}}\n")
+	before := *b.Await("gateway-alice", "running").PID
+	done := make(chan box.Result, 1)
+	go func() {
+		r, _ := b.Exec(box.Service, nil, []string{"rlminit", "apply", path, "--approve", hash, "--steady", "60s"})
+		done <- r
+	}()
+	restarted(b, "gateway-alice", before)
+	b.Must("profile", "set", "alice", "BY=hand")
+	r = <-done
+	if r.Code != 12 || !strings.Contains(r.Err, "A PERSON IS NEEDED") || !strings.Contains(r.Err, "alice: somebody has changed it since") {
+		t.Errorf("commanded meanwhile: %s", r)
+	}
+	states := []string{}
+	for _, r := range revisions(b) {
+		states = append(states, r.State)
+	}
+	if got := strings.Join(states, " "); got != "rolled-back rolled-back partly" {
+		t.Errorf("revisions are %s", got)
+	}
+}
+
+// ApplySurvives: a killed supervisor's successor goes on with an apply; after
+// the end of the container it is put back before anything starts.
+func ApplySurvives(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	b.Must("profile", "create", "zed")
+	set := "version: 1\nprofiles: {alice: {environment: {A: b}}, new: {}}\n"
+	path, hash := planned(b, set)
+	run := func(steady string) (<-chan box.Result, control.Service) {
+		done := make(chan box.Result, 1)
+		pid := *b.Status()["gateway-alice"].PID
+		go func() {
+			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "apply", path, "--approve", hash, "--steady", steady, "--allow-delete"})
+			done <- r
+		}()
+		return done, restarted(b, "gateway-alice", pid)
+	}
+	done, _ := run("2s")
+	old := b.Supervisor()
+	kill(b, "9", old.PID)
+	if r := <-done; r.Code != 9 || !strings.Contains(r.Out, "applied") {
+		t.Fatalf("its supervisor was killed: %s", r)
+	}
+	if now := b.Status(); len(now) != 2 || now["gateway-new"].State != "running" || !strings.Contains(b.Call(*s.Port, "/self"), "A=b") {
+		t.Fatalf("applied: %v", now)
+	}
+	exits(b, 0, "drift")
+
+	path, hash = planned(b, "version: 1\nprofiles: {alice: {environment: {A: c}}}\n")
+	_, _ = run("60s")
+	if err := b.Signal(int(unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("gateway-new", "running")
+	b.Await("gateway-alice", "running")
+	if self := b.Call(*s.Port, "/self"); !strings.Contains(self, "A=b") || strings.Contains(self, "A=c") {
+		t.Errorf("alice has %s", self)
+	}
+	r := revisions(b)
+	if len(r) != 2 || r[0].State != "applied" || r[1].State != "rolled-back" || !strings.Contains(r[1].Reason, "the container ended") {
+		t.Errorf("%+v", r)
+	}
+	exits(b, 0, "drift")
+}
+
+// ApplyIsAllowed: root's configuration says who may apply what.
+func ApplyIsAllowed(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config("apply: {allow: [{uid: 1000, scope: profile/team-*}, {uid: 10000, scope: profiles}]}\n")})
+	path, hash := planned(b, "version: 1\nprofiles: {alice: {}}\n")
+	b.Fails(10, "no rule of apply.allow covers", "apply", path, "--approve", hash)
+	if r := b.As(box.Stranger, "rlminit", "apply", path, "--approve", hash, "--steady", "0"); r.Code != 9 {
+		t.Errorf("who is allowed: %s", r)
+	}
+	b.FailsAs(box.Stranger, 5, "permission denied", "stop", "alice")
+	path, hash = planned(b, "version: 1\nprofiles: {team-a: {}}\n", "--scope", "profile/team-a")
+	exits(b, 9, "apply", path, "--approve", hash, "--steady", "0")
+}
+
+// DeclaredSecrets: a secret goes from its file to the service, past the plan,
+// and is the one that was approved.
+func DeclaredSecrets(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Write(box.Service, b.Home()+"/cert.pem", "first-secret\n")
+	const set = `version: 1
+profiles:
+  alice:
+    command: [bash, -c, "echo secret $(cat $CREDENTIALS_DIRECTORY/CERT); echo leaked $(env | grep -c first-s[e]cret); exec sleep infinity"]
+    ready: {exec: ["true"]}
+    secrets: {CERT: {file: cert.pem}}
+`
+	path, hash := planned(b, set)
+	if text := b.Shell(box.Service, "cat "+path); strings.Contains(text, "first-secret") {
+		t.Errorf("the plan holds the secret: %s", text)
+	}
+	b.Write(box.Service, b.Home()+"/cert.pem", "other-secret\n")
+	b.Fails(11, "has another value than the one that was approved", "apply", path, "--approve", hash)
+	b.Write(box.Service, b.Home()+"/cert.pem", "first-secret\n")
+	exits(b, 9, "apply", path, "--approve", hash, "--steady", "0")
+	logged(b, "alice", "secret first-secret")
+	logged(b, "alice", "leaked 0")
+	exits(b, 0, "drift")
+
+	b.Write(box.Service, b.Home()+"/cert.pem", "second-secret\n")
+	path, hash = planned(b, set)
+	if out := b.Must("plan", "-f", b.Home()+"/agents.yaml"); !strings.Contains(out, "~ secrets.CERT: *** -> ***") || !strings.Contains(out, "restarts 1 of 1") {
+		t.Errorf("people read\n%s", out)
+	}
+	exits(b, 9, "apply", path, "--approve", hash, "--steady", "0")
+	logged(b, "alice", "secret second-secret")
+	b.Must("revisions", "--json")
+	exits(b, 9, "rollback", "--steady", "0")
+	box.Eventually(b, long, "alice has the first secret again", func() (bool, any) {
+		out := b.Must("logs", "alice", "-n", "2")
+		return strings.Contains(out, "secret first-secret"), out
+	})
+	exits(b, 0, "drift")
+}
