@@ -3,6 +3,8 @@ package supervise
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/service"
@@ -91,18 +94,27 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	return store
 }
 
-// wantedBy is what the journal of a volume has, by service: as a boot would find
-// it.
+// wantedBy is what the journal of a volume has, by service: what a boot makes of
+// a copy of it.
 func wantedBy(t *testing.T, home string) map[string]service.Intent {
-	o, err := journal.OpenOffline(home)
+	copied := volumeDir(t)
+	if err := os.CopyFS(filepath.Join(copied, journal.Home), os.DirFS(filepath.Join(home, journal.Home))); errors.Is(err, fs.ErrNotExist) {
+		return nil // there is none yet
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	d, err := durable.Open(copied)
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	intents := profiles.NewIntents()
+	j, err := journal.Open(d, journal.Options{Boot: "0123abcd", Folds: map[string]journal.Fold{"intents": intents}})
+	if err != nil {
+		t.Error(err)
 		return nil
 	}
-	defer o.Close()
-	intents := profiles.NewIntents()
-	if err := o.Fold(map[string]journal.Fold{"intents": intents}); err != nil {
-		t.Error(err)
-	}
+	defer j.Close()
 	return intents.Snapshot().(map[string]service.Intent)
 }
 
