@@ -1,11 +1,7 @@
 package supervise
 
 import (
-	"path/filepath"
-
-	"rlminit/config"
 	"rlminit/control"
-	"rlminit/profiles"
 	"rlminit/service"
 )
 
@@ -31,22 +27,4 @@ func (s *Supervisor) Environment(name string) (answer control.Environment, err e
 	}
 	answer.Environment, err = s.environment(d)
 	return answer, err
-}
-
-// environment is what a process of d is spawned with, less what the loop adds.
-func (s *Supervisor) environment(d service.Definition) ([]string, error) {
-	cfg := s.config().For(d.Name)
-	var p config.Profile
-	if d.Profile != "" {
-		p = config.Profile{Name: d.Profile, Dir: profileDir(cfg, d.Profile), Port: d.Port}
-	}
-	return config.Environment(cfg, s.policy.User, s.container, d, p)
-}
-
-// profileDir is where a profile lies.
-func profileDir(cfg *config.Config, name string) string {
-	if name == profiles.Default {
-		return cfg.Home
-	}
-	return filepath.Join(cfg.Home, "profiles", name)
 }

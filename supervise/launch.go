@@ -13,7 +13,6 @@ import (
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
-	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
 
@@ -144,52 +143,6 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 		u.log.Mark("isolation: " + note)
 	}
 	s.link.Send(spawn, append(fds, built...), built)
-}
-
-// prepare does for a spawn what may take time.
-func (s *Supervisor) prepare(d service.Definition, privileged bool) process.Prepared {
-	if privileged { // tier 1 holds it, from argv to directory
-		built, err := s.build(d, nil, true)
-		return process.Prepared{Env: built.Environment, Walls: built, Err: err}
-	}
-	env, err := s.environment(d)
-	if err != nil {
-		return process.Prepared{Err: err}
-	}
-	built, err := s.build(d, env, true)
-	if err != nil {
-		return process.Prepared{Err: err}
-	}
-	p := process.Prepare(d, d.Command, built.Environment)
-	p.Walls = built
-	return p
-}
-
-// build makes the walls of a process of d, with its secrets where it is the
-// service itself.
-func (s *Supervisor) build(d service.Definition, env []string, secrets bool) (walls.Walls, error) {
-	if secrets {
-		walls.DropSecrets(s.runtime, d.Name)
-	}
-	stored := ""
-	if secrets && d.Profile != "" {
-		stored = s.volume.Secrets(d.Profile)
-	}
-	if !d.Isolation.Wanted() && len(d.Secrets) == 0 && stored == "" {
-		return walls.Walls{Environment: env}, nil
-	}
-	subject := walls.Subject{
-		Name: d.Name, Isolation: d.Isolation, Port: d.Port, Environment: env,
-		Named: func(name string) bool { _, named := d.Environment[name]; return named },
-	}
-	if d.Profile != "" {
-		subject.Own = profileDir(s.config().For(d.Name), d.Profile)
-	}
-	built, err := s.walls().Build(subject)
-	if err == nil && secrets {
-		err = s.walls().Secrets(&built, d.Name, d.Secrets, stored)
-	}
-	return built, err
 }
 
 // passed are the descriptors beyond stdio that a process of u gets, and their

@@ -9,28 +9,13 @@ import (
 	"rlminit/wire"
 )
 
-// do has f run by the loop, some time.
-func (s *Supervisor) do(f func()) {
-	s.mailbox <- f
-}
-
-// ask has f run by the loop and waits until it was.
-func (s *Supervisor) ask(f func()) {
-	done := make(chan struct{})
-	s.mailbox <- func() {
-		defer close(done)
-		f()
-	}
-	<-done
-}
-
-// loop owns every unit. It ends when PID 1 is gone, and never waits for
+// run is the loop, which owns every unit. It ends when PID 1 is gone, and never waits for
 // anything but the next thing to do.
-func (s *Supervisor) loop(gone <-chan error) error {
+func (s *Supervisor) run(gone <-chan error) error {
 	for {
 		s.timers.arm(boottime())
 		select {
-		case f := <-s.mailbox:
+		case f := <-s.letters:
 			s.excuse()
 			f()
 		case <-s.timers.clock.C:
@@ -40,11 +25,7 @@ func (s *Supervisor) loop(gone <-chan error) error {
 		case err := <-gone:
 			return err
 		}
-		for len(s.later) > 0 {
-			f := s.later[0]
-			s.later = s.later[1:]
-			f()
-		}
+		s.rest()
 	}
 }
 
@@ -127,9 +108,6 @@ func (s *Supervisor) about(id uint64, e machine.Event) {
 	e.ID = id
 	u := s.byID[id]
 	if u == nil {
-		if s.aboutProbe(id, e) {
-			return
-		}
 		s.dismissing(id, e)
 		if e.Kind == machine.ExitedEvent {
 			s.link.Send(&wire.Acknowledge{ID: id}, nil, nil)
@@ -172,7 +150,7 @@ func (s *Supervisor) unsent(m wire.Message, why error) {
 	if errno, ok := errors.AsType[syscall.Errno](why); ok {
 		failed.Step, failed.Errno = wire.StepDescriptors, int32(errno)
 	}
-	s.do(func() { s.spawnFailed(failed) })
+	s.do(func() { s.hear(failed, nil) })
 }
 
 // exitEvent is an exit as the machine takes it.

@@ -153,7 +153,7 @@ func (p *place) supervise(args ...string) {
 	p.now, p.gone, p.over = s, gone, over
 	go func() {
 		defer close(over)
-		s.loop(gone)
+		s.run(gone)
 	}()
 }
 
@@ -176,7 +176,7 @@ func (p *place) kill() {
 	close(p.gone)
 	<-p.over
 	go func(s *Supervisor) { // its mailbox is emptied, and nobody sees it
-		for f := range s.mailbox {
+		for f := range s.letters {
 			_ = f
 		}
 	}(p.now)

@@ -40,16 +40,6 @@ func (s *Supervisor) Caller(tag uint32, name string) (service string, commands, 
 // ReadAll tells whether anybody may see every status.
 func (s *Supervisor) ReadAll() bool { return s.config().ReadAll }
 
-// all returns every unit, by name. Only the loop calls it.
-func (s *Supervisor) all() []*unit {
-	units := make([]*unit, 0, len(s.units))
-	for _, u := range s.units {
-		units = append(units, u)
-	}
-	slices.SortFunc(units, byName)
-	return units
-}
-
 // lookUp returns the unit of a name as a person writes it.
 func (s *Supervisor) lookUp(name string) (u *unit, err error) {
 	s.ask(func() {

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/registry"
@@ -18,6 +16,7 @@ import (
 // restore takes over what a predecessor left: the slots with the states it
 // published, and the children in tier 1's table. Nothing is restarted for it.
 func (s *Supervisor) restore() {
+	s.ask(s.claimed)
 	names, err := s.registry.Slots()
 	if err != nil {
 		slog.Error("cannot look for services", "err", err)
@@ -27,7 +26,6 @@ func (s *Supervisor) restore() {
 		s.restoreSlot(name)
 	}
 	s.ask(func() {
-		s.claimed()
 		s.adoptAll()
 		for name, children := range s.children {
 			for _, child := range children {
@@ -104,13 +102,6 @@ func (s *Supervisor) recordedIntent(name, profile string, recorded bool) string 
 func (s *Supervisor) adopt(u *unit) {
 	children := s.children[u.name]
 	delete(s.children, u.name)
-	children = slices.DeleteFunc(children, func(c wire.Child) bool {
-		probe := string(c.Label) == probeLabel
-		if probe {
-			s.dismiss(u.name, c)
-		}
-		return probe
-	})
 	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
 	event := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
 	if len(children) > 0 {
@@ -196,34 +187,6 @@ func childEvent(c wire.Child) machine.Event {
 	event.ID, event.PID, event.StartTime = c.ID, int(c.PID), c.StartTime
 	event.StartedAt = ticks(c.StartTime)
 	return event
-}
-
-// dismiss ends a child that no unit answers for any more. Its exit will be
-// acknowledged like any that nobody knows.
-func (s *Supervisor) dismiss(name string, c wire.Child) {
-	switch c.State {
-	case wire.ChildExited, wire.ChildFailed:
-		s.link.Send(&wire.Acknowledge{ID: c.ID}, nil, nil)
-	default:
-		slog.Warn("a process that no definition stands for is ended", "service", name, "pid", c.PID)
-		s.dismissed[c.ID] = true
-		s.link.Send(&wire.Signal{ID: c.ID, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
-	}
-}
-
-// dismissing goes on with it: a spawn that was pending could not be signalled,
-// and an exit may leave others behind.
-func (s *Supervisor) dismissing(id uint64, e machine.Event) {
-	switch {
-	case !s.dismissed[id]:
-	case e.Kind == machine.Spawned:
-		s.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
-	case e.Kind == machine.ExitedEvent:
-		delete(s.dismissed, id)
-		if e.Leftovers > 0 {
-			s.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeLeftover}, nil, nil)
-		}
-	}
 }
 
 // ticks turns a process's start time, in clock ticks since boot, into the boot

@@ -15,16 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/config"
 	"rlminit/control"
 	"rlminit/logs"
 	"rlminit/profiles"
-	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/jobs"
 	"rlminit/supervise/link"
 	"rlminit/supervise/operation"
-	"rlminit/supervise/order"
 	"rlminit/supervise/process"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/revision"
@@ -34,22 +31,18 @@ import (
 	"rlminit/wire"
 )
 
-// Supervisor is tier 2.
+// Supervisor is tier 2: what it is made of, each part with what is its own.
 type Supervisor struct {
-	policy     *wire.Policy
-	settings   *settings.Settings
-	container  []string          // the container's environment
-	runtime    string            // the runtime directory
-	tagged     bool              // tier 1 can give tags
-	generation uint32            // of tier 2 in this boot, from 1
-	version    uint32            // of the protocol that tier 1 speaks with us
-	work       handover.BootWork // what of the boot is done
+	mailbox
+	tier1
+	preparer
+	fleet
+	ending
+	prober prober
 
-	link      *link.Link
-	held      handover.Held  // what tier 1 gave back and nobody has taken yet; the loop's
-	tags      *handover.Tags // the loop's
+	tags      *handover.Tags    // the loop's
+	work      handover.BootWork // what of the boot is done
 	registry  *registry.Registry
-	volume    *volume
 	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
 	slots     slots.Dir
 	events    *events
@@ -57,49 +50,24 @@ type Supervisor struct {
 	publisher *publisher
 	recorder  *newest[profiles.Subject, profiles.Seen]
 	logs      *logs.Collector
-	null      int
+	jobs      *jobs.Runner
 
-	terminal       bool // the container has one, for a main command that is a service
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 
 	operations     *operation.Book
 	operationsFile int                 // memfd: what a successor is to know of them; 0: none
 	earlier        []control.Operation // a predecessor's, until they were resumed
 
-	purpose purpose // what the container is for
-	mailbox chan func()
-	jobs    *jobs.Runner
-
-	// Where chance comes in; a simulation has its own.
-	random      func() uint64
-	preparation func(d service.Definition, privileged bool) process.Prepared
-	walls       func() *walls.Place                        // looks at the volume, and so is called beside the loop
-	network     func(context.Context, service.Probe) error // asks over it
+	purpose purpose       // what the container is for
+	random  func() uint64 // where chance comes in; a simulation has its own
 
 	// What follows is the loop's alone.
-	units     map[string]*unit
-	order     ordering
-	rolls     map[chan struct{}][]*unit // rolling operations that wait for a change, and their members
-	byID      map[uint64]*unit
-	probeRuns map[uint64]*probeRun
-	owners    []Owner          // of what is no service's
-	owned     map[uint64]Owner // by spawn id
-	nextID    uint64
-	timers    *timers
-	later     []func()
-	active    int // units of which a process may exist
-	children  map[string][]wire.Child
-	dismissed map[uint64]bool // children that no unit answers for, until they have ended
-	restored  bool            // what a predecessor left was taken over
-	early     []wire.Message  // came before that, about processes that no unit knew yet
-	awaited   int64           // the deadline of the latest shutdown; 0: none
-	booted    bool
-	adopting  bool   // not every unit knows yet what is true
-	stopping  bool   // the container is: nothing is started any more
-	giveBack  func() // gives the volume's lock back; nil: it was not taken
-	shutdowns int    // how often tier 1 has asked for it
-	stopped   bool
-	jobsLeft  bool // the container is stopping, and jobs are not over yet
+	rolls    map[chan struct{}][]*unit // rolling operations that wait for a change, and their members
+	timers   *timers
+	restored bool           // what a predecessor left was taken over
+	early    []wire.Message // came before that, about processes that no unit knew yet
+	booted   bool
+	adopting bool // not every unit knows yet what is true
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
@@ -134,7 +102,7 @@ func Run(version string) int {
 	s.hostJobs()
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
-	if err := s.loop(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
+	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
 	return 0
@@ -143,15 +111,18 @@ func Run(version string) int {
 // newSupervisor is a supervisor that knows nothing yet.
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
-		random: rand.Uint64, network: process.AskNetwork,
-		policy: policy, container: os.Environ(), runtime: runtimeDir(),
-		events: newEvents(), chronicle: newChronicle(), volume: &volume{}, mailbox: make(chan func(), 1024),
-		units: map[string]*unit{}, order: ordering{nodes: map[string]order.Node{}}, operations: &operation.Book{}, rolls: map[chan struct{}][]*unit{}, byID: map[uint64]*unit{},
-		probeRuns: map[uint64]*probeRun{}, owned: map[uint64]Owner{}, timers: newTimers(),
-		held: handover.Held{}, tags: &handover.Tags{}, children: map[string][]wire.Child{}, dismissed: map[uint64]bool{},
+		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
+		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
+		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(), operations: &operation.Book{},
+		rolls: map[chan struct{}][]*unit{}, timers: newTimers(), tags: &handover.Tags{},
 	}
 	s.preparation = s.prepare
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
+	s.prober = prober{
+		loop: &s.mailbox, tier1: &s.tier1, prepare: &s.preparer,
+		network: process.AskNetwork, find: s.probed, runs: map[uint64]*probeRun{},
+	}
+	s.Host(&s.prober)
 	return s
 }
 
@@ -192,31 +163,11 @@ func connect() (*Supervisor, <-chan error, error) {
 		if s.version != wire.Version {
 			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.version, wire.Version)
 		}
+		s.stopping = s.stops
 		return s, gone, nil
 	case err := <-gone:
 		return nil, nil, fmt.Errorf("PID 1 did not answer: %w", err)
 	}
-}
-
-// remember takes one message of the snapshot, and tells whether it was the last.
-func (s *Supervisor) remember(m wire.Message, fds []int) (last bool) {
-	switch m := m.(type) {
-	case *wire.Welcome:
-		s.version = m.Version
-		s.generation, s.nextID, s.tagged = m.Generation, m.NextID, m.Tags
-		s.stopping, s.terminal = m.Stopping, m.Terminal
-	case *wire.Child:
-		s.children[m.Name] = append(s.children[m.Name], *m)
-	case *wire.Held:
-		s.held[m.Key] = fds
-		return false
-	case *wire.SnapshotEnd:
-		return true
-	case *wire.Ping:
-		s.link.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
-	}
-	wire.CloseAll(fds)
-	return false
 }
 
 // open makes ready what the loop needs.
@@ -268,9 +219,6 @@ func (s *Supervisor) openHandover() (err error) {
 	return err
 }
 
-// config is the configuration in force.
-func (s *Supervisor) config() *config.Config { return s.settings.Current() }
-
 // runtimeDir is where tier 1 made the service directory.
 func runtimeDir() string {
 	if dir := os.Getenv("RLMINIT_RUNTIME_DIR"); dir != "" {
@@ -278,9 +226,6 @@ func runtimeDir() string {
 	}
 	return wire.RuntimeDir
 }
-
-// soon has f run by the loop after what it is doing now.
-func (s *Supervisor) soon(f func()) { s.later = append(s.later, f) }
 
 // written waits until status files and the volume show what has happened, but
 // for no longer than a caller would bear.

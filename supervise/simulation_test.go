@@ -212,7 +212,7 @@ func (s *simulation) replace(everything context.Context) {
 		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
 		return next.prepare(d, privileged)
 	}
-	next.network = w.network
+	next.prober.network = w.network
 	alive, kill := context.WithCancel(everything)
 	store := s.volume(next, alive, kill)
 	next.link = link.To(func(o link.Outgoing) {
@@ -246,10 +246,10 @@ func (s *simulation) replace(everything context.Context) {
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
-		next.loop(gone)
+		next.run(gone)
 		for {
 			select {
-			case f := <-next.mailbox:
+			case f := <-next.letters:
 				f()
 			case <-everything.Done():
 				return
@@ -328,6 +328,7 @@ func (s *simulation) replace(everything context.Context) {
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
 	next.ask(func() {
 		there := s.there()
+		next.claimed()
 		for _, name := range there {
 			s.restored(next, name, was[name])
 		}

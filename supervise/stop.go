@@ -9,6 +9,16 @@ import (
 	"rlminit/wire"
 )
 
+// ending is the container's end. The loop's alone.
+type ending struct {
+	awaited   int64  // the deadline of the latest shutdown; 0: none
+	shutdowns int    // how often tier 1 has asked for it
+	stopping  bool   // the container is: nothing is started any more
+	jobsLeft  bool   // jobs are not over yet
+	stopped   bool   // tier 1 is being told that all has
+	giveBack  func() // gives the volume's lock back; nil: it was not taken
+}
+
 // beginShutdown carries out a shutdown that was asked for. Before everything is
 // restored there is nothing to stop in order: tier 1 waits a second, and then
 // sees to it by itself.
@@ -50,31 +60,6 @@ func (s *Supervisor) shutdown(deadline int64) {
 		return event
 	})
 	s.checkStopped()
-}
-
-// chains returns for each unit the sum of the stop timeouts along the longest
-// chain of dependents that must stop before it, its own included.
-func (s *Supervisor) chains() map[*unit]time.Duration {
-	longest := make(map[*unit]time.Duration, len(s.units))
-	var measure func(u *unit) time.Duration
-	measure = func(u *unit) time.Duration {
-		if known, ok := longest[u]; ok {
-			return known
-		}
-		longest[u] = u.policy.StopTimeout // ends the walk where somebody made a cycle
-		before := time.Duration(0)
-		for _, n := range s.order.set.Dependents(u.node) {
-			if other := s.order.units[n]; other != nil && other.active() {
-				before = max(before, measure(other))
-			}
-		}
-		longest[u] += before
-		return longest[u]
-	}
-	for _, u := range s.units {
-		measure(u)
-	}
-	return longest
 }
 
 // checkStopped tells tier 1, once, that every service has stopped.

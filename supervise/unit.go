@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -392,4 +393,22 @@ func (u *unit) label() []byte {
 		return nil
 	}
 	return b
+}
+
+// reasonMax bounds a reason within a reason, which has one in it in its turn.
+const reasonMax = 200
+
+// plight is a state in words, for what waits on u.
+func (u *unit) plight() string {
+	state, reason := u.state.Public(), u.state.Reason
+	if u.fault != "" && !u.active() {
+		state, reason = "failed", u.fault
+	}
+	if len(reason) > reasonMax {
+		reason = strings.ToValidUTF8(reason[:reasonMax], "") + "…"
+	}
+	if reason != "" && (state == "failed" || state == "waiting") {
+		return state + " (" + reason + ")"
+	}
+	return state
 }

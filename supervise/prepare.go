@@ -1,0 +1,120 @@
+package supervise
+
+import (
+	"path/filepath"
+
+	"rlminit/config"
+	"rlminit/profiles"
+	"rlminit/service"
+	"rlminit/supervise/process"
+	"rlminit/supervise/settings"
+	"rlminit/supervise/walls"
+	"rlminit/wire"
+)
+
+// preparer makes ready what processes are started with. It looks at files and at
+// the volume, which may not answer, and so is called beside the loop; nothing of
+// it changes but the configuration in force.
+type preparer struct {
+	policy    *wire.Policy
+	settings  *settings.Settings
+	container []string // the container's environment
+	runtime   string   // the runtime directory
+	volume    *volume
+	null      int // what a process has as stdin
+	walls     func() *walls.Place
+	// preparation is prepare; a simulation has its own.
+	preparation func(d service.Definition, privileged bool) process.Prepared
+}
+
+// config is the configuration in force.
+func (p *preparer) config() *config.Config { return p.settings.Current() }
+
+// prepare does for a spawn what may take time.
+func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepared {
+	if privileged { // tier 1 holds it, from argv to directory
+		built, err := p.build(d, nil, true)
+		return process.Prepared{Env: built.Environment, Walls: built, Err: err}
+	}
+	env, err := p.environment(d)
+	if err != nil {
+		return process.Prepared{Err: err}
+	}
+	built, err := p.build(d, env, true)
+	if err != nil {
+		return process.Prepared{Err: err}
+	}
+	ready := process.Prepare(d, d.Command, built.Environment)
+	ready.Walls = built
+	return ready
+}
+
+// build makes the walls of a process of d, with its secrets where it is the
+// service itself.
+func (p *preparer) build(d service.Definition, env []string, secrets bool) (walls.Walls, error) {
+	if secrets {
+		walls.DropSecrets(p.runtime, d.Name)
+	}
+	stored := ""
+	if secrets && d.Profile != "" {
+		stored = p.volume.Secrets(d.Profile)
+	}
+	if !d.Isolation.Wanted() && len(d.Secrets) == 0 && stored == "" {
+		return walls.Walls{Environment: env}, nil
+	}
+	subject := walls.Subject{
+		Name: d.Name, Isolation: d.Isolation, Port: d.Port, Environment: env,
+		Named: func(name string) bool { _, named := d.Environment[name]; return named },
+	}
+	if d.Profile != "" {
+		subject.Own = profileDir(p.config().For(d.Name), d.Profile)
+	}
+	built, err := p.walls().Build(subject)
+	if err == nil && secrets {
+		err = p.walls().Secrets(&built, d.Name, d.Secrets, stored)
+	}
+	return built, err
+}
+
+// probe makes ready the spawn of a probe's program.
+func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (*wire.Spawn, walls.Walls, error) {
+	if privileged { // tier 1 holds it, from argv to directory
+		built, err := p.build(d, nil, false)
+		return &wire.Spawn{Privileged: true, Env: built.Environment}, built, err
+	}
+	env, err := p.environment(d)
+	if err != nil {
+		return nil, walls.Walls{}, err
+	}
+	built, err := p.build(d, env, false)
+	if err != nil {
+		return nil, built, err
+	}
+	ready := process.Prepare(d, argv, built.Environment)
+	if ready.Err != nil {
+		built.Close()
+		return nil, built, ready.Err
+	}
+	return &wire.Spawn{
+		Name: d.Name, Path: ready.Path, Argv: ready.Argv, Env: ready.Env, Dir: ready.Dir, Umask: d.Umask,
+		Rlimits: config.Rlimits(d.Limits), NoNewPrivs: true,
+	}, built, nil
+}
+
+// environment is what a process of d is spawned with, less what the loop adds.
+func (p *preparer) environment(d service.Definition) ([]string, error) {
+	cfg := p.config().For(d.Name)
+	var of config.Profile
+	if d.Profile != "" {
+		of = config.Profile{Name: d.Profile, Dir: profileDir(cfg, d.Profile), Port: d.Port}
+	}
+	return config.Environment(cfg, p.policy.User, p.container, d, of)
+}
+
+// profileDir is where a profile lies.
+func profileDir(cfg *config.Config, name string) string {
+	if name == profiles.Default {
+		return cfg.Home
+	}
+	return filepath.Join(cfg.Home, "profiles", name)
+}

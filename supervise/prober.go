@@ -1,0 +1,132 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// prober runs the programs of probes, as children of tier 1 like any other: it is
+// their Owner.
+type prober struct {
+	loop    *mailbox
+	tier1   *tier1
+	prepare *preparer
+	network func(context.Context, service.Probe) error
+	find    func(name string) probed // the loop's
+	runs    map[uint64]*probeRun     // by spawn id; the loop's
+}
+
+// probed is a service as its probes run.
+type probed struct {
+	definition service.Definition // without a name: there is none
+	tag        uint32
+	privileged bool
+}
+
+// probeRun is a program that runs as a probe.
+type probeRun struct {
+	ended     chan error // takes one without blocking
+	abandoned bool       // nobody waits for it: the loop's
+}
+
+// probeLabel marks a child that is a probe, for our successor.
+const probeLabel = "probe"
+
+// run runs a probe's program as the service, with its tag and its limits: it can
+// do no more than the service itself. held is the name under which tier 1 has the
+// program, if the service is one of those that it holds.
+func (p *prober) run(ctx context.Context, name, held string, argv []string) error {
+	var of probed
+	p.loop.ask(func() { of = p.find(name) })
+	if of.definition.Name == "" {
+		return errors.New("the service is gone")
+	}
+	spawn, walls, err := p.prepare.probe(of.definition, argv, of.privileged)
+	if err != nil {
+		return err
+	}
+	defer walls.Close()
+	if of.privileged {
+		spawn.Name = held
+	}
+	spawn.Tag, spawn.Targets, spawn.Label = of.tag, []int32{0, 1, 2}, []byte(probeLabel)
+	run := &probeRun{ended: make(chan error, 1)}
+	p.loop.ask(func() {
+		var fds []int
+		if fds, err = walls.Fill(spawn); err == nil {
+			spawn.ID = p.tier1.NewID(p)
+			p.runs[spawn.ID] = run
+			p.tier1.link.Send(spawn, append([]int{p.prepare.null, p.prepare.null, p.prepare.null}, fds...), fds)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-run.ended:
+		return err
+	case <-ctx.Done():
+		// The run stays in the table until tier 1 tells of its end.
+		p.loop.ask(func() {
+			run.abandoned = true
+			p.kill(spawn.ID)
+		})
+		return fmt.Errorf("%s did not end in time", argv[0])
+	}
+}
+
+func (p *prober) kill(id uint64) {
+	p.tier1.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeGroup}, nil, nil)
+}
+
+// Takes is Owner's: nobody waits for a probe of a predecessor.
+func (p *prober) Takes(c wire.Child) bool {
+	if string(c.Label) != probeLabel {
+		return false
+	}
+	p.runs[c.ID] = &probeRun{ended: make(chan error, 1), abandoned: true}
+	switch c.State {
+	case wire.ChildExited, wire.ChildFailed:
+		p.end(c.ID, nil)
+	default:
+		p.kill(c.ID)
+	}
+	return true
+}
+
+// Hear is Owner's.
+func (p *prober) Hear(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.Spawned:
+		if run := p.runs[m.ID]; run != nil && run.abandoned {
+			p.kill(m.ID) // it could not be signalled before
+		}
+	case *wire.SpawnFailed:
+		p.end(m.ID, errors.New("cannot be started"))
+	case *wire.Exited:
+		var err error
+		switch {
+		case m.Exit.Signal != 0:
+			err = fmt.Errorf("killed by %s", service.SignalName(unix.Signal(m.Exit.Signal)))
+		case m.Exit.Code != 0:
+			err = fmt.Errorf("exited with code %d", m.Exit.Code)
+		}
+		p.end(m.ID, err)
+	}
+}
+
+// end tells whoever waits how a run has ended, and tier 1 that this is known.
+func (p *prober) end(id uint64, err error) {
+	if run := p.runs[id]; run != nil {
+		run.ended <- err
+		delete(p.runs, id)
+	}
+	p.tier1.Disown(id)
+	p.tier1.link.Send(&wire.Acknowledge{ID: id}, nil, nil)
+}
