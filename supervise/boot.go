@@ -41,7 +41,7 @@ func (s *Supervisor) boot(control int) {
 			meant = append(meant, name, profiles.GatewayName(name))
 		}
 	}
-	s.Announce(meant)
+	services{s}.Announce(meant)
 	s.rewind()
 	s.registry.Boot()
 	s.chronicle.step("registered")
@@ -54,7 +54,7 @@ func (s *Supervisor) boot(control int) {
 		s.releaseRest()
 	})
 	s.fulfil()
-	s.Withdraw(meant)
+	services{s}.Withdraw(meant)
 	s.resume()
 	s.chronicle.step("fulfilled")
 	if err := s.server().Serve(control); err != nil {

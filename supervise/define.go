@@ -2,11 +2,7 @@ package supervise
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"rlminit/control"
 	"rlminit/service"
@@ -17,8 +13,11 @@ import (
 	"rlminit/wire"
 )
 
+// services is the supervisor as its registry knows it: registry.Services.
+type services struct{ *Supervisor }
+
 // Define takes a proposal into force: a new unit, or an update of one.
-func (s *Supervisor) Define(p registry.Proposal) {
+func (s services) Define(p registry.Proposal) {
 	s.ask(func() { s.define(p) })
 }
 
@@ -127,7 +126,7 @@ func (s *Supervisor) start(u *unit, e machine.Event) { startUnits(s, []*unit{u},
 
 // Remove stops a service for good. Of one that is forgotten nothing is recorded
 // any more.
-func (s *Supervisor) Remove(name, cause string, actor *uint32, forgotten bool) {
+func (s services) Remove(name, cause string, actor *uint32, forgotten bool) {
 	s.ask(func() {
 		u := s.units[name]
 		if u == nil {
@@ -141,7 +140,7 @@ func (s *Supervisor) Remove(name, cause string, actor *uint32, forgotten bool) {
 
 // Renew has what runs make way for what the proposal says: its directory was
 // removed by hand, and it belongs to the one before.
-func (s *Supervisor) Renew(p registry.Proposal) {
+func (s services) Renew(p registry.Proposal) {
 	s.ask(func() {
 		u := s.units[p.Name]
 		if u == nil {
@@ -157,7 +156,7 @@ func (s *Supervisor) Renew(p registry.Proposal) {
 }
 
 // Alive is every service of which a process may exist.
-func (s *Supervisor) Alive() map[string]bool {
+func (s services) Alive() map[string]bool {
 	alive := map[string]bool{}
 	s.ask(func() {
 		for name, u := range s.units {
@@ -168,7 +167,7 @@ func (s *Supervisor) Alive() map[string]bool {
 }
 
 // Status is a service as status shows it.
-func (s *Supervisor) Status(name string) (st control.Service, ok bool) {
+func (s services) Status(name string) (st control.Service, ok bool) {
 	s.ask(func() {
 		if u := s.units[name]; u != nil {
 			st, ok = u.status(), true
@@ -178,7 +177,7 @@ func (s *Supervisor) Status(name string) (st control.Service, ok bool) {
 }
 
 // Plan says what an update to a definition would do to a service.
-func (s *Supervisor) Plan(name string, to service.Definition) (c control.Change) {
+func (s services) Plan(name string, to service.Definition) (c control.Change) {
 	s.ask(func() {
 		if u := s.units[name]; u != nil {
 			c = registry.PlanUpdate(name, u.definition, to, u.active())
@@ -190,7 +189,7 @@ func (s *Supervisor) Plan(name string, to service.Definition) (c control.Change)
 }
 
 // Recorded has what is seen of a service written to the volume again.
-func (s *Supervisor) Recorded(name string) {
+func (s services) Recorded(name string) {
 	s.ask(func() {
 		if u := s.units[name]; u != nil {
 			s.recordSeen(u)
@@ -199,7 +198,7 @@ func (s *Supervisor) Recorded(name string) {
 }
 
 // Find is the service that a person means by name.
-func (s *Supervisor) Find(name string) (string, error) {
+func (s services) Find(name string) (string, error) {
 	u, err := s.lookUp(name)
 	if err != nil {
 		return "", err
@@ -209,7 +208,7 @@ func (s *Supervisor) Find(name string) (string, error) {
 
 // Await is the outcome of what was just defined: at once without wait, else when
 // it is known, and files show it.
-func (s *Supervisor) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
+func (s services) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
 	var u *unit
 	var w *waiter
 	s.ask(func() {
@@ -268,47 +267,10 @@ func intentOf(start bool) string {
 	return "stopped"
 }
 
-// openLog makes sure that u has its log pipes, and that tier 1 holds them.
-func (s *Supervisor) openLog(u *unit) error {
-	if u.log != nil {
-		return nil
-	}
-	slot, err := s.logs.Open(u.name, s.logConfig(u), s.held.Take(logKey(u.name)))
-	if err != nil {
-		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
-	}
-	u.log = slot
-	s.link.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
-	return nil
-}
-
-// reconfigureLog brings what the definition says of the log into force.
-func (s *Supervisor) reconfigureLog(u *unit) {
-	if err := u.log.Reconfigure(s.logConfig(u)); err != nil {
-		slog.Warn("cannot change how a log is kept", "service", u.name, "err", err)
-	}
-}
-
-func logKey(name string) string { return "log/" + name }
-
-// stdio is what a process of u gets as descriptors 0 to 2.
-func (s *Supervisor) stdio(u *unit) (fds []int, targets []int32) {
-	return []int{s.null, u.log.Stdout(), u.log.Stderr()}, []int32{0, 1, 2}
-}
-
 // allotTag sees to it that u has a tag, where tags can be given.
 func (s *Supervisor) allotTag(u *unit) (err error) {
 	if u.tag == 0 {
 		u.tag, err = s.tags.Allot(u.name)
 	}
 	return err
-}
-
-// openNull opens what every service has as its stdin.
-func openNull() (int, error) {
-	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
-	}
-	return fd, nil
 }

@@ -81,7 +81,7 @@ func (s *Supervisor) command(t order.Turn, units, along []*unit, event func(*uni
 
 // Announce has names waited for that are yet to be registered, and will be started
 // then; Withdraw takes that back from those that were not.
-func (s *Supervisor) Announce(names []string) {
+func (s services) Announce(names []string) {
 	s.ask(func() {
 		for _, name := range names {
 			if n := s.order.node(name); s.order.units[n] == nil && !s.stopping {
@@ -93,7 +93,7 @@ func (s *Supervisor) Announce(names []string) {
 }
 
 // Withdraw is for what was announced, whatever became of it.
-func (s *Supervisor) Withdraw(names []string) {
+func (s services) Withdraw(names []string) {
 	s.ask(func() {
 		for _, name := range names {
 			if n, ok := s.order.nodes[name]; ok && s.order.units[n] == nil {
@@ -107,7 +107,7 @@ func (s *Supervisor) Withdraw(names []string) {
 
 // Together has what f tells taken for one thing: nothing is decided before its
 // end. f runs beside the loop.
-func (s *Supervisor) Together(f func()) {
+func (s services) Together(f func()) {
 	s.ask(func() { s.order.held++ })
 	f()
 	s.ask(func() {

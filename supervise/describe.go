@@ -10,7 +10,7 @@ import (
 )
 
 // addDescriptions adds the requests that tell what services are made of.
-func (s *Supervisor) addDescriptions(server *api.Server) {
+func (s desk) addDescriptions(server *api.Server) {
 	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, func(r *http.Request) (any, error) {
 		return s.describe(r.PathValue("name"))
 	})
@@ -18,7 +18,7 @@ func (s *Supervisor) addDescriptions(server *api.Server) {
 }
 
 // describe is a service's definition in force, without its secrets.
-func (s *Supervisor) describe(name string) (answer control.Definition, err error) {
+func (s desk) describe(name string) (answer control.Definition, err error) {
 	u, err := s.lookUp(name)
 	if err != nil {
 		return answer, err
@@ -55,7 +55,7 @@ func withoutSecrets(d service.Definition) service.Definition {
 }
 
 // dependencies is what each service comes after, by name.
-func (s *Supervisor) dependencies() []control.Dependencies {
+func (s desk) dependencies() []control.Dependencies {
 	list := []control.Dependencies{}
 	s.ask(func() {
 		for _, u := range s.all() {

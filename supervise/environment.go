@@ -7,7 +7,7 @@ import (
 
 // Environment is what `rlminit exec` needs to be like the service: the
 // service user's for "", a profile's or a static service's by name.
-func (s *Supervisor) Environment(name string) (answer control.Environment, err error) {
+func (s desk) Environment(name string) (answer control.Environment, err error) {
 	answer = control.Environment{
 		UID: s.policy.User.UID, GID: s.policy.User.GID, Groups: s.policy.User.Groups, Home: s.policy.User.Home, Dir: s.policy.User.Home,
 	}

@@ -10,7 +10,7 @@ import (
 // Ready tells whether what is wanted is so: of the names, or of all. Then it is
 // also about what nobody could be asked for: profiles of a volume that is another
 // container's, or that cannot be read.
-func (s *Supervisor) Ready(names []string) (health control.Health, err error) {
+func (s desk) Ready(names []string) (health control.Health, err error) {
 	health.Reasons = []string{}
 	var units []*unit
 	for _, name := range names {

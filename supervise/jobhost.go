@@ -136,7 +136,7 @@ func (h jobHost) End(id uint64, tag uint32) {
 func (h jobHost) Send(m wire.Message, fds, after []int) { h.s.link.Send(m, fds, after) }
 
 func (h jobHost) Environment(profile string) (control.Environment, error) {
-	return h.s.Environment(profile)
+	return desk{h.s}.Environment(profile)
 }
 
 func (h jobHost) Isolation(profile string) (service.Isolation, error) {

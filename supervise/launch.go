@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"rlminit/config"
-	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
@@ -143,32 +142,6 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 		u.log.Mark("isolation: " + note)
 	}
 	s.link.Send(spawn, append(fds, built...), built)
-}
-
-// passed are the descriptors beyond stdio that a process of u gets, and their
-// names: its sockets, then what it stored with FDSTORE=1, sd_notify(3).
-func (s *Supervisor) passed(u *unit) (fds []int, names []string, err error) {
-	fds, err = u.sockets.Listen(u.definition.Sockets, func(socket service.Socket, fd int) {
-		s.link.Send(&wire.Hold{Key: u.sockets.Key(u.name, socket)}, []int{fd}, nil)
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, socket := range u.definition.Sockets {
-		names = append(names, socket.Name)
-	}
-	for _, stored := range u.stored.Files() {
-		fds, names = append(fds, stored.FD), append(names, stored.Name)
-	}
-	return fds, names, nil
-}
-
-// closeSockets closes what u has open but for what keep lists, here and in tier 1.
-func (s *Supervisor) closeSockets(u *unit, keep []service.Socket) {
-	u.sockets.Drop(keep, func(socket service.Socket, fd int) {
-		// Tier 1 may still have to be sent it: the link closes it in its turn.
-		s.link.Send(&wire.Release{Key: u.sockets.Key(u.name, socket)}, nil, []int{fd})
-	})
 }
 
 // privileged tells whether tier 1 holds u's definition by name.

@@ -22,7 +22,7 @@ func (s *Supervisor) serveMetrics(version string) {
 	}
 	go func() {
 		err := metrics.Serve(listener, func() (metrics.Snapshot, error) {
-			services, err := metrics.Measure("/proc", s.Services(), true)
+			services, err := metrics.Measure("/proc", desk{s}.Services(), true)
 			return metrics.Snapshot{Version: version, Services: services}, err
 		})
 		slog.Error("the metrics are not served any more", "err", err)

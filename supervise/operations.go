@@ -22,7 +22,7 @@ import (
 
 // BeginOperation begins one operation on the services that it says, and returns it
 // as it is when all is recorded and nothing waits for the caller any more.
-func (s *Supervisor) BeginOperation(ctx context.Context, how control.BeginOperation, actor uint32) (control.Operation, error) {
+func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, actor uint32) (control.Operation, error) {
 	v, ok := verbs[how.Verb]
 	switch {
 	case !ok:
@@ -161,10 +161,10 @@ func (s *Supervisor) conclude(id uint64, u *unit, problem *control.Problem) {
 }
 
 // Operations are those under way and the latest that are over.
-func (s *Supervisor) Operations() []control.Operation { return s.operations.List() }
+func (s desk) Operations() []control.Operation { return s.operations.List() }
 
 // Operation is one of them. Each member that waits says what for.
-func (s *Supervisor) Operation(id uint64) (control.Operation, error) {
+func (s desk) Operation(id uint64) (control.Operation, error) {
 	o, _, problem := s.operations.Get(id)
 	if problem != nil {
 		return o, problem
@@ -184,7 +184,7 @@ func (s *Supervisor) Operation(id uint64) (control.Operation, error) {
 }
 
 // AwaitOperation returns when an operation is over, has changed, or ctx ends.
-func (s *Supervisor) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
+func (s desk) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
 	o, changed, problem := s.operations.Get(id)
 	if problem != nil {
 		return o, problem
@@ -201,7 +201,7 @@ func (s *Supervisor) AwaitOperation(ctx context.Context, id uint64) (control.Ope
 // CancelOperation has an operation go no further: who waits for its turn to be
 // restarted stays as it is, and a rolling one takes nobody any more. An intent that
 // was recorded stays, and so does what has begun.
-func (s *Supervisor) CancelOperation(id uint64) (control.Operation, error) {
+func (s desk) CancelOperation(id uint64) (control.Operation, error) {
 	o, problem := s.operations.Cancel(id)
 	if problem != nil {
 		return o, problem

@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 
 	"rlminit/config"
@@ -10,6 +12,8 @@ import (
 	"rlminit/supervise/settings"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // preparer makes ready what processes are started with. It looks at files and at
@@ -117,4 +121,13 @@ func profileDir(cfg *config.Config, name string) string {
 		return cfg.Home
 	}
 	return filepath.Join(cfg.Home, "profiles", name)
+}
+
+// openNull opens what every service has as its stdin.
+func openNull() (int, error) {
+	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
+	}
+	return fd, nil
 }

@@ -16,7 +16,7 @@ import (
 type prober struct {
 	loop    *mailbox
 	tier1   *tier1
-	prepare *preparer
+	prep    *preparer
 	network func(context.Context, service.Probe) error
 	find    func(name string) probed // the loop's
 	runs    map[uint64]*probeRun     // by spawn id; the loop's
@@ -47,7 +47,7 @@ func (p *prober) run(ctx context.Context, name, held string, argv []string) erro
 	if of.definition.Name == "" {
 		return errors.New("the service is gone")
 	}
-	spawn, walls, err := p.prepare.probe(of.definition, argv, of.privileged)
+	spawn, walls, err := p.prep.probe(of.definition, argv, of.privileged)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (p *prober) run(ctx context.Context, name, held string, argv []string) erro
 		if fds, err = walls.Fill(spawn); err == nil {
 			spawn.ID = p.tier1.NewID(p)
 			p.runs[spawn.ID] = run
-			p.tier1.link.Send(spawn, append([]int{p.prepare.null, p.prepare.null, p.prepare.null}, fds...), fds)
+			p.tier1.link.Send(spawn, append([]int{p.prep.null, p.prep.null, p.prep.null}, fds...), fds)
 		}
 	})
 	if err != nil {

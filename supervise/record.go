@@ -22,7 +22,7 @@ import (
 const parallel = 16
 
 // each calls f for 0 to n-1, several at a time, and returns when all are done.
-func (s *Supervisor) each(n int, f func(int)) {
+func each(n int, f func(int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range min(n, parallel) {
@@ -83,16 +83,16 @@ const recordPause = 100 * time.Millisecond
 
 // newRecorder writes what was last seen of services to the volume. What cannot
 // be written, which is said once, is tried again until the disk is well.
-func (s *Supervisor) newRecorder() *newest[profiles.Subject, profiles.Seen] {
+func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 	failing := map[profiles.Subject]bool{}
 	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) (failed map[profiles.Subject]profiles.Seen) {
-		if !s.volume.canRecord() {
+		if !v.canRecord() {
 			return nil
 		}
-		store := s.volume.Store()
+		store := v.Store()
 		subjects := slices.Collect(maps.Keys(batch))
 		failures := make([]error, len(subjects))
-		s.each(len(subjects), func(i int) { failures[i] = store.SaveSeen(subjects[i], batch[subjects[i]]) })
+		each(len(subjects), func(i int) { failures[i] = store.SaveSeen(subjects[i], batch[subjects[i]]) })
 		failed = map[profiles.Subject]profiles.Seen{}
 		for i, of := range subjects {
 			err := failures[i]

@@ -2,32 +2,40 @@ package supervise
 
 import (
 	"context"
+	"io"
 	"slices"
 	"syscall"
 
 	"rlminit/control"
+	"rlminit/logs"
 	"rlminit/supervise/api"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
 )
 
+// desk is the supervisor as those know it who ask over the control socket: what
+// package api wants of it. Its methods may be called by any goroutine but the
+// loop.
+type desk struct{ *Supervisor }
+
 // server is every request that the control socket answers.
 func (s *Supervisor) server() *api.Server {
-	server := api.NewServer(s.policy, s)
-	server.Add(s, s.registry, s, s)
-	server.AddOperations(s)
+	d := desk{s}
+	server := api.NewServer(s.policy, d)
+	server.Add(d, s.registry, d, d)
+	server.AddOperations(d)
 	if s.jobs != nil {
 		s.jobs.Add(server)
 	}
 	revision.Add(server, s.revisions.Load, s.unrevised)
-	s.addDescriptions(server)
+	d.addDescriptions(server)
 	return server
 }
 
 // Caller is the service with a tag, whether it may command, and whether name
 // means it.
-func (s *Supervisor) Caller(tag uint32, name string) (service string, commands, itself bool) {
+func (s desk) Caller(tag uint32, name string) (service string, commands, itself bool) {
 	s.ask(func() {
 		if u := s.units[s.tags.Owner(tag)]; u != nil {
 			service, commands = u.name, u.ours && u.definition.Control
@@ -38,7 +46,7 @@ func (s *Supervisor) Caller(tag uint32, name string) (service string, commands, 
 }
 
 // ReadAll tells whether anybody may see every status.
-func (s *Supervisor) ReadAll() bool { return s.config().ReadAll }
+func (s desk) ReadAll() bool { return s.config().ReadAll }
 
 // lookUp returns the unit of a name as a person writes it.
 func (s *Supervisor) lookUp(name string) (u *unit, err error) {
@@ -63,7 +71,7 @@ func (s *Supervisor) lookUp(name string) (u *unit, err error) {
 }
 
 // Services is every service, by name.
-func (s *Supervisor) Services() []control.Service {
+func (s desk) Services() []control.Service {
 	list := []control.Service{}
 	s.ask(func() {
 		for _, u := range s.all() {
@@ -75,7 +83,7 @@ func (s *Supervisor) Services() []control.Service {
 }
 
 // Service is one of them.
-func (s *Supervisor) Service(name string) (st control.Service, err error) {
+func (s desk) Service(name string) (st control.Service, err error) {
 	u, err := s.lookUp(name)
 	if err == nil {
 		one := make([]control.Service, 1)
@@ -88,7 +96,7 @@ func (s *Supervisor) Service(name string) (st control.Service, err error) {
 
 // Operate carries out start, stop or restart of one service, or of "all", or of
 // those of all that how says.
-func (s *Supervisor) Operate(ctx context.Context, name, of string, how control.Operate, actor uint32) ([]control.Outcome, uint64, error) {
+func (s desk) Operate(ctx context.Context, name, of string, how control.Operate, actor uint32) ([]control.Outcome, uint64, error) {
 	v := verbs[name]
 	if how.Runtime {
 		if v.name != "stop" {
@@ -120,7 +128,7 @@ func (s *Supervisor) Operate(ctx context.Context, name, of string, how control.O
 }
 
 // Signal sends a signal to the main process of a service.
-func (s *Supervisor) Signal(name string, signal syscall.Signal) error {
+func (s desk) Signal(name string, signal syscall.Signal) error {
 	u, err := s.lookUp(name)
 	if err != nil {
 		return err
@@ -136,7 +144,7 @@ func (s *Supervisor) Signal(name string, signal syscall.Signal) error {
 }
 
 // Wait waits until a service runs, or has stopped.
-func (s *Supervisor) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
+func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
 	u, err := s.lookUp(name)
 	if err != nil {
 		return st, err
@@ -160,6 +168,35 @@ func (s *Supervisor) Wait(ctx context.Context, name string, what control.WaitFor
 }
 
 // Shutdown ends the container.
-func (s *Supervisor) Shutdown() {
+func (s desk) Shutdown() {
 	s.ask(func() { s.link.Send(&wire.End{Code: -1}, nil, nil) })
+}
+
+// ReadLog writes the log of a service, or of all merged.
+func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error {
+	if name == "all" {
+		query.Prefix, query.All = true, true
+		s.ask(func() {
+			for _, u := range s.all() {
+				if u.log != nil {
+					continue // All has it
+				}
+				query.Sources = append(query.Sources, source(u))
+			}
+		})
+	} else {
+		u, err := s.lookUp(name)
+		if err != nil {
+			return err
+		}
+		s.ask(func() { query.Sources = []logs.Source{source(u)} })
+	}
+	if err := s.logs.Read(ctx, w, query); err != nil {
+		return control.Failed("cannot read the log: %v", err)
+	}
+	return nil
+}
+
+func source(u *unit) logs.Source {
+	return logs.Source{Name: u.name, Dir: logDir(u.name, u.definition.Profile)}
 }

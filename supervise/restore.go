@@ -192,12 +192,3 @@ func childEvent(c wire.Child) machine.Event {
 // ticks turns a process's start time, in clock ticks since boot, into the boot
 // clock's nanoseconds. USER_HZ is 100 on every architecture that Go knows.
 func ticks(start uint64) int64 { return int64(start) * 10_000_000 }
-
-// readoptSockets takes back the listeners that tier 1 held for u.
-func (s *Supervisor) readoptSockets(u *unit) {
-	for _, socket := range u.definition.Sockets {
-		if fds := s.held.Take(u.sockets.Key(u.name, socket)); len(fds) > 0 {
-			u.sockets.Adopt(socket, fds[0])
-		}
-	}
-}

@@ -67,7 +67,7 @@ func (s *Supervisor) applying() revision.Settings {
 }
 
 // Applies tells whether a rule lets somebody apply plans.
-func (s *Supervisor) Applies(uid uint32) bool {
+func (s desk) Applies(uid uint32) bool {
 	return slices.ContainsFunc(s.config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
 }
 
@@ -281,7 +281,7 @@ func (s revised) command(ctx context.Context, verb, name string, actor uint32) e
 	if verb == "stop" {
 		how.Wait = &control.Wait{}
 	}
-	outcomes, _, err := s.Operate(ctx, verb, profiles.GatewayName(name), how, actor)
+	outcomes, _, err := desk{s.Supervisor}.Operate(ctx, verb, profiles.GatewayName(name), how, actor)
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/jobs"
@@ -38,6 +37,7 @@ type Supervisor struct {
 	preparer
 	fleet
 	ending
+	logging
 	prober prober
 
 	tags      *handover.Tags    // the loop's
@@ -49,10 +49,7 @@ type Supervisor struct {
 	chronicle *chronicle
 	publisher *publisher
 	recorder  *newest[profiles.Subject, profiles.Seen]
-	logs      *logs.Collector
 	jobs      *jobs.Runner
-
-	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 
 	operations     *operation.Book
 	operationsFile int                 // memfd: what a successor is to know of them; 0: none
@@ -118,8 +115,9 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.preparation = s.prepare
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
+	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
 	s.prober = prober{
-		loop: &s.mailbox, tier1: &s.tier1, prepare: &s.preparer,
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer,
 		network: process.AskNetwork, find: s.probed, runs: map[uint64]*probeRun{},
 	}
 	s.Host(&s.prober)
@@ -179,7 +177,7 @@ func (s *Supervisor) open() (err error) {
 	if err := s.furnish(); err != nil {
 		return err
 	}
-	return s.openLogs()
+	return s.openLogs(s.slots.Path)
 }
 
 // furnish makes what stands on the configuration and the service directory.
@@ -191,14 +189,14 @@ func (s *Supervisor) furnish() (err error) {
 	if err := s.openHandover(); err != nil {
 		return err
 	}
-	s.publisher, s.recorder = newPublisher(s.slots), s.newRecorder()
+	s.publisher, s.recorder = newPublisher(s.slots), newRecorder(s.volume)
 	s.registry = s.newRegistry()
 	return nil
 }
 
 func (s *Supervisor) newRegistry() *registry.Registry {
 	hold := func(key string, fd int) { s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd}) }
-	return registry.New(s, s.volume, s.settings, s.slots, s.work, hold)
+	return registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
 }
 
 // openHandover takes over, or makes, what outlives us.

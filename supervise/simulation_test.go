@@ -241,8 +241,8 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		return nil
 	})
-	next.recorder = next.newRecorder()
-	next.registry = registry.New(equipped{next, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil)
+	next.recorder = newRecorder(next.volume)
+	next.registry = registry.New(equipped{services{next}, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil)
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
@@ -370,7 +370,7 @@ func (s *simulation) restored(next *Supervisor, name string, status []byte) {
 
 // equipped is the supervisor as its registry knows it in a simulation.
 type equipped struct {
-	*Supervisor
+	services
 	s *simulation
 }
 

@@ -1,0 +1,110 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+func isTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// ownOutput opens descriptor fd anew, non-blocking: O_NONBLOCK on the one that
+// we inherited would be everybody's. -1: it cannot be opened anew.
+func ownOutput(fd int) int {
+	own, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return -1
+	}
+	return own
+}
+
+// rawOutput writes to a descriptor that does not block, and rather loses a line
+// than waits: nobody may stop the loop by not reading our messages.
+type rawOutput int
+
+func (fd rawOutput) Write(p []byte) (int, error) { return unix.Write(int(fd), p) }
+
+// patientStderr is stderr, opened anew so that it does not block, where that can
+// be done.
+func patientStderr() io.Writer {
+	if fd := ownOutput(2); fd >= 0 {
+		return rawOutput(fd)
+	}
+	return os.Stderr
+}
+
+// newLogHandler writes our own messages, one line each, and rather drops one
+// than waits for a reader that does not read.
+func newLogHandler(w io.Writer) slog.Handler {
+	return &logHandler{mu: new(sync.Mutex), out: w}
+}
+
+// logHandler formats as `rlminit: message key=value …`: the time is the
+// container engine's to add.
+type logHandler struct {
+	mu    *sync.Mutex
+	out   io.Writer
+	attrs []slog.Attr
+}
+
+func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	var line bytes.Buffer
+	line.WriteString("rlminit: ")
+	line.WriteString(oneLine(r.Message))
+	add := func(a slog.Attr) bool {
+		value := a.Value.Resolve().String()
+		if value == "" || strings.ContainsFunc(value, needsQuotes) {
+			value = strconv.Quote(value)
+		}
+		fmt.Fprintf(&line, " %s=%s", a.Key, value)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	line.WriteByte('\n')
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := h.out.Write(line.Bytes())
+	return err
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{mu: h.mu, out: h.out, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// oneLine keeps a message from taking more than its line, and from saying
+// anything to a terminal: the name of a file that a service made may be in it.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ReplaceAll(text, "\n", "; "))
+}
+
+// needsQuotes tells whether a character of a value may be taken for the end of
+// it, or be obeyed by a terminal.
+func needsQuotes(r rune) bool {
+	return strings.ContainsRune(" \"=", r) || !strconv.IsPrint(r) || r == utf8.RuneError
+}
