@@ -35,7 +35,7 @@ func (s *Supervisor) define(p registry.Proposal) *unit {
 // newUnit registers a service that is stopped, and starts it if that is wanted.
 func (s *Supervisor) newUnit(p registry.Proposal) *unit {
 	u := s.bare(p)
-	if u.desired == "" {
+	if u.desired == service.IntentNone {
 		u.desired = intentOf(p.Start)
 	}
 	u.seen = u.state.Public()
@@ -46,7 +46,7 @@ func (s *Supervisor) newUnit(p registry.Proposal) *unit {
 	// What the container is for is started once a boot, whatever is recorded of it.
 	purposed := s.purpose.isFor(p.Name) && !s.work.Done(handover.Fulfilled)
 	if purposed {
-		u.desired = "running"
+		u.desired = service.Running
 	}
 	if p.Fault == "" && (p.Start || purposed) && !s.stopping {
 		s.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
@@ -60,7 +60,7 @@ func (s *Supervisor) newUnit(p registry.Proposal) *unit {
 // bare makes a unit from a proposal, without a state or a process.
 func (s *Supervisor) bare(p registry.Proposal) *unit {
 	u := &unit{
-		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: string(p.Desired),
+		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
 		probes: map[machine.Probe]context.CancelFunc{},
 		timer:  timerSlot{index: -1},
 		marks:  map[uint64]chan struct{}{},
@@ -146,7 +146,7 @@ func (s services) Renew(p registry.Proposal) {
 		if u == nil {
 			return
 		}
-		u.desired = string(p.Desired)
+		u.desired = p.Desired
 		e, turn := machine.Event{Kind: machine.Stop, Cause: p.Cause, Actor: p.Actor}, order.Stop
 		if p.Start {
 			e.Kind, turn = machine.Restart, order.Restart
@@ -221,7 +221,7 @@ func (s services) Await(ctx context.Context, name string, changed bool, wait *co
 			return
 		}
 		over := started
-		if u.desired != "running" {
+		if u.desired != service.Running {
 			over = func(*unit) (bool, *control.Problem) { return true, nil }
 		}
 		w = s.wait(u, changed, over)
@@ -260,11 +260,11 @@ func (s *Supervisor) forget(u *unit) {
 	s.registry.Gone(u.name, closed)
 }
 
-func intentOf(start bool) string {
+func intentOf(start bool) service.Intent {
 	if start {
-		return "running"
+		return service.Running
 	}
-	return "stopped"
+	return service.Stopped
 }
 
 // allotTag sees to it that u has a tag, where tags can be given.

@@ -98,6 +98,7 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 // a copy of it.
 func wantedBy(t *testing.T, home string) map[string]service.Intent {
 	copied := volumeDir(t)
+	defer os.RemoveAll(copied) // there are many in one test
 	if err := os.CopyFS(filepath.Join(copied, journal.Home), os.DirFS(filepath.Join(home, journal.Home))); errors.Is(err, fs.ErrNotExist) {
 		return nil // there is none yet
 	} else if err != nil {
@@ -129,7 +130,7 @@ func volumeDir(t *testing.T) string {
 }
 
 // recorded is what the volume has of a service: as a boot would find it.
-func (s *simulation) recorded(name string) (desired, seen string) {
+func (s *simulation) recorded(name string) (desired service.Intent, seen string) {
 	var f struct {
 		Seen string `json:"gateway_state"`
 	}
@@ -139,5 +140,5 @@ func (s *simulation) recorded(name string) (desired, seen string) {
 			s.world.fault("the record of %s: %v", name, err)
 		}
 	}
-	return string(wantedBy(s.T, s.home)[name]), f.Seen
+	return wantedBy(s.T, s.home)[name], f.Seen
 }

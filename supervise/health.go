@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/supervise/machine"
 )
 
@@ -81,7 +82,7 @@ func (s *Supervisor) unknown(name string, err error) error {
 func (u *unit) unready(named bool) string {
 	up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy) ||
 		u.state.Phase == machine.Exited && u.state.Verdict == machine.VerdictSuccess
-	wanted := named || u.state.Want == machine.WantUp || u.desired == "running"
+	wanted := named || u.state.Want == machine.WantUp || u.desired == service.Running
 	switch {
 	case u.fault != "" && wanted:
 		return u.fault

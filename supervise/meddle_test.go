@@ -51,7 +51,7 @@ func (s *simulation) putBack(name string) {
 	w.tally("put back", name)
 	desired, _ := s.recorded(name)
 	p := registry.Ours(s.defs[name])
-	p.Ours, p.Desired, p.Start = false, service.Intent(desired), desired != "stopped"
+	p.Ours, p.Desired, p.Start = false, desired, desired != service.Stopped
 	now.registry.Register(p)
 }
 
@@ -142,7 +142,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 				units = append(units, u)
 			}
 		}
-		if v.intent == "running" {
+		if v.intent == service.Running {
 			for _, u := range units {
 				for _, other := range now.along(u) {
 					if !slices.Contains(units, other) && !slices.Contains(along, other) {

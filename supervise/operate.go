@@ -10,6 +10,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
@@ -140,7 +141,7 @@ func (u *unit) failure() *control.Problem {
 // verb is what a command does to units that exist.
 type verb struct {
 	name    string
-	intent  string // what it makes a person's intent; "": leaves it as it is
+	intent  service.Intent // what it makes a person's intent; IntentNone: leaves it as it is
 	needed  func(*unit) bool
 	apply   func(*Supervisor, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
@@ -157,19 +158,19 @@ func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (
 
 var (
 	verbStart = verb{
-		name: "start", intent: "running",
+		name: "start", intent: service.Running,
 		needed:  func(u *unit) bool { return !u.wanted() || u.turn.Stops() || u.state.Phase != machine.Running },
 		apply:   startUnits,
 		outcome: always(started),
 	}
 	verbStop = verb{
-		name: "stop", intent: "stopped",
+		name: "stop", intent: service.Stopped,
 		needed:  func(u *unit) bool { return u.state.Want == machine.WantUp || u.active() },
 		apply:   stopUnits,
 		outcome: always(stopped),
 	}
 	verbRestart = verb{
-		name: "restart", intent: "running",
+		name: "restart", intent: service.Running,
 		needed: func(*unit) bool { return true },
 		apply:  restartUnits,
 		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
@@ -198,7 +199,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		return failAll(units, problem), 0
 	}
 	var unrecorded *control.Problem // of a stop: it is carried out all the same
-	if v.intent != "" {
+	if v.intent != service.IntentNone {
 		unrecorded = s.recordIntents(ctx, v, units, along, profiles.Actor{UID: actor})
 		if unrecorded != nil && v.name != "stop" {
 			release()
@@ -215,7 +216,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
 		act := slices.Clone(along)
 		for i, u := range units {
-			if u.fault != "" && v.intent == "running" {
+			if u.fault != "" && v.intent == service.Running {
 				continue
 			}
 			if changed[i] = v.needed(u); changed[i] {

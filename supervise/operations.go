@@ -15,6 +15,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
@@ -33,7 +34,7 @@ func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, ac
 		return control.Operation{}, control.BadRequest("rolling and steady_ms are not negative")
 	}
 	if how.Runtime {
-		v.intent = ""
+		v.intent = service.IntentNone
 	}
 	units, problems := s.choose(how.Names, how.State, v, false)
 	if len(problems) > 0 {
@@ -241,7 +242,7 @@ func (s *Supervisor) roll(v verb, units []*unit, limit int, steady time.Duration
 	along := s.startedAlong(v, units)
 	release := oneAtATime(append(slices.Clone(units), along...))
 	var problem *control.Problem
-	if v.intent != "" {
+	if v.intent != service.IntentNone {
 		problem = s.recordIntents(context.Background(), v, units, along, profiles.Actor{UID: actor})
 	}
 	release()

@@ -9,6 +9,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
@@ -92,7 +93,7 @@ func (s *Supervisor) startFor(name string) (code int32, err error) {
 			err = fmt.Errorf("%s: %s", name, u.fault)
 			return
 		}
-		u.desired = "running"
+		u.desired = service.Running
 		units = slices.DeleteFunc([]*unit{u}, started)
 		along = slices.DeleteFunc(s.along(u), started)
 	})
@@ -100,7 +101,7 @@ func (s *Supervisor) startFor(name string) (code int32, err error) {
 		return control.ExitFailed, err
 	}
 	start := verbStart
-	start.intent = ""
+	start.intent = service.IntentNone
 	s.operate(context.Background(), start, units, along, s.policy.User.UID, nil)
 	return 0, nil
 }

@@ -44,7 +44,7 @@ func each(n int, f func(int)) {
 // ours there is nothing to make it durable on.
 func (s *Supervisor) recordIntents(ctx context.Context, v verb, units, along []*unit, actor profiles.Actor) *control.Problem {
 	all := append(slices.Clone(units), along...)
-	c := profiles.Command{Verb: v.name, Intent: service.Intent(v.intent), Actor: &actor}
+	c := profiles.Command{Verb: v.name, Intent: v.intent, Actor: &actor}
 	var subjects []profiles.Subject
 	s.ask(func() {
 		for _, u := range all {
@@ -59,7 +59,7 @@ func (s *Supervisor) recordIntents(ctx context.Context, v verb, units, along []*
 		// answer keeps no command waiting for ever.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 		defer cancel()
-		if err := store.Command(ctx, c, subjects, v.intent == "stopped"); err != nil {
+		if err := store.Command(ctx, c, subjects, v.intent == service.Stopped); err != nil {
 			return notRecorded(err)
 		}
 	}

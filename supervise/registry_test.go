@@ -159,7 +159,7 @@ func TestCreatedWhereOneWasRemoved(t *testing.T) {
 		}
 		p.await("gateway-alice", want)
 		p.now.ask(func() {
-			if u := p.now.units["gateway-alice"]; u.desired != want {
+			if u := p.now.units["gateway-alice"]; string(u.desired) != want {
 				t.Errorf("desired is %s, want %s", u.desired, want)
 			}
 		})

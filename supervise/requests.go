@@ -8,6 +8,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/logs"
+	"rlminit/service"
 	"rlminit/supervise/api"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/revision"
@@ -102,7 +103,7 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 		if v.name != "stop" {
 			return nil, 0, control.BadRequest("cannot %s: runtime goes with stop alone", v.name)
 		}
-		v.intent = ""
+		v.intent = service.IntentNone
 	}
 	if how.Failed && v.name != "start" {
 		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", v.name)

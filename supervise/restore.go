@@ -61,9 +61,9 @@ func (s *Supervisor) restoreSlot(name string) {
 
 // takeBack makes a unit in the state that was published last, if one was. The
 // volume may know better what is wanted.
-func (s *Supervisor) takeBack(p registry.Proposal, state *machine.State, recorded string) *unit {
+func (s *Supervisor) takeBack(p registry.Proposal, state *machine.State, recorded service.Intent) *unit {
 	u := s.bare(p)
-	if recorded != "" && recorded != u.desired && !s.purpose.isFor(p.Name) {
+	if recorded != service.IntentNone && recorded != u.desired && !s.purpose.isFor(p.Name) {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and the status does not know of it yet.
 		u.desired, u.changed = recorded, true
@@ -76,24 +76,24 @@ func (s *Supervisor) takeBack(p registry.Proposal, state *machine.State, recorde
 	return u
 }
 
-// recordedIntent is what the volume says is wanted of a service; "" if nothing.
-func (s *Supervisor) recordedIntent(name, profile string, recorded bool) string {
+// recordedIntent is what the volume says is wanted of a service; IntentNone: nothing.
+func (s *Supervisor) recordedIntent(name, profile string, recorded bool) service.Intent {
 	store := s.volume.Store()
 	if store == nil || !recorded {
-		return ""
+		return service.IntentNone
 	}
 	if profile == "" {
 		record, err := store.LoadService(name)
 		if err != nil {
-			return ""
+			return service.IntentNone
 		}
-		return string(record.Desired)
+		return record.Desired
 	}
 	p, err := store.Load(profile)
 	if err != nil {
-		return ""
+		return service.IntentNone
 	}
-	return string(p.Record.Desired)
+	return p.Record.Desired
 }
 
 // adopt brings a unit's state in line with what tier 1 knows of its processes.
@@ -124,14 +124,14 @@ func (s *Supervisor) adopt(u *unit) {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
 	}
-	if u.desired == "" { // nothing was published of it yet
+	if u.desired == service.IntentNone { // nothing was published of it yet
 		u.desired = intentOf(u.state.Want == machine.WantUp)
 	}
 	u.seen = u.state.Public()
 	if active(u.state) {
 		s.active++
 	}
-	if u.changed && u.desired == "running" {
+	if u.changed && u.desired == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.changed = false
@@ -165,7 +165,7 @@ func (s *Supervisor) adoptAll() {
 func (s *Supervisor) stopOverdue() {
 	var overdue []*unit
 	for _, u := range s.all() {
-		if u.desired == "stopped" && u.state.Want == machine.WantUp {
+		if u.desired == service.Stopped && u.state.Want == machine.WantUp {
 			overdue = append(overdue, u)
 		}
 	}

@@ -132,7 +132,7 @@ func (s revised) observe(p profiles.Profile) revision.Found {
 		}
 		return f
 	}
-	f.Content.State = service.Intent(u.desired)
+	f.Content.State = u.desired
 	if f.Fault == "" {
 		f.Fault = u.fault
 	}
@@ -140,14 +140,14 @@ func (s revised) observe(p profiles.Profile) revision.Found {
 	f.Up = u.state.Phase == machine.Running && u.state.Health != machine.Unhealthy
 	on := u.state.Want == machine.WantUp
 	switch {
-	case u.desired == "running" && st.State == "failed":
+	case u.desired == service.Running && st.State == "failed":
 		f.Astray = "failed"
 		if st.Reason != nil {
 			f.Astray += ": " + *st.Reason
 		}
-	case u.desired == "running" && !on:
+	case u.desired == service.Running && !on:
 		f.Astray = "stopped"
-	case u.desired == "stopped" && on:
+	case u.desired == service.Stopped && on:
 		f.Astray = st.State
 	}
 	return f
@@ -270,7 +270,7 @@ func (s revised) known(name string) (known bool) {
 func (s revised) on(name string) (on bool) {
 	s.ask(func() {
 		u := s.units[profiles.GatewayName(name)]
-		on = u != nil && u.desired == "running" && u.state.Want == machine.WantUp && u.state.Phase != machine.Failed
+		on = u != nil && u.desired == service.Running && u.state.Want == machine.WantUp && u.state.Phase != machine.Failed
 	})
 	return on
 }

@@ -32,8 +32,8 @@ type unit struct {
 	state  machine.State
 	seen   string // the public state that was published last
 
-	desired string // running or stopped: a person's intent
-	changed bool   // desired is newer than the state that a predecessor left
+	desired service.Intent // Invariant: never IntentNone once it is adopted or started
+	changed bool           // desired is newer than the state that a predecessor left
 	tag     uint32
 	timer   timerSlot
 	node    order.Node
@@ -305,7 +305,7 @@ func (s *Supervisor) quote(u *unit) {
 func (u *unit) status() control.Service {
 	st := control.Service{
 		Name: u.name, Type: string(u.definition.Type), State: u.state.Public(),
-		Desired: u.desired, Restarts: u.state.Restarts,
+		Desired: string(u.desired), Restarts: u.state.Restarts,
 	}
 	if profile := u.definition.Profile; profile != "" {
 		st.Profile = &profile
