@@ -19,6 +19,7 @@ type disk interface {
 	// create makes a file that must not exist.
 	create(name string) (file, error)
 	open(name string, write bool) (file, error)
+	// rename gives a file a name that must not exist, and makes that durable.
 	rename(from, to string) error
 	remove(name string) error
 	// sync makes the names durable.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -303,6 +304,31 @@ func TestADiskThatFailsAtEveryCall(t *testing.T) {
 		}
 	}
 	t.Logf("%d ends of failing disks", tried)
+}
+
+// TestADiskThatFailsNowAndThen: any mixture of calls fails, also those that take
+// back what another has left, until nobody tries any more.
+func TestADiskThatFailsNowAndThen(t *testing.T) {
+	calm := newModel()
+	busy(calm)
+	for _, fault := range []error{unix.EIO, unix.ENOSPC} {
+		for seed := range uint64(1500) {
+			chance := rand.New(rand.NewPCG(seed, 1))
+			from, odds := chance.IntN(calm.calls), 20+chance.IntN(70)
+			m := newModel()
+			m.fault = func(string) error {
+				if m.calls > from && chance.IntN(100) < odds {
+					return fault
+				}
+				return nil
+			}
+			o := busy(m)
+			m.fault = nil
+			why := fmt.Sprintf("%v, seed %d", fault, seed)
+			holds(t, m.copy(), o, why+", then killed")
+			holds(t, m.crash(nothingMore), o, why+", then a power cut")
+		}
+	}
 }
 
 func TestACrashAtEveryCall(t *testing.T) {

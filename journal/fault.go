@@ -33,7 +33,10 @@ func (d faulty) rename(from, to string) error {
 	if err := d.fault("write"); err != nil {
 		return err
 	}
-	return d.disk.rename(from, to)
+	if err := d.disk.rename(from, to); err != nil {
+		return err
+	}
+	return d.fault("sync")
 }
 
 func (d faulty) remove(name string) error {

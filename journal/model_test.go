@@ -127,6 +127,9 @@ func (m *model) rename(from, to string) error {
 	}
 	m.names[to] = m.names[from]
 	delete(m.names, from)
+	if err := m.call("sync names"); err != nil {
+		return err
+	}
 	m.kept = maps.Clone(m.names)
 	return nil
 }

@@ -36,6 +36,7 @@ func (w *writer) takeOver() error {
 		w.say("the journal has no whole snapshot: of what was recorded only what its single records say is known")
 	}
 	for _, i := range p.read() {
+		w.needed = min(cmp.Or(w.needed, all[i].number), all[i].number)
 		s, err := w.read(all[i], i == p.base)
 		if err != nil {
 			return err

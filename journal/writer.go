@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,10 @@ type writer struct {
 	next uint64 // the number of the next segment
 	prev uint64 // that of the newest one that is there; 0: none
 	lost bool   // the volume is another's: nothing is written ever again
+
+	// What is known follows from the segment with this number and later ones: none
+	// of them is removed before another has been begun. 0: from any there is.
+	needed uint64
 
 	// Of the segment that is written; file is nil where one is to be begun first.
 	// Invariant: what is in the file up to pos is good, and nothing is after it.
@@ -291,13 +296,18 @@ func (w *writer) freeReserve() bool {
 	return w.noAllocate && w.disk.remove(reserveName) == nil
 }
 
+// newMark and the boot's id follow on a segment's name until its snapshot is on the
+// disk: so the snapshot of a segment that can be found is never one that a failing
+// disk has forgotten.
+const newMark = ".new-"
+
 // begin begins a segment with a snapshot of all folds. Where that fails, the
 // segment before goes on, unless a rest of the new one may be found at a boot:
 // then nothing is written before another one has been begun.
 func (w *writer) begin() error {
 	err := w.tryBegin()
 	if isFull(err) && w.retire(segmentsKept-1) {
-		err = w.tryBegin() // the oldest is to go anyway
+		err = w.tryBegin() // the oldest was to go anyway
 	}
 	if err != nil {
 		if text := err.Error(); text != w.said {
@@ -318,27 +328,38 @@ func (w *writer) tryBegin() error {
 		return err
 	}
 	number, name := w.next, segmentName(w.next)
-	f, err := w.disk.create(name)
-	if errors.Is(err, unix.EEXIST) {
-		w.next++ // another's, or a rest of ours
-		return w.tryBegin()
+	unnamed := name + newMark + w.boot
+	f, err := w.disk.create(unnamed)
+	if errors.Is(err, unix.EEXIST) { // a rest of one that could not be begun
+		if err = w.disk.remove(unnamed); err == nil {
+			f, err = w.disk.create(unnamed)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	w.next++
 	if _, err = f.WriteAt(line, 0); err == nil {
 		err = f.sync()
-	}
-	if err == nil {
-		err = w.disk.sync()
 	}
 	if err == nil && !w.held() {
 		w.lost, err = true, ErrLost
 	}
 	if err != nil {
 		f.Close()
-		back := w.disk.remove(name)
+		_ = w.disk.remove(unnamed) // it is no segment: it does no harm
+		return err
+	}
+	err = w.disk.rename(unnamed, name)
+	if errors.Is(err, unix.EEXIST) { // another's
+		f.Close()
+		w.next++
+		return w.tryBegin()
+	}
+	w.next++
+	if err != nil {
+		f.Close()
+		_ = w.disk.remove(unnamed)
+		back := w.disk.remove(name) // what failed may have been to make its name durable
 		if back == nil {
 			back = w.disk.sync()
 		}
@@ -348,7 +369,7 @@ func (w *writer) tryBegin() error {
 		return err
 	}
 	w.end()
-	w.file, w.name, w.number, w.prev = f, name, number, number
+	w.file, w.name, w.number, w.prev, w.needed = f, name, number, number, number
 	w.pos, w.snapshot, w.allocated = int64(len(line)), int64(len(line)), 0
 	w.seq++
 	w.journal.mu.Lock()
@@ -392,23 +413,29 @@ func (w *writer) setAside() {
 	w.aside = nil
 }
 
-// retire removes the oldest segments, and of those kept aside the oldest, and
-// tells whether anything went.
+// retire removes the oldest segments but for the keep newest and for those that
+// are needed, and of those kept aside the oldest. It tells whether anything went.
 func (w *writer) retire(keep int) (gone bool) {
 	names, err := w.disk.list()
 	if err != nil {
 		return false
 	}
-	var segments, aside []string
+	var segments, aside, unfinished []string
 	for _, name := range names {
 		if number, ok := segmentNumber(name); ok && (w.file == nil || number <= w.number) {
 			segments = append(segments, name)
 		} else if strings.Contains(name, asideMark) {
 			aside = append(aside, name)
+		} else if strings.Contains(name, segmentSuffix+newMark) {
+			unfinished = append(unfinished, name)
 		}
 	}
-	for _, old := range append(oldest(segments, keep), oldest(aside, asideKept)...) {
-		gone = w.disk.remove(old) == nil || gone
+	old := slices.DeleteFunc(oldest(segments, keep), func(name string) bool {
+		number, _ := segmentNumber(name)
+		return number >= w.needed
+	})
+	for _, name := range slices.Concat(old, oldest(aside, asideKept), unfinished) {
+		gone = w.disk.remove(name) == nil || gone
 	}
 	return gone
 }
