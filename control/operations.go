@@ -12,15 +12,22 @@ import (
 // OperationHeader carries the id of the operation that a command began.
 const OperationHeader = "Rlminit-Operation"
 
+// Actor is who gave a command, as the kernel told.
+type Actor struct {
+	UID uint32 `json:"uid"`
+	PID int32  `json:"pid,omitempty"` // 0: a process that we do not see
+}
+
 // Operation is a command on one or more services, and what became of it.
 type Operation struct {
 	ID      uint64            `json:"id"`
 	Verb    string            `json:"verb"` // start, stop, restart
-	Actor   uint32            `json:"actor"`
+	Actor   Actor             `json:"actor"`
 	At      time.Time         `json:"at"`
 	State   string            `json:"state"` // running, done, failed, cancelled, superseded, interrupted
 	Members []OperationMember `json:"members"`
 	Reason  string            `json:"reason"`
+	Omitted int               `json:"omitted,omitempty"` // members that are not kept any more: of many, those that went well
 }
 
 // OperationMember is one service of an operation.

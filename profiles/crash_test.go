@@ -44,7 +44,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			}
 			must(t, s.SaveSeen(Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
 			if i%3 == 0 {
-				_, err := s.Delete(name, i%2 == 0)
+				_, err := s.Delete(name, i%2 == 0, nil)
 				must(t, err)
 				fmt.Println("deleted", name)
 			}

@@ -155,7 +155,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 		}
 		return Profile{}, err
 	}
-	if err = s.created(name, how.Intent, how.Actor); err != nil {
+	if err = s.created(profileBody{Profile: name, Desired: how.Intent, Clone: how.Clone, Actor: how.Actor}); err != nil {
 		if e := s.home.RemoveAll(dirOf(name)); e != nil {
 			s.sayOnce(e.Error())
 		}
@@ -165,13 +165,13 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 }
 
 // created records a new profile.
-func (s *Store) created(name string, intent service.Intent, actor *Actor) error {
+func (s *Store) created(p profileBody) error {
 	l := s.ledger.Load()
 	if l == nil {
-		s.learn(name, intent)
+		s.learn(p.Profile, p.Desired)
 		return nil
 	}
-	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: profileBody{name, intent, actor}})
+	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: p})
 }
 
 // takePort gives name the port asked for, or one of the range.
@@ -270,7 +270,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 		intent = service.IntentNone
 	}
 	if s.ledger.Load() != nil && intent != service.IntentNone {
-		if err := s.created(name, intent, how.Actor); err != nil {
+		if err := s.created(profileBody{Profile: name, Desired: intent, Actor: how.Actor}); err != nil {
 			return Profile{}, err
 		}
 	}

@@ -199,7 +199,7 @@ func TestDelete(t *testing.T) {
 	var trashed []string
 	for range 3 {
 		v.create("alice", Creation{})
-		path, err := v.Delete("alice", false)
+		path, err := v.Delete("alice", false, nil)
 		must(t, err)
 		trashed = append(trashed, path)
 	}
@@ -212,14 +212,14 @@ func TestDelete(t *testing.T) {
 	}
 	v.create("bob", Creation{})
 	must(t, os.MkdirAll(v.path("profiles/bob/deep/er"), 0o700))
-	if path, err := v.Delete("bob", true); err != nil || path != "" {
+	if path, err := v.Delete("bob", true, nil); err != nil || path != "" {
 		t.Errorf("%q, %v", path, err)
 	}
-	if _, err := v.Delete("bob", true); !errors.Is(err, ErrNotFound) {
+	if _, err := v.Delete("bob", true, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 	v.write("profiles/plain/file", "")
-	if _, err := v.Delete("plain", true); !errors.Is(err, ErrNotFound) {
+	if _, err := v.Delete("plain", true, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("removed a directory that is no profile: %v", err)
 	}
 	entries, err := os.ReadDir(v.path("profiles"))

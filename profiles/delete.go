@@ -3,6 +3,7 @@ package profiles
 import (
 	"context"
 	"errors"
+	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -12,8 +13,9 @@ import (
 
 // Delete takes a profile away, durably: into the trash, whose path it returns,
 // or for good with purge. Its gateway must have been stopped. A broken profile
-// can be deleted too. It fails with ErrNotFound if there is none.
-func (s *Store) Delete(name string, purge bool) (trash string, err error) {
+// can be deleted too. It fails with ErrNotFound if there is none. by is who asked;
+// nil: rlminit itself.
+func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err error) {
 	if name == Default {
 		return "", refuse(ErrName, "the profile %q is the home directory itself; take gateway.default out of the configuration", name)
 	}
@@ -34,15 +36,23 @@ func (s *Store) Delete(name string, purge bool) (trash string, err error) {
 		return "", err
 	}
 	s.forget(name)
-	s.deleted(name)
+	s.deleted(profileBody{Profile: name, Trash: trashEntryOf(trash), Actor: by})
 	return trash, s.dropSecrets(name)
+}
+
+// trashEntryOf is the entry of a path in the trash; "" of none.
+func trashEntryOf(trash string) string {
+	if trash == "" {
+		return ""
+	}
+	return path.Base(trash)
 }
 
 // deleted records that a profile is gone. The directory's end is what counts: a
 // journal that cannot be written to is put right at the next boot.
-func (s *Store) deleted(name string) {
+func (s *Store) deleted(p profileBody) {
 	if l := s.ledger.Load(); l != nil {
-		if err := l.append(context.Background(), true, journal.Entry{Type: TypeDeleted, Body: profileBody{Profile: name}}); err != nil {
+		if err := l.append(context.Background(), true, journal.Entry{Type: TypeDeleted, Body: p}); err != nil {
 			s.sayOnce(err.Error())
 		}
 	}

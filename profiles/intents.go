@@ -19,11 +19,13 @@ const (
 	// TypeFound is what was taken over from state files of which the journal knew
 	// nothing: "services", by name what is wanted of them.
 	TypeFound = "found"
-	// TypeCreated, TypeDeleted and TypeAdopted are of one "profile"; the first and
-	// the last have its "desired".
+	// TypeCreated, TypeDeleted, TypeRenamed, TypeAdopted and TypeChanged are of one
+	// "profile"; all but the second and the last have what is "desired" of it.
 	TypeCreated = "profile_created"
 	TypeDeleted = "profile_deleted"
+	TypeRenamed = "profile_renamed"
 	TypeAdopted = "profile_adopted"
+	TypeChanged = "profile_changed"
 	// TypeGone are "services" that the volume and the configuration no longer have.
 	TypeGone = "gone"
 )
@@ -39,8 +41,18 @@ type Command struct {
 	Operation uint64         `json:"operation,omitempty"`
 	Verb      string         `json:"verb"`
 	Intent    service.Intent `json:"intent,omitempty"` // IntentNone: it changes none
-	Services  []string       `json:"services"`
+	Services  []string       `json:"services"`         // whose intent this is
+	Members   []string       `json:"members,omitempty"`
 	Actor     *Actor         `json:"actor,omitempty"` // nil: rlminit itself
+}
+
+// Named are the services that the command is on: Members, where these are not
+// simply those whose intent it changes.
+func (c Command) Named() []string {
+	if len(c.Members) > 0 {
+		return c.Members
+	}
+	return c.Services
 }
 
 // Intents is the fold of what people want of each service, by its name.
@@ -74,6 +86,15 @@ func (i *Intents) Apply(r journal.Record) {
 		if r.Decode(&p) == nil {
 			delete(i.by, GatewayName(p.Profile))
 		}
+	case TypeRenamed:
+		var p profileBody
+		if r.Decode(&p) == nil {
+			delete(i.by, GatewayName(p.Profile))
+			delete(i.by, GatewayName(p.To))
+			if p.Desired != service.IntentNone {
+				i.by[GatewayName(p.To)] = p.Desired
+			}
+		}
 	case TypeGone:
 		var gone goneBody
 		if r.Decode(&gone) == nil {
@@ -97,10 +118,16 @@ type foundBody struct {
 	Services map[string]service.Intent `json:"services"`
 }
 
+// profileBody is the body of the records about one profile.
 type profileBody struct {
-	Profile string         `json:"profile"`
-	Desired service.Intent `json:"desired,omitempty"`
-	Actor   *Actor         `json:"actor,omitempty"`
+	Profile     string         `json:"profile"`
+	Desired     service.Intent `json:"desired,omitempty"`
+	To          string         `json:"to,omitempty"`          // its new name
+	Clone       string         `json:"clone,omitempty"`       // the profile that it was made of
+	Restored    string         `json:"restored,omitempty"`    // what it was in the trash
+	Trash       string         `json:"trash,omitempty"`       // what it is there now
+	Environment []string       `json:"environment,omitempty"` // the variables that were changed
+	Actor       *Actor         `json:"actor,omitempty"`       // nil: rlminit itself
 }
 
 type goneBody struct {
@@ -182,6 +209,23 @@ func (s *Store) Command(ctx context.Context, c Command, of []Subject, urgent boo
 	}
 	s.publish(of)
 	return nil
+}
+
+// Note records a command that changes no intent, where there is a journal,
+// without waiting.
+func (s *Store) Note(c Command) { s.note(journal.Entry{Type: TypeOperation, Body: c}) }
+
+// NoteChange records who changed a profile's profile.yaml, and of its environment
+// which variables, without waiting: what it is now is in the file.
+func (s *Store) NoteChange(name string, variables []string, by Actor) {
+	slices.Sort(variables)
+	s.note(journal.Entry{Type: TypeChanged, Body: profileBody{Profile: name, Environment: variables, Actor: &by}})
+}
+
+func (s *Store) note(e journal.Entry) {
+	if l := s.ledger.Load(); l != nil && l.journal != nil {
+		l.journal.Note(e)
+	}
 }
 
 // saveEach is Command without a journal. It returns the first error.

@@ -40,7 +40,7 @@ func TestPortsAreUniqueStableAndFreedWithTheProfile(t *testing.T) {
 			t.Errorf("%s: %d, was %d", name, p.Port, byName[name])
 		}
 	}
-	if _, err := v.Delete("b", true); err != nil {
+	if _, err := v.Delete("b", true, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p := v.create("e", Creation{}); p.Port != byName["b"] {

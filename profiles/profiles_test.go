@@ -129,7 +129,7 @@ func TestNames(t *testing.T) {
 		if _, err := v.Load(name); !errors.Is(err, ErrNotFound) {
 			t.Errorf("load %q: %v", name, err)
 		}
-		if _, err := v.Delete(name, true); err == nil {
+		if _, err := v.Delete(name, true, nil); err == nil {
 			t.Errorf("delete %q succeeded", name)
 		}
 	}
@@ -180,7 +180,7 @@ func TestABrokenProfileHarmsNoOther(t *testing.T) {
 		}
 	}
 	// A broken profile can be deleted, and what it pointed to stays.
-	if _, err := v.Delete("link", true); err != nil {
+	if _, err := v.Delete("link", true, nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(outside, "profile.yaml")); err != nil {
@@ -223,7 +223,7 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 	if p, err := v.SetEnvironment("default", map[string]*string{"A": &a}); err != nil || p.Environment()["A"] != "1" {
 		t.Errorf("%v", err)
 	}
-	if _, err := v.Delete("default", true); !errors.Is(err, ErrName) {
+	if _, err := v.Delete("default", true, nil); !errors.Is(err, ErrName) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -210,7 +210,7 @@ func TestAVolumeThatCannotBeWrittenIsReadAllTheSame(t *testing.T) {
 	for _, err := range []error{
 		v.SaveIntent(Gateway("alice"), service.Stopped),
 		func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
-		func() error { _, err := v.Delete("alice", false); return err }(),
+		func() error { _, err := v.Delete("alice", false, nil); return err }(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "owned by uid 0, services run as") {
 			t.Errorf("got %v", err)

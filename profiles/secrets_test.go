@@ -58,7 +58,7 @@ func TestSecrets(t *testing.T) {
 	v.create("alice", Creation{})
 	has(nil)
 	save(map[string]string{"B": "five"}, true)
-	if _, err := v.Delete("alice", true); err != nil {
+	if _, err := v.Delete("alice", true, nil); err != nil {
 		t.Fatal(err)
 	}
 	has(nil)

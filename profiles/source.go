@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/journal"
 	"rlminit/service"
 )
 
@@ -159,7 +161,12 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	if err != nil {
 		return Profile{}, err
 	}
-	s.learn(name, state.Desired)
+	if err := s.created(profileBody{Profile: name, Desired: state.Desired, Restored: t.Entry, Actor: how.Actor}); err != nil {
+		if e := s.home.RenameNew(dirOf(name), dir); e != nil {
+			s.sayOnce(e.Error())
+		}
+		return Profile{}, err
+	}
 	return s.load(name)
 }
 
@@ -192,8 +199,8 @@ func (s *Store) CheckRename(from, to string) error {
 }
 
 // Rename gives a profile another name, durably; port, intent and log stay its
-// own. Its gateway must have been stopped.
-func (s *Store) Rename(from, to string) (p Profile, err error) {
+// own. Its gateway must have been stopped. by is who asked; nil: rlminit itself.
+func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err := s.prime(); err != nil {
 		return Profile{}, err
 	}
@@ -221,7 +228,7 @@ func (s *Store) Rename(from, to string) (p Profile, err error) {
 	if before.Port != 0 {
 		s.ports.claim(to, before.Port)
 	}
-	s.learn(to, intent)
+	s.renamed(profileBody{Profile: from, To: to, Desired: intent, Actor: by})
 	s.moveLog(from, to)
 	if err := s.update(Gateway(to), true, func(f *stateFile) { f.Desired = intent }); err != nil {
 		// It has its name; what still says the old one is put right at the next
@@ -229,6 +236,17 @@ func (s *Store) Rename(from, to string) (p Profile, err error) {
 		s.sayOnce(err.Error())
 	}
 	return s.load(to)
+}
+
+// renamed records a new name. The directory's counts: a journal that cannot be
+// written to is put right at the next boot.
+func (s *Store) renamed(p profileBody) {
+	l := s.ledger.Load()
+	if l == nil {
+		s.learn(p.To, p.Desired)
+	} else if err := l.append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p}); err != nil {
+		s.sayOnce(err.Error())
+	}
 }
 
 // gatewayLogs is where the logs of profiles lie.

@@ -66,7 +66,7 @@ func TestClone(t *testing.T) {
 func TestRestore(t *testing.T) {
 	v := furnished(t)
 	port := v.list()["alice"].Port
-	_, err := v.Delete("alice", false)
+	_, err := v.Delete("alice", false, nil)
 	must(t, err)
 	p := v.create("alice", Creation{Restore: "alice"})
 	if p.Port != port || p.Record.Desired != service.Running || v.read("profiles/alice/notes/one") != "one" {
@@ -77,10 +77,10 @@ func TestRestore(t *testing.T) {
 	}
 	// Twice in one second, and another has taken the name and the port: the newest
 	// comes back, under another name, with another port.
-	_, err = v.Delete("alice", false)
+	_, err = v.Delete("alice", false, nil)
 	must(t, err)
 	v.create("alice", Creation{Port: port, Environment: map[string]string{"A": "2"}})
-	_, err = v.Delete("alice", false)
+	_, err = v.Delete("alice", false, nil)
 	must(t, err)
 	v.create("alice", Creation{Port: port})
 	if _, _, err := v.Create("alice", Creation{Restore: "alice"}); !errors.Is(err, ErrExists) {
@@ -106,7 +106,7 @@ func TestRename(t *testing.T) {
 	v := furnished(t)
 	v.write("logs/gateways/bob/current", "of an earlier bob\n")
 	before := v.list()["alice"]
-	p, err := v.Rename("alice", "bob")
+	p, err := v.Rename("alice", "bob", nil)
 	must(t, err)
 	if p.Name != "bob" || p.Port != before.Port || p.Record.Desired != service.Running || p.Record.Profile != "bob" {
 		t.Errorf("%+v", p)
@@ -127,7 +127,7 @@ func TestRename(t *testing.T) {
 		"out of the house": {"alice", "../x", ErrName},
 		"of the home":      {"default", "x", ErrName},
 	} {
-		if _, err := v.Rename(c.from, c.to); !errors.Is(err, c.kind) {
+		if _, err := v.Rename(c.from, c.to, nil); !errors.Is(err, c.kind) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestRenameAtOnce(t *testing.T) {
 	v.create("b", Creation{})
 	results := make(chan error, 2)
 	for _, from := range []string{"a", "b"} {
-		go func() { _, err := v.Rename(from, "c"); results <- err }()
+		go func() { _, err := v.Rename(from, "c", nil); results <- err }()
 	}
 	won := 0
 	for range 2 {
@@ -200,7 +200,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 			},
 		},
 		"restore": {
-			func(v *volume) { _, err := v.Delete("alice", false); must(v.t, err) },
+			func(v *volume) { _, err := v.Delete("alice", false, nil); must(v.t, err) },
 			func(v *volume) error { _, _, err := v.Create("alice", Creation{Restore: "alice"}); return err },
 			func(v *volume, list map[string]Profile) error {
 				trash, err := v.Trash()
@@ -220,7 +220,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 		},
 		"rename": {
 			func(*volume) {},
-			func(v *volume) error { _, err := v.Rename("alice", "bob"); return err },
+			func(v *volume) error { _, err := v.Rename("alice", "bob", nil); return err },
 			func(v *volume, list map[string]Profile) error {
 				if len(list) != 1 {
 					return fmt.Errorf("there are %v", list)

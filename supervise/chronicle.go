@@ -12,6 +12,7 @@ import (
 	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/supervise/jobs"
+	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
 )
 
@@ -25,6 +26,7 @@ type chronicle struct {
 	boots     *journal.Boots
 	jobs      *jobs.Fold
 	revisions *revision.Records
+	history   *operation.History
 	boot      string // the id of this boot, once there is a journal
 	folds     map[string]journal.Fold
 
@@ -45,8 +47,10 @@ type bootStep struct {
 const typeBooted = "booted"
 
 func newChronicle() *chronicle {
-	c := &chronicle{intents: profiles.NewIntents(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, began: time.Now()}
-	c.folds = map[string]journal.Fold{"intents": c.intents, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions}
+	c := &chronicle{intents: profiles.NewIntents(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, history: &operation.History{}, began: time.Now()}
+	c.folds = map[string]journal.Fold{
+		"intents": c.intents, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions, operation.Section: c.history,
+	}
 	return c
 }
 
@@ -77,6 +81,26 @@ func (s *Supervisor) openJournal(store *profiles.Store) {
 	store.UseJournal(j, c.intents)
 	c.journal.Store(j)
 	s.recordBoot(j, boot)
+	s.operations.Recall(c.earlier(j))
+}
+
+// earlier are the operations that the journal has, and the last id. It records
+// that those which an earlier boot left under way were interrupted.
+func (c *chronicle) earlier(j *journal.Journal) (all []control.Operation, last uint64) {
+	var left []operation.Ended
+	j.View(func() { all, left, last = c.history.Since(c.boot) })
+	for _, e := range left {
+		j.Note(journal.Entry{Type: operation.TypeEnded, Body: e})
+	}
+	return all, last
+}
+
+// operationEnded records what became of an operation, without waiting for the
+// disk: what it was to change is recorded.
+func (c *chronicle) operationEnded(o control.Operation) {
+	if j := c.journal.Load(); j != nil {
+		j.Note(journal.Entry{Type: operation.TypeEnded, Body: operation.EndedOf(o)})
+	}
 }
 
 // recordBoot records that this boot has begun, unless a supervisor before did.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"rlminit/control"
-	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
@@ -186,33 +185,30 @@ var verbs = map[string]verb{"start": verbStart, "stop": verbStop, "restart": ver
 // them: it makes the intent durable, and only then acts, on those for which that
 // succeeded. With wait it answers when the outcome is known or ctx ends.
 func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
-	outcomes, _ := s.operateAs(ctx, v, units, along, actor, wait)
+	outcomes, _ := s.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait)
 	return outcomes
 }
 
 // operateAs is operate, and returns the id of the operation too; 0: it was refused
 // as a whole.
-func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) ([]control.Outcome, uint64) {
+func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait) ([]control.Outcome, uint64) {
 	release := oneAtATime(append(slices.Clone(units), along...))
 	if problem := s.refusal(v); problem != nil {
 		release()
 		return failAll(units, problem), 0
 	}
-	var unrecorded *control.Problem // of a stop: it is carried out all the same
-	if v.intent != service.IntentNone {
-		unrecorded = s.recordIntents(ctx, v, units, along, profiles.Actor{UID: actor})
-		if unrecorded != nil && v.name != "stop" {
-			release()
-			return failAll(units, unrecorded), 0
-		}
+	id := s.operations.NewID()
+	unrecorded := s.recordCommand(ctx, id, v, units, along, actor)
+	if unrecorded != nil && v.name != "stop" { // which is carried out all the same
+		release()
+		return failAll(units, unrecorded), 0
 	}
 	outcomes := make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
 	changed := make([]bool, len(units))
 	var went []string // along
-	var id uint64
 	s.ask(func() {
-		event := machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor), Actor: &actor}
+		event := commanded(v, actor)
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
 		act := slices.Clone(along)
 		for i, u := range units {
@@ -226,7 +222,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		for i, u := range units {
 			over[i] = v.outcome(u)
 		}
-		id = s.beginOperation(v, units, operation.Running, actor, nil)
+		s.beginOperation(id, v, units, operation.Running, actor, nil)
 		for _, u := range v.apply(s, act, event) {
 			went = append(went, u.title())
 		}
@@ -269,6 +265,11 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		s.publisher.flush(brief) // what is acknowledged must be known to a successor
 	}
 	return outcomes, id
+}
+
+// commanded is what the machine is told of a command.
+func commanded(v verb, actor control.Actor) machine.Event {
+	return machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor.UID), Actor: &actor.UID}
 }
 
 // refusal is why a command is not even recorded.

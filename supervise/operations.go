@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
@@ -23,7 +22,7 @@ import (
 
 // BeginOperation begins one operation on the services that it says, and returns it
 // as it is when all is recorded and nothing waits for the caller any more.
-func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, actor uint32) (control.Operation, error) {
+func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, actor control.Actor) (control.Operation, error) {
 	v, ok := verbs[how.Verb]
 	switch {
 	case !ok:
@@ -131,14 +130,13 @@ func (s *Supervisor) startedAlong(v verb, units []*unit) (along []*unit) {
 }
 
 // beginOperation notes an operation on units. Only the loop calls it.
-func (s *Supervisor) beginOperation(v verb, units []*unit, state operation.State, actor uint32, cancel func()) uint64 {
+func (s *Supervisor) beginOperation(id uint64, v verb, units []*unit, state operation.State, actor control.Actor, cancel func()) {
 	members := make([]control.OperationMember, len(units))
 	for i, u := range units {
 		members[i] = control.OperationMember{Name: u.title(), OldPID: u.pid()}
 	}
-	id := s.operations.Begin(v.name, actor, time.Now().UTC(), members, state, cancel)
+	s.operations.Begin(id, v.name, actor, time.Now().UTC(), members, state, cancel)
 	s.keepOperations()
-	return id
 }
 
 // pid is that of u's process; 0: there is none.
@@ -235,23 +233,20 @@ func (s *Supervisor) waitsFor(u *unit) string {
 
 // roll restarts units, at most limit of which are out of service at once; or has
 // at most so many on their way up, or down, at once.
-func (s *Supervisor) roll(v verb, units []*unit, limit int, steady time.Duration, actor uint32) (uint64, error) {
+func (s *Supervisor) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (uint64, error) {
 	if problem := s.refusal(v); problem != nil {
 		return 0, problem
 	}
 	along := s.startedAlong(v, units)
 	release := oneAtATime(append(slices.Clone(units), along...))
-	var problem *control.Problem
-	if v.intent != service.IntentNone {
-		problem = s.recordIntents(context.Background(), v, units, along, profiles.Actor{UID: actor})
-	}
+	id := s.operations.NewID()
+	problem := s.recordCommand(context.Background(), id, v, units, along, actor)
 	release()
 	if problem != nil && v.name != "stop" { // which is carried out all the same
 		return 0, problem
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var id uint64
-	s.ask(func() { id = s.beginOperation(v, units, operation.Pending, actor, cancel) })
+	s.ask(func() { s.beginOperation(id, v, units, operation.Pending, actor, cancel) })
 	go func() {
 		defer cancel()
 		s.rolling(ctx, id, v, units, operation.NewRoll(len(units), limit, steady), actor)
@@ -261,8 +256,8 @@ func (s *Supervisor) roll(v verb, units []*unit, limit int, steady time.Duration
 
 // rolling takes one member after the other. It decides and takes in one piece of
 // the loop's work, so that nobody goes out of service in between.
-func (s *Supervisor) rolling(ctx context.Context, id uint64, v verb, units []*unit, roll *operation.Roll, actor uint32) {
-	event := machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor), Actor: &actor}
+func (s *Supervisor) rolling(ctx context.Context, id uint64, v verb, units []*unit, roll *operation.Roll, actor control.Actor) {
+	event := commanded(v, actor)
 	for ctx.Err() == nil {
 		var verdict operation.Verdict
 		wake := make(chan struct{}, 1)
@@ -417,8 +412,8 @@ func (s *Supervisor) stirRolls(u *unit) {
 // what tier 1 holds.
 const operationsKey = "operations"
 
-// openOperations takes over what a predecessor kept of its operations, or makes
-// the file for it.
+// openOperations takes over what a predecessor kept of its operations, before any
+// is begun, or makes the file for it.
 func (s *Supervisor) openOperations(hold func(key string, fd int)) {
 	if fds := s.held.Take(operationsKey); len(fds) == 1 {
 		s.operationsFile = fds[0]
@@ -426,9 +421,10 @@ func (s *Supervisor) openOperations(hold func(key string, fd int)) {
 		if unix.Fstat(s.operationsFile, &st) == nil && st.Size > 0 {
 			content := make([]byte, st.Size)
 			n, _ := unix.Pread(s.operationsFile, content, 0)
+			var before []control.Operation
 			// What is longer than the value is what was there before it.
-			if json.NewDecoder(bytes.NewReader(content[:max(0, n)])).Decode(&s.earlier) != nil {
-				s.earlier = nil
+			if json.NewDecoder(bytes.NewReader(content[:max(0, n)])).Decode(&before) == nil {
+				s.operations.Recall(before, 0)
 			}
 		}
 		return
@@ -445,7 +441,7 @@ func (s *Supervisor) openOperations(hold func(key string, fd int)) {
 // resumeOperations ends those of a predecessor that were under way. A member that
 // has come to what was asked is done, by what is true of it now.
 func (s *Supervisor) resumeOperations() {
-	s.operations.Resume(s.earlier, func(verb string, m control.OperationMember) (int, bool) {
+	s.operations.Resume(func(verb string, m control.OperationMember) (int, bool) {
 		u := s.find(m.Name)
 		switch {
 		case u == nil:
@@ -456,7 +452,6 @@ func (s *Supervisor) resumeOperations() {
 		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy)
 		return u.pid(), up && (verb == "start" || u.pid() != m.OldPID)
 	})
-	s.earlier = nil
 	s.keepOperations()
 }
 
@@ -468,8 +463,8 @@ func (s *Supervisor) keepOperations() {
 	}
 	list := s.operations.List()
 	for i := range list {
-		if list[i].Over() && len(list[i].Members) > membersKept {
-			list[i].Members = list[i].Members[:0]
+		if list[i].Over() {
+			list[i] = operation.Shortened(list[i])
 		}
 	}
 	content, err := json.Marshal(list)
@@ -479,6 +474,3 @@ func (s *Supervisor) keepOperations() {
 	_, _ = unix.Pwrite(s.operationsFile, content, 0)
 	_ = unix.Ftruncate(s.operationsFile, int64(len(content)))
 }
-
-// membersKept bounds the members that are kept of an operation that is over.
-const membersKept = 50

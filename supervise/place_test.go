@@ -297,5 +297,5 @@ func (p *place) create(body string) (control.Outcome, error) {
 	if err := json.Unmarshal([]byte(body), &what); err != nil {
 		p.Fatal(err)
 	}
-	return p.now.registry.Create(p.Context(), what, 0)
+	return p.now.registry.Create(p.Context(), what, control.Actor{})
 }

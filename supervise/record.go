@@ -39,22 +39,35 @@ func each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// recordIntents makes what a command wants durable, of the units and of what goes
-// along, and returns why not; then nothing of it is recorded. Without a volume of
-// ours there is nothing to make it durable on.
-func (s *Supervisor) recordIntents(ctx context.Context, v verb, units, along []*unit, actor profiles.Actor) *control.Problem {
+// recordCommand makes what a command wants durable, of the units and of what goes
+// along, and returns why not; then nothing of it is recorded. One that changes no
+// intent is only noted. Without a volume of ours there is nothing to make it
+// durable on.
+func (s *Supervisor) recordCommand(ctx context.Context, id uint64, v verb, units, along []*unit, by control.Actor) *control.Problem {
 	all := append(slices.Clone(units), along...)
-	c := profiles.Command{Verb: v.name, Intent: v.intent, Actor: &actor}
+	actor := profiles.Actor(by)
+	c := profiles.Command{Operation: id, Verb: v.name, Intent: v.intent, Services: []string{}, Actor: &actor}
 	var subjects []profiles.Subject
 	s.ask(func() {
 		for _, u := range all {
-			if u.recorded {
+			if u.recorded && v.intent != service.IntentNone {
 				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
 				c.Services = append(c.Services, u.name)
 			}
 		}
+		for _, u := range units {
+			c.Members = append(c.Members, u.name)
+		}
 	})
-	if store := s.volume.Store(); store != nil && len(subjects) > 0 {
+	if slices.Equal(c.Members, c.Services) {
+		c.Members = nil
+	}
+	store := s.volume.Store()
+	switch {
+	case store == nil:
+	case len(subjects) == 0:
+		store.Note(c)
+	default:
 		// A caller who goes away does not make it a half command; a disk that does not
 		// answer keeps no command waiting for ever.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
@@ -62,6 +75,9 @@ func (s *Supervisor) recordIntents(ctx context.Context, v verb, units, along []*
 		if err := store.Command(ctx, c, subjects, v.intent == service.Stopped); err != nil {
 			return notRecorded(err)
 		}
+	}
+	if v.intent == service.IntentNone {
+		return nil
 	}
 	s.ask(func() {
 		for _, u := range all {

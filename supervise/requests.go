@@ -97,7 +97,7 @@ func (s desk) Service(name string) (st control.Service, err error) {
 
 // Operate carries out start, stop or restart of one service, or of "all", or of
 // those of all that how says.
-func (s desk) Operate(ctx context.Context, name, of string, how control.Operate, actor uint32) ([]control.Outcome, uint64, error) {
+func (s desk) Operate(ctx context.Context, name, of string, how control.Operate, actor control.Actor) ([]control.Outcome, uint64, error) {
 	v := verbs[name]
 	if how.Runtime {
 		if v.name != "stop" {

@@ -281,7 +281,7 @@ func (s revised) command(ctx context.Context, verb, name string, actor uint32) e
 	if verb == "stop" {
 		how.Wait = &control.Wait{}
 	}
-	outcomes, _, err := desk{s.Supervisor}.Operate(ctx, verb, profiles.GatewayName(name), how, actor)
+	outcomes, _, err := desk{s.Supervisor}.Operate(ctx, verb, profiles.GatewayName(name), how, control.Actor{UID: actor})
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/jobs"
@@ -52,8 +51,7 @@ type Supervisor struct {
 	jobs      *jobs.Runner
 
 	operations     *operation.Book
-	operationsFile int                 // memfd: what a successor is to know of them; 0: none
-	earlier        []control.Operation // a predecessor's, until they were resumed
+	operationsFile int // memfd: what a successor is to know of them; 0: none
 
 	purpose purpose       // what the container is for
 	random  func() uint64 // where chance comes in; a simulation has its own
@@ -110,9 +108,10 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
 		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
-		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(), operations: &operation.Book{},
+		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(),
 		rolls: map[chan struct{}][]*unit{}, timers: newTimers(), tags: &handover.Tags{},
 	}
+	s.operations = &operation.Book{Ended: s.chronicle.operationEnded}
 	s.preparation = s.prepare
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
 	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
@@ -237,6 +236,7 @@ func (s *Supervisor) written(patience time.Duration) {
 // settle brings everything onto the disk and gives the volume back.
 func (s *Supervisor) settle(giveBack func()) {
 	s.written(time.Second)
+	s.operations.Interrupt("the container stopped")
 	s.chronicle.end()
 	if giveBack == nil {
 		return

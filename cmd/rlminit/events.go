@@ -168,14 +168,21 @@ func eventLine(t *terminal, e control.Event) string {
 }
 
 // recordLine is a record that is no transition: a command as `stop gateway-alice
-// (by uid 0)`, another with its type and what it says.
+// (operation 12, by uid 0, pid 77)`, another with its type and what it says.
 func recordLine(e control.Event) string {
 	if e.Type == profiles.TypeOperation {
 		var c profiles.Command
-		if json.Unmarshal(e.Raw, &c) == nil && len(c.Services) > 0 {
-			line := c.Verb + " " + strings.Join(c.Services, ", ")
+		if json.Unmarshal(e.Raw, &c) == nil && len(c.Named()) > 0 {
+			var facts []string
+			if c.Operation > 0 {
+				facts = append(facts, fmt.Sprintf("operation %d", c.Operation))
+			}
 			if c.Actor != nil {
-				line += fmt.Sprintf(" (by uid %d)", c.Actor.UID)
+				facts = append(facts, "by "+actorText(control.Actor(*c.Actor)))
+			}
+			line := c.Verb + " " + strings.Join(c.Named(), ", ")
+			if len(facts) > 0 {
+				line += " (" + strings.Join(facts, ", ") + ")"
 			}
 			return printable(line)
 		}

@@ -17,9 +17,11 @@ func operationsVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operations [ID]",
 		Short: "show what was asked of services, and what became of it",
-		Long: `Shows the operations that are under way and the latest that are over: their id,
-verb, state, and who asked. With ID it shows each of its members, and what one
-that waits is waiting for. With -f it goes on until the operation is over.`,
+		Long: `Shows the operations that are under way and the latest that are over, of earlier
+starts of the container too: their id, verb, state, and who asked. With ID it
+shows each of its members, and what one that waits is waiting for. With -f it
+goes on until the operation is over. One that was under way when the container
+ended, or the supervisor was replaced, is interrupted.`,
 		Example: `  rlminit operations
   rlminit operations 12 -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,11 +159,24 @@ func operationLine(t *terminal, o control.Operation) string {
 			done++
 		}
 	}
-	line := fmt.Sprintf("%d %s: %s, %d of %d done (uid %d, %s)", o.ID, printable(o.Verb), o.State, done, len(o.Members), o.Actor, o.At.Format("2006-01-02T15:04:05Z"))
+	of := fmt.Sprintf("%d of %d done", done, len(o.Members))
+	if o.Omitted > 0 {
+		of = fmt.Sprintf("%d members", len(o.Members)+o.Omitted)
+	}
+	line := fmt.Sprintf("%d %s: %s, %s (%s, %s)", o.ID, printable(o.Verb), o.State, of, actorText(o.Actor), o.At.Format("2006-01-02T15:04:05Z"))
 	if o.Reason != "" {
 		line += ": " + printable(o.Reason)
 	}
 	return line
+}
+
+// actorText is `uid 0, pid 77`.
+func actorText(by control.Actor) string {
+	text := fmt.Sprintf("uid %d", by.UID)
+	if by.PID > 0 {
+		text += fmt.Sprintf(", pid %d", by.PID)
+	}
+	return text
 }
 
 // memberLine is `alice: done (pid 42, was 17)`.

@@ -29,23 +29,22 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // peerOf asks the kernel who is at the other end.
-func (s *Server) peerOf(conn net.Conn) (peer, error) {
+func (s *Server) peerOf(conn net.Conn) (p peer, pid int32, err error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
-		return peer{}, fmt.Errorf("not a unix connection: %T", conn)
+		return p, 0, fmt.Errorf("not a unix connection: %T", conn)
 	}
 	raw, err := local.SyscallConn()
 	if err != nil {
-		return peer{}, err
+		return p, 0, err
 	}
-	var p peer
 	var failure error
 	err = raw.Control(func(fd uintptr) {
 		var cred *unix.Ucred
 		if cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); failure != nil {
 			return
 		}
-		p.uid = cred.Uid
+		p.uid, pid = cred.Uid, cred.Pid
 		var groups []uint32
 		if groups, failure = peerGroups(int(fd)); failure != nil {
 			return
@@ -59,7 +58,7 @@ func (s *Server) peerOf(conn net.Conn) (peer, error) {
 	if err == nil {
 		err = failure
 	}
-	return p, err
+	return p, pid, err
 }
 
 // peerGroups returns the supplementary groups of a peer: SO_PEERGROUPS,

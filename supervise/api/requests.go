@@ -19,7 +19,7 @@ type Services interface {
 	Service(name string) (control.Service, error)
 	// Operate carries out start, stop or restart of one service, or of "all".
 	// The id is that of the operation; 0: there is none.
-	Operate(ctx context.Context, verb, name string, how control.Operate, actor uint32) (o []control.Outcome, id uint64, err error)
+	Operate(ctx context.Context, verb, name string, how control.Operate, by control.Actor) (o []control.Outcome, id uint64, err error)
 	Signal(name string, signal syscall.Signal) error
 	Wait(ctx context.Context, name string, what control.WaitFor) (control.Service, error)
 	// Ready tells whether what is wanted is up: of the names, or of all.
@@ -32,7 +32,7 @@ type Services interface {
 
 // Operations is what can be asked of operations.
 type Operations interface {
-	BeginOperation(ctx context.Context, how control.BeginOperation, actor uint32) (control.Operation, error)
+	BeginOperation(ctx context.Context, how control.BeginOperation, by control.Actor) (control.Operation, error)
 	Operations() []control.Operation
 	Operation(id uint64) (control.Operation, error)
 	// AwaitOperation returns when it is over, has changed, or ctx ends.
@@ -50,7 +50,7 @@ func (s *Server) AddOperations(operations Operations) {
 		if err := Decode(r, &body); err != nil {
 			return nil, err
 		}
-		o, err := operations.BeginOperation(r.Context(), body, Actor(r))
+		o, err := operations.BeginOperation(r.Context(), body, By(r))
 		return Answer{Value: o, Operation: o.ID}, err
 	})
 	s.Handle("GET /v1/operations", MayCommand, func(*http.Request) (any, error) { return operations.Operations(), nil })
@@ -89,13 +89,13 @@ func operationID(r *http.Request) (uint64, error) {
 type Profiles interface {
 	List() ([]control.Profile, error)
 	Get(name string) (control.Profile, error)
-	Create(ctx context.Context, what control.CreateProfile, actor uint32) (control.Outcome, error)
-	Set(ctx context.Context, name string, what control.SetProfile, actor uint32) (control.Profile, error)
-	Delete(ctx context.Context, name string, purge bool, actor uint32) (control.Deleted, error)
-	Rename(ctx context.Context, name string, what control.RenameProfile, actor uint32) (control.Outcome, error)
+	Create(ctx context.Context, what control.CreateProfile, by control.Actor) (control.Outcome, error)
+	Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (control.Profile, error)
+	Delete(ctx context.Context, name string, purge bool, by control.Actor) (control.Deleted, error)
+	Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (control.Outcome, error)
 	Trash() ([]control.Trashed, error)
 	Text(name string) (control.ProfileText, error)
-	Edit(name string, what control.ReplaceProfile, actor uint32) (control.Profile, error)
+	Edit(name string, what control.ReplaceProfile, by control.Actor) (control.Profile, error)
 	Reload(how control.Reload) (*control.Reloaded, error)
 }
 
@@ -156,7 +156,7 @@ func operate(services Services, verb string) Handler {
 		if err := Decode(r, &body); err != nil {
 			return nil, err
 		}
-		outcomes, id, err := services.Operate(r.Context(), verb, r.PathValue("name"), body, Actor(r))
+		outcomes, id, err := services.Operate(r.Context(), verb, r.PathValue("name"), body, By(r))
 		return Answer{Value: outcomes, Operation: id}, err
 	}
 }
@@ -168,7 +168,7 @@ func (s *Server) addProfiles(profiles Profiles) {
 		if err := Decode(r, &body); err != nil {
 			return nil, err
 		}
-		return profiles.Create(r.Context(), body, Actor(r))
+		return profiles.Create(r.Context(), body, By(r))
 	})
 	s.Handle("GET /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) { return profiles.Get(r.PathValue("name")) })
 	s.Handle("PATCH /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
@@ -176,21 +176,21 @@ func (s *Server) addProfiles(profiles Profiles) {
 		if err := Decode(r, &body); err != nil {
 			return nil, err
 		}
-		return profiles.Set(r.Context(), r.PathValue("name"), body, Actor(r))
+		return profiles.Set(r.Context(), r.PathValue("name"), body, By(r))
 	})
 	s.Handle("DELETE /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
 		purge, err := askedFor(r, "purge")
 		if err != nil {
 			return nil, err
 		}
-		return profiles.Delete(r.Context(), r.PathValue("name"), purge, Actor(r))
+		return profiles.Delete(r.Context(), r.PathValue("name"), purge, By(r))
 	})
 	s.Handle("POST /v1/profiles/{name}/rename", MayCommand, func(r *http.Request) (any, error) {
 		var body control.RenameProfile
 		if err := Decode(r, &body); err != nil {
 			return nil, err
 		}
-		return profiles.Rename(r.Context(), r.PathValue("name"), body, Actor(r))
+		return profiles.Rename(r.Context(), r.PathValue("name"), body, By(r))
 	})
 	s.Handle("GET /v1/profiles/{name}/text", MayCommand, func(r *http.Request) (any, error) { return profiles.Text(r.PathValue("name")) })
 	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, func(r *http.Request) (any, error) {
@@ -198,7 +198,7 @@ func (s *Server) addProfiles(profiles Profiles) {
 		if err := Decode(r, &body); err != nil {
 			return nil, err
 		}
-		return profiles.Edit(r.PathValue("name"), body, Actor(r))
+		return profiles.Edit(r.PathValue("name"), body, By(r))
 	})
 	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
 	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {

@@ -135,9 +135,9 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := b.s.peerOf(conn)
+		p, pid, err := b.s.peerOf(conn)
 		if err == nil && b.admit(p) {
-			return &counted{UnixConn: conn.(*net.UnixConn), peer: p, release: func() { b.release(p) }}, nil
+			return &counted{UnixConn: conn.(*net.UnixConn), peer: p, pid: pid, release: func() { b.release(p) }}, nil
 		}
 		conn.Close()
 	}
@@ -181,6 +181,7 @@ func (b *bounded) release(p peer) {
 type counted struct {
 	*net.UnixConn
 	peer    peer
+	pid     int32       // who connected; 0: a process that we do not see
 	ours    atomic.Bool // what is written is a handler's: see refusal.go
 	once    sync.Once
 	release func()
@@ -293,8 +294,15 @@ func (s *Server) permit(r *http.Request, needs May) *control.Problem {
 }
 
 // Actor is the uid of who made a request.
-func Actor(r *http.Request) uint32 {
-	return r.Context().Value(peerKey{}).(peer).uid
+func Actor(r *http.Request) uint32 { return By(r).UID }
+
+// By is who made a request.
+func By(r *http.Request) control.Actor {
+	by := control.Actor{UID: r.Context().Value(peerKey{}).(peer).uid}
+	if c, ok := r.Context().Value(connectionKey{}).(*counted); ok {
+		by.PID = c.pid
+	}
+	return by
 }
 
 // readBody reads all of a request's body, in bounded time and memory. Then the

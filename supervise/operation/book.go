@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,6 +32,10 @@ const (
 
 // Book is the operations under way and the latest that are over.
 type Book struct {
+	// Ended is told of each that comes to its end. It must return at once, and not
+	// call the Book. nil: nobody is.
+	Ended func(control.Operation)
+
 	mu   sync.Mutex
 	last uint64
 	all  []*entry // Invariant: by id, ascending
@@ -38,20 +43,28 @@ type Book struct {
 
 type entry struct {
 	control.Operation
+	book    *Book
 	by      map[string]int // members by name
 	left    int            // Invariant: how many members are pending or running
 	changed chan struct{}  // closed at the next change
 	cancel  func()
 }
 
-// Begin makes an operation of the members, all of them in state, and ends for each
-// what an earlier operation still does.
-func (b *Book) Begin(verb string, actor uint32, at time.Time, members []control.OperationMember, state State, cancel func()) uint64 {
+// NewID is an id that no operation has had.
+func (b *Book) NewID() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
-	e := &entry{by: make(map[string]int, len(members)), left: len(members), changed: make(chan struct{}), cancel: cancel}
-	e.Operation = control.Operation{ID: b.last, Verb: verb, Actor: actor, At: at, State: Running, Members: members}
+	return b.last
+}
+
+// Begin makes an operation of the members, all of them in state, under an id that
+// is new, and ends for each what an earlier operation still does.
+func (b *Book) Begin(id uint64, verb string, actor control.Actor, at time.Time, members []control.OperationMember, state State, cancel func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := &entry{book: b, by: make(map[string]int, len(members)), left: len(members), changed: make(chan struct{}), cancel: cancel}
+	e.Operation = control.Operation{ID: id, Verb: verb, Actor: actor, At: at, State: Running, Members: members}
 	for i := range members {
 		members[i].State = state
 		e.by[members[i].Name] = i
@@ -66,12 +79,19 @@ func (b *Book) Begin(verb string, actor uint32, at time.Time, members []control.
 			}
 		}
 	}
-	b.all = append(b.all, e)
+	b.insert(e)
 	b.forget()
 	if len(members) == 0 {
 		e.end(Done, "")
 	}
-	return e.ID
+}
+
+// insert puts an entry in its place, where there is none of its id.
+func (b *Book) insert(e *entry) {
+	if i, known := b.search(e.ID); !known {
+		b.all = slices.Insert(b.all, i, e)
+	}
+	b.last = max(b.last, e.ID)
 }
 
 // forget lets go of the oldest that are over, above the bounds.
@@ -153,6 +173,9 @@ func (e *entry) outcome() (State, string) {
 func (e *entry) end(state State, reason string) {
 	e.State, e.Reason = state, reason
 	e.wake()
+	if e.book.Ended != nil {
+		e.book.Ended(e.copy())
+	}
 }
 
 func (e *entry) wake() {
@@ -213,37 +236,66 @@ func (b *Book) List() []control.Operation {
 	return list
 }
 
-// Resume takes over what a predecessor kept: its operations that were under way
-// end as interrupted, and no id is given twice. done tells of a member of one
-// whether it has come to what was asked, and its process.
-func (b *Book) Resume(list []control.Operation, done func(verb string, m control.OperationMember) (pid int, is bool)) {
+// Recall adds operations of before, up to the id last, to those that there are:
+// of one that is known already what is known counts.
+func (b *Book) Recall(before []control.Operation, last uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, o := range list {
-		e := &entry{Operation: o, by: map[string]int{}, changed: make(chan struct{})}
-		if !o.Over() {
-			e.State, e.Reason = Interrupted, "the supervisor was replaced"
-			for i, m := range e.Members {
-				if !open(m.State) {
-					continue
-				}
-				e.Members[i].State, e.Members[i].Reason = Interrupted, "the supervisor was replaced"
-				if pid, is := done(o.Verb, m); is {
-					e.Members[i].State, e.Members[i].Reason, e.Members[i].PID = Done, "", pid
-				}
+	for _, o := range before {
+		b.insert(&entry{book: b, Operation: o, by: map[string]int{}, changed: make(chan struct{})})
+	}
+	b.last = max(b.last, last)
+	b.forget()
+}
+
+// Resume ends, as interrupted, the operations of a predecessor that are under way.
+// done tells of a member of one whether it has come to what was asked, and its
+// process.
+func (b *Book) Resume(done func(verb string, m control.OperationMember) (pid int, is bool)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.all {
+		if e.Over() {
+			continue
+		}
+		for i, m := range e.Members {
+			if !open(m.State) {
+				continue
+			}
+			if pid, is := done(e.Verb, m); is {
+				e.Members[i].State, e.Members[i].Reason, e.Members[i].PID = Done, "", pid
 			}
 		}
-		b.all = append(b.all, e)
-		b.last = max(b.last, o.ID)
+		e.interrupt("the supervisor was replaced")
 	}
 }
 
-func (b *Book) find(id uint64) *entry {
-	i, ok := slices.BinarySearchFunc(b.all, id, func(e *entry, id uint64) int { return int(int64(e.ID) - int64(id)) })
-	if !ok {
-		return nil
+// Interrupt ends, as interrupted, all that is under way.
+func (b *Book) Interrupt(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.all {
+		if !e.Over() {
+			e.interrupt(why)
+		}
 	}
-	return b.all[i]
+}
+
+func (e *entry) interrupt(why string) {
+	interrupt(&e.Operation, why)
+	e.left = 0
+	e.end(Interrupted, why)
+}
+
+func (b *Book) find(id uint64) *entry {
+	if i, known := b.search(id); known {
+		return b.all[i]
+	}
+	return nil
+}
+
+func (b *Book) search(id uint64) (i int, known bool) {
+	return slices.BinarySearchFunc(b.all, id, func(e *entry, id uint64) int { return cmp.Compare(e.ID, id) })
 }
 
 func (e *entry) copy() control.Operation {

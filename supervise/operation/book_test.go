@@ -14,6 +14,12 @@ func members(names ...string) (all []control.OperationMember) {
 	return all
 }
 
+func begin(b *Book, verb string, as State, all []control.OperationMember) uint64 {
+	id := b.NewID()
+	b.Begin(id, verb, control.Actor{}, time.Time{}, all, as, nil)
+	return id
+}
+
 func state(t *testing.T, b *Book, id uint64) control.Operation {
 	t.Helper()
 	o, _, problem := b.Get(id)
@@ -26,8 +32,8 @@ func state(t *testing.T, b *Book, id uint64) control.Operation {
 // The later command on a member wins, and the earlier operation says by which.
 func TestLaterOperationSupersedes(t *testing.T) {
 	var b Book
-	first := b.Begin("restart", 0, time.Time{}, members("a", "b"), Running, nil)
-	second := b.Begin("stop", 0, time.Time{}, members("b"), Running, nil)
+	first := begin(&b, "restart", Running, members("a", "b"))
+	second := begin(&b, "stop", Running, members("b"))
 	if m := state(t, &b, first).Members[1]; m.State != Superseded || m.Reason != "by operation 2" {
 		t.Errorf("%+v", m)
 	}
@@ -36,7 +42,7 @@ func TestLaterOperationSupersedes(t *testing.T) {
 	if o := state(t, &b, first); o.State != Done || o.Members[1].State != Superseded || o.Members[0].PID != 8 {
 		t.Errorf("%+v", o)
 	}
-	third := b.Begin("start", 0, time.Time{}, members("b"), Running, nil)
+	third := begin(&b, "start", Running, members("b"))
 	if o := state(t, &b, second); o.State != Superseded {
 		t.Errorf("%+v", o)
 	}
@@ -55,18 +61,19 @@ func TestLaterOperationSupersedes(t *testing.T) {
 // stays so, and no id is given twice.
 func TestSuccessorKnowsWhatWas(t *testing.T) {
 	var b, after Book
-	done := b.Begin("start", 0, time.Time{}, members("a"), Running, nil)
+	done := begin(&b, "start", Running, members("a"))
 	b.Member(done, "a", Done, "", 1)
-	open := b.Begin("restart", 0, time.Time{}, members("a", "b", "c"), Pending, nil)
+	open := begin(&b, "restart", Pending, members("a", "b", "c"))
 	b.Member(open, "a", Done, "", 2)
-	after.Resume(b.List(), func(verb string, m control.OperationMember) (int, bool) { return 9, verb == "restart" && m.Name == "c" })
+	after.Recall(b.List(), 0)
+	after.Resume(func(verb string, m control.OperationMember) (int, bool) { return 9, verb == "restart" && m.Name == "c" })
 	if o := state(t, &after, done); o.State != Done {
 		t.Errorf("%+v", o)
 	}
 	if o := state(t, &after, open); o.State != Interrupted || o.Members[0].State != Done || o.Members[1].State != Interrupted || o.Members[2].State != Done || o.Members[2].PID != 9 {
 		t.Errorf("%+v", o)
 	}
-	if id := after.Begin("stop", 0, time.Time{}, members("a"), Running, nil); id <= open {
+	if id := begin(&after, "stop", Running, members("a")); id <= open {
 		t.Errorf("id %d is given again", id)
 	}
 }
@@ -74,9 +81,9 @@ func TestSuccessorKnowsWhatWas(t *testing.T) {
 // What is remembered is bounded, and what is under way is never forgotten.
 func TestHistoryIsBounded(t *testing.T) {
 	var b Book
-	open := b.Begin("start", 0, time.Time{}, members("open"), Running, nil)
+	open := begin(&b, "start", Running, members("open"))
 	for range 3 * kept {
-		id := b.Begin("start", 0, time.Time{}, members("a"), Running, nil)
+		id := begin(&b, "start", Running, members("a"))
 		b.Member(id, "a", Done, "", 0)
 	}
 	if n := len(b.List()); n > kept+1 {

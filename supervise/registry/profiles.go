@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -75,6 +77,12 @@ func (r *Registry) profile(name string) (*profiles.Store, profiles.Profile, erro
 	return store, p, control.NoSuchProfile(name, names)
 }
 
+// recorded is who asked, as the journal has it.
+func recorded(by control.Actor) *profiles.Actor {
+	actor := profiles.Actor(by)
+	return &actor
+}
+
 func (r *Registry) describe(p profiles.Profile) control.Profile {
 	view := control.Profile{Name: p.Name, Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
 	if p.Port != 0 {
@@ -114,13 +122,14 @@ func (r *Registry) Get(name string) (view control.Profile, err error) {
 
 // Create creates a profile: on the volume first, whole and durable, then as a
 // service.
-func (r *Registry) Create(ctx context.Context, what control.CreateProfile, actor uint32) (outcome control.Outcome, err error) {
+func (r *Registry) Create(ctx context.Context, what control.CreateProfile, by control.Actor) (outcome control.Outcome, err error) {
 	store, err := r.store()
 	if err != nil {
 		return outcome, err
 	}
 	how := profiles.Creation{
 		Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
+		Actor: recorded(by),
 	}
 	if what.Clone != "" && what.Restore != "" || what.ExistOK && (what.Clone != "" || what.Restore != "") {
 		return outcome, control.BadRequest("cannot create %s: only one of exist_ok, clone and restore can be asked for", what.Name)
@@ -133,7 +142,7 @@ func (r *Registry) Create(ctx context.Context, what control.CreateProfile, actor
 	if err != nil {
 		return outcome, problemOf(err)
 	}
-	if err := r.enrol(p, made, before, actor); err != nil {
+	if err := r.enrol(p, made, before, by.UID); err != nil {
 		return outcome, err
 	}
 	if _, err := r.services.Find(p.Service()); err != nil {
@@ -149,7 +158,7 @@ func (r *Registry) Create(ctx context.Context, what control.CreateProfile, actor
 // Set changes a profile's environment. Its gateway is restarted if it runs, for a
 // process keeps the environment that it began with; with a wait, one that does not
 // come up again is the error.
-func (r *Registry) Set(ctx context.Context, name string, what control.SetProfile, actor uint32) (view control.Profile, err error) {
+func (r *Registry) Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (view control.Profile, err error) {
 	store, p, err := r.profile(name)
 	if err != nil {
 		return view, err
@@ -157,7 +166,8 @@ func (r *Registry) Set(ctx context.Context, name string, what control.SetProfile
 	if p, err = store.SetEnvironment(p.Name, what.Environment); err != nil {
 		return view, problemOf(err)
 	}
-	if err := r.enrol(p, false, nil, actor); err != nil {
+	store.NoteChange(p.Name, slices.Collect(maps.Keys(what.Environment)), profiles.Actor(by))
+	if err := r.enrol(p, false, nil, by.UID); err != nil {
 		return view, err
 	}
 	if what.Wait != nil {
@@ -215,24 +225,24 @@ func (r *Registry) enrol(p profiles.Profile, made bool, before *entry, actor uin
 // Delete stops a profile's gateway, takes its slot away, and then its directory,
 // and with purge its log too. Meanwhile nobody registers the profile; all else
 // goes on.
-func (r *Registry) Delete(ctx context.Context, name string, purge bool, actor uint32) (answer control.Deleted, err error) {
+func (r *Registry) Delete(ctx context.Context, name string, purge bool, by control.Actor) (answer control.Deleted, err error) {
 	for {
 		store, p, err := r.profile(name)
 		if err != nil {
 			return answer, err
 		}
 		if p.Name == profiles.Default {
-			_, err := store.Delete(p.Name, purge) // which refuses it, and nothing has been stopped
+			_, err := store.Delete(p.Name, purge, nil) // which refuses it, and nothing has been stopped
 			return answer, problemOf(err)
 		}
-		ended, other := r.beginDeletion(p.Service(), &actor)
+		ended, other := r.beginDeletion(p.Service(), &by.UID)
 		if other != nil {
 			<-other
 			continue // is there one still?
 		}
 		// A caller who goes away does not hurry it: the gateway may still write.
 		log := <-ended
-		answer, err = r.remains(store, p.Name, log, purge)
+		answer, err = r.remains(store, p.Name, log, purge, by)
 		r.endDeletion(p.Service())
 		return answer, problemOf(err)
 	}
@@ -246,7 +256,7 @@ func (r *Registry) Text(name string) (answer control.ProfileText, err error) {
 
 // Edit puts another profile.yaml in force, if it has no fault and is made of the
 // one that is there.
-func (r *Registry) Edit(name string, what control.ReplaceProfile, actor uint32) (view control.Profile, err error) {
+func (r *Registry) Edit(name string, what control.ReplaceProfile, by control.Actor) (view control.Profile, err error) {
 	store, p, err := r.profile(name)
 	if err != nil {
 		return view, err
@@ -258,7 +268,8 @@ func (r *Registry) Edit(name string, what control.ReplaceProfile, actor uint32) 
 	if err != nil {
 		return view, problemOf(err)
 	}
-	if err := r.enrol(next, false, nil, actor); err != nil {
+	store.NoteChange(next.Name, nil, profiles.Actor(by))
+	if err := r.enrol(next, false, nil, by.UID); err != nil {
 		return view, err
 	}
 	return r.describe(next), nil
@@ -266,7 +277,7 @@ func (r *Registry) Edit(name string, what control.ReplaceProfile, actor uint32) 
 
 // Rename gives a profile another name: its service ends, as for a deletion, and
 // one of the new name takes its place.
-func (r *Registry) Rename(ctx context.Context, name string, what control.RenameProfile, actor uint32) (outcome control.Outcome, err error) {
+func (r *Registry) Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (outcome control.Outcome, err error) {
 	for {
 		store, p, err := r.profile(name)
 		if err != nil {
@@ -275,7 +286,7 @@ func (r *Registry) Rename(ctx context.Context, name string, what control.RenameP
 		if err := store.CheckRename(p.Name, what.To); err != nil {
 			return outcome, problemOf(err) // and nothing has been stopped
 		}
-		ended, other := r.beginDeletion(p.Service(), &actor)
+		ended, other := r.beginDeletion(p.Service(), &by.UID)
 		if other != nil {
 			<-other
 			continue // is there one still?
@@ -283,12 +294,12 @@ func (r *Registry) Rename(ctx context.Context, name string, what control.RenameP
 		if log := <-ended; log != nil {
 			<-log // it follows its profile
 		}
-		renamed, err := store.Rename(p.Name, what.To)
+		renamed, err := store.Rename(p.Name, what.To, recorded(by))
 		r.endDeletion(p.Service()) // where it failed, the old one comes back
 		if err != nil {
 			return outcome, problemOf(err)
 		}
-		if err := r.enrol(renamed, true, nil, actor); err != nil {
+		if err := r.enrol(renamed, true, nil, by.UID); err != nil {
 			return outcome, err
 		}
 		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil
@@ -357,7 +368,7 @@ func (r *Registry) endDeletion(name string) {
 
 // remains removes what a profile without a service leaves: with purge its log,
 // and its directory.
-func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool) (answer control.Deleted, err error) {
+func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool, by control.Actor) (answer control.Deleted, err error) {
 	if purge {
 		// First, so that if it fails there is a profile to be purged again.
 		if log != nil {
@@ -374,7 +385,7 @@ func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct
 			return answer, err
 		}
 	}
-	answer.Trash, err = store.Delete(name, purge)
+	answer.Trash, err = store.Delete(name, purge, recorded(by))
 	return answer, err
 }
 

@@ -138,7 +138,7 @@ const gateways = "version: 1\nuser: app\ngateway: {command: [agent]}\n"
 
 func (p *place) made(name string) {
 	p.Helper()
-	if _, err := p.Create(p.Context(), control.CreateProfile{Name: name}, 0); err != nil {
+	if _, err := p.Create(p.Context(), control.CreateProfile{Name: name}, control.Actor{}); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -154,7 +154,7 @@ func TestCreatedAtTheEndOfADeletion(t *testing.T) {
 	<-ended
 	answer := make(chan error, 1)
 	go func() {
-		_, err := p.Create(t.Context(), control.CreateProfile{Name: "alice"}, 0)
+		_, err := p.Create(t.Context(), control.CreateProfile{Name: "alice"}, control.Actor{})
 		answer <- err
 	}()
 	p.eventually("the profile is on the volume", func() bool {
@@ -188,7 +188,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := "b"
-	if _, err := p.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, 0); err != nil {
+	if _, err := p.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Join(slot, slots.DefinitionFile)), os.WriteFile(filepath.Join(slot, slots.DefinitionFile), before, 0o640)); err != nil {
@@ -201,7 +201,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 	}
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.Delete(t.Context(), "alice", false, 0)
+		_, err := p.Delete(t.Context(), "alice", false, control.Actor{})
 		deleted <- err
 	}()
 	p.eventually("its service is told to end", func() bool { return p.isEnding("gateway-alice") })

@@ -51,6 +51,7 @@ var All = []Test{
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
 	{Name: "AfterAndWantsAreOrdered", Run: AfterAndWantsAreOrdered},
 	{Name: "Operations", Run: Operations},
+	{Name: "OperationsAreRemembered", Run: OperationsAreRemembered},
 	{Name: "ServiceRequiresAGateway", Run: ServiceRequiresAGateway},
 	{Name: "SlotsInACircle", Run: SlotsInACircle},
 	{Name: "HungServiceIsRestarted", Run: HungServiceIsRestarted},

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/control"
 	"rlminit/tests/box"
@@ -546,5 +549,63 @@ func Operations(t *testing.T, start New) {
 		if now[name].State != "running" || i > 0 && now[name].Since.Before(*now[names[i-1]].Since) {
 			t.Errorf("after a rolling start: %s", box.Describe(now[name]))
 		}
+	}
+}
+
+// OperationsAreRemembered: over a kill of the container and over its stop, with who
+// gave them; what was under way is interrupted, and ids go on.
+func OperationsAreRemembered(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(`web-1: {command: [nasty, sleep]}`, `web-2: {command: [nasty, sleep]}`)})
+	b.Await("web-1", "running")
+	b.Await("web-2", "running")
+	last := uint64(0)
+	begin := func(args ...string) string {
+		t.Helper()
+		text := strings.TrimSpace(b.Must(append(args, "--no-wait")...))
+		id, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || id <= last {
+			t.Errorf("operation %q after %d: %v", text, last, err)
+		}
+		last = id
+		return text
+	}
+	is := func(id, verb, state string, members int) {
+		t.Helper()
+		var o control.Operation
+		err := json.Unmarshal([]byte(b.Must("operations", id, "--json")), &o)
+		if err != nil || o.Verb != verb || o.State != state || len(o.Members) != members || o.Actor.PID <= 0 {
+			t.Errorf("it is %+v, want a %s that is %s: %v", o, verb, state, err)
+		}
+	}
+	done := begin("restart", "web-*")
+	b.Must("wait", "--operation", done)
+	runtime := begin("stop", "web-2", "--runtime")
+	b.Must("wait", "--operation", runtime)
+	b.Must("start", "web-2")
+	before := b.Status()
+	cut := begin("restart", "web-*", "--rolling", "--steady", "60s")
+	restarted(b, "web-1", *before["web-1"].PID)
+	if err := b.Signal(int(unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	is(done, "restart", "done", 2)
+	is(runtime, "stop", "done", 1)
+	is(cut, "restart", "interrupted", 2)
+	b.Fails(17, "interrupted", "wait", "--operation", cut)
+
+	before = b.Status()
+	stopped := begin("restart", "web-*", "--rolling", "--steady", "60s")
+	restarted(b, "web-1", *before["web-1"].PID)
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	is(done, "restart", "done", 2)
+	is(cut, "restart", "interrupted", 2)
+	is(stopped, "restart", "interrupted", 2)
+	begin("restart", "web-1")
+	if out := b.Must("events", "--type", "operation_ended", "--json"); !strings.Contains(out, `"operation":`+stopped+`,"verb":"restart","state":"interrupted"`) {
+		t.Errorf("the journal has of operation %s:\n%s", stopped, out)
 	}
 }
