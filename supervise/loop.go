@@ -74,7 +74,12 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	case *wire.SpawnStuck:
 		s.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
 	case *wire.Exited:
-		s.about(m.ID, exitEvent(machine.ExitedEvent, m.Exit))
+		event := exitEvent(machine.ExitedEvent, m.Exit)
+		const killedInShell = 128 + int(syscall.SIGKILL)
+		if memory := s.memory.Struck(); event.Signal == syscall.SIGKILL || event.Code == killedInShell {
+			event.Memory = memory
+		}
+		s.about(m.ID, event)
 	case *wire.Signalled:
 		if m.Scope == wire.ScopeLeftover {
 			s.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})

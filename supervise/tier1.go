@@ -8,6 +8,7 @@ import (
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/oom"
 	"rlminit/wire"
 )
 
@@ -29,12 +30,14 @@ type tier1 struct {
 	owned     map[uint64]Owner // Invariant: has no id that byID has
 	owners    []Owner          // of what is no service's run
 	dismissed map[uint64]bool  // children that nobody answers for, until they have ended
+	memory    *oom.Watch       // asked when one has ended
 }
 
 func newTier1() tier1 {
 	return tier1{
 		held: handover.Held{}, children: map[string][]wire.Child{},
 		byID: map[uint64]*unit{}, owned: map[uint64]Owner{}, dismissed: map[uint64]bool{},
+		memory: oom.Open("/sys/fs/cgroup"),
 	}
 }
 

@@ -98,6 +98,7 @@ type Event struct {
 
 	Code      int
 	Signal    unix.Signal // that killed it; 0: it exited with Code
+	Memory    string      // of an exit by KILL: what the kernel says of memory, if that was why
 	Leftovers int         // processes that still bear the service's tag
 	Remaining int         // the same, after a sweep
 

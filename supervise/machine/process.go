@@ -184,7 +184,11 @@ func (m *step) onExited() {
 	if m.Phase == Spawning || m.Phase == Parked { // it went before it was announced
 		m.countStart(e.Now)
 	}
-	m.ended(Exit{Code: e.Code, Signal: e.Signal, Wall: e.Wall})
+	x := Exit{Code: e.Code, Signal: e.Signal, Wall: e.Wall}
+	if !m.Killed { // or it was we who sent KILL
+		x.Memory = e.Memory
+	}
+	m.ended(x)
 }
 
 // ended settles how a run ended, and sweeps what it left.
@@ -204,7 +208,7 @@ func (m *step) ended(x Exit) {
 		}
 	}
 	m.LastWords = ""
-	if m.endedByUs() {
+	if m.endedByUs() || x.Memory != "" {
 		m.LastWords = m.StopReason
 	}
 	if said := explained(m.StopReason, m.ToldErrno, m.ToldExit, m.LastExit); m.StopBy != StopCommand && said != m.StopReason {

@@ -78,7 +78,8 @@ type Exit struct {
 	Code   int         `json:"code"`
 	Signal unix.Signal `json:"signal,omitempty"`
 	Lost   bool        `json:"lost,omitempty"`
-	Wall   int64       `json:"wall"` // nanoseconds since 1970
+	Memory string      `json:"memory,omitempty"` // what the kernel says of memory, if that was why
+	Wall   int64       `json:"wall"`             // nanoseconds since 1970
 }
 
 // Deadlines are the times, in nanoseconds of the events' monotonic clock, at

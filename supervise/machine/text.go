@@ -10,13 +10,17 @@ import (
 
 // String is how an exit is told to a person: "exit 1", "killed by SEGV".
 func (x Exit) String() string {
+	text := fmt.Sprintf("exit %d", x.Code)
 	switch {
 	case x.Lost:
 		return "exit status lost"
 	case x.Signal != 0:
-		return "killed by " + SignalName(x.Signal)
+		text = "killed by " + SignalName(x.Signal)
 	}
-	return fmt.Sprintf("exit %d", x.Code)
+	if x.Memory != "" {
+		text += ": " + x.Memory
+	}
+	return text
 }
 
 // SignalName is the name without SIG: TERM, KILL; a number for those that have

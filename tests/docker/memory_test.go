@@ -1,0 +1,34 @@
+package docker
+
+import (
+	"strings"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/tests/box"
+	"rlminit/tests/contract"
+)
+
+// A service that the container's memory limit has ended is said to be, in its
+// status, its log and the container's; one that somebody killed is not.
+func TestMemoryLimitIsNamed(t *testing.T) {
+	t.Parallel()
+	b := start(t, box.Spec{
+		Config: contract.Services(`greedy: {command: [tail, /dev/zero], enabled: false, restart: no}`, `modest: {command: [sleep, "1000"], restart: no}`),
+		Docker: []string{"--memory", "96m", "--memory-swap", "96m"},
+	})
+	b.Await("modest", "running")
+	b.Must("signal", "KILL", "modest")
+	if s := b.Await("modest", "exited"); s.Reason == nil || *s.Reason != "killed by KILL" {
+		t.Errorf("%s", box.Describe(s))
+	}
+	r := b.Run("start", "greedy")
+	b.AwaitThat("greedy", "has ended", func(s control.Service) bool { return s.State == "exited" })
+	for what, said := range map[string]string{
+		"start": r.Out + r.Err + box.Describe(b.Status()["greedy"]), "log": b.Must("logs", "greedy"), "docker logs": b.Printed(),
+	} {
+		if !strings.Contains(said, "killed by KILL: ") || !strings.Contains(said, "out of memory; the container's limit is 96 MiB") {
+			t.Errorf("%s: %q", what, said)
+		}
+	}
+}
