@@ -83,7 +83,7 @@ func (j *job) do() (int, error) {
 	case resume:
 		return f.resume(j)
 	case rotateOld:
-		if f.fd < 0 || !f.due(j.when, 0) {
+		if f.fd < 0 || !f.due(0) {
 			return 0, nil
 		}
 		return 0, f.rotate(j.when)

@@ -38,7 +38,7 @@ type file struct {
 	dev     uint64
 	ino     uint64
 	size    int64
-	born    int64 // µs: since when there are bytes in it
+	born    int64 // µs of sinceBoot: since when there are bytes in it
 	checked int64 // µs: when it was last known to bear its name
 	mid     bool  // its last byte is no newline
 
@@ -101,9 +101,11 @@ func (f *file) openAt(dir int, now int64) error {
 		return fmt.Errorf("cannot write %s/%s: it is no regular file; remove it", f.dir, current)
 	}
 	f.close()
-	f.fd, f.dev, f.ino, f.size, f.checked, f.born, f.mid = fd, st.Dev, st.Ino, st.Size, now, now, false
+	f.fd, f.dev, f.ino, f.size, f.checked, f.born, f.mid = fd, st.Dev, st.Ino, st.Size, now, sinceBoot(), false
 	if st.Size > 0 {
-		f.born = bornAt(fd, st)
+		// Its age by the wall clock, the only one that outlives a container. From
+		// here on no step of that clock counts.
+		f.born -= max(now-bornAt(fd, st), 0)
 		last := []byte{'\n'}
 		if _, err := unix.Pread(fd, last, st.Size-1); err == nil {
 			f.mid = last[0] != '\n'
@@ -121,6 +123,16 @@ func bornAt(fd int, st unix.Stat_t) int64 {
 		return x.Btime.Sec*1e6 + int64(x.Btime.Nsec)/1e3
 	}
 	return st.Mtim.Sec*1e6 + st.Mtim.Nsec/1e3
+}
+
+// sinceBoot is a clock that nobody sets, in µs; it runs on while the machine
+// sleeps.
+func sinceBoot() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err) // it has been there since Linux 2.6.39
+	}
+	return ts.Nano() / 1e3
 }
 
 // ready makes the file fit for n more bytes: open, still bearing its name, and
@@ -142,9 +154,9 @@ func (f *file) ready(now int64, n int) error {
 		return fmt.Errorf("cannot examine %s/%s: %w", f.dir, current, err)
 	}
 	if f.size = size; size == 0 {
-		f.mid, f.born = false, now
+		f.mid, f.born = false, sinceBoot()
 	}
-	if f.due(now, n) {
+	if f.due(n) {
 		if err := f.rotate(now); err != nil {
 			return err
 		}
@@ -170,12 +182,12 @@ func (f *file) moved() bool {
 
 // due says that the file is to be rotated before n more bytes are written: at
 // a line's end, or where a line without end makes it grow too far.
-func (f *file) due(now int64, n int) bool {
+func (f *file) due(n int) bool {
 	if f.size == 0 || f.mid && f.size < f.cfg.MaxSize+MaxLine {
 		return false
 	}
 	return f.cfg.MaxSize > 0 && f.size+int64(n) > f.cfg.MaxSize ||
-		f.cfg.MaxAge > 0 && now-f.born >= f.cfg.MaxAge.Microseconds()
+		f.cfg.MaxAge > 0 && sinceBoot()-f.born >= f.cfg.MaxAge.Microseconds()
 }
 
 // left is how many bytes the file takes before it is rotated; 0 for no limit.

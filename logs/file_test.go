@@ -110,6 +110,34 @@ func TestRotationByAge(t *testing.T) {
 	}
 }
 
+// A step of the wall clock makes no file old, nor young: each is as old as it is.
+func TestAgeOverAStepOfTheClock(t *testing.T) {
+	home, err := unix.Open(t.TempDir(), unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(home)
+	f := file{home: home, dir: "web", fd: -1, put: unix.Write, cfg: Config{File: true, Timestamps: true, MaxAge: time.Hour}}
+	defer func() { f.close() }()
+	wall := time.Now().UnixMicro()
+	const day = 24 * 3600 * 1e6
+	for i, step := range []int64{0, day, -day, 2 * day} {
+		if err := f.ready(wall+step, 2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.write([]byte("x\n")); err != nil {
+			t.Fatal(err)
+		}
+		if f.size != int64(2*(i+1)) {
+			t.Fatalf("after a step by %v the file was rotated", time.Duration(step)*time.Microsecond)
+		}
+	}
+	f.born -= 3600 * 1e6
+	if err := f.ready(wall-day, 2); err != nil || f.size != 0 {
+		t.Errorf("an hour has passed, the clock was set back, and the file has %d bytes: %v", f.size, err)
+	}
+}
+
 // eventually waits for what no event tells of.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()

@@ -334,7 +334,7 @@ func (c *Collector) awaitAge(s *Slot) {
 	if s.cfg.MaxAge <= 0 || s.age != nil || s.file.size == 0 {
 		return
 	}
-	left := s.cfg.MaxAge - time.Duration(c.now()-s.file.born)*time.Microsecond
+	left := s.cfg.MaxAge - time.Duration(sinceBoot()-s.file.born)*time.Microsecond
 	s.age = time.AfterFunc(max(left, time.Millisecond), func() {
 		c.post(func() {
 			s.age = nil
