@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -21,6 +22,10 @@ const (
 	// maxUnmarked is how many directories without a marker are watched.
 	maxUnmarked = 1024
 )
+
+// rearmAfter is how long it takes until a watch that could not be had is tried
+// for again: what uses up inotify ends some day.
+var rearmAfter = time.Minute
 
 // Change says that profiles may have come, gone or been mended: look again.
 type Change struct {
@@ -33,34 +38,34 @@ type Change struct {
 // there all the time. What it cannot see (a marker taken out of a directory
 // that stays, changes made on another machine) a reload finds.
 type Watcher struct {
-	store    *Store
+	store   *Store
+	changes chan Change
+	done    chan struct{}
+	ended   chan struct{} // closed when run is
+	close   sync.Once
+
+	// What follows is run's.
 	inotify  *fsnotify.Watcher // nil: there is none to be had
-	changes  chan Change
-	done     chan struct{}
-	close    sync.Once
-	root     string          // of the profiles
-	home     string          // watched while the profiles directory is missing
-	unmarked map[string]bool // watched directories that have no marker yet
+	events   <-chan fsnotify.Event
+	errs     <-chan error
+	again    <-chan time.Time // not nil: something is not watched, and is tried for then
+	root     string           // of the profiles
+	home     string           // watched while the profiles directory is missing
+	unmarked map[string]bool  // watched directories that have no marker yet
 	pending  Change
 	named    map[string]bool
 }
 
 // Watch starts to watch. Where inotify is exhausted or refused it says so, and
-// the Watcher stays silent.
+// tries again from time to time.
 func (s *Store) Watch() *Watcher {
 	w := &Watcher{
-		store: s, changes: make(chan Change), done: make(chan struct{}),
+		store: s, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
 		root: s.home.Path(profilesDir), home: s.home.Path("."),
 		unmarked: map[string]bool{}, named: map[string]bool{},
 	}
-	inotify, err := fsnotify.NewWatcher()
-	if err != nil {
-		w.blind(err)
-		return w
-	}
-	w.inotify = inotify
-	w.arm()
-	go w.run(inotify.Events, inotify.Errors)
+	w.begin()
+	go w.run()
 	return w
 }
 
@@ -69,37 +74,73 @@ func (w *Watcher) Changes() <-chan Change { return w.changes }
 
 // Close ends the watch and its goroutine.
 func (w *Watcher) Close() {
-	w.close.Do(func() {
-		close(w.done)
-		if w.inotify != nil {
-			_ = w.inotify.Close() // it has no error to give on Linux
-		}
-	})
+	w.close.Do(func() { close(w.done) })
+	<-w.ended
 }
 
+// begin watches what there is to be watched.
+func (w *Watcher) begin() {
+	if w.inotify == nil {
+		inotify, err := fsnotify.NewWatcher()
+		if err != nil {
+			w.blind(err)
+			return
+		}
+		w.inotify, w.events, w.errs = inotify, inotify.Events, inotify.Errors
+	}
+	w.arm()
+}
+
+// blind says what is not watched and why, and has it tried again.
 func (w *Watcher) blind(err error) {
-	w.store.sayOnce(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed at rlminit reload, or raise fs.inotify.max_user_watches and max_user_instances on the host", w.root, err))
+	remedy := ""
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) {
+		remedy = "; or raise fs.inotify.max_user_watches and max_user_instances on the host"
+	}
+	w.store.sayOnce(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed at rlminit reload%s", w.root, err, remedy))
+	if w.again == nil {
+		w.again = time.After(rearmAfter)
+	}
+}
+
+// rearm watches what could not be watched before. What happened meanwhile nobody
+// has told.
+func (w *Watcher) rearm() {
+	w.again = nil
+	w.begin()
+	if w.again == nil {
+		w.store.sayOnce(fmt.Sprintf("%s is watched again", w.root))
+		w.all()
+	}
 }
 
 // run gathers events until it is closed. It never waits for the receiver: what
 // happens meanwhile goes into the same Change.
-func (w *Watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
+func (w *Watcher) run() {
+	defer func() {
+		if w.inotify != nil {
+			_ = w.inotify.Close() // it has no error to give on Linux
+		}
+		close(w.ended)
+	}()
 	var settled <-chan time.Time
 	var out chan Change // nil until there is something to tell
 	for {
 		select {
 		case <-w.done:
 			return
-		case event, open := <-events:
+		case event, open := <-w.events:
 			if !open {
 				return
 			}
 			w.note(event)
-		case err, open := <-errs:
+		case err, open := <-w.errs:
 			if !open {
 				return
 			}
 			w.failed(err)
+		case <-w.again:
+			w.rearm()
 		case <-settled:
 			settled, out = nil, w.changes
 		case out <- w.pending:

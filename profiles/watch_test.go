@@ -3,8 +3,11 @@ package profiles
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,14 +129,13 @@ func TestLostEventsMeanLookAtAllAndAreSaidOnce(t *testing.T) {
 	w.Close() // only its loop is wanted here
 	inotify, err := fsnotify.NewWatcher()
 	must(t, err)
-	defer inotify.Close()
 	events, errs := make(chan fsnotify.Event), make(chan error)
 	second := &Watcher{
-		store: v.Store, inotify: inotify, changes: make(chan Change), done: make(chan struct{}),
+		store: v.Store, inotify: inotify, events: events, errs: errs, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
 		root: w.root, home: w.home, unmarked: map[string]bool{}, named: map[string]bool{},
 	}
-	go second.run(events, errs)
-	defer close(second.done)
+	go second.run()
+	defer second.Close()
 	for range 2 {
 		errs <- fsnotify.ErrEventOverflow
 		if c := <-second.Changes(); !c.All || c.Names != nil {
@@ -180,4 +182,63 @@ func openDescriptors(t *testing.T) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	return len(entries)
+}
+
+// inotifyLimit sets a limit of this user namespace.
+func inotifyLimit(t *testing.T, of, value string) {
+	t.Helper()
+	must(t, os.WriteFile("/proc/sys/user/max_inotify_"+of, []byte(value), 0))
+}
+
+// What used up inotify ends some day: then the profiles are watched. In a user
+// namespace of its own, where the limits are the test's.
+func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
+	const inside = "RLMINIT_TEST_NAMESPACE"
+	if os.Getenv(inside) == "" {
+		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		again.Env = append(os.Environ(), inside+"=1")
+		again.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+		}
+		out, err := again.CombinedOutput()
+		if err != nil && len(out) == 0 {
+			t.Skipf("needs a user namespace: %v", err)
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	rearmAfter = 10 * time.Millisecond
+	for _, of := range []string{"instances", "watches"} {
+		v := newVolume(t, nil)
+		inotifyLimit(t, of, "0")
+		w := watch(t, v)
+		v.write("profiles/made-"+of+"/profile.yaml", "")
+		inotifyLimit(t, of, "1000")
+		await(t, w, "made-"+of)
+		v.write("profiles/later-"+of+"/profile.yaml", "")
+		await(t, w, "later-"+of)
+		v.mu.Lock()
+		said := strings.Join(v.told, "\n")
+		v.mu.Unlock()
+		for _, want := range []string{"cannot watch " + v.path("profiles"), "raise fs.inotify.max_user_watches", v.path("profiles") + " is watched again"} {
+			if strings.Count(said, want) != 1 {
+				t.Errorf("%s: %q is not said once in %q", of, want, said)
+			}
+		}
+		w.Close()
+	}
+}
+
+// The advice to raise a limit is for those who have reached one.
+func TestWatchThatIsRefused(t *testing.T) {
+	v := newVolume(t, nil)
+	w := &Watcher{store: v.Store, root: "/x"}
+	w.blind(unix.EACCES)
+	if want := "cannot watch /x: permission denied; profiles put there by hand are noticed at rlminit reload"; len(v.told) != 1 || v.told[0] != want || w.again == nil {
+		t.Errorf("said %q", v.told)
+	}
 }

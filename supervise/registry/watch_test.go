@@ -2,17 +2,21 @@ package registry
 
 import (
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
 	"rlminit/supervise/slots"
 )
 
-func TestWatcherTellsOfWhatIsPutChangedAndTakenAway(t *testing.T) {
-	s := slots.Dir{Path: t.TempDir()}
+// watching is a watcher of a fresh directory, and what waits until it has told of
+// a name; "*" is anything.
+func watching(t *testing.T) (s slots.Dir, w *watcher, expect func(what, name string)) {
+	s = slots.Dir{Path: t.TempDir()}
 	seen := make(chan string, 100)
-	w := watchSlots(s, func(name string) { seen <- name }, func() { seen <- "*" })
-	expect := func(what, name string) {
+	w = watchSlots(s, func(name string) { seen <- name }, func() { seen <- "*" })
+	return s, w, func(what, name string) {
 		t.Helper()
 		deadline := time.After(10 * time.Second)
 		for {
@@ -26,6 +30,10 @@ func TestWatcherTellsOfWhatIsPutChangedAndTakenAway(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWatcherTellsOfWhatIsPutChangedAndTakenAway(t *testing.T) {
+	s, w, expect := watching(t)
 	if err := s.Publish("web", []byte("one")); err != nil {
 		t.Fatal(err)
 	}
@@ -40,4 +48,52 @@ func TestWatcherTellsOfWhatIsPutChangedAndTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("removed", "web")
+}
+
+// What used up inotify ends some day: then the slots are watched that were put
+// there meanwhile, and what is in them. In a user namespace of its own, where the
+// limits are the test's.
+func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
+	const inside = "RLMINIT_TEST_NAMESPACE"
+	if os.Getenv(inside) == "" {
+		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		again.Env = append(os.Environ(), inside+"=1")
+		again.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+		}
+		out, err := again.CombinedOutput()
+		if err != nil && len(out) == 0 {
+			t.Skipf("needs a user namespace: %v", err)
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	rearmAfter = 10 * time.Millisecond
+	limit := func(of, value string) {
+		if err := os.WriteFile("/proc/sys/user/max_inotify_"+of, []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, of := range []string{"instances", "watches"} {
+		limit(of, "0")
+		s, w, expect := watching(t)
+		if err := s.Publish("web", []byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		w.slot("web")
+		limit(of, "1000")
+		expect("armed again", "*")
+		if err := s.Publish("web", []byte("two")); err != nil {
+			t.Fatal(err)
+		}
+		expect("replaced", "web")
+		if err := s.Publish("late", []byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		expect("published", "late")
+	}
 }
