@@ -103,7 +103,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	}
 	listeners, names, err := s.passed(u)
 	if err != nil {
-		fail(err)
+		fail(s.whose(err))
 		return
 	}
 	for i, fd := range listeners {
@@ -142,6 +142,27 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 		u.log.Mark("isolation: " + note)
 	}
 	s.link.Send(spawn, append(fds, built...), built)
+}
+
+// whose says of an address that is in use whether it is we who use it.
+func (s *Supervisor) whose(err error) error {
+	used, is := errors.AsType[*process.InUse](err)
+	if !is {
+		return err
+	}
+	holder := ""
+	if started, _ := s.settings.Started(); started.Metrics.Network != "" && process.Collide(started.Metrics, used.Socket) {
+		holder = "metrics.listen"
+	}
+	for _, u := range s.all() {
+		if u.sockets.Occupy(used.Socket) {
+			holder = u.title()
+		}
+	}
+	if holder == "" {
+		return err
+	}
+	return fmt.Errorf("cannot listen on %s:%s: rlminit holds that address for %s; give one of the two another", used.Socket.Network, used.Socket.Address, holder)
 }
 
 // privileged tells whether tier 1 holds u's definition by name.

@@ -66,6 +66,48 @@ func (s *Sockets) Drop(keep []service.Socket, dropped func(service.Socket, int))
 	}
 }
 
+// InUse is why a listener cannot be had: somebody listens on its address.
+type InUse struct{ Socket service.Socket }
+
+func (e *InUse) Error() string {
+	return fmt.Sprintf("cannot listen on %s:%s: the address is in use by another process", e.Socket.Network, e.Socket.Address)
+}
+
+// Occupy tells whether a listener that is open keeps others from an address.
+func (s *Sockets) Occupy(address service.Socket) bool {
+	for socket := range s.open {
+		if Collide(socket, address) {
+			return true
+		}
+	}
+	return false
+}
+
+// Collide tells whether two listeners cannot be open at the same time.
+func Collide(a, b service.Socket) bool {
+	kind := func(s service.Socket) string { return strings.TrimRight(s.Network, "46") }
+	if strings.HasPrefix(a.Network, "unix") || strings.HasPrefix(b.Network, "unix") {
+		return a.Address == b.Address // a path is one socket's, of whatever kind
+	}
+	if kind(a) != kind(b) {
+		return false
+	}
+	hostA, portA, errA := net.SplitHostPort(a.Address)
+	hostB, portB, errB := net.SplitHostPort(b.Address)
+	if errA != nil || errB != nil || portA != portB {
+		return false
+	}
+	return hostA == hostB || everywhere(hostA) || everywhere(hostB) || loopback(hostA) && loopback(hostB)
+}
+
+// everywhere is true of a host that stands for all addresses.
+func everywhere(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" }
+
 // listen opens a listener and returns its descriptor, close-on-exec and
 // blocking, as sd_listen_fds(3) has it.
 func listen(s service.Socket) (int, error) {
@@ -142,7 +184,7 @@ func explainListen(s service.Socket, err error) error {
 	case errno == syscall.EADDRINUSE && strings.HasPrefix(s.Network, "unix") && !isSocket(s.Address):
 		return fmt.Errorf("cannot listen on %s:%s: what is there is no socket; remove it, or use another path", s.Network, s.Address)
 	case errno == syscall.EADDRINUSE:
-		return fmt.Errorf("cannot listen on %s:%s: the address is in use by another process", s.Network, s.Address)
+		return &InUse{s}
 	}
 	return fmt.Errorf("cannot listen on %s:%s: %w", s.Network, s.Address, errno)
 }

@@ -38,3 +38,28 @@ func TestListenWhereSomethingIs(t *testing.T) {
 		t.Errorf("%q %v", text, err)
 	}
 }
+
+// Two listeners collide where the kernel would refuse the second.
+func TestCollide(t *testing.T) {
+	for pair, want := range map[string]bool{
+		"tcp 127.0.0.1:80 tcp 127.0.0.1:80": true,
+		"tcp 127.0.0.1:80 tcp4 0.0.0.0:80":  true,
+		"tcp :80 tcp6 [::1]:80":             true,
+		"tcp [::]:80 tcp 127.0.0.1:80":      true,
+		"tcp localhost:80 tcp 127.0.0.1:80": true,
+		"tcp 127.0.0.1:80 tcp 127.0.0.2:80": false,
+		"tcp 127.0.0.1:80 tcp 127.0.0.1:81": false,
+		"tcp 127.0.0.1:80 udp 127.0.0.1:80": false,
+		"udp 127.0.0.1:80 udp4 :80":         true,
+		"unix /run/a unix /run/a":           true,
+		"unix /run/a unixgram /run/a":       true,
+		"unix /run/a unix /run/b":           false,
+		"unix @80 tcp :80":                  false,
+	} {
+		w := strings.Fields(pair)
+		a, b := service.Socket{Network: w[0], Address: w[1]}, service.Socket{Network: w[2], Address: w[3]}
+		if Collide(a, b) != want || Collide(b, a) != want {
+			t.Errorf("%s: want %v", pair, want)
+		}
+	}
+}

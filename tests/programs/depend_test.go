@@ -176,7 +176,9 @@ func TestSocketsThatCannotBe(t *testing.T) {
 	b := services(t,
 		`low: {command: [gateway], enabled: false, sockets: [{listen: "tcp:127.0.0.1:80"}]}`,
 		`first: {command: [gateway, --port, "8074"], ready: {tcp: "127.0.0.1:8074"}}`,
-		`second: {command: [gateway], enabled: false, sockets: [{listen: "tcp:127.0.0.1:8074"}]}`)
+		`second: {command: [gateway], enabled: false, sockets: [{listen: "tcp:127.0.0.1:8074"}]}`,
+		`third: {command: [gateway], enabled: false, sockets: [{listen: "tcp:127.0.0.1:8079"}]}`,
+		`fourth: {command: [gateway], enabled: false, sockets: [{listen: "tcp:0.0.0.0:8079"}]}`)
 	b.Fails(1, "low failed: cannot listen on tcp:127.0.0.1:80: the port is below what an unprivileged user may use; run the container with --sysctl net.ipv4.ip_unprivileged_port_start=0", "start", "low")
 	if s := b.Status()["low"]; s.State != "failed" || !strings.Contains(reason(s), "ip_unprivileged_port_start") {
 		t.Errorf("a low port: %s", box.Describe(s))
@@ -185,4 +187,8 @@ func TestSocketsThatCannotBe(t *testing.T) {
 	b.Fails(1, "second failed: cannot listen on tcp:127.0.0.1:8074: the address is in use by another process", "start", "second")
 	b.Must("stop", "first")
 	b.Must("start", "second")
+	b.Must("start", "third")
+	b.Fails(1, "fourth failed: cannot listen on tcp:0.0.0.0:8079: rlminit holds that address for third; give one of the two another", "start", "fourth")
+	b.Must("stop", "third")
+	b.Must("start", "fourth")
 }
