@@ -78,7 +78,7 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	}
 	out.Run = c.Decide(args, k.host.Lookup)
 	c.Carry(out.Run)
-	out.Policy.ExitOn = c.Main.ExitOn != "" && !out.Run.Wait
+	out.Policy.ExitOn = c.Main.ExitOn != "" && out.Run.LivesWith(c.Main.ExitOn) != "" && (!out.Run.Wait || out.Run.Start == "")
 	k.initOptions(&out.Policy)
 	out.Policy.Supervised = len(out.Run.Argv) > 0 && c.Main.Supervised()
 	if len(out.Run.Argv) > 0 && !out.Policy.Supervised {

@@ -11,12 +11,14 @@ import (
 
 // Route says what becomes of certain arguments.
 type Route struct {
-	Args        []string // what the arguments begin with
+	Args        []string // what the arguments begin with; empty: there are none
+	Program     bool     // in place of Args: the first argument is a program, which is run as it stands
 	UnlessArg   string   // not if this argument is among them
 	UnlessEnv   string   // not if this variable is set, and no "false"
 	Start       string   // a service, or a profile, to start
-	Wait        bool     // in place of the main command, wait for what was started
+	Wait        bool     // in place of the main command, wait for what was started; where that is nothing, for a stop
 	ProfilesOff bool     // without profiles
+	Alone       bool     // without profiles, and no service is started
 }
 
 // Run is what Resolve decided.
@@ -25,6 +27,19 @@ type Run struct {
 	Start    string   // what to start beside what runs anyway
 	Wait     bool     // the container lives as long as Start does
 	Profiles bool
+	Alone    bool // no service runs beside Argv
+}
+
+// LivesWith is the service or profile with which the container ends, where
+// main.exit_on is what it is; "": there is none.
+func (r Run) LivesWith(exitOn string) string {
+	switch {
+	case r.Alone:
+		return ""
+	case r.Wait && r.Start != "":
+		return r.Start
+	}
+	return exitOn
 }
 
 // MainService is the name under which a supervised main command runs.
@@ -37,15 +52,18 @@ func (m *Main) Supervised() bool { return m.Restart.Policy != service.RestartNo 
 // Carry brings into force what the arguments came to.
 func (c *Config) Carry(r Run) {
 	c.Profiles = c.Profiles && r.Profiles
+	if r.Alone {
+		for name, d := range c.Services {
+			d.Enabled = false
+			c.Services[name] = d
+		}
+	}
 	if c.Main.Supervised() && len(r.Argv) > 0 {
 		d := c.Main.Definition
 		d.Name, d.Command = MainService, slices.Clone(r.Argv)
 		c.Services[MainService] = d
 	}
-	c.livesWith = c.Main.ExitOn
-	if r.Wait {
-		c.livesWith = r.Start
-	}
+	c.livesWith = r.LivesWith(c.Main.ExitOn)
 	for name, d := range c.Services {
 		if c.plain[name] && c.endsWith(name) {
 			d.Restart.Policy = service.RestartOnFailure
@@ -95,7 +113,8 @@ func routes(p *[]Route) document.Setter {
 		for _, item := range items {
 			r, profiles, then := Route{}, true, "run"
 			document.Fields{
-				"args": document.Strings(&r.Args),
+				"args":    document.Strings(&r.Args),
+				"program": document.Bool(&r.Program),
 				"unless": document.Fields{
 					"arg": document.String(&r.UnlessArg),
 					"env": document.String(&r.UnlessEnv),
@@ -103,14 +122,25 @@ func routes(p *[]Route) document.Setter {
 				"start":    document.String(&r.Start),
 				"then":     document.OneOf(&then, "run", "wait"),
 				"profiles": document.Bool(&profiles),
+				"alone":    document.Bool(&r.Alone),
 			}.Read(item)
+			args := item.Get("args")
 			switch {
-			case item.IsMapping() && item.Get("args").Absent():
-				item.Fault("args is missing; write args: [word] for the arguments that the route is for")
-			case then == "wait" && r.Start == "":
+			case item.IsMapping() && args.Absent() && !r.Program:
+				item.Fault("args is missing; write args: [word] for the arguments that the route is for, [] for none, or program: true")
+			case r.Program && !args.Absent():
+				item.Fault("args and program: true exclude each other; take one of them out")
+			case r.Program && then == "wait":
+				item.Fault("then: wait runs no command, and program: true is for one; take one of them out")
+			case r.Alone && (then == "wait" || r.Start != ""):
+				item.Fault("alone starts nothing else, and waits for nothing; take out alone, or start and then")
+			case then == "wait" && r.Start == "" && len(r.Args) > 0:
 				item.Fault("then: wait has nothing to wait for; add start: NAME")
 			}
-			r.Wait, r.ProfilesOff = then == "wait", !profiles
+			if r.Args == nil && args.IsList() {
+				r.Args = []string{}
+			}
+			r.Wait, r.ProfilesOff = then == "wait", !profiles || r.Alone
 			list = append(list, r)
 		}
 		if ok {
@@ -139,10 +169,10 @@ func (c *Config) Decide(args []string, env Lookup) Run {
 func (m *Main) Resolve(args []string, executable func(string) bool, env Lookup) Run {
 	run := Run{Profiles: true}
 	for _, r := range m.Routes {
-		if !r.matches(args, env) {
+		if r.Program && !m.runsProgram(args, executable) || !r.matches(args, env) {
 			continue
 		}
-		run.Start, run.Wait, run.Profiles = r.Start, r.Wait, !r.ProfilesOff
+		run.Start, run.Wait, run.Profiles, run.Alone = r.Start, r.Wait, !r.ProfilesOff, r.Alone
 		if !r.Wait {
 			run.Argv = m.argv(args, executable)
 		}
@@ -153,20 +183,21 @@ func (m *Main) Resolve(args []string, executable func(string) bool, env Lookup) 
 }
 
 func (m *Main) argv(args []string, executable func(string) bool) []string {
-	switch {
-	case len(args) == 0:
-		return slices.Clone(m.Command)
-	case len(m.Command) == 0:
-		return slices.Clone(args)
-	case slices.Contains(m.Subcommands, args[0]):
-	case !strings.HasPrefix(args[0], "-") && executable(args[0]):
+	if len(args) > 0 && (len(m.Command) == 0 || m.runsProgram(args, executable)) {
 		return slices.Clone(args)
 	}
 	return slices.Concat(m.Command, args)
 }
 
+// runsProgram tells whether the arguments are a program of their own.
+func (m *Main) runsProgram(args []string, executable func(string) bool) bool {
+	return len(args) > 0 && !slices.Contains(m.Subcommands, args[0]) && !strings.HasPrefix(args[0], "-") && executable(args[0])
+}
+
 func (r Route) matches(args []string, env Lookup) bool {
-	if len(args) < len(r.Args) || !slices.Equal(args[:len(r.Args)], r.Args) {
+	switch {
+	case r.Program:
+	case len(r.Args) == 0 && len(args) > 0, len(args) < len(r.Args), !slices.Equal(args[:len(r.Args)], r.Args):
 		return false
 	}
 	if r.UnlessArg != "" && slices.Contains(args, r.UnlessArg) {

@@ -55,6 +55,42 @@ func TestRouting(t *testing.T) {
 	}
 }
 
+// Routes for no arguments, and for a program of its own.
+func TestRoutesOfNoArgumentsAndPrograms(t *testing.T) {
+	const text = `version: 1
+main:
+  command: [agent]
+  subcommands: [test]
+  exit_on: web
+  routes: [{args: [], then: wait}, {args: [ps, aux], start: web}, {program: true, alone: true}]
+services: {web: {command: [web]}}
+`
+	programs := func(word string) bool { return slices.Contains([]string{"sh", "test", "ps"}, word) }
+	for args, want := range map[string]struct {
+		argv, with string
+		alone      bool
+	}{
+		"":       {"", "web", false},
+		"sh -c":  {"sh -c", "", true},
+		"test x": {"agent test x", "web", false},
+		"chat":   {"agent chat", "web", false},
+		"ps aux": {"ps aux", "web", false},
+		"ps":     {"ps", "", true},
+	} {
+		c := parsed(t, nil, text)
+		run := c.Main.Resolve(strings.Fields(args), programs, nil)
+		c.Carry(run)
+		if got := strings.Join(run.Argv, " "); got != want.argv || c.livesWith != want.with || run.Alone != want.alone ||
+			run.Profiles == want.alone || c.Services["web"].Enabled == want.alone {
+			t.Errorf("%q: %+v, with %q, web %v", args, run, c.livesWith, c.Services["web"].Enabled)
+		}
+	}
+	c := parsed(t, nil, "version: 1\nmain: {routes: [{args: [], then: wait}], command: [x]}\n")
+	if run := c.Main.Resolve(nil, programs, nil); run.Argv != nil || !run.Wait || run.LivesWith("") != "" {
+		t.Errorf("%+v", run)
+	}
+}
+
 func TestExecutable(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "text", "x")

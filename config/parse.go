@@ -252,7 +252,7 @@ func (p *parser) checkSet() {
 	}
 	p.checkNamed("exit_on", p.config.Main.ExitOn)
 	for _, r := range p.config.Main.Routes {
-		if len(r.Args) > 0 { // the fault that stands at it is enough
+		if r.Args != nil || r.Program { // the fault that stands at it is enough
 			p.checkNamed("routes", r.Start)
 		}
 	}

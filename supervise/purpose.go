@@ -30,12 +30,9 @@ type purpose struct {
 // purposeOf reads it from the configuration that the container was started with.
 func purposeOf(c *config.Config, b config.Bundle) purpose {
 	p := purpose{run: b.Run, flags: b.Flags, args: b.Args}
-	switch {
-	case b.Run.Wait:
-		p.with, p.keep = b.Run.Start, true
-	case c.Main.ExitOn != "":
-		p.with = c.Main.ExitOn
-	case c.Main.Supervised():
+	p.with = b.Run.LivesWith(c.Main.ExitOn)
+	p.keep = b.Run.Wait && b.Run.Start != ""
+	if p.with == "" && !b.Run.Wait && c.Main.Supervised() {
 		p.with = config.MainService
 	}
 	return p

@@ -39,6 +39,7 @@ var All = []Test{
 	{Name: "MainRouting", Run: MainRouting},
 	{Name: "RouteStarts", Run: RouteStarts},
 	{Name: "RouteWithoutProfiles", Run: RouteWithoutProfiles},
+	{Name: "RouteAlone", Run: RouteAlone},
 	{Name: "ExitOn", Run: ExitOn},
 	{Name: "SupervisedMain", Run: SupervisedMain},
 	{Name: "BootSteps", Run: BootSteps},

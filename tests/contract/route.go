@@ -90,6 +90,27 @@ func RouteWithoutProfiles(t *testing.T, start New) {
 	}
 }
 
+// RouteAlone: a program that is run in the place of the main command has the
+// container to itself; no service is started for it, and it ends at once.
+func RouteAlone(t *testing.T, start New) {
+	const main = "main: {command: [nasty, sleep], routes: [{args: [], then: wait}, {program: true, alone: true}]}\n"
+	config := Config() + "  default: {}\n  found_state: running\n" + main + "services: {web: {command: [nasty, sleep]}}\n"
+	b := start(t, box.Spec{Config: config, Main: []string{"rlminit", "status"}})
+	if got := exitCode(b); got != 0 || !strings.Contains(b.Printed(), "web   stopped") || strings.Contains(b.Printed(), "default") {
+		t.Errorf("exit code %d, printed %q", got, b.Printed())
+	}
+	// Without arguments it supervises, and nothing else.
+	b = start(t, box.Spec{Config: config})
+	b.Await("web", "running")
+	b.Await("gateway-default", "running")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitCode(b); got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+}
+
 // ExitOn: the box lives and dies with a service, whatever main does.
 func ExitOn(t *testing.T, start New) {
 	config := func(services ...string) string {
