@@ -144,7 +144,7 @@ func eventLine(t *terminal, e control.Event) string {
 	if e.Type != "" && e.Type != journal.TypeTransition {
 		return at + " " + recordLine(e)
 	}
-	fmt.Fprintf(&b, "%s %s: ", at, printable(e.Service))
+	fmt.Fprintf(&b, "%s %s: ", at, printable(shortService(e.Service)))
 	switch {
 	case e.From == e.To || e.From == "":
 		b.WriteString(t.paint(stateColour(e.To), e.To))
@@ -167,7 +167,7 @@ func eventLine(t *terminal, e control.Event) string {
 	return b.String()
 }
 
-// recordLine is a record that is no transition: a command as `stop gateway-alice
+// recordLine is a record that is no transition: a command as `stop alice
 // (operation 12, by uid 0, pid 77)`, another with its type and what it says.
 func recordLine(e control.Event) string {
 	if e.Type == profiles.TypeOperation {
@@ -180,7 +180,11 @@ func recordLine(e control.Event) string {
 			if c.Actor != nil {
 				facts = append(facts, "by "+actorText(control.Actor(*c.Actor)))
 			}
-			line := c.Verb + " " + strings.Join(c.Named(), ", ")
+			var names []string
+			for _, name := range c.Named() {
+				names = append(names, shortService(name))
+			}
+			line := c.Verb + " " + strings.Join(names, ", ")
 			if len(facts) > 0 {
 				line += " (" + strings.Join(facts, ", ") + ")"
 			}

@@ -62,6 +62,8 @@ func partNamed(args []string) func(args []string) int {
 		return func(args []string) int { return files.Run(args[2:], os.Stdin, os.Stdout, os.Stderr) }
 	case "try-inside":
 		return tryInside
+	case "try-shell":
+		return tryShell
 	}
 	return nil
 }

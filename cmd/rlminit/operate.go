@@ -219,8 +219,18 @@ func outcomeLine(t *terminal, name string, outcome control.Outcome, took time.Du
 	if s.PID != nil && *s.PID > 0 {
 		facts = append(facts, "pid "+strconv.Itoa(*s.PID))
 	}
+	why := ""
+	if s.State != "running" && s.Reason != nil {
+		why = *s.Reason
+	}
 	if s.State == "exited" && s.LastExit != nil {
-		facts = append(facts, exitText(*s.LastExit))
+		switch end := exitText(*s.LastExit); {
+		case why == end: // once is enough
+			why = ""
+			fallthrough
+		case !strings.HasPrefix(why, end):
+			facts = append(facts, end)
+		}
 	}
 	facts = append(facts, more...)
 	if took > 0 {
@@ -234,8 +244,8 @@ func outcomeLine(t *terminal, name string, outcome control.Outcome, took time.Du
 	if len(facts) > 0 {
 		line += " (" + strings.Join(facts, ", ") + ")"
 	}
-	if s.State != "running" && s.Reason != nil && *s.Reason != "" {
-		line += ": " + printable(*s.Reason)
+	if why != "" {
+		line += ": " + printable(why)
 	}
 	return line
 }
@@ -247,6 +257,10 @@ func shortName(s control.Service) string {
 	}
 	return s.Name
 }
+
+// shortService is shortName of a service's name alone: only those of profiles
+// begin with the prefix.
+func shortService(name string) string { return strings.TrimPrefix(name, service.GatewayPrefix) }
 
 // once leaves out what was named before, in either form: only a profile's
 // service has a name with the prefix.

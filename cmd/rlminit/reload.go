@@ -52,7 +52,7 @@ the others keep what they have until they are reloaded.`,
 
 func tellReload(t *terminal, done control.Reloaded) {
 	for _, change := range done.Changes {
-		t.printf("%s: %s", printable(change.Service), printable(change.Action))
+		t.printf("%s: %s", printable(shortService(change.Service)), printable(change.Action))
 		if change.Why != "" {
 			t.printf(": %s", printable(change.Why))
 		}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +22,10 @@ type stage struct {
 	shell    bool
 	uid, gid int // of the services, as seen inside
 }
+
+// messages is what rlminit says of itself: on a terminal that belongs to a shell
+// it would come between the prompt and what is typed.
+func (s *stage) messages() string { return filepath.Join(s.dir, "messages") }
 
 // The service user of a play that root started: inside a user namespace any
 // number will do, and without one it is nobody's.
@@ -69,12 +75,42 @@ func (s *stage) furnish() error {
 	if err := os.WriteFile(filepath.Join(s.dir, "etc/rlminit.yaml"), []byte(s.configuration("")), 0o644); err != nil {
 		return err
 	}
+	if err := s.introduce(); err != nil {
+		return err
+	}
 	for _, name := range s.profiles {
 		dir := filepath.Join(s.dir, "data/profiles", name)
 		if err := os.Mkdir(dir, 0o750); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dir, "profile.yaml"), []byte("{}\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// introduce makes the passwd and group in which the user of the play has a name,
+// or a shell says that it has none. They are mounted over the machine's.
+func (s *stage) introduce() error {
+	if s.uid != tryUser {
+		return nil
+	}
+	for file, line := range map[string]string{
+		"passwd": fmt.Sprintf("rlminit-try:x:%d:%d:the user of rlminit try:%s:/bin/sh\n", s.uid, s.gid, s.dir),
+		"group":  fmt.Sprintf("rlminit-try:x:%d:\n", s.gid),
+	} {
+		text, err := os.ReadFile(filepath.Join("/etc", file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // there is nothing to mount over
+		}
+		if err != nil {
+			return err
+		}
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			text = append(text, '\n')
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, "etc", file), append(text, line...), 0o644); err != nil {
 			return err
 		}
 	}

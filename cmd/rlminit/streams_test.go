@@ -230,15 +230,15 @@ const (
 
 func TestEvents(t *testing.T) {
 	tell(t, map[string]any{"GET /v1/events": text(starting + running)}, []story{
-		{args: []string{"events"}, out: `2026-05-24T18:05:33.100Z gateway-alice: stopped → starting: started (pid 42, by uid 1000)
-2026-05-24T18:05:34.000Z gateway-alice: starting → running: ready (pid 42)
+		{args: []string{"events"}, out: `2026-05-24T18:05:33.100Z alice: stopped → starting: started (pid 42, by uid 1000)
+2026-05-24T18:05:34.000Z alice: starting → running: ready (pid 42)
 `, asks: []string{"GET /v1/events"}},
 		{args: []string{"events", "--json"}, out: starting + running},
 	})
 	const stop = `{"seq":3,"at":"2026-05-24T18:05:35Z","boot":"6f0c","type":"operation","verb":"stop","services":["gateway-alice","web"],"actor":{"uid":1000},"sum":"00000000"}` + "\n"
 	tell(t, map[string]any{"GET /v1/events": text(stop + running)}, []story{
-		{args: []string{"events"}, out: `2026-05-24T18:05:35.000Z stop gateway-alice, web (by uid 1000)
-2026-05-24T18:05:34.000Z gateway-alice: starting → running: ready (pid 42)
+		{args: []string{"events"}, out: `2026-05-24T18:05:35.000Z stop alice, web (by uid 1000)
+2026-05-24T18:05:34.000Z alice: starting → running: ready (pid 42)
 `},
 		{args: []string{"events", "--json"}, out: stop + running},
 	})

@@ -92,7 +92,15 @@ func (s *stage) play(t *terminal) (code int, err error) {
 		return 0, control.Failed("cannot try rlminit: %v", err)
 	}
 	defer greeted.Close()
-	child, err := s.start(ready)
+	messages := os.Stderr
+	if s.shell {
+		messages, err = os.OpenFile(s.messages(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return 0, control.Failed("cannot try rlminit: %v", err)
+		}
+		defer messages.Close()
+	}
+	child, err := s.start(ready, messages)
 	ready.Close()
 	if err != nil {
 		return 0, err
@@ -108,15 +116,19 @@ func (s *stage) play(t *terminal) (code int, err error) {
 				child.Process.Signal(syscall.SIGTERM)
 			}
 		case err := <-over:
-			return endOf(child, err)
+			code, err := endOf(child, err)
+			if text, e := os.ReadFile(s.messages()); code != 0 && e == nil {
+				os.Stderr.Write(text) // which nobody has seen
+			}
+			return code, err
 		}
 	}
 }
 
 // start starts the child: in a user namespace if there may be one, and as root
 // without one.
-func (s *stage) start(ready *os.File) (*exec.Cmd, error) {
-	child := s.command(true, ready)
+func (s *stage) start(ready, messages *os.File) (*exec.Cmd, error) {
+	child := s.command(true, ready, messages)
 	err := child.Start()
 	if err == nil {
 		return child, nil
@@ -130,7 +142,7 @@ func (s *stage) start(ready *os.File) (*exec.Cmd, error) {
 	if err := s.giveAway(); err != nil {
 		return nil, err
 	}
-	child = s.command(false, ready)
+	child = s.command(false, ready, messages)
 	if err := child.Start(); err != nil {
 		return nil, control.Failed("cannot try rlminit: this machine refuses PID and mount namespaces even to root (%v); inside a container, add --cap-add SYS_ADMIN", reason(err))
 	}
@@ -141,10 +153,10 @@ func (s *stage) start(ready *os.File) (*exec.Cmd, error) {
 // the caller is an ordinary user, the only one that there is, with just the
 // capability to mount, which tryInside gives up. It begins when it can read from
 // ready, so that the shell's prompt comes after the greeting.
-func (s *stage) command(userNamespace bool, ready *os.File) *exec.Cmd {
+func (s *stage) command(userNamespace bool, ready, messages *os.File) *exec.Cmd {
 	child := exec.Command("/proc/self/exe", "try-inside", s.dir, s.self, strconv.FormatBool(s.shell))
 	child.Args[0] = "rlminit"
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, messages
 	child.ExtraFiles = []*os.File{ready}
 	child.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
@@ -208,7 +220,7 @@ func (s *stage) greet(t *terminal, pid int) {
 		t.printf("  %s%s\n", prefix, line)
 	}
 	if s.shell {
-		t.printf("\nexit ends it all, and nothing is left behind.\n\n")
+		t.printf("\nWhat docker logs would have is in %s. exit ends it all, and\nnothing is left behind.\n\n", s.messages())
 	} else {
 		t.printf("\nfrom another terminal. ^C ends it all, and nothing is left behind.\n\n")
 	}

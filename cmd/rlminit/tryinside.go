@@ -33,10 +33,26 @@ func tryInside(args []string) int {
 	}
 	argv := []string{"rlminit", "init", "--config", filepath.Join(dir, "etc/rlminit.yaml"), "--"}
 	if shell {
-		argv = append(argv, shellOf(os.Environ()))
+		argv = append(argv, self, "try-shell", shellOf(os.Environ()))
 	}
 	err := syscall.Exec(self, argv, tryEnvironment(dir, os.Environ()))
 	fmt.Fprintf(os.Stderr, "rlminit: cannot run %s: %v\n", self, err)
+	return 126
+}
+
+// tryShell becomes the shell of a play. What PID 1 has for its errors is a file;
+// the shell's are for the terminal.
+func tryShell(args []string) int {
+	if len(args) != 3 {
+		fmt.Fprintln(os.Stderr, "rlminit: cannot start try-shell: it is a part of rlminit try; run that")
+		return 2
+	}
+	if err := unix.Dup3(0, 2, 0); err != nil {
+		fmt.Fprintf(os.Stderr, "rlminit: cannot give the shell its terminal: %v\n", err)
+		return 1
+	}
+	err := syscall.Exec(args[2], args[2:], os.Environ())
+	fmt.Fprintf(os.Stderr, "rlminit: cannot run %s: %v\n", args[2], err)
 	return 126
 }
 
@@ -60,6 +76,15 @@ func mountStage(dir string) error {
 	}
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("cannot mount a tmpfs on /run: %w", err)
+	}
+	for _, file := range []string{"passwd", "group"} {
+		ours := filepath.Join(dir, "etc", file)
+		if _, err := os.Stat(ours); err != nil {
+			continue // the user has a name
+		}
+		if err := unix.Mount(ours, filepath.Join("/etc", file), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("cannot mount %s over /etc/%s: %w", ours, file, err)
+		}
 	}
 	etc := filepath.Join(dir, "etc")
 	if err := unix.Mount(etc, etc, "", unix.MS_BIND, ""); err != nil {
