@@ -27,8 +27,9 @@ func execVerb(t *terminal) *cobra.Command {
 user that services run as, and runs the command in its home, or on the volume if
 it has none. With --profile the
 command gets that profile's environment, groups and directory. So nothing it
-writes to the volume belongs to root. Called as the service user it passes
-straight through; any other user is refused. The exit code is the command's; 126
+writes to the volume belongs to root. From a shell of root's on a terminal it gets
+a terminal of its own, so that it cannot type into that shell. Called as the
+service user it passes straight through; any other user is refused. The exit code is the command's; 126
 if it cannot be executed and 127 if it is not found.`,
 		Example: `  docker exec -it box rlminit exec --profile alice -- bash
   docker exec box rlminit exec -- touch /data/marker`,
@@ -63,6 +64,9 @@ func (e *notExecuted) Error() string { return e.what }
 
 // runAs replaces this process by the command.
 func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error {
+	if os.Geteuid() == 0 && sharesTerminal() {
+		return onOwnTerminal()
+	}
 	client, err := t.open()
 	if err != nil {
 		return err
@@ -83,6 +87,7 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 		if err := believe(client, t, &e); err != nil {
 			return err
 		}
+		giveTerminal(e.UID)
 		if err := drop(&e); err != nil {
 			return err
 		}
