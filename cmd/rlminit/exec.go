@@ -25,12 +25,12 @@ func execVerb(t *terminal) *cobra.Command {
 		Short: "run a command as the service user",
 		Long: `Meant for docker exec as root: gives up every privilege for good, becomes the
 user that services run as, and runs the command in its home, or on the volume if
-it has none. With --profile the
-command gets that profile's environment, groups and directory. So nothing it
-writes to the volume belongs to root. From a shell of root's on a terminal it gets
-a terminal of its own, so that it cannot type into that shell. Called as the
-service user it passes straight through; any other user is refused. The exit code is the command's; 126
-if it cannot be executed and 127 if it is not found.`,
+it has none. With --profile the command gets that profile's environment, groups
+and directory. So nothing it writes to the volume belongs to root. From a shell
+of root's on a terminal it gets a terminal of its own, so that it cannot type
+into that shell. Called as the service user it passes straight through; any
+other user is refused. The exit code is the command's; 126 if it cannot be
+executed and 127 if it is not found.`,
 		Example: `  docker exec -it box rlminit exec --profile alice -- bash
   docker exec box rlminit exec -- touch /data/marker`,
 		Args: atLeast("CMD"),
