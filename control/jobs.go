@@ -71,9 +71,11 @@ type LeftBehind struct {
 	Command string `json:"command"`
 }
 
-// IsolationTried is an isolation that was asked for, and why it is not in force.
+// IsolationTried is an isolation or a limit that was asked for, and why it is not
+// in force, or how much of it is.
 type IsolationTried struct {
 	Isolation string `json:"isolation"`
+	Limit     string `json:"limit,omitempty"`
 	Error     string `json:"error"`
 }
 
@@ -155,7 +157,7 @@ type Capabilities struct {
 	Limits map[string]Enforced  `json:"limits"` // memory, pids, cpu
 }
 
-// Enforced tells whether something is in force here, and if not why.
+// Enforced tells whether something is in force here, and if not, or not wholly, why.
 type Enforced struct {
 	Enforced bool   `json:"enforced"`
 	Why      string `json:"why,omitempty"`

@@ -276,7 +276,8 @@ type Problem struct {
 	Title    string `json:"title"`
 	Status   int    `json:"status"` // HTTP
 	Detail   string `json:"detail"`
-	ExitCode int    `json:"exit_code"` // what the command exits with, DESIGN.md
+	ExitCode int    `json:"exit_code"`     // what the command exits with, DESIGN.md
+	Job      string `json:"job,omitempty"` // the number under which a refused job is recorded
 }
 
 // Error makes a Problem an error.

@@ -1,5 +1,10 @@
 package job
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Stage is how far a job has come, JOBS.md.
 type Stage uint8
 
@@ -196,8 +201,27 @@ func (s State) Status() Status {
 	return Running
 }
 
-// Compare puts the numbers of jobs, or of sessions, in order.
+// InMemory begins the number of a job or session that is recorded in memory alone.
+const InMemory = "m"
+
+// Number is what the number of a job or session counts; 0: it is none.
+func Number(id string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(id, InMemory), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Compare puts the numbers of jobs, or of sessions, in order; those in memory
+// come last.
 func Compare(a, b string) int {
+	if x, y := strings.HasPrefix(a, InMemory), strings.HasPrefix(b, InMemory); x != y {
+		if x {
+			return 1
+		}
+		return -1
+	}
 	if len(a) != len(b) {
 		return len(a) - len(b)
 	}

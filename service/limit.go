@@ -1,6 +1,8 @@
 package service
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,6 +38,77 @@ var rlimits = map[string]rlimit{
 	"rttime":     {unix.RLIMIT_RTTIME, false},
 	"sigpending": {unix.RLIMIT_SIGPENDING, false},
 	"stack":      {unix.RLIMIT_STACK, true},
+}
+
+// RlimitNames are the names that limits of setrlimit(2) have in configuration.
+func RlimitNames() []string { return slices.Sorted(maps.Keys(rlimits)) }
+
+// The errors of Lower, beside a value that makes no sense.
+var (
+	ErrNoLimit = errors.New("no such limit")
+	ErrAbove   = errors.New("above what is allowed")
+)
+
+// Lower is l with limits as a person writes them, NAME=VALUE, in place of its own.
+// None may be above l's.
+func (l Limits) Lower(given map[string]string) (Limits, error) {
+	next := l
+	if next.Rlimits = maps.Clone(l.Rlimits); next.Rlimits == nil {
+		next.Rlimits = map[int]Rlimit{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if err := next.set(name, given[name]); err != nil {
+			return l, err
+		}
+	}
+	for number, was := range l.Rlimits {
+		if now := next.Rlimits[number]; now.Hard > was.Hard || now.Soft > was.Hard {
+			return l, fmt.Errorf("the limit %s=%s is %w: the profile has %s", RlimitName(number), given[RlimitName(number)], ErrAbove, limitText(was.Hard))
+		}
+	}
+	return next, nil
+}
+
+// set takes one limit over what there is.
+func (l *Limits) set(name, value string) error {
+	bad := func(example string) error {
+		return fmt.Errorf("the limit %s=%s makes no sense; write %s=%s", name, value, name, example)
+	}
+	switch known, ok := rlimits[name]; {
+	case name == "memory":
+		size, err := document.ParseSize(value)
+		if err != nil || size < 1 {
+			return bad("512MiB")
+		}
+		l.Memory = size
+	case name == "pids":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 1 || n > 1<<22 {
+			return bad("100")
+		}
+		l.Pids = n
+	case name == "cpu":
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil || n < 0.001 || n > 1e6 {
+			return bad("0.5")
+		}
+		l.CPU = n
+	case !ok:
+		names := append(RlimitNames(), "memory", "pids", "cpu")
+		return fmt.Errorf("%w as %s here%s", ErrNoLimit, document.Quote(name), document.DidYouMean(name, names))
+	default:
+		first, second, pair := strings.Cut(value, ":")
+		if !pair {
+			second = first
+		}
+		soft, a := known.parse(first)
+		hard, b := known.parse(second)
+		if !a || !b || soft > hard {
+			return bad(known.examples())
+		}
+		l.Rlimits[known.number] = Rlimit{Soft: soft, Hard: hard}
+	}
+	return nil
 }
 
 // RlimitName is the name of RLIMIT_number in configuration.

@@ -184,6 +184,9 @@ func (s *Supervisor) loseVolume(why error) {
 	s.volume.absent.Store(why.Error())
 	s.volume.store.Store(nil)
 	s.revisions.Store(nil)
+	if s.jobs != nil {
+		s.jobs.Lose()
+	}
 	s.registry.Look()
 }
 
@@ -203,9 +206,11 @@ func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 			}
 		}
 	})
+	s.jobsHaveVolume()
 	s.rewind()
 	s.watchVolume()
 	s.registry.TakeUp()
+	s.openJobs()
 }
 
 // watchVolume registers profiles that appear on the volume by other means. Of

@@ -166,6 +166,15 @@ func (c *chronicle) note(e control.Event) {
 	}{e.Service, e.From, e.To, e.Cause, e.Actor, e.PID}})
 }
 
+// jobRecords is the journal as jobs record themselves in it; nil: there is none.
+func (c *chronicle) jobRecords() jobs.Journal {
+	j := c.journal.Load()
+	if j == nil {
+		return nil
+	}
+	return jobs.Recorded(j, c.jobs, c.boot)
+}
+
 // lose ends the journal: another container has the volume.
 func (c *chronicle) lose() {
 	c.lost.Store(true)

@@ -23,6 +23,7 @@ func (s *Supervisor) hostJobs() {
 		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue}
 	})
 	s.Host(s.jobs)
+	s.registry.Employ(s.jobs)
 }
 
 // startJobs has the runner go on with what was left, and take what comes.
@@ -38,13 +39,18 @@ func (s *Supervisor) startJobs() {
 		}
 		stopping = s.stopping
 	})
-	records := jobs.Unrecorded()
-	if j := s.chronicle.journal.Load(); j != nil {
-		records = jobs.Recorded(j, s.chronicle.jobs, s.chronicle.boot)
-	}
-	s.jobs.Start(records, held, stopping)
+	s.jobs.Start(s.chronicle.jobRecords(), held, stopping)
+	s.jobs.Schedules(s.scheduled)
 	_, next, _ := s.events.Subscribe()
 	go s.runHooks(next)
+}
+
+// jobsHaveVolume has jobs recorded on the volume, which is ours from now on.
+// What waits begins with openJobs.
+func (s *Supervisor) jobsHaveVolume() {
+	if records := s.chronicle.jobRecords(); s.jobs != nil && records != nil {
+		s.jobs.Use(records)
+	}
 }
 
 // runHooks runs the hooks for as long as we live.
@@ -60,7 +66,6 @@ func (s *Supervisor) runHooks(next <-chan control.Event) {
 func (s *Supervisor) openJobs() {
 	if s.jobs != nil {
 		s.jobs.Open()
-		s.jobs.Schedules(s.scheduled)
 	}
 }
 
@@ -135,6 +140,15 @@ func (h jobHost) End(id uint64, tag uint32) {
 
 func (h jobHost) Send(m wire.Message, fds, after []int) { h.s.link.Send(m, fds, after) }
 
+func (h jobHost) Canonical(name string) (string, error) {
+	u, err := h.s.lookUp(name)
+	if err != nil {
+		return "", err
+	}
+	h.s.ask(func() { name = u.title() })
+	return name, nil
+}
+
 func (h jobHost) Environment(profile string) (control.Environment, error) {
 	return desk{h.s}.Environment(profile)
 }
@@ -153,6 +167,19 @@ func (h jobHost) Isolation(profile string) (service.Isolation, error) {
 		return service.Isolation{}, nil // Landlock can hide nothing from it
 	}
 	return isolation, nil
+}
+
+func (h jobHost) Limits(profile string) (limits service.Limits, err error) {
+	if profile == "" {
+		return limits, nil
+	}
+	u, err := h.s.lookUp(profile)
+	if err != nil {
+		return limits, err
+	}
+	h.s.ask(func() { limits = u.definition.Limits })
+	limits.Memory, limits.Pids, limits.CPU = 0, 0, 0 // which are not in force for the gateway either
+	return limits, nil
 }
 
 func (h jobHost) Walls(profile string, isolation service.Isolation, env []string, own string) (walls.Walls, error) {

@@ -28,7 +28,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 				return t.printJSON(c)
 			}
 			b := new(table)
-			b.header("WHAT", "ENFORCED", "WHY NOT")
+			b.header("WHAT", "ENFORCED", "WHY NOT, OR HOW FAR")
 			b.row(cell{text: "tags"}, enforced(control.Enforced{Enforced: c.Tags}), cell{text: ""})
 			for _, list := range []struct {
 				name string

@@ -108,7 +108,8 @@ func profileRenameVerb(t *terminal) *cobra.Command {
 		Short: "give a profile another name",
 		Long: `Stops the profile's gateway if it runs, renames the profile and its log, and
 starts it again under the new name. Port and intent stay as they are. A log that
-an earlier profile NEW has left is kept beside, with the date in its name.`,
+an earlier profile NEW has left is kept beside, with the date in its name. One
+that has jobs or open sessions is not renamed; the answer names them.`,
 		Example:           `  rlminit profile rename alice alice-old`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,

@@ -78,8 +78,8 @@ and all of it is in the file that the result names.`,
 	f.StringVar(&o.job.Dir, "dir", "", "start in `DIR`, relative to where it would start")
 	f.StringVar(&o.job.Session, "session", "", "as part of session `ID`, in its directory")
 	f.StringVar(&o.job.Isolation, "isolation", "", "`LEVEL` strict, profile or none")
-	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it with less where that cannot be enforced here")
-	f.StringArrayVar(&o.limits, "limit", nil, "bound it: `NAME=VALUE`, such as memory=512MiB")
+	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it with less where that, or a limit, cannot be enforced here")
+	f.StringArrayVar(&o.limits, "limit", nil, "bound it: `NAME=VALUE`, such as memory=512MiB or nofile=256; rlminit capabilities lists them")
 	f.BoolVar(&o.job.DryRun, "dry-run", false, "only say what would run, as whom, where, and what would refuse it")
 	f.BoolVar(&o.asJSON, "json", false, "write the result as JSON, and nothing else")
 	f.BoolVar(&o.job.Detach, "detach", false, "print the job's id and do not wait")
@@ -160,6 +160,15 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 	})
 	if err != nil {
 		return o.failed(t, err)
+	}
+	if !o.asJSON && (o.job.Isolation != "" || len(o.limits) > 0) {
+		for _, lacks := range result.Tried {
+			what := "isolation " + lacks.Isolation
+			if lacks.Limit != "" {
+				what = "limit " + lacks.Limit
+			}
+			t.complain(what + ": " + lacks.Error)
+		}
 	}
 	return finishRun(t, result, o.asJSON)
 }
@@ -261,6 +270,9 @@ func (o *runOptions) failed(t *terminal, err error) error {
 		r := &control.JobResult{State: state, Error: &what, LeftBehind: []control.LeftBehind{}, Isolation: "none", Tried: []control.IsolationTried{}}
 		if state == "refused" {
 			r.Refused = &what
+		}
+		if problem != nil {
+			r.Job = problem.Job
 		}
 		if failure := t.printJSON(r); failure != nil {
 			return failure

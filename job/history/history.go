@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"rlminit/job"
@@ -14,6 +13,7 @@ import (
 // Bounds of what is remembered of what is over.
 const (
 	mostOver         = 1000
+	mostTurnedAway   = 100 // so that they do not drive out what was run
 	mostOverSessions = 100
 )
 
@@ -26,6 +26,7 @@ type History struct {
 	Sessions    map[string]*SessionEntry `json:"sessions"`
 	Schedules   map[string]*Schedule     `json:"schedules"` // by service
 	Over        []string                 `json:"over"`      // jobs that are, the oldest first
+	TurnedAway  []string                 `json:"turned_away,omitempty"`
 }
 
 // Entry is what the records say of a job.
@@ -62,6 +63,7 @@ type Schedule struct {
 	Timezone string    `json:"timezone,omitempty"`
 	Since    time.Time `json:"since"` // it is in force
 	Last     time.Time `json:"last"`  // occurrence that was run; zero: none
+	Dealt    time.Time `json:"dealt"` // the last that was skipped or run; zero: none
 	Job      string    `json:"job,omitempty"`
 	State    string    `json:"-"`
 }
@@ -98,7 +100,7 @@ func (h *History) Apply(r Record) {
 				if in := h.Sessions[e.Session]; in != nil {
 					in.TookMS += end.TookMS
 				}
-				h.over(end.Job)
+				h.over(e)
 			})
 		})
 	case TypeRolledBack:
@@ -109,6 +111,12 @@ func (h *History) Apply(r Record) {
 		})
 	case TypeScheduled:
 		with(r, func(s *Scheduled) { h.scheduled(r, s) })
+	case TypeSkipped:
+		with(r, func(s *Skipped) {
+			if e := h.Schedules[s.Schedule]; e != nil && s.Occurs != nil && s.Occurs.After(e.Dealt) {
+				e.Dealt = *s.Occurs
+			}
+		})
 	case TypeSessionCreated:
 		with(r, func(s *Session) { h.created(r, s) })
 	case TypeSessionExtended:
@@ -136,17 +144,20 @@ func with[T any](r Record, f func(*T)) {
 }
 
 func (h *History) submitted(r Record, s *Submitted) {
-	n, err := strconv.ParseUint(s.Job, 10, 64)
-	if e := h.Jobs[s.Job]; err != nil || e != nil && s.Attempt <= e.Attempt {
+	n := job.Number(s.Job)
+	if e := h.Jobs[s.Job]; n == 0 || e != nil && s.Attempt <= e.Attempt {
 		return // twice
 	}
 	h.Last = max(h.Last, n)
 	h.Jobs[s.Job] = &Entry{Submitted: *s, At: r.At, Boot: r.Boot}
-	if e := h.Sessions[s.Session]; e != nil {
+	if e := h.Sessions[s.Session]; e != nil && !s.TurnedAway {
 		e.Jobs++
 	}
-	if e := h.Schedules[s.Profile]; e != nil && s.Occurs != nil && s.Occurs.After(e.Last) {
+	if e := h.Schedules[s.Schedule]; e != nil && s.Occurs != nil && s.Occurs.After(e.Last) {
 		e.Last, e.Job = *s.Occurs, s.Job
+		if e.Last.After(e.Dealt) {
+			e.Dealt = e.Last
+		}
 	}
 }
 
@@ -173,17 +184,21 @@ func (h *History) open(job string, change func(*Entry)) {
 }
 
 // over puts a job among those that are over, and forgets the oldest of them.
-func (h *History) over(job string) {
-	h.Over = append(h.Over, job)
-	for len(h.Over) > mostOver {
-		delete(h.Jobs, h.Over[0])
-		h.Over = h.Over[1:]
+func (h *History) over(e *Entry) {
+	list, most := &h.Over, mostOver
+	if e.TurnedAway {
+		list, most = &h.TurnedAway, mostTurnedAway
+	}
+	*list = append(*list, e.Job)
+	for len(*list) > most {
+		delete(h.Jobs, (*list)[0])
+		*list = (*list)[1:]
 	}
 }
 
 func (h *History) created(r Record, s *Session) {
-	n, err := strconv.ParseUint(s.Session, 10, 64)
-	if err != nil || h.Sessions[s.Session] != nil {
+	n := job.Number(s.Session)
+	if n == 0 || h.Sessions[s.Session] != nil {
 		return
 	}
 	h.LastSession = max(h.LastSession, n)

@@ -20,6 +20,8 @@ const (
 
 	// TypeScheduled is a schedule that has come into force.
 	TypeScheduled = "schedule_set"
+	// TypeSkipped are occurrences of a schedule that are not run.
+	TypeSkipped = "schedule_skipped"
 
 	TypeSessionCreated  = "session_created"
 	TypeSessionExtended = "session_extended"
@@ -39,8 +41,11 @@ type Submitted struct {
 	Key       string          `json:"key,omitempty"`
 	Again     json.RawMessage `json:"again,omitempty"` // all that is needed to run it once more: with retry
 	Attempt   int             `json:"attempt,omitempty"`
-	Path      string          `json:"path,omitempty"`   // of a write: the file, below the profile's directory
-	Occurs    *time.Time      `json:"occurs,omitempty"` // of a schedule: the time that it is for
+	Path      string          `json:"path,omitempty"`     // of a write: the file, below the profile's directory
+	Occurs    *time.Time      `json:"occurs,omitempty"`   // of a schedule: the time that it is for
+	Schedule  string          `json:"schedule,omitempty"` // the service whose it is
+	// TurnedAway says that it was refused before it was put in line.
+	TurnedAway bool `json:"turned_away,omitempty"`
 }
 
 // Validated is a job that every guard let pass: job_validated.
@@ -67,6 +72,14 @@ type Ended struct {
 type RolledBack struct {
 	Job string `json:"job"`
 	By  string `json:"by"` // the job that did it
+}
+
+// Skipped are occurrences of a schedule that are not run: schedule_skipped.
+type Skipped struct {
+	Schedule string     `json:"schedule"`         // the service
+	Occurs   *time.Time `json:"occurs,omitempty"` // the last of them; absent where a later one is run
+	Count    int        `json:"count"`
+	Cause    string     `json:"cause"`
 }
 
 // TypeOf is the type of an outcome's record.

@@ -24,6 +24,7 @@ import (
 // Bounds of what a client may take.
 const (
 	bodyMax         = 1 << 20
+	jobMax          = 4 << 20  // a command of the longest, in JSON
 	planMax         = 32 << 20 // a plan of thousands of profiles, of who may apply it
 	headerMax       = 16 << 10
 	headerTime      = 5 * time.Second
@@ -268,6 +269,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, needs May) *contr
 		return problem
 	}
 	limit := int64(bodyMax)
+	if r.URL.Path == "/v1/jobs" {
+		limit = jobMax
+	}
 	if needs == MayApply {
 		limit = planMax
 	}

@@ -3,7 +3,6 @@ package jobs
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,10 +15,12 @@ import (
 )
 
 // Start takes over what a predecessor left: its jobs, by what tier 1 holds and has
-// in its table, and by the journal. held are the descriptors of jobs, by key.
-// stopping: the container is.
+// in its table, and by the volume's journal; nil: the volume is not ours. held are
+// the descriptors of jobs, by key. stopping: the container is.
 func (r *Runner) Start(journal Journal, held map[string][]int, stopping bool) {
-	r.Use(journal)
+	if journal != nil {
+		r.Use(journal)
+	}
 	r.do(func() {
 		r.stopping = r.stopping || stopping
 		r.adopt(held)
@@ -40,42 +41,30 @@ func (r *Runner) Open() {
 			return
 		}
 		r.open = true
-		r.adoptSessions(r.records())
+		for _, b := range r.books() {
+			r.adoptSessions(b)
+		}
 		r.turns()
 	})
-}
-
-// Use has jobs recorded in another journal from now on: the volume is ours now, or
-// no longer.
-func (r *Runner) Use(journal Journal) {
-	dir, ours := r.host.Volume()
-	if ours {
-		dir = filepath.Join(dir, "logs", "jobs")
-	} else {
-		dir = ""
-	}
-	outputs := openOutputs(dir)
-	r.mu.Lock()
-	r.journal = journal
-	r.mu.Unlock()
-	r.do(func() { r.outputs = outputs })
+	r.Rescheduled()
 }
 
 // HeldKey tells whether descriptors that tier 1 holds are a job's.
 func HeldKey(key string) bool { return strings.HasPrefix(key, namePrefix) }
 
 func (r *Runner) adopt(held map[string][]int) {
-	journal := r.records()
 	children := map[string]wire.Child{}
 	for _, c := range r.children {
 		children[c.Name] = c
 	}
 	over := map[string]bool{}
-	journal.View(func(h *history.History) {
-		for id, e := range h.Jobs {
-			over[id] = e.State != ""
-		}
-	})
+	for _, b := range r.books() {
+		b.View(func(h *history.History) {
+			for id, e := range h.Jobs {
+				over[id] = e.State != ""
+			}
+		})
+	}
 	var tasks []*task
 	for key, fds := range held {
 		t := r.fromSpec(fds)
@@ -92,7 +81,11 @@ func (r *Runner) adopt(held map[string][]int) {
 		if t.request.Key != "" {
 			r.keys[t.request.Key] = t
 		}
-		r.last = max(r.last, number(t.id))
+		if t.book = r.bookOf(t.id); t.book == nil {
+			t.book = &book{Journal: Unrecorded()} // the volume's, which is another container's now
+		} else {
+			t.book.given(t.id)
+		}
 		c, has := children[t.name()]
 		delete(children, t.name())
 		r.resume(t, c, has)
@@ -100,9 +93,11 @@ func (r *Runner) adopt(held map[string][]int) {
 	for name, c := range children { // over, or of a job that nobody knows
 		r.discard(name, c)
 	}
-	r.interruptRest(journal)
-	if r.stopping {
-		for _, t := range r.ordered() {
+	for _, b := range r.books() {
+		r.interruptRest(b)
+	}
+	for _, t := range r.ordered() {
+		if r.stopping || t.kind != kindInternal && r.lost(t.book) {
 			r.step(t, job.Event{Kind: job.Shutdown})
 		}
 	}
@@ -120,7 +115,7 @@ func (r *Runner) fromSpec(fds []int) *task {
 		return nil
 	}
 	t := newTask(s.ID, s.Kind, s.Actor, s.Request)
-	t.argv, t.submitted, t.attempt, t.occurs, t.spec = s.Argv, s.Submitted, s.Attempt, s.Occurs, fds[0]
+	t.argv, t.submitted, t.attempt, t.occurs, t.schedule, t.spec = s.Argv, s.Submitted, s.Attempt, s.Occurs, s.Schedule, fds[0]
 	switch rest := fds[1:]; {
 	case len(rest) == 4:
 		if t.out, err = openStream("stdout", rest[0], rest[1], s.Request.MaxOutput, r.outputs.file(s.ID, "stdout")); err != nil {
@@ -182,7 +177,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 // discard ends a child of which nothing is known but its name.
 func (r *Runner) discard(name string, c wire.Child) {
 	t := newTask(strings.TrimPrefix(name, namePrefix), "run", nil, control.RunJob{})
-	t.spawnID = c.ID
+	t.spawnID, t.book = c.ID, r.memory
 	if c.State == wire.ChildExited || c.State == wire.ChildFailed {
 		r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
 		t.letGo(r)
@@ -202,29 +197,29 @@ func (r *Runner) discard(name string, c wire.Child) {
 
 // interruptRest gives those an outcome that no child and no descriptor is left of:
 // their container ended. One with retry is run again.
-func (r *Runner) interruptRest(journal Journal) {
+func (r *Runner) interruptRest(b *book) {
 	var rest []history.Entry
-	journal.View(func(h *history.History) {
+	b.View(func(h *history.History) {
 		for _, e := range h.Unfinished() {
 			if r.tasks[e.Job] == nil {
 				rest = append(rest, *e)
 			}
 		}
-		r.last = max(r.last, h.Last)
 	})
 	for _, e := range rest {
 		t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
 			Command: e.Command, Profile: e.Profile, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
 		})
-		t.submitted, t.occurs, t.attempt = e.At, e.Occurs, e.Attempt
+		t.schedule = e.Schedule
+		t.submitted, t.occurs, t.attempt, t.book = e.At, e.Occurs, e.Attempt, b
 		r.tasks[t.id] = t
-		if len(e.Again) > 0 && e.Boot != journal.Boot() && json.Unmarshal(e.Again, &t.request) == nil && !r.stopping {
+		if len(e.Again) > 0 && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.request) == nil && !r.stopping {
 			t.again, t.attempt = e.Again, e.Attempt+1
-			r.submitted(t, journal)
+			r.submitted(t)
 			continue
 		}
 		t.cause = "the container ended before it did"
-		if e.Boot == journal.Boot() {
+		if e.Boot == b.Boot() {
 			t.cause = "the supervisor was replaced, and what it needs was lost"
 		}
 		t.state = job.State{Stage: job.Queued}

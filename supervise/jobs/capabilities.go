@@ -2,10 +2,18 @@ package jobs
 
 import (
 	"cmp"
+	"errors"
+	"maps"
+	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/isolate"
 	"rlminit/profiles"
+	"rlminit/service"
+	"rlminit/wire"
 )
 
 // enforceable refuses a job that asks for what cannot be enforced here, or takes it
@@ -14,6 +22,9 @@ import (
 func (r *Runner) enforceable(q *control.RunJob) error {
 	of, err := r.host.Isolation(q.Profile)
 	if err != nil {
+		return err
+	}
+	if err := r.limited(q); err != nil {
 		return err
 	}
 	if q.Isolation == "" {
@@ -26,13 +37,77 @@ func (r *Runner) enforceable(q *control.RunJob) error {
 	if why := lacking(q); why != "" && !q.IsolationFallback {
 		return control.NotSupported("isolation %s cannot be enforced here: %s; see rlminit capabilities, or use --isolation-fallback", q.Isolation, why)
 	}
-	for name := range q.Limits {
-		return control.NotSupported("the limit %s cannot be enforced here: %s; see rlminit capabilities", name, notEnforced)
+	return nil
+}
+
+// How limits of a job as a whole are kept without a cgroup.
+const (
+	noCgroup   = "it takes a cgroup of the job's own, and rlminit makes none"
+	eachItself = "it holds for each process by itself (RLIMIT_DATA of setrlimit(2)), not for all together: " + noCgroup
+)
+
+// limited refuses a limit that is none, that cannot be enforced here where less
+// will not do, or that is above what the profile or the container has.
+func (r *Runner) limited(q *control.RunJob) error {
+	limits, err := r.limitsOf(q)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Limits)) {
+		if why := notInForce(name); why != "" && !q.IsolationFallback {
+			return control.NotSupported("the limit %s cannot be enforced here: %s; see rlminit capabilities, or use --isolation-fallback", name, why)
+		}
+	}
+	if _, asked := q.Limits["memory"]; asked {
+		if _, most := memory(); most > 0 && limits.Memory > most {
+			return control.Refused("the limit memory=%d is above what the container has, %d bytes", limits.Memory, most)
+		}
 	}
 	return nil
 }
 
-const notEnforced = "this rlminit has no means for it"
+// limitsOf are the limits of a job: its profile's, and lower ones that it asks for.
+func (r *Runner) limitsOf(q *control.RunJob) (service.Limits, error) {
+	base, err := r.host.Limits(q.Profile)
+	if err != nil || len(q.Limits) == 0 {
+		return base, err
+	}
+	limits, err := base.Lower(q.Limits)
+	switch {
+	case errors.Is(err, service.ErrNoLimit):
+		return base, control.NotSupported("%v", err)
+	case errors.Is(err, service.ErrAbove):
+		return base, control.Refused("%v", err)
+	case err != nil:
+		return base, control.BadRequest("%v", err)
+	}
+	return limits, nil
+}
+
+// notInForce is why a limit of a job as a whole is not in force; "" if it is.
+func notInForce(name string) string {
+	if name == "pids" || name == "cpu" {
+		return noCgroup
+	}
+	return ""
+}
+
+// rlimits are what setrlimit(2) can do of limits.
+func rlimits(l service.Limits) []wire.Rlimit {
+	if l.Memory > 0 {
+		each := maps.Clone(l.Rlimits)
+		if each == nil {
+			each = map[int]service.Rlimit{}
+		}
+		most := uint64(l.Memory)
+		if was, ok := each[unix.RLIMIT_DATA]; ok {
+			most = min(most, was.Hard)
+		}
+		each[unix.RLIMIT_DATA] = service.Rlimit{Soft: most, Hard: most}
+		l.Rlimits = each
+	}
+	return config.Rlimits(l)
+}
 
 // lacking is why the isolation that a job asks for cannot be had; "" if it can.
 func lacking(q *control.RunJob) string {
@@ -67,7 +142,13 @@ func isolationOf(q *control.RunJob) isolate.Level {
 
 // Capabilities is what can be enforced here.
 func (r *Runner) Capabilities() control.Capabilities {
-	no := control.Enforced{Why: notEnforced}
+	limits := map[string]control.Enforced{"memory": {Enforced: true, Why: eachItself}}
+	for _, name := range []string{"pids", "cpu"} {
+		limits[name] = control.Enforced{Why: notInForce(name)}
+	}
+	for _, name := range service.RlimitNames() {
+		limits[name] = control.Enforced{Enforced: true}
+	}
 	able := isolate.Capable()
 	isolations := map[string]control.Enforced{}
 	for _, level := range []isolate.Level{isolate.None, isolate.Profile, isolate.Strict} {
@@ -77,15 +158,25 @@ func (r *Runner) Capabilities() control.Capabilities {
 	return control.Capabilities{
 		Tags:       r.host.Tags(),
 		Isolations: isolations,
-		Limits:     map[string]control.Enforced{"memory": no, "pids": no, "cpu": no},
+		Limits:     limits,
 		Kernel:     able,
 	}
 }
 
 // tried is what a job has asked for and does without.
 func tried(q *control.RunJob) []control.IsolationTried {
+	list := []control.IsolationTried{}
 	if why := lacking(q); q.Isolation != "" && why != "" {
-		return []control.IsolationTried{{Isolation: q.Isolation, Error: why}}
+		list = append(list, control.IsolationTried{Isolation: q.Isolation, Error: why})
 	}
-	return []control.IsolationTried{}
+	for _, name := range slices.Sorted(maps.Keys(q.Limits)) {
+		why := notInForce(name)
+		if name == "memory" {
+			why = eachItself
+		}
+		if why != "" {
+			list = append(list, control.IsolationTried{Limit: name, Error: why})
+		}
+	}
+	return list
 }

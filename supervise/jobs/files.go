@@ -160,6 +160,13 @@ func (f *outputFile) copyFrom(mem int, total int64) {
 	}
 }
 
+// abandon puts nothing there any more.
+func (f *outputFile) abandon() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full = true
+}
+
 // ready opens the file, once.
 func (f *outputFile) ready() bool {
 	if f.open {

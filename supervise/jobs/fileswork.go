@@ -28,6 +28,9 @@ func (r *Runner) addFiles(server *api.Server) {
 // ownWork is a job that runs a part of rlminit as a profile's user, below the
 // profile's directory.
 func (r *Runner) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
+	if err := r.named(&profile); err != nil {
+		return nil, err
+	}
 	who, err := r.host.Environment(profile)
 	if err != nil {
 		return nil, err

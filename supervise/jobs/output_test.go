@@ -27,6 +27,9 @@ func opened(t *testing.T, o *outputs, keep int64) (*stream, *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := unix.SetNonblock(write, true); err != nil { // so that a deadline ends a write
+		t.Fatal(err)
+	}
 	w := os.NewFile(uintptr(write), "write")
 	t.Cleanup(func() {
 		w.Close()

@@ -110,7 +110,7 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 		r.step(t, job.Event{Kind: job.NotSpawned})
 	default:
 		if t.kind != kindInternal {
-			r.records().Note(history.TypeValidated, history.Validated{Job: t.id})
+			t.book.Note(history.TypeValidated, history.Validated{Job: t.id})
 		}
 		r.step(t, job.Event{Kind: job.Prepared})
 	}
@@ -159,6 +159,12 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, guarded, busy boo
 		p.path, p.dir = argv[0], "/"
 		return p
 	}
+	limits, err := r.limitsOf(q)
+	if err != nil {
+		p.problem, p.code = err.Error(), exitFailed
+		return p
+	}
+	p.limits = rlimits(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
 		isolation, err := r.host.Isolation(q.Profile)
 		if err == nil {

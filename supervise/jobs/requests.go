@@ -46,23 +46,25 @@ func (r *Runner) serveRun(w http.ResponseWriter, q *http.Request) error {
 	if err := api.Decode(q, &body); err != nil {
 		return err
 	}
-	if err := check(&body); err != nil {
-		return err
+	err := check(&body)
+	if err == nil {
+		err = r.named(&body.Profile) // a wrong name is no job
 	}
-	if err := r.enforceable(&body); err != nil {
-		return err
+	if err == nil {
+		err = r.enforceable(&body)
 	}
-	if body.Profile != "" { // a wrong name is no job
-		if _, err := r.host.Environment(body.Profile); err != nil {
-			return err
-		}
-	}
-	if body.DryRun {
+	if err == nil && body.DryRun {
 		return answer(w, r.dryRun(&body))
 	}
 	follow := q.URL.Query().Get("follow") == "true"
 	actor := api.Actor(q)
 	t := newTask("", "run", &actor, body)
+	if err != nil {
+		if !body.DryRun {
+			err = r.turnAway(t, err)
+		}
+		return err
+	}
 	if body.Descriptor {
 		fd, ok := api.Descriptor(q)
 		if !ok {
@@ -270,18 +272,20 @@ func (r *Runner) List() []control.Job {
 			}
 		}
 	})
-	r.records().View(func(h *history.History) {
-		for _, e := range h.All() {
-			j, is := live[e.Job]
-			if is {
-				j.Started = e.Started
-				delete(live, e.Job)
-			} else if j = describe(e); e.State == "" {
-				continue // it became over between the two looks, or is none of ours
+	for _, b := range r.books() {
+		b.View(func(h *history.History) {
+			for _, e := range h.All() {
+				j, is := live[e.Job]
+				if is {
+					j.Started = e.Started
+					delete(live, e.Job)
+				} else if j = describe(e); e.State == "" {
+					continue // it became over between the two looks, or is none of ours
+				}
+				list = append(list, j)
 			}
-			list = append(list, j)
-		}
-	})
+		})
+	}
 	for _, j := range live {
 		list = append(list, j)
 	}
@@ -298,7 +302,7 @@ func (r *Runner) Show(id string) (control.Job, error) {
 	if t != nil {
 		var j control.Job
 		r.ask(func() { j = t.describe() })
-		r.records().View(func(h *history.History) {
+		t.book.View(func(h *history.History) {
 			if e := h.Jobs[id]; e != nil {
 				j.Started = e.Started
 			}

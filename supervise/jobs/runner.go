@@ -25,10 +25,14 @@ type Host interface {
 	End(id uint64, tag uint32)
 	// Send queues a message to tier 1; those in after are closed when it is sent.
 	Send(m wire.Message, fds, after []int)
+	// Canonical is the name of the profile, or of the service, that a person means.
+	Canonical(name string) (string, error)
 	// Environment is what a process of a profile has; "": of the service user.
 	Environment(profile string) (control.Environment, error)
 	// Isolation is that of a profile's gateway; "": none.
 	Isolation(profile string) (service.Isolation, error)
+	// Limits are those of a profile's gateway; "": none.
+	Limits(profile string) (service.Limits, error)
 	// Walls are those of a job of a profile, with a directory beside the profile's
 	// that is its own, "" for none.
 	Walls(profile string, isolation service.Isolation, env []string, own string) (walls.Walls, error)
@@ -63,30 +67,31 @@ type Runner struct {
 	settings func() Settings
 	outputs  *outputs
 
-	mu      sync.Mutex // for what follows; never held while something is waited for
-	inbox   []func()
-	wake    chan struct{}
-	journal Journal
-	clock   *schedules // nil: nothing recurs
+	memory *book // of what is begun while the volume is not ours
+
+	mu     sync.Mutex // for what follows; never held while something is waited for
+	inbox  []func()
+	wake   chan struct{}
+	volume *book      // the volume's; nil: it is not ours
+	clock  *schedules // nil: nothing recurs
 
 	// What follows is the runner's goroutine's alone.
-	tasks       map[string]*task
-	spawns      map[uint64]*task
-	keys        map[string]*task
-	line        []*task // that wait for their turn, the oldest first
-	active      int     // whose turn has come, and that are not over
-	of          map[string]int
-	last        uint64    // the highest number given
-	quiet       time.Time // when the last job ended; zero: never
-	stopping    bool
-	started     bool
-	open        bool                // profiles and services are known: what waits may begin
-	sessions    map[string]*session // that are open
-	lastSession uint64
-	internals   uint64
-	children    []wire.Child   // a predecessor's
-	early       []wire.Message // heard before they were taken over
-	onIdle      []func()       // once no job is left
+	tasks     map[string]*task
+	spawns    map[uint64]*task
+	keys      map[string]*task
+	line      []*task // that wait for their turn, the oldest first
+	active    int     // whose turn has come, and that are not over
+	of        map[string]int
+	closed    map[string]int // profiles of which nothing begins, and for how many reasons
+	quiet     time.Time      // when the last job ended; zero: never
+	stopping  bool
+	started   bool
+	open      bool                // profiles and services are known: what waits may begin
+	sessions  map[string]*session // that are open
+	internals uint64
+	children  []wire.Child   // a predecessor's
+	early     []wire.Message // heard before they were taken over
+	onIdle    []func()       // once no job is left
 
 	extending sync.Mutex
 }
@@ -94,8 +99,8 @@ type Runner struct {
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
 	r := &Runner{
-		host: host, settings: settings, wake: make(chan struct{}, 1), outputs: openOutputs(""),
-		tasks: map[string]*task{}, spawns: map[uint64]*task{}, keys: map[string]*task{}, of: map[string]int{}, sessions: map[string]*session{},
+		host: host, settings: settings, wake: make(chan struct{}, 1), outputs: openOutputs(""), memory: inMemory(),
+		tasks: map[string]*task{}, spawns: map[uint64]*task{}, keys: map[string]*task{}, of: map[string]int{}, closed: map[string]int{}, sessions: map[string]*session{},
 	}
 	go r.run()
 	return r
@@ -137,13 +142,6 @@ func (r *Runner) run() {
 			}
 		}
 	}
-}
-
-// records is the journal in use.
-func (r *Runner) records() Journal {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.journal
 }
 
 // Takes tells whether a child that a predecessor spawned is a job, which the
@@ -238,7 +236,7 @@ func (r *Runner) step(t *task, e job.Event) {
 		r.spawn(t)
 	}
 	if do&job.Note != 0 && t.kind != kindInternal {
-		r.records().Note(history.TypeStarted, history.Started{Job: t.id, PID: t.pid})
+		t.book.Note(history.TypeStarted, history.Started{Job: t.id, PID: t.pid})
 	}
 	if do&job.End != 0 {
 		r.end(t)
@@ -312,21 +310,15 @@ func (r *Runner) sweep() {
 	for id := range r.tasks {
 		running[id] = true
 	}
-	outputs, journal, last := r.outputs, r.records(), strconv.FormatUint(r.last, 10)
+	outputs, b := r.outputs, r.book()
+	last := strconv.FormatUint(b.last, 10)
 	go func() {
 		known := map[string]bool{}
-		journal.View(func(h *history.History) {
+		b.View(func(h *history.History) {
 			for id := range h.Jobs {
 				known[id] = true
 			}
 		})
 		outputs.sweep(func(id string) bool { return known[id] }, func(id string) bool { return running[id] || job.Compare(id, last) > 0 })
 	}()
-}
-
-// nextID is a number that no job had.
-func (r *Runner) nextID() string {
-	r.records().View(func(h *history.History) { r.last = max(r.last, h.Last) })
-	r.last++
-	return strconv.FormatUint(r.last, 10)
 }

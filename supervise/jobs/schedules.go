@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"log/slog"
 	"os"
@@ -103,8 +104,10 @@ func (r *Runner) recur(s *schedules) {
 
 // due runs what is due, and returns when the next is; the zero Time: nothing.
 func (r *Runner) due(s *schedules, now time.Time) (next time.Time) {
-	if _, ours := r.host.Volume(); !ours {
-		return now.Add(time.Minute) // another container has it, and runs what recurs
+	b, open := r.book(), false
+	r.ask(func() { open = r.open })
+	if b == r.memory || !open {
+		return time.Time{} // another container has the volume, and runs what recurs; Open looks again
 	}
 	present := map[string]bool{}
 	for _, what := range s.list() {
@@ -113,20 +116,21 @@ func (r *Runner) due(s *schedules, now time.Time) (next time.Time) {
 		if err != nil {
 			continue // it was checked when it was read
 		}
-		timer, ok := r.timerOf(s, what, cron, now)
+		timer, ok := s.timerOf(b, what, cron, now)
 		if !ok {
-			next = earlier(next, now.Add(10*time.Second)) // it cannot be recorded; tried again
+			next = earlier(next, now.Add(retrySkip)) // it cannot be recorded
 			continue
 		}
 		late := lateness(what.Name, what.Schedule.Jitter)
 		at, run, missed := timer.Due(now.Add(-late))
 		if !at.IsZero() {
-			s.last[what.Name], timer.Last = at, at
-			if missed > 0 {
-				slog.Warn("occurrences of a schedule were missed", "service", what.Name, "count", missed)
+			if missed > 0 && !s.skip(b, what, at, missed, "nobody was there at the time: the container was off, or its clock was set", !run) {
+				next = earlier(next, now.Add(retrySkip))
+				continue // or it would be run by a successor
 			}
+			s.last[what.Name], timer.Last = at, at
 			if run {
-				r.occur(what, at)
+				r.occur(s, b, what, at)
 			}
 		}
 		if n := timer.Next(now.Add(-late)); !n.IsZero() {
@@ -139,6 +143,22 @@ func (r *Runner) due(s *schedules, now time.Time) (next time.Time) {
 		}
 	}
 	return next
+}
+
+// retrySkip is when it is tried again to record what could not be.
+const retrySkip = 10 * time.Second
+
+// skip records that occurrences are not run, up to one; or if that one is run, those
+// before it. False: it cannot be recorded.
+func (s *schedules) skip(b *book, what Scheduled, at time.Time, count int, cause string, last bool) bool {
+	slog.Warn("occurrences of a schedule are skipped", "service", what.Name, "count", count, "why", cause)
+	record := history.Skipped{Schedule: what.Name, Count: count, Cause: cause}
+	if !last {
+		b.Note(history.TypeSkipped, record) // at is recorded as a job
+		return true
+	}
+	record.Occurs = &at
+	return b.Append(forRecord(), history.TypeSkipped, record) == nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -161,27 +181,29 @@ func lateness(name string, most time.Duration) time.Duration {
 
 // timerOf is a schedule with what is recorded of it: since when it is in force, and
 // its last occurrence. One that is new, or changed, is recorded first.
-func (r *Runner) timerOf(s *schedules, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
-	journal := r.records()
+func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
 	var entry history.Schedule
-	journal.View(func(h *history.History) {
+	b.View(func(h *history.History) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
 		}
 	})
 	if entry.Cron != what.Schedule.Cron || entry.Timezone != what.Schedule.Timezone {
 		fresh := history.Scheduled{Schedule: what.Name, Cron: what.Schedule.Cron, Timezone: what.Schedule.Timezone}
-		if err := journal.Append(forRecord(), history.TypeScheduled, fresh); err != nil {
+		if err := b.Append(forRecord(), history.TypeScheduled, fresh); err != nil {
 			return schedule.Timer{}, false
 		}
 		entry.Since = now
-		journal.View(func(h *history.History) {
+		b.View(func(h *history.History) {
 			if e := h.Schedules[what.Name]; e != nil {
 				entry = *e
 			}
 		})
 	}
 	last := entry.Last
+	if entry.Dealt.After(last) {
+		last = entry.Dealt
+	}
 	if s.last[what.Name].After(last) {
 		last = s.last[what.Name]
 	}
@@ -190,16 +212,19 @@ func (r *Runner) timerOf(s *schedules, what Scheduled, cron *schedule.Cron, now 
 
 // occur runs one occurrence, or not, as its overlap says. Its record is durable
 // before it begins, so it is never run again.
-func (r *Runner) occur(what Scheduled, at time.Time) {
+func (r *Runner) occur(s *schedules, b *book, what Scheduled, at time.Time) {
 	t := newTask("", kindSchedule, nil, control.RunJob{
 		Command: what.Command, Profile: what.Name, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
 		MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
-	t.occurs = &at
+	t.occurs, t.schedule = &at, what.Name
+	if r.named(&t.request.Profile) != nil {
+		return // it has gone this moment
+	}
 	var before []*task
 	r.ask(func() {
 		for _, other := range r.ordered() {
-			if other.kind == kindSchedule && other.request.Profile == what.Name {
+			if other.schedule == what.Name {
 				before = append(before, other)
 			}
 		}
@@ -208,7 +233,7 @@ func (r *Runner) occur(what Scheduled, at time.Time) {
 		if len(before) > 0 {
 			switch what.Schedule.Overlap {
 			case service.OverlapSkip:
-				slog.Warn("an occurrence of a schedule is skipped: the one before it still runs", "service", what.Name, "job", before[0].id)
+				s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before still runs", before[0].id), true)
 				return
 			case service.OverlapKill:
 				r.ask(func() {
@@ -218,7 +243,7 @@ func (r *Runner) occur(what Scheduled, at time.Time) {
 				})
 			case service.OverlapQueue:
 				if len(before) > 1 {
-					slog.Warn("an occurrence of a schedule is skipped: one waits already", "service", what.Name)
+					s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before waits already", before[1].id), true)
 					return
 				}
 			}
@@ -227,7 +252,10 @@ func (r *Runner) occur(what Scheduled, at time.Time) {
 			<-other.done
 		}
 		if _, err := r.submit(t); err != nil {
-			slog.Warn("an occurrence of a schedule cannot be run", "service", what.Name, "err", err)
+			stopping := false
+			if r.ask(func() { stopping = r.stopping }); !stopping { // else the next boot deals with it
+				s.skip(b, what, at, 1, err.Error(), true)
+			}
 		}
 	}()
 }
@@ -241,16 +269,14 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 		return s
 	}
 	var entry history.Schedule
-	if journal := r.records(); journal != nil {
-		journal.View(func(h *history.History) {
-			if e := h.Schedules[what.Name]; e != nil {
-				entry = *e
-			}
-			if e := h.Jobs[entry.Job]; e != nil && e.State != "" {
-				entry.State = string(e.State)
-			}
-		})
-	}
+	r.book().View(func(h *history.History) {
+		if e := h.Schedules[what.Name]; e != nil {
+			entry = *e
+		}
+		if e := h.Jobs[entry.Job]; e != nil && e.State != "" {
+			entry.State = string(e.State)
+		}
+	})
 	late := lateness(what.Name, what.Schedule.Jitter)
 	timer := schedule.Timer{Cron: cron, Last: entry.Last, Since: entry.Since}
 	if next := timer.Next(time.Now().Add(-late)); !next.IsZero() {

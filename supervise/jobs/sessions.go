@@ -20,6 +20,7 @@ import (
 // is the rest, the runner's goroutine's alone.
 type session struct {
 	id, key string
+	book    *book // where it is recorded
 	profile string
 	dir     string
 	made    chan struct{} // closed when its directory is there, or cannot be
@@ -74,6 +75,9 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 	case len(c.Key) > 256 || strings.ContainsFunc(c.Key, func(r rune) bool { return r < ' ' }):
 		return control.Session{}, control.BadRequest("a key has at most 256 bytes, and no control characters")
 	}
+	if err := r.named(&c.Profile); err != nil {
+		return control.Session{}, err
+	}
 	who, err := r.host.Environment(c.Profile)
 	if err != nil {
 		return control.Session{}, err
@@ -96,10 +100,12 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 			failure = control.Refused("the container is stopping: no session is opened any more")
 			return
 		}
-		r.records().View(func(h *history.History) { r.lastSession = max(r.lastSession, h.LastSession) })
-		r.lastSession++
-		id := strconv.FormatUint(r.lastSession, 10)
-		s = &session{id: id, key: c.Key, profile: c.Profile, dir: filepath.Join(base, SessionsDir, id), made: make(chan struct{})}
+		if failure = r.vacant(c.Profile); failure != nil {
+			return
+		}
+		b := r.book()
+		id := b.nextSession()
+		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: filepath.Join(base, SessionsDir, id), made: make(chan struct{})}
 		r.sessions[id] = s
 		fresh = true
 	})
@@ -107,7 +113,7 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 		return control.Session{}, failure
 	}
 	if fresh {
-		s.failure = r.records().Append(forRecord(), history.TypeSessionCreated, history.Session{
+		s.failure = s.book.Append(forRecord(), history.TypeSessionCreated, history.Session{
 			Session: s.id, Key: c.Key, Profile: c.Profile, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 		})
 		if s.failure == nil {
@@ -124,7 +130,7 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 			}
 		})
 		if s.failure != nil {
-			_ = r.records().Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
+			_ = s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
 		}
 	}
 	<-s.made
@@ -144,6 +150,14 @@ func (r *Runner) makeSession(s *session, base string) error {
 		return control.Failed("cannot make the session's directory: %v", err)
 	}
 	return nil
+}
+
+// forgotten lets go of a session that is another container's to end now.
+func (s *session) forgotten() {
+	s.epoch++
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
 }
 
 // sessionOf is the session that is open under a key.
@@ -174,10 +188,9 @@ func (r *Runner) expire(s *session, in time.Duration) {
 
 // adoptSessions takes over the sessions that the journal says are open. Those of
 // an earlier boot end with it.
-func (r *Runner) adoptSessions(journal Journal) {
+func (r *Runner) adoptSessions(b *book) {
 	var open []history.SessionEntry
-	journal.View(func(h *history.History) {
-		r.lastSession = max(r.lastSession, h.LastSession)
+	b.View(func(h *history.History) {
 		for _, e := range h.Sessions {
 			if e.Ended == nil && r.sessions[e.Session.Session] == nil {
 				open = append(open, *e)
@@ -185,10 +198,10 @@ func (r *Runner) adoptSessions(journal Journal) {
 		}
 	})
 	for _, e := range open {
-		s := &session{id: e.Session.Session, key: e.Key, profile: e.Profile, dir: e.Dir, made: make(chan struct{})}
+		s := &session{id: e.Session.Session, book: b, key: e.Key, profile: e.Profile, dir: e.Dir, made: make(chan struct{})}
 		close(s.made)
 		r.sessions[s.id] = s
-		if e.Boot != journal.Boot() {
+		if e.Boot != b.Boot() {
 			go func() { _ = r.EndSession(s.id, "the container ended") }() // or it is tried again at the next boot
 			continue
 		}
@@ -216,13 +229,7 @@ func (r *Runner) admitToSession(t *task) error {
 		return nil
 	}
 	s := r.sessions[id]
-	var entry *history.SessionEntry
-	r.records().View(func(h *history.History) {
-		if e := h.Sessions[id]; e != nil {
-			copied := *e
-			entry = &copied
-		}
-	})
+	entry := r.sessionEntry(id)
 	switch {
 	case entry == nil && s == nil:
 		return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
@@ -232,6 +239,9 @@ func (r *Runner) admitToSession(t *task) error {
 		return control.BadRequest("session %s is of profile %q, not %q", id, s.profile, t.request.Profile)
 	}
 	t.request.Profile = s.profile
+	if err := r.vacant(s.profile); err != nil {
+		return err
+	}
 	count, reserved := entry.Jobs, entry.TookMS
 	for _, other := range r.tasks {
 		if other.request.Session == id {
@@ -257,11 +267,13 @@ func (r *Runner) admitToSession(t *task) error {
 // Sessions are those that are open, and those that are remembered.
 func (r *Runner) Sessions() []control.Session {
 	list := []control.Session{}
-	r.records().View(func(h *history.History) {
-		for _, e := range h.Sessions {
-			list = append(list, describeSession(e))
-		}
-	})
+	for _, b := range r.books() {
+		b.View(func(h *history.History) {
+			for _, e := range h.Sessions {
+				list = append(list, describeSession(e))
+			}
+		})
+	}
 	r.markEnding(list)
 	slices.SortFunc(list, func(a, b control.Session) int { return job.Compare(a.Session, b.Session) })
 	return list
@@ -269,17 +281,26 @@ func (r *Runner) Sessions() []control.Session {
 
 // Session is one of them.
 func (r *Runner) Session(id string) (control.Session, error) {
-	var found []control.Session
-	r.records().View(func(h *history.History) {
-		if e := h.Sessions[id]; e != nil {
-			found = append(found, describeSession(e))
-		}
-	})
-	if len(found) == 0 {
+	entry := r.sessionEntry(id)
+	if entry == nil {
 		return control.Session{}, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
 	}
+	found := []control.Session{describeSession(entry)}
 	r.markEnding(found)
 	return found[0], nil
+}
+
+// sessionEntry is what is recorded of a session; nil: nothing.
+func (r *Runner) sessionEntry(id string) (entry *history.SessionEntry) {
+	if b := r.bookOf(id); b != nil {
+		b.View(func(h *history.History) {
+			if e := h.Sessions[id]; e != nil {
+				copied := *e
+				entry = &copied
+			}
+		})
+	}
+	return entry
 }
 
 func (r *Runner) markEnding(list []control.Session) {
@@ -311,18 +332,17 @@ func (r *Runner) ExtendSession(id string, x control.ExtendSession) (control.Sess
 		return now, err
 	}
 	var ttl int64
-	r.records().View(func(h *history.History) {
-		if e := h.Sessions[id]; e != nil {
-			ttl = e.TTLMS
-		}
-	})
+	b := r.bookOf(id)
+	if e := r.sessionEntry(id); e != nil {
+		ttl = e.TTLMS
+	}
 	if x.TTLMS != 0 {
 		ttl = x.TTLMS
 	}
 	switch {
 	case ttl < 0 || ttl > control.MostSessionTTL.Milliseconds():
 		return now, control.BadRequest("the time to live may be above 0 and up to %s", control.MostSessionTTL)
-	case now.State != "open":
+	case now.State != "open" || b == nil:
 		return now, control.Conflict("session %s is over", id)
 	}
 	r.extending.Lock() // two at once are two of the extensions
@@ -330,7 +350,7 @@ func (r *Runner) ExtendSession(id string, x control.ExtendSession) (control.Sess
 	if now, err = r.Session(id); err != nil || now.Extends <= 0 {
 		return now, control.Refused("session %s was extended %d times, which is all that there are", id, control.MostExtensions)
 	}
-	if err := r.records().Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
+	if err := b.Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
 		return now, control.Failed("the extension cannot be recorded: %v", err)
 	}
 	r.ask(func() {
@@ -406,7 +426,7 @@ func (r *Runner) finishSession(s *session, cause string) error {
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
 	}
-	if err := r.records().Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: cause}); err != nil {
+	if err := s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: cause}); err != nil {
 		return control.Failed("the end of session %s cannot be recorded: %v", s.id, err)
 	}
 	return nil

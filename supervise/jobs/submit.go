@@ -2,9 +2,9 @@ package jobs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -86,12 +86,12 @@ func (r *Runner) submit(t *task) (*task, error) {
 		other, err := r.admit(t)
 		if err != nil || other != nil {
 			t.closeStdin()
-			failure = err
+			failure = r.turnedAway(t, err)
 			kept <- other
 			return
 		}
 		t.accepted = func() { kept <- t }
-		r.submitted(t, r.records())
+		r.submitted(t)
 	})
 	taken := <-kept
 	if failure != nil {
@@ -119,10 +119,14 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 	case len(r.line) >= r.settings().Queue:
 		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", len(r.line))
 	}
+	if err := r.vacant(t.request.Profile); err != nil {
+		return nil, err
+	}
 	if err := r.admitToSession(t); err != nil {
 		return nil, err
 	}
-	t.id = r.nextID()
+	t.book = r.book()
+	t.id = t.book.nextJob()
 	if t.kind == kindWrite {
 		t.argv[len(t.argv)-1] = t.id
 	}
@@ -137,6 +141,33 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 	return nil, nil
 }
 
+// turnAway records a job that is refused before it is one. What is asked for
+// wrongly, and not refused, is no job.
+func (r *Runner) turnAway(t *task, why error) (problem error) {
+	r.ask(func() { problem = r.turnedAway(t, why) })
+	return problem
+}
+
+// turnedAway is turnAway by the runner's goroutine. The record waits for no disk:
+// nothing was done.
+func (r *Runner) turnedAway(t *task, why error) error {
+	var problem *control.Problem
+	refused := errors.As(why, &problem) && problem.ExitCode == control.ExitRefused
+	if !refused || !r.started || r.stopping {
+		return why
+	}
+	t.book = r.book()
+	t.id, t.refused = t.book.nextJob(), problem.Detail
+	submitted := t.submission()
+	submitted.TurnedAway, submitted.Again = true, nil
+	result, _ := json.Marshal(t.conclude(job.State{Outcome: job.RefusedAs}, nil)) // of strings and numbers
+	t.book.Note(history.TypeSubmitted, submitted)
+	t.book.Note(history.TypeFailed, history.Ended{Job: t.id, State: job.RefusedAs, Result: result})
+	told := *problem
+	told.Job = t.id
+	return &told
+}
+
 func (t *task) closeStdin() {
 	if t.stdin >= 0 {
 		closeFD(t.stdin)
@@ -144,18 +175,24 @@ func (t *task) closeStdin() {
 	}
 }
 
-// submitted has a job recorded, before anything else is done with it.
-func (r *Runner) submitted(t *task, journal Journal) {
+// submission is the record of a job that somebody wants run.
+func (t *task) submission() history.Submitted {
 	record := history.Submitted{
 		Job: t.id, Kind: t.kind, Command: shortened(t.request.Command), Profile: t.request.Profile, Session: t.request.Session,
-		Actor: t.actor, TimeoutMS: t.request.TimeoutMS, Key: t.request.Key, Again: t.again, Attempt: t.attempt, Occurs: t.occurs, Path: t.path,
+		Actor: t.actor, TimeoutMS: t.request.TimeoutMS, Key: t.request.Key, Again: t.again, Attempt: t.attempt, Occurs: t.occurs, Schedule: t.schedule, Path: t.path,
 	}
 	if t.request.Retry && t.again == nil {
 		record.Again, _ = json.Marshal(t.request) // of strings and numbers
 	}
+	return record
+}
+
+// submitted has a job recorded, before anything else is done with it.
+func (r *Runner) submitted(t *task) {
+	record := t.submission()
 	r.gone(t)
 	go func() {
-		failure := journal.Append(forRecord(), history.TypeSubmitted, record)
+		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
 		r.do(func() {
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})
@@ -180,12 +217,14 @@ func (r *Runner) find(id string) (t *task, e *history.Entry, err error) {
 	if t != nil {
 		return t, nil, nil
 	}
-	r.records().View(func(h *history.History) {
-		if found := h.Jobs[id]; found != nil && found.State != "" {
-			copied := *found
-			e = &copied
-		}
-	})
+	if b := r.bookOf(id); b != nil {
+		b.View(func(h *history.History) {
+			if found := h.Jobs[id]; found != nil && found.State != "" {
+				copied := *found
+				e = &copied
+			}
+		})
+	}
 	if e == nil {
 		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))
 	}
@@ -232,10 +271,4 @@ func (r *Runner) gone(t *task) {
 
 func sortJobs(list []control.Job) {
 	slices.SortFunc(list, func(a, b control.Job) int { return job.Compare(a.Job, b.Job) })
-}
-
-// number is what a job's id says; 0 for one that is none of ours.
-func number(id string) uint64 {
-	n, _ := strconv.ParseUint(id, 10, 64)
-	return n
 }

@@ -21,15 +21,17 @@ import (
 // task is a job that is not over. Its goroutine is the runner's, but for what
 // says otherwise.
 type task struct {
-	id      string
-	kind    string
-	actor   *uint32
-	request control.RunJob
-	argv    []string // what is executed, in place of the request's command; nil: that
-	again   json.RawMessage
-	attempt int
-	occurs  *time.Time
-	path    string // of a write
+	id       string
+	kind     string
+	book     *book // where it is recorded
+	actor    *uint32
+	request  control.RunJob
+	argv     []string // what is executed, in place of the request's command; nil: that
+	again    json.RawMessage
+	attempt  int
+	occurs   *time.Time // of a schedule: the time that it is for
+	schedule string     // the service whose it is
+	path     string     // of a write
 
 	state    job.State
 	spec     int  // the memfd with all of this; -1: none
@@ -83,6 +85,7 @@ type spec struct {
 	Stdin     bool           `json:"stdin"`
 	Attempt   int            `json:"attempt,omitempty"`
 	Occurs    *time.Time     `json:"occurs,omitempty"`
+	Schedule  string         `json:"schedule,omitempty"`
 }
 
 // label goes along with the spawn.
@@ -95,7 +98,7 @@ type label struct {
 func (t *task) writeSpec() error {
 	content, err := json.Marshal(spec{
 		ID: t.id, Kind: t.kind, Actor: t.actor, Request: t.request, Argv: t.argv,
-		Submitted: t.submitted, Stdin: t.stdin >= 0, Attempt: t.attempt, Occurs: t.occurs,
+		Submitted: t.submitted, Stdin: t.stdin >= 0, Attempt: t.attempt, Occurs: t.occurs, Schedule: t.schedule,
 	})
 	if err != nil {
 		return err
@@ -247,7 +250,6 @@ func (r *Runner) record(t *task) {
 	t.begin()
 	out, err := t.out, t.err
 	state, kind := t.state, t.kind
-	journal := r.records()
 	dir, _ := r.host.Volume()
 	go func() {
 		if t.result == nil {
@@ -262,9 +264,9 @@ func (r *Runner) record(t *task) {
 			r.do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
 			return
 		}
-		failure := t.keep(journal, state)
+		failure := t.keep(state)
 		r.do(func() {
-			if failure == nil {
+			if failure == nil || r.lost(t.book) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})
 				return
 			}
@@ -278,7 +280,7 @@ func (r *Runner) record(t *task) {
 }
 
 // keep records the outcome, and before it that of a write that was undone.
-func (t *task) keep(journal Journal, state job.State) error {
+func (t *task) keep(state job.State) error {
 	ended := history.Ended{Job: t.id, State: state.Outcome, TookMS: t.result.ExecutionTimeMS}
 	ended.Result, _ = json.Marshal(bare(t.result)) // of strings and numbers
 	if state.Outcome == job.Succeeded {
@@ -288,12 +290,21 @@ func (t *task) keep(journal Journal, state job.State) error {
 				ended.Wrote = wrote
 			}
 		case kindUndo:
-			if err := journal.Append(forRecord(), history.TypeRolledBack, history.RolledBack{Job: t.undoes(), By: t.id}); err != nil {
+			if err := t.book.Append(forRecord(), history.TypeRolledBack, history.RolledBack{Job: t.undoes(), By: t.id}); err != nil {
 				return err
 			}
 		}
 	}
-	return journal.Append(forRecord(), history.TypeOf(state.Outcome), ended)
+	return t.book.Append(forRecord(), history.TypeOf(state.Outcome), ended)
+}
+
+// abandonFiles has no more of a job's output written to the volume.
+func (t *task) abandonFiles() {
+	for _, s := range []*stream{t.out, t.err} {
+		if s != nil {
+			s.file.abandon()
+		}
+	}
 }
 
 // publish tells whoever waits what came of it.

@@ -235,6 +235,8 @@ func (r *Registry) Delete(ctx context.Context, name string, purge bool, by contr
 			_, err := store.Delete(p.Name, purge, nil) // which refuses it, and nothing has been stopped
 			return answer, problemOf(err)
 		}
+		release := r.vacateJobs(p.Name, "its profile was deleted")
+		defer release()
 		ended, other := r.beginDeletion(p.Service(), &by.UID)
 		if other != nil {
 			<-other
@@ -285,6 +287,13 @@ func (r *Registry) Rename(ctx context.Context, name string, what control.RenameP
 		}
 		if err := store.CheckRename(p.Name, what.To); err != nil {
 			return outcome, problemOf(err) // and nothing has been stopped
+		}
+		if r.jobs != nil {
+			release, err := r.jobs.Reserve(p.Name, "renamed")
+			if err != nil {
+				return outcome, err
+			}
+			defer release()
 		}
 		ended, other := r.beginDeletion(p.Service(), &by.UID)
 		if other != nil {

@@ -61,6 +61,26 @@ type Volume interface {
 	Log(profile string) string
 }
 
+// Jobs is what runs for profiles beside their services.
+type Jobs interface {
+	// Vacate ends all that a profile has. Until release is called nothing begins.
+	Vacate(profile, cause string) (release func())
+	// Reserve has nothing begin of a profile, until release is called; or says what
+	// the profile has.
+	Reserve(profile, what string) (release func(), err error)
+}
+
+// Employ tells the registry of jobs, before it begins.
+func (r *Registry) Employ(j Jobs) { r.jobs = j }
+
+// vacateJobs ends the jobs and sessions of a profile that is to go.
+func (r *Registry) vacateJobs(profile, cause string) (release func()) {
+	if r.jobs == nil {
+		return func() {}
+	}
+	return r.jobs.Vacate(profile, cause)
+}
+
 // Proposal is a definition that is to be supervised from now on.
 type Proposal struct {
 	Name        string
@@ -97,6 +117,7 @@ type Registry struct {
 	work     handover.BootWork
 	hold     handover.Hold // and closes the descriptor when it is sent
 	watch    *watcher      // nil: nobody watches
+	jobs     Jobs          // nil: there are none
 
 	trouble atomic.Pointer[string] // why the volume's profiles could not be read; nil: they could
 
@@ -224,6 +245,9 @@ func (r *Registry) Drop(name string) { r.ask(func() { r.drop(name) }) }
 
 func (r *Registry) drop(name string) {
 	if r.befall(name, Dropped) == Remove {
+		if profile := r.names[name].profile; profile != "" {
+			go func() { r.vacateJobs(profile, "its profile is gone")() }()
+		}
 		r.remove(name, "its definition is gone", nil, false)
 	}
 }

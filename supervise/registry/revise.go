@@ -51,6 +51,8 @@ func (r *Registry) Discard(ctx context.Context, name, trash string, actor uint32
 		if p.Name == profiles.Default {
 			return control.Conflict("the profile %q is the home directory itself, and cannot be deleted", p.Name)
 		}
+		release := r.vacateJobs(p.Name, "its profile was deleted")
+		defer release()
 		ended, other := r.beginDeletion(p.Service(), &actor)
 		if other != nil {
 			<-other

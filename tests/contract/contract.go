@@ -106,6 +106,10 @@ var All = []Test{
 	{Name: "FilesAreWrittenAndUndone", Run: FilesAreWrittenAndUndone},
 	{Name: "Sessions", Run: Sessions},
 	{Name: "Hooks", Run: Hooks},
+	{Name: "JobsAreBounded", Run: JobsAreBounded},
+	{Name: "ProfileGoesWithItsJobs", Run: ProfileGoesWithItsJobs},
+	{Name: "JobsAreRetried", Run: JobsAreRetried},
+	{Name: "Schedules", Run: Schedules},
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},

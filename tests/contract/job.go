@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"rlminit/control"
 	"rlminit/tests/box"
@@ -229,5 +230,154 @@ func Hooks(t *testing.T, start New) {
 	var e control.Event
 	if err := json.Unmarshal([]byte(line), &e); err != nil || strings.Count(line, "\n") != 1 || e.Service != "web" || e.To != "failed" {
 		t.Errorf("the hook was told %q", line)
+	}
+}
+
+func listed(b *box.Box) (jobs []control.Job) {
+	b.Helper()
+	if err := json.Unmarshal([]byte(b.Must("job", "list", "--json")), &jobs); err != nil {
+		b.Fatal(err)
+	}
+	return jobs
+}
+
+// JobsAreBounded: limits are the profile's and lower ones; what cannot be enforced
+// is refused, or said; and what is refused is recorded.
+func JobsAreBounded(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: strings.Replace(Config("jobs: {at_once: 1, queue: 1}\n"), "gateway:\n", "gateway:\n  limits: {nofile: 99}\n", 1)})
+	b.Must("profile", "create", "alice")
+	for _, c := range []struct {
+		args []string
+		code int
+		out  string
+		why  string
+	}{
+		{[]string{"--profile", "alice", "--", "bash", "-c", "ulimit -n"}, 0, "99\n", ""},
+		{[]string{"--profile", "alice", "--limit", "nofile=42", "--", "bash", "-c", "ulimit -n"}, 0, "42\n", ""},
+		{[]string{"--profile", "alice", "--limit", "nofile=100", "--", "true"}, 10, "", "above what is allowed"},
+		{[]string{"--limit", "memory=64MiB", "--", "bash", "-c", "ulimit -d"}, 0, "65536\n", ""},
+		{[]string{"--limit", "memory=64MiB", "--", "bash", "-c", `x=$(printf %200000000s); echo fits`}, 2, "", ""},
+		{[]string{"--limit", "memory=9000TiB", "--", "true"}, 10, "", "above what the container has"},
+		{[]string{"--limit", "pids=5", "--", "true"}, 10, "", "--isolation-fallback"},
+		{[]string{"--limit", "pids=5", "--isolation-fallback", "--", "echo", "less"}, 0, "less\n", ""},
+		{[]string{"--limit", "nonsense=5", "--", "true"}, 10, "", `no such limit as "nonsense"`},
+	} {
+		got, code := ran(b, c.args...)
+		if code != c.code || got.Stdout != c.out || c.why != "" && (got.Refused == nil || !strings.Contains(*got.Refused, c.why)) {
+			t.Errorf("%.100q: exit code %d, %+v", c.args, code, got)
+		}
+		if c.code != 10 {
+			continue
+		}
+		var job control.Job
+		if err := json.Unmarshal([]byte(b.Must("job", "show", got.Job, "--json")), &job); err != nil || job.State != "refused" || job.Result.Refused == nil || *job.Result.Refused != *got.Refused {
+			t.Errorf("%q is recorded as %+v", c.args, job)
+		}
+	}
+	if got, _ := ran(b, "--limit", "pids=5", "--isolation-fallback", "--", "true"); len(got.Tried) != 1 || got.Tried[0].Limit != "pids" {
+		t.Errorf("tried: %+v", got.Tried)
+	}
+	if r := b.Run("run", "--limit", "memory=64MiB", "--", "true"); !strings.Contains(r.Err, "limit memory: it holds for each process by itself") {
+		t.Errorf("not said: %s", r)
+	}
+	b.Fails(2, "write memory=512MiB", "run", "--limit", "memory=much", "--", "true")
+	b.Must("run", "--detach", "--timeout", "1h", "--", "sleep", "1000")
+	b.Must("run", "--detach", "--timeout", "1h", "--", "sleep", "1000")
+	before := len(listed(b))
+	b.Fails(10, "1 jobs wait already", "run", "--", "true")
+	if now := listed(b); len(now) != before+1 || now[before].State != "refused" {
+		t.Errorf("what the queue refuses is recorded as %+v", now[before:])
+	}
+}
+
+// ProfileGoesWithItsJobs: to delete a profile ends its jobs and sessions; to rename
+// one does not, and is refused as long as there are any.
+func ProfileGoesWithItsJobs(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	before := len(b.Processes())
+	session := strings.TrimSpace(b.Must("session", "create", "--profile", "alice"))
+	dir := strings.TrimSpace(b.Must("run", "--session", session, "--", "pwd"))
+	id := strings.TrimSpace(b.Must("run", "--profile", "gateway-alice", "--detach", "--timeout", "1h", "--", "bash", "-c", "setsid sleep 1000 & sleep 1000"))
+	b.Fails(17, "job "+id+" and session "+session, "profile", "rename", "alice", "bob")
+	b.Must("profile", "delete", "alice")
+	if r := b.Run("job", "wait", id); r.Code != 143 || !strings.Contains(r.Err, "its profile was deleted") {
+		t.Errorf("the job of a deleted profile: %s", r)
+	}
+	if out := b.Must("session", "list", "--json"); !strings.Contains(out, `"cause": "its profile was deleted"`) {
+		t.Errorf("the session of a deleted profile: %s", out)
+	}
+	b.Shell(box.Service, "[ ! -e "+dir+" ]")
+	if after := b.Processes(); len(after) >= before {
+		t.Errorf("%d processes became %v", before, after)
+	}
+	b.Fails(4, "alice", "run", "--profile", "alice", "--", "true")
+	b.Must("profile", "create", "alice")
+	b.Must("run", "--profile", "alice", "--", "true")
+	b.Must("profile", "rename", "alice", "bob")
+	b.Must("run", "--profile", "bob", "--", "true")
+}
+
+// JobsAreRetried: the container is killed while jobs run. One with --retry is run
+// again, once; another is interrupted.
+func JobsAreRetried(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	ran := b.Home() + "/profiles/alice/ran"
+	again := strings.TrimSpace(b.Must("run", "--profile", "alice", "--detach", "--retry", "--timeout", "1h", "--env", "WORD=again", "--", "bash", "-c",
+		`echo $WORD >>ran; [ $(wc -l <ran) = 2 ] || exec sleep 1000`))
+	once := strings.TrimSpace(b.Must("run", "--profile", "alice", "--detach", "--timeout", "1h", "--", "bash", "-c", "echo once >>once; exec sleep 1000"))
+	box.Eventually(b, long, "both run", func() (bool, any) {
+		r := b.As(box.Service, "bash", "-c", "cat "+ran+" "+b.Home()+"/profiles/alice/once")
+		return r.Out == "again\nonce\n", r
+	})
+	if err := b.Signal(9); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	if r := b.Run("job", "wait", again); r.Code != 0 {
+		t.Errorf("with --retry: %s", r)
+	}
+	if r := b.Run("job", "wait", once); r.Code != 125 || !strings.Contains(r.Err, "interrupted") {
+		t.Errorf("without: %s", r)
+	}
+	if out := b.Shell(box.Service, "cat "+ran+" "+b.Home()+"/profiles/alice/once"); out != "again\nagain\nonce\n" {
+		t.Errorf("what ran is %q", out)
+	}
+	b.Fails(2, "retry goes with no stdin", "run", "--retry", "--stdin", "/etc/passwd", "--", "true")
+	b.Fails(2, "API_TOKEN is a secret", "run", "--retry", "--env", "API_TOKEN=x", "--", "true")
+}
+
+// Schedules: what recurs is run at its time as a job: a service's, and a profile's
+// with its environment and in its directory.
+func Schedules(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: strings.Replace(Services(
+		`tick: {type: oneshot, schedule: {cron: "* * * * *"}, `+bash(`echo tick`)+`}`,
+		`never: {type: oneshot, schedule: {cron: "0 0 29 2 *"}, `+bash(`echo never`)+`}`,
+	), "  command: [gateway, --profile, \"${PROFILE}\", --port, \"${PORT}\"]\n  ready: {notify: true, timeout: 20s}\n",
+		"  type: oneshot\n  schedule: {cron: \"* * * * *\"}\n  command: [bash, -c, \"echo $PROFILE $COLOUR $PWD\"]\n", 1)})
+	b.Must("profile", "create", "alice", "--env", "COLOUR=blue")
+	var found map[string]string
+	box.Eventually(b, 80*time.Second, "both have run", func() (bool, any) {
+		found = map[string]string{}
+		for _, j := range listed(b) {
+			if j.Kind == "schedule" && j.State == "succeeded" {
+				found[*j.Profile] = j.Job
+			}
+		}
+		return found["tick"] != "" && found["gateway-alice"]+found["alice"] != "", listed(b)
+	})
+	if out := b.Must("job", "logs", found["tick"]); out != "tick\n" {
+		t.Errorf("the service has printed %q", out)
+	}
+	if out := b.Must("job", "logs", found["gateway-alice"]+found["alice"]); out != "alice blue "+b.Home()+"/profiles/alice\n" {
+		t.Errorf("the profile has printed %q", out)
+	}
+	if found["never"] != "" {
+		t.Error("what is not due has run")
+	}
+	s := b.Status()["tick"].Schedule
+	if s == nil || s.Next == nil || s.Last == nil || *s.LastJob != found["tick"] && s.LastState != nil && *s.LastState != "succeeded" {
+		t.Errorf("status says %+v", s)
 	}
 }

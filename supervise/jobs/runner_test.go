@@ -1,0 +1,396 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rlminit/control"
+	"rlminit/job"
+	"rlminit/job/history"
+	"rlminit/service"
+	"rlminit/supervise/walls"
+	"rlminit/wire"
+)
+
+// tier1 plays tier 1, and the rest of the supervisor.
+type tier1 struct {
+	mu       sync.Mutex
+	last     uint64
+	spawned  map[string]uint64 // by name
+	ended    []uint64          // spawns that were to end
+	forgot   []uint64          // that were acknowledged
+	begun    []uint64          // ids that Begin gave and End did not take back
+	profiles map[string]bool
+	hang     chan struct{} // Environment waits for it; nil: it does not
+	dir      string        // the volume; "": it is not ours
+}
+
+func (h *tier1) Begin(string) (uint64, uint32, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last++
+	h.begun = append(h.begun, h.last)
+	return h.last, 0, nil
+}
+
+func (h *tier1) Resume(string) uint32 { return 0 }
+
+func (h *tier1) End(id uint64, _ uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun = slices.DeleteFunc(h.begun, func(other uint64) bool { return other == id })
+}
+
+func (h *tier1) Send(m wire.Message, _, after []int) {
+	wire.CloseAll(after)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch m := m.(type) {
+	case *wire.Spawn:
+		h.spawned[m.Name] = m.ID
+	case *wire.Deadline:
+		h.ended = append(h.ended, m.ID)
+	case *wire.Acknowledge:
+		h.forgot = append(h.forgot, m.ID)
+	}
+}
+
+func (h *tier1) Canonical(name string) (string, error) { return name, nil }
+
+func (h *tier1) Environment(profile string) (control.Environment, error) {
+	h.mu.Lock()
+	hang, known := h.hang, profile == "" || h.profiles[profile]
+	h.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	if !known {
+		return control.Environment{}, control.NewProblem(control.KindNoSuchName, "no profile "+profile)
+	}
+	return control.Environment{UID: 1000, Home: "/", Environment: []string{"PATH=/usr/bin:/bin"}}, nil
+}
+
+func (h *tier1) Isolation(string) (service.Isolation, error) { return service.Isolation{}, nil }
+
+func (h *tier1) Limits(string) (service.Limits, error) { return service.Limits{}, nil }
+
+func (h *tier1) Walls(string, service.Isolation, []string, string) (walls.Walls, error) {
+	return walls.Walls{}, errors.New("there are none here")
+}
+
+func (h *tier1) Tags() bool { return false }
+
+func (h *tier1) Volume() (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dir, h.dir != ""
+}
+
+// has says where the volume is, which is ours from now on.
+func (h *tier1) has(dir string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dir = dir
+}
+
+// disk is a journal that can hang, fail and be lost.
+type disk struct {
+	Journal
+	boot string
+
+	mu      sync.Mutex
+	hang    chan struct{} // Append waits for it; nil: it does not
+	failure error
+	kinds   []string // of the records, in order
+}
+
+func newDisk(boot string) *disk { return &disk{Journal: Unrecorded(), boot: boot} }
+
+func (d *disk) Boot() string { return d.boot }
+
+func (d *disk) Append(ctx context.Context, kind string, body any) error {
+	d.mu.Lock()
+	hang := d.hang
+	d.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failure != nil {
+		return d.failure
+	}
+	d.kinds = append(d.kinds, kind)
+	return d.Journal.Append(ctx, kind, body)
+}
+
+func (d *disk) written() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.kinds)
+}
+
+func (d *disk) set(hang chan struct{}, failure error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hang, d.failure = hang, failure
+}
+
+// rig is a runner with the world around it.
+type rig struct {
+	*testing.T
+	*Runner
+	host *tier1
+	task *task
+}
+
+// newRig has one with a volume of which journal is; nil: it is not ours.
+func newRig(t *testing.T, journal, memory Journal) *rig {
+	host := &tier1{spawned: map[string]uint64{}, profiles: map[string]bool{"alice": true}}
+	g := &rig{T: t, host: host, Runner: New(host, func() Settings { return Settings{AtOnce: 4, PerProfile: 4, Queue: 100} })}
+	if journal != nil {
+		host.dir = t.TempDir()
+	}
+	g.memory.Journal = memory
+	g.Start(journal, nil, false)
+	return g
+}
+
+// until waits for what the runner and its helpers do by themselves.
+func (g *rig) until(what string, is func() bool) {
+	g.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		ok := false
+		g.ask(func() {
+			g.host.mu.Lock()
+			defer g.host.mu.Unlock()
+			ok = is()
+		})
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			g.Fatal("never: " + what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (g *rig) spawn() uint64 { return g.host.spawned[g.task.name()] }
+
+// stagesHere are the stages of a job, and how one comes there.
+var stagesHere = []job.Stage{job.Submitting, job.Queued, job.Preparing, job.Starting, job.Alive, job.Sweeping, job.Recording}
+
+// bring submits a job and has it come as far as a stage. The function that it
+// returns ends what holds it there.
+func (g *rig) bring(d *disk, stage job.Stage, profile string) (release func()) {
+	g.Helper()
+	hang := make(chan struct{})
+	release = sync.OnceFunc(func() { close(hang) })
+	g.Cleanup(release)
+	request := control.RunJob{Command: []string{"true"}, Profile: profile, TimeoutMS: 1000, MaxOutput: 1000, Detach: true}
+	g.task = newTask("", "run", nil, request)
+	if stage == job.Submitting {
+		d.set(hang, nil)
+	}
+	if stage > job.Queued {
+		g.Open()
+	}
+	if stage == job.Preparing {
+		g.host.mu.Lock()
+		g.host.hang = hang
+		g.host.mu.Unlock()
+	}
+	go g.submit(g.task)
+	if stage > job.Preparing {
+		g.until("it is spawned", func() bool { return g.task.state.Stage == job.Starting && g.spawn() != 0 })
+	}
+	if stage > job.Starting {
+		g.Hear(&wire.Spawned{ID: g.task.spawnID, PID: 1 << 30})
+	}
+	switch stage {
+	case job.Sweeping:
+		g.Hear(&wire.Exited{ID: g.task.spawnID, Exit: wire.Exit{At: 1, Leftovers: 1}})
+	case job.Recording:
+		d.set(nil, os.ErrInvalid)
+		g.Hear(&wire.Exited{ID: g.task.spawnID, Exit: wire.Exit{At: 1}})
+		g.until("it was tried", func() bool { return g.task.told })
+	}
+	g.until("it is at its stage", func() bool { return g.task.id != "" && g.task.state.Stage == stage })
+	return release
+}
+
+// obey ends what is to end, as tier 1 does.
+func (g *rig) obey() {
+	g.host.mu.Lock()
+	ids := slices.Compact(slices.Sorted(slices.Values(g.host.ended)))
+	g.host.ended = nil
+	g.host.mu.Unlock()
+	for _, id := range ids {
+		g.Hear(&wire.Spawned{ID: id, PID: 1 << 30})
+		g.Hear(&wire.Exited{ID: id, Exit: wire.Exit{At: 1, Code: -1, Signal: 15}})
+		g.Hear(&wire.Cleared{ID: id})
+	}
+}
+
+// over waits until the job is, and nothing of it is left.
+func (g *rig) over() *control.JobResult {
+	g.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		g.obey()
+		left := 0
+		g.ask(func() { left = len(g.tasks) })
+		g.host.mu.Lock()
+		begun := len(g.host.begun)
+		g.host.mu.Unlock()
+		if left == 0 && begun == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			g.Fatalf("%d jobs and %d spawns are left", left, begun)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	<-g.task.done
+	return g.task.result
+}
+
+// The volume is lost while a job is at any stage: it ends, whoever waits is told,
+// and nothing more is written.
+func TestVolumeIsLost(t *testing.T) {
+	for _, stage := range stagesHere {
+		t.Run(stageName(stage), func(t *testing.T) {
+			t.Parallel()
+			d := newDisk("here")
+			g := newRig(t, d, Unrecorded())
+			release := g.bring(d, stage, "")
+			d.set(nil, errors.New("the volume is another's"))
+			written := len(d.written())
+			g.Lose()
+			release()
+			result := g.over()
+			switch {
+			case stage == job.Recording: // which was told before
+				if result.State != "succeeded" {
+					t.Errorf("%+v", result)
+				}
+			case stage == job.Submitting:
+				if result.State == "succeeded" {
+					t.Errorf("%+v", result)
+				}
+			case result.State != "interrupted" && stage != job.Sweeping, result.Error == nil && stage != job.Sweeping:
+				t.Errorf("%+v", result)
+			}
+			if after := d.written(); len(after) != written {
+				t.Errorf("written afterwards: %v", after[written:])
+			}
+			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
+			if _, err := g.submit(next); err != nil || next.id != "m1" {
+				t.Errorf("the next job is %q: %v", next.id, err)
+			}
+		})
+	}
+}
+
+func stageName(s job.Stage) string {
+	return [...]string{"submitting", "queued", "preparing", "starting", "alive", "sweeping", "recording"}[s]
+}
+
+// The volume becomes ours while a job is at any stage: it goes on, and is recorded
+// where it was begun; what the owner before us left gets its outcome.
+func TestVolumeIsTaken(t *testing.T) {
+	for _, stage := range stagesHere {
+		t.Run(stageName(stage), func(t *testing.T) {
+			t.Parallel()
+			memory := newDisk("")
+			g := newRig(t, nil, memory)
+			release := g.bring(memory, stage, "")
+			first := g.task
+			d := newDisk("here")
+			again, _ := json.Marshal(control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true, Retry: true})
+			for _, s := range []history.Submitted{{Job: "6", Kind: "run"}, {Job: "7", Kind: "run", Again: again}} {
+				if err := d.Append(t.Context(), history.TypeSubmitted, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g.host.has(t.TempDir())
+			g.Use(d)
+			g.until("what was left is interrupted", func() bool { return slices.Contains(d.written(), history.TypeFailed) })
+			memory.set(nil, nil)
+			release()
+			g.Open()
+			g.until("the second runs again", func() bool { return g.host.spawned["job/7"] != 0 && g.task.state.Stage >= job.Starting })
+			g.ask(func() {
+				for _, t := range g.ordered() {
+					g.step(t, job.Event{Kind: job.Cancel})
+				}
+			})
+			g.over()
+			states := map[string]job.Status{}
+			for _, b := range g.books() {
+				b.View(func(h *history.History) {
+					for id, e := range h.Jobs {
+						states[id] = e.State
+					}
+				})
+			}
+			if first.id != "m1" || states["m1"] == "" || states["6"] != job.Interrupted || states["7"] != job.Cancelled || len(states) != 3 {
+				t.Errorf("%s: %v", first.id, states)
+			}
+			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
+			if _, err := g.submit(next); err != nil || next.id != "8" {
+				t.Errorf("the next job is %q: %v", next.id, err)
+			}
+			if list := g.List(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
+				t.Errorf("listed: %+v", list)
+			}
+		})
+	}
+}
+
+// A profile is deleted, or is to be renamed, while a job of it is at any stage.
+func TestProfileGoes(t *testing.T) {
+	for _, stage := range stagesHere {
+		t.Run(stageName(stage), func(t *testing.T) {
+			t.Parallel()
+			d := newDisk("here")
+			g := newRig(t, d, Unrecorded())
+			release := g.bring(d, stage, "alice")
+			over := stage == job.Recording
+			reopen, err := g.Reserve("alice", "renamed")
+			if (err == nil) != over || err != nil && !strings.Contains(err.Error(), "it has job 1; end that first") {
+				t.Errorf("rename: %v", err)
+			}
+			if err == nil {
+				reopen()
+			}
+			d.set(nil, nil)
+			gone := make(chan func(), 1)
+			go func() { gone <- g.Vacate("alice", "its profile was deleted") }()
+			next := func() error {
+				_, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
+				return err
+			}
+			g.until("nothing begins", func() bool { return g.closed["alice"] == 1 })
+			if err := next(); err == nil || !strings.Contains(err.Error(), "is being deleted or renamed") {
+				t.Errorf("begun meanwhile: %v", err)
+			}
+			release()
+			result := g.over()
+			if result.State != "cancelled" && !over && stage != job.Sweeping {
+				t.Errorf("%+v", result)
+			}
+			(<-gone)()
+			if err := next(); err != nil {
+				t.Errorf("begun afterwards: %v", err)
+			}
+		})
+	}
+}
