@@ -28,6 +28,7 @@ func (s *Supervisor) define(p registry.Proposal) *unit {
 	} else {
 		s.redefine(u, p)
 	}
+	s.keepState(u)
 	s.publishStatus(u)
 	return u
 }
@@ -147,6 +148,7 @@ func (s services) Renew(p registry.Proposal) {
 			return
 		}
 		u.desired = p.Desired
+		s.keepState(u)
 		e, turn := machine.Event{Kind: machine.Stop, Cause: p.Cause, Actor: p.Actor}, order.Stop
 		if p.Start {
 			e.Kind, turn = machine.Restart, order.Restart

@@ -59,6 +59,29 @@ func (w *world) killAfter(n int) {
 	w.killAt = n
 }
 
+// endAfter has the supervisor killed in the middle of the nth write, from now on, of
+// what a successor is to know; 0: not any more.
+func (w *world) endAfter(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endAt = n
+}
+
+// endsHere tells whether a write of that is the supervisor's last.
+func (w *world) endsHere(kill func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.endAt == 0 {
+		return false
+	}
+	if w.endAt--; w.endAt > 0 {
+		return false
+	}
+	w.counts["torn"]++
+	kill()
+	return true
+}
+
 // write is a step of a write to the volume, and may be the supervisor's last.
 func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step string) error {
 	w.mu.Lock()

@@ -131,7 +131,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 		Path: p.Path, Argv: p.Argv, Env: env, Dir: p.Dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(listeners) > 0,
-		NoNewPrivs: !s.privileged(u), Terminal: onTerminal, Label: u.label(),
+		NoNewPrivs: !s.privileged(u), Terminal: onTerminal, Label: u.memory().encode(labelMax),
 	}
 	built, err := p.Walls.Fill(spawn)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
@@ -160,19 +161,23 @@ func (s *simulation) command(everything context.Context, names []string, name st
 	s.world.note("%s %v along %v", v.name, namesOf(units), namesOf(along))
 	s.world.mu.Unlock()
 	how := s.rand.IntN(10)
-	if how == 1 {
+	switch how {
+	case 1:
 		s.world.killAfter(1 + s.rand.IntN(2*len(units)+1))
+	case 2, 3:
+		s.world.endAfter(1 + s.rand.IntN(4*len(units)+1))
 	}
 	var outcomes []control.Outcome
 	go func() { outcomes = now.operate(context.Background(), v, units, along, 1000, nil) }()
 	switch how {
 	case 0: // it is killed meanwhile
 		time.Sleep(time.Duration(s.rand.Int64N(int64(10 * time.Millisecond))))
-	default: // or in the middle of a write, or not at all
+	default: // or in the middle of a write to the volume, or to the file of states, or not at all
 		time.Sleep(time.Second)
 	}
 	synctest.Wait()
 	s.world.killAfter(0)
+	s.world.endAfter(0)
 	if s.dead() || outcomes == nil {
 		s.world.tally("killed in a command")
 		s.kill()
@@ -191,13 +196,13 @@ func (s *simulation) command(everything context.Context, names []string, name st
 			if v.name == "stop" { // it is carried out, and not recorded
 				delete(s.wanted, units[i].name)
 			}
-		case units[i].state.Removed: // what is removed is not started any more
+		case units[i].state.Removed, units[i].turn == order.Remove: // what is removed is not started any more
 		default:
 			s.wanted[units[i].name] = want
 		}
 	}
 	for _, u := range along {
-		if done && !u.state.Removed {
+		if done && !u.state.Removed && u.turn != order.Remove {
 			s.wanted[u.name] = want
 		} else {
 			delete(s.wanted, u.name)

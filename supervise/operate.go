@@ -259,10 +259,6 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 	}
 	if wait != nil {
 		s.written(flushPatience)
-	} else {
-		brief, cancel := context.WithTimeout(ctx, flushPatience)
-		defer cancel()
-		s.publisher.flush(brief) // what is acknowledged must be known to a successor
 	}
 	return outcomes, id
 }

@@ -7,106 +7,57 @@ import (
 	"log/slog"
 
 	"rlminit/control"
-	"rlminit/supervise/machine"
 	"rlminit/supervise/slots"
-	"rlminit/wire"
 )
 
-// saved is the content of status.json: the published state, and what a
-// successor needs to go on from it.
-type saved struct {
-	control.Service
-	Recorded bool           `json:"recorded"`
-	Machine  *machine.State `json:"machine"`
-}
-
-// publication is a status to be written, and what is to be done when it is.
-type publication struct {
-	saved
-	written []func()
-}
-
-// publisher writes status files.
+// publisher writes status files: copies, for whoever wants to look without asking.
+// Nothing waits for one, and nobody decides by it. One that cannot be written is
+// written again until it can.
 type publisher struct {
-	*newest[string, publication]
+	*newest[string, control.Service]
 	slots   slots.Dir
 	failing map[string]bool // whose status cannot be written, which is said once
 }
 
 func newPublisher(s slots.Dir) *publisher {
 	p := &publisher{slots: s, failing: make(map[string]bool)}
-	p.newest = newNewest(0, func(batch map[string]publication) map[string]publication {
-		for name, next := range batch {
-			p.writeStatus(name, next.saved)
-			for _, then := range next.written {
-				then()
+	p.newest = newNewest(0, func(batch map[string]control.Service) map[string]control.Service {
+		failed := map[string]control.Service{}
+		for name, status := range batch {
+			if !p.writeStatus(name, status) {
+				failed[name] = status
 			}
 		}
-		return nil
+		return failed
 	})
 	return p
 }
 
-// publish has the state written soon, and then calls written.
-func (p *publisher) publish(name string, s saved, written func()) {
-	p.put(name, func(waiting publication) publication {
-		next := publication{saved: s, written: waiting.written}
-		if written != nil {
-			next.written = append(next.written, written)
-		}
-		return next
-	})
+// publish has the state written soon.
+func (p *publisher) publish(name string, status control.Service) {
+	p.put(name, func(control.Service) control.Service { return status })
 }
 
-func (p *publisher) writeStatus(name string, s saved) {
-	content, err := json.Marshal(s)
+// writeStatus tells whether the file is as good as it will get: one whose slot is
+// gone, or not there yet, is written when there is one.
+func (p *publisher) writeStatus(name string, status control.Service) bool {
+	content, err := json.Marshal(status)
 	if err == nil {
 		err = p.slots.Replace(name, slots.StatusFile, append(content, '\n'), 0o644)
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		if p.failing[name] {
+			slog.Info("the status of a service is published again", "service", name)
+		}
 		delete(p.failing, name)
-	} else if !errors.Is(err, fs.ErrNotExist) && !p.failing[name] {
+		return true
+	}
+	if !p.failing[name] {
 		p.failing[name] = true
-		slog.Warn("cannot publish the status of a service", "service", name, "err", err)
+		slog.Warn("cannot publish the status of a service; tried again until it works", "service", name, "err", err)
 	}
+	return false
 }
 
-// publishStatus has u's status written. An exit is acknowledged only when both
-// the status and the log know of it: or a successor might learn of it nowhere.
-func (s *Supervisor) publishStatus(u *unit) {
-	state := u.state
-	var written func()
-	if len(u.ended) > 0 {
-		type end struct {
-			id     uint64
-			marked <-chan struct{} // nil: there is no log
-		}
-		var ends []end
-		for _, id := range u.ended {
-			ends = append(ends, end{id, u.marks[id]})
-			delete(u.marks, id)
-		}
-		u.ended = nil
-		written = func() {
-			go func() {
-				for _, e := range ends {
-					if e.marked != nil {
-						<-e.marked
-					}
-					s.link.Send(&wire.Acknowledge{ID: e.id}, nil, nil)
-				}
-			}()
-		}
-	}
-	s.publisher.publish(u.name, saved{Service: u.status(), Recorded: u.recorded, Machine: &state}, written)
-}
-
-// recall reads back the state that a predecessor published.
-func (s *Supervisor) recall(name string) (saved, bool) {
-	var was saved
-	content, err := s.slots.Read(name, slots.StatusFile, slots.StatusMax)
-	if err != nil || json.Unmarshal(content, &was) != nil || was.Machine == nil {
-		return saved{}, false
-	}
-	return was, true
-}
+// publishStatus has u's status written.
+func (s *Supervisor) publishStatus(u *unit) { s.publisher.publish(u.name, u.status()) }

@@ -91,6 +91,7 @@ func (s *Supervisor) startFor(name string) (code int32, err error) {
 			return
 		}
 		u.desired = service.Running
+		s.keepState(u)
 		units = slices.DeleteFunc([]*unit{u}, started)
 		along = slices.DeleteFunc(s.along(u), started)
 	})

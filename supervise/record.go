@@ -83,6 +83,7 @@ func (s *Supervisor) recordCommand(ctx context.Context, id uint64, v verb, units
 		for _, u := range all {
 			if u.desired != v.intent {
 				u.desired = v.intent
+				s.keepState(u)
 				s.publishStatus(u)
 			}
 		}

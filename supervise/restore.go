@@ -9,21 +9,22 @@ import (
 
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
 
-// restore takes over what a predecessor left: the slots with the states it
-// published, and the children in tier 1's table. Nothing is restarted for it.
+// restore takes over what a predecessor left: the services that it knew of, with
+// their states, and the children in tier 1's table. Nothing is restarted for it.
+// What else is in the service directory, the registry sees to.
 func (s *Supervisor) restore() {
 	s.ask(s.claimed)
-	names, err := s.registry.Slots()
-	if err != nil {
-		slog.Error("cannot look for services", "err", err)
-		names = slices.Collect(maps.Keys(s.children)) // what went along with their spawns is known of these
-	}
-	for _, name := range names {
-		s.restoreSlot(name)
+	var outdated []*unit
+	all := s.recalled()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if u := s.restoreService(name, all[name]); u != nil {
+			outdated = append(outdated, u)
+		}
 	}
 	s.ask(func() {
 		s.adoptAll()
@@ -33,6 +34,7 @@ func (s *Supervisor) restore() {
 			}
 		}
 		s.catchUp()
+		s.bringUpToDate(outdated)
 		s.resumeOperations()
 		if s.awaited != 0 {
 			s.beginShutdown()
@@ -40,38 +42,48 @@ func (s *Supervisor) restore() {
 	})
 }
 
-// restoreSlot makes the unit of a slot anew, in the state that was published
-// last.
-func (s *Supervisor) restoreSlot(name string) {
-	was, ok := s.recall(name)
-	if !ok && len(s.children[name]) == 0 {
-		return // it never got as far as a state: the registry sees to it
-	}
-	profile := ""
-	if was.Profile != nil {
-		profile = *was.Profile
-	}
-	p := s.registry.Recall(name, profile, was.Recorded)
-	p.Desired = service.Intent(was.Desired)
-	recorded := s.recordedIntent(name, profile, was.Recorded)
+// restoreService makes the unit of a service anew, in the state that it was in,
+// and returns it if its definition is not the one that was in force.
+func (s *Supervisor) restoreService(name string, was memory) (outdated *unit) {
+	held := s.held.Take(registry.UnpublishedKey(name))
+	p := s.registry.Recall(name, was.Profile, was.Recorded, held)
+	p.Desired = was.Desired
+	recorded := s.recordedIntent(name, was.Profile, was.Recorded)
 	leaving := false
-	s.ask(func() { leaving = s.takeBack(p, was.Machine, recorded).state.Removed })
+	s.ask(func() {
+		u := s.takeBack(p, was.Machine, recorded)
+		leaving = u.state.Removed
+		if p.Fault == "" && len(was.Definition) > 0 && p.Fingerprint != string(was.Definition) {
+			outdated = u
+		}
+	})
 	s.registry.Restored(name, leaving)
+	return outdated
 }
 
-// takeBack makes a unit in the state that was published last, if one was. The
-// volume may know better what is wanted.
-func (s *Supervisor) takeBack(p registry.Proposal, state *machine.State, recorded service.Intent) *unit {
+// bringUpToDate restarts what runs with a definition that was replaced when nobody
+// was there to take it up, or just before.
+func (s *Supervisor) bringUpToDate(outdated []*unit) {
+	update := machine.Event{Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced"}
+	outdated = slices.DeleteFunc(outdated, func(u *unit) bool {
+		return !u.active() || u.state.Want != machine.WantUp || u.state.Removed
+	})
+	if len(outdated) > 0 {
+		s.command(order.Restart, outdated, nil, func(*unit) machine.Event { return update })
+	}
+}
+
+// takeBack makes a unit in the state that it was in. The volume may know better
+// what is wanted.
+func (s *Supervisor) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
 	u := s.bare(p)
 	if recorded != service.IntentNone && recorded != u.desired && !s.purpose.isFor(p.Name) {
 		// It was made durable, and maybe acknowledged, just before our
-		// predecessor ended, and the status does not know of it yet.
+		// predecessor ended, and it had no time to keep it.
 		u.desired, u.changed = recorded, true
 	}
-	if state != nil {
-		u.state = *state
-		u.forgotten = u.state.Removed // its directory may be on its way out
-	}
+	u.state = state
+	u.forgotten = u.state.Removed // its directory may be on its way out
 	_ = s.allotTag(u)
 	return u
 }
@@ -109,9 +121,9 @@ func (s *Supervisor) adopt(u *unit) {
 		for _, older := range children[:len(children)-1] {
 			s.dismiss(u.name, older)
 		}
-		var l label
-		if json.Unmarshal(newest.Label, &l) == nil && l.State.LastID > u.state.LastID {
-			u.state = l.State
+		var at memory
+		if json.Unmarshal(newest.Label, &at) == nil && at.Machine.LastID > u.state.LastID {
+			u.state = at.Machine
 		}
 		s.byID[newest.ID] = u
 		event = childEvent(newest)
@@ -124,7 +136,7 @@ func (s *Supervisor) adopt(u *unit) {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
 	}
-	if u.desired == service.IntentNone { // nothing was published of it yet
+	if u.desired == service.IntentNone { // nothing was kept of it yet
 		u.desired = intentOf(u.state.Want == machine.WantUp)
 	}
 	u.seen = u.state.Public()
@@ -138,6 +150,7 @@ func (s *Supervisor) adopt(u *unit) {
 	s.readoptSockets(u)
 	u.stored.Restore(u.name, s.held)
 	s.step(u, event)
+	s.keepState(u)
 	if len(children) > 0 {
 		if c := children[len(children)-1]; c.State == wire.ChildFailed {
 			s.spawnFailed(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})

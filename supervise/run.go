@@ -40,6 +40,7 @@ type Supervisor struct {
 	prober prober
 
 	tags      *handover.Tags    // the loop's
+	states    *handover.States  // the loop's
 	work      handover.BootWork // what of the boot is done
 	registry  *registry.Registry
 	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
@@ -194,7 +195,13 @@ func (s *Supervisor) furnish() (err error) {
 }
 
 func (s *Supervisor) newRegistry() *registry.Registry {
-	hold := func(key string, fd int) { s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd}) }
+	hold := func(key string, fd int) {
+		if fd < 0 {
+			s.link.Send(&wire.Release{Key: key}, nil, nil)
+			return
+		}
+		s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
+	}
 	return registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
 }
 
@@ -209,6 +216,9 @@ func (s *Supervisor) openHandover() (err error) {
 		low, high = 0, 0
 	}
 	if s.tags, err = handover.OpenTags(low, high, s.held, hold); err != nil {
+		return err
+	}
+	if s.states, err = handover.OpenStates(s.held, hold); err != nil {
 		return err
 	}
 	s.openOperations(hold)

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -74,7 +73,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("figure: simulation: %d runs: %v", runs, total)
 	for _, what := range []string{
 		"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back",
-		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command",
+		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command", "torn",
 	} {
 		if runs >= 30 && total[what] == 0 {
 			t.Errorf("in %d runs nothing was %s", runs, what)
@@ -94,6 +93,7 @@ type simulation struct {
 	home   string         // the volume
 	socket *notify.Socket // of all services: nobody listens
 	tags   int            // the table of tags, as tier 1 holds it
+	states int            // and what a successor is to know of each service
 	defs   map[string]service.Definition
 	wanted map[string]machine.Want // as acknowledged; absent: not sure
 }
@@ -107,12 +107,21 @@ func (s *simulation) run() {
 		defer unix.Close(s.tags)
 		err = unix.Ftruncate(s.tags, 10_000*16)
 	}
+	if err == nil {
+		s.states, err = unix.MemfdCreate("states", unix.MFD_CLOEXEC)
+		defer unix.Close(s.states)
+	}
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.define()
 	everything, over := context.WithCancel(s.Context())
 	s.replace(everything)
+	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
+		p := registry.Ours(s.defs[name])
+		p.Ours = false
+		s.now.registry.Register(p)
+	}
 	for range 150 {
 		time.Sleep(time.Duration(s.rand.ExpFloat64() * float64(400*time.Millisecond)))
 		s.meddle(everything)
@@ -166,27 +175,7 @@ func (s *simulation) define() {
 		s.probes(&d)
 		s.defs[name] = d
 		s.world.policies[name] = machine.PolicyOf(d)
-		s.publish(name)
 	}
-}
-
-// publish makes a service's slot, without a status.
-func (s *simulation) publish(name string) {
-	if err := s.slots.Publish(name, service.Encode(s.defs[name])); err != nil {
-		s.Fatal(err)
-	}
-	s.world.mu.Lock()
-	delete(s.world.published, name)
-	s.world.mu.Unlock()
-}
-
-// there are the slots of the moment.
-func (s *simulation) there() []string {
-	names, err := s.slots.List()
-	if err != nil {
-		s.Fatal(err)
-	}
-	return names
 }
 
 // replace starts a supervisor, which takes over what its predecessor left.
@@ -195,9 +184,12 @@ func (s *simulation) replace(everything context.Context) {
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
 	next.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.policy)
 	next.tagged = true
-	next.held["tags"] = []int{s.tags}
+	next.held["tags"], next.held["states"] = []int{s.tags}, []int{s.states}
 	var err error
 	if next.tags, err = handover.OpenTags(50000, 59999, next.held, nil); err != nil {
+		s.Fatal(err)
+	}
+	if next.states, err = handover.OpenStates(next.held, nil); err != nil {
 		s.Fatal(err)
 	}
 	next.slots = s.slots
@@ -220,26 +212,17 @@ func (s *simulation) replace(everything context.Context) {
 			w.take(o.Message)
 		}
 	})
-	delays := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
-	next.publisher = &publisher{}
-	next.publisher.newest = newNewest(time.Millisecond, func(batch map[string]publication) map[string]publication {
-		for _, name := range slices.Sorted(maps.Keys(batch)) {
-			time.Sleep(time.Duration(delays.Int64N(int64(5 * time.Millisecond))))
-			if alive.Err() != nil {
-				return nil
-			}
-			content, err := json.Marshal(batch[name].saved)
-			w.mu.Lock()
-			if err != nil {
-				w.fault("%v", err)
-			}
-			w.published[name] = content
-			w.mu.Unlock()
-			for _, then := range batch[name].written {
-				then()
-			}
+	next.publisher = &publisher{} // nobody decides by a copy
+	next.publisher.newest = newNewest(time.Millisecond, func(map[string]control.Service) map[string]control.Service { return nil })
+	torn := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
+	next.states.Through(func(b []byte, at int64) (int, error) {
+		if alive.Err() != nil {
+			return len(b), nil // nobody is there to write
 		}
-		return nil
+		if w.endsHere(kill) {
+			b = b[:torn.IntN(len(b)+1)]
+		}
+		return unix.Pwrite(s.states, b, at)
 	})
 	next.recorder = newRecorder(next.volume)
 	next.registry = registry.New(equipped{services{next}, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil)
@@ -292,7 +275,6 @@ func (s *simulation) replace(everything context.Context) {
 		})
 	}
 	w.ready = ready
-	was := maps.Clone(w.published)
 	w.note("a supervisor takes over %d children", len(w.table))
 	w.mu.Unlock()
 
@@ -326,26 +308,31 @@ func (s *simulation) replace(everything context.Context) {
 		next.publisher.wake, next.recorder.wake = nil, nil
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
-	next.ask(func() {
-		there := s.there()
-		next.claimed()
-		for _, name := range there {
-			s.restored(next, name, was[name])
+	next.ask(next.claimed)
+	known := next.recalled()
+	var outdated []*unit
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if u := next.restoreService(name, known[name]); u != nil {
+			outdated = append(outdated, u)
 		}
+		next.ask(func() { s.equip(next.units[name]) })
+	}
+	next.ask(func() {
 		next.adoptAll()
 		for name, children := range next.children {
 			for _, child := range children {
-				if slices.Contains(there, name) {
-					w.mu.Lock()
+				w.mu.Lock()
+				if b := w.table[child.ID]; child.State != wire.ChildExited && b.asking == nil {
 					w.fault("nobody takes over %s, spawn %d", name, child.ID)
-					w.mu.Unlock()
 				}
+				w.mu.Unlock()
 				next.dismiss(name, child)
 			}
 		}
 		next.catchUp()
+		next.bringUpToDate(outdated)
 	})
-	next.registry.Start(func() {})
+	next.registry.Start(next.registry.Rescan)
 	synctest.Wait()
 }
 
@@ -353,19 +340,6 @@ func exitNow(b *body) wire.Exit {
 	e := b.exit
 	e.Leftovers = b.leftovers
 	return e
-}
-
-// restored makes one unit as restoreSlot does.
-func (s *simulation) restored(next *Supervisor, name string, status []byte) {
-	var was saved
-	if status != nil && json.Unmarshal(status, &was) != nil {
-		s.Fatal("a status cannot be read")
-	}
-	p := next.registry.Recall(name, "", true)
-	p.Desired = service.Intent(was.Desired)
-	u := next.takeBack(p, was.Machine, next.recordedIntent(name, "", true))
-	s.equip(u)
-	next.registry.Restored(name, u.state.Removed)
 }
 
 // equipped is the supervisor as its registry knows it in a simulation.
@@ -412,7 +386,7 @@ func (s *simulation) check() {
 				w.fault("%s: %s; its state is %+v", u.name, complaint, u.state)
 			}
 			if want, sure := s.wanted[u.name]; sure && !u.turn.Stops() && u.state.Want != want {
-				w.fault("%s is wanted %q, and %q was acknowledged", u.name, u.state.Want, want)
+				w.fault("%s is wanted %q, and %q was acknowledged; its state is %+v", u.name, u.state.Want, want, u.state)
 			}
 			if desired, _ := s.recorded(u.name); u.recorded && desired != "" && desired != u.desired {
 				w.fault("%s is to be %s, and %s is recorded", u.name, u.desired, desired)

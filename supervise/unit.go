@@ -3,7 +3,6 @@ package supervise
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync"
@@ -44,7 +43,8 @@ type unit struct {
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  map[machine.Probe]context.CancelFunc
 
-	ended      []uint64                 // exits to be acknowledged once status and log know of them
+	unsaved    bool                     // a successor would not know what is true of it
+	ended      []uint64                 // exits to be acknowledged once a successor and the log would know of them
 	marks      map[uint64]chan struct{} // closed when the log knows of an exit
 	program    string                   // what execve(2) was given last
 	unrunnable int32                    // exit code of a last start that found no program to execute; 0: another
@@ -82,6 +82,9 @@ func (s *Supervisor) step(u *unit, e machine.Event) {
 	before := u.state
 	next, actions := machine.Step(u.state, u.policy, e)
 	u.state = next
+	if digest(before) != digest(next) {
+		s.keepState(u)
+	}
 	for _, a := range actions {
 		s.act(u, a)
 	}
@@ -138,7 +141,8 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	if was != is || before.Health != u.state.Health {
 		s.recordSeen(u)
 	}
-	if digest(before) != digest(u.state) || len(u.ended) > 0 {
+	s.acknowledge(u)
+	if digest(before) != digest(u.state) {
 		s.publishStatus(u)
 	}
 	if was != is {
@@ -178,7 +182,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	s.checkStopped()
 }
 
-// digested is what of a state is worth a new status file: not the watchdog's
+// digested is what of a state is worth telling a successor and a new status file: not the watchdog's
 // last ping, nor a timer that was armed anew.
 type digested struct {
 	want                           machine.Want
@@ -374,25 +378,6 @@ func (u *unit) lastWords() string {
 		return ""
 	}
 	return "before: " + u.state.LastWords
-}
-
-// labelledStarts is how many starts a label tells of.
-const labelledStarts = 64
-
-// label is what tier 1 keeps with a spawn and gives to our successor.
-type label struct {
-	State machine.State `json:"state"`
-}
-
-func (u *unit) label() []byte {
-	state := u.state
-	// Tier 1 takes 4 KB; the times of the latest starts are the one list.
-	state.Starts = state.Starts[max(0, len(state.Starts)-labelledStarts):]
-	b, err := json.Marshal(label{state})
-	if err != nil {
-		return nil
-	}
-	return b
 }
 
 // reasonMax bounds a reason within a reason, which has one in it in its turn.

@@ -27,6 +27,7 @@ type world struct {
 	ready    func(b *body) // READY=1 of a service's process
 	disk     disk
 	killAt   int // the write to the volume at which the supervisor is killed; 0: none
+	endAt    int // the same, of the writes of what a successor is to know
 
 	table     map[uint64]*body
 	outbox    []func()
@@ -38,7 +39,6 @@ type world struct {
 	starts    map[string][]time.Time // since somebody meddled
 	ordered   map[string]bool        // is to be restarted in its turn
 	policies  map[string]machine.Policy
-	published map[string][]byte
 	trace     []string
 	wrong     []string
 	counts    map[string]int
@@ -68,8 +68,8 @@ func newWorld(seed uint64) *world {
 	return &world{
 		seed: seed, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
 		starts: map[string][]time.Time{}, ordered: map[string]bool{}, policies: map[string]machine.Policy{},
-		published: map[string][]byte{}, counts: map[string]int{},
-		hear: func(wire.Message) {}, ready: func(*body) {},
+		counts: map[string]int{},
+		hear:   func(wire.Message) {}, ready: func(*body) {},
 	}
 }
 
@@ -155,8 +155,8 @@ func (w *world) spawn(m *wire.Spawn) {
 		w.probe(b, m.Argv[1])
 		return
 	}
-	var l label
-	if err := json.Unmarshal(m.Label, &l); err != nil || l.State.ID != m.ID || l.State.Phase != machine.Spawning || l.State.Want != machine.WantUp {
+	var at memory
+	if err := json.Unmarshal(m.Label, &at); err != nil || at.Machine.ID != m.ID || at.Machine.Phase != machine.Spawning || at.Machine.Want != machine.WantUp {
 		w.fault("%s is spawned in the state %s", m.Name, m.Label)
 	}
 	for _, other := range w.table {

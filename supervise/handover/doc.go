@@ -1,6 +1,6 @@
 // Package handover is what outlives the supervisor because PID 1 holds it too:
-// descriptors under a key, which service has which tag, and how much of the boot
-// is done. A successor finds it with what tier 1 gives back at its start; no
+// descriptors under a key, the state of each service, which has which tag, and how
+// much of the boot is done. HANDOVER.md has the order in which it is written. A successor finds it with what tier 1 gives back at its start; no
 // service can write any of it.
 package handover
 
@@ -15,5 +15,6 @@ func (h Held) Take(key string) []int {
 	return fds
 }
 
-// Hold has tier 1 hold a descriptor under a key, and returns when it does.
+// Hold has tier 1 hold a descriptor under a key, and returns when it does. A
+// negative one: nothing any more.
 type Hold func(key string, fd int)

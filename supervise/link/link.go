@@ -27,9 +27,10 @@ type Link struct {
 	// It is set before the first one.
 	Failed func(wire.Message, error)
 
-	mu    sync.Mutex
-	queue []Outgoing
-	wake  chan struct{} // closed when nothing is sent any more
+	mu     sync.Mutex
+	queue  []Outgoing
+	closed bool
+	wake   chan struct{} // closed when nothing is sent any more
 
 	patience time.Duration // what is left of it, deliver's alone
 }
@@ -72,8 +73,13 @@ func To(out func(Outgoing)) *Link {
 	return l
 }
 
-// Close ends the sending. Nothing may be sent after it.
-func (l *Link) Close() { close(l.wake) }
+// Close ends the sending. What is sent after it goes nowhere.
+func (l *Link) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	close(l.wake)
+}
 
 // Send queues a message. The descriptors fds must stay open until it is sent,
 // those in after are the link's to close then.
@@ -91,8 +97,14 @@ func (l *Link) Flush() {
 
 func (l *Link) enqueue(o Outgoing) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		if o.sent != nil {
+			close(o.sent)
+		}
+		return
+	}
 	l.queue = append(l.queue, o)
-	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
 	default:

@@ -45,7 +45,11 @@ func ExplainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (r
 	case wire.StepDir:
 		return fmt.Sprintf("cannot enter working_dir %s: %v", dir, errno), link.Temporary(errno)
 	case wire.StepExec:
-		return explainExec(command[0], program, errno), link.Temporary(errno)
+		name := program
+		if len(command) > 0 { // else its definition was taken away meanwhile
+			name = command[0]
+		}
+		return explainExec(name, program, errno), link.Temporary(errno)
 	case wire.StepPrivate:
 		return explainPrivate(errno), link.Temporary(errno)
 	case wire.StepRlimit:

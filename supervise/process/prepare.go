@@ -32,6 +32,9 @@ type Prepared struct {
 // time: it looks for the working directory and for the program on the PATH of
 // env.
 func Prepare(d service.Definition, argv, env []string) Prepared {
+	if len(argv) == 0 {
+		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
+	}
 	dir, err := workingDir(d)
 	if err != nil {
 		return Prepared{Err: err}

@@ -45,6 +45,8 @@ type Services interface {
 	// Await is the outcome of what was just defined: at once without wait, else
 	// when it is known.
 	Await(ctx context.Context, name string, changed bool, wait *control.Wait) control.Outcome
+	// Vacated tells that a name is nobody's any more: its service and its slot are gone.
+	Vacated(name string)
 	// Find is the service that a person means by name, or the problem.
 	Find(name string) (service string, err error)
 }
@@ -115,7 +117,7 @@ type Registry struct {
 	settings *settings.Settings
 	slots    slots.Dir
 	work     handover.BootWork
-	hold     handover.Hold // and closes the descriptor when it is sent
+	hold     handover.Hold // and closes the descriptor when it is sent; a negative one: nothing any more
 	watch    *watcher      // nil: nobody watches
 	jobs     Jobs          // nil: there are none
 
@@ -144,6 +146,8 @@ type entry struct {
 	slot       string // fingerprint of what is in its slot, as far as we know; "": nothing
 	fault      string // why what is in force is not what it should be; "": it is
 	refused    string // fingerprint of the bytes in the slot that the fault is of; "": another fault
+
+	unpublished bool // tier 1 holds the definition in force, for its slot could not be written
 
 	gone chan struct{}   // closed when nothing is left of its service; nil: it is not leaving
 	log  <-chan struct{} // closed when nothing more is written to its log; nil: nothing was
@@ -316,6 +320,7 @@ func (r *Registry) Gone(name string, log <-chan struct{}) {
 		before := *e
 		e.log, e.gone = log, nil
 		r.forget(e)
+		r.published(name, e)
 		r.vacate(name, before.slot, r.befall(name, Gone))
 		if before.gone != nil {
 			close(before.gone)
@@ -326,7 +331,7 @@ func (r *Registry) Gone(name string, log <-chan struct{}) {
 // forget leaves of an entry what concerns the name, and not its service.
 func (r *Registry) forget(e *entry) {
 	r.sources -= e.size
-	*e = entry{life: e.life, log: e.log, over: e.over}
+	*e = entry{life: e.life, log: e.log, over: e.over, unpublished: e.unpublished}
 }
 
 // vacate takes away the slot of a service that is gone, but for one that
@@ -344,12 +349,18 @@ func (r *Registry) vacate(name, slot string, action Action) {
 	if err := withdraw(name); err != nil {
 		slog.Warn("cannot take a slot away", "service", name, "err", err)
 	} else {
+		r.services.Vacated(name) // not before: a slot that no successor knew of would be taken for a stranger's
 		r.noticed(name)
 	}
 	if action == Renew {
 		r.look(name)
 	}
 }
+
+const fingerprintBytes = sha256.Size
+
+// gone stands for a definition that was in a slot and is not known any more.
+var gone = string(make([]byte, fingerprintBytes))
 
 // fingerprint tells a definition from others.
 func fingerprint(source []byte) string {
@@ -367,34 +378,12 @@ func (r *Registry) register(p Proposal) {
 		return
 	}
 	e := r.entry(p.Name)
-	var err error
-	if p.Fault == "" {
-		if err = r.slots.Publish(p.Name, p.source); err == nil {
-			e.slot, e.configured = p.Fingerprint, p.Fingerprint
-		}
-	} else {
-		err = r.slots.Occupy(p.Name)
-	}
-	if err != nil {
+	if err := r.publish(e, p); err != nil {
 		// What is in force is what was asked for; the slot, a copy, follows.
-		slog.Error("cannot publish a service", "service", p.Name, "err", err)
+		slog.Error("cannot publish a service; tried again until it works", "service", p.Name, "err", err)
 		e.configured = ""
-		time.AfterFunc(publishAgain, func() { r.post(func() { r.republish(p) }) })
 	}
 	r.define(e, p)
-}
-
-// republish tries again to write the slot of what is in force.
-func (r *Registry) republish(p Proposal) {
-	e := r.names[p.Name]
-	if e == nil || e.life != Supervised || p.Fault != "" || e.source != p.Fingerprint || e.slot == p.Fingerprint {
-		return
-	}
-	if err := r.slots.Publish(p.Name, p.source); err != nil {
-		time.AfterFunc(publishAgain, func() { r.post(func() { r.republish(p) }) })
-		return
-	}
-	e.slot, e.configured = p.Fingerprint, p.Fingerprint
 }
 
 // define has a proposal supervised.

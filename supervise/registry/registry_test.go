@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
@@ -51,7 +53,7 @@ func newPlace(t *testing.T, yaml string) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, work, nil)
+	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, work, p.hold)
 	p.volume = p
 	if store, err = profiles.Open(p.home, profiles.SettingsOf(c), func(string) {}); err != nil {
 		t.Fatal(err)
@@ -59,6 +61,13 @@ func newPlace(t *testing.T, yaml string) *place {
 	p.Start(func() {})
 	t.Cleanup(p.Registry.Close)
 	return p
+}
+
+// hold is tier 1, which nobody asks what it holds.
+func (p *place) hold(_ string, fd int) {
+	if fd >= 0 {
+		unix.Close(fd)
+	}
 }
 
 var store *profiles.Store
@@ -82,6 +91,7 @@ func (p *place) Remove(name, _ string, _ *uint32, _ bool) {
 	defer p.mu.Unlock()
 	p.ending[name] = true
 }
+func (p *place) Vacated(string)    {}
 func (p *place) Announce([]string) {}
 func (p *place) Withdraw([]string) {}
 func (p *place) Together(f func()) { f() }

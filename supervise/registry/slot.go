@@ -174,25 +174,37 @@ func (r *Registry) rescan() {
 	}
 }
 
-// Recall reads the slot that a predecessor left of a service, whose record is on
-// the volume if recorded. It and Restored are called before Start.
-func (r *Registry) Recall(name, profile string, recorded bool) Proposal {
+// Recall reads the definition that a predecessor had in force of a service, whose
+// record is on the volume if recorded: that in its slot, unless it is behind what
+// tier 1 holds under UnpublishedKey. It and Restored are called before Start.
+func (r *Registry) Recall(name, profile string, recorded bool, held []int) Proposal {
 	source, err := r.slots.Read(name, slots.DefinitionFile, slots.DefinitionMax)
 	p := Proposal{Name: name, Profile: profile, Recorded: recorded, source: source}
 	e := &entry{}
+	if err == nil {
+		e.slot = fingerprint(source)
+	}
+	if newer, behind := unpublished(held); newer != nil && e.slot == behind {
+		p.source, err, e.unpublished = newer, nil, true
+	} else if len(held) > 0 {
+		r.hold(UnpublishedKey(name), -1)
+	}
 	r.understand(&p, e, err)
 	if own, ok := r.settings.Current().Services[name]; ok && recorded && r.settings.Holds(name) {
 		// whatever its slot says
 		p.Value, p.source, p.Fault, p.Ours = own, service.Encode(own), "", true
 		p.Fingerprint, e.refused = fingerprint(p.source), ""
 	}
-	if err == nil {
-		e.slot = fingerprint(source)
-	}
 	e.profile, e.recorded, e.ours, e.fault = profile, recorded, p.Ours, p.Fault
 	if p.Fault == "" {
 		e.source, e.size = p.Fingerprint, len(p.source)
 		r.sources += e.size
+	}
+	switch {
+	case e.unpublished:
+		r.republishSoon(p)
+	case missing(err):
+		e.slot = gone // it was there: somebody took it away
 	}
 	r.names[name] = e
 	return p
@@ -207,6 +219,3 @@ func (r *Registry) Restored(name string, leaving bool) {
 	}
 	r.watch.slot(name)
 }
-
-// Slots are the names of all slots.
-func (r *Registry) Slots() ([]string, error) { return r.slots.List() }

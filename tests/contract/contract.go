@@ -113,6 +113,9 @@ var All = []Test{
 
 	{Name: "SupervisorKilled", Run: SupervisorKilled},
 	{Name: "SupervisorKilledAgainAndAgain", Run: SupervisorKilledAgainAndAgain},
+	{Name: "RunIsFull", Run: RunIsFull, Root: true},
+	{Name: "FalseCopies", Run: FalseCopies, Root: true},
+	{Name: "SlotGoneMeanwhile", Run: SlotGoneMeanwhile, Root: true},
 	{Name: "SupervisorTellsWhere", Run: SupervisorTellsWhere},
 	{Name: "SupervisorFrozen", Run: SupervisorFrozen},
 	{Name: "StopWithinBudget", Run: StopWithinBudget},
