@@ -22,9 +22,9 @@ const (
 )
 
 type logFlags struct {
-	follow, all, json, bare bool
-	lines, since            string
-	until, grep, level      string
+	follow, all, json, bare, raw bool
+	lines, since                 string
+	until, grep, level           string
 }
 
 // logAsk is what the flags come to.
@@ -34,6 +34,7 @@ type logAsk struct {
 	newest int // of the lines that the filter lets through, the last so many; negative: all
 	json   bool
 	bare   bool // no service's name before its lines
+	raw    bool // control characters as they are, on a terminal too
 }
 
 func logsVerb(t *terminal) *cobra.Command {
@@ -50,6 +51,9 @@ what a line says of itself: <3> in front, level=error, {"level":"error"},
 [error], ERROR and the like. A line that says nothing counts as info, and one
 that begins with a blank as the one before it. -n counts what they let through,
 but with -f what there is before that.
+
+On a terminal control characters are shown as ^[ and the like, and do nothing to
+it; --raw writes them as they are, as in a pipe.
 
 With --json a line is an object with service, at (null in a log without times),
 stream (out, err, or rlminit for what rlminit adds), level (null where the line
@@ -96,6 +100,7 @@ text_base64 for what is no UTF-8.`,
 	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
 	f.BoolVar(&flags.json, "json", false, "write a JSON object for each line")
 	f.BoolVar(&flags.bare, "no-prefix", false, "no service's name in front of its lines")
+	f.BoolVar(&flags.raw, "raw", false, "control characters as they are, on a terminal too: colours, and whatever else a service wrote")
 	f.BoolVar(&flags.all, "all", false, "every service")
 	return cmd
 }
@@ -117,7 +122,7 @@ func logNames(ctx context.Context, client *control.Client, names []string) ([]st
 
 // options makes of the flags what to ask for.
 func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk, error) {
-	o := logAsk{LogOptions: control.LogOptions{Follow: f.follow, Lines: -1}, newest: -1, json: f.json, bare: f.bare}
+	o := logAsk{LogOptions: control.LogOptions{Follow: f.follow, Lines: -1}, newest: -1, json: f.json, bare: f.bare, raw: f.raw}
 	if err := f.filter(cmd, now, &o); err != nil {
 		return o, err
 	}

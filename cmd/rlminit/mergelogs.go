@@ -24,10 +24,11 @@ type printer struct {
 	names    []string
 	prefixes []string // none where there is no name in front
 	json     bool
+	harmless bool // a terminal shows it: what a service wrote shall not command that
 }
 
 func newPrinter(t *terminal, names []string, o logAsk) *printer {
-	p := &printer{t: t, names: names, json: o.json}
+	p := &printer{t: t, names: names, json: o.json, harmless: t.isTTY && !o.raw}
 	if len(names) == 1 || o.bare || o.json {
 		return p
 	}
@@ -45,8 +46,13 @@ func newPrinter(t *terminal, names []string, o logAsk) *printer {
 
 func (p *printer) print(l logLine) error {
 	line := l.text
-	if p.json {
+	switch {
+	case p.json && p.harmless:
+		line = harmless(jsonOf(p.names[l.from], line))
+	case p.json:
 		line = jsonOf(p.names[l.from], line)
+	case p.harmless:
+		line = caret(line)
 	}
 	if p.prefixes != nil {
 		if _, err := p.t.out.Write([]byte(p.prefixes[l.from])); err != nil {

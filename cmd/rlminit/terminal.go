@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -138,6 +140,31 @@ func printable(s string) string {
 		return r
 	}
 	return strings.Map(clean, strings.TrimRight(s, "\r\n"))
+}
+
+// caret is a line of a log with whatever a terminal might obey shown instead: ^[
+// for an escape, \x9b for a byte that is no UTF-8, \u009b for a character that is
+// not to be seen.
+func caret(line []byte) []byte {
+	end := len(bytes.TrimRight(line, "\r\n"))
+	out := make([]byte, 0, len(line))
+	for i := 0; i < end; {
+		r, size := utf8.DecodeRune(line[i:end])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, "\\x%02x", line[i])
+		case r == '\t' || unicode.IsPrint(r):
+			out = append(out, line[i:i+size]...)
+		case r < 0x20:
+			out = append(out, '^', byte(r)+'@')
+		case r == 0x7f:
+			out = append(out, "^?"...)
+		default:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		}
+		i += size
+	}
+	return append(out, bytes.TrimLeft(line[end:], "\r")...)
 }
 
 // table lays out rows in columns.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"rlminit/control"
 )
@@ -147,4 +149,50 @@ func writingTo(t *testing.T, b *box, out *os.File, args []string) (result, sysca
 	defer stuck.Stop()
 	cmd.Wait() // its exit status is in ProcessState
 	return result{"", stderr.String(), cmd.ProcessState.ExitCode()}, cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+// What a service wrote does nothing to a terminal, and can still be read.
+func TestLogsOnATerminalAreHarmless(t *testing.T) {
+	const stamp = "2026-05-24T18:05:33.000001Z out "
+	for text, want := range map[string]string{
+		"plain\tand ünïcode 漢字 🙂":                            "plain\tand ünïcode 漢字 🙂",
+		"\x1b[31mred\x1b[0m":                                 "^[[31mred^[[0m",
+		"\x1b]0;title\x07\x1b]52;c;cm0=\x1b\\":               "^[]0;title^G^[]52;c;cm0=^[\\",
+		"back\b\b\b over\rwritten":                           "back^H^H^H over^Mwritten",
+		"c1 \u009b31m, as bytes \x9b31m, del \x7f":           "c1 \\u009b31m, as bytes \\x9b31m, del ^?",
+		"turned \u202e round, joined \u200b, tag \U000e0041": "turned \\u202e round, joined \\u200b, tag \\ue0041",
+		"nul \x00, windows\r":                                "nul ^@, windows",
+		"\uFFFD itself":                                      "\uFFFD itself",
+	} {
+		line := []byte(stamp + text + "\n")
+		show := func(o logAsk, tty bool) string {
+			var out bytes.Buffer
+			p := newPrinter(&terminal{out: &output{to: &out}, isTTY: tty}, []string{"alice"}, o)
+			if err := p.print(logLine{text: line}); err != nil {
+				t.Fatal(err)
+			}
+			return out.String()
+		}
+		if got := show(logAsk{}, true); got != stamp+want+"\n" {
+			t.Errorf("%q is shown as %q", text, got)
+		}
+		if got := show(logAsk{raw: true}, true); got != string(line) {
+			t.Errorf("%q is raw as %q", text, got)
+		}
+		if got := show(logAsk{}, false); got != string(line) {
+			t.Errorf("%q is %q in a pipe", text, got)
+		}
+		var shown, piped logJSON
+		if err := json.Unmarshal([]byte(show(logAsk{json: true}, true)), &shown); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err := json.Unmarshal([]byte(show(logAsk{json: true}, false)), &piped); err != nil || piped.Text != shown.Text {
+			t.Errorf("%q is JSON of %q on a terminal, %q in a pipe, %v", text, shown.Text, piped.Text, err)
+		}
+		for _, r := range show(logAsk{json: true}, true) {
+			if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+				t.Errorf("%q as JSON has %q", text, r)
+			}
+		}
+	}
 }
