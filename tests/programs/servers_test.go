@@ -7,15 +7,41 @@ import (
 
 	"rlminit/control"
 	"rlminit/tests/box"
+	"rlminit/tests/contract"
 	"rlminit/tests/ns"
 )
 
+// levels runs a test of a server on each level of isolation: what the server is
+// given is what docs/isolation.md says: the directory that it writes to, its ports.
+func levels(t *testing.T, test func(t *testing.T, isolation string)) {
+	for _, level := range []string{"none", "profile", "strict"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			isolation := "isolation: none"
+			switch level {
+			case "profile":
+				isolation = `isolation: {level: profile, write: ["${RLMINIT_HOME}/server"]}`
+			case "strict":
+				isolation = `isolation: {level: strict, write: ["${RLMINIT_HOME}/server"], bind: [6390, 8081, 8082], connect: [8082]}`
+			}
+			test(t, isolation)
+		})
+	}
+}
+
+// server starts a box with a server and a directory for it.
+func server(t *testing.T, line string) *box.Box {
+	t.Helper()
+	return ns.Start(t, box.Spec{Config: "dirs: [server]\n" + contract.Services(line)})
+}
+
 // Redis says READY=1 and STATUS=, and wipes its environment.
-func TestRedis(t *testing.T) {
-	t.Parallel()
+func TestRedis(t *testing.T) { levels(t, redis) }
+
+func redis(t *testing.T, isolation string) {
 	need(t, "redis-server", "redis-server")
 	need(t, "redis-cli", "redis-tools")
-	b := services(t, `redis: {command: [redis-server, --supervised, systemd, --port, "6390", --bind, 127.0.0.1, --save, "", --dir, "${RLMINIT_HOME}"], ready: {notify: true}, stop: {timeout: 5s}}`)
+	b := server(t, `redis: {`+isolation+`, command: [redis-server, --supervised, systemd, --port, "6390", --bind, 127.0.0.1, --save, "", --dir, "${RLMINIT_HOME}/server"], ready: {notify: true}, stop: {timeout: 5s}}`)
 	s := b.Await("redis", "running")
 	if s.Ready == nil || !*s.Ready || s.StatusText == nil || !strings.Contains(*s.StatusText, "Ready to accept connections") {
 		t.Errorf("ready as %s", box.Describe(s))
@@ -52,13 +78,14 @@ func TestRedis(t *testing.T) {
 
 // HAProxy's master says READY=1, and on USR2 RELOADING=1, executes itself anew
 // and says READY=1 again: the same process, no restart, no connection refused.
-func TestHAProxy(t *testing.T) {
-	t.Parallel()
+func TestHAProxy(t *testing.T) { levels(t, haproxy) }
+
+func haproxy(t *testing.T, isolation string) {
 	need(t, "haproxy", "haproxy")
-	b := services(t, `haproxy: {command: [haproxy, -Ws, -f, "${RLMINIT_HOME}/haproxy.cfg"], enabled: false, ready: {notify: true}, stop: {timeout: 5s}}`)
+	b := server(t, `haproxy: {`+isolation+`, command: [haproxy, -Ws, -f, "${RLMINIT_HOME}/server/haproxy.cfg"], enabled: false, ready: {notify: true}, stop: {timeout: 5s}}`)
 	config := func(says string) {
-		b.Write(box.Service, b.Home()+"/haproxy.cfg", `global
-  stats socket `+b.Home()+`/admin.sock level admin expose-fd listeners
+		b.Write(box.Service, b.Home()+"/server/haproxy.cfg", `global
+  stats socket `+b.Home()+`/server/admin.sock level admin expose-fd listeners
 defaults
   mode http
   timeout client 5s
@@ -105,7 +132,7 @@ frontend web
 // nginx is the configuration of an nginx that lives in the volume alone.
 func nginx(b *box.Box, says string) {
 	b.Helper()
-	home := b.Home()
+	home := b.Home() + "/server"
 	b.Write(box.Service, home+"/nginx.conf", fmt.Sprintf(`pid %[1]s/nginx.pid;
 error_log stderr notice;
 worker_processes 2;
@@ -119,10 +146,11 @@ http {
 }
 
 // nginx in the foreground, ready by a probe, reloaded by HUP, stopped by QUIT.
-func TestNginx(t *testing.T) {
-	t.Parallel()
+func TestNginx(t *testing.T) { levels(t, nginxServes) }
+
+func nginxServes(t *testing.T, isolation string) {
 	need(t, "nginx", "nginx")
-	b := services(t, `nginx: {command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/nginx.conf", -g, "daemon off;"], enabled: false, ready: {http: "http://127.0.0.1:8082/"}, health: {tcp: "127.0.0.1:8082", interval: 100ms}, stop: {signal: QUIT, timeout: 5s}}`)
+	b := server(t, `nginx: {`+isolation+`, command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/server/nginx.conf", -g, "daemon off;"], enabled: false, ready: {http: "http://127.0.0.1:8082/"}, health: {tcp: "127.0.0.1:8082", interval: 100ms}, stop: {signal: QUIT, timeout: 5s}}`)
 	nginx(b, "one")
 	b.Must("start", "nginx", "--timeout", "20s")
 	s := b.AwaitThat("nginx", "is healthy", func(s control.Service) bool { return s.Healthy != nil && *s.Healthy })
@@ -151,13 +179,14 @@ func TestNginx(t *testing.T) {
 
 // nginx as it comes: its process forks twice and exits with 0. That is the end
 // of the service, and nothing of it is left, whatever it forked.
-func TestDaemonThatForks(t *testing.T) {
-	t.Parallel()
+func TestDaemonThatForks(t *testing.T) { levels(t, nginxForks) }
+
+func nginxForks(t *testing.T, isolation string) {
 	if !ns.Privileged() {
 		t.Skip("needs root: without tags another session is not found")
 	}
 	need(t, "nginx", "nginx")
-	b := services(t, `nginx: {command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/nginx.conf"], enabled: false, restart: on-failure, stop: {timeout: 2s}}`)
+	b := server(t, `nginx: {`+isolation+`, command: [nginx, -e, stderr, -c, "${RLMINIT_HOME}/server/nginx.conf"], enabled: false, restart: on-failure, stop: {timeout: 2s}}`)
 	nginx(b, "one")
 	b.Run("start", "nginx", "--timeout", "20s")
 	s := b.Await("nginx", "exited")
