@@ -61,6 +61,13 @@ func (c *Client) RenameProfile(ctx context.Context, name string, r RenameProfile
 	})
 }
 
+// AdoptProfile takes what a profile's state file says for what is wanted of it.
+func (c *Client) AdoptProfile(ctx context.Context, name string, a AdoptProfile) (Outcome, error) {
+	return ask[Outcome](ctx, c, request{
+		method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/adopt", body: a, repeat: true, what: "the adoption of " + name,
+	})
+}
+
 // Trash returns the deleted profiles that can be restored.
 func (c *Client) Trash(ctx context.Context) ([]Trashed, error) {
 	list, err := ask[[]Trashed](ctx, c, request{method: http.MethodGet, path: "/v1/trash", repeat: true, what: "the trash"})

@@ -130,6 +130,11 @@ type Trashed struct {
 	At      time.Time `json:"at"`
 }
 
+// AdoptProfile is the body of POST /v1/profiles/{name}/adopt.
+type AdoptProfile struct {
+	Wait *Wait `json:"wait,omitempty"` // for its gateway
+}
+
 // SetProfile is the body of PATCH /v1/profiles/{name}: a null value removes
 // the variable.
 type SetProfile struct {
@@ -179,12 +184,18 @@ type WaitFor struct {
 type Reload struct {
 	Names  []string `json:"names,omitempty"`
 	DryRun bool     `json:"dry_run,omitempty"`
+
+	Operation bool  `json:"operation,omitempty"` // what is restarted and started is one operation
+	Rolling   int   `json:"rolling,omitempty"`   // and at most so many are out of service at once; 0: in one go
+	SteadyMS  int64 `json:"steady_ms,omitempty"`
 }
 
 // Reloaded is its answer: one line for each thing that changed (or would).
 type Reloaded struct {
 	Changes []Change `json:"changes"`
 	Notes   []string `json:"notes"` // what needs a new container, what was refused
+
+	Operation uint64 `json:"operation,omitempty"` // its id; 0: none was asked for, or nothing is restarted or started
 }
 
 // Change is one thing that a reload does.

@@ -107,12 +107,12 @@ func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
 	}
 	s.observe(u) // its policy may be another
 	s.follow()
-	update := machine.Event{Kind: machine.Update, NeedsRestart: restart, Cause: "definition changed: " + why, Actor: p.Actor}
+	update := machine.Event{Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: "definition changed: " + why, Actor: p.Actor}
 	switch {
 	case u.turn.Stops(): // what runs ends anyway
 		update.NeedsRestart = false
 		s.step(u, update)
-	case restart && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
+	case restart && !p.Later && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
 		s.command(order.Restart, []*unit{u}, nil, func(*unit) machine.Event { return update })
 	default:
 		s.step(u, update)

@@ -141,6 +141,7 @@ func (u *unit) failure() *control.Problem {
 type verb struct {
 	name    string
 	intent  service.Intent // what it makes a person's intent; IntentNone: leaves it as it is
+	renews  bool           // it gives each member a new process
 	needed  func(*unit) bool
 	apply   func(*Supervisor, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
@@ -169,7 +170,7 @@ var (
 		outcome: always(stopped),
 	}
 	verbRestart = verb{
-		name: "restart", intent: service.Running,
+		name: "restart", intent: service.Running, renews: true,
 		needed: func(*unit) bool { return true },
 		apply:  restartUnits,
 		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {

@@ -207,7 +207,7 @@ func (s desk) CancelOperation(id uint64) (control.Operation, error) {
 	}
 	s.ask(func() {
 		for _, m := range o.Members {
-			if u := s.find(m.Name); u != nil && o.Verb == "restart" && u.turn == order.Restart {
+			if u := s.find(m.Name); u != nil && (o.Verb == "restart" || o.Verb == "reload") && u.turn == order.Restart {
 				s.order.set.Withdraw(u.node)
 				u.turn, u.command = order.NoTurn, machine.Event{}
 			}
@@ -356,7 +356,7 @@ func newAndOld(units []*unit, roll *operation.Roll) string {
 func (s *Supervisor) seenIn(v verb, u *unit, taken bool) operation.Seen {
 	seen := s.seen(u)
 	switch {
-	case v.name == "restart":
+	case v.renews:
 	case !taken:
 		seen.InService, seen.Hopeless = true, false
 	case v.name == "stop":

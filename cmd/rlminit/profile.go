@@ -25,7 +25,7 @@ the profile's.`,
 		},
 	}
 	cmd.AddCommand(profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
-		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t))
+		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profileAdoptVerb(t))
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -9,7 +10,8 @@ import (
 )
 
 func reloadVerb(t *terminal) *cobra.Command {
-	var dryRun, asJSON bool
+	var dryRun, asJSON, wait bool
+	rolling, steady := 0, 2*time.Second
 	cmd := &cobra.Command{
 		Use:   "reload [NAME…]",
 		Short: "read definitions again, and apply what changed",
@@ -21,16 +23,34 @@ stays as it is, and is named; so is a changed environment of all services, which
 each of them has from its next start on. A definition with a fault is refused,
 and the exit code is 1. A configuration with a fault, or with a service that has
 a profile's name, changes nothing. With NAME it is for these alone, and
-the others keep what they have until they are reloaded.`,
+the others keep what they have until they are reloaded.
+
+With --wait it returns when what it restarts and starts is up, and with 1 where
+one does not come up. With --rolling it restarts the next only while fewer than N
+of them are out of service, and stops with 8 at the first that does not get
+ready. Those that it has not come to keep running as they were begun: rlminit
+restart NAME gives one its new definition.`,
 		Example: `  rlminit reload --dry-run
-  rlminit reload alice`,
+  rlminit reload alice --wait
+  rlminit reload --rolling=4 --steady 10s`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			how := control.Reload{Names: once(names), DryRun: dryRun, Operation: wait, Rolling: rolling}
+			switch {
+			case rolling < 0:
+				return misused(cmd, "--rolling takes a number above 0")
+			case cmd.Flags().Changed("steady") && rolling == 0:
+				return misused(cmd, "--steady goes with --rolling")
+			case dryRun && (wait || rolling > 0):
+				return misused(cmd, "with --dry-run there is nothing to wait for")
+			case rolling > 0:
+				how.SteadyMS = milliseconds(steady)
+			}
 			client, err := t.open()
 			if err != nil {
 				return err
 			}
-			done, err := client.Reload(cmd.Context(), control.Reload{Names: once(names), DryRun: dryRun})
+			done, err := client.Reload(cmd.Context(), how)
 			if err != nil {
 				return err
 			}
@@ -39,12 +59,22 @@ the others keep what they have until they are reloaded.`,
 			} else {
 				tellReload(t, done)
 			}
+			if err == nil && done.Operation > 0 {
+				var begun control.Operation
+				if begun, err = client.Operation(cmd.Context(), done.Operation, false); err == nil {
+					err = followOperation(cmd.Context(), t, client, begun, !asJSON)
+				}
+			}
 			if err == nil && slices.ContainsFunc(done.Changes, control.Change.Refused) {
 				err = exitStatus(control.ExitFailed)
 			}
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until what is restarted and started is up")
+	cmd.Flags().IntVar(&rolling, "rolling", 0, "restart the next only while fewer than `N` of them are out of service, and wait")
+	cmd.Flags().Lookup("rolling").NoOptDefVal = "1"
+	cmd.Flags().Var((*seconds)(&steady), "steady", "with --rolling: one is up when it has been ready for `TIME` (default 2s)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

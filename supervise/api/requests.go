@@ -22,6 +22,10 @@ type Services interface {
 	Operate(ctx context.Context, verb, name string, how control.Operate, by control.Actor) (o []control.Outcome, id uint64, err error)
 	Signal(name string, signal syscall.Signal) error
 	Wait(ctx context.Context, name string, what control.WaitFor) (control.Service, error)
+	// Reload takes up what has changed of definitions.
+	Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error)
+	// Adopt takes what a profile's state file says for what is wanted of it.
+	Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error)
 	// Ready tells whether what is wanted is up: of the names, or of all.
 	Ready(names []string) (control.Health, error)
 	// Environment is what `rlminit exec` needs to be like a service; "": like the
@@ -96,7 +100,6 @@ type Profiles interface {
 	Trash() ([]control.Trashed, error)
 	Text(name string) (control.ProfileText, error)
 	Edit(name string, what control.ReplaceProfile, by control.Actor) (control.Profile, error)
-	Reload(how control.Reload) (*control.Reloaded, error)
 }
 
 // Add adds the requests about services, profiles, events and logs.
@@ -143,6 +146,24 @@ func (s *Server) addServices(services Services) {
 		default:
 			return nil, control.BadRequest("unknown level %q; write alive or ready", level)
 		}
+	})
+	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {
+		var body control.Reload
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		done, err := services.Reload(r.Context(), body, By(r))
+		if err != nil {
+			return nil, err
+		}
+		return Answer{Value: done, Operation: done.Operation}, nil
+	})
+	s.Handle("POST /v1/profiles/{name}/adopt", MayCommand, func(r *http.Request) (any, error) {
+		var body control.AdoptProfile
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return services.Adopt(r.Context(), r.PathValue("name"), body, By(r))
 	})
 	s.Handle("POST /v1/shutdown", MayCommand, func(*http.Request) (any, error) {
 		services.Shutdown()
@@ -201,11 +222,4 @@ func (s *Server) addProfiles(profiles Profiles) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
 	})
 	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
-	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {
-		var body control.Reload
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
-		return profiles.Reload(body)
-	})
 }

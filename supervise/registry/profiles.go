@@ -315,6 +315,17 @@ func (r *Registry) Rename(ctx context.Context, name string, what control.RenameP
 	}
 }
 
+// Adopt takes what a profile's state file says for what is wanted of it. Its
+// gateway is as it was.
+func (r *Registry) Adopt(ctx context.Context, name string, by control.Actor) (profiles.Profile, error) {
+	store, p, err := r.profile(name)
+	if err != nil {
+		return p, err
+	}
+	p, err = store.Adopt(ctx, p.Name, profiles.Actor(by))
+	return p, problemOf(err)
+}
+
 // Trash is every profile that can be restored.
 func (r *Registry) Trash() ([]control.Trashed, error) {
 	store, err := r.store()

@@ -21,6 +21,7 @@ type findings struct {
 	values map[string]service.Definition // by service
 	prints map[string]string             // their fingerprints
 	input  reconcile.Input
+	later  bool // what runs is restarted by who asked
 }
 
 // reconcile brings what is registered in line with the volume and the
@@ -212,7 +213,7 @@ func (r *Registry) carry(op reconcile.Op, f *findings) {
 		r.register(Proposal{Name: op.Service, Profile: op.Profile, Fault: op.Reason, Ours: true, Recorded: true})
 	case reconcile.Update, reconcile.Register:
 		p := Ours(f.values[op.Service])
-		p.Start, p.Desired, p.Cause = op.Start, desiredOf(op), "boot"
+		p.Start, p.Desired, p.Cause, p.Later = op.Start, desiredOf(op), "boot", f.later
 		r.register(p)
 	}
 	if op.Stale {

@@ -95,6 +95,7 @@ type Proposal struct {
 
 	Start   bool           // of a new service: wanted running
 	Desired service.Intent // the recorded intent; IntentNone: as Start says
+	Later   bool           // of a known service: what runs is restarted by who proposes it
 	Cause   string         // of the transition
 	Actor   *uint32
 

@@ -32,7 +32,8 @@ func (r *Registry) ReloadAndSay() {
 
 // Reload reads the configuration and the volume again, of the names or of all,
 // and brings into force what changed; with DryRun it only says what that would
-// be. A configuration with a fault changes nothing.
+// be. A configuration with a fault changes nothing. Where what runs is to be
+// restarted as an operation, that is left to the caller.
 func (r *Registry) Reload(how control.Reload) (done *control.Reloaded, err error) {
 	var services []string
 	for _, name := range how.Names {
@@ -71,6 +72,7 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	if found, err = r.survey(next.Config, r.list); err != nil {
 		return nil, control.Failed("%v", err)
 	}
+	found.later = how.Operation || how.Rolling > 0
 	r.carryOut(about(how.Names, reconcile.Diff(found.input)), found)
 	r.rescan()
 	return answer, nil

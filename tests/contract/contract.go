@@ -62,10 +62,12 @@ var All = []Test{
 	{Name: "Signals", Run: Signals},
 	{Name: "Health", Run: Health},
 	{Name: "Reload", Run: Reload},
+	{Name: "ReloadIsAnOperation", Run: ReloadIsAnOperation},
 	{Name: "ServiceNamedLikeAProfile", Run: ServiceNamedLikeAProfile},
 
 	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
 	{Name: "ProfileMoves", Run: ProfileMoves},
+	{Name: "ProfileIsAdopted", Run: ProfileIsAdopted},
 	{Name: "ProfilesInQuickSuccession", Run: ProfilesInQuickSuccession},
 	{Name: "PurgeLeavesNothing", Run: PurgeLeavesNothing},
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},

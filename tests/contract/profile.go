@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/control"
 	"rlminit/tests/box"
 )
@@ -331,4 +333,41 @@ func ProfilesInQuickSuccession(t *testing.T, start New) {
 		last = next
 	}
 	b.Must("restart", last)
+}
+
+// ProfileIsAdopted: what a profile's state file says counts when somebody takes it
+// on purpose, and then over a restart; else the journal does.
+func ProfileIsAdopted(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	file := b.Home() + "/profiles/alice/gateway_state.json"
+	says := func(state string) {
+		b.Write(box.Service, file, `{"version":1,"profile":"alice","desired_state":"`+state+`"}`)
+	}
+	says("stopped")
+	if s := b.Status()["gateway-alice"]; s.State != "running" || s.Desired != "running" {
+		t.Errorf("without a word: %s", box.Describe(s))
+	}
+	if out := b.Must("profile", "adopt", "alice"); !strings.Contains(out, "stopped") {
+		t.Errorf("it says %q", out)
+	}
+	b.Await("gateway-alice", "stopped")
+	if out := b.Must("events", "--type", "profile_adopted", "--json"); !strings.Contains(out, `"profile":"alice","desired":"stopped","actor":{"uid":`) {
+		t.Errorf("the journal has %q", out)
+	}
+	if err := b.Signal(int(unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	if s := b.Await("gateway-alice", "stopped"); s.Desired != "stopped" {
+		t.Errorf("after a restart: %s", box.Describe(s))
+	}
+	says("running")
+	b.Must("profile", "adopt", "alice")
+	b.Await("gateway-alice", "running")
+	b.Write(box.Service, file, "nonsense")
+	b.Fails(17, "cannot be adopted", "profile", "adopt", "alice")
+	b.Shell(box.Service, "rm "+file)
+	b.Fails(17, "has no state file", "profile", "adopt", "alice")
+	b.Fails(4, "alise", "profile", "adopt", "alise")
+	b.Await("gateway-alice", "running")
 }

@@ -609,3 +609,77 @@ func OperationsAreRemembered(t *testing.T, start New) {
 		t.Errorf("the journal has of operation %s:\n%s", stopped, out)
 	}
 }
+
+// ReloadIsAnOperation: with --wait the command returns when what it restarts has
+// the new definition and is up, and says which is not; with --rolling one is
+// restarted after the other, and the rest is left alone where one does not get
+// ready.
+func ReloadIsAnOperation(t *testing.T, start New) {
+	names := []string{"web-1", "web-2", "web-3"}
+	path := ""
+	write := func(b *box.Box, mood string) {
+		t.Helper()
+		services := []string{`other: {command: [nasty, sleep]}`}
+		for _, name := range names {
+			services = append(services, name+`: {command: [nasty, sleep], environment: {MOOD: `+mood+`}, ready: {exec: [test, `+mood+`, "!=", bad], timeout: 1s}, restart: {delay: 50ms, limit: 2, window: 60s}}`)
+		}
+		if b == nil {
+			path = Services(services...)
+			return
+		}
+		b.Write(box.Root, path, Services(services...))
+	}
+	write(nil, "good")
+	b := start(t, box.Spec{Config: path})
+	path = strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	for _, name := range append(names, "other") {
+		b.Await(name, "running")
+	}
+	fresh := func(before map[string]control.Service, what string) {
+		t.Helper()
+		now := b.Status()
+		for _, name := range names {
+			if now[name].State != "running" || *now[name].PID == *before[name].PID {
+				t.Errorf("%s: %s was %s", what, box.Describe(now[name]), box.Describe(before[name]))
+			}
+		}
+		if *now["other"].PID != *before["other"].PID {
+			t.Errorf("%s: another was restarted too", what)
+		}
+	}
+	if out := b.Must("reload", "--wait"); !strings.Contains(out, "nothing has changed") {
+		t.Errorf("it says %q", out)
+	}
+	before := b.Status()
+	write(b, "better")
+	b.Must("reload", "--wait")
+	fresh(before, "waited for")
+	if out := b.Must("operations"); !strings.Contains(out, "reload: done, 3 of 3 done") {
+		t.Errorf("operations are %q", out)
+	}
+
+	before = b.Status()
+	write(b, "best")
+	b.Must("reload", "--rolling", "--steady", "100ms")
+	fresh(before, "one after the other")
+	after := b.Status()
+	for i, name := range names[1:] {
+		if after[name].Since.Before(*after[names[i]].Since) {
+			t.Errorf("%s was taken before %s was back", name, names[i])
+		}
+	}
+
+	write(b, "bad")
+	b.Fails(8, "stopped at web-1", "reload", "--rolling", "--steady", "100ms")
+	for _, name := range names[1:] {
+		if now := b.Status()[name]; now.State != "running" || *now.PID != *after[name].PID {
+			t.Errorf("after the gate: %s", box.Describe(now))
+		}
+	}
+	write(b, "good")
+	b.Must("reload", "--wait")
+	write(b, "bad")
+	b.Fails(1, "web-", "reload", "--wait")
+	b.Fails(2, "--steady goes with --rolling", "reload", "--steady", "1s")
+	b.Fails(2, "nothing to wait for", "reload", "--dry-run", "--wait")
+}

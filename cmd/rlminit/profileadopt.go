@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileAdoptVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "start"}
+	cmd := &cobra.Command{
+		Use:   "adopt NAME",
+		Short: "take what a profile's state file says for what is wanted of it",
+		Long: `What is wanted of a profile is in the journal, and the gateway_state.json in its
+directory is a copy: one that was changed by hand, or came with a directory from
+elsewhere, is put right. This takes its desired_state on purpose: it is recorded,
+and the gateway is started or stopped.`,
+		Example:           `  rlminit profile adopt alice`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			d := o.attempt(cmd.Context(), t, args[0], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+				return client.AdoptProfile(ctx, args[0], control.AdoptProfile{Wait: wait})
+			})
+			if d.err != nil {
+				return d.err
+			}
+			return d.tell()
+		},
+	}
+	o.waitFlags(cmd)
+	return cmd
+}

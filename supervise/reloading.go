@@ -1,0 +1,123 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/service"
+	"rlminit/supervise/machine"
+)
+
+// Reload brings into force what has changed. Where the caller asks for it, what
+// that restarts and starts is one operation, of which the answer has the id, and
+// what is restarted may be so one after the other.
+func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
+	asOne := how.Operation || how.Rolling > 0
+	switch {
+	case how.Rolling < 0 || how.SteadyMS < 0:
+		return nil, control.BadRequest("rolling and steady_ms are not negative")
+	case asOne && how.DryRun:
+		return nil, control.BadRequest("operation and rolling do not go with dry_run: nothing is restarted then")
+	}
+	if problem := s.refusal(verb{name: "reload"}); problem != nil && asOne {
+		return nil, problem
+	}
+	done, err := s.registry.Reload(how)
+	if err != nil || !asOne {
+		return done, err
+	}
+	restarts, starts := s.reloaded(done.Changes)
+	v := reloading(restarts)
+	if how.Rolling > 0 {
+		if len(restarts) > 0 {
+			done.Operation, err = s.roll(v, unitsOf(restarts), how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
+		}
+		return done, err
+	}
+	if all := append(unitsOf(restarts), starts...); len(all) > 0 {
+		var outcomes []control.Outcome
+		if outcomes, done.Operation = s.operateAs(ctx, v, all, nil, by, nil); done.Operation == 0 {
+			return nil, outcomes[0].Problem
+		}
+	}
+	return done, nil
+}
+
+// run is a service, and the id of its run at some moment.
+type run struct {
+	unit *unit
+	id   uint64
+}
+
+func unitsOf(runs []run) (units []*unit) {
+	for _, r := range runs {
+		units = append(units, r.unit)
+	}
+	return units
+}
+
+// reloaded are the services whose definition has changed so that what runs of them
+// is yet to be restarted, and those that are on their way up with a new one.
+func (s *Supervisor) reloaded(changes []control.Change) (restarts []run, starts []*unit) {
+	s.ask(func() {
+		for _, c := range changes {
+			u := s.find(c.Service)
+			switch {
+			case u == nil || u.fault != "" || u.state.Removed || !u.wanted():
+			case c.Action == "restart":
+				restarts = append(restarts, run{u, u.state.LastID})
+			case c.Action == "add":
+				starts = append(starts, u)
+			}
+		}
+	})
+	return restarts, starts
+}
+
+// reloading is the command that gives services their new definition: those of
+// runs by a restart, unless they have another run by now.
+func reloading(runs []run) verb {
+	old := map[*unit]uint64{}
+	for _, r := range runs {
+		old[r.unit] = r.id
+	}
+	stale := func(u *unit) bool {
+		id, ours := old[u]
+		return ours && u.state.LastID == id && u.state.Want == machine.WantUp
+	}
+	return verb{
+		name: "reload", renews: true,
+		needed: stale,
+		apply:  restartUnits,
+		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
+			if stale(u) {
+				return restarted(u.state.ID)
+			}
+			return started
+		},
+	}
+}
+
+// Adopt takes what a profile's state file says for what is wanted of it, and has
+// its gateway follow that.
+func (s desk) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
+	p, err := s.registry.Adopt(ctx, name, by)
+	if err != nil {
+		return control.Outcome{}, err
+	}
+	verb := "start"
+	if p.Record.Desired == service.Stopped {
+		verb = "stop"
+	}
+	outcomes, _, err := s.Operate(ctx, verb, profiles.GatewayName(p.Name), control.Operate{Wait: what.Wait}, by)
+	if err == nil && len(outcomes) == 0 {
+		err = errors.New("it is gone")
+	}
+	if err != nil {
+		return control.Outcome{}, err
+	}
+	return outcomes[0], nil
+}
