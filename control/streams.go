@@ -70,6 +70,9 @@ type LogOptions struct {
 	Lines  int // the last so many; negative: all
 	Since  time.Time
 	Follow bool
+	// Redacted has *** in the place of what the service was given as secrets. Of one
+	// service, and not followed.
+	Redacted bool
 }
 
 // Logs hands the log of a service to each, line by line and each with its
@@ -86,6 +89,9 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(
 	}
 	if o.Follow {
 		query.Set("follow", "true")
+	}
+	if o.Redacted {
+		query.Set("redacted", "true")
 	}
 	r := request{method: http.MethodGet, path: "/v1/logs/" + segment(name), query: query, repeat: true, what: "the log of " + name}
 	return c.stream(ctx, r, func(body io.Reader) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rlminit/config"
+	"rlminit/internal/redact"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
@@ -124,7 +125,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 			env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", u.definition.Watchdog.Microseconds()))
 		}
 	}
-	u.program = p.Path
+	u.program, u.secrets = p.Path, redact.Of(p.Env, p.Walls.Secrets...)
 	u.log.Mark("starting " + cmp.Or(p.Path, u.name))
 	spawn := &wire.Spawn{
 		ID: l.id, Name: u.name, Privileged: s.privileged(u),

@@ -94,7 +94,7 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 		tell(machine.Event{Kind: machine.ExtendTimeout, Within: int64(m.ExtendTimeout)})
 	}
 	if m.Status != nil {
-		tell(machine.Event{Kind: machine.StatusText, Reason: *m.Status})
+		tell(machine.Event{Kind: machine.StatusText, Reason: u.secrets.Text(*m.Status)})
 	}
 	if m.MainPID != 0 {
 		s.claimMain(u, m.MainPID, tell)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"rlminit/config"
+	"rlminit/internal/redact"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/process"
@@ -78,6 +79,19 @@ func (p *preparer) build(d service.Definition, env []string, secrets bool) (wall
 		err = p.walls().Secrets(&built, d.Name, d.Secrets, stored)
 	}
 	return built, err
+}
+
+// secrets are the values that the texts of a process of d may have in them.
+func (p *preparer) secrets(d service.Definition) redact.Set {
+	env, err := p.environment(d)
+	if err != nil {
+		env = nil // and the process is one that was started before that
+	}
+	stored := ""
+	if d.Profile != "" {
+		stored = p.volume.Secrets(d.Profile)
+	}
+	return redact.Of(env, walls.Values(d.Secrets, stored)...)
 }
 
 // probe makes ready the spawn of a probe's program.

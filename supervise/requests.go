@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/logs"
 	"rlminit/service"
 	"rlminit/supervise/api"
@@ -200,4 +201,29 @@ func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.
 
 func source(u *unit) logs.Source {
 	return logs.Source{Name: u.name, Dir: logDir(u.name, u.definition.Profile)}
+}
+
+// Redacted takes what a service was given as secrets out of the lines that are
+// written to it.
+func (s desk) Redacted(w io.Writer, name string) (io.Writer, error) {
+	u, err := s.lookUp(name)
+	if err != nil {
+		return nil, err
+	}
+	var secrets redact.Set
+	s.ask(func() { secrets = u.secrets })
+	return redacting{w, secrets}, nil
+}
+
+// redacting takes secrets out of what is written to it, which are whole lines.
+type redacting struct {
+	io.Writer
+	secrets redact.Set
+}
+
+func (r redacting) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(r.Writer, r.secrets.Text(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

@@ -126,6 +126,10 @@ func (s *Supervisor) adopt(u *unit) {
 			u.state = at.Machine
 		}
 		s.byID[newest.ID] = u
+		go func(d service.Definition) {
+			secrets := s.secrets(d)
+			s.do(func() { u.secrets = secrets })
+		}(u.definition)
 		event = childEvent(newest)
 		if _, err := s.openNotify(u); err != nil {
 			slog.Error("notifications of a service are lost", "service", u.name, "err", err)

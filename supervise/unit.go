@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
@@ -48,6 +49,7 @@ type unit struct {
 	marks      map[uint64]chan struct{} // closed when the log knows of an exit
 	program    string                   // what execve(2) was given last
 	unrunnable int32                    // exit code of a last start that found no program to execute; 0: another
+	secrets    redact.Set               // what of its process's texts is shown to nobody
 	lastLine   string                   // what its process wrote last before it ended
 	unheard    uint64                   // the run whose last line is still to come; 0: none
 	lastLines  []string                 // the end of its log, of a failed service
@@ -239,7 +241,7 @@ func (s *Supervisor) lastWords(u *unit, run uint64) func(last string) {
 	said := func(last string) {
 		s.do(func() {
 			if u.unheard == run {
-				u.lastLine, u.unheard = last, 0
+				u.lastLine, u.unheard = u.secrets.Text(last), 0
 				s.answer(u)
 			}
 		})
@@ -300,6 +302,9 @@ func (s *Supervisor) quote(u *unit) {
 		}
 		s.do(func() {
 			u.lastLines = lines
+			for i, line := range lines {
+				lines[i] = u.secrets.Text(line)
+			}
 			s.publishStatus(u)
 		})
 	}()

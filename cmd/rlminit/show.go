@@ -121,7 +121,7 @@ func view(ctx context.Context, client *control.Client, name string) (*serviceVie
 	if v.Events, err = lastEvents(ctx, client, s.Name); err != nil {
 		return nil, err
 	}
-	err = client.Logs(ctx, s.Name, control.LogOptions{Lines: shown}, func(line []byte) error {
+	err = client.Logs(ctx, s.Name, control.LogOptions{Lines: shown, Redacted: true}, func(line []byte) error {
 		v.LastLines = append(v.LastLines, strings.TrimRight(string(line), "\n"))
 		return nil
 	})

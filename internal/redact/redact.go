@@ -151,11 +151,11 @@ func NewSet(values ...string) Set {
 	return s
 }
 
-// Of is the set of what is secret in an environment by its names, and of the
-// further values.
-func Of(environment map[string]string, marked ...string) Set {
-	for name, value := range environment {
-		if Name(name) {
+// Of is the set of what is secret in an environment, a list of NAME=value, by its
+// names, and of the further values.
+func Of(environ []string, marked ...string) Set {
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok && Name(name) {
 			marked = append(marked, value)
 		}
 	}

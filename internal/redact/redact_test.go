@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	s := Of(map[string]string{"TOKEN": "tok-123456", "NAME": "alice-and-bob"}, "tok-123456789", "short", "-----BEGIN\nMIIEvQIBADANBg\n")
+	s := Of([]string{"TOKEN=tok-123456", "NAME=alice-and-bob"}, "tok-123456789", "short", "-----BEGIN\nMIIEvQIBADANBg\n")
 	for text, shown := range map[string]string{
 		"cannot use tok-123456789 or tok-123456": "cannot use *** or ***",
 		"alice-and-bob, short":                   "alice-and-bob, short",

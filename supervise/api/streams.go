@@ -23,6 +23,9 @@ type Events interface {
 type Logs interface {
 	// ReadLog writes the log of a service, or those of "all" merged, as query says.
 	ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error
+	// Redacted returns a writer to w that takes the secrets of a service out of
+	// whole lines.
+	Redacted(w io.Writer, name string) (io.Writer, error)
 }
 
 // sendEvents sends the events that are asked for.
@@ -77,7 +80,19 @@ func sendLogs(w http.ResponseWriter, r *http.Request, from Logs) error {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	out := &flushing{w: w, control: http.NewResponseController(w)}
-	if err := from.ReadLog(r.Context(), out, r.PathValue("name"), query); err != nil {
+	to := io.Writer(out)
+	redacted, err := askedFor(r, "redacted")
+	switch {
+	case err != nil:
+		return err
+	case redacted && (query.Follow || r.PathValue("name") == "all"):
+		return control.BadRequest("cannot take secrets out of a log that is followed, or of all; leave out redacted")
+	case redacted:
+		if to, err = from.Redacted(out, r.PathValue("name")); err != nil {
+			return err
+		}
+	}
+	if err := from.ReadLog(r.Context(), to, r.PathValue("name"), query); err != nil {
 		if !out.begun {
 			return err
 		}

@@ -32,15 +32,7 @@ func DropSecrets(runtime, service string) { _ = os.RemoveAll(credentials(runtime
 // no other; where there are no tags, for whoever is its user.
 func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored string) error {
 	dir := credentials(p.runtime, name)
-	all := maps.Clone(files)
-	for _, file := range storedIn(stored) {
-		if all == nil {
-			all = map[string]string{}
-		}
-		if base := filepath.Base(file); all[base] == "" {
-			all[base] = file
-		}
-	}
+	all := merged(files, stored)
 	if len(all) == 0 {
 		return nil
 	}
@@ -50,6 +42,7 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored s
 	for _, secret := range slices.Sorted(maps.Keys(all)) {
 		content, err := read(all[secret])
 		if err == nil {
+			w.Secrets = append(w.Secrets, string(content))
 			err = write(filepath.Join(dir, secret), content)
 		}
 		if err != nil {
@@ -72,6 +65,26 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored s
 	}
 	w.Environment = set(w.Environment, "CREDENTIALS_DIRECTORY", dir)
 	return nil
+}
+
+// Values are the secrets that Secrets would hand over, as far as they can be read.
+func Values(files map[string]string, stored string) (values []string) {
+	for _, file := range merged(files, stored) {
+		if content, err := read(file); err == nil {
+			values = append(values, string(content))
+		}
+	}
+	return values
+}
+
+// merged are the files of a definition's secrets and of the stored ones, by name.
+func merged(files map[string]string, stored string) map[string]string {
+	all := map[string]string{}
+	for _, file := range storedIn(stored) {
+		all[filepath.Base(file)] = file
+	}
+	maps.Copy(all, files)
+	return all
 }
 
 // storedIn are the files of a directory of secrets.

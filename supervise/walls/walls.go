@@ -53,6 +53,7 @@ type Subject struct {
 type Walls struct {
 	Environment []string // as it shall be
 	Notes       []string // what could not be allowed, a line each
+	Secrets     []string // what was handed over
 
 	ruleset     *isolate.Ruleset
 	private     []string

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/control"
 	"rlminit/isolate"
 	"rlminit/tests/box"
 )
@@ -244,7 +245,8 @@ func SecretsAreNotShown(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: `version: 1
 user: "1000:1000"
 gateway:
-  command: [bash, -c, 'grep -c precious "$CREDENTIALS_DIRECTORY/KEY"; printenv KEY; echo through; exec sleep infinity']
+  exits: {fatal: [78]}
+  command: [bash, -c, '[ "$PROFILE" != teller ] || { echo "token $API_TOKEN is refused"; exit 78; }; grep -c precious "$CREDENTIALS_DIRECTORY/KEY"; printenv KEY; echo through; exec sleep infinity']
 `})
 	b.Write(box.Service, b.Home()+"/given", given)
 	b.Must("profile", "create", "alice", "--secret", "KEY=@"+b.Home()+"/given", "--env", "API_TOKEN="+named)
@@ -294,4 +296,15 @@ gateway:
 		r := b.As(box.Root, "bash", "-c", "grep -rl precious "+b.Home()+" /run/rlminit")
 		return r.Out == "", r
 	})
+	// What a service says of its secrets is in its log, and nowhere else.
+	b.Run("profile", "create", "teller", "--env", "API_TOKEN="+named)
+	b.AwaitThat("gateway-teller", "has failed, and its last lines are known", func(s control.Service) bool { return s.State == "failed" && len(s.LastLines) > 0 })
+	for _, args := range [][]string{{"status", "teller"}, {"status", "teller", "--json"}, {"show", "teller"}, {"events", "--json"}, {"operations", "--json"}, {"start", "teller"}} {
+		if r := b.Run(args...); strings.Contains(r.Out+r.Err, named) {
+			t.Errorf("rlminit %q shows what a service said of a secret: %s", args, r)
+		}
+	}
+	if out := b.Must("status", "teller", "--json"); !strings.Contains(out, "token *** is refused") {
+		t.Errorf("the last line is not shown: %s", out)
+	}
 }
