@@ -18,6 +18,7 @@ type request struct {
 	bodies   [][]byte
 	reserved bool // may use what is set aside for a full disk
 	note     bool // nobody waits
+	told     func(line []byte)
 	done     chan error
 	first    uint64 // the sequence number of the first record, once done
 }
@@ -66,7 +67,10 @@ func (j *Journal) Note(e Entry) {
 		j.writer.say(err.Error())
 		return
 	}
-	j.queue.put(&request{kinds: []string{e.Type}, bodies: [][]byte{body}, note: true})
+	r := &request{kinds: []string{e.Type}, bodies: [][]byte{body}, note: true, told: e.Told}
+	if !j.queue.put(r) {
+		r.tell(nil)
+	}
 }
 
 // Flush waits until the notes before it can be read.
@@ -115,7 +119,14 @@ func (j *Journal) append(ctx context.Context, reserved bool, entries []Entry) (u
 	}
 }
 
-// put adds a request; false: the journal is closed.
+// tell tells of a note what became of it.
+func (r *request) tell(line []byte) {
+	if r.told != nil {
+		r.told(line)
+	}
+}
+
+// put adds a request; false: the journal is closed, or it is a note too many.
 func (q *queue) put(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +135,7 @@ func (q *queue) put(r *request) bool {
 		return false
 	case r.note && q.notes >= maxNotes:
 		q.dropped++
-		return true
+		return false
 	case r.note:
 		q.notes++
 	}

@@ -124,7 +124,7 @@ func TestWhatIsAppendedIsThereAfterEachBoot(t *testing.T) {
 func TestARecordIsALineWithItsSumLast(t *testing.T) {
 	d, path := home(t)
 	o := openHome(t, d, "0123abcd")
-	seq, err := o.Append(context.Background(), Entry{"operation", map[string]any{"verb": "stop", "services": []string{"gateway-alice"}}})
+	seq, err := o.Append(context.Background(), Entry{Type: "operation", Body: map[string]any{"verb": "stop", "services": []string{"gateway-alice"}}})
 	if err != nil || seq != 2 {
 		t.Fatalf("record %d, %v; a segment's first record is its snapshot", seq, err)
 	}
@@ -231,7 +231,7 @@ func TestSegmentsEnd(t *testing.T) {
 		Big string `json:"big"`
 	}
 	for i := range 100 {
-		if _, err := o.Append(context.Background(), Entry{"big", note{big}}); err != nil {
+		if _, err := o.Append(context.Background(), Entry{Type: "big", Body: note{big}}); err != nil {
 			t.Fatal(err)
 		}
 		o.add(t, fmt.Sprint(i))
@@ -331,14 +331,14 @@ func TestEntriesThatAreNone(t *testing.T) {
 	o := openModel(t, newModel(), "b1")
 	defer o.Close()
 	for _, e := range []Entry{
-		{"", nil},
-		{"With Blank", nil},
-		{"x", 1},
-		{"x", []int{1}},
-		{"x", map[string]int{"seq": 1}},
-		{"x", map[string]int{"sum": 1}},
-		{"x", func() {}},
-		{"x", map[string]string{"a": strings.Repeat("x", maxRecord+1)}},
+		{Type: "", Body: nil},
+		{Type: "With Blank", Body: nil},
+		{Type: "x", Body: 1},
+		{Type: "x", Body: []int{1}},
+		{Type: "x", Body: map[string]int{"seq": 1}},
+		{Type: "x", Body: map[string]int{"sum": 1}},
+		{Type: "x", Body: func() {}},
+		{Type: "x", Body: map[string]string{"a": strings.Repeat("x", maxRecord+1)}},
 	} {
 		if _, err := o.Append(context.Background(), e); err == nil || !strings.HasPrefix(err.Error(), "cannot record") {
 			t.Errorf("%s: %v", e.Type, err)

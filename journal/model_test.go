@@ -262,5 +262,5 @@ type text struct {
 }
 
 func say(format string, args ...any) Entry {
-	return Entry{"text", text{fmt.Sprintf(format, args...)}}
+	return Entry{Type: "text", Body: text{fmt.Sprintf(format, args...)}}
 }

@@ -16,6 +16,9 @@ import (
 type Entry struct {
 	Type string // lower-case letters, digits and underscores
 	Body any
+	// Told is given the line of a note once it is written, or nil if it never will
+	// be. The writer calls it: it returns at once. nil: nobody is told.
+	Told func(line []byte)
 }
 
 // Record is what was recorded.

@@ -119,6 +119,7 @@ func (w *writer) answer(batch []*request, err error) {
 			r.done <- err
 		} else if err != nil {
 			w.journal.queue.lose(uint64(len(r.bodies)))
+			r.tell(nil)
 		}
 	}
 }
@@ -153,10 +154,15 @@ func (w *writer) attempt(batch []*request, dropped uint64) error {
 	if dropped > 0 {
 		add(TypeLost, fmt.Appendf(nil, `"count":%d`, dropped))
 	}
+	noted := map[*request][]byte{}
 	for _, r := range batch {
 		r.first = seq + 1
+		begin := len(line)
 		for i, kind := range r.kinds {
 			add(kind, r.bodies[i])
+		}
+		if r.told != nil {
+			noted[r] = bytes.TrimSuffix(bytes.Clone(line[begin:]), []byte("\n"))
 		}
 	}
 	if err := w.put(line, durable, reserved); err != nil {
@@ -167,6 +173,9 @@ func (w *writer) attempt(batch []*request, dropped uint64) error {
 	}
 	w.seq = seq
 	w.applied(line)
+	for r, line := range noted {
+		r.tell(line)
+	}
 	return nil
 }
 
@@ -386,7 +395,7 @@ func (w *writer) snapshotLine() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := encodeBody(Entry{TypeSnapshot, snapshot{Format: Format, Volume: w.volume, Segment: w.next, Previous: w.prev, Sections: sections}})
+	body, err := encodeBody(Entry{Type: TypeSnapshot, Body: snapshot{Format: Format, Volume: w.volume, Segment: w.next, Previous: w.prev, Sections: sections}})
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type chronicle struct {
 	boots     *journal.Boots
 	jobs      *jobs.Fold
 	revisions *revision.Records
+	hooks     *jobs.Hooks // told of each transition; nil: nobody is
 	history   *operation.History
 	boot      string // the id of this boot, once there is a journal
 	folds     map[string]journal.Fold
@@ -150,13 +151,20 @@ func (c *chronicle) booted(generation uint32, services int) {
 	c.steps = nil
 }
 
-// note records what happened to a service, without waiting for the disk.
+// note records what happened to a service, without waiting for the disk, and has
+// hooks told of it.
 func (c *chronicle) note(e control.Event) {
+	told := func(line []byte) {
+		if c.hooks != nil {
+			c.hooks.Tell(e, line)
+		}
+	}
 	j := c.journal.Load()
 	if j == nil {
+		told(nil)
 		return
 	}
-	j.Note(journal.Entry{Type: journal.TypeTransition, Body: struct {
+	j.Note(journal.Entry{Told: told, Type: journal.TypeTransition, Body: struct {
 		Service string  `json:"service"`
 		From    string  `json:"from"`
 		To      string  `json:"to"`

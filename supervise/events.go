@@ -26,8 +26,8 @@ func newEvents() *events {
 	return &events{readers: make(map[chan control.Event]struct{})}
 }
 
-// publish numbers the event and hands it on.
-func (e *events) publish(event control.Event) {
+// publish numbers the event, hands it on and returns it.
+func (e *events) publish(event control.Event) control.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last++
@@ -44,6 +44,7 @@ func (e *events) publish(event control.Event) {
 			close(reader)
 		}
 	}
+	return event
 }
 
 // Subscribe returns the past events and a channel of those to come, which is

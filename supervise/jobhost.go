@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"log/slog"
 	"slices"
 
 	"rlminit/config"
@@ -22,6 +21,7 @@ func (s *Supervisor) hostJobs() {
 		c := s.config().Jobs
 		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue}
 	})
+	s.chronicle.hooks = jobs.NewHooks(func() []config.Hook { return s.config().Hooks })
 	s.Host(s.jobs)
 	s.registry.Employ(s.jobs)
 }
@@ -41,8 +41,7 @@ func (s *Supervisor) startJobs() {
 	})
 	s.jobs.Start(s.chronicle.jobRecords(), held, stopping)
 	s.jobs.Schedules(s.scheduled)
-	_, next, _ := s.events.Subscribe()
-	go s.runHooks(next)
+	go s.chronicle.hooks.Run(s.jobs)
 }
 
 // jobsHaveVolume has jobs recorded on the volume, which is ours from now on.
@@ -50,15 +49,6 @@ func (s *Supervisor) startJobs() {
 func (s *Supervisor) jobsHaveVolume() {
 	if records := s.chronicle.jobRecords(); s.jobs != nil && records != nil {
 		s.jobs.Use(records)
-	}
-}
-
-// runHooks runs the hooks for as long as we live.
-func (s *Supervisor) runHooks(next <-chan control.Event) {
-	for {
-		s.jobs.Hooks(next, func() []config.Hook { return s.config().Hooks })
-		slog.Warn("hooks could not follow what happens, and some events are without")
-		_, next, _ = s.events.Subscribe()
 	}
 }
 

@@ -155,8 +155,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		if pid := u.state.PID; pid > 0 && u.state.Alive() {
 			event.PID = &pid
 		}
-		s.events.publish(event)
-		s.chronicle.note(event)
+		s.chronicle.note(s.events.publish(event))
 		s.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/journal"
 )
 
 // kindHook is the kind of a hook's job.
@@ -19,23 +21,51 @@ const (
 	hooksPerMinute = 60 // of one hook
 )
 
-// Hooks runs what the configuration wants run when services change. It holds
-// nothing up: events that it cannot follow are left out, and said.
-func (r *Runner) Hooks(next <-chan control.Event, hooks func() []config.Hook) {
+// Hooks is what the configuration wants run when services change. It holds nothing
+// up: events that it cannot follow are left out, and said.
+type Hooks struct {
+	list   func() []config.Hook
+	next   chan happened
+	missed atomic.Uint64
+}
+
+// happened is an event as a hook is told of it.
+type happened struct {
+	control.Event
+	line []byte // as the journal has it; nil: there is none, or it cannot be written
+}
+
+// NewHooks are those that list has.
+func NewHooks(list func() []config.Hook) *Hooks {
+	return &Hooks{list: list, next: make(chan happened, 4096)}
+}
+
+// Tell takes an event, with its line in the journal. It never waits.
+func (h *Hooks) Tell(e control.Event, line []byte) {
+	select {
+	case h.next <- happened{e, line}:
+	default:
+		h.missed.Add(1)
+	}
+}
+
+// Run runs them as jobs, for as long as we live.
+func (h *Hooks) Run(r *Runner) {
 	var b hookBounds
-	for e := range next {
-		for i, h := range hooks() {
-			if !slices.Contains(h.On, e.To) || len(h.Services) > 0 && !slices.Contains(h.Services, e.Service) {
+	for e := range h.next {
+		if n := h.missed.Swap(0); n > 0 {
+			slog.Warn("hooks could not follow what happens, and some events are without", "count", n)
+		}
+		for i, hook := range h.list() {
+			if !slices.Contains(hook.On, e.To) || len(hook.Services) > 0 && !slices.Contains(hook.Services, e.Service) || !b.allow(i, time.Now()) {
 				continue
 			}
-			if !b.allow(i, time.Now()) {
-				continue
+			line := e.line
+			if line == nil {
+				e.Type = journal.TypeTransition
+				line, _ = json.Marshal(e.Event) // of strings and numbers
 			}
-			line, err := json.Marshal(e)
-			if err != nil {
-				continue // of strings and numbers
-			}
-			r.hook(h, string(line)+"\n")
+			r.hook(hook, string(line)+"\n")
 		}
 	}
 }

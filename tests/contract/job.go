@@ -231,6 +231,9 @@ func Hooks(t *testing.T, start New) {
 	if err := json.Unmarshal([]byte(line), &e); err != nil || strings.Count(line, "\n") != 1 || e.Service != "web" || e.To != "failed" {
 		t.Errorf("the hook was told %q", line)
 	}
+	if all := b.Must("events", "--json", "--type", "transition", "web"); !strings.Contains("\n"+all, "\n"+line) {
+		t.Errorf("the hook was told %q, and events has\n%s", line, all)
+	}
 }
 
 func listed(b *box.Box) (jobs []control.Job) {
