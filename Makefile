@@ -62,6 +62,7 @@ test: ## everything: unit tests, PID namespaces, Docker; ends with what was left
 
 .PHONY: test-unit
 test-unit: go ## unit tests, with the race detector
+	@tests/install-tools curl
 	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
 	@$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -json $(PLAIN) | $(GO) run ./tests/cmd/testlog unit
 
