@@ -20,6 +20,10 @@ type PlanRequest struct {
 	// of their own: the client reads them, with its caller's rights.
 	Salt    string                       `json:"salt"`
 	Digests map[string]map[string]string `json:"digests,omitempty"` // by profile and place
+	// Unclean and Unread are why the client refuses it by itself, so that this is
+	// recorded: the source is not clean, or a secret cannot be read.
+	Unclean string `json:"unclean,omitempty"`
+	Unread  string `json:"unread,omitempty"`
 }
 
 // Planned is its answer: the plan, byte for byte as it is to be applied.
@@ -43,6 +47,7 @@ type ApplyRequest struct {
 	AllowDelete bool                         `json:"allow_delete,omitempty"`
 	Request     string                       `json:"request"` // asked twice, it is one
 	Secrets     map[string]map[string]string `json:"secrets,omitempty"`
+	Unread      string                       `json:"unread,omitempty"` // which secret cannot be read any more, and why
 	Gating
 }
 
@@ -65,7 +70,7 @@ type Revision struct {
 	Source   string         `json:"source"`
 	Hash     string         `json:"hash"`
 	Rollback *int           `json:"rollback_to"` // it is a rollback to that one
-	Cause    string         `json:"cause"`       // why it was rolled back: gate, failed, timed-out, container
+	Cause    string         `json:"cause"`       // why it was rolled back: gate, failed, timed-out, cancelled, container
 	Reason   string         `json:"reason"`
 	ExitCode int            `json:"exit_code"` // of the apply, when it has ended
 	Steps    []RevisionStep `json:"steps"`

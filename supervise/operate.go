@@ -186,20 +186,24 @@ var verbs = map[string]verb{"start": verbStart, "stop": verbStop, "restart": ver
 // them: it makes the intent durable, and only then acts, on those for which that
 // succeeded. With wait it answers when the outcome is known or ctx ends.
 func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
-	outcomes, _ := s.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait)
+	outcomes, _ := s.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait, 0)
 	return outcomes
 }
 
 // operateAs is operate, and returns the id of the operation too; 0: it was refused
-// as a whole.
-func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait) ([]control.Outcome, uint64) {
+// as a whole. What is a part of another operation is none of its own.
+func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) ([]control.Outcome, uint64) {
 	release := oneAtATime(append(slices.Clone(units), along...))
 	if problem := s.refusal(v); problem != nil {
 		release()
 		return failAll(units, problem), 0
 	}
-	id := s.operations.NewID()
-	unrecorded := s.recordCommand(ctx, id, v, units, along, actor)
+	id, recorded := part, uint64(0)
+	if part == 0 {
+		id = s.operations.NewID()
+		recorded = id
+	}
+	unrecorded := s.recordCommand(ctx, recorded, v, units, along, actor)
 	if unrecorded != nil && v.name != "stop" { // which is carried out all the same
 		release()
 		return failAll(units, unrecorded), 0
@@ -223,7 +227,9 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		for i, u := range units {
 			over[i] = v.outcome(u)
 		}
-		s.beginOperation(id, v, units, operation.Running, actor, nil)
+		if part == 0 {
+			s.beginOperation(id, v, units, operation.Running, actor, nil)
+		}
 		for _, u := range v.apply(s, act, event) {
 			went = append(went, u.title())
 		}
@@ -231,7 +237,9 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 			went = append(went, u.title())
 		}
 		for i, u := range units {
-			s.waitThen(u, over[i], func(problem *control.Problem) { s.conclude(id, u, problem) })
+			if part == 0 {
+				s.waitThen(u, over[i], func(problem *control.Problem) { s.conclude(id, u, problem) })
+			}
 			if wait == nil {
 				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
 				continue

@@ -48,7 +48,7 @@ func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, ac
 		}
 		return s.Operation(id)
 	}
-	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, nil)
+	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, nil, 0)
 	if id == 0 { // it was refused as a whole
 		for _, o := range outcomes {
 			return control.Operation{}, o.Problem

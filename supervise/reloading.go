@@ -39,7 +39,7 @@ func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) 
 	}
 	if all := append(unitsOf(restarts), starts...); len(all) > 0 {
 		var outcomes []control.Outcome
-		if outcomes, done.Operation = s.operateAs(ctx, v, all, nil, by, nil); done.Operation == 0 {
+		if outcomes, done.Operation = s.operateAs(ctx, v, all, nil, by, nil, 0); done.Operation == 0 {
 			return nil, outcomes[0].Problem
 		}
 	}

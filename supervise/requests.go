@@ -120,7 +120,7 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 		names = []string{of}
 	}
 	units, problems := s.choose(names, how.State, v, how.Failed)
-	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, how.Wait)
+	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, how.Wait, 0)
 	for _, name := range names {
 		if problem := problems[name]; problem != nil {
 			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})

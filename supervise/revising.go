@@ -15,6 +15,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
 )
 
@@ -205,7 +206,7 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 			return err
 		}
 	case c.State == service.Stopped:
-		if err := s.command(ctx, "stop", name, how.Actor); err != nil {
+		if err := s.command(ctx, "stop", name, how); err != nil {
 			return err
 		}
 	}
@@ -214,9 +215,9 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 	}
 	switch {
 	case c.State == service.Running && !s.on(name):
-		return s.command(ctx, "start", name, how.Actor)
+		return s.command(ctx, "start", name, how)
 	case other && run != 0 && s.run(name) == run: // what runs has the secrets from before
-		return s.command(ctx, "restart", name, how.Actor)
+		return s.command(ctx, "restart", name, how)
 	}
 	return nil
 }
@@ -275,13 +276,70 @@ func (s revised) on(name string) (on bool) {
 	return on
 }
 
-// command starts or stops a profile's service, and waits for a stop.
-func (s revised) command(ctx context.Context, verb, name string, actor uint32) error {
-	how := control.Operate{}
-	if verb == "stop" {
-		how.Wait = &control.Wait{}
+// Begin notes what a revision does about a profile as an operation.
+func (s revised) Begin(verb, name string, actor uint32, halted func(cancelled bool, why string)) (id uint64) {
+	by := control.Actor{UID: actor}
+	service := profiles.GatewayName(name)
+	id = s.operations.NewID()
+	if store := s.volume.Store(); store != nil {
+		of := profiles.Actor(by)
+		store.Note(profiles.Command{Operation: id, Verb: verb, Services: []string{service}, Actor: &of})
 	}
-	outcomes, _, err := desk{s.Supervisor}.Operate(ctx, verb, profiles.GatewayName(name), how, control.Actor{UID: actor})
+	s.ask(func() {
+		member := control.OperationMember{Name: name}
+		if u := s.units[service]; u != nil {
+			member.OldPID = u.pid()
+		}
+		cancel := func() { go halted(true, fmt.Sprintf("operation %d was cancelled", id)) }
+		s.operations.Begin(id, verb, by, time.Now().UTC(), []control.OperationMember{member}, operation.Running, cancel)
+		s.keepOperations()
+	})
+	go func() {
+		for {
+			o, changed, problem := s.operations.Get(id)
+			switch {
+			case problem != nil:
+				return // forgotten
+			case o.State == operation.Superseded:
+				halted(false, "somebody has commanded it meanwhile, "+o.Reason)
+				return
+			case o.Over():
+				return
+			}
+			<-changed
+		}
+	}()
+	return id
+}
+
+// End notes what came of it.
+func (s revised) End(id uint64, name, why string) {
+	state, pid := operation.Done, 0
+	if why != "" {
+		state = operation.Failed
+	}
+	s.ask(func() {
+		if u := s.units[profiles.GatewayName(name)]; u != nil {
+			pid = u.pid()
+		}
+		s.operations.Member(id, name, state, why, pid)
+		s.keepOperations()
+	})
+}
+
+// command starts or stops a profile's service as a part of an operation, and waits
+// for a stop.
+func (s revised) command(ctx context.Context, verb, name string, how revision.Put) error {
+	u, err := s.lookUp(profiles.GatewayName(name))
+	if err != nil {
+		return err
+	}
+	v, units := verbs[verb], []*unit{u}
+	var wait *control.Wait
+	if verb == "stop" {
+		wait = &control.Wait{}
+	}
+	outcomes, _ := s.operateAs(ctx, v, units, s.startedAlong(v, units), control.Actor{UID: how.Actor}, wait, how.Operation)
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem

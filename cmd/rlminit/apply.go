@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -38,9 +39,10 @@ interrupted; rlminit revisions says how it ended.`,
 				return err
 			}
 			ask.Plan, ask.Request, ask.Gating = string(text), rand.Text(), g.gating()
+			var unread error
 			if p, err := plan.Read(text); err == nil { // else rlminit says why not, and records it
-				if ask.Secrets, err = secretsOf(p); err != nil {
-					return err
+				if ask.Secrets, unread = secretsOf(p); unread != nil {
+					ask.Unread = unread.Error() // and this
 				}
 			}
 			client, err := t.open()
@@ -48,7 +50,7 @@ interrupted; rlminit revisions says how it ended.`,
 				return err
 			}
 			r, err := client.Apply(cmd.Context(), ask)
-			if err != nil {
+			if err = cmp.Or(unread, err); err != nil {
 				return err
 			}
 			return g.follow(cmd.Context(), t, client, r)

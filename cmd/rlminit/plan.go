@@ -89,16 +89,17 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	revision, clean, err := sourceOf(ctx, dir, name, d.revision, d.clean)
+	salt, digests := rand.Text(), map[string]map[string]string{}
+	ask := control.PlanRequest{File: name, Dir: dir, Text: string(data), Scope: d.scope, Salt: salt, Digests: digests}
+	ask.Revision, ask.Clean, err = sourceOf(ctx, dir, name, d.revision, d.clean)
 	if err != nil {
-		return "", err
+		ask.Unclean = err.Error()
+		return "", told(ctx, t, ask, err)
 	}
 	declared, reading := plan.Parse(name, dir, data)
 	if faults := reading.Faults(); len(faults) > 0 {
-		return "", control.BadRequest("%v", faults)
+		return "", told(ctx, t, ask, control.BadRequest("%v", faults))
 	}
-	salt := rand.Text()
-	digests := map[string]map[string]string{}
 	for profile, secrets := range declared.Secrets() {
 		for place, source := range secrets {
 			if source.File == "" {
@@ -106,7 +107,9 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 			}
 			value, err := readSecret(source.File)
 			if err != nil {
-				return "", control.BadRequest("%s: profiles.%s.%s: %v", name, profile, place, err)
+				err = control.BadRequest("%s: profiles.%s.%s: %v", name, profile, place, err)
+				ask.Unread = err.Error()
+				return "", told(ctx, t, ask, err)
 			}
 			if digests[profile] == nil {
 				digests[profile] = map[string]string{}
@@ -118,10 +121,16 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	planned, err := client.Plan(ctx, control.PlanRequest{
-		File: name, Dir: dir, Text: string(data), Scope: d.scope, Revision: revision, Clean: clean, Salt: salt, Digests: digests,
-	})
+	planned, err := client.Plan(ctx, ask)
 	return planned.Plan, err
+}
+
+// told has the supervisor record why there is no plan, if it answers.
+func told(ctx context.Context, t *terminal, ask control.PlanRequest, why error) error {
+	if client, err := t.open(); err == nil {
+		_, _ = client.Plan(ctx, ask) // which refuses it as well
+	}
+	return why
 }
 
 func scopeFlag(scope string) (plan.Scope, error) {

@@ -9,6 +9,8 @@ const (
 	TypeTurned  = "revision_turned"
 	TypeEnded   = "revision_ended"
 	TypeRefused = "apply_refused"
+	// TypePlanRefused is a RecordedRefusal without a hash.
+	TypePlanRefused = "plan_refused"
 )
 
 // RecordedBegun says that a revision exists.
@@ -57,9 +59,10 @@ type RecordedEnd struct {
 
 // RecordedRefusal says that nothing was touched, and why.
 type RecordedRefusal struct {
-	Hash     string `json:"hash"`
+	Hash     string `json:"hash,omitempty"`
+	Source   string `json:"source,omitempty"` // the declared file
 	UID      uint32 `json:"uid"`
-	By       string `json:"by"`
+	By       string `json:"by,omitempty"`
 	ExitCode int    `json:"exit_code"`
 	Reason   string `json:"reason"`
 }

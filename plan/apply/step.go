@@ -48,6 +48,7 @@ const (
 	NotDone  Cause = "failed"    // an action failed
 	TimedOut Cause = "timed-out" // a step, or the whole
 	BootLost Cause = "container" // it ended
+	Called   Cause = "cancelled" // off, by a person
 )
 
 // State is a revision under way. What is exported follows from the records.
@@ -71,7 +72,7 @@ const (
 	ActDone               // Step's action ended: OK, or Reason; Untouched: nothing of it was done
 	GateDone              // Step's gate ended: OK, or Late, or Reason
 	UndoDone              // Step is as it was, and its service too: OK, or Reason
-	Deadline              // the whole has taken too long
+	Halt                  // it goes no further, for Cause: the whole is late, was cancelled, or somebody has commanded what is under way
 )
 
 // Event is what happened. Time does not appear: those who wait keep it.
@@ -81,6 +82,7 @@ type Event struct {
 	OK        bool
 	Late      bool
 	Untouched bool
+	Cause     Cause // of Halt
 	Reason    string
 }
 
@@ -157,8 +159,8 @@ func Next(s State, e Event) (State, []Action) {
 		do = s.gateDone(e)
 	case UndoDone:
 		do = s.undoDone(e)
-	case Deadline:
-		do = s.turn(TimedOut, e.Reason)
+	case Halt:
+		do = s.turn(e.Cause, e.Reason)
 	}
 	return s, append(do, s.proceed()...)
 }

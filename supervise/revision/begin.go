@@ -45,6 +45,25 @@ func (r *Revisions) refuse(err error, hash, by string, actor uint32) error {
 	return problem
 }
 
+// Plan says what would bring a declared set about, or why there is no plan, which
+// is recorded.
+func (r *Revisions) Plan(ask control.PlanRequest, actor uint32) (control.Planned, error) {
+	planned, err := r.plan(ask)
+	if err == nil {
+		return planned, nil
+	}
+	problem := problemOf(err)
+	reason, _, more := strings.Cut(problem.Detail, "\n")
+	if more {
+		reason += " …"
+	}
+	record := apply.RecordedRefusal{Source: ask.File, UID: actor, ExitCode: problem.ExitCode, Reason: reason}
+	if err := r.ledger.Record(apply.TypePlanRefused, record); err != nil {
+		slog.Warn("cannot record that a plan was refused", "err", err)
+	}
+	return planned, problem
+}
+
 // asked finds the revision of a request that was made before: its answer was
 // cut off.
 func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
@@ -74,6 +93,9 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 	defer r.beginning.Unlock()
 	if err := r.allowed(p, ask, actor); err != nil {
 		return answer, hash, err
+	}
+	if ask.Unread != "" {
+		return answer, hash, control.NewProblem(control.KindNotApproved, ask.Unread)
 	}
 	s, err := r.survey(p.Scope, p.Salt)
 	if err != nil {

@@ -47,6 +47,11 @@ type Box interface {
 	Discard(ctx context.Context, name, trash string, how Put) error
 	// Restore takes a profile back out of the trash; Put comes after it.
 	Restore(name, trash string) error
+	// Begin notes what is done about a profile as an operation, and returns its id;
+	// End notes what came of it, and why it failed, if it did. halted is called if
+	// somebody cancels it, or commands the profile meanwhile.
+	Begin(verb, name string, actor uint32, halted func(cancelled bool, why string)) (id uint64)
+	End(id uint64, name, why string)
 	// Gate waits until a service has been ready for as long as steady says, or is
 	// down. The error is why that will not be, or ctx's.
 	Gate(ctx context.Context, name string, up bool, steady time.Duration) error
@@ -54,9 +59,10 @@ type Box interface {
 
 // Put says how a profile is changed.
 type Put struct {
-	Create bool
-	Cold   bool
-	Actor  uint32
+	Create    bool
+	Cold      bool
+	Actor     uint32
+	Operation uint64 // that this is a part of; 0: none
 }
 
 // ErrGone is a profile, or what was in the trash, that is not there.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,13 +26,17 @@ type carrier struct {
 
 	events  chan apply.Event
 	watches map[int]context.CancelFunc // of gates
+
+	operations map[int]uint64 // by step, of what is under way
+	over       chan struct{}  // closed when the revision is
 }
 
 func (r *Revisions) carry(doc *Document, begun apply.RecordedBegun, state apply.State) *carrier {
 	return &carrier{
 		r: r, doc: doc, begun: begun, state: state,
 		// An action ends with one event, and a step has two at most at a time.
-		events: make(chan apply.Event, 2*len(doc.Steps)+1), watches: map[int]context.CancelFunc{},
+		events: make(chan apply.Event, 2*len(doc.Steps)+1), watches: map[int]context.CancelFunc{}, operations: map[int]uint64{},
+		over: make(chan struct{}),
 	}
 }
 
@@ -45,10 +50,11 @@ func (c *carrier) run(first apply.Event) {
 	if c.begun.DeadlineMS > 0 {
 		deadline := milliseconds(c.begun.DeadlineMS)
 		timer := time.AfterFunc(deadline, func() {
-			c.events <- apply.Event{Kind: apply.Deadline, Reason: fmt.Sprintf("the whole has taken %s", deadline)}
+			c.events <- apply.Event{Kind: apply.Halt, Cause: apply.TimedOut, Reason: fmt.Sprintf("the whole has taken %s", deadline)}
 		})
 		defer timer.Stop()
 	}
+	defer close(c.over)
 	for e := first; ; e = <-c.events {
 		var do []apply.Action
 		c.state, do = apply.Next(c.state, e)
@@ -74,13 +80,18 @@ func (c *carrier) carryOut(do []apply.Action) {
 				record.Steps = append(record.Steps, do[i].Step)
 			}
 			c.record(apply.TypeStep, record)
+			if a.Place != apply.Begun {
+				c.conclude(record.Steps, a.Reason)
+			}
 		case apply.RecordTurn:
 			slog.Warn("a revision is rolled back", "revision", c.doc.Revision, "why", a.Reason)
 			c.record(apply.TypeTurned, apply.RecordedTurn{Revision: c.doc.Revision, Cause: c.state.Turned, Reason: a.Reason})
+			c.conclude(slices.Collect(maps.Keys(c.operations)), a.Reason)
 		case apply.RecordEnd:
 			c.record(apply.TypeEnded, apply.RecordedEnd{Revision: c.doc.Revision, Outcome: c.state.Outcome})
 		case apply.Act:
-			go c.act(a.Step)
+			c.operate(a.Step, c.doc.Steps[a.Step].Action)
+			go c.act(a.Step, c.operations[a.Step])
 		case apply.Gate:
 			ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
 			c.watches[a.Step] = cancel
@@ -88,9 +99,10 @@ func (c *carrier) carryOut(do []apply.Action) {
 		case apply.Abandon:
 			c.watches[a.Step]()
 		case apply.Undo:
-			go c.undo(a.Step, false)
+			c.operate(a.Step, "rollback")
+			go c.undo(a.Step, c.operations[a.Step], false)
 		case apply.UndoUnstarted:
-			go c.undo(a.Step, true)
+			go c.undo(a.Step, 0, true)
 		}
 	}
 }
@@ -119,16 +131,42 @@ func (c *carrier) record(kind string, body any) {
 	}
 }
 
-func (c *carrier) how(k Kept, cold bool) Put {
-	return Put{Create: k.Action == plan.Create, Cold: cold, Actor: c.begun.UID}
+// operate notes what is done about a step as an operation. One that is cancelled,
+// or in whose middle somebody commands the service, turns the revision around; the
+// events of a carrier that has ended are nobody's.
+func (c *carrier) operate(i int, verb string) {
+	c.operations[i] = c.r.box.Begin(verb, c.doc.Steps[i].Name, c.begun.UID, func(cancelled bool, why string) {
+		e := apply.Event{Kind: apply.Halt, Cause: apply.GateLost, Reason: c.doc.Steps[i].Name + ": " + why}
+		if cancelled {
+			e.Cause = apply.Called
+		}
+		select {
+		case c.events <- e:
+		case <-c.over:
+		}
+	})
+}
+
+// conclude notes the end of operations; why is empty of those that have succeeded.
+func (c *carrier) conclude(steps []int, why string) {
+	for _, i := range steps {
+		if id := c.operations[i]; id != 0 {
+			c.r.box.End(id, c.doc.Steps[i].Name, why)
+			delete(c.operations, i)
+		}
+	}
+}
+
+func (c *carrier) how(k Kept, operation uint64, cold bool) Put {
+	return Put{Create: k.Action == plan.Create, Cold: cold, Actor: c.begun.UID, Operation: operation}
 }
 
 // act makes one step's profile what it is to be.
-func (c *carrier) act(i int) {
+func (c *carrier) act(i int, operation uint64) {
 	k := c.doc.Steps[i]
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
 	defer cancel()
-	untouched, err := c.do(ctx, k)
+	untouched, err := c.do(ctx, k, operation)
 	e := apply.Event{Kind: apply.ActDone, Step: i, OK: err == nil, Untouched: untouched}
 	if err != nil {
 		e.Reason = fmt.Sprintf("%s: cannot %s it: %v", k.Name, k.Action, err)
@@ -136,7 +174,7 @@ func (c *carrier) act(i int) {
 	c.events <- e
 }
 
-func (c *carrier) do(ctx context.Context, k Kept) (untouched bool, err error) {
+func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched bool, err error) {
 	is, err := c.now(k.Name)
 	if err != nil {
 		return true, err
@@ -148,9 +186,9 @@ func (c *carrier) do(ctx context.Context, k Kept) (untouched bool, err error) {
 		if is == nil {
 			return false, nil // it is in the trash already
 		}
-		return false, c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, false))
+		return false, c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, operation, false))
 	}
-	how := c.how(k, false)
+	how := c.how(k, operation, false)
 	how.Create = is == nil
 	if is == nil && k.From != "" && c.r.box.Restore(k.Name, k.From) == nil {
 		how.Create = false // else somebody has emptied the trash
@@ -221,11 +259,11 @@ func upOrDown(state service.Intent) string {
 }
 
 // undo puts one step's profile back, and its service.
-func (c *carrier) undo(i int, cold bool) {
+func (c *carrier) undo(i int, operation uint64, cold bool) {
 	k := c.doc.Steps[i]
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
 	defer cancel()
-	err := c.putBack(ctx, k, cold)
+	err := c.putBack(ctx, k, operation, cold)
 	if err == nil && !cold && k.Before != nil && (k.Up || k.Before.State != service.Running) {
 		if err = c.r.box.Gate(ctx, k.Name, k.Up, min(milliseconds(c.begun.SteadyMS), backAgain)); errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it is as it was, but not %s again after %s", upOrDown(k.Before.State), c.timeout())
@@ -243,12 +281,12 @@ func (c *carrier) undo(i int, cold bool) {
 // definition that it ran with before.
 const backAgain = 2 * time.Second
 
-func (c *carrier) putBack(ctx context.Context, k Kept, cold bool) error {
+func (c *carrier) putBack(ctx context.Context, k Kept, operation uint64, cold bool) error {
 	is, err := c.now(k.Name)
 	if err != nil {
 		return err
 	}
-	how := c.how(k, cold)
+	how := c.how(k, operation, cold)
 	how.Create = false
 	switch {
 	case k.Before == nil && is == nil:

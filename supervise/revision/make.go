@@ -61,8 +61,16 @@ func (r *Revisions) base(s survey) plan.Base {
 	return b
 }
 
-// Plan says what would bring a declared set about.
-func (r *Revisions) Plan(ask control.PlanRequest) (control.Planned, error) {
+// plan makes one.
+func (r *Revisions) plan(ask control.PlanRequest) (control.Planned, error) {
+	switch {
+	case ask.Unclean != "":
+		problem := control.BadRequest("%s", ask.Unclean)
+		problem.ExitCode = control.ExitNotClean
+		return control.Planned{}, problem
+	case ask.Unread != "":
+		return control.Planned{}, control.BadRequest("%s", ask.Unread)
+	}
 	declared, reading := plan.Parse(ask.File, ask.Dir, []byte(ask.Text))
 	faults := reading.Faults()
 	if len(faults) > 0 {

@@ -40,7 +40,7 @@ func Add(server Server, revisions func() *Revisions, absent func() error) {
 		if err := api.Decode(r, &body); err != nil {
 			return nil, err
 		}
-		return all.Plan(body)
+		return all.Plan(body, api.Actor(r))
 	})
 	on.Handle("POST /v1/apply", func(all *Revisions, r *http.Request) (any, error) {
 		var body control.ApplyRequest

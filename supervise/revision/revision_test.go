@@ -141,6 +141,10 @@ func (l *life) Restore(name, trash string) error {
 	return nil
 }
 
+func (l *life) Begin(string, string, uint32, func(bool, string)) uint64 { return 0 }
+
+func (l *life) End(uint64, string, string) {}
+
 func (l *life) Gate(ctx context.Context, name string, up bool, _ time.Duration) error {
 	leave := l.enter()
 	err := l.bad[name]
@@ -216,7 +220,7 @@ profiles:
 
 func makePlan(t *testing.T, r *Revisions, text string) (*plan.Plan, control.ApplyRequest) {
 	t.Helper()
-	planned, err := r.Plan(control.PlanRequest{File: "/agents.yaml", Dir: "/", Text: text, Salt: "0123456789abcdef"})
+	planned, err := r.Plan(control.PlanRequest{File: "/agents.yaml", Dir: "/", Text: text, Salt: "0123456789abcdef"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -580,12 +584,12 @@ func TestPlanRefuses(t *testing.T) {
 		{"", "version: 1\nprofiles: {a: {stat: x}}\nb: c\n", 2, "unknown key"},
 		{"", "version: 1\nprofiles:\n  faulty: {}\n", 2, "is faulty"},
 	} {
-		_, err := r.Plan(control.PlanRequest{File: "agents.yaml", Dir: "/", Text: row.text, Scope: row.scope, Salt: "0123456789abcdef"})
+		_, err := r.Plan(control.PlanRequest{File: "agents.yaml", Dir: "/", Text: row.text, Scope: row.scope, Salt: "0123456789abcdef"}, 0)
 		if err == nil || problemCode(t, err) != row.code || !strings.Contains(err.Error(), row.why) {
 			t.Errorf("%+v: %v", row, err)
 		}
 	}
-	planned, err := r.Plan(control.PlanRequest{File: "a", Dir: "/", Text: "version: 1\nprofiles: {}\n", Scope: "profile/zed", Salt: "0123456789abcdef"})
+	planned, err := r.Plan(control.PlanRequest{File: "a", Dir: "/", Text: "version: 1\nprofiles: {}\n", Scope: "profile/zed", Salt: "0123456789abcdef"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,6 +80,7 @@ var All = []Test{
 	{Name: "PlanAndApply", Run: PlanAndApply},
 	{Name: "PlanRefuses", Run: PlanRefuses, Root: true},
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
+	{Name: "ApplyGivesWay", Run: ApplyGivesWay},
 	{Name: "ApplySurvives", Run: ApplySurvives},
 	{Name: "ApplyIsAllowed", Run: ApplyIsAllowed, Root: true},
 	{Name: "PlanExample", Run: PlanExample},

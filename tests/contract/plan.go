@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,21 @@ func PlanRefuses(t *testing.T, start New) {
 	b.Fails(15, "the source is not clean", "plan", "-f", file, "--require-clean")
 	b.Must("plan", "-f", file, "--source", "v1", "--require-clean")
 	b.FailsAs(box.Stranger, 5, "permission denied", "plan", "-f", file)
+	var codes []string
+	for line := range strings.Lines(b.Must("events", "--json", "--type", "plan_refused")) {
+		var e struct {
+			ExitCode int    `json:"exit_code"`
+			Reason   string `json:"reason"`
+			UID      int    `json:"uid"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Reason == "" || e.UID != 1000 {
+			t.Errorf("recorded: %s", line)
+		}
+		codes = append(codes, strconv.Itoa(e.ExitCode))
+	}
+	if got := strings.Join(codes, " "); got != "2 2 10 10 15 15" {
+		t.Errorf("refusals are recorded as %s", got)
+	}
 	if len(b.Status()) != 0 {
 		t.Error("a plan has touched something")
 	}
@@ -221,6 +237,48 @@ profiles:
 	}
 	if got := strings.Join(states, " "); got != "rolled-back rolled-back partly" {
 		t.Errorf("revisions are %s", got)
+	}
+}
+
+// ApplyGivesWay: each change is an operation, which can be cancelled, and which
+// gives way to a later command; then all is as it was.
+func ApplyGivesWay(t *testing.T, start New) {
+	b, s := alice(t, start, Config())
+	var path, hash string
+	begin := func() (done chan box.Result, o control.Operation) {
+		done = make(chan box.Result, 1)
+		pid := *b.Status()["gateway-alice"].PID
+		go func() {
+			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "apply", path, "--approve", hash, "--steady", "60s"})
+			done <- r
+		}()
+		restarted(b, "gateway-alice", pid)
+		var all []control.Operation
+		if err := json.Unmarshal([]byte(b.Must("operations", "--json")), &all); err != nil {
+			t.Fatal(err)
+		}
+		if o = all[len(all)-1]; o.Verb != "update" || o.State != "running" || len(o.Members) != 1 || o.Members[0].Name != "alice" || o.Actor.UID != 1000 {
+			t.Fatalf("the change is shown as %+v", o)
+		}
+		return done, o
+	}
+	for what, halt := range map[string]func(control.Operation){
+		"was cancelled":                       func(o control.Operation) { b.Must("cancel", strconv.FormatUint(o.ID, 10)) },
+		"somebody has commanded it meanwhile": func(control.Operation) { b.Must("restart", "alice") },
+	} {
+		path, hash = planned(b, "version: 1\nprofiles: {alice: {environment: {A: b}}}\n")
+		done, o := begin()
+		halt(o)
+		if r := <-done; r.Code != 8 || !strings.Contains(r.Err, what) || !strings.Contains(r.Err, "all is as it was before") {
+			t.Errorf("%s: %s", what, r)
+		}
+		if now := b.Status(); len(now) != 1 || now["gateway-alice"].State != "running" || strings.Contains(b.Call(*s.Port, "/self"), `"A=b"`) {
+			t.Errorf("%s: not as before: %v", what, now)
+		}
+		state := b.Must("operations", strconv.FormatUint(o.ID, 10), "--json")
+		if !strings.Contains(state, `"cancelled"`) && !strings.Contains(state, `"superseded"`) {
+			t.Errorf("%s: the operation is %s", what, state)
+		}
 	}
 }
 
