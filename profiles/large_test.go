@@ -45,3 +45,29 @@ func TestLargeProfilesAreBoundedTogether(t *testing.T) {
 		t.Errorf("%d profiles, %d refused, %d bytes read", len(list), refused, bytes)
 	}
 }
+
+// However much lies beside the profiles, they are found, and it is said in a line.
+func TestManyForeignEntries(t *testing.T) {
+	const many = maxProfiles + 10
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	dir, err := os.OpenRoot(v.path("profiles"))
+	must(t, err)
+	defer dir.Close()
+	for i := range many {
+		if i%50_000 == 0 { // a file has at most 65,000 names on ext4
+			must(t, dir.WriteFile(fmt.Sprintf("file-%d", i), nil, 0o644))
+			continue
+		}
+		must(t, dir.Link(fmt.Sprintf("file-%d", i-i%50_000), fmt.Sprintf("file-%d", i)))
+	}
+	v.create("zoe", Creation{})
+	for range 2 {
+		if list := v.list(); len(list) != 2 || list["alice"].Fault != nil || list["zoe"].Fault != nil {
+			t.Fatalf("found %d", len(list))
+		}
+	}
+	if len(v.told) != 1 || !strings.HasPrefix(v.told[0], fmt.Sprintf("%d entries of %s are skipped, such as ", many, v.path("profiles"))) {
+		t.Errorf("said %d lines, %.300q", len(v.told), v.told)
+	}
+}

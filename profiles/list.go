@@ -61,13 +61,14 @@ func (s *Store) List() ([]Profile, error) {
 	known := s.ports.settled()
 	dir, err := s.home.OpenDir(profilesDir)
 	var entries []durable.Entry
+	var left skipped
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, err
 	default:
 		defer dir.Close()
-		entries, err = dir.ReadDir(".", maxProfiles)
+		entries, err = dir.ReadDirOf(".", maxProfiles, func(e durable.Entry) bool { return mayBeOne(dir, e, &left) })
 		if errors.Is(err, durable.ErrTooBig) {
 			s.sayOnce(err.Error())
 		} else if err != nil {
@@ -77,8 +78,9 @@ func (s *Store) List() ([]Profile, error) {
 	found := make([]*Profile, len(entries))
 	var large atomic.Int64
 	inParallel(len(entries), func(i int) {
-		found[i] = s.consider(dir, entries[i], settings, &large)
+		found[i] = s.consider(dir, entries[i], settings, &large, &left)
 	})
+	s.tell(&left)
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
 		if p != nil {
@@ -113,7 +115,7 @@ func (s *Store) Preview(settings Settings) ([]Profile, error) {
 	s.mu.Unlock()
 	view := &Store{
 		home: s.home, say: func(string) {}, now: s.now, ports: s.ports.copy(),
-		intents: intents, said: map[string]bool{},
+		intents: intents, said: map[string]bool{}, skipped: map[string]int{},
 	}
 	view.Configure(settings)
 	return view.List()
@@ -153,7 +155,7 @@ func (s *Store) load(name string) (Profile, error) {
 		return Profile{}, err
 	}
 	defer dir.Close()
-	p := s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64))
+	p := s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64), nil)
 	if p == nil {
 		return Profile{}, missing
 	}
@@ -172,19 +174,30 @@ func (s *Store) prime() error {
 	return err
 }
 
+// mayBeOne tells, by its name and type alone, whether an entry of the profiles
+// directory may be a profile. However many there are that may not, they keep no
+// profile from being found.
+func mayBeOne(dir *durable.Dir, e durable.Entry, left *skipped) bool {
+	switch {
+	case e.Name[0] == '.':
+		return false
+	case e.Type == fs.ModeDir, e.Type == fs.ModeSymlink, e.Type == fs.ModeIrregular:
+		return true
+	case ValidName(e.Name):
+		left.add(noDirectory, e.Name, dir.Path(e.Name)+" is skipped: it is no directory")
+	}
+	return false
+}
+
 // consider looks at one entry of the profiles directory; nil: it is none.
-func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings, large *atomic.Int64) *Profile {
-	if e.Name[0] == '.' {
+func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings, large *atomic.Int64, left *skipped) *Profile {
+	if !mayBeOne(dir, e, left) {
 		return nil
 	}
 	if err := CheckName(e.Name, settings.Services); err != nil {
 		if ok, _ := isRegular(dir, e.Name+"/"+settings.Marker); ok {
-			s.sayOnce(fmt.Sprintf("a directory in %s is skipped: %v", dir.Path("."), err))
+			left.add(noName, e.Name, fmt.Sprintf("a directory in %s is skipped: %v", dir.Path("."), err))
 		}
-		return nil
-	}
-	if e.Type != fs.ModeDir && e.Type != fs.ModeSymlink && e.Type != fs.ModeIrregular {
-		s.sayOnce(dir.Path(e.Name) + " is skipped: it is no directory")
 		return nil
 	}
 	p := &Profile{Name: e.Name, Dir: dir.Path(e.Name)}

@@ -46,6 +46,7 @@ type Store struct {
 	mu      sync.Mutex
 	intents map[Subject]service.Intent // as this Store has read or saved them; of a Store with a ledger unused
 	said    map[string]bool
+	skipped map[string]int // how many were said to be left out, by why
 }
 
 // profilesDir holds the profiles, below the home directory.
@@ -67,7 +68,7 @@ func Open(home string, settings Settings, say func(string)) (*Store, error) {
 	}
 	s := &Store{
 		home: dir, say: say, now: time.Now, ports: newPorts(),
-		intents: map[Subject]service.Intent{}, said: map[string]bool{},
+		intents: map[Subject]service.Intent{}, said: map[string]bool{}, skipped: map[string]int{},
 	}
 	s.Configure(settings)
 	if err := dir.MkdirAll(profilesDir, dirMode); err != nil {

@@ -121,6 +121,11 @@ type Entry struct {
 // ReadDir returns what the directory rel holds, in no order, at most max
 // entries: with more, it returns max of them and an error that is ErrTooBig.
 func (d *Dir) ReadDir(rel string, max int) ([]Entry, error) {
+	return d.ReadDirOf(rel, max, func(Entry) bool { return true })
+}
+
+// ReadDirOf is ReadDir for those entries that are wanted; the others do not count.
+func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, error) {
 	// A descriptor of its own: the read position belongs to the open file.
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -129,6 +134,9 @@ func (d *Dir) ReadDir(rel string, max int) ([]Entry, error) {
 	defer unix.Close(fd)
 	var found []Entry
 	err = eachEntry(fd, func(name string, kind fs.FileMode) error {
+		if !wanted(Entry{name, kind}) {
+			return nil
+		}
 		if len(found) == max {
 			return &Error{
 				Do: "read", Path: d.Path(rel), Err: ErrTooBig,
