@@ -221,6 +221,8 @@ type Health struct {
 type Deleted struct {
 	Trash   string `json:"trash"`    // where the directory is now; "": nowhere
 	LogLeft string `json:"log_left"` // the log that purge had to leave, behind a link; "": none
+
+	Left []string `json:"left,omitempty"` // what purge could not remove of a profile that is gone
 }
 
 // Environment is the answer of GET /v1/environment/{profile}, and of GET

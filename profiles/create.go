@@ -69,10 +69,13 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	_, err = s.home.Lstat(dirOf(name))
 	switch {
 	case err == nil && how.ExistOK:
-		if err := s.addSecrets(name, how.Secrets); err != nil {
+		takeBack, err := s.addSecrets(name, how.Secrets)
+		if err != nil {
 			return Profile{}, false, err
 		}
-		p, err = s.adopt(name, how, settings)
+		if p, err = s.adopt(name, how, settings); err != nil {
+			err = takeBack(err)
+		}
 		return p, false, err
 	case err == nil:
 		return Profile{}, false, s.exists(name)
@@ -146,19 +149,26 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	if err == nil {
 		err = s.home.RenameNew(temp, dirOf(name))
 	}
-	if err != nil {
-		if e := s.home.RemoveAll(temp); e != nil {
+	undo := func() {
+		if e := errors.Join(s.home.RemoveAll(temp), s.dropSecrets(name)); e != nil {
 			s.sayOnce(e.Error())
 		}
+	}
+	switch {
+	case errors.Is(err, durable.ErrInDoubt): // it may be there
+		return Profile{}, err
+	case err != nil:
+		undo()
 		if errors.Is(err, unix.EEXIST) { // somebody else's mkdir
 			err = s.exists(name)
 		}
 		return Profile{}, err
 	}
 	if err = s.created(profileBody{Profile: name, Desired: how.Intent, Clone: how.Clone, Actor: how.Actor}); err != nil {
-		if e := s.home.RemoveAll(dirOf(name)); e != nil {
-			s.sayOnce(e.Error())
+		if e := s.home.RenameNew(dirOf(name), temp); e != nil {
+			return Profile{}, fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
+		undo()
 		return Profile{}, err
 	}
 	return s.load(name)
@@ -282,7 +292,11 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 			f.Seen = service.SeenStopped
 		}
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case s.ledger.Load() != nil: // the file is a copy, and follows
+		s.sayOnce(err.Error() + "; the journal has it, and counts")
+	default:
 		return Profile{}, err
 	}
 	return s.load(name)

@@ -3,6 +3,7 @@ package profiles
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -12,12 +13,13 @@ import (
 )
 
 // Delete takes a profile away, durably: into the trash, whose path it returns,
-// or for good with purge. Its gateway must have been stopped. A broken profile
+// or for good with purge, where it returns the path of what could not be removed,
+// "" as a rule: the next boot tries that again. Its gateway must have been stopped. A broken profile
 // can be deleted too. It fails with ErrNotFound if there is none. by is who asked;
 // nil: rlminit itself.
 func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err error) {
-	if name == Default {
-		return "", refuse(ErrName, "the profile %q is the home directory itself; take gateway.default out of the configuration", name)
+	if err := s.CheckDelete(name); err != nil {
+		return "", err
 	}
 	if err := s.prime(); err != nil {
 		return "", err
@@ -28,7 +30,7 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 	}
 	dir := dirOf(name)
 	if purge {
-		err = s.purge(dir)
+		trash, err = s.purge(dir)
 	} else {
 		trash, err = s.discard(dir, name)
 	}
@@ -36,16 +38,21 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 		return "", err
 	}
 	s.forget(name)
-	s.deleted(profileBody{Profile: name, Trash: trashEntryOf(trash), Actor: by})
-	return trash, s.dropSecrets(name)
+	record := profileBody{Profile: name, Actor: by}
+	if !purge {
+		record.Trash = path.Base(trash)
+	}
+	s.deleted(record)
+	s.withoutSecrets(name)
+	return trash, nil
 }
 
-// trashEntryOf is the entry of a path in the trash; "" of none.
-func trashEntryOf(trash string) string {
-	if trash == "" {
-		return ""
+// withoutSecrets removes the secrets of a profile that is gone. A new one of its
+// name does not get what cannot be removed.
+func (s *Store) withoutSecrets(name string) {
+	if err := s.dropSecrets(name); err != nil {
+		s.sayOnce(fmt.Sprintf("%v; they are of the profile %s, which is deleted: remove them yourself", err, name))
 	}
-	return path.Base(trash)
 }
 
 // deleted records that a profile is gone. The directory's end is what counts: a
@@ -64,30 +71,43 @@ func (s *Store) discard(dir, name string) (string, error) {
 		return "", err
 	}
 	to, err := s.moveNew(dir, s.dated(trashDir+"/"+name+"-"))
-	return s.home.Path(to), err
+	if err != nil {
+		return "", err
+	}
+	return s.home.Path(to), nil
 }
 
 // purge moves the profile out of sight first, so that it is gone at once and
-// whole; what a crash leaves, PrepareBoot removes.
-func (s *Store) purge(dir string) error {
+// whole; what a crash leaves, PrepareBoot removes. left is what could not be
+// removed.
+func (s *Store) purge(dir string) (left string, err error) {
 	temp := profilesDir + "/" + durable.TempName()
-	err := s.home.RenameNew(dir, temp)
-	switch {
-	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EBUSY):
+	err = s.home.RenameNew(dir, temp)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EBUSY) {
 		// A directory of an overlay's lower layer cannot be moved, a mount
 		// point neither. Without its marker it is no profile any more.
 		temp = dir
-		if err := s.home.RemoveAll(dir + "/" + s.settings.Load().Marker); err != nil {
-			return err
-		}
-		if err := s.home.SyncDir(dir); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
+		marker := dir + "/" + s.settings.Load().Marker
+		err = s.home.RenameNew(marker, dir+"/"+durable.TempName())
+	}
+	if err != nil {
+		return "", err
 	}
 	if err := s.home.RemoveAll(temp); err != nil {
-		return err
+		s.sayOnce(err.Error())
+		return s.home.Path(temp), nil
 	}
-	return s.home.SyncDir(profilesDir)
+	if err := s.home.SyncDir(profilesDir); err != nil {
+		s.sayOnce(err.Error()) // after a power cut the next boot may have to remove it again
+	}
+	return "", nil
+}
+
+// CheckDelete refuses what Delete would, as far as that is known without doing
+// anything: the gateway runs on then.
+func (s *Store) CheckDelete(name string) error {
+	if name == Default {
+		return refuse(ErrName, "the profile %q is the home directory itself; take gateway.default out of the configuration", name)
+	}
+	return s.home.Writable(profilesDir)
 }

@@ -65,12 +65,13 @@ func (s *Store) ReplaceFrom(name string, base *string, text []byte) (Profile, er
 func (s *Store) replace(dir string, text []byte) error {
 	file := below(dir, overridesFile)
 	if text == nil {
-		err := s.home.RemoveAll(file)
+		gone := below(dir, durable.TempName())
+		err := s.home.RenameNew(file, gone)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil {
-			err = s.home.SyncDir(dir)
+			_ = s.home.RemoveAll(gone) // or the next boot does
 		}
 		return err
 	}
@@ -103,7 +104,8 @@ func (s *Store) Discard(name, trash string) error {
 		return err
 	}
 	s.forget(name)
-	return s.dropSecrets(name)
+	s.withoutSecrets(name)
+	return nil
 }
 
 // Restore takes a profile back out of the trash, as it was. It fails with

@@ -130,24 +130,30 @@ func (s *Store) dropSecrets(profile string) error {
 	return err
 }
 
-// addSecrets gives a profile these secrets beside those that it has.
-func (s *Store) addSecrets(profile string, secrets map[string]string) error {
+// addSecrets gives a profile these secrets beside those that it has. takeBack gives
+// it the earlier ones again where what was to follow failed with why.
+func (s *Store) addSecrets(profile string, secrets map[string]string) (takeBack func(why error) error, err error) {
+	nothing := func(why error) error { return why }
 	if len(secrets) == 0 {
-		return nil
+		return nothing, nil
 	}
-	all, err := s.Secrets(profile)
+	before, err := s.Secrets(profile)
 	if err != nil {
-		return err
+		return nothing, err
 	}
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, before)
 	maps.Copy(all, secrets)
 	if err := checkSecrets(all); err != nil {
-		return err
+		return nothing, err
 	}
 	_, err = s.SaveSecrets(profile, all)
-	return err
+	return func(why error) error {
+		if _, err := s.SaveSecrets(profile, before); err != nil {
+			return fmt.Errorf("%w; its secrets are changed already, and that cannot be taken back (%w); %w", why, err, durable.ErrInDoubt)
+		}
+		return why
+	}, err
 }
 
 // checkSecrets refuses what cannot be a secret.

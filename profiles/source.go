@@ -163,7 +163,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	if err := s.created(profileBody{Profile: name, Desired: state.Desired, Restored: t.Entry, Actor: how.Actor}); err != nil {
 		if e := s.home.RenameNew(dirOf(name), dir); e != nil {
-			s.sayOnce(e.Error())
+			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
 		return Profile{}, err
 	}

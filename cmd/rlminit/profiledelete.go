@@ -34,6 +34,9 @@ to you.`,
 					if left := deleted.LogLeft; left != "" {
 						t.complain("cannot remove the log of " + name + ": it lies behind a symbolic link, which is not followed; remove it yourself: rm -r " + left)
 					}
+					for _, left := range deleted.Left {
+						t.complain("cannot remove what is left of " + name + ": see docker logs; then remove it yourself: rm -r " + left)
+					}
 					return nil
 				}}
 			})

@@ -199,6 +199,18 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 	return d.SyncDir(parent)
 }
 
+// Writable says why entries cannot be made in or taken out of the directory rel, as
+// far as owner, mode and mount tell: it changes nothing.
+func (d *Dir) Writable(rel string) error {
+	err := d.inParent(rel, func(at int, base string) error {
+		return unix.Faccessat(at, base, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	})
+	if err == unix.ENOSYS || err == unix.EINVAL { // no faccessat2(2): then the call itself tells
+		err = nil
+	}
+	return d.fail("write", rel+"/.", err)
+}
+
 // SyncDir makes the names in directory rel durable.
 func (d *Dir) SyncDir(rel string) error {
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -206,7 +218,15 @@ func (d *Dir) SyncDir(rel string) error {
 		return d.fail("write", rel, err)
 	}
 	defer unix.Close(fd)
-	return d.fail("write", rel, syncNames(fd))
+	return d.fail("write", rel, d.syncNames(fd))
+}
+
+// syncNames makes the names in an open directory durable.
+func (d *Dir) syncNames(fd int) error {
+	if err := d.failing("sync"); err != nil {
+		return err
+	}
+	return syncNames(fd)
 }
 
 // syncNames is fsync(2) on a directory. File systems that cannot (some FUSE and
@@ -223,7 +243,7 @@ func syncNames(fd int) error {
 func (d *Dir) Rename(from, to string) error { return d.rename(from, to, 0) }
 
 // RenameNew moves from to the name to if nothing is there (fs.ErrExist
-// otherwise), durably.
+// otherwise), durably. Where that cannot be made durable it is taken back.
 func (d *Dir) RenameNew(from, to string) error {
 	return d.rename(from, to, unix.RENAME_NOREPLACE)
 }
@@ -258,10 +278,20 @@ func (d *Dir) rename(from, to string, flags uint) error {
 			if err != nil {
 				return err
 			}
-			if err := syncNames(toAt); err != nil || fromAt == toAt {
+			if err = d.syncNames(toAt); err == nil && fromAt != toAt {
+				err = d.syncNames(fromAt)
+			}
+			if err == nil || flags == 0 {
 				return err
 			}
-			return syncNames(fromAt)
+			back := d.failing("rename")
+			if back == nil {
+				back = unix.Renameat(toAt, toBase, fromAt, fromBase)
+			}
+			if back != nil {
+				return fmt.Errorf("%w; %w", err, ErrInDoubt)
+			}
+			return err
 		})
 	})
 	return d.fail("move", from, err)

@@ -42,6 +42,10 @@ var (
 	ErrTooBig     = errors.New("too big")
 )
 
+// ErrInDoubt is in the error of a call that could not make durable what it had
+// done, and could not take it back either.
+var ErrInDoubt = errors.New("it may have been done all the same")
+
 // fail makes err an *Error about rel below d, with the remedy where one is
 // known. A nil err stays nil, an *Error stays as it is.
 func (d *Dir) fail(do, rel string, err error) error {

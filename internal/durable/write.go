@@ -11,7 +11,8 @@ type Write struct {
 	Mode uint32 // exactly; the umask does not matter
 	Max  int64  // bytes; more is refused. 0: 1 MB
 	// Names: the new name is durable too when the call returns (fsync of the
-	// directory). Without it a power cut may bring the old content back, whole.
+	// directory), or the old content is there again. Without it a power cut may
+	// bring the old content back, whole.
 	Names bool
 	// Loose: nothing is made durable. A power cut may leave the old content, the
 	// new one, or an empty file.
@@ -42,19 +43,53 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 		if err := writeNew(at, temp, data, how.Mode, how.Loose); err != nil {
 			return err
 		}
-		if err := unix.Renameat(at, temp, at, base); err != nil {
-			_ = unix.Unlinkat(at, temp, 0) // the rename's error is the one to tell
-			return err
-		}
 		if !how.Names || how.Loose {
-			return nil
-		}
-		if err := d.failing("sync"); err != nil {
+			err := unix.Renameat(at, temp, at, base)
+			if err != nil {
+				_ = unix.Unlinkat(at, temp, 0) // the rename's error is the one to tell
+			}
 			return err
 		}
-		return syncNames(at)
+		return d.putDurably(at, temp, base)
 	})
 	return d.fail("write", rel, err)
+}
+
+// putDurably gives temp the name base, and makes that durable. What was there is
+// kept until then, so that a disk that fails changes nothing.
+func (d *Dir) putDurably(at int, temp, base string) error {
+	if st, err := lstatAt(at, base); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		_ = unix.Unlinkat(at, temp, 0)
+		return unix.EISDIR // as rename(2) has it
+	}
+	err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
+	kept := err == nil // as temp
+	if !kept {         // nothing was there, or the file system cannot
+		absent := err == unix.ENOENT
+		if err = unix.Renameat(at, temp, at, base); err != nil {
+			_ = unix.Unlinkat(at, temp, 0)
+			return err
+		}
+		if err = d.syncNames(at); err == nil {
+			return nil
+		}
+		if !absent || d.failing("remove") != nil || unix.Unlinkat(at, base, 0) != nil {
+			return fmt.Errorf("%w; %w", err, ErrInDoubt)
+		}
+		return err
+	}
+	if err = d.syncNames(at); err != nil {
+		back := d.failing("rename")
+		if back == nil {
+			back = unix.Renameat(at, temp, at, base)
+		}
+		if back != nil {
+			return fmt.Errorf("%w; %w", err, ErrInDoubt)
+		}
+		return err
+	}
+	_ = unix.Unlinkat(at, temp, 0) // CleanTemps removes it where this fails
+	return nil
 }
 
 // writeNew makes the file name, which must not exist, with data on the disk unless

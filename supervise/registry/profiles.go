@@ -231,9 +231,8 @@ func (r *Registry) Delete(ctx context.Context, name string, purge bool, by contr
 		if err != nil {
 			return answer, err
 		}
-		if p.Name == profiles.Default {
-			_, err := store.Delete(p.Name, purge, nil) // which refuses it, and nothing has been stopped
-			return answer, problemOf(err)
+		if err := store.CheckDelete(p.Name); err != nil {
+			return answer, problemOf(err) // and nothing has been stopped
 		}
 		release := r.vacateJobs(p.Name, "its profile was deleted")
 		defer release()
@@ -386,27 +385,36 @@ func (r *Registry) endDeletion(name string) {
 	})
 }
 
-// remains removes what a profile without a service leaves: with purge its log,
-// and its directory.
+// remains removes what a profile without a service leaves: its directory, and with
+// purge its log. The profile's end is what counts: what is left of a purge is named.
 func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool, by control.Actor) (answer control.Deleted, err error) {
-	if purge {
-		// First, so that if it fails there is a profile to be purged again.
-		if log != nil {
-			<-log // what it wrote last would come after
-		}
-		switch err := store.Home().RemoveAll(r.volume.Log(name)); {
-		case errors.Is(err, unix.ELOOP):
-			// The volume's owner may have put the logs elsewhere. Any service may have
-			// put the link there as well, so nothing is removed behind it.
-			if path := store.Home().Path(r.volume.Log(name)); exists(path) {
-				answer.LogLeft = path
-			}
-		case err != nil:
-			return answer, err
-		}
+	if purge && log != nil {
+		<-log // what it wrote last would come after
 	}
-	answer.Trash, err = store.Delete(name, purge, recorded(by))
-	return answer, err
+	where, err := store.Delete(name, purge, recorded(by))
+	if err != nil {
+		return answer, err
+	}
+	if !purge {
+		answer.Trash = where
+		return answer, nil
+	}
+	if where != "" {
+		answer.Left = append(answer.Left, where)
+	}
+	path := store.Home().Path(r.volume.Log(name))
+	err = store.Home().RemoveAll(r.volume.Log(name))
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		// The volume's owner may have put the logs elsewhere. Any service may have
+		// put the link there as well, so nothing is removed behind it.
+		if exists(path) {
+			answer.LogLeft = path
+		}
+	case err != nil:
+		answer.Left = append(answer.Left, path)
+	}
+	return answer, nil
 }
 
 func exists(path string) bool {

@@ -340,9 +340,17 @@ func ProfilesInQuickSuccession(t *testing.T, start New) {
 func ProfileIsAdopted(t *testing.T, start New) {
 	b, _ := alice(t, start, Config())
 	file := b.Home() + "/profiles/alice/gateway_state.json"
+	seen := func(state string) { // what was seen last is written, and nothing follows
+		t.Helper()
+		box.Eventually(b, long, "it is recorded as "+state, func() (bool, any) {
+			text := b.Shell(box.Service, "cat "+file)
+			return strings.Contains(text, `"gateway_state":"`+state+`"`), text
+		})
+	}
 	says := func(state string) {
 		b.Write(box.Service, file, `{"version":1,"profile":"alice","desired_state":"`+state+`"}`)
 	}
+	seen("running")
 	says("stopped")
 	if s := b.Status()["gateway-alice"]; s.State != "running" || s.Desired != "running" {
 		t.Errorf("without a word: %s", box.Describe(s))
@@ -364,6 +372,7 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	says("running")
 	b.Must("profile", "adopt", "alice")
 	b.Await("gateway-alice", "running")
+	seen("running")
 	b.Write(box.Service, file, "nonsense")
 	b.Fails(17, "cannot be adopted", "profile", "adopt", "alice")
 	b.Shell(box.Service, "rm "+file)

@@ -1,0 +1,213 @@
+package profiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+	"rlminit/journal"
+	"rlminit/service"
+)
+
+// journaled is a volume whose intents are in its journal, as a boot has it.
+type journaled struct {
+	*volume
+	journal *journal.Journal
+	fault   func(step string) error
+}
+
+// boot opens the volume at home as a container's start does.
+func (v *journaled) boot(id string) {
+	v.t.Helper()
+	v.reopen(func(s *Settings) { s.Marker = "marker" })
+	intents := NewIntents()
+	j, err := journal.Open(v.Home(), journal.Options{
+		Boot: id, Folds: map[string]journal.Fold{"intents": intents},
+		Fault: func(step string) error { return v.fault(step) },
+	})
+	must(v.t, err)
+	v.Home().Fail(func(step string) error { return v.fault(step) })
+	v.journal = j
+	v.UseJournal(j, intents)
+}
+
+// again boots once more, on a disk that works.
+func (v *journaled) again() {
+	v.fault = func(string) error { return nil }
+	v.journal.Close()
+	v.boot("b2b2b2b2")
+	v.PrepareBoot(slices.Collect(maps.Keys(v.list())))
+}
+
+// picture is what a person can see of a volume.
+type picture struct {
+	Profiles map[string]seen
+	Trash    int
+}
+
+type seen struct {
+	Text    string
+	Desired service.Intent
+	Secrets map[string]string
+	Files   int
+}
+
+func (v *journaled) picture() picture {
+	v.t.Helper()
+	p := picture{Profiles: map[string]seen{}}
+	for name, is := range v.list() {
+		secrets, err := v.Secrets(name)
+		must(v.t, err)
+		files, err := os.ReadDir(is.Dir)
+		must(v.t, err)
+		files = slices.DeleteFunc(files, func(e os.DirEntry) bool { return durable.IsTemp(e.Name()) })
+		p.Profiles[name] = seen{string(is.Text()), is.Record.Desired, secrets, len(files)}
+		if is.Fault != nil {
+			v.t.Errorf("%s: %v", name, is.Fault)
+		}
+	}
+	trash, err := v.Trash()
+	must(v.t, err)
+	p.Trash = len(trash)
+	return p
+}
+
+// verbs are the commands on profiles, on a volume with alice, and dora in the trash.
+var verbs = map[string]func(*journaled) error{
+	"create": func(v *journaled) error { _, _, err := v.Create("bob", Creation{}); return err },
+	"create with secrets": func(v *journaled) error {
+		_, _, err := v.Create("bob", Creation{Environment: map[string]string{"B": "2"}, Secrets: map[string]string{"S": "t"}})
+		return err
+	},
+	"create what is there": func(v *journaled) error {
+		_, _, err := v.Create("alice", Creation{ExistOK: true, Environment: map[string]string{"A": "2"}, Secrets: map[string]string{"S": "u", "T": "v"}})
+		return err
+	},
+	"clone":   func(v *journaled) error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
+	"restore": func(v *journaled) error { _, _, err := v.Create("dora", Creation{Restore: "dora"}); return err },
+	"rename":  func(v *journaled) error { _, err := v.Rename("alice", "bob", nil); return err },
+	"delete":  func(v *journaled) error { _, err := v.Delete("alice", false, nil); return err },
+	"purge":   func(v *journaled) error { _, err := v.Delete("alice", true, nil); return err },
+	"set": func(v *journaled) error {
+		two := "2"
+		_, err := v.SetEnvironment("alice", map[string]*string{"A": &two})
+		return err
+	},
+	"edit": func(v *journaled) error {
+		_, err := v.ReplaceFrom("alice", nil, []byte("environment: {A: \"3\"}\n"))
+		return err
+	},
+	"without text": func(v *journaled) error { _, err := v.Replace("bare", nil); return err },
+	"adopt":        func(v *journaled) error { _, err := v.Adopt(context.Background(), "said", Actor{}); return err },
+	"stop": func(v *journaled) error {
+		c := Command{Verb: "stop", Intent: service.Stopped, Services: []string{"gateway-alice"}}
+		return v.Command(context.Background(), c, []Subject{Gateway("alice")}, true)
+	},
+}
+
+// inParts is the one that changes two things, secrets and profile.yaml: a disk that
+// goes on failing can leave it with one of them, which is said.
+const inParts = "create what is there"
+
+// prepared is the volume that they are tried on.
+func prepared(t *testing.T) *journaled {
+	t.Helper()
+	home, err := os.MkdirTemp("/dev/shm", "rlminit-profiles-")
+	if err != nil {
+		home = t.TempDir()
+	}
+	v := &journaled{volume: &volume{t: t, home: home}, fault: func(string) error { return nil }}
+	v.boot("a1a1a1a1")
+	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Secrets: map[string]string{"S": "s"}})
+	v.create("dora", Creation{Intent: service.Stopped})
+	_, err = v.Delete("dora", false, nil)
+	must(t, err)
+	v.create("bare", Creation{Environment: map[string]string{"A": "1"}})
+	v.create("said", Creation{})
+	v.write("profiles/said/gateway_state.json", `{"version":1,"profile":"said","desired_state":"stopped"}`)
+	return v
+}
+
+// done closes it. A test makes thousands.
+func (v *journaled) done() {
+	v.journal.Close()
+	must(v.t, v.Close())
+	v.Store = nil
+	must(v.t, os.RemoveAll(v.home))
+}
+
+// TestRefusedMeansNotDone: whichever calls a disk fails, once, twice or from then on,
+// what was answered with an error was not done, and what was answered without is
+// done, now and after a restart. Where a disk that goes on failing does not let it
+// be taken back, the error says so, and it is one of the two as a whole.
+func TestRefusedMeansNotDone(t *testing.T) {
+	for name, do := range verbs {
+		t.Run(name, func(t *testing.T) {
+			calm := prepared(t)
+			before := calm.picture()
+			calls := 0
+			calm.fault = func(string) error { calls++; return nil }
+			must(t, do(calm))
+			after := calm.picture()
+			calm.again()
+			if now := calm.picture(); !reflect.DeepEqual(now, after) || reflect.DeepEqual(before, after) {
+				t.Fatalf("on a disk that works: before %+v, after %+v, after a restart %+v", before, after, now)
+			}
+			calm.done()
+			const everAfter = 1 << 30
+			for errno, often := range map[error][]int{unix.EIO: {1, 2, everAfter}, unix.ENOSPC: {everAfter}} {
+				for _, times := range often {
+					for n := range calls {
+						v := prepared(t)
+						at, last := 0, ""
+						v.fault = func(step string) error {
+							if at++; at > n && at <= n+times {
+								last = step
+								return errno
+							}
+							return nil
+						}
+						err := do(v)
+						v.fault = func(string) error { return nil }
+						why := fmt.Sprintf("%v at call %d, %d times, the last a %s, answered with %v", errno, n+1, times, last, err)
+						now := v.picture()
+						v.again()
+						later := v.picture()
+						doubt := errors.Is(err, durable.ErrInDoubt) || errors.Is(err, journal.ErrInDoubt)
+						want := before
+						if doubt && times > 1 && name == inParts {
+							v.done()
+							continue
+						}
+						switch {
+						case err == nil:
+							want = after
+						case doubt && times == 1:
+							t.Errorf("%s: one call has failed, and it is in doubt", why)
+						case doubt && reflect.DeepEqual(later, after):
+							want, now = after, after
+						}
+						if !reflect.DeepEqual(now, want) && !doubt {
+							t.Errorf("%s: there is\n%+v, want\n%+v", why, now, want)
+						}
+						if !reflect.DeepEqual(later, want) {
+							t.Errorf("%s: after a restart there is\n%+v, want\n%+v", why, later, want)
+						}
+						v.done()
+					}
+				}
+			}
+			if calls < 2 {
+				t.Errorf("it makes %d calls", calls)
+			}
+		})
+	}
+}
