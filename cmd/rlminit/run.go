@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -89,6 +90,15 @@ and all of it is in the file that the result names.`,
 
 // complete turns flags into a request.
 func (o *runOptions) complete(cmd *cobra.Command) error {
+	for i, arg := range append([]string{o.job.Dir}, o.job.Command...) {
+		switch {
+		case utf8.ValidString(arg):
+		case i == 0:
+			return misused(cmd, "--dir is not UTF-8; the control socket carries nothing else")
+		default:
+			return misused(cmd, "argument %d is not UTF-8; the control socket carries nothing else: give it on standard input, or in a file", i)
+		}
+	}
 	if o.timeout <= 0 {
 		return misused(cmd, "--timeout must be above 0")
 	}

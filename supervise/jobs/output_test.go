@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,5 +231,26 @@ func TestWholeRunes(t *testing.T) {
 	}
 	if _, other := asText([]byte{0xff, 'a'}); other == nil {
 		t.Error("what is no text is taken for one")
+	}
+}
+
+// What the file of a long output does not have is said.
+func TestFullOutputIsSaid(t *testing.T) {
+	for most, want := range map[int64]string{
+		1 << 20: "",
+		20_000:  "has 20000 of 100000 bytes of stdout: there is room for no more",
+	} {
+		o := openOutputs(t.TempDir())
+		o.most = most
+		s, w := opened(t, o, 4<<10)
+		go s.pump()
+		w.Write(pattern(60_000))
+		w.Write(pattern(40_000))
+		w.Close()
+		<-s.pumped
+		s.finish()
+		if got := s.lacks(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("with room for %d bytes: %q", most, got)
+		}
 	}
 }

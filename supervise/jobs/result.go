@@ -51,7 +51,32 @@ func (t *task) conclude(s job.State, after *control.Telemetry) *control.JobResul
 		result.Error = &why
 	}
 	setOutput(result, t.out, t.err, t.request.MaxOutput)
+	for _, s := range []*stream{t.out, t.err} {
+		if lacks := s.lacks(); lacks != "" && result.Error == nil {
+			result.Error = &lacks
+		}
+	}
 	return result
+}
+
+// lacks says of a stream that is too long for its result what its file does not
+// have; "" if it is whole.
+func (s *stream) lacks() string {
+	if s == nil {
+		return ""
+	}
+	f, total := s.file, s.size()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case total <= s.keep || f.path == "":
+		return ""
+	case f.size >= total:
+		return ""
+	case f.why != nil:
+		return fmt.Sprintf("%s has %d of %d bytes of %s: %v", f.path, f.size, total, s.name, f.why)
+	}
+	return fmt.Sprintf("%s has %d of %d bytes of %s: there is room for no more of outputs", f.path, f.size, total, s.name)
 }
 
 func signalName(signal int) *string {
