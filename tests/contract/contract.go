@@ -109,6 +109,7 @@ var All = []Test{
 	{Name: "FilesAreWrittenAndUndone", Run: FilesAreWrittenAndUndone},
 	{Name: "Sessions", Run: Sessions},
 	{Name: "Hooks", Run: Hooks},
+	{Name: "JobsInCrowds", Run: JobsInCrowds},
 	{Name: "JobsAreBounded", Run: JobsAreBounded},
 	{Name: "ProfileGoesWithItsJobs", Run: ProfileGoesWithItsJobs},
 	{Name: "JobsAreRetried", Run: JobsAreRetried},

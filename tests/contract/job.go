@@ -294,6 +294,37 @@ func JobsAreBounded(t *testing.T, start New) {
 	}
 }
 
+// JobsInCrowds: many at once, of jobs, of writers of a file, and of bytes on stdin;
+// and clients that are killed at any moment.
+func JobsInCrowds(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config("jobs: {at_once: 8, per_profile: 8, queue: 1024}\n")})
+	b.Must("profile", "create", "alice")
+	before := len(b.Processes())
+	if out := b.Shell(box.Service, "nasty jobs 1000"); out != "map[succeeded:1000] under 1000 numbers, 8 at once\n" {
+		t.Errorf("1000 jobs: %s", out)
+	}
+	b.Shell(box.Service, "nasty writers alice shared")
+	if out := b.Shell(box.Service, "cd "+b.Home()+"/profiles/alice; ls; wc -c <shared; fold -w 1 shared | sort -u | wc -l"); out != "gateway_state.json\nprofile.yaml\nshared\n100000\n1\n" {
+		t.Errorf("100 writers leave %s", out)
+	}
+	b.Shell(box.Service, "truncate -s 1G "+b.Home()+"/gigabyte")
+	for _, script := range []string{
+		"rlminit run --stdin gigabyte -- wc -c", "cat gigabyte | rlminit run --stdin - -- wc -c", "cat gigabyte | rlminit run --stdin - -- bash -c 'exec <&-; echo 1073741824'",
+	} {
+		if out := b.Shell(box.Service, "cd "+b.Home()+"; "+script); out != "1073741824\n" {
+			t.Errorf("%s: %s", script, out)
+		}
+	}
+	b.Shell(box.Service, `for i in $(seq 20); do rlminit run --timeout 1h -- sleep 1000 & sleep 0.00$((i % 10))$i; kill -9 $!; done; wait || true`)
+	box.Eventually(b, long, "jobs whose client was killed are over, and nothing is left of them", func() (bool, any) {
+		over := true
+		for _, j := range listed(b) {
+			over = over && (j.State == "succeeded" || j.State == "cancelled")
+		}
+		return over && len(b.Processes()) == before, b.Processes()
+	})
+}
+
 // ProfileGoesWithItsJobs: to delete a profile ends its jobs and sessions; to rename
 // one does not, and is refused as long as there are any.
 func ProfileGoesWithItsJobs(t *testing.T, start New) {

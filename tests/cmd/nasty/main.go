@@ -103,6 +103,14 @@ func run(args []string) error {
 		forever()
 	case verb == "orphans" && len(rest) == 2:
 		return orphans(rest)
+	case verb == "jobs" && len(rest) == 1:
+		count, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		return jobs(count)
+	case verb == "writers" && len(rest) == 2:
+		return writers(rest[0], rest[1], 100, 100_000)
 	case verb == "stray":
 		return stray()
 	case verb == "write" && len(rest) == 2:
