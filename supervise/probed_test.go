@@ -262,3 +262,14 @@ func unasked(u *unit, b *body, w *world, must func(bool, string)) {
 		must(u.state.Health == "unhealthy", "it is unhealthy, and nobody says so")
 	}
 }
+
+// orphaned is a probe's program whose supervisor has ended. Once its time is over
+// that supervisor may have decided on it, and kept what it decided, though nobody
+// heard it say so.
+func (w *world) orphaned(b *body) {
+	a := b.asking
+	if !a.abandoned && a.of != nil && a.kind == "health" && boottime()-a.since >= int64(checkTimeout) {
+		a.of.failed++
+	}
+	a.abandoned = true
+}

@@ -246,7 +246,7 @@ func (s *simulation) replace(everything context.Context) {
 	for _, b := range w.table {
 		b.inRow = 0
 		if b.asking != nil {
-			b.asking.abandoned = true
+			w.orphaned(b)
 		}
 		next.children[b.name] = append(next.children[b.name], wire.Child{
 			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started, Label: b.label,

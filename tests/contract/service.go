@@ -594,6 +594,8 @@ func OperationsAreRemembered(t *testing.T, start New) {
 	is(cut, "restart", "interrupted", 2)
 	b.Fails(17, "interrupted", "wait", "--operation", cut)
 
+	b.Await("web-2", "running")
+	b.Await("web-1", "running")
 	before = b.Status()
 	stopped := begin("restart", "web-*", "--rolling", "--steady", "60s")
 	restarted(b, "web-1", *before["web-1"].PID)
