@@ -24,6 +24,7 @@ type reaper struct {
 	heldFDs  int
 	unheld   map[string]string // keys of which the last Hold was refused, and their services
 	budget   budget            // of what tier 2 may ask for
+	roomAt   int64             // before then no service is ended for want of room
 	tier2    tier2
 	prepare  prepare
 	main     mainCommand

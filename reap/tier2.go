@@ -115,6 +115,7 @@ func (r *reaper) tier2Spawned(j *job) {
 	t.spawning = false
 	if c.Errno != 0 {
 		r.tier2Failed("cannot start the supervisor: " + c.Errno.String())
+		r.wantsRoom(c.Errno)
 		return
 	}
 	t.pid, t.pidfd = c.PID, c.PIDFD
@@ -138,6 +139,9 @@ func (r *reaper) tier2Ended() {
 		return
 	}
 	exit := exitOf(&info)
+	if r.now-t.since < earlyEnd {
+		r.wantsRoom(0)
+	}
 	if exit.Signal != 0 {
 		r.tier2Failed("the supervisor was killed by signal " + decimal(int(exit.Signal)))
 	} else {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"rlminit/config"
 	"rlminit/internal/redact"
@@ -11,11 +12,15 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
+	"rlminit/supervise/threads"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 
 	"golang.org/x/sys/unix"
 )
+
+// launchTurn is how long a launch keeps others from beginning.
+const launchTurn = 200 * time.Millisecond
 
 // preparer makes ready what processes are started with. It looks at files and at
 // the volume, which may not answer, and so is called beside the loop; nothing of
@@ -30,6 +35,7 @@ type preparer struct {
 	walls     func() *walls.Place
 	// preparation is prepare; a simulation has its own.
 	preparation func(d service.Definition, privileged bool) process.Prepared
+	turns       threads.Turns // of launches
 }
 
 // config is the configuration in force.
@@ -37,6 +43,7 @@ func (p *preparer) config() *config.Config { return p.settings.Current() }
 
 // prepare does for a spawn what may take time.
 func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepared {
+	defer p.turns.Take(launchTurn)()
 	if privileged { // tier 1 holds it, from argv to directory
 		built, err := p.build(d, nil, true)
 		return process.Prepared{Env: built.Environment, Walls: built, Err: err}

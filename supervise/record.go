@@ -15,17 +15,15 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/threads"
 )
 
-// parallel is how many writes to the volume are under way at once: one fsync
-// waits for the disk, many share the wait.
-const parallel = 16
-
-// each calls f for 0 to n-1, several at a time, and returns when all are done.
+// each calls f for 0 to n-1, several at a time, and returns when all are done: of
+// writes to the volume one waits for the disk, many share the wait.
 func each(n int, f func(int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range min(n, parallel) {
+	for range min(n, threads.Share()) {
 		wg.Go(func() {
 			for i := range next {
 				f(i)

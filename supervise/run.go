@@ -25,6 +25,7 @@ import (
 	"rlminit/supervise/revision"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
+	"rlminit/supervise/threads"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -69,7 +70,7 @@ type Supervisor struct {
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
 // when it cannot begin. version is this binary's.
 func Run(version string) int {
-	reserveThreads()
+	threads.Reserve()
 	slog.SetDefault(slog.New(newLogHandler(patientStderr())))
 	traceable()
 	debug.SetGCPercent(50) // a supervisor is idle: memory is dearer than time
@@ -108,7 +109,7 @@ func Run(version string) int {
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
-		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
+		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}, turns: threads.NewTurns()},
 		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(),
 		rolls: map[chan struct{}][]*unit{}, timers: newTimers(), tags: &handover.Tags{},
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
 
@@ -41,6 +42,7 @@ type Server struct {
 	user  uint32 // who may command beside root
 	low   uint32 // the tags, both included; 0: there are none
 	high  uint32
+	door  door
 }
 
 // Callers tells who is behind a connection.
@@ -81,6 +83,7 @@ func (s *Server) Serve(fd int) error {
 	}
 	if unix, ok := listener.(*net.UnixListener); ok {
 		unix.SetUnlinkOnClose(false)
+		s.door.listener.Store(unix)
 	}
 	go func() {
 		if err := s.http().Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}}); err != nil {
@@ -98,14 +101,20 @@ func (s *Server) http() *http.Server {
 	return server
 }
 
+// requestTurn is how long a request keeps others from being looked at: one that
+// is not answered by then waits for something.
+const requestTurn = 20 * time.Millisecond
+
 // newServer is a server that no caller can hold up.
 func newServer(h http.Handler) *http.Server {
 	h = answering(h)
+	turns := threads.NewTurns()
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// For the body, also of a request that is refused before it is read:
 			// net/http reads on before it sends the answer. See readBody.
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+			defer turns.Take(requestTurn)()
 			h.ServeHTTP(w, r)
 		}),
 		ConnState: answered,
@@ -136,6 +145,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		b.s.door.taken.Add(1)
 		p, pid, err := b.s.peerOf(conn)
 		if err == nil && b.admit(p) {
 			return &counted{UnixConn: conn.(*net.UnixConn), peer: p, pid: pid, release: func() { b.release(p) }}, nil

@@ -1,0 +1,108 @@
+package reap
+
+import (
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// A container's limit on processes may be taken up by one service: then tier 2,
+// which needs some threads, cannot be started any more, and nobody could command
+// that service to stop. Whoever takes the most is ended then, and nobody else.
+const (
+	roomNeeded = 12  // processes and threads that a tier 2 takes when it starts
+	roomWithin = 2e9 // ns: before another service is ended, the room of the last must have come free
+	earlyEnd   = 5e9 // ns: a tier 2 that ended so soon may have had no room
+)
+
+// pidsFiles are where the limit and what is taken of it stand, in cgroup v2 and v1.
+var pidsFiles = [2][2]string{
+	{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids.current"},
+	{"/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"},
+}
+
+// crampedIn tells whether fewer are free of the limit than a tier 2 needs.
+func crampedIn(files [2][2]string) bool {
+	for _, f := range files {
+		limit := pidsLimit(f[0])
+		var buffer [32]byte
+		current := readProc(buffer[:], f[1])
+		if limit < 1<<62 && len(current) > 0 {
+			return number(current)+roomNeeded > limit
+		}
+	}
+	return false
+}
+
+// wantsRoom is told that tier 2 could not be started, or ended early.
+func (r *reaper) wantsRoom(errno sys.Errno) {
+	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles) {
+		r.makeRoom()
+	}
+}
+
+// makeRoom ends the service that has the most processes and threads, by its tag
+// or its session, if they are as many as tier 2 needs.
+func (r *reaper) makeRoom() {
+	if r.now < r.roomAt || !r.orphans.known {
+		return
+	}
+	taken := make(map[uint32]int)
+	var buffer [4096]byte
+	r.orphans.eachProcess(func(pid int32) {
+		status := readProc(buffer[:], "/proc/", decimal(int(pid)), "/status")
+		taken[r.keyOf(pid, status)] += threadsIn(status)
+	})
+	delete(taken, 0)
+	most := r.fullest(taken)
+	if most == nil {
+		r.sayOnce("the pids limit of this container is reached, and no one service takes it up: there is no room for the supervisor; raise --pids-limit")
+		return
+	}
+	r.roomAt = r.now + roomWithin
+	say("the pids limit of this container is reached and leaves no room for the supervisor: ",
+		wire.ServiceOf(most.name), ", which has ", decimal(taken[r.key(most)]), " processes and threads, is ended")
+	r.children.watchExpiry(most)
+	r.slay(most)
+}
+
+// fullest is the child that has the most of what is taken, the one that is alive
+// where several share a key; nil if none has as many as a tier 2 needs.
+func (r *reaper) fullest(taken map[uint32]int) (most *child) {
+	for c := r.children.first; c != nil; c = c.next {
+		n := taken[r.key(c)]
+		if n >= roomNeeded && (most == nil || n > taken[r.key(most)] || r.key(c) == r.key(most) && c.state == alive) {
+			most = c
+		}
+	}
+	return most
+}
+
+// key is what the processes of a child have in common; 0 for nothing.
+func (r *reaper) key(c *child) uint32 {
+	switch {
+	case c.state != alive && c.state != exited:
+		return 0
+	case r.place.tags:
+		return c.tag
+	}
+	return uint32(c.pid)
+}
+
+// keyOf is that of a process.
+func (r *reaper) keyOf(pid int32, status []byte) uint32 {
+	if r.place.tags {
+		return tagIn(status, r.policy.TagLow, r.policy.TagHigh)
+	}
+	return uint32(max(sys.Getsid(pid), 0))
+}
+
+// threadsIn is how many threads /proc/PID/status tells of.
+func threadsIn(status []byte) int {
+	const key = "\nThreads:"
+	for i := 0; i+len(key) <= len(status); i++ {
+		if string(status[i:i+len(key)]) == key {
+			return int(number(field(status[i+len(key):], 1)))
+		}
+	}
+	return 0
+}
