@@ -57,9 +57,11 @@ func (s *Supervisor) boot(control int) {
 	services{s}.Withdraw(meant)
 	s.resume()
 	s.chronicle.step("fulfilled")
-	if err := s.server().Serve(control); err != nil {
+	server := s.server()
+	if err := server.Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
+	s.ask(func() { s.unfit = server.Open })
 	s.chronicle.step("serving")
 	s.chronicle.booted(s.generation, running)
 	slog.Info("ready", "services", running, "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)

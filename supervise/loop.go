@@ -85,7 +85,7 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 			s.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
 		}
 	case *wire.Ping:
-		s.link.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
+		s.pinged(m)
 	case *wire.Shutdown:
 		if s.awaited = m.Deadline; s.restored {
 			s.beginShutdown()

@@ -31,6 +31,9 @@ type tier1 struct {
 	owners    []Owner          // of what is no service's run
 	dismissed map[uint64]bool  // children that nobody answers for, until they have ended
 	memory    *oom.Watch       // asked when one has ended
+
+	unfit     func() error // why we are of no use to clients; nil: they are not served yet
+	saidUnfit bool
 }
 
 func newTier1() tier1 {
@@ -39,6 +42,22 @@ func newTier1() tier1 {
 		byID: map[uint64]*unit{}, owned: map[uint64]Owner{}, dismissed: map[uint64]bool{},
 		memory: oom.Open("/sys/fs/cgroup"),
 	}
+}
+
+// pinged answers that we are alive, unless that alone is true: one whom nobody can
+// ask for anything is to be replaced.
+func (t *tier1) pinged(m *wire.Ping) {
+	if t.unfit != nil {
+		if err := t.unfit(); err != nil {
+			if !t.saidUnfit {
+				slog.Error("the supervisor is of no use: PID 1 is to replace it", "err", err)
+			}
+			t.saidUnfit = true
+			return
+		}
+	}
+	t.saidUnfit = false
+	t.link.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
 }
 
 // Owner answers for children of tier 1 that are no service's run: jobs, say. The
