@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,7 +54,18 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 		slog.Warn("a notify socket will not outlive this supervisor", "service", u.name, "err", err)
 	}
 	u.notify = n
-	go n.Receive(func(m *notify.Message) { s.ask(func() { s.notified(u, m) }) })
+	var pace notify.Pace
+	go n.Receive(func(m *notify.Message) {
+		files, tag := len(m.Files()), uint32(0)
+		s.ask(func() {
+			s.notified(u, m)
+			tag = u.tag
+		})
+		// Others, who can write to the socket too, shall not make the service wait.
+		if pause := pace.Pause(time.Now(), files); pause > 0 && (tag == 0 || hasGroup(m.PID, tag)) {
+			time.Sleep(pause)
+		}
+	})
 	return n.Path(), nil
 }
 
@@ -177,6 +189,10 @@ func hasGroup(pid int, gid uint32) bool {
 // keep keeps the descriptors of one FDSTORE=1, here and in tier 1.
 func (s *Supervisor) keep(u *unit, m *notify.Message) {
 	for _, file := range m.Files() {
+		if kind, ok := process.MayStore(int(file.Fd())); !ok {
+			u.notify.Complain(u.state.ID, "a descriptor is not stored: to close it might take for ever", "kind", kind)
+			continue
+		}
 		if most := u.mayStore(); len(u.stored.Files()) >= most {
 			u.notify.Complain(u.state.ID, "too many descriptors are stored; the rest is dropped", "most", most)
 			return

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,10 @@ func traceable() {
 	}
 }
 
+// stacksEvery is the pause from one to the next: whoever can send us the signal
+// shall not fill the container's log with them.
+const stacksEvery = 5 * time.Second
+
 // writeStacksWhenAsked waits for SIGUSR1, which tier 1 has blocked for it, in the
 // poller: os/signal would take three threads, of as many as a container may have.
 func writeStacksWhenAsked() error {
@@ -45,6 +50,7 @@ func writeStacksWhenAsked() error {
 			}
 			stacks := make([]byte, 1<<20) // enough for some thousand goroutines
 			_, _ = os.Stderr.Write(stacks[:runtime.Stack(stacks, true)])
+			time.Sleep(stacksEvery) // what is asked meanwhile is asked once
 		}
 	}()
 	return nil
