@@ -14,15 +14,21 @@ import (
 // Nothing waits for one, and nobody decides by it. One that cannot be written is
 // written again until it can.
 type publisher struct {
-	*newest[string, control.Service]
+	*newest[string, published]
 	slots   slots.Dir
 	failing map[string]bool // whose status cannot be written, which is said once
 }
 
+// published is the content of status.json.
+type published struct {
+	control.Service
+	MainPID int `json:"main_pid,omitempty"` // MAINPID= of sd_notify(3), for show
+}
+
 func newPublisher(s slots.Dir) *publisher {
 	p := &publisher{slots: s, failing: make(map[string]bool)}
-	p.newest = newNewest(0, func(batch map[string]control.Service) map[string]control.Service {
-		failed := map[string]control.Service{}
+	p.newest = newNewest(0, func(batch map[string]published) map[string]published {
+		failed := map[string]published{}
 		for name, status := range batch {
 			if !p.writeStatus(name, status) {
 				failed[name] = status
@@ -34,13 +40,13 @@ func newPublisher(s slots.Dir) *publisher {
 }
 
 // publish has the state written soon.
-func (p *publisher) publish(name string, status control.Service) {
-	p.put(name, func(control.Service) control.Service { return status })
+func (p *publisher) publish(name string, status published) {
+	p.put(name, func(published) published { return status })
 }
 
 // writeStatus tells whether the file is as good as it will get: one whose slot is
 // gone, or not there yet, is written when there is one.
-func (p *publisher) writeStatus(name string, status control.Service) bool {
+func (p *publisher) writeStatus(name string, status published) bool {
 	content, err := json.Marshal(status)
 	if err == nil {
 		err = p.slots.Replace(name, slots.StatusFile, append(content, '\n'), 0o644)
@@ -60,4 +66,6 @@ func (p *publisher) writeStatus(name string, status control.Service) bool {
 }
 
 // publishStatus has u's status written.
-func (s *Supervisor) publishStatus(u *unit) { s.publisher.publish(u.name, u.status()) }
+func (s *Supervisor) publishStatus(u *unit) {
+	s.publisher.publish(u.name, published{u.status(), u.state.MainPID})
+}

@@ -213,7 +213,7 @@ func (s *simulation) replace(everything context.Context) {
 		}
 	})
 	next.publisher = &publisher{} // nobody decides by a copy
-	next.publisher.newest = newNewest(time.Millisecond, func(map[string]control.Service) map[string]control.Service { return nil })
+	next.publisher.newest = newNewest(time.Millisecond, func(map[string]published) map[string]published { return nil })
 	torn := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
 	next.states.Through(func(b []byte, at int64) (int, error) {
 		if alive.Err() != nil {
