@@ -22,7 +22,7 @@ func Build() (string, error) {
 		return "", err
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator),
-		"./cmd/rlminit", "./examples/gateway", "./tests/cmd/nasty", "./tests/cmd/deadfuse")
+		"./cmd/rlminit", "./examples/gateway", "./tests/cmd/nasty", "./tests/cmd/deadfuse", "./tests/cmd/hostile")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -120,6 +120,7 @@ var All = []Test{
 	{Name: "RunIsFull", Run: RunIsFull, Root: true},
 	{Name: "FalseCopies", Run: FalseCopies, Root: true},
 	{Name: "SlotGoneMeanwhile", Run: SlotGoneMeanwhile, Root: true},
+	{Name: "HostileService", Run: HostileService, Root: true},
 	{Name: "SupervisorTellsWhere", Run: SupervisorTellsWhere},
 	{Name: "SupervisorFrozen", Run: SupervisorFrozen},
 	{Name: "StopWithinBudget", Run: StopWithinBudget},

@@ -55,7 +55,7 @@ func buildImages() (images, error) {
 	}
 	defer os.RemoveAll(programs)
 	for file, content := range map[string]string{
-		"Dockerfile":    "FROM " + name + ":based\nCOPY nasty deadfuse /usr/local/bin/\n",
+		"Dockerfile":    "FROM " + name + ":based\nCOPY nasty deadfuse hostile /usr/local/bin/\n",
 		"pure":          "FROM " + name + ":nasty\nRUN rm -r /etc/rlminit\n",
 		".dockerignore": "rlminit\ngateway\n",
 	} {
