@@ -59,7 +59,7 @@ func asks(c *http.Client, method, path string, v any) (int, error) {
 // room, and says so.
 func TestPidsLimit(t *testing.T) {
 	t.Parallel()
-	const most = 60
+	const most = 100
 	quoted, err := json.Marshal(hoard)
 	if err != nil {
 		t.Fatal(err)
