@@ -75,6 +75,10 @@ test-ns: go ## the real binary in PID namespaces, without Docker
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
 	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order)' ./tests/ns
 
+.PHONY: chaos
+chaos: go ## kills of both tiers, a full /run and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing
+	RLMINIT_CHAOS=$(or $(CHAOS),10m) RLMINIT_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -timeout 24h -v -run '^TestChaos$$' ./tests/ns
+
 .PHONY: explore
 explore: go ## every graph of three services, and many of four, through every command and fault, and an apply through two kills: hours of one core
 	$(GO) test ./supervise/order -run EveryGraph -three -1 -four 200 -timeout 0 -v

@@ -1,0 +1,200 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"rlminit/tests/box"
+	"rlminit/tests/contract"
+)
+
+// What Chaos counts.
+type chaos struct {
+	b     *box.Box
+	rooms sync.RWMutex // held for writing by whoever ends PID 1
+
+	acknowledged, refused, kills, boots, fills, freezes atomic.Int64
+}
+
+// Chaos commands profiles from several clients at once while the supervisor is
+// killed and frozen, PID 1 is killed, and /run is filled. In the end what was
+// acknowledged last of each profile is true of it: nothing is lost, nothing runs
+// twice, and nothing is there by half. Seed names what the clients ask for, and what
+// befalls the box; the rest is the machine's.
+func Chaos(t *testing.T, start contract.New, seed uint64, lasts time.Duration, clients, each int) {
+	t.Logf("figure: chaos: seed %d", seed)
+	b := start(t, box.Spec{Config: contract.Config(), Docker: []string{"--tmpfs", "/run:size=4m"}})
+	b.As(box.Root, "mount", "-o", "remount,size=4m", "/run") // a container's is that small already
+	c := &chaos{b: b}
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	var all sync.WaitGroup
+	truth := make([]map[string]string, clients)
+	for i := range clients {
+		truth[i] = map[string]string{}
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		all.Go(func() { c.client(ctx, r, fmt.Sprintf("c%d", i), each, truth[i]) })
+	}
+	all.Go(func() { c.meddle(ctx, rand.New(rand.NewPCG(seed, 1<<32))) })
+	all.Wait()
+	b.Shell(box.Root, "rm -f /run/filling")
+	b.AwaitReady()
+	c.check(t, truth)
+}
+
+// client commands its own profiles, one after the other. truth is what was
+// acknowledged last: running, stopped or gone; "" where a command had no answer.
+func (c *chaos) client(ctx context.Context, r *rand.Rand, prefix string, profiles int, truth map[string]string) {
+	for ctx.Err() == nil {
+		name := fmt.Sprintf("%s-%d", prefix, r.IntN(profiles))
+		was, known := truth[name]
+		var args []string
+		next := ""
+		switch luck := r.IntN(10); {
+		case !known || was == "gone":
+			args, next = []string{"profile", "create", name}, "running"
+		case was == "" && luck < 5:
+			args, next = []string{"profile", "delete", "--purge", name}, "gone"
+		case luck < 2:
+			args, next = []string{"profile", "delete", "--purge", name}, "gone"
+		case luck < 5:
+			args, next = []string{"stop", name}, "stopped"
+		case luck < 8:
+			args, next = []string{"start", name}, "running"
+		default:
+			args, next = []string{"restart", name}, "running"
+		}
+		c.rooms.RLock()
+		result, err := c.b.Exec(box.Service, nil, append([]string{"rlminit"}, args...))
+		c.rooms.RUnlock()
+		switch {
+		case err != nil:
+			truth[name] = ""
+		case result.Code == 0:
+			c.acknowledged.Add(1)
+			truth[name] = next
+		case was == "" && result.Code == 4: // there is no such profile
+			truth[name] = "gone"
+		default:
+			c.refused.Add(1)
+			truth[name] = ""
+		}
+	}
+}
+
+// meddle is what befalls the box.
+func (c *chaos) meddle(ctx context.Context, r *rand.Rand) {
+	pause := func(most time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(r.Int64N(int64(most)))):
+		}
+	}
+	supervisor := func(signal string) {
+		c.b.As(box.Root, "pkill", "-"+signal, "-f", "^rlminit supervise|^/.*rlminit supervise")
+	}
+	for ctx.Err() == nil {
+		pause(600 * time.Millisecond)
+		switch luck := r.IntN(20); {
+		case luck < 11:
+			supervisor("KILL")
+			c.kills.Add(1)
+		case luck < 13:
+			supervisor("STOP")
+			pause(300 * time.Millisecond)
+			supervisor("CONT")
+			c.freezes.Add(1)
+		case luck < 14:
+			supervisor("USR1")
+		case luck < 17:
+			c.b.As(box.Root, "dd", "if=/dev/zero", "of=/run/filling", "bs=4k")
+			pause(2 * time.Second)
+			c.b.As(box.Root, "rm", "-f", "/run/filling")
+			c.fills.Add(1)
+		default:
+			c.reboot()
+		}
+	}
+}
+
+// reboot kills PID 1, and starts the box again. No client is in the middle of a
+// command then but one: it gets no answer.
+func (c *chaos) reboot() {
+	if err := c.b.Signal(9); err != nil {
+		return
+	}
+	c.rooms.Lock() // clients go on when there is a box
+	defer c.rooms.Unlock()
+	c.b.Again()
+	c.b.As(box.Root, "mount", "-o", "remount,size=4m", "/run")
+	c.boots.Add(1)
+}
+
+// check holds what there is against what was acknowledged.
+func (c *chaos) check(t *testing.T, truth []map[string]string) {
+	t.Helper()
+	var lost, doubled, half []string
+	certain := 0
+	settled := func() (bool, any) {
+		lost, doubled, half, certain = nil, nil, nil, 0
+		status := c.b.Status()
+		processes := map[string]int{}
+		for _, p := range c.b.Processes() {
+			if i := slices.Index(p.Args, "--profile"); i > 0 && i+1 < len(p.Args) && path.Base(p.Args[0]) == "gateway" {
+				processes[p.Args[i+1]]++
+			}
+		}
+		there := map[string]bool{}
+		for name := range strings.FieldsSeq(c.b.Shell(box.Root, "ls -A "+path.Join(c.b.Home(), "profiles"))) {
+			there[name] = true
+		}
+		for _, of := range truth {
+			for name, want := range of {
+				s, known := status["gateway-"+name]
+				n := processes[name]
+				if n > 1 {
+					doubled = append(doubled, fmt.Sprintf("%s has %d processes", name, n))
+				}
+				if there[name] != known || !known && n > 0 {
+					half = append(half, fmt.Sprintf("%s: a directory %v, a service %v, %d processes", name, there[name], known, n))
+				}
+				if want == "" {
+					continue
+				}
+				certain++
+				is := "gone"
+				if known {
+					is = string(s.Desired)
+				}
+				if is != want || want == "running" && (s.State != "running" || n != 1) || want != "running" && n != 0 {
+					lost = append(lost, fmt.Sprintf("%s is to be %s: %s, %d processes", name, want, box.Describe(s), n))
+				}
+			}
+		}
+		return len(lost)+len(doubled)+len(half) == 0, [][]string{lost, doubled, half}
+	}
+	defer func() {
+		t.Logf("figure: chaos: %d commands acknowledged, %d refused or unanswered; %d kills and %d freezes of the supervisor, %d kills of PID 1, %d times a full /run; of %d profiles: lost %d, doubled %d, half-made %d",
+			c.acknowledged.Load(), c.refused.Load(), c.kills.Load(), c.freezes.Load(), c.boots.Load(), c.fills.Load(), certain, len(lost), len(doubled), len(half))
+	}()
+	box.Eventually(c.b, 30*time.Second, "what was acknowledged is true", settled)
+	c.b.Must("journal", "verify")
+	for _, of := range truth {
+		for name, want := range of {
+			if want != "gone" { // whatever it is: it can be commanded
+				c.b.Run("start", name)
+			}
+		}
+	}
+	if c.kills.Load() == 0 || c.acknowledged.Load() == 0 {
+		t.Error("nothing happened")
+	}
+}
