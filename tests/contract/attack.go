@@ -41,7 +41,7 @@ func HostileService(t *testing.T, start New) {
 		"supervisor_user": uidOf(b, supervisor) != uidOf(b, attacker),
 		"user: auto":      uidOf(b, victim) != uidOf(b, attacker),
 	}
-	b.Shell(box.Service, fmt.Sprintf(`echo 'exec hostile %d %d gateway-victim' >$RLMINIT_HOME/.attack && mv $RLMINIT_HOME/.attack $RLMINIT_HOME/attack`, supervisor, victim))
+	b.Shell(box.Service, fmt.Sprintf(`cd %s && echo 'exec hostile %d %d gateway-victim' >.attack && mv .attack attack`, b.Home(), supervisor, victim))
 	var all []attempts
 	box.Eventually(b, long, "the attack is over", func() (bool, any) {
 		s := b.Status()["hostile"]
