@@ -64,6 +64,10 @@ func (r *Runner) prepare(t *task) {
 		outputs = openOutputs("")
 	}
 	internal, busy := t.argv != nil, r.busy(t)
+	before := t.before
+	if before != nil && time.Since(before.At) > fresh {
+		before = nil
+	}
 	late := time.AfterFunc(prepareWithin, func() {
 		r.do(func() {
 			if t.state.Stage == job.Preparing {
@@ -73,7 +77,7 @@ func (r *Runner) prepare(t *task) {
 		})
 	})
 	go func() {
-		p := r.preparation(&request, argv, !internal, busy)
+		p := r.preparation(&request, argv, before, !internal, busy)
 		if p.refused == "" && p.problem == "" {
 			p.open(id, request.MaxOutput, outputs)
 		}
@@ -81,6 +85,9 @@ func (r *Runner) prepare(t *task) {
 		r.do(func() { r.preparedFor(t, p) })
 	}()
 }
+
+// fresh is how old what was seen of the container may be when a job's turn comes.
+const fresh = 50 * time.Millisecond
 
 // afterglow is how long a job counts in the pressure that is read, at most.
 const afterglow = time.Minute
@@ -116,14 +123,17 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 	}
 }
 
-// preparation looks at the guards, and then for directory and program.
-func (r *Runner) preparation(q *control.RunJob, argv []string, guarded, busy bool) *prepared {
+// preparation looks at the guards, and then for directory and program. before is
+// how the container is doing; nil: that is yet to be seen.
+func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.Telemetry, guarded, busy bool) *prepared {
 	p := &prepared{argv: q.Command}
 	if argv != nil {
 		p.argv = argv
 	}
 	dir, _ := r.host.Volume()
-	p.before = telemetry(dir)
+	if p.before = before; before == nil {
+		p.before = telemetry(dir)
+	}
 	if guarded {
 		if p.refused = refusal(p.before, busy); p.refused != "" {
 			return p
@@ -222,7 +232,7 @@ func (p *prepared) open(id string, keep int64, outputs *outputs) {
 func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
 	busy := false
 	r.ask(func() { busy = r.busy(nil) })
-	p := r.preparation(q, nil, true, busy)
+	p := r.preparation(q, nil, nil, true, busy)
 	defer p.close()
 	d := &control.DryRun{
 		Command: q.Command, Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
@@ -231,7 +241,7 @@ func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
 	}
 	if p.refused != "" { // and what it would be run as all the same
 		d.Refused = &p.refused
-		again := r.preparation(q, nil, false, busy)
+		again := r.preparation(q, nil, nil, false, busy)
 		defer again.close()
 		if again.problem == "" {
 			d.Program, d.UID, d.GID, d.Groups, d.Dir, d.Environment = again.path, again.who.UID, again.who.GID, again.who.Groups, again.dir, redact.Environ(again.env)

@@ -191,9 +191,14 @@ func (t *task) submission() history.Submitted {
 func (r *Runner) submitted(t *task) {
 	record := t.submission()
 	r.gone(t)
+	dir, _ := r.host.Volume()
+	looked := make(chan *control.Telemetry, 1) // while the disk works
+	go func() { looked <- telemetry(dir) }()
 	go func() {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
+		before := <-looked
 		r.do(func() {
+			t.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})
 			} else {

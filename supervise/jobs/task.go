@@ -48,7 +48,8 @@ type task struct {
 	spawnID   uint64
 	tag       uint32
 	ready     *prepared
-	out, err  *stream // set before anybody but the runner has the task, or under started
+	before    *control.Telemetry // as it was when it was submitted
+	out, err  *stream            // set before anybody but the runner has the task, or under started
 	left      []control.LeftBehind
 	problem   string // why it did not run, or what went wrong beside it
 	refused   string

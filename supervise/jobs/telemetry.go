@@ -75,8 +75,9 @@ func pressure(of string) *float64 {
 // memory is what the container has in use, less what the kernel can take back at
 // once, and its limit; or the machine's, where it has none.
 func memory() (used, limit int64) {
-	size := valueOf(readFile("/proc/meminfo"), "MemTotal:") << 10
-	machine := size - valueOf(readFile("/proc/meminfo"), "MemAvailable:")<<10
+	all := readFile("/proc/meminfo")
+	size := valueOf(all, "MemTotal:") << 10
+	machine := size - valueOf(all, "MemAvailable:")<<10
 	for _, v := range []struct{ limit, used, stat, cache string }{
 		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file "},
 		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file "},

@@ -1,0 +1,95 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"rlminit/internal/schedule"
+	"rlminit/job/history"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// skips are what a journal has of occurrences that were not run.
+type skips struct {
+	*disk
+	list []history.Skipped
+}
+
+func (s *skips) Note(kind string, body any) {
+	s.keep(kind, body)
+	s.disk.Note(kind, body)
+}
+
+func (s *skips) Append(ctx context.Context, kind string, body any) error {
+	s.keep(kind, body)
+	return s.disk.Append(ctx, kind, body)
+}
+
+func (s *skips) keep(kind string, body any) {
+	if kind == history.TypeSkipped {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.list = append(s.list, body.(history.Skipped))
+	}
+}
+
+func (s *skips) taken() []history.Skipped {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list
+}
+
+// An occurrence is run once, or recorded as skipped or missed, whoever looks and
+// however often: a successor knows of both.
+func TestOccurrences(t *testing.T) {
+	for _, c := range []struct {
+		catchUp schedule.CatchUp
+		jobs    int // at the end
+		missed  int
+	}{{schedule.CatchUpNone, 1, 11}, {schedule.CatchUpOne, 2, 10}} {
+		t.Run(string(c.catchUp), func(t *testing.T) {
+			d := &skips{disk: newDisk("here")}
+			g := newRig(t, d, Unrecorded())
+			g.Open()
+			what := Scheduled{
+				Name: "nightly", Command: []string{"true"},
+				Schedule: service.Schedule{Cron: "*/5 * * * *", CatchUp: c.catchUp, Overlap: service.OverlapSkip, Timeout: time.Minute},
+			}
+			g.host.profiles["nightly"] = true
+			look := func(now time.Time) {
+				// Each is another supervisor, that knows what is recorded.
+				s := &schedules{fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
+				g.due(s, now)
+				g.due(s, now)
+			}
+			ran := func() (n int) {
+				d.View(func(h *history.History) { n = len(h.Jobs) })
+				return n
+			}
+			begin := time.Now()
+			look(begin)
+			first := begin.Truncate(5 * time.Minute).Add(5 * time.Minute)
+			look(first.Add(time.Second))
+			g.until("the first is run", func() bool { return ran() == 1 && g.host.spawned["job/1"] != 0 })
+			look(first.Add(5*time.Minute + time.Second))
+			g.until("the second is skipped", func() bool { return len(d.taken()) >= 1 })
+			id := g.host.spawned["job/1"]
+			g.Hear(&wire.Exited{ID: id, Exit: wire.Exit{At: 1}})
+			g.until("the first is over", func() bool { return len(g.tasks) == 0 })
+			look(first.Add(60*time.Minute + 2*time.Minute))
+			g.until("the rest is dealt with", func() bool { return len(d.taken()) >= 2 && ran() == c.jobs })
+			look(first.Add(60*time.Minute + 3*time.Minute))
+			list := d.taken()
+			if len(list) != 2 || list[0].Count != 1 || !list[0].Occurs.Equal(first.Add(5*time.Minute)) || list[1].Count != c.missed || (list[1].Occurs == nil) != (c.catchUp == schedule.CatchUpOne) {
+				b, _ := json.Marshal(list)
+				t.Errorf("skipped: %s", b)
+			}
+			if ran() != c.jobs {
+				t.Errorf("%d were run", ran())
+			}
+		})
+	}
+}
