@@ -82,6 +82,7 @@ var All = []Test{
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
 	{Name: "ApplyGivesWay", Run: ApplyGivesWay},
 	{Name: "ApplySurvives", Run: ApplySurvives},
+	{Name: "ApplyIsKilled", Run: ApplyIsKilled},
 	{Name: "ApplyIsAllowed", Run: ApplyIsAllowed, Root: true},
 	{Name: "PlanExample", Run: PlanExample},
 	{Name: "DeclaredSecrets", Run: DeclaredSecrets},

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -325,6 +326,54 @@ func ApplySurvives(t *testing.T, start New) {
 		t.Errorf("%+v", r)
 	}
 	exits(b, 0, "drift")
+}
+
+// ApplyIsKilled: supervisor or container are killed at any moment of an apply of
+// two profiles, again and again: both are as declared, or both as before, and
+// revisions says which.
+func ApplyIsKilled(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	b.Must("profile", "create", "bob")
+	values := func() string {
+		return b.Shell(box.Service, "cd "+b.Home()+"/profiles; for p in alice bob; do sed -n 's/.*ROUND: *//p' $p/profile.yaml; done | tr -d '\"' | tr '\n' ' '")
+	}
+	ends := map[string]int{}
+	for round := range 16 {
+		before := values()
+		is := fmt.Sprintf("r%d", round)
+		path, hash := planned(b, strings.ReplaceAll("version: 1\nprofiles: {alice: {environment: {ROUND: IS}}, bob: {environment: {ROUND: IS}}}\n", "IS", is))
+		done := make(chan box.Result, 1)
+		go func() {
+			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "apply", path, "--approve", hash, "--steady", "50ms"})
+			done <- r
+		}()
+		box.Eventually(b, long, "the apply has begun", func() (bool, any) {
+			list := revisions(b)
+			return len(list) == round+1, list
+		})
+		b.Shell(box.Root, fmt.Sprintf("sleep 0.%02d", round*7%40)) // any moment is the right one
+		if round%4 == 3 {
+			if err := b.Signal(int(unix.SIGKILL)); err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			b.Again()
+		} else {
+			kill(b, "KILL", b.Supervisor().PID)
+			<-done
+			b.AwaitReady()
+		}
+		box.Eventually(b, long, "the revision is over", func() (bool, any) {
+			list := revisions(b)
+			return list[round].Over(), list[round]
+		})
+		state, now := revisions(b)[round].State, values()
+		if want := map[string]string{"applied": is + " " + is + " ", "rolled-back": before}[state]; now != want {
+			t.Errorf("round %d is %s, and the profiles have %q; before %q", round, state, now, before)
+		}
+		ends[state]++
+	}
+	t.Logf("figure: ends %v", ends)
 }
 
 // ApplyIsAllowed: root's configuration says who may apply what.
