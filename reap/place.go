@@ -35,7 +35,7 @@ func (p *place) find(policy *wire.Policy) {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
 	}
-	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))*3/8)
+	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))*7/16)
 	score := signed(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
 	oomTier2 = []byte(decimal(min(score+oomTier2Above, 1000)))
 	oomChild = []byte(decimal(min(score+oomChildAbove, 1000)))
