@@ -146,6 +146,7 @@ var All = []Test{
 	{Name: "SlotIsNoWayToSecrets", Run: SlotIsNoWayToSecrets},
 	{Name: "PrivilegedSlotIsSpoilt", Run: PrivilegedSlotIsSpoilt, Root: true},
 	{Name: "NotificationIsForged", Run: NotificationIsForged, Root: true},
+	{Name: "NotificationFlood", Run: NotificationFlood, Root: true},
 	{Name: "StoredDescriptorsFlood", Run: StoredDescriptorsFlood},
 	{Name: "VolumeIsSpoilt", Run: VolumeIsSpoilt},
 	{Name: "ControlSocketIsCrowded", Run: ControlSocketIsCrowded, Root: true},

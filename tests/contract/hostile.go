@@ -154,6 +154,50 @@ func StoredDescriptorsFlood(t *testing.T, start New) {
 	b.Must("stop", "hoarder")
 }
 
+// busy is the CPU time of a process, in seconds.
+func busy(b *box.Box, pid int) (seconds float64) {
+	b.Helper()
+	var user, system float64
+	stat := b.Shell(box.Root, fmt.Sprintf("sed 's/.*) //' /proc/%d/stat | cut -d' ' -f12,13; getconf CLK_TCK", pid))
+	var ticks float64
+	if _, err := fmt.Sscan(stat, &user, &system, &ticks); err != nil {
+		b.Fatal(stat, err)
+	}
+	return (user + system) / ticks
+}
+
+// NotificationFlood: a service that notifies without end slows down itself. Neither
+// tier spends more than a twentieth of a processor on it, and others are heard.
+func NotificationFlood(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(`shout: {command: [nasty, shout], ready: {notify: true}, log: {tee: off}}`)})
+	b.Await("shout", "running")
+	tier2 := b.Supervisor().PID
+	since := func() [2]float64 { return [2]float64{busy(b, 1), busy(b, tier2)} }
+	settled := time.Now()
+	box.Eventually(b, long, "what it may say at once is said", func() (bool, any) {
+		return time.Since(settled) > 2*time.Second, nil
+	})
+	before, began := since(), time.Now()
+	box.Eventually(b, long, "four seconds have passed", func() (bool, any) {
+		return time.Since(began) > 4*time.Second, nil
+	})
+	seconds := time.Since(began).Seconds()
+	after := since()
+	for i, who := range []string{"PID 1", "the supervisor"} {
+		share := (after[i] - before[i]) / seconds
+		t.Logf("figure: notification flood: %s spends %.1f %% of a processor", who, 100*share)
+		if share > 0.05 {
+			t.Errorf("%s spends %.0f %% of a processor on a flood", who, 100*share)
+		}
+	}
+	if now := b.Supervisor().PID; now != tier2 {
+		t.Error("the supervisor was replaced")
+	}
+	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+	b.Must("stop", "shout")
+}
+
 // VolumeIsSpoilt: links and pipes in place of what rlminit reads and writes on
 // the volume lead nowhere outside of it, hold up nobody, and spare the others.
 func VolumeIsSpoilt(t *testing.T, start New) {

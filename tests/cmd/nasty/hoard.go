@@ -27,3 +27,29 @@ func hoard(count int) error {
 	forever()
 	return nil
 }
+
+// shout notifies the service manager as fast as that takes it: texts, and
+// descriptors that are stored and dropped again.
+func shout() error {
+	fd, err := unix.MemfdCreate("shout", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if err := tell("READY=1\n"); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		var err error
+		switch i % 3 {
+		case 0:
+			err = tell(fmt.Sprintf("STATUS=shout %d\n", i))
+		case 1:
+			err = tell("FDSTORE=1\nFDNAME=shout\n", fd, fd, fd, fd)
+		case 2:
+			err = tell("FDSTOREREMOVE=1\nFDNAME=shout\n")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

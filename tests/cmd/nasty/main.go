@@ -38,6 +38,7 @@ const usage = `usage: nasty VERB
     ask URL              request URL over and over until stdin ends; print what came of it, as JSON
     keep [forget]        count starts in a descriptor that the service manager stores; then sleep
     hoard N              store N descriptors with the service manager; then sleep
+    shout                notify the service manager without end, with descriptors
     massacre PROGRAM N   kill N children of PID 1 that run PROGRAM; print how many of each last argument, as JSON
     trace SECONDS        kill the supervisor again and again, and try to read the memory of each next one
     flap FILE            add a byte to FILE, exit with its length modulo 64
@@ -150,6 +151,8 @@ func run(args []string) error {
 			return err
 		}
 		return hoard(count)
+	case verb == "shout":
+		return shout()
 	case verb == "crowd" && len(rest) == 2:
 		count, err := strconv.Atoi(rest[1])
 		if err != nil {
