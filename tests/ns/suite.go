@@ -58,6 +58,12 @@ func impossible() string {
 // Start is contract.New for namespaces.
 func Start(t testing.TB, spec box.Spec) *box.Box {
 	t.Helper()
+	return startOf(t, spec, programs)
+}
+
+// startOf is Start with the programs of another directory.
+func startOf(t testing.TB, spec box.Spec, programs string) *box.Box {
+	t.Helper()
 	p, err := New(spec, programs)
 	if err != nil {
 		t.Fatal(err)
