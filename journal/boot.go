@@ -53,7 +53,7 @@ const (
 	ExitClean   Exit = "clean"   // the container was stopped, and the supervisor recorded it
 	ExitKilled  Exit = "killed"  // it ended without that, on a machine that went on
 	ExitHost    Exit = "host"    // the machine was started anew meanwhile
-	ExitOOM     Exit = "oom"     // a kill by the kernel for want of memory was seen before the end
+	ExitOOM     Exit = "oom"     // the kernel had killed a service for want of memory, which was not up again
 	ExitUnknown Exit = "unknown" // there is no record of a boot before
 )
 
@@ -61,7 +61,7 @@ const (
 const (
 	TypeBootBegun = "boot_begun" // a BootBegun, once a boot, durable
 	TypeBootEnded = "boot_ended" // an orderly end: no keys that are needed
-	TypeOOMSeen   = "oom_seen"   // the kernel killed for want of memory
+	TypeOOMSeen   = "oom_seen"   // the kernel killed for want of memory: an OOMSeen
 )
 
 // BootBegun is the body of a boot's first record.
@@ -70,6 +70,12 @@ type BootBegun struct {
 	Version   string `json:"version,omitempty"`
 	PriorBoot string `json:"prior_boot,omitempty"`
 	PriorExit Exit   `json:"prior_exit"`
+}
+
+// OOMSeen is the body of the record of such a kill.
+type OOMSeen struct {
+	Service string `json:"service"`
+	Reason  string `json:"reason"`
 }
 
 // Boots is the fold of how boots began and ended. It remembers the newest one
@@ -81,7 +87,7 @@ type boot struct {
 	Machine   string    `json:"machine"`
 	At        time.Time `json:"at"`
 	Ended     bool      `json:"ended,omitempty"`
-	OOM       bool      `json:"oom,omitempty"`
+	OOM       string    `json:"oom_of,omitempty"` // the service that was killed for want of memory, and is not up again
 	PriorBoot string    `json:"prior_boot,omitempty"`
 	PriorExit Exit      `json:"prior_exit,omitempty"`
 }
@@ -97,7 +103,18 @@ func (b *Boots) Apply(r Record) {
 	case TypeBootEnded:
 		b.last.Ended = b.last.Ended || r.Boot == b.last.Boot
 	case TypeOOMSeen:
-		b.last.OOM = b.last.OOM || r.Boot == b.last.Boot
+		var seen OOMSeen
+		if r.Boot == b.last.Boot && r.Decode(&seen) == nil {
+			b.last.OOM = seen.Service
+		}
+	case TypeTransition:
+		if b.last.OOM == "" {
+			return
+		}
+		var to struct{ Service, To string }
+		if r.Decode(&to) == nil && to.Service == b.last.OOM && to.To == "running" {
+			b.last.OOM = ""
+		}
 	}
 }
 
@@ -128,7 +145,7 @@ func (b boot) exit(machine string) Exit {
 		return ExitClean
 	case b.Machine != machine:
 		return ExitHost
-	case b.OOM:
+	case b.OOM != "":
 		return ExitOOM
 	}
 	return ExitKilled

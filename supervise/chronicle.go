@@ -96,6 +96,14 @@ func (c *chronicle) earlier(j *journal.Journal) (all []control.Operation, last u
 	return all, last
 }
 
+// oomSeen records that the kernel killed a service for want of memory, without
+// waiting: the container may be next.
+func (c *chronicle) oomSeen(service, reason string) {
+	if j := c.journal.Load(); j != nil {
+		j.Note(journal.Entry{Type: journal.TypeOOMSeen, Body: journal.OOMSeen{Service: service, Reason: reason}})
+	}
+}
+
 // operationEnded records what became of an operation, without waiting for the
 // disk: what it was to change is recorded.
 func (c *chronicle) operationEnded(o control.Operation) {

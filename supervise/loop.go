@@ -78,6 +78,9 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 		const killedInShell = 128 + int(syscall.SIGKILL)
 		if memory := s.memory.Struck(); event.Signal == syscall.SIGKILL || event.Code == killedInShell {
 			event.Memory = memory
+			if u := s.byID[m.ID]; u != nil && memory != "" {
+				s.chronicle.oomSeen(u.name, memory)
+			}
 		}
 		s.about(m.ID, event)
 	case *wire.Signalled:

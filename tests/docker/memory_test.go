@@ -4,13 +4,16 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/control"
 	"rlminit/tests/box"
 	"rlminit/tests/contract"
 )
 
 // A service that the container's memory limit has ended is said to be, in its
-// status, its log and the container's; one that somebody killed is not.
+// status, its log and the container's; one that somebody killed is not. A container
+// that is killed after that is known to have ended so.
 func TestMemoryLimitIsNamed(t *testing.T) {
 	t.Parallel()
 	b := start(t, box.Spec{
@@ -30,5 +33,12 @@ func TestMemoryLimitIsNamed(t *testing.T) {
 		if !strings.Contains(said, "killed by KILL: ") || !strings.Contains(said, "out of memory; the container's limit is 96 MiB") {
 			t.Errorf("%s: %q", what, said)
 		}
+	}
+	if err := b.Signal(int(unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	if out := b.Must("events", "--type", "boot_begun", "--json"); !strings.Contains(out, `"prior_exit":"oom"`) {
+		t.Errorf("how the container ended is recorded as %s", out)
 	}
 }

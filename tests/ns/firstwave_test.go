@@ -94,8 +94,11 @@ func TestVolumeOfTheFirstWave(t *testing.T) {
 				}
 			}
 			for _, args := range [][]string{
-				{"profile", "create", "runs"}, {"profile", "create", "stops"}, {"profile", "create", "never", "--stopped"},
-				{"stop", "stops"}, {"stop", "idle"},
+				{"profile", "create", "runs"},
+				{"profile", "create", "stops"},
+				{"profile", "create", "never", "--stopped"},
+				{"stop", "stops"},
+				{"stop", "idle"},
 			} {
 				b.Must(args...)
 			}
