@@ -196,7 +196,7 @@ func TestAReadOnlyVolume(t *testing.T) {
 	if err := v.SaveIntent(Gateway("alice"), service.Stopped); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
 		t.Errorf("got %v", err)
 	}
-	v.PrepareBoot([]string{"alice"})
+	v.PrepareBoot([]Profile{{Name: "alice"}})
 	if p := v.list()["alice"]; p.Record.Desired != service.Running {
 		t.Errorf("an intent that could not be saved counts: %+v", p.Record)
 	}

@@ -44,7 +44,7 @@ func (v *journaled) again() {
 	v.fault = func(string) error { return nil }
 	v.journal.Close()
 	v.boot("b2b2b2b2")
-	v.PrepareBoot(slices.Collect(maps.Keys(v.list())))
+	v.PrepareBoot(slices.Collect(maps.Values(v.list())))
 }
 
 // picture is what a person can see of a volume.

@@ -271,7 +271,7 @@ func TestPrepareBootRemovesWhatItShould(t *testing.T) {
 	v.write(".rlminit-0123456789abcdef.tmp", "")
 	must(t, os.WriteFile(filepath.Join(outside, "x"), nil, 0o600))
 	must(t, os.Symlink(outside, v.path("profiles/bob/run")))
-	v.PrepareBoot([]string{"alice", "bob"})
+	v.PrepareBoot([]Profile{{Name: "alice"}, {Name: "bob"}})
 	var left []string
 	must(t, filepath.WalkDir(v.home, func(path string, d os.DirEntry, err error) error {
 		left = append(left, strings.TrimPrefix(path, v.home))
@@ -311,7 +311,7 @@ func TestPrepareBootLeavesWhatIsOurs(t *testing.T) {
 	for _, rel := range gone {
 		v.write(rel, "")
 	}
-	v.PrepareBoot([]string{Default, "alice"})
+	v.PrepareBoot([]Profile{{Name: Default}, {Name: "alice"}})
 	for _, rel := range gone {
 		if _, err := os.Lstat(v.path(rel)); err == nil {
 			t.Errorf("%s is left", rel)

@@ -142,13 +142,17 @@ func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
 		}
 		f = stateFile{version: 1}
 	}
+	was := f.Record // what the file says
 	f.Record = s.remember(of, f.Record)
 	before := f
 	change(&f)
-	f.Profile, f.UpdatedAt = of.Profile, s.now()
 	if port := s.ports.of(of.Profile); of.Service == "" && port != 0 {
 		f.Port = port
 	}
+	if was.Profile == of.Profile && same(was, f.Record) && !intent {
+		return nil
+	}
+	f.Profile, f.UpdatedAt = of.Profile, s.now()
 	if of.Service != "" {
 		if err := s.home.MkdirAll(path.Dir(file), dirMode); err != nil {
 			return err
@@ -165,6 +169,13 @@ func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
 		s.mu.Unlock()
 	}
 	return err
+}
+
+// same tells whether a file has all of a record: a boot with thousands of stopped
+// profiles has nothing to write about them.
+func same(file, record service.Record) bool {
+	record.Said, record.UpdatedAt = file.Said, file.UpdatedAt
+	return file.Origin == service.Recorded && file == record
 }
 
 // takeBack undoes, as well as may be, a write that failed only when its new name

@@ -3,6 +3,7 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -262,11 +263,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 				}()
 				v.Store = nil // a process that was killed closes nothing
 				v.reopen(nil)
-				names := []string{}
-				for name := range v.list() {
-					names = append(names, name)
-				}
-				v.PrepareBoot(names)
+				v.PrepareBoot(slices.Collect(maps.Values(v.list())))
 				if wrong := c.after(v, v.list()); wrong != nil {
 					t.Errorf("killed before step %d (%s): %v", at+1, last, wrong)
 				}

@@ -132,16 +132,19 @@ func below(dir, rel string) string {
 // PrepareBoot removes what an earlier life left unfinished, and of each profile
 // what remove_at_boot names. Only before anything is started: not when a
 // supervisor takes over from another. What cannot be removed is said.
-func (s *Store) PrepareBoot(names []string) {
+func (s *Store) PrepareBoot(list []Profile) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir} {
 		if err := s.home.CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.sayOnce(err.Error())
 		}
 	}
 	settings := s.settings.Load()
-	inParallel(len(names), func(i int) {
-		s.finishRename(names[i])
-		dir := dirOf(names[i])
+	inParallel(len(list), func(i int) {
+		name := list[i].Name
+		if was := list[i].Record.Profile; was != "" && was != name {
+			s.finishRename(name)
+		}
+		dir := dirOf(name)
 		if dir != "." {
 			if err := s.home.CleanTemps(dir); err != nil {
 				s.sayOnce(err.Error())

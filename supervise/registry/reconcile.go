@@ -326,11 +326,7 @@ func (r *Registry) Clean() {
 	if err != nil {
 		return // which is said by who registers them, and tried again
 	}
-	var names []string
-	for _, p := range list {
-		names = append(names, p.Name)
-	}
-	r.volume.Store().PrepareBoot(names)
+	r.volume.Store().PrepareBoot(list)
 	r.work.Finish(handover.Cleaned)
 }
 
