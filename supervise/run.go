@@ -223,8 +223,8 @@ func (s *Supervisor) openHandover() (err error) {
 		return err
 	}
 	s.openOperations(hold)
-	s.work, err = handover.OpenBootWork(s.held, hold)
-	return err
+	s.work = s.states.BootWork()
+	return nil
 }
 
 // runtimeDir is where tier 1 made the service directory.

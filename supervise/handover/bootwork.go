@@ -2,18 +2,14 @@ package handover
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 )
 
-// BootWork is how much of what is to be done once a boot has been done. It is a
-// memfd that tier 1 holds too: a supervisor that dies during the boot has a
-// successor that finishes what is left, and does nothing twice.
+// BootWork is how much of what is to be done once a boot has been done. It stands
+// at the beginning of the file of states: a supervisor that dies during the boot has
+// a successor that finishes what is left, and does nothing twice.
 type BootWork struct{ fd int }
-
-// bootKey names it among what tier 1 holds.
-const bootKey = "boot"
 
 // Duty is a piece of it: its byte in the file is 1 when it is done.
 type Duty int64
@@ -26,23 +22,6 @@ const (
 	logBegins     = 8 // where the lines of this boot begin in container-boot.log, plus 1; 0: not known
 	bootWorkBytes = 16
 )
-
-// OpenBootWork takes the file over, or makes it and has tier 1 hold it before
-// anything is done.
-func OpenBootWork(held Held, hold Hold) (BootWork, error) {
-	if fds := held.Take(bootKey); len(fds) == 1 {
-		return BootWork{fds[0]}, nil
-	}
-	fd, err := unix.MemfdCreate("boot", unix.MFD_CLOEXEC)
-	if err == nil {
-		err = unix.Ftruncate(fd, bootWorkBytes)
-	}
-	if err != nil {
-		return BootWork{}, fmt.Errorf("cannot note what the boot has done: %w", err)
-	}
-	hold(bootKey, fd)
-	return BootWork{fd}, nil
-}
 
 // Done tells whether a duty was done in this boot. What cannot be read was not.
 func (w BootWork) Done(d Duty) bool {

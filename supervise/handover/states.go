@@ -15,7 +15,8 @@ import (
 // returned before anything is acknowledged that the text tells of: HANDOVER.md
 // has the order, and what a kill between any two steps leaves.
 //
-// A service has a place of two copies in the file. A text is written over the
+// The file begins with what of the boot is done, BootWork. Then each service has a
+// place of two copies. A text is written over the
 // older one with a single pwrite(2), and counts with its checksum: one that was
 // torn by a kill leaves the copy before it. It is memory, which does not wait.
 type States struct {
@@ -39,9 +40,9 @@ const statesKey = "states"
 
 const (
 	copyBytes  = 2 << 10
-	copyHeader = 8 + 4 + 4 // number, length, checksum of these and what follows
-	placeBytes = 2 * copyBytes
-	mostPlaces = 1 << 16 // as many as tier 1 has children
+	copyHeader = 8 + 4 + 4     // number, length, checksum of these and what follows
+	placeBytes = 2 * copyBytes // and what comes before the first place
+	mostPlaces = 1 << 16       // as many as tier 1 has children
 )
 
 // StateMax is how long, in bytes, name and text may be together.
@@ -65,7 +66,10 @@ func OpenStates(held Held, hold Hold) (*States, error) {
 		return s, s.read()
 	}
 	var err error
-	if s.fd, err = unix.MemfdCreate("states", unix.MFD_CLOEXEC); err != nil {
+	if s.fd, err = unix.MemfdCreate("states", unix.MFD_CLOEXEC); err == nil {
+		err = unix.Ftruncate(s.fd, bootWorkBytes)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cannot keep the states of services for a successor: %w", err)
 	}
 	hold(statesKey, s.fd)
@@ -75,6 +79,9 @@ func OpenStates(held Held, hold Hold) (*States, error) {
 // Through has the file written by write in place of pwrite(2): a simulation ends
 // its supervisor in the middle of one.
 func (s *States) Through(write func(b []byte, at int64) (int, error)) { s.write = write }
+
+// BootWork is what of the boot is done.
+func (s *States) BootWork() BootWork { return BootWork{s.fd} }
 
 // Left is what a predecessor left, in no order. It is for whoever takes over, once.
 func (s *States) Left() []State {
@@ -136,9 +143,9 @@ func (s *States) vacant() (place int) {
 // offset is where the copy begins that a place's sign names.
 func offset(place int) int64 {
 	if place < 0 {
-		return int64(-place-1)*placeBytes + copyBytes
+		return int64(-place)*placeBytes + copyBytes
 	}
-	return int64(place-1) * placeBytes
+	return int64(place) * placeBytes
 }
 
 // put writes the copy of a place; without a text the place is nobody's from then on.
@@ -168,7 +175,7 @@ func (s *States) read() error {
 	if err := unix.Fstat(s.fd, &st); err != nil {
 		return fmt.Errorf("cannot read the states of services: %w", err)
 	}
-	s.next = int(min((st.Size+placeBytes-1)/placeBytes, mostPlaces))
+	s.next = int(min((st.Size+placeBytes-1)/placeBytes-1, mostPlaces))
 	b := make([]byte, placeBytes)
 	for place := 1; place <= s.next; place++ {
 		n, err := unix.Pread(s.fd, b, offset(place))

@@ -49,11 +49,11 @@ func newPlace(t *testing.T, yaml string) *place {
 	if len(faults) > 0 {
 		t.Fatal(faults.Err())
 	}
-	work, err := handover.OpenBootWork(handover.Held{}, func(string, int) {})
+	states, err := handover.OpenStates(handover.Held{}, func(string, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, work, p.hold)
+	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, states.BootWork(), p.hold)
 	p.volume = p
 	if store, err = profiles.Open(p.home, profiles.SettingsOf(c), func(string) {}); err != nil {
 		t.Fatal(err)
