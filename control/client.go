@@ -109,7 +109,8 @@ type request struct {
 	repeat bool // sending it twice does no more than sending it once
 	what   string
 
-	descriptor *os.File // goes along with it; nil: none
+	descriptor *os.File  // goes along with it; nil: none
+	upload     io.Reader // in place of body; nil: none
 }
 
 // misnamed finds a name that no path can hold, for a server would clean it
@@ -273,6 +274,9 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 		}
 		body = bytes.NewReader(b)
 	}
+	if r.upload != nil {
+		body = io.NopCloser(r.upload) // a connection that is not made may be tried again
+	}
 	u := url.URL{Scheme: "http", Host: "rlminit", RawQuery: r.query.Encode()}
 	u.Path, u.RawPath = unescape(r.path), r.path
 	if r.descriptor != nil {
@@ -282,7 +286,10 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, BadRequest("cannot ask for %s: %v", r.what, err)
 	}
-	if body != nil {
+	switch {
+	case r.upload != nil:
+		req.Header.Set("Content-Type", "application/x-tar")
+	case body != nil:
 		req.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(req)

@@ -2,8 +2,10 @@ package control
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 )
 
 // Profiles returns every profile, in the order of their names.
@@ -29,6 +31,23 @@ func (c *Client) Profile(ctx context.Context, name string) (Profile, error) {
 func (c *Client) CreateProfile(ctx context.Context, p CreateProfile) (Outcome, error) {
 	return ask[Outcome](ctx, c, request{
 		method: http.MethodPost, path: "/v1/profiles", body: p, repeat: p.ExistOK, what: "the creation of " + p.Name,
+	})
+}
+
+// ImportProfile makes a profile of an archive.
+func (c *Client) ImportProfile(ctx context.Context, p ImportProfile, archive io.Reader) (Outcome, error) {
+	query := url.Values{}
+	if p.Name != "" {
+		query.Set("name", p.Name)
+	}
+	if p.Stopped {
+		query.Set("stopped", "true")
+	}
+	if p.Wait != nil {
+		query.Set("timeout_ms", strconv.FormatInt(p.Wait.TimeoutMS, 10))
+	}
+	return ask[Outcome](ctx, c, request{
+		method: http.MethodPost, path: "/v1/profiles/import", query: query, upload: archive, what: "the import",
 	})
 }
 

@@ -106,6 +106,13 @@ type CreateProfile struct {
 	Wait        *Wait             `json:"wait,omitempty"`
 }
 
+// ImportProfile says how an archive becomes a profile.
+type ImportProfile struct {
+	Name    string // "": that of the profile in the archive
+	Stopped bool
+	Wait    *Wait
+}
+
 // ProfileText is the answer of GET /v1/profiles/{name}/text: its profile.yaml.
 type ProfileText struct {
 	Text string `json:"text"` // "": there is none

@@ -13,6 +13,7 @@ import (
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/profiles/archive"
 	"rlminit/service"
 )
 
@@ -26,6 +27,7 @@ type Creation struct {
 	Text        []byte            // its profile.yaml, whole; nil: the template's, with Environment
 	Clone       string            // the profile whose files it begins with, in place of the template's
 	Restore     string            // what it is in the trash: an entry, or the newest of a profile; "" for none
+	Import      *archive.Archive  // what its directory and its log begin with; nil for none
 	Actor       *Actor            // who asked; nil: rlminit itself
 
 	asked service.Intent // Intent as the caller gave it
@@ -58,6 +60,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	}
 	if how.asked = how.Intent; how.Intent == service.IntentNone {
 		how.Intent = settings.InitialState
+		if i := how.Import; i != nil && (i.Desired == string(service.Running) || i.Desired == string(service.Stopped)) {
+			how.Intent = service.Intent(i.Desired)
+		}
 	}
 	if err := s.prime(); err != nil {
 		return Profile{}, false, err
@@ -114,7 +119,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	}
 	done := s.ports.hold(name)
 	defer func() { done(err == nil) }()
-	port, err := s.takePort(name, how.Port, settings.Ports)
+	port, err := s.takePort(name, s.portOf(name, how, settings.Ports), settings.Ports)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -128,9 +133,13 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	state := stateFile{version: 1}
 	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
 	state.Port, state.UpdatedAt = port, s.now()
-	if how.Clone != "" {
+	log := ""
+	switch {
+	case how.Import != nil:
+		log, err = s.unpack(how.Import, temp, settings)
+	case how.Clone != "":
 		err = s.clone(how.Clone, temp, how.Environment, settings)
-	} else {
+	default:
 		err = s.furnish(temp, how.Environment, settings)
 	}
 	if err == nil && how.Text != nil {
@@ -146,11 +155,22 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 		// Before there is a gateway that could start without them.
 		_, err = s.SaveSecrets(name, how.Secrets)
 	}
+	if err == nil && log != "" {
+		placed := gatewayLogs + "/" + name
+		switch err = s.placeLog(log, placed); {
+		case err == nil:
+			log = placed
+		case errors.Is(err, durable.ErrInDoubt): // of the log's name; of the profile there is no doubt
+			s.undo(placed)
+			err = errors.New(err.Error())
+		}
+	}
 	if err == nil {
 		err = s.home.RenameNew(temp, dirOf(name))
 	}
 	undo := func() {
-		if e := errors.Join(s.home.RemoveAll(temp), s.dropSecrets(name)); e != nil {
+		s.undo(temp, log)
+		if e := s.dropSecrets(name); e != nil {
 			s.sayOnce(e.Error())
 		}
 	}
@@ -172,6 +192,18 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 		return Profile{}, err
 	}
 	return s.load(name)
+}
+
+// undo removes what was made of something that did not come about; "" is nothing.
+func (s *Store) undo(made ...string) {
+	for _, rel := range made {
+		if rel == "" {
+			continue
+		}
+		if err := s.home.RemoveAll(rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.sayOnce(err.Error())
+		}
+	}
 }
 
 // created records a new profile.

@@ -15,6 +15,7 @@ import (
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/profiles/archive"
 	"rlminit/service"
 )
 
@@ -22,6 +23,7 @@ import (
 // another name. What a kill between two steps leaves:
 //
 //	clone    a directory aside, which the next boot removes; or the whole profile
+//	import   the same, and one of the log; or the log without the profile; or both
 //	restore  the entry in the trash, perhaps with a new port in its state file; or
 //	         the whole profile
 //	rename   the old name; or the new one with the log still under the old, which
@@ -52,6 +54,51 @@ func (s *Store) clone(from, temp string, env map[string]string, settings *Settin
 	bare := *settings
 	bare.Template = ""
 	return s.furnish(temp, env, &bare)
+}
+
+// unpack puts an archive aside: the profile's files into temp, and those of its
+// log, if there are any, into the directory that it returns.
+func (s *Store) unpack(a *archive.Archive, temp string, settings *Settings) (log string, err error) {
+	if err := s.home.MkdirAll(gatewayLogs, dirMode); err != nil {
+		return "", err
+	}
+	log = gatewayLogs + "/" + durable.TempName()
+	if err := s.home.Mkdir(log, dirMode); err != nil {
+		return "", err
+	}
+	err = a.Unpack(archive.Place{Dir: s.home, Rel: temp}, archive.Place{Dir: s.home, Rel: log}, settings.StateFile)
+	if errors.Is(err, archive.ErrFault) {
+		err = refuse(ErrValue, "%v", err)
+	}
+	for _, pattern := range settings.RemoveAtBoot {
+		if err == nil {
+			if err = s.removeAll(temp, pattern); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return log, err
+	}
+	switch marked, err := isRegular(s.home, temp+"/"+settings.Marker); {
+	case err != nil:
+		return log, err
+	case !marked:
+		return log, refuse(ErrValue, "the archive has no %s, which is what makes a directory a profile here", settings.Marker)
+	}
+	return log, nil
+}
+
+// portOf is the port that a creation asks for: an import has that of its profile
+// again, if it is one of ours and free.
+func (s *Store) portOf(name string, how Creation, r PortRange) int {
+	if how.Port != 0 || how.Import == nil || how.Import.Port < r.First || how.Import.Port > r.Last {
+		return how.Port
+	}
+	if _, free := s.ports.claim(name, how.Import.Port); !free {
+		return 0
+	}
+	return how.Import.Port
 }
 
 // Trashed is a profile in the trash.
@@ -252,22 +299,27 @@ func (s *Store) renamed(p profileBody) {
 // gatewayLogs is where the logs of profiles lie.
 const gatewayLogs = "logs/gateways"
 
-// moveLog has a profile's log follow its name. One that an earlier profile of
-// that name has left is kept aside.
+// moveLog has a profile's log follow its name.
 func (s *Store) moveLog(from, to string) {
 	old, next := gatewayLogs+"/"+from, gatewayLogs+"/"+to
 	if _, err := s.home.Lstat(old); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	err := s.home.RenameNew(old, next)
-	if errors.Is(err, unix.EEXIST) {
-		if _, err = s.moveNew(next, s.dated(next+".before-")); err == nil {
-			err = s.home.RenameNew(old, next)
-		}
-	}
-	if err != nil {
+	if err := s.placeLog(old, next); err != nil {
 		s.sayOnce(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, s.home.Path(old)))
 	}
+}
+
+// placeLog gives a log the name of its profile. One that an earlier profile of
+// that name has left is kept aside.
+func (s *Store) placeLog(from, to string) error {
+	err := s.home.RenameNew(from, to)
+	if errors.Is(err, unix.EEXIST) {
+		if _, err = s.moveNew(to, s.dated(to+".before-")); err == nil {
+			err = s.home.RenameNew(from, to)
+		}
+	}
+	return err
 }
 
 // finishRename has the log of a profile follow that a kill kept from it: the

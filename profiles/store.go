@@ -133,7 +133,7 @@ func below(dir, rel string) string {
 // what remove_at_boot names. Only before anything is started: not when a
 // supervisor takes over from another. What cannot be removed is said.
 func (s *Store) PrepareBoot(list []Profile) {
-	for _, dir := range []string{".", profilesDir, servicesDir, trashDir} {
+	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs} {
 		if err := s.home.CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.sayOnce(err.Error())
 		}
@@ -157,6 +157,34 @@ func (s *Store) PrepareBoot(list []Profile) {
 			}
 		}
 	})
+}
+
+// SweepUnfinished removes what a predecessor was making when it was killed, before
+// this Store makes anything itself: a directory of gigabytes would stay until the
+// next boot.
+func (s *Store) SweepUnfinished() {
+	var left []string
+	for _, dir := range []string{profilesDir, gatewayLogs} {
+		entries, err := s.home.ReadDir(dir, maxProfiles)
+		if err != nil && !errors.Is(err, durable.ErrTooBig) {
+			continue // who needs the directory says it
+		}
+		for _, e := range entries {
+			if durable.IsTemp(e.Name) {
+				left = append(left, dir+"/"+e.Name)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	go func() {
+		for _, rel := range left {
+			if err := s.home.RemoveAll(rel); err != nil {
+				s.sayOnce(err.Error())
+			}
+		}
+	}()
 }
 
 // removeAll removes what a pattern names in a profile's directory, and returns

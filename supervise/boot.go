@@ -112,6 +112,9 @@ func (s *Supervisor) openVolume() {
 		s.volume.readOnly.Store(true)
 		slog.Warn(err.Error() + "; nothing is recorded on it, no profile can be made, and it is not locked against other containers")
 	}
+	if adopted {
+		store.SweepUnfinished()
+	}
 	s.own(store, held)
 }
 

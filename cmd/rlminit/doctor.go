@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,8 +68,12 @@ func examine(ctx context.Context) []doctor.Finding {
 		if services, err = client.Services(ctx); err == nil {
 			place.Services = examined(services)
 		}
-		if e, err := client.Environment(ctx, ""); err == nil && e.Home != "" {
-			place.Home = e.Home
+		if e, err := client.Environment(ctx, ""); err == nil {
+			for _, entry := range e.Environment {
+				if home, is := strings.CutPrefix(entry, "RLMINIT_HOME="); is {
+					place.Home = home
+				}
+			}
 		}
 	}
 	if err != nil {

@@ -25,7 +25,8 @@ the profile's.`,
 		},
 	}
 	cmd.AddCommand(profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
-		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profileAdoptVerb(t))
+		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profileAdoptVerb(t),
+		profileExportVerb(t), profileImportVerb(t))
 	return cmd
 }
 

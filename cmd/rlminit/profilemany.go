@@ -64,6 +64,9 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 	if o.noWait || stopped || !outcome.Changed {
 		took = 0
 	}
+	if name == "" {
+		name = shortName(outcome.Service)
+	}
 	return answered{tell: func() error {
 		t.printf("%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...))
 		return nil

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,6 +69,8 @@ type Info struct {
 	Perm uint32      // 0 to 0o7777
 	Size int64       // bytes
 	UID  uint32
+
+	Modified time.Time
 }
 
 // Lstat tells what rel is, without following a link. For ".", d itself.
@@ -76,7 +79,7 @@ func (d *Dir) Lstat(rel string) (Info, error) {
 	if err != nil {
 		return Info{}, d.fail("read", rel, err)
 	}
-	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid}, nil
+	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, Modified: time.Unix(st.Mtim.Unix())}, nil
 }
 
 func (d *Dir) lstat(rel string) (st unix.Stat_t, err error) {
@@ -209,6 +212,25 @@ func (d *Dir) Writable(rel string) error {
 		err = nil
 	}
 	return d.fail("write", rel+"/.", err)
+}
+
+// Symlink makes the link rel, which says target; nothing may be there.
+func (d *Dir) Symlink(target, rel string) error {
+	err := d.inParent(rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
+	return d.fail("write", rel, err)
+}
+
+// Readlink is what the link rel says.
+func (d *Dir) Readlink(rel string) (target string, err error) {
+	err = d.inParent(rel, func(at int, base string) error {
+		buf := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(at, base, buf)
+		if err == nil {
+			target = string(buf[:n])
+		}
+		return err
+	})
+	return target, d.fail("read", rel, err)
 }
 
 // SyncDir makes the names in directory rel durable.

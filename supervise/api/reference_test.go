@@ -27,7 +27,7 @@ func TestControlReference(t *testing.T) {
 			return err
 		}
 		source, err := os.ReadFile(path)
-		for _, r := range regexp.MustCompile(`\.(?:Handle|Stream)\("([^"]*)"`).FindAllSubmatch(source, -1) {
+		for _, r := range regexp.MustCompile(`\.(?:Handle|Stream|Upload)\("([^"]*)"`).FindAllSubmatch(source, -1) {
 			served[string(r[1])] = true
 		}
 		return err

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -94,6 +95,7 @@ type Profiles interface {
 	List() ([]control.Profile, error)
 	Get(name string) (control.Profile, error)
 	Create(ctx context.Context, what control.CreateProfile, by control.Actor) (control.Outcome, error)
+	Import(ctx context.Context, what control.ImportProfile, archive io.Reader, by control.Actor) (control.Outcome, error)
 	Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (control.Profile, error)
 	Delete(ctx context.Context, name string, purge bool, by control.Actor) (control.Deleted, error)
 	Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (control.Outcome, error)
@@ -191,6 +193,13 @@ func (s *Server) addProfiles(profiles Profiles) {
 		}
 		return profiles.Create(r.Context(), body, By(r))
 	})
+	s.Upload("POST /v1/profiles/import", MayCommand, func(r *http.Request) (any, error) {
+		what, err := importAsked(r)
+		if err != nil {
+			return nil, err
+		}
+		return profiles.Import(r.Context(), what, r.Body, By(r))
+	})
 	s.Handle("GET /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) { return profiles.Get(r.PathValue("name")) })
 	s.Handle("PATCH /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
 		var body control.SetProfile
@@ -222,4 +231,21 @@ func (s *Server) addProfiles(profiles Profiles) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
 	})
 	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
+}
+
+// importAsked reads the query of an import, whose body is the archive.
+func importAsked(r *http.Request) (what control.ImportProfile, err error) {
+	q := r.URL.Query()
+	what.Name = q.Get("name")
+	if what.Stopped, err = askedFor(r, "stopped"); err != nil {
+		return what, err
+	}
+	if text := q.Get("timeout_ms"); text != "" {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || ms < 0 {
+			return what, control.BadRequest("timeout_ms=%s: write a number of milliseconds, 0 for no limit", text)
+		}
+		what.Wait = &control.Wait{TimeoutMS: ms}
+	}
+	return what, nil
 }

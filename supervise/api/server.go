@@ -30,6 +30,7 @@ const (
 	headerMax       = 16 << 10
 	headerTime      = 5 * time.Second
 	bodyTime        = 10 * time.Second
+	uploadTime      = time.Minute // for the next part of a body that is read as it comes
 	connectionsMax  = 1024
 	connectionsEach = 32  // of one caller who may not command
 	connectionsRest = 512 // of all of them: a service can make others
@@ -70,6 +71,40 @@ func (s *Server) Handle(pattern string, needs May, h Handler) {
 // Stream adds a request that is answered bit by bit.
 func (s *Server) Stream(pattern string, needs May, h Streamer) {
 	s.mux.HandleFunc(pattern, s.stream(needs, h))
+}
+
+// Upload adds a request whose body is as long as it is, and is read by its handler
+// as it comes.
+func (s *Server) Upload(pattern string, needs May, h Handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if problem := s.permit(r, needs); problem != nil {
+			answerProblem(w, problem)
+			return
+		}
+		body := &arriving{Reader: r.Body, control: http.NewResponseController(w)}
+		r.Body = io.NopCloser(body)
+		value, err := h(r)
+		// Whoever writes hears of nothing before all is written.
+		if _, cut := io.Copy(io.Discard, body); cut == nil {
+			body.control.SetReadDeadline(time.Time{})
+		}
+		if err != nil {
+			answerProblem(w, problemOf(err))
+			return
+		}
+		answerJSON(w, http.StatusOK, "application/json", value)
+	})
+}
+
+// arriving is a body of which a part must come every now and then.
+type arriving struct {
+	io.Reader
+	control *http.ResponseController
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	a.control.SetReadDeadline(time.Now().Add(uploadTime))
+	return a.Reader.Read(p)
 }
 
 // Serve answers on the listening socket fd, which PID 1 holds too. All requests

@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/profiles"
+	"rlminit/profiles/archive"
 	"rlminit/service"
 )
 
@@ -153,6 +156,35 @@ func (r *Registry) Create(ctx context.Context, what control.CreateProfile, by co
 		outcome.Note = "no port: all of gateway.ports are taken"
 	}
 	return outcome, nil
+}
+
+// Import creates a profile from an archive, whole or not at all.
+func (r *Registry) Import(ctx context.Context, what control.ImportProfile, from io.Reader, by control.Actor) (outcome control.Outcome, err error) {
+	store, err := r.store()
+	if err != nil {
+		return outcome, err
+	}
+	a, err := archive.Open(from)
+	if errors.Is(err, archive.ErrFault) {
+		return outcome, control.BadRequest("%v", err)
+	}
+	if err != nil {
+		return outcome, control.Failed("cannot read the archive: %v", err)
+	}
+	name := cmp.Or(what.Name, a.Profile)
+	how := profiles.Creation{Import: a, Actor: recorded(by)}
+	if what.Stopped {
+		how.Intent = service.Stopped
+	}
+	before := r.before(name)
+	p, made, err := store.Create(name, how)
+	if err != nil {
+		return outcome, problemOf(err)
+	}
+	if err := r.enrol(p, made, before, by.UID); err != nil {
+		return outcome, err
+	}
+	return r.services.Await(ctx, p.Service(), made, what.Wait), nil
 }
 
 // Set changes a profile's environment. Its gateway is restarted if it runs, for a

@@ -68,6 +68,7 @@ var All = []Test{
 	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
 	{Name: "ProfileMoves", Run: ProfileMoves},
 	{Name: "ProfileIsAdopted", Run: ProfileIsAdopted},
+	{Name: "ProfileTravels", Run: ProfileTravels},
 	{Name: "ProfilesInQuickSuccession", Run: ProfilesInQuickSuccession},
 	{Name: "PurgeLeavesNothing", Run: PurgeLeavesNothing},
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+	"rlminit/internal/durable"
+	"rlminit/profiles"
+	"rlminit/profiles/archive"
+)
+
+func profileExportVerb(t *terminal) *cobra.Command {
+	output, noLog := "-", false
+	cmd := &cobra.Command{
+		Use:   "export NAME [--output FILE]",
+		Short: "write a profile as one file: its directory, its intent and its log",
+		Long: `Writes a tar archive of which rlminit profile import makes the profile again,
+here or elsewhere. Its files are read with your rights, as they are at that
+moment: stop the profile where it matters that they fit together. Sockets,
+pipes, and links that lead out of the profile are left out, which is said. So
+are its secrets (those of profile create --secret, which are not in its
+directory); what is secret in its profile.yaml is not.`,
+		Example: `  docker exec box rlminit profile export alice >alice.tar
+  rlminit profile export alice --no-log | gzip >alice.tar.gz`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output == "-" && isTerminal(os.Stdout) {
+				return misused(cmd, "an archive is nothing for a terminal; write it into a file: --output FILE, or >FILE")
+			}
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			if output == "-" {
+				return exportProfile(cmd.Context(), t, client, args[0], !noLog, t.out)
+			}
+			return exportInto(output, func(w io.Writer) error {
+				return exportProfile(cmd.Context(), t, client, args[0], !noLog, w)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", output, "into `FILE`, which appears when all is in it (default: the standard output)")
+	f.BoolVar(&noLog, "no-log", false, "without its log")
+	return cmd
+}
+
+// exportInto writes a file that is there when it is whole.
+func exportInto(path string, write func(io.Writer) error) error {
+	temp := path + ".part"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return control.Failed("cannot write %s: it is there, of an export that is under way or was cut off; remove it", temp)
+	}
+	if err != nil {
+		return control.Failed("cannot write %s: %v", path, reason(err))
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		os.Remove(temp)
+	}
+	return err
+}
+
+// exportProfile writes a profile's archive. What is to be known of it goes to
+// stderr.
+func exportProfile(ctx context.Context, t *terminal, client *control.Client, name string, withLog bool, to io.Writer) error {
+	p, err := client.Profile(ctx, name)
+	if err != nil {
+		return err
+	}
+	if p.Name == profiles.Default {
+		return control.Conflict("the profile %q is the home directory itself, with all the others; copy that in place of an export", p.Name)
+	}
+	// The volume, in which nothing that a service may have put there is followed.
+	home, err := durable.Open(filepath.Dir(filepath.Dir(p.Dir)))
+	if err != nil {
+		return control.Failed("%v", err)
+	}
+	defer home.Close()
+	dir, err := home.OpenDir("profiles/" + p.Name)
+	if err != nil {
+		return control.Failed("%v", err)
+	}
+	defer dir.Close()
+	var log *durable.Dir
+	if withLog {
+		switch log, err = home.OpenDir("logs/gateways/" + p.Name); {
+		case errors.Is(err, fs.ErrNotExist):
+			log = nil // nothing was logged yet
+		case err != nil:
+			return control.Failed("%v; --no-log leaves the log out", err)
+		default:
+			defer log.Close()
+		}
+	}
+	m := archive.Manifest{Profile: p.Name, Desired: p.Desired, At: time.Now().UTC(), Version: version}
+	if p.Port != nil {
+		m.Port = *p.Port
+	}
+	out := bufio.NewWriterSize(to, 256<<10)
+	err = archive.Write(out, m, dir, log, func(line string) { t.complain(line) })
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil && t.out.failed == nil {
+		err = control.Failed("cannot export %s: %v", p.Name, err)
+	}
+	return err
+}
+
+func profileImportVerb(t *terminal) *cobra.Command {
+	o := &operation{verb: "start"}
+	what := control.ImportProfile{}
+	cmd := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "make a profile of what profile export has written",
+		Long: `Makes a profile of an archive that rlminit profile export has written, whole or
+not at all, and starts its gateway if it was meant to run. It has its log again,
+and its port if that is free here. An archive that was cut short or changed is
+refused: one with absolute names, with links that lead out of the profile, with
+devices. Secrets are not in it: profile create --exist-ok --secret gives them to
+it again.`,
+		Example: `  docker exec -i box rlminit profile import - <alice.tar
+  gunzip -c alice.tar.gz | rlminit profile import - --as alice-next --stopped`,
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := os.Stdin
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return control.Failed("cannot read %s: %v", args[0], reason(err))
+				}
+				defer f.Close()
+				in = f
+			} else if isTerminal(in) {
+				return misused(cmd, "an archive is nothing to be typed; write: rlminit profile import - <FILE")
+			}
+			client, err := t.open()
+			if err != nil {
+				return err
+			}
+			d := o.attempt(cmd.Context(), t, what.Name, what.Stopped, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+				what.Wait = wait
+				return client.ImportProfile(ctx, what, in)
+			})
+			if d.err != nil {
+				return d.err
+			}
+			return d.tell()
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&what.Name, "as", "", "under another name, `NEW`")
+	f.BoolVar(&what.Stopped, "stopped", false, "only record it, and start nothing")
+	o.waitFlags(cmd)
+	return cmd
+}
