@@ -114,10 +114,13 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 	lookup := c.env.With(p.variables(c.Home))
 	n, reading := g.node.With(lookup, d.Name)
 	fields := d.Fields()
-	for key := range g.own() {
-		fields[key] = func(document.Node) {}
+	for key, set := range new(Gateway).own() {
+		fields[key] = document.Described(set)
 	}
-	fields["default"] = func(document.Node) {}
+	fields["default"] = document.Described(func(n document.Node) {
+		over := service.Default(DefaultProfile)
+		readUnprivileged(over.Fields(), n)
+	})
 	readUnprivileged(fields, n)
 	found := reading.Found()
 	if p.Name == DefaultProfile && g.HasDefault {

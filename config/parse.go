@@ -15,6 +15,22 @@ import (
 // Parse understands a bundle. env gives the container's variables. Every fault of
 // every file is found; where there is one, the Config is not to be used.
 func Parse(b Bundle, env Lookup) (*Config, Faults) {
+	p := newParser(b, env)
+	if len(b.Files) == 0 {
+		return p.config, Faults{{File: path.Base(b.Path), Line: 1, Text: "version is missing; write version: 1"}}
+	}
+	p.top(b.Files[0])
+	for _, f := range b.Files[1:] {
+		p.serviceFile(f)
+	}
+	p.checkSet()
+	p.ownUser()
+	p.faults.Sort()
+	return p.config, p.faults
+}
+
+// newParser is a parser with every default.
+func newParser(b Bundle, env Lookup) *parser {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
@@ -27,17 +43,8 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 		bundle: b, env: env, declared: map[string]declaration{},
 	}
 	p.config.Main.Restart.Policy = service.RestartNo
-	if len(b.Files) == 0 {
-		return p.config, Faults{{File: path.Base(b.Path), Line: 1, Text: "version is missing; write version: 1"}}
-	}
-	p.top(b.Files[0])
-	for _, f := range b.Files[1:] {
-		p.serviceFile(f)
-	}
-	p.checkSet()
-	p.ownUser()
-	p.faults.Sort()
-	return p.config, p.faults
+	p.lookup = env
+	return p
 }
 
 // parser collects what Parse finds.
@@ -68,13 +75,25 @@ func (p *parser) top(f File) {
 
 	found := reading.Found()
 	n, reading = n.With(p.lookup, "")
-	version := 0
 	readAll := "none"
-	ignore := func(document.Node) {}
-	document.Fields{
+	p.fields(&readAll).Read(n)
+	c.ReadAll = readAll == "all"
+	if n.Get("version").Absent() && (n.IsMapping() || n.Absent() && len(malformed) == 0) {
+		n.Fault("version is missing; write version: 1")
+	}
+	p.faults = append(p.faults, found...)
+	p.faults = append(p.faults, reading.Faults()...)
+	p.overrides()
+}
+
+// fields are the keys of rlminit.yaml.
+func (p *parser) fields(readAll *string) document.Fields {
+	c := p.config
+	version := 0
+	return document.Fields{
 		"version":      document.Int(&version, 1, 1),
 		"user":         service.User(&c.User),
-		"home":         ignore, // read above
+		"home":         document.Described(document.Path(new(string))), // read before all else
 		"stop_timeout": document.Duration(&c.StopTimeout, time.Millisecond),
 		"strict":       document.Bool(&c.Strict),
 		"parent_death": document.Optional(parentDeath(&c.ParentDeath)),
@@ -83,7 +102,7 @@ func (p *parser) top(f File) {
 		"inherit_env":  globs(&c.InheritEnv),
 		"environment":  service.Environment(&c.Environment),
 		"env_file":     service.EnvFiles(&c.EnvFile),
-		"access":       document.Fields{"read": document.OneOf(&readAll, "all", "none")}.Read,
+		"access":       document.Fields{"read": document.OneOf(readAll, "all", "none")}.Read,
 		"apply":        applying(&c.Apply),
 		"tags":         numbers(&c.Tags, 1, service.MaxID),
 		"groups_of":    absolutePaths(&c.GroupsOf),
@@ -102,14 +121,7 @@ func (p *parser) top(f File) {
 		"dirs":     p.dirs,
 		"seed":     p.seed,
 		"boot":     p.boot,
-	}.Read(n)
-	c.ReadAll = readAll == "all"
-	if n.Get("version").Absent() && (n.IsMapping() || n.Absent() && len(malformed) == 0) {
-		n.Fault("version is missing; write version: 1")
 	}
-	p.faults = append(p.faults, found...)
-	p.faults = append(p.faults, reading.Faults()...)
-	p.overrides()
 }
 
 // fault is one that is in no file.
@@ -212,7 +224,7 @@ func (p *parser) service(key, n document.Node, name, prefix string) {
 		key.Fault("the name %s %s", document.Quote(name), service.CheckName(name))
 	case strings.HasPrefix(name, service.GatewayPrefix):
 		key.Fault("the name %s is refused: names that begin with %s are those of profiles", document.Quote(name), service.GatewayPrefix)
-	case twice:
+	case twice && !n.Describes():
 		key.Fault("service %s is defined twice; the first is at %s:%d", document.Quote(name), first.node.File(), first.node.Line())
 		return
 	}

@@ -33,6 +33,22 @@ func OverrideAt(base Definition, n document.Node, lookup Lookup, others []string
 
 func override(base Definition, n document.Node, others []string) Definition {
 	d := base
+	fields, refused := overrides(&d, others)
+	fields.ReadRefusing(n, refused)
+	d.Check(n)
+	return d
+}
+
+// OverrideFields are the keys of a profile.yaml.
+func OverrideFields() document.Fields {
+	d := Default("profile")
+	fields, _ := overrides(&d, nil)
+	return fields
+}
+
+// overrides are the keys that a profile may set in d, and those that it may not,
+// with why.
+func overrides(d *Definition, others []string) (document.Fields, map[string]string) {
 	all := d.Fields()
 	fields := document.Fields{"limits": lower(&d.Limits), "isolation": narrow(&d.Isolation)}
 	for _, name := range others {
@@ -47,9 +63,7 @@ func override(base Definition, n document.Node, others []string) Definition {
 			refused[name] = "a profile may not set it; it belongs in rlminit.yaml"
 		}
 	}
-	fields.ReadRefusing(n, refused)
-	d.Check(n)
-	return d
+	return fields, refused
 }
 
 // lower reads limits, each of which must be at most what is there.

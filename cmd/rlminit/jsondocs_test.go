@@ -30,6 +30,13 @@ func TestJSONReference(t *testing.T) {
 		control.Trashed{},
 		doctor.Finding{},
 		analyze.Report{},
+		control.Operation{},
+		control.JobResult{},
+		control.Job{},
+		control.DryRun{},
+		control.Session{},
+		control.Revision{},
+		control.Drift{},
 	} {
 		jsonKeys(reflect.TypeOf(v), keys)
 	}

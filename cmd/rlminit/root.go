@@ -138,7 +138,7 @@ where none is named.`,
 		runCommandVerb(t), jobVerb(t), sessionVerb(t), fileVerb(t), capabilitiesVerb(t),
 		execVerb(t), healthVerb(t), reloadVerb(t), shutdownVerb(t),
 		planVerb(t), applyVerb(t), revisionsVerb(t), rollbackVerb(t), driftVerb(t),
-		checkVerb(t), doctorVerb(t), journalVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
+		checkVerb(t), schemaVerb(t), doctorVerb(t), journalVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
 		tryGatewayVerb(), docsVerb(t),
 	)
 	root.SetHelpCommand(helpVerb(t))

@@ -47,6 +47,9 @@ type Node struct {
 	line    int
 	field   string
 	reading *Reading
+
+	shape *Shape // not nil: nothing is read, and this is to be filled
+	form  form   // what the place is taken for then
 }
 
 // With is the same place, read by another pass.
@@ -73,6 +76,9 @@ func (n Node) File() string { return n.reading.document.file }
 
 // Fault reports that something is wrong here.
 func (n Node) Fault(format string, args ...any) {
+	if n.shape != nil {
+		return
+	}
 	n.reading.faults = n.reading.faults.with(Fault{
 		File: n.File(), Line: max(n.line, 1), Field: n.field,
 		Text: printable(fmt.Sprintf(format, args...)), Service: n.reading.service,
@@ -134,6 +140,10 @@ func (fs Fields) Read(n Node) { fs.ReadRefusing(n, nil) }
 // ReadRefusing is Read where some keys are known, but refused: for the reason
 // that is given.
 func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
+	if n.shape != nil {
+		n.describeKeys(fs)
+		return
+	}
 	n.Each(func(key, value Node) {
 		name := key.Key()
 		set, ok := fs[name]
@@ -159,6 +169,10 @@ func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
 // Each calls f for each key of a mapping whose keys are free, in the order of
 // the file. The values may be Absent.
 func (n Node) Each(f func(key, value Node)) {
+	if n.shape != nil {
+		n.describeEach(f)
+		return
+	}
 	if n.Absent() || n.broken() {
 		return
 	}
@@ -183,6 +197,9 @@ func (n Node) Key() string { return n.node.Value }
 
 // Get is the value of one key of a mapping, or the zero Node.
 func (n Node) Get(name string) (value Node) {
+	if n.shape != nil {
+		return Node{reading: n.reading}
+	}
 	if !n.IsMapping() {
 		return Node{reading: n.reading}
 	}
@@ -197,6 +214,8 @@ func (n Node) Get(name string) (value Node) {
 // Items are the elements of a list. Anything else is a fault.
 func (n Node) Items() ([]Node, bool) {
 	switch {
+	case n.shape != nil:
+		return n.describeItems()
 	case n.Absent() || n.broken():
 		return nil, false
 	case n.IsScalar():
@@ -233,6 +252,8 @@ func elements(text string) []string {
 // are written.
 func (n Node) Text() (string, bool) {
 	switch {
+	case n.tells(Scalar{Kind: KindText}):
+		return "", false
 	case n.broken():
 		return "", false
 	case n.Absent():
@@ -268,7 +289,7 @@ func (n Node) Text() (string, bool) {
 
 // Empty is true for a text of which nothing is left when it is expanded.
 func (n Node) Empty() bool {
-	if !n.IsScalar() {
+	if !n.IsScalar() || n.shape != nil {
 		return false
 	}
 	s, err := Expand(n.node.Value, n.reading.lookup)

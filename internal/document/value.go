@@ -77,6 +77,9 @@ func Strings(p *[]string) Setter {
 // off, in any case.
 func Bool(p *bool) Setter {
 	return func(n Node) {
+		if n.tells(Scalar{Kind: KindBool}) {
+			return
+		}
 		if s, ok := n.Text(); ok {
 			if b, ok := ParseBool(s); ok {
 				*p = b
@@ -101,6 +104,9 @@ func ParseBool(s string) (value, ok bool) {
 // Int reads a whole number within bounds, both included.
 func Int[T ~int | ~int64](p *T, low, high T) Setter {
 	return func(n Node) {
+		if n.tells(Scalar{Kind: KindInt, Low: float64(low), High: float64(high)}) {
+			return
+		}
 		if s, ok := n.Text(); ok {
 			i, err := strconv.ParseInt(s, 10, 64)
 			switch {
@@ -118,6 +124,9 @@ func Int[T ~int | ~int64](p *T, low, high T) Setter {
 // Float reads a number within bounds, both included.
 func Float(p *float64, low, high float64) Setter {
 	return func(n Node) {
+		if n.tells(Scalar{Kind: KindFloat, Low: low, High: high}) {
+			return
+		}
 		if s, ok := n.Text(); ok {
 			f, err := strconv.ParseFloat(s, 64)
 			switch {
@@ -137,6 +146,9 @@ const MaxDuration = 10 * 365 * 24 * time.Hour
 // 100ms. A bare number has no unit, and is refused, but for 0.
 func Duration(p *time.Duration, low time.Duration) Setter {
 	return func(n Node) {
+		if n.tells(Scalar{Kind: KindDuration}) {
+			return
+		}
 		if s, ok := n.Text(); ok {
 			d, err := ParseDuration(s)
 			switch {
@@ -177,6 +189,9 @@ func ParseDuration(s string) (time.Duration, error) {
 // Size reads a number of bytes of at least low: 1048576, 64KiB, 1MB, 1.5GiB.
 func Size(p *int64, low int64) Setter {
 	return func(n Node) {
+		if n.tells(Scalar{Kind: KindSize, Low: float64(low)}) {
+			return
+		}
 		if s, ok := n.Text(); ok {
 			size, err := ParseSize(s)
 			switch {
@@ -229,6 +244,14 @@ func ParseSize(s string) (int64, error) {
 // OneOf reads one of a few words.
 func OneOf[T ~string](p *T, words ...T) Setter {
 	return func(n Node) {
+		if n.shape != nil {
+			form := Scalar{Kind: KindOneOf}
+			for _, w := range words {
+				form.Words = append(form.Words, string(w))
+			}
+			n.tells(form)
+			return
+		}
 		s, ok := n.Text()
 		if !ok {
 			return

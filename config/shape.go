@@ -1,0 +1,33 @@
+package config
+
+import (
+	"rlminit/internal/document"
+	"rlminit/service"
+)
+
+// The kinds of file of which there is a schema.
+const (
+	ConfigurationFile = "rlminit.yaml"
+	ServiceFile       = "service.yaml"
+	ProfileFile       = "profile.yaml"
+)
+
+// Schemas are the JSON schemas of the files that people write, by their kind, made
+// of the very tables that read them.
+func Schemas() map[string]map[string]any {
+	p := newParser(Bundle{}, nil)
+	readAll := ""
+	d := service.Default("name")
+	shapes := map[string]*document.Shape{
+		ConfigurationFile: document.Describe(p.fields(&readAll).Read),
+		ServiceFile:       document.Describe(d.Fields().Read),
+		ProfileFile:       document.Describe(service.OverrideFields().Read),
+	}
+	all := map[string]map[string]any{}
+	for kind, shape := range shapes {
+		all[kind] = shape.Schema()
+		all[kind]["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+		all[kind]["title"] = kind + " of rlminit"
+	}
+	return all
+}
