@@ -38,14 +38,16 @@ build: go ## bin/rlminit and bin/gateway for this machine, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway
 
 .PHONY: check
-check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, generated files
-	@tests/install-tools shellcheck
+check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, promtool, generated files
+	@tests/install-tools shellcheck promtool
 	@echo 'gofumpt'; out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { printf 'not formatted; run make fmt:\n%s\n' "$$out"; exit 1; }
 	@echo 'go mod tidy'; $(GO) mod tidy -diff; $(GO) mod verify >/dev/null
 	@echo 'go vet'; $(GO) vet -tags vm ./...
 	@echo 'go vet, arm64'; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -tags vm ./...
 	@echo 'staticcheck'; $(TOOL) staticcheck -tags vm ./...
 	@echo 'shellcheck'; shellcheck $$(git grep -lE '^#!.*\b(ba)?sh$$' -- ':!*.go' ':!*.md')
+	@echo 'promtool'; if command -v promtool >/dev/null; then cd examples/metrics; \
+		out=$$({ promtool check config prometheus.yaml && promtool test rules alerts_test.yaml; } 2>&1) || { echo "$$out"; exit 1; }; fi
 	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
 		case "$$out" in *'fetching vulnerabilities'*) echo '  not run: the vulnerability database cannot be reached from here';; *) echo "$$out"; exit 1;; esac; }
 	@$(MAKE) docs-check
