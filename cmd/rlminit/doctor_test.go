@@ -25,7 +25,7 @@ func TestDoctor(t *testing.T) {
 		"one has failed": {[]control.Service{alice(), failed}, doctor.Fail, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBox(t, map[string]any{"GET /v1/services": c.services, "GET /v1/environment": control.Environment{Home: home}})
+			b := newBox(t, map[string]any{"GET /v1/services": c.services, "GET /v1/environment": control.Environment{Home: "/nonexistent", Environment: []string{"RLMINIT_HOME=" + home}}})
 			r := b.rlminit(t, "doctor", "--json")
 			var findings []doctor.Finding
 			if err := json.Unmarshal([]byte(r.out), &findings); err != nil {
