@@ -24,9 +24,7 @@ type Archive struct {
 	Manifest
 
 	tar     *tar.Reader
-	rest    io.Reader // of the stream, behind the tar's end
 	entries int
-	ended   bool
 }
 
 // Place is a directory that exists.
@@ -47,7 +45,7 @@ func Open(from io.Reader) (*Archive, error) {
 	}
 	// What ends within the first header is an export, or no archive at all.
 	begun := strings.HasPrefix(manifestName, string(start))
-	a := &Archive{tar: tar.NewReader(in), rest: in}
+	a := &Archive{tar: tar.NewReader(in)}
 	h, err := a.next()
 	switch {
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, ErrFault) && !begun:
