@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"rlminit/control"
@@ -23,14 +24,21 @@ func Measure(proc string, services []control.Service, withTiers bool) ([]control
 			roots = append(roots, *s.PID)
 		}
 	}
-	sums := usage.ByRoot(all, roots, usage.Tags(proc, roots))
+	own := tiers(proc, all)
+	tagged := usage.Tags(proc, roots)
+	sums := usage.ByRoot(all, roots, func(pid int) int {
+		if slices.ContainsFunc(own, func(tier control.Service) bool { return *tier.PID == pid }) {
+			return 0 // or every service would be asked for its tag, to find that it is nobody's
+		}
+		return tagged(pid)
+	})
 	for i, s := range services {
 		if s.PID != nil && len(sums[*s.PID].Processes) > 0 {
 			services[i].Usage = UsageOf(sums[*s.PID])
 		}
 	}
 	if withTiers {
-		services = append(services, tiers(proc, all)...)
+		services = append(services, own...)
 	}
 	return services, nil
 }

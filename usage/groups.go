@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -11,18 +12,41 @@ import (
 // the group that one root alone has is its tag. A process that has none, or may
 // not be looked at, is nobody's.
 func Tags(proc string, roots []int) func(pid int) int {
-	var tags map[string]int // read when the first orphan comes
+	var tags map[string]int    // read when the first orphan comes that has a group of its own
+	var common map[string]bool // groups that several roots have, and so nobody's tag
 	return func(pid int) int {
+		if common == nil {
+			common = commonOf(proc, roots)
+		}
+		own := slices.DeleteFunc(groups(proc, pid), func(group []byte) bool { return common[string(group)] })
+		if len(own) == 0 {
+			return 0 // and not every root is looked at
+		}
 		if tags == nil {
 			tags = tagsOf(proc, roots)
 		}
-		for _, group := range groups(proc, pid) {
+		for _, group := range own {
 			if root := tags[string(group)]; root > 0 {
 				return root
 			}
 		}
 		return 0
 	}
+}
+
+// commonOf are the groups that the first roots share.
+func commonOf(proc string, roots []int) map[string]bool {
+	common := map[string]bool{}
+	if len(roots) < 2 {
+		return common
+	}
+	first := groups(proc, roots[0])
+	for _, group := range groups(proc, roots[1]) {
+		if slices.ContainsFunc(first, func(other []byte) bool { return bytes.Equal(group, other) }) {
+			common[string(group)] = true
+		}
+	}
+	return common
 }
 
 func tagsOf(proc string, roots []int) map[string]int {

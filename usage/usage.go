@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is one, as /proc/PID/stat has it, proc_pid_stat(5).
@@ -51,11 +53,67 @@ func Processes(proc string) ([]Process, error) {
 	return all, nil
 }
 
+// Related reads those processes that may belong to a root: what descends from it,
+// and what PID 1 has inherited, with what descends from that. Of thousands of
+// services that is a handful. Where the kernel does not tell whose children are
+// whose, or the root is no child of PID 1, all are read.
+func Related(proc string, root int) ([]Process, error) {
+	page := int64(os.Getpagesize())
+	top, ok := read(proc, root, page)
+	// Its own children PID 1 has by its other threads, and orphans by the first.
+	orphans, told := children(filepath.Join(proc, "1/task/1"))
+	if !ok || !told || top.Parent != 1 {
+		return Processes(proc)
+	}
+	var all []Process
+	seen := map[int]bool{}
+	for next := append([]int{root}, orphans...); len(next) > 0; next = next[1:] {
+		pid := next[0]
+		p, ok := read(proc, pid, page)
+		if !ok || seen[pid] {
+			continue
+		}
+		seen[pid] = true
+		all = append(all, p)
+		tasks, err := os.ReadDir(filepath.Join(proc, strconv.Itoa(pid), "task"))
+		if err != nil {
+			continue // it is gone
+		}
+		for _, task := range tasks {
+			below, _ := children(filepath.Join(proc, strconv.Itoa(pid), "task", task.Name()))
+			next = append(next, below...)
+		}
+	}
+	return all, nil
+}
+
+// children are those of a thread, proc_pid_task_children(5).
+func children(task string) (pids []int, told bool) {
+	content, err := os.ReadFile(filepath.Join(task, "children"))
+	if err != nil {
+		return nil, false
+	}
+	for _, word := range bytes.Fields(content) {
+		if pid, err := strconv.Atoi(string(word)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, true
+}
+
 func read(proc string, pid int, page int64) (p Process, ok bool) {
-	content, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
+	// Three system calls for each: a container may have thousands.
+	fd, err := unix.Open(proc+"/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p, false
 	}
+	var buf [1024]byte // more than its 52 numbers and a name can have
+	n, err := unix.Read(fd, buf[:])
+	unix.Close(fd)
+	if err != nil {
+		return p, false
+	}
+	content := buf[:n]
 	open, shut := bytes.IndexByte(content, '('), bytes.LastIndexByte(content, ')') // a name may have either
 	if open < 0 || shut < open || shut+2 > len(content) {
 		return p, false

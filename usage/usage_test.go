@@ -116,6 +116,39 @@ func TestReal(t *testing.T) {
 	}
 }
 
+// Of a root only what may belong to it is read, whoever else there is.
+func TestRelated(t *testing.T) {
+	proc := fake(t,
+		"1 rlminit S 0 1 4", "2 rlminit S 1 2 4", "20 alice S 1 20 50001", "21 child S 20 20 50001", "22 grandchild S 21 22 50001",
+		"23 daemon S 1 23 50001", "24 ofdaemon S 23 24 50001", "30 bob S 1 30 50002", "31 ofbob S 30 30 50002", "60 shell S 0 60 4")
+	of := map[string]string{"1": "23 ", "20": "21 ", "21": "22 ", "23": "24 ", "22": "", "24": "", "30": "31 ", "31": ""}
+	for pid, below := range of {
+		dir := filepath.Join(proc, pid, "task", pid)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "children"), []byte(below), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Related(proc, 20)
+	if err != nil || len(all) != 5 {
+		t.Errorf("%d processes were read, %v", len(all), err)
+	}
+	if got := pids(ByRoot(all, []int{20}, Tags(proc, []int{20}))[20]); !slices.Equal(got, []int{20, 21, 22, 23, 24}) {
+		t.Errorf("alice has %v", got)
+	}
+	if all, err := Related(proc, 60); err != nil || len(all) != 10 {
+		t.Errorf("of what docker exec began, all are read: %d, %v", len(all), err)
+	}
+	if err := os.Remove(filepath.Join(proc, "1/task/1/children")); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := Related(proc, 20); err != nil || len(all) != 10 {
+		t.Errorf("without the kernel's word, all are read: %d, %v", len(all), err)
+	}
+}
+
 func BenchmarkProcesses(b *testing.B) {
 	n := 0
 	for b.Loop() {

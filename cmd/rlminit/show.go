@@ -133,7 +133,7 @@ func view(ctx context.Context, client *control.Client, name string) (*serviceVie
 
 func lastEvents(ctx context.Context, client *control.Client, service string) ([]control.Event, error) {
 	events := []control.Event{}
-	err := client.Events(ctx, control.EventQuery{Types: []string{"transition"}}, func(e control.Event) error {
+	err := client.Events(ctx, control.EventQuery{Types: []string{"transition"}, Names: []string{service}}, func(e control.Event) error {
 		if e.Service == service {
 			events = append(events, e)
 		}
@@ -167,7 +167,7 @@ func (v *serviceView) measure() {
 	if v.Service.PID == nil {
 		return
 	}
-	all, err := usage.Processes(procDir)
+	all, err := usage.Related(procDir, *v.Service.PID)
 	if err != nil {
 		return
 	}

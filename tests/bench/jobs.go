@@ -38,53 +38,58 @@ func jobMeasures() []measure {
 }
 
 // measureJobs has a container's main command measure.
-func measureJobs() (jobFigures, error) {
-	var f jobFigures
-	dir, err := os.MkdirTemp("", "bench-jobs-")
+func measureJobs() (f jobFigures, err error) {
+	return f, inContainer("jobs: {at_once: 8}\n", "jobs", &f)
+}
+
+// inContainer runs this program as the main command of a container with a
+// configuration, plays an act there, and reads the figures that it prints.
+func inContainer(more, act string, figures any) error {
+	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
-		return f, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	home, file := filepath.Join(dir, "data"), filepath.Join(dir, "rlminit.yaml")
 	if err := os.Chmod(dir, 0o755); err != nil {
-		return f, err
+		return err
 	}
 	if err := os.Mkdir(home, 0o755); err != nil {
-		return f, err
+		return err
 	}
 	if os.Geteuid() == 0 {
 		if err := os.Chown(home, 1000, 1000); err != nil {
-			return f, err
+			return err
 		}
 	}
-	config := fmt.Sprintf("version: 1\nuser: \"1000:1000\"\nhome: %s\njobs: {at_once: 8}\n", home)
+	config := fmt.Sprintf("version: 1\nuser: \"1000:1000\"\nhome: %s\n%s", home, more)
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
-		return f, err
+		return err
 	}
 	self, err := os.ReadFile("/proc/self/exe") // which may lie where the service user cannot look
 	if err != nil {
-		return f, err
+		return err
 	}
 	program := filepath.Join(dir, "bench")
 	if err := os.WriteFile(program, self, 0o755); err != nil {
-		return f, err
+		return err
 	}
 	own, err := os.ReadFile(*binary)
 	if err != nil {
-		return f, err
+		return err
 	}
 	init := filepath.Join(dir, "rlminit")
 	if err := os.WriteFile(init, own, 0o755); err != nil {
-		return f, err
+		return err
 	}
-	cmd := boxed(init, "init", "--", program, "jobs", init)
+	cmd := boxed(init, "init", "--", program, act, init)
 	cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+file)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return f, err
+		return err
 	}
-	return f, json.Unmarshal(out, &f)
+	return json.Unmarshal(out, figures)
 }
 
 // sync measures what of a run is the disk's.

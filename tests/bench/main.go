@@ -57,6 +57,7 @@ var acts = map[string]func(args []string) error{
 	"inside": inside,
 	"floor":  floor,
 	"jobs":   playJobs,
+	"views":  playViews,
 }
 
 func run() error {
@@ -67,7 +68,7 @@ func run() error {
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), jobMeasures()) {
+	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), viewMeasures(), jobMeasures()) {
 		if !chosen.MatchString(m.name) {
 			continue
 		}
