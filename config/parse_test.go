@@ -242,6 +242,7 @@ func TestFaults(t *testing.T) {
 		{"main: {exit_on: wbe}\nservices: {web: {command: [a]}}", `rlminit.yaml:2: main.exit_on: no service "wbe"; did you mean "web"?`},
 		{"main: {requires: [a]}", `rlminit.yaml:2: main: unknown key "requires"; the keys here are command, env_file, environment, exit_on, exits, group, groups, limits, no_new_privs, restart, routes, sandbox, signal_group, stop, subcommands, umask, user, working_dir`},
 		{"main: {routes: [{start: x, then: wait}]}", `rlminit.yaml:2: main.routes[0]: args is missing; write args: [word] for the arguments that the route is for, [] for none, or program: true`},
+		{"environment: {1FOO: x}", `rlminit.yaml:2: environment.1FOO: begins with a digit, and no shell takes such a variable; use another name`},
 		{"main: {routes: [{args: [], program: true}]}", `rlminit.yaml:2: main.routes[0]: args and program: true exclude each other; take one of them out`},
 		{"main: {routes: [{program: true, then: wait}]}", `rlminit.yaml:2: main.routes[0]: then: wait runs no command, and program: true is for one; take one of them out`},
 		{"services: {x: {command: [x]}}\nmain: {routes: [{args: [], start: x, alone: true}]}", `rlminit.yaml:3: main.routes[0]: alone starts nothing else, and waits for nothing; take out alone, or start and then`},

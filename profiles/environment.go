@@ -66,8 +66,6 @@ func checkEnvironment(env map[string]string) error {
 			return refuse(ErrValue, "%s: %s", document.Quote(key), fault)
 		}
 		switch {
-		case '0' <= key[0] && key[0] <= '9':
-			return refuse(ErrValue, "%s begins with a digit, and no shell takes such a variable; use another name", document.Quote(key))
 		case slices.Contains(given, key):
 			return refuse(ErrValue, "%s is what rlminit itself gives the gateway; use another name", key)
 		case !utf8.ValidString(key), !utf8.ValidString(value):

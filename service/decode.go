@@ -280,6 +280,8 @@ func CheckVariable(name string) string {
 		return `a variable's name cannot hold "=" or NUL`
 	case strings.ContainsAny(name, " \t\r\n"):
 		return "a variable's name cannot hold a space"
+	case '0' <= name[0] && name[0] <= '9':
+		return "begins with a digit, and no shell takes such a variable; use another name"
 	case len(name) > 255:
 		return "a variable's name has at most 255 bytes"
 	case Supervised(name):
