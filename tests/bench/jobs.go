@@ -39,7 +39,8 @@ func jobMeasures() []measure {
 
 // measureJobs has a container's main command measure.
 func measureJobs() (f jobFigures, err error) {
-	return f, inContainer("jobs: {at_once: 8}\n", "jobs", &f)
+	err = inContainer("jobs: {at_once: 8}\n", "jobs", &f)
+	return f, err
 }
 
 // inContainer runs this program as the main command of a container with a

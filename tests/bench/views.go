@@ -35,7 +35,8 @@ func viewMeasures() []measure {
 		for i := range 1000 {
 			fmt.Fprintf(&b, "  s%05d: {command: [sleep, \"1000000\"]}\n", i)
 		}
-		return f, inContainer(b.String(), "views", &f)
+		err = inContainer(b.String(), "views", &f)
+		return f, err
 	})
 	var all []measure
 	for _, v := range viewed {
