@@ -82,6 +82,8 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 			err = takeBack(err)
 		}
 		return p, false, err
+	case err == nil && how.Import != nil:
+		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is imported another name", s.home.Path(dirOf(name)))
 	case err == nil:
 		return Profile{}, false, s.exists(name)
 	case !errors.Is(err, fs.ErrNotExist):

@@ -42,7 +42,7 @@ func ProfileTravels(t *testing.T, start New) {
 	if back := b.Status()["gateway-carol"]; back.State != "stopped" || back.Desired != "stopped" {
 		t.Errorf("imported as %s", box.Describe(back))
 	}
-	b.Fails(17, `profile "alice" exists already`, "profile", "import", home+"/alice.tar")
+	b.Fails(17, "/profiles/alice exists already; --as NEW gives what is imported another name", "profile", "import", home+"/alice.tar")
 	b.Must("profile", "import", home+"/alice.tar", "--as", "bob", "--stopped")
 	if bob := b.Status()["gateway-bob"]; bob.State != "stopped" || *bob.Port == *s.Port {
 		t.Errorf("imported as %s", box.Describe(bob))
