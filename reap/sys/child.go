@@ -51,7 +51,9 @@ func (c *Command) start() {
 		pid, errno = c.fork(flags)
 	}
 	if errno != 0 {
-		c.PID, c.Step, c.Errno = 0, StepFork, Errno(errno)
+		// clone(2) that fails late, at the limit on processes, has written the number
+		// of a pidfd that it took back: it may be another descriptor's by now.
+		c.PID, c.PIDFD, c.Step, c.Errno = 0, -1, StepFork, Errno(errno)
 		return
 	}
 	c.PID = int32(pid)
