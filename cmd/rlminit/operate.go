@@ -144,7 +144,7 @@ func (o *operation) set(ctx context.Context, t *terminal, client *control.Client
 		o.options.Names = names
 	}
 	begun := t.now()
-	outcomes, err := o.call(client)(ctx, control.All, o.options)
+	outcomes, err := o.ask(ctx, t, client, control.All)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (o *operation) each(ctx context.Context, t *terminal, client *control.Clien
 	worst := 0
 	for _, name := range names {
 		begun := t.now()
-		outcomes, err := o.call(client)(ctx, name, o.options)
+		outcomes, err := o.ask(ctx, t, client, name)
 		if err != nil {
 			return err
 		}
@@ -186,6 +186,20 @@ func (o *operation) each(ctx context.Context, t *terminal, client *control.Clien
 		return exitStatus(worst)
 	}
 	return nil
+}
+
+// ask asks for it and waits for its outcomes.
+func (o *operation) ask(ctx context.Context, t *terminal, client *control.Client, name string) (outcomes []control.Outcome, err error) {
+	err = showing(ctx, t, func(ctx context.Context, p *progress) (err error) {
+		if p != nil {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go p.search(ctx, o.verb)
+		}
+		outcomes, err = o.call(client)(ctx, name, o.options)
+		return err
+	})
+	return outcomes, err
 }
 
 // namedAll is said of the name "all", which no service has: on the socket it

@@ -20,7 +20,8 @@ func operationsVerb(t *terminal) *cobra.Command {
 		Long: `Shows the operations that are under way and the latest that are over, of earlier
 starts of the container too: their id, verb, state, and who asked. With ID it
 shows each of its members, and what one that waits is waiting for. With -f it
-goes on until the operation is over. One that was under way when the container
+goes on until the operation is over, and shows on a terminal how far it is; ^C
+ends the watching alone. One that was under way when the container
 ended, or the supervisor was replaced, is interrupted.`,
 		Example: `  rlminit operations
   rlminit operations 12 -f`,
@@ -46,8 +47,8 @@ ended, or the supervisor was replaced, is interrupted.`,
 			if err != nil {
 				return err
 			}
-			for follow && !o.Over() {
-				if o, err = client.Operation(cmd.Context(), id, true); err != nil {
+			if follow {
+				if o, err = untilOver(cmd.Context(), t, client, o, func(control.Operation) {}); err != nil {
 					return err
 				}
 			}
@@ -123,7 +124,7 @@ func operationID(cmd *cobra.Command, text string) (uint64, error) {
 // prints a line for each member that is.
 func followOperation(ctx context.Context, t *terminal, client *control.Client, o control.Operation, each bool) error {
 	begun, told := t.now(), map[string]bool{}
-	for {
+	o, err := untilOver(ctx, t, client, o, func(o control.Operation) {
 		for _, m := range o.Members {
 			over := m.State != "pending" && m.State != "running"
 			if each && over && !told[m.Name] {
@@ -131,24 +132,20 @@ func followOperation(ctx context.Context, t *terminal, client *control.Client, o
 				t.printf("%s\n", memberLine(t, m))
 			}
 		}
-		if o.Over() {
-			if problem := o.Problem(); problem != nil {
-				return problem
-			}
-			if len(o.Members) == 0 {
-				t.printf("nothing to %s\n", o.Verb)
-			}
-			return nil
-		}
-		next, err := client.Operation(ctx, o.ID, true)
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return control.TimedOut("operation "+strconv.FormatUint(o.ID, 10), o.State, t.now().Sub(begun))
-		}
-		if err != nil {
-			return err
-		}
-		o = next
+	})
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return control.TimedOut("operation "+strconv.FormatUint(o.ID, 10), o.State, t.now().Sub(begun))
+	case err != nil:
+		return err
 	}
+	if problem := o.Problem(); problem != nil {
+		return problem
+	}
+	if len(o.Members) == 0 {
+		t.printf("nothing to %s\n", o.Verb)
+	}
+	return nil
 }
 
 // operationLine is `12 restart: running, 3 of 40 done (uid 0)`.

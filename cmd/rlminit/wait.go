@@ -21,7 +21,8 @@ and changes nothing. Waiting for one to run ends at once with exit code 1 if it
 has failed or exited, and with 4 if it is removed; one that is stopped is waited
 for, for somebody may start it. Exit code 7 when the time is over. With
 --operation it waits until that is over: 0 if it is done, 1 if it failed, 8 if it
-stopped at a member that was not ready, 17 if it was cancelled or superseded.`,
+stopped at a member that was not ready, 17 if it was cancelled or superseded; on
+a terminal it shows how far it is.`,
 		Example:           `  rlminit wait alice --for running --timeout 30s`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, args []string) error {

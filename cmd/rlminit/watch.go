@@ -86,7 +86,7 @@ func showAgain(t *terminal, services []control.Service, named bool, flags status
 		return err
 	}
 	t.measure()
-	shown, rest := fitting(services, t.height)
+	shown, rest := fitting(services, t.height, urgency, func(s control.Service) string { return s.State })
 	t.printf("\x1b[H\x1b[2J\x1b[?7l") // home, clear the screen, and wrap no line
 	err := show(t, shown, named && rest == "", flags)
 	if rest != "" {
@@ -96,23 +96,26 @@ func showAgain(t *terminal, services []control.Service, named bool, flags status
 	return err
 }
 
-// fitting are the services for which a terminal has room below a header, the worst
-// first, and a line on those that are left out; "" if none is.
-func fitting(services []control.Service, height int) (shown []control.Service, rest string) {
-	shown = slices.Clone(services)
-	slices.SortStableFunc(shown, func(a, b control.Service) int { return cmp.Compare(urgency(a), urgency(b)) })
+// fitting are the entries of a list for which a terminal has room below a header,
+// the most urgent first, and a line on those that are left out; "" if none is.
+func fitting[T any](list []T, height int, urgency func(T) int, state func(T) string) (shown []T, rest string) {
+	shown = slices.Clone(list)
+	slices.SortStableFunc(shown, func(a, b T) int { return cmp.Compare(urgency(a), urgency(b)) })
 	room := height - 2 // for the header, and the last line
 	if height == 0 || len(shown) <= room+1 {
 		return shown, ""
 	}
 	room = max(room, 1)
+	if len(shown) <= room {
+		return shown, ""
+	}
 	states := map[string]int{}
-	for _, s := range shown[room:] {
-		states[s.State]++
+	for _, entry := range shown[room:] {
+		states[state(entry)]++
 	}
 	var counts []string
-	for _, state := range slices.Sorted(maps.Keys(states)) {
-		counts = append(counts, fmt.Sprintf("%d %s", states[state], printable(state)))
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		counts = append(counts, fmt.Sprintf("%d %s", states[name], printable(name)))
 	}
 	return shown[:room], "and " + strings.Join(counts, ", ")
 }

@@ -25,17 +25,20 @@ func TestWatchFitsTheTerminal(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	shown, rest := fitting(services, 6)
+	fit := func(services []control.Service, height int) ([]control.Service, string) {
+		return fitting(services, height, urgency, func(s control.Service) string { return s.State })
+	}
+	shown, rest := fit(services, 6)
 	if got := names(shown); got != "p40 p43 p00 p01" || rest != "and 41 running" {
 		t.Errorf("shown: %s; %s", got, rest)
 	}
-	if shown, rest := fitting(services, 0); len(shown) != 45 || rest != "" {
+	if shown, rest := fit(services, 0); len(shown) != 45 || rest != "" {
 		t.Errorf("without a size: %d, %q", len(shown), rest)
 	}
-	if shown, rest := fitting(services, 46); len(shown) != 45 || rest != "" {
+	if shown, rest := fit(services, 46); len(shown) != 45 || rest != "" {
 		t.Errorf("where all fit: %d, %q", len(shown), rest)
 	}
-	if shown, _ := fitting(services, 1); len(shown) != 1 {
+	if shown, _ := fit(services, 1); len(shown) != 1 {
 		t.Errorf("in one line: %d", len(shown))
 	}
 }
