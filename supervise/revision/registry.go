@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +61,8 @@ func (r *Revisions) takeOver() *carrier {
 	var open *apply.Known
 	r.ledger.View(func(f *apply.Fold) {
 		if k := f.Open(); k != nil {
-			copied := *k
+			copied := *k // with steps of its own: the fold goes on
+			copied.State.Steps = slices.Clone(k.State.Steps)
 			open = &copied
 		}
 	})
