@@ -269,13 +269,32 @@ func untilOver(ctx context.Context, t *terminal, client *control.Client, o contr
 			if o.Over() {
 				return nil
 			}
-			next, err := client.Operation(ctx, o.ID, true)
+			next, err := p.next(ctx, client, o.ID)
 			if err != nil {
 				return err
 			}
 			o = next
 		}
 	})
+	return o, err
+}
+
+// next returns an operation when a member of it is over, as the server tells it, or
+// in time to show again what the others do.
+func (p *progress) next(ctx context.Context, client *control.Client, id uint64) (control.Operation, error) {
+	if p == nil {
+		return client.Operation(ctx, id, true)
+	}
+	pause := time.Second
+	if time.Since(p.begun) < quick {
+		pause = quick
+	}
+	soon, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	o, err := client.Operation(soon, id, true)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		return client.Operation(ctx, id, false)
+	}
 	return o, err
 }
 
@@ -305,9 +324,11 @@ func (p *progress) search(ctx context.Context, verb string) {
 		}
 		for ours.ID > 0 && !ours.Over() {
 			p.set(ours)
-			if ours, err = client.Operation(ctx, ours.ID, true); err != nil {
+			next, err := p.next(ctx, client, ours.ID)
+			if err != nil {
 				return
 			}
+			ours = next
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -191,15 +192,21 @@ func slow(t *testing.T) (b *box, shown func(*screen), release func(pid int)) {
 	pid, wait := make(chan int, 1), make(chan struct{})
 	over := sync.OnceFunc(func() { close(wait) })
 	t.Cleanup(over)
+	var asked atomic.Bool // whether there is a change, which nobody was told of
 	now := func() control.Operation {
 		p := <-pid
 		pid <- p
+		why := ""
+		if asked.Load() {
+			why = "waits for web"
+		}
 		return control.Operation{ID: 12, Verb: "restart", State: "running", Actor: control.Actor{UID: uint32(os.Geteuid()), PID: int32(p)}, Members: []control.OperationMember{
-			{Name: "alice", State: "done", PID: 42}, {Name: "bob", State: "pending", Reason: "waits for web"},
+			{Name: "alice", State: "done", PID: 42}, {Name: "bob", State: "pending", Reason: why},
 		}}
 	}
 	answer := func(v func() any, hold bool) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
+			asked.CompareAndSwap(false, r.URL.Query().Get("wait") != "")
 			if hold || r.URL.Query().Get("wait") != "" {
 				select {
 				case <-wait:
