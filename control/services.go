@@ -34,6 +34,11 @@ func (c *Client) Definition(ctx context.Context, name string) (Definition, error
 	})
 }
 
+// Counts returns what is counted beside the status.
+func (c *Client) Counts(ctx context.Context) (Counts, error) {
+	return ask[Counts](ctx, c, request{method: http.MethodGet, path: "/v1/metrics", repeat: true, what: "the metrics"})
+}
+
 // Dependencies returns what each service comes after, in the order of names.
 func (c *Client) Dependencies(ctx context.Context) ([]Dependencies, error) {
 	return ask[[]Dependencies](ctx, c, request{method: http.MethodGet, path: "/v1/dependencies", repeat: true, what: "the dependencies"})

@@ -66,6 +66,42 @@ type Usage struct {
 	Threads     int     `json:"threads"`
 }
 
+// Counts is the answer of GET /v1/metrics: what is counted beside the status of
+// services, since the supervisor began.
+type Counts struct {
+	Journal  *JournalCounts  `json:"journal"`  // null: there is none
+	Services []ServiceCounts `json:"services"` // of which anything was counted
+}
+
+// JournalCounts is what the journal has done.
+type JournalCounts struct {
+	Records      uint64  `json:"records"` // appended
+	Bytes        uint64  `json:"bytes"`   // of these
+	Syncs        uint64  `json:"syncs"`
+	SyncS        float64 `json:"sync_s"`        // of all these
+	Refused      uint64  `json:"refused"`       // records that a command was told of that they cannot be appended
+	Dropped      uint64  `json:"dropped"`       // records of which nobody was told
+	Segments     uint64  `json:"segments"`      // begun
+	SegmentBytes int64   `json:"segment_bytes"` // of the one that is written
+}
+
+// ServiceCounts is one service's.
+type ServiceCounts struct {
+	Service  string       `json:"service"`
+	LogBytes uint64       `json:"log_bytes"` // that it has written to stdout and stderr
+	Ready    *ProbeCounts `json:"ready"`     // null: it was not asked
+	Health   *ProbeCounts `json:"health"`
+}
+
+// ProbeCounts is what has come of asking by one probe.
+type ProbeCounts struct {
+	Asked  uint64  `json:"asked"`
+	Failed uint64  `json:"failed"`
+	TookS  float64 `json:"took_s"` // of all of them
+	LastS  float64 `json:"last_s"` // of the latest
+	Passed bool    `json:"passed"` // the latest
+}
+
 // Schedule is when a oneshot with a schedule runs.
 type Schedule struct {
 	Next      *time.Time `json:"next"`

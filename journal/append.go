@@ -36,8 +36,9 @@ func (r *request) size() int {
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
-	notes   int // of those
-	dropped uint64
+	notes   int    // of those
+	dropped uint64 // of these none was recorded yet that they were
+	missed  uint64 // notes that were dropped, in all
 	closed  bool
 	wake    chan struct{} // has a token when something waits, or when closed
 }
@@ -135,6 +136,7 @@ func (q *queue) put(r *request) bool {
 		return false
 	case r.note && q.notes >= maxNotes:
 		q.dropped++
+		q.missed++
 		return false
 	case r.note:
 		q.notes++
@@ -193,7 +195,15 @@ func (q *queue) take() (batch []*request, dropped uint64) {
 	}
 }
 
-// lose counts notes that could not be written.
+// miss counts notes that could not be written.
+func (q *queue) miss(n uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropped += n
+	q.missed += n
+}
+
+// lose takes back notes of which could not be written that they were dropped.
 func (q *queue) lose(n uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -49,9 +49,10 @@ type Journal struct {
 	queue  queue
 	ended  chan struct{} // closed when the writer has ended
 
-	mu     sync.Mutex // folds, tail, change
+	mu     sync.Mutex // what follows
 	folds  folds
 	tail   tail
+	stats  Stats
 	change chan struct{} // closed when tail changes
 }
 

@@ -115,11 +115,15 @@ func (w *writer) commit(batch []*request, dropped uint64) {
 // answer tells everybody who waits. Notes that failed are counted.
 func (w *writer) answer(batch []*request, err error) {
 	for _, r := range batch {
-		if !r.note {
-			r.done <- err
-		} else if err != nil {
-			w.journal.queue.lose(uint64(len(r.bodies)))
+		switch n := uint64(len(r.bodies)); {
+		case r.note && err != nil:
+			w.journal.queue.miss(n)
 			r.tell(nil)
+		case !r.note:
+			if err != nil {
+				w.journal.count(func(s *Stats) { s.Refused += n })
+			}
+			r.done <- err
 		}
 	}
 }
@@ -184,8 +188,10 @@ func (w *writer) applied(lines []byte) {
 	j := w.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.stats.Bytes += uint64(len(lines))
 	for rest := lines; len(rest) > 0; {
 		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		j.stats.Records++
 		if r, err := parseRecord(line); err == nil {
 			j.folds.apply(r)
 		}
@@ -219,7 +225,7 @@ func (w *writer) put(lines []byte, durable, reserved bool) error {
 	}
 	synced := err == nil
 	if err == nil && durable {
-		err = w.file.sync()
+		err = w.sync(w.file)
 	}
 	if err == nil {
 		w.pos += int64(len(lines))
@@ -348,7 +354,7 @@ func (w *writer) tryBegin() error {
 		return err
 	}
 	if _, err = f.WriteAt(line, 0); err == nil {
-		err = f.sync()
+		err = w.sync(f)
 	}
 	if err == nil && !w.held() {
 		w.lost, err = true, ErrLost
@@ -382,8 +388,11 @@ func (w *writer) tryBegin() error {
 	w.pos, w.snapshot, w.allocated = int64(len(line)), int64(len(line)), 0
 	w.seq++
 	w.journal.mu.Lock()
+	defer w.journal.mu.Unlock()
 	w.journal.shown(name, w.pos)
-	w.journal.mu.Unlock()
+	w.journal.stats.Segments++
+	w.journal.stats.Records++
+	w.journal.stats.Bytes += uint64(w.pos)
 	return nil
 }
 

@@ -288,6 +288,7 @@ func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
 		return false
 	}
 	*left -= n
+	s.taken.Add(uint64(n))
 	c.pace.filled(&s.pipes[stream], n)
 	c.settle(s)
 	return true

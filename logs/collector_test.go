@@ -112,4 +112,7 @@ func TestPlainBytesStayAsTheyAre(t *testing.T) {
 	if got := content(t, c, s); got != text {
 		t.Errorf("%q", got)
 	}
+	if n := s.Stats().Bytes; n != uint64(len(text)) {
+		t.Errorf("%d bytes are counted of the %d that were written", n, len(text))
+	}
 }

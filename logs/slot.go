@@ -38,8 +38,9 @@ func (cfg *Config) validate() error {
 	return nil
 }
 
-// Stats counts what a slot could not keep.
+// Stats counts what a service has written, and what its slot could not keep.
 type Stats struct {
+	Bytes     uint64 // taken from its pipes by this process; a successor begins at 0
 	LostBytes uint64 // as they would have stood in the file
 	LostLines uint64
 }
@@ -75,6 +76,8 @@ type Slot struct {
 	prefix  []byte // in the tee
 	begun   []byte // a line that the tee waits for the end of
 	age     *time.Timer
+
+	taken atomic.Uint64 // bytes of its pipes; the collector's to write
 
 	dir atomic.Pointer[string] // cfg.Dir, or nil without a file; for readers
 }
@@ -256,7 +259,7 @@ func (s *Slot) publish(cfg *Config) {
 
 // Stats tells what was lost since the slot was made.
 func (s *Slot) Stats() Stats {
-	return Stats{atomic.LoadUint64(&s.entry.lostBytes), atomic.LoadUint64(&s.entry.lostLines)}
+	return Stats{s.taken.Load(), atomic.LoadUint64(&s.entry.lostBytes), atomic.LoadUint64(&s.entry.lostLines)}
 }
 
 // Close writes what is in the pipes now and forgets the slot; its files stay.

@@ -32,6 +32,7 @@ func Accepted(header string) string {
 type Snapshot struct {
 	Version  string
 	Services []control.Service // tiers too, of the type "tier"
+	Counts   control.Counts
 }
 
 // states are those that a service can be in.
@@ -117,6 +118,7 @@ func Write(to io.Writer, format string, s Snapshot) error {
 			}
 		}
 	}
+	w.counts(s)
 	w.tiers(s.Services)
 	if w.open {
 		w.out.WriteString("# EOF\n")
@@ -177,7 +179,10 @@ func (w *writer) head(name, kind, unit, help string) {
 
 // sample writes one value with its labels, name by name.
 func (w *writer) sample(name string, value float64, labels ...string) {
-	w.line = append(append(w.line[:0], name...), '{')
+	w.line = append(w.line[:0], name...)
+	if len(labels) > 0 {
+		w.line = append(w.line, '{')
+	}
 	for i := 0; i < len(labels); i += 2 {
 		if i > 0 {
 			w.line = append(w.line, ',')
@@ -185,7 +190,10 @@ func (w *writer) sample(name string, value float64, labels ...string) {
 		w.line = append(append(append(w.line, labels[i]...), '=', '"'), escape(labels[i+1])...)
 		w.line = append(w.line, '"')
 	}
-	w.line = append(w.line, '}', ' ')
+	if len(labels) > 0 {
+		w.line = append(w.line, '}')
+	}
+	w.line = append(w.line, ' ')
 	w.line = append(strconv.AppendFloat(w.line, value, 'g', -1, 64), '\n')
 	w.out.Write(w.line)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,16 @@ func some() Snapshot {
 		},
 		{Name: "web", State: "failed", Desired: "running", LogLostBytes: 7},
 		{Name: "rlminit-init", Type: "tier", State: "running", Usage: &control.Usage{MemoryBytes: 4096, CPUS: 1}},
+	}, Counts: control.Counts{
+		Journal: &control.JournalCounts{Records: 5, Bytes: 700, Syncs: 4, SyncS: 0.5, Refused: 1, Dropped: 2, Segments: 3, SegmentBytes: 650},
+		Services: []control.ServiceCounts{
+			{
+				Service: "gateway-alice", LogBytes: 1234,
+				Ready:  &control.ProbeCounts{Asked: 3, Failed: 2, TookS: 0.75, LastS: 0.25, Passed: true},
+				Health: &control.ProbeCounts{Asked: 9, Failed: 1, TookS: 2, LastS: 3},
+			},
+			{Service: "gone-meanwhile", LogBytes: 1},
+		},
 	}}
 }
 
@@ -33,7 +44,7 @@ func TestOpenMetricsGrammar(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta := regexp.MustCompile(`^# (TYPE|UNIT|HELP) ([a-z_]+) (.+)$`)
-	sample := regexp.MustCompile(`^([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\d[0-9.e+-]*)$`)
+	sample := regexp.MustCompile(`^([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (\d[0-9.e+-]*)$`)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if lines[len(lines)-1] != "# EOF" {
 		t.Errorf("it ends with %q", lines[len(lines)-1])
@@ -55,11 +66,14 @@ func TestOpenMetricsGrammar(t *testing.T) {
 			continue
 		}
 		m := sample.FindStringSubmatch(line)
-		want := family
-		if kind == "counter" {
-			want += "_total"
+		want := []string{family}
+		switch kind {
+		case "counter":
+			want = []string{family + "_total"}
+		case "summary":
+			want = []string{family + "_count", family + "_sum"}
 		}
-		if m == nil || m[1] != want || seen[m[1]+m[2]] {
+		if m == nil || !slices.Contains(want, m[1]) || seen[m[1]+m[2]] {
 			t.Errorf("no sample of %s: %q", family, line)
 			continue
 		}
@@ -70,10 +84,34 @@ func TestOpenMetricsGrammar(t *testing.T) {
 		"rlminit_services{state=\"failed\"} 1\n", "rlminit_services{state=\"running\"} 1\n",
 		"rlminit_service_up{service=\"web\",profile=\"\"} 0\n", "rlminit_service_memory_bytes{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\"} 1.073741824e+09\n",
 		"rlminit_process_cpu_seconds_total{process=\"rlminit-init\"} 1\n", "rlminit_service_log_lost_bytes_total{service=\"web\",profile=\"\"} 7\n",
+		"rlminit_service_log_written_bytes_total{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\"} 1234\n",
+		"\nrlminit_service_probe_seconds_count{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\",probe=\"ready\"} 3\nrlminit_service_probe_seconds_sum{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\",probe=\"ready\"} 0.75\n",
+		"\",probe=\"health\"} 3\n", "rlminit_service_probe_passed{service=\"gateway-alice\",profile=\"al\\\"ice\\\\\\n\",probe=\"health\"} 0\n",
+		"\nrlminit_journal_records_total 5\n", "\nrlminit_journal_written_bytes_total 700\n", "\nrlminit_journal_refused_total 1\n", "\nrlminit_journal_dropped_total 2\n",
+		"\nrlminit_journal_segments_total 3\n", "\nrlminit_journal_segment_bytes 650\n", "\nrlminit_journal_sync_seconds_count 4\nrlminit_journal_sync_seconds_sum 0.5\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %s in\n%s", want, out.String())
 		}
+	}
+}
+
+// A service of which nothing was counted has a counter all the same; one that is
+// gone meanwhile has none; nor has a journal that there is not.
+func TestNothingCounted(t *testing.T) {
+	s := some()
+	s.Services = append(s.Services, control.Service{Name: "new", State: "running"})
+	var out bytes.Buffer
+	if err := Write(&out, OpenMetrics, s); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "gone-meanwhile") || !strings.Contains(text, `written_bytes_total{service="new",profile=""} 0`) || strings.Contains(text, `tes_total{service="rlminit-init"`) {
+		t.Error(text)
+	}
+	s.Counts.Journal = nil
+	out.Reset()
+	if err := Write(&out, OpenMetrics, s); err != nil || strings.Contains(out.String(), "journal") {
+		t.Errorf("%v: a journal that there is not in\n%s", err, out.String())
 	}
 }
 
@@ -131,7 +169,7 @@ func TestAlertsNameMetrics(t *testing.T) {
 	}
 	for _, e := range expressions {
 		for _, name := range names.FindAll(e[1], -1) {
-			if !strings.Contains(out.String(), "\n"+string(name)+"{") && !strings.Contains(out.String(), "# TYPE "+string(name)+" gauge") {
+			if !strings.Contains(out.String(), "\n"+string(name)+"{") && !strings.Contains(out.String(), "\n"+string(name)+" ") && !strings.Contains(out.String(), "# TYPE "+string(name)+" gauge") {
 				t.Errorf("%s: there is no %s", e[1], name)
 			}
 		}

@@ -4,8 +4,62 @@ import (
 	"log/slog"
 	"net"
 
+	"rlminit/control"
 	"rlminit/metrics"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/process"
 )
+
+// answers is what has come of asking a service, by probe: nil before it was.
+type answers map[machine.Probe]control.ProbeCounts
+
+func (a *answers) count(by machine.Probe, answer process.Answer) {
+	if *a == nil {
+		*a = answers{}
+	}
+	c := (*a)[by]
+	c.Asked++
+	if answer.Err != nil {
+		c.Failed++
+	}
+	c.LastS, c.Passed = answer.Took.Seconds(), answer.Err == nil
+	c.TookS += c.LastS
+	(*a)[by] = c
+}
+
+// of is what has come of one probe; nil: nothing yet.
+func (a answers) of(by machine.Probe) *control.ProbeCounts {
+	if c, asked := a[by]; asked {
+		return &c
+	}
+	return nil
+}
+
+// counts is what was counted of the journal and of those services that have
+// written or were asked. It costs nothing before it is asked for, and then no
+// file and no system call.
+func (s desk) counts() control.Counts {
+	answer := control.Counts{Services: []control.ServiceCounts{}}
+	if j := s.chronicle.journal.Load(); j != nil {
+		n := j.Stats()
+		answer.Journal = &control.JournalCounts{
+			Records: n.Records, Bytes: n.Bytes, Syncs: n.Syncs, SyncS: n.SyncTime.Seconds(),
+			Refused: n.Refused, Dropped: n.Dropped, Segments: n.Segments, SegmentBytes: n.Segment,
+		}
+	}
+	s.ask(func() {
+		for _, u := range s.all() {
+			of := control.ServiceCounts{Service: u.name, Ready: u.answers.of(machine.ProbeReady), Health: u.answers.of(machine.ProbeHealth)}
+			if u.log != nil {
+				of.LogBytes = u.log.Stats().Bytes
+			}
+			if of != (control.ServiceCounts{Service: u.name}) {
+				answer.Services = append(answer.Services, of)
+			}
+		}
+	})
+	return answer
+}
 
 // serveMetrics answers scrapes where the configuration says so. A listener that
 // cannot be had is said, and nothing waits for it.
@@ -23,7 +77,7 @@ func (s *Supervisor) serveMetrics(version string) {
 	go func() {
 		err := metrics.Serve(listener, func() (metrics.Snapshot, error) {
 			services, err := metrics.Measure("/proc", desk{s}.Services(), true)
-			return metrics.Snapshot{Version: version, Services: services}, err
+			return metrics.Snapshot{Version: version, Services: services, Counts: desk{s}.counts()}, err
 		})
 		slog.Error("the metrics are not served any more", "err", err)
 	}()

@@ -26,14 +26,15 @@ func (s *Supervisor) startProbe(u *unit, a machine.Action) {
 		}
 		return s.prober.run(ctx, name, held, p.Exec)
 	}
-	tell := func(passed, failed machine.EventKind) func(error) {
-		return func(err error) {
+	tell := func(passed, failed machine.EventKind) func(process.Answer) {
+		return func(answer process.Answer) {
 			e := machine.Event{Kind: passed, ID: a.ID}
-			if err != nil {
-				e.Kind, e.Reason = failed, err.Error()
+			if answer.Err != nil {
+				e.Kind, e.Reason = failed, answer.Err.Error()
 			}
 			s.do(func() {
 				if ctx.Err() == nil {
+					u.answers.count(a.Probe, answer)
 					s.step(u, e)
 				}
 			})

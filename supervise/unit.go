@@ -43,6 +43,7 @@ type unit struct {
 	waiters []*waiter
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  map[machine.Probe]context.CancelFunc
+	answers answers
 
 	unsaved    bool                     // a successor would not know what is true of it
 	ended      []uint64                 // exits to be acknowledged once a successor and the log would know of them

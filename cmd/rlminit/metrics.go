@@ -13,9 +13,12 @@ func metricsVerb(t *terminal) *cobra.Command {
 		Use:   "metrics",
 		Short: "write the state of all services as OpenMetrics",
 		Long: `Writes what rlminit and its services are like, in the text format of OpenMetrics:
-states, restarts, readiness and health, memory, CPU time and processes, what
-logs have lost, and rlminit's own two processes. To have it scraped, set
-metrics.listen in the configuration; examples/metrics has rules for alerts.`,
+states, restarts, readiness and health, how long probes took, memory, CPU time
+and processes, what services have written and logs have lost, the journal, and
+rlminit's own two processes. Counts of probes, of bytes written and of the
+journal begin again at 0 with a supervisor that replaces another. To have it
+scraped, set metrics.listen in the configuration; examples/metrics has rules for
+alerts.`,
 		Example: `  rlminit metrics
   docker exec box rlminit metrics --prometheus >/var/lib/node_exporter/box.prom`,
 		Args: exactly(),
@@ -31,11 +34,15 @@ metrics.listen in the configuration; examples/metrics has rules for alerts.`,
 			if services, err = metrics.Measure(procDir, services, true); err != nil {
 				return control.Failed("cannot tell memory and CPU: %v", err)
 			}
+			counts, err := client.Counts(cmd.Context())
+			if err != nil {
+				return err
+			}
 			format := metrics.OpenMetrics
 			if prometheus {
 				format = metrics.Prometheus
 			}
-			return metrics.Write(t.out, format, metrics.Snapshot{Version: version, Services: services})
+			return metrics.Write(t.out, format, metrics.Snapshot{Version: version, Services: services, Counts: counts})
 		},
 	}
 	cmd.Flags().BoolVar(&prometheus, "prometheus", false, "in the older format of Prometheus, for textfile collectors")

@@ -19,6 +19,12 @@ const (
 // Asker asks a service once by a probe; nil means well.
 type Asker func(context.Context, service.Probe) error
 
+// Answer is what came of asking once, and how long that took.
+type Answer struct {
+	Err  error // nil: well
+	Took time.Duration
+}
+
 // AskNetwork asks by tcp or http.
 func AskNetwork(ctx context.Context, p service.Probe) error {
 	if p.TCP != "" {
@@ -27,34 +33,36 @@ func AskNetwork(ctx context.Context, p service.Probe) error {
 	return probe.HTTP(ctx, p.HTTP)
 }
 
-// UntilReady asks again and again, and tells of each answer, until one is nil or
-// ctx ends.
-func UntilReady(ctx context.Context, p service.Probe, ask Asker, tell func(error)) {
+// UntilReady asks again and again, and tells of each answer, until one is well
+// or ctx ends.
+func UntilReady(ctx context.Context, p service.Probe, ask Asker, tell func(Answer)) {
 	for pause := readyFirst; ; pause = min(2*pause, readyLatest) {
-		err := within(ctx, readyCheck, p, ask)
-		tell(err)
-		if err == nil || !sleep(ctx, pause) {
+		answer := within(ctx, readyCheck, p, ask)
+		tell(answer)
+		if answer.Err == nil || !sleep(ctx, pause) {
 			return
 		}
 	}
 }
 
 // WhileHealthy asks at each interval, and tells of each answer, until ctx ends.
-func WhileHealthy(ctx context.Context, h service.Health, ask Asker, tell func(error)) {
+func WhileHealthy(ctx context.Context, h service.Health, ask Asker, tell func(Answer)) {
 	for sleep(ctx, h.Interval) {
 		tell(within(ctx, h.Timeout, h.Probe, ask))
 	}
 }
 
 // within asks once, for no longer than timeout; 0: for as long as it takes.
-func within(ctx context.Context, timeout time.Duration, p service.Probe, ask Asker) error {
+func within(ctx context.Context, timeout time.Duration, p service.Probe, ask Asker) Answer {
 	if timeout > 0 {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
 		go patience(ctx, timeout, cancel)
 	}
-	return ask(ctx, p)
+	began := time.Now()
+	err := ask(ctx, p)
+	return Answer{err, time.Since(began)}
 }
 
 // looks is how often the clock is looked at on the way to a timeout.

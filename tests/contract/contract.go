@@ -56,6 +56,7 @@ var All = []Test{
 	{Name: "ServiceRequiresAGateway", Run: ServiceRequiresAGateway},
 	{Name: "SlotsInACircle", Run: SlotsInACircle},
 	{Name: "HungServiceIsRestarted", Run: HungServiceIsRestarted},
+	{Name: "ProbesAreCounted", Run: ProbesAreCounted},
 	{Name: "ProbeIsItsServices", Run: ProbeIsItsServices, Root: true},
 	{Name: "PassedSocket", Run: PassedSocket},
 	{Name: "LogsAreKept", Run: LogsAreKept},

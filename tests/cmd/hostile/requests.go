@@ -36,6 +36,7 @@ func requests(a *attack, socket, victim string) {
 		{"POST", "/v1/rollback", `{}`},
 		{"GET", "/v1/services/" + victim, ""},
 		{"GET", "/v1/services", ""},
+		{"GET", "/v1/metrics", ""},
 		{"GET", "/v1/logs/" + victim, ""},
 		{"GET", "/v1/events", ""},
 		{"GET", "/v1/operations", ""},
