@@ -102,6 +102,9 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 			out.Policy.Privileged = append(out.Policy.Privileged, probesOf(d, *program)...)
 		}
 	}
+	if out.Policy.Supervisor, err = k.supervisor(&out.Policy); err != nil {
+		return out, fmt.Errorf("cannot start: %w", err)
+	}
 	k.noteUnlimited()
 	k.isolation(&out.Policy)
 	if len(k.refused) > 0 {

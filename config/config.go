@@ -29,6 +29,7 @@ type (
 type Config struct {
 	Path        string        // of rlminit.yaml
 	User        string        // name, uid or uid:gid; "" where it is not set
+	Supervisor  string        // supervisor_user, as User
 	Home        string        // the volume, RLMINIT_HOME: absolute
 	StopTimeout time.Duration // the whole container's
 	Profiles    bool          // false: RLMINIT_PROFILES=off

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -59,7 +60,12 @@ func glob(pattern, s string) bool {
 //
 // The error is EnvFaults: every file and line that is at fault.
 func Environment(c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
-	e := environ{at: make(map[string]int, len(container)+16)}
+	return EnvironmentAs(nil, c, id, container, d, p)
+}
+
+// EnvironmentAs is Environment of files that user reads.
+func EnvironmentAs(user *rights.User, c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
+	e := environ{user: user, at: make(map[string]int, len(container)+16)}
 	for _, kv := range container {
 		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && c.Inherits(name) {
 			e.set(name, value)
@@ -92,6 +98,7 @@ func Environment(c *Config, id wire.Identity, container []string, d service.Defi
 
 // environ is a list of variables in which each name is once.
 type environ struct {
+	user   *rights.User
 	list   []string
 	at     map[string]int
 	own    bool // what is added is the definition's
@@ -122,7 +129,7 @@ func (e *environ) add(files []string, values map[string]service.Value) {
 			e.set(name, v.Text)
 			continue
 		}
-		text, err := readSmall(v.File, maxValue)
+		text, err := readSmall(e.user, v.File, maxValue)
 		if err == nil && strings.ContainsRune(text, 0) {
 			err = errors.New("it holds a NUL byte")
 		}

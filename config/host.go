@@ -25,6 +25,11 @@ type Host struct {
 	Accounts     Accounts
 	Isolation    isolate.Capabilities // what the kernel and the engine allow
 	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
+
+	// Separable says why the supervisor cannot have a uid of its own here; "": it
+	// can, and join tells whether it has to be in the group of the services' user to
+	// let that read its logs. nil is a place of which nothing is known.
+	Separable func(home string, user, supervisor wire.Identity) (join bool, why string)
 }
 
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.

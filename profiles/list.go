@@ -114,7 +114,7 @@ func (s *Store) Preview(settings Settings) ([]Profile, error) {
 	intents := maps.Clone(s.intents)
 	s.mu.Unlock()
 	view := &Store{
-		home: s.home, say: func(string) {}, now: s.now, ports: s.ports.copy(),
+		home: s.home, ours: s.ours, user: s.user, say: func(string) {}, now: s.now, ports: s.ports.copy(),
 		intents: intents, said: map[string]bool{}, skipped: map[string]int{},
 	}
 	view.Configure(settings)

@@ -198,7 +198,7 @@ func (s *Store) takeBack(file string, before stateFile) {
 
 // keepAside moves a file that cannot be used out of the way.
 func (s *Store) keepAside(file, fault string) error {
-	kept, err := s.moveNew(file, s.dated(file+".corrupt-"))
+	kept, err := moveNew(s.home, file, s.dated(file+".corrupt-"))
 	if err != nil {
 		return err
 	}

@@ -59,14 +59,14 @@ func (s *Store) clone(from, temp string, env map[string]string, settings *Settin
 // unpack puts an archive aside: the profile's files into temp, and those of its
 // log, if there are any, into the directory that it returns.
 func (s *Store) unpack(a *archive.Archive, temp string, settings *Settings) (log string, err error) {
-	if err := s.home.MkdirAll(gatewayLogs, dirMode); err != nil {
+	if err := s.ours.MkdirAll(gatewayLogs, dirMode); err != nil {
 		return "", err
 	}
 	log = gatewayLogs + "/" + durable.TempName()
-	if err := s.home.Mkdir(log, dirMode); err != nil {
+	if err := s.ours.Mkdir(log, dirMode); err != nil {
 		return "", err
 	}
-	err = a.Unpack(archive.Place{Dir: s.home, Rel: temp}, archive.Place{Dir: s.home, Rel: log}, settings.StateFile)
+	err = a.Unpack(archive.Place{Dir: s.home, Rel: temp}, archive.Place{Dir: s.ours, Rel: log}, settings.StateFile)
 	if errors.Is(err, archive.ErrFault) {
 		err = refuse(ErrValue, "%v", err)
 	}
@@ -302,21 +302,21 @@ const gatewayLogs = "logs/gateways"
 // moveLog has a profile's log follow its name.
 func (s *Store) moveLog(from, to string) {
 	old, next := gatewayLogs+"/"+from, gatewayLogs+"/"+to
-	if _, err := s.home.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.ours.Lstat(old); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err := s.placeLog(old, next); err != nil {
-		s.sayOnce(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, s.home.Path(old)))
+		s.sayOnce(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, s.ours.Path(old)))
 	}
 }
 
 // placeLog gives a log the name of its profile. One that an earlier profile of
 // that name has left is kept aside.
 func (s *Store) placeLog(from, to string) error {
-	err := s.home.RenameNew(from, to)
+	err := s.ours.RenameNew(from, to)
 	if errors.Is(err, unix.EEXIST) {
-		if _, err = s.moveNew(to, s.dated(to+".before-")); err == nil {
-			err = s.home.RenameNew(from, to)
+		if _, err = moveNew(s.ours, to, s.dated(to+".before-")); err == nil {
+			err = s.ours.RenameNew(from, to)
 		}
 	}
 	return err

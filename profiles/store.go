@@ -13,7 +13,8 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/durable"
-	"rlminit/profiles/lease"
+	"rlminit/journal"
+	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -33,7 +34,9 @@ type Settings struct {
 
 // Store is the profiles of one volume.
 type Store struct {
-	home     *durable.Dir
+	home     *durable.Dir // for what is the services' user's
+	ours     *durable.Dir // and for what is the supervisor's
+	user     *rights.User
 	settings atomic.Pointer[Settings]
 	say      func(string)
 	now      func() time.Time
@@ -62,12 +65,25 @@ const (
 // goroutine. Open only what the volume's lock protects: what is read is
 // remembered.
 func Open(home string, settings Settings, say func(string)) (*Store, error) {
-	dir, err := durable.Open(home)
+	return OpenAs(nil, home, settings, say)
+}
+
+// OpenAs is Open for a supervisor who is somebody else than the user whose the
+// profiles are.
+func OpenAs(user *rights.User, home string, settings Settings, say func(string)) (*Store, error) {
+	ours, err := durable.Open(home)
 	if err != nil {
 		return nil, err
 	}
+	dir := ours
+	if user != nil {
+		if dir, err = user.Dir(home); err != nil {
+			ours.Close()
+			return nil, err
+		}
+	}
 	s := &Store{
-		home: dir, say: say, now: time.Now, ports: newPorts(),
+		home: dir, ours: ours, user: user, say: say, now: time.Now, ports: newPorts(),
 		intents: map[Subject]service.Intent{}, said: map[string]bool{}, skipped: map[string]int{},
 	}
 	s.Configure(settings)
@@ -81,10 +97,17 @@ func Open(home string, settings Settings, say func(string)) (*Store, error) {
 func (s *Store) Configure(settings Settings) { s.settings.Store(&settings) }
 
 // Close gives the descriptors back. No other call may be under way.
-func (s *Store) Close() error { return s.home.Close() }
+func (s *Store) Close() error {
+	err := s.ours.Close()
+	if s.home != s.ours {
+		err = errors.Join(err, s.home.Close())
+	}
+	return err
+}
 
-// Home is the volume's directory, for what else lives there.
-func (s *Store) Home() *durable.Dir { return s.home }
+// Ours is the volume's directory with the supervisor's own rights, for what else
+// lives there: logs, the journal, the lock.
+func (s *Store) Ours() *durable.Dir { return s.ours }
 
 // CheckWritable says why nothing can be written to the volume, if so.
 func (s *Store) CheckWritable() error {
@@ -129,12 +152,21 @@ func below(dir, rel string) string {
 	return dir + "/" + rel
 }
 
+// dirFor is the volume's directory for whose what lies at a path below it is: the
+// supervisor's logs, or else the services' user's.
+func (s *Store) dirFor(rel string) *durable.Dir {
+	if rel == gatewayLogs || strings.HasPrefix(rel, gatewayLogs+"/") {
+		return s.ours
+	}
+	return s.home
+}
+
 // PrepareBoot removes what an earlier life left unfinished, and of each profile
 // what remove_at_boot names. Only before anything is started: not when a
 // supervisor takes over from another. What cannot be removed is said.
 func (s *Store) PrepareBoot(list []Profile) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs} {
-		if err := s.home.CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.dirFor(dir).CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.sayOnce(err.Error())
 		}
 	}
@@ -165,7 +197,7 @@ func (s *Store) PrepareBoot(list []Profile) {
 func (s *Store) SweepUnfinished() {
 	var left []string
 	for _, dir := range []string{profilesDir, gatewayLogs} {
-		entries, err := s.home.ReadDir(dir, maxProfiles)
+		entries, err := s.dirFor(dir).ReadDir(dir, maxProfiles)
 		if err != nil && !errors.Is(err, durable.ErrTooBig) {
 			continue // who needs the directory says it
 		}
@@ -180,7 +212,7 @@ func (s *Store) SweepUnfinished() {
 	}
 	go func() {
 		for _, rel := range left {
-			if err := s.home.RemoveAll(rel); err != nil {
+			if err := s.dirFor(rel).RemoveAll(rel); err != nil {
 				s.sayOnce(err.Error())
 			}
 		}
@@ -209,7 +241,7 @@ func (s *Store) removeAll(dir, pattern string) error {
 func keptAt(rel string) string {
 	for place, what := range map[string]string{
 		profilesDir: "profiles", trashDir: "deleted profiles", servicesDir: "the state of services",
-		"logs/gateways": "logs", "logs/services": "logs", bootLogFile: "logs", lease.File: "the volume's lock",
+		"logs/gateways": "logs", "logs/services": "logs", bootLogFile: "logs", journal.OldLock: "the volume's lock", journal.Home: "its records",
 	} {
 		if rel == place || strings.HasPrefix(place, rel+"/") || strings.HasPrefix(rel, place+"/") {
 			return what
@@ -226,11 +258,11 @@ func (s *Store) dated(prefix string) string {
 
 // moveNew renames from to the name to, or to-2, to-3 … if that is taken, and
 // returns the name that it got.
-func (s *Store) moveNew(from, to string) (string, error) {
+func moveNew(dir *durable.Dir, from, to string) (string, error) {
 	const tries = 1000
 	name := to
 	for i := 2; ; i++ {
-		err := s.home.RenameNew(from, name)
+		err := dir.RenameNew(from, name)
 		if !errors.Is(err, unix.EEXIST) || i > tries {
 			return name, err
 		}

@@ -45,7 +45,7 @@ type Watcher struct {
 	close   sync.Once
 
 	// What follows is run's.
-	inotify  *fsnotify.Watcher // nil: there is none to be had
+	inotify  watches // nil: there is none to be had
 	events   <-chan fsnotify.Event
 	errs     <-chan error
 	again    <-chan time.Time // not nil: something is not watched, and is tried for then
@@ -81,14 +81,30 @@ func (w *Watcher) Close() {
 // begin watches what there is to be watched.
 func (w *Watcher) begin() {
 	if w.inotify == nil {
-		inotify, err := fsnotify.NewWatcher()
-		if err != nil {
+		if err := w.open(); err != nil {
 			w.blind(err)
 			return
 		}
-		w.inotify, w.events, w.errs = inotify, inotify.Events, inotify.Errors
 	}
 	w.arm()
+}
+
+// open opens the watches, for whom may read the directories.
+func (w *Watcher) open() error {
+	if w.store.user != nil {
+		i, err := newInotify(w.store.user)
+		if err != nil {
+			return err
+		}
+		w.inotify, w.events, w.errs = i, i.events, i.errors
+		return nil
+	}
+	i, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	w.inotify, w.events, w.errs = i, i.Events, i.Errors
+	return nil
 }
 
 // blind says what is not watched and why, and has it tried again.

@@ -36,6 +36,9 @@ func (p *place) find(policy *wire.Policy) {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
 	}
 	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))*7/16)
+	if policy.Supervisor.UID != policy.User.UID {
+		p.mostHeld -= 2 // starting the process for the services' files takes some for a moment
+	}
 	score := signed(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
 	oomTier2 = []byte(decimal(min(score+oomTier2Above, 1000)))
 	oomChild = []byte(decimal(min(score+oomChildAbove, 1000)))
@@ -109,7 +112,7 @@ func canSetGroups() bool {
 
 // giveStdio makes main's user the owner of descriptors 0 to 2 where they are
 // pipes or terminals, so that its programs can open /dev/stdout. Where that is
-// not the service user, stdout is for the latter's group to write to as well. It
+// not the supervisor, stdout is for the latter's group to write to as well. It
 // also opens /dev/null for those that get no stdin.
 func (r *reaper) giveStdio() {
 	if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
@@ -125,12 +128,12 @@ func (r *reaper) giveStdio() {
 			continue
 		}
 		pipe := st.Mode&unix.S_IFMT == unix.S_IFIFO
-		if fd == 1 && pipe && user.UID != r.policy.User.UID {
+		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
+		if fd == 1 && (pipe || terminal) && user.UID != r.policy.Supervisor.UID {
 			// Tier 2 opens it again, for what services print.
 			unix.Fchmod(fd, 0o620)
-			unix.Fchown(fd, -1, int(r.policy.User.GID))
+			unix.Fchown(fd, -1, int(r.policy.Supervisor.GID))
 		}
-		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
 		if user.UID != 0 && (pipe || terminal) {
 			unix.Fchown(fd, int(user.UID), -1) // without CAP_CHOWN they keep their owner
 		}

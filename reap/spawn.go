@@ -135,6 +135,9 @@ func (r *reaper) command(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 	if m.ListenPID {
 		c.ListenPID = []byte{}
 	}
+	if m.Name == wire.FilesProgram {
+		return c, r.files(c, m, fds)
+	}
 	if m.Privileged {
 		if no := r.privileged(c, m); no != nil {
 			return nil, no
@@ -273,6 +276,44 @@ func (r *reaper) privileged(c *sys.Command, m *wire.Spawn) *refusal {
 		}
 	}
 	return r.program(c, p, p.Argv, env, m.Tag)
+}
+
+// mostFiles is how many of them there may be: one, and those that hang.
+const mostFiles = 4
+
+// files fills in the process that touches the service user's files in the place of
+// a supervisor that has a uid of its own. It begins as root, with no right but to
+// change its ids, and that is what it does first: some of those which it takes on
+// are lost when a program is executed. Of the message only the descriptor is used.
+func (r *reaper) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	user, supervisor := &r.policy.User, &r.policy.Supervisor
+	if !r.place.root || user.UID == supervisor.UID || m.Tag != 0 || m.Terminal ||
+		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD {
+		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor has no process for the services' files"}
+	}
+	count := 0
+	for other := r.children.first; other != nil; other = other.next {
+		if other.name == m.Name && (other.state == alive || other.state == pending) {
+			count++
+		}
+	}
+	if count >= mostFiles {
+		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
+	}
+	c.UID = supervisor.UID // whoever signals it must be: it becomes that itself
+	c.SetBounds = r.place.setBounds
+	c.Caps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP // the last to give up the others for good
+	c.SetUmask, c.Umask = true, 0o022
+	if no := r.limits(c, nil, true); no != nil {
+		return no
+	}
+	r.descriptors(c, append([]int{2}, fds...), []int32{2, wire.FilesFD})
+	argv := []string{"rlminit", "rights", decimal(int(supervisor.UID)), decimal(int(supervisor.GID)), decimal(int(user.UID)), decimal(int(user.GID))}
+	for _, group := range user.Groups {
+		argv = append(argv, decimal(int(group)))
+	}
+	c.Program(r.tier2.paths, argv, nil)
+	return nil
 }
 
 // definition is what the policy holds under a name, nil for nothing.

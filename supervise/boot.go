@@ -15,7 +15,7 @@ import (
 	"rlminit/wire"
 )
 
-// lockKey names the volume's lock among what tier 1 holds.
+// lockKey names the volume's locks among what tier 1 holds.
 const lockKey = "lock"
 
 // settled is when what booting caused is over: the records of what was seen are
@@ -77,7 +77,7 @@ func (s *Supervisor) openVolume() {
 	defer func() {
 		back.release(s.volume.Store() == nil || s.volume.canRecord())
 	}()
-	store, err := profiles.Open(cfg.Home, profiles.SettingsOf(cfg), say)
+	store, err := profiles.OpenAs(s.user, cfg.Home, profiles.SettingsOf(cfg), say)
 	if err != nil {
 		s.volume.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)
@@ -88,12 +88,16 @@ func (s *Supervisor) openVolume() {
 		s.volume.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
 		return
 	}
-	claim := lease.NewClaim(store.Home(), lease.Self(), say)
+	claim := lease.NewClaim(store.Ours(), lease.Self(), say)
 	var held *lease.Lease
 	taken := s.held.Take(lockKey)
-	adopted := len(taken) == 1
+	adopted := len(taken) > 0
 	if adopted {
-		held, err = claim.Adopt(os.NewFile(uintptr(taken[0]), "lock"))
+		var files []*os.File
+		for _, fd := range taken {
+			files = append(files, os.NewFile(uintptr(fd), lockKey))
+		}
+		held, err = claim.Adopt(files)
 	} else {
 		held, err = claim.Try()
 	}
@@ -156,12 +160,16 @@ func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
 	s.openJournal(store)
 	s.volume.store.Store(store)
 	s.openRevisions(store)
-	hold := func(f *os.File) {
-		if f != nil {
-			s.link.Send(&wire.Hold{Key: lockKey}, []int{int(f.Fd())}, nil)
+	hold := func(files []*os.File) {
+		var fds []int
+		for _, f := range files {
+			fds = append(fds, int(f.Fd()))
+		}
+		if len(fds) > 0 {
+			s.link.Send(&wire.Hold{Key: lockKey}, fds, nil)
 		}
 	}
-	hold(held.File())
+	hold(held.Files())
 	ctx, release := context.WithCancel(context.Background())
 	released := make(chan struct{})
 	s.ask(func() {

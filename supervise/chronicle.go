@@ -69,7 +69,7 @@ func (s *Supervisor) openJournal(store *profiles.Store) {
 	if c.silent = s.volume.readOnly.Load(); c.silent {
 		say = func(string) {} // that nothing can be written here was said
 	}
-	j, err := journal.Open(store.Home(), journal.Options{
+	j, err := journal.Open(store.Ours(), journal.Options{
 		Boot: boot, Folds: c.folds, Say: say,
 		Held: func() bool { return !c.lost.Load() }, Fault: c.fault,
 	})

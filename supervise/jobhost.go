@@ -6,6 +6,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/jobs"
 	"rlminit/supervise/walls"
@@ -184,6 +185,8 @@ func (h jobHost) Walls(profile string, isolation service.Isolation, env []string
 	}
 	return h.s.walls().Build(subject)
 }
+
+func (h jobHost) User() *rights.User { return h.s.user }
 
 func (h jobHost) Tags() bool { return h.s.tagged }
 

@@ -102,7 +102,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if !onTerminal {
 		fds, targets = s.stdio(u)
 	}
-	listeners, names, err := s.passed(u)
+	listeners, names, err := s.passed(u, s.user)
 	if err != nil {
 		fail(s.whose(err))
 		return

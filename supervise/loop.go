@@ -136,7 +136,7 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 	}
 	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
 	go func() {
-		reason, retry := process.ExplainSpawn(command, program, dir, m)
+		reason, retry := process.ExplainSpawn(s.user, command, program, dir, m)
 		s.do(func() {
 			if m.Step == wire.StepExec {
 				u.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))

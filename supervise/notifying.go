@@ -41,7 +41,7 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 		u.notify = nil
 	}
 	mode := os.FileMode(0o600)
-	if s.privileged(u) {
+	if s.privileged(u) || s.user != nil {
 		mode = 0o666 // it has another uid; the credentials of each message tell who sends
 	}
 	n, err := process.OpenNotifier(u.name, s.slots.File(u.name, slots.NotifySocket), mode, s.held.Take(notifyKey(u.name)))
@@ -139,8 +139,11 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 // must not end it, nor have descriptors passed to it, by a socket that they can
 // write to.
 func (s *Supervisor) isOf(u *unit, m *notify.Message) bool {
-	if !s.privileged(u) || m.UID == 0 {
+	if m.UID == 0 {
 		return true
+	}
+	if !s.privileged(u) {
+		return s.user == nil || m.UID == s.policy.User.UID // or anybody could write to the socket
 	}
 	i := slices.IndexFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
 	if uid := s.policy.Privileged[i].Identity.UID; uid != s.policy.User.UID {

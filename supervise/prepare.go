@@ -9,6 +9,7 @@ import (
 	"rlminit/config"
 	"rlminit/internal/redact"
 	"rlminit/profiles"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
@@ -33,6 +34,7 @@ type preparer struct {
 	volume    *volume
 	null      int // what a process has as stdin
 	walls     func() *walls.Place
+	user      *rights.User // touches the files of policy.User
 	// preparation is prepare; a simulation has its own.
 	preparation func(d service.Definition, privileged bool) process.Prepared
 	turns       threads.Turns // of launches
@@ -56,7 +58,7 @@ func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepar
 	if err != nil {
 		return process.Prepared{Err: err}
 	}
-	ready := process.Prepare(d, d.Command, built.Environment)
+	ready := process.Prepare(p.user, d, d.Command, built.Environment)
 	ready.Walls = built
 	return ready
 }
@@ -98,7 +100,7 @@ func (p *preparer) secrets(d service.Definition) redact.Set {
 	if d.Profile != "" {
 		stored = p.volume.Secrets(d.Profile)
 	}
-	return redact.Of(env, walls.Values(d.Secrets, stored)...)
+	return redact.Of(env, walls.Values(p.user, d.Secrets, stored)...)
 }
 
 // probe makes ready the spawn of a probe's program.
@@ -115,7 +117,7 @@ func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (
 	if err != nil {
 		return nil, built, err
 	}
-	ready := process.Prepare(d, argv, built.Environment)
+	ready := process.Prepare(p.user, d, argv, built.Environment)
 	if ready.Err != nil {
 		built.Close()
 		return nil, built, ready.Err
@@ -133,7 +135,7 @@ func (p *preparer) environment(d service.Definition) ([]string, error) {
 	if d.Profile != "" {
 		of = config.Profile{Name: d.Profile, Dir: profileDir(cfg, d.Profile), Port: d.Port}
 	}
-	return config.Environment(cfg, p.policy.User, p.container, d, of)
+	return config.EnvironmentAs(p.user, cfg, p.policy.User, p.container, d, of)
 }
 
 // profileDir is where a profile lies.

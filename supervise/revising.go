@@ -28,7 +28,7 @@ func (s *Supervisor) openRevisions(store *profiles.Store) {
 		return // which was said
 	}
 	ledger := revision.Journal{Journal: j, Records: c.revisions, BootID: c.boot}
-	s.revisions.Store(revision.New(revised{s}, ledger, revision.Files{Home: store.Home()}, s.applying))
+	s.revisions.Store(revision.New(revised{s}, ledger, revision.Files{Home: store.Ours()}, s.applying))
 }
 
 // rewind puts back, before anything is started, what an apply was in the middle

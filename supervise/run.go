@@ -75,7 +75,7 @@ func Run(version string) int {
 	traceable()
 	debug.SetGCPercent(50) // a supervisor is idle: memory is dearer than time
 	unix.Umask(0o022)      // status files are for everybody; what is not says its mode
-	// The services have our uid: they must not read our memory or descriptors.
+	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)
 	}
@@ -96,6 +96,7 @@ func Run(version string) int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
+	s.openUser()
 	s.hostJobs()
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
@@ -115,7 +116,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.operations = &operation.Book{Ended: s.chronicle.operationEnded}
 	s.preparation = s.prepare
-	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
+	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime, s.user) })
 	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
 	s.prober = prober{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer,

@@ -57,6 +57,14 @@ func EnclosureRights(abi int) uint64 {
 	return rights
 }
 
+// FilesProgram is the name under which tier 2 asks for the process that touches
+// the files of User with User's rights, where Supervisor is somebody else. Tier 1
+// fixes all of it but the descriptor.
+const FilesProgram = "@files"
+
+// FilesFD is the descriptor over which that process is asked.
+const FilesFD = 3
+
 // probeMark stands in the name of a Program between a service and what asks for
 // it; in no service's name.
 const probeMark = '@'

@@ -58,6 +58,8 @@ func partNamed(args []string) func(args []string) int {
 		return runPrepare
 	case "environments":
 		return runEnvironments
+	case "rights":
+		return runRights
 	case "files":
 		return func(args []string) int { return files.Run(args[2:], os.Stdin, os.Stdout, os.Stderr) }
 	case "try-inside":

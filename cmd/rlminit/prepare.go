@@ -35,7 +35,7 @@ func runPrepare(args []string) int {
 		return control.ExitFailed
 	}
 	if os.Geteuid() == 0 {
-		for _, note := range prepare.AsRoot(c, policy.User) {
+		for _, note := range prepare.AsRoot(c, policy.User, policy.Supervisor) {
 			if c.Strict {
 				refuse(fmt.Errorf("cannot start: %s; strict is set", note))
 				return exitConfiguration

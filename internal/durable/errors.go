@@ -85,7 +85,7 @@ func (d *Dir) fail(do, rel string, err error) error {
 // explainDenied names the owner of what refused: the file itself, or for a
 // change the deepest directory on the way, unless that is ours.
 func (d *Dir) explainDenied(e *Error, rel string) {
-	uid := os.Geteuid()
+	uid, gid := rights()
 	at := rel
 	if e.Do != "read" {
 		if st, err := d.lstat(path.Dir(rel)); err != nil || int(st.Uid) != uid || e.Do != "write" {
@@ -107,7 +107,7 @@ func (d *Dir) explainDenied(e *Error, rel string) {
 			return
 		}
 		e.Why = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid)
-		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR", uid, os.Getegid())
+		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR", uid, gid)
 		switch {
 		case startedByRoot() && st.Uid == 0: // which gives them a volume that is new, and no other
 			e.Remedy += ", or set RLMINIT_UID and RLMINIT_GID"

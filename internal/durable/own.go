@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,8 +46,27 @@ func (d *Dir) OwnDeep(rel string, uid, gid uint32) (Owned, error) {
 	return d.own(rel, uid, gid, true, true)
 }
 
+// Ownership is whose a tree shall be.
+type Ownership struct {
+	UID, GID uint32
+	Mode     uint32   // of the topmost, and of every directory below; 0: as they are
+	Alone    bool     // nothing below is looked at
+	Except   []string // names in the topmost directory that are left alone
+}
+
+// OwnAs gives rel, and everything below it, what o says, as OwnDeep does.
+func (d *Dir) OwnAs(rel string, as Ownership) error {
+	o := owning{uid: as.UID, gid: as.GID, mode: as.Mode, except: as.Except, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	_, err := d.ownBy(&o, rel, !as.Alone, true, as.Alone)
+	return err
+}
+
 func (d *Dir) own(rel string, uid, gid uint32, deep, mounted bool) (Owned, error) {
 	o := owning{uid: uid, gid: gid, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	return d.ownBy(&o, rel, deep, mounted, false)
+}
+
+func (d *Dir) ownBy(o *owning, rel string, deep, mounted, alone bool) (Owned, error) {
 	top, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
 		return Owned{}, d.fail("own", rel, err)
@@ -56,15 +76,16 @@ func (d *Dir) own(rel string, uid, gid uint32, deep, mounted bool) (Owned, error
 	if err := unix.Fstat(top, &st); err != nil {
 		return Owned{}, d.fail("own", rel, err)
 	}
-	if !mounted && mountOf(top) != mountOf(d.fd) || o.right(&st) && !deep {
+	if !mounted && mountOf(top) != mountOf(d.fd) || o.right(&st) && !deep && o.mode == 0 {
 		return Owned{}, nil
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !alone {
 		o.mount = mountOf(top)
 		o.walk(top, d.Path(rel), 0)
 	}
 	if o.first == nil {
 		o.give(top, d.Path(rel))
+		o.chmod(top, d.Path(rel))
 	}
 	return Owned{o.changed.Load(), o.linked.Load()}, o.first
 }
@@ -72,6 +93,8 @@ func (d *Dir) own(rel string, uid, gid uint32, deep, mounted bool) (Owned, error
 // owning is one walk, by several goroutines.
 type owning struct {
 	uid, gid uint32
+	mode     uint32        // of directories; 0: as it is
+	except   []string      // in the topmost directory
 	mount    uint64        // where the walk stays, for kernels and filters without openat2
 	free     chan struct{} // room for one goroutine each
 
@@ -109,6 +132,9 @@ func (o *owning) walk(at int, path string, depth int) {
 	}
 	var below sync.WaitGroup
 	err = eachEntry(list, func(name string, kind fs.FileMode) error {
+		if depth == 0 && slices.Contains(o.except, name) {
+			return nil
+		}
 		if kind != fs.ModeDir && kind != fs.ModeIrregular {
 			o.file(list, name, path)
 			return nil
@@ -128,6 +154,7 @@ func (o *owning) walk(at int, path string, depth int) {
 		directory := func() {
 			o.walk(fd, path+"/"+name, depth+1)
 			o.give(fd, path+"/"+name)
+			o.chmod(fd, path+"/"+name)
 			unix.Close(fd)
 		}
 		select {
@@ -187,6 +214,44 @@ func (o *owning) give(fd int, path string) {
 	o.changed.Add(1)
 }
 
+// chmod puts the mode right of what a descriptor refers to, which is ours by now.
+func (o *owning) chmod(fd int, path string) {
+	var st unix.Stat_t
+	if o.mode == 0 || unix.Fstat(fd, &st) != nil || st.Mode&0o7777 == o.mode || !o.right(&st) {
+		return
+	}
+	// An O_PATH descriptor takes no fchmod(2) before Linux 6.6, and its name in
+	// /proc none where that is not mounted.
+	err := unix.Chmod(procPath(fd), o.mode)
+	if err == unix.ENOENT && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		var open int
+		if open, err = openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+			err = unix.Fchmod(open, o.mode)
+			unix.Close(open)
+		}
+	}
+	if err != nil && err != unix.ENOENT {
+		o.fail(path, err)
+	}
+}
+
+// Inherit gives what was made in a set-group-id directory that one's group, and a
+// directory the bit too, where the file system has not (fuse-overlayfs). It takes
+// that the group is one of ours; else it stays as it is.
+func Inherit(parent, made int) {
+	var above, st unix.Stat_t
+	if unix.Fstat(parent, &above) != nil || above.Mode&unix.S_ISGID == 0 || unix.Fstat(made, &st) != nil {
+		return
+	}
+	directory := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if st.Gid == above.Gid && (!directory || st.Mode&unix.S_ISGID != 0) {
+		return
+	}
+	if unix.Fchown(made, -1, int(above.Gid)) == nil && directory {
+		_ = unix.Fchmod(made, st.Mode&0o7777|unix.S_ISGID)
+	}
+}
+
 // open opens a name in a directory: no link is followed, and EXDEV is the answer
 // for a mount.
 func (o *owning) open(at int, name string, flags int) (int, error) {
@@ -222,6 +287,9 @@ func mountOf(fd int) uint64 {
 // Chmod gives the file or directory rel exactly this mode. A link, or anything
 // else, is refused.
 func (d *Dir) Chmod(rel string, mode uint32) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpChmod, Rel: rel, Mode: mode})
+	}
 	fd, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
 		return d.fail("set the mode of", rel, err)

@@ -25,6 +25,9 @@ const defaultMax = 1 << 20
 // what was there (a file, a link, a FIFO; not a directory) is replaced, not
 // written to. The content is on the disk before the name is.
 func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpWriteFile, Rel: rel, Data: data, Mode: how.Mode, Max: how.Max, Names: how.Names, Loose: how.Loose})
+	}
 	limit := how.Max
 	if limit == 0 {
 		limit = defaultMax
@@ -132,6 +135,9 @@ func writeAll(fd int, data []byte) error {
 // it if need be. A file that holds max bytes or more is first renamed to
 // rel + ".1", over what is there.
 func (d *Dir) Append(rel string, data []byte, mode uint32, max int64) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpAppend, Rel: rel, Data: data, Mode: mode, Max: max})
+	}
 	if st, err := d.lstat(rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {
 		if err := d.Rename(rel, rel+".1"); err != nil {
 			return err

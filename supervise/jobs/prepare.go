@@ -187,7 +187,7 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.T
 		}
 		p.env = withEnvironment(p.walls.Environment, q.Environment)
 	}
-	found := process.Prepare(service.Definition{WorkingDir: where}, q.Command, p.env)
+	found := process.Prepare(r.host.User(), service.Definition{WorkingDir: where}, q.Command, p.env)
 	p.path, p.dir, p.code = found.Path, found.Dir, int(found.Unrunnable)
 	if found.Err != nil {
 		p.problem = strings.ReplaceAll(found.Err.Error(), "working_dir ", "")

@@ -14,6 +14,7 @@ import (
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/rights"
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
@@ -199,7 +200,7 @@ func (t *task) begin() {
 const exitFailed = 125
 
 // notSpawned notes why there is no process.
-func (t *task) notSpawned(m *wire.SpawnFailed) {
+func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 	var argv []string
 	path, dir := "", ""
 	if t.ready != nil {
@@ -208,7 +209,7 @@ func (t *task) notSpawned(m *wire.SpawnFailed) {
 	if len(argv) == 0 {
 		argv = []string{"?"}
 	}
-	t.problem, _ = process.ExplainSpawn(argv, path, dir, m)
+	t.problem, _ = process.ExplainSpawn(user, argv, path, dir, m)
 	if t.code = exitFailed; m.Step == wire.StepExec {
 		t.code = int(process.Unrunnable(unix.Errno(m.Errno)))
 	}

@@ -3,12 +3,12 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/rights"
 	"rlminit/supervise/link"
 	"rlminit/wire"
 )
@@ -35,7 +35,7 @@ var steps = map[wire.Step]string{
 }
 
 // ExplainSpawn says why a spawn failed, and whether trying again may help.
-func ExplainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (reason string, retry bool) {
+func ExplainSpawn(user *rights.User, command []string, program, dir string, m *wire.SpawnFailed) (reason string, retry bool) {
 	errno := syscall.Errno(m.Errno)
 	switch m.Step {
 	case wire.StepPolicy, wire.StepMessage:
@@ -49,7 +49,7 @@ func ExplainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (r
 		if len(command) > 0 { // else its definition was taken away meanwhile
 			name = command[0]
 		}
-		return explainExec(name, program, errno), link.Temporary(errno)
+		return explainExec(user, name, program, errno), link.Temporary(errno)
 	case wire.StepPrivate:
 		return explainPrivate(errno), link.Temporary(errno)
 	case wire.StepRlimit:
@@ -74,7 +74,7 @@ func explainPrivate(errno syscall.Errno) string {
 }
 
 // explainExec says why execve(2) refused a program that exists.
-func explainExec(name, path string, errno syscall.Errno) string {
+func explainExec(user *rights.User, name, path string, errno syscall.Errno) string {
 	switch errno {
 	case unix.E2BIG:
 		return fmt.Sprintf("cannot run %q: its arguments and environment are larger than the kernel takes (a variable: 128 KB, all: a quarter of the stack limit)", name)
@@ -83,7 +83,7 @@ func explainExec(name, path string, errno syscall.Errno) string {
 		return fmt.Sprintf("cannot run %q: %v", name, errno)
 	}
 	subject := named(name, path)
-	line, isScript := interpreter(path)
+	line, isScript := interpreter(user, path)
 	program := strings.Fields(line + " ?")[0]
 	switch {
 	case isScript && strings.HasSuffix(line, "\r"):
@@ -92,7 +92,7 @@ func explainExec(name, path string, errno syscall.Errno) string {
 		return fmt.Sprintf("cannot run %q: the #! line of %s names no interpreter; write one, such as #!/bin/sh", name, path)
 	case isScript && errno == unix.ENOENT:
 		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which does not exist", name, subject, program)
-	case isScript && errno == unix.EACCES && unix.Access(program, unix.X_OK) != nil:
+	case isScript && errno == unix.EACCES && user.Access(program, unix.X_OK) != nil:
 		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which is not executable", name, subject, program)
 	case errno == unix.ENOENT:
 		return fmt.Sprintf("cannot run %q: %s wants a dynamic loader that this image does not have", name, subject)
@@ -112,8 +112,8 @@ func named(name, path string) string {
 }
 
 // interpreter returns what the #! line of a script names, arguments included.
-func interpreter(path string) (line string, isScript bool) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+func interpreter(user *rights.User, path string) (line string, isScript bool) {
+	file, err := user.Open(path)
 	if err != nil {
 		return "", false
 	}

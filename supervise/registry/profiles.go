@@ -434,8 +434,8 @@ func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct
 	if where != "" {
 		answer.Left = append(answer.Left, where)
 	}
-	path := store.Home().Path(r.volume.Log(name))
-	err = store.Home().RemoveAll(r.volume.Log(name))
+	path := store.Ours().Path(r.volume.Log(name))
+	err = store.Ours().RemoveAll(r.volume.Log(name))
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		// The volume's owner may have put the logs elsewhere. Any service may have

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/isolate"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -19,14 +20,16 @@ type Place struct {
 	home    string // the volume, as configured
 	real    string // and without links
 	runtime string
+	user    *rights.User // of the services
 	image   *isolate.Image
 	able    isolate.Capabilities
 }
 
 // New is the place with a volume and a runtime directory. What is in either is
 // hidden from every isolated service that is not given a part of it.
-func New(home, runtime string) *Place {
-	p := &Place{home: home, real: resolved(home), runtime: resolved(runtime), able: isolate.Capable()}
+// What services name is opened as user.
+func New(home, runtime string, user *rights.User) *Place {
+	p := &Place{user: user, home: home, real: resolved(home), runtime: resolved(runtime), able: isolate.Capable()}
 	p.image = isolate.NewImage(home, p.real, runtime, p.runtime)
 	return p
 }
@@ -82,6 +85,9 @@ func (p *Place) Build(s Subject) (Walls, error) {
 	if s.Own != "" {
 		rules.Own = p.within([]string{s.Own})
 	}
+	if p.user != nil {
+		rules.Open = p.user.Handle
+	}
 	if p.able.Seccomp {
 		w.filter = rules.Filter()
 	}
@@ -92,17 +98,17 @@ func (p *Place) Build(s Subject) (Walls, error) {
 	if w.ruleset, w.Notes, err = isolate.Build(p.image, rules); err != nil {
 		return Walls{}, fmt.Errorf("cannot isolate it: %w", err)
 	}
-	if dir := TemporaryDirectory(s.Name); dir != "" && !s.Named("TMPDIR") {
+	if dir := p.temporaryDirectory(s.Name); dir != "" && !s.Named("TMPDIR") {
 		w.private = []string{dir}
 		w.Environment = set(w.Environment, "TMPDIR", dir)
 	}
 	return w, nil
 }
 
-// TemporaryDirectory is a service's own, "" where nobody can write to /tmp. The
+// temporaryDirectory is a service's own, "" where it cannot write to /tmp. The
 // service makes it, so that it is its user's.
-func TemporaryDirectory(service string) string {
-	if unix.Access("/tmp", unix.W_OK|unix.X_OK) != nil {
+func (p *Place) temporaryDirectory(service string) string {
+	if p.user.Access("/tmp", unix.W_OK|unix.X_OK) != nil {
 		return ""
 	}
 	return "/tmp/rlminit-" + service

@@ -23,7 +23,7 @@ func place(t *testing.T) (p *Place, home, runtime string) {
 			t.Fatal(err)
 		}
 	}
-	return New(home, runtime), home, runtime
+	return New(home, runtime, nil), home, runtime
 }
 
 func unnamed(string) bool { return false }

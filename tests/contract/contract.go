@@ -144,6 +144,8 @@ var All = []Test{
 	{Name: "JobsAreIsolated", Run: JobsAreIsolated},
 	{Name: "SecretsAreNotShown", Run: SecretsAreNotShown},
 	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
+	{Name: "SupervisorIsOutOfReach", Run: SupervisorIsOutOfReach, Root: true},
+	{Name: "OperatorsChownIsPutRight", Run: OperatorsChownIsPutRight, Root: true},
 	{Name: "SlotIsSpoilt", Run: SlotIsSpoilt},
 	{Name: "SlotIsNoWayToSecrets", Run: SlotIsNoWayToSecrets},
 	{Name: "PrivilegedSlotIsSpoilt", Run: PrivilegedSlotIsSpoilt, Root: true},

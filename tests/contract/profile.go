@@ -119,7 +119,8 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 	}
 	elsewhere := strings.TrimSpace(b.Shell(box.Service, `mktemp -d`))
 	b.Must("stop", "bob")
-	b.Shell(box.Service, `echo precious >`+elsewhere+`/current; rm -r "`+logs+`/bob"; ln -s `+elsewhere+` "`+logs+`/bob"`)
+	b.Shell(box.Service, `echo precious >`+elsewhere+`/current`)
+	b.Shell(box.Root, `rm -r "`+logs+`/bob"; ln -s `+elsewhere+` "`+logs+`/bob"`)
 	b.Must("profile", "delete", "bob", "--purge")
 	if left := there(); left != "" {
 		t.Errorf("after --purge the logs are %q", left)
@@ -127,9 +128,9 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 	if text := b.Shell(box.Service, `cat `+elsewhere+`/current; rm -r `+elsewhere); text != "precious\n" {
 		t.Errorf("what a link led to holds %q", text)
 	}
-	b.Shell(box.Service, `mv "`+logs+`" "`+b.Home()+`/elsewhere"; ln -s "`+b.Home()+`/elsewhere" "`+logs+`"`)
+	b.Shell(box.Root, `mv "`+logs+`" "`+b.Home()+`/elsewhere"; ln -s "`+b.Home()+`/elsewhere" "`+logs+`"`)
 	b.Must("profile", "create", "carol")
-	b.Shell(box.Service, `mkdir "`+logs+`/carol"`)
+	b.Shell(box.Root, `mkdir "`+logs+`/carol"`)
 	if r := b.Run("profile", "delete", "carol", "--purge"); r.Code != 0 || !strings.Contains(r.Err, "rm -r "+logs+"/carol") {
 		t.Errorf("with the logs elsewhere: %s", r)
 	}
@@ -137,7 +138,7 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 		t.Errorf("behind the link is %q", left)
 	}
 	b.Must("profile", "create", "carol") // it was deleted
-	b.Shell(box.Service, `rmdir "`+logs+`/carol"`)
+	b.Shell(box.Root, `rmdir "`+logs+`/carol"`)
 	if r := b.Run("profile", "delete", "carol", "--purge"); r.Code != 0 || r.Err != "" {
 		t.Errorf("with nothing elsewhere: %s", r)
 	}
@@ -295,22 +296,35 @@ func PortsAreStable(t *testing.T, start New) {
 	}
 }
 
-// FilesAreTheServiceUsers: what rlminit makes belongs to the service user and
-// is nobody else's to read or change.
+// FilesAreTheServiceUsers: what is a profile's belongs to the service user; what
+// rlminit keeps belongs to the supervisor, and of it the service user may read the
+// logs. Nobody else may read or change either.
 func FilesAreTheServiceUsers(t *testing.T, start New) {
 	b, _ := alice(t, start, Config())
 	home := b.Home()
-	owner := strings.TrimSpace(b.Shell(box.Service, `echo "$(id -u):$(id -g)"`))
-	for file, mode := range map[string]string{
-		"profiles":                    "750",
-		"profiles/alice":              "750",
-		"profiles/alice/profile.yaml": "600",
-		"logs/gateways/alice":         "750",
-		"logs/gateways/alice/current": "640",
+	user := strings.TrimSpace(b.Shell(box.Service, `echo "$(id -u):$(id -g)"`))
+	_, group, _ := strings.Cut(user, ":")
+	supervisor := fmt.Sprint(b.Supervisor().UID[0])
+	logs, keeps := supervisor+":"+group, supervisor+":"+supervisor
+	setgid := "2"
+	if strings.HasPrefix(user, supervisor+":") { // one uid for all
+		keeps, setgid = user, ""
+	} else if got := strings.TrimSpace(b.Shell(box.Root, `stat -c '%u:%g %a' "`+home+`"`)); got != "0:"+group+" 1775" {
+		t.Errorf("the volume is %s", got)
+	}
+	for file, want := range map[string]string{
+		"profiles":                    user + " 750",
+		"profiles/alice":              user + " 750",
+		"profiles/alice/profile.yaml": user + " 600",
+		"logs/gateways/alice":         logs + " " + setgid + "750",
+		"logs/gateways/alice/current": logs + " 640",
+		".rlminit":                    keeps + " 700",
+		".rlminit/journal":            keeps + " 700",
+		".rlminit.lock":               logs + " 640",
 	} {
-		got := strings.TrimSpace(b.Shell(box.Service, `stat -c '%u:%g %a' "`+path.Join(home, file)+`"`))
-		if got != owner+" "+mode {
-			t.Errorf("%s is %s, want %s %s", file, got, owner, mode)
+		got := strings.TrimSpace(b.Shell(box.Root, `stat -c '%u:%g %a' "`+path.Join(home, file)+`"`))
+		if got != want {
+			t.Errorf("%s is %s, want %s", file, got, want)
 		}
 	}
 }

@@ -306,7 +306,7 @@ func ServiceRequiresAGateway(t *testing.T, start New) {
 func SlotsInACircle(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
 	put := func(name, requires string) {
-		b.Shell(box.Service, `cd "${RLMINIT_RUNTIME_DIR:-/run/rlminit}/services" && mkdir -p .new &&
+		b.Shell(box.Supervisor, `cd "${RLMINIT_RUNTIME_DIR:-/run/rlminit}/services" && mkdir -p .new &&
 			echo 'command: [nasty, sleep]' >.new/service.yaml && echo 'requires: [`+requires+`]' >>.new/service.yaml &&
 			if [ -d `+name+` ]; then mv .new/service.yaml `+name+`/service.yaml; else mv .new `+name+`; fi`)
 	}

@@ -90,7 +90,7 @@ func TestAgentImage(t *testing.T) {
 		if r := b.As(agent, "rlminit", "stop", "old"); r.Code != 0 {
 			t.Fatalf("stop: %s", r)
 		}
-		none(b, "not the agent's on the volume", `find /opt/data -not -uid 10000 -o -not -gid 10000`)
+		none(b, "not the agent's on the volume", among("/opt/data", `-not -uid 10000 -o -not -gid 10000`))
 		got := b.Shell(box.Root, "cd /opt/data; stat -c '%n %a' auth config.yaml .env; cat version profiles/alice/SOUL.md; ls profiles/old")
 		want := "auth 700\nconfig.yaml 640\n.env 600\n1\nBe brief.\n"
 		if !strings.HasPrefix(got, want) || strings.Contains(got, "gateway.pid") {
@@ -120,7 +120,7 @@ func TestAgentImage(t *testing.T) {
 		if err != nil || !strings.HasSuffix(out, "1234\n2345") {
 			t.Errorf("%q, %v", out, err)
 		}
-		none(b, "not the agent's on the volume", `find /opt/data -not -uid 1234 -o -not -gid 2345`)
+		none(b, "not the agent's on the volume", among("/opt/data", `-not -uid 1234 -o -not -gid 2345`))
 	})
 
 	t.Run("unsupervised", func(t *testing.T) {
