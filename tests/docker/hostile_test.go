@@ -18,12 +18,14 @@ func bomb(seconds int) []string {
 	return []string{"perl", "-e", fmt.Sprintf(`$end = time + %d; while (time < $end) { defined fork or select undef, undef, undef, .001 }`, seconds)}
 }
 
-// rages waits until nothing more can be had in a container.
+// rages waits until nothing more can be had in a container: by the bomb, or, where
+// the limit is the lowest that there may be, so that it does not even begin.
 func rages(b *box.Box, limit int) {
 	b.Helper()
 	box.Eventually(b, answerTimeout, "the bomb takes all there is", func() (bool, any) {
 		r, err := docker(nil, "top", b.Place.(*Place).name, "-eLo", "pid,comm")
-		return err == nil && strings.Count(r.Out, "\n") >= limit && strings.Contains(r.Out, "perl"), fmt.Sprint(r, err)
+		begun := strings.Contains(r.Out, "perl") || strings.Contains(b.Printed(), "limit on processes (--pids-limit) is reached")
+		return err == nil && strings.Count(r.Out, "\n") >= limit && begun, fmt.Sprint(r, err)
 	})
 }
 
