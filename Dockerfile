@@ -38,7 +38,9 @@ FROM ${BASE} AS based
 # By hand, for a base may have useradd, adduser or neither. A second name for a
 # uid that the base has already is harmless.
 RUN { grep -q '^app:' /etc/group || echo 'app:x:1000:' >>/etc/group; } \
- && { grep -q '^app:' /etc/passwd || echo 'app:x:1000:1000:services:/data:/usr/sbin/nologin' >>/etc/passwd; }
+ && { grep -q '^app:' /etc/passwd || echo 'app:x:1000:1000:services:/data:/usr/sbin/nologin' >>/etc/passwd; } \
+ && { grep -q '^rlminit:' /etc/group || echo 'rlminit:x:49999:' >>/etc/group; } \
+ && { grep -q '^rlminit:' /etc/passwd || echo 'rlminit:x:49999:49999:the supervisor of rlminit:/:/sbin/nologin' >>/etc/passwd; }
 COPY --from=build /out/rootfs/etc/rlminit/ /etc/rlminit/
 COPY --chown=1000:1000 --from=build /out/data/ /data/
 COPY --from=build /out/rlminit /usr/local/bin/rlminit

@@ -78,12 +78,12 @@ test-load: go ## 1,000 services: killed ten thousand times, started and stopped 
 	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order)' ./tests/ns
 
 .PHONY: chaos
-chaos: go ## kills of both tiers, a full /run and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing
+chaos: go ## kills of both tiers, a full /run and volume, a second container and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing
 	RLMINIT_CHAOS=$(or $(CHAOS),10m) RLMINIT_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -timeout 24h -v -run '^TestChaos$$' ./tests/ns
 
 .PHONY: explore
-explore: go ## every graph of three services, and many of four, through every command and fault, and an apply through two kills: hours of one core
-	$(GO) test ./supervise/order -run EveryGraph -three -1 -four 200 -timeout 0 -v
+explore: go ## every graph of three services, of four daemons without a ring, and many more of four, through every command and fault, and an apply through two kills: hours of one core
+	$(GO) test ./supervise/order -run EveryGraph -three -1 -four 200 -acyclic -1 -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./plan/apply -run NeverAHalf -timeout 0 -v
 
 .PHONY: test-docker
@@ -96,9 +96,9 @@ test-docker: go ## the real binary in a real Docker engine
 	fi
 
 .PHONY: test-vm
-test-vm: go ## boots a virtual machine with rlminit as its PID 1, and cuts its power
+test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs; ONE=TestCgroups/Born for a part
 	@tests/install-tools qemu-system-x86_64
-	@$(GO) test -count=1 -timeout 20m -tags vm -json ./tests/vm | $(GO) run ./tests/cmd/testlog vm
+	@$(GO) test -count=1 -timeout 30m -tags vm -json $(if $(ONE),-run '$(ONE)') ./tests/vm | $(GO) run ./tests/cmd/testlog vm
 
 .PHONY: bench
 bench: build ## times and memory beside tini, s6, runit and others, and the ratios

@@ -1,6 +1,6 @@
-// Package analyze tells from the transitions of services how a boot went: how long
-// each service waited and took to start, and which chain of them made the boot as
-// long as it was. It draws that too.
+// Package analyze tells from the records of a boot how it went: how long its own
+// steps took, how long each service waited and took to start, and which chain of
+// them made the boot as long as it was. It draws that too.
 //
 // It is a pure function of what it is given.
 package analyze
@@ -27,10 +27,19 @@ type Service struct {
 	ReadyS   float64 `json:"ready_s"`
 }
 
+// Step is a part of the boot that is rlminit's own, or a boot step of the
+// configuration. Times are since the container's start, in seconds.
+type Step struct {
+	Step   string  `json:"step"`
+	BeganS float64 `json:"began_s"`
+	TookS  float64 `json:"took_s"`
+}
+
 // Report is a boot.
 type Report struct {
 	At       time.Time `json:"at"`       // the container's start
 	TookS    float64   `json:"took_s"`   // until the last service was ready
+	Steps    []Step    `json:"steps"`    // in their order; none are known of a boot without a volume
 	Services []Service `json:"services"` // in the order in which they were ready
 	Chain    []string  `json:"chain"`    // the critical one: the last service, what it waited for, and so on
 }
@@ -42,7 +51,7 @@ const quiet = time.Second
 // Boot makes a report of the first start of each service, as far as nobody asked
 // for it. Without any such start the report has no services.
 func Boot(start time.Time, events []control.Event, dependencies []control.Dependencies) Report {
-	r := Report{At: start, Services: []Service{}, Chain: []string{}}
+	r := Report{At: start, Steps: []Step{}, Services: []Service{}, Chain: []string{}}
 	byName := map[string]*Service{}
 	pending, last := 0, time.Duration(0)
 	for _, e := range events {
@@ -91,6 +100,17 @@ func Boot(start time.Time, events []control.Event, dependencies []control.Depend
 	})
 	r.blame(dependencies)
 	return r
+}
+
+// Steps are those of a boot, from when each was over.
+func Steps(over []control.BootStep) []Step {
+	steps, began := []Step{}, 0.0
+	for _, s := range over {
+		at := max(s.MS/1000, began)
+		steps = append(steps, Step{Step: s.Step, BeganS: began, TookS: at - began})
+		began = at
+	}
+	return steps
 }
 
 // blame finds for each service what it waited for last, and the critical chain.

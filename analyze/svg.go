@@ -17,13 +17,16 @@ const (
 	topEdge   = 46
 )
 
-// SVG draws a report: a row for each service, the time that it waited in light
-// grey, the time that it took to start in blue, and those of the critical chain in
-// red.
+// SVG draws a report: a row for each step, in green, and for each service, the time
+// that it waited in light grey, the time that it took to start in blue, and those
+// of the critical chain in red.
 func (r Report) SVG(w io.Writer) error {
 	total := max(r.TookS, 0.001)
+	for _, s := range r.Steps {
+		total = max(total, s.BeganS+s.TookS)
+	}
 	scale := drawing / total
-	height := topEdge + rowHeight*len(r.Services) + 20
+	height := topEdge + rowHeight*(len(r.Steps)+len(r.Services)) + 20
 	out := &checked{w: w}
 	out.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", leftEdge+drawing+textWidth, height)
 	out.printf(`<rect width="100%%" height="100%%" fill="white"/>` + "\n")
@@ -33,8 +36,13 @@ func (r Report) SVG(w io.Writer) error {
 		x := leftEdge + at*scale
 		out.printf(`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#ddd"/><text x="%.1f" y="%d" fill="#888">%g s</text>`+"\n", x, topEdge-8, x, height-16, x+2, topEdge-10, float64(int(at*1e6+0.5))/1e6)
 	}
-	for i, s := range r.Services {
+	for i, s := range r.Steps {
 		y := topEdge + rowHeight*i
+		out.printf(`<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#5a9367"/>`, leftEdge+s.BeganS*scale, y, max(1, s.TookS*scale), barHeight)
+		out.printf(`<text x="%.1f" y="%d">%s (%.3f s)</text>`+"\n", leftEdge+(s.BeganS+s.TookS)*scale+6, y+11, html.EscapeString(s.Step), s.TookS)
+	}
+	for i, s := range r.Services {
+		y := topEdge + rowHeight*(len(r.Steps)+i)
 		colour := "#4a7ebb"
 		if slices.Contains(r.Chain, s.Name) {
 			colour = "#c0392b"

@@ -40,7 +40,7 @@ const maxAccounts = 16 << 20
 // has neither.
 func ReadAccounts(passwd, group string) (Accounts, error) {
 	read := func(path string) (string, error) {
-		text, err := readSmall(path, maxAccounts)
+		text, err := readSmall(nil, path, maxAccounts)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("cannot read %s: %w", path, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -76,6 +77,10 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	if err := k.checkTags(k.user); err != nil {
 		return out, fmt.Errorf("cannot start: %w", err)
 	}
+	if low, high := out.Policy.TagLow, out.Policy.TagHigh; low != 0 && !(mapped("/proc/self/gid_map", low) && mapped("/proc/self/gid_map", high)) {
+		k.note("tags: the container's user namespace does not have the groups %d-%d: services are told apart by session, and have no tag; set tags to a range that it has", low, high)
+		out.Policy.TagLow, out.Policy.TagHigh = 0, 0
+	}
 	out.Run = c.Decide(args, k.host.Lookup)
 	c.Carry(out.Run)
 	out.Policy.ExitOn = c.Main.ExitOn != "" && out.Run.LivesWith(c.Main.ExitOn) != "" && (!out.Run.Wait || out.Run.Start == "")
@@ -101,6 +106,12 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 			out.Policy.Privileged = append(out.Policy.Privileged, *program)
 			out.Policy.Privileged = append(out.Policy.Privileged, probesOf(d, *program)...)
 		}
+	}
+	if out.Policy.Supervisor, err = k.supervisor(&out.Policy); err != nil {
+		return out, fmt.Errorf("cannot start: %w", err)
+	}
+	if err := k.profiles(&out.Policy); err != nil {
+		return out, fmt.Errorf("cannot start: %w", err)
 	}
 	k.noteUnlimited()
 	k.isolation(&out.Policy)
@@ -161,25 +172,31 @@ func (k *compiler) refuse(field string, err error) {
 	}
 }
 
-// noteUnlimited says which limits of the configuration are in force nowhere.
+// noteUnlimited says which limits of the configuration are not in force here.
 func (k *compiler) noteUnlimited() {
+	missing := k.host.Leaves.Missing()
+	unmet := func(l service.Limits) bool {
+		return slices.ContainsFunc(missing, func(limit string) bool {
+			return limit == "memory" && l.Memory != 0 || limit == "pids" && l.Pids != 0 || limit == "cpu" && l.CPU != 0
+		})
+	}
 	var names []string
 	if c := k.config; c.Gateway != nil {
-		if d, faults := c.GatewayDefinition(c.Gateway.sample(c)); len(faults) == 0 && d.Limits.Grouped() {
+		if d, faults := c.GatewayDefinition(c.Gateway.sample(c)); len(faults) == 0 && unmet(d.Limits) {
 			names = append(names, "gateway")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.config.Services)) {
-		if k.config.Services[name].Limits.Grouped() {
+		if unmet(k.config.Services[name].Limits) {
 			names = append(names, name)
 		}
 	}
-	if k.config.Main.Limits.Grouped() && !k.config.Main.Supervised() {
+	if unmet(k.config.Main.Limits) && !k.config.Main.Supervised() {
 		names = append(names, MainService)
 	}
 	if len(names) > 0 {
-		k.note("limits of memory, pids and cpu are not in force for %s: they need a cgroup each, which rlminit does not make yet; limit the container",
-			strings.Join(names, ", "))
+		k.note("limits of %s are not in force for %s: %s, or limit the container",
+			strings.Join(missing, ", "), strings.Join(names, ", "), k.host.Leaves.Why(missing[0]))
 	}
 }
 
@@ -390,6 +407,7 @@ func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Progra
 	p := &wire.Program{
 		Name: d.Name, Argv: d.Command, Env: env, Dir: d.WorkingDir, Identity: id, NoNewPrivs: d.Sandbox.NoNewPrivs,
 		Umask: d.Umask, StopSignal: int32(d.Stop.Signal), StopNanos: int64(d.Stop.Timeout), Rlimits: Rlimits(d.Limits),
+		Bounds: Bounds(d.Limits),
 	}
 	for _, name := range d.Sandbox.Capabilities {
 		bit, _ := service.CapabilityNumber(name)
@@ -422,6 +440,11 @@ func Rlimits(l service.Limits) []wire.Rlimit {
 		list = append(list, wire.Rlimit{Resource: int32(n), Soft: l.Rlimits[n].Soft, Hard: l.Rlimits[n].Hard})
 	}
 	return list
+}
+
+// Bounds are the limits that a cgroup enforces.
+func Bounds(l service.Limits) wire.Bounds {
+	return wire.Bounds{Memory: l.Memory, Pids: l.Pids, CPU: int64(math.Round(l.CPU * 1000))}
 }
 
 // Privileged tells whether a definition needs what tier 2 cannot ask for by

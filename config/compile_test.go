@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/cgroup"
 	"rlminit/wire"
 )
 
@@ -53,7 +54,7 @@ services:
 	}
 	bind := []uint32{unix.CAP_NET_BIND_SERVICE}
 	want := wire.Policy{
-		Version: wire.Version, User: app, Supervisor: app, TagLow: 50000, TagHigh: 59999, StopNanos: int64(9 * time.Second), Volume: "/data",
+		Version: wire.Version, User: app, Supervisor: app, TagLow: 50000, TagHigh: 59999, StopNanos: int64(9 * time.Second), Volume: "/data", Profiles: wire.Profiles{Why: "there are no profiles here: the configuration has no gateway section"},
 		Main: &wire.Program{
 			Name: "main", Argv: []string{"agent"}, Env: environ("/data", "app"), Dir: "/srv", Identity: app, NoNewPrivs: true,
 			Umask: 0o022, StopSignal: 2, StopNanos: int64(3 * time.Second),
@@ -138,9 +139,19 @@ services: {web: {command: [web], limits: {cpu: 0.5}}, db: {command: [db], limits
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"limits of memory, pids and cpu are not in force for gateway, web, main: they need a cgroup each, which rlminit does not make yet; limit the container"}
+	want := []string{"limits of memory, pids, cpu are not in force for gateway, web, main: it takes a cgroup of its own, and PID 1 can make none here; see rlminit doctor, or limit the container"}
 	if !slices.Equal(got.Notes, want) {
 		t.Errorf("notes %q", got.Notes)
+	}
+	host := dockerRoot(nil)
+	host.Leaves = cgroup.Leaves{Dir: "/sys/fs/cgroup/services", Controllers: []string{"memory", "pids"}}
+	got, err = Compile(parsed(t, vars{}, text), host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = []string{"limits of cpu are not in force for web: the container's cgroup has no controller for it; see rlminit doctor, or limit the container"}
+	if !slices.Equal(got.Notes, want) || got.Policy.Main.Bounds != (wire.Bounds{Pids: 20}) {
+		t.Errorf("with cgroups: notes %q, main %+v", got.Notes, got.Policy.Main.Bounds)
 	}
 	strict := parsed(t, vars{}, text+"strict: true\n")
 	if _, err := Compile(strict, dockerRoot(nil), nil); err == nil || !strings.Contains(err.Error(), "not in force") {

@@ -29,6 +29,7 @@ type (
 type Config struct {
 	Path        string        // of rlminit.yaml
 	User        string        // name, uid or uid:gid; "" where it is not set
+	Supervisor  string        // supervisor_user, as User
 	Home        string        // the volume, RLMINIT_HOME: absolute
 	StopTimeout time.Duration // the whole container's
 	Profiles    bool          // false: RLMINIT_PROFILES=off
@@ -39,11 +40,14 @@ type Config struct {
 	InheritEnv  []string      // globs; a leading ! excludes
 	Environment map[string]service.Value
 	EnvFile     []string
-	ReadAll     bool     // access.read: anyone may read status
-	Tags        Range    // of supplementary gids; Low 0: none
-	GroupsOf    []string // absolute paths, whose groups every child has
-	Jobs        Jobs
-	Hooks       []Hook
+	ReadAll     bool  // access.read: anyone may read status
+	Tags        Range // of supplementary gids; Low 0: none
+	// ProfileUsers are the uids, each with the gid of that number, of profiles that
+	// have users of their own; Low 0: none.
+	ProfileUsers Range
+	GroupsOf     []string // absolute paths, whose groups every child has
+	Jobs         Jobs
+	Hooks        []Hook
 
 	Apply   []ApplyRule    // nil: who may command may apply plans
 	Metrics service.Socket // where they can be scraped; no network: nowhere
@@ -144,6 +148,8 @@ type Gateway struct {
 	RemoveAtBoot []string       // relative to the profile's directory; patterns of path.Match
 	Ports        Range          // Low 0: none
 	HasDefault   bool           // the home directory is the profile "default"
+	User         string         // "auto": each profile has one of its own; "": all have the container's
+	Groups       []string       // supplementary, of these users
 
 	node        document.Node // read anew for each profile
 	defaultNode document.Node

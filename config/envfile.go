@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/document"
+	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -21,18 +21,17 @@ const (
 
 // readSmall reads a file that a service may own: it waits for no FIFO and no
 // device, and reads no more than limit bytes.
-func readSmall(path string, limit int) (string, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+func readSmall(user *rights.User, path string, limit int) (string, error) {
+	f, err := user.Open(path)
 	if err != nil {
-		return "", err
+		return "", reason(err)
 	}
-	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return "", err
+	info, err := f.Stat()
+	if err != nil {
+		return "", reason(err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if !info.Mode().IsRegular() {
 		return "", errors.New("it is no regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
@@ -89,7 +88,7 @@ func (f EnvFaults) Error() string {
 // file adds the variables of an env_file. A leading ? lets it be missing.
 func (e *environ) file(path string) {
 	path, optional := strings.CutPrefix(path, "?")
-	text, err := readSmall(path, maxEnvFile)
+	text, err := readSmall(e.user("", path), path, maxEnvFile)
 	if optional && errors.Is(err, unix.ENOENT) {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -59,7 +60,17 @@ func glob(pattern, s string) bool {
 //
 // The error is EnvFaults: every file and line that is at fault.
 func Environment(c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
-	e := environ{at: make(map[string]int, len(container)+16)}
+	return EnvironmentAs(nil, nil, c, id, container, d, p)
+}
+
+// Reader is who reads a file that an environment is made of; variable is whose value
+// it is, "" for an env_file.
+type Reader func(variable, file string) *rights.User
+
+// EnvironmentAs is Environment of files that user reads, and those of the definition
+// whoever own says.
+func EnvironmentAs(user *rights.User, own Reader, c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
+	e := environ{user: func(string, string) *rights.User { return user }, at: make(map[string]int, len(container)+16)}
 	for _, kv := range container {
 		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && c.Inherits(name) {
 			e.set(name, value)
@@ -82,7 +93,9 @@ func Environment(c *Config, id wire.Identity, container []string, d service.Defi
 			e.set("PORT", strconv.Itoa(p.Port))
 		}
 	}
-	e.own = true
+	if e.own = true; own != nil {
+		e.user = own
+	}
 	e.add(d.EnvFile, d.Environment)
 	if len(e.faults) > 0 {
 		return nil, e.faults
@@ -92,6 +105,7 @@ func Environment(c *Config, id wire.Identity, container []string, d service.Defi
 
 // environ is a list of variables in which each name is once.
 type environ struct {
+	user   Reader
 	list   []string
 	at     map[string]int
 	own    bool // what is added is the definition's
@@ -122,7 +136,7 @@ func (e *environ) add(files []string, values map[string]service.Value) {
 			e.set(name, v.Text)
 			continue
 		}
-		text, err := readSmall(v.File, maxValue)
+		text, err := readSmall(e.user(name, v.File), v.File, maxValue)
 		if err == nil && strings.ContainsRune(text, 0) {
 			err = errors.New("it holds a NUL byte")
 		}

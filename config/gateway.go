@@ -70,6 +70,9 @@ func (p *parser) gateway(n document.Node) {
 	if d := n.Get("default"); !d.Absent() {
 		g.HasDefault, g.defaultNode = true, d
 	}
+	if len(g.Groups) > 0 && !g.OwnUsers() {
+		n.Get("groups").Fault("every gateway runs as the configured user, with its groups; write user: auto beside it, or take it out")
+	}
 	c.Gateway = g
 	_, faults := c.GatewayDefinition(g.sample(c))
 	if g.HasDefault && len(faults) == 0 {
@@ -83,6 +86,9 @@ func (p *parser) gateway(n document.Node) {
 	}
 }
 
+// Has tells whether the section has a key.
+func (g *Gateway) Has(key string) bool { return !g.node.Get(key).Absent() }
+
 // own are the keys that only this section has.
 func (g *Gateway) own() document.Fields {
 	return document.Fields{
@@ -94,6 +100,8 @@ func (g *Gateway) own() document.Fields {
 		"found_state":    document.OneOf(&g.FoundState, service.Running, service.Stopped),
 		"remove_at_boot": relativePaths(&g.RemoveAtBoot),
 		"ports":          numbers(&g.Ports, 1, 65535),
+		"user":           document.OneOf(&g.User, autoUser),
+		"groups":         g.groups,
 	}
 }
 
@@ -114,6 +122,7 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 	lookup := c.env.With(p.variables(c.Home))
 	n, reading := g.node.With(lookup, d.Name)
 	fields := d.Fields()
+	delete(fields, "group")
 	for key, set := range new(Gateway).own() {
 		fields[key] = document.Described(set)
 	}
@@ -121,7 +130,7 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 		over := service.Default(DefaultProfile)
 		readUnprivileged(over.Fields(), n)
 	})
-	readUnprivileged(fields, n)
+	fields.ReadRefusing(n, map[string]string{"group": "a profile's group is its user's; take it out, or name others in groups"})
 	found := reading.Found()
 	if p.Name == DefaultProfile && g.HasDefault {
 		over, reading := g.defaultNode.With(lookup, d.Name)
@@ -141,8 +150,9 @@ func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
 	return d, append(found, reading.Found()...)
 }
 
-// readUnprivileged refuses what a gateway cannot be given: tier 1 holds
-// privileges under a name and for one command, and profiles have neither fixed.
+// readUnprivileged refuses what the default profile's gateway cannot be given: tier
+// 1 holds privileges under a name and for one command, and profiles have neither
+// fixed.
 func readUnprivileged(fields document.Fields, n document.Node) {
 	refused := map[string]string{}
 	for _, key := range []string{"user", "group", "groups"} {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/cgroup"
 	"rlminit/isolate"
 
 	"rlminit/wire"
@@ -24,12 +25,18 @@ type Host struct {
 	Environ      []string // the container's
 	Accounts     Accounts
 	Isolation    isolate.Capabilities // what the kernel and the engine allow
+	Leaves       cgroup.Leaves        // what PID 1 keeps for services and jobs
 	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
+
+	// Separable says why the supervisor cannot have a uid of its own here; "": it
+	// can, and join tells whether it has to be in the group of the services' user to
+	// let that read its logs. nil is a place of which nothing is known.
+	Separable func(home string, user, supervisor wire.Identity) (join bool, why string)
 }
 
 // ThisHost looks at the calling process, /etc/passwd and /etc/group.
 func ThisHost() (Host, error) {
-	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable()}
+	h := Host{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Environ: os.Environ(), Isolation: isolate.Capable(), Leaves: cgroup.Find()}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return h, fmt.Errorf("cannot read the supplementary groups: %w", err)

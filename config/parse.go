@@ -37,7 +37,7 @@ func newParser(b Bundle, env Lookup) *parser {
 	p := &parser{
 		config: &Config{
 			Path: b.Path, Home: DefaultHome, StopTimeout: DefaultStopTimeout, Profiles: true,
-			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, Jobs: Jobs{AtOnce: 8, PerProfile: 8, Queue: 1024}, Services: map[string]service.Definition{}, plain: map[string]bool{},
+			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, ProfileUsers: profileUsers, Jobs: Jobs{AtOnce: 8, PerProfile: 8, Queue: 1024}, Services: map[string]service.Definition{}, plain: map[string]bool{},
 			Main: Main{Definition: service.Default("main")}, env: env,
 		},
 		bundle: b, env: env, declared: map[string]declaration{},
@@ -91,22 +91,24 @@ func (p *parser) fields(readAll *string) document.Fields {
 	c := p.config
 	version := 0
 	return document.Fields{
-		"version":      document.Int(&version, 1, 1),
-		"user":         service.User(&c.User),
-		"home":         document.Described(document.Path(new(string))), // read before all else
-		"stop_timeout": document.Duration(&c.StopTimeout, time.Millisecond),
-		"strict":       document.Bool(&c.Strict),
-		"parent_death": document.Optional(parentDeath(&c.ParentDeath)),
-		"warn_on_reap": document.Bool(&c.WarnOnReap),
-		"verbose":      document.Int(&c.Verbose, 0, MostVerbose),
-		"inherit_env":  globs(&c.InheritEnv),
-		"environment":  service.Environment(&c.Environment),
-		"env_file":     service.EnvFiles(&c.EnvFile),
-		"access":       document.Fields{"read": document.OneOf(readAll, "all", "none")}.Read,
-		"apply":        applying(&c.Apply),
-		"tags":         numbers(&c.Tags, 1, service.MaxID),
-		"groups_of":    absolutePaths(&c.GroupsOf),
-		"metrics":      document.Fields{"listen": service.Listen(&c.Metrics, "tcp", "tcp4", "tcp6", "unix")}.Read,
+		"version":         document.Int(&version, 1, 1),
+		"user":            service.User(&c.User),
+		"supervisor_user": service.User(&c.Supervisor),
+		"home":            document.Described(document.Path(new(string))), // read before all else
+		"stop_timeout":    document.Duration(&c.StopTimeout, time.Millisecond),
+		"strict":          document.Bool(&c.Strict),
+		"parent_death":    document.Optional(parentDeath(&c.ParentDeath)),
+		"warn_on_reap":    document.Bool(&c.WarnOnReap),
+		"verbose":         document.Int(&c.Verbose, 0, MostVerbose),
+		"inherit_env":     globs(&c.InheritEnv),
+		"environment":     service.Environment(&c.Environment),
+		"env_file":        service.EnvFiles(&c.EnvFile),
+		"access":          document.Fields{"read": document.OneOf(readAll, "all", "none")}.Read,
+		"apply":           applying(&c.Apply),
+		"tags":            numbers(&c.Tags, 1, service.MaxID),
+		"profile_users":   numbers(&c.ProfileUsers, 1, service.MaxID),
+		"groups_of":       absolutePaths(&c.GroupsOf),
+		"metrics":         document.Fields{"listen": service.Listen(&c.Metrics, "tcp", "tcp4", "tcp6", "unix")}.Read,
 		"jobs": document.Fields{
 			"at_once":     document.Int(&c.Jobs.AtOnce, 1, 1000),
 			"per_profile": document.Int(&c.Jobs.PerProfile, 1, 1000),

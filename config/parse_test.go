@@ -224,7 +224,7 @@ func TestFaults(t *testing.T) {
 		{"gateway: {command: [a], remove_at_boot: ['*']}", `rlminit.yaml:2: gateway.remove_at_boot: "*" is "profile.yaml" too, which cannot be removed at boot; take it out`},
 		{"gateway: {command: [a], remove_at_boot: ['*.pid', 'a/[x', 'ok/[x]']}", `rlminit.yaml:2: gateway.remove_at_boot[1]: "a/[x" is no pattern; write one such as *.pid or run/[a-z]*.lock`},
 		{"gateway: {command: [a], template: '/x/${PROFILE}'}", `rlminit.yaml:2: gateway.template: ${PROFILE} is not set; set PROFILE, or write ${PROFILE:-default}`},
-		{"gateway: {command: [a], user: www}", `rlminit.yaml:2: gateway.user: every gateway runs as the configured user; take it out`},
+		{"gateway: {command: [a], user: www}", `rlminit.yaml:2: gateway.user: "www" is refused; write auto`},
 		{"gateway:\n  command: [a]\n  sandbox: {capabilities: [CHOWN]}", `rlminit.yaml:4: gateway.sandbox: gateways run without privilege, for profiles may change what they run; take it out`},
 		{"gateway: {command: [a], requires: [db]}", `rlminit.yaml:2: gateway.requires: no service "db"`},
 		{"gateway: {command: [a], default: {comand: [b]}}", `rlminit.yaml:2: gateway.default: unknown key "comand"; did you mean "command"?`},

@@ -25,9 +25,15 @@ func Schemas() map[string]map[string]any {
 	}
 	all := map[string]map[string]any{}
 	for kind, shape := range shapes {
-		all[kind] = shape.Schema()
-		all[kind]["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-		all[kind]["title"] = kind + " of rlminit"
+		all[kind] = SchemaOf(kind, shape)
 	}
 	return all
+}
+
+// SchemaOf is the JSON schema of one kind of file.
+func SchemaOf(kind string, shape *document.Shape) map[string]any {
+	s := shape.Schema()
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = kind + " of rlminit"
+	return s
 }

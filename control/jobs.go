@@ -155,6 +155,8 @@ type Capabilities struct {
 	// Kernel is what of isolation the kernel and the container engine allow.
 	Kernel isolate.Capabilities `json:"kernel"`
 	Limits map[string]Enforced  `json:"limits"` // memory, pids, cpu
+	// ProfileUsers tells whether profiles can have users of their own: gateway.user.
+	ProfileUsers Enforced `json:"profile_users"`
 }
 
 // Enforced tells whether something is in force here, and if not, or not wholly, why.

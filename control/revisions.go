@@ -13,13 +13,16 @@ type PlanRequest struct {
 	File     string `json:"file"` // what faults call it
 	Dir      string `json:"dir"`  // what paths in it are relative to; "": they must be absolute
 	Text     string `json:"text"`
-	Scope    string `json:"scope,omitempty"`    // "": profiles
+	Scope    string `json:"scope,omitempty"`    // "": what the set is about
 	Revision string `json:"revision,omitempty"` // what its author calls the source
 	Clean    bool   `json:"clean,omitempty"`    // nothing of the source is uncommitted
 	// Salt is that of Digests, which are those of the secrets that are in files
 	// of their own: the client reads them, with its caller's rights.
 	Salt    string                       `json:"salt"`
 	Digests map[string]map[string]string `json:"digests,omitempty"` // by profile and place
+	// Configuration is the text of the file that the set declares as root's
+	// configuration; null: it declares none.
+	Configuration *string `json:"configuration,omitempty"`
 	// Unclean and Unread are why the client refuses it by itself, so that this is
 	// recorded: the source is not clean, or a secret cannot be read.
 	Unclean string `json:"unclean,omitempty"`

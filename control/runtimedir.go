@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"rlminit/wire"
@@ -125,20 +126,36 @@ const userFile = "user"
 // socket is worth less than this: root's client must not be talked into another
 // identity.
 func (c *Client) ServiceOwner() (uid, gid uint32, err error) {
+	uid, gid, _, _, err = c.users()
+	return uid, gid, err
+}
+
+// ProfileUser tells whether a uid is one of those that profiles can have, as tier 1
+// recorded them there.
+func (c *Client) ProfileUser(uid uint32) bool {
+	_, _, low, high, err := c.users()
+	return err == nil && low != 0 && low <= uid && uid <= high
+}
+
+func (c *Client) users() (uid, gid, low, high uint32, err error) {
 	path := filepath.Join(c.dir, userFile)
 	info, err := os.Lstat(path)
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
+		return 0, 0, 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || !info.Mode().IsRegular() || stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-		return 0, 0, fmt.Errorf("cannot tell the service user: %s is not root's file", path)
+		return 0, 0, 0, 0, fmt.Errorf("cannot tell the service user: %s is not root's file", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
+		return 0, 0, 0, 0, fmt.Errorf("cannot tell the service user: %w", err)
 	}
-	if n, err := fmt.Sscanf(string(text), "%d:%d\n", &uid, &gid); err != nil || n != 2 {
-		return 0, 0, fmt.Errorf("cannot tell the service user: %s does not say", path)
+	first, second, _ := strings.Cut(string(text), "\n")
+	if n, err := fmt.Sscanf(first, "%d:%d", &uid, &gid); err != nil || n != 2 {
+		return 0, 0, 0, 0, fmt.Errorf("cannot tell the service user: %s does not say", path)
 	}
-	return uid, gid, nil
+	if n, err := fmt.Sscanf(second, "%d-%d", &low, &high); err != nil || n != 2 {
+		low, high = 0, 0 // there are none
+	}
+	return uid, gid, low, high, nil
 }

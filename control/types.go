@@ -28,6 +28,7 @@ type Service struct {
 	LastExit *Exit      `json:"last_exit"`
 	Reason   *string    `json:"reason"`
 	Port     *int       `json:"port"`
+	UID      *uint32    `json:"uid"` // of its profile's own user; null: it has none, or none yet
 
 	Schedule *Schedule `json:"schedule,omitempty"`
 
@@ -60,10 +61,26 @@ type Dependencies struct {
 
 // Usage is what a service's processes use, all together.
 type Usage struct {
-	MemoryBytes int64   `json:"memory_bytes"` // resident, with what they share
+	MemoryBytes int64   `json:"memory_bytes"` // resident, with what they share; of a cgroup, what that is charged with, less cache
 	CPUS        float64 `json:"cpu_s"`        // seconds of CPU time
 	Processes   int     `json:"processes"`
 	Threads     int     `json:"threads"`
+
+	Cgroup *CgroupUsage `json:"cgroup,omitempty"` // nil: it has no cgroup of its own, or is of no service
+}
+
+// CgroupUsage is what the cgroup of a service tells besides.
+type CgroupUsage struct {
+	MemoryMax *int64   `json:"memory_max_bytes"` // null: no limit is in force
+	Pressure  Pressure `json:"pressure"`
+}
+
+// Pressure is the share of the last ten seconds in which one of the processes
+// waited for a resource, in per cent; -1 where that is not counted.
+type Pressure struct {
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+	IO     float64 `json:"io"`
 }
 
 // Counts is the answer of GET /v1/metrics: what is counted beside the status of
@@ -127,6 +144,7 @@ type Profile struct {
 	State       string            `json:"state"`
 	Environment map[string]string `json:"environment"`
 	Reason      *string           `json:"reason"`
+	UID         *uint32           `json:"uid"` // of its own user; null: it has none, or none yet
 }
 
 // CreateProfile is the body of POST /v1/profiles.
@@ -295,6 +313,23 @@ type Event struct {
 
 	// Raw is the whole line.
 	Raw json.RawMessage `json:"-"`
+}
+
+// TypeBooted is the type of the record of a boot that is over, Booted.
+const TypeBooted = "booted"
+
+// Booted is what a supervisor records once it is ready.
+type Booted struct {
+	Generation int        `json:"generation"` // of the supervisor in this start of the container, from 1
+	Services   int        `json:"services"`
+	Steps      []BootStep `json:"steps"`
+}
+
+// BootStep is a step of a boot. MS is when it was over, in milliseconds: since
+// PID 1 began, or of a supervisor that took over since it itself began.
+type BootStep struct {
+	Step string  `json:"step"`
+	MS   float64 `json:"ms"`
 }
 
 // UnmarshalJSON reads a line of GET /v1/events. Of a record that is no transition

@@ -6,6 +6,8 @@
 // nothing. What rlminit itself says of its services is given to it.
 package doctor
 
+import "time"
+
 // States of a finding, from good to bad. Unknown is what could not be found out.
 const (
 	OK      = "ok"
@@ -28,6 +30,7 @@ type Place struct {
 	Home     string // the volume
 	Runtime  string // the runtime directory
 	Services []Service
+	Steps    []Step // of the last boot, in their order; none: they are not known
 
 	kernel kernel
 }
@@ -41,6 +44,12 @@ type Service struct {
 	Port    int // 0: none
 }
 
+// Step is a part of the last boot.
+type Step struct {
+	Name string
+	Took time.Duration
+}
+
 // Examine looks at everything.
 func Examine(p Place) []Finding {
 	if p.kernel == nil {
@@ -50,12 +59,14 @@ func Examine(p Place) []Finding {
 	e.kernelItself()
 	e.process()
 	e.capabilities()
+	e.identity()
 	e.sandbox()
 	e.cgroup()
 	e.limits()
 	e.runtimeDirectory()
 	e.volume()
 	e.clock()
+	e.boot()
 	e.ports()
 	e.zombies()
 	e.services()

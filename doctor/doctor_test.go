@@ -23,7 +23,9 @@ type place struct {
 	fsync    time.Duration
 	fsyncErr error
 	writable bool
+	owners   map[string]uint32
 	services []Service
+	steps    []Step
 }
 
 func healthy() *place {
@@ -32,29 +34,36 @@ func healthy() *place {
 	memory.Type = unix.TMPFS_MAGIC
 	return &place{
 		files: map[string]string{
-			"/proc/sys/kernel/osrelease":               "6.12.1\n",
-			"/proc/1/status":                           "Name:\trlminit\nUid:\t0\t0\t0\t0\nCapEff:\t00000000a80425fb\nSeccomp:\t2\nNoNewPrivs:\t0\n",
-			"/proc/1/limits":                           "Limit  Soft Limit  Hard Limit  Units\nMax open files  1048576  1048576  files\n",
-			"/proc/sys/kernel/yama/ptrace_scope":       "1\n",
-			"/sys/fs/cgroup/cgroup.controllers":        "cpu memory pids\n",
-			"/sys/fs/cgroup/memory.current":            "50000000\n",
-			"/sys/fs/cgroup/memory.max":                "1000000000\n",
-			"/sys/fs/cgroup/memory.pressure":           "some avg10=0.00 avg60=0.50 avg300=0.00 total=0\nfull avg60=90\n",
-			"/sys/fs/cgroup/pids.current":              "12\n",
-			"/sys/fs/cgroup/pids.max":                  "max\n",
-			"/sys/fs/cgroup/cpu.max":                   "150000 100000\n",
-			"/proc/self/mountinfo":                     "1 0 0:1 / / rw - overlay overlay rw\n2 1 8:1 /x /data rw - ext4 /dev/sda1 rw\n3 1 8:1 /y /da rw - ext4 /dev/sda1 rw\n",
-			"/proc/sys/net/ipv4/ip_local_port_range":   "32768\t60999\n",
-			"/proc/net/tcp":                            "  sl  local_address rem_address   st\n   0: 0100007F:23F1 00000000:0000 0A 0\n   1: 0100007F:23F2 0100007F:1 01 0\n",
-			"/proc/7/stat":                             "7 (a) b) Z 5 5 5\n",
-			"/proc/8/stat":                             "8 (x) Z 1 1 1\n",
-			"/proc/5/comm":                             "careless\n",
-			"/proc/5/stat":                             "5 (careless) S 1 1 1\n",
-			"/proc/sys/kernel/unprivileged_userns_any": "1\n",
+			"/proc/sys/kernel/osrelease":                     "6.12.1\n",
+			"/proc/1/status":                                 "Name:\trlminit\nUid:\t0\t0\t0\t0\nCapEff:\t00000000a80425fb\nSeccomp:\t2\nNoNewPrivs:\t0\n",
+			"/proc/1/limits":                                 "Limit  Soft Limit  Hard Limit  Units\nMax open files  1048576  1048576  files\n",
+			"/proc/sys/kernel/yama/ptrace_scope":             "1\n",
+			"/sys/fs/cgroup/cgroup.controllers":              "cpu memory pids\n",
+			"/proc/1/cgroup":                                 "0::/rlminit\n",
+			"/sys/fs/cgroup/services/cgroup.subtree_control": "cpu memory pids\n",
+			"/sys/fs/cgroup/memory.current":                  "50000000\n",
+			"/sys/fs/cgroup/memory.max":                      "1000000000\n",
+			"/sys/fs/cgroup/memory.pressure":                 "some avg10=0.00 avg60=0.50 avg300=0.00 total=0\nfull avg60=90\n",
+			"/sys/fs/cgroup/pids.current":                    "12\n",
+			"/sys/fs/cgroup/pids.max":                        "max\n",
+			"/sys/fs/cgroup/cpu.max":                         "150000 100000\n",
+			"/proc/self/mountinfo":                           "1 0 0:1 / / rw - overlay overlay rw\n2 1 8:1 /x /data rw - ext4 /dev/sda1 rw\n3 1 8:1 /y /da rw - ext4 /dev/sda1 rw\n",
+			"/proc/sys/net/ipv4/ip_local_port_range":         "32768\t60999\n",
+			"/proc/net/tcp":                                  "  sl  local_address rem_address   st\n   0: 0100007F:23F1 00000000:0000 0A 0\n   1: 0100007F:23F2 0100007F:1 01 0\n",
+			"/proc/7/stat":                                   "7 (a) b) Z 5 5 5\n",
+			"/proc/8/stat":                                   "8 (x) Z 1 1 1\n",
+			"/proc/5/comm":                                   "careless\n",
+			"/proc/5/stat":                                   "5 (careless) S 1 1 1\n",
+			"/proc/sys/kernel/unprivileged_userns_any":       "1\n",
+			"/proc/6/cmdline":                                "rlminit\x00supervise\x00",
+			"/proc/6/status":                                 "Name:\trlminit\nPPid:\t1\nUid:\t49999\t49999\t49999\t49999\n",
+			"/run/rlminit/user":                              "1000:1000\n",
 		},
 		stat:     map[string]unix.Statfs_t{"/data": roomy, "/run/rlminit": memory},
+		owners:   map[string]uint32{"/data": 0, "/data/.rlminit": 49999, "/run/rlminit/services": 49999},
 		landlock: 6, now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), fsync: time.Millisecond, writable: true,
 		services: []Service{{Name: "alice", State: "running", Desired: "running", Port: 9201}, {Name: "bob", State: "stopped", Desired: "stopped", Port: 9202}},
+		steps:    []Step{{"owners", 200 * time.Millisecond}, {"boot step fetch", time.Second}},
 	}
 }
 
@@ -70,6 +79,13 @@ func (p *place) Synchronised() (bool, error)             { return !p.unsync, nil
 func (p *place) Now() time.Time                          { return p.now }
 func (p *place) FsyncTime(string) (time.Duration, error) { return p.fsync, p.fsyncErr }
 func (p *place) Writable(string) bool                    { return p.writable }
+func (p *place) Owner(path string) (uint32, error) {
+	if uid, ok := p.owners[path]; ok {
+		return uid, nil
+	}
+	return 0, unix.EACCES
+}
+
 func (p *place) set(path string, change func(*unix.Statfs_t)) {
 	st := p.stat[path]
 	change(&st)
@@ -88,7 +104,7 @@ func (p *place) examine(t *testing.T) []Finding {
 			t.Fatal(err)
 		}
 	}
-	return Examine(Place{Root: root, Home: "/data", Runtime: "/run/rlminit", Services: p.services, kernel: p})
+	return Examine(Place{Root: root, Home: "/data", Runtime: "/run/rlminit", Services: p.services, Steps: p.steps, kernel: p})
 }
 
 func TestHealthy(t *testing.T) {
@@ -100,7 +116,7 @@ func TestHealthy(t *testing.T) {
 			}
 		}
 	}
-	for _, check := range []string{"kernel", "init", "capabilities", "landlock", "seccomp", "cgroup", "memory", "pids", "cpu", "descriptors", "runtime", "volume", "clock", "ports", "services"} {
+	for _, check := range []string{"kernel", "init", "capabilities", "identity", "landlock", "seccomp", "cgroup", "memory", "pids", "cpu", "descriptors", "runtime", "volume", "clock", "boot", "ports", "services"} {
 		if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Check == check }) {
 			t.Errorf("nothing is said of %s", check)
 		}
@@ -129,7 +145,15 @@ func TestEachFault(t *testing.T) {
 		"privileged": {func(p *place) {
 			p.files["/proc/1/status"] = strings.Replace(p.files["/proc/1/status"], "a804", "a824", 1)
 		}, "capabilities", Warn, "SYS_ADMIN"},
-		"no Landlock": {func(p *place) { p.landlock = 0 }, "landlock", Warn, "no Landlock"},
+		"one uid": {func(p *place) { p.files["/run/rlminit/user"] = "49999:49999\n" }, "identity", Warn, "has the uid of the services, 49999"},
+		"--user": {func(p *place) {
+			p.files["/run/rlminit/user"] = "49999:49999\n"
+			p.files["/proc/1/status"] = strings.Replace(p.files["/proc/1/status"], "Uid:\t0", "Uid:\t49999", 1)
+		}, "identity", Warn, "has the uid of the services"},
+		"records of another": {func(p *place) { p.owners["/data/.rlminit"] = 1000 }, "identity", Warn, "/data/.rlminit belongs to uid 1000"},
+		"records can move":   {func(p *place) { p.owners["/data"] = 1000 }, "identity", Warn, "move the supervisor's records away"},
+		"slots of another":   {func(p *place) { p.owners["/run/rlminit/services"] = 1000 }, "identity", Warn, "what services there are"},
+		"no Landlock":        {func(p *place) { p.landlock = 0 }, "landlock", Warn, "no Landlock"},
 		"no seccomp": {func(p *place) {
 			p.files["/proc/1/status"] = strings.Replace(p.files["/proc/1/status"], "Seccomp:\t2", "Seccomp:\t0", 1)
 		}, "seccomp", Warn, "no seccomp"},
@@ -138,8 +162,14 @@ func TestEachFault(t *testing.T) {
 			delete(p.files, "/sys/fs/cgroup/cgroup.controllers")
 			p.files["/sys/fs/cgroup/pids/pids.max"] = "max"
 		}, "cgroup", Warn, "cgroup v1"},
-		"no cgroup":          {func(p *place) { delete(p.files, "/sys/fs/cgroup/cgroup.controllers") }, "cgroup", Unknown, "no cgroup"},
-		"read-only cgroup":   {func(p *place) { p.writable = false }, "cgroup", Warn, "read-only"},
+		"no cgroup": {func(p *place) { delete(p.files, "/sys/fs/cgroup/cgroup.controllers") }, "cgroup", Unknown, "no cgroup"},
+		"read-only cgroup": {func(p *place) {
+			p.writable, p.files["/proc/1/cgroup"] = false, "0::/\n"
+		}, "cgroup", Warn, "read-only"},
+		"somebody's cgroup": {func(p *place) { p.files["/proc/1/cgroup"] = "0::/\n" }, "cgroup", Warn, "makes no cgroups"},
+		"a controller is missing": {func(p *place) {
+			p.files["/sys/fs/cgroup/services/cgroup.subtree_control"] = "memory\n"
+		}, "cgroup", Warn, "limits of pids and cpu are not in force"},
 		"memory is short":    {func(p *place) { p.files["/sys/fs/cgroup/memory.current"] = "950000000" }, "memory", Warn, "950 MB of at most 1 GB"},
 		"memory is waited":   {func(p *place) { p.files["/sys/fs/cgroup/memory.pressure"] = "some avg10=0 avg60=40.00" }, "memory", Warn, "40 %"},
 		"few pids":           {func(p *place) { p.files["/sys/fs/cgroup/pids.max"] = "15" }, "pids", Fail, "15 processes"},
@@ -158,6 +188,8 @@ func TestEachFault(t *testing.T) {
 		"stuck volume":       {func(p *place) { p.fsyncErr = errSlow }, "volume", Fail, "within 3 s"},
 		"clock of 1970":      {func(p *place) { p.now = time.Unix(5, 0) }, "clock", Fail, "1970-01-01"},
 		"clock runs free":    {func(p *place) { p.unsync = true }, "clock", Warn, "nobody keeps"},
+		"slow owners":        {func(p *place) { p.steps[0].Took = 20 * time.Minute }, "boot", Warn, "owners took 20m0s"},
+		"slow boot step":     {func(p *place) { p.steps[1].Took = 10 * time.Second }, "boot", Warn, "boot step fetch took 10s"},
 		"port is taken":      {func(p *place) { p.services[1].Port = 0x23f1 }, "ports", Warn, "port 9201, which is bob's"},
 		"port may be taken":  {func(p *place) { p.services[1].Port = 40000 }, "ports", Warn, "outgoing connections"},
 		"service has failed": {func(p *place) { p.services[1] = Service{"bob", "failed", "running", "exit 1", 0} }, "services", Fail, "bob has failed: exit 1"},

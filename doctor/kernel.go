@@ -18,9 +18,16 @@ type kernel interface {
 	Now() time.Time
 	FsyncTime(dir string) (time.Duration, error)
 	Writable(path string) bool
+	Owner(path string) (uid uint32, err error)
 }
 
 type system struct{}
+
+func (system) Owner(path string) (uint32, error) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return st.Uid, err
+}
 
 func (system) Statfs(path string) (st unix.Statfs_t, err error) {
 	err = unix.Statfs(path, &st)

@@ -2,10 +2,14 @@ package doctor
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/cgroup"
+	"rlminit/wire"
 )
 
 // cgroup: its version, whether it can be written, and the container's limits.
@@ -17,8 +21,16 @@ func (e *examination) cgroup() {
 	case e.read("/sys/fs/cgroup/cgroup.controllers") == "":
 		e.add("cgroup", Warn, "cgroup v1: limits of memory, pids and CPU of single services are not in force", "boot the host with systemd.unified_cgroup_hierarchy=1")
 		return
+	case e.leaves().Dir != "":
+		if missing := e.leaves().Missing(); len(missing) > 0 {
+			e.add("cgroup", Warn, "each service has a cgroup, in which limits of "+strings.Join(missing, " and ")+" are not in force: the container has no such controller",
+				"have the engine or the manager above it delegate it, with systemd by Delegate=")
+		} else {
+			e.add("cgroup", OK, "each service has a cgroup: limits of memory, pids and CPU of single services are in force", "")
+		}
 	case e.kernel.Writable("/sys/fs/cgroup/cgroup.procs"):
-		e.add("cgroup", OK, "cgroup v2, and it can be written: limits of single services can be in force", "")
+		e.add("cgroup", Warn, "cgroup v2, and it can be written, but PID 1 makes no cgroups in it: limits of memory, pids and CPU of single services are not in force",
+			"PID 1 must be root and rlminit, services must have tags, and the cgroup must be root's, with no process in it that is of another container: docker run --cgroupns private")
 	default:
 		e.add("cgroup", Warn, "cgroup v2, read-only: limits of memory, pids and CPU of single services are not in force",
 			"docker run --security-opt writable-cgroups=true, where Docker knows that; with Podman it can be written")
@@ -37,6 +49,16 @@ func (e *examination) cgroup() {
 	}
 }
 
+// leaves are the cgroups that PID 1 keeps.
+func (e *examination) leaves() cgroup.Leaves {
+	return cgroup.From(func(path string) ([]byte, error) {
+		if text := e.read(path); text != "" {
+			return []byte(text), nil
+		}
+		return nil, fs.ErrNotExist
+	})
+}
+
 // bound looks at what is used of a limit of the container.
 func (e *examination) bound(check, current, limit string, text func(int64, int) string, remedy string) {
 	used, err := strconv.ParseInt(e.read(current), 10, 64)
@@ -47,17 +69,14 @@ func (e *examination) bound(check, current, limit string, text func(int64, int) 
 	switch {
 	case err != nil:
 		e.add(check, OK, text(used, 10)+" are used, and the container has no limit", "")
-	case check == "pids" && most < leastPIDs:
-		e.add(check, Fail, fmt.Sprintf("a limit of %d processes is too low for rlminit", most), "docker run --pids-limit 20 or more")
+	case check == "pids" && most < wire.FewestPIDs:
+		e.add(check, Fail, fmt.Sprintf("a limit of %d processes is too low for rlminit", most), fmt.Sprintf("docker run --pids-limit %d or more", wire.FewestPIDs))
 	case used > most/10*9:
 		e.add(check, Warn, fmt.Sprintf("%s of at most %s are used", text(used, 10), text(most, 10)), remedy)
 	default:
 		e.add(check, OK, fmt.Sprintf("%s of at most %s are used", text(used, 10), text(most, 10)), "")
 	}
 }
-
-// leastPIDs is below what rlminit refuses to start.
-const leastPIDs = 20
 
 // pressure is avg60 of the line "some", in percent.
 func pressure(text string) float64 {

@@ -49,8 +49,8 @@ var needed = []struct {
 	state  string
 	lack   string
 }{
-	{"CHOWN", 0, Warn, "owners of files on the volume cannot be set"},
-	{"DAC_OVERRIDE", 1, Warn, "root cannot enter directories of the service user that are closed to others"},
+	{"CHOWN", 0, Warn, "owners of files on the volume cannot be set, so that the supervisor and profiles have no user of their own"},
+	{"DAC_OVERRIDE", 1, Warn, "root cannot enter directories of the service user that are closed to others, and profiles have no user of their own"},
 	{"KILL", 5, Warn, "signals are sent by a process of the service user"},
 	{"SETGID", 6, Fail, "services cannot have another group, nor a tag"},
 	{"SETUID", 7, Fail, "services cannot have another user"},

@@ -50,7 +50,7 @@ func build(version int, image *Image, rules Rules) (ruleset *Ruleset, notes []st
 		{rules.Speak, speak, true},
 	} {
 		for _, p := range part.paths {
-			note, err := image.grant(ruleset, p, part.rights, part.own)
+			note, err := image.grant(ruleset, rules.Open, p, part.rights, part.own)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -82,9 +82,9 @@ func (r *Ruleset) allowPorts(rules Rules) error {
 }
 
 // grant allows rights to a path. own is for those that we made up ourselves.
-func (i *Image) grant(r *Ruleset, p string, rights uint64, own bool) (note string, err error) {
+func (i *Image) grant(r *Ruleset, by func(string, bool) (int, error), p string, rights uint64, own bool) (note string, err error) {
 	writable := i.within(p) != ""
-	file, directory, err := open(i.root+p, !writable)
+	file, directory, err := openBy(by, i.root+p, !writable)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		if own {

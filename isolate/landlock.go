@@ -193,6 +193,23 @@ func open(path string, follow bool) (file *os.File, directory bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	return opened(fd, path)
+}
+
+// openBy is open by whom by stands for, if it does.
+func openBy(by func(string, bool) (int, error), path string, follow bool) (file *os.File, directory bool, err error) {
+	if by == nil {
+		return open(path, follow)
+	}
+	fd, err := by(path, follow)
+	if err != nil {
+		return nil, false, err
+	}
+	return opened(fd, path)
+}
+
+// opened is what a descriptor refers to.
+func opened(fd int, path string) (file *os.File, directory bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)

@@ -86,4 +86,8 @@ type Rules struct {
 	Speak []string // sockets that may be spoken to; before ABI 9 all may
 
 	Connect, Bind Ports
+
+	// Open opens a path for its rule (O_PATH), following links or none, as somebody
+	// who may go there; nil: as ourselves.
+	Open func(path string, links bool) (fd int, err error) `json:"-"`
 }

@@ -18,6 +18,10 @@ const (
 	Home       = ".rlminit"
 	Dir        = Home + "/journal"
 	FormatFile = Home + "/format"
+	// Lock is locked by the container whose volume it is, and so is OldLock, which
+	// is all that an older one looks at.
+	Lock    = Home + "/lock"
+	OldLock = ".rlminit.lock"
 )
 
 // rule stands in the format file, for whoever finds the volume.

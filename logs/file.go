@@ -61,6 +61,9 @@ func (f *file) openDir(create bool) (int, error) {
 			return -1, err
 		}
 		next, err := durable.OpenBeneath(at, name, flags, 0)
+		if err == nil {
+			durable.Inherit(at, next)
+		}
 		closeBeneath(at, f.home)
 		if err != nil {
 			return -1, err

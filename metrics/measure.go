@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
+	"rlminit/cgroup"
 	"rlminit/control"
 	"rlminit/usage"
 )
@@ -18,34 +18,53 @@ func Measure(proc string, services []control.Service, withTiers bool) ([]control
 	if err != nil {
 		return services, err
 	}
+	return Attribute(proc, all, services, withTiers), nil
+}
+
+// Attribute is Measure where all processes were read already.
+func Attribute(proc string, all []usage.Process, services []control.Service, withTiers bool) []control.Service {
 	var roots []int
 	for _, s := range services {
 		if s.PID != nil {
 			roots = append(roots, *s.PID)
 		}
 	}
-	own := tiers(proc, all)
+	own, leaves := tiers(proc, all), cgroup.Find()
 	tagged := usage.Tags(proc, roots)
 	sums := usage.ByRoot(all, roots, func(pid int) int {
-		if slices.ContainsFunc(own, func(tier control.Service) bool { return *tier.PID == pid }) {
+		if part(proc, pid) != "" {
 			return 0 // or every service would be asked for its tag, to find that it is nobody's
 		}
 		return tagged(pid)
 	})
 	for i, s := range services {
 		if s.PID != nil && len(sums[*s.PID].Processes) > 0 {
-			services[i].Usage = UsageOf(sums[*s.PID])
+			services[i].Usage = UsageOf(proc, leaves, sums[*s.PID])
 		}
 	}
 	if withTiers {
 		services = append(services, own...)
 	}
-	return services, nil
+	return services
 }
 
-// UsageOf is a sum as it is told.
-func UsageOf(s *usage.Sum) *control.Usage {
-	return &control.Usage{MemoryBytes: s.Memory, CPUS: s.CPU.Seconds(), Processes: len(s.Processes), Threads: s.Threads}
+// UsageOf is a sum as it is told. What a cgroup counts of it is taken from that: it
+// knows of processes that have ended, and counts what they share once.
+func UsageOf(proc string, leaves cgroup.Leaves, s *usage.Sum) *control.Usage {
+	u := &control.Usage{MemoryBytes: s.Memory, CPUS: s.CPU.Seconds(), Processes: len(s.Processes), Threads: s.Threads}
+	leaf, ok := leaves.Of(proc, s.Processes[0].PID)
+	if !ok {
+		return u
+	}
+	u.CPUS = leaf.CPU.Seconds()
+	if leaf.Memory >= 0 {
+		u.MemoryBytes = leaf.Memory
+	}
+	u.Cgroup = &control.CgroupUsage{Pressure: control.Pressure(leaf.Pressure)}
+	if leaf.MemoryMax >= 0 {
+		u.Cgroup.MemoryMax = &leaf.MemoryMax
+	}
+	return u
 }
 
 // tiers are rlminit's own two processes, as far as they can be seen.
@@ -56,7 +75,7 @@ func tiers(proc string, all []usage.Process) []control.Service {
 		switch {
 		case p.PID == 1 && p.Name == "rlminit":
 			name = "rlminit-init"
-		case p.Parent == 1 && p.Name == "rlminit" && firstArgument(proc, p.PID) == "supervise":
+		case p.Parent == 1 && p.Name == "rlminit" && part(proc, p.PID) == "supervise":
 			name = "rlminit-supervise"
 		default:
 			continue
@@ -70,11 +89,15 @@ func tiers(proc string, all []usage.Process) []control.Service {
 	return found
 }
 
-// firstArgument is the second word of a process's command line.
-func firstArgument(proc string, pid int) string {
+// part is which part of rlminit a child of PID 1 is; "": none.
+func part(proc string, pid int) string {
 	line, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
-	if words := bytes.Split(line, []byte{0}); err == nil && len(words) > 1 {
-		return string(words[1])
+	words := bytes.SplitN(line, []byte{0}, 3)
+	if err != nil || len(words) < 3 || string(words[0]) != "rlminit" {
+		return ""
+	}
+	if name := string(words[1]); name == "supervise" || name == "rights" {
+		return name
 	}
 	return ""
 }

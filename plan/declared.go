@@ -10,6 +10,11 @@ import (
 // Declared is a set as somebody wrote it down.
 type Declared struct {
 	Profiles []Wanted
+	// Configuration is the file that is to be root's configuration, absolute; "":
+	// nothing is said of that.
+	Configuration string
+
+	profiles bool // the key is there
 }
 
 // Wanted is one declared profile.
@@ -40,17 +45,31 @@ func Parse(file, dir string, data []byte) (*Declared, *document.Reading) {
 	top, reading := doc.Read(verbatim)
 	d := &Declared{}
 	version := 0
-	document.Fields{
-		"version":  document.Int(&version, 1, 1),
-		"profiles": d.profiles(dir),
-	}.Read(top)
+	d.fields(&version, dir).Read(top)
 	if top.Get("version").Absent() && (top.IsMapping() || top.Absent() && len(malformed) == 0) {
 		top.Fault("version is missing; write version: 1")
 	}
-	if top.IsMapping() && top.Get("profiles").Absent() && !hasKey(top, "profiles") {
+	if d.profiles = hasKey(top, "profiles"); top.IsMapping() && !d.profiles && top.Get("configuration").Absent() {
 		top.Fault("profiles is missing; write profiles: {NAME: {state: running}}, or profiles: {} for none at all")
 	}
 	return d, reading
+}
+
+func (d *Declared) fields(version *int, dir string) document.Fields {
+	return document.Fields{
+		"version":       document.Int(version, 1, 1),
+		"profiles":      d.readProfiles(dir),
+		"configuration": relative(&d.Configuration, dir),
+	}
+}
+
+// SetFile is the kind of file that a declared set is.
+const SetFile = "set.yaml"
+
+// Describe is what may stand in a declared set.
+func Describe() *document.Shape {
+	version := 0
+	return document.Describe((&Declared{}).fields(&version, "/").Read)
 }
 
 // verbatim leaves every ${…} as it stands: it is the service's to expand.
@@ -61,10 +80,38 @@ func hasKey(n document.Node, name string) (there bool) {
 	return there
 }
 
-func (d *Declared) profiles(dir string) document.Setter {
+// Scope is what a set is about where nobody says it.
+func (d *Declared) Scope() Scope {
+	switch {
+	case d.Configuration == "":
+		return Profiles
+	case d.profiles:
+		return All
+	}
+	return Configuration
+}
+
+// Lacks is what a scope is about and the set says nothing of.
+func (d *Declared) Lacks(s Scope) string {
+	switch {
+	case s.Profiles() && !d.profiles:
+		return "profiles"
+	case s.Configures() && s != All && d.Configuration == "":
+		return "configuration"
+	}
+	return ""
+}
+
+func (d *Declared) readProfiles(dir string) document.Setter {
 	return func(n document.Node) {
 		n.Each(func(key, value document.Node) {
 			w := Wanted{Name: key.Key(), State: service.Running, Node: value, Secrets: map[string]Source{}}
+			if value.Describes() { // what is in it is judged with the configuration
+				fields := service.OverrideFields()
+				fields["state"], fields[partSecrets] = document.OneOf(&w.State, service.Running, service.Stopped), secrets(w.Secrets, dir)
+				fields.Read(value)
+				return
+			}
 			if fault := service.CheckName(w.Name); fault != "" {
 				key.Fault("the name %s %s", document.Quote(w.Name), fault)
 			}
@@ -143,8 +190,12 @@ func (d *Declared) Secrets() map[string]map[string]Source {
 	return all
 }
 
-// Outside are the names of the declared profiles that are not within a scope.
+// Outside is what is declared and not within a scope: names of profiles, and
+// configuration.
 func (d *Declared) Outside(s Scope) (names []string) {
+	if d.Configuration != "" && !s.Configures() {
+		names = append(names, "configuration")
+	}
 	for _, w := range d.Profiles {
 		if !s.Profile(w.Name) {
 			names = append(names, w.Name)

@@ -19,16 +19,19 @@ const (
 	Delete = "delete"
 )
 
-// Change is one thing that an apply does, to one profile.
+// Change is one thing that an apply does, to one profile or the configuration.
 type Change struct {
 	Action  string  `json:"action"`
-	Kind    string  `json:"kind"` // profile
-	Name    string  `json:"name"`
+	Kind    string  `json:"kind"` // profile, configuration
+	Name    string  `json:"name"` // of the profile; the configuration's path
 	Service string  `json:"service"`
 	Reason  string  `json:"reason"`
 	Effect  string  `json:"effect"` // on the process: starts, stops, restarts, none
 	Fields  []Field `json:"fields"`
 	After   *After  `json:"after"` // null: it is deleted
+	// Services are those that a change of the configuration touches.
+	Services []Affected `json:"services,omitempty"`
+	Notes    []string   `json:"notes,omitempty"` // what of that counts from a next start on
 }
 
 // The effects of a change on the process.
@@ -97,13 +100,24 @@ func Compare(present map[string]Present, wanted map[string]Profile, files map[st
 	return changes
 }
 
+// configurationChange is one whose text another takes the place of.
+func configurationChange(c Change, before, after Profile, file string) Change {
+	c.Action, c.Service = Update, ""
+	c.Fields, c.Reason = configurationFields(fields(before, after))
+	c.After = &After{Definition: Tree{}, Sealed: []Sealed{{Place: ConfigurationText, Digest: after.Sealed[ConfigurationText], File: file}}}
+	return c
+}
+
 func serviceOf(profile string) string { return service.GatewayPrefix + profile }
 
 // change puts an operation into words.
 func change(op reconcile.Op, name string, present map[string]Present, wanted map[string]Profile, files map[string]string, restarts Effects) Change {
 	before, was := present[name]
 	after := wanted[name]
-	c := Change{Kind: KindProfile, Name: name, Service: op.Service, Effect: NoEffect}
+	c := Change{Kind: kindOf(name), Name: name, Service: op.Service, Effect: NoEffect}
+	if c.Kind == KindConfiguration {
+		return configurationChange(c, before.Profile, after, files[ConfigurationText])
+	}
 	running := was && before.State == service.Running && before.Fault == ""
 	restart := (op.Kind == reconcile.Register || op.Kind == reconcile.Update) && restarts(name)
 	restart = restart || !maps.Equal(secretsOf(before.Profile), secretsOf(after)) // what runs keeps those that it was given

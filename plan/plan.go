@@ -93,7 +93,12 @@ func Sum(changes []Change, declared int) Summary {
 		case Delete:
 			s.Delete++
 		}
-		if c.Effect == Restarts {
+		switch {
+		case c.Kind == KindConfiguration:
+			for _, a := range c.Services {
+				s.Restarts += map[string]int{Restarts: 1}[a.Effect]
+			}
+		case c.Effect == Restarts:
 			s.Restarts++
 		}
 	}
@@ -235,11 +240,15 @@ func Read(text []byte) (*Plan, error) {
 // sound tells whether a change is one that Compare could have made.
 func (c Change) sound() bool {
 	known := slices.Contains([]string{Create, Update, Start, Stop, Delete}, c.Action)
-	return known && c.Kind == KindProfile && c.Name != "" && c.Service == serviceOf(c.Name) && (c.After == nil) == (c.Action == Delete)
+	if c.Kind == KindConfiguration {
+		return c.Action == Update && IsConfiguration(c.Name) && c.After != nil && len(c.After.Sealed) == 1
+	}
+	return known && c.Kind == KindProfile && c.Name != "" && !IsConfiguration(c.Name) && c.Service == serviceOf(c.Name) && (c.After == nil) == (c.Action == Delete)
 }
 
 // MayApply tells whether somebody may apply the plan, by rules of apply.allow:
-// root may; another one each of whose changes a rule of theirs covers.
+// root may; another one each of whose changes a rule of theirs covers. The
+// configuration is root's alone.
 func (p *Plan) MayApply(rules []Rule, uid uint32) bool {
 	if uid == 0 {
 		return true
@@ -249,7 +258,7 @@ func (p *Plan) MayApply(rules []Rule, uid uint32) bool {
 		return false
 	}
 	for _, c := range p.Changes {
-		if !slices.ContainsFunc(mine, func(r Rule) bool { return Covers(r.Scope, c.Subject()) }) {
+		if c.Kind == KindConfiguration || !slices.ContainsFunc(mine, func(r Rule) bool { return Covers(r.Scope, c.Subject()) }) {
 			return false
 		}
 	}

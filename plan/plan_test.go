@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+
 	"rlminit/service"
 )
 
@@ -111,6 +114,90 @@ func TestEveryPairOfSets(t *testing.T) {
 		}
 	}
 	t.Logf("figure: %d pairs of sets", len(all)*len(all))
+}
+
+// For every pair of small sets with a configuration: the same, by the text whose
+// digest was approved; and no value that nobody is to read is shown.
+func TestEveryPairOfConfigurations(t *testing.T) {
+	const path = "/etc/rlminit/rlminit.yaml"
+	texts := map[string]string{} // by digest
+	var all []map[string]Present
+	for _, text := range []string{
+		"version: 1\n", "version: 1\n# said\n", "version: 1\nservices: {web: {command: [a, --token, s3cret]}}\n",
+		"version: 1\nservices: {web: {command: [a], environment: {API_KEY: s3cret, A: \"1\"}}}\n", "{no yaml",
+	} {
+		c := Present{Profile: ShapeConfiguration("salt", []byte(text)), Kept: true}
+		texts[c.Sealed[ConfigurationText]] = text
+		for _, alice := range []*Profile{nil, {State: service.Running, Definition: Tree{}}} {
+			set := map[string]Present{path: c}
+			if alice != nil {
+				set["alice"] = Present{Profile: *alice}
+			}
+			all = append(all, set)
+		}
+	}
+	carry := func(from map[string]Present, changes []Change) map[string]Present {
+		got := carryOut(from, changes)
+		for _, c := range changes {
+			if c.Kind == KindConfiguration {
+				got[path] = Present{Profile: ShapeConfiguration("salt", []byte(texts[c.After.Sealed[0].Digest])), Kept: true}
+			}
+		}
+		return got
+	}
+	for _, from := range all {
+		for _, to := range all {
+			changes := Compare(from, wantedOf(to), map[string]map[string]string{path: {ConfigurationText: "/f"}}, func(string) bool { return true })
+			got := carry(from, changes)
+			if !same(got, to) || len(Compare(got, wantedOf(to), nil, nil)) > 0 {
+				t.Fatalf("from %v to %v: %+v gives %v", from, to, changes, got)
+			}
+			if back := carry(got, Compare(got, wantedOf(from), nil, func(string) bool { return true })); !same(back, from) {
+				t.Fatalf("from %v to %v and back: %v", from, to, back)
+			}
+			if same(from, to) != (len(changes) == 0) || same(from, to) != (DigestOf(from) == DigestOf(to)) {
+				t.Fatalf("from %v to %v: %d changes", from, to, len(changes))
+			}
+			b, err := canonical(changes)
+			if err != nil || strings.Contains(string(b), "s3cret") {
+				t.Fatalf("%v %s", err, b)
+			}
+			for _, c := range changes {
+				if !c.sound() || len(c.Fields) == 0 || c.Reason == "" {
+					t.Fatalf("from %v to %v: %+v", from, to, c)
+				}
+			}
+		}
+	}
+	// What is not declared is left alone.
+	if changes := Compare(all[1], map[string]Profile{"alice": all[1]["alice"].Profile}, nil, nil); len(changes) != 0 {
+		t.Errorf("undeclared: %+v", changes)
+	}
+}
+
+// A scope on one service is refused what is another's, and the configuration is
+// nobody's but root's.
+func TestConfigurationIsRoots(t *testing.T) {
+	c := Change{Kind: KindConfiguration, Name: "/etc/c.yaml", Fields: []Field{{Field: "services.web.command"}, {Field: "services.webb.command"}, {Field: "gateway.stop"}}}
+	if got := c.OutsideService("service/web"); !reflect.DeepEqual(got, []string{"services.webb.command", "gateway.stop"}) || c.OutsideService(All) != nil {
+		t.Errorf("%v", got)
+	}
+	p := &Plan{Changes: []Change{c}}
+	if p.MayApply([]Rule{{UID: 1000, Scope: "all"}}, 1000) || !p.MayApply(nil, 0) {
+		t.Error("somebody else may")
+	}
+	for text, want := range map[string]Scope{
+		"version: 1\nprofiles: {}\n": Profiles, "version: 1\nconfiguration: c.yaml\n": Configuration, "version: 1\nconfiguration: c.yaml\nprofiles: {}\n": All,
+	} {
+		d := parse(t, text)
+		if d.Scope() != want || d.Lacks(want) != "" || len(d.Outside(want)) != 0 {
+			t.Errorf("%q is about %s", text, d.Scope())
+		}
+	}
+	d := parse(t, "version: 1\nconfiguration: c.yaml\n")
+	if d.Configuration != "/etc/agents/c.yaml" || d.Lacks(All) != "profiles" || d.Outside(Profiles) == nil || d.Lacks("service/web") != "" {
+		t.Errorf("%+v", d)
+	}
 }
 
 // What is wanted and is not so, what cannot be run, and what cannot be deleted.
@@ -433,6 +520,39 @@ func BenchmarkPlan(b *testing.B) {
 		p := &Plan{Version: Version, Changes: Compare(present, wanted, nil, func(string) bool { return true })}
 		if _, err := p.Encode(); err != nil || len(p.Changes) != 1000 {
 			b.Fatal(err, len(p.Changes))
+		}
+	}
+}
+
+// What the schema of a declared set takes is what is read as one.
+func TestSchema(t *testing.T) {
+	text, err := json.Marshal(Describe().Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SetFile, value); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile(SetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, right := range map[string]bool{
+		declared: true, "version: 1\nconfiguration: rlminit.yaml\n": true,
+		"version: 1\nprofiles: {alice: {stat: running}}\n": false, "version: 1\nprofiles: {alice: {state: up}}\n": false,
+		"version: 1\nprofiles: {alice: {secrets: {A: {path: b}}}}\n": false, "version: 2\nprofiles: {}\n": false, "configuration: [a]\n": false,
+	} {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(v); (err == nil) != right {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"rlminit/service"
 )
 
-// Scope says what a plan may decide about: all, profiles, profile/NAME or
-// service/NAME.
+// Scope says what a plan may decide about: all, profiles, profile/NAME,
+// configuration, or service/NAME, which is that service in the configuration.
 type Scope string
 
 // The scopes that name nothing.
 const (
-	All      Scope = "all"      // profiles, and the configuration's services
-	Profiles Scope = "profiles" // every profile
+	All           Scope = "all"           // profiles, and the configuration
+	Profiles      Scope = "profiles"      // every profile
+	Configuration Scope = "configuration" // root's
 )
 
 const (
@@ -27,12 +28,12 @@ const (
 func ParseScope(s string) (Scope, error) {
 	kind, name, named := strings.Cut(s, "/")
 	switch {
-	case s == string(All), s == string(Profiles):
+	case s == string(All), s == string(Profiles), s == string(Configuration):
 		return Scope(s), nil
 	case named && (kind == "profile" || kind == "service") && service.CheckName(name) == "":
 		return Scope(s), nil
 	}
-	return "", fmt.Errorf("%q is no scope; write all, profiles, profile/NAME or service/NAME", s)
+	return "", fmt.Errorf("%q is no scope; write all, profiles, profile/NAME, configuration or service/NAME", s)
 }
 
 // Profile tells whether a profile is within the scope.
@@ -40,9 +41,15 @@ func (s Scope) Profile(name string) bool {
 	return s == All || s == Profiles || string(s) == profileScope+name
 }
 
-// Service tells whether a service of the configuration is within the scope.
-func (s Scope) Service(name string) bool {
-	return s == All || string(s) == serviceScope+name
+// Configures tells whether the configuration, or a service of it, is within the
+// scope.
+func (s Scope) Configures() bool {
+	return s == All || s == Configuration || strings.HasPrefix(string(s), serviceScope)
+}
+
+// Profiles tells whether any profile is.
+func (s Scope) Profiles() bool {
+	return s == All || s == Profiles || strings.HasPrefix(string(s), profileScope)
 }
 
 // Named is the name of the one profile or service that the scope is about.

@@ -46,6 +46,60 @@ func rename(passwd, group, user string, id wire.Identity) error {
 	return nil
 }
 
+// account gives the supervisor a line in passwd and group where nobody has its ids,
+// for people who look at processes and files. It is a courtesy: where the files
+// cannot be written there is none.
+func account(passwd, group string, id wire.Identity) {
+	uid, gid := strconv.FormatUint(uint64(id.UID), 10), strconv.FormatUint(uint64(id.GID), 10)
+	_ = add(group, id.Name, gid, id.Name+":x:"+gid+":")
+	_ = add(passwd, id.Name, uid, id.Name+":x:"+uid+":"+gid+":the supervisor of rlminit:/:/sbin/nologin")
+}
+
+// inContainer tells whether an engine says that this is a container, so that
+// passwd is nobody else's: rlminit try shares that of the machine.
+func inContainer() bool {
+	for _, file := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if unix.Access(file, unix.F_OK) == nil {
+			return true
+		}
+	}
+	return os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+}
+
+// hasAccount tells whether somebody has the uid, or nobody can know.
+func hasAccount(passwd string, id wire.Identity) bool {
+	content, err := os.ReadFile(passwd)
+	return err != nil || listed(string(content), id.Name, strconv.FormatUint(uint64(id.UID), 10))
+}
+
+// listed tells whether a line has the name or the number.
+func listed(text, name, number string) bool {
+	for l := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(l, "\n"), ":")
+		if len(fields) > 2 && (fields[0] == name || fields[2] == number) {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds a line to a file of passwd's kind, unless it has the name or the
+// number; a file that is missing is left so.
+func add(path, name, number, line string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text := string(content)
+	if listed(text, name, number) {
+		return nil
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return replace(path, text+line+"\n")
+}
+
 // edit changes lines of a file of passwd's kind: change alters the fields of one
 // and tells whether it did. The file is replaced whole, with the mode and owner
 // that it had; without a change it is not touched, and a missing one is none.

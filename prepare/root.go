@@ -19,21 +19,32 @@ import (
 
 // AsRoot does what takes root's rights, for the service user id: its entries in
 // passwd and group, the volume where it is absent or new, the owners of what own
-// lists, and the directories of other users. Notes are what the place does not allow and is done without, a line
-// each.
-func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
+// lists, the directories of other users, and what is the supervisor's where that
+// is somebody of its own. What is a profile's stays so. Notes are what the place
+// does not allow and is done without, a line each.
+func AsRoot(c *config.Config, id, supervisor wire.Identity, profiles wire.Profiles) (notes []string) {
+	return asRoot(c, id, supervisor, profiles, "/etc/passwd", "/etc/group")
+}
+
+func asRoot(c *config.Config, id, supervisor wire.Identity, profiles wire.Profiles, passwd, group string) (notes []string) {
 	note := func(err error) {
 		if err != nil {
 			notes = append(notes, err.Error())
 		}
 	}
 	if c.UID != 0 || c.GID != 0 {
-		giveHome(c.Home, formerUser(c), id) // before passwd forgets who that was
-		note(rename("/etc/passwd", "/etc/group", c.User, id))
+		giveHome(c.Home, FormerUser(c), id) // before passwd forgets who that was
+		note(rename(passwd, group, c.User, id))
 	}
 	note(makeHome(c.Home, id))
+	separated := supervisor.UID != id.UID
+	if separated {
+		if passwd != "/etc/passwd" || inContainer() {
+			account(passwd, group, supervisor)
+		}
+	}
 	others := slices.DeleteFunc(slices.Clone(c.Dirs), func(d config.Dir) bool { return d.Owner == "" })
-	if len(c.Own)+len(others) == 0 {
+	if len(c.Own)+len(others) == 0 && !separated {
 		return notes
 	}
 	home, err := durable.Open(c.Home)
@@ -42,23 +53,38 @@ func AsRoot(c *config.Config, id wire.Identity) (notes []string) {
 	}
 	defer home.Close()
 	for _, o := range c.Own {
-		note(own(home, below(c.Home, o.Path), o.Deep, id))
+		note(own(home, below(c.Home, o.Path), o.Deep, separated, id, profiles.Has))
 	}
 	for _, d := range others {
 		note(dirOf(home, below(c.Home, d.Path), d, c.Home, id))
+	}
+	if separated {
+		for _, err := range separate(home, id, supervisor) {
+			note(err)
+		}
+		if what := Reach(c.Home, id); what != "" {
+			notes = append(notes, Reached(c.Home, what))
+		}
 	}
 	return notes
 }
 
 // own gives a tree of the volume to the service user. Where only the top of it is
 // looked at, so is that of each profile in it: a profile that was copied in, or
-// restored by root, is another's though all around it is right.
-func own(home *durable.Dir, rel string, deep bool, id wire.Identity) error {
-	give := home.Own
-	if deep {
-		give = home.OwnDeep
+// restored by root, is another's though all around it is right. What is the
+// supervisor's stays so.
+func own(home *durable.Dir, rel string, deep, separated bool, id wire.Identity, keep func(uid uint32) bool) error {
+	as := durable.Ownership{UID: id.UID, GID: id.GID, Trust: !deep, Keep: keep}
+	var err error
+	switch {
+	case separated && ours(rel):
+		return nil
+	case separated && rel == ".":
+		err = ownHome(home, deep, as)
+	default:
+		err = home.OwnAs(rel, as)
 	}
-	if _, err := give(rel, id.UID, id.GID); err != nil {
+	if err != nil {
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
@@ -75,11 +101,23 @@ func own(home *durable.Dir, rel string, deep bool, id wire.Identity) error {
 		if e.Type != fs.ModeDir && e.Type != fs.ModeIrregular {
 			continue
 		}
-		if _, failed := home.OwnWithin(config.ProfilesDir+"/"+e.Name, id.UID, id.GID); failed != nil && !errors.Is(failed, unix.ENOENT) {
+		as.Within = true
+		if failed := home.OwnAs(config.ProfilesDir+"/"+e.Name, as); failed != nil && !errors.Is(failed, unix.ENOENT) {
 			err = errors.Join(err, failed)
 		}
 	}
 	return err
+}
+
+// ownHome is own of the volume's directory itself, which is root's once it is in
+// order.
+func ownHome(home *durable.Dir, deep bool, as durable.Ownership) error {
+	there, err := home.Lstat(".")
+	if err != nil || !deep && there.GID == as.GID && (there.UID == 0 || there.UID == as.UID) {
+		return err
+	}
+	as.Trust, as.Except = false, []string{privateDir, logsDir, lockFile}
+	return home.OwnAs(".", as)
 }
 
 // mostProfiles bounds the directories that are looked at one by one.
@@ -134,9 +172,9 @@ func below(home, path string) string {
 	return rel
 }
 
-// formerUser is the uid that the image gives the service user; root's where
+// FormerUser is the uid that the image gives the service user; root's where
 // nobody knows.
-func formerUser(c *config.Config) uint32 {
+func FormerUser(c *config.Config) uint32 {
 	host, err := config.ThisHost()
 	if err != nil {
 		return 0

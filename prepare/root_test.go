@@ -79,7 +79,7 @@ func TestOwnLooksAtEachProfile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if notes := AsRoot(parsed(t, home, "user: \"1500\"\n"+text), wire.Identity{UID: 1500, GID: 1500}); len(notes) > 0 {
+		if notes := AsRoot(parsed(t, home, "user: \"1500\"\n"+text), wire.Identity{UID: 1500, GID: 1500}, wire.Identity{UID: 1500, GID: 1500}, wire.Profiles{}); len(notes) > 0 {
 			t.Errorf("%q", notes)
 		}
 		for dir, changed := range map[string]bool{
@@ -102,7 +102,7 @@ func TestDirectoryOfAnotherUser(t *testing.T) {
 	home := t.TempDir()
 	c := parsed(t, home, "user: \"1500\"\ndirs: [{path: db/redis, mode: \"0700\", owner: \"1600:1601\"}]\n")
 	for range 2 {
-		if notes := AsRoot(c, wire.Identity{UID: 1500, GID: 1500}); len(notes) > 0 {
+		if notes := AsRoot(c, wire.Identity{UID: 1500, GID: 1500}, wire.Identity{UID: 1500, GID: 1500}, wire.Profiles{}); len(notes) > 0 {
 			t.Errorf("%q", notes)
 		}
 	}

@@ -33,12 +33,14 @@ func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
 // AsUser makes directories and seeds and runs the boot steps, as the user that
-// the calling process is already. say is told what goes on without. A *Failure
-// ends the container; ctx ends the step that runs.
-func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say func(string)) *Failure {
+// the calling process is already. say is told what goes on without, and over the
+// name of each part that is done. A *Failure ends the container; ctx ends the step
+// that runs.
+func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say, over func(string)) *Failure {
 	if err := volume(c, say); err != nil {
 		return &Failure{1, err}
 	}
+	over("directories")
 	if c.Strict {
 		if err := writable(c.Home); err != nil {
 			return &Failure{78, fmt.Errorf("cannot start: %w; strict is set", err)}
@@ -61,6 +63,7 @@ func AsUser(ctx context.Context, c *config.Config, id wire.Identity, say func(st
 		default:
 			return &Failure{code, fmt.Errorf("boot step %s failed: %w; nothing was started", s.Name, err)}
 		}
+		over("boot step " + s.Name)
 	}
 	return nil
 }

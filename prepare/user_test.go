@@ -27,6 +27,9 @@ func parsed(t *testing.T, home, text string) *config.Config {
 	return c
 }
 
+// done is who is told of steps, where the test is about something else.
+func done(string) {}
+
 func TestSeedKeepsWhatIsThere(t *testing.T) {
 	home, image := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(image, "config"), "new\n", 0o644)
@@ -40,7 +43,7 @@ func TestSeedKeepsWhatIsThere(t *testing.T) {
 	c := parsed(t, home, "seed: [{"+from+", to: mine, mode: \"0600\"}, {"+from+", to: a/b, mode: \"0640\"}, {"+from+", to: link, mode: \"0777\"}]\n")
 	var said []string
 	for range 2 {
-		if failure := AsUser(context.Background(), c, wire.Identity{}, func(line string) { said = append(said, line) }); failure != nil {
+		if failure := AsUser(context.Background(), c, wire.Identity{}, func(line string) { said = append(said, line) }, done); failure != nil {
 			t.Fatal(failure)
 		}
 	}
@@ -61,7 +64,7 @@ func TestSeedKeepsWhatIsThere(t *testing.T) {
 
 func TestSeedThatIsNotThere(t *testing.T) {
 	c := parsed(t, t.TempDir(), "seed: [{from: /nonexistent/config, to: config}]\n")
-	failure := AsUser(context.Background(), c, wire.Identity{}, nil)
+	failure := AsUser(context.Background(), c, wire.Identity{}, nil, done)
 	if failure == nil || failure.Code != 1 || failure.Error() != "seed: cannot read /nonexistent/config: no such file or directory" {
 		t.Errorf("%v", failure)
 	}
@@ -93,7 +96,7 @@ func stepIsEnded(t *testing.T, command string) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	failure := AsUser(ctx, c, wire.Identity{Name: "x", Home: home}, nil)
+	failure := AsUser(ctx, c, wire.Identity{Name: "x", Home: home}, nil, done)
 	if failure == nil || failure.Code != 143 || !strings.Contains(failure.Error(), "boot step long") {
 		t.Fatalf("%v", failure)
 	}
@@ -112,14 +115,14 @@ func stepIsEnded(t *testing.T, command string) {
 func TestStrictWantsTheVolume(t *testing.T) {
 	home := t.TempDir()
 	c := parsed(t, home, "strict: true\n")
-	if failure := AsUser(context.Background(), c, wire.Identity{}, nil); failure != nil {
+	if failure := AsUser(context.Background(), c, wire.Identity{}, nil, done); failure != nil {
 		t.Error(failure)
 	}
 	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	c = parsed(t, filepath.Join(home, "absent"), "strict: true\n")
-	if failure := AsUser(context.Background(), c, wire.Identity{}, nil); failure == nil || failure.Code != 78 || !errors.Is(failure, unix.ENOENT) {
+	if failure := AsUser(context.Background(), c, wire.Identity{}, nil, done); failure == nil || failure.Code != 78 || !errors.Is(failure, unix.ENOENT) {
 		t.Errorf("%v", failure)
 	}
 }

@@ -34,10 +34,16 @@ func volume(c *config.Config, say func(string)) error {
 		if there, err := home.Lstat(rel); d.Owner != "" && err == nil && int(there.UID) != os.Geteuid() {
 			continue // root has made it, for another user
 		}
+		if there, err := home.Lstat(rel); ours(rel) && err == nil && int(there.UID) != os.Geteuid() {
+			continue // the supervisor's
+		}
 		if rel != "." {
 			if err := home.MkdirAll(rel, parentMode); err != nil {
 				return fmt.Errorf("dirs: %w", err)
 			}
+		}
+		if there, err := home.Lstat(rel); rel == "." && err == nil && int(there.UID) != os.Geteuid() {
+			continue // root's, who lets the services make what they need there
 		}
 		if err := home.Chmod(rel, d.Mode); err != nil {
 			return fmt.Errorf("dirs: %w", err)

@@ -25,7 +25,7 @@ type Booted struct {
 
 // BootLogSize is where the lines of a boot will begin, for LogBoot.
 func (s *Store) BootLogSize() int64 {
-	info, err := s.home.Lstat(bootLogFile)
+	info, err := s.ours.Lstat(bootLogFile)
 	if err != nil {
 		return 0
 	}
@@ -51,17 +51,17 @@ func (s *Store) LogBoot(since int64, lines []Booted, prior string) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	if err := s.home.MkdirAll(bootLogDir, dirMode); err != nil {
+	if err := s.ours.MkdirAll(bootLogDir, dirMode); err != nil {
 		return err
 	}
-	return s.home.Append(bootLogFile, b.Bytes(), 0o640, maxBootLog)
+	return s.ours.Append(bootLogFile, b.Bytes(), 0o640, maxBootLog)
 }
 
 // toldSince are the profiles that have a line from the byte since on. A shorter
 // file is one that began anew since.
 func (s *Store) toldSince(since int64) map[string]bool {
 	told := map[string]bool{}
-	f, err := s.home.OpenRegular(bootLogFile, unix.O_RDONLY, 0)
+	f, err := s.ours.OpenRegular(bootLogFile, unix.O_RDONLY, 0)
 	if err != nil {
 		return told
 	}

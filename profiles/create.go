@@ -202,7 +202,10 @@ func (s *Store) undo(made ...string) {
 		if rel == "" {
 			continue
 		}
-		if err := s.home.RemoveAll(rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.takeBackDir(rel); err != nil {
+			s.sayOnce(err.Error())
+		}
+		if err := s.dirFor(rel).RemoveAll(rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.sayOnce(err.Error())
 		}
 	}
@@ -270,7 +273,7 @@ func (s *Store) furnish(dir string, env map[string]string, settings *Settings) e
 // copyTemplate copies the template. It is root's, and read each time, so that
 // it may change while rlminit runs.
 func (s *Store) copyTemplate(template, dir string) error {
-	from, err := durable.Open(template)
+	from, err := s.home.OpenLike(template)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot copy the template %s: there is no such directory; make it, or take gateway.template out of the configuration", template)
 	}
@@ -318,7 +321,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 			return Profile{}, err
 		}
 	}
-	err = s.update(Gateway(name), true, func(f *stateFile) {
+	err = s.update(Gateway(name), durably, func(f *stateFile) {
 		if intent != service.IntentNone {
 			f.Desired = intent
 		}

@@ -65,12 +65,30 @@ func (s *Store) deleted(p profileBody) {
 	}
 }
 
+// makeTrash makes the trash. Any service may have put something else in its place,
+// and that keeps nobody from deleting.
+func (s *Store) makeTrash() error {
+	err := s.home.MkdirAll(trashDir, dirMode)
+	if !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	kept, moved := moveNew(s.home, trashDir, s.dated(trashDir+".in-the-way-"))
+	if moved != nil {
+		return err
+	}
+	s.say(fmt.Sprintf("%s was no directory; it is now %s", s.home.Path(trashDir), s.home.Path(kept)))
+	return s.home.MkdirAll(trashDir, dirMode)
+}
+
 // discard moves the profile into the trash.
 func (s *Store) discard(dir, name string) (string, error) {
-	if err := s.home.MkdirAll(trashDir, dirMode); err != nil {
+	if err := s.makeTrash(); err != nil {
 		return "", err
 	}
-	to, err := s.moveNew(dir, s.dated(trashDir+"/"+name+"-"))
+	if err := s.takeBackDir(dir); err != nil {
+		return "", err // it cannot be moved to another directory by anybody else
+	}
+	to, err := moveNew(s.home, dir, s.dated(trashDir+"/"+name+"-"))
 	if err != nil {
 		return "", err
 	}
@@ -81,6 +99,9 @@ func (s *Store) discard(dir, name string) (string, error) {
 // whole; what a crash leaves, PrepareBoot removes. left is what could not be
 // removed.
 func (s *Store) purge(dir string) (left string, err error) {
+	if err := s.takeBackDir(dir); err != nil {
+		return "", err
+	}
 	temp := profilesDir + "/" + durable.TempName()
 	err = s.home.RenameNew(dir, temp)
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EBUSY) {

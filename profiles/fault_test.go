@@ -29,14 +29,14 @@ func (v *journaled) boot(id string) {
 	v.t.Helper()
 	v.reopen(func(s *Settings) { s.Marker = "marker" })
 	intents := NewIntents()
-	j, err := journal.Open(v.Home(), journal.Options{
+	j, err := journal.Open(v.Ours(), journal.Options{
 		Boot: id, Folds: map[string]journal.Fold{"intents": intents},
 		Fault: func(step string) error { return v.fault(step) },
 	})
 	must(v.t, err)
-	v.Home().Fail(func(step string) error { return v.fault(step) })
+	v.Ours().Fail(func(step string) error { return v.fault(step) })
 	v.journal = j
-	v.UseJournal(j, intents)
+	v.UseJournal(j, intents, NewUsers())
 }
 
 // again boots once more, on a disk that works.

@@ -20,10 +20,10 @@ import (
 func exported(t *testing.T, v *volume, name string) []byte {
 	t.Helper()
 	v.write("logs/gateways/"+name+"/current", "one line\n")
-	dir, err := v.Home().OpenDir("profiles/" + name)
+	dir, err := v.Ours().OpenDir("profiles/" + name)
 	must(t, err)
 	defer dir.Close()
-	log, err := v.Home().OpenDir("logs/gateways/" + name)
+	log, err := v.Ours().OpenDir("logs/gateways/" + name)
 	must(t, err)
 	defer log.Close()
 	var out bytes.Buffer
@@ -112,14 +112,14 @@ func TestImportIsWholeOrNotAtAll(t *testing.T) {
 	}
 	for fails := 1; ; fails++ {
 		steps := 0
-		v.Home().Fail(func(step string) error {
+		v.Ours().Fail(func(step string) error {
 			if steps++; steps == fails {
 				return unix.EIO
 			}
 			return nil
 		})
 		_, err := v.imported("bob", content)
-		v.Home().Fail(nil)
+		v.Ours().Fail(nil)
 		if err == nil {
 			if fails < 4 {
 				t.Errorf("only %d steps could fail", fails-1)

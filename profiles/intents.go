@@ -138,19 +138,20 @@ type goneBody struct {
 type ledger struct {
 	journal *journal.Journal
 	intents *Intents
+	users   *Users
 	refused error // why nothing can be recorded; journal is nil then
 }
 
-// UseJournal has the journal decide about intents from now on: the state files
-// are copies. Before the first List.
-func (s *Store) UseJournal(j *journal.Journal, intents *Intents) {
-	s.ledger.Store(&ledger{journal: j, intents: intents})
+// UseJournal has the journal decide about intents and users from now on: the state
+// files are copies. Before the first List.
+func (s *Store) UseJournal(j *journal.Journal, intents *Intents, users *Users) {
+	s.ledger.Store(&ledger{journal: j, intents: intents, users: users})
 }
 
 // RefuseIntents has no intent be recorded any more: there is a journal, and it
 // cannot be used. The state files say what is wanted.
 func (s *Store) RefuseIntents(why error) {
-	s.ledger.Store(&ledger{intents: NewIntents(), refused: why})
+	s.ledger.Store(&ledger{intents: NewIntents(), users: NewUsers(), refused: why})
 }
 
 // view looks at the intents.
@@ -256,7 +257,7 @@ func (s *Store) publish(of []Subject) {
 // copied writes a subject's state file as the journal has it.
 func (s *Store) copied(of Subject) {
 	defer s.names.lock(of.key())()
-	if err := s.update(of, false, settled); err != nil {
+	if err := s.update(of, ofIntent, settled); err != nil {
 		s.sayOnce(err.Error() + "; the journal has it, and counts")
 	}
 }

@@ -75,11 +75,10 @@ func (s *Store) List() ([]Profile, error) {
 			return nil, err
 		}
 	}
-	found := make([]*Profile, len(entries))
-	var large atomic.Int64
-	inParallel(len(entries), func(i int) {
-		found[i] = s.consider(dir, entries[i], settings, &large, &left)
-	})
+	found, err := s.considerAll(dir, entries, settings, &left)
+	if err != nil {
+		return nil, err
+	}
 	s.tell(&left)
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
@@ -114,7 +113,7 @@ func (s *Store) Preview(settings Settings) ([]Profile, error) {
 	intents := maps.Clone(s.intents)
 	s.mu.Unlock()
 	view := &Store{
-		home: s.home, say: func(string) {}, now: s.now, ports: s.ports.copy(),
+		home: s.home, ours: s.ours, user: s.user, owners: s.owners, say: func(string) {}, now: s.now, ports: s.ports.copy(),
 		intents: intents, said: map[string]bool{}, skipped: map[string]int{},
 	}
 	view.Configure(settings)
@@ -187,6 +186,68 @@ func mayBeOne(dir *durable.Dir, e durable.Entry, left *skipped) bool {
 		left.add(noDirectory, e.Name, dir.Path(e.Name)+" is skipped: it is no directory")
 	}
 	return false
+}
+
+// atOnce is how many profiles are looked at in one errand.
+const atOnce = 256
+
+// considerAll is consider for every entry. What is as it should be, is seen at a
+// glance; thousands of profiles are thousands of errands otherwise.
+func (s *Store) considerAll(dir *durable.Dir, entries []durable.Entry, settings *Settings, left *skipped) ([]*Profile, error) {
+	found := make([]*Profile, len(entries))
+	var large atomic.Int64
+	failures := make([]error, (len(entries)+atOnce-1)/atOnce)
+	share(len(failures), len(failures), func(chunk int) {
+		from := chunk * atOnce
+		some := entries[from:min(from+atOnce, len(entries))]
+		names := make([]string, len(some))
+		for i, e := range some {
+			names[i] = e.Name
+		}
+		seen, err := dir.Glances(names, settings.Marker, []string{settings.StateFile, overridesFile}, smallOverrides)
+		if failures[chunk] = err; err != nil {
+			return
+		}
+		for i, e := range some {
+			odd := seen[i].Odd || CheckName(e.Name, settings.Services) != nil
+			switch {
+			case odd:
+				found[from+i] = s.consider(dir, e, settings, &large, left)
+			case seen[i].Marked:
+				p := &Profile{Name: e.Name, Dir: dir.Path(e.Name)}
+				s.glanced(p, dir, seen[i], settings)
+				found[from+i] = p
+			}
+			if p := found[from+i]; p != nil && s.owners != nil && (p.Fault != nil || p.Record.Origin == service.Corrupt) {
+				// It may have been on its way to another owner, which is over by then.
+				unlock := s.names.lock(Gateway(p.Name).key())
+				found[from+i] = s.consider(dir, e, settings, &large, left)
+				unlock()
+			}
+		}
+	})
+	return found, errors.Join(failures...)
+}
+
+// glanced is fill with what was seen at a glance.
+func (s *Store) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, settings *Settings) {
+	state, overrides := seen.Files[0], seen.Files[1]
+	err := error(fs.ErrNotExist)
+	if state.There {
+		err = nil
+	}
+	f, _ := understood(state.Data, err) // no other error comes of that
+	if f.Origin == service.Missing && settings.ImportState != "" {
+		if own, err := dir.OpenDir(p.Name); err == nil {
+			defer own.Close()
+			s.fill(p, own, settings, new(atomic.Int64))
+			return
+		}
+	}
+	p.Record = s.remember(Gateway(p.Name), f.Record)
+	if overrides.There {
+		p.overrides = slices.Concat([]byte{}, overrides.Data) // an empty file is one
+	}
 }
 
 // consider looks at one entry of the profiles directory; nil: it is none.
@@ -290,12 +351,25 @@ func (s *Store) settlePorts(list []Profile, r PortRange) {
 			}
 		}
 	}
+	var without []string
 	for i := range list {
 		p := &list[i]
-		if p.Port = s.ports.allot(p.Name, r); p.Port == 0 && r.size() > 0 {
-			s.sayOnce(fullRange(p.Name, r))
+		if len(without) == 0 { // else all are taken
+			p.Port = s.ports.allot(p.Name, r)
+		} else {
+			p.Port = s.ports.of(p.Name)
+		}
+		if p.Port == 0 && r.size() > 0 {
+			without = append(without, p.Name)
 		}
 		p.Unrecorded = p.Port != p.Record.Port || p.Record.Origin != service.Recorded
+	}
+	if n := len(without); n > 0 {
+		line := fullRange(without[0], r)
+		if n > 1 {
+			line += fmt.Sprintf("; so it is with %d more", n-1)
+		}
+		s.sayOnce(line)
 	}
 }
 
@@ -304,8 +378,11 @@ func fullRange(name string, r PortRange) string {
 }
 
 // inParallel calls f for 0 to n-1 on a few goroutines, and waits for all.
-func inParallel(n int, f func(i int)) {
-	workers := min(runtime.GOMAXPROCS(0), 8, (n+63)/64)
+func inParallel(n int, f func(i int)) { share(n, (n+63)/64, f) }
+
+// share is inParallel on at most so many goroutines.
+func share(n, most int, f func(i int)) {
+	workers := min(runtime.GOMAXPROCS(0), 8, most)
 	if workers <= 1 {
 		for i := range n {
 			f(i)

@@ -88,7 +88,7 @@ func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
 	if s.saved(of, intent) {
 		return nil
 	}
-	return s.update(of, true, func(f *stateFile) {
+	return s.update(of, durably, func(f *stateFile) {
 		if intent != service.IntentNone {
 			f.Desired = intent
 		}
@@ -117,39 +117,57 @@ func (s *Store) saved(of Subject, intent service.Intent) bool {
 // bring the state before it back.
 func (s *Store) SaveSeen(of Subject, seen Seen) error {
 	defer s.names.lock(of.key())()
-	return s.update(of, false, func(f *stateFile) {
+	return s.update(of, ofSeen, func(f *stateFile) {
 		f.Seen, f.PID, f.StartTime = seen.State, seen.PID, seen.StartTime
 		f.ExitReason, f.Restarts = seen.ExitReason, seen.Restarts
 	})
 }
 
-// update reads the state file, changes it and writes it. Of the intent what
-// this Store knows counts, not what a gateway may have written meanwhile. The
-// caller holds the subject's lock.
-func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
+// update reads the state file, changes it and writes it, as COPIES.md says. Of the
+// intent what this Store knows counts, not what a gateway may have written
+// meanwhile. The caller holds the subject's lock.
+func (s *Store) update(of Subject, why reason, change func(*stateFile)) error {
 	settings := s.settings.Load()
 	if of.Service == "" && settings.Marker == "" {
 		return refuse(ErrNotFound, "no profile %s: the configuration has no gateway section", document.Quote(of.Profile))
 	}
 	file := of.file(settings)
-	f, err := s.readRecord(s.home, file)
+	for {
+		err := s.rewrite(of, file, why, change)
+		if !errors.Is(err, durable.ErrChanged) { // else there is something else to be decided about
+			return err
+		}
+	}
+}
+
+// rewrite is update once. ErrChanged: somebody has written there at the same time.
+func (s *Store) rewrite(of Subject, file string, why reason, change func(*stateFile)) error {
+	f, text, err := s.readState(s.home, file)
 	if err != nil {
 		return err
 	}
-	if f.Origin == service.Corrupt {
+	was := f.Record // what the file says
+	known := s.remember(of, was)
+	switch s.weigh(why, was, known) {
+	case leaveAlone:
+		if was.Origin == service.Corrupt {
+			return refuse(ErrBroken, "%s: %s; the next command puts it right", s.home.Path(file), f.Fault)
+		}
+		return nil
+	case setAside:
 		if err := s.keepAside(file, f.Fault); err != nil {
 			return err
 		}
 		f = stateFile{version: 1}
+		known = s.remember(of, f.Record)
 	}
-	was := f.Record // what the file says
-	f.Record = s.remember(of, f.Record)
+	f.Record = known
 	before := f
 	change(&f)
 	if port := s.ports.of(of.Profile); of.Service == "" && port != 0 {
 		f.Port = port
 	}
-	if was.Profile == of.Profile && same(was, f.Record) && !intent {
+	if was.Profile == of.Profile && same(was, f.Record) && why != durably {
 		return nil
 	}
 	f.Profile, f.UpdatedAt = of.Profile, s.now()
@@ -158,9 +176,12 @@ func (s *Store) update(of Subject, intent bool, change func(*stateFile)) error {
 			return err
 		}
 	}
-	how := durable.Write{Mode: 0o640, Names: intent, Loose: s.ledger.Load() != nil}
+	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: s.ledger.Load() != nil}
+	if why == ofSeen && how.Loose {
+		how.Over, how.Was = true, text
+	}
 	err = s.home.WriteFile(file, f.encode(), how)
-	if err != nil && intent {
+	if err != nil && why == durably {
 		s.takeBack(file, before)
 	}
 	if err == nil && f.Desired != service.IntentNone {
@@ -198,7 +219,7 @@ func (s *Store) takeBack(file string, before stateFile) {
 
 // keepAside moves a file that cannot be used out of the way.
 func (s *Store) keepAside(file, fault string) error {
-	kept, err := s.moveNew(file, s.dated(file+".corrupt-"))
+	kept, err := moveNew(s.home, file, s.dated(file+".corrupt-"))
 	if err != nil {
 		return err
 	}
@@ -206,12 +227,24 @@ func (s *Store) keepAside(file, fault string) error {
 	return nil
 }
 
-// readRecord reads a state file below dir. What cannot be used is a record too,
+// readRecord is readState without the text.
+func (s *Store) readRecord(dir *durable.Dir, file string) (stateFile, error) {
+	f, _, err := s.readState(dir, file)
+	return f, err
+}
+
+// readState reads a state file below dir. What cannot be used is a record too,
 // a corrupt one; an error is the system's (EIO, too many open files), and says
 // nothing about the file.
-func (s *Store) readRecord(dir *durable.Dir, file string) (stateFile, error) {
-	f := stateFile{version: 1}
+func (s *Store) readState(dir *durable.Dir, file string) (f stateFile, text []byte, err error) {
 	data, err := dir.ReadFile(file, maxStateFile)
+	f, err = understood(data, err)
+	return f, data, err
+}
+
+// understood is what was read of a state file, or why it could not be, as a record.
+func understood(data []byte, err error) (stateFile, error) {
+	f := stateFile{version: 1}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return f, nil

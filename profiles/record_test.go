@@ -224,7 +224,7 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{Intent: service.Running})
 	failing := true
-	v.Home().Fail(func(step string) error {
+	v.Ours().Fail(func(step string) error {
 		if failing && step == "sync" {
 			return unix.EIO
 		}

@@ -97,7 +97,10 @@ func (s *Store) Discard(name, trash string) error {
 	if _, err := s.load(name); err != nil {
 		return err
 	}
-	if err := s.home.MkdirAll(trashDir, dirMode); err != nil {
+	if err := s.makeTrash(); err != nil {
+		return err
+	}
+	if err := s.takeBackDir(dirOf(name)); err != nil {
 		return err
 	}
 	if err := s.home.RenameNew(dirOf(name), trashDir+"/"+trash); err != nil {

@@ -29,7 +29,7 @@ func (s *Store) SecretsDir(profile string) string {
 	if err != nil || number == 0 {
 		return ""
 	}
-	return s.home.Path(versionDir(profile, number))
+	return s.ours.Path(versionDir(profile, number))
 }
 
 func versionDir(profile string, number int) string {
@@ -38,7 +38,7 @@ func versionDir(profile string, number int) string {
 
 // secretsVersion is the number that counts; 0: the profile has no secrets.
 func (s *Store) secretsVersion(profile string) (number int, err error) {
-	entries, err := s.home.ReadDir(secretsDir+"/"+profile, maxVersions)
+	entries, err := s.ours.ReadDir(secretsDir+"/"+profile, maxVersions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -57,13 +57,13 @@ func (s *Store) Secrets(profile string) (map[string]string, error) {
 		return nil, err
 	}
 	dir := versionDir(profile, number)
-	entries, err := s.home.ReadDir(dir, service.MaxSecrets)
+	entries, err := s.ours.ReadDir(dir, service.MaxSecrets)
 	if err != nil {
 		return nil, err
 	}
 	secrets := map[string]string{}
 	for _, e := range entries {
-		value, err := s.home.ReadFile(dir+"/"+e.Name, service.MaxSecret)
+		value, err := s.ours.ReadFile(dir+"/"+e.Name, service.MaxSecret)
 		if err != nil {
 			return nil, err
 		}
@@ -88,33 +88,33 @@ func (s *Store) SaveSecrets(profile string, secrets map[string]string) (changed 
 		return false, err
 	}
 	for _, dir := range []string{privateDir, secretsDir, secretsDir + "/" + profile} {
-		if err := s.home.Mkdir(dir, secretsMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := s.ours.Mkdir(dir, secretsMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return false, err
 		}
 	}
-	if err := s.home.CleanTemps(secretsDir + "/" + profile); err != nil {
+	if err := s.ours.CleanTemps(secretsDir + "/" + profile); err != nil {
 		return false, err
 	}
 	temp := secretsDir + "/" + profile + "/" + durable.TempName()
-	if err := s.home.Mkdir(temp, secretsMode); err != nil {
+	if err := s.ours.Mkdir(temp, secretsMode); err != nil {
 		return false, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if fault := service.CheckSecret(name); fault != "" {
 			return false, refuse(ErrValue, "%q %s", name, fault)
 		}
-		if err := s.home.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
+		if err := s.ours.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
 			return false, err
 		}
 	}
-	if err := s.home.SyncDir(temp); err != nil {
+	if err := s.ours.SyncDir(temp); err != nil {
 		return false, err
 	}
-	if err := s.home.RenameNew(temp, versionDir(profile, number+1)); err != nil {
+	if err := s.ours.RenameNew(temp, versionDir(profile, number+1)); err != nil {
 		return false, err
 	}
 	if number > 0 {
-		if err := s.home.RemoveAll(versionDir(profile, number)); err != nil {
+		if err := s.ours.RemoveAll(versionDir(profile, number)); err != nil {
 			s.sayOnce(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Store) SaveSecrets(profile string, secrets map[string]string) (changed 
 
 // dropSecrets takes a profile's secrets away.
 func (s *Store) dropSecrets(profile string) error {
-	err := s.home.RemoveAll(secretsDir + "/" + profile)
+	err := s.ours.RemoveAll(secretsDir + "/" + profile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (s *Store) clone(from, temp string, env map[string]string, settings *Settin
 		return err
 	}
 	defer source.Close()
-	if err := s.home.CopyFiles(source, temp, dirMode); err != nil {
+	if err := s.copyFrom(source, temp, ownerOf(s.home, s.owners, dirOf(from))); err != nil {
 		return err
 	}
 	for _, pattern := range append([]string{settings.StateFile}, settings.RemoveAtBoot...) {
@@ -56,17 +56,31 @@ func (s *Store) clone(from, temp string, env map[string]string, settings *Settin
 	return s.furnish(temp, env, &bare)
 }
 
+// copyFrom copies a profile's directory aside. Who may read one that is its own
+// user's is that user, who is given the copy to write it, and only for that.
+func (s *Store) copyFrom(source *durable.Dir, temp string, uid uint32) error {
+	if uid != 0 {
+		if err := s.giveDir(temp, uid); err != nil {
+			return err
+		}
+	}
+	if err := s.home.CopyFiles(source, temp, dirMode); err != nil {
+		return err
+	}
+	return s.takeBackDir(temp)
+}
+
 // unpack puts an archive aside: the profile's files into temp, and those of its
 // log, if there are any, into the directory that it returns.
 func (s *Store) unpack(a *archive.Archive, temp string, settings *Settings) (log string, err error) {
-	if err := s.home.MkdirAll(gatewayLogs, dirMode); err != nil {
+	if err := s.ours.MkdirAll(gatewayLogs, dirMode); err != nil {
 		return "", err
 	}
 	log = gatewayLogs + "/" + durable.TempName()
-	if err := s.home.Mkdir(log, dirMode); err != nil {
+	if err := s.ours.Mkdir(log, dirMode); err != nil {
 		return "", err
 	}
-	err = a.Unpack(archive.Place{Dir: s.home, Rel: temp}, archive.Place{Dir: s.home, Rel: log}, settings.StateFile)
+	err = a.Unpack(archive.Place{Dir: s.home, Rel: temp}, archive.Place{Dir: s.ours, Rel: log}, settings.StateFile)
 	if errors.Is(err, archive.ErrFault) {
 		err = refuse(ErrValue, "%v", err)
 	}
@@ -277,7 +291,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	}
 	s.renamed(profileBody{Profile: from, To: to, Desired: intent, Actor: by})
 	s.moveLog(from, to)
-	if err := s.update(Gateway(to), true, func(f *stateFile) { f.Desired = intent }); err != nil {
+	if err := s.update(Gateway(to), durably, func(f *stateFile) { f.Desired = intent }); err != nil {
 		// It has its name; what still says the old one is put right at the next
 		// change.
 		s.sayOnce(err.Error())
@@ -302,21 +316,21 @@ const gatewayLogs = "logs/gateways"
 // moveLog has a profile's log follow its name.
 func (s *Store) moveLog(from, to string) {
 	old, next := gatewayLogs+"/"+from, gatewayLogs+"/"+to
-	if _, err := s.home.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.ours.Lstat(old); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err := s.placeLog(old, next); err != nil {
-		s.sayOnce(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, s.home.Path(old)))
+		s.sayOnce(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, s.ours.Path(old)))
 	}
 }
 
 // placeLog gives a log the name of its profile. One that an earlier profile of
 // that name has left is kept aside.
 func (s *Store) placeLog(from, to string) error {
-	err := s.home.RenameNew(from, to)
+	err := s.ours.RenameNew(from, to)
 	if errors.Is(err, unix.EEXIST) {
-		if _, err = s.moveNew(to, s.dated(to+".before-")); err == nil {
-			err = s.home.RenameNew(from, to)
+		if _, err = moveNew(s.ours, to, s.dated(to+".before-")); err == nil {
+			err = s.ours.RenameNew(from, to)
 		}
 	}
 	return err
@@ -335,7 +349,7 @@ func (s *Store) finishRename(name string) {
 	}
 	s.moveLog(f.Profile, name)
 	defer s.names.lock(Gateway(name).key())()
-	if err := s.update(Gateway(name), true, func(*stateFile) {}); err != nil {
+	if err := s.update(Gateway(name), durably, func(*stateFile) {}); err != nil {
 		s.sayOnce(err.Error())
 	}
 }

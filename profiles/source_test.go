@@ -243,7 +243,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 				v := furnished(t)
 				c.prepare(v)
 				steps, last := 0, ""
-				v.Home().Fail(func(step string) error {
+				v.Ours().Fail(func(step string) error {
 					if steps++; steps > at {
 						last = step
 						panic(killed{})

@@ -13,7 +13,8 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/durable"
-	"rlminit/profiles/lease"
+	"rlminit/journal"
+	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -33,7 +34,10 @@ type Settings struct {
 
 // Store is the profiles of one volume.
 type Store struct {
-	home     *durable.Dir
+	home     *durable.Dir // for what is the services' user's
+	ours     *durable.Dir // and for what is the supervisor's
+	user     *rights.User
+	owners   Owners // nil: every profile is the services' user's
 	settings atomic.Pointer[Settings]
 	say      func(string)
 	now      func() time.Time
@@ -43,10 +47,11 @@ type Store struct {
 	primed atomic.Bool            // the ports on the volume are known
 	ledger atomic.Pointer[ledger] // nil: the state files are all there is
 
-	mu      sync.Mutex
-	intents map[Subject]service.Intent // as this Store has read or saved them; of a Store with a ledger unused
-	said    map[string]bool
-	skipped map[string]int // how many were said to be left out, by why
+	mu       sync.Mutex
+	promised uint32                     // above the last user that a profile was given
+	intents  map[Subject]service.Intent // as this Store has read or saved them; of a Store with a ledger unused
+	said     map[string]bool
+	skipped  map[string]int // how many were said to be left out, by why
 }
 
 // profilesDir holds the profiles, below the home directory.
@@ -62,12 +67,28 @@ const (
 // goroutine. Open only what the volume's lock protects: what is read is
 // remembered.
 func Open(home string, settings Settings, say func(string)) (*Store, error) {
-	dir, err := durable.Open(home)
+	return OpenAs(nil, nil, home, settings, say)
+}
+
+// OpenAs is Open for a supervisor who is somebody else than the user whose the
+// profiles are, or the users of their own that they have: owners, nil for none.
+func OpenAs(user *rights.User, owners Owners, home string, settings Settings, say func(string)) (*Store, error) {
+	ours, err := durable.Open(home)
 	if err != nil {
 		return nil, err
 	}
+	dir := ours
+	if user != nil {
+		if dir, err = user.Dir(home); err != nil {
+			ours.Close()
+			return nil, err
+		}
+	}
+	if owners != nil {
+		dir = dir.By(byOwner{home: dir, user: user, owners: owners})
+	}
 	s := &Store{
-		home: dir, say: say, now: time.Now, ports: newPorts(),
+		home: dir, ours: ours, user: user, owners: owners, say: say, now: time.Now, ports: newPorts(),
 		intents: map[Subject]service.Intent{}, said: map[string]bool{}, skipped: map[string]int{},
 	}
 	s.Configure(settings)
@@ -81,10 +102,17 @@ func Open(home string, settings Settings, say func(string)) (*Store, error) {
 func (s *Store) Configure(settings Settings) { s.settings.Store(&settings) }
 
 // Close gives the descriptors back. No other call may be under way.
-func (s *Store) Close() error { return s.home.Close() }
+func (s *Store) Close() error {
+	err := s.ours.Close()
+	if s.home != s.ours {
+		err = errors.Join(err, s.home.Close())
+	}
+	return err
+}
 
-// Home is the volume's directory, for what else lives there.
-func (s *Store) Home() *durable.Dir { return s.home }
+// Ours is the volume's directory with the supervisor's own rights, for what else
+// lives there: logs, the journal, the lock.
+func (s *Store) Ours() *durable.Dir { return s.ours }
 
 // CheckWritable says why nothing can be written to the volume, if so.
 func (s *Store) CheckWritable() error {
@@ -129,34 +157,90 @@ func below(dir, rel string) string {
 	return dir + "/" + rel
 }
 
+// dirFor is the volume's directory for whose what lies at a path below it is: the
+// supervisor's logs, or else the services' user's.
+func (s *Store) dirFor(rel string) *durable.Dir {
+	if rel == gatewayLogs || strings.HasPrefix(rel, gatewayLogs+"/") {
+		return s.ours
+	}
+	return s.home
+}
+
 // PrepareBoot removes what an earlier life left unfinished, and of each profile
 // what remove_at_boot names. Only before anything is started: not when a
-// supervisor takes over from another. What cannot be removed is said.
-func (s *Store) PrepareBoot(list []Profile) {
+// supervisor takes over from another. What cannot be removed is said. changed: the
+// list may not be what List returns now.
+func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs} {
-		if err := s.home.CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.takeBackTemps(dir)
+		if err := s.dirFor(dir).CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.sayOnce(err.Error())
 		}
 	}
 	settings := s.settings.Load()
-	inParallel(len(list), func(i int) {
-		name := list[i].Name
-		if was := list[i].Record.Profile; was != "" && was != name {
-			s.finishRename(name)
+	var names []string
+	for _, p := range list {
+		if was := p.Record.Profile; was != "" && was != p.Name {
+			s.finishRename(p.Name)
+			changed = true
 		}
-		dir := dirOf(name)
-		if dir != "." {
-			if err := s.home.CleanTemps(dir); err != nil {
-				s.sayOnce(err.Error())
-				return
-			}
+		if p.Name != Default {
+			names = append(names, p.Name)
+			continue
 		}
-		for _, pattern := range settings.RemoveAtBoot {
-			if err := s.removeAll(dir, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				s.sayOnce(err.Error())
-			}
+		s.tidy(".", settings.RemoveAtBoot)
+	}
+	changed = changed || settings.ImportState != "" && len(settings.RemoveAtBoot) > 0
+	if len(names) == 0 {
+		return changed
+	}
+	dir, err := s.home.OpenDir(profilesDir)
+	if err != nil {
+		s.sayOnce(err.Error())
+		return changed
+	}
+	defer dir.Close()
+	chunks := (len(names) + atOnce - 1) / atOnce
+	share(chunks, chunks, func(chunk int) {
+		from := chunk * atOnce
+		for _, name := range dir.Tidy(names[from:min(from+atOnce, len(names))], settings.RemoveAtBoot) {
+			s.tidy(dirOf(name), settings.RemoveAtBoot)
 		}
 	})
+	return changed
+}
+
+// tidy removes from one profile's directory what is not finished and what must not
+// outlive a boot, and says what it cannot.
+func (s *Store) tidy(dir string, patterns []string) {
+	if dir != "." {
+		if err := s.home.CleanTemps(dir); err != nil {
+			s.sayOnce(err.Error())
+			return
+		}
+	}
+	for _, pattern := range patterns {
+		if err := s.removeAll(dir, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.sayOnce(err.Error())
+		}
+	}
+}
+
+// takeBackTemps has what is not finished in a directory be the services', who remove
+// it: a clone was its profile's while it was made.
+func (s *Store) takeBackTemps(dir string) {
+	if s.owners == nil || dir != profilesDir {
+		return
+	}
+	entries, err := s.home.ReadDirOf(dir, maxProfiles, func(e durable.Entry) bool { return durable.IsTemp(e.Name) })
+	if err != nil {
+		return // who cleans up says it
+	}
+	for _, e := range entries {
+		if err := s.takeBackDir(dir + "/" + e.Name); err != nil {
+			s.sayOnce(err.Error())
+		}
+	}
 }
 
 // SweepUnfinished removes what a predecessor was making when it was killed, before
@@ -165,7 +249,7 @@ func (s *Store) PrepareBoot(list []Profile) {
 func (s *Store) SweepUnfinished() {
 	var left []string
 	for _, dir := range []string{profilesDir, gatewayLogs} {
-		entries, err := s.home.ReadDir(dir, maxProfiles)
+		entries, err := s.dirFor(dir).ReadDir(dir, maxProfiles)
 		if err != nil && !errors.Is(err, durable.ErrTooBig) {
 			continue // who needs the directory says it
 		}
@@ -179,8 +263,9 @@ func (s *Store) SweepUnfinished() {
 		return
 	}
 	go func() {
+		s.takeBackTemps(profilesDir)
 		for _, rel := range left {
-			if err := s.home.RemoveAll(rel); err != nil {
+			if err := s.dirFor(rel).RemoveAll(rel); err != nil {
 				s.sayOnce(err.Error())
 			}
 		}
@@ -209,7 +294,7 @@ func (s *Store) removeAll(dir, pattern string) error {
 func keptAt(rel string) string {
 	for place, what := range map[string]string{
 		profilesDir: "profiles", trashDir: "deleted profiles", servicesDir: "the state of services",
-		"logs/gateways": "logs", "logs/services": "logs", bootLogFile: "logs", lease.File: "the volume's lock",
+		"logs/gateways": "logs", "logs/services": "logs", bootLogFile: "logs", journal.OldLock: "the volume's lock", journal.Home: "its records",
 	} {
 		if rel == place || strings.HasPrefix(place, rel+"/") || strings.HasPrefix(rel, place+"/") {
 			return what
@@ -226,11 +311,11 @@ func (s *Store) dated(prefix string) string {
 
 // moveNew renames from to the name to, or to-2, to-3 … if that is taken, and
 // returns the name that it got.
-func (s *Store) moveNew(from, to string) (string, error) {
+func moveNew(dir *durable.Dir, from, to string) (string, error) {
 	const tries = 1000
 	name := to
 	for i := 2; ; i++ {
-		err := s.home.RenameNew(from, name)
+		err := dir.RenameNew(from, name)
 		if !errors.Is(err, unix.EEXIST) || i > tries {
 			return name, err
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
 )
 
 const (
@@ -45,7 +47,7 @@ type Watcher struct {
 	close   sync.Once
 
 	// What follows is run's.
-	inotify  *fsnotify.Watcher // nil: there is none to be had
+	inotify  watches // nil: there is none to be had
 	events   <-chan fsnotify.Event
 	errs     <-chan error
 	again    <-chan time.Time // not nil: something is not watched, and is tried for then
@@ -81,14 +83,30 @@ func (w *Watcher) Close() {
 // begin watches what there is to be watched.
 func (w *Watcher) begin() {
 	if w.inotify == nil {
-		inotify, err := fsnotify.NewWatcher()
-		if err != nil {
+		if err := w.open(); err != nil {
 			w.blind(err)
 			return
 		}
-		w.inotify, w.events, w.errs = inotify, inotify.Events, inotify.Errors
 	}
 	w.arm()
+}
+
+// open opens the watches, for whom may read the directories.
+func (w *Watcher) open() error {
+	if w.store.user != nil {
+		i, err := newInotify(w.store.user)
+		if err != nil {
+			return err
+		}
+		w.inotify, w.events, w.errs = i, i.events, i.errors
+		return nil
+	}
+	i, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	w.inotify, w.events, w.errs = i, i.Events, i.Errors
+	return nil
 }
 
 // blind says what is not watched and why, and has it tried again.
@@ -241,11 +259,37 @@ func (w *Watcher) arm() {
 	if err != nil && len(entries) == 0 {
 		return // List reports it
 	}
-	for _, e := range entries {
-		if e.Type == fs.ModeDir || e.Type == fs.ModeIrregular {
-			w.await(e.Name)
+	for some := range slices.Chunk(entries, atOnce) {
+		for _, name := range w.unmarkedOf(some) {
+			w.await(name)
 		}
 	}
+}
+
+// unmarkedOf are the directories that may have no marker yet.
+func (w *Watcher) unmarkedOf(entries []durable.Entry) []string {
+	var names []string
+	for _, e := range entries {
+		if e.Type == fs.ModeDir || e.Type == fs.ModeIrregular {
+			names = append(names, e.Name)
+		}
+	}
+	dir, err := w.store.home.OpenDir(profilesDir)
+	if err != nil {
+		return names
+	}
+	defer dir.Close()
+	seen, err := dir.Glances(names, w.store.settings.Load().Marker, nil, 0)
+	if err != nil {
+		return names
+	}
+	var unmarked []string
+	for i, name := range names {
+		if !seen[i].Marked && !seen[i].Odd {
+			unmarked = append(unmarked, name)
+		}
+	}
+	return unmarked
 }
 
 // await watches a directory until it has its marker.

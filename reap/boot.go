@@ -40,10 +40,12 @@ func Run(o Options) int {
 		say("cannot start: init does not run on the first thread; please report this")
 		return exitFailed
 	}
-	if limit := pidsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"); limit < fewestPIDs {
+	limit := pidsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
+	if limit < wire.FewestPIDs {
 		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+decimal(int(limit))+
-			", and rlminit needs "+decimal(fewestPIDs)+"; raise --pids-limit")
+			", and rlminit needs "+decimal(wire.FewestPIDs)+"; raise --pids-limit")
 	}
+	processors := processorsFor(limit)
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50) // there is little garbage, and memory is dearer than time
 	// The first timer, perhaps one of the collector's, makes the runtime open
@@ -60,7 +62,7 @@ func Run(o Options) int {
 		null:     -1,
 	}
 	r.receiver.Close = r.close
-	if code := r.boot(o); code != 0 {
+	if code := r.boot(o, sparesFor(processors)); code != 0 {
 		return code
 	}
 	return r.loop()
@@ -68,14 +70,14 @@ func Run(o Options) int {
 
 // boot does all that may fail, and starts tier 2 and the main command. It
 // returns the exit code of a start that is not to be, having said why.
-func (r *reaper) boot(o Options) int {
+func (r *reaper) boot(o Options, spareThreads int) int {
 	closeOnExec()
 	unix.Umask(0o022)
 	openStderr()
 	if err := r.listen(); err != nil {
 		return giveUp(exitFailed, "cannot start: "+err.Error())
 	}
-	release, err := spares()
+	release, err := spares(spareThreads)
 	if err == nil {
 		err = r.threads.start()
 	}
@@ -85,6 +87,7 @@ func (r *reaper) boot(o Options) int {
 	if err != nil {
 		return giveUp(exitFailed, "cannot start: "+err.Error())
 	}
+	r.leaves.open() // before any child is
 	bundle, policy, code := r.compile(o)
 	if code != 0 {
 		return code
@@ -93,6 +96,7 @@ func (r *reaper) boot(o Options) int {
 		r.stop.budget = defaultBudget
 	}
 	r.place.find(r.policy)
+	r.threads.few = r.place.fewFDs
 	if code := r.settle(); code != 0 {
 		return code
 	}
@@ -280,7 +284,7 @@ func (r *reaper) tier2Command(socket int) *sys.Command {
 	}
 	who := &r.policy.Supervisor
 	r.identity(c, who, 0)
-	if c.SetIDs && c.SetGroups && who.UID == r.policy.User.UID {
+	if c.SetIDs && c.SetGroups && who.UID == r.policy.User.UID && !t.traceable {
 		// A service may wait for the moment in which its supervisor begins and
 		// can be traced yet. Its own group it keeps as one of the others.
 		c.Opaque, c.EffectiveGID = true, opaqueGID

@@ -42,6 +42,8 @@ func init() {
 		compilePolicy()
 	case "supervise":
 		handOver()
+	case "rights":
+		reportRights()
 	case "child":
 		play(os.Args[2:])
 	}

@@ -40,6 +40,7 @@ func (l *lines) String() string {
 
 // report is what a child knows of itself.
 type report struct {
+	Args                      []string
 	PID, PPID, Session, Group int
 	Status                    map[string]string // of /proc/self/status
 	Descriptors               map[string]string

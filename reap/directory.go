@@ -340,7 +340,7 @@ func unforeseen() string {
 	return string(name)
 }
 
-// noteUser records who the service user is, for clients: what tier 2 says of
+// noteUser records who the service user is, and the range of profiles' users, for clients: what tier 2 says of
 // itself over the socket is worth less to root than what root has written.
 func (r *reaper) noteUser(directory int) error {
 	fd, err := unix.Openat(directory, "user", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
@@ -348,7 +348,11 @@ func (r *reaper) noteUser(directory int) error {
 		return err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte(decimal(int(r.policy.User.UID))+":"+decimal(int(r.policy.User.GID))+"\n"))
+	text := decimal(int(r.policy.User.UID)) + ":" + decimal(int(r.policy.User.GID)) + "\n"
+	if of := &r.policy.Profiles; of.Low != 0 {
+		text += decimal(int(of.Low)) + "-" + decimal(int(of.High)) + "\n"
+	}
+	_, err = unix.Write(fd, []byte(text))
 	return err
 }
 

@@ -135,6 +135,7 @@ func (r *reaper) slay(c *child) {
 		return
 	}
 	c.expiry.phase, c.expiry.next = slain, r.now+expireAgain
+	r.killLeaf(c)
 	r.signalAll(c, sys.SIGKILL)
 }
 

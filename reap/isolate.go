@@ -18,6 +18,9 @@ func extra(m *wire.Spawn) (n int) {
 	if m.Credentials {
 		n++
 	}
+	if m.Notify {
+		n++
+	}
 	if m.Ruleset {
 		n++
 	}
@@ -56,9 +59,16 @@ func (r *reaper) isolate(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if (m.Ruleset || len(m.Filter) > 0) && !c.NoNewPrivs {
 		return &refusal{wire.StepPolicy, unix.EPERM, "isolation needs no_new_privs, which the policy does not give it"}
 	}
-	if m.Credentials && m.Tag != 0 && r.place.tags {
-		c.Isolation.Credentials = int32(fds[len(m.Targets)])
+	if m.Tag != 0 && r.place.tags {
 		c.Isolation.Owner, c.Isolation.Tag = r.policy.Supervisor.UID, m.Tag
+		next := len(m.Targets)
+		if m.Credentials {
+			c.Isolation.Credentials = int32(fds[next])
+			next++
+		}
+		if m.Notify {
+			c.Isolation.Notify = int32(fds[next])
+		}
 	}
 	if m.Ruleset {
 		c.Isolation.Ruleset = int32(fds[len(fds)-1])

@@ -45,3 +45,13 @@ func (r *reaper) killJob(j *job) {
 		r.kill(pid, sys.SIGKILL, j.command.UID)
 	}
 }
+
+// userOf is whom a process has to be to signal one of which nothing is known but its
+// number: a profile's user, as /proc has it, or else the services'.
+func (r *reaper) userOf(pid int32) uint32 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/"+decimal(int(pid)), &st) == nil && r.policy.Profiles.Has(st.Uid) {
+		return st.Uid
+	}
+	return r.policy.User.UID
+}

@@ -175,7 +175,9 @@ func (r *reaper) tagOf(pid int32) uint32 {
 	if len(status) == 0 {
 		return 0
 	}
-	tag = tagIn(status, r.policy.TagLow, r.policy.TagHigh)
+	if tag = tagIn(status, r.policy.TagLow, r.policy.TagHigh); tag == 0 {
+		tag = r.leaves.of(pid) // one with CAP_SETGID may have shed it
+	}
 	if listed { // what a scan finds may be collected as a child of ours
 		r.orphans.tags[pid] = tag
 	}

@@ -29,6 +29,7 @@ type reaper struct {
 	prepare  prepare
 	main     mainCommand
 	stop     stop
+	leaves   leaves
 
 	receiver  wire.Receiver
 	waker     int32    // a timer, for close
@@ -81,6 +82,7 @@ func (r *reaper) turn() {
 		r.reapOrphans()
 		r.pollUnwatched()
 		r.endAgain()
+		r.leaves.tidy(&r.children)
 	}
 	r.flush()
 	r.checkOver()

@@ -46,6 +46,13 @@ func (r *reaper) startMain() {
 		r.mainFailed(exitFailed)
 		return
 	}
+	if r.leaves.bounds != nil {
+		if no := r.leaves.enter(c, 0, p.Bounds); no != nil {
+			say("cannot run the main command: its cgroup: ", no.reason, ": ", no.errno.Error())
+			r.mainFailed(exitFailed)
+			return
+		}
+	}
 	c.ShellFallback() // an entrypoint may be a script that does not say so
 	m.user = c.UID
 	r.threads.submit(&job{command: c, done: r.mainSpawned, stuck: func(*job) {
@@ -56,6 +63,7 @@ func (r *reaper) startMain() {
 func (r *reaper) mainSpawned(j *job) {
 	m, c := &r.main, j.command
 	m.spawning = false
+	r.leaves.close(c)
 	if c.Errno != 0 {
 		code := exitFailed
 		reason := c.Errno.String()

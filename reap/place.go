@@ -18,6 +18,7 @@ type place struct {
 	kill      bool // CAP_KILL, or all are our own
 	pidfds    bool // clone(2) gives them: a profile may refuse them there and not in pidfd_open(2), or the reverse
 	mostHeld  int  // descriptors
+	fewFDs    bool // there may be
 
 	capabilities uint64
 }
@@ -35,7 +36,11 @@ func (p *place) find(policy *wire.Policy) {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		p.mostHeld = int(min(limit.Cur, 1<<20)) - heldReserve
 	}
+	p.fewFDs = limit.Cur < 2*heldReserve
 	p.mostHeld = max(p.mostHeld, int(min(limit.Cur, 2*heldReserve))*7/16)
+	if policy.Supervisor.UID != policy.User.UID {
+		p.mostHeld -= 2 // starting the process for the services' files takes some for a moment
+	}
 	score := signed(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
 	oomTier2 = []byte(decimal(min(score+oomTier2Above, 1000)))
 	oomChild = []byte(decimal(min(score+oomChildAbove, 1000)))
@@ -109,7 +114,7 @@ func canSetGroups() bool {
 
 // giveStdio makes main's user the owner of descriptors 0 to 2 where they are
 // pipes or terminals, so that its programs can open /dev/stdout. Where that is
-// not the service user, stdout is for the latter's group to write to as well. It
+// not the supervisor, stdout is for the latter's group to write to as well. It
 // also opens /dev/null for those that get no stdin.
 func (r *reaper) giveStdio() {
 	if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
@@ -125,14 +130,16 @@ func (r *reaper) giveStdio() {
 			continue
 		}
 		pipe := st.Mode&unix.S_IFMT == unix.S_IFIFO
-		if fd == 1 && pipe && user.UID != r.policy.User.UID {
+		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
+		if fd == 1 && (pipe || terminal) && user.UID != r.policy.Supervisor.UID {
 			// Tier 2 opens it again, for what services print.
 			unix.Fchmod(fd, 0o620)
-			unix.Fchown(fd, -1, int(r.policy.User.GID))
+			unix.Fchown(fd, -1, int(r.policy.Supervisor.GID))
 		}
-		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
-		if user.UID != 0 && (pipe || terminal) {
-			unix.Fchown(fd, int(user.UID), -1) // without CAP_CHOWN they keep their owner
+		if user.UID != 0 && (pipe || terminal) && unix.Fchown(fd, int(user.UID), -1) != nil && pipe && fd > 0 {
+			// Without CAP_CHOWN they keep their owner. Nobody comes to a pipe but by the
+			// descriptors of those who have it.
+			unix.Fchmod(fd, 0o622)
 		}
 	}
 }

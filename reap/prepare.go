@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
 
 // prepare is the short-lived child that puts the volume in order and runs the
@@ -26,16 +27,23 @@ func (r *reaper) begin() {
 		r.startAll()
 		return
 	}
-	r.startPrepare("prepare", r.tier2.environ)
+	steps, err := unix.MemfdCreate("rlminit-steps", unix.MFD_CLOEXEC)
+	if err != nil {
+		say("cannot make a memfd: ", err.Error())
+		r.end(exitFailed)
+		return
+	}
+	r.hold(wire.BootStepsKey, []int{steps}) // for tier 2 to record
+	r.startPrepare("prepare", r.tier2.environ, steps)
 }
 
-// startPrepare starts one of the two. Each gets its log, bundle and policy.
-func (r *reaper) startPrepare(part string, environ []string) {
+// startPrepare starts one of the two. Each gets its log, bundle and policy, and a
+// memfd to fill.
+func (r *reaper) startPrepare(part string, environ []string, fill int) {
 	p := &r.prepare
 	p.spawning, p.pidfd = true, -1
 	c := &sys.Command{Session: sys.SameGroup, OOMScore: r.oomScore(oomChild)}
-	fds := append([]int{1, 2, r.tier2.passed[1], r.tier2.passed[2]}, p.filled...)
-	r.descriptors(c, fds, []int32{1, 2, 3, 4, 5}[:len(fds)])
+	r.descriptors(c, []int{1, 2, r.tier2.passed[1], r.tier2.passed[2], fill}, []int32{1, 2, 3, 4, 5})
 	c.Program(self(), []string{"rlminit", part}, environ)
 	r.threads.submit(&job{command: c, done: r.prepareSpawned, stuck: func(*job) {
 		say("cannot prepare the volume yet: the file system of rlminit itself does not answer")
@@ -107,7 +115,7 @@ func (r *reaper) makeEnvironments() {
 		return
 	}
 	r.prepare.filled = []int{fd}
-	r.startPrepare("environments", os.Environ())
+	r.startPrepare("environments", os.Environ(), fd)
 }
 
 // takeEnvironments takes them over, and nothing else, and starts the rest.

@@ -148,6 +148,7 @@ func (r *reaper) step(c *child, e event) {
 		r.children.owe(c, owedExited)
 	case forget:
 		r.children.remove(c)
+		r.leaves.leave(c.tag, &r.children)
 	}
 }
 
@@ -196,6 +197,9 @@ func (r *reaper) deliver(c *child, m *wire.Signal, answer *wire.Signalled) {
 // deliverOrphans signals what a child has left behind. No pid among them can
 // have been given to another process: only this goroutine collects.
 func (r *reaper) deliverOrphans(c *child, signal int32, answer *wire.Signalled) {
+	if signal == sys.SIGKILL && c.state == exited {
+		r.killLeaf(c) // what is no orphan yet, too
+	}
 	for _, pid := range r.leftovers(c) {
 		if errno := r.kill(pid, signal, c.user); errno == 0 {
 			answer.Count++

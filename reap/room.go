@@ -9,9 +9,9 @@ import (
 // which needs some threads, cannot be started any more, and nobody could command
 // that service to stop. Whoever takes the most is ended then, and nobody else.
 const (
-	roomNeeded = 12  // processes and threads that a tier 2 takes when it starts
-	roomWithin = 2e9 // ns: before another service is ended, the room of the last must have come free
-	earlyEnd   = 5e9 // ns: a tier 2 that ended so soon may have had no room
+	fewestTaken = 8   // processes and threads, with fewer a service is not what takes up the room
+	roomWithin  = 2e9 // ns: before another service is ended, the room of the last must have come free
+	earlyEnd    = 5e9 // ns: a tier 2 that ended so soon may have had no room
 )
 
 // pidsFiles are where the limit and what is taken of it stand, in cgroup v2 and v1.
@@ -20,28 +20,35 @@ var pidsFiles = [2][2]string{
 	{"/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"},
 }
 
-// crampedIn tells whether fewer are free of the limit than a tier 2 needs.
-func crampedIn(files [2][2]string) bool {
+// roomNeeded is how many processes and threads a tier 2 takes when it starts.
+func (r *reaper) roomNeeded() int {
+	limit := pidsLimit(pidsFiles[0][0], pidsFiles[1][0])
+	return wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
+}
+
+// crampedIn tells whether fewer are free of the limit than are needed.
+func crampedIn(files [2][2]string, needed int) bool {
 	for _, f := range files {
 		limit := pidsLimit(f[0])
 		var buffer [32]byte
 		current := readProc(buffer[:], f[1])
 		if limit < 1<<62 && len(current) > 0 {
-			return number(current)+roomNeeded > limit
+			return number(current)+uint64(needed) > limit
 		}
 	}
 	return false
 }
 
-// wantsRoom is told that tier 2 could not be started, or ended early.
+// wantsRoom is told that tier 2, or what touches the services' files for it, could
+// not be started, or ended early.
 func (r *reaper) wantsRoom(errno sys.Errno) {
-	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles) {
+	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles, r.roomNeeded()) {
 		r.makeRoom()
 	}
 }
 
 // makeRoom ends the service that has the most processes and threads, by its tag
-// or its session, if they are as many as tier 2 needs.
+// or its session, if they are many.
 func (r *reaper) makeRoom() {
 	if r.now < r.roomAt || !r.orphans.known {
 		return
@@ -66,11 +73,11 @@ func (r *reaper) makeRoom() {
 }
 
 // fullest is the child that has the most of what is taken, the one that is alive
-// where several share a key; nil if none has as many as a tier 2 needs.
+// where several share a key; nil if nobody has many.
 func (r *reaper) fullest(taken map[uint32]int) (most *child) {
 	for c := r.children.first; c != nil; c = c.next {
 		n := taken[r.key(c)]
-		if n >= roomNeeded && (most == nil || n > taken[r.key(most)] || r.key(c) == r.key(most) && c.state == alive) {
+		if n >= fewestTaken && (most == nil || n > taken[r.key(most)] || r.key(c) == r.key(most) && c.state == alive) {
 			most = c
 		}
 	}

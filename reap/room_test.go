@@ -24,10 +24,10 @@ func TestFullest(t *testing.T) {
 		taken map[uint32]int
 		want  string
 	}{
-		"nobody has many":       {map[uint32]int{1: roomNeeded - 1, 2: 1}, ""},
-		"one does":              {map[uint32]int{1: 1, 2: roomNeeded}, "large"},
-		"two do":                {map[uint32]int{1: 2 * roomNeeded, 2: roomNeeded}, "small"},
-		"what is no service's":  {map[uint32]int{9: 1000, 2: roomNeeded}, "large"},
+		"nobody has many":       {map[uint32]int{1: fewestTaken - 1, 2: 1}, ""},
+		"one does":              {map[uint32]int{1: 1, 2: fewestTaken}, "large"},
+		"two do":                {map[uint32]int{1: 2 * fewestTaken, 2: fewestTaken}, "small"},
+		"what is no service's":  {map[uint32]int{9: 1000, 2: fewestTaken}, "large"},
 		"of one that never ran": {map[uint32]int{3: 1000}, ""},
 		"nothing":               {nil, ""},
 	} {
@@ -51,7 +51,7 @@ func TestCramped(t *testing.T) {
 	}
 	check := func(what string, want bool) {
 		t.Helper()
-		if got := crampedIn(files); got != want {
+		if got := crampedIn(files, 12); got != want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

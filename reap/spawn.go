@@ -35,6 +35,9 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
+	if no == nil {
+		no = r.enterLeaf(c, command, m)
+	}
 	if no != nil {
 		r.close(fds)
 		c.step, c.errno, c.reason = no.step, int32(no.errno), no.reason
@@ -69,6 +72,7 @@ func (r *reaper) spawnStuck(c *child, j *job) {
 func (r *reaper) spawned(c *child, j *job) {
 	r.close(j.fds)
 	command := j.command
+	r.leaves.close(command)
 	if command.PIDFD >= 0 && r.crowded(1) {
 		sys.Close(command.PIDFD)
 		command.PIDFD = -1
@@ -101,6 +105,9 @@ func (r *reaper) spawned(c *child, j *job) {
 		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
 	}
 	r.serviceGone(c)
+	if c.name == wire.FilesProgram && command.Step == sys.StepFork {
+		r.wantsRoom(command.Errno)
+	}
 	r.step(c, fell)
 }
 
@@ -135,6 +142,14 @@ func (r *reaper) command(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 	if m.ListenPID {
 		c.ListenPID = []byte{}
 	}
+	switch m.Name {
+	case wire.FilesProgram:
+		return c, r.files(c, m, fds)
+	case wire.ConfigurationProgram:
+		return c, r.configuration(c, m, fds)
+	case wire.GiveProgram, wire.TakeProgram:
+		return c, r.owners(c, m, fds)
+	}
 	if m.Privileged {
 		if no := r.privileged(c, m); no != nil {
 			return nil, no
@@ -143,7 +158,11 @@ func (r *reaper) command(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		if !m.NoNewPrivs {
 			return nil, &refusal{wire.StepPolicy, unix.EPERM, "no_new_privs: false needs a definition in root-owned configuration"}
 		}
-		r.identity(c, &r.policy.User, m.Tag)
+		who, no := r.whose(m)
+		if no != nil {
+			return nil, no
+		}
+		r.identity(c, &who, m.Tag)
 		c.NoNewPrivs = true
 		c.SetUmask, c.Umask = true, m.Umask&0o777
 		if no := r.limits(c, m.Rlimits, true); no != nil {
@@ -389,6 +408,7 @@ var steps = [...]wire.Step{
 	sys.StepPrivate:      wire.StepPrivate,
 	sys.StepLandlock:     wire.StepLandlock,
 	sys.StepSeccomp:      wire.StepSeccomp,
+	sys.StepCgroup:       wire.StepCgroup,
 }
 
 // variable returns the name of an entry of an environment.

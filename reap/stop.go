@@ -1,6 +1,9 @@
 package reap
 
-import "rlminit/reap/sys"
+import (
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
 
 // Times of the end of a container, in ns.
 const (
@@ -167,7 +170,7 @@ func (r *reaper) release2() {
 // onlyTier2 tells whether no process but tier 2 is left.
 func (r *reaper) onlyTier2() bool {
 	for c := r.children.first; c != nil; c = c.next {
-		if c.state == alive || c.state == pending {
+		if (c.state == alive || c.state == pending) && c.name != wire.FilesProgram { // which ends with tier 2
 			return false
 		}
 	}
@@ -199,13 +202,13 @@ func (r *reaper) everyone(signal int32) {
 		r.kill(-m.pid, signal, m.user)
 	}
 	for c := r.children.first; c != nil; c = c.next {
-		if c.pid != 0 && (c.state == alive || c.state == pending) {
+		if c.pid != 0 && (c.state == alive || c.state == pending) && (c.name != wire.FilesProgram || signal == sys.SIGKILL) {
 			r.kill(-c.pid, signal, c.user)
 		}
 	}
 	for _, pid := range r.orphans.all() {
 		if pid != r.tier2.pid {
-			r.kill(pid, signal, r.policy.User.UID)
+			r.kill(pid, signal, r.userOf(pid))
 		}
 	}
 }

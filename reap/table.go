@@ -135,6 +135,7 @@ type child struct {
 	killed    bool // by us, while it was stuck
 	terminal  bool // it has the container's terminal
 	expiry    expiry
+	oomKills  uint64 // of its cgroup, before it was started
 
 	privileged bool // it is what the policy holds under its name
 

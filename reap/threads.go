@@ -6,23 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
 
-// processors is GOMAXPROCS: one for the loop, and one so that neither the
-// collector nor the end of a system call has to wait for it. Set by hand, it
-// also stops the runtime from looking at the cgroup's limits every second.
-const processors = 2
+// processorsFor is GOMAXPROCS: one for the loop, and one so that neither the
+// collector nor the end of a system call has to wait for it, unless services need
+// its threads more. Set by hand, it also stops the runtime from looking at the
+// cgroup's limits every second.
+func processorsFor(pids uint64) int {
+	if pids < wire.CrampedPIDs {
+		return 1
+	}
+	return 2
+}
 
-// spareThreads is how many idle threads the runtime is given beside the loop's
-// and the spawners'. Each processor can need one, and one more may be wanted
-// while another is on its way to being idle again.
-const spareThreads = processors + 1
+// sparesFor is how many threads the runtime is made to have at the same time beside
+// the loop's and the spawners', which leaves it one more. Each processor can need
+// one, and one more may be wanted while another is on its way to being idle again.
+func sparesFor(processors int) int { return 2*processors - 1 }
 
 const spawnThreads = 2
-
-// fewestPIDs is how many processes and threads both tiers and a main command
-// need. With fewer the runtime of either would end with a trace of its stacks.
-const fewestPIDs = 20
 
 // pidsLimit returns the pids limit of our cgroup, by the files of cgroup v2 and
 // v1; very many where neither shows one, or there is none.
@@ -64,6 +67,8 @@ type threads struct {
 	queue    []*job
 
 	queuedFDs, queuedSize int // of the queue
+
+	few bool // descriptors: those of one spawn at a time are taken in
 }
 
 // What may wait for a thread before no more is taken in. It is some dozen
@@ -75,7 +80,7 @@ const (
 
 // loaded tells whether enough waits for a thread.
 func (t *threads) loaded() bool {
-	return t.queuedFDs > mostQueuedFDs || t.queuedSize > mostQueuedSize
+	return t.queuedFDs > mostQueuedFDs || t.queuedSize > mostQueuedSize || t.few && t.next() != never
 }
 
 // start makes the spawn threads.
@@ -200,7 +205,7 @@ func (j *job) inFlight() (pid, pidfd int32) {
 // keeps idle threads for ever. A thread that it wants later, and does not get
 // for want of pids, would end PID 1. The function that is returned ends them, and
 // must be called when there was time for all to block.
-func spares() (release func(), err error) {
+func spares(n int) (release func(), err error) {
 	var in, out [2]int
 	if err := unix.Pipe2(in[:], unix.O_CLOEXEC); err != nil {
 		return nil, err
@@ -209,8 +214,8 @@ func spares() (release func(), err error) {
 		return nil, err
 	}
 	var running atomic.Int32
-	running.Store(spareThreads)
-	for range spareThreads {
+	running.Store(int32(n))
+	for range n {
 		go func() {
 			var b [1]byte
 			unix.Write(out[1], b[:])
@@ -222,13 +227,12 @@ func spares() (release func(), err error) {
 		}()
 	}
 	return func() {
-		var b [spareThreads]byte
-		for n := 0; n < len(b); {
-			m, err := unix.Read(out[0], b[n:])
+		for b := make([]byte, n); len(b) > 0; {
+			m, err := unix.Read(out[0], b)
 			if err != nil && err != unix.EINTR {
 				break
 			}
-			n += max(m, 0)
+			b = b[max(m, 0):]
 		}
 		unix.Close(in[1]) // every read of in[0] ends
 		unix.Close(out[0])

@@ -58,6 +58,7 @@ type ends struct {
 type tier2Start struct {
 	paths, environ []string
 	passed         [3]int // control listener, bundle, policy
+	traceable      bool   // the group that would keep it from being traced cannot be had
 }
 
 // tier2Owed are messages that concern no child.
@@ -113,6 +114,12 @@ func (r *reaper) tier2Spawned(j *job) {
 	c := j.command
 	wire.CloseAll(j.fds)
 	t.spawning = false
+	if c.Opaque && c.Errno == sys.EINVAL && !t.traceable {
+		t.traceable = true // a small user namespace does not have that group
+		r.disconnect()
+		r.startTier2()
+		return
+	}
 	if c.Errno != 0 {
 		r.tier2Failed("cannot start the supervisor: " + c.Errno.String())
 		r.wantsRoom(c.Errno)

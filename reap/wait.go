@@ -103,6 +103,7 @@ func (r *reaper) childEnded(c *child) {
 	// Its own children were handed to us before it became a zombie.
 	c.exit.Leftovers = uint32(len(r.leftovers(c)))
 	c.exit.TimedOut = c.expiry.timedOut
+	c.exit.OutOfMemory = c.tag != 0 && r.leaves.oomKills(c.tag) > c.oomKills
 	r.sweep = r.sweep || c.expiry.watched // its end may be complete
 	r.serviceGone(c)
 	r.step(c, ended)

@@ -227,6 +227,13 @@ func static(s Static, is Present, held bool) (Op, bool) {
 	return op, true
 }
 
+// Starts tells whether a profile with this record is to run; found is
+// Input.FoundState.
+func Starts(r service.Record, found service.Intent) bool {
+	start, _ := resolve(r, found)
+	return start
+}
+
 // resolve turns a profile's record into start or not, and what of that has to
 // be recorded.
 func resolve(r service.Record, found service.Intent) (start bool, record service.Intent) {

@@ -175,17 +175,14 @@ type Rlimit struct {
 }
 
 // Limits are the rlimits of a service, keyed by the RLIMIT_ number of
-// setrlimit(2), and what cgroups would bound. Zero: not limited by rlminit.
+// setrlimit(2), and what a cgroup bounds, for setrlimit(2) knows no memory,
+// processes or CPU of several processes together. Zero: not limited by rlminit.
 type Limits struct {
 	Rlimits map[int]Rlimit
 	Memory  int64   // bytes
 	Pids    int64   // processes and threads
 	CPU     float64 // cores
 }
-
-// Grouped tells whether there is a limit that only a cgroup could enforce:
-// setrlimit(2) knows no memory, processes or CPU of several processes together.
-func (l Limits) Grouped() bool { return l.Memory != 0 || l.Pids != 0 || l.CPU != 0 }
 
 // Sandbox says what a service may do beyond what its user may.
 type Sandbox struct {

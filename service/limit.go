@@ -61,6 +61,16 @@ func (l Limits) Lower(given map[string]string) (Limits, error) {
 			return l, err
 		}
 	}
+	for _, whole := range []struct {
+		name     string
+		was, now float64
+	}{
+		{"memory", float64(l.Memory), float64(next.Memory)}, {"pids", float64(l.Pids), float64(next.Pids)}, {"cpu", l.CPU, next.CPU},
+	} {
+		if whole.was > 0 && whole.now > whole.was {
+			return l, fmt.Errorf("the limit %s=%s is %w: the profile has %s", whole.name, given[whole.name], ErrAbove, strconv.FormatFloat(whole.was, 'f', -1, 64))
+		}
+	}
 	for number, was := range l.Rlimits {
 		if now := next.Rlimits[number]; now.Hard > was.Hard || now.Soft > was.Hard {
 			return l, fmt.Errorf("the limit %s=%s is %w: the profile has %s", RlimitName(number), given[RlimitName(number)], ErrAbove, limitText(was.Hard))

@@ -12,10 +12,11 @@ import (
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
 	"rlminit/supervise/handover"
+	"rlminit/usage"
 	"rlminit/wire"
 )
 
-// lockKey names the volume's lock among what tier 1 holds.
+// lockKey names the volume's locks among what tier 1 holds.
 const lockKey = "lock"
 
 // settled is when what booting caused is over: the records of what was seen are
@@ -26,6 +27,9 @@ const settled = 3 * time.Second
 // configuration say. Then it serves the control socket. It runs beside the loop.
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
+	if !s.work.Done(handover.Registered) {
+		s.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
+	}
 	s.registry.Watch()
 	s.openVolume()
 	s.chronicle.step("volume")
@@ -44,6 +48,7 @@ func (s *Supervisor) boot(control int) {
 	services{s}.Announce(meant)
 	s.rewind()
 	s.registry.Boot()
+	s.registry.Settle()
 	s.chronicle.step("registered")
 	s.openJobs()
 	var running int
@@ -64,9 +69,20 @@ func (s *Supervisor) boot(control int) {
 	s.ask(func() { s.unfit = server.Open })
 	s.chronicle.step("serving")
 	s.chronicle.booted(s.generation, running)
-	slog.Info("ready", "services", running, "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
+	s.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
+	slog.Info("ready", "services", running, "resting", s.registry.Resting(), "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
 	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
 	s.notifyManager("READY=1")
+}
+
+// stepsBefore are the parts of the boot that were done before there was a
+// supervisor.
+func (s *Supervisor) stepsBefore() (steps []wire.BootStep) {
+	for _, fd := range s.held.Take(wire.BootStepsKey) {
+		steps = wire.ReadBootSteps(fd)
+		wire.CloseAll([]int{fd})
+	}
+	return steps
 }
 
 // openVolume takes the volume, if there is one and it is ours.
@@ -77,7 +93,7 @@ func (s *Supervisor) openVolume() {
 	defer func() {
 		back.release(s.volume.Store() == nil || s.volume.canRecord())
 	}()
-	store, err := profiles.Open(cfg.Home, profiles.SettingsOf(cfg), say)
+	store, err := profiles.OpenAs(s.user, s.owners(), cfg.Home, profiles.SettingsOf(cfg), say)
 	if err != nil {
 		s.volume.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)
@@ -88,12 +104,16 @@ func (s *Supervisor) openVolume() {
 		s.volume.absent.Store("profiles are off, by RLMINIT_PROFILES, --profiles or a route of main")
 		return
 	}
-	claim := lease.NewClaim(store.Home(), lease.Self(), say)
+	claim := lease.NewClaim(store.Ours(), lease.Self(), say)
 	var held *lease.Lease
 	taken := s.held.Take(lockKey)
-	adopted := len(taken) == 1
+	adopted := len(taken) > 0
 	if adopted {
-		held, err = claim.Adopt(os.NewFile(uintptr(taken[0]), "lock"))
+		var files []*os.File
+		for _, fd := range taken {
+			files = append(files, os.NewFile(uintptr(fd), lockKey))
+		}
+		held, err = claim.Adopt(files)
 	} else {
 		held, err = claim.Try()
 	}
@@ -156,12 +176,16 @@ func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
 	s.openJournal(store)
 	s.volume.store.Store(store)
 	s.openRevisions(store)
-	hold := func(f *os.File) {
-		if f != nil {
-			s.link.Send(&wire.Hold{Key: lockKey}, []int{int(f.Fd())}, nil)
+	hold := func(files []*os.File) {
+		var fds []int
+		for _, f := range files {
+			fds = append(fds, int(f.Fd()))
+		}
+		if len(fds) > 0 {
+			s.link.Send(&wire.Hold{Key: lockKey}, fds, nil)
 		}
 	}
-	hold(held.File())
+	hold(held.Files())
 	ctx, release := context.WithCancel(context.Background())
 	released := make(chan struct{})
 	s.ask(func() {

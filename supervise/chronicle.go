@@ -14,6 +14,7 @@ import (
 	"rlminit/supervise/jobs"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
+	"rlminit/wire"
 )
 
 // chronicle is the journal of the volume, as long as the volume is ours. Its
@@ -23,6 +24,7 @@ type chronicle struct {
 	lost      atomic.Bool                     // the volume is another's
 	silent    bool                            // nothing could be written when it was opened, and that was said
 	intents   *profiles.Intents
+	users     *profiles.Users
 	boots     *journal.Boots
 	jobs      *jobs.Fold
 	revisions *revision.Records
@@ -32,25 +34,16 @@ type chronicle struct {
 	folds     map[string]journal.Fold
 
 	mu    sync.Mutex
-	steps []bootStep
-	began time.Time
+	steps []wire.BootStep
+	began time.Duration // of the supervisor, as steps are told
 
 	fault func(step string) error // a test's disk that fails; nil: it works
 }
 
-// bootStep is one step of a boot, and when it was over.
-type bootStep struct {
-	Step string  `json:"step"`
-	MS   float64 `json:"ms"` // since the supervisor began
-}
-
-// typeBooted is the record of a boot that is over: "steps".
-const typeBooted = "booted"
-
 func newChronicle() *chronicle {
-	c := &chronicle{intents: profiles.NewIntents(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, history: &operation.History{}, began: time.Now()}
+	c := &chronicle{intents: profiles.NewIntents(), users: profiles.NewUsers(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, history: &operation.History{}, began: wire.SinceBoot()}
 	c.folds = map[string]journal.Fold{
-		"intents": c.intents, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions, operation.Section: c.history,
+		"intents": c.intents, profiles.UsersSection: c.users, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions, operation.Section: c.history,
 	}
 	return c
 }
@@ -69,7 +62,7 @@ func (s *Supervisor) openJournal(store *profiles.Store) {
 	if c.silent = s.volume.readOnly.Load(); c.silent {
 		say = func(string) {} // that nothing can be written here was said
 	}
-	j, err := journal.Open(store.Home(), journal.Options{
+	j, err := journal.Open(store.Ours(), journal.Options{
 		Boot: boot, Folds: c.folds, Say: say,
 		Held: func() bool { return !c.lost.Load() }, Fault: c.fault,
 	})
@@ -79,7 +72,7 @@ func (s *Supervisor) openJournal(store *profiles.Store) {
 		return
 	}
 	c.boot = boot
-	store.UseJournal(j, c.intents)
+	store.UseJournal(j, c.intents, c.users)
 	c.journal.Store(j)
 	s.recordBoot(j, boot)
 	s.operations.Recall(c.earlier(j))
@@ -140,7 +133,16 @@ const bootRecordPatience = 2 * time.Second
 func (c *chronicle) step(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.steps = append(c.steps, bootStep{name, float64(time.Since(c.began).Microseconds()) / 1000})
+	c.steps = append(c.steps, wire.BootStep{Name: name, Over: wire.SinceBoot()})
+}
+
+// firstSteps notes what came before the supervisor: this one finishes a boot.
+// PID 1 began at began.
+func (c *chronicle) firstSteps(began time.Duration, before []wire.BootStep) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.steps = append(append(before, wire.BootStep{Name: "supervisor", Over: c.began}), c.steps...)
+	c.began = began
 }
 
 // booted records the steps of the boot.
@@ -151,11 +153,12 @@ func (c *chronicle) booted(generation uint32, services int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j.Note(journal.Entry{Type: typeBooted, Body: struct {
-		Generation uint32     `json:"generation"`
-		Services   int        `json:"services"`
-		Steps      []bootStep `json:"steps"`
-	}{generation, services, c.steps}})
+	body := control.Booted{Generation: int(generation), Services: services}
+	for _, s := range c.steps {
+		ms := float64((s.Over - c.began).Microseconds()) / 1000
+		body.Steps = append(body.Steps, control.BootStep{Step: s.Name, MS: max(ms, 0)})
+	}
+	j.Note(journal.Entry{Type: control.TypeBooted, Body: body})
 	c.steps = nil
 }
 

@@ -71,6 +71,7 @@ func (s *Supervisor) bare(p registry.Proposal) *unit {
 	if p.Fault == "" {
 		u.definition = p.Value
 	}
+	u.uid, _ = s.recordedUser(u.definition)
 	u.policy = machine.PolicyOf(u.definition)
 	s.units[p.Name] = u
 	s.tie(u)
@@ -96,6 +97,10 @@ func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
 		return
 	}
 	restart, why := service.NeedsRestart(u.definition, p.Value)
+	if !restart {
+		why = ""
+	}
+	u.outdated = u.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
 	s.reschedule(u)
 	u.definition, u.fingerprint = p.Value, p.Fingerprint
 	s.reschedule(u)

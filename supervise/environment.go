@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"slices"
+
 	"rlminit/control"
 	"rlminit/service"
 )
@@ -12,6 +14,7 @@ func (s desk) Environment(name string) (answer control.Environment, err error) {
 		UID: s.policy.User.UID, GID: s.policy.User.GID, Groups: s.policy.User.Groups, Home: s.policy.User.Home, Dir: s.policy.User.Home,
 	}
 	d := service.Default("exec")
+	own := uint32(0)
 	if name != "" {
 		u, err := s.lookUp(name)
 		if err != nil {
@@ -24,7 +27,15 @@ func (s desk) Environment(name string) (answer control.Environment, err error) {
 			}
 		})
 		answer.Dir = d.WorkingDir
+		if own, _, err = s.ownUser(d); err != nil {
+			return answer, err
+		}
+		if id := s.identity(own, d); own != 0 {
+			tag := answer.Groups[len(s.policy.User.Groups):]
+			answer.UID, answer.GID, answer.Home = id.UID, id.GID, id.Home
+			answer.Groups = append(slices.Clone(id.Groups), tag...)
+		}
 	}
-	answer.Environment, err = s.environment(d)
+	answer.Environment, err = s.environment(d, own)
 	return answer, err
 }

@@ -16,6 +16,8 @@ type fleet struct {
 	units  map[string]*unit
 	order  ordering
 	active int // units of which a process may exist
+
+	absent func(name string) // told of a name that a definition refers to, and that no unit has
 }
 
 func newFleet() fleet {
@@ -113,7 +115,11 @@ func (f *fleet) linkUp(u *unit) {
 	was := f.order.set.Edges(u.node)
 	for kind, names := range [...][]string{order.Requires: u.definition.Requires, order.Wants: u.definition.Wants, order.After: u.definition.After} {
 		for _, name := range names {
-			if to := f.order.meant(name); to != u.node {
+			to := f.order.meant(name)
+			if f.order.units[to] == nil && f.absent != nil {
+				f.absent(name)
+			}
+			if to != u.node {
 				edges = append(edges, order.Edge{To: to, Kind: order.Kind(kind)})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/jobs"
 	"rlminit/supervise/walls"
@@ -168,7 +169,16 @@ func (h jobHost) Limits(profile string) (limits service.Limits, err error) {
 		return limits, err
 	}
 	h.s.ask(func() { limits = u.definition.Limits })
-	limits.Memory, limits.Pids, limits.CPU = 0, 0, 0 // which are not in force for the gateway either
+	// What is not in force for the gateway is not for its jobs either.
+	if !h.s.leaves.Enforces("memory") {
+		limits.Memory = 0
+	}
+	if !h.s.leaves.Enforces("pids") {
+		limits.Pids = 0
+	}
+	if !h.s.leaves.Enforces("cpu") {
+		limits.CPU = 0
+	}
 	return limits, nil
 }
 
@@ -178,11 +188,23 @@ func (h jobHost) Walls(profile string, isolation service.Isolation, env []string
 		subject.Name = profiles.GatewayName(profile)
 		subject.Own = profileDir(h.s.config().For(subject.Name), profile)
 	}
+	subject.UID, subject.User = h.User(profile)
 	if own != "" {
 		subject.Isolation.Write = append(slices.Clip(isolation.Write), own)
 		subject.Isolation.Exec = append(slices.Clip(isolation.Exec), own)
 	}
 	return h.s.walls().Build(subject)
+}
+
+func (h jobHost) User(profile string) (uint32, *rights.User) {
+	d := service.Default(profiles.GatewayName(profile))
+	d.Profile = profile
+	return h.s.recordedUser(d)
+}
+
+func (h jobHost) ProfileUsers() control.Enforced {
+	of := h.s.policy.Profiles
+	return control.Enforced{Enforced: of.Low != 0, Why: of.Why}
 }
 
 func (h jobHost) Tags() bool { return h.s.tagged }

@@ -23,8 +23,20 @@ type launch struct {
 	abort chan struct{}
 }
 
-// stuckAfter is how long a launch may take before the service is parked.
-const stuckAfter = 2 * time.Second
+// A launch is stuck, and its service parked, when neither it nor any other has come
+// to its end for stuckAfter since it had its turn; at the latest after stuckAtLast.
+// Many at once wait for each other, and for the few processes that touch their files:
+// that is no file system which does not answer.
+const (
+	stuckAfter  = 2 * time.Second
+	stuckAtLast = 20 * time.Second
+)
+
+// stuckIn is how long is left until a launch is stuck that has had its turn for so
+// long, where the last one came to its end such a while ago; not above 0: it is.
+func stuckIn(had, lastEnd time.Duration) time.Duration {
+	return min(stuckAfter-min(had, lastEnd), stuckAtLast-had)
+}
 
 // beginLaunch prepares the spawn id of u, and has it spawned when that is done.
 func (s *Supervisor) beginLaunch(u *unit, id uint64) {
@@ -32,8 +44,24 @@ func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 	u.launch = l
 	definition, privileged := u.definition, s.privileged(u)
 	go func() {
-		ready := make(chan process.Prepared, 1)
-		go func() { ready <- s.preparation(definition, privileged) }()
+		begun, ready := make(chan struct{}), make(chan process.Prepared, 1)
+		go func() {
+			defer s.turns.Take(s.turn)()
+			select {
+			case <-l.abort:
+			default:
+				close(begun)
+				p := s.preparation(definition, privileged)
+				s.lastReady.Store(time.Now())
+				ready <- p
+			}
+		}()
+		select {
+		case <-begun:
+		case <-l.abort:
+			return
+		}
+		turned := time.Now()
 		stuck := time.NewTimer(stuckAfter)
 		defer stuck.Stop()
 		for {
@@ -44,6 +72,11 @@ func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 			case <-l.abort:
 				return
 			case <-stuck.C:
+				lastEnd, _ := s.lastReady.Load().(time.Time)
+				if left := stuckIn(time.Since(turned), time.Since(lastEnd)); left > 0 {
+					stuck.Reset(left)
+					continue
+				}
 				s.do(func() {
 					if u.launch == l {
 						s.step(u, machine.Event{
@@ -78,11 +111,11 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 		return
 	}
 	u.launch = nil
-	u.unrunnable = p.Unrunnable
+	u.unrunnable, u.uid = p.Unrunnable, p.UID
 	defer p.Walls.Close()
 	fail := func(err error) {
 		delete(s.byID, l.id)
-		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag)})
+		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven)})
 	}
 	if p.Err != nil {
 		fail(p.Err)
@@ -102,7 +135,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if !onTerminal {
 		fds, targets = s.stdio(u)
 	}
-	listeners, names, err := s.passed(u)
+	listeners, names, err := s.passed(u, p.User)
 	if err != nil {
 		fail(s.whose(err))
 		return
@@ -114,7 +147,10 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if len(listeners) > 0 {
 		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
-	path, err := s.openNotify(u)
+	path, err := s.openNotify(u, true)
+	if err == nil && path != "" && s.notifiesAlone(u) {
+		err = p.Walls.Notifies(path)
+	}
 	if err != nil {
 		fail(err)
 		return
@@ -128,9 +164,9 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	u.program, u.secrets = p.Path, redact.Of(p.Env, p.Walls.Secrets...)
 	u.log.Mark("starting " + cmp.Or(p.Path, u.name))
 	spawn := &wire.Spawn{
-		ID: l.id, Name: u.name, Privileged: s.privileged(u),
+		ID: l.id, Name: u.name, UID: p.UID, Privileged: s.privileged(u),
 		Path: p.Path, Argv: p.Argv, Env: env, Dir: p.Dir,
-		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Tag: u.tag,
+		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Bounds: config.Bounds(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(listeners) > 0,
 		NoNewPrivs: !s.privileged(u), Terminal: onTerminal, Label: u.memory().encode(labelMax),
 	}

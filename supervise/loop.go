@@ -75,13 +75,7 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 		s.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
 	case *wire.Exited:
 		event := exitEvent(machine.ExitedEvent, m.Exit)
-		const killedInShell = 128 + int(syscall.SIGKILL)
-		if memory := s.memory.Struck(); event.Signal == syscall.SIGKILL || event.Code == killedInShell {
-			event.Memory = memory
-			if u := s.byID[m.ID]; u != nil && memory != "" {
-				s.chronicle.oomSeen(u.name, memory)
-			}
-		}
+		s.memoryOf(s.byID[m.ID], m.Exit, &event)
 		s.about(m.ID, event)
 	case *wire.Signalled:
 		if m.Scope == wire.ScopeLeftover {
@@ -135,8 +129,10 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 		return
 	}
 	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
+	definition := u.definition
 	go func() {
-		reason, retry := process.ExplainSpawn(command, program, dir, m)
+		_, user := s.recordedUser(definition)
+		reason, retry := process.ExplainSpawn(user, command, program, dir, m)
 		s.do(func() {
 			if m.Step == wire.StepExec {
 				u.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
@@ -146,6 +142,25 @@ func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
 			s.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		})
 	}()
+}
+
+// memoryOf adds to an exit what is known of memory, if it was killed by KILL: by
+// its own cgroup, where it has one, and else by the container's.
+func (s *Supervisor) memoryOf(u *unit, e wire.Exit, event *machine.Event) {
+	const killedInShell = 128 + int(syscall.SIGKILL)
+	memory := s.memory.Struck()
+	if event.Signal != syscall.SIGKILL && event.Code != killedInShell {
+		return
+	}
+	switch {
+	case e.OutOfMemory && u != nil:
+		memory = s.memory.Certain(u.definition.Limits.Memory)
+	case s.leaves.Enforces("memory"):
+		memory = ""
+	}
+	if event.Memory = memory; u != nil && memory != "" {
+		s.chronicle.oomSeen(u.name, memory)
+	}
 }
 
 // unsent answers a spawn that could not even be asked for: too large, say.

@@ -23,6 +23,7 @@ type memory struct {
 	Recorded   bool           `json:"recorded,omitempty"`
 	Desired    service.Intent `json:"desired,omitempty"`
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
+	Outdated   *outdated      `json:"outdated,omitempty"`
 	Machine    machine.State  `json:"machine"`
 }
 
@@ -30,10 +31,14 @@ type memory struct {
 const labelMax = 4 << 10
 
 func (u *unit) memory() memory {
-	return memory{
+	m := memory{
 		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired,
 		Definition: []byte(u.fingerprint), Machine: u.state,
 	}
+	if u.older() != "" {
+		m.Outdated = &u.outdated
+	}
+	return m
 }
 
 // keepState keeps what a successor is to know of u. It is called after each change
@@ -97,6 +102,9 @@ func (m memory) encode(most int) []byte {
 			&state.Text, &state.Reason, &state.Cause, &state.Blocked, &state.NotReady, &state.StopReason, &state.LastWords,
 		} {
 			*s = cut(*s, text/8)
+		}
+		if m.Outdated != nil {
+			m.Outdated = &outdated{m.Outdated.Run, m.Outdated.From, cut(m.Outdated.Why, text/8)}
 		}
 		state.Starts = state.Starts[max(0, len(state.Starts)-text/32):]
 	}

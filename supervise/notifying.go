@@ -21,14 +21,21 @@ import (
 // mayStore is how many descriptors a service may store: they are passed with
 // its next spawn, beside its sockets and stdio, in one message.
 func (u *unit) mayStore() int {
-	return wire.MaxDescriptors - 3 - 2 - len(u.definition.Sockets) // two for its walls
+	return wire.MaxDescriptors - 3 - 3 - len(u.definition.Sockets) // three for its walls
 }
 
 func notifyKey(name string) string { return "notify/" + name }
 
+// notifiesAlone tells whether u's notify socket is of its tag's group, so that nobody
+// else can write to it: where there are tags, and u has another uid than we.
+func (s *Supervisor) notifiesAlone(u *unit) bool {
+	return u.tag != 0 && s.tagged && (s.privileged(u) || s.user != nil)
+}
+
 // openNotify returns the path of u's notify socket, which it opens if u is to
-// have one; "" if not.
-func (s *Supervisor) openNotify(u *unit) (string, error) {
+// have one; "" if not. starts tells that u is about to be started: one that runs does
+// not get a new socket's group.
+func (s *Supervisor) openNotify(u *unit, starts bool) (string, error) {
 	wants := u.definition.Watchdog > 0 || u.definition.Ready != nil && u.definition.Ready.Notify
 	if !wants {
 		return "", nil
@@ -41,7 +48,10 @@ func (s *Supervisor) openNotify(u *unit) (string, error) {
 		u.notify = nil
 	}
 	mode := os.FileMode(0o600)
-	if s.privileged(u) {
+	switch {
+	case starts && s.notifiesAlone(u):
+		mode = 0o660
+	case s.privileged(u) || s.user != nil:
 		mode = 0o666 // it has another uid; the credentials of each message tell who sends
 	}
 	n, err := process.OpenNotifier(u.name, s.slots.File(u.name, slots.NotifySocket), mode, s.held.Take(notifyKey(u.name)))
@@ -139,8 +149,11 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 // must not end it, nor have descriptors passed to it, by a socket that they can
 // write to.
 func (s *Supervisor) isOf(u *unit, m *notify.Message) bool {
-	if !s.privileged(u) || m.UID == 0 {
+	if m.UID == 0 {
 		return true
+	}
+	if !s.privileged(u) {
+		return s.user == nil || m.UID == s.uidOf(u.definition) // or anybody could write to the socket
 	}
 	i := slices.IndexFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
 	if uid := s.policy.Privileged[i].Identity.UID; uid != s.policy.User.UID {

@@ -61,6 +61,7 @@ func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, ac
 // names mean all. By name it returns what is wrong with one.
 func (s *Supervisor) choose(names []string, state string, v verb, failedOnly bool) (units []*unit, problems map[string]*control.Problem) {
 	problems = map[string]*control.Problem{}
+	s.wakeFor(names, state, v, failedOnly)
 	s.ask(func() {
 		all := s.all()
 		in := map[*unit]bool{}
@@ -111,9 +112,23 @@ func (s *Supervisor) choose(names []string, state string, v verb, failedOnly boo
 	return units, problems
 }
 
+// wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
+// be restarted where it runs, is none of those that were not named.
+func (s *Supervisor) wakeFor(names []string, state string, v verb, failedOnly bool) {
+	all := len(names) == 0 && (v.name == "start" && !failedOnly || state != "")
+	if !all && len(names) == 0 {
+		return
+	}
+	s.registry.Wake(func(service, profile string) bool {
+		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
+	})
+}
+
 // fits tells whether a pattern is for u: by its name, or its profile's.
-func fits(pattern string, u *unit) bool {
-	for _, name := range []string{u.name, u.definition.Profile} {
+func fits(pattern string, u *unit) bool { return matches(pattern, u.name, u.definition.Profile) }
+
+func matches(pattern string, names ...string) bool {
+	for _, name := range names {
 		if ok, err := path.Match(pattern, name); name != "" && ok && err == nil {
 			return true
 		}
@@ -374,6 +389,9 @@ func (s *Supervisor) seen(u *unit) operation.Seen {
 	seen := operation.Seen{
 		InService: u.state.Phase == machine.Running && !u.turn.Stops() && u.state.Health != machine.Unhealthy,
 		Run:       u.state.LastID,
+		Unhealthy: u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy,
+		Wanted:    u.state.Want == machine.WantUp,
+		Down:      !u.active() && u.state.Phase != machine.Backoff,
 		How:       u.plight(),
 	}
 	switch u.state.Phase {

@@ -266,6 +266,9 @@ func (p *place) state(name string) (state string, there bool) {
 			state, there = u.status().State, true
 		}
 	})
+	if !there && p.now.registry.Rests(name) {
+		state, there = "stopped", true
+	}
 	return state, there
 }
 

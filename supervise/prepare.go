@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"rlminit/config"
 	"rlminit/internal/redact"
 	"rlminit/profiles"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
@@ -18,9 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// launchTurn is how long a launch keeps others from beginning.
-const launchTurn = 200 * time.Millisecond
 
 // preparer makes ready what processes are started with. It looks at files and at
 // the volume, which may not answer, and so is called beside the loop; nothing of
@@ -33,9 +32,13 @@ type preparer struct {
 	volume    *volume
 	null      int // what a process has as stdin
 	walls     func() *walls.Place
+	user      *rights.User // touches the files of policy.User
+	files     *userFiles   // and of others; nil where user is
 	// preparation is prepare; a simulation has its own.
 	preparation func(d service.Definition, privileged bool) process.Prepared
 	turns       threads.Turns // of launches
+	turn        time.Duration // how long one of them keeps others from beginning
+	lastReady   atomic.Value  // a time.Time: when a launch was last prepared
 }
 
 // config is the configuration in force.
@@ -43,12 +46,15 @@ func (p *preparer) config() *config.Config { return p.settings.Current() }
 
 // prepare does for a spawn what may take time.
 func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepared {
-	defer p.turns.Take(launchTurn)()
 	if privileged { // tier 1 holds it, from argv to directory
 		built, err := p.build(d, nil, true)
-		return process.Prepared{Env: built.Environment, Walls: built, Err: err}
+		return process.Prepared{Env: built.Environment, Walls: built, User: p.user, Err: err}
 	}
-	env, err := p.environment(d)
+	uid, user, err := p.ownUser(d)
+	if err != nil {
+		return process.Prepared{Err: err}
+	}
+	env, err := p.environment(d, uid)
 	if err != nil {
 		return process.Prepared{Err: err}
 	}
@@ -56,8 +62,8 @@ func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepar
 	if err != nil {
 		return process.Prepared{Err: err}
 	}
-	ready := process.Prepare(d, d.Command, built.Environment)
-	ready.Walls = built
+	ready := process.Prepare(user, d, d.Command, built.Environment)
+	ready.Walls, ready.UID, ready.User = built, uid, user
 	return ready
 }
 
@@ -81,16 +87,18 @@ func (p *preparer) build(d service.Definition, env []string, secrets bool) (wall
 	if d.Profile != "" {
 		subject.Own = profileDir(p.config().For(d.Name), d.Profile)
 	}
+	subject.UID, subject.User = p.recordedUser(d)
 	built, err := p.walls().Build(subject)
 	if err == nil && secrets {
-		err = p.walls().Secrets(&built, d.Name, d.Secrets, stored)
+		err = p.walls().Secrets(&built, d.Name, d.Secrets, p.secretReader(d), stored)
 	}
 	return built, err
 }
 
 // secrets are the values that the texts of a process of d may have in them.
 func (p *preparer) secrets(d service.Definition) redact.Set {
-	env, err := p.environment(d)
+	uid, _ := p.recordedUser(d)
+	env, err := p.environment(d, uid)
 	if err != nil {
 		env = nil // and the process is one that was started before that
 	}
@@ -98,7 +106,7 @@ func (p *preparer) secrets(d service.Definition) redact.Set {
 	if d.Profile != "" {
 		stored = p.volume.Secrets(d.Profile)
 	}
-	return redact.Of(env, walls.Values(d.Secrets, stored)...)
+	return redact.Of(env, walls.Values(p.secretReader(d), d.Secrets, stored)...)
 }
 
 // probe makes ready the spawn of a probe's program.
@@ -107,7 +115,11 @@ func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (
 		built, err := p.build(d, nil, false)
 		return &wire.Spawn{Privileged: true, Env: built.Environment}, built, err
 	}
-	env, err := p.environment(d)
+	uid, user, err := p.ownUser(d)
+	if err != nil {
+		return nil, walls.Walls{}, err
+	}
+	env, err := p.environment(d, uid)
 	if err != nil {
 		return nil, walls.Walls{}, err
 	}
@@ -115,25 +127,26 @@ func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (
 	if err != nil {
 		return nil, built, err
 	}
-	ready := process.Prepare(d, argv, built.Environment)
+	ready := process.Prepare(user, d, argv, built.Environment)
 	if ready.Err != nil {
 		built.Close()
 		return nil, built, ready.Err
 	}
 	return &wire.Spawn{
-		Name: d.Name, Path: ready.Path, Argv: ready.Argv, Env: ready.Env, Dir: ready.Dir, Umask: d.Umask,
-		Rlimits: config.Rlimits(d.Limits), NoNewPrivs: true,
+		Name: d.Name, UID: uid, Path: ready.Path, Argv: ready.Argv, Env: ready.Env, Dir: ready.Dir, Umask: d.Umask,
+		Rlimits: config.Rlimits(d.Limits), Bounds: config.Bounds(d.Limits), NoNewPrivs: true,
 	}, built, nil
 }
 
-// environment is what a process of d is spawned with, less what the loop adds.
-func (p *preparer) environment(d service.Definition) ([]string, error) {
+// environment is what a process of d is spawned with, less what the loop adds. uid
+// is whose it is, as ownUser says.
+func (p *preparer) environment(d service.Definition, uid uint32) ([]string, error) {
 	cfg := p.config().For(d.Name)
 	var of config.Profile
 	if d.Profile != "" {
 		of = config.Profile{Name: d.Profile, Dir: profileDir(cfg, d.Profile), Port: d.Port}
 	}
-	return config.Environment(cfg, p.policy.User, p.container, d, of)
+	return config.EnvironmentAs(p.user, p.reader(d, uid, of), cfg, p.identity(uid, d), p.container, d, of)
 }
 
 // profileDir is where a profile lies.

@@ -111,7 +111,7 @@ services:
 
 // failing has writes to the volume fail for which it returns true.
 func (p *place) failing(which func() bool) {
-	p.now.volume.Store().Home().Fail(func(string) error {
+	p.now.volume.Store().Ours().Fail(func(string) error {
 		if which() {
 			return unix.ENOSPC
 		}
@@ -226,13 +226,18 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 		return
 	}
 	p := newPlace(t, pair)
+	if err := os.MkdirAll(filepath.Join(p.home, filepath.Dir(lease.File)), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(p.home, lease.File), nil, 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(p.home, 0o500); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{filepath.Join(p.home, filepath.Dir(lease.File)), p.home} {
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Chmod(dir, 0o700)
 	}
-	defer os.Chmod(p.home, 0o700)
 	p.bootAll()
 	p.await("one", "running")
 	p.kill()

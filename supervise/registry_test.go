@@ -424,7 +424,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 			}
 			p.now.ask(func() {
 				d := p.now.units[name].definition
-				env, err := p.now.environment(d)
+				env, err := p.now.environment(d, 0)
 				if err != nil || d.Command[1] != want || !slices.Contains(env, "ALL="+want) {
 					t.Errorf("%s: %s runs %q, %v, not the %s one", when, name, d.Command, err, want)
 				}

@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -26,9 +27,18 @@ func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) 
 		return nil, problem
 	}
 	done, err := s.registry.Reload(how)
-	if err != nil || !asOne {
+	if err != nil {
 		return done, err
 	}
+	older := s.older(how.Names, done.Changes)
+	if !asOne {
+		for _, c := range older {
+			u := strings.TrimPrefix(c.Service, service.GatewayPrefix)
+			done.Notes = append(done.Notes, u+": "+c.Why+"; rlminit reload --rolling goes on with it, or rlminit restart "+u)
+		}
+		return done, nil
+	}
+	done.Changes = append(done.Changes, older...)
 	restarts, starts := s.reloaded(done.Changes)
 	v := reloading(restarts)
 	if how.Rolling > 0 {
@@ -116,6 +126,7 @@ func (s desk) Adopt(ctx context.Context, name string, what control.AdoptProfile,
 	if err == nil && len(outcomes) == 0 {
 		err = errors.New("it is gone")
 	}
+	services(s).Recorded(profiles.GatewayName(p.Name)) // what was seen meanwhile was not written over it
 	if err != nil {
 		return control.Outcome{}, err
 	}

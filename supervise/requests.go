@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -66,10 +67,14 @@ func (s *Supervisor) lookUp(name string) (u *unit, err error) {
 		slices.Sort(known)
 		err = control.NoSuchName(name, known)
 	})
-	if u == nil {
-		err = s.unknown(name, err)
+	if u != nil {
+		return u, nil
 	}
-	return u, err
+	s.registry.WakeNamed(name)
+	if s.ask(func() { u = s.find(name) }); u != nil {
+		return u, nil
+	}
+	return nil, s.unknown(name, err)
 }
 
 // Services is every service, by name.
@@ -80,7 +85,24 @@ func (s desk) Services() []control.Service {
 			list = append(list, u.status())
 		}
 	})
+	list = s.withAtRest(list)
 	s.tellSchedules(list)
+	return list
+}
+
+// withAtRest adds the profiles at rest. One that has come to have a service since
+// list was made is in it, or will be in the next.
+func (s desk) withAtRest(list []control.Service) []control.Service {
+	there := make(map[string]bool, len(list))
+	for _, st := range list {
+		there[st.Name] = true
+	}
+	for _, st := range s.registry.AtRest() {
+		if !there[st.Name] {
+			list = append(list, st)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b control.Service) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -120,7 +142,11 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 		names = []string{of}
 	}
 	units, problems := s.choose(names, how.State, v, how.Failed)
-	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, how.Wait, 0)
+	var outcomes []control.Outcome
+	var id uint64
+	if len(units) > 0 { // a command on nothing is no operation
+		outcomes, id = s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, how.Wait, 0)
+	}
 	for _, name := range names {
 		if problem := problems[name]; problem != nil {
 			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})
@@ -186,6 +212,9 @@ func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.
 				query.Sources = append(query.Sources, source(u))
 			}
 		})
+		for _, st := range s.registry.AtRest() {
+			query.Sources = append(query.Sources, logs.Source{Name: st.Name, Dir: logDir(st.Name, *st.Profile)})
+		}
 	} else {
 		u, err := s.lookUp(name)
 		if err != nil {

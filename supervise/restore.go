@@ -52,6 +52,9 @@ func (s *Supervisor) restoreService(name string, was memory) (outdated *unit) {
 	leaving := false
 	s.ask(func() {
 		u := s.takeBack(p, was.Machine, recorded)
+		if was.Outdated != nil {
+			u.outdated = *was.Outdated
+		}
 		leaving = u.state.Removed
 		if p.Fault == "" && len(was.Definition) > 0 && p.Fingerprint != string(was.Definition) {
 			outdated = u
@@ -131,7 +134,10 @@ func (s *Supervisor) adopt(u *unit) {
 			s.do(func() { u.secrets = secrets })
 		}(u.definition)
 		event = childEvent(newest)
-		if _, err := s.openNotify(u); err != nil {
+		if newest.State == wire.ChildExited {
+			s.memoryOf(u, newest.Exit, &event)
+		}
+		if _, err := s.openNotify(u, false); err != nil {
 			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
 		}
 	}

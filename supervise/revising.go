@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func (s *Supervisor) openRevisions(store *profiles.Store) {
 		return // which was said
 	}
 	ledger := revision.Journal{Journal: j, Records: c.revisions, BootID: c.boot}
-	s.revisions.Store(revision.New(revised{s}, ledger, revision.Files{Home: store.Home()}, s.applying))
+	s.revisions.Store(revision.New(revised{s}, ledger, revision.Files{Home: store.Ours()}, s.applying))
 }
 
 // rewind puts back, before anything is started, what an apply was in the middle
@@ -86,12 +87,19 @@ func (s revised) Profiles() ([]revision.Found, error) {
 		return nil, err
 	}
 	found := make([]revision.Found, len(list))
+	faults := map[string]string{}
+	for _, st := range s.registry.AtRest() {
+		if st.Reason != nil {
+			faults[*st.Profile] = *st.Reason
+		}
+	}
 	s.ask(func() {
 		for i, p := range list {
 			found[i] = s.observe(p)
 		}
 	})
 	for i := range found {
+		found[i].Fault = cmp.Or(found[i].Fault, faults[found[i].Name])
 		if found[i].Content.Secrets, err = store.Secrets(found[i].Name); err != nil {
 			return nil, err
 		}
@@ -101,6 +109,9 @@ func (s revised) Profiles() ([]revision.Found, error) {
 
 // Profile is one of them.
 func (s revised) Profile(name string) (f revision.Found, err error) {
+	if plan.IsConfiguration(name) {
+		return s.Configuration()
+	}
 	store, err := s.registry.Store()
 	if err != nil {
 		return f, err
@@ -127,7 +138,7 @@ func (s revised) observe(p profiles.Profile) revision.Found {
 		f.Fault = profiles.Reason(p.Fault)
 	}
 	u := s.units[p.Service()]
-	if u == nil {
+	if u == nil { // at rest, as a rule
 		if f.Content.State == service.IntentNone {
 			f.Content.State = service.Stopped
 		}
@@ -156,7 +167,10 @@ func (s revised) observe(p profiles.Profile) revision.Found {
 
 // Judge says what is wrong with a declared profile, and whether its process
 // would have to be replaced.
-func (s revised) Judge(w plan.Wanted) (restarts bool, err error) {
+func (s revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judge(s.config(), w) }
+
+// judge is Judge where a configuration is in force.
+func (s revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
 	store, err := s.registry.Store()
 	if err != nil {
 		return false, err
@@ -169,9 +183,9 @@ func (s revised) Judge(w plan.Wanted) (restarts bool, err error) {
 	} else if err := store.Check(w.Name); err != nil {
 		return false, document.Faults{{File: w.Node.File(), Line: w.Node.Line(), Field: "profiles." + w.Name, Text: err.Error()}}
 	}
-	cfg := s.config().For(name)
+	cfg := c.For(name)
 	if cfg.Gateway == nil {
-		return false, fmt.Errorf("the configuration that was reloaded for %s has no gateway section", w.Name)
+		return false, fmt.Errorf("profiles.%s: the configuration has no gateway section", w.Name)
 	}
 	d, faults := cfg.DeclaredDefinition(of, w.Node, plan.Keys)
 	s.ask(func() {
@@ -190,6 +204,8 @@ func (s revised) Secrets() bool { return true }
 // for longer than it must.
 func (s revised) Put(ctx context.Context, name string, c revision.Content, how revision.Put) error {
 	switch {
+	case plan.IsConfiguration(name):
+		return s.reconfigure(ctx, c, how)
 	case how.Cold:
 		return s.record(name, c, how.Create)
 	case how.Create:
@@ -199,6 +215,7 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 	if err != nil {
 		return err
 	}
+	s.registry.WakeNamed(profiles.GatewayName(name))
 	run := s.run(name)
 	switch {
 	case !s.known(name): // it has just come out of the trash
@@ -277,33 +294,33 @@ func (s revised) on(name string) (on bool) {
 }
 
 // Begin notes what a revision does about a profile as an operation.
-func (s revised) Begin(verb, name string, actor uint32, halted func(cancelled bool, why string)) (id uint64) {
+func (s revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
 	by := control.Actor{UID: actor}
-	service := profiles.GatewayName(name)
+	services := servicesOf(k)
 	id = s.operations.NewID()
 	if store := s.volume.Store(); store != nil {
 		of := profiles.Actor(by)
-		store.Note(profiles.Command{Operation: id, Verb: verb, Services: []string{service}, Actor: &of})
+		store.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
 	}
 	s.ask(func() {
-		member := control.OperationMember{Name: name}
-		if u := s.units[service]; u != nil {
-			member.OldPID = u.pid()
-		}
-		cancel := func() { go halted(true, fmt.Sprintf("operation %d was cancelled", id)) }
-		s.operations.Begin(id, verb, by, time.Now().UTC(), []control.OperationMember{member}, operation.Running, cancel)
+		members := s.membersOf(k)
+		s.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
 		s.keepOperations()
 	})
 	go func() {
 		for {
 			o, changed, problem := s.operations.Get(id)
-			switch {
-			case problem != nil:
+			if problem != nil {
 				return // forgotten
-			case o.State == operation.Superseded:
-				halted(false, "somebody has commanded it meanwhile, "+o.Reason)
-				return
-			case o.Over():
+			}
+			for _, m := range o.Members {
+				standing := operation.Standing{Operation: id, State: m.State, Reason: m.Reason}
+				if standing.Over() {
+					halted(haltedBy(standing))
+					return
+				}
+			}
+			if o.Over() {
 				return
 			}
 			<-changed
@@ -313,18 +330,51 @@ func (s revised) Begin(verb, name string, actor uint32, halted func(cancelled bo
 }
 
 // End notes what came of it.
-func (s revised) End(id uint64, name, why string) {
-	state, pid := operation.Done, 0
+func (s revised) End(id uint64, k revision.Kept, why string) {
+	state := operation.Done
 	if why != "" {
 		state = operation.Failed
 	}
 	s.ask(func() {
-		if u := s.units[profiles.GatewayName(name)]; u != nil {
-			pid = u.pid()
+		for _, m := range s.membersOf(k) { // as they are now
+			s.operations.Member(id, m.Name, state, why, m.OldPID)
 		}
-		s.operations.Member(id, name, state, why, pid)
 		s.keepOperations()
 	})
+}
+
+// servicesOf are the services that a step is about.
+func servicesOf(k revision.Kept) (names []string) {
+	if !plan.IsConfiguration(k.Name) {
+		return []string{profiles.GatewayName(k.Name)}
+	}
+	for _, a := range k.Services {
+		names = append(names, a.Service)
+	}
+	return names
+}
+
+// membersOf are the members of the operation that a step is, with their processes.
+// Only the loop calls it.
+func (s revised) membersOf(k revision.Kept) (members []control.OperationMember) {
+	if plan.IsConfiguration(k.Name) {
+		members = append(members, control.OperationMember{Name: k.Name})
+	}
+	for _, name := range servicesOf(k) {
+		m := control.OperationMember{Name: name}
+		if u := s.units[name]; u != nil {
+			m.Name, m.OldPID = u.title(), u.pid()
+		} else if !plan.IsConfiguration(k.Name) {
+			m.Name = k.Name
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
+// haltedBy is why a step goes no further.
+func haltedBy(standing operation.Standing) revision.Halted {
+	return revision.Halted{Cancelled: standing.State == operation.Cancelled, Why: standing.Why()}
 }
 
 // command starts or stops a profile's service as a part of an operation, and waits
@@ -369,90 +419,97 @@ func (s revised) Restore(name, trash string) error {
 	return err
 }
 
-// Gate waits until a service has been ready for as long as steady says, or is
-// down.
-func (s revised) Gate(ctx context.Context, name string, up bool, steady time.Duration) error {
+// Gate waits until a service has passed its gate. Each look is a piece of the
+// loop's work, which knows of a later command before anything that follows from it
+// is to be seen.
+func (s revised) Gate(ctx context.Context, name string, how revision.Gating) error {
+	if plan.IsConfiguration(name) {
+		return s.gateAll(ctx, how)
+	}
 	u, err := s.lookUp(profiles.GatewayName(name))
 	if err != nil {
 		return errors.New("it was removed")
 	}
-	if !up {
-		return s.until(ctx, u, func(u *unit) (bool, *control.Problem) {
-			if u.state.Want == machine.WantUp {
-				return true, control.Conflict("somebody has started it")
-			}
-			return !u.active() && u.state.Phase != machine.Backoff, nil
-		})
-	}
-	var run uint64
-	done := false
-	err = s.until(ctx, u, func(u *unit) (bool, *control.Problem) {
-		over, problem := u.risen()
-		run, done = u.state.ID, u.state.Phase == machine.Exited
-		return over, problem
-	})
-	if err != nil || done || steady <= 0 {
-		return err
-	}
-	enough, cancel := context.WithTimeout(ctx, steady)
-	defer cancel()
-	err = s.until(enough, u, func(u *unit) (bool, *control.Problem) {
-		if u.state.Phase == machine.Running && u.state.ID == run && u.state.Health != machine.Unhealthy && u.state.Want == machine.WantUp {
-			return false, nil
-		}
-		_, problem := u.risen()
-		switch {
-		case u.state.Health == machine.Unhealthy:
-			problem = control.Unhealthy("it has become unhealthy")
-		case problem == nil:
-			problem = control.Failed("it was restarted when it had been ready for less than %s", steady)
-		}
-		return true, problem
-	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil // it has been ready all the time
-	}
-	return err
+	return s.pass(ctx, u, how)
 }
 
-// risen is over when u is ready, or will not be.
-func (u *unit) risen() (bool, *control.Problem) {
-	died := func() *control.Problem {
-		problem := u.failure()
-		for _, line := range u.lastLines {
-			problem.Detail += "\n" + line
+// pass is Gate for a service.
+func (s revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
+	gate := operation.Gate{Down: !how.Up, Steady: how.Steady}
+	begun := time.Now()
+	for {
+		var j operation.Judgement
+		var problem error
+		waits := false // for time alone
+		look := func(u *unit) (bool, *control.Problem) {
+			if s.stopping { // nothing is judged any more
+				return false, nil
+			}
+			seen := s.seen(u)
+			if u.state.Phase == machine.Running { // one that goes on running is watched as well
+				seen.For = min(seen.For, time.Since(begun))
+			}
+			standing := s.standing(how.Operation, u)
+			if seen.Ended && u.unheard > 0 && !standing.Over() {
+				return false, nil // its last lines are on their way
+			}
+			j = gate.Look(seen, standing)
+			switch {
+			case standing.Over():
+				problem = haltedBy(standing)
+			case j.Why != "" && seen.Ended:
+				problem = u.died()
+			case j.Why != "":
+				problem = errors.New(j.Why)
+			}
+			return j.Passed || problem != nil || j.Wait > 0 != waits, nil
 		}
-		return problem
+		s.until(ctx, u, look)
+		if waits = j.Wait > 0; waits {
+			enough, cancel := context.WithTimeout(ctx, j.Wait)
+			s.until(enough, u, look)
+			cancel()
+		}
+		switch {
+		case problem != nil || j.Passed:
+			return problem
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
 	}
+}
+
+// standing is what has become of u in an operation.
+func (s *Supervisor) standing(id uint64, u *unit) operation.Standing {
+	return s.operations.Standing(id, u.title())
+}
+
+// died is why u is not up, with its last lines.
+func (u *unit) died() error {
 	switch {
 	case u.fault != "":
-		return true, control.Failed("%s", u.fault)
+		return errors.New(u.fault)
 	case u.state.Phase == machine.Gone:
-		return true, control.Failed("it was removed")
-	case u.state.Phase == machine.Exited && u.state.Satisfies(u.policy):
-		return true, nil
-	case u.state.Phase == machine.Exited, u.state.Phase == machine.Failed, u.state.Phase == machine.Parked, u.state.Phase == machine.Backoff:
-		return u.unheard == 0, died()
-	case u.state.Want != machine.WantUp && u.state.Settled():
-		return true, control.Failed("somebody has stopped it")
-	case u.state.Phase == machine.Waiting && u.stuck:
-		return true, control.Failed("it is waiting: %s", u.state.Blocked)
+		return errors.New("it was removed")
+	case u.state.Phase == machine.Stopped:
+		return errors.New("somebody has stopped it")
+	case u.state.Phase == machine.Waiting:
+		return fmt.Errorf("it is waiting: %s", u.state.Blocked)
 	}
-	return u.state.Phase == machine.Running && u.state.Health != machine.Unhealthy, nil
+	problem := u.failure()
+	for _, line := range u.lastLines {
+		problem.Detail += "\n" + line
+	}
+	return problem
 }
 
 // until waits until something is over for u, or ctx is.
-func (s revised) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) error {
+func (s revised) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) {
 	var w *waiter
 	s.ask(func() { w = s.wait(u, false, over) })
 	select {
-	case outcome := <-w.outcome:
-		if outcome.Problem != nil {
-			return outcome.Problem
-		}
-		return nil
+	case <-w.outcome:
 	case <-ctx.Done():
 		s.ask(func() { u.waiters = slices.DeleteFunc(u.waiters, func(other *waiter) bool { return other == w }) })
-		return ctx.Err()
 	}
 }

@@ -39,6 +39,7 @@ type Supervisor struct {
 	ending
 	logging
 	prober prober
+	placer placer
 
 	tags      *handover.Tags    // the loop's
 	states    *handover.States  // the loop's
@@ -70,12 +71,16 @@ type Supervisor struct {
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
 // when it cannot begin. version is this binary's.
 func Run(version string) int {
-	threads.Reserve()
+	reserved := threads.Reserve()
 	slog.SetDefault(slog.New(newLogHandler(patientStderr())))
+	if reserved != nil {
+		slog.Error("cannot supervise", "err", reserved)
+		return 1
+	}
 	traceable()
 	debug.SetGCPercent(50) // a supervisor is idle: memory is dearer than time
 	unix.Umask(0o022)      // status files are for everybody; what is not says its mode
-	// The services have our uid: they must not read our memory or descriptors.
+	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)
 	}
@@ -96,6 +101,7 @@ func Run(version string) int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
+	s.openUser()
 	s.hostJobs()
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
@@ -107,9 +113,10 @@ func Run(version string) int {
 
 // newSupervisor is a supervisor that knows nothing yet.
 func newSupervisor(policy *wire.Policy) *Supervisor {
+	turns, turn := threads.Launches()
 	s := &Supervisor{
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
-		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}, turns: threads.NewTurns()},
+		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}, turns: turns, turn: turn},
 		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(),
 		rolls: map[chan struct{}][]*unit{}, timers: newTimers(), tags: &handover.Tags{},
 	}
@@ -122,6 +129,8 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		network: process.AskNetwork, find: s.probed, runs: map[uint64]*probeRun{},
 	}
 	s.Host(&s.prober)
+	s.placer = placer{loop: &s.mailbox, tier1: &s.tier1, runs: map[uint64]chan error{}}
+	s.Host(&s.placer)
 	return s
 }
 
@@ -203,7 +212,9 @@ func (s *Supervisor) newRegistry() *registry.Registry {
 		}
 		s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
 	}
-	return registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
+	r := registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
+	s.absent = r.WakeSoon
+	return r
 }
 
 // openHandover takes over, or makes, what outlives us.

@@ -1,14 +1,15 @@
 package supervise
 
 import (
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/wire"
 )
 
 // passed are the descriptors beyond stdio that a process of u gets, and their
 // names: its sockets, then what it stored with FDSTORE=1, sd_notify(3).
-func (t *tier1) passed(u *unit) (fds []int, names []string, err error) {
-	fds, err = u.sockets.Listen(u.definition.Sockets, func(socket service.Socket, fd int) {
+func (t *tier1) passed(u *unit, user *rights.User) (fds []int, names []string, err error) {
+	fds, err = u.sockets.Listen(user, u.definition.Sockets, func(socket service.Socket, fd int) {
 		t.link.Send(&wire.Hold{Key: u.sockets.Key(u.name, socket)}, []int{fd}, nil)
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/cgroup"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
@@ -31,6 +32,7 @@ type tier1 struct {
 	owners    []Owner          // of what is no service's run
 	dismissed map[uint64]bool  // children that nobody answers for, until they have ended
 	memory    *oom.Watch       // asked when one has ended
+	leaves    cgroup.Leaves    // which it keeps for services and jobs
 
 	unfit     func() error // why we are of no use to clients; nil: they are not served yet
 	saidUnfit bool
@@ -40,7 +42,7 @@ func newTier1() tier1 {
 	return tier1{
 		held: handover.Held{}, children: map[string][]wire.Child{},
 		byID: map[uint64]*unit{}, owned: map[uint64]Owner{}, dismissed: map[uint64]bool{},
-		memory: oom.Open("/sys/fs/cgroup"),
+		memory: oom.Open("/sys/fs/cgroup"), leaves: cgroup.Find(),
 	}
 }
 

@@ -45,10 +45,12 @@ type unit struct {
 	probes  map[machine.Probe]context.CancelFunc
 	answers answers
 
+	outdated   outdated                 // what of its run is older than the definition
 	unsaved    bool                     // a successor would not know what is true of it
 	ended      []uint64                 // exits to be acknowledged once a successor and the log would know of them
 	marks      map[uint64]chan struct{} // closed when the log knows of an exit
 	program    string                   // what execve(2) was given last
+	uid        uint32                   // of its processes, of a profile with its own user; 0: the services' user's
 	unrunnable int32                    // exit code of a last start that found no program to execute; 0: another
 	secrets    redact.Set               // what of its process's texts is shown to nobody
 	lastLine   string                   // what its process wrote last before it ended
@@ -321,6 +323,9 @@ func (u *unit) status() control.Service {
 	}
 	if port := u.definition.Port; port != 0 {
 		st.Port = &port
+	}
+	if uid := u.uid; uid != 0 {
+		st.UID = &uid
 	}
 	if u.state.Since != 0 {
 		since := time.Unix(0, u.state.Since).UTC()

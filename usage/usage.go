@@ -53,6 +53,13 @@ func Processes(proc string) ([]Process, error) {
 	return all, nil
 }
 
+// Began is when a process began, since the machine was started, to a hundredth of
+// a second; 0 where that cannot be read.
+func Began(proc string, pid int) time.Duration {
+	p, _ := read(proc, pid, int64(os.Getpagesize()))
+	return time.Duration(p.Started) * tick
+}
+
 // Related reads those processes that may belong to a root: what descends from it,
 // and what PID 1 has inherited, with what descends from that. Of thousands of
 // services that is a handful. Where the kernel does not tell whose children are

@@ -14,6 +14,7 @@ const (
 	EnclosureFD      = 5 // a ruleset, where the kernel has Landlock
 	PreparedBundleFD = 3
 	PreparedPolicyFD = 4
+	PreparedStepsFD  = 5 // to be filled by NoteBootStep; of the second part, the environments
 )
 
 // RuntimeDir is where rlminit keeps its socket and its published state, unless

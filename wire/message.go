@@ -57,6 +57,7 @@ type Hello struct {
 type Spawn struct {
 	ID         uint64   // not used before in this boot: from Welcome.NextID on, in any order
 	Name       string   // the service: bears the tag, and names a privileged definition
+	UID        uint32   // whose it is, of those that Policy.Profiles has; 0: Policy.User's
 	Privileged bool     // run what the policy holds under Name: Path, Argv, Dir, limits and identity come from there
 	Path       string   // what execve(2) gets; absolute
 	Argv       []string // argv[0] included
@@ -64,6 +65,7 @@ type Spawn struct {
 	Dir        string   // working directory, entered as the target user
 	Umask      uint32
 	Rlimits    []Rlimit
+	Bounds     Bounds  // of its cgroup; where there is none, nothing enforces them
 	Tag        uint32  // supplementary gid, 0: none
 	Targets    []int32 // descriptor numbers in the process
 	ListenPID  bool    // set LISTEN_PID to the process's own pid, sd_listen_fds(3)
@@ -76,6 +78,9 @@ type Spawn struct {
 	// of tier 2's own, which gets the tag for its group: it is for this service
 	// alone. Nothing is done where services bear no tags.
 	Credentials bool
+	// Notify tells that the next descriptor without a target is the socket by which
+	// the service notifies, opened with O_PATH, which gets that group too.
+	Notify bool
 	// Ruleset tells that the last descriptor, which has no target, is a Landlock
 	// ruleset by which the process restricts itself, after one of tier 1's own.
 	// It needs no_new_privs, as Filter does.
@@ -93,6 +98,21 @@ type Rlimit struct {
 	Resource   int32
 	Soft, Hard uint64
 }
+
+// Bounds are what all processes of a service or a job may use together, as its
+// cgroup enforces it, cgroups(7). 0: no bound.
+type Bounds struct {
+	Memory int64 // bytes: memory.max
+	Pids   int64 // processes and threads: pids.max
+	CPU    int64 // thousandths of a processor: cpu.max
+}
+
+// Where PID 1 keeps cgroups below the one that it was started in: itself, tier 2
+// and what has no tag in the first, and in the second a leaf for each tag.
+const (
+	CgroupInit   = "rlminit"
+	CgroupLeaves = "services"
+)
 
 // Scope says which processes a signal is for.
 type Scope uint32
@@ -232,6 +252,7 @@ const (
 	StepPrivate  // a directory of Spawn.Private
 	StepLandlock // restricting itself by a ruleset
 	StepSeccomp
+	StepCgroup // making its cgroup, or going there
 )
 
 // SpawnFailed tells that there is no process: why, and at which step. The entry
@@ -257,6 +278,10 @@ type Exit struct {
 	Leftovers uint32 // orphans that bear its tag, as of its end
 	At        int64  // CLOCK_BOOTTIME, ns
 	TimedOut  bool   // its deadline had passed while it ran
+
+	// OutOfMemory tells that the kernel has killed a process of its cgroup for
+	// want of memory while it ran.
+	OutOfMemory bool
 }
 
 // Exited tells of the end of a process, and is said again to each new tier 2
@@ -382,6 +407,7 @@ func (m *Hello) fields(c *coder) { c.u32(&m.Version) }
 func (m *Spawn) fields(c *coder) {
 	c.u64(&m.ID)
 	c.str(&m.Name)
+	c.u32(&m.UID)
 	c.bool(&m.Privileged)
 	c.str(&m.Path)
 	c.strings(&m.Argv)
@@ -389,6 +415,7 @@ func (m *Spawn) fields(c *coder) {
 	c.str(&m.Dir)
 	c.u32(&m.Umask)
 	list(c, &m.Rlimits, func(l *Rlimit) { l.fields(c) })
+	m.Bounds.fields(c)
 	c.u32(&m.Tag)
 	c.i32s(&m.Targets)
 	c.bool(&m.ListenPID)
@@ -397,6 +424,7 @@ func (m *Spawn) fields(c *coder) {
 	c.bytes(&m.Label)
 	c.i64(&m.Deadline)
 	c.bool(&m.Credentials)
+	c.bool(&m.Notify)
 	c.bool(&m.Ruleset)
 	c.strings(&m.Private)
 	c.u64(&m.Rights)
@@ -407,6 +435,12 @@ func (l *Rlimit) fields(c *coder) {
 	c.i32(&l.Resource)
 	c.u64(&l.Soft)
 	c.u64(&l.Hard)
+}
+
+func (b *Bounds) fields(c *coder) {
+	c.i64(&b.Memory)
+	c.i64(&b.Pids)
+	c.i64(&b.CPU)
 }
 
 func (m *Signal) fields(c *coder) {
@@ -474,6 +508,7 @@ func (e *Exit) fields(c *coder) {
 	c.u32(&e.Leftovers)
 	c.i64(&e.At)
 	c.bool(&e.TimedOut)
+	c.bool(&e.OutOfMemory)
 }
 
 func (m *Held) fields(c *coder)      { c.str(&m.Key) }

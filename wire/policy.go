@@ -32,6 +32,7 @@ type Policy struct {
 	Verbosity   int32    // how much tier 1 says of what it does, 0 to 3
 
 	Supervisor Identity // who tier 2 is; where there is but one uid, as User
+	Profiles   Profiles
 
 	// Enclosed tells that the reader of the configuration has filled tier 1's own
 	// ruleset, which every process with a Ruleset gets before its own: it allows
@@ -57,6 +58,35 @@ func EnclosureRights(abi int) uint64 {
 	return rights
 }
 
+// FilesProgram is the name under which tier 2 asks for the process that touches
+// the files of User with User's rights, where Supervisor is somebody else. Tier 1
+// fixes all of it but the descriptor.
+const FilesProgram = "@files"
+
+// ConfigurationProgram is the name under which tier 2 asks for the process that puts
+// a configuration which root has approved in the place of the one that there is: by
+// its digest, 64 hexadecimal digits, the only argument. Tier 1 fixes all else but
+// descriptor 1, to which it says why it cannot.
+const ConfigurationProgram = "@configuration"
+
+// FilesFD is the descriptor over which that process is asked.
+const FilesFD = 3
+
+// GiveProgram and TakeProgram are the names under which tier 2 asks for the process
+// that gives the directory of a profile to Spawn.UID, and back to User. Tier 1
+// fixes all of it but the descriptors: of the directory, and for the answer.
+const (
+	GiveProgram = "@give"
+	TakeProgram = "@take"
+)
+
+// The descriptors of that process, and what it answers when it has done it.
+const (
+	GivenFD  = 3
+	AnswerFD = 4
+	Done     = "done"
+)
+
 // probeMark stands in the name of a Program between a service and what asks for
 // it; in no service's name.
 const probeMark = '@'
@@ -75,6 +105,18 @@ func ServiceOf(program string) string {
 	}
 	return program
 }
+
+// Profiles are the users that profiles have, each one of its own: a uid, and the
+// gid of that number.
+type Profiles struct {
+	Low, High uint32   // inclusive; 0: there are none
+	Auto      bool     // a profile gets one; else those that have one give it back
+	Groups    []uint32 // supplementary, of all of them
+	Why       string   // there are none; or "user: auto" is not asked for
+}
+
+// Has tells whether a uid is one of them.
+func (p *Profiles) Has(uid uint32) bool { return p.Low != 0 && p.Low <= uid && uid <= p.High }
 
 // Identity is a user as a process gets it.
 type Identity struct {
@@ -95,6 +137,7 @@ type Program struct {
 	NoNewPrivs   bool
 	Umask        uint32
 	Rlimits      []Rlimit
+	Bounds       Bounds
 	StopSignal   int32
 	StopNanos    int64
 }
@@ -151,6 +194,11 @@ func (p *Policy) fields(c *coder) {
 	c.bool(&p.WarnOnReap)
 	c.i32(&p.Verbosity)
 	p.Supervisor.fields(c)
+	c.u32(&p.Profiles.Low)
+	c.u32(&p.Profiles.High)
+	c.bool(&p.Profiles.Auto)
+	c.u32s(&p.Profiles.Groups)
+	c.str(&p.Profiles.Why)
 	c.bool(&p.Enclosed)
 	c.strings(&p.Opened)
 	c.str(&p.Unenclosed)
@@ -174,6 +222,7 @@ func (q *Program) fields(c *coder) {
 	c.bool(&q.NoNewPrivs)
 	c.u32(&q.Umask)
 	list(c, &q.Rlimits, func(l *Rlimit) { l.fields(c) })
+	q.Bounds.fields(c)
 	c.i32(&q.StopSignal)
 	c.i64(&q.StopNanos)
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"rlminit/analyze"
 	"rlminit/control"
 	"rlminit/usage"
+	"rlminit/wire"
 )
 
 func analyzeVerb(t *terminal) *cobra.Command {
@@ -20,13 +22,17 @@ func analyzeVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "analyze",
 		Short: "show where the time of the last boot went",
-		Long: `Shows of each service that the boot started how long it waited for others and how
-long it took to be ready, and the critical chain: the service that was ready
-last, what it had waited for, and so on. Times are since PID 1 was started.
+		Long: `Shows how long each step of the boot took before and beside the services, boot
+steps of the configuration among them; of each service that the boot started how
+long it waited for others and how long it took to be ready; and the critical
+chain: the service that was ready last, what it had waited for, and so on. Times
+are since PID 1 was started. Steps are known where there is a volume that they
+could be recorded on.
 
-With --json: an object with at, took_s, services (service, began_s, started_s,
-ready_s, outcome, after: what it waited for last) and chain. With --svg it is a
-drawing: waiting in grey, starting in blue, the critical chain in red.`,
+With --json: an object with at, took_s, steps (step, began_s, took_s), services
+(service, began_s, started_s, ready_s, outcome, after: what it waited for last)
+and chain. With --svg it is a drawing: steps in green, waiting in grey, starting
+in blue, the critical chain in red.`,
 		Example: `  rlminit analyze
   docker exec box rlminit analyze --svg >boot.svg`,
 		Args: exactly(),
@@ -38,16 +44,8 @@ drawing: waiting in grey, starting in blue, the critical chain in red.`,
 			if err != nil {
 				return err
 			}
-			var events []control.Event
-			err = client.Events(cmd.Context(), control.EventQuery{Types: []string{"transition"}}, func(e control.Event) error {
-				if len(events) > 0 && events[0].Boot != e.Boot { // of an earlier start of the container
-					events = events[:0]
-				}
-				e.Raw = nil
-				events = append(events, e)
-				return nil
-			})
-			if err != nil && !errors.Is(err, control.ErrCut) {
+			events, steps, err := lastBoot(cmd.Context(), client)
+			if err != nil {
 				return err
 			}
 			dependencies, err := client.Dependencies(cmd.Context())
@@ -59,10 +57,11 @@ drawing: waiting in grey, starting in blue, the critical chain in red.`,
 				return err
 			}
 			report := analyze.Boot(start, events, dependencies)
+			report.Steps = analyze.Steps(steps)
 			switch {
 			case asJSON:
 				return t.printJSON(report)
-			case len(report.Services) == 0:
+			case len(report.Services)+len(report.Steps) == 0:
 				return control.Failed("nothing is known of the boot: no service was started by it, or the supervisor was replaced since and its events begin later")
 			case svg:
 				return report.SVG(t.out)
@@ -77,11 +76,42 @@ drawing: waiting in grey, starting in blue, the critical chain in red.`,
 	return cmd
 }
 
+// lastBoot are the transitions of this start of the container, and the steps of
+// its boot.
+func lastBoot(ctx context.Context, client *control.Client) (events []control.Event, steps []control.BootStep, err error) {
+	boot := ""
+	query := control.EventQuery{Types: []string{"transition", control.TypeBooted}}
+	err = client.Events(ctx, query, func(e control.Event) error {
+		if e.Boot != boot { // what came before was an earlier start of the container
+			boot, events, steps = e.Boot, nil, nil
+		}
+		switch {
+		case e.Type != control.TypeBooted:
+			e.Raw = nil
+			events = append(events, e)
+		case steps == nil: // a later one is of a supervisor that took over
+			var booted control.Booted
+			if err := json.Unmarshal(e.Raw, &booted); err != nil {
+				return fmt.Errorf("cannot read the record of the boot: %w", err)
+			}
+			steps = booted.Steps
+		}
+		return nil
+	})
+	if errors.Is(err, control.ErrCut) {
+		err = nil
+	}
+	return events, steps, err
+}
+
 // containerStart is when PID 1 was started; where /proc does not tell, the first
 // event.
 func containerStart(events []control.Event) (time.Time, error) {
-	if start, ok := startOf(1); ok && (len(events) == 0 || !start.After(events[0].At)) {
-		return start, nil
+	if began := usage.Began(procDir, 1); began > 0 {
+		start := time.Now().Add(began - wire.SinceBoot())
+		if len(events) == 0 || !start.After(events[0].At) {
+			return start, nil
+		}
 	}
 	if len(events) == 0 {
 		return time.Time{}, control.Failed("nothing is known of the boot: there are no events")
@@ -89,29 +119,24 @@ func containerStart(events []control.Event) (time.Time, error) {
 	return events[0].At, nil
 }
 
-// startOf is when a process was started, to a hundredth of a second.
-func startOf(pid int) (time.Time, bool) {
-	all, err := usage.Processes(procDir)
-	stat, statErr := os.ReadFile(filepath.Join(procDir, "stat"))
-	if err != nil || statErr != nil {
-		return time.Time{}, false
-	}
-	_, rest, _ := strings.Cut(string(stat), "\nbtime ")
-	line, _, _ := strings.Cut(rest, "\n")
-	boot, err := strconv.ParseInt(line, 10, 64)
-	if err != nil {
-		return time.Time{}, false
-	}
-	for _, p := range all {
-		if p.PID == pid {
-			return time.Unix(boot, 0).Add(time.Duration(p.Started) * time.Second / 100), true
-		}
-	}
-	return time.Time{}, false
-}
-
 func printReport(t *terminal, r analyze.Report) {
-	t.printf("the boot of %s took %s for %d services\n\n", eventTime(r.At), secondsText(r.TookS), len(r.Services))
+	took := r.TookS
+	for _, s := range r.Steps {
+		took = max(took, s.BeganS+s.TookS) // where no service is started, that was the boot
+	}
+	t.printf("the boot of %s took %s for %d services\n\n", eventTime(r.At), secondsText(took), len(r.Services))
+	if len(r.Steps) > 0 {
+		b := new(table)
+		b.header("STEP", "AT", "TOOK")
+		for _, s := range r.Steps {
+			b.row(cell{text: printable(s.Step)}, cell{text: secondsText(s.BeganS)}, cell{text: secondsText(s.TookS)})
+		}
+		b.write(t)
+		t.printf("\n")
+	}
+	if len(r.Services) == 0 {
+		return
+	}
 	b := new(table)
 	b.header("SERVICE", "WAITED", "TOOK", "AT", "OUTCOME", "AFTER")
 	byName := map[string]analyze.Service{}

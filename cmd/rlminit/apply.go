@@ -41,7 +41,10 @@ interrupted; rlminit revisions says how it ended.`,
 			ask.Plan, ask.Request, ask.Gating = string(text), rand.Text(), g.gating()
 			var unread error
 			if p, err := plan.Read(text); err == nil { // else rlminit says why not, and records it
-				if ask.Secrets, unread = secretsOf(p); unread != nil {
+				if ask.Secrets, unread = secretsOf(p); unread == nil {
+					unread = approveConfiguration(p, ask.Secrets)
+				}
+				if unread != nil {
 					ask.Unread = unread.Error() // and this
 				}
 			}
@@ -116,6 +119,8 @@ func secretsOf(p *plan.Plan) (map[string]map[string]string, error) {
 			var value string
 			var err error
 			switch {
+			case c.Kind == plan.KindConfiguration:
+				value, err = readConfiguration(s.File)
 			case s.File != "":
 				value, err = readSecret(s.File)
 			default:
@@ -140,6 +145,24 @@ func secretsOf(p *plan.Plan) (map[string]map[string]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// approveConfiguration keeps the configuration that a plan was approved with where
+// PID 1 takes it from: only root can.
+func approveConfiguration(p *plan.Plan, values map[string]map[string]string) error {
+	for _, c := range p.Changes {
+		if c.Kind != plan.KindConfiguration || os.Geteuid() != 0 {
+			continue // which is refused, and recorded
+		}
+		text := values[c.Name][plan.ConfigurationText]
+		if plan.Digest(p.Salt, plan.ConfigurationText, text) != c.After.Sealed[0].Digest {
+			continue // so is this
+		}
+		if err := config.Approve(c.Name, []byte(text)); err != nil {
+			return control.NewProblem(control.KindNotApproved, err.Error())
+		}
+	}
+	return nil
 }
 
 // declaredSecrets are the sources of the secrets of a declared set.

@@ -30,6 +30,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 			b := new(table)
 			b.header("WHAT", "ENFORCED", "WHY NOT, OR HOW FAR")
 			b.row(cell{text: "tags"}, enforced(control.Enforced{Enforced: c.Tags}), cell{text: ""})
+			b.row(cell{text: "profile users"}, enforced(c.ProfileUsers), cell{text: printable(c.ProfileUsers.Why)})
 			for _, list := range []struct {
 				name string
 				what map[string]control.Enforced

@@ -12,6 +12,7 @@ import (
 	"rlminit/control"
 	"rlminit/isolate"
 	"rlminit/prepare"
+	"rlminit/rights"
 	"rlminit/wire"
 )
 
@@ -61,13 +62,25 @@ func compileTo(o initOptions) error {
 		return err
 	}
 	host.Unprepared = prepare.Needed(c)
+	host.Separable = func(home string, user, supervisor wire.Identity) (bool, string) {
+		if why := rights.Unavailable(); why != "" {
+			return false, why
+		}
+		return prepare.Separable(home, user, supervisor, prepare.FormerUser(c))
+	}
 	compiled, err := config.Compile(c, host, o.command)
 	if err != nil {
 		return err
 	}
 	bundle.Run = compiled.Run
 	compiled.Policy.Strict = c.Strict
-	compiled.Policy.Prepare = host.Unprepared
+	user, supervisor := compiled.Policy.User, compiled.Policy.Supervisor
+	compiled.Policy.Prepare = host.Unprepared || supervisor.UID != user.UID && !prepare.Separated(c.Home, user, supervisor)
+	if supervisor.UID != user.UID && !compiled.Policy.Prepare {
+		if what := prepare.Reach(c.Home, user); what != "" {
+			compiled.Notes = append(compiled.Notes, prepare.Reached(c.Home, what))
+		}
+	}
 	if compiled.Policy.Enclosed {
 		compiled.Policy.Enclosed = enclose(c)
 	}

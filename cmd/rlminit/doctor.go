@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rlminit/analyze"
 	"rlminit/control"
 	"rlminit/doctor"
 )
@@ -22,10 +23,10 @@ func doctorVerb(t *terminal) *cobra.Command {
 		Use:   "doctor",
 		Short: "examine what this container allows, and say what to do",
 		Long: `Examines the kernel, PID 1 and what it may do, cgroup and limits, the runtime
-directory, the volume, the clock, ports, and the services, changes nothing, and
-says of each thing that is not as it should be what to do. It works without a
-supervisor that answers, too. The exit code is 1 where something fails, and 0
-where there are only warnings.
+directory, the volume, the clock, the last boot, ports, and the services, changes
+nothing, and says of each thing that is not as it should be what to do. It works
+without a supervisor that answers, too. The exit code is 1 where something fails,
+and 0 where there are only warnings.
 
 With --json each finding is an object with check (what was looked at), state (ok,
 warn, fail or unknown), what (what is so, and what it means) and remedy (what to
@@ -67,6 +68,11 @@ func examine(ctx context.Context) []doctor.Finding {
 		var services []control.Service
 		if services, err = client.Services(ctx); err == nil {
 			place.Services = examined(services)
+		}
+		if _, steps, err := lastBoot(ctx, client); err == nil {
+			for _, s := range analyze.Steps(steps) {
+				place.Steps = append(place.Steps, doctor.Step{Name: s.Step, Took: time.Duration(s.TookS * float64(time.Second))})
+			}
 		}
 		if e, err := client.Environment(ctx, ""); err == nil {
 			for _, entry := range e.Environment {

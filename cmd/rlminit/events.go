@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"rlminit/control"
 	"rlminit/journal"
-	"rlminit/profiles"
 	"rlminit/service"
 )
 
@@ -27,8 +24,8 @@ func eventsVerb(t *terminal) *cobra.Command {
 		Long: `Shows what the journal has: every transition of a service with its cause, and
 every command with what it was for and the uid that gave it, of earlier starts of
 the container too; with -f also what is to come. NAME is a service's or a
-profile's. TYPE is transition, operation, profile_created, boot_begun and so on:
---json shows each record's.
+profile's. Each record is told in words; TYPE is transition, operation,
+profile_created, boot_begun and so on: --json shows each record's.
 
 Where no rlminit answers, the journal's files are read, which root may do.`,
 		Example: `  rlminit events -f
@@ -165,42 +162,4 @@ func eventLine(t *terminal, e control.Event) string {
 		fmt.Fprintf(&b, " (%s)", strings.Join(facts, ", "))
 	}
 	return b.String()
-}
-
-// recordLine is a record that is no transition: a command as `stop alice
-// (operation 12, by uid 0, pid 77)`, another with its type and what it says.
-func recordLine(e control.Event) string {
-	if e.Type == profiles.TypeOperation {
-		var c profiles.Command
-		if json.Unmarshal(e.Raw, &c) == nil && len(c.Named()) > 0 {
-			var facts []string
-			if c.Operation > 0 {
-				facts = append(facts, fmt.Sprintf("operation %d", c.Operation))
-			}
-			if c.Actor != nil {
-				facts = append(facts, "by "+actorText(control.Actor(*c.Actor)))
-			}
-			var names []string
-			for _, name := range c.Named() {
-				names = append(names, shortService(name))
-			}
-			line := c.Verb + " " + strings.Join(names, ", ")
-			if len(facts) > 0 {
-				line += " (" + strings.Join(facts, ", ") + ")"
-			}
-			return printable(line)
-		}
-	}
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(e.Raw, &keys) != nil {
-		return printable(e.Type)
-	}
-	for _, own := range []string{"seq", "at", "boot", "type", "sum"} {
-		delete(keys, own)
-	}
-	var facts []string
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		facts = append(facts, key+"="+strings.Trim(string(keys[key]), `"`))
-	}
-	return printable(strings.TrimSpace(e.Type + " " + strings.Join(facts, " ")))
 }

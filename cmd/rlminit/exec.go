@@ -91,6 +91,8 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 		if err := drop(&e); err != nil {
 			return err
 		}
+	case uint32(uid) != e.UID && client.ProfileUser(e.UID):
+		return control.NotPermitted("cannot run as uid %d, the user of profile %s: only root can become that; rlminit run --profile %s runs a job as it", e.UID, profile, profile)
 	case uint32(uid) != e.UID:
 		return control.WrongUser(uint32(uid), e.UID)
 	}
@@ -140,12 +142,15 @@ func passes(client *control.Client) error {
 // believe holds what the supervisor says of the service user against what root
 // has written down, for the supervisor itself runs as that user: an intruder
 // there must not get a command of root's to run as somebody else. The uid and
-// gid are those that PID 1 has noted in the runtime directory; another group must be
-// one that the configuration and /etc/group give that user, or a tag.
+// gid are those that PID 1 has noted in the runtime directory, or of the range that it
+// has for profiles; another group must be one that the configuration and /etc/group give that user, or a tag.
 func believe(client *control.Client, t *terminal, e *control.Environment) error {
 	uid, gid, err := client.ServiceOwner()
 	if err != nil {
 		return control.Failed("%v", err)
+	}
+	if own := client.ProfileUser(e.UID); own {
+		uid, gid = e.UID, e.UID
 	}
 	if e.UID == 0 || e.UID != uid {
 		return control.NotPermitted("cannot run as uid %d: %s/user names uid %d; the supervisor is not to be believed", e.UID, client.RuntimeDir(), uid)
@@ -178,6 +183,9 @@ func configuredGroups(uid uint32) (groups []uint32, tags config.Range) {
 			c = configured
 			if id, err := config.Identify(c, host); err == nil && id.UID == uid {
 				return id.Groups, c.Tags
+			}
+			if int(uid) >= c.ProfileUsers.Low && int(uid) <= c.ProfileUsers.High {
+				return config.GatewayGroups(c, host), c.Tags
 			}
 		}
 	}

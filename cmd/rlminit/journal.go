@@ -21,7 +21,8 @@ func journalVerb(t *terminal) *cobra.Command {
 		Short: "check and export the journal on the volume",
 		Long: `The journal has what was asked of rlminit and what became of it. These verbs read
 its files, ask no supervisor and change nothing, so that they work on a stopped
-container's volume too; what is in it is rlminit's own and root's to read.`,
+container's volume too. Only root and the supervisor's own user may: docker exec
+is root's unless it is told otherwise.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -58,6 +58,12 @@ func partNamed(args []string) func(args []string) int {
 		return runPrepare
 	case "environments":
 		return runEnvironments
+	case "rights":
+		return runRights
+	case "place":
+		return runPlace
+	case "owner":
+		return runOwner
 	case "files":
 		return func(args []string) int { return files.Run(args[2:], os.Stdin, os.Stdout, os.Stderr) }
 	case "try-inside":

@@ -5,6 +5,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/metrics"
+	"rlminit/usage"
 )
 
 func metricsVerb(t *terminal) *cobra.Command {
@@ -27,17 +28,22 @@ alerts.`,
 			if err != nil {
 				return err
 			}
+			// Of thousands of services each of the three takes its time.
+			counted := aside(func() (control.Counts, error) { return client.Counts(cmd.Context()) })
+			looked := aside(func() ([]usage.Process, error) { return usage.Processes(procDir) })
 			services, err := client.Services(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if services, err = metrics.Measure(procDir, services, true); err != nil {
-				return control.Failed("cannot tell memory and CPU: %v", err)
-			}
-			counts, err := client.Counts(cmd.Context())
+			counts, err := counted()
 			if err != nil {
 				return err
 			}
+			all, err := looked()
+			if err != nil {
+				return control.Failed("cannot tell memory and CPU: %v", err)
+			}
+			services = metrics.Attribute(procDir, all, services, true)
 			format := metrics.OpenMetrics
 			if prometheus {
 				format = metrics.Prometheus
@@ -47,4 +53,21 @@ alerts.`,
 	}
 	cmd.Flags().BoolVar(&prometheus, "prometheus", false, "in the older format of Prometheus, for textfile collectors")
 	return cmd
+}
+
+// aside does something in the background. What it returns waits for the outcome.
+func aside[T any](do func() (T, error)) func() (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := do()
+		done <- outcome{value, err}
+	}()
+	return func() (T, error) {
+		o := <-done
+		return o.value, o.err
+	}
 }

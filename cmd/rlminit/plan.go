@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,8 @@ func planVerb(t *terminal) *cobra.Command {
 		Short: "say what would bring a declared set of profiles about",
 		Long: `Compares the profiles that FILE declares (- is standard input) with what is
 recorded and alive, and says what an apply would do: + creates, - deletes, ~
-changes. Within the scope, a profile that is not declared is to be deleted.
+changes. Within the scope, a profile that is not declared is to be deleted. Of
+root FILE may declare the configuration too.
 Nothing is touched. --out writes the plan to a file for rlminit apply, which
 carries out exactly that, if its hash is approved, for an hour, and only as long
 as nobody changes what it starts from. Secrets stand in it as digests.`,
@@ -65,7 +67,7 @@ as nobody changes what it starts from. Secrets stand in it as digests.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&ask.file, "file", "f", "", "the declared set, `FILE`")
-	f.StringVar(&ask.scope, "scope", "", "what it may decide about: profile/NAME, profiles or all, `SCOPE` (default: profiles)")
+	f.StringVar(&ask.scope, "scope", "", "what it may decide about: all, profiles, profile/NAME, configuration or service/NAME, `SCOPE` (default: what FILE declares)")
 	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
@@ -117,6 +119,15 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 			digests[profile][place] = plan.Digest(salt, place, value)
 		}
 	}
+	if declared.Configuration != "" {
+		text, err := readConfiguration(declared.Configuration)
+		if err != nil {
+			err = control.BadRequest("%s: configuration: %v", name, err)
+			ask.Unread = err.Error()
+			return "", told(ctx, t, ask, err)
+		}
+		ask.Configuration = &text
+	}
 	client, err := t.open()
 	if err != nil {
 		return "", err
@@ -161,6 +172,20 @@ func readDeclared(t *terminal, file string) (data []byte, name, dir string, err 
 		return nil, "", "", control.BadRequest("%v", err)
 	}
 	return data, name, filepath.Dir(name), nil
+}
+
+// readConfiguration reads a declared configuration, which is JSON's to carry.
+func readConfiguration(file string) (string, error) {
+	data, err := config.ReadUntrustedFile(file, document.MaxSize)
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > document.MaxSize:
+		return "", fmt.Errorf("cannot read %s: a configuration has at most %d bytes", file, document.MaxSize)
+	case !utf8.Valid(data):
+		return "", fmt.Errorf("cannot read %s: it is not UTF-8", file)
+	}
+	return string(data), nil
 }
 
 // maxSecret is the longest secret, in bytes.

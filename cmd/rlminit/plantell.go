@@ -11,13 +11,25 @@ import (
 // tellPlan prints a plan for people. out is the file that it was written to.
 func tellPlan(t *terminal, p *plan.Plan, out string) {
 	if p.Empty() {
-		t.printf("nothing to change: %s as declared (%s)\n", counted(p.Summary.Profiles, "profile is", "profiles are"), p.Scope)
+		what := counted(p.Summary.Profiles, "profile is", "profiles are") + " as declared"
+		if p.Configures() {
+			what += ", and so is the configuration"
+		}
+		t.printf("nothing to change: %s (%s)\n", what, p.Scope)
 	}
 	for _, c := range p.Changes {
 		mark, colour := markOf(c.Action)
 		t.printf("%s %s: %s\n", t.paint(colour, mark), t.paint(bold, c.Name), printable(what(c)))
 		for _, f := range c.Fields {
 			tellField(t, f.Mark, f.Field, f.Old, f.New)
+		}
+		for _, a := range c.Services {
+			if a.Effect != plan.NoEffect {
+				t.printf("    %s %s: %s\n", a.Effect, printable(a.Service), printable(a.Reason))
+			}
+		}
+		for _, note := range c.Notes {
+			t.printf("    %s\n", printable(note))
 		}
 	}
 	if !p.Empty() {
@@ -61,6 +73,8 @@ func what(c plan.Change) string {
 		plan.Create: "created", plan.Update: "changed", plan.Start: "started", plan.Stop: "stopped", plan.Delete: "deleted (moved into the trash)",
 	}[c.Action]
 	switch {
+	case c.Kind == plan.KindConfiguration:
+		does += map[bool]string{true: ", and restarts what is said below"}[c.Effect == plan.Restarts]
 	case c.Effect == plan.Restarts:
 		does += ", and restarted"
 	case c.Effect == plan.Starts && c.Action != plan.Start:
@@ -112,6 +126,8 @@ func totals(p *plan.Plan) string {
 	}
 	line := strings.Join(parts, ", ")
 	switch {
+	case s.Restarts > s.Profiles: // services of the configuration too
+		line += "; restarts " + counted(s.Restarts, "service", "services")
 	case s.Restarts == 1:
 		line += fmt.Sprintf("; restarts 1 of %d, which keeps its port", s.Profiles)
 	case s.Restarts > 1:

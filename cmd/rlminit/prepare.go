@@ -22,6 +22,7 @@ import (
 const (
 	preparedBundleFD = wire.PreparedBundleFD
 	preparedPolicyFD = wire.PreparedPolicyFD
+	preparedStepsFD  = wire.PreparedStepsFD
 	environmentsFD   = 5 // a memfd to be filled
 )
 
@@ -34,14 +35,19 @@ func runPrepare(args []string) int {
 		refuse(err)
 		return control.ExitFailed
 	}
+	over := func(step string) { wire.NoteBootStep(preparedStepsFD, step) }
+	if len(wire.ReadBootSteps(preparedStepsFD)) == 0 { // else root's part has been
+		over("configuration")
+	}
 	if os.Geteuid() == 0 {
-		for _, note := range prepare.AsRoot(c, policy.User) {
+		for _, note := range prepare.AsRoot(c, policy.User, policy.Supervisor, policy.Profiles) {
 			if c.Strict {
 				refuse(fmt.Errorf("cannot start: %s; strict is set", note))
 				return exitConfiguration
 			}
 			fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
 		}
+		over("owners")
 		if err := becomeUser(args, policy); err != nil {
 			refuse(err)
 		}
@@ -49,6 +55,7 @@ func runPrepare(args []string) int {
 	}
 	unix.CloseOnExec(preparedBundleFD)
 	unix.CloseOnExec(preparedPolicyFD)
+	unix.CloseOnExec(preparedStepsFD)
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		refuse(fmt.Errorf("cannot set no_new_privs: %w", err))
 		return control.ExitFailed
@@ -57,7 +64,7 @@ func runPrepare(args []string) int {
 	defer stop()
 	failure := prepare.AsUser(ctx, c, policy.User, func(line string) {
 		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(line))
-	})
+	}, over)
 	if failure == nil {
 		return 0
 	}

@@ -95,7 +95,8 @@ environment:
     "LANG": "C",
     "TOKEN": "a b"
   },
-  "reason": null
+  "reason": null,
+  "uid": null
 }
 `},
 	})

@@ -15,8 +15,8 @@ func profileAdoptVerb(t *terminal) *cobra.Command {
 		Short: "take what a profile's state file says for what is wanted of it",
 		Long: `What is wanted of a profile is in the journal, and the gateway_state.json in its
 directory is a copy: one that was changed by hand, or came with a directory from
-elsewhere, is put right. This takes its desired_state on purpose: it is recorded,
-and the gateway is started or stopped.`,
+elsewhere, is put right by the next command or boot. This takes its desired_state
+on purpose: it is recorded, and the gateway is started or stopped.`,
 		Example:           `  rlminit profile adopt alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,

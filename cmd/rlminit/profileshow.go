@@ -46,6 +46,9 @@ func profileText(t *terminal, p control.Profile) {
 	}
 	t.printf("service:  %s\n", printable(p.Service))
 	t.printf("port:     %s\n", number(p.Port))
+	if p.UID != nil {
+		t.printf("uid:      %d\n", *p.UID)
+	}
 	t.printf("dir:      %s\n", printable(p.Dir))
 	if len(p.Environment) == 0 {
 		return

@@ -28,8 +28,9 @@ the others keep what they have until they are reloaded.
 With --wait it returns when what it restarts and starts is up, and with 1 where
 one does not come up. With --rolling it restarts the next only while fewer than N
 of them are out of service, and stops with 8 at the first that does not get
-ready. Those that it has not come to keep running as they were begun: rlminit
-restart NAME gives one its new definition. On a terminal the waiting shows how
+ready. Those that it has not come to keep running as they were begun: each reload
+names them until they are restarted, and with --wait or --rolling restarts them
+along with what has changed since. On a terminal the waiting shows how
 far it is; ^C ends the waiting alone, and says the operation's id.`,
 		Example: `  rlminit reload --dry-run
   rlminit reload alice --wait

@@ -106,7 +106,7 @@ func (o *runOptions) complete(cmd *cobra.Command) error {
 		o.job.TimeoutMS = 1
 	}
 	if o.timeout > control.MostJobTimeout {
-		return misused(cmd, "--timeout may be %s at most; what runs for longer is a service", control.MostJobTimeout)
+		return misused(cmd, "--timeout may be %d days at most; what runs for longer is a service", control.MostJobTimeout/(24*time.Hour))
 	}
 	size, err := document.ParseSize(o.maxOutput)
 	if err != nil {

@@ -6,15 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/config"
+	"rlminit/plan"
 )
 
 func schemaVerb(t *terminal) *cobra.Command {
-	kinds := []string{config.ConfigurationFile, config.ServiceFile, config.ProfileFile}
+	kinds := []string{config.ConfigurationFile, config.ServiceFile, config.ProfileFile, plan.SetFile}
 	return &cobra.Command{
 		Use:   "schema [KIND]",
 		Short: "write the JSON schema of the configuration, for editors",
 		Long: `Writes the JSON schema (draft 2020-12) of rlminit.yaml, the default, or of the
-KIND service.yaml (a file of services.d) or profile.yaml. With it an editor
+KIND service.yaml (a file of services.d), profile.yaml or set.yaml (what rlminit
+plan reads). With it an editor
 completes keys and marks what is wrong as you type; rlminit check finds the rest.
 For the YAML language server the first line of a configuration names it:
 
@@ -33,9 +35,11 @@ For the YAML language server the first line of a configuration names it:
 			if len(args) > 0 {
 				kind = args[0]
 			}
-			schema := config.Schemas()[kind]
+			schemas := config.Schemas()
+			schemas[plan.SetFile] = config.SchemaOf(plan.SetFile, plan.Describe())
+			schema := schemas[kind]
 			if schema == nil {
-				return misused(cmd, "there is no schema of %q; there are those of rlminit.yaml, service.yaml and profile.yaml", kind)
+				return misused(cmd, "there is no schema of %q; there are those of rlminit.yaml, service.yaml, profile.yaml and set.yaml", kind)
 			}
 			b, err := json.Marshal(schema)
 			if err != nil {

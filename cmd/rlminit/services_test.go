@@ -59,7 +59,7 @@ func TestStatusWide(t *testing.T) {
 		t.Errorf("%s", r.out) // this test, and the command that it runs
 	}
 	lines := strings.Split(b.rlminit(t, "status", "--wide", "alice", "bob").out, "\n")
-	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME STATE PID UPTIME MEMORY CPU PROCS RESTARTS PORT REASON" {
+	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME STATE PID UPTIME MEMORY CPU PROCS RESTARTS PORT UID REASON" {
 		t.Errorf("%q", got)
 	}
 	if got := strings.Fields(lines[2]); len(got) < 7 || got[4] != "-" || got[5] != "-" || got[6] != "-" {
@@ -128,7 +128,8 @@ web   stopped  -    -       0         -     killed by TERM
       "at": "0001-01-01T00:00:00Z"
     },
     "reason": null,
-    "port": null
+    "port": null,
+    "uid": null
   }
 ]
 `},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rlminit/cgroup"
 	"rlminit/control"
 	"rlminit/metrics"
 	"rlminit/usage"
@@ -176,7 +177,7 @@ func (v *serviceView) measure() {
 	if len(sum.Processes) == 0 {
 		return
 	}
-	v.Service.Usage = metrics.UsageOf(sum)
+	v.Service.Usage = metrics.UsageOf(procDir, cgroup.Find(), sum)
 	total, seen := 0, true
 	for _, p := range sum.Processes {
 		view := processView{
@@ -226,6 +227,9 @@ func (v *serviceView) print(t *terminal) {
 	line("restarts", fmt.Sprint(s.Restarts))
 	if s.Port != nil {
 		line("port", number(s.Port))
+	}
+	if s.UID != nil {
+		line("uid", fmt.Sprint(*s.UID))
 	}
 	for _, list := range []struct {
 		key   string

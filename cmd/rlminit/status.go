@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,8 +30,10 @@ names, when something that is wanted is not so, as health --level ready has it.
 
 With --wide there are columns for resident memory (what processes share counts
 for each), CPU time and the number of processes, and rows for rlminit's own two,
-which have the type tier. In JSON that is usage, with memory_bytes, cpu_s,
-processes and threads.`,
+which have the type tier. Where a service has a cgroup, memory and CPU time are
+what that counts, and PRESSURE is how much of the last ten seconds it waited for
+a resource. In JSON that is usage, with memory_bytes, cpu_s, processes, threads
+and cgroup.`,
 		Example: `  rlminit status
   rlminit status alice --json
   rlminit status -q alice && echo up`,
@@ -159,11 +162,19 @@ func show(t *terminal, services []control.Service, named bool, flags statusFlags
 
 func statusTable(t *terminal, services []control.Service, wide bool) *table {
 	b := new(table)
+	header := []string{"NAME", "STATE", "PID", "UPTIME"}
+	pressed := wide && slices.ContainsFunc(services, func(s control.Service) bool { return s.Usage != nil && s.Usage.Cgroup != nil })
 	if wide {
-		b.header("NAME", "STATE", "PID", "UPTIME", "MEMORY", "CPU", "PROCS", "RESTARTS", "PORT", "REASON")
-	} else {
-		b.header("NAME", "STATE", "PID", "UPTIME", "RESTARTS", "PORT", "REASON")
+		header = append(header, "MEMORY", "CPU", "PROCS")
 	}
+	if pressed {
+		header = append(header, "PRESSURE")
+	}
+	header = append(header, "RESTARTS", "PORT")
+	if wide {
+		header = append(header, "UID")
+	}
+	b.header(append(header, "REASON")...)
 	for _, s := range services {
 		state := s.State
 		colour := stateColour(s.State)
@@ -174,9 +185,24 @@ func statusTable(t *terminal, services []control.Service, wide bool) *table {
 		if wide {
 			row = append(row, cell{text: memoryText(s.Usage)}, cell{text: cpuText(s.Usage)}, cell{text: processesText(s.Usage)})
 		}
-		b.row(append(row, cell{text: strconv.Itoa(s.Restarts)}, cell{text: number(s.Port)}, cell{text: remark(s)})...)
+		if pressed {
+			row = append(row, cell{text: pressureText(s.Usage)})
+		}
+		row = append(row, cell{text: strconv.Itoa(s.Restarts)}, cell{text: number(s.Port)})
+		if wide {
+			row = append(row, cell{text: own(s.UID)})
+		}
+		b.row(append(row, cell{text: remark(s)})...)
 	}
 	return b
+}
+
+// own is the uid of a profile's own user.
+func own(uid *uint32) string {
+	if uid == nil {
+		return "-"
+	}
+	return strconv.FormatUint(uint64(*uid), 10)
 }
 
 // remark is what the last column says: why a service is as it is, else what it

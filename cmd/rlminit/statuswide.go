@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -27,6 +29,24 @@ func memoryText(u *control.Usage) string {
 		return "-"
 	}
 	return sizeText(u.MemoryBytes)
+}
+
+// pressureText is what a service waits for, and how much of the time.
+func pressureText(u *control.Usage) string {
+	if u == nil || u.Cgroup == nil {
+		return "-"
+	}
+	var words []string
+	p := u.Cgroup.Pressure
+	for _, of := range []struct {
+		name  string
+		share float64
+	}{{"cpu", p.CPU}, {"memory", p.Memory}, {"io", p.IO}} {
+		if of.share >= 1 {
+			words = append(words, fmt.Sprintf("%s %.0f%%", of.name, of.share))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "-")
 }
 
 func sizeText(n int64) string {

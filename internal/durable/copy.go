@@ -18,6 +18,9 @@ const maxCopyDepth = 64
 // dropped. Symbolic links are copied as links, never followed; anything but
 // files, directories and links is refused, and so is a name that is taken.
 func (d *Dir) CopyTree(from *Dir, to string, dirMode uint32) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpCopyTree, From: from.path, To: to, Mode: dirMode}, from.fd)
+	}
 	dst, err := d.OpenDir(to)
 	if err != nil {
 		return err
@@ -29,6 +32,9 @@ func (d *Dir) CopyTree(from *Dir, to string, dirMode uint32) error {
 // CopyFiles is CopyTree that passes over what is neither a file nor a directory
 // nor a link: a program's sockets and pipes are its own.
 func (d *Dir) CopyFiles(from *Dir, to string, dirMode uint32) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpCopyFiles, From: from.path, To: to, Mode: dirMode}, from.fd)
+	}
 	if err := d.failing("copy"); err != nil {
 		return d.fail("copy", to, err)
 	}

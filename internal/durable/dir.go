@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type Dir struct {
 	fd    int
 	path  string                  // for people; never resolved again
+	hands Hands                   // who does all that is asked for; nil: this process
 	fault func(step string) error // a test's disk that fails; nil: none
 }
 
@@ -56,11 +58,32 @@ func (d *Dir) Path(rel string) string {
 
 // OpenDir opens a directory below d.
 func (d *Dir) OpenDir(rel string) (*Dir, error) {
+	if d.hands != nil {
+		_, opened, err := d.ask(Request{Op: OpOpenDir, Rel: rel})
+		if err != nil {
+			return nil, err
+		}
+		return &Dir{fd: opened[0], path: d.Path(rel), hands: d.hands}, nil
+	}
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, d.fail("read", rel, err)
 	}
 	return &Dir{fd: fd, path: d.Path(rel)}, nil
+}
+
+// Handle is a descriptor of what rel is, for nothing but to name it: O_PATH,
+// open(2). It takes no right to rel itself, and is the caller's to close.
+func (d *Dir) Handle(rel string) (fd int, err error) {
+	if d.hands != nil {
+		_, opened, err := d.ask(Request{Op: OpHandle, Rel: rel})
+		if err != nil {
+			return -1, err
+		}
+		return opened[0], nil
+	}
+	fd, err = openBeneath(d.fd, rel, unix.O_PATH, 0)
+	return fd, d.fail("read", rel, err)
 }
 
 // Info is what lstat(2) says about a name.
@@ -69,17 +92,22 @@ type Info struct {
 	Perm uint32      // 0 to 0o7777
 	Size int64       // bytes
 	UID  uint32
+	GID  uint32
 
 	Modified time.Time
 }
 
 // Lstat tells what rel is, without following a link. For ".", d itself.
 func (d *Dir) Lstat(rel string) (Info, error) {
+	if d.hands != nil {
+		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
+		return a.Info, err
+	}
 	st, err := d.lstat(rel)
 	if err != nil {
 		return Info{}, d.fail("read", rel, err)
 	}
-	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, Modified: time.Unix(st.Mtim.Unix())}, nil
+	return infoOf(&st), nil
 }
 
 func (d *Dir) lstat(rel string) (st unix.Stat_t, err error) {
@@ -124,11 +152,23 @@ type Entry struct {
 // ReadDir returns what the directory rel holds, in no order, at most max
 // entries: with more, it returns max of them and an error that is ErrTooBig.
 func (d *Dir) ReadDir(rel string, max int) ([]Entry, error) {
+	if d.hands != nil {
+		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: int64(max)})
+		return a.Entries, err
+	}
 	return d.ReadDirOf(rel, max, func(Entry) bool { return true })
 }
 
 // ReadDirOf is ReadDir for those entries that are wanted; the others do not count.
 func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, error) {
+	if d.hands != nil {
+		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: mostEntries})
+		found := slices.DeleteFunc(a.Entries, func(e Entry) bool { return !wanted(e) })
+		if len(found) > max {
+			return found[:max], d.tooMany(rel, max)
+		}
+		return found, err
+	}
 	// A descriptor of its own: the read position belongs to the open file.
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -141,10 +181,7 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 			return nil
 		}
 		if len(found) == max {
-			return &Error{
-				Do: "read", Path: d.Path(rel), Err: ErrTooBig,
-				Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
-			}
+			return d.tooMany(rel, max)
 		}
 		found = append(found, Entry{name, kind})
 		return nil
@@ -152,8 +189,22 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 	return found, d.fail("read", rel, err)
 }
 
+// mostEntries is how many entries of a directory are looked at for those that are
+// wanted.
+const mostEntries = 1 << 20
+
+func (d *Dir) tooMany(rel string, max int) error {
+	return &Error{
+		Do: "read", Path: d.Path(rel), Err: ErrTooBig,
+		Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
+	}
+}
+
 // Mkdir makes the directory rel with exactly this mode; its parent must exist.
 func (d *Dir) Mkdir(rel string, mode uint32) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpMkdir, Rel: rel, Mode: mode})
+	}
 	if err := d.failing("mkdir"); err != nil {
 		return d.fail("make", rel, err)
 	}
@@ -168,7 +219,19 @@ func (d *Dir) Mkdir(rel string, mode uint32) error {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Fchmod(fd, mode)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		// Who is not in the directory's group cannot set again the set-group-id bit
+		// that it has inherited, and loses it by any other chmod(2).
+		if kept := st.Mode & unix.S_ISGID; st.Mode&0o7777&^kept != mode {
+			if err := unix.Fchmod(fd, mode|kept); err != nil {
+				return err
+			}
+		}
+		Inherit(at, fd)
+		return nil
 	})
 	return d.fail("write", rel, err)
 }
@@ -176,6 +239,9 @@ func (d *Dir) Mkdir(rel string, mode uint32) error {
 // MkdirAll makes rel and what is missing on the way, durably. Directories that
 // exist keep their mode.
 func (d *Dir) MkdirAll(rel string, mode uint32) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpMkdirAll, Rel: rel, Mode: mode})
+	}
 	st, err := d.lstat(rel)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return nil
@@ -205,6 +271,9 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 // Writable says why entries cannot be made in or taken out of the directory rel, as
 // far as owner, mode and mount tell: it changes nothing.
 func (d *Dir) Writable(rel string) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpWritable, Rel: rel})
+	}
 	err := d.inParent(rel, func(at int, base string) error {
 		return unix.Faccessat(at, base, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	})
@@ -216,12 +285,31 @@ func (d *Dir) Writable(rel string) error {
 
 // Symlink makes the link rel, which says target; nothing may be there.
 func (d *Dir) Symlink(target, rel string) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpSymlink, Rel: rel, To: target})
+	}
 	err := d.inParent(rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
+	return d.fail("write", rel, err)
+}
+
+// Date gives the file or link rel the time at which it was modified.
+func (d *Dir) Date(rel string, modified time.Time) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpDate, Rel: rel, Max: modified.UnixNano()})
+	}
+	when := unix.NsecToTimespec(modified.UnixNano())
+	err := d.inParent(rel, func(at int, base string) error {
+		return unix.UtimesNanoAt(at, base, []unix.Timespec{when, when}, unix.AT_SYMLINK_NOFOLLOW)
+	})
 	return d.fail("write", rel, err)
 }
 
 // Readlink is what the link rel says.
 func (d *Dir) Readlink(rel string) (target string, err error) {
+	if d.hands != nil {
+		a, _, err := d.ask(Request{Op: OpReadlink, Rel: rel})
+		return string(a.Data), err
+	}
 	err = d.inParent(rel, func(at int, base string) error {
 		buf := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(at, base, buf)
@@ -235,6 +323,9 @@ func (d *Dir) Readlink(rel string) (target string, err error) {
 
 // SyncDir makes the names in directory rel durable.
 func (d *Dir) SyncDir(rel string) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpSyncDir, Rel: rel})
+	}
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return d.fail("write", rel, err)
@@ -271,6 +362,13 @@ func (d *Dir) RenameNew(from, to string) error {
 }
 
 func (d *Dir) rename(from, to string, flags uint) error {
+	if d.hands != nil {
+		op := OpRename
+		if flags != 0 {
+			op = OpRenameNew
+		}
+		return d.order(Request{Op: op, Rel: from, To: to})
+	}
 	if err := d.failing("rename"); err != nil {
 		return d.fail("rename", from, err)
 	}
@@ -338,6 +436,9 @@ func IsTemp(name string) bool {
 // CleanTemps removes from directory rel what was never finished. Only for a
 // time when nobody else writes there.
 func (d *Dir) CleanTemps(rel string) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpCleanTemps, Rel: rel})
+	}
 	entries, err := d.ReadDir(rel, 1<<20)
 	if err != nil && !errors.Is(err, ErrTooBig) {
 		return err

@@ -46,6 +46,9 @@ var (
 // done, and could not take it back either.
 var ErrInDoubt = errors.New("it may have been done all the same")
 
+// ErrChanged is the error of a write over what somebody else has changed meanwhile.
+var ErrChanged = errors.New("somebody has changed it meanwhile")
+
 // fail makes err an *Error about rel below d, with the remedy where one is
 // known. A nil err stays nil, an *Error stays as it is.
 func (d *Dir) fail(do, rel string, err error) error {
@@ -85,7 +88,7 @@ func (d *Dir) fail(do, rel string, err error) error {
 // explainDenied names the owner of what refused: the file itself, or for a
 // change the deepest directory on the way, unless that is ours.
 func (d *Dir) explainDenied(e *Error, rel string) {
-	uid := os.Geteuid()
+	uid, gid := rights()
 	at := rel
 	if e.Do != "read" {
 		if st, err := d.lstat(path.Dir(rel)); err != nil || int(st.Uid) != uid || e.Do != "write" {
@@ -107,7 +110,7 @@ func (d *Dir) explainDenied(e *Error, rel string) {
 			return
 		}
 		e.Why = fmt.Sprintf("owned by uid %d, services run as %d", st.Uid, uid)
-		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR", uid, os.Getegid())
+		e.Remedy = fmt.Sprintf("on the host: chown %d:%d DIR", uid, gid)
 		switch {
 		case startedByRoot() && st.Uid == 0: // which gives them a volume that is new, and no other
 			e.Remedy += ", or set RLMINIT_UID and RLMINIT_GID"

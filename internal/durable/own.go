@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,22 +32,30 @@ const maxOwnDepth = 256
 // and files with several names, and devices, keep their owner. Errors do not end
 // the walk; the first one is returned.
 func (d *Dir) Own(rel string, uid, gid uint32) (Owned, error) {
-	return d.own(rel, uid, gid, false, true)
-}
-
-// OwnWithin is Own of what is on the directory's own mount; what is mounted at
-// rel is left alone.
-func (d *Dir) OwnWithin(rel string, uid, gid uint32) (Owned, error) {
-	return d.own(rel, uid, gid, false, false)
-}
-
-// OwnDeep is Own of a tree whose topmost directory says nothing of what is below.
-func (d *Dir) OwnDeep(rel string, uid, gid uint32) (Owned, error) {
-	return d.own(rel, uid, gid, true, true)
-}
-
-func (d *Dir) own(rel string, uid, gid uint32, deep, mounted bool) (Owned, error) {
 	o := owning{uid: uid, gid: gid, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	return d.ownBy(&o, rel, false, true, false)
+}
+
+// Ownership is whose a tree shall be.
+type Ownership struct {
+	UID, GID uint32
+	Mode     uint32   // of the topmost, and of every directory below; 0: as they are
+	Alone    bool     // nothing below is looked at
+	Trust    bool     // a topmost directory that is so says that all below is
+	Within   bool     // what is mounted at the topmost is left alone
+	Except   []string // names in the topmost directory that are left alone
+	// Keep tells whose is left alone, with all that is below; nil: nobody's.
+	Keep func(uid uint32) bool
+}
+
+// OwnAs gives rel, and everything below it, what o says.
+func (d *Dir) OwnAs(rel string, as Ownership) error {
+	o := owning{uid: as.UID, gid: as.GID, mode: as.Mode, except: as.Except, keep: as.Keep, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	_, err := d.ownBy(&o, rel, !as.Alone && !as.Trust, !as.Within, as.Alone)
+	return err
+}
+
+func (d *Dir) ownBy(o *owning, rel string, deep, mounted, alone bool) (Owned, error) {
 	top, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
 		return Owned{}, d.fail("own", rel, err)
@@ -56,30 +65,66 @@ func (d *Dir) own(rel string, uid, gid uint32, deep, mounted bool) (Owned, error
 	if err := unix.Fstat(top, &st); err != nil {
 		return Owned{}, d.fail("own", rel, err)
 	}
-	if !mounted && mountOf(top) != mountOf(d.fd) || o.right(&st) && !deep {
+	if !mounted && mountOf(top) != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && !deep && o.mode == 0 {
 		return Owned{}, nil
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !alone {
 		o.mount = mountOf(top)
 		o.walk(top, d.Path(rel), 0)
 	}
 	if o.first == nil {
 		o.give(top, d.Path(rel))
+		o.chmod(top, d.Path(rel))
 	}
 	return Owned{o.changed.Load(), o.linked.Load()}, o.first
+}
+
+// HandOver gives a directory, and all in it that is from's, to uid and gid. What is
+// anybody else's keeps its owner, and so do files with several names. The directory
+// is the last to change, so that of one that has its new owner nothing is left to
+// be done; the other way round with back, which undoes what such a walk has done.
+// It is an error where the directory is neither the one's nor the other's. top is a
+// descriptor of it, and path what to call it.
+func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
+	o := owning{uid: uid, gid: gid, from: &from, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	var st unix.Stat_t
+	if err := unix.Fstat(top, &st); err != nil {
+		return &Error{Do: "change the owner of", Path: path, Err: err}
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return &Error{Do: "change the owner of", Path: path, Err: unix.ENOTDIR}
+	case st.Uid != from && st.Uid != uid:
+		return &Error{Do: "change the owner of", Path: path, Err: fmt.Errorf("it belongs to uid %d", st.Uid)}
+	}
+	o.mount = mountOf(top)
+	if back {
+		o.give(top, path)
+	}
+	o.walk(top, path, 0)
+	if !back && o.first == nil {
+		o.give(top, path)
+	}
+	return o.first
 }
 
 // owning is one walk, by several goroutines.
 type owning struct {
 	uid, gid uint32
-	mount    uint64        // where the walk stays, for kernels and filters without openat2
-	free     chan struct{} // room for one goroutine each
+	from     *uint32               // whose alone is changed; nil: everybody's
+	keep     func(uid uint32) bool // whose is not, nor what is below; nil: nobody's
+	mode     uint32                // of directories; 0: as it is
+	except   []string              // in the topmost directory
+	mount    uint64                // where the walk stays, for kernels and filters without openat2
+	free     chan struct{}         // room for one goroutine each
 
 	changed, linked atomic.Int64
 
 	mu    sync.Mutex
 	first error
 }
+
+func (o *owning) keeps(st *unix.Stat_t) bool { return o.keep != nil && o.keep(st.Uid) }
 
 func (o *owning) right(st *unix.Stat_t) bool { return st.Uid == o.uid && st.Gid == o.gid }
 
@@ -98,6 +143,10 @@ func (o *owning) fail(path string, err error) {
 // walk puts right what is in a directory, and not that itself. It returns when
 // all below is done.
 func (o *owning) walk(at int, path string, depth int) {
+	var above unix.Stat_t
+	if o.keep != nil && unix.Fstat(at, &above) == nil && o.keeps(&above) {
+		return
+	}
 	if depth > maxOwnDepth {
 		o.fail(path, fmt.Errorf("more than %d directories deep", maxOwnDepth))
 		return
@@ -109,6 +158,9 @@ func (o *owning) walk(at int, path string, depth int) {
 	}
 	var below sync.WaitGroup
 	err = eachEntry(list, func(name string, kind fs.FileMode) error {
+		if depth == 0 && slices.Contains(o.except, name) {
+			return nil
+		}
 		if kind != fs.ModeDir && kind != fs.ModeIrregular {
 			o.file(list, name, path)
 			return nil
@@ -128,6 +180,7 @@ func (o *owning) walk(at int, path string, depth int) {
 		directory := func() {
 			o.walk(fd, path+"/"+name, depth+1)
 			o.give(fd, path+"/"+name)
+			o.chmod(fd, path+"/"+name)
 			unix.Close(fd)
 		}
 		select {
@@ -174,7 +227,7 @@ func (o *owning) give(fd int, path string) {
 		return
 	}
 	switch kind := st.Mode & unix.S_IFMT; {
-	case o.right(&st), kind == unix.S_IFCHR, kind == unix.S_IFBLK:
+	case o.right(&st), kind == unix.S_IFCHR, kind == unix.S_IFBLK, o.from != nil && st.Uid != *o.from, o.keeps(&st):
 		return
 	case kind != unix.S_IFDIR && st.Nlink > 1:
 		o.linked.Add(1)
@@ -185,6 +238,44 @@ func (o *owning) give(fd int, path string) {
 		return
 	}
 	o.changed.Add(1)
+}
+
+// chmod puts the mode right of what a descriptor refers to, which is ours by now.
+func (o *owning) chmod(fd int, path string) {
+	var st unix.Stat_t
+	if o.mode == 0 || unix.Fstat(fd, &st) != nil || st.Mode&0o7777 == o.mode || !o.right(&st) {
+		return
+	}
+	// An O_PATH descriptor takes no fchmod(2) before Linux 6.6, and its name in
+	// /proc none where that is not mounted.
+	err := unix.Chmod(procPath(fd), o.mode)
+	if err == unix.ENOENT && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		var open int
+		if open, err = openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+			err = unix.Fchmod(open, o.mode)
+			unix.Close(open)
+		}
+	}
+	if err != nil && err != unix.ENOENT {
+		o.fail(path, err)
+	}
+}
+
+// Inherit gives what was made in a set-group-id directory that one's group, and a
+// directory the bit too, where the file system has not (fuse-overlayfs). It takes
+// that the group is one of ours; else it stays as it is.
+func Inherit(parent, made int) {
+	var above, st unix.Stat_t
+	if unix.Fstat(parent, &above) != nil || above.Mode&unix.S_ISGID == 0 || unix.Fstat(made, &st) != nil {
+		return
+	}
+	directory := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if st.Gid == above.Gid && (!directory || st.Mode&unix.S_ISGID != 0) {
+		return
+	}
+	if unix.Fchown(made, -1, int(above.Gid)) == nil && directory {
+		_ = unix.Fchmod(made, st.Mode&0o7777|unix.S_ISGID)
+	}
 }
 
 // open opens a name in a directory: no link is followed, and EXDEV is the answer
@@ -222,6 +313,9 @@ func mountOf(fd int) uint64 {
 // Chmod gives the file or directory rel exactly this mode. A link, or anything
 // else, is refused.
 func (d *Dir) Chmod(rel string, mode uint32) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpChmod, Rel: rel, Mode: mode})
+	}
 	fd, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
 		return d.fail("set the mode of", rel, err)

@@ -11,6 +11,13 @@ import (
 // larger than max bytes (an error that is ErrTooBig). It never waits for a
 // writer and follows no link.
 func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
+	if d.hands != nil {
+		a, _, err := d.ask(Request{Op: OpReadFile, Rel: rel, Max: max})
+		if err == nil && a.Data == nil {
+			a.Data = []byte{} // an empty file is one
+		}
+		return a.Data, err
+	}
 	fd, err := d.openRegular(rel, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, d.fail("read", rel, err)
@@ -29,7 +36,7 @@ func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
 // openRegular opens rel if it is a regular file. The type is asked of the open
 // descriptor: the name may be something else by then.
 func (d *Dir) openRegular(rel string, flags int, perm uint32) (int, error) {
-	fd, err := openBeneath(d.fd, rel, flags, perm)
+	fd, err := OpenBeneath(d.fd, rel, flags, perm)
 	if err == unix.ENXIO { // a FIFO without a reader, a socket
 		return -1, ErrNotRegular
 	}
@@ -80,13 +87,16 @@ func readAll(fd int, max int64) ([]byte, error) {
 // OpenRegular opens the regular file rel with the flags of open(2), following
 // no link and waiting for nobody; perm is for O_CREAT, less the umask.
 func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) {
+	if d.hands != nil {
+		_, opened, err := d.ask(Request{Op: OpOpenRegular, Rel: rel, Flags: flags, Mode: perm})
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(opened[0]), d.Path(rel)), nil
+	}
 	fd, err := d.openRegular(rel, flags, perm)
 	if err != nil {
-		do := "read"
-		if flags&unix.O_ACCMODE != unix.O_RDONLY {
-			do = "write"
-		}
-		return nil, d.fail(do, rel, err)
+		return nil, d.fail(doing(flags), rel, err)
 	}
 	return os.NewFile(uintptr(fd), d.Path(rel)), nil
 }
@@ -96,6 +106,10 @@ func (d *Dir) Same(rel string, f *os.File) bool {
 	var open unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &open) != nil {
 		return false
+	}
+	if d.hands != nil {
+		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
+		return err == nil && a.Dev == open.Dev && a.Ino == open.Ino
 	}
 	named, err := d.lstat(rel)
 	return err == nil && named.Dev == open.Dev && named.Ino == open.Ino

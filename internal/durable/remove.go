@@ -20,6 +20,9 @@ const (
 // file systems alone. What does not exist is no error. It removes what it can
 // and returns the first error.
 func (d *Dir) RemoveAll(rel string) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpRemoveAll, Rel: rel})
+	}
 	if err := d.failing("remove"); err != nil {
 		return d.fail("remove", rel, err)
 	}

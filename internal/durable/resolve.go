@@ -28,7 +28,24 @@ var hasOpenat2 = sync.OnceValue(func() bool {
 // like a file. It adds O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK and O_NOCTTY to flags.
 // The error is the system's, unix.ELOOP for a link.
 func OpenBeneath(dirfd int, rel string, flags int, perm uint32) (int, error) {
-	return openBeneath(dirfd, rel, flags, perm)
+	fd, err := openBeneath(dirfd, rel, flags, perm)
+	if err == nil && flags&unix.O_CREAT != 0 {
+		inherit(dirfd, rel, fd)
+	}
+	return fd, err
+}
+
+// inherit is Inherit from the directory that rel is in.
+func inherit(dirfd int, rel string, made int) {
+	i := strings.LastIndexByte(rel, '/')
+	if i < 0 {
+		Inherit(dirfd, made)
+		return
+	}
+	if parent, err := openBeneath(dirfd, rel[:i], unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+		Inherit(parent, made)
+		unix.Close(parent)
+	}
 }
 
 // openBeneath opens rel below dirfd without following any symbolic link, the

@@ -17,6 +17,11 @@ type Write struct {
 	// Loose: nothing is made durable. A power cut may leave the old content, the
 	// new one, or an empty file.
 	Loose bool
+	// Over: only what is Was is replaced, and nothing that somebody has put there
+	// since Was was read: else it is left, and that is an error that is ErrChanged.
+	// An empty Was is nothing at all. It does not go with Names.
+	Over bool
+	Was  []byte
 }
 
 const defaultMax = 1 << 20
@@ -25,6 +30,9 @@ const defaultMax = 1 << 20
 // what was there (a file, a link, a FIFO; not a directory) is replaced, not
 // written to. The content is on the disk before the name is.
 func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpWriteFile, Rel: rel, Data: data, Mode: how.Mode, Max: how.Max, Names: how.Names, Loose: how.Loose, Over: how.Over, Was: how.Was})
+	}
 	limit := how.Max
 	if limit == 0 {
 		limit = defaultMax
@@ -42,6 +50,9 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 		temp := TempName()
 		if err := writeNew(at, temp, data, how.Mode, how.Loose); err != nil {
 			return err
+		}
+		if how.Over {
+			return d.putOver(at, temp, base, data, how.Was)
 		}
 		if !how.Names || how.Loose {
 			err := unix.Renameat(at, temp, at, base)
@@ -132,6 +143,9 @@ func writeAll(fd int, data []byte) error {
 // it if need be. A file that holds max bytes or more is first renamed to
 // rel + ".1", over what is there.
 func (d *Dir) Append(rel string, data []byte, mode uint32, max int64) error {
+	if d.hands != nil {
+		return d.order(Request{Op: OpAppend, Rel: rel, Data: data, Mode: mode, Max: max})
+	}
 	if st, err := d.lstat(rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {
 		if err := d.Rename(rel, rel+".1"); err != nil {
 			return err

@@ -141,7 +141,7 @@ func (w world) commanded() (next []world) {
 // end all is new, or all is old, or what is neither is said.
 func TestNeverAHalfOfEach(t *testing.T) {
 	kills := 1
-	scenarios := [][]int{{1}, {2, 2}, {1, 4}, {1, 2, 3}, {2, 4, 4}}
+	scenarios := [][]int{{1}, {0, 1}, {2, 2}, {1, 4}, {0, 2, 4}, {1, 2, 3}, {2, 4, 4}}
 	if os.Getenv("EXPLORE_LONG") != "" {
 		kills = 2
 		scenarios = append(scenarios, []int{1, 1, 2, 2}, []int{1, 2, 3, 4})

@@ -69,7 +69,7 @@ type Kind int
 const (
 	Go        Kind = iota // begin, or go on with another's records
 	BootAgain             // as Go, of the first supervisor of another start of the container
-	ActDone               // Step's action ended: OK, or Reason; Untouched: nothing of it was done
+	ActDone               // Step's action ended: OK, or Late, or Reason; Untouched: nothing of it was done
 	GateDone              // Step's gate ended: OK, or Late, or Reason
 	UndoDone              // Step is as it was, and its service too: OK, or Reason
 	Halt                  // it goes no further, for Cause: the whole is late, was cancelled, or somebody has commanded what is under way
@@ -204,7 +204,11 @@ func (s *State) actDone(e Event) []Action {
 		t.Place, t.acted = Waiting, false
 		do = append(do, Action{Do: RecordStep, Step: e.Step, Place: Waiting, Reason: e.Reason})
 	}
-	return append(do, s.turn(NotDone, e.Reason)...)
+	cause := NotDone
+	if e.Late {
+		cause = TimedOut
+	}
+	return append(do, s.turn(cause, e.Reason)...)
 }
 
 func (s *State) gateDone(e Event) []Action {

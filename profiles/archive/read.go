@@ -264,12 +264,13 @@ func (u *unpacking) file(h *tar.Header, at Place, mode int64) error {
 			return unexpected(err)
 		}
 	}
-	if err := unix.Fchmod(int(f.Fd()), uint32(mode)); err != nil {
-		return failed(err)
+	// By its name: the file may be another user's, and the descriptor does not help
+	// then. Nobody else knows of the directory yet.
+	if err := at.Dir.Chmod(at.Rel, uint32(mode)); err != nil {
+		return err
 	}
-	when := unix.NsecToTimeval(h.ModTime.UnixNano())
-	if err := unix.Futimes(int(f.Fd()), []unix.Timeval{when, when}); err != nil {
-		return failed(err)
+	if err := at.Dir.Date(at.Rel, h.ModTime); err != nil {
+		return err
 	}
 	if err := f.Sync(); err != nil {
 		return failed(bare(err))

@@ -1,14 +1,17 @@
 // Package lease keeps two containers from running the profiles of one volume.
 //
-// The lock is File in the volume's directory. Its holder has it locked with
-// flock(2), which the kernel gives back when the last descriptor is closed, and
-// writes its name and the time into it every Interval. flock is the authority
-// among the containers of one kernel. A holder on another kernel (a network
-// volume; the record's boot_id differs) is honoured until its record is Stale,
-// and so is everyone where the volume has no flock.
+// The lock is File in the volume's directory, where only the supervisor gets. Its
+// holder has it locked with flock(2), which the kernel gives back when the last
+// descriptor is closed, and writes its name and the time into it every Interval.
+// flock is the authority wherever it works. Only where the file system is known to
+// keep locks from other hosts is a holder on another kernel (the record's boot_id
+// differs) honoured until its record is Stale, and so is everyone where there is
+// no flock. OldFile is locked too, for containers that look at nothing else; what
+// stands in it counts for nothing, since services could once write there.
 //
-// The descriptor outlives a supervisor when another process holds a copy of it:
-// File gives it out, Claim.Adopt takes it back.
+// The descriptor of File outlives a supervisor when another process holds a copy
+// of it: Lease.Files gives it out, Claim.Adopt takes it back. OldFile is locked
+// anew by the next one.
 package lease
 
 import (
@@ -17,15 +20,20 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/journal"
 )
 
-// File is the lock's name in the volume's directory.
-const File = ".rlminit.lock"
+// File and OldFile are the names of the locks in the volume's directory.
+const (
+	File    = journal.Lock
+	OldFile = journal.OldLock
+)
 
 // How often a holder writes its record, and how old one is that no longer
 // counts.
@@ -64,6 +72,8 @@ func NewClaim(home *durable.Dir, who Identity, say func(string)) *Claim {
 type Lease struct {
 	claim *Claim
 	file  *os.File // nil: a read-only volume without a lock file
+	name  string   // of the file
+	old   *os.File // OldFile, locked; nil: it cannot be had
 	// locked: flock works here, and we have it.
 	locked   bool
 	readOnly bool
@@ -71,13 +81,64 @@ type Lease struct {
 
 // Try takes the volume, or says in a *Held who has it.
 func (c *Claim) Try() (*Lease, error) {
+	old, err := c.takeOld()
+	if err != nil {
+		return nil, err
+	}
+	l, err := c.try()
+	var held *Held
+	switch {
+	case old == nil:
+	case err == nil:
+		l.old = old
+	case errors.As(err, &held):
+		old.Close()
+	default:
+		// Whatever is in the place of what is ours, the volume is locked.
+		return &Lease{claim: c, file: old, name: OldFile, locked: true, readOnly: cannotWrite(old)}, nil
+	}
+	return l, err
+}
+
+// takeOld locks OldFile. Where that cannot be opened or locked at all, File alone
+// counts.
+func (c *Claim) takeOld() (*os.File, error) {
+	f, err := c.open(OldFile)
+	if err != nil {
+		f, err = c.home.OpenRegular(OldFile, unix.O_RDONLY, 0)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	switch err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err {
+	case nil:
+		return f, nil
+	case unix.EWOULDBLOCK:
+		r := read(f)
+		if newer, err := c.home.OpenRegular(File, unix.O_RDONLY, 0); err == nil {
+			if kept := read(newer); !kept.Heartbeat.IsZero() {
+				r = kept
+			}
+			newer.Close()
+		}
+		f.Close()
+		return nil, c.held(r)
+	}
+	f.Close()
+	return nil, nil
+}
+
+func (c *Claim) try() (*Lease, error) {
 	const tries = 5
 	for range tries {
-		f, err := c.open()
+		if err := c.home.MkdirAll(path.Dir(File), 0o700); err != nil {
+			return c.readOnly(err)
+		}
+		f, err := c.open(File)
 		if err != nil {
 			return c.readOnly(err)
 		}
-		l, err := c.take(f, false)
+		l, err := c.take(f, File, false)
 		if err != nil {
 			f.Close()
 			return nil, err
@@ -90,18 +151,39 @@ func (c *Claim) Try() (*Lease, error) {
 	return nil, fmt.Errorf("cannot lock %s: the file keeps being replaced; see what does so", c.home.Path(File))
 }
 
-// Adopt goes on with the lock of an earlier supervisor of this container, whose
-// descriptor f is; it belongs to the Lease from now on.
-func (c *Claim) Adopt(f *os.File) (*Lease, error) {
-	if !c.home.Same(File, f) {
-		f.Close()
+// Adopt goes on with the locks of an earlier supervisor of this container, whose
+// Files these are, at least one; they belong to the Lease from now on.
+func (c *Claim) Adopt(files []*os.File) (*Lease, error) {
+	f, rest := files[0], files[1:]
+	name := File
+	if c.home.Same(OldFile, f) {
+		name = OldFile
+	}
+	if !c.home.Same(name, f) {
+		closeAll(files)
 		return c.Try()
 	}
-	l, err := c.take(f, cannotWrite(f))
-	if err != nil {
+	l, err := c.take(f, name, cannotWrite(f))
+	switch {
+	case err != nil:
+		closeAll(files)
+		return nil, err
+	case len(rest) == 1 && c.home.Same(OldFile, rest[0]) && flock(rest[0], unix.LOCK_EX|unix.LOCK_NB) == nil:
+		l.old = rest[0]
+	case name == File:
+		closeAll(rest)
+		if l.old, err = c.takeOld(); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
 		f.Close()
 	}
-	return l, err
 }
 
 // Wait tries every so often until the volume is free or ctx ends.
@@ -124,14 +206,14 @@ func (c *Claim) Wait(ctx context.Context, every time.Duration) (*Lease, error) {
 
 // open opens the lock file. What is no regular file has no business there, and
 // is moved to a name that is cleaned up at boot.
-func (c *Claim) open() (*os.File, error) {
+func (c *Claim) open(name string) (*os.File, error) {
 	const flags = unix.O_RDWR | unix.O_CREAT
-	f, err := c.home.OpenRegular(File, flags, 0o640)
+	f, err := c.home.OpenRegular(name, flags, 0o640)
 	if errors.Is(err, durable.ErrNotRegular) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) {
-		if err := c.home.Rename(File, durable.TempName()); err != nil {
+		if err := c.home.Rename(name, path.Join(path.Dir(name), durable.TempName())); err != nil {
 			return nil, err
 		}
-		f, err = c.home.OpenRegular(File, flags, 0o640)
+		f, err = c.home.OpenRegular(name, flags, 0o640)
 	}
 	return f, err
 }
@@ -147,7 +229,7 @@ func (c *Claim) readOnly(err error) (*Lease, error) {
 	if e != nil {
 		return &Lease{claim: c, readOnly: true}, nil
 	}
-	l, e := c.take(f, true)
+	l, e := c.take(f, File, true)
 	if e != nil {
 		f.Close()
 		return nil, e
@@ -156,8 +238,8 @@ func (c *Claim) readOnly(err error) (*Lease, error) {
 }
 
 // take locks the open lock file and, unless a record forbids it, makes it ours.
-func (c *Claim) take(f *os.File, readOnly bool) (*Lease, error) {
-	l := &Lease{claim: c, file: f, readOnly: readOnly}
+func (c *Claim) take(f *os.File, name string, readOnly bool) (*Lease, error) {
+	l := &Lease{claim: c, file: f, name: name, readOnly: readOnly}
 	switch err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err {
 	case nil:
 		l.locked = true
@@ -169,7 +251,7 @@ func (c *Claim) take(f *os.File, readOnly bool) (*Lease, error) {
 	default:
 		return nil, fmt.Errorf("cannot lock %s: %w", c.home.Path(File), err)
 	}
-	if r := read(f); c.honours(r, l.locked) {
+	if r := read(f); c.honours(r, l) {
 		if l.locked {
 			_ = flock(f, unix.LOCK_UN) // closing it does the same
 		}
@@ -193,13 +275,13 @@ func cannotWrite(f *os.File) bool {
 }
 
 // honours tells whether a record found in the lock file belongs to a holder
-// that must be left alone; locked tells whether we have the flock.
-func (c *Claim) honours(r record, locked bool) bool {
+// that must be left alone by l.
+func (c *Claim) honours(r record, l *Lease) bool {
 	sameKernel := r.BootID != "" && r.BootID == c.who.BootID
 	switch {
 	case r.Heartbeat.IsZero():
 		return false
-	case locked && sameKernel:
+	case l.locked && (sameKernel || l.name == OldFile || !blind(l.file)):
 		return false // the kernel knows better than the record
 	case r.Container == c.who.Container && (sameKernel || containerID.MatchString(r.Container)):
 		return false // our own earlier life
@@ -215,9 +297,16 @@ func (c *Claim) held(r record) error {
 	return &Held{Volume: c.home.Path("."), Container: r.Container, Age: c.now().Sub(r.Heartbeat)}
 }
 
-// File is the locked descriptor, to be kept by whoever shall keep the lock when
-// this process dies; nil: there is none. It stays the Lease's own.
-func (l *Lease) File() *os.File { return l.file }
+// Files are the locked descriptors, to be kept by whoever shall keep the locks when
+// this process dies. They stay the Lease's own.
+func (l *Lease) Files() (files []*os.File) {
+	for _, f := range []*os.File{l.file, l.old} {
+		if f != nil {
+			files = append(files, f)
+		}
+	}
+	return files
+}
 
 // ReadOnly tells whether the volume could not be written to when it was locked.
 func (l *Lease) ReadOnly() bool { return l.readOnly }
@@ -225,24 +314,25 @@ func (l *Lease) ReadOnly() bool { return l.readOnly }
 // Beat says that we are still here. Call it every Interval. A *Held means that
 // the volume has been lost to a container on another kernel, to which this one
 // was silent for too long. replaced: somebody has removed the lock file, and
-// File is another one now.
+// Files are others now.
 func (l *Lease) Beat() (replaced bool, err error) {
 	c := l.claim
 	if l.readOnly {
 		return false, nil
 	}
-	if !c.home.Same(File, l.file) {
-		next, err := c.Try()
+	if !c.home.Same(l.name, l.file) {
+		next, err := c.try()
 		if err != nil {
 			return false, err
 		}
+		next.old = l.old
 		l.file.Close()
 		*l = *next
 		return true, nil
 	}
 	r := read(l.file)
 	if r.BootID != c.who.BootID || r.Container != c.who.Container {
-		if c.honours(r, l.locked) {
+		if c.honours(r, l) {
 			return false, c.held(r)
 		}
 	}
@@ -250,9 +340,9 @@ func (l *Lease) Beat() (replaced bool, err error) {
 }
 
 // Keep beats until ctx ends (nil) or the volume is lost (*Held). moved is
-// called with the new descriptor whenever it had to be taken anew. A record
-// that cannot be written is said, and tried again.
-func (l *Lease) Keep(ctx context.Context, moved func(*os.File)) error {
+// called with the new Files whenever one had to be taken anew. A record that cannot
+// be written is said, and tried again.
+func (l *Lease) Keep(ctx context.Context, moved func([]*os.File)) error {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {
@@ -269,7 +359,7 @@ func (l *Lease) Keep(ctx context.Context, moved func(*os.File)) error {
 		case err != nil:
 			l.claim.say(err.Error())
 		case replaced:
-			moved(l.file)
+			moved(l.Files())
 		}
 	}
 }
@@ -287,7 +377,25 @@ func (l *Lease) Release() error {
 	if l.locked {
 		err = errors.Join(err, flock(l.file, unix.LOCK_UN))
 	}
+	if l.old != nil {
+		err = errors.Join(err, flock(l.old, unix.LOCK_UN), l.old.Close())
+	}
 	return errors.Join(err, l.file.Close())
+}
+
+// blind tells whether a file lies where a lock is not seen by other hosts that
+// have the same files; a variable, for tests.
+var blind = func(f *os.File) bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &fs) != nil {
+		return false
+	}
+	const vboxsf, virtiofs = 0x786f4256, 0x6a656a63
+	switch int64(fs.Type) {
+	case unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC, vboxsf, virtiofs:
+		return true
+	}
+	return false
 }
 
 // write puts our record into the lock file, and onto the disk: a network file

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/internal/durable/unprivileged"
+	"rlminit/journal"
 )
 
 var (
@@ -48,6 +50,41 @@ func (p *place) claim(who Identity) *Claim {
 	c := NewClaim(p.home, who, func(line string) { p.said = append(p.said, line) })
 	c.now = func() time.Time { return p.time.now }
 	return c
+}
+
+// apart makes this file system one whose locks other hosts do not see.
+func apart(t *testing.T) {
+	real := blind
+	blind = func(*os.File) bool { return true }
+	t.Cleanup(func() { blind = real })
+}
+
+// unlock has the kernel know nothing of a lease, as another's would not.
+func unlock(t *testing.T, l *Lease) {
+	t.Helper()
+	for _, f := range []*os.File{l.file, l.old} {
+		must(t, unix.Flock(int(f.Fd()), unix.LOCK_UN))
+	}
+}
+
+// die closes what a lease has open.
+func die(t *testing.T, l *Lease) {
+	t.Helper()
+	must(t, l.file.Close())
+	if l.old != nil {
+		must(t, l.old.Close())
+	}
+}
+
+// copied is what somebody else keeps of a lease.
+func copied(t *testing.T, l *Lease) (files []*os.File) {
+	t.Helper()
+	for _, f := range l.Files() {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		must(t, err)
+		files = append(files, os.NewFile(uintptr(fd), f.Name()))
+	}
+	return files
 }
 
 func must(t *testing.T, err error) {
@@ -130,13 +167,16 @@ func TestADeadHolderIsReplacedAtOnce(t *testing.T) {
 		p.time.now = time.Now()
 		p.wantFree(p.claim(there))
 		fmt.Println("held")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
 	}
 	dir := t.TempDir()
 	child := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), "LEASE_CHILD="+dir)
 	out, err := child.StdoutPipe()
 	must(t, err)
+	in, err := child.StdinPipe()
+	must(t, err)
+	defer in.Close()
 	must(t, child.Start())
 	buf := make([]byte, 4)
 	_, err = out.Read(buf)
@@ -153,9 +193,10 @@ func TestADeadHolderIsReplacedAtOnce(t *testing.T) {
 
 // On another kernel flock may know nothing of the holder: its record counts.
 func TestAHolderOnAnotherKernelIsHonouredUntilStale(t *testing.T) {
+	apart(t)
 	p := newPlace(t, t.TempDir())
 	l := p.wantFree(p.claim(far))
-	must(t, unix.Flock(int(l.File().Fd()), unix.LOCK_UN)) // what this kernel would see
+	unlock(t, l) // what this kernel would see
 	mine := p.claim(here)
 	p.time.pass(29 * time.Second)
 	p.wantHeld(mine, "container far (29s ago)")
@@ -176,10 +217,11 @@ func TestAHolderOnAnotherKernelIsHonouredUntilStale(t *testing.T) {
 }
 
 func TestAClockAheadDoesNotHoldForEver(t *testing.T) {
+	apart(t)
 	p := newPlace(t, t.TempDir())
 	p.time.pass(24 * time.Hour)
 	l := p.wantFree(p.claim(far))
-	must(t, unix.Flock(int(l.File().Fd()), unix.LOCK_UN))
+	unlock(t, l)
 	p.time.pass(-24 * time.Hour)
 	mine := p.claim(here)
 	p.wantHeld(mine, "container far (0s ago)")
@@ -188,29 +230,61 @@ func TestAClockAheadDoesNotHoldForEver(t *testing.T) {
 }
 
 func TestARestartedContainerFindsItsOwnRecordNoHindrance(t *testing.T) {
+	apart(t)
 	p := newPlace(t, t.TempDir())
 	const id = "0123456789ab"
 	l := p.wantFree(p.claim(Identity{id, "before the power cut"}))
-	must(t, l.File().Close())
+	die(t, l)
 	must(t, p.wantFree(p.claim(Identity{id, "after it"})).Release())
 
 	l = p.wantFree(p.claim(Identity{"box", "one machine"}))
-	must(t, l.File().Close())
+	die(t, l)
 	p.wantHeld(p.claim(Identity{"box", "another machine"}), "container box (0s ago)")
 }
 
 func TestTheLockOutlivesASupervisor(t *testing.T) {
 	p := newPlace(t, t.TempDir())
 	l := p.wantFree(p.claim(here))
-	copied, err := unix.FcntlInt(l.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	must(t, err)
-	must(t, l.File().Close()) // the supervisor dies
+	kept := copied(t, l)
+	die(t, l) // the supervisor
 	p.wantHeld(p.claim(there), "container here (0s ago)")
-	next, err := p.claim(here).Adopt(os.NewFile(uintptr(copied), File))
+	if old, err := p.claim(there).takeOld(); err == nil {
+		t.Errorf("the old lock is free without the supervisor: %v", old)
+	}
+	next, err := p.claim(here).Adopt(kept)
 	must(t, err)
 	p.wantHeld(p.claim(there), "container here (0s ago)")
 	must(t, next.Release())
 	must(t, p.wantFree(p.claim(there)).Release())
+}
+
+// A container that knows of the old lock alone neither starts beside one of ours
+// nor is joined by one.
+func TestAnOlderContainerIsKeptOut(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	older, err := os.OpenFile(filepath.Join(p.path, OldFile), os.O_RDWR|os.O_CREATE, 0o640)
+	must(t, err)
+	defer older.Close()
+	l := p.wantFree(p.claim(here))
+	if err := unix.Flock(int(older.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+		t.Errorf("the old lock: %v", err)
+	}
+	must(t, l.Release())
+	must(t, unix.Flock(int(older.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	p.wantHeld(p.claim(there), "another container")
+}
+
+// What services could once write, and what the kernel can tell better, holds
+// nobody up.
+func TestAFalseRecordDelaysNobody(t *testing.T) {
+	for _, name := range []string{OldFile, File} {
+		p := newPlace(t, t.TempDir())
+		must(t, os.Mkdir(filepath.Join(p.path, journal.Home), 0o700))
+		text, err := record{"far", "boot-2", p.time.now}.encode()
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(p.path, name), text, 0o600))
+		must(t, p.wantFree(p.claim(here)).Release())
+	}
 }
 
 func TestARemovedLockFileIsMadeAnew(t *testing.T) {
@@ -223,11 +297,10 @@ func TestARemovedLockFileIsMadeAnew(t *testing.T) {
 	}
 	p.wantHeld(p.claim(there), "container here (0s ago)")
 	must(t, os.Remove(filepath.Join(p.path, File)))
-	other := p.wantFree(p.claim(there))
-	if _, err := l.Beat(); err == nil {
-		t.Error("two hold it")
+	p.wantHeld(p.claim(there), "another container") // the old one is held all the while
+	if replaced, err := l.Beat(); !replaced || err != nil {
+		t.Errorf("%v %v", replaced, err)
 	}
-	must(t, other.Release())
 }
 
 func TestHostileLockFiles(t *testing.T) {
@@ -246,6 +319,7 @@ func TestHostileLockFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t, t.TempDir())
+			must(t, os.Mkdir(filepath.Join(p.path, journal.Home), 0o700))
 			must(t, plant(filepath.Join(p.path, File)))
 			l := p.wantFree(p.claim(here))
 			p.wantHeld(p.claim(there), "container here (0s ago)")
@@ -255,7 +329,9 @@ func TestHostileLockFiles(t *testing.T) {
 			}
 		})
 	}
+	apart(t)
 	p := newPlace(t, t.TempDir())
+	must(t, os.Mkdir(filepath.Join(p.path, journal.Home), 0o700))
 	must(t, os.WriteFile(filepath.Join(p.path, File),
 		[]byte(`{"container":"\u001b[31m\n`+strings.Repeat("x", 80)+`","boot_id":"b","heartbeat":"2026-05-24T18:00:00Z"}`), 0o600))
 	p.wantHeld(p.claim(here), "container ??31m?"+strings.Repeat("x", 58)+" (0s ago)")
@@ -264,7 +340,7 @@ func TestHostileLockFiles(t *testing.T) {
 func TestAVolumeThatCannotBeWritten(t *testing.T) {
 	if unprivileged.Rerun(t, func(dir string) {
 		for _, name := range []string{"bare", "left", "held"} {
-			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+			must(t, os.MkdirAll(filepath.Join(dir, name, journal.Home), 0o755))
 		}
 		must(t, os.WriteFile(filepath.Join(dir, "left", File), nil, 0o644))
 		must(t, os.WriteFile(filepath.Join(dir, "held", File), nil, 0o644))
@@ -279,10 +355,10 @@ func TestAVolumeThatCannotBeWritten(t *testing.T) {
 			t.Error(err)
 		}
 		if name == "left" { // and it outlives a supervisor like any other
-			copied, err := unix.FcntlInt(l.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
-			must(t, err)
-			must(t, l.File().Close())
-			l, err = c.Adopt(os.NewFile(uintptr(copied), File))
+			kept := copied(t, l)
+			die(t, l)
+			var err error
+			l, err = c.Adopt(kept)
 			must(t, err)
 		}
 		must(t, l.Release())

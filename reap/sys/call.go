@@ -12,6 +12,7 @@ const (
 	ESRCH     Errno = 3
 	EINTR     Errno = 4
 	ENXIO     Errno = 6
+	E2BIG     Errno = 7
 	ENOEXEC   Errno = 8
 	ECHILD    Errno = 10
 	EAGAIN    Errno = 11

@@ -48,6 +48,27 @@ good:
 	MOVQ	$0, errno+24(FP)
 	RET
 
+// func vfork3(args *cloneArgs) (pid, errno uintptr)
+//
+// As vfork, by clone3(2).
+TEXT ·vfork3(SB),NOSPLIT|NOFRAME,$0-24
+	MOVQ	args+0(FP), DI
+	MOVQ	$88, SI  // sizeof(struct clone_args)
+	MOVQ	$435, AX // clone3
+	POPQ	R12
+	SYSCALL
+	PUSHQ	R12
+	CMPQ	AX, $0xfffffffffffff001
+	JLS	good
+	MOVQ	$-1, pid+8(FP)
+	NEGQ	AX
+	MOVQ	AX, errno+16(FP)
+	RET
+good:
+	MOVQ	AX, pid+8(FP)
+	MOVQ	$0, errno+16(FP)
+	RET
+
 // handler is called by the kernel: DI signal, SI *siginfo, DX *ucontext. All
 // registers are given back by rt_sigreturn(2), so any may be used.
 TEXT ·handler(SB),NOSPLIT|NOFRAME,$0

@@ -47,6 +47,26 @@ good:
 	MOVD	ZR, errno+24(FP)
 	RET
 
+// func vfork3(args *cloneArgs) (pid, errno uintptr)
+//
+// As vfork, by clone3(2).
+TEXT ·vfork3(SB),NOSPLIT|NOFRAME,$0-24
+	MOVD	args+0(FP), R0
+	MOVD	$88, R1  // sizeof(struct clone_args)
+	MOVD	$435, R8 // clone3
+	SVC
+	CMN	$4095, R0
+	BCC	good
+	MOVD	$-1, R4
+	MOVD	R4, pid+8(FP)
+	NEG	R0, R0
+	MOVD	R0, errno+16(FP)
+	RET
+good:
+	MOVD	R0, pid+8(FP)
+	MOVD	ZR, errno+16(FP)
+	RET
+
 // handler is called by the kernel: R0 signal, R1 *siginfo, R2 *ucontext, R30
 // the way back. rt_sigreturn(2) gives all registers back, so any may be used.
 TEXT ·handler(SB),NOSPLIT|NOFRAME,$0

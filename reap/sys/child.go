@@ -10,13 +10,26 @@ func afterFork()
 
 func vfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
 
-// Flags of clone(2).
+func vfork3(args *cloneArgs) (pid, errno uintptr)
+
+// Flags of clone(2) and clone3(2).
 const (
-	cloneVM    = 0x00000100
-	cloneFiles = 0x00000400
-	clonePIDFD = 0x00001000
-	cloneVfork = 0x00004000
+	cloneSignal     = 0xff // what clone(2) has for the signal of the child's end
+	cloneVM         = 0x00000100
+	cloneFiles      = 0x00000400
+	clonePIDFD      = 0x00001000
+	cloneVfork      = 0x00004000
+	cloneIntoCgroup = 0x200000000
 )
+
+// cloneArgs is struct clone_args of clone3(2).
+type cloneArgs struct {
+	flags, pidfd uint64
+	_            [2]uint64 // where to write its number
+	exitSignal   uint64
+	_            [5]uint64 // stack, TLS, numbers of its own
+	cgroup       uint64
+}
 
 // Start makes the process and returns when it has executed its program or
 // failed. It may wait as long as the file systems do on which the program and
@@ -38,12 +51,21 @@ func (c *Command) Start() {
 //go:nosplit
 //go:norace
 func (c *Command) start() {
-	c.PID, c.PIDFD, c.Step, c.Errno = 0, -1, StepFork, 0
+	c.PID, c.PIDFD, c.Step, c.Errno, c.joins = 0, -1, StepFork, 0, false
 	flags := uintptr(cloneVM | cloneVfork | SIGCHLD)
 	if c.few {
 		flags |= cloneFiles
 	}
 	pid, errno := c.fork(flags | clonePIDFD)
+	if c.Cgroup != 0 {
+		switch Errno(errno) {
+		case EINVAL, EPERM, EACCES, ENOSYS, E2BIG:
+			// An older kernel, or an engine's profile that knows no clone3(2): the
+			// child goes to its cgroup before it does anything else.
+			c.PIDFD, c.joins = -1, true
+			pid, errno = c.fork(flags | clonePIDFD)
+		}
+	}
 	switch Errno(errno) {
 	case EINVAL, EPERM, ENOSYS, EMFILE:
 		// No pidfd here, or no descriptor left for one.
@@ -78,7 +100,14 @@ func (c *Command) fork(flags uintptr) (pid, errno uintptr) {
 //go:norace
 //go:noinline
 func (c *Command) vfork(flags uintptr) (pid, errno uintptr) {
-	pid, errno = vfork(flags, &c.PIDFD)
+	if c.Cgroup != 0 && !c.joins {
+		a := &c.args
+		a.flags, a.exitSignal = uint64(flags&^cloneSignal|cloneIntoCgroup), uint64(flags&cloneSignal)
+		a.pidfd, a.cgroup = uint64(uintptr(unsafe.Pointer(&c.PIDFD))), uint64(c.Cgroup)
+		pid, errno = vfork3(a)
+	} else {
+		pid, errno = vfork(flags, &c.PIDFD)
+	}
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}
@@ -101,6 +130,11 @@ const childFailed = 125
 func (c *Command) child() {
 	pid, _ := Call(sysGetpid, 0, 0, 0, 0, 0, 0)
 	c.PID = int32(pid)
+	if c.joins {
+		if c.Errno = c.join(); c.Errno != 0 {
+			return
+		}
+	}
 	if c.few {
 		c.Step = StepDescriptors
 		if c.Errno = try(sysCloseRange, copied, ^uintptr(0)>>32, closeRangeUnshare); c.Errno != 0 {
@@ -155,6 +189,21 @@ func (c *Command) child() {
 //go:norace
 func try(trap, a1, a2, a3 uintptr) Errno {
 	_, errno := Call(trap, a1, a2, a3, 0, 0, 0)
+	return Errno(errno)
+}
+
+// join moves the process into its cgroup.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (c *Command) join() Errno {
+	c.Step = StepCgroup
+	fd, errno := Call(sysOpenat, uintptr(c.Cgroup), uintptr(unsafe.Pointer(&cgroupProcs)), openWriteOnly|openCloexec, 0, 0, 0)
+	if errno == 0 {
+		_, errno = Call(sysWrite, fd, uintptr(unsafe.Pointer(&cgroupSelf)), 1, 0, 0, 0)
+		Call(sysClose, fd, 0, 0, 0, 0, 0)
+	}
 	return Errno(errno)
 }
 
@@ -336,7 +385,7 @@ func (c *Command) descriptors() Errno {
 		}
 		c.Fds[i] = int32(moved)
 	}
-	for _, ruleset := range [...]*int32{&c.Enclosure.Ruleset, &c.Isolation.Ruleset, &c.Isolation.Credentials} {
+	for _, ruleset := range [...]*int32{&c.Enclosure.Ruleset, &c.Isolation.Ruleset, &c.Isolation.Credentials, &c.Isolation.Notify} {
 		if *ruleset == 0 || *ruleset > above {
 			continue
 		}

@@ -35,6 +35,7 @@ const (
 	StepPrivate
 	StepLandlock
 	StepSeccomp
+	StepCgroup
 )
 
 // Rlimit is one setrlimit(2).
@@ -52,6 +53,12 @@ type Command struct {
 	argv  []*byte // ends with nil, as envp does
 	envp  []*byte
 	shell []*byte // argv of /bin/sh for a file that the kernel cannot run; [1] is the path
+
+	// Cgroup is a descriptor of the directory in which the process is born, 0 for
+	// that of its parent.
+	Cgroup int32
+	joins  bool // it goes there by itself
+	args   cloneArgs
 
 	Session  Session
 	Terminal int32 // of ForegroundGroup and TerminalSession
@@ -174,8 +181,10 @@ func (c *Command) WorkingDir(dir string) {
 }
 
 var (
-	binSh    = [...]byte{'/', 'b', 'i', 'n', '/', 's', 'h', 0}
-	oomScore = [...]byte{
+	cgroupProcs = [...]byte{'c', 'g', 'r', 'o', 'u', 'p', '.', 'p', 'r', 'o', 'c', 's', 0}
+	cgroupSelf  = [...]byte{'0'}
+	binSh       = [...]byte{'/', 'b', 'i', 'n', '/', 's', 'h', 0}
+	oomScore    = [...]byte{
 		'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/',
 		'o', 'o', 'm', '_', 's', 'c', 'o', 'r', 'e', '_', 'a', 'd', 'j', 0,
 	}

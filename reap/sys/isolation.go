@@ -13,10 +13,10 @@ type Enclosure struct {
 // Isolation is what a process restricts itself by. It needs NoNewPrivs.
 type Isolation struct {
 	Ruleset int32 // of Landlock; 0: none
-	// Credentials is a directory of Owner's that gets the group Tag, which is
-	// among the process's groups; 0: none.
-	Credentials int32
-	Owner, Tag  uint32
+	// Credentials is a directory, and Notify a socket by O_PATH, of Owner's that get
+	// the group Tag, which is among the process's groups; 0: none.
+	Credentials, Notify int32
+	Owner, Tag          uint32
 
 	private []*byte
 	rights  uint64
@@ -57,22 +57,27 @@ func cstrings(list []string) []*byte {
 	return pointers
 }
 
-// share gives a directory the group that only this process and what comes of it
-// have. It is done with the owner's rights to files and no more, so that it can
-// be no directory of anybody else.
+// share gives a directory and a socket the group that only this process and what
+// comes of it have. It is done with the owner's rights to files and no more, so that
+// they can be nobody else's.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
 func (c *Command) share() Errno {
-	if c.Isolation.Credentials == 0 {
-		return 0
+	for _, fd := range [...]int32{c.Isolation.Credentials, c.Isolation.Notify} {
+		if fd == 0 {
+			continue
+		}
+		c.Step = StepPrivate
+		Call(sysSetfsuid, uintptr(c.Isolation.Owner), 0, 0, 0, 0, 0)
+		_, errno := Call(sysFchownat, uintptr(fd), uintptr(unsafe.Pointer(&empty)), ^uintptr(0), uintptr(c.Isolation.Tag), atEmptyPath, 0)
+		Call(sysSetfsuid, 0, 0, 0, 0, 0, 0)
+		if errno != 0 {
+			return Errno(errno)
+		}
 	}
-	c.Step = StepPrivate
-	Call(sysSetfsuid, uintptr(c.Isolation.Owner), 0, 0, 0, 0, 0)
-	errno := try(sysFchown, uintptr(c.Isolation.Credentials), ^uintptr(0), uintptr(c.Isolation.Tag))
-	Call(sysSetfsuid, 0, 0, 0, 0, 0, 0)
-	return errno
+	return 0
 }
 
 // restrict restricts the process by the rulesets. It has its user and
@@ -173,7 +178,12 @@ func NewRuleset(rights uint64) (int, Errno) {
 	return int(fd), 0
 }
 
+// empty is a path of no bytes.
+var empty byte
+
 const (
+	atEmptyPath = 0x1000
+
 	sysLandlockCreateRuleset = 444 // these on every architecture
 	sysLandlockAddRule       = 445
 	sysLandlockRestrictSelf  = 446

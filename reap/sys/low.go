@@ -11,7 +11,7 @@ const copied = 64
 
 // low are the numbers that a spawner keeps.
 type low struct {
-	numbers [4]int32 // three of stdio, and a socket or a ruleset; more take the long way
+	numbers [5]int32 // three of stdio, the notify socket, and a socket or a ruleset; more take the long way
 	used    int
 	filler  int32 // what lies there otherwise
 }
@@ -47,7 +47,7 @@ func (l *low) keep(filler int32) {
 //go:nocheckptr
 func (l *low) fill(c *Command) {
 	if l.filler < 0 || c.Terminal >= copied || c.Enclosure.Ruleset >= copied || !l.lower(&c.Isolation.Ruleset) ||
-		!l.lower(&c.Isolation.Credentials) {
+		!l.lower(&c.Isolation.Credentials) || !l.lower(&c.Isolation.Notify) {
 		return
 	}
 	for i := range c.Fds {

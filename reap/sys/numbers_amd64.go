@@ -38,7 +38,7 @@ const (
 	sysPrlimit64     = 302
 	sysSeccomp       = 317
 	sysSetfsuid      = 122
-	sysFchown        = 93
+	sysFchownat      = 260
 	sysMkdirat       = 258
 
 	openDirectory = 0x10000

@@ -38,7 +38,7 @@ const (
 	sysPrlimit64     = 261
 	sysSeccomp       = 277
 	sysSetfsuid      = 151
-	sysFchown        = 55
+	sysFchownat      = 54
 	sysMkdirat       = 34
 
 	openDirectory = 0x4000

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"rlminit/control"
 	"rlminit/supervise/threads"
@@ -375,7 +376,14 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) *control.Prob
 
 // Decode reads a JSON body strictly. An absent body leaves v as it is.
 func Decode(r *http.Request, v any) error {
-	in := json.NewDecoder(r.Body)
+	body, err := io.ReadAll(r.Body)
+	switch {
+	case err != nil:
+		return control.BadRequest("cannot read the request: %v", err)
+	case !utf8.Valid(body): // which would be another text when it is decoded
+		return control.BadRequest("cannot understand the request: it is not UTF-8, as JSON is")
+	}
+	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
 	if err := in.Decode(v); errors.Is(err, io.EOF) {
 		return nil

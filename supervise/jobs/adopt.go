@@ -169,7 +169,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 		r.exited(t, c.Exit)
 	case wire.ChildFailed:
 		t.state.Stage = job.Starting
-		t.notSpawned(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
+		t.notSpawned(r.userOf(t), &wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
 		r.step(t, job.Event{Kind: job.NotSpawned})
 	}
 }

@@ -8,11 +8,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/cgroup"
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/isolate"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/oom"
 	"rlminit/wire"
 )
 
@@ -40,11 +42,8 @@ func (r *Runner) enforceable(q *control.RunJob) error {
 	return nil
 }
 
-// How limits of a job as a whole are kept without a cgroup.
-const (
-	noCgroup   = "it takes a cgroup of the job's own, and rlminit makes none"
-	eachItself = "it holds for each process by itself (RLIMIT_DATA of setrlimit(2)), not for all together: " + noCgroup
-)
+// eachItself is how a limit of memory is kept without a cgroup.
+const eachItself = "it holds for each process by itself (RLIMIT_DATA of setrlimit(2)), not for all together: "
 
 // limited refuses a limit that is none, that cannot be enforced here where less
 // will not do, or that is above what the profile or the container has.
@@ -84,17 +83,38 @@ func (r *Runner) limitsOf(q *control.RunJob) (service.Limits, error) {
 	return limits, nil
 }
 
-// notInForce is why a limit of a job as a whole is not in force; "" if it is.
+// notInForce is why a limit of a job as a whole is not in force, where less will
+// not do; "" if it is.
 func notInForce(name string) string {
-	if name == "pids" || name == "cpu" {
-		return noCgroup
+	if !slices.Contains(cgroup.Limits, name) || name == "memory" {
+		return ""
+	}
+	return cgroup.Find().Why(name)
+}
+
+// lesser is how a limit of a job as a whole is kept here, if not as such.
+func lesser(name string) string {
+	if name != "memory" {
+		return notInForce(name)
+	}
+	if why := cgroup.Find().Why(name); why != "" {
+		return eachItself + why
 	}
 	return ""
 }
 
+// outOfMemory is what is to be said of a job of which the kernel has killed some.
+func (r *Runner) outOfMemory(q *control.RunJob) string {
+	limits, err := r.limitsOf(q)
+	if err != nil || limits.Memory == 0 {
+		return "out of memory"
+	}
+	return oom.Own(limits.Memory)
+}
+
 // rlimits are what setrlimit(2) can do of limits.
 func rlimits(l service.Limits) []wire.Rlimit {
-	if l.Memory > 0 {
+	if l.Memory > 0 && !cgroup.Find().Enforces("memory") {
 		each := maps.Clone(l.Rlimits)
 		if each == nil {
 			each = map[int]service.Rlimit{}
@@ -142,9 +162,9 @@ func isolationOf(q *control.RunJob) isolate.Level {
 
 // Capabilities is what can be enforced here.
 func (r *Runner) Capabilities() control.Capabilities {
-	limits := map[string]control.Enforced{"memory": {Enforced: true, Why: eachItself}}
-	for _, name := range []string{"pids", "cpu"} {
-		limits[name] = control.Enforced{Why: notInForce(name)}
+	limits := map[string]control.Enforced{}
+	for _, name := range cgroup.Limits {
+		limits[name] = control.Enforced{Enforced: notInForce(name) == "", Why: lesser(name)}
 	}
 	for _, name := range service.RlimitNames() {
 		limits[name] = control.Enforced{Enforced: true}
@@ -160,6 +180,8 @@ func (r *Runner) Capabilities() control.Capabilities {
 		Isolations: isolations,
 		Limits:     limits,
 		Kernel:     able,
+
+		ProfileUsers: r.host.ProfileUsers(),
 	}
 }
 
@@ -170,11 +192,7 @@ func tried(q *control.RunJob) []control.IsolationTried {
 		list = append(list, control.IsolationTried{Isolation: q.Isolation, Error: why})
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Limits)) {
-		why := notInForce(name)
-		if name == "memory" {
-			why = eachItself
-		}
-		if why != "" {
+		if why := lesser(name); why != "" {
 			list = append(list, control.IsolationTried{Limit: name, Error: why})
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
 )
 
 // Bounds of what is kept of outputs on the volume, in bytes.
@@ -73,7 +75,16 @@ func (o *outputs) make() error {
 	if o.made {
 		return nil
 	}
-	err := os.MkdirAll(o.dir, 0o750)
+	above := filepath.Dir(o.dir)
+	if err := os.MkdirAll(above, 0o750); err != nil {
+		return err
+	}
+	logs, err := durable.Open(above)
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	err = logs.MkdirAll(filepath.Base(o.dir), 0o750)
 	o.made = err == nil
 	return err
 }
@@ -176,7 +187,13 @@ func (f *outputFile) ready() bool {
 	if f.why = f.of.make(); f.why != nil {
 		return false
 	}
-	fd, err := unix.Open(f.path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
+	dir, err := unix.Open(filepath.Dir(f.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		f.why = err
+		return false
+	}
+	defer unix.Close(dir)
+	fd, err := durable.OpenBeneath(dir, filepath.Base(f.path), unix.O_RDWR|unix.O_CREAT, 0o640)
 	if err != nil {
 		f.why = err
 		return false

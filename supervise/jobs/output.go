@@ -45,6 +45,8 @@ func newStream(name string, keep int64, file *outputFile) (s *stream, write int,
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return nil, -1, err
 	}
+	// A job may open /dev/stdout, though it is another user, but not read there.
+	_ = unix.Fchmod(ends[0], 0o222)
 	mem, err := newMemfd("rlminit-job")
 	if err == nil {
 		s, err = openStream(name, ends[0], mem, keep, file)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/isolate"
@@ -27,6 +28,8 @@ type prepared struct {
 	env    []string
 	dir    string
 	limits []wire.Rlimit
+	bounds wire.Bounds
+	uid    uint32 // of its profile's own user; 0: the services'
 	before *control.Telemetry
 
 	walls walls.Walls
@@ -57,6 +60,8 @@ func (p *prepared) close() {
 // up, before the file system that they are on is said not to answer.
 const prepareWithin = 5 * time.Second
 
+const silent = "its working directory or program lies on a file system that does not answer"
+
 // prepare does beside the runner what may take time.
 func (r *Runner) prepare(t *task) {
 	request, argv, id, outputs := t.request, t.argv, t.id, r.outputs
@@ -67,17 +72,25 @@ func (r *Runner) prepare(t *task) {
 	before := t.before
 	if before != nil && time.Since(before.At) > fresh {
 		before = nil
+		t.dropAhead()
 	}
+	ahead := t.ahead
+	t.ahead = nil
 	late := time.AfterFunc(prepareWithin, func() {
 		r.do(func() {
 			if t.state.Stage == job.Preparing {
-				t.problem, t.code = "its working directory or program lies on a file system that does not answer", 126
+				t.problem, t.code = silent, 126
 				r.step(t, job.Event{Kind: job.NotSpawned})
 			}
 		})
 	})
 	go func() {
-		p := r.preparation(&request, argv, before, !internal, busy)
+		var p *prepared
+		if ahead != nil {
+			p = <-ahead
+		} else {
+			p = r.preparation(&request, argv, before, !internal, busy)
+		}
 		if p.refused == "" && p.problem == "" {
 			p.open(id, request.MaxOutput, outputs)
 		}
@@ -91,6 +104,14 @@ const fresh = 50 * time.Millisecond
 
 // afterglow is how long a job counts in the pressure that is read, at most.
 const afterglow = time.Minute
+
+// runsAtOnce tells whether nobody is before a job that is about to be submitted: then
+// it is prepared while the disk works.
+func (r *Runner) runsAtOnce(t *task) bool {
+	bounds := r.settings()
+	return len(r.line) == 0 && r.active < bounds.AtOnce && r.open && !r.stopping &&
+		(t.request.Profile == "" || r.of[t.request.Profile] < bounds.PerProfile)
+}
 
 // busy tells whether another job than t runs, or has just run.
 func (r *Runner) busy(t *task) bool {
@@ -144,7 +165,8 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.T
 		p.problem, p.code = err.Error(), exitFailed
 		return p
 	}
-	p.who, p.env = who, withEnvironment(who.Environment, q.Environment)
+	uid, user := r.host.User(q.Profile)
+	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
 	base := who.Dir
 	if base == "" {
 		base = who.Home
@@ -174,7 +196,7 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.T
 		p.problem, p.code = err.Error(), exitFailed
 		return p
 	}
-	p.limits = rlimits(limits)
+	p.limits, p.bounds = rlimits(limits), config.Bounds(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
 		isolation, err := r.host.Isolation(q.Profile)
 		if err == nil {
@@ -187,7 +209,7 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.T
 		}
 		p.env = withEnvironment(p.walls.Environment, q.Environment)
 	}
-	found := process.Prepare(service.Definition{WorkingDir: where}, q.Command, p.env)
+	found := process.Prepare(user, service.Definition{WorkingDir: where}, q.Command, p.env)
 	p.path, p.dir, p.code = found.Path, found.Dir, int(found.Unrunnable)
 	if found.Err != nil {
 		p.problem = strings.ReplaceAll(found.Err.Error(), "working_dir ", "")
@@ -232,8 +254,15 @@ func (p *prepared) open(id string, keep int64, outputs *outputs) {
 func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
 	busy := false
 	r.ask(func() { busy = r.busy(nil) })
-	p := r.preparation(q, nil, nil, true, busy)
-	defer p.close()
+	coming := make(chan *prepared, 1)
+	go func() { coming <- r.preparation(q, nil, nil, true, busy) }()
+	p := &prepared{problem: silent}
+	select {
+	case p = <-coming:
+		defer p.close()
+	case <-time.After(prepareWithin):
+		go func() { (<-coming).close() }()
+	}
 	d := &control.DryRun{
 		Command: q.Command, Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
 		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -225,9 +226,14 @@ func (r *Runner) follow(w http.ResponseWriter, q *http.Request, t *task, from [2
 	return nil
 }
 
+// pieces are buffers for what a job has written: most have written nothing.
+var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
 // both sends two streams as they grow, until both have ended.
 func (f *frames) both(t *task, from [2]int64, gone <-chan struct{}) error {
-	buffer := make([]byte, 64<<10)
+	pooled := pieces.Get().(*[64 << 10]byte)
+	defer pieces.Put(pooled)
+	buffer := pooled[:]
 	streams := [2]*stream{t.out, t.err}
 	for {
 		var grown [2]<-chan struct{}

@@ -9,6 +9,7 @@ import (
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -36,6 +37,10 @@ type Host interface {
 	// Walls are those of a job of a profile, with a directory beside the profile's
 	// that is its own, "" for none.
 	Walls(profile string, isolation service.Isolation, env []string, own string) (walls.Walls, error)
+	// User touches files as the jobs' user.
+	User(profile string) (own uint32, user *rights.User)
+	// ProfileUsers tells whether profiles can have users of their own here.
+	ProfileUsers() control.Enforced
 	// Tags tells whether processes bear tags here.
 	Tags() bool
 	// Volume is where the volume lies, and whether it is ours.
@@ -170,7 +175,7 @@ func (r *Runner) hear(m wire.Message) {
 		}
 	case *wire.SpawnFailed:
 		if t := r.spawns[m.ID]; t != nil {
-			t.notSpawned(m)
+			t.notSpawned(r.userOf(t), m)
 			r.step(t, job.Event{Kind: job.NotSpawned})
 		}
 	case *wire.Exited:

@@ -14,6 +14,7 @@ import (
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -84,6 +85,9 @@ func (h *tier1) Limits(string) (service.Limits, error) { return service.Limits{}
 func (h *tier1) Walls(string, service.Isolation, []string, string) (walls.Walls, error) {
 	return walls.Walls{}, errors.New("there are none here")
 }
+
+func (h *tier1) ProfileUsers() control.Enforced     { return control.Enforced{} }
+func (h *tier1) User(string) (uint32, *rights.User) { return 0, nil }
 
 func (h *tier1) Tags() bool { return false }
 

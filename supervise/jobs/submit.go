@@ -37,9 +37,11 @@ func check(q *control.RunJob) error {
 	case q.TimeoutMS < 0:
 		return control.BadRequest("a timeout must be above 0, not %s", time.Duration(q.TimeoutMS)*time.Millisecond)
 	case q.TimeoutMS > control.MostJobTimeout.Milliseconds():
-		return control.BadRequest("a timeout may be %s at most; what runs for longer is a service", control.MostJobTimeout)
+		return control.BadRequest("a timeout may be %d days at most; what runs for longer is a service", control.MostJobTimeout/(24*time.Hour))
 	case q.MaxOutput < 0 || q.MaxOutput > control.MostJobOutput:
 		return control.BadRequest("max_output may be 1 to %d bytes; all of a longer output is in a file", control.MostJobOutput)
+	case strings.ContainsRune(q.Dir, 0):
+		return control.BadRequest("dir holds a NUL byte, which no path can")
 	case q.Stdin != "" && q.Descriptor:
 		return control.BadRequest("stdin is a text or a descriptor, not both")
 	case q.Retry && (q.Stdin != "" || q.Descriptor):
@@ -193,7 +195,19 @@ func (r *Runner) submitted(t *task) {
 	r.gone(t)
 	dir, _ := r.host.Volume()
 	looked := make(chan *control.Telemetry, 1) // while the disk works
-	go func() { looked <- telemetry(dir) }()
+	var ahead chan *prepared
+	if t.argv == nil && r.runsAtOnce(t) {
+		ahead = make(chan *prepared, 1)
+		t.ahead = ahead
+	}
+	request, busy := t.request, r.busy(nil)
+	go func() {
+		before := telemetry(dir)
+		looked <- before
+		if ahead != nil {
+			ahead <- r.preparation(&request, nil, before, true, busy)
+		}
+	}()
 	go func() {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
 		before := <-looked

@@ -14,6 +14,7 @@ import (
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/rights"
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
@@ -48,6 +49,7 @@ type task struct {
 	spawnID   uint64
 	tag       uint32
 	ready     *prepared
+	ahead     chan *prepared     // takes one: what is prepared while the submission is written down; nil: nothing is
 	before    *control.Telemetry // as it was when it was submitted
 	out, err  *stream            // set before anybody but the runner has the task, or under started
 	left      []control.LeftBehind
@@ -171,8 +173,8 @@ func (r *Runner) spawn(t *task) {
 		t.stdin = -1
 	}
 	spawn := &wire.Spawn{
-		ID: id, Name: t.name(), Path: p.path, Argv: p.argv, Env: p.env, Dir: p.dir, Umask: 0o022,
-		Tag: tag, Targets: targets, NoNewPrivs: true, Label: label, Rlimits: p.limits,
+		ID: id, Name: t.name(), UID: p.uid, Path: p.path, Argv: p.argv, Env: p.env, Dir: p.dir, Umask: 0o022,
+		Tag: tag, Targets: targets, NoNewPrivs: true, Label: label, Rlimits: p.limits, Bounds: p.bounds,
 		Deadline: t.begun + t.request.TimeoutMS*int64(time.Millisecond),
 	}
 	built, err := p.walls.Fill(spawn)
@@ -198,8 +200,14 @@ func (t *task) begin() {
 // exitFailed is the exit code of `run` where it is rlminit that failed.
 const exitFailed = 125
 
+// userOf is who touches the files of a job's profile.
+func (r *Runner) userOf(t *task) *rights.User {
+	_, user := r.host.User(t.request.Profile)
+	return user
+}
+
 // notSpawned notes why there is no process.
-func (t *task) notSpawned(m *wire.SpawnFailed) {
+func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 	var argv []string
 	path, dir := "", ""
 	if t.ready != nil {
@@ -208,7 +216,7 @@ func (t *task) notSpawned(m *wire.SpawnFailed) {
 	if len(argv) == 0 {
 		argv = []string{"?"}
 	}
-	t.problem, _ = process.ExplainSpawn(argv, path, dir, m)
+	t.problem, _ = process.ExplainSpawn(user, argv, path, dir, m)
 	if t.code = exitFailed; m.Step == wire.StepExec {
 		t.code = int(process.Unrunnable(unix.Errno(m.Errno)))
 	}
@@ -218,6 +226,9 @@ func (t *task) notSpawned(m *wire.SpawnFailed) {
 func (r *Runner) exited(t *task, e wire.Exit) {
 	t.ended = e.At
 	exit := job.Exit{Code: int(e.Code), Signal: int(e.Signal), TimedOut: e.TimedOut}
+	if e.OutOfMemory && t.problem == "" && (e.Signal != 0 || e.Code != 0) {
+		t.problem = "a process of it was killed: " + r.outOfMemory(&t.request)
+	}
 	kind := job.Exited
 	if e.Leftovers > 0 {
 		kind = job.LeftSome
@@ -331,12 +342,21 @@ func (t *task) letGo(r *Runner) {
 		}
 	}
 	t.spec, t.stdin = -1, -1
+	t.dropAhead()
 	if t.spawnID != 0 {
 		r.host.Send(&wire.Acknowledge{ID: t.spawnID}, nil, nil)
 		delete(r.spawns, t.spawnID)
 		r.host.End(t.spawnID, t.tag)
 	}
 	r.host.Send(&wire.Release{Key: t.name()}, nil, fds)
+}
+
+// dropAhead gives back what was prepared ahead and nobody takes.
+func (t *task) dropAhead() {
+	if ahead := t.ahead; ahead != nil {
+		t.ahead = nil
+		go func() { (<-ahead).close() }()
+	}
 }
 
 // cancel ends a job; cause is what is said of it.

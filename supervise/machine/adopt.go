@@ -154,5 +154,5 @@ func (m *step) adoptExited() {
 		}
 		m.countStart(m.startedAt())
 	}
-	m.ended(Exit{Code: m.event.Code, Signal: m.event.Signal, Wall: m.event.Wall})
+	m.ended(m.exit())
 }

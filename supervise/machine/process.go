@@ -184,11 +184,17 @@ func (m *step) onExited() {
 	if m.Phase == Spawning || m.Phase == Parked { // it went before it was announced
 		m.countStart(e.Now)
 	}
+	m.ended(m.exit())
+}
+
+// exit is the one that the event tells of.
+func (m *step) exit() Exit {
+	e := m.event
 	x := Exit{Code: e.Code, Signal: e.Signal, Wall: e.Wall}
 	if !m.Killed { // or it was we who sent KILL
 		x.Memory = e.Memory
 	}
-	m.ended(x)
+	return x
 }
 
 // ended settles how a run ended, and sweeps what it left.

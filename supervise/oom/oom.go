@@ -49,10 +49,25 @@ func (w *Watch) Struck() string {
 		return ""
 	}
 	w.last = count
-	text := "probably out of memory"
 	if w.sure {
-		text = "out of memory"
+		return w.Certain(0)
 	}
+	return w.limited("probably out of memory")
+}
+
+// Certain is what is to be said of a process whose own cgroup has counted the kill,
+// and of its limit, 0 for none: then the container's counts.
+func (w *Watch) Certain(limit int64) string {
+	if limit > 0 {
+		return Own(limit)
+	}
+	return w.limited("out of memory")
+}
+
+// Own is Certain of one that has a limit.
+func Own(limit int64) string { return "out of memory; its limit is " + size(uint64(limit)) }
+
+func (w *Watch) limited(text string) string {
 	if limit, ok := number(w.limit, ""); ok && limit < 1<<62 { // which is no limit
 		text += fmt.Sprintf("; the container's limit is %s", size(limit))
 	}

@@ -124,6 +124,18 @@ func (b *Book) Member(id uint64, name string, state State, reason string, pid in
 	}
 }
 
+// Standing is what has become of a member.
+func (b *Book) Standing(id uint64, name string) Standing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.find(id); e != nil {
+		if i, ok := e.by[name]; ok {
+			return Standing{Operation: id, State: e.Members[i].State, Reason: e.Members[i].Reason}
+		}
+	}
+	return Standing{}
+}
+
 // Stop ends an operation at its gate: what is not over of it is left as it is.
 func (b *Book) Stop(id uint64, state State, reason string) {
 	b.mu.Lock()

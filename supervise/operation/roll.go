@@ -12,6 +12,9 @@ type Seen struct {
 	Run       uint64        // the id of its latest run
 	Ended     bool          // its run is over, and a next one is not on its way by itself, or only after a pause
 	Hopeless  bool          // nothing but a person or a retry brings it up
+	Unhealthy bool          // it runs, and its probe fails
+	Wanted    bool          // it is to run
+	Down      bool          // nothing of it is left, and nothing is on its way by itself
 	How       string        // its state, in words
 }
 
@@ -22,16 +25,15 @@ type Roll struct {
 	Steady time.Duration // how long one must be ready before the next is taken
 
 	taken []bool
-	first []uint64 // the run that a member had when it was taken
-	fresh []uint64 // the first run after that; 0: none yet
-	Done  []bool   // it has a new run, which was ready for Steady
+	gates []Gate // of those that were taken
+	Done  []bool // it has a new run, which was ready for Steady
 }
 
 // NewRoll is one over n members.
 func NewRoll(n, limit int, steady time.Duration) *Roll {
 	return &Roll{
 		Limit: max(1, limit), Steady: steady,
-		taken: make([]bool, n), first: make([]uint64, n), fresh: make([]uint64, n), Done: make([]bool, n),
+		taken: make([]bool, n), gates: make([]Gate, n), Done: make([]bool, n),
 	}
 }
 
@@ -52,16 +54,15 @@ func (r *Roll) Next(seen []Seen) Verdict {
 	out, hopeless, under := 0, -1, 0
 	for i, s := range seen {
 		if r.taken[i] && !r.Done[i] {
-			if why := r.look(i, s); why != "" {
-				v.Failed, v.Why = i, why
+			// Whom somebody has commanded otherwise is skipped, and not looked at.
+			j := r.gates[i].Look(s, Standing{})
+			if j.Why != "" {
+				v.Failed, v.Why = i, j.Why
 				return v
 			}
-			if !r.Done[i] {
-				under++
-				if s.InService && r.fresh[i] != 0 {
-					if left := r.Steady - s.For; v.Wait == 0 || left < v.Wait {
-						v.Wait = left
-					}
+			if r.Done[i] = j.Passed; !j.Passed {
+				if under++; j.Wait > 0 && (v.Wait == 0 || j.Wait < v.Wait) {
+					v.Wait = j.Wait
 				}
 				out++
 				continue
@@ -86,31 +87,12 @@ func (r *Roll) Next(seen []Seen) Verdict {
 		v.Over = under == 0
 	case out < r.Limit:
 		v.Take = next
-		r.taken[next], r.first[next] = true, seen[next].Run
+		r.taken[next], r.gates[next] = true, Gate{Steady: r.Steady, Fresh: true, Old: seen[next].Run}
 	case under == 0 && hopeless >= 0:
 		v.Failed = hopeless
 		v.Why = fmt.Sprintf("it is %s, and no more than %d may be out of service at once", seen[hopeless].How, r.Limit)
 	}
 	return v
-}
-
-// look decides about a member that was taken: done, under way, or why it failed.
-func (r *Roll) look(i int, s Seen) string {
-	switch {
-	case s.Run == r.first[i]:
-		return ""
-	case r.fresh[i] == 0:
-		r.fresh[i] = s.Run
-	case s.Run != r.fresh[i]:
-		return "it ended before it had been ready for " + r.Steady.String()
-	}
-	switch {
-	case s.Ended:
-		return "it is " + s.How
-	case s.InService && s.For >= r.Steady:
-		r.Done[i] = true
-	}
-	return ""
 }
 
 // Skip leaves a member out: somebody has commanded otherwise.

@@ -3,6 +3,7 @@ package order_test
 import (
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"rlminit/supervise/order/explore"
@@ -12,6 +13,8 @@ var (
 	seed  = flag.Uint64("seed", 0, "of the graphs that are taken at random")
 	three = flag.Int("three", 2, "how many graphs of three services to take at random; -1: every one")
 	four  = flag.Int("four", 1, "how many graphs of four services to take at random")
+
+	acyclic = flag.Int("acyclic", 1, "how many graphs of four daemons without a ring to take at random; -1: every one")
 )
 
 type graph struct {
@@ -32,7 +35,7 @@ func graphs(n int, keep func(graph) bool) (all []graph) {
 // Every state of every graph of one and two services is visited, with every
 // command and move; of three daemons that require or come after each other with
 // most of them; and graphs of three and four at random. make explore takes the
-// rest of three, and more of four.
+// rest of three, every one of four daemons that has no ring, and more of four.
 func TestEveryGraph(t *testing.T) {
 	random := *seed
 	if random == 0 {
@@ -76,8 +79,20 @@ func TestEveryGraph(t *testing.T) {
 		search(3, graphs(3, plain), explore.Mostly(3))
 		search(3, sample(3, *three), explore.Everything(3))
 	}
-	if !testing.Short() && !raced {
-		search(4, sample(4, *four), explore.Mostly(4))
+	if testing.Short() || raced {
+		return
+	}
+	search(4, sample(4, *four), explore.Mostly(4))
+	var straight []graph
+	explore.Acyclic(4, func(edges [explore.Most][explore.Most]uint8, oneshot [explore.Most]bool) {
+		straight = append(straight, graph{edges, oneshot})
+	})
+	r.Shuffle(len(straight), func(i, j int) { straight[i], straight[j] = straight[j], straight[i] })
+	if *acyclic >= 0 {
+		straight = straight[:*acyclic]
+	}
+	for some := range slices.Chunk(straight, 100) { // each tells how far it is
+		search(4, some, explore.Mostly(4))
 	}
 }
 

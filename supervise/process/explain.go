@@ -3,12 +3,12 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/rights"
 	"rlminit/supervise/link"
 	"rlminit/wire"
 )
@@ -32,10 +32,11 @@ var steps = map[wire.Step]string{
 	wire.StepPrivate:      "make its directories",
 	wire.StepLandlock:     "isolate it by Landlock",
 	wire.StepSeccomp:      "isolate it by seccomp",
+	wire.StepCgroup:       "join its cgroup",
 }
 
 // ExplainSpawn says why a spawn failed, and whether trying again may help.
-func ExplainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (reason string, retry bool) {
+func ExplainSpawn(user *rights.User, command []string, program, dir string, m *wire.SpawnFailed) (reason string, retry bool) {
 	errno := syscall.Errno(m.Errno)
 	switch m.Step {
 	case wire.StepPolicy, wire.StepMessage:
@@ -49,9 +50,13 @@ func ExplainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (r
 		if len(command) > 0 { // else its definition was taken away meanwhile
 			name = command[0]
 		}
-		return explainExec(name, program, errno), link.Temporary(errno)
+		return explainExec(user, name, program, errno), link.Temporary(errno)
 	case wire.StepPrivate:
 		return explainPrivate(errno), link.Temporary(errno)
+	case wire.StepCgroup:
+		if m.Reason != "" {
+			return explainCgroup(m.Reason, errno)
+		}
 	case wire.StepRlimit:
 		if errno == unix.EPERM {
 			return "cannot set its limits: one is above the container's, and only the container can raise that; lower it, or use docker run --ulimit", false
@@ -64,6 +69,15 @@ func ExplainSpawn(command []string, program, dir string, m *wire.SpawnFailed) (r
 	return fmt.Sprintf("cannot %s: %v", steps[m.Step], errno), link.Temporary(errno)
 }
 
+// explainCgroup says what is wrong with its cgroup: one of its limits is refused,
+// as a retry would be, or it cannot be made.
+func explainCgroup(reason string, errno syscall.Errno) (string, bool) {
+	if errno == unix.EINVAL || errno == unix.ERANGE {
+		return "cannot set its limits: " + reason + "; write another in limits", false
+	}
+	return fmt.Sprintf("cannot have a cgroup: %s: %v", reason, errno), true
+}
+
 // explainPrivate says why a directory for its temporary files, or its secrets,
 // cannot be had.
 func explainPrivate(errno syscall.Errno) string {
@@ -74,7 +88,7 @@ func explainPrivate(errno syscall.Errno) string {
 }
 
 // explainExec says why execve(2) refused a program that exists.
-func explainExec(name, path string, errno syscall.Errno) string {
+func explainExec(user *rights.User, name, path string, errno syscall.Errno) string {
 	switch errno {
 	case unix.E2BIG:
 		return fmt.Sprintf("cannot run %q: its arguments and environment are larger than the kernel takes (a variable: 128 KB, all: a quarter of the stack limit)", name)
@@ -83,7 +97,7 @@ func explainExec(name, path string, errno syscall.Errno) string {
 		return fmt.Sprintf("cannot run %q: %v", name, errno)
 	}
 	subject := named(name, path)
-	line, isScript := interpreter(path)
+	line, isScript := interpreter(user, path)
 	program := strings.Fields(line + " ?")[0]
 	switch {
 	case isScript && strings.HasSuffix(line, "\r"):
@@ -92,7 +106,7 @@ func explainExec(name, path string, errno syscall.Errno) string {
 		return fmt.Sprintf("cannot run %q: the #! line of %s names no interpreter; write one, such as #!/bin/sh", name, path)
 	case isScript && errno == unix.ENOENT:
 		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which does not exist", name, subject, program)
-	case isScript && errno == unix.EACCES && unix.Access(program, unix.X_OK) != nil:
+	case isScript && errno == unix.EACCES && denied(user, program):
 		return fmt.Sprintf("cannot run %q: %s wants the interpreter %q, which is not executable", name, subject, program)
 	case errno == unix.ENOENT:
 		return fmt.Sprintf("cannot run %q: %s wants a dynamic loader that this image does not have", name, subject)
@@ -112,8 +126,8 @@ func named(name, path string) string {
 }
 
 // interpreter returns what the #! line of a script names, arguments included.
-func interpreter(path string) (line string, isScript bool) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+func interpreter(user *rights.User, path string) (line string, isScript bool) {
+	file, err := user.Open(path)
 	if err != nil {
 		return "", false
 	}
@@ -123,4 +137,10 @@ func interpreter(path string) (line string, isScript bool) {
 	rest, isScript := bytes.CutPrefix(start[:n], []byte("#!"))
 	first, _, _ := bytes.Cut(rest, []byte("\n"))
 	return strings.Trim(string(first), " \t"), isScript
+}
+
+// denied tells whether a user cannot execute a file.
+func denied(user *rights.User, path string) bool {
+	_, denied, err := user.Look(path, unix.X_OK)
+	return denied != nil || err != nil
 }

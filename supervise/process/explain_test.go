@@ -22,7 +22,7 @@ func TestExplainSpawn(t *testing.T) {
 		{wire.StepFork, unix.EAGAIN, "--pids-limit", true},
 		{wire.StepGroups, unix.EPERM, "cannot set its groups: operation not permitted", false},
 	} {
-		reason, retry := ExplainSpawn([]string{"web"}, "/bin/web", "/", &wire.SpawnFailed{Step: c.step, Errno: int32(c.errno)})
+		reason, retry := ExplainSpawn(nil, []string{"web"}, "/bin/web", "/", &wire.SpawnFailed{Step: c.step, Errno: int32(c.errno)})
 		if !strings.Contains(reason, c.want) || retry != c.retry {
 			t.Errorf("step %d, %v: %q, retry %v", c.step, c.errno, reason, retry)
 		}

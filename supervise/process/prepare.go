@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -23,6 +24,9 @@ type Prepared struct {
 	Env  []string
 	Err  error
 
+	UID  uint32       // of a profile's user; 0: the services'
+	User *rights.User // who touches what the service names
+
 	Walls walls.Walls
 
 	Unrunnable int32 // the exit code that a shell has for Err: 126, 127; 0: none
@@ -30,16 +34,16 @@ type Prepared struct {
 
 // Prepare does for a spawn of argv, in the place of a definition, what may take
 // time: it looks for the working directory and for the program on the PATH of
-// env.
-func Prepare(d service.Definition, argv, env []string) Prepared {
+// env, as user may.
+func Prepare(user *rights.User, d service.Definition, argv, env []string) Prepared {
 	if len(argv) == 0 {
 		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
 	}
-	dir, err := workingDir(d)
+	dir, err := workingDir(user, d)
 	if err != nil {
 		return Prepared{Err: err}
 	}
-	path, err := lookPath(argv[0], dir, env)
+	path, err := lookPath(user, argv[0], dir, env)
 	return Prepared{Argv: argv, Dir: dir, Path: path, Env: env, Err: err, Unrunnable: Unrunnable(err)}
 }
 
@@ -66,42 +70,41 @@ func Unrunnable(err error) int32 {
 
 // workingDir is where a service is started: where its definition says, or else
 // where the container was (docker run -w) if its user may go there.
-func workingDir(d service.Definition) (string, error) {
+func workingDir(user *rights.User, d service.Definition) (string, error) {
 	if d.WorkingDir != "" {
-		return d.WorkingDir, enterable(d.WorkingDir)
+		return d.WorkingDir, enterable(user, d.WorkingDir)
 	}
-	if dir, err := os.Getwd(); err == nil && enterable(dir) == nil {
+	if dir, err := os.Getwd(); err == nil && enterable(user, dir) == nil {
 		return dir, nil
 	}
 	return "/", nil
 }
 
 // enterable tells whether dir can be the working directory.
-func enterable(dir string) error {
-	info, err := os.Stat(dir)
+func enterable(user *rights.User, dir string) error {
+	mode, denied, err := user.Look(dir, unix.X_OK)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot enter working_dir %s: there is no such directory", dir)
 	case err != nil:
 		return fmt.Errorf("cannot enter working_dir %s: %w", dir, bare(err))
-	case !info.IsDir():
+	case mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("cannot enter working_dir %s: it is no directory", dir)
-	}
-	if err := unix.Access(dir, unix.X_OK); err != nil {
-		return fmt.Errorf("cannot enter working_dir %s: %w", dir, err)
+	case denied != nil:
+		return fmt.Errorf("cannot enter working_dir %s: %w", dir, denied)
 	}
 	return nil
 }
 
 // lookPath finds the program: a name without a slash on the PATH that the
 // service will have, as execvp(3) does.
-func lookPath(name, dir string, env []string) (string, error) {
+func lookPath(user *rights.User, name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		path := name
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		return path, executable(path, name)
+		return path, executable(user, path, name)
 	}
 	search := wire.DefaultPath
 	for _, kv := range env {
@@ -115,7 +118,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 			folder = filepath.Join(dir, folder)
 		}
 		path := filepath.Join(folder, name)
-		err := executable(path, name)
+		err := executable(user, path, name)
 		if err == nil {
 			return path, nil
 		}
@@ -130,8 +133,8 @@ func lookPath(name, dir string, env []string) (string, error) {
 }
 
 // executable tells why path cannot be executed, if so.
-func executable(path, name string) error {
-	info, err := os.Stat(path)
+func executable(user *rights.User, path, name string) error {
+	mode, denied, err := user.Look(path, unix.X_OK)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if name == path {
@@ -140,11 +143,10 @@ func executable(path, name string) error {
 		return fmt.Errorf("cannot run %q: %s: %w", name, path, unix.ENOENT)
 	case err != nil:
 		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(err))
-	case info.IsDir():
+	case mode&unix.S_IFMT == unix.S_IFDIR:
 		return fmt.Errorf("cannot run %q: %s is a directory", name, named(name, path))
-	}
-	if err := unix.Access(path, unix.X_OK); err != nil {
-		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), err)
+	case denied != nil:
+		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), denied)
 	}
 	return nil
 }

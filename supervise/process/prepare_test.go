@@ -23,10 +23,10 @@ func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {
 	write("naked", "echo\n", 0o755)
 	write("noshell", "#!/no/such/shell -e\n", 0o755)
 	env := []string{"PATH=" + dir + ":/nowhere"}
-	if path, err := lookPath("good", "/", env); err != nil || path != filepath.Join(dir, "good") {
+	if path, err := lookPath(nil, "good", "/", env); err != nil || path != filepath.Join(dir, "good") {
 		t.Errorf("good: %q, %v", path, err)
 	}
-	if path, err := lookPath("./good", dir, env); err != nil || path != filepath.Join(dir, "good") {
+	if path, err := lookPath(nil, "./good", dir, env); err != nil || path != filepath.Join(dir, "good") {
 		t.Errorf("./good: %q, %v", path, err)
 	}
 	for name, want := range map[string]string{
@@ -35,7 +35,7 @@ func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {
 		"./none": "no such file",
 		dir:      "is a directory",
 	} {
-		if _, err := lookPath(name, dir, env); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := lookPath(nil, name, dir, env); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {
 		"noshell": {unix.ENOENT, `the interpreter "/no/such/shell", which does not exist`},
 		"good":    {unix.E2BIG, "larger than the kernel takes"},
 	} {
-		if got := explainExec(name, filepath.Join(dir, name), c.errno); !strings.Contains(got, c.want) {
+		if got := explainExec(nil, name, filepath.Join(dir, name), c.errno); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

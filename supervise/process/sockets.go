@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,8 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -36,15 +34,15 @@ func (s *Sockets) Adopt(socket service.Socket, fd int) {
 }
 
 // Listen returns the descriptors of sockets in their order, opening what is not
-// open yet, of which opened is told.
-func (s *Sockets) Listen(sockets []service.Socket, opened func(service.Socket, int)) ([]int, error) {
+// open yet for user, of which opened is told.
+func (s *Sockets) Listen(user *rights.User, sockets []service.Socket, opened func(service.Socket, int)) ([]int, error) {
 	var fds []int
 	for _, socket := range sockets {
 		fd, ok := s.open[socket]
 		if !ok {
 			var err error
-			if fd, err = listen(socket); err != nil {
-				return nil, err
+			if fd, err = user.Listen(socket.Network, socket.Address); err != nil {
+				return nil, explainListen(socket, err)
 			}
 			s.Adopt(socket, fd)
 			opened(socket, fd)
@@ -107,65 +105,6 @@ func everywhere(host string) bool {
 }
 
 func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" }
-
-// listen opens a listener and returns its descriptor, close-on-exec and
-// blocking, as sd_listen_fds(3) has it.
-func listen(s service.Socket) (int, error) {
-	var config net.ListenConfig
-	var filer interface{ File() (*os.File, error) }
-	var closer interface{ Close() error }
-	switch s.Network {
-	case "tcp", "tcp4", "tcp6", "unix":
-		if s.Network == "unix" {
-			removeStale(s.Address)
-		}
-		l, err := config.Listen(context.Background(), s.Network, s.Address)
-		if err != nil {
-			return -1, explainListen(s, err)
-		}
-		if u, ok := l.(*net.UnixListener); ok {
-			u.SetUnlinkOnClose(false)
-		}
-		filer, closer = l.(interface{ File() (*os.File, error) }), l
-	default:
-		if s.Network == "unixgram" {
-			removeStale(s.Address)
-		}
-		p, err := config.ListenPacket(context.Background(), s.Network, s.Address)
-		if err != nil {
-			return -1, explainListen(s, err)
-		}
-		filer, closer = p.(interface{ File() (*os.File, error) }), p
-	}
-	defer closer.Close()
-	file, err := filer.File()
-	if err != nil {
-		return -1, explainListen(s, err)
-	}
-	defer file.Close()
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return -1, explainListen(s, err)
-	}
-	if err := unix.SetNonblock(fd, false); err != nil {
-		unix.Close(fd)
-		return -1, explainListen(s, err)
-	}
-	return fd, nil
-}
-
-// removeStale removes a socket that nobody listens on any more.
-func removeStale(path string) {
-	if strings.HasPrefix(path, "@") || !isSocket(path) {
-		return
-	}
-	if conn, err := net.Dial("unix", path); err == nil {
-		conn.Close()
-		return
-	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		os.Remove(path)
-	}
-}
 
 // isSocket is true too where nobody can tell.
 func isSocket(path string) bool {

@@ -11,6 +11,15 @@ import (
 	"rlminit/service"
 )
 
+// listen opens one socket.
+func listen(s service.Socket) (int, error) {
+	fds, err := new(Sockets).Listen(nil, []service.Socket{s}, func(service.Socket, int) {})
+	if err != nil {
+		return -1, err
+	}
+	return fds[0], nil
+}
+
 // A stale socket is replaced; what is no socket is left alone, and named.
 func TestListenWhereSomethingIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.sock")

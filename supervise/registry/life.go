@@ -7,6 +7,7 @@ type Life int
 // each.
 const (
 	Absent     Life = iota // nothing: no slot of ours, no service
+	Resting                // a profile that is not to run and was not asked for: neither slot nor service
 	Supervised             // a slot, and a service with its definition
 	Leaving                // the service was told to end; the slot is still there
 	TakenOut               // the same, and somebody took the slot away by hand
@@ -18,7 +19,7 @@ const (
 )
 
 func (l Life) String() string {
-	return [lives]string{"absent", "supervised", "leaving", "taken-out", "returning", "deleting", "deleted"}[l]
+	return [lives]string{"absent", "resting", "supervised", "leaving", "taken-out", "returning", "deleting", "deleted"}[l]
 }
 
 // Event is what may befall a name.
@@ -26,7 +27,8 @@ type Event int
 
 // The events.
 const (
-	Defined  Event = iota // the volume or the configuration has a definition
+	Rested   Event = iota // the volume has a profile that is not to run
+	Defined               // the volume or the configuration has a definition
 	Put                   // somebody has put a definition into its slot by hand
 	Vanished              // its slot, or the definition in it, was taken away by hand
 	Dropped               // neither the volume nor the configuration has it any more
@@ -38,7 +40,7 @@ const (
 )
 
 func (e Event) String() string {
-	return [events]string{"defined", "put", "vanished", "dropped", "delete", "gone", "over"}[e]
+	return [events]string{"rested", "defined", "put", "vanished", "dropped", "delete", "gone", "over"}[e]
 }
 
 // Action is what the registry does about it.
@@ -70,30 +72,42 @@ type step struct {
 // steps is what each event makes of each life: every pair is decided.
 var steps = [lives][events]step{
 	Absent: {
+		Rested:  {Resting, Nothing},
 		Defined: {Supervised, Publish}, Put: {Supervised, Take}, Vanished: {Absent, Nothing}, Dropped: {Absent, Nothing},
 		Delete: {Deleted, Nothing}, Gone: {Absent, Nothing}, Over: {Absent, Nothing},
 	},
+	Resting: {
+		Rested:  {Resting, Nothing},
+		Defined: {Supervised, Publish}, Put: {Supervised, Take}, Vanished: {Resting, Nothing}, Dropped: {Absent, Nothing},
+		Delete: {Deleted, Nothing}, Gone: {Resting, Nothing}, Over: {Resting, Nothing},
+	},
 	Supervised: {
+		Rested:  {Supervised, Nothing},
 		Defined: {Supervised, Publish}, Put: {Supervised, Take}, Vanished: {TakenOut, Remove}, Dropped: {Leaving, Remove},
 		Delete: {Deleting, Remove}, Gone: {Absent, Withdraw}, Over: {Supervised, Nothing},
 	},
 	Leaving: {
+		Rested:  {Returning, Nothing},
 		Defined: {Returning, Nothing}, Put: {Leaving, Nothing}, Vanished: {Leaving, Nothing}, Dropped: {Leaving, Nothing},
 		Delete: {Deleting, Nothing}, Gone: {Absent, Withdraw}, Over: {Leaving, Nothing},
 	},
 	TakenOut: {
+		Rested:  {Returning, Nothing},
 		Defined: {Returning, Nothing}, Put: {TakenOut, Nothing}, Vanished: {TakenOut, Nothing}, Dropped: {Leaving, Nothing},
 		Delete: {Deleting, Nothing}, Gone: {Absent, Clear}, Over: {TakenOut, Nothing},
 	},
 	Returning: {
+		Rested:  {Returning, Nothing},
 		Defined: {Returning, Nothing}, Put: {Returning, Nothing}, Vanished: {Returning, Nothing}, Dropped: {Leaving, Nothing},
 		Delete: {Deleting, Nothing}, Gone: {Absent, Renew}, Over: {Returning, Nothing},
 	},
 	Deleting: {
+		Rested:  {Deleting, Nothing},
 		Defined: {Deleting, Nothing}, Put: {Deleting, Nothing}, Vanished: {Deleting, Nothing}, Dropped: {Deleting, Nothing},
 		Delete: {Deleting, Nothing}, Gone: {Deleted, Withdraw}, Over: {Returning, Nothing},
 	},
 	Deleted: {
+		Rested:  {Deleted, Nothing},
 		Defined: {Deleted, Nothing}, Put: {Deleted, Nothing}, Vanished: {Deleted, Nothing}, Dropped: {Deleted, Nothing},
 		Delete: {Deleted, Nothing}, Gone: {Deleted, Nothing}, Over: {Absent, Ask},
 	},

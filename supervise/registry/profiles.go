@@ -60,11 +60,13 @@ func (r *Registry) profile(name string) (*profiles.Store, profiles.Profile, erro
 	p, err := store.Load(name)
 	if short, isGateway := strings.CutPrefix(name, service.GatewayPrefix); isGateway && errors.Is(err, profiles.ErrNotFound) {
 		if p, err := store.Load(short); err == nil {
+			r.WakeNamed(p.Service())
 			return store, p, nil
 		}
 	}
 	switch {
 	case err == nil:
+		r.WakeNamed(p.Service())
 		return store, p, nil
 	case !errors.Is(err, profiles.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, profiles.ErrName):
 		return store, p, problemOf(err)
@@ -92,7 +94,7 @@ func (r *Registry) describe(p profiles.Profile) control.Profile {
 		view.Port = &p.Port
 	}
 	if st, ok := r.services.Status(p.Service()); ok {
-		view.Desired, view.State, view.Reason = st.Desired, st.State, st.Reason
+		view.Desired, view.State, view.Reason, view.UID = st.Desired, st.State, st.Reason, st.UID
 	}
 	return view
 }
@@ -107,9 +109,17 @@ func (r *Registry) List() ([]control.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	rests := map[string]control.Service{}
+	for _, st := range r.AtRest() {
+		rests[st.Name] = st
+	}
 	views := []control.Profile{}
 	for _, p := range list {
-		views = append(views, r.describe(p))
+		view := r.describe(p)
+		if st, ok := rests[p.Service()]; ok && view.State == "" {
+			view.Desired, view.State, view.Reason = st.Desired, st.State, st.Reason
+		}
+		views = append(views, view)
 	}
 	return views, nil
 }
@@ -434,8 +444,8 @@ func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct
 	if where != "" {
 		answer.Left = append(answer.Left, where)
 	}
-	path := store.Home().Path(r.volume.Log(name))
-	err = store.Home().RemoveAll(r.volume.Log(name))
+	path := store.Ours().Path(r.volume.Log(name))
+	err = store.Ours().RemoveAll(r.volume.Log(name))
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		// The volume's owner may have put the logs elsewhere. Any service may have

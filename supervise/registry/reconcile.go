@@ -19,20 +19,28 @@ import (
 type findings struct {
 	config *config.Config
 	values map[string]service.Definition // by service
+	atRest map[string]profiles.Profile   // by service: those that are not compiled
 	prints map[string]string             // their fingerprints
 	input  reconcile.Input
 	later  bool // what runs is restarted by who asked
+	boot   bool // state files that say something else than what counts are put right
 }
 
 // reconcile brings what is registered in line with the volume and the
 // configuration. At boot that is told in container-boot.log. With names it is
 // about these alone.
 func (r *Registry) reconcile(boot bool, names ...string) error {
-	found, err := r.survey(r.settings.Current(), r.list)
+	return r.reconcileAs(boot, r.list, names...)
+}
+
+// reconcileAs is reconcile with what list says is on the volume.
+func (r *Registry) reconcileAs(boot bool, list lister, names ...string) error {
+	found, err := r.survey(r.settings.Current(), list, looking{rest: len(names) == 0})
 	if err != nil {
 		return errors.Join(err, r.withoutProfiles())
 	}
 	r.well()
+	found.boot = boot
 	ops := about(names, reconcile.Diff(found.input))
 	if boot {
 		if err := r.logBoot(ops, found); err != nil {
@@ -51,7 +59,7 @@ func (r *Registry) reconcile(boot bool, names ...string) error {
 // that may be a profile's is touched.
 func (r *Registry) withoutProfiles() error {
 	cfg := r.settings.Current()
-	found, err := r.survey(cfg, func(*config.Config) ([]profiles.Profile, error) { return nil, nil })
+	found, err := r.survey(cfg, func(*config.Config) ([]profiles.Profile, error) { return nil, nil }, looking{})
 	if err != nil {
 		return err
 	}
@@ -119,11 +127,21 @@ func (r *Registry) preview(c *config.Config) ([]profiles.Profile, error) {
 	return r.volume.Store().Preview(profiles.SettingsOf(c))
 }
 
+// looking is how closely the profiles are looked at that may rest.
+type looking struct {
+	rest   bool                        // those of which nobody has heard are left at rest
+	judged func(profiles.Profile) bool // which of those at rest are compiled; nil: none
+}
+
+// lister reads the volume's profiles as a configuration has them.
+type lister func(*config.Config) ([]profiles.Profile, error)
+
 // survey reads the volume as a configuration has it, and compares with what is
-// registered.
-func (r *Registry) survey(cfg *config.Config, list func(*config.Config) ([]profiles.Profile, error)) (*findings, error) {
+// registered. Of the profiles at rest only those are compiled that are to be judged;
+// the others are taken to be without a fault.
+func (r *Registry) survey(cfg *config.Config, list lister, how looking) (*findings, error) {
 	store := r.volume.Store()
-	f := &findings{config: cfg, values: map[string]service.Definition{}, prints: map[string]string{}}
+	f := &findings{config: cfg, values: map[string]service.Definition{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
@@ -151,11 +169,19 @@ func (r *Registry) survey(cfg *config.Config, list func(*config.Config) ([]profi
 				continue
 			}
 			entry := reconcile.Profile{Name: p.Name, Service: p.Service(), Record: p.Record, Unrecorded: p.Unrecorded}
-			if d, err := p.Definition(cfg); err != nil {
+			life := r.life(p.Service())
+			rests := (life == Resting || life == Absent && how.rest) && mayRest(p, cfg, f.input.FoundState)
+			if rests && (how.judged == nil || !how.judged(p)) {
+				entry.Fingerprint = atRest
+			} else if d, err := p.Definition(cfg); err != nil {
 				entry.Fault = profiles.Reason(err)
-			} else {
+			} else if entry.Fingerprint = atRest; !rests {
 				f.add(d)
 				entry.Fingerprint = f.prints[p.Service()]
+			}
+			if entry.Fingerprint == atRest {
+				f.atRest[p.Service()] = p
+				f.prints[p.Service()] = atRest
 			}
 			f.input.Profiles = append(f.input.Profiles, entry)
 		}
@@ -163,6 +189,10 @@ func (r *Registry) survey(cfg *config.Config, list func(*config.Config) ([]profi
 	alive := r.services.Alive()
 	for name, e := range r.names {
 		_, configured := f.prints[name]
+		if e.life == Resting {
+			f.input.Present = append(f.input.Present, reconcile.Present{Service: name, Registered: true, Fingerprint: atRest})
+			continue
+		}
 		if !configured && !e.recorded || e.life != Supervised {
 			continue // put there by hand, so not ours to take away; or as good as gone
 		}
@@ -212,6 +242,13 @@ func (r *Registry) carry(op reconcile.Op, f *findings) {
 	case reconcile.Report:
 		r.register(Proposal{Name: op.Service, Profile: op.Profile, Fault: op.Reason, Ours: true, Recorded: true})
 	case reconcile.Update, reconcile.Register:
+		if p, rests := f.atRest[op.Service]; rests && !op.Stale {
+			r.rest(op)
+			break
+		} else if rests {
+			r.register(r.proposal(p, desiredOf(op)))
+			break
+		}
 		p := Ours(f.values[op.Service])
 		p.Start, p.Desired, p.Cause, p.Later = op.Start, desiredOf(op), "boot", f.later
 		r.register(p)
@@ -234,7 +271,7 @@ func (r *Registry) record(ops []reconcile.Op, f *findings) {
 		if store.Unknown(of) && record.Origin == service.Recorded && record.Desired != service.IntentNone {
 			found[of] = record.Desired
 		}
-		if record.Said != service.IntentNone { // something else than what counts
+		if record.Said != service.IntentNone && f.boot { // something else than what counts
 			incomplete = append(incomplete, of)
 		}
 	}
@@ -307,10 +344,13 @@ func (r *Registry) TakeUp() { r.ask(r.takeUp) }
 
 func (r *Registry) takeUp() {
 	first := r.volume.Store() != nil && !r.work.Done(handover.Registered)
+	list := r.list
 	if first && !r.work.Done(handover.Cleaned) {
-		r.Clean()
+		if found := r.Clean(); found != nil {
+			list = func(*config.Config) ([]profiles.Profile, error) { return found, nil }
+		}
 	}
-	if err := r.reconcile(first); err != nil {
+	if err := r.reconcileAs(first, list); err != nil {
 		r.lookAgain(err)
 		return
 	}
@@ -320,19 +360,23 @@ func (r *Registry) takeUp() {
 }
 
 // Clean is the first step of a boot: it removes from the profiles what must not
-// outlive one.
-func (r *Registry) Clean() {
+// outlive one, and returns what there is then, if that is known.
+func (r *Registry) Clean() []profiles.Profile {
 	list, err := r.volume.Store().List()
 	if err != nil {
-		return // which is said by who registers them, and tried again
+		return nil // which is said by who registers them, and tried again
 	}
-	r.volume.Store().PrepareBoot(list)
+	changed := r.volume.Store().PrepareBoot(list)
 	r.work.Finish(handover.Cleaned)
+	if changed {
+		return nil
+	}
+	return list
 }
 
 // Tell is the second: it writes container-boot.log.
 func (r *Registry) Tell() error {
-	found, err := r.survey(r.settings.Current(), r.list)
+	found, err := r.survey(r.settings.Current(), r.list, looking{rest: true})
 	if err != nil {
 		return err
 	}

@@ -148,6 +148,9 @@ type entry struct {
 	fault      string // why what is in force is not what it should be; "": it is
 	refused    string // fingerprint of the bytes in the slot that the fault is of; "": another fault
 
+	intent service.Intent // of one at rest: what is wanted of it
+	judged *judgement     // of one at rest: what came of compiling its definition; nil: nobody has
+
 	unpublished bool // tier 1 holds the definition in force, for its slot could not be written
 
 	gone chan struct{}   // closed when nothing is left of its service; nil: it is not leaving

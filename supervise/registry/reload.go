@@ -3,7 +3,9 @@ package registry
 import (
 	"context"
 	"log/slog"
+	"slices"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/reconcile"
@@ -55,12 +57,15 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	if err := r.namesClash(next); err != nil {
 		return nil, err
 	}
-	found, err := r.survey(next.Config, r.preview)
+	judged := looking{judged: func(p profiles.Profile) bool {
+		return len(services) == 0 || slices.Contains(services, p.Service())
+	}}
+	found, err := r.survey(next.Config, r.preview, judged)
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
 	ops := about(how.Names, reconcile.Diff(found.input))
-	answer := &control.Reloaded{Changes: []control.Change{}, Notes: next.Notes}
+	answer := &control.Reloaded{Changes: []control.Change{}, Notes: next.Notes()}
 	for _, op := range ops {
 		answer.Changes = append(answer.Changes, r.change(op, found))
 	}
@@ -69,7 +74,7 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	}
 	r.use(next)
 	// What the preview said of ports is now given for good.
-	if found, err = r.survey(next.Config, r.list); err != nil {
+	if found, err = r.survey(next.Config, r.list, judged); err != nil {
 		return nil, control.Failed("%v", err)
 	}
 	found.later = how.Operation || how.Rolling > 0
@@ -78,9 +83,63 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	return answer, nil
 }
 
+// Preview is what another configuration would come to.
+type Preview struct {
+	Config    *config.Config
+	Changes   []control.Change
+	Starts    map[string]bool // services that are new, and would be started
+	Container []string        // what of it would need a new container
+	Later     []string        // what of it would count from a next start on
+}
+
+// Preview says what a reload would come to if the configuration had another text,
+// which file is the name of. Nothing is in force by this. The error is of the text.
+func (r *Registry) Preview(file string, text []byte) (p *Preview, err error) {
+	r.ask(func() { p, err = r.previewed(file, text) })
+	return p, err
+}
+
+func (r *Registry) previewed(file string, text []byte) (*Preview, error) {
+	next, err := r.settings.LookAt(file, text)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.namesClash(next); err != nil {
+		return nil, err
+	}
+	found, err := r.survey(next.Config, r.preview, looking{judged: func(profiles.Profile) bool { return true }})
+	if err != nil {
+		return nil, control.Failed("%v", err)
+	}
+	p := &Preview{Config: next.Config, Starts: map[string]bool{}, Container: next.Container, Later: next.Later}
+	for _, op := range reconcile.Diff(found.input) {
+		p.Changes = append(p.Changes, r.change(op, found))
+		p.Starts[op.Service] = op.Kind == reconcile.Register && op.Start
+	}
+	return p, nil
+}
+
+// Reread brings into force what the configuration's files say, before anything is
+// registered by them; once it is, that is a reload.
+func (r *Registry) Reread() error {
+	r.mu.Lock()
+	started := r.started
+	r.mu.Unlock()
+	if started {
+		_, err := r.Reload(control.Reload{})
+		return err
+	}
+	next, err := r.settings.Look(nil)
+	if err == nil {
+		r.use(next)
+	}
+	return err
+}
+
 // use brings a configuration into force, here, on the volume and for a successor.
 func (r *Registry) use(next *settings.Next) {
 	key, fd, err := r.settings.Use(next)
+	r.unjudge()
 	if store := r.volume.Store(); store != nil {
 		store.Configure(profiles.SettingsOf(next.Config))
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 
 	"rlminit/config"
@@ -61,7 +60,7 @@ func (r *Registry) noticed(name string) {
 func (r *Registry) knows(name string, source []byte, err error) bool {
 	e := r.names[name]
 	switch {
-	case e == nil:
+	case e == nil || e.life == Resting:
 		return missing(err)
 	case e.life != Supervised:
 		return true
@@ -164,8 +163,12 @@ func (r *Registry) rescan() {
 		slog.Error("cannot look for services", "err", err)
 		return
 	}
-	for name := range r.names {
-		if !slices.Contains(names, name) {
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	for name, e := range r.names {
+		if !there[name] && e.life != Resting {
 			names = append(names, name)
 		}
 	}

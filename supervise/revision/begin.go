@@ -48,7 +48,7 @@ func (r *Revisions) refuse(err error, hash, by string, actor uint32) error {
 // Plan says what would bring a declared set about, or why there is no plan, which
 // is recorded.
 func (r *Revisions) Plan(ask control.PlanRequest, actor uint32) (control.Planned, error) {
-	planned, err := r.plan(ask)
+	planned, err := r.plan(ask, actor)
 	if err == nil {
 		return planned, nil
 	}
@@ -97,7 +97,7 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 	if ask.Unread != "" {
 		return answer, hash, control.NewProblem(control.KindNotApproved, ask.Unread)
 	}
-	s, err := r.survey(p.Scope, p.Salt)
+	s, err := r.survey(p.Scope, p.Salt, p.Configures())
 	if err != nil {
 		return answer, hash, err
 	}
@@ -116,7 +116,11 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 		if f, ok := s.found[c.Name]; ok {
 			k.Before, k.Up = &f.Content, f.Up
 		}
-		if c.After != nil {
+		if c.Kind == plan.KindConfiguration {
+			if err := r.configure(doc, &k, c, p.Salt, ask.Secrets[c.Name]); err != nil {
+				return answer, hash, err
+			}
+		} else if c.After != nil {
 			if k.After, err = unsealed(c, p.Salt, ask.Secrets[c.Name], k.Before); err != nil {
 				return answer, hash, err
 			}
@@ -133,10 +137,32 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 	return answer, hash, err
 }
 
+// configure completes the step that changes the configuration. What it touches must
+// be what was approved.
+func (r *Revisions) configure(doc *Document, k *Kept, c plan.Change, salt string, values map[string]string) error {
+	text, ok := values[plan.ConfigurationText]
+	if !ok || plan.Digest(salt, plan.ConfigurationText, text) != c.After.Sealed[0].Digest {
+		return control.NewProblem(control.KindNotApproved, fmt.Sprintf("%s is not the configuration that was approved; make the plan again", c.After.Sealed[0].File))
+	}
+	effects, err := r.box.Preview(c.After.Sealed[0].File, []byte(text))
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(effects.Services, c.Services) {
+		return control.NewProblem(control.KindMoved, "the plan does not fit what there is: the configuration touches other services by now; make it again with rlminit plan")
+	}
+	k.After = &Content{Text: []byte(text)}
+	k.Services = r.box.Running(c.Services)
+	doc.Declared[c.Name] = plan.ShapeConfiguration(salt, k.After.Text)
+	return nil
+}
+
 // allowed is everything about a plan but what it starts from.
 func (r *Revisions) allowed(p *plan.Plan, ask control.ApplyRequest, actor uint32) error {
 	settings := r.settings()
 	switch {
+	case p.Configures() && actor != 0:
+		return refused("uid %d may not apply this: the configuration is root's", actor)
 	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
 		return refused("uid %d may not apply this: no rule of apply.allow covers all of its changes", actor)
 	case settings.Allow == nil && actor != 0 && actor != settings.User:
@@ -217,6 +243,8 @@ func sourceOf(o plan.Origin) string {
 // waveOf is when a change is carried out: APPLY.md.
 func waveOf(c plan.Change) int {
 	switch {
+	case c.Kind == plan.KindConfiguration:
+		return 0
 	case c.Action == plan.Delete:
 		return 4
 	case c.Effect == plan.Stops:
@@ -293,11 +321,15 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	if err != nil {
 		return answer, err
 	}
-	s, err := r.survey(plan.Profiles, newSalt())
+	salt := newSalt()
+	scope := plan.Profiles
+	if !slices.ContainsFunc(order, func(name string) bool { return !plan.IsConfiguration(name) }) {
+		scope = plan.Configuration
+	}
+	s, err := r.survey(scope, salt, slices.ContainsFunc(order, plan.IsConfiguration))
 	if err != nil {
 		return answer, err
 	}
-	salt := newSalt()
 	doc := &Document{Salt: salt, Declared: map[string]plan.Profile{}}
 	var changes []plan.Change
 	for _, name := range order {
@@ -319,6 +351,11 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 			if there {
 				k.Before, k.Up = &f.Content, f.Up
 			}
+			if c.Kind == plan.KindConfiguration {
+				if err := r.reconfigures(&k, &c, actor); err != nil {
+					return answer, err
+				}
+			}
 			changes, doc.Steps = append(changes, c), append(doc.Steps, k)
 		}
 	}
@@ -332,6 +369,26 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	}
 	begun := apply.RecordedBegun{UID: actor, By: ask.By, Source: fmt.Sprintf("rollback to %d", to), Request: ask.Request, Rollback: &to}
 	return r.start(doc, begun, changes, ask.Gating)
+}
+
+// reconfigures completes a step that puts back a configuration.
+func (r *Revisions) reconfigures(k *Kept, c *plan.Change, actor uint32) error {
+	if actor != 0 {
+		return refused("uid %d may not roll this back: the configuration is root's", actor)
+	}
+	if err := r.box.Replaceable(); err != nil {
+		return refused("%v", err)
+	}
+	effects, err := r.box.Preview(k.Name, k.After.Text)
+	if err != nil {
+		return control.Conflict("the configuration from before is no longer one: %v", err)
+	}
+	if len(effects.Container) > 0 {
+		return refused("a rollback cannot bring this about: %s", strings.Join(effects.Container, "; "))
+	}
+	c.Touches(effects.Services)
+	k.Services = r.box.Running(effects.Services)
+	return nil
 }
 
 // asApplied makes of contents, which are those before the revisions that are

@@ -39,6 +39,15 @@ type Box interface {
 	// Secrets tells whether there is a way to give services secrets.
 	Secrets() bool
 
+	// Configuration is root's, which has its path for a name, and Replaceable why
+	// another cannot be put in its place. Preview is what another text would come
+	// to; the error is of the text, which file is the name of.
+	Configuration() (Found, error)
+	Replaceable() error
+	Preview(file string, text []byte) (Effects, error)
+	// Running tells which of some services are up.
+	Running([]plan.Affected) []Touched
+
 	// Put makes a profile what it is to be: creates it where create says so,
 	// writes what differs, and has it supervised. Cold: nothing is supervised
 	// yet, only what is recorded is to change.
@@ -47,15 +56,47 @@ type Box interface {
 	Discard(ctx context.Context, name, trash string, how Put) error
 	// Restore takes a profile back out of the trash; Put comes after it.
 	Restore(name, trash string) error
-	// Begin notes what is done about a profile as an operation, and returns its id;
-	// End notes what came of it, and why it failed, if it did. halted is called if
-	// somebody cancels it, or commands the profile meanwhile.
-	Begin(verb, name string, actor uint32, halted func(cancelled bool, why string)) (id uint64)
-	End(id uint64, name, why string)
-	// Gate waits until a service has been ready for as long as steady says, or is
-	// down. The error is why that will not be, or ctx's.
-	Gate(ctx context.Context, name string, up bool, steady time.Duration) error
+	// Begin notes what is done in a step as an operation, and returns its id; End
+	// notes what came of it, and why it failed, if it did. halted is called if
+	// somebody cancels it, or commands a service of it meanwhile.
+	Begin(verb string, k Kept, actor uint32, halted func(Halted)) (id uint64)
+	End(id uint64, k Kept, why string)
+	// Gate waits until a service is up, and has been for as long as how says, or is
+	// down. The error is why that will not be, Halted, or ctx's.
+	Gate(ctx context.Context, name string, how Gating) error
 }
+
+// Gating is what a service is to come to; of the configuration, each that it touches.
+type Gating struct {
+	Up        bool // else down
+	Steady    time.Duration
+	Operation uint64 // that this is a part of
+	Services  []Touched
+	Back      bool // to what it was before
+}
+
+// Effects are what another configuration would come to.
+type Effects struct {
+	Services  []plan.Affected
+	Container []string // what of it would need a new container
+	Later     []string // what of it would count from a next start on
+	Judge     func(plan.Wanted) (restarts bool, faults error)
+}
+
+// Touched is a service that a change of the configuration touches.
+type Touched struct {
+	Service string `json:"service"`
+	Effect  string `json:"effect"`
+	Up      bool   `json:"up"` // it was ready before
+}
+
+// Halted is why a change goes no further, by no fault of its service.
+type Halted struct {
+	Cancelled bool // else somebody has commanded it
+	Why       string
+}
+
+func (h Halted) Error() string { return h.Why }
 
 // Put says how a profile is changed.
 type Put struct {
@@ -63,6 +104,8 @@ type Put struct {
 	Cold      bool
 	Actor     uint32
 	Operation uint64 // that this is a part of; 0: none
+	Services  []Touched
+	Rolling   int // how many of them are restarted at once
 }
 
 // ErrGone is a profile, or what was in the trash, that is not there.
@@ -101,7 +144,8 @@ type Document struct {
 	Steps    []Kept                  `json:"steps"`
 }
 
-// Kept is one step's profile before and after; null: there is none.
+// Kept is one step's profile, or configuration, before and after; null: there is
+// none.
 type Kept struct {
 	Name   string   `json:"name"`
 	Action string   `json:"action"`
@@ -110,4 +154,6 @@ type Kept struct {
 	Up     bool     `json:"up"`    // it was ready before
 	Trash  string   `json:"trash"` // the name that it has in the trash, once it is deleted
 	From   string   `json:"from"`  // the name that it had there; "": it is created anew
+
+	Services []Touched `json:"services,omitempty"` // of the configuration
 }

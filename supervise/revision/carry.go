@@ -95,7 +95,7 @@ func (c *carrier) carryOut(do []apply.Action) {
 		case apply.Gate:
 			ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
 			c.watches[a.Step] = cancel
-			go c.gate(ctx, a.Step)
+			go c.gate(ctx, a.Step, c.operations[a.Step])
 		case apply.Abandon:
 			c.watches[a.Step]()
 		case apply.Undo:
@@ -135,39 +135,49 @@ func (c *carrier) record(kind string, body any) {
 // or in whose middle somebody commands the service, turns the revision around; the
 // events of a carrier that has ended are nobody's.
 func (c *carrier) operate(i int, verb string) {
-	c.operations[i] = c.r.box.Begin(verb, c.doc.Steps[i].Name, c.begun.UID, func(cancelled bool, why string) {
-		e := apply.Event{Kind: apply.Halt, Cause: apply.GateLost, Reason: c.doc.Steps[i].Name + ": " + why}
-		if cancelled {
-			e.Cause = apply.Called
-		}
-		select {
-		case c.events <- e:
-		case <-c.over:
-		}
-	})
+	c.operations[i] = c.r.box.Begin(verb, c.doc.Steps[i], c.begun.UID, func(why Halted) { c.halt(i, why) })
+}
+
+// halt turns the revision around, whoever has seen it first.
+func (c *carrier) halt(i int, why Halted) {
+	e := apply.Event{Kind: apply.Halt, Cause: apply.GateLost, Reason: c.doc.Steps[i].Name + ": " + why.Why}
+	if why.Cancelled {
+		e.Cause = apply.Called
+	}
+	select {
+	case c.events <- e:
+	case <-c.over:
+	}
 }
 
 // conclude notes the end of operations; why is empty of those that have succeeded.
 func (c *carrier) conclude(steps []int, why string) {
 	for _, i := range steps {
 		if id := c.operations[i]; id != 0 {
-			c.r.box.End(id, c.doc.Steps[i].Name, why)
+			c.r.box.End(id, c.doc.Steps[i], why)
 			delete(c.operations, i)
 		}
 	}
 }
 
 func (c *carrier) how(k Kept, operation uint64, cold bool) Put {
-	return Put{Create: k.Action == plan.Create, Cold: cold, Actor: c.begun.UID, Operation: operation}
+	return Put{
+		Create: k.Action == plan.Create, Cold: cold, Actor: c.begun.UID, Operation: operation,
+		Services: k.Services, Rolling: c.begun.Rolling,
+	}
 }
 
 // act makes one step's profile what it is to be.
 func (c *carrier) act(i int, operation uint64) {
 	k := c.doc.Steps[i]
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), c.allowance(k))
 	defer cancel()
 	untouched, err := c.do(ctx, k, operation)
-	e := apply.Event{Kind: apply.ActDone, Step: i, OK: err == nil, Untouched: untouched}
+	var halted Halted
+	if errors.As(err, &halted) { // which waits for no gate to be noticed
+		c.halt(i, halted)
+	}
+	e := apply.Event{Kind: apply.ActDone, Step: i, OK: err == nil, Late: err != nil && ctx.Err() != nil, Untouched: untouched}
 	if err != nil {
 		e.Reason = fmt.Sprintf("%s: cannot %s it: %v", k.Name, k.Action, err)
 	}
@@ -193,7 +203,18 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	if is == nil && k.From != "" && c.r.box.Restore(k.Name, k.From) == nil {
 		how.Create = false // else somebody has emptied the trash
 	}
-	return false, c.r.box.Put(ctx, k.Name, *k.After, how)
+	err = c.r.box.Put(ctx, k.Name, *k.After, how)
+	if plan.IsConfiguration(k.Name) && err != nil {
+		is, failure := c.now(k.Name)
+		untouched = failure == nil && sameContent(is, k.Before) // it was not even put in place
+	}
+	return untouched, err
+}
+
+// allowance is how long a step's action may take: each service that a configuration has
+// restarted is a change of its own.
+func (c *carrier) allowance(k Kept) time.Duration {
+	return c.timeout() * time.Duration(max(1, len(k.Services)))
 }
 
 // within tells whether a profile is between before and after: a kill can leave
@@ -229,17 +250,27 @@ func (c *carrier) now(name string) (*Content, error) {
 }
 
 // gate watches one step's service.
-func (c *carrier) gate(ctx context.Context, i int) {
+func (c *carrier) gate(ctx context.Context, i int, operation uint64) {
 	k := c.doc.Steps[i]
 	e := apply.Event{Kind: apply.GateDone, Step: i, OK: true}
 	if k.After != nil {
-		err := c.r.box.Gate(ctx, k.Name, k.After.State == service.Running, milliseconds(c.begun.SteadyMS))
+		steady := milliseconds(c.begun.SteadyMS)
+		err := c.r.box.Gate(ctx, k.Name, Gating{Up: k.After.State == service.Running, Steady: steady, Operation: operation, Services: k.Services})
+		var halted Halted
+		if errors.As(err, &halted) {
+			c.halt(i, halted)
+			return
+		}
 		e.OK = err == nil
 		if e.Late = errors.Is(err, context.DeadlineExceeded); e.Late {
-			err = fmt.Errorf("not %s, and so for %s, within %s", upOrDown(k.After.State), milliseconds(c.begun.SteadyMS), c.timeout())
+			err = fmt.Errorf("not %s, and so for %s, within %s", upOrDown(k.After.State), steady, c.timeout())
 		}
 		if err != nil {
 			e.Reason = about(k.Name, err)
+			if is, failure := c.now(k.Name); failure == nil && !sameContent(is, k.After) {
+				// Of a definition that is changed no operation tells.
+				e.Late, e.Reason = false, k.Name+": somebody has changed it meanwhile"
+			}
 		}
 	}
 	c.events <- e
@@ -261,11 +292,11 @@ func upOrDown(state service.Intent) string {
 // undo puts one step's profile back, and its service.
 func (c *carrier) undo(i int, operation uint64, cold bool) {
 	k := c.doc.Steps[i]
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), c.allowance(k))
 	defer cancel()
 	err := c.putBack(ctx, k, operation, cold)
 	if err == nil && !cold && k.Before != nil && (k.Up || k.Before.State != service.Running) {
-		if err = c.r.box.Gate(ctx, k.Name, k.Up, min(milliseconds(c.begun.SteadyMS), backAgain)); errors.Is(err, context.DeadlineExceeded) {
+		if err = c.r.box.Gate(ctx, k.Name, c.backTo(k, operation)); errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it is as it was, but not %s again after %s", upOrDown(k.Before.State), c.timeout())
 		}
 	}
@@ -275,6 +306,13 @@ func (c *carrier) undo(i int, operation uint64, cold bool) {
 		slog.Error("a change could not be rolled back; a person is needed", "revision", c.doc.Revision, "profile", k.Name, "why", err)
 	}
 	c.events <- e
+}
+
+// backTo is what a service is to come to again.
+func (c *carrier) backTo(k Kept, operation uint64) Gating {
+	return Gating{
+		Up: k.Up, Steady: min(milliseconds(c.begun.SteadyMS), backAgain), Operation: operation, Services: k.Services, Back: true,
+	}
 }
 
 // backAgain is for how long a service must be ready that runs with the

@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"maps"
 	"slices"
 
 	"rlminit/control"
@@ -8,7 +9,7 @@ import (
 	"rlminit/plan/apply"
 )
 
-// applied is what one profile was made, and by which revision.
+// applied is what one profile, or the configuration, was made, and by which revision.
 type applied struct {
 	revision int
 	salt     string
@@ -24,17 +25,17 @@ func (r *Revisions) Drift() (control.Drift, error) {
 		return d, err
 	}
 	d.Revision = last
-	list, err := r.box.Profiles()
+	names := slices.Collect(maps.Keys(wanted))
+	scope := plan.Profiles
+	if closed == 0 && !slices.ContainsFunc(names, func(name string) bool { return !plan.IsConfiguration(name) }) {
+		scope = plan.Configuration
+	}
+	s, err := r.survey(scope, "", slices.ContainsFunc(names, plan.IsConfiguration))
 	if err != nil {
 		return d, err
 	}
-	found := map[string]Found{}
-	names := []string{}
-	for _, f := range list {
-		found[f.Name] = f
-		names = append(names, f.Name)
-	}
-	for name := range wanted {
+	found := s.found
+	for name := range found {
 		names = append(names, name)
 	}
 	slices.Sort(names)

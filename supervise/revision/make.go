@@ -23,9 +23,20 @@ type survey struct {
 	present map[string]plan.Present // in the scope
 }
 
-// survey looks at every profile in a scope, its secrets digested with a salt.
-func (r *Revisions) survey(scope plan.Scope, salt string) (survey, error) {
-	s := survey{found: map[string]Found{}, present: map[string]plan.Present{}}
+// survey looks at every profile in a scope, and at the configuration where that is
+// to be decided about, secrets digested with a salt.
+func (r *Revisions) survey(scope plan.Scope, salt string, configures bool) (s survey, err error) {
+	s = survey{found: map[string]Found{}, present: map[string]plan.Present{}}
+	if configures {
+		f, err := r.box.Configuration()
+		if err != nil {
+			return s, err
+		}
+		s.found[f.Name], s.present[f.Name] = f, present(f, salt)
+	}
+	if !scope.Profiles() {
+		return s, nil
+	}
 	list, err := r.box.Profiles()
 	if err != nil {
 		return s, err
@@ -42,6 +53,9 @@ func (r *Revisions) survey(scope plan.Scope, salt string) (survey, error) {
 
 // present is a profile as a plan compares it.
 func present(f Found, salt string) plan.Present {
+	if plan.IsConfiguration(f.Name) {
+		return plan.Present{Profile: plan.ShapeConfiguration(salt, f.Content.Text), Kept: f.Kept}
+	}
 	p := plan.Present{Fault: f.Fault, Astray: f.Astray, Kept: f.Kept}
 	t, err := plan.ParseTree(f.Name+"/profile.yaml", f.Content.Text)
 	if err != nil {
@@ -62,7 +76,7 @@ func (r *Revisions) base(s survey) plan.Base {
 }
 
 // plan makes one.
-func (r *Revisions) plan(ask control.PlanRequest) (control.Planned, error) {
+func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (control.Planned, error) {
 	switch {
 	case ask.Unclean != "":
 		problem := control.BadRequest("%s", ask.Unclean)
@@ -83,11 +97,17 @@ func (r *Revisions) plan(ask control.PlanRequest) (control.Planned, error) {
 	if len(ask.Salt) < 16 {
 		return control.Planned{}, control.BadRequest("the salt is shorter than 16 characters")
 	}
-	s, err := r.survey(scope, ask.Salt)
+	configures := declared.Configuration != ""
+	if configures {
+		if err := r.mayConfigure(ask, actor); err != nil {
+			return control.Planned{}, err
+		}
+	}
+	s, err := r.survey(scope, ask.Salt, configures)
 	if err != nil {
 		return control.Planned{}, err
 	}
-	if kind, name, one := scope.Named(); one && len(s.present) == 0 && len(declared.Profiles) == 0 {
+	if kind, name, one := scope.Named(); one && kind == "profile" && len(s.present) == 0 && len(declared.Profiles) == 0 {
 		return control.Planned{}, refused("the scope %s fits nothing: there is no %s %s, and none is declared", scope, kind, name)
 	}
 	wanted, files := map[string]plan.Profile{}, map[string]map[string]string{}
@@ -110,8 +130,19 @@ func (r *Revisions) plan(ask control.PlanRequest) (control.Planned, error) {
 			})
 		}
 	}
+	judge := r.box.Judge
+	var effects Effects
+	if configures {
+		path := r.configurationIn(s)
+		wanted[path] = plan.ShapeConfiguration(ask.Salt, []byte(*ask.Configuration))
+		files[path] = map[string]string{plan.ConfigurationText: declared.Configuration}
+		if effects, err = r.box.Preview(declared.Configuration, []byte(*ask.Configuration)); err != nil {
+			return control.Planned{}, control.BadRequest("%v", err)
+		}
+		judge = effects.Judge
+	}
 	p := r.compare(scope, s, wanted, files, func(name string) bool {
-		restarts, err := r.box.Judge(nodes[name])
+		restarts, err := judge(nodes[name])
 		if err != nil {
 			faults = append(faults, asFaults(err)...)
 		}
@@ -120,6 +151,9 @@ func (r *Revisions) plan(ask control.PlanRequest) (control.Planned, error) {
 	if len(faults) > 0 {
 		faults.Sort()
 		return control.Planned{}, control.BadRequest("%v", faults)
+	}
+	if err := touches(p, effects); err != nil {
+		return control.Planned{}, err
 	}
 	p.Salt = ask.Salt
 	sum := sha256.Sum256([]byte(ask.Text))
@@ -143,13 +177,65 @@ func (r *Revisions) compare(scope plan.Scope, s survey, wanted map[string]plan.P
 			p.Unchanged = append(p.Unchanged, name)
 		}
 	}
-	p.Summary = plan.Sum(p.Changes, len(wanted))
+	declared := 0
+	for name := range wanted {
+		if !plan.IsConfiguration(name) {
+			declared++
+		}
+	}
+	p.Summary = plan.Sum(p.Changes, declared)
 	return p
+}
+
+// mayConfigure says why somebody's set may not decide about the configuration.
+func (r *Revisions) mayConfigure(ask control.PlanRequest, actor uint32) error {
+	switch {
+	case actor != 0:
+		return refused("the set declares the configuration, which is root's: uid %d may not", actor)
+	case ask.Configuration == nil:
+		return control.BadRequest("%s: configuration: its file was not read", ask.File)
+	}
+	if err := r.box.Replaceable(); err != nil {
+		return refused("%v", err)
+	}
+	return nil
+}
+
+// configurationIn is the name of the configuration that a survey has seen.
+func (r *Revisions) configurationIn(s survey) string {
+	for name := range s.found {
+		if plan.IsConfiguration(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// touches completes the change of the configuration, if there is one, with what it
+// comes to. What needs a new container is refused: no gate could tell whether that
+// holds, and nothing could take it back.
+func touches(p *plan.Plan, effects Effects) error {
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Kind != plan.KindConfiguration {
+			continue
+		}
+		if fields := c.OutsideService(p.Scope); len(fields) > 0 {
+			return refused("the configuration that is declared differs in %s, which is not within the scope %s", strings.Join(fields, ", "), p.Scope)
+		}
+		if len(effects.Container) > 0 {
+			return refused("an apply cannot bring this about, nor take it back: %s", strings.Join(effects.Container, "; "))
+		}
+		c.Touches(effects.Services)
+		c.Notes = effects.Later
+	}
+	p.Summary = plan.Sum(p.Changes, p.Summary.Profiles)
+	return nil
 }
 
 // scopeOf is the scope of a request, which all that is declared must fit into.
 func scopeOf(asked string, declared *plan.Declared) (plan.Scope, error) {
-	scope := plan.Profiles
+	scope := declared.Scope()
 	if asked != "" {
 		var err error
 		if scope, err = plan.ParseScope(asked); err != nil {
@@ -157,10 +243,10 @@ func scopeOf(asked string, declared *plan.Declared) (plan.Scope, error) {
 		}
 	}
 	if outside := declared.Outside(scope); len(outside) > 0 {
-		return "", refused("profile %s is declared, and is not within the scope %s", strings.Join(outside, ", "), scope)
+		return "", refused("%s, which the set declares, is not within the scope %s", strings.Join(outside, ", "), scope)
 	}
-	if kind, name, one := scope.Named(); one && kind == "service" {
-		return "", refused("the scope %s fits nothing: service %s is root's configuration, and no declared set has it", scope, name)
+	if lacks := declared.Lacks(scope); lacks != "" {
+		return "", refused("the scope %s fits nothing: the set declares no %s", scope, lacks)
 	}
 	return scope, nil
 }

@@ -76,14 +76,16 @@ func (l *life) Profiles() ([]Found, error) {
 	defer l.enter()()
 	var all []Found
 	for name := range l.profiles {
-		all = append(all, l.found(name))
+		if !plan.IsConfiguration(name) {
+			all = append(all, l.found(name))
+		}
 	}
 	return all, nil
 }
 
 func (l *life) found(name string) Found {
 	c := l.profiles[name]
-	return Found{Name: name, Content: c, Up: c.State == service.Running && !l.strange[name]}
+	return Found{Name: name, Content: c, Up: c.State == service.Running && !l.strange[name], Kept: plan.IsConfiguration(name)}
 }
 
 func (l *life) Profile(name string) (Found, error) {
@@ -141,11 +143,39 @@ func (l *life) Restore(name, trash string) error {
 	return nil
 }
 
-func (l *life) Begin(string, string, uint32, func(bool, string)) uint64 { return 0 }
+func (l *life) Begin(string, Kept, uint32, func(Halted)) uint64 { return 0 }
 
-func (l *life) End(uint64, string, string) {}
+func (l *life) End(uint64, Kept, string) {}
 
-func (l *life) Gate(ctx context.Context, name string, up bool, _ time.Duration) error {
+// rootsFile is the configuration, which is among the profiles here.
+const rootsFile = "/etc/rlminit/rlminit.yaml"
+
+func (l *life) Configuration() (Found, error) {
+	defer l.enter()()
+	return l.found(rootsFile), nil
+}
+
+func (l *life) Replaceable() error { return nil }
+
+func (l *life) Preview(file string, text []byte) (Effects, error) {
+	defer l.enter()()
+	e := Effects{Judge: func(plan.Wanted) (bool, error) { return true, nil }}
+	switch {
+	case strings.Contains(string(text), "fault"):
+		return e, errors.New(file + ":1: fault")
+	case strings.Contains(string(text), "user:"):
+		e.Container = []string{"user changed"}
+	case string(text) != string(l.profiles[rootsFile].Text):
+		e.Services = []plan.Affected{{Service: "web", Effect: plan.Restarts, Reason: "command changed"}}
+	}
+	return e, nil
+}
+
+func (l *life) Running([]plan.Affected) []Touched {
+	return []Touched{{Service: "web", Effect: plan.Restarts, Up: true}}
+}
+
+func (l *life) Gate(ctx context.Context, name string, _ Gating) error {
 	leave := l.enter()
 	err := l.bad[name]
 	if strings.Contains(string(l.profiles[name].Text), "before") {
@@ -218,9 +248,20 @@ profiles:
   dave: {environment: {V: after}}
 `
 
+// configured declares the configuration, which is to have the text rootsNew.
+const (
+	configured = "configuration: /srv/rlminit.yaml\n"
+	rootsNew   = "version: 1\nservices: {web: {command: [a]}}\n"
+)
+
 func makePlan(t *testing.T, r *Revisions, text string) (*plan.Plan, control.ApplyRequest) {
 	t.Helper()
-	planned, err := r.Plan(control.PlanRequest{File: "/agents.yaml", Dir: "/", Text: text, Salt: "0123456789abcdef"}, 0)
+	q := control.PlanRequest{File: "/agents.yaml", Dir: "/", Text: text, Salt: "0123456789abcdef"}
+	if strings.Contains(text, configured) {
+		root := rootsNew
+		q.Configuration = &root
+	}
+	planned, err := r.Plan(q, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +271,7 @@ func makePlan(t *testing.T, r *Revisions, text string) (*plan.Plan, control.Appl
 	}
 	return p, control.ApplyRequest{
 		Plan: planned.Plan, Approve: p.Hash, AllowDelete: true, Request: "r" + p.Hash, By: "a reviewer",
-		Secrets: map[string]map[string]string{"alice": {"environment.API_TOKEN": "hunter2"}, "bob": {"secrets.CERT": "s3cret"}},
+		Secrets: map[string]map[string]string{"alice": {"environment.API_TOKEN": "hunter2"}, "bob": {"secrets.CERT": "s3cret"}, rootsFile: {plan.ConfigurationText: rootsNew}},
 		Gating:  control.Gating{TimeoutMS: 60_000},
 	}
 }
@@ -391,13 +432,13 @@ func TestGates(t *testing.T) {
 // meddler changes alice by hand when bob is gated.
 type meddler struct{ *life }
 
-func (m meddler) Gate(ctx context.Context, name string, up bool, steady time.Duration) error {
+func (m meddler) Gate(ctx context.Context, name string, how Gating) error {
 	if name == "bob" && !strings.Contains(string(m.snapshot()["bob"].Text), "before") {
 		m.mu.Lock()
 		m.profiles["alice"] = Content{Text: []byte("environment: {V: by hand}\n"), State: service.Running}
 		m.mu.Unlock()
 	}
-	return m.life.Gate(ctx, name, up, steady)
+	return m.life.Gate(ctx, name, how)
 }
 
 // Each refusal has its own exit code, touches nothing, and is recorded.
@@ -425,6 +466,18 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"stopped by hand", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) {
 			v.profiles["zed"] = Content{State: service.Stopped, Text: v.profiles["zed"].Text}
+		}},
+		{"of another volume", 17, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) {
+			p, err := plan.Read([]byte(ask.Plan))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Base.Volume = "another"
+			text, err := p.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask.Plan, ask.Approve = string(text), p.Hash
 		}},
 		{"a stranger", 10, 1001, func(*volume, *Revisions, *control.ApplyRequest) {}},
 		{"not covered", 10, 1000, func(_ *volume, r *Revisions, _ *control.ApplyRequest) {
@@ -502,9 +555,17 @@ func TestKilledAnywhere(t *testing.T) {
 		if i%3 == 1 {
 			v.bad["bob"] = errors.New("exit 1")
 		}
+		set, configures := declared, i%2 == 1
+		if configures { // and the configuration, whose gate is not passed now and then
+			set = declared + configured
+			v.profiles[rootsFile] = Content{Text: []byte("version: 1 # before\n")}
+			if i%5 == 0 {
+				v.bad[rootsFile] = errors.New("web: exit 1")
+			}
+		}
 		before := v.snapshot()
 		maker := v.live(0).revisions()
-		_, ask := makePlan(t, maker, declared)
+		_, ask := makePlan(t, maker, set)
 		first := v.live(1 + rand.IntN(60))
 		go first.revisions().Apply(ask, 0)
 		for kills := rand.IntN(3); ; kills-- {
@@ -546,7 +607,8 @@ func TestKilledAnywhere(t *testing.T) {
 			now := v.snapshot()
 			_, zed := now["zed"]
 			_, dave := now["dave"]
-			applied := !zed && dave && strings.Contains(string(now["alice"].Text), "after") && strings.Contains(string(now["bob"].Text), "after") && now["carol"].State == service.Running
+			applied := !zed && dave && strings.Contains(string(now["alice"].Text), "after") && strings.Contains(string(now["bob"].Text), "after") && now["carol"].State == service.Running &&
+				(!configures || string(now[rootsFile].Text) == rootsNew)
 			switch {
 			case end.State == control.RevisionApplied && applied:
 			case end.State == control.RevisionRolledBack && equal(now, before):
@@ -557,6 +619,73 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 	}
 	t.Logf("figure: %d rounds of kills: %v", rounds, ends)
+}
+
+// The configuration is a part of a revision like any other: applied, found out by
+// drift, put back by rollback, refused to who is not root, and where it has a fault
+// or needs a new container.
+func TestConfiguration(t *testing.T) {
+	v := newVolume()
+	v.profiles[rootsFile] = Content{Text: []byte("version: 1 # before\n")}
+	before := v.snapshot()
+	r := v.live(0).revisions()
+	p, ask := makePlan(t, r, configured+"version: 1\n")
+	if c := p.Changes; len(c) != 1 || c[0].Name != rootsFile || c[0].Effect != plan.Restarts || len(c[0].Services) != 1 || p.Scope != plan.Configuration || p.Summary.Restarts != 1 {
+		t.Fatalf("%+v", p)
+	}
+	if _, err := r.Apply(ask, 1000); problemCode(t, err) != 10 {
+		t.Errorf("by who is not root: %v", err)
+	}
+	other := ask
+	other.Secrets = map[string]map[string]string{rootsFile: {plan.ConfigurationText: rootsNew + "# and more\n"}}
+	if _, err := r.Apply(other, 0); problemCode(t, err) != 11 {
+		t.Errorf("another text: %v", err)
+	}
+	answer, err := r.Apply(ask, 0)
+	if done := finish(t, r, answer, err); done.State != control.RevisionApplied || string(v.snapshot()[rootsFile].Text) != rootsNew {
+		t.Fatalf("%+v", done)
+	}
+	if second, _ := makePlan(t, r, configured+"version: 1\n"); !second.Empty() || len(second.Unchanged) != 1 {
+		t.Errorf("the second plan: %+v", second)
+	}
+	if d, err := r.Drift(); err != nil || len(d.Changes) != 0 {
+		t.Errorf("drift: %v %+v", err, d)
+	}
+	v.mu.Lock()
+	v.profiles[rootsFile] = Content{Text: []byte("version: 1\n")}
+	v.mu.Unlock()
+	if d, err := r.Drift(); err != nil || len(d.Changes) != 1 || d.Changes[0].Name != rootsFile || d.Changes[0].Fields[0].Field != "services.web.command" {
+		t.Errorf("drift: %v %+v", err, d)
+	}
+	if _, err := r.Rollback(control.RollbackRequest{Request: "b"}, 1000); problemCode(t, err) != 10 {
+		t.Errorf("rolled back by who is not root: %v", err)
+	}
+	answer, err = r.Rollback(control.RollbackRequest{Request: "back", Gating: ask.Gating}, 0)
+	if done := finish(t, r, answer, err); done.State != control.RevisionApplied || !equal(v.snapshot(), before) {
+		t.Fatalf("%+v %v", done, v.snapshot())
+	}
+	v.bad[rootsFile] = errors.New("web: exit 1")
+	_, ask = makePlan(t, r, configured+declared)
+	answer, err = r.Apply(ask, 0)
+	if done := finish(t, r, answer, err); done.ExitCode != 8 || !strings.Contains(done.Reason, "web: exit 1") || !equal(v.snapshot(), before) {
+		t.Fatalf("%+v %v", done, v.snapshot())
+	}
+	for text, want := range map[string]int{"fault": 2, "user: x": 10} {
+		_, err := r.Plan(control.PlanRequest{File: "a", Dir: "/", Text: configured + "version: 1\n", Configuration: &text, Salt: "0123456789abcdef"}, 0)
+		if problemCode(t, err) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	text := rootsNew
+	for scope, want := range map[string]int{"service/web": 0, "service/db": 10, "profiles": 10, "all": 10} {
+		_, err := r.Plan(control.PlanRequest{File: "a", Dir: "/", Text: configured + "version: 1\n", Scope: scope, Configuration: &text, Salt: "0123456789abcdef"}, 0)
+		if want == 0 && err != nil || want != 0 && problemCode(t, err) != want {
+			t.Errorf("scope %s: %v", scope, err)
+		}
+	}
+	if _, err := r.Plan(control.PlanRequest{File: "a", Dir: "/", Text: configured + "version: 1\n", Configuration: &text, Salt: "0123456789abcdef"}, 1000); problemCode(t, err) != 10 {
+		t.Errorf("planned by who is not root: %v", err)
+	}
 }
 
 func (l *life) kill() {
@@ -576,7 +705,7 @@ func TestPlanRefuses(t *testing.T) {
 		code        int
 		why         string
 	}{
-		{"profile/alice", declared, 10, "bob, carol, dave is declared, and is not within the scope profile/alice"},
+		{"profile/alice", declared, 10, "bob, carol, dave, which the set declares, is not within the scope profile/alice"},
 		{"service/web", declared, 10, "is not within the scope"},
 		{"profile/nobody", "version: 1\nprofiles: {}\n", 10, "fits nothing"},
 		{"service/web", "version: 1\nprofiles: {}\n", 10, "fits nothing"},

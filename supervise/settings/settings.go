@@ -98,16 +98,30 @@ func (s *Settings) Started() (*config.Config, config.Bundle) { return s.first, s
 // Next is a configuration that is not in force yet.
 type Next struct {
 	*config.Config
-	Notes []string // what of it needs a new container, or counts from a next start on
+	Container []string // what of it needs a new container
+	Later     []string // what of it counts from a next start on
 
 	bundle  config.Bundle
 	encoded []byte
+}
+
+// Notes are what of it does not hold at once.
+func (n *Next) Notes() []string { return append(slices.Clone(n.Container), n.Later...) }
+
+// LookAt is Look where the text of another file is in the place of the
+// configuration's own.
+func (s *Settings) LookAt(file string, text []byte) (*Next, error) {
+	return s.look(nil, func(b *config.Bundle) { b.Files[0] = config.File{Name: file, Data: text} })
 }
 
 // Look reads the configuration's files again. Of a reload of some services alone,
 // all others keep what they have, with a successor too. Nothing is in force by
 // this.
 func (s *Settings) Look(services []string) (*Next, error) {
+	return s.look(services, func(*config.Bundle) {})
+}
+
+func (s *Settings) look(services []string, change func(*config.Bundle)) (*Next, error) {
 	old := s.Current()
 	bundle, err := config.ReadBundle(old.Path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -116,6 +130,7 @@ func (s *Settings) Look(services []string) (*Next, error) {
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
+	change(&bundle)
 	bundle.Flags, bundle.Args, bundle.Run = s.start.Flags, s.start.Args, s.start.Run
 	c, notes, err := s.understand(bundle)
 	if err != nil {
@@ -127,13 +142,13 @@ func (s *Settings) Look(services []string) (*Next, error) {
 			return nil, control.Failed("%v", err)
 		}
 	}
-	next := &Next{Config: c, Notes: notes, bundle: bundle, encoded: bundle.Encode()}
+	next := &Next{Config: c, Container: notes, bundle: bundle, encoded: bundle.Encode()}
 	if len(next.encoded) > bundleMax {
 		return nil, control.Failed("the configurations of services that were reloaded one by one take too much memory; reload all of them")
 	}
-	next.Notes = append(next.Notes, atNextStart(old, c, "each service", "--all")...)
+	next.Later = append(next.Later, atNextStart(old, c, "each service", "--all")...)
 	for _, name := range services {
-		next.Notes = append(next.Notes, atNextStart(old.For(name), c.For(name), name, name)...)
+		next.Later = append(next.Later, atNextStart(old.For(name), c.For(name), name, name)...)
 	}
 	return next, nil
 }
@@ -221,6 +236,8 @@ func (s *Settings) needContainer(old, next *config.Config) []string {
 		{"home", old.Home, next.Home},
 		{"stop_timeout", old.StopTimeout, next.StopTimeout},
 		{"tags", old.Tags, next.Tags},
+		{"profile_users", old.ProfileUsers, next.ProfileUsers},
+		{"user or groups of gateway", gatewayUsers(old), gatewayUsers(next)},
 		{"strict", old.Strict, next.Strict},
 		{"parent_death", old.ParentDeath, next.ParentDeath},
 		{"warn_on_reap", old.WarnOnReap, next.WarnOnReap},
@@ -241,6 +258,14 @@ func (s *Settings) needContainer(old, next *config.Config) []string {
 	return notes
 }
 
+// gatewayUsers is what a configuration says of who profiles are.
+func gatewayUsers(c *config.Config) []string {
+	if c.Gateway == nil || !c.Gateway.OwnUsers() {
+		return nil
+	}
+	return append([]string{"auto"}, c.Gateway.Groups...)
+}
+
 // atNextStart says which changes are in force for some services, though what
 // runs was started without them.
 func atNextStart(old, next *config.Config, whose, restart string) (notes []string) {
@@ -257,6 +282,16 @@ func atNextStart(old, next *config.Config, whose, restart string) (notes []strin
 		}
 	}
 	return notes
+}
+
+// Replaceable says why another file cannot take the place of the configuration's:
+// that takes a PID 1 which is root, and one that is not mounted from outside.
+func (s *Settings) Replaceable() error {
+	var directory unix.Stat_t
+	if err := unix.Stat(s.runtime, &directory); err != nil || directory.Uid != 0 {
+		return errors.New("the container is not root's, and so PID 1 cannot put a configuration in place")
+	}
+	return config.Replaceable(s.Current().Path)
 }
 
 // privileges are the definitions that are tier 1's to hold. One that is not root,

@@ -11,26 +11,24 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
 )
 
-// How many are at hand beside those that the runtime starts by itself. Where the
-// container's limit on processes is low, services need the room more.
 const (
-	most       = 24
-	fewest     = 5
-	fewestPIDs = 20  // with which a container starts at all
-	plenty     = 500 // a limit from which on nobody needs to take turns
-
+	plenty        = 500 // a limit on processes from which on nobody needs to take turns
 	shareOfPlenty = 16
+
+	launchesOfPlenty = 4 * shareOfPlenty // what they wait for in the kernel, they wait for in another process
 )
 
-// limit is the container's, and atHand how many threads are at hand.
-var (
-	limit  = sync.OnceValue(pidsLimit)
-	atHand = sync.OnceValue(func() int { return enough(limit()) })
-)
+// limit is the container's.
+var limit = sync.OnceValue(pidsLimit)
 
-func enough(limit int) int { return max(fewest, min(most, (limit-fewestPIDs)/2)) }
+// Limit is how many processes and threads the container may have.
+func Limit() int { return limit() }
 
 // Share is how many may do something at the same time that may wait in the kernel:
 // a quarter of the threads. A quarter each is for writes to the volume, launches
@@ -40,7 +38,16 @@ func Share() int {
 	if limit() >= plenty {
 		return shareOfPlenty
 	}
-	return max(2, atHand()/4)
+	return max(1, wire.SupervisorThreads(limit())/4)
+}
+
+// FilesAtOnce is Share for the process that touches the services' files, which has
+// fewer threads, and needs one to hear what it is asked.
+func FilesAtOnce() int {
+	if limit() >= plenty {
+		return shareOfPlenty
+	}
+	return wire.FilesThreads - 1
 }
 
 // pidsLimit is the container's limit on processes, by the files of cgroup v2 and
@@ -55,34 +62,72 @@ func pidsLimit() int {
 	return 1 << 30
 }
 
-// Reserve has the runtime start threads while there is room for them.
-func Reserve() {
-	var started sync.WaitGroup
-	release := make(chan struct{})
-	for range atHand() {
-		started.Add(1)
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread() // or the thread would end with the goroutine
-			started.Done()
-			<-release
-		}()
+// Reserve is ReserveSome of what a supervisor needs.
+func Reserve() error { return ReserveSome(wire.SupervisorThreads(limit())) }
+
+// ReserveSome has the runtime start threads while there is room for them: n
+// goroutines wait in the kernel at the same time, until the other end of their pipe
+// is closed. With runtime.LockOSThread it would start one more for itself. Where the
+// limit is low there is one processor, for each needs a thread of its own.
+func ReserveSome(n int) error {
+	if limit() < wire.CrampedPIDs {
+		runtime.GOMAXPROCS(1)
 	}
-	started.Wait()
-	close(release)
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	var begun, through sync.WaitGroup
+	for range n {
+		begun.Add(1)
+		through.Go(func() {
+			begun.Done()
+			_, _ = unix.Read(ends[0], make([]byte, 1))
+		})
+	}
+	begun.Wait()
+	unix.Close(ends[1])
+	through.Wait()
+	unix.Close(ends[0])
+	return nil
 }
 
 // Turns are a share of the threads, for those who do one kind of thing. With nil
 // nobody waits for anybody.
 type Turns chan struct{}
 
-// NewTurns is a Share, or nil where there are processes in plenty.
+// NewTurns is a Share, or nil where there are processes in plenty. Where they are
+// fewest, all kinds of things share one.
 func NewTurns() Turns {
-	if limit() >= plenty {
+	switch {
+	case limit() >= plenty:
 		return nil
+	case limit() < wire.CrampedPIDs:
+		return Common()
 	}
 	return make(Turns, Share())
 }
+
+// Launches are the turns of launches, and how long each keeps others from
+// beginning: a thousand at once share one process that touches their files, and each
+// is to come to its end in little time once it has begun.
+func Launches() (turns Turns, lasts time.Duration) {
+	if limit() >= plenty {
+		return make(Turns, launchesOfPlenty), time.Second
+	}
+	return NewTurns(), 200 * time.Millisecond
+}
+
+// Common are the turns of all that touches files beside the loop, where processes
+// are fewest; elsewhere nobody waits. The threads at hand are then for whoever has
+// the turn, the collector of logs, the poller, the journal, whoever runs, one that
+// is on its way to being idle, and one more.
+var Common = sync.OnceValue(func() Turns {
+	if limit() < wire.CrampedPIDs {
+		return make(Turns, 1)
+	}
+	return nil
+})
 
 // Take waits for a turn, which done ends. It ends by itself after lasts: who waits
 // long, for a file system that does not answer or for a service, keeps nobody else

@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -8,15 +9,15 @@ import (
 	"time"
 )
 
-func TestEnoughLeavesRoomForServices(t *testing.T) {
-	for limit := 20; limit < 5000; limit++ {
-		n := enough(limit)
-		if n < fewest || n > most || n > fewest && n > (limit-fewestPIDs)/2 {
-			t.Errorf("with a limit of %d there are %d threads", limit, n)
-		}
+// What is reserved is there, and stays.
+func TestReserve(t *testing.T) {
+	const n = 12
+	if err := ReserveSome(n); err != nil {
+		t.Fatal(err)
 	}
-	if n := enough(pidsLimit()); n < fewest {
-		t.Error(n)
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil || len(threads) < n {
+		t.Errorf("%d threads, %v", len(threads), err)
 	}
 }
 

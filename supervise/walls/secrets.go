@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -28,9 +28,9 @@ func DropSecrets(runtime, service string) { _ = os.RemoveAll(credentials(runtime
 // Secrets puts the secrets of a service into a directory of its slot, and adds
 // CREDENTIALS_DIRECTORY to its environment. files are those of its definition, by
 // name; stored is a directory whose files are secrets too, "" for none, and do not
-// replace those. The directory gets the service's tag for its group, and so is for
+// replace those; by is who reads the former. The directory gets the service's tag for its group, and so is for
 // no other; where there are no tags, for whoever is its user.
-func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored string) error {
+func (p *Place) Secrets(w *Walls, name string, files map[string]string, by func(file string) *rights.User, stored string) error {
 	dir := credentials(p.runtime, name)
 	all := merged(files, stored)
 	if len(all) == 0 {
@@ -40,7 +40,7 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored s
 		return fmt.Errorf("cannot make a place for the secrets: %w", err)
 	}
 	for _, secret := range slices.Sorted(maps.Keys(all)) {
-		content, err := read(all[secret])
+		content, err := read(reader(by, files, secret), all[secret])
 		if err == nil {
 			w.Secrets = append(w.Secrets, string(content))
 			err = write(filepath.Join(dir, secret), content)
@@ -67,10 +67,19 @@ func (p *Place) Secrets(w *Walls, name string, files map[string]string, stored s
 	return nil
 }
 
+// reader is who reads a secret: of a definition's files whoever by says, else the
+// supervisor, who keeps them.
+func reader(by func(file string) *rights.User, files map[string]string, secret string) *rights.User {
+	if files[secret] == "" {
+		return nil
+	}
+	return by(files[secret])
+}
+
 // Values are the secrets that Secrets would hand over, as far as they can be read.
-func Values(files map[string]string, stored string) (values []string) {
-	for _, file := range merged(files, stored) {
-		if content, err := read(file); err == nil {
+func Values(by func(file string) *rights.User, files map[string]string, stored string) (values []string) {
+	for secret, file := range merged(files, stored) {
+		if content, err := read(reader(by, files, secret), file); err == nil {
 			values = append(values, string(content))
 		}
 	}
@@ -105,12 +114,11 @@ func storedIn(dir string) (files []string) {
 }
 
 // read reads a secret, whose file may be anything.
-func read(path string) ([]byte, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+func read(user *rights.User, path string) ([]byte, error) {
+	file, err := user.Open(path)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
 	info, err := file.Stat()
 	switch {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/isolate"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -47,6 +48,8 @@ type Subject struct {
 	Port        int               // its own, 0 for none
 	Environment []string          // as it is so far: NAME=value
 	Named       func(string) bool // whether its definition sets a variable itself
+	UID         uint32            // of a user of its own; 0: the services'
+	User        *rights.User      // who opens what it names
 }
 
 // Walls are what one spawn needs. The zero value is none.
@@ -59,6 +62,18 @@ type Walls struct {
 	private     []string
 	filter      []byte
 	credentials *os.File
+	notify      int // a descriptor; 0: none
+}
+
+// Notifies has the socket at a path, which is the supervisor's, be for the service
+// alone, whose tag it gets for its group.
+func (w *Walls) Notifies(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot hand over the notify socket: %w", err)
+	}
+	w.notify = fd
+	return nil
 }
 
 // Build makes the walls of a subject, but for its secrets. Where the kernel has
@@ -82,6 +97,9 @@ func (p *Place) Build(s Subject) (Walls, error) {
 	if s.Own != "" {
 		rules.Own = p.within([]string{s.Own})
 	}
+	if s.User != nil {
+		rules.Open = s.User.Handle
+	}
 	if p.able.Seccomp {
 		w.filter = rules.Filter()
 	}
@@ -92,20 +110,25 @@ func (p *Place) Build(s Subject) (Walls, error) {
 	if w.ruleset, w.Notes, err = isolate.Build(p.image, rules); err != nil {
 		return Walls{}, fmt.Errorf("cannot isolate it: %w", err)
 	}
-	if dir := TemporaryDirectory(s.Name); dir != "" && !s.Named("TMPDIR") {
+	if dir := s.temporaryDirectory(); dir != "" && !s.Named("TMPDIR") {
 		w.private = []string{dir}
 		w.Environment = set(w.Environment, "TMPDIR", dir)
 	}
 	return w, nil
 }
 
-// TemporaryDirectory is a service's own, "" where nobody can write to /tmp. The
-// service makes it, so that it is its user's.
-func TemporaryDirectory(service string) string {
-	if unix.Access("/tmp", unix.W_OK|unix.X_OK) != nil {
+// temporaryDirectory is a service's own, "" where it cannot write to /tmp. The
+// service makes it, so that it is its user's: of one that has got another user, that
+// of before is another one.
+func (s *Subject) temporaryDirectory() string {
+	_, denied, err := s.User.Look("/tmp", unix.W_OK|unix.X_OK)
+	switch {
+	case err != nil || denied != nil:
 		return ""
+	case s.UID != 0:
+		return fmt.Sprintf("/tmp/rlminit-%s-%d", s.Name, s.UID)
 	}
-	return "/tmp/rlminit-" + service
+	return "/tmp/rlminit-" + s.Name
 }
 
 // within puts the volume without links in the place of the volume as configured.
@@ -148,6 +171,10 @@ func (w *Walls) Fill(m *wire.Spawn) (fds []int, err error) {
 		fds = append(fds, fd)
 		m.Credentials = true
 	}
+	if w.notify != 0 {
+		fds = append(fds, w.notify)
+		m.Notify, w.notify = true, 0
+	}
 	if w.ruleset != nil {
 		fd, err := w.ruleset.Duplicate()
 		if err != nil {
@@ -162,6 +189,10 @@ func (w *Walls) Fill(m *wire.Spawn) (fds []int, err error) {
 
 // Close gives back what a spawn that was not to be has no use for.
 func (w *Walls) Close() {
+	if w.notify != 0 {
+		unix.Close(w.notify)
+		w.notify = 0
+	}
 	if w.ruleset != nil {
 		w.ruleset.Close()
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"rlminit/rights"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/isolate"
@@ -27,6 +29,8 @@ func place(t *testing.T) (p *Place, home, runtime string) {
 }
 
 func unnamed(string) bool { return false }
+
+func ourselves(string) *rights.User { return nil }
 
 func TestNoWallsAreNothing(t *testing.T) {
 	p, _, _ := place(t)
@@ -95,7 +99,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	var w Walls
-	if err := p.Secrets(&w, "gateway-alice", map[string]string{"TOKEN": home + "/token"}, stored); err != nil {
+	if err := p.Secrets(&w, "gateway-alice", map[string]string{"TOKEN": home + "/token"}, ourselves, stored); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"TOKEN": "precious\n", "KEY": "stored"} {
@@ -122,7 +126,7 @@ func TestSecrets(t *testing.T) {
 	}
 	for _, file := range []string{home + "/fifo", home + "/none", home} {
 		DropSecrets(runtime, "gateway-alice")
-		err := p.Secrets(&w, "gateway-alice", map[string]string{"A": home + "/token", "B": file}, "")
+		err := p.Secrets(&w, "gateway-alice", map[string]string{"A": home + "/token", "B": file}, ourselves, "")
 		if err == nil || !strings.Contains(err.Error(), "cannot hand over the secret B: ") {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -46,6 +46,11 @@ func measureJobs() (f jobFigures, err error) {
 // inContainer runs this program as the main command of a container with a
 // configuration, plays an act there, and reads the figures that it prints.
 func inContainer(more, act string, figures any) error {
+	return inPrepared(more, act, func(string) error { return nil }, figures)
+}
+
+// inPrepared is inContainer with a volume that prepare has put something on.
+func inPrepared(more, act string, prepare func(home string) error, figures any) error {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return err
@@ -58,9 +63,12 @@ func inContainer(more, act string, figures any) error {
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return err
 	}
+	if err := prepare(home); err != nil {
+		return err
+	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(home, 1000, 1000); err != nil {
-			return err
+		if err := exec.Command("chown", "-R", "1000:1000", home).Run(); err != nil {
+			return fmt.Errorf("cannot give the volume away: %w", err)
 		}
 	}
 	config := fmt.Sprintf("version: 1\nuser: \"1000:1000\"\nhome: %s\n%s", home, more)

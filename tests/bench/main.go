@@ -54,10 +54,12 @@ func exit(err error) {
 
 // acts are the parts that this program plays in its own measurements.
 var acts = map[string]func(args []string) error{
-	"inside": inside,
-	"floor":  floor,
-	"jobs":   playJobs,
-	"views":  playViews,
+	"inside":  inside,
+	"floor":   floor,
+	"jobs":    playJobs,
+	"views":   playViews,
+	"records": playRecords,
+	"boot":    playBoot,
 }
 
 func run() error {
@@ -68,7 +70,7 @@ func run() error {
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), viewMeasures(), jobMeasures()) {
+	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), viewMeasures(), jobMeasures(), recordMeasures(), bootMeasures()) {
 		if !chosen.MatchString(m.name) {
 			continue
 		}

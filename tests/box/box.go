@@ -30,11 +30,13 @@ type Spec struct {
 // User is who runs a command in a box.
 type User struct{ UID, GID int }
 
-// The users of the tests: PID 1's, the services', and one of neither.
+// The users of the tests: PID 1's, the services', the supervisor's, and one of
+// none of them.
 var (
-	Root     = User{0, 0}
-	Service  = User{1000, 1000}
-	Stranger = User{10000, 10000}
+	Root       = User{0, 0}
+	Service    = User{1000, 1000}
+	Supervisor = User{49999, 49999}
+	Stranger   = User{10000, 10000}
 )
 
 // Result is what came of a command.

@@ -3,6 +3,8 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,30 +44,14 @@ func HostileService(t *testing.T, start New) {
 		"user: auto":      uidOf(b, victim) != uidOf(b, attacker),
 	}
 	b.Shell(box.Service, fmt.Sprintf(`cd %s && echo 'exec hostile %d %d gateway-victim' >.attack && mv .attack attack`, b.Home(), supervisor, victim))
-	var all []attempts
 	box.Eventually(b, long, "the attack is over", func() (bool, any) {
 		s := b.Status()["hostile"]
 		return s.State == "exited" || s.State == "failed", box.Describe(s)
 	})
 	out := b.Must("logs", "hostile", "-n", "all")
-	for line := range strings.Lines(out) {
-		var a attempts
-		if i := strings.IndexByte(line, '{'); i >= 0 && json.Unmarshal([]byte(line[i:]), &a) == nil && a.Kind != "" {
-			all = append(all, a)
-		}
-	}
-	if len(all) < 10 {
+	if judge(t, out, func(needs string) bool { return own[needs] }) < 10 {
 		t.Fatalf("the attack did not come off: %s", out)
 	}
-	made, held := 0, 0
-	for _, a := range all {
-		made, held = made+a.Attempts, held+a.Held
-		if own[a.Needs] && len(a.Broke) > 0 {
-			t.Errorf("%s: %d of %d attempts succeeded: %q", a.Kind, a.Attempts-a.Held, a.Attempts, a.Broke)
-		}
-		t.Logf("figure: hostile: %s: %d attempts, %d held (needs %s: %v)", a.Kind, a.Attempts, a.Held, a.Needs, own[a.Needs])
-	}
-	t.Logf("figure: hostile: %d attempts, %d held, in all", made, held)
 	if now := b.Supervisor().PID; now != supervisor {
 		t.Errorf("the supervisor was pid %d, and is %d", supervisor, now)
 	}
@@ -73,4 +59,36 @@ func HostileService(t *testing.T, start New) {
 	if r := b.Run("profile", "show", "hostile"); r.Code == 0 {
 		t.Errorf("a service made a profile: %s", r)
 	}
+}
+
+// judge complains of every attempt that succeeded though what it takes to be held is
+// there, and returns how many kinds of them there are in what the attacker said.
+func judge(t *testing.T, said string, there func(needs string) bool) (kinds int) {
+	t.Helper()
+	root, err := box.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile(filepath.Join(root, "docs", "isolation.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, held := 0, 0
+	for line := range strings.Lines(said) {
+		var a attempts
+		if i := strings.IndexByte(line, '{'); i < 0 || json.Unmarshal([]byte(line[i:]), &a) != nil || a.Kind == "" {
+			continue
+		}
+		kinds++
+		if !strings.Contains(string(table), "| "+a.Kind+" | ") {
+			t.Errorf("docs/isolation.md does not tell of %q", a.Kind)
+		}
+		made, held = made+a.Attempts, held+a.Held
+		if there(a.Needs) && len(a.Broke) > 0 {
+			t.Errorf("%s: %d of %d attempts succeeded: %q", a.Kind, a.Attempts-a.Held, a.Attempts, a.Broke)
+		}
+		t.Logf("figure: hostile: %s: %d attempts, %d held (needs %s: %v)", a.Kind, a.Attempts, a.Held, a.Needs, there(a.Needs))
+	}
+	t.Logf("figure: hostile: %d attempts, %d held, in all", made, held)
+	return kinds
 }

@@ -171,7 +171,7 @@ func LinkInPlaceOfProfile(t *testing.T, start New) {
 func BrokenServiceDirectory(t *testing.T, start New) {
 	b, s := alice(t, start, Config())
 	slots := strings.TrimSpace(b.Shell(box.Service, `ls -d "${RLMINIT_RUNTIME_DIR:-/run/rlminit}/services"`))
-	b.Shell(box.Service, `cd `+slots+`
+	b.Shell(box.Supervisor, `cd `+slots+`
 		mkdir half garbage Bad..Name loop
 		printf 'command: [sle' >half/service.yaml
 		head -c 100000 /dev/urandom >garbage/service.yaml
@@ -196,12 +196,12 @@ func BrokenServiceDirectory(t *testing.T, start New) {
 		t.Errorf("one that claims to be alice's: %s", box.Describe(s))
 	}
 	// One that is written where it stands is picked up too, whole or not at first.
-	b.Shell(box.Service, `cd `+slots+` && mkdir slow && sleep 0.05 && printf 'command: [sle' >slow/service.yaml && sleep 0.05 && printf 'ep, infinity]\n' >>slow/service.yaml`)
+	b.Shell(box.Supervisor, `cd `+slots+` && mkdir slow && sleep 0.05 && printf 'command: [sle' >slow/service.yaml && sleep 0.05 && printf 'ep, infinity]\n' >>slow/service.yaml`)
 	b.Await("slow", "running")
 	// A good one is picked up, and stopped when it is taken away.
-	b.Shell(box.Service, `cd `+slots+` && mkdir .good && echo 'command: [sleep, infinity]' >.good/service.yaml && mv .good good`)
+	b.Shell(box.Supervisor, `cd `+slots+` && mkdir .good && echo 'command: [sleep, infinity]' >.good/service.yaml && mv .good good`)
 	b.Await("good", "running")
-	b.Shell(box.Service, `cd `+slots+` && mv good .gone && rm -r .gone`)
+	b.Shell(box.Supervisor, `cd `+slots+` && mv good .gone && rm -r .gone`)
 	box.Eventually(b, long, "good is gone", func() (bool, any) {
 		s, there := b.Status()["good"]
 		return !there, box.Describe(s)

@@ -159,6 +159,7 @@ func BootSurvivesItsSupervisor(t *testing.T, start New) {
 		Config: `version: 1
 user: "1000:1000"
 environment: {RECORD: "${RLMINIT_HOME}/boots"}
+main: {user: root}
 gateway:
   command: [bash, -c, 'echo $$$$ >"$PROFILE_DIR/gateway.pid"; exec nasty sleep']
   remove_at_boot: [gateway.pid]

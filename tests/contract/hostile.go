@@ -10,45 +10,53 @@ import (
 	"rlminit/tests/box"
 )
 
-// SupervisorCannotBeTraced: a service that kills its supervisor over and over,
-// as it may, does not get at the memory of the next one, not even in its first
-// moments; and nobody else notices.
+// SupervisorCannotBeTraced: a service does not get at the memory of a supervisor,
+// however often that is replaced, not even in its first moments; nor can it kill
+// one that has a uid of its own. Nobody else notices.
 func SupervisorCannotBeTraced(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
 		`tracer: {command: [nasty, trace, "12"], type: oneshot, enabled: false, stop: {timeout: 200ms}}`)})
 	pids := several(b, 1)
+	own := b.Supervisor().UID[0] != 1000
 	b.Run("start", "--no-wait", "tracer")
 	box.Eventually(b, 2*long, "the tracer is through", func() (bool, any) {
+		if own {
+			if old := b.Supervisor(); old.PID != 0 {
+				kill(b, "KILL", old.PID)
+				replaced(b, old.PID)
+			}
+		}
 		r := b.Run("logs", "tracer")
 		return strings.Contains(r.Out, "traced "), r
 	})
-	if out := b.Must("logs", "tracer"); !strings.Contains(out, "not traced in ") || strings.Contains(out, "not traced in 0") {
+	if out := b.Must("logs", "tracer"); !strings.Contains(out, "not traced in ") || strings.Contains(out, "not traced in 0") ||
+		own != strings.Contains(out, "may not be killed") {
 		t.Errorf("the tracer says %q", out)
 	}
 	b.AwaitReady()
 	unharmed(b, pids)
 }
 
-// SlotIsSpoilt: whatever a service puts in place of what is written in the
-// service directory, the others are served.
+// SlotIsSpoilt: whatever is put in place of what is written in the service
+// directory, the others are served.
 func SlotIsSpoilt(t *testing.T, start New) {
 	b, s := alice(t, start, Config())
 	b.Must("profile", "create", "bob")
 	before := b.Await("gateway-bob", "running")
-	b.Shell(box.Service, `cd /run/rlminit/services/gateway-bob
+	b.Shell(box.Supervisor, `cd /run/rlminit/services/gateway-bob
 		rm -f status.json; mkfifo status.json .status.json .service.yaml
 		mkdir -p /tmp/attacker && echo precious >/tmp/attacker/elsewhere`)
 	b.As(box.Service, "kill", "-9", fmt.Sprint(*before.PID))
 	restarted(b, "gateway-bob", *before.PID)
 	b.Must("restart", "alice")
-	b.Shell(box.Service, `cd /run/rlminit/services/gateway-bob
+	b.Shell(box.Supervisor, `cd /run/rlminit/services/gateway-bob
 		rm -f status.json .status.json; ln -s /tmp/attacker/elsewhere status.json; ln -s /tmp/attacker/elsewhere .status.json`)
 	b.Must("restart", "bob")
-	b.Shell(box.Service, `cd /run/rlminit/services/gateway-bob
+	b.Shell(box.Supervisor, `cd /run/rlminit/services/gateway-bob
 		rm -f status.json .status.json; mkdir -p status.json/x .status.json/x notify.d; rm -f notify; mkdir notify`)
 	b.Must("restart", "bob")
 	b.Must("restart", "alice")
-	if out := b.Shell(box.Service, `cat /tmp/attacker/elsewhere; rm -r /tmp/attacker`); out != "precious\n" {
+	if out := b.Shell(box.Supervisor, `cat /tmp/attacker/elsewhere; rm -r /tmp/attacker`); out != "precious\n" {
 		t.Errorf("a file elsewhere holds %q", out)
 	}
 	// What is published of the other is current, and outlives a supervisor.
@@ -64,17 +72,17 @@ func SlotIsSpoilt(t *testing.T, start New) {
 	}
 }
 
-// SlotIsNoWayToSecrets: what a service puts into the service directory sees no
-// more of the container's variables than it does itself.
+// SlotIsNoWayToSecrets: what is put into the service directory by hand sees no
+// more of the container's variables than a service does.
 func SlotIsNoWayToSecrets(t *testing.T, start New) {
 	b := start(t, box.Spec{
 		Config: Config("inherit_env: [\"*\", \"!SECRET_*\"]\n"),
 		Env:    []string{"SECRET_TOKEN=hidden", "OPEN=seen"},
 	})
-	b.Shell(box.Service, "mkdir /run/rlminit/services/.thief")
-	b.Write(box.Service, "/run/rlminit/services/.thief/service.yaml",
+	b.Shell(box.Supervisor, "mkdir /run/rlminit/services/.thief")
+	b.Write(box.Supervisor, "/run/rlminit/services/.thief/service.yaml",
 		"command: [bash, -c, \"echo got ${SECRET_TOKEN:-nothing} and ${OPEN}; exec sleep 1000\"]\n")
-	b.Shell(box.Service, "cd /run/rlminit/services; mv .thief thief")
+	b.Shell(box.Supervisor, "cd /run/rlminit/services; mv .thief thief")
 	b.Await("thief", "running")
 	logged(b, "thief", "got ")
 	if out := b.Must("logs", "thief"); !strings.Contains(out, "got nothing and seen") {
@@ -82,16 +90,16 @@ func SlotIsNoWayToSecrets(t *testing.T, start New) {
 	}
 }
 
-// PrivilegedSlotIsSpoilt: what a service writes over the definition of one with
+// PrivilegedSlotIsSpoilt: what is written over the definition of a service with
 // another user has no effect, nor if the supervisor reads it anew.
 func PrivilegedSlotIsSpoilt(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
 		`other: {` + bash("echo uid $(id -u) sockets $LISTEN_FDNAMES.; exec nasty sleep") + `, user: "2000:2000", restart: {delay: 50ms}}`)})
 	s := b.Await("other", "running")
-	b.Write(box.Service, "/run/rlminit/services/other/.forged",
+	b.Write(box.Supervisor, "/run/rlminit/services/other/.forged",
 		"command: [nasty, sleep]\nsockets: [{listen: \"tcp:127.0.0.1:0\", name: trojan}]\n")
 	spoil := func() {
-		b.Shell(box.Service, "cd /run/rlminit/services/other; cp .forged .copy; mv .copy service.yaml")
+		b.Shell(box.Supervisor, "cd /run/rlminit/services/other; cp .forged .copy; mv .copy service.yaml")
 	}
 	runs := 1
 	confined := func() {
@@ -115,22 +123,25 @@ func PrivilegedSlotIsSpoilt(t *testing.T, start New) {
 	confined()
 }
 
-// NotificationIsForged: nobody but the service itself notifies for one that has
-// another user or a capability, though its socket is open to more.
+// NotificationIsForged: nobody but the service itself can write to its notify
+// socket: neither for one that has another user or a capability, nor for one of its
+// own user.
 func NotificationIsForged(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
 		`other: {command: [nasty, hoard, "1"], user: "2000:2000", ready: {notify: true, timeout: 20s}}`,
 		`capable: {command: [nasty, hoard, "1"], sandbox: {capabilities: [NET_BIND_SERVICE]}, ready: {notify: true, timeout: 20s}}`,
-		`forger: {command: [bash, -c, "for s in other capable; do NOTIFY_SOCKET=/run/rlminit/services/$$s/notify nasty hoard 3 & done; wait"], enabled: false}`)})
-	for _, name := range []string{"other", "capable"} {
+		`plain: {command: [nasty, hoard, "1"], ready: {notify: true, timeout: 20s}}`,
+		`forger: {command: [bash, -c, "for s in other capable plain; do NOTIFY_SOCKET=/run/rlminit/services/$$s/notify nasty hoard 3 || echo refused $$s; done; exec sleep infinity"], enabled: false}`)})
+	names := []string{"other", "capable"}
+	if b.Supervisor().UID[0] != box.Service.UID {
+		names = append(names, "plain") // where it is not the supervisor's user too
+	}
+	for _, name := range names {
 		b.Await(name, "running")
 	}
 	b.Must("start", "forger")
-	for _, name := range []string{"other", "capable"} {
-		box.Eventually(b, long, "the forgery is noticed", func() (bool, any) {
-			said := b.Printed()
-			return strings.Contains(said, "a notification that is not the service's own is ignored service="+name), said
-		})
+	for _, name := range names {
+		logged(b, "forger", "refused "+name)
 		s := b.Await(name, "running")
 		b.As(box.Root, "kill", "-9", fmt.Sprint(*s.PID))
 		s = restarted(b, name, *s.PID)
@@ -216,10 +227,11 @@ func VolumeIsSpoilt(t *testing.T, start New) {
 			rm -f profiles/carol/$f; ln -s `+elsewhere+`/file profiles/carol/$f
 		done
 		mv profiles/dave profiles/.dave; ln -s `+elsewhere+`/dir profiles/dave
+		rm -rf trash .trash; ln -s `+elsewhere+`/dir trash; ln -s `+elsewhere+`/dir .trash`)
+	b.Shell(box.Root, `cd "`+b.Home()+`"
 		for n in bob carol; do rm -rf logs/gateways/$n; ln -s `+elsewhere+`/dir logs/gateways/$n; done
 		rm -f logs/container-boot.log; ln -s `+elsewhere+`/file logs/container-boot.log
-		rm -f .rlminit.lock; ln -s `+elsewhere+`/file .rlminit.lock
-		rm -rf trash .trash; ln -s `+elsewhere+`/dir trash; ln -s `+elsewhere+`/dir .trash`)
+		rm -f .rlminit.lock; ln -s `+elsewhere+`/file .rlminit.lock`)
 	for _, name := range []string{"bob", "carol", "dave"} {
 		for _, verb := range []string{"restart", "stop", "start"} {
 			if r := b.Run(verb, "--timeout", "5s", name); r.Code != 0 && strings.Count(r.Err, "\n") != 1 {

@@ -37,7 +37,20 @@ func EveryProcessIsConfined(t *testing.T, start New) {
 			continue
 		}
 		name := strings.Join(p.Args, " ")
-		if p.UID != [4]int{1000, 1000, 1000, 1000} || p.GID != [4]int{1000, 1000, 1000, 1000} {
+		supervisor := len(p.Args) > 1 && p.Args[1] == "supervise"
+		files := len(p.Args) > 1 && p.Args[1] == "rights"
+		uid, gid := [4]int{1000, 1000, 1000, 1000}, [4]int{1000, 1000, 1000, 1000}
+		if keeper := b.Supervisor().UID[0]; supervisor || files {
+			uid = [4]int{keeper, keeper, keeper, keeper}
+			gid = uid
+			if keeper == 1000 {
+				gid = [4]int{1000, 1000, 1000, 1000}
+			}
+			if files { // whose rights to files alone are the services'
+				uid[3], gid[3] = 1000, 1000
+			}
+		}
+		if p.UID != uid || p.GID != gid {
 			t.Errorf("%s: uid %v gid %v", name, p.UID, p.GID)
 		}
 		for set, bits := range p.Capabilities {
@@ -52,8 +65,7 @@ func EveryProcessIsConfined(t *testing.T, start New) {
 		if p.Session != p.PID && !main { // main keeps the terminal, if there is one
 			t.Errorf("%s: session %d, want its own, %d", name, p.Session, p.PID)
 		}
-		supervisor := len(p.Args) > 1 && p.Args[1] == "supervise"
-		if supervisor {
+		if supervisor || files {
 			continue
 		}
 		services++

@@ -35,6 +35,7 @@ func RunEnds(t *testing.T, start New) {
 		{[]string{"--", "true"}, 0, "succeeded", ""},
 		{[]string{"--", "bash", "-c", "echo out; echo err >&2; exit 7"}, 7, "failed", "out\n"},
 		{[]string{"--", "bash", "-c", "kill -9 $$"}, 137, "failed", ""},
+		{[]string{"--", "sh", "-c", "echo out >/dev/stdout && echo err >/dev/stderr"}, 0, "succeeded", "out\n"},
 		{[]string{"--", "no-such-program"}, 127, "failed", ""},
 		{[]string{"--", "/etc/passwd"}, 126, "failed", ""},
 		{[]string{"--dir", "/nowhere", "--", "true"}, 125, "failed", ""},

@@ -160,7 +160,7 @@ func PlanRefuses(t *testing.T, start New) {
 		}
 	}
 	b.Write(box.Service, file, "version: 1\nprofiles: {alice: {}, bob: {}}\n")
-	b.Fails(10, "bob is declared, and is not within the scope profile/alice", "plan", "-f", file, "--scope", "profile/alice")
+	b.Fails(10, "bob, which the set declares, is not within the scope profile/alice", "plan", "-f", file, "--scope", "profile/alice")
 	b.Fails(10, "fits nothing", func() []string {
 		b.Write(box.Service, file+".none", "version: 1\nprofiles: {}\n")
 		return []string{"plan", "-f", file + ".none", "--scope", "profile/nobody"}
@@ -230,7 +230,7 @@ profiles:
 	restarted(b, "gateway-alice", before)
 	b.Must("profile", "set", "alice", "BY=hand")
 	r = <-done
-	if r.Code != 12 || !strings.Contains(r.Err, "A PERSON IS NEEDED") || !strings.Contains(r.Err, "alice: somebody has changed it since") {
+	if r.Code != 12 || !strings.Contains(r.Err, "A PERSON IS NEEDED") || !strings.Contains(r.Err, "alice: somebody has changed it since") || !strings.Contains(r.Err, "rolled back because of alice: somebody has changed it meanwhile") {
 		t.Errorf("commanded meanwhile: %s", r)
 	}
 	states := []string{}
@@ -264,10 +264,9 @@ func ApplyGivesWay(t *testing.T, start New) {
 		}
 		return done, o
 	}
-	// Of a restart the gate may see the new process before it hears of the command.
 	for what, halt := range map[string]func(control.Operation){
-		`was cancelled`: func(o control.Operation) { b.Must("cancel", strconv.FormatUint(o.ID, 10)) },
-		`somebody has commanded it meanwhile|it was restarted when`: func(control.Operation) { b.Must("restart", "alice") },
+		`operation \d+ was cancelled`:                           func(o control.Operation) { b.Must("cancel", strconv.FormatUint(o.ID, 10)) },
+		`somebody has commanded it meanwhile, by operation \d+`: func(control.Operation) { b.Must("restart", "alice") },
 	} {
 		path, hash = planned(b, "version: 1\nprofiles: {alice: {environment: {A: b}}}\n")
 		done, o := begin()

@@ -119,7 +119,8 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 	}
 	elsewhere := strings.TrimSpace(b.Shell(box.Service, `mktemp -d`))
 	b.Must("stop", "bob")
-	b.Shell(box.Service, `echo precious >`+elsewhere+`/current; rm -r "`+logs+`/bob"; ln -s `+elsewhere+` "`+logs+`/bob"`)
+	b.Shell(box.Service, `echo precious >`+elsewhere+`/current`)
+	b.Shell(box.Root, `rm -r "`+logs+`/bob"; ln -s `+elsewhere+` "`+logs+`/bob"`)
 	b.Must("profile", "delete", "bob", "--purge")
 	if left := there(); left != "" {
 		t.Errorf("after --purge the logs are %q", left)
@@ -127,9 +128,9 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 	if text := b.Shell(box.Service, `cat `+elsewhere+`/current; rm -r `+elsewhere); text != "precious\n" {
 		t.Errorf("what a link led to holds %q", text)
 	}
-	b.Shell(box.Service, `mv "`+logs+`" "`+b.Home()+`/elsewhere"; ln -s "`+b.Home()+`/elsewhere" "`+logs+`"`)
+	b.Shell(box.Root, `mv "`+logs+`" "`+b.Home()+`/elsewhere"; ln -s "`+b.Home()+`/elsewhere" "`+logs+`"`)
 	b.Must("profile", "create", "carol")
-	b.Shell(box.Service, `mkdir "`+logs+`/carol"`)
+	b.Shell(box.Root, `mkdir "`+logs+`/carol"`)
 	if r := b.Run("profile", "delete", "carol", "--purge"); r.Code != 0 || !strings.Contains(r.Err, "rm -r "+logs+"/carol") {
 		t.Errorf("with the logs elsewhere: %s", r)
 	}
@@ -137,7 +138,7 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 		t.Errorf("behind the link is %q", left)
 	}
 	b.Must("profile", "create", "carol") // it was deleted
-	b.Shell(box.Service, `rmdir "`+logs+`/carol"`)
+	b.Shell(box.Root, `rmdir "`+logs+`/carol"`)
 	if r := b.Run("profile", "delete", "carol", "--purge"); r.Code != 0 || r.Err != "" {
 		t.Errorf("with nothing elsewhere: %s", r)
 	}
@@ -295,22 +296,35 @@ func PortsAreStable(t *testing.T, start New) {
 	}
 }
 
-// FilesAreTheServiceUsers: what rlminit makes belongs to the service user and
-// is nobody else's to read or change.
+// FilesAreTheServiceUsers: what is a profile's belongs to the service user; what
+// rlminit keeps belongs to the supervisor, and of it the service user may read the
+// logs. Nobody else may read or change either.
 func FilesAreTheServiceUsers(t *testing.T, start New) {
 	b, _ := alice(t, start, Config())
 	home := b.Home()
-	owner := strings.TrimSpace(b.Shell(box.Service, `echo "$(id -u):$(id -g)"`))
-	for file, mode := range map[string]string{
-		"profiles":                    "750",
-		"profiles/alice":              "750",
-		"profiles/alice/profile.yaml": "600",
-		"logs/gateways/alice":         "750",
-		"logs/gateways/alice/current": "640",
+	user := strings.TrimSpace(b.Shell(box.Service, `echo "$(id -u):$(id -g)"`))
+	_, group, _ := strings.Cut(user, ":")
+	supervisor := fmt.Sprint(b.Supervisor().UID[0])
+	logs, keeps := supervisor+":"+group, supervisor+":"+supervisor
+	setgid := "2"
+	if strings.HasPrefix(user, supervisor+":") { // one uid for all
+		keeps, setgid = user, ""
+	} else if got := strings.TrimSpace(b.Shell(box.Root, `stat -c '%u:%g %a' "`+home+`"`)); got != "0:"+group+" 1775" {
+		t.Errorf("the volume is %s", got)
+	}
+	for file, want := range map[string]string{
+		"profiles":                    user + " 750",
+		"profiles/alice":              user + " 750",
+		"profiles/alice/profile.yaml": user + " 600",
+		"logs/gateways/alice":         logs + " " + setgid + "750",
+		"logs/gateways/alice/current": logs + " 640",
+		".rlminit":                    keeps + " 700",
+		".rlminit/journal":            keeps + " 700",
+		".rlminit.lock":               logs + " 640",
 	} {
-		got := strings.TrimSpace(b.Shell(box.Service, `stat -c '%u:%g %a' "`+path.Join(home, file)+`"`))
-		if got != owner+" "+mode {
-			t.Errorf("%s is %s, want %s %s", file, got, owner, mode)
+		got := strings.TrimSpace(b.Shell(box.Root, `stat -c '%u:%g %a' "`+path.Join(home, file)+`"`))
+		if got != want {
+			t.Errorf("%s is %s, want %s", file, got, want)
 		}
 	}
 }
@@ -335,8 +349,31 @@ func ProfilesInQuickSuccession(t *testing.T, start New) {
 	b.Must("restart", last)
 }
 
+// ProfilesCannotBeRead: where the profiles cannot be read at boot, that is said,
+// and not called ready; what else there is runs. Once they can be read they run,
+// without a word from anybody.
+func ProfilesCannotBeRead(t *testing.T, start New) {
+	b, _ := alice(t, start, Services("web: {command: [nasty, sleep]}"))
+	dir := b.Home() + "/profiles"
+	b.Shell(box.Service, "chmod 0 "+dir)
+	if err := b.Signal(int(unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("web", "running")
+	b.Fails(1, "profiles", "health", "--level", "ready")
+	b.Fails(4, "cannot list the profiles", "start", "alice")
+	if printed := b.Printed(); !strings.Contains(printed, "the profiles cannot be read; that is tried again until they can") {
+		t.Errorf("nothing is said of the profiles: %s", printed)
+	}
+	b.Shell(box.Service, "chmod 0750 "+dir)
+	b.Await("gateway-alice", "running")
+	b.Must("health", "--level", "ready")
+}
+
 // ProfileIsAdopted: what a profile's state file says counts when somebody takes it
-// on purpose, and then over a restart; else the journal does.
+// on purpose, and then over a restart; else the journal does. What befalls the
+// service between the edit and the adoption takes nothing of the edit away.
 func ProfileIsAdopted(t *testing.T, start New) {
 	b, _ := alice(t, start, Config())
 	file := b.Home() + "/profiles/alice/gateway_state.json"
@@ -355,16 +392,23 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	if s := b.Status()["gateway-alice"]; s.State != "running" || s.Desired != "running" {
 		t.Errorf("without a word: %s", box.Describe(s))
 	}
-	// What is seen at the same moment is written over what was put there by hand.
-	box.Eventually(b, long, "what the file says is taken", func() (bool, any) {
+	for range 5 {
+		b.Must("signal", "KILL", "alice") // what is seen changes from now on
 		says("stopped")
-		out := b.Must("profile", "adopt", "alice")
-		return strings.Contains(out, "stopped"), out
-	})
-	b.Await("gateway-alice", "stopped")
-	if out := b.Must("events", "--type", "profile_adopted", "--json"); !strings.Contains(out, `"profile":"alice","desired":"stopped","actor":{"uid":`) {
+		if out := b.Must("profile", "adopt", "alice"); !strings.Contains(out, "stopped") {
+			t.Fatalf("the file said stopped; adopt says %q, and the file %s", out, b.Shell(box.Service, "cat "+file))
+		}
+		b.Await("gateway-alice", "stopped")
+		says("running")
+		b.Must("profile", "adopt", "alice")
+		b.Await("gateway-alice", "running")
+	}
+	if out := b.Must("events", "--type", "profile_adopted", "--json"); strings.Count(out, `"profile":"alice","desired":"stopped","actor":{"uid":`) != 5 {
 		t.Errorf("the journal has %q", out)
 	}
+	says("stopped")
+	b.Must("profile", "adopt", "alice")
+	b.Await("gateway-alice", "stopped")
 	if err := b.Signal(int(unix.SIGKILL)); err != nil {
 		t.Fatal(err)
 	}
@@ -372,23 +416,19 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	if s := b.Await("gateway-alice", "stopped"); s.Desired != "stopped" {
 		t.Errorf("after a restart: %s", box.Describe(s))
 	}
-	box.Eventually(b, long, "what the file says is taken again", func() (bool, any) {
-		says("running")
-		out := b.Must("profile", "adopt", "alice")
-		return b.Status()["gateway-alice"].Desired == "running", out
-	})
-	b.Await("gateway-alice", "running")
-	seen("running")
-	for fragment, spoil := range map[string]string{
-		"cannot be adopted": "echo nonsense >" + file,
-		"has no state file": "rm -f " + file,
-	} {
-		box.Eventually(b, long, "it "+fragment, func() (bool, any) {
-			b.Shell(box.Service, spoil)
-			r := b.Run("profile", "adopt", "alice")
-			return r.Code == 17 && strings.Contains(r.Err, fragment), r
-		})
+	says("running")
+	b.Must("profile", "adopt", "alice")
+	if s := b.Await("gateway-alice", "running"); s.Desired != "running" {
+		t.Errorf("what the file says was not taken: %s", box.Describe(s))
 	}
-	b.Fails(4, "alise", "profile", "adopt", "alise")
+	seen("running")
+	b.Shell(box.Service, "echo nonsense >"+file)
+	b.Must("signal", "KILL", "alice")
+	b.Fails(17, "cannot be adopted", "profile", "adopt", "alice")
 	b.Await("gateway-alice", "running")
+	b.Must("stop", "alice") // what was recorded since is written over it
+	seen("stopped")
+	b.Shell(box.Service, "rm -f "+file)
+	b.Fails(17, "has no state file", "profile", "adopt", "alice")
+	b.Fails(4, "alise", "profile", "adopt", "alise")
 }

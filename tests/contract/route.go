@@ -1,12 +1,16 @@
 package contract
 
 import (
+	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/analyze"
 	"rlminit/control"
 	"rlminit/tests/box"
 )
@@ -211,6 +215,21 @@ func BootSteps(t *testing.T, start New) {
 			t.Errorf("no %q in %q", line, b.Printed())
 		}
 	}
+	last := lastBoot(b)
+	if three := bootStep(last, "boot step three"); three.TookS < 0.2 {
+		t.Errorf("boot step three took less than its timeout: %+v", last.Steps)
+	}
+	four := bootStep(last, "boot step boot[3]")
+	for _, web := range last.Services {
+		if four.BeganS <= 0 || web.BeganS < four.BeganS+four.TookS {
+			t.Errorf("%s began at %v s; the steps were %+v", web.Name, web.BeganS, last.Steps)
+		}
+	}
+	b.As(box.Root, "kill", "-KILL", strconv.Itoa(b.Supervisor().PID))
+	b.AwaitReady()
+	if again := lastBoot(b); !slices.Equal(again.Steps, last.Steps) {
+		t.Errorf("the steps of the boot were %+v, and are %+v", last.Steps, again.Steps)
+	}
 
 	for name, c := range map[string]struct {
 		step string
@@ -230,6 +249,28 @@ func BootSteps(t *testing.T, start New) {
 			}
 		})
 	}
+}
+
+// lastBoot waits for the record of the boot, which comes a moment after its
+// services.
+func lastBoot(b *box.Box) (last analyze.Report) {
+	b.Helper()
+	box.Eventually(b, long, "the steps of the boot", func() (bool, any) {
+		out := b.Must("analyze", "--json")
+		err := json.Unmarshal([]byte(out), &last)
+		return err == nil && len(last.Steps) > 0, out
+	})
+	return last
+}
+
+// bootStep is one step of a boot; the zero value if there was none.
+func bootStep(boot analyze.Report, name string) (found analyze.Step) {
+	for _, s := range boot.Steps {
+		if s.Step == name {
+			found = s
+		}
+	}
+	return found
 }
 
 // BootMakesEnvironment: what a boot step writes into an env_file is in the

@@ -224,15 +224,18 @@ func DependenciesAreOrdered(t *testing.T, start New) {
 // AfterAndWantsAreOrdered: what another comes after is waited for, and restarted with
 // it in two phases, whichever name sorts first.
 func AfterAndWantsAreOrdered(t *testing.T, start New) {
-	const ready = `ready: {exec: [test, -e, "${RLMINIT_HOME}/open"], timeout: 60s}`
+	// One is ready when it has said that it starts: its process is there before that.
+	const ready = `ready: {exec: [bash, -c, 'test -e "$$0/open" && test -e "$$0/$$1"', "${RLMINIT_HOME}", NAME], timeout: 60s}`
 	step := func(name string) string {
-		return bash("trap 'echo " + name + " stops; exit 0' TERM; echo " + name + " starts; while :; do sleep 0.02; done")
+		file := `"$$RLMINIT_HOME/` + name + `"`
+		return bash("trap 'rm " + file + "; echo " + name + " stops; exit 0' TERM; echo " + name + " starts; >" + file + "; while :; do sleep 0.02; done")
 	}
+	readiness := func(name string) string { return strings.Replace(ready, "NAME", name, 1) }
 	b := start(t, box.Spec{Config: Services(
 		`mid: {after: [zdb], `+step("mid")+`}`,
-		`zdb: {`+step("zdb")+`, `+ready+`}`,
+		`zdb: {`+step("zdb")+`, `+readiness("zdb")+`}`,
 		`late: {wants: [adb], `+step("late")+`}`,
-		`adb: {`+step("adb")+`, `+ready+`}`,
+		`adb: {`+step("adb")+`, `+readiness("adb")+`}`,
 	)})
 	waits(b, "mid", "waits for zdb")
 	waits(b, "late", "waits for adb")
@@ -306,7 +309,7 @@ func ServiceRequiresAGateway(t *testing.T, start New) {
 func SlotsInACircle(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
 	put := func(name, requires string) {
-		b.Shell(box.Service, `cd "${RLMINIT_RUNTIME_DIR:-/run/rlminit}/services" && mkdir -p .new &&
+		b.Shell(box.Supervisor, `cd "${RLMINIT_RUNTIME_DIR:-/run/rlminit}/services" && mkdir -p .new &&
 			echo 'command: [nasty, sleep]' >.new/service.yaml && echo 'requires: [`+requires+`]' >>.new/service.yaml &&
 			if [ -d `+name+` ]; then mv .new/service.yaml `+name+`/service.yaml; else mv .new `+name+`; fi`)
 	}
@@ -503,7 +506,12 @@ func Operations(t *testing.T, start New) {
 	}
 	b.Fails(17, "is over", "cancel", id)
 	b.Fails(4, "no operation 4711", "cancel", "4711")
+	listed := b.Must("operations")
 	b.Fails(4, `no profile or service "none-*"`, "restart", "none-*")
+	b.Must("start", "--all", "--state", "failed")
+	if now := b.Must("operations"); now != listed {
+		t.Errorf("commands on nothing are operations: %s", now)
+	}
 
 	before = b.Status()
 	b.Must("restart", "web-*", "--rolling", "--steady", "100ms")
@@ -684,4 +692,64 @@ func ReloadIsAnOperation(t *testing.T, start New) {
 	b.Fails(1, "web-", "reload", "--wait")
 	b.Fails(2, "--steady goes with --rolling", "reload", "--steady", "1s")
 	b.Fails(2, "nothing to wait for", "reload", "--dry-run", "--wait")
+}
+
+// ReloadGoesOn: what a rolling reload has not come to, for it was cancelled, is
+// known to whoever reloads next, also by another supervisor, and is restarted by
+// the next rolling one, though nothing has changed since.
+func ReloadGoesOn(t *testing.T, start New) {
+	services := func(mood string) string {
+		var all []string
+		for _, name := range []string{"web-1", "web-2", "web-3"} {
+			all = append(all, name+`: {command: [nasty, sleep], environment: {MOOD: `+mood+`}}`)
+		}
+		return Services(all...)
+	}
+	b := start(t, box.Spec{Config: services("good")})
+	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	for _, name := range []string{"web-1", "web-2", "web-3"} {
+		b.Await(name, "running")
+	}
+	before := b.Status()
+	b.Write(box.Root, path, services("better"))
+	rolling := make(chan box.Result, 1)
+	go func() { rolling <- b.Run("reload", "--rolling", "--steady", "60s") }()
+	restarted(b, "web-1", *before["web-1"].PID)
+	id := ""
+	for _, line := range strings.Split(b.Must("operations"), "\n") {
+		if number, _, found := strings.Cut(line, " reload: running"); found {
+			id = number
+		}
+	}
+	b.Must("cancel", id)
+	if r := <-rolling; r.Code != 17 {
+		t.Errorf("the reload that was cancelled: %s", r)
+	}
+	older := func(out string) {
+		t.Helper()
+		for _, name := range []string{"web-2", "web-3"} {
+			if !strings.Contains(out, name+": it still runs with the definition before: environment changed") {
+				t.Errorf("of %s it says %q", name, out)
+			}
+		}
+		if strings.Contains(out, "web-1: ") {
+			t.Errorf("web-1 has the new definition: %q", out)
+		}
+	}
+	older(b.Must("reload"))
+	old := b.Supervisor()
+	kill(b, "KILL", old.PID)
+	replaced(b, old.PID)
+	older(b.Must("reload", "--dry-run"))
+
+	after := b.Status()
+	b.Must("restart", "web-3")
+	b.Must("reload", "--rolling", "--steady", "100ms")
+	now := b.Status()
+	if *now["web-1"].PID != *after["web-1"].PID || *now["web-2"].PID == *before["web-2"].PID {
+		t.Errorf("web-1 was %s and is %s; web-2 is %s", box.Describe(after["web-1"]), box.Describe(now["web-1"]), box.Describe(now["web-2"]))
+	}
+	if out := b.Must("reload"); !strings.Contains(out, "nothing has changed") {
+		t.Errorf("at the end it says %q", out)
+	}
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,7 +91,16 @@ func TestAgentImage(t *testing.T) {
 		if r := b.As(agent, "rlminit", "stop", "old"); r.Code != 0 {
 			t.Fatalf("stop: %s", r)
 		}
-		none(b, "not the agent's on the volume", `find /opt/data -not -uid 10000 -o -not -gid 10000`)
+		none(b, "not the agent's on the volume", among("/opt/data", `-not -path '/opt/data/profiles/*' \( -not -uid 10000 -o -not -gid 10000 \)`))
+		owners := map[string]string{}
+		for _, name := range []string{"old", "alice"} {
+			dir := "/opt/data/profiles/" + name
+			owners[name] = strings.TrimSpace(b.Shell(box.Root, "stat -c %u "+dir))
+			none(b, "not "+name+"'s in its directory", among(dir, fmt.Sprintf(`-not -uid %s -o -not -gid %[1]s`, owners[name])))
+		}
+		if owners["old"] == owners["alice"] || !strings.HasPrefix(owners["old"], "400") {
+			t.Errorf("profiles are %v's", owners)
+		}
 		got := b.Shell(box.Root, "cd /opt/data; stat -c '%n %a' auth config.yaml .env; cat version profiles/alice/SOUL.md; ls profiles/old")
 		want := "auth 700\nconfig.yaml 640\n.env 600\n1\nBe brief.\n"
 		if !strings.HasPrefix(got, want) || strings.Contains(got, "gateway.pid") {
@@ -120,7 +130,7 @@ func TestAgentImage(t *testing.T) {
 		if err != nil || !strings.HasSuffix(out, "1234\n2345") {
 			t.Errorf("%q, %v", out, err)
 		}
-		none(b, "not the agent's on the volume", `find /opt/data -not -uid 1234 -o -not -gid 2345`)
+		none(b, "not the agent's on the volume", among("/opt/data", `-not -uid 1234 -o -not -gid 2345`))
 	})
 
 	t.Run("unsupervised", func(t *testing.T) {

@@ -89,10 +89,10 @@ func TestTwoContainersOneVolume(t *testing.T) {
 // TestVolumeThatCannotBeWritten: one line says whose it is and what to do.
 func TestVolumeThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	b := startImage(t, built.based, box.Spec{Config: contract.Config(), Docker: []string{"--tmpfs", "/data:uid=0,gid=0,mode=0755"}})
+	b := startImage(t, built.based, box.Spec{Config: contract.Config(), Docker: []string{"--tmpfs", "/data:uid=4242,gid=4242,mode=0755"}})
 	box.Eventually(b, answerTimeout, "it says so", func() (bool, any) {
 		out := b.Printed()
-		return strings.Contains(out, "cannot write /data: owned by uid 0, services run as 1000"), out
+		return strings.Contains(out, "cannot write /data: owned by uid 4242, services run as 1000"), out
 	})
 }
 

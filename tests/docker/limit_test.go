@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -54,18 +55,120 @@ func asks(c *http.Client, method, path string, v any) (int, error) {
 	return answer.StatusCode, json.NewDecoder(answer.Body).Decode(v)
 }
 
+// tier2 is the supervisor's process, by the host's numbers.
+func (p *Place) tier2(t *testing.T) (pid int) {
+	t.Helper()
+	r, err := docker(nil, "top", p.name, "-eo", "pid,args")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(r.Out) {
+		if strings.Contains(line, "rlminit supervise") {
+			fmt.Sscan(line, &pid)
+		}
+	}
+	return pid
+}
+
+// running are the processes of the services that run, by an outsider's client.
+func running(c *http.Client) (map[string]int, error) {
+	var services []struct {
+		Name, State string
+		PID         int
+	}
+	if code, err := asks(c, "GET", "/v1/services", &services); err != nil || code != 200 {
+		return nil, fmt.Errorf("status %d, %w", code, err)
+	}
+	pids := map[string]int{}
+	for _, s := range services {
+		if s.State == "running" {
+			pids[s.Name] = s.PID
+		}
+	}
+	return pids, nil
+}
+
+// TestLowestPidsLimit: with the lowest limit on processes there is room for services,
+// and whatever is asked of both tiers takes none of it.
+func TestLowestPidsLimit(t *testing.T) {
+	t.Parallel()
+	const lowest = 20
+	var services []string
+	for i := range fewestForServices {
+		services = append(services, fmt.Sprintf(`s%d: {command: [sh, -c, "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; exec sleep infinity"]}`, i))
+	}
+	b := startImage(t, built.based, box.Spec{Config: contract.Services(services...), Docker: []string{"--tmpfs", "/run", "--no-healthcheck", "--pids-limit", fmt.Sprint(lowest)}})
+	p := b.Place.(*Place)
+	client := outside(t, p)
+	all := func(other map[string]int) (now map[string]int) {
+		t.Helper()
+		box.Eventually(b, answerTimeout, "every service runs", func() (bool, any) {
+			var err error
+			now, err = running(client)
+			same := false
+			for name, pid := range now {
+				same = same || other[name] == pid
+			}
+			return len(now) == len(services) && !same, fmt.Sprint(now, err)
+		})
+		return now
+	}
+	pids := all(nil)
+	before := p.tier2(t)
+	for range 5 {
+		var group sync.WaitGroup
+		for i := range services {
+			group.Go(func() {
+				if code, err := asks(client, "POST", fmt.Sprintf("/v1/services/s%d/restart", i), nil); err != nil || code >= 300 {
+					t.Errorf("restart s%d: %d, %v", i, code, err)
+				}
+			})
+			for range 5 {
+				group.Go(func() {
+					if _, err := running(client); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		group.Wait()
+		pids = all(pids)
+	}
+	if now := p.tier2(t); now != before {
+		t.Errorf("the supervisor was %d and is %d", before, now)
+	}
+	first, err := p.inspect("{{.State.Pid}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	for _, pid := range []string{first, fmt.Sprint(before)} {
+		threads, err := os.ReadDir("/proc/" + pid + "/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken += len(threads)
+	}
+	if taken > lowest-fewestForServices {
+		t.Errorf("both tiers have %d threads of %d", taken, lowest)
+	}
+	if out := b.Printed(); crashed(out) {
+		t.Errorf("a tier crashed: %s", box.Tail(out))
+	}
+}
+
 // TestPidsLimit: a service that takes every process there is keeps nobody from
-// commanding. A supervisor that ends then has a successor: PID 1 ends who took the
+// commanding, and ends no supervisor. One that is killed then has a successor: PID 1 ends who took the
 // room, and says so.
 func TestPidsLimit(t *testing.T) {
 	t.Parallel()
-	const most = 100
+	const most = 60 // of which both tiers have about half
 	quoted, err := json.Marshal(hoard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	services := []string{`hoard: {command: ` + string(quoted) + `, enabled: false, restart: {policy: always, delay: 100ms, limit: 1000}}`}
-	const many = 20
+	const many = 10
 	for i := range many {
 		services = append(services, fmt.Sprintf(`s%02d: {command: [sleep, infinity], enabled: false}`, i))
 	}
@@ -75,43 +178,29 @@ func TestPidsLimit(t *testing.T) {
 	b.Must("profile", "create", "alice")
 	alice := *b.Await("gateway-alice", "running").PID
 	client := outside(t, p)
+	before := p.tier2(t)
 	b.Must("start", "--no-wait", "hoard")
 	rages(b, most)
 
 	var all sync.WaitGroup
-	for i := range many {
+	for i := range 2 * many {
 		all.Go(func() {
-			box.Eventually(b, answerTimeout, fmt.Sprintf("start s%02d is accepted", i), func() (bool, any) {
-				code, err := asks(client, "POST", fmt.Sprintf("/v1/services/s%02d/start", i), nil)
+			box.Eventually(b, answerTimeout, fmt.Sprintf("start s%02d is accepted", i/2), func() (bool, any) {
+				code, err := asks(client, "POST", fmt.Sprintf("/v1/services/s%02d/start", i/2), nil)
 				return err == nil && code < 300, fmt.Sprint(code, err)
 			})
 		})
 	}
 	all.Wait()
-	tier2 := func() (pid int) {
-		r, err := docker(nil, "top", p.name, "-eo", "pid,args")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(r.Out) {
-			if strings.Contains(line, "rlminit supervise") {
-				fmt.Sscan(line, &pid)
-			}
-		}
-		return pid
+	if now := p.tier2(t); now != before {
+		t.Errorf("the supervisor was %d and is %d: %s", before, now, box.Tail(b.Printed()))
 	}
-	rages(b, most) // again, where it was ended for the room of a successor
-	before := tier2()
 	if err := unix.Kill(before, unix.SIGKILL); err != nil { // docker top has the host's pids
 		t.Fatal(err)
 	}
 	box.Eventually(b, answerTimeout, "a successor answers", func() (bool, any) {
-		var services []struct {
-			Name, State string
-			PID         int
-		}
-		code, err := asks(client, "GET", "/v1/services", &services)
-		return err == nil && code == 200 && len(services) > many, fmt.Sprint(code, err, services)
+		now, err := running(client)
+		return err == nil && now["gateway-alice"] == alice, fmt.Sprint(now, err)
 	})
 	if out := b.Printed(); !strings.Contains(out, "the pids limit") || !strings.Contains(out, "hoard") {
 		t.Errorf("nobody said whom PID 1 ended: %s", box.Tail(out))
@@ -123,10 +212,8 @@ func TestPidsLimit(t *testing.T) {
 		r, err := docker(nil, "top", p.name, "-eo", "pid,args")
 		return err == nil && !strings.Contains(r.Out, "perl"), fmt.Sprint(r, err)
 	})
-	for i := range many {
-		b.Await(fmt.Sprintf("s%02d", i), "running")
-	}
-	if now := b.Status()["gateway-alice"]; now.PID == nil || *now.PID != alice {
-		t.Errorf("alice: %s", box.Describe(now))
-	}
+	box.Eventually(b, answerTimeout, "what was started runs, and alice as before", func() (bool, any) {
+		now, err := running(client)
+		return err == nil && len(now) == many+1 && now["gateway-alice"] == alice, fmt.Sprint(now, err)
+	})
 }

@@ -14,11 +14,11 @@ import (
 
 // row is a place in the table of docs/places.md.
 type row struct {
-	place, options                   string
-	services, apart, runtime, volume string // what becomes of them there
+	place, options                               string
+	supervisor, services, apart, runtime, volume string // what becomes of them there
 }
 
-var rowOf = regexp.MustCompile("^\\| ([^|]+) \\| (?:`([^`]*)`)? *\\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$")
+var rowOf = regexp.MustCompile("^\\| ([^|]+) \\| (?:`([^`]*)`)? *\\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$")
 
 // TestPlaces: in each place of docs/places.md all is as the table there has it.
 func TestPlaces(t *testing.T) {
@@ -38,7 +38,7 @@ func TestPlaces(t *testing.T) {
 			continue
 		}
 		rows++
-		r := row{m[1], m[2], m[3], m[4], m[5], m[6]}
+		r := row{m[1], m[2], m[3], m[4], m[5], m[6], m[7]}
 		t.Run(r.place, func(t *testing.T) {
 			t.Parallel()
 			r.holds(t)
@@ -83,7 +83,7 @@ func (r row) holds(t *testing.T) {
 			t.Cleanup(func() { docker(nil, "volume", "rm", volume) })
 		}
 	}
-	b := startImage(t, built.based, box.Spec{Config: contract.Services(`sleeper: {command: [sleep, infinity]}`), Docker: options})
+	b := startImage(t, built.based, box.Spec{Config: contract.Services(`sleeper: {command: [bash, -c, "echo here $$((40+2)); exec sleep infinity"]}`), Docker: options})
 	p := b.Place.(*Place)
 	user := box.Service
 	for i, o := range options {
@@ -100,14 +100,14 @@ func (r row) holds(t *testing.T) {
 		return err == nil && a.Code == 0 && strings.Contains(a.Out, `"running"`), fmt.Sprint(a, err)
 	})
 	if status, _ := p.inspect("{{.State.Status}}"); status == "exited" {
-		got.services, got.apart, got.runtime, got.volume = "nothing starts", "–", "–", "–"
+		got.supervisor, got.services, got.apart, got.runtime, got.volume = "–", "nothing starts", "–", "–", "–"
 	} else {
 		r.look(b, user, &got)
 	}
 	if got != r {
-		t.Errorf("| %s | `%s` | %s | %s | %s | %s |\nis not what docs/places.md says:\n| %s | `%s` | %s | %s | %s | %s |",
-			got.place, got.options, got.services, got.apart, got.runtime, got.volume,
-			r.place, r.options, r.services, r.apart, r.runtime, r.volume)
+		t.Errorf("| %s | `%s` | %s | %s | %s | %s | %s |\nis not what docs/places.md says:\n| %s | `%s` | %s | %s | %s | %s | %s |",
+			got.place, got.options, got.supervisor, got.services, got.apart, got.runtime, got.volume,
+			r.place, r.options, r.supervisor, r.services, r.apart, r.runtime, r.volume)
 	}
 }
 
@@ -121,6 +121,11 @@ func (r row) look(b *box.Box, user box.User, got *row) {
 		return strings.TrimSpace(a.Out)
 	}
 	pid := in(`pgrep -x sleep | head -1`)
+	uid := in(`awk '/^Uid:/ {print $2}' /proc/$(pgrep -f '^rlminit supervise' | head -1)/status`)
+	got.supervisor = "uid " + uid
+	if findings := in(`rlminit doctor`); strings.Contains(findings, "the supervisor has the uid of the services") != (uid == fmt.Sprint(user.UID)) {
+		b.Errorf("the supervisor is uid %s, and rlminit doctor says:\n%s", uid, findings)
+	}
 	got.services = "uid " + in(`awk '/^Uid:/ {print $2}' /proc/`+pid+`/status`)
 	got.apart = "session"
 	for group := range strings.FieldsSeq(in(`sed -n 's/^Groups://p' /proc/` + pid + `/status`)) {
@@ -140,6 +145,10 @@ func (r row) look(b *box.Box, user box.User, got *row) {
 	default:
 		got.runtime = "/run, disk"
 	}
+	box.Eventually(b, answerTimeout, "what a service prints is in docker logs, wherever that is", func() (bool, any) {
+		printed := b.Printed()
+		return strings.Contains(printed, "sleeper | here 42"), printed
+	})
 	a, err := b.Exec(user, nil, []string{"rlminit", "profile", "create", "alice"})
 	if err != nil {
 		b.Fatal(err)

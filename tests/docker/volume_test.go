@@ -34,6 +34,12 @@ func none(b *box.Box, what, script string) {
 	}
 }
 
+// among finds what is on a volume, but for what the supervisor keeps there, and is
+// so.
+func among(home, so string) string {
+	return fmt.Sprintf(`find %s -mindepth 1 \( -path %[1]s/.rlminit -o -path %[1]s/logs -o -path %[1]s/.rlminit.lock \) -prune -o \( %[2]s \) -print`, home, so)
+}
+
 // TestRemap: the service user gets the uid and gid that were asked for, in
 // passwd and group too, and at every boot the same.
 func TestRemap(t *testing.T) {
@@ -60,7 +66,7 @@ func TestRemap(t *testing.T) {
 				if err != nil || !strings.HasPrefix(out, c.want+"\n") {
 					t.Errorf("app is %q, %v", out, err)
 				}
-				none(b, "not the service user's", `find /data -not \( -uid `+strings.Replace(c.want, ":", ` -gid `, 1)+` \)`)
+				none(b, "not the service user's", among("/data", `-not \( -uid `+strings.Replace(c.want, ":", ` -gid `, 1)+` \)`))
 				if got := b.Shell(box.Root, `stat -c %u:%g /proc/$(pgrep -x gateway)`); got != c.want+"\n" {
 					t.Errorf("the gateway is %s", got)
 				}
@@ -91,7 +97,8 @@ func TestRemapOfFreshVolume(t *testing.T) {
 					t.Fatalf("%s: %s", args, r)
 				}
 			}
-			none(b, "not the service user's", `find /data -not -uid 1500`)
+			none(b, "not the profile's own user's", among("/data/profiles/alice", `-uid -40000`))
+			none(b, "not the service user's", among("/data", `-not -uid 1500 -not -path '/data/profiles/alice*'`))
 			if strings.Contains(b.Printed(), "owned by") {
 				t.Errorf("printed %s", b.Printed())
 			}
@@ -167,7 +174,7 @@ func TestExec(t *testing.T) {
 	if r := run(box.Root, "--", "bash", "-c", "id -u; touch /data/made; echo $PROFILE"); r.Code != 0 || r.Out != "1000\n\n" {
 		t.Errorf("without a profile: %s", r)
 	}
-	none(b, "root's files on the volume", "find /data -uid 0 -o -gid 0")
+	none(b, "root's files on the volume", "find /data -mindepth 1 -uid 0 -o -gid 0")
 	groups := func(pid string) string {
 		return b.Shell(box.Root, "grep ^Groups: /proc/"+pid+"/status")
 	}
@@ -202,7 +209,7 @@ func TestOwn(t *testing.T) {
 		Config: named("own: [profiles, cache, absent, link]\n"),
 		Docker: []string{"--volume", v, "--tmpfs", "/data/profiles/mounted:uid=77"},
 	})
-	want := `/data 1000:1000
+	want := `/data 0:1000
 /data/cache 1000:1000
 /data/other 4242:4242
 /data/other/file 4242:4242
@@ -226,13 +233,13 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestHomeIsMade: a volume that is absent is made, as the service user's.
+// TestHomeIsMade: a volume that is absent is made, for the service user.
 func TestHomeIsMade(t *testing.T) {
 	t.Parallel()
 	b := start(t, box.Spec{Config: named("home: /srv/deep/agent\n")})
 	b.Must("profile", "create", "alice")
 	got := b.Shell(box.Root, "stat -c '%n %u:%g %a' /srv/deep /srv/deep/agent")
-	if want := "/srv/deep 0:0 755\n/srv/deep/agent 1000:1000 755\n"; got != want {
+	if want := "/srv/deep 0:0 755\n/srv/deep/agent 0:1000 1775\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -304,13 +311,14 @@ func TestNothingOfRootsOnTheVolume(t *testing.T) {
 		b = start(t, box.Spec{Config: named("own: [.]\n", "boot: [{command: [\"true\"]}]\n"), Docker: []string{"--volume", v}})
 	}
 	b.Must("status")
-	none(b, "root's files on the volume", "find /data -uid 0 -o -gid 0")
+	none(b, "root's files on the volume", "find /data -mindepth 1 -uid 0 -o -gid 0")
 	changed, err := must(nil, "diff", b.Place.(*Place).name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	etc := slices.DeleteFunc(strings.Split(changed, "\n"), func(line string) bool {
-		return !strings.Contains(line, " /etc/") || strings.Contains(line, "/etc/rlminit")
+		return !strings.Contains(line, " /etc/") || strings.Contains(line, "/etc/rlminit") ||
+			strings.HasSuffix(line, "/etc/passwd") || strings.HasSuffix(line, "/etc/group") // the supervisor's line
 	})
 	if len(etc) > 0 {
 		t.Errorf("changed: %q", etc)

@@ -18,35 +18,49 @@ import (
 
 // What Chaos counts.
 type chaos struct {
-	b     *box.Box
-	rooms sync.RWMutex // held for writing by whoever ends PID 1
+	b      *box.Box
+	second *box.Box // another container, which has the same volume when the first is not there
+	home   string
+	rooms  sync.RWMutex // held for writing by whoever ends PID 1
 
-	acknowledged, refused, kills, boots, fills, freezes atomic.Int64
+	acknowledged, refused, kills, boots, takeovers, fills, disks, freezes atomic.Int64
+}
+
+// Trouble is what Chaos is made of.
+type Trouble struct {
+	Seed    uint64
+	Lasts   time.Duration
+	Clients int
+	Each    int    // profiles of a client
+	Home    string // the volume: small, for it is filled, and kept by nothing that a box ends with
 }
 
 // Chaos commands profiles from several clients at once while the supervisor is
-// killed and frozen, PID 1 is killed, and /run is filled. In the end what was
+// killed and frozen, PID 1 is killed, /run and the volume are filled, and another
+// container waits for the volume and takes it over. In the end what was
 // acknowledged last of each profile is true of it: nothing is lost, nothing runs
-// twice, and nothing is there by half. Seed names what the clients ask for, and what
+// twice, and nothing is there by half. The seed names what the clients ask for, and what
 // befalls the box; the rest is the machine's.
-func Chaos(t *testing.T, start contract.New, seed uint64, lasts time.Duration, clients, each int) {
-	t.Logf("figure: chaos: seed %d", seed)
-	b := start(t, box.Spec{Config: contract.Config(), Docker: []string{"--tmpfs", "/run:size=4m"}})
-	b.As(box.Root, "mount", "-o", "remount,size=4m", "/run") // a container's is that small already
-	c := &chaos{b: b}
-	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+func Chaos(t *testing.T, start contract.New, of Trouble) {
+	t.Logf("figure: chaos: seed %d", of.Seed)
+	spec := box.Spec{Config: contract.Config(), Env: []string{"RLMINIT_HOME=" + of.Home}}
+	c := &chaos{b: start(t, spec), home: of.Home}
+	c.small()
+	c.second = start(t, spec)
+	ctx, cancel := context.WithTimeout(t.Context(), of.Lasts)
 	defer cancel()
 	var all sync.WaitGroup
-	truth := make([]map[string]string, clients)
-	for i := range clients {
+	truth := make([]map[string]string, of.Clients)
+	for i := range of.Clients {
 		truth[i] = map[string]string{}
-		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		all.Go(func() { c.client(ctx, r, fmt.Sprintf("c%d", i), each, truth[i]) })
+		r := rand.New(rand.NewPCG(of.Seed, uint64(i)))
+		all.Go(func() { c.client(ctx, r, fmt.Sprintf("c%d", i), of.Each, truth[i]) })
 	}
-	all.Go(func() { c.meddle(ctx, rand.New(rand.NewPCG(seed, 1<<32))) })
+	all.Go(func() { c.meddle(ctx, rand.New(rand.NewPCG(of.Seed, 1<<32))) })
 	all.Wait()
-	b.Shell(box.Root, "rm -f /run/filling")
-	b.AwaitReady()
+	c.b.Shell(box.Root, "rm -f /run/filling "+c.home+"/filling")
+	c.kill(c.second)
+	c.b.AwaitReady()
 	c.check(t, truth)
 }
 
@@ -103,7 +117,7 @@ func (c *chaos) meddle(ctx context.Context, r *rand.Rand) {
 	}
 	for ctx.Err() == nil {
 		pause(600 * time.Millisecond)
-		switch luck := r.IntN(20); {
+		switch luck := r.IntN(24); {
 		case luck < 11:
 			supervisor("KILL")
 			c.kills.Add(1)
@@ -115,26 +129,65 @@ func (c *chaos) meddle(ctx context.Context, r *rand.Rand) {
 		case luck < 14:
 			supervisor("USR1")
 		case luck < 17:
-			c.b.As(box.Root, "dd", "if=/dev/zero", "of=/run/filling", "bs=4k")
-			pause(2 * time.Second)
-			c.b.As(box.Root, "rm", "-f", "/run/filling")
+			c.fill("/run/filling", pause)
 			c.fills.Add(1)
+		case luck < 19:
+			c.fill(c.home+"/filling", pause)
+			c.disks.Add(1)
+		case luck < 21:
+			c.kill(c.second)
+			c.begin(c.second)
 		default:
-			c.reboot()
+			c.reboot(r.IntN(2) == 0)
 		}
 	}
 }
 
-// reboot kills PID 1, and starts the box again. No client is in the middle of a
-// command then but one: it gets no answer.
-func (c *chaos) reboot() {
-	if err := c.b.Signal(9); err != nil {
-		return
+// fill leaves no room in a file system for a while.
+func (c *chaos) fill(file string, pause func(time.Duration)) {
+	c.b.As(box.Root, "dd", "if=/dev/zero", "of="+file, "bs=4k")
+	pause(2 * time.Second)
+	c.b.As(box.Root, "rm", "-f", file)
+}
+
+// small makes of /run what it is in many containers.
+func (c *chaos) small() { c.b.As(box.Root, "mount", "-o", "remount,size=4m", "/run") }
+
+// kill ends a container as the machine's end does.
+func (c *chaos) kill(b *box.Box) {
+	if err := b.Signal(9); err != nil {
+		c.b.Errorf("%v", err)
 	}
+	if _, err := b.Ended(20 * time.Second); err != nil {
+		c.b.Errorf("%v", err)
+	}
+}
+
+func (c *chaos) begin(b *box.Box) {
+	if err := b.Start(); err != nil {
+		c.b.Errorf("%v", err)
+	}
+}
+
+// reboot kills PID 1, and starts the box again, perhaps after the second one has
+// taken the volume over and was killed in its turn. A client that is in the middle
+// of a command gets no answer.
+func (c *chaos) reboot(takeover bool) {
+	c.kill(c.b)
 	c.rooms.Lock() // clients go on when there is a box
 	defer c.rooms.Unlock()
-	c.b.Again()
-	c.b.As(box.Root, "mount", "-o", "remount,size=4m", "/run")
+	if takeover {
+		box.Eventually(c.b, 30*time.Second, "another container has the volume", func() (bool, any) {
+			r, err := c.second.Exec(box.Service, nil, []string{"rlminit", "health", "--level", "ready"})
+			return err == nil && r.Code == 0, fmt.Sprint(r, err)
+		})
+		c.takeovers.Add(1)
+	}
+	c.kill(c.second)
+	c.begin(c.b)
+	c.b.AwaitReady()
+	c.small()
+	c.begin(c.second)
 	c.boots.Add(1)
 }
 
@@ -153,7 +206,7 @@ func (c *chaos) check(t *testing.T, truth []map[string]string) {
 			}
 		}
 		there := map[string]bool{}
-		for name := range strings.FieldsSeq(c.b.Shell(box.Root, "ls -A "+path.Join(c.b.Home(), "profiles"))) {
+		for name := range strings.FieldsSeq(c.b.Shell(box.Root, "ls -A "+path.Join(c.home, "profiles"))) {
 			there[name] = true
 		}
 		for _, of := range truth {
@@ -182,11 +235,13 @@ func (c *chaos) check(t *testing.T, truth []map[string]string) {
 		return len(lost)+len(doubled)+len(half) == 0, [][]string{lost, doubled, half}
 	}
 	defer func() {
-		t.Logf("figure: chaos: %d commands acknowledged, %d refused or unanswered; %d kills and %d freezes of the supervisor, %d kills of PID 1, %d times a full /run; of %d profiles: lost %d, doubled %d, half-made %d",
-			c.acknowledged.Load(), c.refused.Load(), c.kills.Load(), c.freezes.Load(), c.boots.Load(), c.fills.Load(), certain, len(lost), len(doubled), len(half))
+		t.Logf("figure: chaos: %d commands acknowledged, %d refused or unanswered; %d kills and %d freezes of the supervisor, %d kills of PID 1, after %d of which another container took over, %d times a full /run and %d a full volume; of %d profiles: lost %d, doubled %d, half-made %d",
+			c.acknowledged.Load(), c.refused.Load(), c.kills.Load(), c.freezes.Load(), c.boots.Load(), c.takeovers.Load(), c.fills.Load(), c.disks.Load(), certain, len(lost), len(doubled), len(half))
 	}()
 	box.Eventually(c.b, 30*time.Second, "what was acknowledged is true", settled)
-	c.b.Must("journal", "verify")
+	if r := c.b.As(box.Root, "rlminit", "journal", "verify"); r.Code != 0 {
+		c.b.Errorf("the journal: %s", r)
+	}
 	for _, of := range truth {
 		for name, want := range of {
 			if want != "gone" { // whatever it is: it can be commanded

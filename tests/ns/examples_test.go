@@ -36,7 +36,11 @@ func configurations(t *testing.T, page string) map[string]string {
 	for _, m := range regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(string(content), -1) {
 		block := regexp.MustCompile(`(?m)^    `).ReplaceAllString(m, "")
 		if key := regexp.MustCompile(`^(main|gateway|services|apply):\n`).FindStringSubmatch(block); key != nil {
-			blocks[key[1]] += block
+			name := key[1]
+			if name == "gateway" && blocks[name] != "" { // there can be but one
+				name = "another gateway"
+			}
+			blocks[name] += block
 		}
 	}
 	return blocks
@@ -87,17 +91,26 @@ func TestDocumentedConfigurations(t *testing.T) {
 			}
 		})
 	}
-	t.Run("isolation.md", func(t *testing.T) {
-		t.Parallel()
-		text := whole(t, "isolation.md", "gateway")
-		level := "    level: profile\n" // the programs of the tests are not in the image
-		if !strings.Contains(text, level) {
-			t.Fatalf("no level in\n%s", text)
-		}
-		b := Start(t, box.Spec{Config: strings.Replace(text, level, level+"    exec: ["+programs+"]\n", 1)})
-		b.Must("profile", "create", "alice")
-		b.Await("gateway-alice", "running")
-	})
+	walls := configurations(t, "isolation.md")
+	if len(walls) != 2 {
+		t.Errorf("isolation.md has %d configurations, and 2 are tried", len(walls))
+	}
+	for name, level := range map[string]string{"gateway": "    level: profile\n", "another gateway": "  isolation: profile\n"} {
+		t.Run("isolation.md, "+name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(walls[name], level) {
+				t.Fatalf("no level in\n%s", walls[name])
+			}
+			// The programs of the tests are not in the image.
+			opened := "  isolation:\n    level: profile\n    exec: [" + programs + "]\n"
+			if name == "gateway" {
+				opened = strings.TrimPrefix(opened, "  isolation:\n")
+			}
+			b := Start(t, box.Spec{Config: head + strings.Replace(walls[name], level, opened, 1)})
+			b.Must("profile", "create", "alice")
+			b.Await("gateway-alice", "running")
+		})
+	}
 	t.Run("plan.md", func(t *testing.T) {
 		t.Parallel()
 		gateway := "gateway: {command: [agent, gateway]}\n"

@@ -29,6 +29,7 @@ type Place struct {
 	spec box.Spec
 	dir  string // data/ and etc/ in it
 	bin  string // where the programs are
+	ids  int    // how many uids its user namespace has, from firstID on; 0: it has none of its own
 
 	init  *exec.Cmd
 	ended chan struct{} // closed when init was waited for
@@ -36,12 +37,17 @@ type Place struct {
 }
 
 // New makes the directories of a box and starts it. Remove ends it.
-func New(spec box.Spec, bin string) (*Place, error) {
+func New(spec box.Spec, bin string) (*Place, error) { return newOf(spec, bin, 0) }
+
+// firstID is whom a box with a user namespace has as root.
+const firstID = 100_000
+
+func newOf(spec box.Spec, bin string, ids int) (*Place, error) {
 	dir, err := os.MkdirTemp("", "rlminit-ns-")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a box: %w", err)
 	}
-	p := &Place{spec: spec, dir: dir, bin: bin}
+	p := &Place{spec: spec, dir: dir, bin: bin, ids: ids}
 	if err := p.lay(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make a box: %w", err), os.RemoveAll(dir))
 	}
@@ -62,14 +68,22 @@ func (p *Place) lay() error {
 		}
 	}
 	if Privileged() {
-		if err := os.Chown(p.Home(), box.Service.UID, box.Service.GID); err != nil {
+		first := 0
+		if p.ids > 0 {
+			first = firstID
+		}
+		if err := os.Chown(p.Home(), first+box.Service.UID, first+box.Service.GID); err != nil {
 			return err
 		}
 	}
 	if p.spec.Config == "" {
 		return nil
 	}
-	return os.WriteFile(p.config(), []byte(p.spec.Config), 0o644)
+	err := os.WriteFile(p.config(), []byte(p.spec.Config), 0o644)
+	if p.ids > 0 { // it must be root's, in there
+		err = errors.Join(err, os.Chown(p.config(), firstID, firstID), os.Chown(filepath.Dir(p.config()), firstID, firstID), os.Chown(p.dir, firstID, firstID))
+	}
+	return err
 }
 
 func (p *Place) config() string { return filepath.Join(p.dir, "etc", "rlminit.yaml") }
@@ -91,11 +105,8 @@ func (p *Place) environment() []string {
 
 // Start starts rlminit by way of Stage.
 func (p *Place) Start() error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("cannot start a box: %w", err)
-	}
-	cmd := exec.Command(self, append([]string{filepath.Join(p.bin, "rlminit"), "init", "--"}, p.spec.Main...)...)
+	// Not by its path, where only who runs the tests may go.
+	cmd := exec.Command("/proc/self/exe", append([]string{filepath.Join(p.bin, "rlminit"), "init", "--"}, p.spec.Main...)...)
 	cmd.Env = append(p.environment(), stageVariable+"=1")
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = &p.lines, &p.lines
@@ -103,7 +114,13 @@ func (p *Place) Start() error {
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
 		Setsid:     true,
 	}
-	if !Privileged() {
+	switch {
+	case p.ids > 0:
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: p.ids}}
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings, cmd.SysProcAttr.GidMappingsEnableSetgroups = all, all, true
+		cmd.SysProcAttr.Credential = &syscall.Credential{}
+	case !Privileged():
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
@@ -150,6 +167,11 @@ func stage() error {
 		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
 			return fmt.Errorf("cannot mount %s: %w", m.target, err)
 		}
+		if m.target == "/" {
+			if err := ownEtc(); err != nil {
+				return fmt.Errorf("cannot keep the machine's /etc as it is: %w", err)
+			}
+		}
 	}
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot bring up the loopback interface: %w", err)
@@ -158,6 +180,25 @@ func stage() error {
 		return fmt.Errorf("cannot drop ambient capabilities: %w", err)
 	}
 	return syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
+}
+
+// ownEtc lets rlminit write into /etc, as root in a container may, and none of it
+// come to the machine: what is written goes to a tmpfs that nobody else sees. Where
+// the kernel has no overlay for us, /etc is read-only.
+func ownEtc() error {
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		return err
+	}
+	for _, dir := range []string{"/run/upper", "/run/work"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	err := unix.Mount("overlay", "/etc", "overlay", 0, "lowerdir=/etc,upperdir=/run/upper,workdir=/run/work")
+	if err != nil {
+		err = errors.Join(unix.Mount("/etc", "/etc", "", unix.MS_BIND|unix.MS_REC, ""), unix.Mount("", "/etc", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+	}
+	return errors.Join(err, unix.Unmount("/run", unix.MNT_DETACH))
 }
 
 // loopbackUp does what `ip link set lo up` does: netdevice(7).
@@ -178,6 +219,9 @@ func loopbackUp() error {
 // Exec runs a command in the namespaces of PID 1, by nsenter(1).
 func (p *Place) Exec(user box.User, in io.Reader, argv []string) (box.Result, error) {
 	options := []string{"-t", strconv.Itoa(p.init.Process.Pid), "-p", "-m", "-n"}
+	if p.ids > 0 {
+		options = append(options, "-U")
+	}
 	if Privileged() {
 		options = append(options, "-S", strconv.Itoa(user.UID), "-G", strconv.Itoa(user.GID))
 	} else {

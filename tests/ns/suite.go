@@ -64,7 +64,13 @@ func Start(t testing.TB, spec box.Spec) *box.Box {
 // startOf is Start with the programs of another directory.
 func startOf(t testing.TB, spec box.Spec, programs string) *box.Box {
 	t.Helper()
-	p, err := New(spec, programs)
+	return startIn(t, spec, programs, 0)
+}
+
+// startIn is startOf in a user namespace of so many uids.
+func startIn(t testing.TB, spec box.Spec, programs string, ids int) *box.Box {
+	t.Helper()
+	p, err := newOf(spec, programs, ids)
 	if err != nil {
 		t.Fatal(err)
 	}

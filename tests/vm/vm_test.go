@@ -4,9 +4,11 @@ package vm
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -97,5 +99,84 @@ func TestPowerCut(t *testing.T) {
 	}
 	if err := b.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPowerCutUnderCommands: the power is cut at any moment, and not between two
+// commands, and the clock steps while there is none. What was acknowledged last of
+// each profile is true of it; the one command without an answer is carried out or
+// not, and never by half. Three cuts, or RLMINIT_CUTS, with RLMINIT_CHAOS_SEED.
+func TestPowerCutUnderCommands(t *testing.T) {
+	number := func(name string, otherwise uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	cuts, seed := number("RLMINIT_CUTS", 3), number("RLMINIT_CHAOS_SEED", rand.Uint64())
+	t.Logf("figure: power cuts: seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	b := machine(t, contract.Config())
+	ready(b)
+	truth := map[string]string{} // the state that was acknowledged last; "": unknown
+	acknowledged, unanswered := 0, 0
+	for range cuts {
+		at := time.Now().Add(time.Second + time.Duration(r.Int64N(int64(8*time.Second))))
+		cut := time.AfterFunc(time.Until(at), b.Place.(*Place).PowerCut)
+		for {
+			name := fmt.Sprintf("p%d", r.IntN(4))
+			args, next := []string{"profile", "create", name}, "running"
+			if was, known := truth[name]; known && (was == "running" || was == "" && r.IntN(2) == 0) {
+				args, next = []string{"stop", name}, "stopped"
+			} else if known {
+				args = []string{"start", name}
+			}
+			answer, err := b.Exec(box.Service, nil, append([]string{"rlminit"}, args...))
+			if err != nil { // there is nobody any more
+				truth[name] = ""
+				unanswered++
+				break
+			}
+			if answer.Code == 0 {
+				truth[name] = next
+				acknowledged++
+			} else if time.Now().Before(at) && truth[name] != "" {
+				t.Errorf("%q: %s", args, answer)
+			}
+		}
+		cut.Stop()
+		if err := b.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ready(b)
+		b.As(box.Root, "nasty", "clock", strconv.Itoa(r.IntN(2*86400)-86400))
+		status := b.Status()
+		for name, want := range truth {
+			s, there := status["gateway-"+name]
+			if want == "" && !there {
+				delete(truth, name) // it was not made
+				continue
+			}
+			if want == "" {
+				want = string(s.Desired)
+				truth[name] = want
+			}
+			b.Await("gateway-"+name, want)
+		}
+		if len(status) != len(truth) {
+			t.Errorf("%d services, want %d", len(status), len(truth))
+		}
+		if answer := b.As(box.Root, "rlminit", "journal", "verify"); answer.Code != 0 {
+			t.Errorf("the journal: %s", answer)
+		}
+	}
+	t.Logf("figure: power cuts: %d of them, %d commands acknowledged, %d unanswered", cuts, acknowledged, unanswered)
+	if acknowledged == 0 {
+		t.Error("nothing happened")
 	}
 }

@@ -26,6 +26,7 @@ type Info struct {
 	Foreground int    `json:"foreground"` // process group in the terminal's foreground, -1: none
 	Start      uint64 `json:"start"`      // clock ticks since boot
 	Threads    int    `json:"threads"`
+	Cgroup     string `json:"cgroup"` // of version 2, below the root that is seen from here; "" for none
 
 	UID    [4]int `json:"uid"` // real, effective, saved, file system
 	GID    [4]int `json:"gid"`
@@ -92,6 +93,11 @@ func Read(pid int) (Info, error) {
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "oom_score_adj")); err == nil {
 		info.OOMScoreAdj, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "cgroup")); err == nil {
+		if _, path, ok := strings.Cut("\n"+string(b), "\n0::"); ok {
+			info.Cgroup = strings.TrimSuffix(path, "\n")
+		}
 	}
 	info.Args = list(filepath.Join(dir, "cmdline"))
 	info.Environment = list(filepath.Join(dir, "environ"))

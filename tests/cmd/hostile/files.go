@@ -84,7 +84,40 @@ func files(a *attack, runtime, home, victim string) {
 	directory(a, "change another profile", Own, profile)
 	for _, file := range []string{"gateway_state.json", "profile.yaml"} {
 		content(a, "change another profile", Own, filepath.Join(profile, file))
+		reading(a, "read another profile", Own, filepath.Join(profile, file))
 	}
+	reading(a, "read another profile", Own, profile)
+	reading(a, "read another's log", Own, filepath.Join(home, "logs", "gateways", filepath.Base(profile), "current"))
+	reading(a, "list the profiles", Own, filepath.Dir(profile))
+	a.try("rename another profile", Own, profile, func() error {
+		if err := os.Rename(profile, profile+"-moved"); err != nil {
+			return err
+		}
+		return os.Rename(profile+"-moved", profile)
+	})
+	a.try("make a profile", Own, filepath.Dir(profile), func() error {
+		if err := os.Mkdir(filepath.Join(filepath.Dir(profile), "hostile"), 0o700); err != nil {
+			return err
+		}
+		return os.Remove(filepath.Join(filepath.Dir(profile), "hostile"))
+	})
+	reading(a, "read a definition", Supervisor, filepath.Join(slot, "service.yaml"))
+}
+
+// reading tries to read a file, or to list a directory.
+func reading(a *attack, kind string, needs Needs, path string) {
+	a.try(kind, needs, path, func() error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := f.Readdirnames(1); err == nil {
+			return nil
+		}
+		_, err = f.Read(make([]byte, 1))
+		return err
+	})
 }
 
 // directory tries to put something into a directory, and with it to rename and

@@ -85,6 +85,7 @@ func run() error {
 	processes(a, "another service", Own, pids[1])
 	secrets(a, "PID 1", Always, 1)
 	secrets(a, "the supervisor", Always, pids[0])
+	secrets(a, "another service", Own, pids[1])
 	files(a, runtime, os.Getenv("RLMINIT_HOME"), os.Args[3])
 	requests(a, filepath.Join(runtime, "control.sock"), os.Args[3])
 	notifications(a, filepath.Join(runtime, "services", os.Args[3], "notify"))

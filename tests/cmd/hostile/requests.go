@@ -63,7 +63,7 @@ func requests(a *attack, socket, victim string) {
 
 // notifications speaks for another service.
 func notifications(a *attack, socket string) {
-	a.try("speak for another service", Own, "STATUS=", func() error {
+	a.try("speak for another service", Supervisor, "STATUS=", func() error {
 		c, err := net.Dial("unixgram", socket)
 		if err != nil {
 			return err

@@ -41,6 +41,10 @@ const usage = `usage: nasty VERB
     shout                notify the service manager without end, with descriptors
     massacre PROGRAM N   kill N children of PID 1 that run PROGRAM; print how many of each last argument, as JSON
     trace SECONDS        kill the supervisor again and again, and try to read the memory of each next one
+    read PATH            print a file
+    time URL N           request URL N times, each on a new connection; print the median in microseconds
+    hog WHAT [WHERE]     take all memory, forks, cpu, disk (of a directory), descriptors, log or connections (of an address)
+    clock SECONDS        set the machine's clock so much forward
     flap FILE            add a byte to FILE, exit with its length modulo 64
 `
 
@@ -165,6 +169,28 @@ func run(args []string) error {
 			return err
 		}
 		return trace(seconds)
+	case verb == "read" && len(rest) == 1:
+		content, err := os.ReadFile(rest[0])
+		if err != nil {
+			return err
+		}
+		_, err = os.Stdout.Write(content)
+		return err
+	case verb == "time" && len(rest) == 2:
+		count, err := strconv.Atoi(rest[1])
+		if err != nil || count < 1 {
+			return fmt.Errorf("bad number %q", rest[1])
+		}
+		return timed(rest[0], count)
+	case verb == "hog" && len(rest) >= 1 && hogs[rest[0]] != nil:
+		return hogs[rest[0]](strings.Join(rest[1:], ""))
+	case verb == "clock" && len(rest) == 1:
+		seconds, err := strconv.Atoi(rest[0])
+		if err != nil {
+			return err
+		}
+		now := unix.NsecToTimeval(time.Now().Add(time.Duration(seconds) * time.Second).UnixNano())
+		return unix.Settimeofday(&now)
 	case verb == "flap" && len(rest) == 1:
 		return flap(rest[0])
 	default:

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -36,6 +37,7 @@ func main() {
 const path = "PATH=/usr/local/bin"
 
 func boot() error {
+	runtime.LockOSThread() // namespaces are a thread's
 	for _, m := range []struct{ source, target, kind, data string }{
 		{"proc", "/proc", "proc", ""},
 		{"sysfs", "/sys", "sysfs", ""},
@@ -62,6 +64,9 @@ func boot() error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot bring up the loopback interface: %w", err)
 	}
+	if err := cgroup(); err != nil {
+		return err
+	}
 	// The machine stands for one container on it, which has the same id when it
 	// is started again: the volume is still its own.
 	if err := unix.Sethostname([]byte("0123456789ab")); err != nil {
@@ -75,6 +80,38 @@ func boot() error {
 		return fmt.Errorf("cannot start the agent: %w", err)
 	}
 	return syscall.Exec("/usr/local/bin/rlminit", []string{"rlminit", "init", "--"}, []string{path})
+}
+
+// cgroup puts us into a cgroup of our own, which looks like the root of all from
+// inside, as an engine does for a container that may write its cgroup.
+func cgroup() error {
+	const mounted, own = "/sys/fs/cgroup", "/sys/fs/cgroup/container"
+	if err := mount("cgroup2", mounted, "cgroup2", ""); err != nil {
+		return err
+	}
+	if err := os.WriteFile(mounted+"/cgroup.subtree_control", []byte("+memory +pids +cpu"), 0); err != nil {
+		return fmt.Errorf("cannot pass controllers on: %w", err)
+	}
+	if err := os.Mkdir(own, 0o755); err != nil {
+		return fmt.Errorf("cannot make a cgroup: %w", err)
+	}
+	if err := os.WriteFile(own+"/pids.max", []byte("256"), 0); err != nil { // as docker run --pids-limit
+		return fmt.Errorf("cannot limit a cgroup: %w", err)
+	}
+	if err := os.WriteFile(own+"/cgroup.procs", []byte("0"), 0); err != nil {
+		return fmt.Errorf("cannot enter a cgroup: %w", err)
+	}
+	// As an earlier start of the container may have left it, whose tags it had.
+	if err := os.MkdirAll(own+"/services/59999", 0o755); err != nil {
+		return fmt.Errorf("cannot make a cgroup: %w", err)
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("cannot make a cgroup namespace: %w", err)
+	}
+	if err := unix.Unmount(mounted, 0); err != nil {
+		return fmt.Errorf("cannot mount cgroups: %w", err)
+	}
+	return mount("cgroup2", mounted, "cgroup2", "")
 }
 
 func mount(source, target, kind, data string) error {

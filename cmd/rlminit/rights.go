@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+
+	"rlminit/control"
+	"rlminit/rights"
+	"rlminit/supervise/threads"
+	"rlminit/wire"
+)
+
+// runRights is the process that touches the services' files with their user's
+// rights, for a supervisor that has a uid of its own. PID 1 starts it, with the
+// ids of both.
+func runRights(args []string) int {
+	ids, err := numbers(args[2:])
+	if err == nil && len(ids) < 4 || os.Geteuid() != 0 {
+		err = errors.New("rights is a part of init, and not for people")
+	}
+	if err == nil {
+		// Before anything else: every thread that comes later is as this one.
+		err = rights.Become(wire.Identity{UID: ids[0], GID: ids[1]}, wire.Identity{UID: ids[2], GID: ids[3], Groups: ids[4:]})
+	}
+	if err != nil {
+		refuse(fmt.Errorf("cannot touch the services' files: %w", err))
+		return control.ExitFailed
+	}
+	// It ends with the supervisor, who may have something to record until then.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
+	debug.SetGCPercent(50)
+	if err = threads.ReserveSome(wire.FilesThreads); err == nil {
+		err = rights.Serve(wire.FilesFD, threads.FilesAtOnce())
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "rlminit: cannot touch the services' files: %s\n", printable(err.Error()))
+		return control.ExitFailed
+	}
+	return 0
+}
+
+func numbers(args []string) (ids []uint32, err error) {
+	for _, arg := range args {
+		id, err := strconv.ParseUint(arg, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, uint32(id))
+	}
+	return ids, nil
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// identity: who the supervisor is, and what of it the services cannot touch: its
+// process, its records on the volume, and what it publishes. Each may fail alone.
+func (e *examination) identity() {
+	services, _, _ := strings.Cut(e.read(filepath.Join(e.Runtime, "user")), ":")
+	supervisor := e.supervisor()
+	if services == "" || supervisor == "" {
+		return // it is not running, which is said elsewhere
+	}
+	if supervisor == services {
+		remedy := "docker logs CONTAINER says why: for most places, docker run --cap-add CHOWN, or --pids-limit 40 or more"
+		if strings.Fields(e.status["Uid"] + " ?")[0] != "0" {
+			remedy = "leave out docker run --user: then rlminit starts services as that user itself"
+		}
+		e.add("identity", Warn, "the supervisor has the uid of the services, "+services+": one of them can stop it and forge its records", remedy)
+		return
+	}
+	const remedy = "give the container CAP_CHOWN, and a volume whose file system heeds owners; docker logs CONTAINER says more"
+	whole := true
+	lacks := func(what string) {
+		whole = false
+		e.add("identity", Warn, what, remedy)
+	}
+	records := filepath.Join(e.Home, ".rlminit")
+	owner := func(path string) string {
+		uid, err := e.kernel.Owner(path)
+		if err != nil {
+			return "" // there is none, or none for us to see
+		}
+		return strconv.FormatUint(uint64(uid), 10)
+	}
+	switch {
+	case owner(records) == "":
+	case owner(records) != supervisor:
+		lacks(fmt.Sprintf("%s belongs to uid %s, who can forge the supervisor's records", records, owner(records)))
+	case owner(e.Home) == services:
+		lacks(fmt.Sprintf("%s belongs to the services, uid %s, who can move the supervisor's records away", e.Home, services))
+	}
+	if published := filepath.Join(e.Runtime, "services"); owner(published) != "" && owner(published) != supervisor {
+		lacks(fmt.Sprintf("%s belongs to uid %s, who can change what services there are", published, owner(published)))
+	}
+	if whole {
+		e.add("identity", OK, fmt.Sprintf("the supervisor is uid %s, services are uid %s: none can touch it, its records, or what it publishes", supervisor, services), "")
+	}
+}
+
+// supervisor is the real uid of the one that PID 1 has, "" for none.
+func (e *examination) supervisor() string {
+	entries, err := os.ReadDir(filepath.Join("/", e.Root, "/proc"))
+	if err != nil {
+		return ""
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		at := "/proc/" + entry.Name()
+		if !strings.HasPrefix(e.read(at+"/cmdline"), "rlminit\x00supervise") {
+			continue
+		}
+		if status := fields(e.read(at + "/status")); status["PPid"] == "1" {
+			return strings.Fields(status["Uid"] + " ?")[0]
+		}
+	}
+	return ""
+}

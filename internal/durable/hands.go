@@ -1,0 +1,302 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hands does what a Dir is asked for in the place of the process that holds it:
+// another process, with the rights to files of another user.
+type Hands interface {
+	// Do carries a request out on the directories fds, which stay the caller's.
+	// What it opened is the caller's too. An error is that of the way there; what
+	// became of the request is in the answer.
+	Do(r Request, fds ...int) (a Answer, opened []int, err error)
+}
+
+// Op is a method of Dir.
+type Op uint8
+
+// The operations, each the method of its name.
+const (
+	OpOpen Op = iota // of a path, which is Request.Base
+	OpOpenDir
+	OpLstat
+	OpReadDir
+	OpMkdir
+	OpMkdirAll
+	OpSyncDir
+	OpRename
+	OpRenameNew
+	OpCleanTemps
+	OpRemoveAll
+	OpCopyTree
+	OpCopyFiles
+	OpChmod
+	OpReadFile
+	OpOpenRegular
+	OpWriteFile
+	OpAppend
+	OpWritable
+	OpSymlink
+	OpReadlink
+	OpDate
+	OpHandle
+	OpGlances
+	OpTidy
+)
+
+// Request is one operation on a directory: the arguments of the method.
+type Request struct {
+	Op      Op
+	Base    string // the directory's path, for people
+	Rel, To string
+	From    string // the path of the directory that is copied, for people
+	Data    []byte
+	Mode    uint32
+	Flags   int
+	Max     int64
+	Names   bool
+	Loose   bool
+	Over    bool
+	Was     []byte
+	Rels    []string
+	Others  []string
+}
+
+// Answer is what the method returned.
+type Answer struct {
+	Failure  *Failure
+	Info     Info
+	Dev, Ino uint64
+	Entries  []Entry
+	Data     []byte
+	Glances  []Glance
+}
+
+// Failure is an error in a form that can be sent.
+type Failure struct {
+	Do, Path, Why, Remedy string // of an *Error, where Do is set
+	Errno                 unix.Errno
+	Known                 uint8 // which of known it is; 0: none
+	Text                  string
+}
+
+// known are the errors that a caller asks for.
+var known = [...]error{1: ErrNotRegular, 2: ErrTooBig, 3: ErrInDoubt, 4: ErrChanged}
+
+// FailureOf lays an error out; nil is nil.
+func FailureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	f := &Failure{Text: err.Error()}
+	var made *Error
+	if errors.As(err, &made) {
+		f.Do, f.Path, f.Why, f.Remedy, f.Text = made.Do, made.Path, made.Why, made.Remedy, made.Err.Error()
+		err = made.Err
+	}
+	_ = errors.As(err, &f.Errno)
+	for i, one := range known {
+		if one != nil && errors.Is(err, one) {
+			f.Known = uint8(i)
+		}
+	}
+	return f
+}
+
+// Err is the inverse of FailureOf, as far as a caller may look inside.
+func (f *Failure) Err() error {
+	if f == nil {
+		return nil
+	}
+	err := errors.New(f.Text)
+	switch {
+	case int(f.Known) >= len(known):
+	case f.Known > 0 && f.Errno != 0: // ErrInDoubt says why
+		err = fmt.Errorf("%w; %w", f.Errno, known[f.Known])
+	case f.Known > 0:
+		err = known[f.Known]
+	case f.Errno != 0:
+		err = f.Errno
+	}
+	if f.Do == "" {
+		return err
+	}
+	return &Error{Do: f.Do, Path: f.Path, Why: f.Why, Remedy: f.Remedy, Err: err}
+}
+
+// OpenBy is Open by somebody else's hands. All that is done below the directory
+// is done by them.
+func OpenBy(hands Hands, path string) (*Dir, error) {
+	_, opened, err := ask(hands, Request{Op: OpOpen, Base: path})
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{fd: opened[0], path: path, hands: hands}, nil
+}
+
+// By is d in somebody else's hands, below the same directory. It is not to be
+// closed, and of no use when d is.
+func (d *Dir) By(hands Hands) *Dir { return &Dir{fd: d.fd, path: d.path, hands: hands} }
+
+// OpenLike opens the directory at path as Open does, with the rights that d has.
+func (d *Dir) OpenLike(path string) (*Dir, error) {
+	if d.hands != nil {
+		return OpenBy(d.hands, path)
+	}
+	return Open(path)
+}
+
+// ask has a request carried out. Where a directory or file is to be opened, there
+// is one descriptor when err is nil.
+func ask(hands Hands, r Request, fds ...int) (Answer, []int, error) {
+	a, opened, err := hands.Do(r, fds...)
+	if err == nil {
+		err = a.Failure.Err()
+	} else {
+		err = &Error{Do: "reach", Path: r.Base, Err: err}
+	}
+	opens := r.Op == OpOpen || r.Op == OpOpenDir || r.Op == OpOpenRegular || r.Op == OpHandle
+	if err == nil && opens != (len(opened) == 1) {
+		err = &Error{Do: "open", Path: r.Base, Err: unix.EPROTO}
+	}
+	if err != nil {
+		for _, fd := range opened {
+			unix.Close(fd)
+		}
+		return a, nil, err
+	}
+	return a, opened, nil
+}
+
+func (d *Dir) ask(r Request, more ...int) (Answer, []int, error) {
+	r.Base = d.path
+	return ask(d.hands, r, append([]int{d.fd}, more...)...)
+}
+
+// order is ask for what returns nothing.
+func (d *Dir) order(r Request, more ...int) error {
+	_, _, err := d.ask(r, more...)
+	return err
+}
+
+// Carry carries a request out: the other side of Hands. The descriptors are the
+// caller's to close, those that it opens too.
+func Carry(r Request, fds []int) (a Answer, opened []int) {
+	if r.Op == OpOpen {
+		d, err := Open(r.Base)
+		if err != nil {
+			return Answer{Failure: FailureOf(err)}, nil
+		}
+		return Answer{}, []int{d.fd}
+	}
+	needed := 1
+	if r.Op == OpCopyTree || r.Op == OpCopyFiles {
+		needed = 2
+	}
+	if len(fds) != needed {
+		return Answer{Failure: FailureOf(unix.EPROTO)}, nil
+	}
+	d := &Dir{fd: fds[0], path: r.Base}
+	err := d.carry(r, fds, &a, &opened)
+	a.Failure = FailureOf(err)
+	return a, opened
+}
+
+func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) {
+	switch r.Op {
+	case OpOpenDir:
+		var sub *Dir
+		if sub, err = d.OpenDir(r.Rel); err == nil {
+			*opened = []int{sub.fd}
+		}
+	case OpLstat:
+		var st unix.Stat_t
+		if st, err = d.lstat(r.Rel); err == nil {
+			a.Info, a.Dev, a.Ino = infoOf(&st), st.Dev, st.Ino
+		}
+		err = d.fail("read", r.Rel, err)
+	case OpReadDir:
+		a.Entries, err = d.ReadDir(r.Rel, int(r.Max))
+	case OpMkdir:
+		err = d.Mkdir(r.Rel, r.Mode)
+	case OpMkdirAll:
+		err = d.MkdirAll(r.Rel, r.Mode)
+	case OpSyncDir:
+		err = d.SyncDir(r.Rel)
+	case OpHandle:
+		var fd int
+		if fd, err = d.Handle(r.Rel); err == nil {
+			*opened = []int{fd}
+		}
+	case OpRename:
+		err = d.Rename(r.Rel, r.To)
+	case OpRenameNew:
+		err = d.RenameNew(r.Rel, r.To)
+	case OpCleanTemps:
+		err = d.CleanTemps(r.Rel)
+	case OpRemoveAll:
+		err = d.RemoveAll(r.Rel)
+	case OpCopyTree:
+		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, r.Mode)
+	case OpCopyFiles:
+		err = d.CopyFiles(&Dir{fd: fds[1], path: r.From}, r.To, r.Mode)
+	case OpChmod:
+		err = d.Chmod(r.Rel, r.Mode)
+	case OpReadFile:
+		a.Data, err = d.ReadFile(r.Rel, r.Max)
+	case OpOpenRegular:
+		var fd int
+		if fd, err = d.openRegular(r.Rel, r.Flags, r.Mode); err == nil {
+			*opened = []int{fd}
+		}
+		err = d.fail(doing(r.Flags), r.Rel, err)
+	case OpWriteFile:
+		err = d.WriteFile(r.Rel, r.Data, Write{Mode: r.Mode, Max: r.Max, Names: r.Names, Loose: r.Loose, Over: r.Over, Was: r.Was})
+	case OpAppend:
+		err = d.Append(r.Rel, r.Data, r.Mode, r.Max)
+	case OpSymlink:
+		err = d.Symlink(r.To, r.Rel)
+	case OpDate:
+		err = d.Date(r.Rel, time.Unix(0, r.Max))
+	case OpReadlink:
+		var target string
+		target, err = d.Readlink(r.Rel)
+		a.Data = []byte(target)
+	case OpWritable:
+		err = d.Writable(r.Rel)
+	case OpGlances:
+		a.Glances, err = d.Glances(r.Rels, r.Rel, r.Others, r.Max)
+	case OpTidy:
+		for _, name := range d.Tidy(r.Rels, r.Others) {
+			a.Entries = append(a.Entries, Entry{Name: name})
+		}
+	default:
+		err = unix.EOPNOTSUPP
+	}
+	return err
+}
+
+func infoOf(st *unix.Stat_t) Info {
+	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, GID: st.Gid, Modified: time.Unix(st.Mtim.Unix())}
+}
+
+// doing is what opening a file with these flags is for.
+func doing(flags int) string {
+	if flags&unix.O_ACCMODE != unix.O_RDONLY {
+		return "write"
+	}
+	return "read"
+}
+
+// rights are the ids that the kernel holds against the owners of files,
+// setfsuid(2).
+func rights() (uid, gid int) {
+	uid, _ = unix.SetfsuidRetUid(-1)
+	gid, _ = unix.SetfsgidRetGid(-1)
+	return uid, gid
+}

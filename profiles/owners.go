@@ -1,0 +1,281 @@
+package profiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+	"rlminit/journal"
+)
+
+// Owners are the users that profiles can have.
+type Owners interface {
+	// Auto tells whether a profile gets one.
+	Auto() bool
+	// Range is which uids they have, both ends included; 0: there are none.
+	Range() (low, high uint32)
+	// Services is the uid of those that have none.
+	Services() uint32
+	// Hands touches files with the rights of one.
+	Hands(uid uint32) durable.Hands
+	// Give gives a profile's directory to one, and Take gives it back to the
+	// services' user, by a descriptor of it.
+	Give(uid uint32, directory int) error
+	Take(uid uint32, directory int) error
+}
+
+func has(o Owners, uid uint32) bool {
+	low, high := o.Range()
+	return low != 0 && low <= uid && uid <= high
+}
+
+// byOwner does what is asked for below the volume's directory: in a profile's
+// directory with the rights of whom that belongs to, and anywhere else with those of
+// the services' user.
+type byOwner struct {
+	home   *durable.Dir // with the rights of the services' user
+	user   durable.Hands
+	owners Owners
+}
+
+// Do is durable.Hands'.
+func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	if name := b.profile(&r); name != "" {
+		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
+			return b.owners.Hands(uid).Do(r, fds...)
+		}
+	}
+	return b.user.Do(r, fds...)
+}
+
+// profile is in whose directory a request acts; "": in none's.
+func (b byOwner) profile(r *durable.Request) string {
+	rel := r.Rel
+	if r.Op == durable.OpCopyTree || r.Op == durable.OpCopyFiles {
+		rel = r.To
+	}
+	below, ok := strings.CutPrefix(filepath.Join(r.Base, rel), b.home.Path(profilesDir)+"/")
+	if !ok {
+		return ""
+	}
+	name, within, inside := strings.Cut(below, "/")
+	switch r.Op {
+	case durable.OpOpenDir, durable.OpReadDir, durable.OpSyncDir, durable.OpCleanTemps, durable.OpCopyTree, durable.OpCopyFiles, durable.OpWritable:
+		return name // of the directory itself too
+	}
+	if inside && within != "" {
+		return name
+	}
+	return ""
+}
+
+// ownerOf is the profile's user that a directory belongs to; 0: it is none's.
+func ownerOf(home *durable.Dir, owners Owners, rel string) uint32 {
+	if owners == nil {
+		return 0
+	}
+	there, err := home.Lstat(rel)
+	if err != nil || there.Type != fs.ModeDir || !has(owners, there.UID) {
+		return 0
+	}
+	return there.UID
+}
+
+// User is the uid of a profile's own user; 0: it has the services'. When it
+// returns, that is recorded, and the directory is that user's.
+func (s *Store) User(ctx context.Context, name string) (uint32, error) {
+	if s.owners == nil || name == Default {
+		return 0, nil
+	}
+	defer s.names.lock(Gateway(name).key())()
+	l := s.ledger.Load()
+	if l == nil || l.journal == nil {
+		if !s.owners.Auto() {
+			return 0, nil
+		}
+		why := errors.New("there is no journal")
+		if l != nil {
+			why = l.refused
+		}
+		return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, why)
+	}
+	dir := dirOf(name)
+	there, err := s.home.Lstat(dir)
+	if err == nil && s.owners.Auto() {
+		err = s.passable()
+	}
+	if err != nil {
+		return 0, err
+	}
+	uid, recorded := l.userOf(name)
+	if recorded && !has(s.owners, uid) && s.owners.Auto() {
+		return 0, fmt.Errorf("profile %s has uid %d, which is not in profile_users any more; widen that, and restart the container", name, uid)
+	}
+	stands := standing{auto: s.owners.Auto(), is: s.whose(there, name, uid, l), recorded: recorded}
+	elsewhere := ""
+	if stands.auto && stands.is == services && recorded {
+		if elsewhere, err = s.elsewhere(uid, name); err != nil {
+			return 0, err
+		}
+		stands.elsewhere = elsewhere != ""
+	}
+	switch what := stands.decide(); what {
+	case leave:
+		if !s.owners.Auto() {
+			uid = 0
+		}
+		return uid, nil
+	case takeBack:
+		return 0, s.takeBackDir(dir)
+	case allot, yield:
+		if what == yield {
+			if err := l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: elsewhere, UID: uid, From: name}}); err != nil {
+				return 0, err
+			}
+		}
+		if uid, err = s.freeUser(l); err != nil {
+			return 0, fmt.Errorf("profile %s has no user: %w", name, err)
+		}
+		if err := l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: name, UID: uid}}); err != nil {
+			return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, err)
+		}
+	case adopt:
+		uid = there.UID
+		return uid, l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: name, UID: uid}})
+	case follow:
+		body := userBody{Profile: name, UID: there.UID}
+		l.view(func() { body.From = l.users.whose(body.UID) })
+		return body.UID, l.append(ctx, false, journal.Entry{Type: TypeUser, Body: body})
+	case refuseIt:
+		return 0, s.notIts(name, there, l)
+	}
+	return uid, s.giveDir(dir, uid)
+}
+
+// freeUser is a user that is nobody's, nor will be: several profiles may be asking
+// for one before any is recorded.
+func (s *Store) freeUser(l *ledger) (uid uint32, err error) {
+	low, high := s.owners.Range()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.view(func() { uid = l.users.free(max(low, s.promised), high) })
+	if uid == 0 {
+		return 0, fmt.Errorf("all of %d-%d are or were others'; widen profile_users, and restart the container", low, high)
+	}
+	s.promised = uid + 1
+	return uid, nil
+}
+
+// whose is whose a profile's directory is. uid is the profile's user; 0: it has none.
+func (s *Store) whose(there durable.Info, name string, uid uint32, l *ledger) owner {
+	switch {
+	case there.UID == s.owners.Services():
+		return services
+	case !has(s.owners, there.UID):
+		return strangers
+	case there.UID == uid:
+		return itsOwn
+	}
+	other := ""
+	l.view(func() { other = l.users.whose(there.UID) })
+	if other == "" {
+		return nobodys
+	}
+	theirs, err := s.home.Lstat(dirOf(other))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && theirs.UID != there.UID {
+		return departed
+	}
+	return others
+}
+
+// elsewhere is another profile whose directory is a user's: one that was renamed
+// when nobody could record it; "": there is none.
+func (s *Store) elsewhere(uid uint32, name string) (other string, err error) {
+	entries, err := s.home.ReadDir(profilesDir, maxProfiles)
+	if err != nil && !errors.Is(err, durable.ErrTooBig) {
+		return "", err
+	}
+	for _, e := range entries {
+		if e.Name == name || CheckName(e.Name, nil) != nil {
+			continue
+		}
+		if ownerOf(s.home, s.owners, dirOf(e.Name)) == uid {
+			return e.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// notIts says why a profile cannot be given its directory.
+func (s *Store) notIts(name string, there durable.Info, l *ledger) error {
+	whose := ""
+	l.view(func() {
+		if other := l.users.whose(there.UID); other != "" && has(s.owners, there.UID) {
+			whose = ", which is that of profile " + other
+		}
+	})
+	return refuse(ErrBroken, "%s belongs to uid %d%s: it is not given to another; chown -R %d it, if it is to be", s.home.Path(dirOf(name)), there.UID, whose, s.owners.Services())
+}
+
+// passable has profiles' users get to their directories.
+func (s *Store) passable() error {
+	above, err := s.home.Lstat(profilesDir)
+	if err != nil || above.Perm&0o001 != 0 {
+		return err
+	}
+	return s.home.Chmod(profilesDir, above.Perm|0o001)
+}
+
+// giveDir gives a profile's directory to a user, alone: whatever is allowed below,
+// nobody else gets there any more.
+func (s *Store) giveDir(dir string, uid uint32) error {
+	if there, err := s.home.Lstat(dir); err == nil && there.UID == s.owners.Services() && there.Perm&0o007 != 0 {
+		if err := s.home.Chmod(dir, there.Perm&^0o007); err != nil {
+			return err
+		}
+	}
+	return s.handOver(dir, func(fd int) error { return s.owners.Give(uid, fd) })
+}
+
+// takeBackDir makes a directory the services' again, if it is a profile's.
+func (s *Store) takeBackDir(dir string) error {
+	uid := ownerOf(s.home, s.owners, dir)
+	if uid == 0 {
+		return nil
+	}
+	return s.handOver(dir, func(fd int) error { return s.owners.Take(uid, fd) })
+}
+
+func (s *Store) handOver(dir string, over func(fd int) error) error {
+	fd, err := s.home.Handle(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := over(fd); err != nil {
+		return fmt.Errorf("cannot change the owner of %s: %w", s.home.Path(dir), err)
+	}
+	return nil
+}
+
+// userOf is the recorded user of a profile.
+func (l *ledger) userOf(name string) (uid uint32, known bool) {
+	l.view(func() { uid, known = l.users.of(name) })
+	return uid, known
+}
+
+// UserOf is the recorded user of a profile; 0: it has none of its own, or none yet.
+func (s *Store) UserOf(name string) uint32 {
+	l := s.ledger.Load()
+	if l == nil || s.owners == nil || !s.owners.Auto() {
+		return 0
+	}
+	uid, _ := l.userOf(name)
+	return uid
+}

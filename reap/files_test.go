@@ -1,0 +1,111 @@
+package reap
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
+)
+
+// reportRights plays the process that touches the services' files.
+func reportRights() {
+	r := reportSelf()
+	json.NewEncoder(os.NewFile(wire.FilesFD, "asked")).Encode(r)
+	os.Exit(0)
+}
+
+// The process that touches the services' files is rlminit itself, as root with no
+// right but to change its ids, and with nothing of what the request says but the
+// descriptor; there are never more than a few.
+func TestFilesProcess(t *testing.T) {
+	const supervisor = 4720
+	separate := withPolicy(func(p *wire.Policy) { p.Supervisor = wire.Identity{UID: supervisor, GID: supervisor + 1} })
+	asked := func(m *wire.Spawn) {
+		m.Name, m.Privileged, m.Tag, m.Targets = wire.FilesProgram, true, 0, []int32{wire.FilesFD}
+		m.Path, m.Argv, m.Env, m.Dir = "/bin/false", []string{"false"}, []string{"LD_PRELOAD=x"}, "/nonexistent"
+	}
+	l := startBox(t, separate).link
+	id, out := l.spawn(t, asked)
+	l.spawned(t, id)
+	r := decode[report](t, out)
+	want := []string{"rlminit", "rights", fmt.Sprint(supervisor), fmt.Sprint(supervisor + 1), fmt.Sprint(testUser), fmt.Sprint(testGroup), "4713"}
+	if !slices.Equal(r.Arguments, want) {
+		t.Errorf("arguments %q, want %q", r.Arguments, want)
+	}
+	capabilities := fmt.Sprintf("%016x", 1<<unix.CAP_SETUID|1<<unix.CAP_SETGID|1<<unix.CAP_SETPCAP)
+	if r.Status["Uid"] != "0 0 0 0" || r.Status["CapEff"] != capabilities || r.Status["CapBnd"] != capabilities {
+		t.Errorf("uid %s, capabilities %s, bounded by %s", r.Status["Uid"], r.Status["CapEff"], r.Status["CapBnd"])
+	}
+	l.exited(t, id)
+	for name, change := range map[string]func(*wire.Spawn){
+		"a tag":              func(m *wire.Spawn) { m.Tag = lowTag },
+		"another descriptor": func(m *wire.Spawn) { m.Targets = []int32{4} },
+		"the terminal":       func(m *wire.Spawn) { m.Terminal = true },
+	} {
+		id, _ := l.spawn(t, func(m *wire.Spawn) { asked(m); change(m) })
+		if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
+			t.Errorf("%s: %+v", name, failed)
+		}
+	}
+	l = startBox(t).link
+	id, _ = l.spawn(t, asked)
+	if failed := l.refused(t, id); failed.Step != wire.StepPolicy || !strings.Contains(failed.Reason, "no process for the services' files") {
+		t.Errorf("with one uid for all: %+v", failed)
+	}
+}
+
+func (l *link) refused(t *testing.T, id uint64) *wire.SpawnFailed {
+	t.Helper()
+	return want(t, l, func(m *wire.SpawnFailed) bool { return m.ID == id })
+}
+
+// Users of profiles, and the process that changes the owners of their directories, are
+// as the policy has them: nobody beyond its range, with its groups, and nothing of the
+// request but the user and the descriptors.
+func TestProfileUsers(t *testing.T) {
+	own := withPolicy(func(p *wire.Policy) {
+		p.Supervisor = wire.Identity{UID: 4720, GID: 4720}
+		p.Profiles = wire.Profiles{Low: 5000, High: 5001, Auto: true, Groups: []uint32{4799}}
+	})
+	l := startBox(t, own).link
+	id, out := l.spawn(t, func(m *wire.Spawn) { m.UID, m.Tag = 5001, lowTag }, "report")
+	l.spawned(t, id)
+	r := decode[report](t, out)
+	if r.Status["Uid"] != "5001 5001 5001 5001" || r.Status["Gid"] != "5001 5001 5001 5001" || r.Status["Groups"] != fmt.Sprintf("4799 %d", lowTag) {
+		t.Errorf("uid %s, gid %s, groups %s", r.Status["Uid"], r.Status["Gid"], r.Status["Groups"])
+	}
+	l.exited(t, id)
+	for _, name := range []string{"", wire.FilesProgram} {
+		for _, uid := range []uint32{1, 4720, 4999, 5002} {
+			id, _ := l.spawn(t, func(m *wire.Spawn) {
+				m.UID = uid
+				if name != "" {
+					m.Name, m.Privileged, m.Tag, m.Targets = name, true, 0, []int32{wire.FilesFD}
+				}
+			})
+			if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
+				t.Errorf("uid %d as %q: %+v", uid, name, failed)
+			}
+		}
+	}
+	for name, change := range map[string]func(*wire.Spawn){
+		"nobody's":           func(m *wire.Spawn) { m.UID = 0 },
+		"one beyond":         func(m *wire.Spawn) { m.UID = 5002 },
+		"a tag":              func(m *wire.Spawn) { m.Tag = lowTag },
+		"another descriptor": func(m *wire.Spawn) { m.Targets = []int32{4} },
+	} {
+		id, _ := l.spawn(t, func(m *wire.Spawn) {
+			m.Name, m.Privileged, m.UID, m.Tag, m.Targets = wire.GiveProgram, true, 5000, 0, []int32{wire.GivenFD}
+			change(m)
+		})
+		if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
+			t.Errorf("%s: %+v", name, failed)
+		}
+	}
+}

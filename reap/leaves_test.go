@@ -1,0 +1,141 @@
+package reap
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// In whatever order a run and a probe beside it begin, fail, end and are
+// acknowledged, and the supervisor is replaced: their leaf is there as long as
+// somebody may need it or is in it, and not a moment longer. That a directory
+// which is not empty cannot be removed is so on every file system.
+func TestLeavesExplored(t *testing.T) {
+	const tag = 50001
+	type world struct {
+		states [2]state
+		busy   bool // something in the leaf is still dying
+	}
+	seen := map[world]bool{}
+	base := t.TempDir()
+	worlds := 0
+
+	// play begins anew and does what led here, for a reaper cannot be copied.
+	play := func(moves []string) (w world, possible bool) {
+		worlds++
+		dir := filepath.Join(base, fmt.Sprint(worlds))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		r := &reaper{children: newChildren(), policy: &wire.Policy{}, said: map[string]struct{}{}, tier2: tier2{socket: -1}}
+		r.place.tags = true
+		r.leaves = leaves{dir: openAt(unix.AT_FDCWD, dir), bounds: map[uint32]wire.Bounds{}}
+		defer sys.Close(int32(r.leaves.dir))
+		leaf := filepath.Join(dir, leafName(tag))
+		dying := filepath.Join(leaf, "dying")
+		for _, move := range moves {
+			var what string
+			var id uint64
+			if fmt.Sscan(move, &what, &id); what == "busy" || what == "dead" {
+				if what == "busy" {
+					if os.Mkdir(dying, 0o755) != nil {
+						return w, false
+					}
+				} else {
+					if os.Remove(dying) != nil {
+						return w, false
+					}
+					r.leaves.tidy(&r.children) // as after every end of a process
+				}
+				continue
+			}
+			c := r.children.byID[id]
+			switch what {
+			case "spawn":
+				if c != nil {
+					return w, false
+				}
+				c = &child{id: id, name: "web", tag: tag, pidfd: -1}
+				var command sys.Command
+				if no := r.enterLeaf(c, &command, &wire.Spawn{Tag: c.tag}); no != nil || command.Cgroup == 0 {
+					t.Fatalf("%v: %+v", moves, no)
+				}
+				r.leaves.close(&command)
+				r.step(c, accepted)
+			case "replaced":
+				r.disconnect()
+				r.beginSnapshot()
+			default:
+				e := map[string]event{"started": started, "fell": fell, "ended": ended, "acknowledged": acknowledged}[what]
+				if c == nil || table[c.state][e].effect == impossible || table[c.state][e].next == c.state {
+					return w, false
+				}
+				r.step(c, e)
+			}
+		}
+		_, err := os.Stat(dying)
+		w.busy = err == nil
+		for i := range w.states {
+			if c := r.children.byID[firstID+uint64(i)]; c != nil {
+				w.states[i] = c.state
+			}
+		}
+		needed := w.busy || w.states != [2]state{}
+		if _, err := os.Stat(leaf); (err == nil) != needed {
+			t.Fatalf("after %v the leaf: %v; needed: %v", moves, err, needed)
+		}
+		return w, true
+	}
+	var moves []string
+	for id := firstID; id < firstID+2; id++ {
+		for _, what := range []string{"spawn", "started", "fell", "ended", "acknowledged"} {
+			moves = append(moves, fmt.Sprint(what, " ", id))
+		}
+	}
+	moves = append(moves, "replaced 0", "busy 0", "dead 0")
+	for queue := [][]string{nil}; len(queue) > 0; queue = queue[1:] {
+		for _, move := range moves {
+			path := append(append([]string(nil), queue[0]...), move)
+			if w, possible := play(path); possible && !seen[w] {
+				seen[w] = true
+				queue = append(queue, path)
+			}
+		}
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d situations were reached", len(seen))
+	}
+	t.Logf("%d situations, %d ways", len(seen), worlds)
+}
+
+// What /proc/PID/cgroup says is taken as it is, and nothing outside of the mount.
+func TestOwnCgroup(t *testing.T) {
+	for text, want := range map[string]string{
+		"0::/\n":          "/",
+		"0::/docker/12\n": "/docker/12",
+		"4:memory:/a\n1:name=systemd:/b\n0::/c\n": "/c",
+		"0::/../other\n": "",
+		"4:memory:/a\n":  "",
+		"":               "",
+		"0::":            "",
+	} {
+		if got := ownCgroup([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestQuota(t *testing.T) {
+	for thousandths, want := range map[int64]string{0: "max", 1: "1000 1000000", 10: "1000 100000", 500: "50000 100000", 2000: "200000 100000"} {
+		if got := quota(thousandths); got != want {
+			t.Errorf("%d: %q, want %q", thousandths, got, want)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+// Package rights touches the files of a user with that user's rights and no
+// others, in the place of a supervisor that has a uid of its own.
+//
+// A User is asked, and one process for each user carries it out: Serve, which
+// tier 1 starts. Its real, effective and saved ids are the supervisor's, so that
+// no service can signal, limit or trace it; only those that the kernel holds
+// against the owners of files are the user's (setfsuid(2)), and it has no
+// capability. What it does are the operations of durable.Dir on descriptors that
+// come with the request, and a few on paths that root's configuration names.
+//
+// A call that waits for a file system gives its place to another after a while, so
+// that one that does not answer keeps nobody from those that do.
+//
+// The two speak over a pair of packet sockets. The side of the supervisor never
+// trusts what comes from a user's file more than if it had read that itself. A
+// process that ends, or stops answering, is replaced; what it was in the middle
+// of is an error, for nobody knows how far it came.
+//
+// Where the supervisor has the user's uid, a User has no process: it is nil, and
+// everything is done at once.
+package rights

@@ -1,0 +1,108 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPath opens a path that root's configuration names, following links as the
+// system does, or none at all.
+func openPath(path string, flags int, links bool) (int, error) {
+	flags |= unix.O_CLOEXEC
+	if flags&unix.O_PATH == 0 {
+		flags |= unix.O_NONBLOCK | unix.O_NOCTTY
+	}
+	if !links {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_SYMLINKS})
+		if err != unix.ENOSYS && err != unix.EPERM { // a filter that does not know it
+			return fd, err
+		}
+		flags |= unix.O_NOFOLLOW
+	}
+	for {
+		fd, err := unix.Open(path, flags, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// look asks what a path is, and whether it may be used so by whom the kernel takes
+// us for where files are concerned, not by our real ids as access(2) does.
+func look(path string, use uint32) (mode uint32, denied, err error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, nil, err
+	}
+	return st.Mode, unix.Faccessat(unix.AT_FDCWD, path, use, unix.AT_EACCESS), nil
+}
+
+// listen opens a listener and returns its descriptor, close-on-exec and
+// blocking, as sd_listen_fds(3) has it.
+func listen(network, address string) (int, error) {
+	var config net.ListenConfig
+	var filer interface{ File() (*os.File, error) }
+	var closer interface{ Close() error }
+	switch network {
+	case "tcp", "tcp4", "tcp6", "unix":
+		if network == "unix" {
+			removeStale(address)
+		}
+		l, err := config.Listen(context.Background(), network, address)
+		if err != nil {
+			return -1, err
+		}
+		if u, ok := l.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false)
+		}
+		filer, closer = l.(interface{ File() (*os.File, error) }), l
+	default:
+		if network == "unixgram" {
+			removeStale(address)
+		}
+		p, err := config.ListenPacket(context.Background(), network, address)
+		if err != nil {
+			return -1, err
+		}
+		filer, closer = p.(interface{ File() (*os.File, error) }), p
+	}
+	defer closer.Close()
+	file, err := filer.File()
+	if err != nil {
+		return -1, err
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// removeStale removes a socket that nobody listens on any more.
+func removeStale(path string) {
+	if strings.HasPrefix(path, "@") || !isSocket(path) {
+		return
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return
+	} else if errors.Is(err, unix.ECONNREFUSED) {
+		os.Remove(path)
+	}
+}
+
+// isSocket is true too where nobody can tell.
+func isSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err != nil || info.Mode()&os.ModeSocket != 0
+}

@@ -1,0 +1,214 @@
+package rights
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// A call is one thing to be done, an answer what came of it.
+type call struct {
+	ID    uint64
+	Kind  kind
+	File  durable.Request // of kindFile
+	Path  string
+	Name  string // the network of a socket
+	Flags int
+	Mode  uint32
+}
+
+type answer struct {
+	ID     uint64
+	File   durable.Answer
+	Value  int64
+	Denied *durable.Failure // of kindLook: the access, where the path is there
+}
+
+// kind is what a call is about.
+type kind uint8
+
+const (
+	kindPing    kind = iota
+	kindFile         // an operation of durable.Dir
+	kindOpen         // a path
+	kindLook         // what a path is, Value is its mode; and whether it may be used so
+	kindListen       // a socket with a name among files
+	kindInotify      // a new set of watches
+	kindWatch        // one more watch in it
+)
+
+const (
+	// inline is how much of a message goes in the packet itself; a larger one is
+	// in a memfd that goes along. A socket's buffer holds several of these.
+	inline = 48 << 10
+	// most bounds a message.
+	most = 64 << 20
+	// mostFDs is how many descriptors a packet has at most, the memfd among them.
+	mostFDs = 4
+)
+
+// link is one end of the pair. Packets keep the order of the gob streams in them.
+type link struct {
+	conn *net.UnixConn
+
+	sending sync.Mutex
+	buffer  bytes.Buffer
+	encoder *gob.Encoder
+
+	// Of whoever receives, who is one: a packet is decoded before the next comes.
+	packet  [inline + 1]byte
+	control [controlSize]byte
+	reader  *bytes.Reader
+	decoder *gob.Decoder
+}
+
+// controlSize has room for what unix.CmsgSpace says of mostFDs.
+const controlSize = 64
+
+// newLink takes the descriptor over.
+func newLink(fd int) (*link, error) {
+	file := os.NewFile(uintptr(fd), "rights")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn.(*net.UnixConn), reader: bytes.NewReader(nil)}
+	l.encoder, l.decoder = gob.NewEncoder(&l.buffer), gob.NewDecoder(l.reader)
+	return l, nil
+}
+
+// shut ends what both ends are waiting for.
+func (l *link) shut() {
+	if raw, err := l.conn.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+}
+
+// send sends a message and descriptors, which stay the caller's.
+func (l *link) send(m any, fds ...int) error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	l.buffer.Reset()
+	l.buffer.WriteByte(0)
+	if err := l.encoder.Encode(m); err != nil {
+		return err
+	}
+	packet := l.buffer.Bytes()
+	if len(packet) > inline {
+		memory, err := inMemory(packet[1:])
+		if err != nil {
+			return err
+		}
+		defer unix.Close(memory)
+		packet, fds = []byte{1}, append(fds[:len(fds):len(fds)], memory)
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err := l.conn.WriteMsgUnix(packet, rights, nil)
+	return err
+}
+
+func inMemory(content []byte) (int, error) {
+	fd, err := unix.MemfdCreate("rlminit-rights", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	for at := 0; at < len(content); {
+		n, err := unix.Pwrite(fd, content[at:], int64(at))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			unix.Close(fd)
+			return -1, err
+		}
+		at += max(n, 0)
+	}
+	return fd, nil
+}
+
+// receive waits for a message. The descriptors are the caller's. One goroutine
+// receives.
+func (l *link) receive(m any) (fds []int, err error) {
+	packet, control := l.packet[:], l.control[:unix.CmsgSpace(4*mostFDs)]
+	n, controls, flags, _, err := l.conn.ReadMsgUnix(packet, control)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	defer func() {
+		if err != nil {
+			closeAll(fds)
+			fds = nil
+		}
+	}()
+	if controls > 0 {
+		messages, err := unix.ParseSocketControlMessage(control[:controls])
+		if err != nil {
+			return nil, err
+		}
+		for i := range messages {
+			got, err := unix.ParseUnixRights(&messages[i])
+			if err != nil {
+				return fds, err
+			}
+			fds = append(fds, got...)
+		}
+	}
+	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		return fds, unix.EMSGSIZE
+	}
+	content := packet[1:n]
+	if packet[0] == 1 {
+		if len(fds) == 0 {
+			return fds, unix.EPROTO
+		}
+		memory := fds[len(fds)-1]
+		fds = fds[:len(fds)-1]
+		content, err = readMemory(memory)
+		unix.Close(memory)
+		if err != nil {
+			return fds, err
+		}
+	}
+	l.reader.Reset(content)
+	return fds, l.decoder.Decode(m)
+}
+
+func readMemory(fd int) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Size > most {
+		return nil, unix.EMSGSIZE
+	}
+	content := make([]byte, st.Size)
+	for at := 0; at < len(content); {
+		n, err := unix.Pread(fd, content[at:], int64(at))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return nil, errors.Join(err, unix.EPROTO)
+		}
+		at += n
+	}
+	return content, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

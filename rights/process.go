@@ -1,0 +1,283 @@
+package rights
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// askEvery is how long a process that owes answers may be silent; a variable, for
+// tests.
+var askEvery = 5 * time.Second
+
+const (
+	startEvery = 100 * time.Millisecond // from one start to the next, at least
+	mostStuck  = 12                     // times that it is asked while every call waits
+)
+
+// errEnded is what becomes of a call whose process ends.
+var errEnded = errors.New("the process that touches this user's files has ended; see what has come of it, and try again")
+
+// Start starts a process that serves, and returns our end of the pair. end ends
+// it; it may be called more than once, and when the process has ended already.
+type Start func() (fd int, end func(), err error)
+
+// New is a user whose files are touched by a process that start starts, now and
+// whenever there is none, and that serves atOnce calls at a time. say is told of each
+// that had to be replaced.
+func New(start Start, atOnce int, say func(string)) *User {
+	return &User{process{start: start, atOnce: atOnce, say: say}}
+}
+
+// process is the one that serves, as far as there is one.
+type process struct {
+	start  Start
+	atOnce int
+	say    func(string)
+	brief  bool   // one that has nothing to do ends
+	idle   func() // told when one has nothing to do; nil: nobody is
+
+	mu      sync.Mutex
+	running *running // nil: none
+	began   time.Time
+}
+
+// Brief is New for one of many users: a process ends when it has nothing to do for
+// some seconds, and idle is told of each moment in which that begins.
+func Brief(start Start, atOnce int, say func(string), idle func()) *User {
+	u := New(start, atOnce, say)
+	u.process.brief, u.process.idle = true, idle
+	return u
+}
+
+// Ends ends the process if it has nothing to do, and tells whether there was one.
+// The next call starts another.
+func (u *User) Ends() bool { return u.process.rest() }
+
+func (p *process) rest() bool {
+	if !p.mu.TryLock() {
+		return false // one is being started
+	}
+	defer p.mu.Unlock()
+	r := p.running
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) > 0 {
+		return false
+	}
+	r.waiting, r.rested = nil, true
+	p.running, p.began = nil, time.Time{}
+	r.link.shut()
+	return true
+}
+
+// running is one process and what it was asked for.
+type running struct {
+	link   *link
+	end    func()
+	atOnce int
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]chan result // nil: it has ended
+	rested  bool                   // because it had nothing to do
+	pinged  uint64                 // the id of a ping without an answer; 0: none
+	watched bool                   // a timer asks it soon
+	seen    uint64                 // the newest call when it was asked last
+	stuck   int                    // times in a row that every call waited
+}
+
+type result struct {
+	answer answer
+	fds    []int
+	err    error
+}
+
+// call has one thing done and waits for the answer. A process that had ended
+// before it was asked has done nothing, and the next one is asked.
+func (p *process) call(c call, fds ...int) (answer, []int, error) {
+	var rest func() bool
+	if p.brief {
+		rest = p.rest
+	}
+	for again := true; ; {
+		r, err := p.get()
+		if err != nil {
+			return answer{}, nil, err
+		}
+		done := r.await(&c, p.say, rest)
+		if done != nil {
+			if err = r.link.send(c, fds...); err == nil {
+				got := <-done
+				return got.answer, got.fds, got.err
+			}
+			r.forget(c.ID)
+			if !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
+				return answer{}, nil, err
+			}
+		}
+		p.drop(r)
+		switch {
+		case done == nil && r.isRested():
+		case !again:
+			return answer{}, nil, errEnded
+		default:
+			again = false
+		}
+	}
+}
+
+func (r *running) isRested() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rested
+}
+
+// drop has the next call start another process.
+func (p *process) drop(r *running) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == r {
+		p.running = nil
+	}
+}
+
+// get is the process, started if need be.
+func (p *process) get() (*running, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running != nil {
+		return p.running, nil
+	}
+	if wait := startEvery - time.Since(p.began); wait > 0 {
+		time.Sleep(wait)
+	}
+	p.began = time.Now()
+	fd, end, err := p.start()
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(fd)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	r := &running{link: l, end: end, atOnce: p.atOnce, waiting: map[uint64]chan result{}}
+	p.running = r
+	go p.listen(r)
+	return r, nil
+}
+
+// listen takes answers until the process has ended.
+func (p *process) listen(r *running) {
+	for {
+		var a answer
+		fds, err := r.link.receive(&a)
+		if err != nil {
+			break
+		}
+		if r.answered(a, fds) && p.idle != nil {
+			p.idle()
+		}
+	}
+	// First of all: who holds the lock may be waiting for the end of this one.
+	r.link.conn.Close()
+	r.end()
+	p.drop(r)
+	r.mu.Lock()
+	waiting := r.waiting
+	r.waiting = nil
+	r.mu.Unlock()
+	for _, done := range waiting {
+		done <- result{err: errEnded}
+	}
+}
+
+// await gives a call its id, and the channel on which its result comes; nil: the
+// process has ended.
+func (r *running) await(c *call, say func(string), rest func() bool) chan result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == nil {
+		return nil
+	}
+	r.next++
+	c.ID = r.next
+	done := make(chan result, 1)
+	r.waiting[c.ID] = done
+	if !r.watched {
+		r.watched = true
+		time.AfterFunc(askEvery, func() { r.watch(say, rest) })
+	}
+	return done
+}
+
+func (r *running) forget(id uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, id)
+}
+
+// answered passes an answer on, and tells whether it was the last that was owed.
+func (r *running) answered(a answer, fds []int) (last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.ID == r.pinged {
+		r.pinged = 0
+	}
+	done := r.waiting[a.ID]
+	delete(r.waiting, a.ID)
+	if done == nil {
+		closeAll(fds)
+	} else {
+		done <- result{answer: a, fds: fds}
+	}
+	return len(r.waiting) == 0
+}
+
+// watch asks a process that owes answers whether it still lives, and ends one
+// that does not say so, or whose calls have all waited for so long that what they
+// wait for in the kernel keeps every other one waiting. Nobody is woken while
+// nothing is asked.
+func (r *running) watch(say func(string), rest func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) == 0 {
+		r.watched, r.stuck = false, 0
+		if rest != nil {
+			go rest()
+		}
+		return
+	}
+	old := 0
+	for id := range r.waiting {
+		if id <= r.seen {
+			old++
+		}
+	}
+	if old < r.atOnce+mostHung(r.atOnce) {
+		r.stuck = 0
+		r.seen = r.next
+	} else {
+		r.stuck++
+	}
+	if r.pinged != 0 || r.stuck > mostStuck {
+		say("the process that touches the services' files does not answer; replaced")
+		go func() {
+			r.end()
+			r.link.shut()
+		}()
+		return
+	}
+	r.next++
+	r.pinged = r.next
+	ping := call{ID: r.next, Kind: kindPing}
+	go func() { _ = r.link.send(ping) }() // an error is the listener's too
+	time.AfterFunc(askEvery, func() { r.watch(say, rest) })
+}

@@ -1,0 +1,457 @@
+package rights
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// server is a process that serves, in this one: what rights it has is another
+// matter, and shown by tests of the whole.
+type server struct {
+	t       *testing.T
+	silent  bool // it takes calls and answers none
+	mu      sync.Mutex
+	started int
+	ended   int
+	peers   []int
+	said    []string
+}
+
+func (s *server) start() (int, func(), error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started++
+	if s.silent && s.started == 1 {
+		s.peers = append(s.peers, pair[1])
+	} else {
+		go func() {
+			if err := Serve(pair[1], atOnce); err != nil {
+				s.t.Error(err)
+			}
+		}()
+	}
+	return pair[0], func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended++
+		closeAll(s.peers)
+		s.peers = nil
+	}, nil
+}
+
+func (s *server) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = append(s.said, line)
+}
+
+const atOnce = 16
+
+func newUser(t *testing.T) (*User, *server) {
+	s := &server{t: t}
+	return New(s.start, atOnce, s.say), s
+}
+
+// Whoever does it, a directory answers the same, errors and their texts too.
+func TestADirectoryByOtherHands(t *testing.T) {
+	user, _ := newUser(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "from"), []byte("template"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	steps := []struct {
+		name string
+		do   func(d *durable.Dir) (any, error)
+	}{
+		{"mkdir", func(d *durable.Dir) (any, error) { return nil, d.Mkdir("a", 0o751) }},
+		{"mkdir again", func(d *durable.Dir) (any, error) { return nil, d.Mkdir("a", 0o751) }},
+		{"mkdir all", func(d *durable.Dir) (any, error) { return nil, d.MkdirAll("b/c/d", 0o700) }},
+		{"write", func(d *durable.Dir) (any, error) {
+			return nil, d.WriteFile("a/file", []byte("x"), durable.Write{Mode: 0o640, Names: true})
+		}},
+		{"write nothing", func(d *durable.Dir) (any, error) { return nil, d.WriteFile("a/empty", nil, durable.Write{Mode: 0o600}) }},
+		{"write too much", func(d *durable.Dir) (any, error) {
+			return nil, d.WriteFile("a/big", make([]byte, 100), durable.Write{Mode: 0o600, Max: 10})
+		}},
+		{"append", func(d *durable.Dir) (any, error) { return nil, d.Append("a/file", []byte("y"), 0o640, 100) }},
+		{"read", func(d *durable.Dir) (any, error) { return d.ReadFile("a/file", 100) }},
+		{"read nothing", func(d *durable.Dir) (any, error) { return d.ReadFile("a/empty", 100) }},
+		{"read too much", func(d *durable.Dir) (any, error) { return d.ReadFile("a/file", 1) }},
+		{"read a directory", func(d *durable.Dir) (any, error) { return d.ReadFile("a", 1) }},
+		{"read what is not there", func(d *durable.Dir) (any, error) { return d.ReadFile("none", 1) }},
+		{"date", func(d *durable.Dir) (any, error) { return nil, d.Date("a/file", time.Unix(1e9, 5)) }},
+		{"lstat", func(d *durable.Dir) (any, error) { return d.Lstat("a/file") }},
+		{"symlink", func(d *durable.Dir) (any, error) { return nil, d.Symlink("a/file", "says") }},
+		{"readlink", func(d *durable.Dir) (any, error) { return d.Readlink("says") }},
+		{"writable", func(d *durable.Dir) (any, error) { return nil, d.Writable("a") }},
+		{"lstat what is not there", func(d *durable.Dir) (any, error) { return d.Lstat("none") }},
+		{"a link", func(d *durable.Dir) (any, error) {
+			return nil, os.Symlink("/etc", d.Path("link"))
+		}},
+		{"behind a link", func(d *durable.Dir) (any, error) { return d.ReadFile("link/passwd", 1<<20) }},
+		{"outside", func(d *durable.Dir) (any, error) { return d.ReadFile("../x", 1) }},
+		{"chmod", func(d *durable.Dir) (any, error) { return nil, d.Chmod("a/file", 0o604) }},
+		{"rename", func(d *durable.Dir) (any, error) { return nil, d.Rename("a/file", "b/file") }},
+		{"rename onto", func(d *durable.Dir) (any, error) { return nil, d.RenameNew("b/file", "a/empty") }},
+		{"sync", func(d *durable.Dir) (any, error) { return nil, d.SyncDir("b") }},
+		{"list", func(d *durable.Dir) (any, error) {
+			entries, err := d.ReadDir("b", 10)
+			slices.SortFunc(entries, func(a, b durable.Entry) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+			return entries, err
+		}},
+		{"list too many", func(d *durable.Dir) (any, error) {
+			entries, err := d.ReadDir("b", 1)
+			return len(entries), err
+		}},
+		{"temporary", func(d *durable.Dir) (any, error) {
+			return nil, d.WriteFile(".rlminit-0123456789abcdef.tmp", nil, durable.Write{Mode: 0o600})
+		}},
+		{"clean", func(d *durable.Dir) (any, error) { return nil, d.CleanTemps(".") }},
+		{"copy", func(d *durable.Dir) (any, error) {
+			from, err := d.OpenLike(outside)
+			if err != nil {
+				return nil, err
+			}
+			defer from.Close()
+			return nil, d.CopyTree(from, "b/c", 0o750)
+		}},
+		{"a directory below", func(d *durable.Dir) (any, error) {
+			below, err := d.OpenDir("b/c")
+			if err != nil {
+				return nil, err
+			}
+			defer below.Close()
+			return below.ReadFile("from", 100)
+		}},
+		{"open", func(d *durable.Dir) (any, error) {
+			f, err := d.OpenRegular("b/file", unix.O_RDWR|unix.O_APPEND, 0)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			if _, err := f.WriteString("z"); err != nil {
+				return nil, err
+			}
+			return d.Same("b/file", f) && !d.Same("a/empty", f), nil
+		}},
+		{"glob", func(d *durable.Dir) (any, error) { return d.Glob("b/f*") }},
+		{"remove", func(d *durable.Dir) (any, error) { return nil, d.RemoveAll("b") }},
+		{"remove again", func(d *durable.Dir) (any, error) { return nil, d.RemoveAll("b") }},
+	}
+	directory := func(by *User) (*durable.Dir, string) {
+		path := filepath.Join(t.TempDir(), "volume")
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		d, err := by.Dir(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d, path
+	}
+	ours, here := directory(nil)
+	theirs, there := directory(user)
+	for _, step := range steps {
+		want, wantErr := step.do(ours)
+		got, err := step.do(theirs)
+		if fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {
+			t.Errorf("%s: %#v, want %#v", step.name, got, want)
+		}
+		text := func(err error, home string) string {
+			if err == nil {
+				return ""
+			}
+			return string(bytes.ReplaceAll([]byte(err.Error()), []byte(home), []byte("HOME")))
+		}
+		if text(err, there) != text(wantErr, here) {
+			t.Errorf("%s: %v, want %v", step.name, err, wantErr)
+		}
+		for _, kind := range []error{fs.ErrNotExist, fs.ErrExist, durable.ErrTooBig, durable.ErrNotRegular, unix.ELOOP} {
+			if errors.Is(err, kind) != errors.Is(wantErr, kind) {
+				t.Errorf("%s: %v is %v: %t", step.name, err, kind, errors.Is(err, kind))
+			}
+		}
+	}
+}
+
+// What is larger than a packet goes along in memory, both ways.
+func TestLargeContent(t *testing.T) {
+	user, _ := newUser(t)
+	d, err := user.Dir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, size := range []int{inline - 300, inline, inline + 1, 5 << 20} {
+		content := bytes.Repeat([]byte("0123456789abcde\n"), size/16)
+		if err := d.WriteFile("file", content, durable.Write{Mode: 0o600, Max: 10 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.ReadFile("file", 10<<20); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d bytes: %d, %v", size, len(got), err)
+		}
+	}
+}
+
+// Many at once get each its own answer, and every descriptor is given back.
+func TestManyAtOnce(t *testing.T) {
+	user, s := newUser(t)
+	dir := t.TempDir()
+	d, err := user.Dir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	before := descriptors(t)
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			name := fmt.Sprint("file", i)
+			if err := d.WriteFile(name, []byte(name), durable.Write{Mode: 0o600, Loose: true}); err != nil {
+				t.Error(err)
+			}
+			if got, err := d.ReadFile(name, 100); err != nil || string(got) != name {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+			f, err := user.Open(filepath.Join(dir, name))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			f.Close()
+		})
+	}
+	all.Wait()
+	for deadline := time.Now().Add(5 * time.Second); descriptors(t) > before; {
+		if time.Now().After(deadline) {
+			t.Errorf("%d descriptors, and %d before", descriptors(t), before)
+			break
+		}
+	}
+	if s.started != 1 {
+		t.Errorf("%d processes", s.started)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestPaths(t *testing.T) {
+	served, _ := newUser(t)
+	for name, user := range map[string]*User{"ourselves": nil, "another": served} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+			if err := errors.Join(os.WriteFile(file, []byte("x"), 0o640), os.Symlink(dir, link)); err != nil {
+				t.Fatal(err)
+			}
+			if mode, _, err := user.Look(link+"/file", 0); err != nil || mode != unix.S_IFREG|0o640 {
+				t.Errorf("mode %o, %v", mode, err)
+			}
+			if _, _, err := user.Look(dir+"/none", 0); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("mode of nothing: %v", err)
+			}
+			if _, err, _ := user.Look(file, unix.X_OK); !errors.Is(err, unix.EACCES) {
+				t.Errorf("access: %v", err)
+			}
+			if fd, err := user.Handle(link+"/file", false); err != unix.ELOOP {
+				t.Errorf("without links: %d, %v", fd, err)
+			}
+			fd, err := user.Handle(link+"/file", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unix.Close(fd)
+			socket := filepath.Join(dir, "socket")
+			for range 2 { // a stale one is replaced
+				if fd, err = user.Listen("unix", socket); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := user.Listen("unix", socket); !errors.Is(err, unix.EADDRINUSE) {
+					t.Errorf("a socket in use: %v", err)
+				}
+				unix.Close(fd)
+			}
+			watches, err := user.Inotify()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(watches)
+			number, err := user.Watch(watches, dir, unix.IN_CREATE)
+			if err != nil || number < 1 {
+				t.Fatalf("watch %d, %v", number, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "new"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := unix.Read(watches, make([]byte, 4096)); n <= 0 || err != nil {
+				t.Errorf("no event: %v", err)
+			}
+		})
+	}
+}
+
+// A process that takes calls and does not answer is ended and replaced; what it
+// was asked for is an error, and the next call is answered.
+func TestASilentProcessIsReplaced(t *testing.T) {
+	real := askEvery
+	askEvery = 10 * time.Millisecond
+	defer func() { askEvery = real }()
+	user, s := newUser(t)
+	s.silent = true
+	if _, _, err := user.Look("/", 0); !errors.Is(err, errEnded) {
+		t.Errorf("the silent one: %v", err)
+	}
+	if _, _, err := user.Look("/", 0); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started != 2 || s.ended == 0 || len(s.said) != 1 {
+		t.Errorf("%d started, %d ended, said %q", s.started, s.ended, s.said)
+	}
+}
+
+// One that ends is replaced too, without a word; what it was in the middle of is an
+// error.
+func TestAProcessThatEndsIsReplaced(t *testing.T) {
+	user, s := newUser(t)
+	s.silent = true
+	failed := make(chan error)
+	go func() {
+		_, _, err := user.Look("/", 0)
+		failed <- err
+	}()
+	for closed := false; !closed; {
+		s.mu.Lock()
+		if closed = len(s.peers) > 0; closed {
+			closeAll(s.peers)
+			s.peers = nil
+		}
+		s.mu.Unlock()
+	}
+	if err := <-failed; err != nil && !errors.Is(err, errEnded) { // nil: it had ended before it was asked
+		t.Errorf("%v", err)
+	}
+	var err error
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+		if _, _, err = user.Look("/", 0); err == nil {
+			return
+		}
+	}
+	t.Errorf("the next one: %v", err)
+}
+
+// Calls that hang give their places to others; as many as may do so keep theirs
+// until they come back.
+func TestWhatHangsGivesItsPlace(t *testing.T) {
+	p := &places{free: make(chan struct{}, 2), hung: make(chan struct{}, 3)}
+	var leave []func()
+	for range 5 { // three hang, two have a place
+		leave = append(leave, p.take())
+	}
+	got := make(chan func())
+	go func() { got <- p.take() }()
+	leave[0]()
+	leave[4]()
+	leave = append(leave[1:4], <-got)
+	for _, f := range leave {
+		f()
+	}
+	if len(p.free) != 0 || len(p.hung) != 0 {
+		t.Errorf("%d places and %d of those that hang are left", len(p.free), len(p.hung))
+	}
+}
+
+// One that is for a moment ends when nothing is asked of it, is started again by the
+// next call, and nobody who asks while it ends hears of it.
+func TestABriefProcessEnds(t *testing.T) {
+	real := askEvery
+	askEvery = 10 * time.Millisecond
+	defer func() { askEvery = real }()
+	s := &server{t: t}
+	idle := make(chan struct{}, 1)
+	user := Brief(s.start, atOnce, s.say, func() {
+		select {
+		case idle <- struct{}{}:
+		default:
+		}
+	})
+	if user.Ends() {
+		t.Error("one that was never started has ended")
+	}
+	for round := range 3 {
+		if _, _, err := user.Look("/", 0); err != nil {
+			t.Fatal(err)
+		}
+		<-idle
+		for ended := false; !ended; {
+			s.mu.Lock()
+			ended = s.ended > round
+			s.mu.Unlock()
+		}
+	}
+	stop, all := make(chan struct{}), sync.WaitGroup{}
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				user.Ends()
+			}
+		}
+	}()
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				if _, _, err := user.Look("/", 0); err != nil {
+					t.Errorf("asked while it ends: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+}
+
+// One that has just been ended does not have to wait for the next call's process,
+// which in turn waits for its end.
+func TestABriefProcessMakesRoom(t *testing.T) {
+	s := &server{t: t}
+	room := make(chan struct{}, 1)
+	start := func() (int, func(), error) {
+		room <- struct{}{}
+		fd, end, err := s.start()
+		return fd, sync.OnceFunc(func() { end(); <-room }), err
+	}
+	user := Brief(start, atOnce, s.say, func() {})
+	for range 50 {
+		if _, _, err := user.Look("/", 0); err != nil {
+			t.Fatal(err)
+		}
+		user.Ends()
+	}
+}

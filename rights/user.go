@@ -1,0 +1,122 @@
+package rights
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// User is somebody whose files are touched. nil is who we are ourselves. Its
+// methods may be called from several goroutines at once.
+type User struct{ process process }
+
+// Dir is durable.Open with the user's rights, there and for all below.
+func (u *User) Dir(path string) (*durable.Dir, error) {
+	if u == nil {
+		return durable.Open(path)
+	}
+	return durable.OpenBy(u, path)
+}
+
+// Do is durable.Hands'.
+func (u *User) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	a, opened, err := u.process.call(call{Kind: kindFile, File: r}, fds...)
+	return a.File, opened, err
+}
+
+// Open opens a path, following links, and waits for nobody: of a FIFO and a
+// device too, so ask what it is.
+func (u *User) Open(path string) (*os.File, error) {
+	fd, err := u.open(path, unix.O_RDONLY, true)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// Handle is a descriptor of what a path names, for nothing but to name it again:
+// O_PATH, open(2). Where links is false, none is followed, wherever on the way it
+// is.
+func (u *User) Handle(path string, links bool) (fd int, err error) {
+	return u.open(path, unix.O_PATH, links)
+}
+
+func (u *User) open(path string, flags int, links bool) (int, error) {
+	if u == nil {
+		return openPath(path, flags, links)
+	}
+	mode := uint32(0)
+	if links {
+		mode = 1
+	}
+	_, fds, err := u.ask(call{Kind: kindOpen, Path: path, Flags: flags, Mode: mode})
+	return first(fds, err)
+}
+
+// Look asks what a path is and allows, st_mode of stat(2), and why the user cannot use
+// it so (unix.R_OK, W_OK, X_OK).
+func (u *User) Look(path string, use uint32) (mode uint32, denied, err error) {
+	if u == nil {
+		return look(path, use)
+	}
+	a, _, err := u.ask(call{Kind: kindLook, Path: path, Mode: use})
+	return uint32(a.Value), a.Denied.Err(), err
+}
+
+// Listen opens a socket for a service: blocking, its name for the user's files.
+// The networks are those of package net.
+func (u *User) Listen(network, address string) (int, error) {
+	if u == nil || !strings.HasPrefix(network, "unix") {
+		return listen(network, address)
+	}
+	_, fds, err := u.ask(call{Kind: kindListen, Name: network, Path: address})
+	return first(fds, err)
+}
+
+// Inotify makes a set of watches, inotify_init1(2): non-blocking.
+func (u *User) Inotify() (int, error) {
+	if u == nil {
+		return unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	}
+	_, fds, err := u.ask(call{Kind: kindInotify})
+	return first(fds, err)
+}
+
+// Watch adds a path to a set of watches and returns its number,
+// inotify_add_watch(2).
+func (u *User) Watch(inotify int, path string, mask uint32) (int, error) {
+	if u == nil {
+		return unix.InotifyAddWatch(inotify, path, mask)
+	}
+	a, _, err := u.ask(call{Kind: kindWatch, Path: path, Mode: mask}, inotify)
+	return int(a.Value), err
+}
+
+// ask is for what is no operation of durable's: the error is the system's.
+func (u *User) ask(c call, fds ...int) (answer, []int, error) {
+	a, opened, err := u.process.call(c, fds...)
+	if err == nil {
+		err = a.File.Failure.Err()
+	}
+	if err != nil {
+		closeAll(opened)
+		opened = nil
+	}
+	return a, opened, err
+}
+
+// first is the one descriptor that was asked for.
+func first(fds []int, err error) (int, error) {
+	if err != nil {
+		return -1, err
+	}
+	if len(fds) != 1 {
+		closeAll(fds)
+		return -1, unix.EPROTO
+	}
+	return fds[0], nil
+}

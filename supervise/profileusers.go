@@ -1,0 +1,190 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/config"
+	"rlminit/internal/durable"
+	"rlminit/profiles"
+	"rlminit/rights"
+	"rlminit/service"
+	"rlminit/wire"
+)
+
+// owners are the users that profiles can have; nil where they can have none.
+func (s *Supervisor) owners() profiles.Owners {
+	if s.files == nil || s.policy.Profiles.Low == 0 {
+		return nil
+	}
+	return profileOwners{s.files, s.policy}
+}
+
+// profileOwners is profiles.Owners.
+type profileOwners struct {
+	files  *userFiles
+	policy *wire.Policy
+}
+
+func (o profileOwners) Auto() bool { return o.policy.Profiles.Auto }
+func (o profileOwners) Range() (low, high uint32) {
+	return o.policy.Profiles.Low, o.policy.Profiles.High
+}
+func (o profileOwners) Services() uint32               { return o.policy.User.UID }
+func (o profileOwners) Hands(uid uint32) durable.Hands { return o.files.as(uid) }
+func (o profileOwners) Give(uid uint32, directory int) error {
+	return o.files.owner(wire.GiveProgram, uid, directory)
+}
+
+func (o profileOwners) Take(uid uint32, directory int) error {
+	return o.files.owner(wire.TakeProgram, uid, directory)
+}
+
+// ownerWithin bounds how long a directory may take to change hands, before its file
+// system is said not to answer. What is left then is done at the next start.
+const ownerWithin = 10 * time.Minute
+
+// errNotGiven is of a process that was not started, or did not come to its end: it is
+// tried again.
+var errNotGiven = errors.New("the process that does that has ended before; try again")
+
+// owner has tier 1 change whose a directory is, and waits for it.
+func (f *userFiles) owner(program string, uid uint32, directory int) error {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return err
+	}
+	answer := os.NewFile(uintptr(ends[0]), program)
+	defer answer.Close()
+	m := &wire.Spawn{Name: program, UID: uid, Targets: []int32{wire.GivenFD, wire.AnswerFD}}
+	given, err := unix.FcntlInt(uintptr(directory), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		unix.Close(ends[1])
+		return err
+	}
+	fds := []int{given, ends[1]}
+	f.giving <- struct{}{} // given takes it away
+	if _, err := f.spawn(m, fds, fds); err != nil {
+		<-f.giving
+		return err
+	}
+	if err := answer.SetReadDeadline(time.Now().Add(ownerWithin)); err != nil {
+		return err
+	}
+	said := make([]byte, 4096)
+	n := 0
+	for n < len(said) {
+		more, err := answer.Read(said[n:])
+		n += more
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return errors.New("its file system does not answer")
+		}
+		if err != nil {
+			break
+		}
+	}
+	switch text := string(said[:n]); text {
+	case wire.Done:
+		return nil
+	case "":
+		return errNotGiven
+	default:
+		return errors.New(text)
+	}
+}
+
+// ownUser is who a service's processes are, and who touches what it names: of a
+// profile with a user of its own that one, and its files are its own when this
+// returns; else 0, for the services' user.
+func (p *preparer) ownUser(d service.Definition) (uint32, *rights.User, error) {
+	store := p.volume.Store()
+	if d.Profile == "" || store == nil || p.policy.Profiles.Low == 0 {
+		if d.Profile != "" && p.policy.Profiles.Auto && d.Profile != profiles.Default {
+			return 0, nil, fmt.Errorf("profile %s has no user: %s", d.Profile, p.volume.Absent())
+		}
+		return 0, p.user, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordPatience)
+	defer cancel()
+	uid, err := store.User(ctx, d.Profile)
+	if err != nil || uid == 0 {
+		return 0, p.user, err
+	}
+	return uid, p.files.as(uid), nil
+}
+
+// identity is who a service with a profile's user, or 0, is.
+func (p *preparer) identity(uid uint32, d service.Definition) wire.Identity {
+	if uid == 0 {
+		return p.policy.User
+	}
+	return wire.Identity{
+		UID: uid, GID: uid, Groups: p.policy.Profiles.Groups, Name: fmt.Sprint(uid),
+		Home: profileDir(p.config().For(d.Name), d.Profile),
+	}
+}
+
+// recordedUser is ownUser without a change of anything: for what is looked at.
+func (p *preparer) recordedUser(d service.Definition) (uint32, *rights.User) {
+	store := p.volume.Store()
+	if d.Profile == "" || store == nil {
+		return 0, p.user
+	}
+	if uid := store.UserOf(d.Profile); uid != 0 {
+		return uid, p.files.as(uid)
+	}
+	return 0, p.user
+}
+
+// reader is who reads the files that the environment of a profile with its own user
+// is made of: what root's configuration names, the services' user, but what lies in
+// the profile's directory, or is named by its own file, that user. Nobody can have
+// the one read for it what only the other may.
+func (p *preparer) reader(d service.Definition, uid uint32, of config.Profile) config.Reader {
+	if uid == 0 {
+		return nil
+	}
+	base := sync.OnceValue(func() service.Definition {
+		base, _ := p.config().For(d.Name).GatewayDefinition(of)
+		return base
+	})
+	return func(variable, file string) *rights.User {
+		switch {
+		case strings.HasPrefix(file, of.Dir+"/"):
+		case variable == "", base().Environment[variable] == d.Environment[variable]:
+			return p.user
+		}
+		return p.files.as(uid)
+	}
+}
+
+// secretReader is the same for secrets, all of which root's configuration names.
+func (p *preparer) secretReader(d service.Definition) func(file string) *rights.User {
+	uid, user := p.recordedUser(d)
+	if uid == 0 {
+		return func(string) *rights.User { return p.user }
+	}
+	dir := profileDir(p.config().For(d.Name), d.Profile)
+	return func(file string) *rights.User {
+		if strings.HasPrefix(file, dir+"/") {
+			return user
+		}
+		return p.user
+	}
+}
+
+// uidOf is who a service's processes are.
+func (p *preparer) uidOf(d service.Definition) uint32 {
+	uid, _ := p.recordedUser(d)
+	if uid == 0 {
+		return p.policy.User.UID
+	}
+	return uid
+}
