@@ -1,18 +1,27 @@
 // Command testlog turns `go test -json` into what a person wants to see: a
 // line a package, the output of what failed, what was skipped and why, and the
-// totals. What was skipped is added to the file LEFT_OUT too. Its exit code is 1 if a test failed, if none ran, or, with CI=true,
-// if one was skipped that tests/skips does not name.
+// totals. What was skipped is added to the file LEFT_OUT too. Its exit code is 1 if
+// a test failed, if none ran, or, with CI=true, if one was skipped that tests/skips
+// does not name.
 //
-//	go test -json ./... | testlog SUITE
+//	go test -json ./... | testlog SUITE [FLAG...]
+//
+// With CI=true up to three tests that failed are run once more, each alone, with the
+// FLAGs of go test, and what passes then is named in the totals and does not fail the
+// run: a busy machine is no fault of a change. A panic and a data race are not
+// forgiven.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,20 +39,25 @@ type event struct {
 
 // log is what was seen so far.
 type log struct {
-	out                     io.Writer
-	output                  map[string][]string // by package and test, until it ends
-	passed, failed, skipped int
-	skips                   []skip
-	broken                  bool // a package failed outside of its tests
+	out            io.Writer
+	output         map[string][]string // by package and test, until it ends
+	skipped        int
+	passed, failed []test
+	skips          []skip
+	broken         bool // a package failed outside of its tests, or a fault is none of chance
 }
+
+// test names one by its package and its own name, with those it is a part of.
+type test struct{ pkg, name string }
 
 type skip struct{ test, why string }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go test -json ./... | testlog SUITE")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: go test -json ./... | testlog SUITE [FLAG...]")
 		os.Exit(2)
 	}
+	ci := os.Getenv("CI") == "true"
 	allowed, err := readAllowed("tests/skips", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testlog:", err)
@@ -54,9 +68,60 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testlog:", err)
 		os.Exit(1)
 	}
-	if !l.finish(os.Args[1], allowed, os.Getenv("CI") == "true") {
+	var again []test
+	if ci {
+		again = l.forgive(func(t test) bool { return passesAlone(t, os.Args[2:]) })
+	}
+	if !l.finish(os.Args[1], allowed, ci) {
 		os.Exit(1)
 	}
+	for _, t := range again {
+		fmt.Printf("%s: passed only when run again: %s %s\n", os.Args[1], t.pkg, t.name)
+	}
+}
+
+// forgiven is how many tests may fail and be run again.
+const forgiven = 3
+
+// forgive runs again what failed, if that is little and could be chance, and takes
+// what passes then, and what it is a part of, for passed.
+func (l *log) forgive(passes func(test) bool) []test {
+	var alone []test // without those that failed by a part of theirs
+	for _, t := range l.failed {
+		if !slices.ContainsFunc(l.failed, func(part test) bool {
+			return part.pkg == t.pkg && strings.HasPrefix(part.name, t.name+"/")
+		}) {
+			alone = append(alone, t)
+		}
+	}
+	if l.broken || len(alone) > forgiven {
+		return nil
+	}
+	for _, t := range alone {
+		if !passes(t) {
+			return nil
+		}
+	}
+	l.passed = append(l.passed, l.failed...)
+	l.failed = nil
+	return alone
+}
+
+// passesAlone runs one test and tells whether it ran and passed.
+func passesAlone(t test, flags []string) bool {
+	fmt.Printf("again: %s %s\n", t.pkg, t.name)
+	parts := strings.Split(t.name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	cmd := exec.Command("go", slices.Concat([]string{"test"}, flags, []string{"-json", "-count=1", "-run", strings.Join(parts, "/"), t.pkg})...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	second := &log{out: os.Stdout, output: map[string][]string{}}
+	if readErr := second.read(bytes.NewReader(out)); err != nil || readErr != nil {
+		return false
+	}
+	return slices.Contains(second.passed, t) && len(second.failed) == 0 && !second.broken && second.skipped == 0
 }
 
 // readAllowed reads the names of tests that a suite may skip in CI. A line is
@@ -96,6 +161,9 @@ func (l *log) add(e event) {
 	case "build-output":
 		fmt.Fprint(l.out, e.Output)
 	case "output":
+		for _, fault := range []string{"panic: ", "fatal error: ", "WARNING: DATA RACE"} {
+			l.broken = l.broken || strings.HasPrefix(e.Output, fault)
+		}
 		l.output[key] = append(l.output[key], e.Output)
 		// A figure is worth showing though its test passes.
 		if _, figure, found := strings.Cut(e.Output, "figure: "); found {
@@ -114,9 +182,9 @@ func (l *log) add(e event) {
 func (l *log) endTest(e event, output []string) {
 	switch e.Action {
 	case "pass":
-		l.passed++
+		l.passed = append(l.passed, test{e.Package, e.Test})
 	case "fail":
-		l.failed++
+		l.failed = append(l.failed, test{e.Package, e.Test})
 		fmt.Fprintf(l.out, "%s", strings.Join(output, ""))
 	case "skip":
 		l.skipped++
@@ -136,7 +204,8 @@ func reason(output []string) string {
 }
 
 func (l *log) endPackage(e event, output []string) {
-	if e.Action == "fail" {
+	inTest := func(t test) bool { return t.pkg == e.Package }
+	if e.Action == "fail" && !slices.ContainsFunc(l.failed, inTest) {
 		l.broken = true
 	}
 	for _, line := range output {
@@ -148,7 +217,7 @@ func (l *log) endPackage(e event, output []string) {
 
 // finish prints the totals and tells whether all is well.
 func (l *log) finish(suite string, allowed []string, ci bool) bool {
-	ok := l.failed == 0 && !l.broken && l.passed > 0
+	ok := len(l.failed) == 0 && !l.broken && len(l.passed) > 0
 	for _, s := range l.skips {
 		expected := slices.ContainsFunc(allowed, func(pattern string) bool {
 			match, err := path.Match(pattern, s.test)
@@ -163,10 +232,10 @@ func (l *log) finish(suite string, allowed []string, ci bool) bool {
 	if file := os.Getenv("LEFT_OUT"); file != "" && !l.note(file, suite) {
 		ok = false
 	}
-	if l.passed+l.failed+l.skipped == 0 {
+	if len(l.passed)+len(l.failed)+l.skipped == 0 {
 		fmt.Fprintln(l.out, "no test ran")
 	}
-	fmt.Fprintf(l.out, "%s: %d passed, %d failed, %d skipped\n", suite, l.passed, l.failed, l.skipped)
+	fmt.Fprintf(l.out, "%s: %d passed, %d failed, %d skipped\n", suite, len(l.passed), len(l.failed), l.skipped)
 	return ok
 }
 

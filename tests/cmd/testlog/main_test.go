@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 )
@@ -47,5 +48,44 @@ func TestTotals(t *testing.T) {
 				t.Errorf("ok %t, output:\n%s", ok, out)
 			}
 		})
+	}
+}
+
+// TestForgive: what failed by chance passes alone; a panic, a data race, a package
+// that broke and many failures are not chance.
+func TestForgive(t *testing.T) {
+	part := `{"Action":"fail","Package":"p","Test":"TestB/one"}`
+	race := `{"Action":"output","Package":"p","Test":"TestB","Output":"WARNING: DATA RACE\n"}`
+	other := `{"Action":"fail","Package":"q"}`
+	many := []string{pass}
+	for _, name := range []string{"A", "B", "C", "D"} {
+		many = append(many, strings.ReplaceAll(fail, "TestB", "Test"+name))
+	}
+	for _, c := range []struct {
+		name  string
+		lines []string
+		twice bool // it passes when it is run again
+		ran   int
+		ok    bool
+	}{
+		{"by chance", []string{pass, part, fail, dead}, true, 1, true},
+		{"again", []string{pass, part, fail, dead}, false, 1, false},
+		{"a data race", []string{pass, race, fail, dead}, true, 0, false},
+		{"a package besides", []string{pass, fail, dead, other}, true, 0, false},
+		{"many", many, true, 0, false},
+		{"nothing", []string{pass}, true, 0, true},
+	} {
+		l := &log{out: io.Discard, output: map[string][]string{}}
+		if err := l.read(strings.NewReader(strings.Join(c.lines, "\n"))); err != nil {
+			t.Fatal(err)
+		}
+		ran := 0
+		l.forgive(func(which test) bool {
+			ran++
+			return c.twice && (which == test{"p", "TestB/one"})
+		})
+		if ok := l.finish("unit", nil, true); ok != c.ok || ran != c.ran {
+			t.Errorf("%s: well %t, %d run again", c.name, ok, ran)
+		}
 	}
 }
