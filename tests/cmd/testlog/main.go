@@ -161,9 +161,6 @@ func (l *log) add(e event) {
 	case "build-output":
 		fmt.Fprint(l.out, e.Output)
 	case "output":
-		for _, fault := range []string{"panic: ", "fatal error: ", "WARNING: DATA RACE"} {
-			l.broken = l.broken || strings.HasPrefix(e.Output, fault)
-		}
 		l.output[key] = append(l.output[key], e.Output)
 		// A figure is worth showing though its test passes.
 		if _, figure, found := strings.Cut(e.Output, "figure: "); found {
@@ -185,11 +182,17 @@ func (l *log) endTest(e event, output []string) {
 		l.passed = append(l.passed, test{e.Package, e.Test})
 	case "fail":
 		l.failed = append(l.failed, test{e.Package, e.Test})
+		l.broken = l.broken || slices.ContainsFunc(output, unforgivable)
 		fmt.Fprintf(l.out, "%s", strings.Join(output, ""))
 	case "skip":
 		l.skipped++
 		l.skips = append(l.skips, skip{e.Test, reason(output)})
 	}
+}
+
+// unforgivable tells of a line of a failure that it is none of chance.
+func unforgivable(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "WARNING: DATA RACE")
 }
 
 // reason is the line that a test gave to t.Skip.
@@ -205,7 +208,7 @@ func reason(output []string) string {
 
 func (l *log) endPackage(e event, output []string) {
 	inTest := func(t test) bool { return t.pkg == e.Package }
-	if e.Action == "fail" && !slices.ContainsFunc(l.failed, inTest) {
+	if e.Action == "fail" && (!slices.ContainsFunc(l.failed, inTest) || slices.ContainsFunc(output, unforgivable)) {
 		l.broken = true
 	}
 	for _, line := range output {

@@ -71,6 +71,7 @@ func TestForgive(t *testing.T) {
 		{"by chance", []string{pass, part, fail, dead}, true, 1, true},
 		{"again", []string{pass, part, fail, dead}, false, 1, false},
 		{"a data race", []string{pass, race, fail, dead}, true, 0, false},
+		{"a panic that is a test", []string{`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: meant\\n"}`, pass, part, fail, dead}, true, 1, true},
 		{"a package besides", []string{pass, fail, dead, other}, true, 0, false},
 		{"many", many, true, 0, false},
 		{"nothing", []string{pass}, true, 0, true},
