@@ -62,7 +62,7 @@ func (s *Supervisor) newUnit(p registry.Proposal) *unit {
 func (s *Supervisor) bare(p registry.Proposal) *unit {
 	u := &unit{
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
-		probes: map[machine.Probe]context.CancelFunc{},
+		probes: probes{running: map[machine.Probe]context.CancelFunc{}},
 		timer:  timerSlot{index: -1},
 		marks:  map[uint64]chan struct{}{},
 	}
@@ -106,7 +106,7 @@ func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
 	s.reschedule(u)
 	u.policy = machine.PolicyOf(p.Value)
 	s.linkUp(u)
-	s.closeSockets(u, p.Value.Sockets)
+	s.descriptors.closeSockets(u, p.Value.Sockets)
 	if u.log != nil {
 		s.reconfigureLog(u)
 	}
@@ -256,8 +256,8 @@ func (s *Supervisor) forget(u *unit) {
 	s.tags.Free(u.tag)
 	s.untie(u)
 	s.timers.set(u, 0)
-	s.closeSockets(u, nil)
-	s.closeNotify(u)
+	s.descriptors.closeSockets(u, nil)
+	s.descriptors.closeNotify(u)
 	var closed <-chan struct{}
 	if u.log != nil {
 		u.log.Close()

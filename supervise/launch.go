@@ -135,7 +135,7 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if !onTerminal {
 		fds, targets = s.stdio(u)
 	}
-	listeners, names, err := s.passed(u, p.User)
+	listeners, names, err := s.descriptors.passed(u, p.User)
 	if err != nil {
 		fail(s.whose(err))
 		return
@@ -147,8 +147,8 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if len(listeners) > 0 {
 		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
-	path, err := s.openNotify(u, true)
-	if err == nil && path != "" && s.notifiesAlone(u) {
+	path, err := s.descriptors.openNotify(u, true)
+	if err == nil && path != "" && s.descriptors.notifiesAlone(u) {
 		err = p.Walls.Notifies(path)
 	}
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Supervisor) whose(err error) error {
 		holder = "metrics.listen"
 	}
 	for _, u := range s.all() {
-		if u.sockets.Occupy(used.Socket) {
+		if u.open.sockets.Occupy(used.Socket) {
 			holder = u.title()
 		}
 	}
@@ -201,6 +201,3 @@ func (s *Supervisor) whose(err error) error {
 	}
 	return fmt.Errorf("cannot listen on %s:%s: rlminit holds that address for %s; give one of the two another", used.Socket.Network, used.Socket.Address, holder)
 }
-
-// privileged tells whether tier 1 holds u's definition by name.
-func (s *Supervisor) privileged(u *unit) bool { return u.recorded && s.settings.Holds(u.name) }

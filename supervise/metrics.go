@@ -49,7 +49,7 @@ func (s desk) counts() control.Counts {
 	}
 	s.ask(func() {
 		for _, u := range s.all() {
-			of := control.ServiceCounts{Service: u.name, Ready: u.answers.of(machine.ProbeReady), Health: u.answers.of(machine.ProbeHealth)}
+			of := control.ServiceCounts{Service: u.name, Ready: u.probes.answers.of(machine.ProbeReady), Health: u.probes.answers.of(machine.ProbeHealth)}
 			if u.log != nil {
 				of.LogBytes = u.log.Stats().Bytes
 			}

@@ -18,6 +18,26 @@ import (
 	"rlminit/wire"
 )
 
+// descriptors are what services have open beyond their stdio: the sockets that they
+// listen on, the one that they notify us by, and what they have stored with us. Each
+// of them tier 1 holds too, so that it outlives us. The loop's, but for a message's
+// way in.
+type descriptors struct {
+	loop  *mailbox
+	tier1 *tier1
+	prep  *preparer
+	slots *slots.Dir
+	step  func(*unit, machine.Event)
+}
+
+// endpoints are the descriptors of one unit. Invariant: what is here tier 1 holds
+// under a key of the unit's name, and nothing else under such a key.
+type endpoints struct {
+	notify  *process.Notifier // nil: it has none
+	stored  process.Store
+	sockets process.Sockets
+}
+
 // mayStore is how many descriptors a service may store: they are passed with
 // its next spawn, beside its sockets and stdio, in one message.
 func (u *unit) mayStore() int {
@@ -28,47 +48,47 @@ func notifyKey(name string) string { return "notify/" + name }
 
 // notifiesAlone tells whether u's notify socket is of its tag's group, so that nobody
 // else can write to it: where there are tags, and u has another uid than we.
-func (s *Supervisor) notifiesAlone(u *unit) bool {
-	return u.tag != 0 && s.tagged && (s.privileged(u) || s.user != nil)
+func (d *descriptors) notifiesAlone(u *unit) bool {
+	return u.tag != 0 && d.tier1.tagged && (d.prep.privileged(u) || d.prep.user != nil)
 }
 
 // openNotify returns the path of u's notify socket, which it opens if u is to
 // have one; "" if not. starts tells that u is about to be started: one that runs does
 // not get a new socket's group.
-func (s *Supervisor) openNotify(u *unit, starts bool) (string, error) {
+func (d *descriptors) openNotify(u *unit, starts bool) (string, error) {
 	wants := u.definition.Watchdog > 0 || u.definition.Ready != nil && u.definition.Ready.Notify
 	if !wants {
 		return "", nil
 	}
-	if u.notify != nil && u.notify.Present() {
-		return u.notify.Path(), nil
+	if u.open.notify != nil && u.open.notify.Present() {
+		return u.open.notify.Path(), nil
 	}
-	if u.notify != nil {
-		u.notify.Close()
-		u.notify = nil
+	if u.open.notify != nil {
+		u.open.notify.Close()
+		u.open.notify = nil
 	}
 	mode := os.FileMode(0o600)
 	switch {
-	case starts && s.notifiesAlone(u):
+	case starts && d.notifiesAlone(u):
 		mode = 0o660
-	case s.privileged(u) || s.user != nil:
+	case d.prep.privileged(u) || d.prep.user != nil:
 		mode = 0o666 // it has another uid; the credentials of each message tell who sends
 	}
-	n, err := process.OpenNotifier(u.name, s.slots.File(u.name, slots.NotifySocket), mode, s.held.Take(notifyKey(u.name)))
+	n, err := process.OpenNotifier(u.name, d.slots.File(u.name, slots.NotifySocket), mode, d.tier1.held.Take(notifyKey(u.name)))
 	if err != nil {
 		return "", err
 	}
 	if fd, err := n.Duplicate(); err == nil {
-		s.link.Send(&wire.Hold{Key: notifyKey(u.name)}, []int{fd}, []int{fd})
+		d.tier1.link.Send(&wire.Hold{Key: notifyKey(u.name)}, []int{fd}, []int{fd})
 	} else {
 		slog.Warn("a notify socket will not outlive this supervisor", "service", u.name, "err", err)
 	}
-	u.notify = n
+	u.open.notify = n
 	var pace notify.Pace
 	go n.Receive(func(m *notify.Message) {
 		files, tag := len(m.Files()), uint32(0)
-		s.ask(func() {
-			s.notified(u, m)
+		d.loop.ask(func() {
+			d.notified(u, m)
 			tag = u.tag
 		})
 		// Others, who can write to the socket too, shall not make the service wait.
@@ -80,34 +100,34 @@ func (s *Supervisor) openNotify(u *unit, starts bool) (string, error) {
 }
 
 // closeNotify closes u's notify socket for good, and what it stored.
-func (s *Supervisor) closeNotify(u *unit) {
-	if u.notify != nil {
-		u.notify.Close()
-		u.notify = nil
-		s.link.Send(&wire.Release{Key: notifyKey(u.name)}, nil, nil)
+func (d *descriptors) closeNotify(u *unit) {
+	if u.open.notify != nil {
+		u.open.notify.Close()
+		u.open.notify = nil
+		d.tier1.link.Send(&wire.Release{Key: notifyKey(u.name)}, nil, nil)
 	}
-	s.dropStored(u, func(process.StoredFile) bool { return true })
+	d.dropStored(u, func(process.StoredFile) bool { return true })
 }
 
 // notified takes one message of a service. What a process of an earlier run
 // sent late says nothing of this one.
-func (s *Supervisor) notified(u *unit, m *notify.Message) {
-	if !s.isOf(u, m) {
-		u.notify.Complain(u.state.ID, "a notification that is not the service's own is ignored", "pid", m.PID, "uid", m.UID)
+func (d *descriptors) notified(u *unit, m *notify.Message) {
+	if !d.isOf(u, m) {
+		u.open.notify.Complain(u.state.ID, "a notification that is not the service's own is ignored", "pid", m.PID, "uid", m.UID)
 		return
 	}
 	for _, fault := range m.Faults {
-		u.notify.Complain(u.state.ID, "a notification was not understood", "pid", m.PID, "err", fault)
+		u.open.notify.Complain(u.state.ID, "a notification was not understood", "pid", m.PID, "err", fault)
 	}
 	if m.Errno != nil || m.ExitStatus != nil {
-		s.troubled(u, m)
+		d.troubled(u, m)
 	}
 	if m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID {
 		return
 	}
 	tell := func(e machine.Event) {
 		e.ID = u.state.ID
-		s.step(u, e)
+		d.step(u, e)
 	}
 	if m.WatchdogInterval > 0 {
 		tell(machine.Event{Kind: machine.WatchdogSet, Within: int64(m.WatchdogInterval)})
@@ -119,7 +139,7 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 		tell(machine.Event{Kind: machine.StatusText, Reason: u.secrets.Text(*m.Status)})
 	}
 	if m.MainPID != 0 {
-		s.claimMain(u, m.MainPID, tell)
+		d.claimMain(u, m.MainPID, tell)
 	}
 	if m.Reloading {
 		tell(machine.Event{Kind: machine.Reloading})
@@ -138,9 +158,9 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 	}
 	switch {
 	case m.FDStoreRemove:
-		s.dropStored(u, func(f process.StoredFile) bool { return f.Name == m.FDName })
+		d.dropStored(u, func(f process.StoredFile) bool { return f.Name == m.FDName })
 	case m.FDStore:
-		s.keep(u, m)
+		d.keep(u, m)
 	}
 }
 
@@ -148,15 +168,15 @@ func (s *Supervisor) notified(u *unit, m *notify.Message) {
 // service that has what the others have not, another user or a capability: they
 // must not end it, nor have descriptors passed to it, by a socket that they can
 // write to.
-func (s *Supervisor) isOf(u *unit, m *notify.Message) bool {
+func (d *descriptors) isOf(u *unit, m *notify.Message) bool {
 	if m.UID == 0 {
 		return true
 	}
-	if !s.privileged(u) {
-		return s.user == nil || m.UID == s.uidOf(u.definition) // or anybody could write to the socket
+	if !d.prep.privileged(u) {
+		return d.prep.user == nil || m.UID == d.prep.uidOf(u.definition) // or anybody could write to the socket
 	}
-	i := slices.IndexFunc(s.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
-	if uid := s.policy.Privileged[i].Identity.UID; uid != s.policy.User.UID {
+	i := slices.IndexFunc(d.prep.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
+	if uid := d.prep.policy.Privileged[i].Identity.UID; uid != d.prep.policy.User.UID {
 		return m.UID == uid
 	}
 	return u.tag == 0 || hasGroup(m.PID, u.tag)
@@ -164,7 +184,7 @@ func (s *Supervisor) isOf(u *unit, m *notify.Message) bool {
 
 // troubled takes ERRNO= and EXIT_STATUS=. They are sent right before an exit, so
 // they count as long as no other run has begun.
-func (s *Supervisor) troubled(u *unit, m *notify.Message) {
+func (d *descriptors) troubled(u *unit, m *notify.Message) {
 	if u.state.ID != 0 && m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID && u.state.Phase != machine.Sweeping {
 		return
 	}
@@ -172,14 +192,14 @@ func (s *Supervisor) troubled(u *unit, m *notify.Message) {
 	if m.Errno != nil {
 		e.Errno = *m.Errno
 	}
-	s.step(u, e)
+	d.step(u, e)
 }
 
 // claimMain takes MAINPID= if the process bears the service's tag: a service
 // speaks for its own tree alone.
-func (s *Supervisor) claimMain(u *unit, pid int, tell func(machine.Event)) {
+func (d *descriptors) claimMain(u *unit, pid int, tell func(machine.Event)) {
 	if u.tag != 0 && !hasGroup(pid, u.tag) {
-		u.notify.Complain(u.state.ID, "MAINPID= names a process that is not of the service; ignored", "pid", pid)
+		u.open.notify.Complain(u.state.ID, "MAINPID= names a process that is not of the service; ignored", "pid", pid)
 		return
 	}
 	tell(machine.Event{Kind: machine.MainPID, PID: pid})
@@ -200,14 +220,14 @@ func hasGroup(pid int, gid uint32) bool {
 }
 
 // keep keeps the descriptors of one FDSTORE=1, here and in tier 1.
-func (s *Supervisor) keep(u *unit, m *notify.Message) {
+func (d *descriptors) keep(u *unit, m *notify.Message) {
 	for _, file := range m.Files() {
 		if kind, ok := process.MayStore(int(file.Fd())); !ok {
-			u.notify.Complain(u.state.ID, "a descriptor is not stored: to close it might take for ever", "kind", kind)
+			u.open.notify.Complain(u.state.ID, "a descriptor is not stored: to close it might take for ever", "kind", kind)
 			continue
 		}
-		if most := u.mayStore(); len(u.stored.Files()) >= most {
-			u.notify.Complain(u.state.ID, "too many descriptors are stored; the rest is dropped", "most", most)
+		if most := u.mayStore(); len(u.open.stored.Files()) >= most {
+			u.open.notify.Complain(u.state.ID, "too many descriptors are stored; the rest is dropped", "most", most)
 			return
 		}
 		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
@@ -215,15 +235,15 @@ func (s *Supervisor) keep(u *unit, m *notify.Message) {
 			slog.Warn("cannot store a descriptor", "service", u.name, "err", err)
 			return
 		}
-		stored := u.stored.Add(u.name, m.FDName, fd)
-		s.link.Send(&wire.Hold{Key: stored.Key}, []int{fd}, nil)
+		stored := u.open.stored.Add(u.name, m.FDName, fd)
+		d.tier1.link.Send(&wire.Hold{Key: stored.Key}, []int{fd}, nil)
 	}
 }
 
 // dropStored lets go of the stored descriptors that gone picks.
-func (s *Supervisor) dropStored(u *unit, gone func(process.StoredFile) bool) {
-	u.stored.Drop(gone, func(f process.StoredFile) {
+func (d *descriptors) dropStored(u *unit, gone func(process.StoredFile) bool) {
+	u.open.stored.Drop(gone, func(f process.StoredFile) {
 		// Tier 1 may still have to be sent it: the link closes it in its turn.
-		s.link.Send(&wire.Release{Key: f.Key}, nil, []int{f.FD})
+		d.tier1.link.Send(&wire.Release{Key: f.Key}, nil, []int{f.FD})
 	})
 }

@@ -44,6 +44,9 @@ type preparer struct {
 // config is the configuration in force.
 func (p *preparer) config() *config.Config { return p.settings.Current() }
 
+// privileged tells whether tier 1 holds u's definition by name.
+func (p *preparer) privileged(u *unit) bool { return u.recorded && p.settings.Holds(u.name) }
+
 // prepare does for a spawn what may take time.
 func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepared {
 	if privileged { // tier 1 holds it, from argv to directory

@@ -8,18 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/service"
+	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
 
-// prober runs the programs of probes, as children of tier 1 like any other: it is
-// their Owner.
+// prober asks services how they are, and tells the machine what they say. It runs the
+// programs of probes, as children of tier 1 like any other: it is their Owner.
 type prober struct {
 	loop    *mailbox
 	tier1   *tier1
 	prep    *preparer
+	fleet   *fleet
+	step    func(*unit, machine.Event)
 	network func(context.Context, service.Probe) error
-	find    func(name string) probed // the loop's
-	runs    map[uint64]*probeRun     // by spawn id; the loop's
+	runs    map[uint64]*probeRun // by spawn id; the loop's
 }
 
 // probed is a service as its probes run.
@@ -43,7 +45,7 @@ const probeLabel = "probe"
 // program, if the service is one of those that it holds.
 func (p *prober) run(ctx context.Context, name, held string, argv []string) error {
 	var of probed
-	p.loop.ask(func() { of = p.find(name) })
+	p.loop.ask(func() { of = p.probed(name) })
 	if of.definition.Name == "" {
 		return errors.New("the service is gone")
 	}

@@ -9,22 +9,28 @@ import (
 	"rlminit/wire"
 )
 
+// probes is how one unit is asked how it is.
+type probes struct {
+	running map[machine.Probe]context.CancelFunc // Invariant: those that the machine has started and not stopped
+	answers answers
+}
+
 // startProbe asks the service again and again, beside the loop, until the
 // machine stops it.
-func (s *Supervisor) startProbe(u *unit, a machine.Action) {
-	s.stopProbe(u, a.Probe)
+func (p *prober) startProbe(u *unit, a machine.Action) {
+	p.stopProbe(u, a.Probe)
 	ctx, cancel := context.WithCancel(context.Background())
-	u.probes[a.Probe] = cancel
+	u.probes.running[a.Probe] = cancel
 	name := u.name
-	ask := func(ctx context.Context, p service.Probe) error {
-		if len(p.Exec) == 0 {
-			return s.prober.network(ctx, p)
+	ask := func(ctx context.Context, of service.Probe) error {
+		if len(of.Exec) == 0 {
+			return p.network(ctx, of)
 		}
 		held := wire.HealthProbe(name)
 		if a.Probe == machine.ProbeReady {
 			held = wire.ReadyProbe(name)
 		}
-		return s.prober.run(ctx, name, held, p.Exec)
+		return p.run(ctx, name, held, of.Exec)
 	}
 	tell := func(passed, failed machine.EventKind) func(process.Answer) {
 		return func(answer process.Answer) {
@@ -32,10 +38,10 @@ func (s *Supervisor) startProbe(u *unit, a machine.Action) {
 			if answer.Err != nil {
 				e.Kind, e.Reason = failed, answer.Err.Error()
 			}
-			s.do(func() {
+			p.loop.do(func() {
 				if ctx.Err() == nil {
-					u.answers.count(a.Probe, answer)
-					s.step(u, e)
+					u.probes.answers.count(a.Probe, answer)
+					p.step(u, e)
 				}
 			})
 		}
@@ -47,17 +53,17 @@ func (s *Supervisor) startProbe(u *unit, a machine.Action) {
 	go process.WhileHealthy(ctx, *u.definition.Health, ask, tell(machine.HealthPassed, machine.HealthFailed))
 }
 
-func (s *Supervisor) stopProbe(u *unit, kind machine.Probe) {
-	if cancel := u.probes[kind]; cancel != nil {
+func (p *prober) stopProbe(u *unit, kind machine.Probe) {
+	if cancel := u.probes.running[kind]; cancel != nil {
 		cancel()
-		delete(u.probes, kind)
+		delete(u.probes.running, kind)
 	}
 }
 
 // probed is the service whose probe is to be run. Only the loop calls it.
-func (s *Supervisor) probed(name string) (of probed) {
-	if u := s.units[name]; u != nil {
-		of = probed{u.definition, u.tag, s.privileged(u)}
+func (p *prober) probed(name string) (of probed) {
+	if u := p.fleet.units[name]; u != nil {
+		of = probed{u.definition, u.tag, p.prep.privileged(u)}
 	}
 	return of
 }

@@ -137,7 +137,7 @@ func (s *Supervisor) adopt(u *unit) {
 		if newest.State == wire.ChildExited {
 			s.memoryOf(u, newest.Exit, &event)
 		}
-		if _, err := s.openNotify(u, false); err != nil {
+		if _, err := s.descriptors.openNotify(u, false); err != nil {
 			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
 		}
 	}
@@ -157,8 +157,8 @@ func (s *Supervisor) adopt(u *unit) {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.changed = false
-	s.readoptSockets(u)
-	u.stored.Restore(u.name, s.held)
+	s.descriptors.readoptSockets(u)
+	u.open.stored.Restore(u.name, s.held)
 	s.step(u, event)
 	s.keepState(u)
 	if len(children) > 0 {

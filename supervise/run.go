@@ -38,8 +38,9 @@ type Supervisor struct {
 	fleet
 	ending
 	logging
-	prober prober
-	placer placer
+	descriptors descriptors
+	prober      prober
+	placer      placer
 
 	tags      *handover.Tags    // the loop's
 	states    *handover.States  // the loop's
@@ -125,10 +126,11 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
 	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
 	s.prober = prober{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer,
-		network: process.AskNetwork, find: s.probed, runs: map[uint64]*probeRun{},
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, step: s.step,
+		network: process.AskNetwork, runs: map[uint64]*probeRun{},
 	}
 	s.Host(&s.prober)
+	s.descriptors = descriptors{loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, slots: &s.slots, step: s.step}
 	s.placer = placer{loop: &s.mailbox, tier1: &s.tier1, runs: map[uint64]chan error{}}
 	s.Host(&s.placer)
 	return s

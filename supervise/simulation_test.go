@@ -270,7 +270,7 @@ func (s *simulation) replace(everything context.Context) {
 				return
 			}
 			if u := next.units[b.name]; u != nil { // else its socket is gone
-				next.notified(u, &notify.Message{Ready: true, PID: int(b.pid)})
+				next.descriptors.notified(u, &notify.Message{Ready: true, PID: int(b.pid)})
 			}
 		})
 	}
@@ -282,8 +282,8 @@ func (s *simulation) replace(everything context.Context) {
 	unprobed := func() { // nothing of a dead process asks
 		next.ask(func() {
 			for _, u := range next.all() {
-				next.stopProbe(u, machine.ProbeReady)
-				next.stopProbe(u, machine.ProbeHealth)
+				next.prober.stopProbe(u, machine.ProbeReady)
+				next.prober.stopProbe(u, machine.ProbeHealth)
 			}
 		})
 	}
@@ -360,7 +360,7 @@ func (e equipped) Define(p registry.Proposal) {
 
 // equip gives a unit what is never opened in a simulation.
 func (s *simulation) equip(u *unit) {
-	u.log, u.notify = silent{}, process.NewNotifier(u.name, "/", s.socket)
+	u.log, u.open.notify = silent{}, process.NewNotifier(u.name, "/", s.socket)
 }
 
 // check holds the supervisor against the world, and both against what must be

@@ -42,8 +42,7 @@ type unit struct {
 	stuck   bool          // what it waits for will not come up by itself
 	waiters []*waiter
 	launch  *launch // a spawn that was not handed to tier 1 yet
-	probes  map[machine.Probe]context.CancelFunc
-	answers answers
+	probes  probes
 
 	outdated   outdated                 // what of its run is older than the definition
 	unsaved    bool                     // a successor would not know what is true of it
@@ -58,10 +57,8 @@ type unit struct {
 	lastLines  []string                 // the end of its log, of a failed service
 
 	log       serviceLog
-	notify    *process.Notifier // nil: it has none
-	stored    process.Store
-	formerPID int // of the run before this one
-	sockets   process.Sockets
+	formerPID int       // of the run before this one
+	open      endpoints // beyond its stdio
 }
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
@@ -120,9 +117,9 @@ func (s *Supervisor) act(u *unit, a machine.Action) {
 	case machine.Disarm:
 		s.timers.set(u, 0)
 	case machine.StartProbe:
-		s.startProbe(u, a)
+		s.prober.startProbe(u, a)
 	case machine.StopProbe:
-		s.stopProbe(u, a.Probe)
+		s.prober.stopProbe(u, a.Probe)
 	}
 }
 
@@ -168,8 +165,8 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		s.quote(u)
 	}
 	if u.state.Want == machine.WantDown && was != is && !u.active() && !s.stopping {
-		s.closeSockets(u, nil)
-		s.dropStored(u, func(process.StoredFile) bool { return true })
+		s.descriptors.closeSockets(u, nil)
+		s.descriptors.dropStored(u, func(process.StoredFile) bool { return true })
 	}
 	if u.state.Phase == machine.Gone {
 		s.forget(u)
