@@ -127,9 +127,6 @@ func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
 	}
 }
 
-// start gives u, alone, the command to start.
-func (s *Supervisor) start(u *unit, e machine.Event) { startUnits(s, []*unit{u}, e) }
-
 // Remove stops a service for good. Of one that is forgotten nothing is recorded
 // any more.
 func (s services) Remove(name, cause string, actor *uint32, forgotten bool) {
@@ -231,7 +228,7 @@ func (s services) Await(ctx context.Context, name string, changed bool, wait *co
 		if u.desired != service.Running {
 			over = func(*unit) (bool, *control.Problem) { return true, nil }
 		}
-		w = s.wait(u, changed, over)
+		w = u.waiters.add(u, changed, over)
 	})
 	if w != nil {
 		outcome = s.await(ctx, u, w, wait)

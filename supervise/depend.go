@@ -6,62 +6,62 @@ import (
 )
 
 // follow does what follows from all that was told.
-func (s *Supervisor) follow() {
-	if s.order.held > 0 {
+func (f *fleet) follow() {
+	if f.order.held > 0 {
 		return
 	}
-	s.order.held++ // what is done leads to more being told, and is done here in its turn
-	defer func() { s.order.held-- }()
+	f.order.held++ // what is done leads to more being told, and is done here in its turn
+	defer func() { f.order.held-- }()
 	for {
-		a, more := s.order.set.Next()
+		a, more := f.order.set.Next()
 		if !more {
 			return
 		}
-		u := s.order.units[a.Node]
+		u := f.order.units[a.Node]
 		switch {
 		case u == nil:
 		case a.Turn == order.NoTurn:
-			s.hold(u, a.Decision)
+			f.hold(u, a.Decision)
 		default:
 			e := u.command
 			u.turn, u.command = order.NoTurn, machine.Event{}
-			if e.Kind == machine.Start && s.stopping {
+			if e.Kind == machine.Start && f.stopping {
 				continue
 			}
-			s.step(u, e)
+			f.step(u, e)
 		}
 	}
 }
 
 // hold tells u what keeps it from starting, or that nothing does.
-func (s *Supervisor) hold(u *unit, d order.Decision) {
-	reason := s.reason(u, d)
+func (f *fleet) hold(u *unit, d order.Decision) {
+	reason := f.reason(u, d)
 	stuck := d.Held == order.Stuck
 	changed := stuck != u.stuck
 	u.stuck = stuck
 	switch {
 	case reason == u.state.Blocked:
 		if changed {
-			s.answer(u)
+			u.waiters.answer(u)
 		}
 	case reason == "":
-		s.step(u, machine.Event{Kind: machine.DependenciesMet})
+		f.step(u, machine.Event{Kind: machine.DependenciesMet})
 	default:
-		s.step(u, machine.Event{Kind: machine.DependenciesUnmet, Reason: reason})
+		f.step(u, machine.Event{Kind: machine.DependenciesUnmet, Reason: reason})
 	}
 }
 
 // command gives units a turn, each with the event that it is given then, and what
 // goes along a restart.
-func (s *Supervisor) command(t order.Turn, units, along []*unit, event func(*unit) machine.Event) {
+func (f *fleet) command(t order.Turn, units, along []*unit, event func(*unit) machine.Event) {
 	events := make(map[*unit]machine.Event, len(units))
 	for _, u := range units {
 		events[u] = event(u)
 	}
-	for _, n := range s.order.set.Command(t, nodesOf(units), nodesOf(along)) {
-		u := s.order.units[n]
+	for _, n := range f.order.set.Command(t, nodesOf(units), nodesOf(along)) {
+		u := f.order.units[n]
 		was := u.turn
-		u.turn = s.order.set.Fact(n).Turn
+		u.turn = f.order.set.Fact(n).Turn
 		e, named := events[u]
 		switch {
 		case u.turn == order.NoTurn:
@@ -76,7 +76,36 @@ func (s *Supervisor) command(t order.Turn, units, along []*unit, event func(*uni
 			}
 		}
 	}
-	s.follow()
+	f.follow()
+}
+
+// start gives u, alone, the command to start.
+func (f *fleet) start(u *unit, e machine.Event) { f.startUnits([]*unit{u}, e) }
+
+// stopUnits stops units in reverse order of dependency, and what requires them
+// first, which waits then and comes back when they do.
+func (f *fleet) stopUnits(units []*unit, e machine.Event) (along []*unit) {
+	e.Kind = machine.Stop
+	return f.commandAlong(order.Stop, units, e)
+}
+
+// restartUnits restarts units: a stop in reverse order, and a start in order.
+func (f *fleet) restartUnits(units []*unit, e machine.Event) (along []*unit) {
+	e.Kind = machine.Restart
+	return f.commandAlong(order.Restart, units, e)
+}
+
+// startUnits starts units in order.
+func (f *fleet) startUnits(units []*unit, e machine.Event) (along []*unit) {
+	e.Kind = machine.Start
+	f.command(order.Start, units, nil, func(*unit) machine.Event { return e })
+	return nil
+}
+
+func (f *fleet) commandAlong(t order.Turn, units []*unit, e machine.Event) (along []*unit) {
+	along = f.unitsOf(f.order.set.StopAlong(t, nodesOf(units)))
+	f.command(t, units, along, func(*unit) machine.Event { return e })
+	return along
 }
 
 // Announce has names waited for that are yet to be registered, and will be started

@@ -7,15 +7,20 @@ import (
 
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 )
 
-// fleet is every supervised service, by its name and as package order knows it.
+// fleet is every supervised service, by its name and as package order knows it, and
+// what lies between them: a command on some of them is given to each in its turn.
 // Only the loop touches it.
 type fleet struct {
-	units  map[string]*unit
-	order  ordering
-	active int // units of which a process may exist
+	units    map[string]*unit
+	order    ordering
+	active   int  // units of which a process may exist
+	stopping bool // the container is: nothing is started any more
+
+	step func(*unit, machine.Event) // what befalls one of them
 
 	absent func(name string) // told of a name that a definition refers to, and that no unit has
 }

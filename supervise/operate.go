@@ -10,112 +10,10 @@ import (
 
 	"rlminit/control"
 	"rlminit/service"
-	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
 )
-
-// waiter is somebody who wants to know when a unit has come to the end of what
-// was asked of it.
-type waiter struct {
-	// over tells whether it is over, and the problem if it went wrong.
-	over    func(*unit) (bool, *control.Problem)
-	then    func(*control.Problem) // called in place of an answer to outcome; nil: none
-	outcome chan control.Outcome   // takes one without blocking
-	changed bool
-}
-
-// answer tells those waiters of u whose wait is over.
-func (s *Supervisor) answer(u *unit) {
-	u.waiters = slices.DeleteFunc(u.waiters, func(w *waiter) bool {
-		over, problem := w.over(u)
-		switch {
-		case over && w.then != nil:
-			w.then(problem)
-		case over:
-			w.outcome <- control.Outcome{Service: u.status(), Changed: w.changed, Problem: problem}
-		}
-		return over
-	})
-}
-
-// wait adds a waiter to u, and answers it at once where there is nothing to
-// wait for.
-func (s *Supervisor) wait(u *unit, changed bool, over func(*unit) (bool, *control.Problem)) *waiter {
-	w := &waiter{over: over, outcome: make(chan control.Outcome, 1), changed: changed}
-	u.waiters = append(u.waiters, w)
-	s.answer(u)
-	return w
-}
-
-// waitThen calls then when it is over, at once where it is already.
-func (s *Supervisor) waitThen(u *unit, over func(*unit) (bool, *control.Problem), then func(*control.Problem)) {
-	u.waiters = append(u.waiters, &waiter{over: over, then: then})
-	s.answer(u)
-}
-
-// started is over when a start has come to an end: a oneshot's with its work.
-func started(u *unit) (bool, *control.Problem) {
-	switch {
-	case u.fault != "":
-		return true, control.Failed("%s failed: %s", u.title(), u.fault)
-	case u.state.Phase == machine.Gone:
-		return true, control.Failed("%s was removed before it was ready", u.title())
-	case u.turn.Stops():
-		return false, nil
-	case u.state.Want != machine.WantUp && !u.state.Settled():
-		return false, nil
-	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return u.unheard == 0, u.failure()
-	case u.state.Phase == machine.Waiting && u.stuck:
-		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
-	case u.state.Phase == machine.Backoff && u.state.Reason == handover.ErrNoTag.Error(): // until a service is removed
-		return true, control.Failed("%s cannot be started yet: %v", u.title(), handover.ErrNoTag)
-	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
-		return u.unheard == 0, u.failure()
-	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
-		return true, control.Conflict("%s was stopped before it was ready", u.title())
-	}
-	return u.state.Phase == machine.Running && !u.policy.Oneshot || u.state.Phase == machine.Exited, nil
-}
-
-// stopped is over when nothing of the service is left.
-func stopped(u *unit) (bool, *control.Problem) {
-	if u.state.Want == machine.WantUp && !u.turn.Stops() {
-		return true, control.Conflict("%s was started again before it had stopped", u.title())
-	}
-	return !u.active() && !u.turn.Stops(), nil
-}
-
-// becameRunning is over when a service runs, and when it will not do so by
-// itself. One that is stopped is waited for: somebody may start it.
-func becameRunning(u *unit) (bool, *control.Problem) {
-	switch {
-	case u.fault != "":
-		return true, control.Failed("%s failed: %s", u.title(), u.fault)
-	case u.state.Phase == machine.Gone:
-		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
-	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return u.unheard == 0, u.failure()
-	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
-		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
-	}
-	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil
-}
-
-// restarted is over when a run other than that of the spawn id has started.
-func restarted(id uint64) func(*unit) (bool, *control.Problem) {
-	return func(u *unit) (bool, *control.Problem) {
-		switch {
-		case u.fault != "" && u.active(): // with the definition before, and left alone
-			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
-		case u.turn.Stops() || u.state.ID == id && u.active():
-			return false, nil
-		}
-		return started(u)
-	}
-}
 
 // title is how a person names the unit: a gateway by its profile.
 func (u *unit) title() string {
@@ -143,7 +41,7 @@ type verb struct {
 	intent  service.Intent // what it makes a person's intent; IntentNone: leaves it as it is
 	renews  bool           // it gives each member a new process
 	needed  func(*unit) bool
-	apply   func(*Supervisor, []*unit, machine.Event) (along []*unit)
+	apply   func(*fleet, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
 }
 
@@ -160,19 +58,19 @@ var (
 	verbStart = verb{
 		name: "start", intent: service.Running,
 		needed:  func(u *unit) bool { return !u.wanted() || u.turn.Stops() || u.state.Phase != machine.Running },
-		apply:   startUnits,
+		apply:   (*fleet).startUnits,
 		outcome: always(started),
 	}
 	verbStop = verb{
 		name: "stop", intent: service.Stopped,
 		needed:  func(u *unit) bool { return u.state.Want == machine.WantUp || u.active() },
-		apply:   stopUnits,
+		apply:   (*fleet).stopUnits,
 		outcome: always(stopped),
 	}
 	verbRestart = verb{
 		name: "restart", intent: service.Running, renews: true,
 		needed: func(*unit) bool { return true },
-		apply:  restartUnits,
+		apply:  (*fleet).restartUnits,
 		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
 			return restarted(u.state.ID)
 		},
@@ -230,7 +128,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		if part == 0 {
 			s.beginOperation(id, v, units, operation.Running, actor, nil)
 		}
-		for _, u := range v.apply(s, act, event) {
+		for _, u := range v.apply(&s.fleet, act, event) {
 			went = append(went, u.title())
 		}
 		for _, u := range along {
@@ -238,13 +136,13 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		}
 		for i, u := range units {
 			if part == 0 {
-				s.waitThen(u, over[i], func(problem *control.Problem) { s.conclude(id, u, problem) })
+				u.waiters.then(u, over[i], func(problem *control.Problem) { s.conclude(id, u, problem) })
 			}
 			if wait == nil {
 				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
 				continue
 			}
-			waiters[i] = s.wait(u, changed[i], over[i])
+			waiters[i] = u.waiters.add(u, changed[i], over[i])
 		}
 	})
 	release()
@@ -334,36 +232,11 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 			return
 		default:
 		}
-		u.waiters = slices.DeleteFunc(u.waiters, func(other *waiter) bool { return other == w })
+		u.waiters.drop(w)
 		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began))
 		}
 	})
 	return outcome
-}
-
-// stopUnits stops units in reverse order of dependency, and what requires them
-// first, which waits then and comes back when they do.
-func stopUnits(s *Supervisor, units []*unit, e machine.Event) (along []*unit) {
-	e.Kind = machine.Stop
-	return s.commandAlong(order.Stop, units, e)
-}
-
-// restartUnits restarts units: a stop in reverse order, and a start in order.
-func restartUnits(s *Supervisor, units []*unit, e machine.Event) (along []*unit) {
-	e.Kind = machine.Restart
-	return s.commandAlong(order.Restart, units, e)
-}
-
-func startUnits(s *Supervisor, units []*unit, e machine.Event) (along []*unit) {
-	e.Kind = machine.Start
-	s.command(order.Start, units, nil, func(*unit) machine.Event { return e })
-	return nil
-}
-
-func (s *Supervisor) commandAlong(t order.Turn, units []*unit, e machine.Event) (along []*unit) {
-	along = s.unitsOf(s.order.set.StopAlong(t, nodesOf(units)))
-	s.command(t, units, along, func(*unit) machine.Event { return e })
-	return along
 }

@@ -307,7 +307,7 @@ func (s *Supervisor) rolling(ctx context.Context, id uint64, v verb, units []*un
 				if v.name != "stop" {
 					act = append(s.along(u), u)
 				}
-				v.apply(s, act, event)
+				v.apply(&s.fleet, act, event)
 			}
 			s.rolls[wake] = units
 		})

@@ -101,7 +101,7 @@ func reloading(runs []run) verb {
 	return verb{
 		name: "reload", renews: true,
 		needed: stale,
-		apply:  restartUnits,
+		apply:  (*fleet).restartUnits,
 		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
 			if stale(u) {
 				return restarted(u.state.ID)

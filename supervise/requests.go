@@ -187,7 +187,7 @@ func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st c
 		return st, control.BadRequest("cannot wait for %q; write running or stopped", what.For)
 	}
 	var w *waiter
-	s.ask(func() { w = s.wait(u, false, over) })
+	s.ask(func() { w = u.waiters.add(u, false, over) })
 	outcome := s.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
 	if outcome.Problem != nil {
 		return st, outcome.Problem

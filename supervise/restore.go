@@ -171,11 +171,11 @@ func (s *Supervisor) adopt(u *unit) {
 // adoptAll adopts every unit. None is told of another before all know what is
 // true: it would start on the strength of what was.
 func (s *Supervisor) adoptAll() {
-	s.adopting = true
+	s.order.held++
 	for _, u := range s.all() {
 		s.adopt(u)
 	}
-	s.adopting = false
+	s.order.held--
 	s.follow()
 	for _, u := range s.all() { // what a predecessor told them may be true no more
 		s.hold(u, s.order.set.Told(u.node))
@@ -192,7 +192,7 @@ func (s *Supervisor) stopOverdue() {
 			overdue = append(overdue, u)
 		}
 	}
-	stopUnits(s, overdue, machine.Event{Cause: "was to be stopped when the supervisor was replaced"})
+	s.stopUnits(overdue, machine.Event{Cause: "was to be stopped when the supervisor was replaced"})
 }
 
 // childEvent is what tier 1 knows of a child, as the machine takes it.

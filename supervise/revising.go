@@ -506,10 +506,10 @@ func (u *unit) died() error {
 // until waits until something is over for u, or ctx is.
 func (s revised) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) {
 	var w *waiter
-	s.ask(func() { w = s.wait(u, false, over) })
+	s.ask(func() { w = u.waiters.add(u, false, over) })
 	select {
 	case <-w.outcome:
 	case <-ctx.Done():
-		s.ask(func() { u.waiters = slices.DeleteFunc(u.waiters, func(other *waiter) bool { return other == w }) })
+		s.ask(func() { u.waiters.drop(w) })
 	}
 }

@@ -66,7 +66,6 @@ type Supervisor struct {
 	restored bool           // what a predecessor left was taken over
 	early    []wire.Message // came before that, about processes that no unit knew yet
 	booted   bool
-	adopting bool // not every unit knows yet what is true
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
@@ -121,6 +120,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(),
 		rolls: map[chan struct{}][]*unit{}, timers: newTimers(), tags: &handover.Tags{},
 	}
+	s.fleet.step = s.step
 	s.operations = &operation.Book{Ended: s.chronicle.operationEnded}
 	s.preparation = s.prepare
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })

@@ -13,7 +13,6 @@ import (
 type ending struct {
 	awaited   int64  // the deadline of the latest shutdown; 0: none
 	shutdowns int    // how often tier 1 has asked for it
-	stopping  bool   // the container is: nothing is started any more
 	jobsLeft  bool   // jobs are not over yet
 	stopped   bool   // tier 1 is being told that all has
 	giveBack  func() // gives the volume's lock back; nil: it was not taken

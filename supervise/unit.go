@@ -40,7 +40,7 @@ type unit struct {
 	turn    order.Turn    // Invariant: as s.order has it
 	command machine.Event // what it is given in its turn
 	stuck   bool          // what it waits for will not come up by itself
-	waiters []*waiter
+	waiters waiters
 	launch  *launch // a spawn that was not handed to tier 1 yet
 	probes  probes
 
@@ -175,10 +175,8 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	if u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
 		s.order.set.Retell(u.node)
 	}
-	if !s.adopting {
-		s.follow()
-	}
-	s.answer(u)
+	s.follow()
+	u.waiters.answer(u)
 	s.stirRolls(u)
 	s.checkStopped()
 }
@@ -241,7 +239,7 @@ func (s *Supervisor) lastWords(u *unit, run uint64) func(last string) {
 		s.do(func() {
 			if u.unheard == run {
 				u.lastLine, u.unheard = u.secrets.Text(last), 0
-				s.answer(u)
+				u.waiters.answer(u)
 			}
 		})
 	}

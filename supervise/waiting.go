@@ -1,0 +1,119 @@
+package supervise
+
+import (
+	"slices"
+
+	"rlminit/control"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/machine"
+)
+
+// waiter is somebody who wants to know when a unit has come to the end of what
+// was asked of it.
+type waiter struct {
+	// over tells whether it is over, and the problem if it went wrong.
+	over    func(*unit) (bool, *control.Problem)
+	then    func(*control.Problem) // called in place of an answer to outcome; nil: none
+	outcome chan control.Outcome   // takes one without blocking
+	changed bool
+}
+
+// waiters are those of one unit. Invariant: none of them is over, as long as answer
+// was called after each change of the unit.
+type waiters []*waiter
+
+// answer tells those of u whose wait is over.
+func (ws *waiters) answer(u *unit) {
+	*ws = slices.DeleteFunc(*ws, func(w *waiter) bool {
+		over, problem := w.over(u)
+		switch {
+		case over && w.then != nil:
+			w.then(problem)
+		case over:
+			w.outcome <- control.Outcome{Service: u.status(), Changed: w.changed, Problem: problem}
+		}
+		return over
+	})
+}
+
+// add has somebody wait for u, who is answered at once where there is nothing to
+// wait for.
+func (ws *waiters) add(u *unit, changed bool, over func(*unit) (bool, *control.Problem)) *waiter {
+	w := &waiter{over: over, outcome: make(chan control.Outcome, 1), changed: changed}
+	*ws = append(*ws, w)
+	ws.answer(u)
+	return w
+}
+
+// then calls then when it is over, at once where it is already.
+func (ws *waiters) then(u *unit, over func(*unit) (bool, *control.Problem), then func(*control.Problem)) {
+	*ws = append(*ws, &waiter{over: over, then: then})
+	ws.answer(u)
+}
+
+// drop has w wait no more.
+func (ws *waiters) drop(w *waiter) {
+	*ws = slices.DeleteFunc(*ws, func(other *waiter) bool { return other == w })
+}
+
+// started is over when a start has come to an end: a oneshot's with its work.
+func started(u *unit) (bool, *control.Problem) {
+	switch {
+	case u.fault != "":
+		return true, control.Failed("%s failed: %s", u.title(), u.fault)
+	case u.state.Phase == machine.Gone:
+		return true, control.Failed("%s was removed before it was ready", u.title())
+	case u.turn.Stops():
+		return false, nil
+	case u.state.Want != machine.WantUp && !u.state.Settled():
+		return false, nil
+	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
+		return u.unheard == 0, u.failure()
+	case u.state.Phase == machine.Waiting && u.stuck:
+		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
+	case u.state.Phase == machine.Backoff && u.state.Reason == handover.ErrNoTag.Error(): // until a service is removed
+		return true, control.Failed("%s cannot be started yet: %v", u.title(), handover.ErrNoTag)
+	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
+		return u.unheard == 0, u.failure()
+	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
+		return true, control.Conflict("%s was stopped before it was ready", u.title())
+	}
+	return u.state.Phase == machine.Running && !u.policy.Oneshot || u.state.Phase == machine.Exited, nil
+}
+
+// stopped is over when nothing of the service is left.
+func stopped(u *unit) (bool, *control.Problem) {
+	if u.state.Want == machine.WantUp && !u.turn.Stops() {
+		return true, control.Conflict("%s was started again before it had stopped", u.title())
+	}
+	return !u.active() && !u.turn.Stops(), nil
+}
+
+// becameRunning is over when a service runs, and when it will not do so by
+// itself. One that is stopped is waited for: somebody may start it.
+func becameRunning(u *unit) (bool, *control.Problem) {
+	switch {
+	case u.fault != "":
+		return true, control.Failed("%s failed: %s", u.title(), u.fault)
+	case u.state.Phase == machine.Gone:
+		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
+	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
+		return u.unheard == 0, u.failure()
+	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
+		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
+	}
+	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil
+}
+
+// restarted is over when a run other than that of the spawn id has started.
+func restarted(id uint64) func(*unit) (bool, *control.Problem) {
+	return func(u *unit) (bool, *control.Problem) {
+		switch {
+		case u.fault != "" && u.active(): // with the definition before, and left alone
+			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
+		case u.turn.Stops() || u.state.ID == id && u.active():
+			return false, nil
+		}
+		return started(u)
+	}
+}
