@@ -28,16 +28,16 @@ const settled = 3 * time.Second
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
 	if !s.work.Done(handover.Registered) {
-		s.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
+		s.records.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
 	}
 	s.registry.Watch()
 	s.openVolume()
-	s.chronicle.step("volume")
+	s.records.chronicle.step("volume")
 	s.restore()
 	if s.volume.Store() != nil {
 		s.watchVolume() // from here on whatever appears there is looked at
 	}
-	s.chronicle.step("restored")
+	s.records.chronicle.step("restored")
 	s.startJobs()
 	var meant []string // what the container is for is on its way from the first moment on
 	if !s.work.Done(handover.Fulfilled) {
@@ -49,7 +49,7 @@ func (s *Supervisor) boot(control int) {
 	s.rewind()
 	s.registry.Boot()
 	s.registry.Settle()
-	s.chronicle.step("registered")
+	s.records.chronicle.step("registered")
 	s.openJobs()
 	var running int
 	s.ask(func() {
@@ -61,14 +61,14 @@ func (s *Supervisor) boot(control int) {
 	s.fulfil()
 	services{s}.Withdraw(meant)
 	s.resume()
-	s.chronicle.step("fulfilled")
+	s.records.chronicle.step("fulfilled")
 	server := s.server()
 	if err := server.Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
 	s.ask(func() { s.unfit = server.Open })
-	s.chronicle.step("serving")
-	s.chronicle.booted(s.generation, running)
+	s.records.chronicle.step("serving")
+	s.records.chronicle.booted(s.generation, running)
 	s.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.registry.Resting(), "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
 	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
@@ -172,7 +172,7 @@ func (h *heldBack) release(useful bool) {
 
 // own uses the volume from now on, and keeps its lock.
 func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
-	s.chronicle.lost.Store(false)
+	s.records.chronicle.lost.Store(false)
 	s.openJournal(store)
 	s.volume.store.Store(store)
 	s.openRevisions(store)
@@ -209,7 +209,7 @@ func (s *Supervisor) own(store *profiles.Store, held *lease.Lease) {
 
 // loseVolume ends all profiles: another container runs them.
 func (s *Supervisor) loseVolume(why error) {
-	s.chronicle.lose()
+	s.records.chronicle.lose()
 	s.volume.absent.Store(why.Error())
 	s.volume.store.Store(nil)
 	s.revisions.Store(nil)

@@ -97,7 +97,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 			for _, stage := range stages[:i+1] {
 				stage.do(p)
 			}
-			p.now.written(1e9)
+			p.now.records.written(1e9)
 			if i >= 3 {
 				p.await("gateway-alice", "running")
 				p.write("profiles/alice/gateway.pid", "of this life")
@@ -153,7 +153,7 @@ func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p.now.registry.TakeUp()
 	p.now.fulfil()
 	p.await("web", "running")
-	p.now.written(1e9)
+	p.now.records.written(1e9)
 	p.kill()
 	p.supervise("web")
 	p.bootAll()
@@ -174,7 +174,7 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 	}
 	p.now.registry.Notice("web")
 	p.await("web", "running")
-	p.now.written(1e9)
+	p.now.records.written(1e9)
 	p.kill()
 	p.supervise()
 	noticed := make(chan struct{})
@@ -225,7 +225,7 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\nservices: {web: {command: [web]}}\n")
 	p.bootAll()
 	p.await("web", "running")
-	p.now.written(10 * time.Second)
+	p.now.records.written(10 * time.Second)
 	p.kill()
 	p.supervise()
 	readable := p.now.slots.Path
@@ -316,7 +316,7 @@ services:
 		})
 	}
 	check()
-	p.now.written(1e9)
+	p.now.records.written(1e9)
 	p.kill()
 	p.configure(p.home, before)
 	p.supervise()

@@ -52,7 +52,7 @@ func newChronicle() *chronicle {
 // store keep its intents there. One that cannot be used is said, and from then on
 // nothing can be recorded.
 func (s *Supervisor) openJournal(store *profiles.Store) {
-	c := s.chronicle
+	c := s.records.chronicle
 	boot, err := journal.BootID()
 	if err != nil {
 		slog.Warn("cannot keep a journal", "err", err)
@@ -75,7 +75,7 @@ func (s *Supervisor) openJournal(store *profiles.Store) {
 	store.UseJournal(j, c.intents, c.users)
 	c.journal.Store(j)
 	s.recordBoot(j, boot)
-	s.operations.Recall(c.earlier(j))
+	s.commands.operations.Recall(c.earlier(j))
 }
 
 // earlier are the operations that the journal has, and the last id. It records
@@ -113,9 +113,9 @@ func (s *Supervisor) recordBoot(j *journal.Journal, boot string) {
 	}
 	var begun journal.BootBegun
 	recorded := false
-	j.View(func() { begun, recorded = s.chronicle.boots.Begin(boot, machine) })
+	j.View(func() { begun, recorded = s.records.chronicle.boots.Begin(boot, machine) })
 	s.volume.prior.Store(string(begun.PriorExit))
-	if recorded || s.chronicle.silent {
+	if recorded || s.records.chronicle.silent {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bootRecordPatience)

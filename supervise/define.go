@@ -28,8 +28,8 @@ func (s *Supervisor) define(p registry.Proposal) *unit {
 	} else {
 		s.redefine(u, p)
 	}
-	s.keepState(u)
-	s.publishStatus(u)
+	s.records.keepState(u)
+	s.records.publishStatus(u)
 	return u
 }
 
@@ -150,7 +150,7 @@ func (s services) Renew(p registry.Proposal) {
 			return
 		}
 		u.desired = p.Desired
-		s.keepState(u)
+		s.records.keepState(u)
 		e, turn := machine.Event{Kind: machine.Stop, Cause: p.Cause, Actor: p.Actor}, order.Stop
 		if p.Start {
 			e.Kind, turn = machine.Restart, order.Restart
@@ -196,14 +196,14 @@ func (s services) Plan(name string, to service.Definition) (c control.Change) {
 func (s services) Recorded(name string) {
 	s.ask(func() {
 		if u := s.units[name]; u != nil {
-			s.recordSeen(u)
+			s.records.recordSeen(u)
 		}
 	})
 }
 
 // Find is the service that a person means by name.
 func (s services) Find(name string) (string, error) {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return "", err
 	}
@@ -231,8 +231,8 @@ func (s services) Await(ctx context.Context, name string, changed bool, wait *co
 		w = u.waiters.add(u, changed, over)
 	})
 	if w != nil {
-		outcome = s.await(ctx, u, w, wait)
-		s.written(flushPatience)
+		outcome = s.commands.await(ctx, u, w, wait)
+		s.records.written(flushPatience)
 	}
 	return outcome
 }

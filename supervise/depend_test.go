@@ -62,11 +62,11 @@ func TestCircleOfSlots(t *testing.T) {
 	p.awaitReason("outside", "requires a, which is waiting (requires itself: a → b → c → a;")
 
 	// A start of one of them, and a stop, come to an end.
-	u, err := p.now.lookUp("a")
+	u, err := p.now.directory.lookUp("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := p.now.operate(t.Context(), verbStart, []*unit{u}, nil, 0, nil)
+	start := p.now.commands.operate(t.Context(), verbStart, []*unit{u}, nil, 0, nil)
 	if start[0].Problem != nil {
 		t.Errorf("start: %v", start[0].Problem)
 	}
@@ -130,7 +130,7 @@ func TestServiceRequiresAGateway(t *testing.T) {
 	p := newPlace(t, gateways+"services: {app: {command: [app], requires: [gateway-alice]}}\n")
 	p.open()
 	p.now.registry.TakeUp()
-	app, err := p.now.lookUp("app")
+	app, err := p.now.directory.lookUp("app")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestServiceRequiresAGateway(t *testing.T) {
 		if state, _ := p.state("app"); state != "running" || p.spawned("app") != round {
 			t.Errorf("round %d: app is %s, started %d times", round, state, p.spawned("app"))
 		}
-		p.now.operate(t.Context(), verbRestart, []*unit{app}, nil, 0, nil)
+		p.now.commands.operate(t.Context(), verbRestart, []*unit{app}, nil, 0, nil)
 	}
 	p.awaitReason("app", "requires gateway-alice, which does not exist")
 	created(p, "alice", `,"stopped":true`)

@@ -20,7 +20,7 @@ func (s desk) addDescriptions(server *api.Server) {
 
 // describe is a service's definition in force, without its secrets.
 func (s desk) describe(name string) (answer control.Definition, err error) {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return answer, err
 	}

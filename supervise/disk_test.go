@@ -111,7 +111,7 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	r := rand.New(rand.NewPCG(s.rand.Uint64(), 3))
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
 	store.Ours().Fail(fault)
-	next.chronicle.fault = fault
+	next.records.chronicle.fault = fault
 	next.openJournal(store)
 	next.volume.store.Store(store)
 	return store

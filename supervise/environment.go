@@ -16,7 +16,7 @@ func (s desk) Environment(name string) (answer control.Environment, err error) {
 	d := service.Default("exec")
 	own := uint32(0)
 	if name != "" {
-		u, err := s.lookUp(name)
+		u, err := s.directory.lookUp(name)
 		if err != nil {
 			return answer, err
 		}

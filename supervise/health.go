@@ -1,8 +1,6 @@
 package supervise
 
 import (
-	"errors"
-
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
@@ -15,14 +13,14 @@ func (s desk) Ready(names []string) (health control.Health, err error) {
 	health.Reasons = []string{}
 	var units []*unit
 	for _, name := range names {
-		u, err := s.lookUp(name)
+		u, err := s.directory.lookUp(name)
 		if err != nil {
 			return health, err
 		}
 		units = append(units, u)
 	}
 	if len(names) == 0 {
-		for _, why := range []string{s.without(), s.registry.Trouble()} {
+		for _, why := range []string{s.directory.without(), s.registry.Trouble()} {
 			if why != "" {
 				health.Missing = why
 				health.Reasons = append(health.Reasons, why)
@@ -45,36 +43,6 @@ func (s desk) Ready(names []string) (health control.Health, err error) {
 	})
 	health.OK = len(health.Reasons) == 0
 	return health, nil
-}
-
-// without says why the profiles that the configuration is for are not here; "" if
-// they are, or are off on purpose.
-func (s *Supervisor) without() string {
-	cfg := s.config()
-	if cfg.Gateway == nil || !cfg.Profiles || s.volume.Store() != nil {
-		return ""
-	}
-	return "no profile is here: " + s.volume.Absent()
-}
-
-// unknown is the problem of a name that nobody has, with why there may be no such
-// profile here.
-func (s *Supervisor) unknown(name string, err error) error {
-	var problem *control.Problem
-	if !errors.As(err, &problem) {
-		return err
-	}
-	why := s.without()
-	if store := s.volume.Store(); store != nil {
-		why = store.Unmarked(name)
-	}
-	if why == "" {
-		why = s.registry.Trouble()
-	}
-	if why == "" {
-		return err
-	}
-	return control.NewProblem(control.KindNoSuchName, problem.Detail+"; "+why)
 }
 
 // unready says why a service that is wanted, or was asked for by name, is not

@@ -14,9 +14,9 @@ import (
 // boots too, or where there is none the transitions that we remember.
 func (s desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
 	q.Names = spelt(q.Names)
-	j := s.chronicle.journal.Load()
+	j := s.records.chronicle.journal.Load()
 	if j == nil {
-		return s.events.read(ctx, q, each, caughtUp)
+		return s.records.events.read(ctx, q, each, caughtUp)
 	}
 	j.Flush(ctx)
 	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Follow: q.Follow, CaughtUp: caughtUp}

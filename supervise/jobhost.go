@@ -22,7 +22,7 @@ func (s *Supervisor) hostJobs() {
 		c := s.config().Jobs
 		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue}
 	})
-	s.chronicle.hooks = jobs.NewHooks(func() []config.Hook { return s.config().Hooks })
+	s.records.chronicle.hooks = jobs.NewHooks(func() []config.Hook { return s.config().Hooks })
 	s.Host(s.jobs)
 	s.registry.Employ(s.jobs)
 }
@@ -40,15 +40,15 @@ func (s *Supervisor) startJobs() {
 		}
 		stopping = s.stopping
 	})
-	s.jobs.Start(s.chronicle.jobRecords(), held, stopping)
+	s.jobs.Start(s.records.chronicle.jobRecords(), held, stopping)
 	s.jobs.Schedules(s.scheduled)
-	go s.chronicle.hooks.Run(s.jobs)
+	go s.records.chronicle.hooks.Run(s.jobs)
 }
 
 // jobsHaveVolume has jobs recorded on the volume, which is ours from now on.
 // What waits begins with openJobs.
 func (s *Supervisor) jobsHaveVolume() {
-	if records := s.chronicle.jobRecords(); s.jobs != nil && records != nil {
+	if records := s.records.chronicle.jobRecords(); s.jobs != nil && records != nil {
 		s.jobs.Use(records)
 	}
 }
@@ -132,7 +132,7 @@ func (h jobHost) End(id uint64, tag uint32) {
 func (h jobHost) Send(m wire.Message, fds, after []int) { h.s.link.Send(m, fds, after) }
 
 func (h jobHost) Canonical(name string) (string, error) {
-	u, err := h.s.lookUp(name)
+	u, err := h.s.directory.lookUp(name)
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +148,7 @@ func (h jobHost) Isolation(profile string) (service.Isolation, error) {
 	if profile == "" {
 		return service.Isolation{}, nil
 	}
-	u, err := h.s.lookUp(profile)
+	u, err := h.s.directory.lookUp(profile)
 	if err != nil {
 		return service.Isolation{}, err
 	}
@@ -164,7 +164,7 @@ func (h jobHost) Limits(profile string) (limits service.Limits, err error) {
 	if profile == "" {
 		return limits, nil
 	}
-	u, err := h.s.lookUp(profile)
+	u, err := h.s.directory.lookUp(profile)
 	if err != nil {
 		return limits, err
 	}

@@ -159,7 +159,7 @@ func (s *Supervisor) memoryOf(u *unit, e wire.Exit, event *machine.Event) {
 		memory = ""
 	}
 	if event.Memory = memory; u != nil && memory != "" {
-		s.chronicle.oomSeen(u.name, memory)
+		s.records.chronicle.oomSeen(u.name, memory)
 	}
 }
 

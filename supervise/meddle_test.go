@@ -168,7 +168,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 		s.world.endAfter(1 + s.rand.IntN(4*len(units)+1))
 	}
 	var outcomes []control.Outcome
-	go func() { outcomes = now.operate(context.Background(), v, units, along, 1000, nil) }()
+	go func() { outcomes = now.commands.operate(context.Background(), v, units, along, 1000, nil) }()
 	switch how {
 	case 0: // it is killed meanwhile
 		time.Sleep(time.Duration(s.rand.Int64N(int64(10 * time.Millisecond))))

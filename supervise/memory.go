@@ -43,8 +43,8 @@ func (u *unit) memory() memory {
 
 // keepState keeps what a successor is to know of u. It is called after each change
 // of that, before anything is done or said that follows from it.
-func (s *Supervisor) keepState(u *unit) {
-	err := s.states.Save(u.name, u.memory().encode(handover.StateMax-len(u.name)))
+func (r *records) keepState(u *unit) {
+	err := r.states.Save(u.name, u.memory().encode(handover.StateMax-len(u.name)))
 	if u.unsaved && err == nil {
 		slog.Info("a successor will know of a service again", "service", u.name)
 	}
@@ -53,10 +53,10 @@ func (s *Supervisor) keepState(u *unit) {
 	}
 	if u.unsaved = err != nil; u.unsaved {
 		time.AfterFunc(writeAgain, func() {
-			s.do(func() {
-				if u.unsaved && s.units[u.name] == u {
-					s.keepState(u)
-					s.acknowledge(u)
+			r.loop.do(func() {
+				if u.unsaved && r.fleet.units[u.name] == u {
+					r.keepState(u)
+					r.acknowledge(u)
 				}
 			})
 		})
@@ -65,7 +65,7 @@ func (s *Supervisor) keepState(u *unit) {
 
 // acknowledge has tier 1 forget the ends of u's runs, when the log knows of them
 // too: or a successor might learn of one nowhere.
-func (s *Supervisor) acknowledge(u *unit) {
+func (r *records) acknowledge(u *unit) {
 	if len(u.ended) == 0 || u.unsaved {
 		return
 	}
@@ -84,7 +84,7 @@ func (s *Supervisor) acknowledge(u *unit) {
 			if e.marked != nil {
 				<-e.marked
 			}
-			s.link.Send(&wire.Acknowledge{ID: e.id}, nil, nil)
+			r.tier1.link.Send(&wire.Acknowledge{ID: e.id}, nil, nil)
 		}
 	}()
 }
@@ -123,10 +123,10 @@ func cut(s string, n int) string {
 
 // recalled is what a predecessor kept, by service. Of one that it could not keep,
 // what went along with its last spawn.
-func (s *Supervisor) recalled() map[string]memory {
+func (r *records) recalled() map[string]memory {
 	all := map[string]memory{}
 	var unread error
-	for _, left := range s.states.Left() {
+	for _, left := range r.states.Left() {
 		var m memory
 		if err := json.Unmarshal(left.Text, &m); err != nil {
 			unread = errors.Join(unread, err)
@@ -134,7 +134,7 @@ func (s *Supervisor) recalled() map[string]memory {
 		}
 		all[left.Name] = m
 	}
-	for name, children := range s.children {
+	for name, children := range r.tier1.children {
 		if _, known := all[name]; known || len(children) == 0 {
 			continue
 		}
@@ -155,13 +155,13 @@ func (s *Supervisor) recalled() map[string]memory {
 func (s services) Vacated(name string) {
 	s.ask(func() {
 		if s.units[name] == nil {
-			s.forgetState(name)
+			s.records.forgetState(name)
 		}
 	})
 }
 
-func (s *Supervisor) forgetState(name string) {
-	if err := s.states.Forget(name); err != nil {
+func (r *records) forgetState(name string) {
+	if err := r.states.Forget(name); err != nil {
 		slog.Warn("a successor will look for a service that is gone", "service", name, "err", err)
 	}
 }

@@ -40,7 +40,7 @@ func (a answers) of(by machine.Probe) *control.ProbeCounts {
 // file and no system call.
 func (s desk) counts() control.Counts {
 	answer := control.Counts{Services: []control.ServiceCounts{}}
-	if j := s.chronicle.journal.Load(); j != nil {
+	if j := s.records.chronicle.journal.Load(); j != nil {
 		n := j.Stats()
 		answer.Journal = &control.JournalCounts{
 			Records: n.Records, Bytes: n.Bytes, Syncs: n.Syncs, SyncS: n.SyncTime.Seconds(),

@@ -83,25 +83,25 @@ var verbs = map[string]verb{"start": verbStart, "stop": verbStop, "restart": ver
 // operate carries out a command on the units, and on those that go along with
 // them: it makes the intent durable, and only then acts, on those for which that
 // succeeded. With wait it answers when the outcome is known or ctx ends.
-func (s *Supervisor) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
-	outcomes, _ := s.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait, 0)
+func (c *commands) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
+	outcomes, _ := c.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait, 0)
 	return outcomes
 }
 
 // operateAs is operate, and returns the id of the operation too; 0: it was refused
 // as a whole. What is a part of another operation is none of its own.
-func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) ([]control.Outcome, uint64) {
+func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) ([]control.Outcome, uint64) {
 	release := oneAtATime(append(slices.Clone(units), along...))
-	if problem := s.refusal(v); problem != nil {
+	if problem := c.refusal(v); problem != nil {
 		release()
 		return failAll(units, problem), 0
 	}
 	id, recorded := part, uint64(0)
 	if part == 0 {
-		id = s.operations.NewID()
+		id = c.operations.NewID()
 		recorded = id
 	}
-	unrecorded := s.recordCommand(ctx, recorded, v, units, along, actor)
+	unrecorded := c.records.recordCommand(ctx, recorded, v, units, along, actor)
 	if unrecorded != nil && v.name != "stop" { // which is carried out all the same
 		release()
 		return failAll(units, unrecorded), 0
@@ -110,7 +110,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 	waiters := make([]*waiter, len(units))
 	changed := make([]bool, len(units))
 	var went []string // along
-	s.ask(func() {
+	c.loop.ask(func() {
 		event := commanded(v, actor)
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
 		act := slices.Clone(along)
@@ -126,9 +126,9 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 			over[i] = v.outcome(u)
 		}
 		if part == 0 {
-			s.beginOperation(id, v, units, operation.Running, actor, nil)
+			c.beginOperation(id, v, units, operation.Running, actor, nil)
 		}
-		for _, u := range v.apply(&s.fleet, act, event) {
+		for _, u := range v.apply(c.fleet, act, event) {
 			went = append(went, u.title())
 		}
 		for _, u := range along {
@@ -136,7 +136,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		}
 		for i, u := range units {
 			if part == 0 {
-				u.waiters.then(u, over[i], func(problem *control.Problem) { s.conclude(id, u, problem) })
+				u.waiters.then(u, over[i], func(problem *control.Problem) { c.conclude(id, u, problem) })
 			}
 			if wait == nil {
 				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
@@ -153,7 +153,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 	}
 	for i, w := range waiters {
 		if w != nil {
-			outcomes[i] = s.await(ctx, units[i], w, wait)
+			outcomes[i] = c.await(ctx, units[i], w, wait)
 		}
 	}
 	if i := slices.Index(changed, true); i >= 0 {
@@ -165,7 +165,7 @@ func (s *Supervisor) operateAs(ctx context.Context, v verb, units, along []*unit
 		}
 	}
 	if wait != nil {
-		s.written(flushPatience)
+		c.records.written(flushPatience)
 	}
 	return outcomes, id
 }
@@ -176,9 +176,9 @@ func commanded(v verb, actor control.Actor) machine.Event {
 }
 
 // refusal is why a command is not even recorded.
-func (s *Supervisor) refusal(v verb) (problem *control.Problem) {
-	s.ask(func() {
-		if s.stopping {
+func (c *commands) refusal(v verb) (problem *control.Problem) {
+	c.loop.ask(func() {
+		if c.fleet.stopping {
 			problem = control.Conflict("cannot %s anything: the container is stopping", v.name)
 		}
 	})
@@ -213,7 +213,7 @@ func failAll(units []*unit, problem *control.Problem) []control.Outcome {
 const flushPatience = 300 * time.Millisecond
 
 // await waits for a waiter's outcome, as long as the caller does.
-func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *control.Wait) control.Outcome {
+func (c *commands) await(ctx context.Context, u *unit, w *waiter, wait *control.Wait) control.Outcome {
 	began := time.Now()
 	if wait != nil && wait.TimeoutMS > 0 {
 		var cancel context.CancelFunc
@@ -226,7 +226,7 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 	case <-ctx.Done():
 	}
 	var outcome control.Outcome
-	s.ask(func() {
+	c.loop.ask(func() {
 		select {
 		case outcome = <-w.outcome: // it came in between
 			return
@@ -239,4 +239,15 @@ func (s *Supervisor) await(ctx context.Context, u *unit, w *waiter, wait *contro
 		}
 	})
 	return outcome
+}
+
+// until waits until something is over for u, or ctx is.
+func (c *commands) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) {
+	var w *waiter
+	c.loop.ask(func() { w = u.waiters.add(u, false, over) })
+	select {
+	case <-w.outcome:
+	case <-ctx.Done():
+		c.loop.ask(func() { u.waiters.drop(w) })
+	}
 }

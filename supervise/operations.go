@@ -20,9 +20,26 @@ import (
 	"rlminit/supervise/order"
 )
 
+// commands carries out what people command on services, each command as an operation.
+// What it wants is durable before anything is done; the later one on a service wins;
+// and each ends, or says of each member what it waits for. Anybody may command but
+// the loop.
+type commands struct {
+	loop      *mailbox
+	tier1     *tier1
+	fleet     *fleet
+	records   *records
+	directory *directory
+
+	operations     *operation.Book
+	operationsFile int // memfd: what a successor is to know of them; 0: none
+
+	rolls map[chan struct{}][]*unit // rolling operations that wait for a change, and their members; the loop's
+}
+
 // BeginOperation begins one operation on the services that it says, and returns it
 // as it is when all is recorded and nothing waits for the caller any more.
-func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, actor control.Actor) (control.Operation, error) {
+func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperation, actor control.Actor) (control.Operation, error) {
 	v, ok := verbs[how.Verb]
 	switch {
 	case !ok:
@@ -35,35 +52,35 @@ func (s desk) BeginOperation(ctx context.Context, how control.BeginOperation, ac
 	if how.Runtime {
 		v.intent = service.IntentNone
 	}
-	units, problems := s.choose(how.Names, how.State, v, false)
+	units, problems := c.choose(how.Names, how.State, v, false)
 	if len(problems) > 0 {
 		for _, problem := range problems {
 			return control.Operation{}, problem
 		}
 	}
 	if how.Rolling > 0 {
-		id, err := s.roll(v, units, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, actor)
+		id, err := c.roll(v, units, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, actor)
 		if err != nil {
 			return control.Operation{}, err
 		}
-		return s.Operation(id)
+		return c.Operation(id)
 	}
-	outcomes, id := s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, nil, 0)
+	outcomes, id := c.operateAs(ctx, v, units, c.startedAlong(v, units), actor, nil, 0)
 	if id == 0 { // it was refused as a whole
 		for _, o := range outcomes {
 			return control.Operation{}, o.Problem
 		}
 	}
-	return s.Operation(id)
+	return c.Operation(id)
 }
 
 // choose returns the units that names mean, each of them a name or a pattern; no
 // names mean all. By name it returns what is wrong with one.
-func (s *Supervisor) choose(names []string, state string, v verb, failedOnly bool) (units []*unit, problems map[string]*control.Problem) {
+func (c *commands) choose(names []string, state string, v verb, failedOnly bool) (units []*unit, problems map[string]*control.Problem) {
 	problems = map[string]*control.Problem{}
-	s.wakeFor(names, state, v, failedOnly)
-	s.ask(func() {
-		all := s.all()
+	c.wakeFor(names, state, v, failedOnly)
+	c.loop.ask(func() {
+		all := c.fleet.all()
 		in := map[*unit]bool{}
 		add := func(u *unit) {
 			if !in[u] && (state == "" || u.status().State == state) {
@@ -72,7 +89,7 @@ func (s *Supervisor) choose(names []string, state string, v verb, failedOnly boo
 			}
 		}
 		for _, name := range names {
-			if u := s.find(name); u != nil {
+			if u := c.fleet.find(name); u != nil {
 				add(u)
 				continue
 			}
@@ -101,7 +118,7 @@ func (s *Supervisor) choose(names []string, state string, v verb, failedOnly boo
 		}
 	})
 	for name := range problems {
-		_, err := s.lookUp(name)
+		_, err := c.directory.lookUp(name)
 		var problem *control.Problem
 		if errors.As(err, &problem) {
 			problems[name] = problem
@@ -114,12 +131,12 @@ func (s *Supervisor) choose(names []string, state string, v verb, failedOnly boo
 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
 // be restarted where it runs, is none of those that were not named.
-func (s *Supervisor) wakeFor(names []string, state string, v verb, failedOnly bool) {
+func (c *commands) wakeFor(names []string, state string, v verb, failedOnly bool) {
 	all := len(names) == 0 && (v.name == "start" && !failedOnly || state != "")
 	if !all && len(names) == 0 {
 		return
 	}
-	s.registry.Wake(func(service, profile string) bool {
+	c.directory.registry.Wake(func(service, profile string) bool {
 		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
 	})
 }
@@ -137,21 +154,21 @@ func matches(pattern string, names ...string) bool {
 }
 
 // startedAlong are the units that are started with those that a verb starts.
-func (s *Supervisor) startedAlong(v verb, units []*unit) (along []*unit) {
+func (c *commands) startedAlong(v verb, units []*unit) (along []*unit) {
 	if v.name != "stop" {
-		s.ask(func() { along = s.along(units...) })
+		c.loop.ask(func() { along = c.fleet.along(units...) })
 	}
 	return along
 }
 
 // beginOperation notes an operation on units. Only the loop calls it.
-func (s *Supervisor) beginOperation(id uint64, v verb, units []*unit, state operation.State, actor control.Actor, cancel func()) {
+func (c *commands) beginOperation(id uint64, v verb, units []*unit, state operation.State, actor control.Actor, cancel func()) {
 	members := make([]control.OperationMember, len(units))
 	for i, u := range units {
 		members[i] = control.OperationMember{Name: u.title(), OldPID: u.pid()}
 	}
-	s.operations.Begin(id, v.name, actor, time.Now().UTC(), members, state, cancel)
-	s.keepOperations()
+	c.operations.Begin(id, v.name, actor, time.Now().UTC(), members, state, cancel)
+	c.keepOperations()
 }
 
 // pid is that of u's process; 0: there is none.
@@ -163,32 +180,32 @@ func (u *unit) pid() int {
 }
 
 // conclude notes what became of a member.
-func (s *Supervisor) conclude(id uint64, u *unit, problem *control.Problem) {
+func (c *commands) conclude(id uint64, u *unit, problem *control.Problem) {
 	state, reason := operation.Done, ""
 	if problem != nil {
 		state, reason = operation.Failed, problem.Detail
 	}
-	s.operations.Member(id, u.title(), state, reason, u.pid())
-	if o, _, _ := s.operations.Get(id); o.Over() {
-		s.keepOperations()
+	c.operations.Member(id, u.title(), state, reason, u.pid())
+	if o, _, _ := c.operations.Get(id); o.Over() {
+		c.keepOperations()
 	}
 }
 
 // Operations are those under way and the latest that are over.
-func (s desk) Operations() []control.Operation { return s.operations.List() }
+func (c *commands) Operations() []control.Operation { return c.operations.List() }
 
 // Operation is one of them. Each member that waits says what for.
-func (s desk) Operation(id uint64) (control.Operation, error) {
-	o, _, problem := s.operations.Get(id)
+func (c *commands) Operation(id uint64) (control.Operation, error) {
+	o, _, problem := c.operations.Get(id)
 	if problem != nil {
 		return o, problem
 	}
 	if !o.Over() {
-		s.ask(func() {
+		c.loop.ask(func() {
 			for i := range o.Members {
 				if m := &o.Members[i]; m.State == operation.Running {
-					if u := s.find(m.Name); u != nil {
-						m.PID, m.Reason = u.pid(), s.waitsFor(u)
+					if u := c.fleet.find(m.Name); u != nil {
+						m.PID, m.Reason = u.pid(), c.waitsFor(u)
 					}
 				}
 			}
@@ -198,8 +215,8 @@ func (s desk) Operation(id uint64) (control.Operation, error) {
 }
 
 // AwaitOperation returns when an operation is over, has changed, or ctx ends.
-func (s desk) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
-	o, changed, problem := s.operations.Get(id)
+func (c *commands) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
+	o, changed, problem := c.operations.Get(id)
 	if problem != nil {
 		return o, problem
 	}
@@ -209,35 +226,35 @@ func (s desk) AwaitOperation(ctx context.Context, id uint64) (control.Operation,
 		case <-ctx.Done():
 		}
 	}
-	return s.Operation(id)
+	return c.Operation(id)
 }
 
 // CancelOperation has an operation go no further: who waits for its turn to be
 // restarted stays as it is, and a rolling one takes nobody any more. An intent that
 // was recorded stays, and so does what has begun.
-func (s desk) CancelOperation(id uint64) (control.Operation, error) {
-	o, problem := s.operations.Cancel(id)
+func (c *commands) CancelOperation(id uint64) (control.Operation, error) {
+	o, problem := c.operations.Cancel(id)
 	if problem != nil {
 		return o, problem
 	}
-	s.ask(func() {
+	c.loop.ask(func() {
 		for _, m := range o.Members {
-			if u := s.find(m.Name); u != nil && (o.Verb == "restart" || o.Verb == "reload") && u.turn == order.Restart {
-				s.order.set.Withdraw(u.node)
+			if u := c.fleet.find(m.Name); u != nil && (o.Verb == "restart" || o.Verb == "reload") && u.turn == order.Restart {
+				c.fleet.order.set.Withdraw(u.node)
 				u.turn, u.command = order.NoTurn, machine.Event{}
 			}
 		}
-		s.follow()
+		c.fleet.follow()
 	})
-	s.keepOperations()
+	c.keepOperations()
 	return o, nil
 }
 
 // waitsFor is what a member waits for, in words.
-func (s *Supervisor) waitsFor(u *unit) string {
+func (c *commands) waitsFor(u *unit) string {
 	if u.turn.Stops() {
-		if before := s.order.set.Told(u.node).Before; before != order.None {
-			return "waits for " + s.order.names[before] + " to stop"
+		if before := c.fleet.order.set.Told(u.node).Before; before != order.None {
+			return "waits for " + c.fleet.order.names[before] + " to stop"
 		}
 	}
 	if u.state.Phase == machine.Waiting {
@@ -248,43 +265,43 @@ func (s *Supervisor) waitsFor(u *unit) string {
 
 // roll restarts units, at most limit of which are out of service at once; or has
 // at most so many on their way up, or down, at once.
-func (s *Supervisor) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (uint64, error) {
-	if problem := s.refusal(v); problem != nil {
+func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (uint64, error) {
+	if problem := c.refusal(v); problem != nil {
 		return 0, problem
 	}
-	along := s.startedAlong(v, units)
+	along := c.startedAlong(v, units)
 	release := oneAtATime(append(slices.Clone(units), along...))
-	id := s.operations.NewID()
-	problem := s.recordCommand(context.Background(), id, v, units, along, actor)
+	id := c.operations.NewID()
+	problem := c.records.recordCommand(context.Background(), id, v, units, along, actor)
 	release()
 	if problem != nil && v.name != "stop" { // which is carried out all the same
 		return 0, problem
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.ask(func() { s.beginOperation(id, v, units, operation.Pending, actor, cancel) })
+	c.loop.ask(func() { c.beginOperation(id, v, units, operation.Pending, actor, cancel) })
 	go func() {
 		defer cancel()
-		s.rolling(ctx, id, v, units, operation.NewRoll(len(units), limit, steady), actor)
+		c.rolling(ctx, id, v, units, operation.NewRoll(len(units), limit, steady), actor)
 	}()
 	return id, nil
 }
 
 // rolling takes one member after the other. It decides and takes in one piece of
 // the loop's work, so that nobody goes out of service in between.
-func (s *Supervisor) rolling(ctx context.Context, id uint64, v verb, units []*unit, roll *operation.Roll, actor control.Actor) {
+func (c *commands) rolling(ctx context.Context, id uint64, v verb, units []*unit, roll *operation.Roll, actor control.Actor) {
 	event := commanded(v, actor)
 	for ctx.Err() == nil {
 		var verdict operation.Verdict
 		wake := make(chan struct{}, 1)
-		s.ask(func() {
+		c.loop.ask(func() {
 			seen := make([]operation.Seen, len(units))
 			for i, u := range units {
-				seen[i] = s.seenIn(v, u, roll.Taken(i))
+				seen[i] = c.seenIn(v, u, roll.Taken(i))
 				if !roll.Taken(i) && !v.needed(u) {
 					roll.Skip(i)
 				}
 			}
-			o, _, _ := s.operations.Get(id)
+			o, _, _ := c.operations.Get(id)
 			for i, m := range o.Members {
 				if m.State == operation.Superseded {
 					roll.Skip(i)
@@ -293,38 +310,38 @@ func (s *Supervisor) rolling(ctx context.Context, id uint64, v verb, units []*un
 			verdict = roll.Next(seen)
 			for i, u := range units {
 				if roll.Done[i] {
-					s.operations.Member(id, u.title(), operation.Done, "", u.pid())
+					c.operations.Member(id, u.title(), operation.Done, "", u.pid())
 				}
 			}
-			if s.stopping {
-				s.operations.Stop(id, operation.Interrupted, "the container is stopping")
+			if c.fleet.stopping {
+				c.operations.Stop(id, operation.Interrupted, "the container is stopping")
 				return
 			}
 			if verdict.Take >= 0 && ctx.Err() == nil {
 				u := units[verdict.Take]
-				s.operations.Member(id, u.title(), operation.Running, "", 0)
+				c.operations.Member(id, u.title(), operation.Running, "", 0)
 				act := []*unit{u}
 				if v.name != "stop" {
-					act = append(s.along(u), u)
+					act = append(c.fleet.along(u), u)
 				}
-				v.apply(&s.fleet, act, event)
+				v.apply(c.fleet, act, event)
 			}
-			s.rolls[wake] = units
+			c.rolls[wake] = units
 		})
-		o, _, _ := s.operations.Get(id)
+		o, _, _ := c.operations.Get(id)
 		switch {
 		case o.Over() || verdict.Over:
-			s.ask(func() { delete(s.rolls, wake); s.keepOperations() })
+			c.loop.ask(func() { delete(c.rolls, wake); c.keepOperations() })
 			return
 		case verdict.Failed >= 0:
-			s.ask(func() {
-				delete(s.rolls, wake)
+			c.loop.ask(func() {
+				delete(c.rolls, wake)
 				u := units[verdict.Failed]
 				if roll.Taken(verdict.Failed) {
-					s.operations.Member(id, u.title(), operation.Failed, verdict.Why, u.pid())
+					c.operations.Member(id, u.title(), operation.Failed, verdict.Why, u.pid())
 				}
-				s.operations.Stop(id, operation.Failed, fmt.Sprintf(control.GateReason+"%s: %s; %s", u.title(), verdict.Why, newAndOld(units, roll)))
-				s.keepOperations()
+				c.operations.Stop(id, operation.Failed, fmt.Sprintf(control.GateReason+"%s: %s; %s", u.title(), verdict.Why, newAndOld(units, roll)))
+				c.keepOperations()
 			})
 			return
 		}
@@ -341,7 +358,7 @@ func (s *Supervisor) rolling(ctx context.Context, id uint64, v verb, units []*un
 			}
 			timer.Stop()
 		}
-		s.ask(func() { delete(s.rolls, wake) })
+		c.loop.ask(func() { delete(c.rolls, wake) })
 	}
 }
 
@@ -368,8 +385,8 @@ func newAndOld(units []*unit, roll *operation.Roll) string {
 // seenIn is u as the gate of a verb sees it. To be started or stopped harms nobody,
 // so there it is about those alone that were taken; and what has come to be stopped
 // is what a new run is elsewhere.
-func (s *Supervisor) seenIn(v verb, u *unit, taken bool) operation.Seen {
-	seen := s.seen(u)
+func (c *commands) seenIn(v verb, u *unit, taken bool) operation.Seen {
+	seen := c.seen(u)
 	switch {
 	case v.renews:
 	case !taken:
@@ -385,7 +402,7 @@ func (s *Supervisor) seenIn(v verb, u *unit, taken bool) operation.Seen {
 }
 
 // seen is u as the gate of a rolling operation sees it.
-func (s *Supervisor) seen(u *unit) operation.Seen {
+func (c *commands) seen(u *unit) operation.Seen {
 	seen := operation.Seen{
 		InService: u.state.Phase == machine.Running && !u.turn.Stops() && u.state.Health != machine.Unhealthy,
 		Run:       u.state.LastID,
@@ -415,8 +432,8 @@ func (s *Supervisor) seen(u *unit) operation.Seen {
 }
 
 // stirRolls has the rolling operations look again that u is a member of.
-func (s *Supervisor) stirRolls(u *unit) {
-	for wake, units := range s.rolls {
+func (c *commands) stirRolls(u *unit) {
+	for wake, units := range c.rolls {
 		if slices.Contains(units, u) {
 			select {
 			case wake <- struct{}{}:
@@ -432,17 +449,17 @@ const operationsKey = "operations"
 
 // openOperations takes over what a predecessor kept of its operations, before any
 // is begun, or makes the file for it.
-func (s *Supervisor) openOperations(hold func(key string, fd int)) {
-	if fds := s.held.Take(operationsKey); len(fds) == 1 {
-		s.operationsFile = fds[0]
+func (c *commands) openOperations(hold func(key string, fd int)) {
+	if fds := c.tier1.held.Take(operationsKey); len(fds) == 1 {
+		c.operationsFile = fds[0]
 		var st unix.Stat_t
-		if unix.Fstat(s.operationsFile, &st) == nil && st.Size > 0 {
+		if unix.Fstat(c.operationsFile, &st) == nil && st.Size > 0 {
 			content := make([]byte, st.Size)
-			n, _ := unix.Pread(s.operationsFile, content, 0)
+			n, _ := unix.Pread(c.operationsFile, content, 0)
 			var before []control.Operation
 			// What is longer than the value is what was there before it.
 			if json.NewDecoder(bytes.NewReader(content[:max(0, n)])).Decode(&before) == nil {
-				s.operations.Recall(before, 0)
+				c.operations.Recall(before, 0)
 			}
 		}
 		return
@@ -452,15 +469,15 @@ func (s *Supervisor) openOperations(hold func(key string, fd int)) {
 		slog.Warn("a successor will not know of operations", "err", err)
 		return
 	}
-	s.operationsFile = fd
+	c.operationsFile = fd
 	hold(operationsKey, fd)
 }
 
 // resumeOperations ends those of a predecessor that were under way. A member that
 // has come to what was asked is done, by what is true of it now.
-func (s *Supervisor) resumeOperations() {
-	s.operations.Resume(func(verb string, m control.OperationMember) (int, bool) {
-		u := s.find(m.Name)
+func (c *commands) resumeOperations() {
+	c.operations.Resume(func(verb string, m control.OperationMember) (int, bool) {
+		u := c.fleet.find(m.Name)
 		switch {
 		case u == nil:
 			return 0, false
@@ -470,16 +487,16 @@ func (s *Supervisor) resumeOperations() {
 		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy)
 		return u.pid(), up && (verb == "start" || u.pid() != m.OldPID)
 	})
-	s.keepOperations()
+	c.keepOperations()
 }
 
 // keepOperations writes down, for a successor, what is under way and what is over.
 // It is memory: it does not wait.
-func (s *Supervisor) keepOperations() {
-	if s.operationsFile <= 0 {
+func (c *commands) keepOperations() {
+	if c.operationsFile <= 0 {
 		return
 	}
-	list := s.operations.List()
+	list := c.operations.List()
 	for i := range list {
 		if list[i].Over() {
 			list[i] = operation.Shortened(list[i])
@@ -489,6 +506,6 @@ func (s *Supervisor) keepOperations() {
 	if err != nil {
 		return
 	}
-	_, _ = unix.Pwrite(s.operationsFile, content, 0)
-	_ = unix.Ftruncate(s.operationsFile, int64(len(content)))
+	_, _ = unix.Pwrite(c.operationsFile, content, 0)
+	_ = unix.Ftruncate(c.operationsFile, int64(len(content)))
 }

@@ -56,7 +56,7 @@ func newPlace(t *testing.T, yaml string, args ...string) *place {
 	p.configure(p.home, yaml)
 	p.supervise(args...)
 	t.Cleanup(func() {
-		p.now.written(10 * time.Second)
+		p.now.records.written(10 * time.Second)
 		p.kill()
 		for _, giveBack := range p.locks {
 			giveBack()
@@ -108,7 +108,7 @@ func (p *place) supervise(args ...string) {
 	bundle.Run = first.Decide(args, func(string) (string, bool) { return "", false })
 	me := wire.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Name: "app", Home: p.home}
 	s := newSupervisor(&wire.Policy{User: me, Volume: p.home})
-	s.chronicle.fault = func(string) error {
+	s.records.chronicle.fault = func(string) error {
 		if p.full.Load() {
 			return unix.ENOSPC
 		}

@@ -66,6 +66,6 @@ func (p *publisher) writeStatus(name string, status published) bool {
 }
 
 // publishStatus has u's status written.
-func (s *Supervisor) publishStatus(u *unit) {
-	s.publisher.publish(u.name, published{u.status(), u.state.MainPID})
+func (r *records) publishStatus(u *unit) {
+	r.publisher.publish(u.name, published{u.status(), u.state.MainPID})
 }

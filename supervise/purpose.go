@@ -79,7 +79,7 @@ func (s *Supervisor) fulfil() {
 // in this boot already is not, though it may have ended: by a predecessor that
 // died while it was at it, say.
 func (s *Supervisor) startFor(name string) (code int32, err error) {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return control.ExitNoSuchName, err
 	}
@@ -91,7 +91,7 @@ func (s *Supervisor) startFor(name string) (code int32, err error) {
 			return
 		}
 		u.desired = service.Running
-		s.keepState(u)
+		s.records.keepState(u)
 		units = slices.DeleteFunc([]*unit{u}, started)
 		along = slices.DeleteFunc(s.along(u), started)
 	})
@@ -100,7 +100,7 @@ func (s *Supervisor) startFor(name string) (code int32, err error) {
 	}
 	start := verbStart
 	start.intent = service.IntentNone
-	s.operate(context.Background(), start, units, along, s.policy.User.UID, nil)
+	s.commands.operate(context.Background(), start, units, along, s.policy.User.UID, nil)
 	return 0, nil
 }
 

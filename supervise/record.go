@@ -14,6 +14,7 @@ import (
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/threads"
 )
@@ -37,16 +38,43 @@ func each(n int, f func(int)) {
 	wg.Wait()
 }
 
+// records is what is known of services outside of this process: what a successor is
+// to know, what is wanted and was seen on the volume, the journal, status files, and
+// those who read events. A command, and the end of a run, count when they are
+// durable here; a copy that cannot be written delays nobody. The loop's, but for
+// recordCommand and written, which wait.
+type records struct {
+	loop   *mailbox
+	tier1  *tier1
+	fleet  *fleet
+	volume *volume
+
+	states    *handover.States // what a successor is to know
+	chronicle *chronicle
+	events    *events
+	publisher *publisher                               // of copies: status files
+	recorder  *newest[profiles.Subject, profiles.Seen] // of what was seen, on the volume
+}
+
+// written waits until status files and the volume show what has happened, but
+// for no longer than a caller would bear.
+func (r *records) written(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r.publisher.flush(ctx)
+	r.recorder.flush(ctx)
+}
+
 // recordCommand makes what a command wants durable, of the units and of what goes
 // along, and returns why not; then nothing of it is recorded. One that changes no
 // intent is only noted. Without a volume of ours there is nothing to make it
 // durable on.
-func (s *Supervisor) recordCommand(ctx context.Context, id uint64, v verb, units, along []*unit, by control.Actor) *control.Problem {
+func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, along []*unit, by control.Actor) *control.Problem {
 	all := append(slices.Clone(units), along...)
 	actor := profiles.Actor(by)
 	c := profiles.Command{Operation: id, Verb: v.name, Intent: v.intent, Services: []string{}, Actor: &actor}
 	var subjects []profiles.Subject
-	s.ask(func() {
+	r.loop.ask(func() {
 		for _, u := range all {
 			if u.recorded && v.intent != service.IntentNone {
 				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
@@ -60,7 +88,7 @@ func (s *Supervisor) recordCommand(ctx context.Context, id uint64, v verb, units
 	if slices.Equal(c.Members, c.Services) {
 		c.Members = nil
 	}
-	store := s.volume.Store()
+	store := r.volume.Store()
 	switch {
 	case store == nil:
 	case len(subjects) == 0:
@@ -77,12 +105,12 @@ func (s *Supervisor) recordCommand(ctx context.Context, id uint64, v verb, units
 	if v.intent == service.IntentNone {
 		return nil
 	}
-	s.ask(func() {
+	r.loop.ask(func() {
 		for _, u := range all {
 			if u.desired != v.intent {
 				u.desired = v.intent
-				s.keepState(u)
-				s.publishStatus(u)
+				r.keepState(u)
+				r.publishStatus(u)
 			}
 		}
 	})
@@ -127,8 +155,8 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 
 // recordSeen has u's state written to the volume. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
-func (s *Supervisor) recordSeen(u *unit) {
-	if s.stopping || !u.recorded || u.forgotten {
+func (r *records) recordSeen(u *unit) {
+	if r.fleet.stopping || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
@@ -141,7 +169,7 @@ func (s *Supervisor) recordSeen(u *unit) {
 	case u.state.LastExit != nil:
 		seen.ExitReason = u.state.LastExit.String()
 	}
-	s.recorder.put(profiles.SubjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
+	r.recorder.put(profiles.SubjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
 }
 
 // seenAs is u's state in the words of the state file.

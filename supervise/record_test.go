@@ -64,7 +64,7 @@ func TestCorruptStateIsSaidOnce(t *testing.T) {
 	p.open()
 	p.bootAll()
 	p.await("gateway-alice", "stopped")
-	p.now.written(time.Second)
+	p.now.records.written(time.Second)
 	for _, name := range []string{"alice", "web"} {
 		if lines := heard.about(name); len(lines) != 1 || !strings.Contains(lines[0], "it is kept as") {
 			t.Errorf("said of %s: %q", name, lines)
@@ -91,9 +91,9 @@ func TestStateOfAProfileThatIsGone(t *testing.T) {
 	}
 	seen := func(profiles.Seen) profiles.Seen { return profiles.Seen{State: service.SeenStopped} }
 	for _, name := range []string{"alice", "bob"} {
-		p.now.recorder.put(profiles.Gateway(name), seen)
+		p.now.records.recorder.put(profiles.Gateway(name), seen)
 	}
-	p.now.written(10 * time.Second)
+	p.now.records.written(10 * time.Second)
 	if lines := heard.about("alice"); len(lines) > 0 {
 		t.Errorf("said of alice: %q", lines)
 	}
@@ -131,21 +131,21 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p.bootAll()
 	p.await("one", "running")
 	p.await("two", "running")
-	p.now.written(10 * time.Second)
+	p.now.records.written(10 * time.Second)
 	var all, one []*unit
 	p.now.ask(func() { all, one = p.now.all(), []*unit{p.now.units["one"]} })
-	for _, outcome := range p.now.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range p.now.commands.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Fatal(outcome.Problem.Detail)
 		}
 	}
 	p.full.Store(true)
-	for _, outcome := range p.now.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range p.now.commands.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
 		if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 			t.Errorf("one is %s, and was answered: %v", state, outcome.Problem)
 		}
 	}
-	for _, outcome := range p.now.operate(t.Context(), verbStop, all, nil, 0, &control.Wait{}) {
+	for _, outcome := range p.now.commands.operate(t.Context(), verbStop, all, nil, 0, &control.Wait{}) {
 		name := outcome.Service.Name
 		if state, _ := p.state(name); state != "stopped" {
 			t.Errorf("%s is %s", name, state)
@@ -159,13 +159,13 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	}
 	// What is as recorded needs no room.
 	p.full.Store(false)
-	for _, outcome := range p.now.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range p.now.commands.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Error(outcome.Problem.Detail)
 		}
 	}
 	p.full.Store(true)
-	for _, outcome := range p.now.operate(t.Context(), verbRestart, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range p.now.commands.operate(t.Context(), verbRestart, one, nil, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Errorf("a restart on a full disk: %s", outcome.Problem.Detail)
 		}
@@ -180,13 +180,13 @@ func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
 	p.bootAll()
 	p.await("one", "running")
 	p.await("two", "running")
-	p.now.written(10 * time.Second)
+	p.now.records.written(10 * time.Second)
 	var full atomic.Bool
 	full.Store(true)
 	p.failing(full.Load)
-	p.now.recorder.put(profiles.Static("one"), func(profiles.Seen) profiles.Seen { return profiles.Seen{State: "degraded"} })
+	p.now.records.recorder.put(profiles.Static("one"), func(profiles.Seen) profiles.Seen { return profiles.Seen{State: "degraded"} })
 	for range 3 {
-		p.now.recorder.flush(t.Context())
+		p.now.records.recorder.flush(t.Context())
 	}
 	if lines := heard.about("cannot record"); len(lines) != 1 {
 		t.Errorf("said: %q", lines)
@@ -206,7 +206,7 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	p := newPlace(t, pair)
 	p.bootAll()
 	p.await("one", "running")
-	p.now.written(10 * time.Second)
+	p.now.records.written(10 * time.Second)
 	p.kill()
 	if err := os.Chmod(p.home, 0o500); err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	p.await("one", "running")
 	var one []*unit
 	p.now.ask(func() { one = []*unit{p.now.units["one"]} })
-	outcome := p.now.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{})[0]
+	outcome := p.now.commands.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{})[0]
 	if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 		t.Errorf("one is %s: %v", state, outcome.Problem)
 	}

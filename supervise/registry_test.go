@@ -105,7 +105,7 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				p.await("gateway-alice", "stopping")
 			} else {
 				p.await("gateway-alice", "")
-				p.now.written(1e9)
+				p.now.records.written(1e9)
 				if text := p.read("profiles/alice/gateway_state.json"); !strings.Contains(text, `"desired_state":"running","gateway_state":"stopped","pid":0,`) {
 					t.Errorf("recorded as %s", text)
 				}
@@ -194,7 +194,7 @@ func TestRemovedFromConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("web", "")
-	p.now.written(1e9)
+	p.now.records.written(1e9)
 	if text := p.read("state/services/web.json"); !strings.Contains(text, `"gateway_state":"stopped","pid":0,`) {
 		t.Errorf("recorded as %s", text)
 	}
@@ -298,7 +298,7 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 	if err := p.now.volume.Store().SaveSeen(profiles.Gateway("alice"), profiles.Seen{State: service.SeenRunning}); err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
-	p.now.written(0)
+	p.now.records.written(0)
 	if text := p.read("profiles/alice/gateway_state.json"); text != "theirs" {
 		t.Errorf("an application's file holds %q", text)
 	}
@@ -448,7 +448,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 		})
 	}
 	check("after the reload of some", "one", "gateway-alice")
-	p.now.written(10 * time.Second)
+	p.now.records.written(10 * time.Second)
 	p.now.link.Flush()
 	p.kill()
 	p.supervise()

@@ -23,7 +23,7 @@ func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) 
 	case asOne && how.DryRun:
 		return nil, control.BadRequest("operation and rolling do not go with dry_run: nothing is restarted then")
 	}
-	if problem := s.refusal(verb{name: "reload"}); problem != nil && asOne {
+	if problem := s.commands.refusal(verb{name: "reload"}); problem != nil && asOne {
 		return nil, problem
 	}
 	done, err := s.registry.Reload(how)
@@ -43,13 +43,13 @@ func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) 
 	v := reloading(restarts)
 	if how.Rolling > 0 {
 		if len(restarts) > 0 {
-			done.Operation, err = s.roll(v, unitsOf(restarts), how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
+			done.Operation, err = s.commands.roll(v, unitsOf(restarts), how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
 		}
 		return done, err
 	}
 	if all := append(unitsOf(restarts), starts...); len(all) > 0 {
 		var outcomes []control.Outcome
-		if outcomes, done.Operation = s.operateAs(ctx, v, all, nil, by, nil, 0); done.Operation == 0 {
+		if outcomes, done.Operation = s.commands.operateAs(ctx, v, all, nil, by, nil, 0); done.Operation == 0 {
 			return nil, outcomes[0].Problem
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Supervisor) server() *api.Server {
 	d := desk{s}
 	server := api.NewServer(s.policy, d)
 	server.Add(d, s.registry, d, d)
-	server.AddOperations(d)
+	server.AddOperations(&s.commands)
 	if s.jobs != nil {
 		s.jobs.Add(server)
 	}
@@ -50,32 +50,6 @@ func (s desk) Caller(tag uint32, name string) (service string, commands, itself 
 
 // ReadAll tells whether anybody may see every status.
 func (s desk) ReadAll() bool { return s.config().ReadAll }
-
-// lookUp returns the unit of a name as a person writes it.
-func (s *Supervisor) lookUp(name string) (u *unit, err error) {
-	s.ask(func() {
-		if u = s.find(name); u != nil {
-			return
-		}
-		var known []string
-		for _, other := range s.units {
-			known = append(known, other.name)
-			if other.definition.Profile != "" {
-				known = append(known, other.definition.Profile)
-			}
-		}
-		slices.Sort(known)
-		err = control.NoSuchName(name, known)
-	})
-	if u != nil {
-		return u, nil
-	}
-	s.registry.WakeNamed(name)
-	if s.ask(func() { u = s.find(name) }); u != nil {
-		return u, nil
-	}
-	return nil, s.unknown(name, err)
-}
 
 // Services is every service, by name.
 func (s desk) Services() []control.Service {
@@ -108,7 +82,7 @@ func (s desk) withAtRest(list []control.Service) []control.Service {
 
 // Service is one of them.
 func (s desk) Service(name string) (st control.Service, err error) {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err == nil {
 		one := make([]control.Service, 1)
 		s.ask(func() { one[0] = u.status() })
@@ -136,16 +110,16 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 		if len(names) > 0 || how.State != "" {
 			return nil, 0, control.BadRequest("cannot %s %s: names and state go with all", v.name, of)
 		}
-		if _, err := s.lookUp(of); err != nil {
+		if _, err := s.directory.lookUp(of); err != nil {
 			return nil, 0, err
 		}
 		names = []string{of}
 	}
-	units, problems := s.choose(names, how.State, v, how.Failed)
+	units, problems := s.commands.choose(names, how.State, v, how.Failed)
 	var outcomes []control.Outcome
 	var id uint64
 	if len(units) > 0 { // a command on nothing is no operation
-		outcomes, id = s.operateAs(ctx, v, units, s.startedAlong(v, units), actor, how.Wait, 0)
+		outcomes, id = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
 	}
 	for _, name := range names {
 		if problem := problems[name]; problem != nil {
@@ -157,7 +131,7 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 
 // Signal sends a signal to the main process of a service.
 func (s desk) Signal(name string, signal syscall.Signal) error {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return err
 	}
@@ -173,7 +147,7 @@ func (s desk) Signal(name string, signal syscall.Signal) error {
 
 // Wait waits until a service runs, or has stopped.
 func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return st, err
 	}
@@ -188,7 +162,7 @@ func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st c
 	}
 	var w *waiter
 	s.ask(func() { w = u.waiters.add(u, false, over) })
-	outcome := s.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
+	outcome := s.commands.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
 	if outcome.Problem != nil {
 		return st, outcome.Problem
 	}
@@ -216,7 +190,7 @@ func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.
 			query.Sources = append(query.Sources, logs.Source{Name: st.Name, Dir: logDir(st.Name, *st.Profile)})
 		}
 	} else {
-		u, err := s.lookUp(name)
+		u, err := s.directory.lookUp(name)
 		if err != nil {
 			return err
 		}
@@ -235,7 +209,7 @@ func source(u *unit) logs.Source {
 // Redacted takes what a service was given as secrets out of the lines that are
 // written to it.
 func (s desk) Redacted(w io.Writer, name string) (io.Writer, error) {
-	u, err := s.lookUp(name)
+	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return nil, err
 	}

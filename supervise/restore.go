@@ -20,7 +20,7 @@ import (
 func (s *Supervisor) restore() {
 	s.ask(s.claimed)
 	var outdated []*unit
-	all := s.recalled()
+	all := s.records.recalled()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if u := s.restoreService(name, all[name]); u != nil {
 			outdated = append(outdated, u)
@@ -35,7 +35,7 @@ func (s *Supervisor) restore() {
 		}
 		s.catchUp()
 		s.bringUpToDate(outdated)
-		s.resumeOperations()
+		s.commands.resumeOperations()
 		if s.awaited != 0 {
 			s.beginShutdown()
 		}
@@ -160,7 +160,7 @@ func (s *Supervisor) adopt(u *unit) {
 	s.descriptors.readoptSockets(u)
 	u.open.stored.Restore(u.name, s.held)
 	s.step(u, event)
-	s.keepState(u)
+	s.records.keepState(u)
 	if len(children) > 0 {
 		if c := children[len(children)-1]; c.State == wire.ChildFailed {
 			s.spawnFailed(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})

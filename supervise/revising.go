@@ -23,7 +23,7 @@ import (
 // openRevisions makes ready what carries plans out. store is the volume's, and
 // its lock is ours.
 func (s *Supervisor) openRevisions(store *profiles.Store) {
-	c := s.chronicle
+	c := s.records.chronicle
 	j := c.journal.Load()
 	if j == nil {
 		return // which was said
@@ -297,19 +297,19 @@ func (s revised) on(name string) (on bool) {
 func (s revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
 	by := control.Actor{UID: actor}
 	services := servicesOf(k)
-	id = s.operations.NewID()
+	id = s.commands.operations.NewID()
 	if store := s.volume.Store(); store != nil {
 		of := profiles.Actor(by)
 		store.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
 	}
 	s.ask(func() {
 		members := s.membersOf(k)
-		s.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
-		s.keepOperations()
+		s.commands.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
+		s.commands.keepOperations()
 	})
 	go func() {
 		for {
-			o, changed, problem := s.operations.Get(id)
+			o, changed, problem := s.commands.operations.Get(id)
 			if problem != nil {
 				return // forgotten
 			}
@@ -337,9 +337,9 @@ func (s revised) End(id uint64, k revision.Kept, why string) {
 	}
 	s.ask(func() {
 		for _, m := range s.membersOf(k) { // as they are now
-			s.operations.Member(id, m.Name, state, why, m.OldPID)
+			s.commands.operations.Member(id, m.Name, state, why, m.OldPID)
 		}
-		s.keepOperations()
+		s.commands.keepOperations()
 	})
 }
 
@@ -380,7 +380,7 @@ func haltedBy(standing operation.Standing) revision.Halted {
 // command starts or stops a profile's service as a part of an operation, and waits
 // for a stop.
 func (s revised) command(ctx context.Context, verb, name string, how revision.Put) error {
-	u, err := s.lookUp(profiles.GatewayName(name))
+	u, err := s.directory.lookUp(profiles.GatewayName(name))
 	if err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func (s revised) command(ctx context.Context, verb, name string, how revision.Pu
 	if verb == "stop" {
 		wait = &control.Wait{}
 	}
-	outcomes, _ := s.operateAs(ctx, v, units, s.startedAlong(v, units), control.Actor{UID: how.Actor}, wait, how.Operation)
+	outcomes, _ := s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), control.Actor{UID: how.Actor}, wait, how.Operation)
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem
@@ -426,7 +426,7 @@ func (s revised) Gate(ctx context.Context, name string, how revision.Gating) err
 	if plan.IsConfiguration(name) {
 		return s.gateAll(ctx, how)
 	}
-	u, err := s.lookUp(profiles.GatewayName(name))
+	u, err := s.directory.lookUp(profiles.GatewayName(name))
 	if err != nil {
 		return errors.New("it was removed")
 	}
@@ -445,11 +445,11 @@ func (s revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
 			if s.stopping { // nothing is judged any more
 				return false, nil
 			}
-			seen := s.seen(u)
+			seen := s.commands.seen(u)
 			if u.state.Phase == machine.Running { // one that goes on running is watched as well
 				seen.For = min(seen.For, time.Since(begun))
 			}
-			standing := s.standing(how.Operation, u)
+			standing := s.commands.standing(how.Operation, u)
 			if seen.Ended && u.unheard > 0 && !standing.Over() {
 				return false, nil // its last lines are on their way
 			}
@@ -464,10 +464,10 @@ func (s revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
 			}
 			return j.Passed || problem != nil || j.Wait > 0 != waits, nil
 		}
-		s.until(ctx, u, look)
+		s.commands.until(ctx, u, look)
 		if waits = j.Wait > 0; waits {
 			enough, cancel := context.WithTimeout(ctx, j.Wait)
-			s.until(enough, u, look)
+			s.commands.until(enough, u, look)
 			cancel()
 		}
 		switch {
@@ -480,8 +480,8 @@ func (s revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
 }
 
 // standing is what has become of u in an operation.
-func (s *Supervisor) standing(id uint64, u *unit) operation.Standing {
-	return s.operations.Standing(id, u.title())
+func (c *commands) standing(id uint64, u *unit) operation.Standing {
+	return c.operations.Standing(id, u.title())
 }
 
 // died is why u is not up, with its last lines.
@@ -501,15 +501,4 @@ func (u *unit) died() error {
 		problem.Detail += "\n" + line
 	}
 	return problem
-}
-
-// until waits until something is over for u, or ctx is.
-func (s revised) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) {
-	var w *waiter
-	s.ask(func() { w = u.waiters.add(u, false, over) })
-	select {
-	case <-w.outcome:
-	case <-ctx.Done():
-		s.ask(func() { u.waiters.drop(w) })
-	}
 }

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/profiles"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/jobs"
 	"rlminit/supervise/link"
@@ -38,30 +36,24 @@ type Supervisor struct {
 	fleet
 	ending
 	logging
+	records     records
+	directory   directory
+	commands    commands
 	descriptors descriptors
 	prober      prober
 	placer      placer
 
 	tags      *handover.Tags    // the loop's
-	states    *handover.States  // the loop's
 	work      handover.BootWork // what of the boot is done
 	registry  *registry.Registry
 	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
 	slots     slots.Dir
-	events    *events
-	chronicle *chronicle
-	publisher *publisher
-	recorder  *newest[profiles.Subject, profiles.Seen]
 	jobs      *jobs.Runner
-
-	operations     *operation.Book
-	operationsFile int // memfd: what a successor is to know of them; 0: none
 
 	purpose purpose       // what the container is for
 	random  func() uint64 // where chance comes in; a simulation has its own
 
 	// What follows is the loop's alone.
-	rolls    map[chan struct{}][]*unit // rolling operations that wait for a change, and their members
 	timers   *timers
 	restored bool           // what a predecessor left was taken over
 	early    []wire.Message // came before that, about processes that no unit knew yet
@@ -117,11 +109,16 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
 		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}, turns: turns, turn: turn},
-		random:   rand.Uint64, events: newEvents(), chronicle: newChronicle(),
-		rolls: map[chan struct{}][]*unit{}, timers: newTimers(), tags: &handover.Tags{},
+		random:   rand.Uint64,
+		timers:   newTimers(), tags: &handover.Tags{},
 	}
 	s.fleet.step = s.step
-	s.operations = &operation.Book{Ended: s.chronicle.operationEnded}
+	s.records = records{loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, volume: s.volume, events: newEvents(), chronicle: newChronicle()}
+	s.directory = directory{loop: &s.mailbox, fleet: &s.fleet, prep: &s.preparer}
+	s.commands = commands{
+		loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		operations: &operation.Book{Ended: s.records.chronicle.operationEnded}, rolls: map[chan struct{}][]*unit{},
+	}
 	s.preparation = s.prepare
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
 	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
@@ -201,8 +198,8 @@ func (s *Supervisor) furnish() (err error) {
 	if err := s.openHandover(); err != nil {
 		return err
 	}
-	s.publisher, s.recorder = newPublisher(s.slots), newRecorder(s.volume)
-	s.registry = s.newRegistry()
+	s.records.publisher, s.records.recorder = newPublisher(s.slots), newRecorder(s.volume)
+	s.use(s.newRegistry())
 	return nil
 }
 
@@ -214,9 +211,13 @@ func (s *Supervisor) newRegistry() *registry.Registry {
 		}
 		s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
 	}
-	r := registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
+	return registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
+}
+
+// use makes known who knows which services there are.
+func (s *Supervisor) use(r *registry.Registry) {
+	s.registry, s.directory.registry = r, r
 	s.absent = r.WakeSoon
-	return r
 }
 
 // openHandover takes over, or makes, what outlives us.
@@ -232,11 +233,11 @@ func (s *Supervisor) openHandover() (err error) {
 	if s.tags, err = handover.OpenTags(low, high, s.held, hold); err != nil {
 		return err
 	}
-	if s.states, err = handover.OpenStates(s.held, hold); err != nil {
+	if s.records.states, err = handover.OpenStates(s.held, hold); err != nil {
 		return err
 	}
-	s.openOperations(hold)
-	s.work = s.states.BootWork()
+	s.commands.openOperations(hold)
+	s.work = s.records.states.BootWork()
 	return nil
 }
 
@@ -248,20 +249,11 @@ func runtimeDir() string {
 	return wire.RuntimeDir
 }
 
-// written waits until status files and the volume show what has happened, but
-// for no longer than a caller would bear.
-func (s *Supervisor) written(patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	s.publisher.flush(ctx)
-	s.recorder.flush(ctx)
-}
-
 // settle brings everything onto the disk and gives the volume back.
 func (s *Supervisor) settle(giveBack func()) {
-	s.written(time.Second)
-	s.operations.Interrupt("the container stopped")
-	s.chronicle.end()
+	s.records.written(time.Second)
+	s.commands.operations.Interrupt("the container stopped")
+	s.records.chronicle.end()
 	if giveBack == nil {
 		return
 	}

@@ -189,7 +189,7 @@ func (s *simulation) replace(everything context.Context) {
 	if next.tags, err = handover.OpenTags(50000, 59999, next.held, nil); err != nil {
 		s.Fatal(err)
 	}
-	if next.states, err = handover.OpenStates(next.held, nil); err != nil {
+	if next.records.states, err = handover.OpenStates(next.held, nil); err != nil {
 		s.Fatal(err)
 	}
 	next.slots = s.slots
@@ -212,10 +212,10 @@ func (s *simulation) replace(everything context.Context) {
 			w.take(o.Message)
 		}
 	})
-	next.publisher = &publisher{} // nobody decides by a copy
-	next.publisher.newest = newNewest(time.Millisecond, func(map[string]published) map[string]published { return nil })
+	next.records.publisher = &publisher{} // nobody decides by a copy
+	next.records.publisher.newest = newNewest(time.Millisecond, func(map[string]published) map[string]published { return nil })
 	torn := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
-	next.states.Through(func(b []byte, at int64) (int, error) {
+	next.records.states.Through(func(b []byte, at int64) (int, error) {
 		if alive.Err() != nil {
 			return len(b), nil // nobody is there to write
 		}
@@ -224,8 +224,8 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		return unix.Pwrite(s.states, b, at)
 	})
-	next.recorder = newRecorder(next.volume)
-	next.registry = registry.New(equipped{services{next}, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil)
+	next.records.recorder = newRecorder(next.volume)
+	next.use(registry.New(equipped{services{next}, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil))
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
@@ -295,7 +295,7 @@ func (s *simulation) replace(everything context.Context) {
 		time.Sleep(time.Second) // until its last write was thrown away
 		unprobed()
 		synctest.Wait()
-		if j := next.chronicle.journal.Load(); j != nil {
+		if j := next.records.chronicle.journal.Load(); j != nil {
 			j.Close()
 		}
 		if err := store.Close(); err != nil {
@@ -303,13 +303,13 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		next.registry.Close()
 		next.link.Close()
-		close(next.publisher.wake)
-		close(next.recorder.wake)
-		next.publisher.wake, next.recorder.wake = nil, nil
+		close(next.records.publisher.wake)
+		close(next.records.recorder.wake)
+		next.records.publisher.wake, next.records.recorder.wake = nil, nil
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
 	next.ask(next.claimed)
-	known := next.recalled()
+	known := next.records.recalled()
 	var outdated []*unit
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if u := next.restoreService(name, known[name]); u != nil {
@@ -483,7 +483,7 @@ func (s *simulation) end() {
 		for name := range s.defs {
 			s.wanted[name] = want
 		}
-		for i, outcome := range now.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
+		for i, outcome := range now.commands.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
 			if v.name == "restart" && all[i].state.LastID <= runs[all[i]] {
 				w.mu.Lock()
 				w.fault("in peace, %s was restarted and has its old run", outcome.Service.Name)

@@ -85,7 +85,7 @@ func (s *Supervisor) step(u *unit, e machine.Event) {
 	next, actions := machine.Step(u.state, u.policy, e)
 	u.state = next
 	if digest(before) != digest(next) {
-		s.keepState(u)
+		s.records.keepState(u)
 	}
 	for _, a := range actions {
 		s.act(u, a)
@@ -141,11 +141,11 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	was, is := u.seen, u.state.Public()
 	u.seen = is
 	if was != is || before.Health != u.state.Health {
-		s.recordSeen(u)
+		s.records.recordSeen(u)
 	}
-	s.acknowledge(u)
+	s.records.acknowledge(u)
 	if digest(before) != digest(u.state) {
-		s.publishStatus(u)
+		s.records.publishStatus(u)
 	}
 	if was != is {
 		event := control.Event{
@@ -155,7 +155,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		if pid := u.state.PID; pid > 0 && u.state.Alive() {
 			event.PID = &pid
 		}
-		s.chronicle.note(s.events.publish(event))
+		s.records.chronicle.note(s.records.events.publish(event))
 		s.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {
@@ -177,7 +177,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	}
 	s.follow()
 	u.waiters.answer(u)
-	s.stirRolls(u)
+	s.commands.stirRolls(u)
 	s.checkStopped()
 }
 
@@ -302,7 +302,7 @@ func (s *Supervisor) quote(u *unit) {
 			for i, line := range lines {
 				lines[i] = u.secrets.Text(line)
 			}
-			s.publishStatus(u)
+			s.records.publishStatus(u)
 		})
 	}()
 }
