@@ -38,7 +38,7 @@ func (s *Supervisor) boot(control int) {
 		s.watchVolume() // from here on whatever appears there is looked at
 	}
 	s.records.chronicle.step("restored")
-	s.startJobs()
+	s.jobs.start()
 	var meant []string // what the container is for is on its way from the first moment on
 	if !s.work.Done(handover.Fulfilled) {
 		for _, name := range s.purpose.names() {
@@ -50,7 +50,7 @@ func (s *Supervisor) boot(control int) {
 	s.registry.Boot()
 	s.registry.Settle()
 	s.records.chronicle.step("registered")
-	s.openJobs()
+	s.jobs.open()
 	var running int
 	s.ask(func() {
 		s.booted = true
@@ -213,9 +213,7 @@ func (s *Supervisor) loseVolume(why error) {
 	s.volume.absent.Store(why.Error())
 	s.volume.store.Store(nil)
 	s.revisions.Store(nil)
-	if s.jobs != nil {
-		s.jobs.Lose()
-	}
+	s.jobs.lose()
 	s.registry.Look()
 }
 
@@ -235,11 +233,11 @@ func (s *Supervisor) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 			}
 		}
 	})
-	s.jobsHaveVolume()
+	s.jobs.haveVolume()
 	s.rewind()
 	s.watchVolume()
 	s.registry.TakeUp()
-	s.openJobs()
+	s.jobs.open()
 }
 
 // watchVolume registers profiles that appear on the volume by other means. Of

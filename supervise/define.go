@@ -75,7 +75,7 @@ func (s *Supervisor) bare(p registry.Proposal) *unit {
 	u.policy = machine.PolicyOf(u.definition)
 	s.units[p.Name] = u
 	s.tie(u)
-	s.reschedule(u)
+	s.jobs.reschedule(u)
 	return u
 }
 
@@ -101,9 +101,9 @@ func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
 		why = ""
 	}
 	u.outdated = u.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
-	s.reschedule(u)
+	s.jobs.reschedule(u)
 	u.definition, u.fingerprint = p.Value, p.Fingerprint
-	s.reschedule(u)
+	s.jobs.reschedule(u)
 	u.policy = machine.PolicyOf(p.Value)
 	s.linkUp(u)
 	s.descriptors.closeSockets(u, p.Value.Sockets)
@@ -249,7 +249,7 @@ func (s *Supervisor) forget(u *unit) {
 		return
 	}
 	delete(s.units, u.name)
-	s.reschedule(u)
+	s.jobs.reschedule(u)
 	s.tags.Free(u.tag)
 	s.untie(u)
 	s.timers.set(u, 0)

@@ -9,33 +9,33 @@ import (
 
 // Environment is what `rlminit exec` needs to be like the service: the
 // service user's for "", a profile's or a static service's by name.
-func (s desk) Environment(name string) (answer control.Environment, err error) {
+func (d *directory) Environment(name string) (answer control.Environment, err error) {
 	answer = control.Environment{
-		UID: s.policy.User.UID, GID: s.policy.User.GID, Groups: s.policy.User.Groups, Home: s.policy.User.Home, Dir: s.policy.User.Home,
+		UID: d.prep.policy.User.UID, GID: d.prep.policy.User.GID, Groups: d.prep.policy.User.Groups, Home: d.prep.policy.User.Home, Dir: d.prep.policy.User.Home,
 	}
-	d := service.Default("exec")
+	of := service.Default("exec")
 	own := uint32(0)
 	if name != "" {
-		u, err := s.directory.lookUp(name)
+		u, err := d.lookUp(name)
 		if err != nil {
 			return answer, err
 		}
-		s.ask(func() {
-			d = u.definition
+		d.loop.ask(func() {
+			of = u.definition
 			if u.tag != 0 {
 				answer.Groups = append(answer.Groups[:len(answer.Groups):len(answer.Groups)], u.tag)
 			}
 		})
-		answer.Dir = d.WorkingDir
-		if own, _, err = s.ownUser(d); err != nil {
+		answer.Dir = of.WorkingDir
+		if own, _, err = d.prep.ownUser(of); err != nil {
 			return answer, err
 		}
-		if id := s.identity(own, d); own != 0 {
-			tag := answer.Groups[len(s.policy.User.Groups):]
+		if id := d.prep.identity(own, of); own != 0 {
+			tag := answer.Groups[len(d.prep.policy.User.Groups):]
 			answer.UID, answer.GID, answer.Home = id.UID, id.GID, id.Home
 			answer.Groups = append(slices.Clone(id.Groups), tag...)
 		}
 	}
-	answer.Environment, err = s.environment(d, own)
+	answer.Environment, err = d.prep.environment(of, own)
 	return answer, err
 }

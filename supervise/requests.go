@@ -28,8 +28,8 @@ func (s *Supervisor) server() *api.Server {
 	server := api.NewServer(s.policy, d)
 	server.Add(d, s.registry, d, d)
 	server.AddOperations(&s.commands)
-	if s.jobs != nil {
-		s.jobs.Add(server)
+	if s.jobs.runner != nil {
+		s.jobs.runner.Add(server)
 	}
 	revision.Add(server, s.revisions.Load, s.unrevised)
 	d.addDescriptions(server)
@@ -51,6 +51,11 @@ func (s desk) Caller(tag uint32, name string) (service string, commands, itself 
 // ReadAll tells whether anybody may see every status.
 func (s desk) ReadAll() bool { return s.config().ReadAll }
 
+// Environment is what `rlminit exec` needs to be like a service.
+func (s desk) Environment(name string) (control.Environment, error) {
+	return s.directory.Environment(name)
+}
+
 // Services is every service, by name.
 func (s desk) Services() []control.Service {
 	list := []control.Service{}
@@ -60,7 +65,7 @@ func (s desk) Services() []control.Service {
 		}
 	})
 	list = s.withAtRest(list)
-	s.tellSchedules(list)
+	s.jobs.tellSchedules(list)
 	return list
 }
 
@@ -86,7 +91,7 @@ func (s desk) Service(name string) (st control.Service, err error) {
 	if err == nil {
 		one := make([]control.Service, 1)
 		s.ask(func() { one[0] = u.status() })
-		s.tellSchedules(one)
+		s.jobs.tellSchedules(one)
 		st = one[0]
 	}
 	return st, err

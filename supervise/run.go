@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/supervise/handover"
-	"rlminit/supervise/jobs"
 	"rlminit/supervise/link"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/process"
@@ -39,16 +38,15 @@ type Supervisor struct {
 	records     records
 	directory   directory
 	commands    commands
+	jobs        jobHost
 	descriptors descriptors
 	prober      prober
 	placer      placer
 
-	tags      *handover.Tags    // the loop's
 	work      handover.BootWork // what of the boot is done
 	registry  *registry.Registry
 	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
 	slots     slots.Dir
-	jobs      *jobs.Runner
 
 	purpose purpose       // what the container is for
 	random  func() uint64 // where chance comes in; a simulation has its own
@@ -94,7 +92,7 @@ func Run(version string) int {
 		return 1
 	}
 	s.openUser()
-	s.hostJobs()
+	s.jobs.employ()
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
 	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
@@ -110,7 +108,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
 		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}, turns: turns, turn: turn},
 		random:   rand.Uint64,
-		timers:   newTimers(), tags: &handover.Tags{},
+		timers:   newTimers(),
 	}
 	s.fleet.step = s.step
 	s.records = records{loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, volume: s.volume, events: newEvents(), chronicle: newChronicle()}
@@ -118,6 +116,10 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.commands = commands{
 		loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		operations: &operation.Book{Ended: s.records.chronicle.operationEnded}, rolls: map[chan struct{}][]*unit{},
+	}
+	s.jobs = jobHost{
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		over: s.checkStopped,
 	}
 	s.preparation = s.prepare
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })

@@ -13,7 +13,6 @@ import (
 type ending struct {
 	awaited   int64  // the deadline of the latest shutdown; 0: none
 	shutdowns int    // how often tier 1 has asked for it
-	jobsLeft  bool   // jobs are not over yet
 	stopped   bool   // tier 1 is being told that all has
 	giveBack  func() // gives the volume's lock back; nil: it was not taken
 }
@@ -38,7 +37,7 @@ func (s *Supervisor) shutdown(deadline int64) {
 			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(s.units))
 		}
 		s.notifyManager("STOPPING=1")
-		s.stopJobs()
+		s.jobs.stop()
 	}
 	depth := s.chains()
 	longest := time.Duration(0)
@@ -63,7 +62,7 @@ func (s *Supervisor) shutdown(deadline int64) {
 
 // checkStopped tells tier 1, once, that every service has stopped.
 func (s *Supervisor) checkStopped() {
-	if !s.stopping || s.stopped || s.active > 0 || s.jobsLeft {
+	if !s.stopping || s.stopped || s.active > 0 || s.jobs.left {
 		return
 	}
 	s.stopped = true

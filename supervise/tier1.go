@@ -24,6 +24,7 @@ type tier1 struct {
 	terminal   bool   // the container has one, for a main command that is a service
 	stops      bool   // the container was being stopped when we came
 
+	tags      *handover.Tags          // which service or job has which; it has the table too
 	held      handover.Held           // what it gave back and nobody has taken yet
 	children  map[string][]wire.Child // that a predecessor left, by name, and nobody has taken yet
 	nextID    uint64
@@ -40,7 +41,7 @@ type tier1 struct {
 
 func newTier1() tier1 {
 	return tier1{
-		held: handover.Held{}, children: map[string][]wire.Child{},
+		tags: &handover.Tags{}, held: handover.Held{}, children: map[string][]wire.Child{},
 		byID: map[uint64]*unit{}, owned: map[uint64]Owner{}, dismissed: map[uint64]bool{},
 		memory: oom.Open("/sys/fs/cgroup"), leaves: cgroup.Find(),
 	}
