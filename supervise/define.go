@@ -40,7 +40,7 @@ func (s *Supervisor) newUnit(p registry.Proposal) *unit {
 		u.desired = intentOf(p.Start)
 	}
 	u.seen = u.state.Public()
-	_ = s.allotTag(u) // without one it is tried again at each start
+	_ = s.launcher.allotTag(u) // without one it is tried again at each start
 	if p.Fault != "" {
 		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
 	}
@@ -269,12 +269,4 @@ func intentOf(start bool) service.Intent {
 		return service.Running
 	}
 	return service.Stopped
-}
-
-// allotTag sees to it that u has a tag, where tags can be given.
-func (s *Supervisor) allotTag(u *unit) (err error) {
-	if u.tag == 0 {
-		u.tag, err = s.tags.Allot(u.name)
-	}
-	return err
 }

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"rlminit/config"
 	"rlminit/internal/redact"
+	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
+	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
 
@@ -38,27 +42,45 @@ func stuckIn(had, lastEnd time.Duration) time.Duration {
 	return min(stuckAfter-min(had, lastEnd), stuckAtLast-had)
 }
 
+// launcher has the processes of services begun, and hears what becomes of each spawn.
+// A unit has one launch at most. The loop's, but for the preparation itself.
+type launcher struct {
+	loop        *mailbox
+	tier1       *tier1
+	prep        *preparer
+	fleet       *fleet
+	records     *records
+	logging     *logging
+	descriptors *descriptors
+	step        func(*unit, machine.Event)
+
+	preparation func(d service.Definition, privileged bool) process.Prepared // the preparer's; a simulation has its own
+	turns       threads.Turns
+	turn        time.Duration // how long one of them keeps others from beginning
+	lastReady   atomic.Value  // a time.Time: when a launch was last prepared
+}
+
 // beginLaunch prepares the spawn id of u, and has it spawned when that is done.
-func (s *Supervisor) beginLaunch(u *unit, id uint64) {
-	l := &launch{id: id, abort: make(chan struct{})}
-	u.launch = l
-	definition, privileged := u.definition, s.privileged(u)
+func (l *launcher) beginLaunch(u *unit, id uint64) {
+	mine := &launch{id: id, abort: make(chan struct{})}
+	u.launch = mine
+	definition, privileged := u.definition, l.prep.privileged(u)
 	go func() {
 		begun, ready := make(chan struct{}), make(chan process.Prepared, 1)
 		go func() {
-			defer s.turns.Take(s.turn)()
+			defer l.turns.Take(l.turn)()
 			select {
-			case <-l.abort:
+			case <-mine.abort:
 			default:
 				close(begun)
-				p := s.preparation(definition, privileged)
-				s.lastReady.Store(time.Now())
+				p := l.preparation(definition, privileged)
+				l.lastReady.Store(time.Now())
 				ready <- p
 			}
 		}()
 		select {
 		case <-begun:
-		case <-l.abort:
+		case <-mine.abort:
 			return
 		}
 		turned := time.Now()
@@ -67,19 +89,19 @@ func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 		for {
 			select {
 			case p := <-ready:
-				s.do(func() { s.finishLaunch(u, l, p) })
+				l.loop.do(func() { l.finishLaunch(u, mine, p) })
 				return
-			case <-l.abort:
+			case <-mine.abort:
 				return
 			case <-stuck.C:
-				lastEnd, _ := s.lastReady.Load().(time.Time)
+				lastEnd, _ := l.lastReady.Load().(time.Time)
 				if left := stuckIn(time.Since(turned), time.Since(lastEnd)); left > 0 {
 					stuck.Reset(left)
 					continue
 				}
-				s.do(func() {
-					if u.launch == l {
-						s.step(u, machine.Event{
+				l.loop.do(func() {
+					if u.launch == mine {
+						l.step(u, machine.Event{
 							Kind: machine.SpawnStuck, ID: id,
 							Reason: "its working directory, program or environment file lies on a file system that does not answer",
 						})
@@ -92,52 +114,52 @@ func (s *Supervisor) beginLaunch(u *unit, id uint64) {
 
 // abandonLaunch ends a launch that nobody wants any more. What is stuck in the
 // kernel stays there, and its result is thrown away.
-func (s *Supervisor) abandonLaunch(u *unit) {
-	l := u.launch
-	if l == nil {
+func (l *launcher) abandonLaunch(u *unit) {
+	mine := u.launch
+	if mine == nil {
 		return
 	}
 	u.launch = nil
-	close(l.abort)
-	s.soon(func() {
-		delete(s.byID, l.id)
-		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: "stopped before it was started", Temporary: true})
+	close(mine.abort)
+	l.loop.soon(func() {
+		delete(l.tier1.byID, mine.id)
+		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: "stopped before it was started", Temporary: true})
 	})
 }
 
 // finishLaunch hands a prepared spawn to tier 1.
-func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
-	if u.launch != l {
+func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
+	if u.launch != mine {
 		return
 	}
 	u.launch = nil
 	u.unrunnable, u.uid = p.Unrunnable, p.UID
 	defer p.Walls.Close()
 	fail := func(err error) {
-		delete(s.byID, l.id)
-		s.step(u, machine.Event{Kind: machine.SpawnFailed, ID: l.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven)})
+		delete(l.tier1.byID, mine.id)
+		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven)})
 	}
 	if p.Err != nil {
 		fail(p.Err)
 		return
 	}
-	if s.allotTag(u) != nil {
+	if l.allotTag(u) != nil {
 		fail(handover.ErrNoTag)
 		return
 	}
-	if err := s.openLog(u); err != nil {
+	if err := l.logging.openLog(u); err != nil {
 		fail(err)
 		return
 	}
 	var fds []int
 	var targets []int32
-	onTerminal := s.terminal && u.name == config.MainService && u.ours
+	onTerminal := l.tier1.terminal && u.name == config.MainService && u.ours
 	if !onTerminal {
-		fds, targets = s.stdio(u)
+		fds, targets = l.logging.stdio(u)
 	}
-	listeners, names, err := s.descriptors.passed(u, p.User)
+	listeners, names, err := l.descriptors.passed(u, p.User)
 	if err != nil {
-		fail(s.whose(err))
+		fail(l.whose(err))
 		return
 	}
 	for i, fd := range listeners {
@@ -147,8 +169,8 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	if len(listeners) > 0 {
 		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
-	path, err := s.descriptors.openNotify(u, true)
-	if err == nil && path != "" && s.descriptors.notifiesAlone(u) {
+	path, err := l.descriptors.openNotify(u, true)
+	if err == nil && path != "" && l.descriptors.notifiesAlone(u) {
 		err = p.Walls.Notifies(path)
 	}
 	if err != nil {
@@ -164,11 +186,11 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	u.program, u.secrets = p.Path, redact.Of(p.Env, p.Walls.Secrets...)
 	u.log.Mark("starting " + cmp.Or(p.Path, u.name))
 	spawn := &wire.Spawn{
-		ID: l.id, Name: u.name, UID: p.UID, Privileged: s.privileged(u),
+		ID: mine.id, Name: u.name, UID: p.UID, Privileged: l.prep.privileged(u),
 		Path: p.Path, Argv: p.Argv, Env: env, Dir: p.Dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Bounds: config.Bounds(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(listeners) > 0,
-		NoNewPrivs: !s.privileged(u), Terminal: onTerminal, Label: u.memory().encode(labelMax),
+		NoNewPrivs: !l.prep.privileged(u), Terminal: onTerminal, Label: u.memory().encode(labelMax),
 	}
 	built, err := p.Walls.Fill(spawn)
 	if err != nil {
@@ -178,20 +200,20 @@ func (s *Supervisor) finishLaunch(u *unit, l *launch, p process.Prepared) {
 	for _, note := range p.Walls.Notes {
 		u.log.Mark("isolation: " + note)
 	}
-	s.link.Send(spawn, append(fds, built...), built)
+	l.tier1.link.Send(spawn, append(fds, built...), built)
 }
 
 // whose says of an address that is in use whether it is we who use it.
-func (s *Supervisor) whose(err error) error {
+func (l *launcher) whose(err error) error {
 	used, is := errors.AsType[*process.InUse](err)
 	if !is {
 		return err
 	}
 	holder := ""
-	if started, _ := s.settings.Started(); started.Metrics.Network != "" && process.Collide(started.Metrics, used.Socket) {
+	if started, _ := l.prep.settings.Started(); started.Metrics.Network != "" && process.Collide(started.Metrics, used.Socket) {
 		holder = "metrics.listen"
 	}
-	for _, u := range s.all() {
+	for _, u := range l.fleet.all() {
 		if u.open.sockets.Occupy(used.Socket) {
 			holder = u.title()
 		}
@@ -200,4 +222,71 @@ func (s *Supervisor) whose(err error) error {
 		return err
 	}
 	return fmt.Errorf("cannot listen on %s:%s: rlminit holds that address for %s; give one of the two another", used.Socket.Network, used.Socket.Address, holder)
+}
+
+// allotTag sees to it that u has a tag, where tags can be given.
+func (l *launcher) allotTag(u *unit) (err error) {
+	if u.tag == 0 {
+		u.tag, err = l.tier1.tags.Allot(u.name)
+	}
+	return err
+}
+
+// about steps the unit of a spawn. An exit that no unit knows of is
+// acknowledged, or tier 1 would keep it for ever.
+func (l *launcher) about(id uint64, e machine.Event) {
+	e.ID = id
+	u := l.tier1.byID[id]
+	if u == nil {
+		l.tier1.dismissing(id, e)
+		if e.Kind == machine.ExitedEvent {
+			l.tier1.link.Send(&wire.Acknowledge{ID: id}, nil, nil)
+		}
+		return
+	}
+	l.step(u, e)
+}
+
+// spawnFailed finds out why, which may mean to read the program's file, and
+// tells whom it concerns.
+func (l *launcher) spawnFailed(m *wire.SpawnFailed) {
+	u := l.tier1.byID[m.ID]
+	if u == nil {
+		l.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: "cannot be started"})
+		l.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		return
+	}
+	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
+	definition := u.definition
+	go func() {
+		_, user := l.prep.recordedUser(definition)
+		reason, retry := process.ExplainSpawn(user, command, program, dir, m)
+		l.loop.do(func() {
+			if m.Step == wire.StepExec {
+				u.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
+			}
+			l.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
+			delete(l.tier1.byID, m.ID)
+			l.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		})
+	}()
+}
+
+// memoryOf adds to an exit what is known of memory, if it was killed by KILL: by
+// its own cgroup, where it has one, and else by the container's.
+func (l *launcher) memoryOf(u *unit, e wire.Exit, event *machine.Event) {
+	const killedInShell = 128 + int(syscall.SIGKILL)
+	memory := l.tier1.memory.Struck()
+	if event.Signal != syscall.SIGKILL && event.Code != killedInShell {
+		return
+	}
+	switch {
+	case e.OutOfMemory && u != nil:
+		memory = l.tier1.memory.Certain(u.definition.Limits.Memory)
+	case l.tier1.leaves.Enforces("memory"):
+		memory = ""
+	}
+	if event.Memory = memory; u != nil && memory != "" {
+		l.records.chronicle.oomSeen(u.name, memory)
+	}
 }

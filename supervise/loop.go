@@ -5,7 +5,6 @@ import (
 	"syscall"
 
 	"rlminit/supervise/machine"
-	"rlminit/supervise/process"
 	"rlminit/wire"
 )
 
@@ -68,18 +67,18 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	}
 	switch m := m.(type) {
 	case *wire.Spawned:
-		s.about(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
+		s.launcher.about(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
 	case *wire.SpawnFailed:
-		s.spawnFailed(m)
+		s.launcher.spawnFailed(m)
 	case *wire.SpawnStuck:
-		s.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
+		s.launcher.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
 	case *wire.Exited:
 		event := exitEvent(machine.ExitedEvent, m.Exit)
-		s.memoryOf(s.byID[m.ID], m.Exit, &event)
-		s.about(m.ID, event)
+		s.launcher.memoryOf(s.byID[m.ID], m.Exit, &event)
+		s.launcher.about(m.ID, event)
 	case *wire.Signalled:
 		if m.Scope == wire.ScopeLeftover {
-			s.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
+			s.launcher.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
 		}
 	case *wire.Ping:
 		s.pinged(m)
@@ -101,65 +100,6 @@ func (s *Supervisor) catchUp() {
 	s.early = nil
 	for _, m := range early {
 		s.hear(m, nil)
-	}
-}
-
-// about steps the unit of a spawn. An exit that no unit knows of is
-// acknowledged, or tier 1 would keep it for ever.
-func (s *Supervisor) about(id uint64, e machine.Event) {
-	e.ID = id
-	u := s.byID[id]
-	if u == nil {
-		s.dismissing(id, e)
-		if e.Kind == machine.ExitedEvent {
-			s.link.Send(&wire.Acknowledge{ID: id}, nil, nil)
-		}
-		return
-	}
-	s.step(u, e)
-}
-
-// spawnFailed finds out why, which may mean to read the program's file, and
-// tells whom it concerns.
-func (s *Supervisor) spawnFailed(m *wire.SpawnFailed) {
-	u := s.byID[m.ID]
-	if u == nil {
-		s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: "cannot be started"})
-		s.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
-		return
-	}
-	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
-	definition := u.definition
-	go func() {
-		_, user := s.recordedUser(definition)
-		reason, retry := process.ExplainSpawn(user, command, program, dir, m)
-		s.do(func() {
-			if m.Step == wire.StepExec {
-				u.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
-			}
-			s.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
-			delete(s.byID, m.ID)
-			s.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
-		})
-	}()
-}
-
-// memoryOf adds to an exit what is known of memory, if it was killed by KILL: by
-// its own cgroup, where it has one, and else by the container's.
-func (s *Supervisor) memoryOf(u *unit, e wire.Exit, event *machine.Event) {
-	const killedInShell = 128 + int(syscall.SIGKILL)
-	memory := s.memory.Struck()
-	if event.Signal != syscall.SIGKILL && event.Code != killedInShell {
-		return
-	}
-	switch {
-	case e.OutOfMemory && u != nil:
-		memory = s.memory.Certain(u.definition.Limits.Memory)
-	case s.leaves.Enforces("memory"):
-		memory = ""
-	}
-	if event.Memory = memory; u != nil && memory != "" {
-		s.records.chronicle.oomSeen(u.name, memory)
 	}
 }
 

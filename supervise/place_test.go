@@ -114,7 +114,7 @@ func (p *place) supervise(args ...string) {
 		}
 		return nil
 	}
-	s.preparation = func(d service.Definition, _ bool) process.Prepared {
+	s.launcher.preparation = func(d service.Definition, _ bool) process.Prepared {
 		return process.Prepared{Argv: d.Command, Path: "/bin/true"}
 	}
 	s.runtime, s.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}

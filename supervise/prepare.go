@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
-	"time"
 
 	"rlminit/config"
 	"rlminit/internal/redact"
@@ -14,7 +12,6 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
-	"rlminit/supervise/threads"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 
@@ -34,11 +31,6 @@ type preparer struct {
 	walls     func() *walls.Place
 	user      *rights.User // touches the files of policy.User
 	files     *userFiles   // and of others; nil where user is
-	// preparation is prepare; a simulation has its own.
-	preparation func(d service.Definition, privileged bool) process.Prepared
-	turns       threads.Turns // of launches
-	turn        time.Duration // how long one of them keeps others from beginning
-	lastReady   atomic.Value  // a time.Time: when a launch was last prepared
 }
 
 // config is the configuration in force.

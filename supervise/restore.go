@@ -87,7 +87,7 @@ func (s *Supervisor) takeBack(p registry.Proposal, state machine.State, recorded
 	}
 	u.state = state
 	u.forgotten = u.state.Removed // its directory may be on its way out
-	_ = s.allotTag(u)
+	_ = s.launcher.allotTag(u)
 	return u
 }
 
@@ -135,7 +135,7 @@ func (s *Supervisor) adopt(u *unit) {
 		}(u.definition)
 		event = childEvent(newest)
 		if newest.State == wire.ChildExited {
-			s.memoryOf(u, newest.Exit, &event)
+			s.launcher.memoryOf(u, newest.Exit, &event)
 		}
 		if _, err := s.descriptors.openNotify(u, false); err != nil {
 			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
@@ -163,7 +163,7 @@ func (s *Supervisor) adopt(u *unit) {
 	s.records.keepState(u)
 	if len(children) > 0 {
 		if c := children[len(children)-1]; c.State == wire.ChildFailed {
-			s.spawnFailed(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
+			s.launcher.spawnFailed(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
 		}
 	}
 }

@@ -40,6 +40,7 @@ type Supervisor struct {
 	commands    commands
 	jobs        jobHost
 	descriptors descriptors
+	launcher    launcher
 	prober      prober
 	placer      placer
 
@@ -106,7 +107,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	turns, turn := threads.Launches()
 	s := &Supervisor{
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
-		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}, turns: turns, turn: turn},
+		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
 		random:   rand.Uint64,
 		timers:   newTimers(),
 	}
@@ -121,7 +122,11 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		over: s.checkStopped,
 	}
-	s.preparation = s.prepare
+	s.launcher = launcher{
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records,
+		logging: &s.logging, descriptors: &s.descriptors, step: s.step,
+		preparation: s.prepare, turns: turns, turn: turn,
+	}
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
 	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
 	s.prober = prober{

@@ -195,7 +195,7 @@ func (s *simulation) replace(everything context.Context) {
 	next.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
-	next.preparation = func(d service.Definition, privileged bool) process.Prepared {
+	next.launcher.preparation = func(d service.Definition, privileged bool) process.Prepared {
 		// Each takes another time: what comes first is the seed's choice.
 		var sum uint64
 		for _, c := range d.Name {

@@ -99,7 +99,7 @@ func (s *Supervisor) act(u *unit, a machine.Action) {
 	case machine.Spawn:
 		s.nextID = max(s.nextID, a.ID+1)
 		s.byID[a.ID] = u
-		s.beginLaunch(u, a.ID)
+		s.launcher.beginLaunch(u, a.ID)
 	case machine.Signal:
 		scope := wire.ScopeGroup
 		if a.Scope == machine.ScopeMain {
@@ -159,7 +159,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		s.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {
-		s.abandonLaunch(u)
+		s.launcher.abandonLaunch(u)
 	}
 	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
 		s.quote(u)
