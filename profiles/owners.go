@@ -22,7 +22,8 @@ type Owners interface {
 	Range() (low, high uint32)
 	// Services is the uid of those that have none.
 	Services() uint32
-	// Hands touches files with the rights of one.
+	// Hands touches files with the rights of one, or of several: 0, where the
+	// request says as whom.
 	Hands(uid uint32) durable.Hands
 	// Give gives a profile's directory to one, and Take gives it back to the
 	// services' user, by a descriptor of it.
@@ -39,19 +40,70 @@ func has(o Owners, uid uint32) bool {
 // directory with the rights of whom that belongs to, and anywhere else with those of
 // the services' user.
 type byOwner struct {
-	home   *durable.Dir // with the rights of the services' user
-	user   durable.Hands
-	owners Owners
+	home     *durable.Dir // with the rights of the services' user
+	user     durable.Hands
+	owners   Owners
+	recorded func(profile string) uint32 // its user; 0: it has none
 }
 
 // Do is durable.Hands'.
 func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	if (r.Op == durable.OpGlances || r.Op == durable.OpTidy) && r.Base == b.home.Path(profilesDir) {
+		return b.each(r, fds...)
+	}
 	if name := b.profile(&r); name != "" {
 		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
 			return b.owners.Hands(uid).Do(r, fds...)
 		}
 	}
 	return b.user.Do(r, fds...)
+}
+
+// each does what concerns many profiles: in one errand that of those who have no user
+// of their own, and in another that of all others. A directory that is not of the user
+// who is recorded takes a closer look, as any odd one does.
+func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened []int, err error) {
+	services, owned := r, r
+	services.Rels, owned.Rels = nil, nil
+	at := make([]int, len(r.Rels)) // where of the owned, or of the others, each one is
+	for i, name := range r.Rels {
+		if uid := b.recorded(name); uid != 0 {
+			at[i] = len(owned.Rels)
+			owned.Rels, owned.UIDs = append(owned.Rels, name), append(owned.UIDs, uid)
+		} else {
+			at[i] = ^len(services.Rels)
+			services.Rels = append(services.Rels, name)
+		}
+	}
+	if len(owned.Rels) == 0 {
+		return b.user.Do(r, fds...)
+	}
+	theirs, _, err := b.owners.Hands(0).Do(owned, fds...)
+	if err != nil || theirs.Failure != nil || r.Op == durable.OpGlances && len(theirs.Glances) != len(owned.Rels) {
+		theirs = durable.Missed(owned)
+	}
+	if len(services.Rels) > 0 {
+		if a, opened, err = b.user.Do(services, fds...); err != nil || a.Failure != nil {
+			return a, opened, err
+		}
+	}
+	a.Entries = append(a.Entries, theirs.Entries...)
+	if r.Op == durable.OpTidy {
+		return a, nil, nil
+	}
+	if len(a.Glances) != len(services.Rels) {
+		return durable.Answer{}, nil, unix.EPROTO
+	}
+	all := make([]durable.Glance, len(r.Rels))
+	for i := range all {
+		if at[i] >= 0 {
+			all[i] = theirs.Glances[at[i]]
+		} else {
+			all[i] = a.Glances[^at[i]]
+		}
+	}
+	a.Glances = all
+	return a, nil, nil
 }
 
 // profile is in whose directory a request acts; "": in none's.

@@ -84,15 +84,15 @@ func OpenAs(user *rights.User, owners Owners, home string, settings Settings, sa
 			return nil, err
 		}
 	}
-	if owners != nil {
-		dir = dir.By(byOwner{home: dir, user: user, owners: owners})
-	}
 	s := &Store{
 		home: dir, ours: ours, user: user, owners: owners, say: say, now: time.Now, ports: newPorts(),
 		intents: map[Subject]service.Intent{}, said: map[string]bool{}, skipped: map[string]int{},
 	}
+	if owners != nil {
+		s.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.UserOf})
+	}
 	s.Configure(settings)
-	if err := dir.MkdirAll(profilesDir, dirMode); err != nil {
+	if err := s.home.MkdirAll(profilesDir, dirMode); err != nil {
 		s.sayOnce(err.Error())
 	}
 	return s, nil

@@ -19,39 +19,43 @@ func (r *reaper) whose(m *wire.Spawn) (wire.Identity, *refusal) {
 	return wire.Identity{UID: m.UID, GID: m.UID, Groups: of.Groups}, nil
 }
 
-// mostFiles is how many processes for the files of one user there may be: one, and
-// those that hang. All users of profiles are as one in that.
+// mostFiles is how many processes for the files of the services' user there may be,
+// and of those of profiles: one, and those that hang.
 const (
-	mostFiles    = 4
-	mostProfiles = 24
-	mostOwners   = 8 // that change owners
+	mostFiles  = 4
+	mostOwners = 8 // that change owners
 )
 
-// files fills in the process that touches a user's files in the place of a
-// supervisor that has a uid of its own. It begins as root, with no right but to
-// change its ids, and that is what it does first: some of those which it takes on
-// are lost when a program is executed. Of the message only the descriptor and the
-// user are used.
+// touchesFiles tells whether that is the name of a process that touches the services'
+// files. It ends with tier 2.
+func touchesFiles(name string) bool {
+	return name == wire.FilesProgram || name == wire.ProfileFilesProgram
+}
+
+// files fills in the process that touches the files of the services' user, or of
+// those of profiles, in the place of a supervisor that has a uid of its own. It
+// begins as root, with no right but to change its ids, and that is what it does
+// first: some of those which it takes on are lost when a program is executed. Of the
+// message only the descriptor is used.
 func (r *reaper) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	user, no := r.whose(m)
-	if no != nil {
-		return no
-	}
-	supervisor := &r.policy.Supervisor
-	if !r.place.root || user.UID == supervisor.UID || m.Tag != 0 || m.Terminal ||
-		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD {
+	supervisor, user, of := &r.policy.Supervisor, &r.policy.User, &r.policy.Profiles
+	if !r.place.root || user.UID == supervisor.UID || m.UID != 0 || m.Tag != 0 || m.Terminal ||
+		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD ||
+		m.Name == wire.ProfileFilesProgram && of.Low == 0 {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor has no process for the services' files"}
 	}
-	most := mostFiles
-	if m.UID != 0 {
-		most += mostProfiles
-	}
-	if r.count(m.Name) >= most {
+	if r.count(m.Name) >= mostFiles {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
 	}
 	c.UID = supervisor.UID // whoever signals it must be: it becomes that itself
-	argv := []string{"rlminit", "rights", decimal(int(supervisor.UID)), decimal(int(supervisor.GID)), decimal(int(user.UID)), decimal(int(user.GID))}
-	for _, group := range user.Groups {
+	argv := []string{"rlminit", "rights", decimal(int(supervisor.UID)), decimal(int(supervisor.GID))}
+	groups := user.Groups
+	if m.Name == wire.ProfileFilesProgram {
+		argv, groups = append(argv, "of", decimal(int(of.Low)), decimal(int(of.High))), of.Groups
+	} else {
+		argv = append(argv, decimal(int(user.UID)), decimal(int(user.GID)))
+	}
+	for _, group := range groups {
 		argv = append(argv, decimal(int(group)))
 	}
 	// The last to give up the others for good.

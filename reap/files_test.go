@@ -81,16 +81,23 @@ func TestProfileUsers(t *testing.T) {
 		t.Errorf("uid %s, gid %s, groups %s", r.Status["Uid"], r.Status["Gid"], r.Status["Groups"])
 	}
 	l.exited(t, id)
-	for _, name := range []string{"", wire.FilesProgram} {
+	files := func(m *wire.Spawn) {
+		m.Name, m.Privileged, m.Tag, m.Targets = wire.ProfileFilesProgram, true, 0, []int32{wire.FilesFD}
+	}
+	id, out = l.spawn(t, files)
+	l.spawned(t, id)
+	if r, want := decode[report](t, out), "rlminit rights 4720 4720 of 5000 5001 4799"; strings.Join(r.Arguments, " ") != want {
+		t.Errorf("arguments %q, want %q", r.Arguments, want)
+	}
+	l.exited(t, id)
+	for _, change := range []func(*wire.Spawn){func(*wire.Spawn) {}, files, func(m *wire.Spawn) { files(m); m.Name = wire.FilesProgram }} {
 		for _, uid := range []uint32{1, 4720, 4999, 5002} {
 			id, _ := l.spawn(t, func(m *wire.Spawn) {
+				change(m)
 				m.UID = uid
-				if name != "" {
-					m.Name, m.Privileged, m.Tag, m.Targets = name, true, 0, []int32{wire.FilesFD}
-				}
 			})
 			if failed := l.refused(t, id); failed.Step != wire.StepPolicy {
-				t.Errorf("uid %d as %q: %+v", uid, name, failed)
+				t.Errorf("uid %d: %+v", uid, failed)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func (r *reaper) spawned(c *child, j *job) {
 		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
 	}
 	r.serviceGone(c)
-	if c.name == wire.FilesProgram && command.Step == sys.StepFork {
+	if touchesFiles(c.name) && command.Step == sys.StepFork {
 		r.wantsRoom(command.Errno)
 	}
 	r.step(c, fell)
@@ -143,7 +143,7 @@ func (r *reaper) command(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		c.ListenPID = []byte{}
 	}
 	switch m.Name {
-	case wire.FilesProgram:
+	case wire.FilesProgram, wire.ProfileFilesProgram:
 		return c, r.files(c, m, fds)
 	case wire.ConfigurationProgram:
 		return c, r.configuration(c, m, fds)

@@ -2,7 +2,6 @@ package reap
 
 import (
 	"rlminit/reap/sys"
-	"rlminit/wire"
 )
 
 // Times of the end of a container, in ns.
@@ -170,7 +169,7 @@ func (r *reaper) release2() {
 // onlyTier2 tells whether no process but tier 2 is left.
 func (r *reaper) onlyTier2() bool {
 	for c := r.children.first; c != nil; c = c.next {
-		if (c.state == alive || c.state == pending) && c.name != wire.FilesProgram { // which ends with tier 2
+		if (c.state == alive || c.state == pending) && !touchesFiles(c.name) { // which ends with tier 2
 			return false
 		}
 	}
@@ -202,7 +201,7 @@ func (r *reaper) everyone(signal int32) {
 		r.kill(-m.pid, signal, m.user)
 	}
 	for c := r.children.first; c != nil; c = c.next {
-		if c.pid != 0 && (c.state == alive || c.state == pending) && (c.name != wire.FilesProgram || signal == sys.SIGKILL) {
+		if c.pid != 0 && (c.state == alive || c.state == pending) && (!touchesFiles(c.name) || signal == sys.SIGKILL) {
 			r.kill(-c.pid, signal, c.user)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 type call struct {
 	ID    uint64
 	Kind  kind
+	UID   uint32          // in whose name; 0: the process's own
 	File  durable.Request // of kindFile
 	Path  string
 	Name  string // the network of a socket

@@ -29,7 +29,14 @@ type Start func() (fd int, end func(), err error)
 // whenever there is none, and that serves atOnce calls at a time. say is told of each
 // that had to be replaced.
 func New(start Start, atOnce int, say func(string)) *User {
-	return &User{process{start: start, atOnce: atOnce, say: say}}
+	return &User{process: &process{start: start, atOnce: atOnce, say: say}}
+}
+
+// Brief is New for a process that ends when it has had nothing to do for some seconds.
+func Brief(start Start, atOnce int, say func(string)) *User {
+	u := New(start, atOnce, say)
+	u.process.brief = true
+	return u
 }
 
 // process is the one that serves, as far as there is one.
@@ -37,44 +44,31 @@ type process struct {
 	start  Start
 	atOnce int
 	say    func(string)
-	brief  bool   // one that has nothing to do ends
-	idle   func() // told when one has nothing to do; nil: nobody is
+	brief  bool // one that has nothing to do ends
 
 	mu      sync.Mutex
 	running *running // nil: none
 	began   time.Time
 }
 
-// Brief is New for one of many users: a process ends when it has nothing to do for
-// some seconds, and idle is told of each moment in which that begins.
-func Brief(start Start, atOnce int, say func(string), idle func()) *User {
-	u := New(start, atOnce, say)
-	u.process.brief, u.process.idle = true, idle
-	return u
-}
-
-// Ends ends the process if it has nothing to do, and tells whether there was one.
-// The next call starts another.
-func (u *User) Ends() bool { return u.process.rest() }
-
-func (p *process) rest() bool {
+// rest ends the process if it has nothing to do. The next call starts another.
+func (p *process) rest() {
 	if !p.mu.TryLock() {
-		return false // one is being started
+		return // one is being started
 	}
 	defer p.mu.Unlock()
 	r := p.running
 	if r == nil {
-		return false
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) > 0 {
-		return false
+		return
 	}
 	r.waiting, r.rested = nil, true
 	p.running, p.began = nil, time.Time{}
 	r.link.shut()
-	return true
 }
 
 // running is one process and what it was asked for.
@@ -102,7 +96,7 @@ type result struct {
 // call has one thing done and waits for the answer. A process that had ended
 // before it was asked has done nothing, and the next one is asked.
 func (p *process) call(c call, fds ...int) (answer, []int, error) {
-	var rest func() bool
+	var rest func()
 	if p.brief {
 		rest = p.rest
 	}
@@ -182,9 +176,7 @@ func (p *process) listen(r *running) {
 		if err != nil {
 			break
 		}
-		if r.answered(a, fds) && p.idle != nil {
-			p.idle()
-		}
+		r.answered(a, fds)
 	}
 	// First of all: who holds the lock may be waiting for the end of this one.
 	r.link.conn.Close()
@@ -201,7 +193,7 @@ func (p *process) listen(r *running) {
 
 // await gives a call its id, and the channel on which its result comes; nil: the
 // process has ended.
-func (r *running) await(c *call, say func(string), rest func() bool) chan result {
+func (r *running) await(c *call, say func(string), rest func()) chan result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting == nil {
@@ -224,8 +216,8 @@ func (r *running) forget(id uint64) {
 	delete(r.waiting, id)
 }
 
-// answered passes an answer on, and tells whether it was the last that was owed.
-func (r *running) answered(a answer, fds []int) (last bool) {
+// answered passes an answer on.
+func (r *running) answered(a answer, fds []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.ID == r.pinged {
@@ -238,14 +230,13 @@ func (r *running) answered(a answer, fds []int) (last bool) {
 	} else {
 		done <- result{answer: a, fds: fds}
 	}
-	return len(r.waiting) == 0
 }
 
 // watch asks a process that owes answers whether it still lives, and ends one
 // that does not say so, or whose calls have all waited for so long that what they
 // wait for in the kernel keeps every other one waiting. Nobody is woken while
 // nothing is asked.
-func (r *running) watch(say func(string), rest func() bool) {
+func (r *running) watch(say func(string), rest func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) == 0 {

@@ -41,7 +41,7 @@ func (s *server) start() (int, func(), error) {
 		s.peers = append(s.peers, pair[1])
 	} else {
 		go func() {
-			if err := Serve(pair[1], atOnce); err != nil {
+			if err := Serve(pair[1], atOnce, nil); err != nil {
 				s.t.Error(err)
 			}
 		}()
@@ -370,27 +370,6 @@ func TestAProcessThatEndsIsReplaced(t *testing.T) {
 	t.Errorf("the next one: %v", err)
 }
 
-// Calls that hang give their places to others; as many as may do so keep theirs
-// until they come back.
-func TestWhatHangsGivesItsPlace(t *testing.T) {
-	p := &places{free: make(chan struct{}, 2), hung: make(chan struct{}, 3)}
-	var leave []func()
-	for range 5 { // three hang, two have a place
-		leave = append(leave, p.take())
-	}
-	got := make(chan func())
-	go func() { got <- p.take() }()
-	leave[0]()
-	leave[4]()
-	leave = append(leave[1:4], <-got)
-	for _, f := range leave {
-		f()
-	}
-	if len(p.free) != 0 || len(p.hung) != 0 {
-		t.Errorf("%d places and %d of those that hang are left", len(p.free), len(p.hung))
-	}
-}
-
 // One that is for a moment ends when nothing is asked of it, is started again by the
 // next call, and nobody who asks while it ends hears of it.
 func TestABriefProcessEnds(t *testing.T) {
@@ -398,21 +377,11 @@ func TestABriefProcessEnds(t *testing.T) {
 	askEvery = 10 * time.Millisecond
 	defer func() { askEvery = real }()
 	s := &server{t: t}
-	idle := make(chan struct{}, 1)
-	user := Brief(s.start, atOnce, s.say, func() {
-		select {
-		case idle <- struct{}{}:
-		default:
-		}
-	})
-	if user.Ends() {
-		t.Error("one that was never started has ended")
-	}
+	user := Brief(s.start, atOnce, s.say)
 	for round := range 3 {
 		if _, _, err := user.Look("/", 0); err != nil {
 			t.Fatal(err)
 		}
-		<-idle
 		for ended := false; !ended; {
 			s.mu.Lock()
 			ended = s.ended > round
@@ -426,7 +395,7 @@ func TestABriefProcessEnds(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				user.Ends()
+				user.process.rest()
 			}
 		}
 	}()
@@ -441,23 +410,4 @@ func TestABriefProcessEnds(t *testing.T) {
 	}
 	all.Wait()
 	close(stop)
-}
-
-// One that has just been ended does not have to wait for the next call's process,
-// which in turn waits for its end.
-func TestABriefProcessMakesRoom(t *testing.T) {
-	s := &server{t: t}
-	room := make(chan struct{}, 1)
-	start := func() (int, func(), error) {
-		room <- struct{}{}
-		fd, end, err := s.start()
-		return fd, sync.OnceFunc(func() { end(); <-room }), err
-	}
-	user := Brief(start, atOnce, s.say, func() {})
-	for range 50 {
-		if _, _, err := user.Look("/", 0); err != nil {
-			t.Fatal(err)
-		}
-		user.Ends()
-	}
 }

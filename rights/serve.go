@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/internal/turns"
 )
 
 // slow is after how long a call gives its place to another.
@@ -26,12 +27,13 @@ func mostHung(atOnce int) int {
 // Serve carries out what comes over the descriptor until its other end is closed,
 // atOnce calls at a time: each may wait in the kernel, and takes a thread for that.
 // What is under way at the end is not waited for: whoever asked is gone.
-func Serve(fd, atOnce int) error {
+// users are those in whose names it may be asked, beside its own; nil: nobody.
+func Serve(fd, atOnce int, users *Users) error {
 	l, err := newLink(fd)
 	if err != nil {
 		return err
 	}
-	places := &places{free: make(chan struct{}, atOnce), hung: make(chan struct{}, mostHung(atOnce))}
+	places := turns.NewBounded(atOnce, mostHung(atOnce))
 	for {
 		var c call
 		fds, err := l.receive(&c)
@@ -46,8 +48,8 @@ func Serve(fd, atOnce int) error {
 			continue
 		}
 		go func() {
-			leave := places.take() // not before: pings are answered whatever hangs
-			a, opened := carry(c, fds)
+			leave := places.Take(slow) // not before: pings are answered whatever hangs
+			a, opened := users.carry(c, fds)
 			closeAll(fds)
 			if err := l.send(a, opened...); err != nil {
 				_ = l.send(answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}})
@@ -58,30 +60,29 @@ func Serve(fd, atOnce int) error {
 	}
 }
 
-// places are those of the calls under way.
-type places struct{ free, hung chan struct{} }
-
-// take waits for a place. It is given to another when it was kept for too long, or
-// by leave.
-func (p *places) take() (leave func()) {
-	p.free <- struct{}{}
-	moved := make(chan bool, 1)
-	timer := time.AfterFunc(slow, func() {
-		select {
-		case p.hung <- struct{}{}:
-			<-p.free
-			moved <- true
-		default:
-			moved <- false
+// carry does one thing as the user in whose name it is asked. What concerns many,
+// each with a user of its own, is done for one after the other.
+func (u *Users) carry(c call, fds []int) (a answer, opened []int) {
+	if len(c.File.UIDs) == 0 {
+		if err := u.as(c.UID, func() { a, opened = carry(c, fds) }); err != nil {
+			a = answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}}
 		}
-	})
-	return func() {
-		if !timer.Stop() && <-moved {
-			<-p.hung
-		} else {
-			<-p.free
-		}
+		return a, opened
 	}
+	a.ID = c.ID
+	all := c.File.Rels
+	for i, uid := range c.File.UIDs[:min(len(all), len(c.File.UIDs))] {
+		one := c
+		one.File.UIDs, one.File.Rels, one.UID = nil, all[i:i+1], uid
+		got, more := u.carry(one, fds)
+		closeAll(more) // what concerns many opens nothing
+		if got.File.Failure != nil {
+			got.File = durable.Missed(one.File)
+		}
+		a.File.Glances = append(a.File.Glances, got.File.Glances...)
+		a.File.Entries = append(a.File.Entries, got.File.Entries...)
+	}
+	return a, nil
 }
 
 // carry does one thing.

@@ -12,7 +12,13 @@ import (
 
 // User is somebody whose files are touched. nil is who we are ourselves. Its
 // methods may be called from several goroutines at once.
-type User struct{ process process }
+type User struct {
+	process *process
+	uid     uint32 // in whose name it is asked; 0: its own
+}
+
+// As is one of the users that the same process can be.
+func (u *User) As(uid uint32) *User { return &User{u.process, uid} }
 
 // Dir is durable.Open with the user's rights, there and for all below.
 func (u *User) Dir(path string) (*durable.Dir, error) {
@@ -24,7 +30,7 @@ func (u *User) Dir(path string) (*durable.Dir, error) {
 
 // Do is durable.Hands'.
 func (u *User) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	a, opened, err := u.process.call(call{Kind: kindFile, File: r}, fds...)
+	a, opened, err := u.process.call(call{Kind: kindFile, UID: u.uid, File: r}, fds...)
 	return a.File, opened, err
 }
 
@@ -98,6 +104,7 @@ func (u *User) Watch(inotify int, path string, mask uint32) (int, error) {
 
 // ask is for what is no operation of durable's: the error is the system's.
 func (u *User) ask(c call, fds ...int) (answer, []int, error) {
+	c.UID = u.uid
 	a, opened, err := u.process.call(c, fds...)
 	if err == nil {
 		err = a.File.Failure.Err()

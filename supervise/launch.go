@@ -11,12 +11,12 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/redact"
+	"rlminit/internal/turns"
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
-	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
 
@@ -55,7 +55,7 @@ type launcher struct {
 	step        func(*unit, machine.Event)
 
 	preparation func(d service.Definition, privileged bool) process.Prepared // the preparer's; a simulation has its own
-	turns       threads.Turns
+	turns       *turns.Turns
 	turn        time.Duration // how long one of them keeps others from beginning
 	lastReady   atomic.Value  // a time.Time: when a launch was last prepared
 }

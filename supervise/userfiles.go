@@ -23,27 +23,15 @@ type userFiles struct {
 
 	giving chan struct{} // one for each process that changes owners, until PID 1 has told of its end
 
+	profiles *rights.User // nobody's: As is one of them
+
 	mu     sync.Mutex
-	of     map[uint32]*rights.User // of profiles, by uid
-	alive  int                     // processes of theirs. Invariant: at most most
-	most   int
-	freed  *sync.Cond      // one of them has ended, or has nothing to do
 	givers map[uint64]bool // the ids of those that change owners
 }
-
-// mostAlive is how many processes for the files of profiles there are at a time: each
-// is of some megabytes and threads, and is started again in some milliseconds. Where
-// the container may have few processes there is one.
-func mostAlive() int { return min(max((threads.Limit()-fewest)/threadsEach, 1), 8) }
 
 // mostGiving is how many directories change hands at a time: half of what PID 1
 // allows, for a predecessor may have as many.
 const mostGiving = 4
-
-const (
-	fewest      = 60 // processes and threads of a small container without them
-	threadsEach = 10
-)
 
 // openUser makes ready whoever touches the service user's files. It is nil, and
 // so ourselves, where there is one uid for all.
@@ -51,9 +39,10 @@ func (s *Supervisor) openUser() {
 	if id := s.policy.Supervisor.UID; id == 0 || id == s.policy.User.UID {
 		return
 	}
-	f := &userFiles{loop: &s.mailbox, tier1: &s.tier1, spare: make(chan uint64, 1), of: map[uint32]*rights.User{}, most: mostAlive(), giving: make(chan struct{}, mostGiving), givers: map[uint64]bool{}}
-	f.freed = sync.NewCond(&f.mu)
-	s.user, s.files = rights.New(func() (int, func(), error) { return f.start(0) }, threads.FilesAtOnce(), func(line string) { slog.Warn(line) }), f
+	f := &userFiles{loop: &s.mailbox, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving), givers: map[uint64]bool{}}
+	say := func(line string) { slog.Warn(line) }
+	s.user, s.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
+	f.profiles = rights.Brief(f.starts(wire.ProfileFilesProgram), threads.FilesAtOnce(), say)
 	s.Host(f)
 	go f.refill()
 }
@@ -65,68 +54,22 @@ func (f *userFiles) refill() { f.loop.do(func() { f.spare <- f.tier1.NewID(f) })
 const spareWithin = time.Second
 
 // as is who touches the files of a profile's user.
-func (f *userFiles) as(uid uint32) *rights.User {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	user := f.of[uid]
-	if user == nil {
-		user = rights.Brief(func() (int, func(), error) { return f.startOne(uid) }, threads.FilesAtOnce(), func(line string) { slog.Warn(line, "uid", uid) }, f.changed)
-		f.of[uid] = user
-	}
-	return user
-}
+func (f *userFiles) as(uid uint32) *rights.User { return f.profiles.As(uid) }
 
-// startOne is rights.Start for a profile's user.
-func (f *userFiles) startOne(uid uint32) (int, func(), error) {
-	f.room()
-	over := sync.OnceFunc(func() {
-		f.mu.Lock()
-		f.alive--
-		f.mu.Unlock()
-		f.changed()
-	})
-	fd, end, err := f.start(uid)
-	if err != nil {
-		over()
-		return -1, nil, err
-	}
-	return fd, func() { end(); over() }, nil
-}
-
-// room waits until there may be one more process, and has one that has nothing to
-// do end for that.
-func (f *userFiles) room() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for f.alive >= f.most {
-		for _, user := range f.of {
-			if user.Ends() {
-				break
-			}
+// starts is rights.Start for the services' user, or those of profiles.
+func (f *userFiles) starts(program string) rights.Start {
+	return func() (fd int, end func(), err error) {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return -1, nil, err
 		}
-		f.freed.Wait()
+		id, err := f.spawn(&wire.Spawn{Name: program, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
+		if err != nil {
+			unix.Close(pair[0])
+			return -1, nil, err
+		}
+		return pair[0], func() { f.end(id) }, nil
 	}
-	f.alive++
-}
-
-func (f *userFiles) changed() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.freed.Broadcast()
-}
-
-// start is rights.Start: of a profile's user, or of the services' for 0.
-func (f *userFiles) start(uid uint32) (fd int, end func(), err error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, nil, err
-	}
-	id, err := f.spawn(&wire.Spawn{Name: wire.FilesProgram, UID: uid, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
-	if err != nil {
-		unix.Close(pair[0])
-		return -1, nil, err
-	}
-	return pair[0], func() { f.end(id) }, nil
 }
 
 // spawn asks for one of the programs that tier 1 fixes. The descriptors after are
@@ -140,7 +83,7 @@ func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, err error
 		return 0, errors.New("the process that touches the services' files is being replaced; try again")
 	}
 	m.ID, m.Privileged, m.NoNewPrivs = id, true, true
-	if m.Name != wire.FilesProgram {
+	if changesOwners(m.Name) {
 		f.mu.Lock()
 		f.givers[id] = true
 		f.mu.Unlock()
@@ -153,11 +96,15 @@ func (f *userFiles) end(id uint64) {
 	f.tier1.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeMain}, nil, nil)
 }
 
+func changesOwners(program string) bool {
+	return program == wire.GiveProgram || program == wire.TakeProgram
+}
+
 // Takes is Owner's. A predecessor's ends by itself, for nobody asks it any more; if
 // it does not, it hangs.
 func (f *userFiles) Takes(c wire.Child) bool {
-	owner := c.Name == wire.GiveProgram || c.Name == wire.TakeProgram
-	if c.Name != wire.FilesProgram && !owner {
+	owner := changesOwners(c.Name)
+	if c.Name != wire.FilesProgram && c.Name != wire.ProfileFilesProgram && !owner {
 		return false
 	}
 	switch c.State {

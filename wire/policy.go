@@ -63,6 +63,9 @@ func EnclosureRights(abi int) uint64 {
 // fixes all of it but the descriptor.
 const FilesProgram = "@files"
 
+// ProfileFilesProgram is the same for the files of all users of Profiles.
+const ProfileFilesProgram = "@profile-files"
+
 // ConfigurationProgram is the name under which tier 2 asks for the process that puts
 // a configuration which root has approved in the place of the one that there is: by
 // its digest, 64 hexadecimal digits, the only argument. Tier 1 fixes all else but

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -19,12 +20,21 @@ import (
 // rights, for a supervisor that has a uid of its own. PID 1 starts it, with the
 // ids of both.
 func runRights(args []string) int {
+	all := len(args) > 4 && args[4] == "of" // users of profiles
+	if all {
+		args = slices.Delete(slices.Clone(args), 4, 5)
+	}
 	ids, err := numbers(args[2:])
 	if err == nil && len(ids) < 4 || os.Geteuid() != 0 {
 		err = errors.New("rights is a part of init, and not for people")
 	}
-	if err == nil {
-		// Before anything else: every thread that comes later is as this one.
+	var users *rights.Users
+	// Before anything else: every thread that comes later is as this one.
+	switch {
+	case err != nil:
+	case all:
+		users, err = rights.BecomeEach(wire.Identity{UID: ids[0], GID: ids[1]}, wire.Profiles{Low: ids[2], High: ids[3], Groups: ids[4:]})
+	default:
 		err = rights.Become(wire.Identity{UID: ids[0], GID: ids[1]}, wire.Identity{UID: ids[2], GID: ids[3], Groups: ids[4:]})
 	}
 	if err != nil {
@@ -35,7 +45,7 @@ func runRights(args []string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err = threads.ReserveSome(wire.FilesThreads); err == nil {
-		err = rights.Serve(wire.FilesFD, threads.FilesAtOnce())
+		err = rights.Serve(wire.FilesFD, threads.FilesAtOnce(), users)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "rlminit: cannot touch the services' files: %s\n", printable(err.Error()))

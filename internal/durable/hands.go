@@ -65,6 +65,7 @@ type Request struct {
 	Was     []byte
 	Rels    []string
 	Others  []string
+	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
 }
 
 // Answer is what the method returned.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/turns"
 	"rlminit/wire"
 )
 
@@ -92,28 +93,24 @@ func ReserveSome(n int) error {
 	return nil
 }
 
-// Turns are a share of the threads, for those who do one kind of thing. With nil
-// nobody waits for anybody.
-type Turns chan struct{}
-
-// NewTurns is a Share, or nil where there are processes in plenty. Where they are
-// fewest, all kinds of things share one.
-func NewTurns() Turns {
+// NewTurns is a Share of the threads for those who do one kind of thing, or nil where
+// there are processes in plenty. Where they are fewest, all kinds of things share one.
+func NewTurns() *turns.Turns {
 	switch {
 	case limit() >= plenty:
 		return nil
 	case limit() < wire.CrampedPIDs:
 		return Common()
 	}
-	return make(Turns, Share())
+	return turns.New(Share())
 }
 
 // Launches are the turns of launches, and how long each keeps others from
 // beginning: a thousand at once share one process that touches their files, and each
 // is to come to its end in little time once it has begun.
-func Launches() (turns Turns, lasts time.Duration) {
+func Launches() (of *turns.Turns, lasts time.Duration) {
 	if limit() >= plenty {
-		return make(Turns, launchesOfPlenty), time.Second
+		return turns.New(launchesOfPlenty), time.Second
 	}
 	return NewTurns(), 200 * time.Millisecond
 }
@@ -122,25 +119,9 @@ func Launches() (turns Turns, lasts time.Duration) {
 // are fewest; elsewhere nobody waits. The threads at hand are then for whoever has
 // the turn, the collector of logs, the poller, the journal, whoever runs, one that
 // is on its way to being idle, and one more.
-var Common = sync.OnceValue(func() Turns {
+var Common = sync.OnceValue(func() *turns.Turns {
 	if limit() < wire.CrampedPIDs {
-		return make(Turns, 1)
+		return turns.New(1)
 	}
 	return nil
 })
-
-// Take waits for a turn, which done ends. It ends by itself after lasts: who waits
-// long, for a file system that does not answer or for a service, keeps nobody else
-// waiting.
-func (t Turns) Take(lasts time.Duration) (done func()) {
-	if t == nil {
-		return func() {}
-	}
-	t <- struct{}{}
-	over := sync.OnceFunc(func() { <-t })
-	late := time.AfterFunc(lasts, over)
-	return func() {
-		late.Stop()
-		over()
-	}
-}

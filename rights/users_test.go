@@ -1,0 +1,319 @@
+package rights
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+	"rlminit/wire"
+)
+
+// The ids of these tests: the supervisor's, and those of profiles.
+const (
+	own       = 4801
+	low, high = 4810, 4829
+)
+
+// serving has the test binary be a process for the users of profiles.
+const serving = "RIGHTS_TEST_SERVES"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(takenOver) != "" {
+		attempts()
+		os.Exit(0)
+	}
+	if atOnce, err := strconv.Atoi(os.Getenv(serving)); err == nil {
+		users, err := BecomeEach(wire.Identity{UID: own, GID: own}, wire.Profiles{Low: low, High: high, Groups: []uint32{4899}})
+		if err == nil {
+			err = Serve(wire.FilesFD, atOnce, users)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// realServer starts processes that really are other users.
+type realServer struct {
+	atOnce, descriptors int
+
+	mu  sync.Mutex
+	pid int // of the newest
+}
+
+func (s *realServer) start() (int, func(), error) {
+	pair, err := syscall.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, err
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "asked")
+	defer theirs.Close()
+	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -n %d && exec /proc/%d/exe", s.descriptors, os.Getpid()))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", serving, s.atOnce))
+	cmd.ExtraFiles = []*os.File{theirs}
+	if err := cmd.Start(); err != nil {
+		unix.Close(pair[0])
+		return -1, nil, err
+	}
+	s.mu.Lock()
+	s.pid = cmd.Process.Pid
+	s.mu.Unlock()
+	ended := sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return pair[0], ended, nil
+}
+
+// elsewhere runs the calling test in a binary whose threads can have ids of their own,
+// if this one is none: with cgo, as the race detector wants it.
+func elsewhere(t *testing.T) bool {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	if Unavailable() == "" {
+		return false
+	}
+	binary := filepath.Join(t.TempDir(), "test")
+	build := exec.Command("go", "test", "-c", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := exec.Command(binary, "-test.run", "^"+t.Name()+"$", "-test.v").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	return true
+}
+
+// profilesOf makes a directory for each user, and returns the one that holds them.
+func profilesOf(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "rights")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	errs := []error{os.Chmod(dir, 0o751)}
+	for uid := low; uid <= high; uid++ {
+		path := filepath.Join(dir, fmt.Sprint(uid))
+		errs = append(errs, os.Mkdir(path, 0o700), os.Chown(path, uid, uid))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// One process is many users at the same time, and never the wrong one: what is made
+// in a user's name is that user's, and nobody gets at another's, however many calls
+// there are at a time, and where descriptors are so few that calls fail.
+func TestManyUsersAtOnce(t *testing.T) {
+	if elsewhere(t) {
+		return
+	}
+	for _, c := range []realServer{{atOnce: 1, descriptors: 1024}, {atOnce: 4, descriptors: 1024}, {atOnce: 16, descriptors: 1024}, {atOnce: 16, descriptors: 14}} {
+		t.Run(fmt.Sprintf("%d at once, %d descriptors", c.atOnce, c.descriptors), func(t *testing.T) {
+			dir := profilesOf(t)
+			s := &realServer{atOnce: c.atOnce, descriptors: c.descriptors}
+			plenty := c.descriptors > 100
+			all := New(s.start, c.atOnce, func(line string) { t.Log(line) })
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			var waits sync.WaitGroup
+			for worker := range 24 {
+				waits.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(worker)))
+					for n := range 40 {
+						uid := uint32(low + random.IntN(high-low+1))
+						name := fmt.Sprintf("file-%d-%d", worker, n)
+						if err := oneErrand(all.As(uid), dir, uid, name, random.IntN(4)); err != nil && (plenty || !starved(err)) {
+							t.Errorf("uid %d, %s: %v", uid, name, err)
+						}
+					}
+				})
+			}
+			waits.Wait()
+			if fd, err := all.As(low).Handle(dir, true); err == nil {
+				unix.Close(fd)
+			} else if plenty {
+				t.Errorf("afterwards: %v", err)
+			}
+			for uid := low; uid <= high; uid++ {
+				_ = filepath.WalkDir(filepath.Join(dir, fmt.Sprint(uid)), func(path string, e fs.DirEntry, err error) error {
+					info, err := e.Info()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if st := info.Sys().(*syscall.Stat_t); st.Uid != uint32(uid) || st.Gid != uint32(uid) {
+						t.Errorf("%s is %d:%d's", path, st.Uid, st.Gid)
+					}
+					return nil
+				})
+			}
+			if plenty {
+				atRest(t, s.pid)
+			}
+		})
+	}
+}
+
+// errWrong is what must not be.
+var errWrong = errors.New("wrong")
+
+// starved tells whether it was for want of descriptors that a call was not carried out.
+func starved(err error) bool { return !errors.Is(err, errWrong) }
+
+// oneErrand does something that only its user can do, or that it must not be able to.
+func oneErrand(user *User, dir string, uid uint32, name string, which int) error {
+	mine := filepath.Join(dir, fmt.Sprint(uid))
+	another := filepath.Join(dir, fmt.Sprint(low+(uid-low+1)%(high-low+1)))
+	switch which {
+	case 0: // a file of its own
+		d, err := user.Dir(mine)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.WriteFile(name, []byte(name), durable.Write{Mode: 0o600, Loose: true})
+	case 1: // another's directory
+		if d, err := user.Dir(another); err == nil {
+			d.Close()
+			return fmt.Errorf("%w: uid %d opened %s", errWrong, uid, another)
+		}
+		return nil
+	case 2:
+		_, denied, err := user.Look(mine, unix.W_OK)
+		if err == nil && denied != nil {
+			err = fmt.Errorf("%w: %w", errWrong, denied)
+		}
+		if _, denied, err2 := user.Look(another, unix.R_OK); err2 == nil && denied == nil {
+			err = fmt.Errorf("%w: uid %d may read %s", errWrong, uid, another)
+		}
+		return err
+	default: // of many at once, each as one of them
+		fd, err := user.Handle(dir, true)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		a, _, err := user.As(0).Do(durable.Request{
+			Op: durable.OpGlances, Base: dir, Rel: "none", Max: 10,
+			Rels: []string{fmt.Sprint(low), fmt.Sprint(low), fmt.Sprint(high), fmt.Sprint(high), fmt.Sprint(high)},
+			UIDs: []uint32{low, high, high, low, 1},
+		}, fd)
+		if err == nil {
+			var odd []bool
+			for _, g := range a.Glances {
+				odd = append(odd, g.Odd)
+			}
+			if want := "[false true false true true]"; fmt.Sprint(odd) != want {
+				return fmt.Errorf("as each of some: %v, want %s", odd, want)
+			}
+		}
+		return err
+	}
+}
+
+// atRest checks that no thread of a process is anybody but itself, or has a right in
+// force; and that nobody who is one of its users can do anything to it.
+func atRest(t *testing.T, pid int) {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	for _, path := range threads {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for _, want := range []string{
+			"Uid:\t4801\t4801\t4801\t4801\n", "Gid:\t4801\t4801\t4801\t4801\n", "Groups:\t4899 \n", "CapInh:\t0000000000000000\n",
+			"CapPrm:\t00000000000000c0\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n",
+		} {
+			if !strings.Contains(string(content), want) {
+				t.Errorf("%s is not so: %s", strings.TrimSpace(want), content)
+			}
+		}
+	}
+	attack := exec.Command("/bin/sh", "-c", fmt.Sprintf(`! kill -0 %[1]d && ! kill -STOP %[1]d && ! cat /proc/%[1]d/environ && ! ls /proc/%[1]d/fd && ! renice 5 %[1]d && ! prlimit --pid %[1]d --nofile=3:3`, pid))
+	attack.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: low, Gid: low, Groups: []uint32{4899}}}
+	if out, err := attack.CombinedOutput(); err != nil {
+		t.Errorf("one of its users gets at it: %v: %s", err, out)
+	}
+}
+
+// takenOver has the test binary be such a process with somebody else's code in it.
+const takenOver = "RIGHTS_TEST_TAKEN_OVER"
+
+// attempts prints what such code could do that it must not.
+func attempts() {
+	runtime.LockOSThread()
+	_, err := BecomeEach(wire.Identity{UID: own, GID: own}, wire.Profiles{Low: low, High: high})
+	check := func(what string, done bool) {
+		if done {
+			fmt.Println(what)
+		}
+	}
+	check(fmt.Sprint("become: ", err), err != nil)
+	check("no right to change ids at all", raise(changeIDs) != nil)
+	for _, uid := range []int{0, own - 1, low - 1, high + 1, 1 << 31} {
+		_, _ = unix.SetfsuidRetUid(uid)
+		is, _ := unix.SetfsuidRetUid(-1)
+		check(fmt.Sprint("uid for files ", uid), is == uid)
+		_, _ = unix.SetfsgidRetGid(uid)
+		is, _ = unix.SetfsgidRetGid(-1)
+		check(fmt.Sprint("gid for files ", uid), is == uid)
+		id := uintptr(uid)
+		for name, call := range map[string]uintptr{"setuid": unix.SYS_SETUID, "setgid": unix.SYS_SETGID} {
+			_, _, errno := syscall.RawSyscall(call, id, 0, 0)
+			check(fmt.Sprint(name, " ", uid), errno == 0)
+		}
+		for name, call := range map[string]uintptr{"setresuid": unix.SYS_SETRESUID, "setresgid": unix.SYS_SETRESGID} {
+			_, _, errno := syscall.RawSyscall(call, id, id, id)
+			check(fmt.Sprint(name, " ", uid), errno == 0)
+		}
+		for name, call := range map[string]uintptr{"setreuid": unix.SYS_SETREUID, "setregid": unix.SYS_SETREGID} {
+			_, _, errno := syscall.RawSyscall(call, id, id, 0)
+			check(fmt.Sprint(name, " ", uid), errno == 0)
+		}
+	}
+	group := [1]uint32{}
+	_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&group[0])), 0)
+	check("setgroups", errno == 0)
+	_, _, errno = syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
+	check("unshare", errno == 0)
+	check("exec", exec.Command("/bin/true").Run() == nil)
+	check("not even a profile's user", become(low) != nil)
+}
+
+// Whoever took over a process that can be many users could be nobody but these.
+func TestNobodyElse(t *testing.T) {
+	if elsewhere(t) {
+		return
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), takenOver+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
