@@ -27,7 +27,7 @@ const settled = 3 * time.Second
 // configuration say. Then it serves the control socket. It runs beside the loop.
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
-	if !s.work.Done(handover.Registered) {
+	if !s.records.work.Done(handover.Registered) {
 		s.records.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
 	}
 	s.registry.Watch()
@@ -40,12 +40,12 @@ func (s *Supervisor) boot(control int) {
 	s.records.chronicle.step("restored")
 	s.jobs.start()
 	var meant []string // what the container is for is on its way from the first moment on
-	if !s.work.Done(handover.Fulfilled) {
+	if !s.records.work.Done(handover.Fulfilled) {
 		for _, name := range s.purpose.names() {
 			meant = append(meant, name, profiles.GatewayName(name))
 		}
 	}
-	services{s}.Announce(meant)
+	s.services.Announce(meant)
 	s.rewind()
 	s.registry.Boot()
 	s.registry.Settle()
@@ -58,8 +58,8 @@ func (s *Supervisor) boot(control int) {
 		running = len(s.units)
 		s.releaseRest()
 	})
-	s.fulfil()
-	services{s}.Withdraw(meant)
+	s.purpose.fulfil()
+	s.services.Withdraw(meant)
 	s.resume()
 	s.records.chronicle.step("fulfilled")
 	server := s.server()
@@ -93,7 +93,7 @@ func (s *Supervisor) openVolume() {
 	defer func() {
 		back.release(s.volume.Store() == nil || s.volume.canRecord())
 	}()
-	store, err := profiles.OpenAs(s.user, s.owners(), cfg.Home, profiles.SettingsOf(cfg), say)
+	store, err := profiles.OpenAs(s.user, s.profileUsers(), cfg.Home, profiles.SettingsOf(cfg), say)
 	if err != nil {
 		s.volume.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)

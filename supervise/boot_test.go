@@ -69,7 +69,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 		}},
 		{"all was registered", func(p *place) { p.now.registry.TakeUp() }},
 		{"what it is for was started", func(p *place) {
-			if _, err := p.now.startFor("web"); err != nil {
+			if _, err := p.now.purpose.startFor("web"); err != nil {
 				p.Fatal(err)
 			}
 			p.await("web", "running")
@@ -82,7 +82,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 			defer p.mu.Unlock()
 			p.ended = nil // and PID 1 has not been told
 		}},
-		{"all was done", func(p *place) { p.now.fulfil() }},
+		{"all was done", func(p *place) { p.now.purpose.fulfil() }},
 	}
 	for i, last := range stages {
 		t.Run(last.name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.now.registry.TakeUp()
-	p.now.fulfil()
+	p.now.purpose.fulfil()
 	p.await("web", "running")
 	p.now.records.written(1e9)
 	p.kill()

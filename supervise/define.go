@@ -13,53 +13,69 @@ import (
 	"rlminit/wire"
 )
 
-// services is the supervisor as its registry knows it: registry.Services.
-type services struct{ *Supervisor }
-
-// Define takes a proposal into force: a new unit, or an update of one.
-func (s services) Define(p registry.Proposal) {
-	s.ask(func() { s.define(p) })
+// services is what makes units of definitions, changes them and lets them go: the
+// supervisor as its registry knows it. Its exported methods are registry.Services,
+// for any goroutine but the loop; the others are the loop's.
+type services struct {
+	loop        *mailbox
+	tier1       *tier1
+	prep        *preparer
+	fleet       *fleet
+	records     *records
+	directory   *directory
+	commands    *commands
+	launcher    *launcher
+	descriptors *descriptors
+	logging     *logging
+	jobs        *jobHost
+	purpose     *purpose
+	step        func(*unit, machine.Event)
 }
 
-func (s *Supervisor) define(p registry.Proposal) *unit {
-	u := s.units[p.Name]
+// Define takes a proposal into force: a new unit, or an update of one.
+func (v *services) Define(p registry.Proposal) {
+	v.loop.ask(func() { v.define(p) })
+}
+
+func (v *services) define(p registry.Proposal) *unit {
+	u := v.fleet.units[p.Name]
 	if u == nil {
-		u = s.newUnit(p)
+		u = v.newUnit(p)
 	} else {
-		s.redefine(u, p)
+		v.redefine(u, p)
 	}
-	s.records.keepState(u)
-	s.records.publishStatus(u)
+	v.records.keepState(u)
+	v.records.publishStatus(u)
 	return u
 }
 
 // newUnit registers a service that is stopped, and starts it if that is wanted.
-func (s *Supervisor) newUnit(p registry.Proposal) *unit {
-	u := s.bare(p)
+func (v *services) newUnit(p registry.Proposal) *unit {
+	u := v.bare(p)
 	if u.desired == service.IntentNone {
 		u.desired = intentOf(p.Start)
 	}
 	u.seen = u.state.Public()
-	_ = s.launcher.allotTag(u) // without one it is tried again at each start
+	_ = v.launcher.allotTag(u) // without one it is tried again at each start
 	if p.Fault != "" {
 		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
 	}
 	// What the container is for is started once a boot, whatever is recorded of it.
-	purposed := s.purpose.isFor(p.Name) && !s.work.Done(handover.Fulfilled)
+	purposed := v.purpose.isFor(p.Name) && !v.records.work.Done(handover.Fulfilled)
 	if purposed {
 		u.desired = service.Running
 	}
-	if p.Fault == "" && (p.Start || purposed) && !s.stopping {
-		s.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
+	if p.Fault == "" && (p.Start || purposed) && !v.fleet.stopping {
+		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
 	} else {
-		s.order.set.Withdraw(u.node) // it may have been announced
-		s.follow()
+		v.fleet.order.set.Withdraw(u.node) // it may have been announced
+		v.fleet.follow()
 	}
 	return u
 }
 
 // bare makes a unit from a proposal, without a state or a process.
-func (s *Supervisor) bare(p registry.Proposal) *unit {
+func (v *services) bare(p registry.Proposal) *unit {
 	u := &unit{
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
 		probes: probes{running: map[machine.Probe]context.CancelFunc{}},
@@ -71,17 +87,17 @@ func (s *Supervisor) bare(p registry.Proposal) *unit {
 	if p.Fault == "" {
 		u.definition = p.Value
 	}
-	u.uid, _ = s.recordedUser(u.definition)
+	u.uid, _ = v.prep.recordedUser(u.definition)
 	u.policy = machine.PolicyOf(u.definition)
-	s.units[p.Name] = u
-	s.tie(u)
-	s.jobs.reschedule(u)
+	v.fleet.units[p.Name] = u
+	v.fleet.tie(u)
+	v.jobs.reschedule(u)
 	return u
 }
 
 // redefine brings a changed definition into force, and restarts what runs if it
 // cannot follow.
-func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
+func (v *services) redefine(u *unit, p registry.Proposal) {
 	u.ours = p.Ours
 	u.recorded = u.recorded || p.Recorded
 	if p.Fault != "" {
@@ -101,69 +117,69 @@ func (s *Supervisor) redefine(u *unit, p registry.Proposal) {
 		why = ""
 	}
 	u.outdated = u.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
-	s.jobs.reschedule(u)
+	v.jobs.reschedule(u)
 	u.definition, u.fingerprint = p.Value, p.Fingerprint
-	s.jobs.reschedule(u)
+	v.jobs.reschedule(u)
 	u.policy = machine.PolicyOf(p.Value)
-	s.linkUp(u)
-	s.descriptors.closeSockets(u, p.Value.Sockets)
+	v.fleet.linkUp(u)
+	v.descriptors.closeSockets(u, p.Value.Sockets)
 	if u.log != nil {
-		s.reconfigureLog(u)
+		v.logging.reconfigureLog(u)
 	}
-	s.observe(u) // its policy may be another
-	s.follow()
+	v.fleet.observe(u) // its policy may be another
+	v.fleet.follow()
 	update := machine.Event{Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: "definition changed: " + why, Actor: p.Actor}
 	switch {
 	case u.turn.Stops(): // what runs ends anyway
 		update.NeedsRestart = false
-		s.step(u, update)
+		v.step(u, update)
 	case restart && !p.Later && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
-		s.command(order.Restart, []*unit{u}, nil, func(*unit) machine.Event { return update })
+		v.fleet.command(order.Restart, []*unit{u}, nil, func(*unit) machine.Event { return update })
 	default:
-		s.step(u, update)
+		v.step(u, update)
 	}
-	if wasBroken && p.Start && !s.stopping {
-		s.start(u, machine.Event{Cause: "its definition was mended"})
+	if wasBroken && p.Start && !v.fleet.stopping {
+		v.fleet.start(u, machine.Event{Cause: "its definition was mended"})
 	}
 }
 
 // Remove stops a service for good. Of one that is forgotten nothing is recorded
 // any more.
-func (s services) Remove(name, cause string, actor *uint32, forgotten bool) {
-	s.ask(func() {
-		u := s.units[name]
+func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
+	v.loop.ask(func() {
+		u := v.fleet.units[name]
 		if u == nil {
-			s.registry.Gone(name, nil)
+			v.directory.registry.Gone(name, nil)
 			return
 		}
 		u.forgotten = forgotten
-		s.remove(u, cause, actor)
+		v.remove(u, cause, actor)
 	})
 }
 
 // Renew has what runs make way for what the proposal says: its directory was
 // removed by hand, and it belongs to the one before.
-func (s services) Renew(p registry.Proposal) {
-	s.ask(func() {
-		u := s.units[p.Name]
+func (v *services) Renew(p registry.Proposal) {
+	v.loop.ask(func() {
+		u := v.fleet.units[p.Name]
 		if u == nil {
 			return
 		}
 		u.desired = p.Desired
-		s.records.keepState(u)
+		v.records.keepState(u)
 		e, turn := machine.Event{Kind: machine.Stop, Cause: p.Cause, Actor: p.Actor}, order.Stop
 		if p.Start {
 			e.Kind, turn = machine.Restart, order.Restart
 		}
-		s.command(turn, []*unit{u}, nil, func(*unit) machine.Event { return e })
+		v.fleet.command(turn, []*unit{u}, nil, func(*unit) machine.Event { return e })
 	})
 }
 
 // Alive is every service of which a process may exist.
-func (s services) Alive() map[string]bool {
+func (v *services) Alive() map[string]bool {
 	alive := map[string]bool{}
-	s.ask(func() {
-		for name, u := range s.units {
+	v.loop.ask(func() {
+		for name, u := range v.fleet.units {
 			alive[name] = u.active()
 		}
 	})
@@ -171,9 +187,9 @@ func (s services) Alive() map[string]bool {
 }
 
 // Status is a service as status shows it.
-func (s services) Status(name string) (st control.Service, ok bool) {
-	s.ask(func() {
-		if u := s.units[name]; u != nil {
+func (v *services) Status(name string) (st control.Service, ok bool) {
+	v.loop.ask(func() {
+		if u := v.fleet.units[name]; u != nil {
 			st, ok = u.status(), true
 		}
 	})
@@ -181,9 +197,9 @@ func (s services) Status(name string) (st control.Service, ok bool) {
 }
 
 // Plan says what an update to a definition would do to a service.
-func (s services) Plan(name string, to service.Definition) (c control.Change) {
-	s.ask(func() {
-		if u := s.units[name]; u != nil {
+func (v *services) Plan(name string, to service.Definition) (c control.Change) {
+	v.loop.ask(func() {
+		if u := v.fleet.units[name]; u != nil {
 			c = registry.PlanUpdate(name, u.definition, to, u.active())
 		} else {
 			c = control.Change{Service: name, Action: "add", Why: "its definition is new"}
@@ -193,17 +209,17 @@ func (s services) Plan(name string, to service.Definition) (c control.Change) {
 }
 
 // Recorded has what is seen of a service written to the volume again.
-func (s services) Recorded(name string) {
-	s.ask(func() {
-		if u := s.units[name]; u != nil {
-			s.records.recordSeen(u)
+func (v *services) Recorded(name string) {
+	v.loop.ask(func() {
+		if u := v.fleet.units[name]; u != nil {
+			v.records.recordSeen(u)
 		}
 	})
 }
 
 // Find is the service that a person means by name.
-func (s services) Find(name string) (string, error) {
-	u, err := s.directory.lookUp(name)
+func (v *services) Find(name string) (string, error) {
+	u, err := v.directory.lookUp(name)
 	if err != nil {
 		return "", err
 	}
@@ -212,11 +228,11 @@ func (s services) Find(name string) (string, error) {
 
 // Await is the outcome of what was just defined: at once without wait, else when
 // it is known, and files show it.
-func (s services) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
+func (v *services) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
 	var u *unit
 	var w *waiter
-	s.ask(func() {
-		if u = s.units[name]; u == nil {
+	v.loop.ask(func() {
+		if u = v.fleet.units[name]; u == nil {
 			outcome.Problem = control.NewProblem(control.KindNoSuchName, name+" was removed")
 			return
 		}
@@ -231,37 +247,37 @@ func (s services) Await(ctx context.Context, name string, changed bool, wait *co
 		w = u.waiters.add(u, changed, over)
 	})
 	if w != nil {
-		outcome = s.commands.await(ctx, u, w, wait)
-		s.records.written(flushPatience)
+		outcome = v.commands.await(ctx, u, w, wait)
+		v.records.written(flushPatience)
 	}
 	return outcome
 }
 
 // remove stops a unit for good: its definition is gone.
-func (s *Supervisor) remove(u *unit, cause string, actor *uint32) {
+func (v *services) remove(u *unit, cause string, actor *uint32) {
 	e := machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor}
-	s.command(order.Remove, []*unit{u}, nil, func(*unit) machine.Event { return e })
+	v.fleet.command(order.Remove, []*unit{u}, nil, func(*unit) machine.Event { return e })
 }
 
 // forget lets go of a unit that is gone, and of all that was kept for it.
-func (s *Supervisor) forget(u *unit) {
-	if s.units[u.name] != u {
+func (v *services) forget(u *unit) {
+	if v.fleet.units[u.name] != u {
 		return
 	}
-	delete(s.units, u.name)
-	s.jobs.reschedule(u)
-	s.tags.Free(u.tag)
-	s.untie(u)
-	s.timers.set(u, 0)
-	s.descriptors.closeSockets(u, nil)
-	s.descriptors.closeNotify(u)
+	delete(v.fleet.units, u.name)
+	v.jobs.reschedule(u)
+	v.tier1.tags.Free(u.tag)
+	v.fleet.untie(u)
+	v.fleet.timers.set(u, 0)
+	v.descriptors.closeSockets(u, nil)
+	v.descriptors.closeNotify(u)
 	var closed <-chan struct{}
 	if u.log != nil {
 		u.log.Close()
 		closed = u.log.Closed()
-		s.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
+		v.tier1.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	}
-	s.registry.Gone(u.name, closed)
+	v.directory.registry.Gone(u.name, closed)
 }
 
 func intentOf(start bool) service.Intent {

@@ -110,37 +110,37 @@ func (f *fleet) commandAlong(t order.Turn, units []*unit, e machine.Event) (alon
 
 // Announce has names waited for that are yet to be registered, and will be started
 // then; Withdraw takes that back from those that were not.
-func (s services) Announce(names []string) {
-	s.ask(func() {
+func (v *services) Announce(names []string) {
+	v.loop.ask(func() {
 		for _, name := range names {
-			if n := s.order.node(name); s.order.units[n] == nil && !s.stopping {
-				s.order.set.Command(order.Start, []order.Node{n}, nil)
+			if n := v.fleet.order.node(name); v.fleet.order.units[n] == nil && !v.fleet.stopping {
+				v.fleet.order.set.Command(order.Start, []order.Node{n}, nil)
 			}
 		}
-		s.follow()
+		v.fleet.follow()
 	})
 }
 
 // Withdraw is for what was announced, whatever became of it.
-func (s services) Withdraw(names []string) {
-	s.ask(func() {
+func (v *services) Withdraw(names []string) {
+	v.loop.ask(func() {
 		for _, name := range names {
-			if n, ok := s.order.nodes[name]; ok && s.order.units[n] == nil {
-				s.order.set.Withdraw(n)
-				s.order.drop(n)
+			if n, ok := v.fleet.order.nodes[name]; ok && v.fleet.order.units[n] == nil {
+				v.fleet.order.set.Withdraw(n)
+				v.fleet.order.drop(n)
 			}
 		}
-		s.follow()
+		v.fleet.follow()
 	})
 }
 
 // Together has what f tells taken for one thing: nothing is decided before its
 // end. f runs beside the loop.
-func (s services) Together(f func()) {
-	s.ask(func() { s.order.held++ })
+func (v *services) Together(f func()) {
+	v.loop.ask(func() { v.fleet.order.held++ })
 	f()
-	s.ask(func() {
-		s.order.held--
-		s.follow()
+	v.loop.ask(func() {
+		v.fleet.order.held--
+		v.fleet.follow()
 	})
 }

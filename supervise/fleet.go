@@ -17,7 +17,8 @@ import (
 type fleet struct {
 	units    map[string]*unit
 	order    ordering
-	active   int  // units of which a process may exist
+	active   int // units of which a process may exist
+	timers   *timers
 	stopping bool // the container is: nothing is started any more
 
 	step func(*unit, machine.Event) // what befalls one of them
@@ -26,7 +27,7 @@ type fleet struct {
 }
 
 func newFleet() fleet {
-	return fleet{units: map[string]*unit{}, order: ordering{nodes: map[string]order.Node{}}}
+	return fleet{units: map[string]*unit{}, timers: newTimers(), order: ordering{nodes: map[string]order.Node{}}}
 }
 
 // ordering is the services as package order knows them. Only the loop touches it.

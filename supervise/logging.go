@@ -29,9 +29,11 @@ const collectorKey = "log"
 
 // logging is what services write. Its collector is nil until it is opened.
 type logging struct {
-	tier1 *tier1
-	prep  *preparer
-	logs  *logs.Collector
+	loop    *mailbox
+	tier1   *tier1
+	prep    *preparer
+	records *records
+	logs    *logs.Collector
 
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 }

@@ -152,10 +152,10 @@ func (r *records) recalled() map[string]memory {
 
 // Vacated tells that nothing is left of a service, its slot included: a successor
 // need not know of it.
-func (s services) Vacated(name string) {
-	s.ask(func() {
-		if s.units[name] == nil {
-			s.records.forgetState(name)
+func (v *services) Vacated(name string) {
+	v.loop.ask(func() {
+		if v.fleet.units[name] == nil {
+			v.records.forgetState(name)
 		}
 	})
 }

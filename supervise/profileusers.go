@@ -19,12 +19,12 @@ import (
 	"rlminit/wire"
 )
 
-// owners are the users that profiles can have; nil where they can have none.
-func (s *Supervisor) owners() profiles.Owners {
-	if s.files == nil || s.policy.Profiles.Low == 0 {
+// profileUsers are the users that profiles can have; nil where they can have none.
+func (p *preparer) profileUsers() profiles.Owners {
+	if p.files == nil || p.policy.Profiles.Low == 0 {
 		return nil
 	}
-	return profileOwners{s.files, s.policy}
+	return profileOwners{p.files, p.policy}
 }
 
 // profileOwners is profiles.Owners.

@@ -49,7 +49,8 @@ type records struct {
 	fleet  *fleet
 	volume *volume
 
-	states    *handover.States // what a successor is to know
+	states    *handover.States  // what a successor is to know
+	work      handover.BootWork // what of the boot is done
 	chronicle *chronicle
 	events    *events
 	publisher *publisher                               // of copies: status files

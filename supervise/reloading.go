@@ -126,7 +126,7 @@ func (s desk) Adopt(ctx context.Context, name string, what control.AdoptProfile,
 	if err == nil && len(outcomes) == 0 {
 		err = errors.New("it is gone")
 	}
-	services(s).Recorded(profiles.GatewayName(p.Name)) // what was seen meanwhile was not written over it
+	s.services.Recorded(profiles.GatewayName(p.Name)) // what was seen meanwhile was not written over it
 	if err != nil {
 		return control.Outcome{}, err
 	}

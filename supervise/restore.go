@@ -79,7 +79,7 @@ func (s *Supervisor) bringUpToDate(outdated []*unit) {
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
 func (s *Supervisor) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
-	u := s.bare(p)
+	u := s.services.bare(p)
 	if recorded != service.IntentNone && recorded != u.desired && !s.purpose.isFor(p.Name) {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.

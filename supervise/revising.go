@@ -35,7 +35,7 @@ func (s *Supervisor) openRevisions(store *profiles.Store) {
 // rewind puts back, before anything is started, what an apply was in the middle
 // of when the container ended.
 func (s *Supervisor) rewind() {
-	if r := s.revisions.Load(); r != nil && !s.work.Done(handover.Registered) {
+	if r := s.revisions.Load(); r != nil && !s.records.work.Done(handover.Registered) {
 		r.Rewind()
 	}
 }

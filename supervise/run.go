@@ -41,19 +41,18 @@ type Supervisor struct {
 	jobs        jobHost
 	descriptors descriptors
 	launcher    launcher
+	services    services
+	purpose     purpose
 	prober      prober
 	placer      placer
 
-	work      handover.BootWork // what of the boot is done
 	registry  *registry.Registry
 	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
 	slots     slots.Dir
 
-	purpose purpose       // what the container is for
-	random  func() uint64 // where chance comes in; a simulation has its own
+	random func() uint64 // where chance comes in; a simulation has its own
 
 	// What follows is the loop's alone.
-	timers   *timers
 	restored bool           // what a predecessor left was taken over
 	early    []wire.Message // came before that, about processes that no unit knew yet
 	booted   bool
@@ -109,7 +108,6 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
 		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
 		random:   rand.Uint64,
-		timers:   newTimers(),
 	}
 	s.fleet.step = s.step
 	s.records = records{loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, volume: s.volume, events: newEvents(), chronicle: newChronicle()}
@@ -122,13 +120,20 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		over: s.checkStopped,
 	}
+	s.services = services{
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, step: s.step,
+	}
+	s.purpose = purpose{
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+	}
 	s.launcher = launcher{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records,
 		logging: &s.logging, descriptors: &s.descriptors, step: s.step,
 		preparation: s.prepare, turns: turns, turn: turn,
 	}
 	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
-	s.logging = logging{tier1: &s.tier1, prep: &s.preparer}
+	s.logging = logging{loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, records: &s.records}
 	s.prober = prober{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, step: s.step,
 		network: process.AskNetwork, runs: map[uint64]*probeRun{},
@@ -198,7 +203,7 @@ func (s *Supervisor) open() (err error) {
 
 // furnish makes what stands on the configuration and the service directory.
 func (s *Supervisor) furnish() (err error) {
-	s.purpose = purposeOf(s.settings.Started())
+	s.purpose.read(s.settings.Started())
 	if s.null, err = openNull(); err != nil {
 		return err
 	}
@@ -218,7 +223,7 @@ func (s *Supervisor) newRegistry() *registry.Registry {
 		}
 		s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
 	}
-	return registry.New(services{s}, s.volume, s.settings, s.slots, s.work, hold)
+	return registry.New(&s.services, s.volume, s.settings, s.slots, s.records.work, hold)
 }
 
 // use makes known who knows which services there are.
@@ -244,7 +249,7 @@ func (s *Supervisor) openHandover() (err error) {
 		return err
 	}
 	s.commands.openOperations(hold)
-	s.work = s.records.states.BootWork()
+	s.records.work = s.records.states.BootWork()
 	return nil
 }
 

@@ -225,7 +225,7 @@ func (s *simulation) replace(everything context.Context) {
 		return unix.Pwrite(s.states, b, at)
 	})
 	next.records.recorder = newRecorder(next.volume)
-	next.use(registry.New(equipped{services{next}, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil))
+	next.use(registry.New(equipped{&next.services, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil))
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
@@ -344,13 +344,13 @@ func exitNow(b *body) wire.Exit {
 
 // equipped is the supervisor as its registry knows it in a simulation.
 type equipped struct {
-	services
+	*services
 	s *simulation
 }
 
 func (e equipped) Define(p registry.Proposal) {
-	e.ask(func() {
-		if known := e.units[p.Name]; known != nil {
+	e.loop.ask(func() {
+		if known := e.fleet.units[p.Name]; known != nil {
 			e.define(p)
 			return
 		}

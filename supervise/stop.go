@@ -66,7 +66,7 @@ func (s *Supervisor) checkStopped() {
 		return
 	}
 	s.stopped = true
-	s.tellCode()
+	s.purpose.tellCode()
 	giveBack := s.giveBack
 	go func() {
 		s.settle(giveBack)

@@ -137,7 +137,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		u.formerPID = before.PID
 	}
 	s.mark(u, before)
-	s.tell(u, before)
+	s.records.tell(u, before)
 	was, is := u.seen, u.state.Public()
 	u.seen = is
 	if was != is || before.Health != u.state.Health {
@@ -156,7 +156,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 			event.PID = &pid
 		}
 		s.records.chronicle.note(s.records.events.publish(event))
-		s.outlived(u)
+		s.purpose.outlived(u)
 	}
 	if u.launch != nil && u.state.Want == machine.WantDown {
 		s.launcher.abandonLaunch(u)
@@ -169,7 +169,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		s.descriptors.dropStored(u, func(process.StoredFile) bool { return true })
 	}
 	if u.state.Phase == machine.Gone {
-		s.forget(u)
+		s.services.forget(u)
 	}
 	s.observe(u)
 	if u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
@@ -203,9 +203,9 @@ func digest(s machine.State) digested {
 
 // mark writes into the service's own log what happened to it, after all that
 // its process wrote before.
-func (s *Supervisor) mark(u *unit, before machine.State) {
+func (l *logging) mark(u *unit, before machine.State) {
 	failed := u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff)
-	if u.log == nil && failed && s.openLog(u) != nil { // before its first run: a secret that is missing, a directory
+	if u.log == nil && failed && l.openLog(u) != nil { // before its first run: a secret that is missing, a directory
 		return
 	}
 	if u.log == nil {
@@ -219,7 +219,7 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 		if !e.Lost {
 			u.marks[before.ID] = marked
 		}
-		said := s.lastWords(u, before.ID)
+		said := l.lastWords(u, before.ID)
 		u.log.MarkExit(before.ID, e.String(), func(last string) {
 			close(marked)
 			go said(last)
@@ -233,10 +233,10 @@ func (s *Supervisor) mark(u *unit, before machine.State) {
 // lastWords holds answers that tell of a failure back until it is called with
 // what the run said last, which may still be in its pipe, or until that takes
 // too long.
-func (s *Supervisor) lastWords(u *unit, run uint64) func(last string) {
+func (l *logging) lastWords(u *unit, run uint64) func(last string) {
 	u.lastLine, u.unheard = "", run
 	said := func(last string) {
-		s.do(func() {
+		l.loop.do(func() {
 			if u.unheard == run {
 				u.lastLine, u.unheard = u.secrets.Text(last), 0
 				u.waiters.answer(u)
@@ -251,9 +251,9 @@ func (s *Supervisor) lastWords(u *unit, run uint64) func(last string) {
 }
 
 // tell says in our own log what befell u though nobody asked for it.
-func (s *Supervisor) tell(u *unit, before machine.State) {
+func (r *records) tell(u *unit, before machine.State) {
 	is := u.state
-	if is.Phase == before.Phase || s.stopping {
+	if is.Phase == before.Phase || r.fleet.stopping {
 		return
 	}
 	level, what, cause := slog.LevelWarn, "", is.Reason
@@ -287,7 +287,7 @@ func (s *Supervisor) tell(u *unit, before machine.State) {
 }
 
 // quote has the end of a failed service's log shown in its status.
-func (s *Supervisor) quote(u *unit) {
+func (l *logging) quote(u *unit) {
 	slot := u.log
 	if slot == nil {
 		return
@@ -297,12 +297,12 @@ func (s *Supervisor) quote(u *unit) {
 		if err != nil {
 			return
 		}
-		s.do(func() {
+		l.loop.do(func() {
 			u.lastLines = lines
 			for i, line := range lines {
 				lines[i] = u.secrets.Text(line)
 			}
-			s.records.publishStatus(u)
+			l.records.publishStatus(u)
 		})
 	}()
 }
