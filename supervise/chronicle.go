@@ -48,36 +48,6 @@ func newChronicle() *chronicle {
 	return c
 }
 
-// openJournal opens the journal of a volume that was just taken, and has the
-// store keep its intents there. One that cannot be used is said, and from then on
-// nothing can be recorded.
-func (s *Supervisor) openJournal(store *profiles.Store) {
-	c := s.records.chronicle
-	boot, err := journal.BootID()
-	if err != nil {
-		slog.Warn("cannot keep a journal", "err", err)
-		return
-	}
-	say := s.say
-	if c.silent = s.volume.readOnly.Load(); c.silent {
-		say = func(string) {} // that nothing can be written here was said
-	}
-	j, err := journal.Open(store.Ours(), journal.Options{
-		Boot: boot, Folds: c.folds, Say: say,
-		Held: func() bool { return !c.lost.Load() }, Fault: c.fault,
-	})
-	if err != nil {
-		slog.Error("the journal is not used, and nothing is recorded: " + err.Error())
-		store.RefuseIntents(err)
-		return
-	}
-	c.boot = boot
-	store.UseJournal(j, c.intents, c.users)
-	c.journal.Store(j)
-	s.recordBoot(j, boot)
-	s.commands.operations.Recall(c.earlier(j))
-}
-
 // earlier are the operations that the journal has, and the last id. It records
 // that those which an earlier boot left under way were interrupted.
 func (c *chronicle) earlier(j *journal.Journal) (all []control.Operation, last uint64) {
@@ -102,26 +72,6 @@ func (c *chronicle) oomSeen(service, reason string) {
 func (c *chronicle) operationEnded(o control.Operation) {
 	if j := c.journal.Load(); j != nil {
 		j.Note(journal.Entry{Type: operation.TypeEnded, Body: operation.EndedOf(o)})
-	}
-}
-
-// recordBoot records that this boot has begun, unless a supervisor before did.
-func (s *Supervisor) recordBoot(j *journal.Journal, boot string) {
-	machine, err := journal.MachineBoot()
-	if err != nil {
-		slog.Warn(err.Error())
-	}
-	var begun journal.BootBegun
-	recorded := false
-	j.View(func() { begun, recorded = s.records.chronicle.boots.Begin(boot, machine) })
-	s.volume.prior.Store(string(begun.PriorExit))
-	if recorded || s.records.chronicle.silent {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), bootRecordPatience)
-	defer cancel()
-	if _, err := j.Append(ctx, journal.Entry{Type: journal.TypeBootBegun, Body: begun}); err != nil {
-		slog.Warn("cannot record that this boot has begun", "err", err)
 	}
 }
 

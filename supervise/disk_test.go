@@ -112,7 +112,7 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
 	store.Ours().Fail(fault)
 	next.records.chronicle.fault = fault
-	next.openJournal(store)
+	next.tenure.openJournal(store)
 	next.volume.store.Store(store)
 	return store
 }

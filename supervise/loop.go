@@ -57,8 +57,8 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	switch m.(type) {
 	case *wire.Ping, *wire.Shutdown, *wire.Reload:
 	default:
-		if !s.restored {
-			s.early = append(s.early, m)
+		if !s.succession.restored {
+			s.succession.early = append(s.succession.early, m)
 			return
 		}
 	}
@@ -83,23 +83,11 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	case *wire.Ping:
 		s.pinged(m)
 	case *wire.Shutdown:
-		if s.awaited = m.Deadline; s.restored {
-			s.beginShutdown()
+		if s.ending.awaited = m.Deadline; s.succession.restored {
+			s.ending.beginShutdown()
 		}
 	case *wire.Reload:
 		go s.registry.ReloadAndSay()
-	}
-}
-
-// catchUp hears what tier 1 has said since its snapshot, now that every unit
-// knows its processes: an exit that nobody knows of would be acknowledged, and
-// its service be taken for alive.
-func (s *Supervisor) catchUp() {
-	s.restored = true
-	early := s.early
-	s.early = nil
-	for _, m := range early {
-		s.hear(m, nil)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
 func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.now.ask(func() {
-		p.now.restored = true
+		p.now.succession.restored = true
 		p.now.prober.runs[7] = &probeRun{ended: make(chan error, 1), abandoned: true}
 		p.now.owned[7] = &p.now.prober
 		p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil)

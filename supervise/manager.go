@@ -8,7 +8,7 @@ import (
 
 // notifyManager tells what runs this container (podman --sdnotify=container,
 // systemd-nspawn) how it is: sd_notify(3). Without one it does nothing.
-func (s *Supervisor) notifyManager(state string) {
+func notifyManager(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		slog.Warn("cannot tell the container's manager", "state", state, "err", err)
 	}

@@ -159,8 +159,8 @@ func (p *place) supervise(args ...string) {
 
 // open takes the volume and what a predecessor left.
 func (p *place) open() {
-	p.now.openVolume()
-	p.now.restore()
+	p.now.tenure.openVolume()
+	p.now.succession.restore()
 	p.now.registry.Start(func() {})
 }
 
@@ -169,8 +169,8 @@ func (p *place) kill() {
 	p.now.registry.Close()
 	p.now.link.Flush()
 	p.now.ask(func() {
-		if p.now.giveBack != nil {
-			p.locks = append(p.locks, p.now.giveBack) // which the kernel would do
+		if p.now.tenure.giveBack != nil {
+			p.locks = append(p.locks, p.now.tenure.giveBack) // which the kernel would do
 		}
 	})
 	close(p.gone)

@@ -31,7 +31,7 @@ func (s *Supervisor) server() *api.Server {
 	if s.jobs.runner != nil {
 		s.jobs.runner.Add(server)
 	}
-	revision.Add(server, s.revisions.Load, s.unrevised)
+	revision.Add(server, s.tenure.revisions.Load, s.tenure.unrevised)
 	d.addDescriptions(server)
 	return server
 }

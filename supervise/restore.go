@@ -8,50 +8,74 @@ import (
 	"slices"
 
 	"rlminit/service"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
 
+// succession takes over what a predecessor left. Invariant: until it is restored no
+// message of tier 1 about a process is heard, for no unit knows its own yet.
+type succession struct {
+	loop        *mailbox
+	tier1       *tier1
+	prep        *preparer
+	fleet       *fleet
+	records     *records
+	directory   *directory
+	commands    *commands
+	launcher    *launcher
+	descriptors *descriptors
+	logging     *logging
+	services    *services
+	purpose     *purpose
+	ending      *ending
+	step        func(*unit, machine.Event)
+	hear        func(wire.Message, []int)
+
+	restored bool           // what a predecessor left was taken over
+	early    []wire.Message // came before that; the loop's, as restored is
+}
+
 // restore takes over what a predecessor left: the services that it knew of, with
 // their states, and the children in tier 1's table. Nothing is restarted for it.
 // What else is in the service directory, the registry sees to.
-func (s *Supervisor) restore() {
-	s.ask(s.claimed)
+func (c *succession) restore() {
+	c.loop.ask(c.tier1.claimed)
 	var outdated []*unit
-	all := s.records.recalled()
+	all := c.records.recalled()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if u := s.restoreService(name, all[name]); u != nil {
+		if u := c.restoreService(name, all[name]); u != nil {
 			outdated = append(outdated, u)
 		}
 	}
-	s.ask(func() {
-		s.adoptAll()
-		for name, children := range s.children {
+	c.loop.ask(func() {
+		c.adoptAll()
+		for name, children := range c.tier1.children {
 			for _, child := range children {
-				s.dismiss(name, child)
+				c.tier1.dismiss(name, child)
 			}
 		}
-		s.catchUp()
-		s.bringUpToDate(outdated)
-		s.commands.resumeOperations()
-		if s.awaited != 0 {
-			s.beginShutdown()
+		c.catchUp()
+		c.bringUpToDate(outdated)
+		c.commands.resumeOperations()
+		if c.ending.awaited != 0 {
+			c.ending.beginShutdown()
 		}
 	})
 }
 
 // restoreService makes the unit of a service anew, in the state that it was in,
 // and returns it if its definition is not the one that was in force.
-func (s *Supervisor) restoreService(name string, was memory) (outdated *unit) {
-	held := s.held.Take(registry.UnpublishedKey(name))
-	p := s.registry.Recall(name, was.Profile, was.Recorded, held)
+func (c *succession) restoreService(name string, was memory) (outdated *unit) {
+	held := c.tier1.held.Take(registry.UnpublishedKey(name))
+	p := c.directory.registry.Recall(name, was.Profile, was.Recorded, held)
 	p.Desired = was.Desired
-	recorded := s.recordedIntent(name, was.Profile, was.Recorded)
+	recorded := c.recordedIntent(name, was.Profile, was.Recorded)
 	leaving := false
-	s.ask(func() {
-		u := s.takeBack(p, was.Machine, recorded)
+	c.loop.ask(func() {
+		u := c.takeBack(p, was.Machine, recorded)
 		if was.Outdated != nil {
 			u.outdated = *was.Outdated
 		}
@@ -60,40 +84,40 @@ func (s *Supervisor) restoreService(name string, was memory) (outdated *unit) {
 			outdated = u
 		}
 	})
-	s.registry.Restored(name, leaving)
+	c.directory.registry.Restored(name, leaving)
 	return outdated
 }
 
 // bringUpToDate restarts what runs with a definition that was replaced when nobody
 // was there to take it up, or just before.
-func (s *Supervisor) bringUpToDate(outdated []*unit) {
+func (c *succession) bringUpToDate(outdated []*unit) {
 	update := machine.Event{Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced"}
 	outdated = slices.DeleteFunc(outdated, func(u *unit) bool {
 		return !u.active() || u.state.Want != machine.WantUp || u.state.Removed
 	})
 	if len(outdated) > 0 {
-		s.command(order.Restart, outdated, nil, func(*unit) machine.Event { return update })
+		c.fleet.command(order.Restart, outdated, nil, func(*unit) machine.Event { return update })
 	}
 }
 
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
-func (s *Supervisor) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
-	u := s.services.bare(p)
-	if recorded != service.IntentNone && recorded != u.desired && !s.purpose.isFor(p.Name) {
+func (c *succession) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
+	u := c.services.bare(p)
+	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
 		u.desired, u.changed = recorded, true
 	}
 	u.state = state
 	u.forgotten = u.state.Removed // its directory may be on its way out
-	_ = s.launcher.allotTag(u)
+	_ = c.launcher.allotTag(u)
 	return u
 }
 
 // recordedIntent is what the volume says is wanted of a service; IntentNone: nothing.
-func (s *Supervisor) recordedIntent(name, profile string, recorded bool) service.Intent {
-	store := s.volume.Store()
+func (c *succession) recordedIntent(name, profile string, recorded bool) service.Intent {
+	store := c.prep.volume.Store()
 	if store == nil || !recorded {
 		return service.IntentNone
 	}
@@ -114,35 +138,35 @@ func (s *Supervisor) recordedIntent(name, profile string, recorded bool) service
 // adopt brings a unit's state in line with what tier 1 knows of its processes.
 // The newest child counts: an older one ended before it was spawned, and the
 // state that went along with the newest knows of that.
-func (s *Supervisor) adopt(u *unit) {
-	children := s.children[u.name]
-	delete(s.children, u.name)
+func (c *succession) adopt(u *unit) {
+	children := c.tier1.children[u.name]
+	delete(c.tier1.children, u.name)
 	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
 	event := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
 	if len(children) > 0 {
 		newest := children[len(children)-1]
 		for _, older := range children[:len(children)-1] {
-			s.dismiss(u.name, older)
+			c.tier1.dismiss(u.name, older)
 		}
 		var at memory
 		if json.Unmarshal(newest.Label, &at) == nil && at.Machine.LastID > u.state.LastID {
 			u.state = at.Machine
 		}
-		s.byID[newest.ID] = u
+		c.tier1.byID[newest.ID] = u
 		go func(d service.Definition) {
-			secrets := s.secrets(d)
-			s.do(func() { u.secrets = secrets })
+			secrets := c.prep.secrets(d)
+			c.loop.do(func() { u.secrets = secrets })
 		}(u.definition)
 		event = childEvent(newest)
 		if newest.State == wire.ChildExited {
-			s.launcher.memoryOf(u, newest.Exit, &event)
+			c.launcher.memoryOf(u, newest.Exit, &event)
 		}
-		if _, err := s.descriptors.openNotify(u, false); err != nil {
+		if _, err := c.descriptors.openNotify(u, false); err != nil {
 			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
 		}
 	}
-	if len(children) > 0 || len(s.held[logKey(u.name)]) > 0 {
-		if err := s.openLog(u); err != nil {
+	if len(children) > 0 || len(c.tier1.held[logKey(u.name)]) > 0 {
+		if err := c.logging.openLog(u); err != nil {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
 	}
@@ -151,48 +175,48 @@ func (s *Supervisor) adopt(u *unit) {
 	}
 	u.seen = u.state.Public()
 	if active(u.state) {
-		s.active++
+		c.fleet.active++
 	}
 	if u.changed && u.desired == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.changed = false
-	s.descriptors.readoptSockets(u)
-	u.open.stored.Restore(u.name, s.held)
-	s.step(u, event)
-	s.records.keepState(u)
+	c.descriptors.readoptSockets(u)
+	u.open.stored.Restore(u.name, c.tier1.held)
+	c.step(u, event)
+	c.records.keepState(u)
 	if len(children) > 0 {
-		if c := children[len(children)-1]; c.State == wire.ChildFailed {
-			s.launcher.spawnFailed(&wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
+		if newest := children[len(children)-1]; newest.State == wire.ChildFailed {
+			c.launcher.spawnFailed(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})
 		}
 	}
 }
 
 // adoptAll adopts every unit. None is told of another before all know what is
 // true: it would start on the strength of what was.
-func (s *Supervisor) adoptAll() {
-	s.order.held++
-	for _, u := range s.all() {
-		s.adopt(u)
+func (c *succession) adoptAll() {
+	c.fleet.order.held++
+	for _, u := range c.fleet.all() {
+		c.adopt(u)
 	}
-	s.order.held--
-	s.follow()
-	for _, u := range s.all() { // what a predecessor told them may be true no more
-		s.hold(u, s.order.set.Told(u.node))
+	c.fleet.order.held--
+	c.fleet.follow()
+	for _, u := range c.fleet.all() { // what a predecessor told them may be true no more
+		c.fleet.hold(u, c.fleet.order.set.Told(u.node))
 	}
-	s.stopOverdue()
+	c.stopOverdue()
 }
 
 // stopOverdue stops, in order, what was to be stopped when our predecessor
 // ended, and waited for what requires it.
-func (s *Supervisor) stopOverdue() {
+func (c *succession) stopOverdue() {
 	var overdue []*unit
-	for _, u := range s.all() {
+	for _, u := range c.fleet.all() {
 		if u.desired == service.Stopped && u.state.Want == machine.WantUp {
 			overdue = append(overdue, u)
 		}
 	}
-	s.stopUnits(overdue, machine.Event{Cause: "was to be stopped when the supervisor was replaced"})
+	c.fleet.stopUnits(overdue, machine.Event{Cause: "was to be stopped when the supervisor was replaced"})
 }
 
 // childEvent is what tier 1 knows of a child, as the machine takes it.
@@ -215,3 +239,25 @@ func childEvent(c wire.Child) machine.Event {
 // ticks turns a process's start time, in clock ticks since boot, into the boot
 // clock's nanoseconds. USER_HZ is 100 on every architecture that Go knows.
 func ticks(start uint64) int64 { return int64(start) * 10_000_000 }
+
+// catchUp hears what tier 1 has said since its snapshot, now that every unit
+// knows its processes: an exit that nobody knows of would be acknowledged, and
+// its service be taken for alive.
+func (c *succession) catchUp() {
+	c.restored = true
+	early := c.early
+	c.early = nil
+	for _, m := range early {
+		c.hear(m, nil)
+	}
+}
+
+// releaseRest lets go of what a predecessor held and nobody claimed.
+func (c *succession) releaseRest() {
+	for key, fds := range c.tier1.held {
+		wire.CloseAll(fds)
+		c.tier1.link.Send(&wire.Release{Key: key}, nil, nil)
+	}
+	c.tier1.held = handover.Held{}
+	c.logging.logs.Settled()
+}

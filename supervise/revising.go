@@ -14,59 +14,10 @@ import (
 	"rlminit/plan"
 	"rlminit/profiles"
 	"rlminit/service"
-	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
 )
-
-// openRevisions makes ready what carries plans out. store is the volume's, and
-// its lock is ours.
-func (s *Supervisor) openRevisions(store *profiles.Store) {
-	c := s.records.chronicle
-	j := c.journal.Load()
-	if j == nil {
-		return // which was said
-	}
-	ledger := revision.Journal{Journal: j, Records: c.revisions, BootID: c.boot}
-	s.revisions.Store(revision.New(revised{s}, ledger, revision.Files{Home: store.Ours()}, s.applying))
-}
-
-// rewind puts back, before anything is started, what an apply was in the middle
-// of when the container ended.
-func (s *Supervisor) rewind() {
-	if r := s.revisions.Load(); r != nil && !s.records.work.Done(handover.Registered) {
-		r.Rewind()
-	}
-}
-
-// resume goes on with what an apply was in the middle of when our predecessor
-// ended.
-func (s *Supervisor) resume() {
-	if r := s.revisions.Load(); r != nil {
-		r.Resume()
-	}
-}
-
-// unrevised says why there are no revisions.
-func (s *Supervisor) unrevised() error {
-	if _, err := s.registry.Store(); err != nil {
-		return err
-	}
-	return control.Conflict("plans cannot be applied: the volume has no journal; the log of rlminit says why")
-}
-
-// applying is what root's configuration says of who may apply.
-func (s *Supervisor) applying() revision.Settings {
-	settings := revision.Settings{User: s.policy.User.UID}
-	if rules := s.config().Apply; rules != nil {
-		settings.Allow = []plan.Rule{}
-		for _, r := range rules {
-			settings.Allow = append(settings.Allow, plan.Rule{UID: r.UID, Scope: r.Scope})
-		}
-	}
-	return settings
-}
 
 // Applies tells whether a rule lets somebody apply plans.
 func (s desk) Applies(uid uint32) bool {

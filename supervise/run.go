@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +17,6 @@ import (
 	"rlminit/supervise/operation"
 	"rlminit/supervise/process"
 	"rlminit/supervise/registry"
-	"rlminit/supervise/revision"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/threads"
@@ -33,7 +30,6 @@ type Supervisor struct {
 	tier1
 	preparer
 	fleet
-	ending
 	logging
 	records     records
 	directory   directory
@@ -43,19 +39,19 @@ type Supervisor struct {
 	launcher    launcher
 	services    services
 	purpose     purpose
+	tenure      tenure
+	succession  succession
+	ending      ending
 	prober      prober
 	placer      placer
 
-	registry  *registry.Registry
-	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
-	slots     slots.Dir
+	registry *registry.Registry
+	slots    slots.Dir
 
 	random func() uint64 // where chance comes in; a simulation has its own
 
 	// What follows is the loop's alone.
-	restored bool           // what a predecessor left was taken over
-	early    []wire.Message // came before that, about processes that no unit knew yet
-	booted   bool
+	booted bool
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
@@ -118,7 +114,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.jobs = jobHost{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		over: s.checkStopped,
+		over: s.ending.checkStopped,
 	}
 	s.services = services{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
@@ -126,6 +122,18 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.purpose = purpose{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+	}
+	s.tenure = tenure{
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		logging: &s.logging, jobs: &s.jobs, box: revised{s},
+	}
+	s.succession = succession{
+		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
+		step: s.step, hear: s.hear,
+	}
+	s.ending = ending{
+		tier1: &s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose, tenure: &s.tenure,
 	}
 	s.launcher = launcher{
 		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records,
@@ -259,23 +267,4 @@ func runtimeDir() string {
 		return dir
 	}
 	return wire.RuntimeDir
-}
-
-// settle brings everything onto the disk and gives the volume back.
-func (s *Supervisor) settle(giveBack func()) {
-	s.records.written(time.Second)
-	s.commands.operations.Interrupt("the container stopped")
-	s.records.chronicle.end()
-	if giveBack == nil {
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		giveBack()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-	}
 }

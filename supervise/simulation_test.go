@@ -265,7 +265,7 @@ func (s *simulation) replace(everything context.Context) {
 			return
 		}
 		next.do(func() {
-			if !next.restored { // it waits in the socket
+			if !next.succession.restored { // it waits in the socket
 				time.AfterFunc(time.Millisecond, func() { ready(b) })
 				return
 			}
@@ -312,13 +312,13 @@ func (s *simulation) replace(everything context.Context) {
 	known := next.records.recalled()
 	var outdated []*unit
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if u := next.restoreService(name, known[name]); u != nil {
+		if u := next.succession.restoreService(name, known[name]); u != nil {
 			outdated = append(outdated, u)
 		}
 		next.ask(func() { s.equip(next.units[name]) })
 	}
 	next.ask(func() {
-		next.adoptAll()
+		next.succession.adoptAll()
 		for name, children := range next.children {
 			for _, child := range children {
 				w.mu.Lock()
@@ -329,8 +329,8 @@ func (s *simulation) replace(everything context.Context) {
 				next.dismiss(name, child)
 			}
 		}
-		next.catchUp()
-		next.bringUpToDate(outdated)
+		next.succession.catchUp()
+		next.succession.bringUpToDate(outdated)
 	})
 	next.registry.Start(next.registry.Rescan)
 	synctest.Wait()

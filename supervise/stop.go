@@ -9,44 +9,53 @@ import (
 	"rlminit/wire"
 )
 
-// ending is the container's end. The loop's alone.
+// ending is the container's end: what runs is stopped in order, within the time that
+// there is, and tier 1 told when all of it has. What is wanted does not change. The
+// loop's alone.
 type ending struct {
-	awaited   int64  // the deadline of the latest shutdown; 0: none
-	shutdowns int    // how often tier 1 has asked for it
-	stopped   bool   // tier 1 is being told that all has
-	giveBack  func() // gives the volume's lock back; nil: it was not taken
+	tier1    *tier1
+	fleet    *fleet
+	records  *records
+	commands *commands
+	jobs     *jobHost
+	purpose  *purpose
+	tenure   *tenure
+
+	awaited   int64 // the deadline of the latest shutdown; 0: none
+	shutdowns int   // how often tier 1 has asked for it
+	stopped   bool  // tier 1 is being told that all has
 }
 
 // beginShutdown carries out a shutdown that was asked for. Before everything is
 // restored there is nothing to stop in order: tier 1 waits a second, and then
 // sees to it by itself.
-func (s *Supervisor) beginShutdown() {
-	s.link.Send(&wire.StopBegun{}, nil, nil)
-	s.shutdown(s.awaited)
+func (e *ending) beginShutdown() {
+	e.tier1.link.Send(&wire.StopBegun{}, nil, nil)
+	e.shutdown(e.awaited)
 }
 
 // shutdown stops everything before the deadline, in order, as the container is
 // stopping. What is wanted does not change: it runs again after the next boot.
-func (s *Supervisor) shutdown(deadline int64) {
-	hurried := s.shutdowns > 0
-	s.shutdowns++
-	s.stopping = true
+func (e *ending) shutdown(deadline int64) {
+	hurried := e.shutdowns > 0
+	e.shutdowns++
+	e.fleet.stopping = true
 	budget := time.Duration(deadline - boottime())
 	if !hurried {
-		if len(s.units) > 0 {
-			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(s.units))
+		if len(e.fleet.units) > 0 {
+			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(e.fleet.units))
 		}
-		s.notifyManager("STOPPING=1")
-		s.jobs.stop()
+		notifyManager("STOPPING=1")
+		e.jobs.stop()
 	}
-	depth := s.chains()
+	depth := e.fleet.chains()
 	longest := time.Duration(0)
 	for _, chain := range depth {
 		longest = max(longest, chain)
 	}
 	// The last tenth is for the sweeps of what the services leave behind.
 	budget = budget * 9 / 10
-	s.command(order.Stop, s.all(), nil, func(u *unit) machine.Event {
+	e.fleet.command(order.Stop, e.fleet.all(), nil, func(u *unit) machine.Event {
 		event := machine.Event{Kind: machine.Stop, Cause: "the container is stopping"}
 		if hurried || budget < 100*time.Millisecond {
 			event.Hurry = true
@@ -57,19 +66,38 @@ func (s *Supervisor) shutdown(deadline int64) {
 		}
 		return event
 	})
-	s.checkStopped()
+	e.checkStopped()
 }
 
 // checkStopped tells tier 1, once, that every service has stopped.
-func (s *Supervisor) checkStopped() {
-	if !s.stopping || s.stopped || s.active > 0 || s.jobs.left {
+func (e *ending) checkStopped() {
+	if !e.fleet.stopping || e.stopped || e.fleet.active > 0 || e.jobs.left {
 		return
 	}
-	s.stopped = true
-	s.purpose.tellCode()
-	giveBack := s.giveBack
+	e.stopped = true
+	e.purpose.tellCode()
+	giveBack := e.tenure.giveBack
 	go func() {
-		s.settle(giveBack)
-		s.link.Send(&wire.StopDone{}, nil, nil)
+		e.settle(giveBack)
+		e.tier1.link.Send(&wire.StopDone{}, nil, nil)
 	}()
+}
+
+// settle brings everything onto the disk and gives the volume back.
+func (e *ending) settle(giveBack func()) {
+	e.records.written(time.Second)
+	e.commands.operations.Interrupt("the container stopped")
+	e.records.chronicle.end()
+	if giveBack == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		giveBack()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
 }

@@ -178,7 +178,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	s.follow()
 	u.waiters.answer(u)
 	s.commands.stirRolls(u)
-	s.checkStopped()
+	s.ending.checkStopped()
 }
 
 // digested is what of a state is worth telling a successor and a new status file: not the watchdog's
