@@ -125,27 +125,33 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	if err != nil {
 		return Profile{}, err
 	}
-	if err := s.home.MkdirAll(profilesDir, dirMode); err != nil {
-		return Profile{}, err
-	}
 	temp := profilesDir + "/" + durable.TempName()
-	if err := s.home.Mkdir(temp, dirMode); err != nil {
+	err = s.home.Mkdir(temp, dirMode)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has taken the directory above away
+		if err = s.home.MkdirAll(profilesDir, dirMode); err == nil {
+			err = s.home.Mkdir(temp, dirMode)
+		}
+	}
+	if err != nil {
 		return Profile{}, err
 	}
 	state := stateFile{version: 1}
 	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
 	state.Port, state.UpdatedAt = port, s.now()
-	log := ""
+	log, text := "", how.Text
 	switch {
 	case how.Import != nil:
 		log, err = s.unpack(how.Import, temp, settings)
 	case how.Clone != "":
 		err = s.clone(how.Clone, temp, how.Environment, settings)
+	case settings.Template == "":
+		text = nil
+		err = begin(s.home, temp, how, settings)
 	default:
 		err = s.furnish(temp, how.Environment, settings)
 	}
-	if err == nil && how.Text != nil {
-		err = s.replace(temp, how.Text)
+	if err == nil && text != nil {
+		err = s.replace(temp, text)
 	}
 	if err == nil {
 		err = s.home.WriteFile(temp+"/"+settings.StateFile, state.encode(), durable.Write{Mode: 0o640})
@@ -268,6 +274,25 @@ func (s *Store) furnish(dir string, env map[string]string, settings *Settings) e
 		return err
 	}
 	return s.writeOverrides(dir, overrides, additions(env))
+}
+
+// begin is furnish and replace for a directory that is empty, and whose names are made
+// durable together: nothing need be looked for.
+func begin(home *durable.Dir, dir string, how Creation, settings *Settings) (err error) {
+	text := how.Text
+	if text == nil && (len(how.Environment) > 0 || settings.Marker == overridesFile) {
+		text, err = editEnvironment(home.Path(dir+"/"+overridesFile), []byte(newOverrides), additions(how.Environment))
+		if err != nil {
+			return refuse(ErrBroken, "%v", err)
+		}
+	}
+	if settings.Marker != overridesFile {
+		err = home.WriteFile(dir+"/"+settings.Marker, nil, durable.Write{Mode: 0o640})
+	}
+	if err == nil && text != nil {
+		err = home.WriteFile(dir+"/"+overridesFile, text, durable.Write{Mode: 0o600, Max: maxOverrides})
+	}
+	return err
 }
 
 // copyTemplate copies the template. It is root's, and read each time, so that

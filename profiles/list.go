@@ -49,16 +49,22 @@ type Profile struct {
 // Service is the name of the profile's service.
 func (p Profile) Service() string { return GatewayName(p.Name) }
 
-// List reads all profiles, sorted by name, the default profile first. A broken
-// one has its Fault set; what is no profile at all but looks meant as one is
-// said and left out. An error means that the profiles directory itself cannot
-// be read: it says nothing about which profiles exist.
-func (s *Store) List() ([]Profile, error) {
+// List reads the profiles of these names, or all, sorted by name, the default
+// profile first. A broken one has its Fault set; what is no profile at all but looks
+// meant as one is said and left out. An error means that the profiles directory itself
+// cannot be read: it says nothing about which profiles exist.
+func (s *Store) List(names ...string) ([]Profile, error) {
 	settings := s.settings.Load()
 	if settings.Marker == "" {
 		return nil, nil
 	}
-	known := s.ports.settled()
+	asked := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
+	if len(names) > 0 {
+		if err := s.prime(); err != nil {
+			return nil, err
+		}
+	}
+	known := slices.DeleteFunc(s.ports.settled(), func(name string) bool { return !asked(name) })
 	dir, err := s.home.OpenDir(profilesDir)
 	var entries []durable.Entry
 	var left skipped
@@ -68,7 +74,7 @@ func (s *Store) List() ([]Profile, error) {
 		return nil, err
 	default:
 		defer dir.Close()
-		entries, err = dir.ReadDirOf(".", maxProfiles, func(e durable.Entry) bool { return mayBeOne(dir, e, &left) })
+		entries, err = entriesOf(dir, names, &left)
 		if errors.Is(err, durable.ErrTooBig) {
 			s.sayOnce(err.Error())
 		} else if err != nil {
@@ -79,14 +85,18 @@ func (s *Store) List() ([]Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.tell(&left)
+	if len(names) == 0 {
+		s.tell(&left)
+	} else if oddAmong(dir, entries, found, &left) {
+		_, _ = s.List() // what is to be said of such depends on how many there are
+	}
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
 		if p != nil {
 			list = append(list, *p)
 		}
 	}
-	if settings.Default {
+	if settings.Default && asked(Default) {
 		p := Profile{Name: Default, Dir: s.home.Path(".")}
 		s.fill(&p, s.home, settings, new(atomic.Int64))
 		list = append(list, p)
@@ -102,8 +112,36 @@ func (s *Store) List() ([]Profile, error) {
 	})
 	s.forgetMissing(known, list)
 	s.settlePorts(list, settings.Ports)
-	s.primed.Store(true)
+	if len(names) == 0 {
+		s.primed.Store(true)
+	}
 	return list, nil
+}
+
+// entriesOf are those of the profiles directory, or of these names whether they are
+// there or not.
+func entriesOf(dir *durable.Dir, names []string, left *skipped) (entries []durable.Entry, err error) {
+	if len(names) == 0 {
+		return dir.ReadDirOf(".", maxProfiles, func(e durable.Entry) bool { return mayBeOne(dir, e, left) })
+	}
+	for _, name := range names {
+		entries = append(entries, durable.Entry{Name: name, Type: fs.ModeIrregular})
+	}
+	return entries, nil
+}
+
+// oddAmong tells whether something is there, under a name that was asked for, of which
+// is to be said that it is no profile.
+func oddAmong(dir *durable.Dir, entries []durable.Entry, found []*Profile, left *skipped) bool {
+	for i, e := range entries {
+		if found[i] != nil || !ValidName(e.Name) {
+			continue
+		}
+		if info, err := dir.Lstat(e.Name); err == nil {
+			mayBeOne(dir, durable.Entry{Name: e.Name, Type: info.Type}, left)
+		}
+	}
+	return len(left.all) > 0
 }
 
 // Preview is List as other settings would have it. Nothing is changed by it: no
@@ -154,7 +192,15 @@ func (s *Store) load(name string) (Profile, error) {
 		return Profile{}, err
 	}
 	defer dir.Close()
-	p := s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64), nil)
+	var p *Profile
+	seen, err := glances(dir, []string{name}, settings)
+	switch {
+	case err != nil || seen[0].Odd:
+		p = s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64), nil)
+	case seen[0].Marked:
+		p = &Profile{Name: name, Dir: dir.Path(name)}
+		s.glanced(p, dir, seen[0], settings)
+	}
 	if p == nil {
 		return Profile{}, missing
 	}
@@ -204,7 +250,7 @@ func (s *Store) considerAll(dir *durable.Dir, entries []durable.Entry, settings 
 		for i, e := range some {
 			names[i] = e.Name
 		}
-		seen, err := dir.Glances(names, settings.Marker, []string{settings.StateFile, overridesFile}, smallOverrides)
+		seen, err := glances(dir, names, settings)
 		if failures[chunk] = err; err != nil {
 			return
 		}
@@ -227,6 +273,11 @@ func (s *Store) considerAll(dir *durable.Dir, entries []durable.Entry, settings 
 		}
 	})
 	return found, errors.Join(failures...)
+}
+
+// glances looks at profiles of these names, in one errand.
+func glances(dir *durable.Dir, names []string, settings *Settings) ([]durable.Glance, error) {
+	return dir.Glances(names, settings.Marker, []string{settings.StateFile, overridesFile}, smallOverrides)
 }
 
 // glanced is fill with what was seen at a glance.

@@ -46,17 +46,39 @@ type byOwner struct {
 	recorded func(profile string) uint32 // its user; 0: it has none
 }
 
-// Do is durable.Hands'.
+// Do is durable.Hands'. The services' user is asked first, and does nothing where
+// the directory is another's: most are its own.
 func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
 	if (r.Op == durable.OpGlances || r.Op == durable.OpTidy) && r.Base == b.home.Path(profilesDir) {
 		return b.each(r, fds...)
 	}
-	if name := b.profile(&r); name != "" {
-		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
-			return b.owners.Hands(uid).Do(r, fds...)
+	name := b.profile(&r)
+	if name == "" {
+		return b.user.Do(r, fds...)
+	}
+	uid := uint32(0)
+	low, high := b.owners.Range()
+	switch r.Base {
+	case b.home.Path("."):
+		r.Whose = profilesDir + "/" + name
+	case b.home.Path(profilesDir):
+		r.Whose = name
+	case b.home.Path(profilesDir + "/" + name):
+		r.Whose = "."
+	default:
+		uid = ownerOf(b.home, b.owners, profilesDir+"/"+name)
+	}
+	if r.Low, r.High = low, high; low == 0 {
+		r.Whose = ""
+	}
+	if uid == 0 {
+		a, opened, err := b.user.Do(r, fds...)
+		if uid = a.Owner; err != nil || uid == 0 {
+			return a, opened, err
 		}
 	}
-	return b.user.Do(r, fds...)
+	r.Whose = ""
+	return b.owners.Hands(uid).Do(r, fds...)
 }
 
 // each does what concerns many profiles: in one errand that of those who have no user

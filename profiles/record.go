@@ -171,16 +171,16 @@ func (s *Store) rewrite(of Subject, file string, why reason, change func(*stateF
 		return nil
 	}
 	f.Profile, f.UpdatedAt = of.Profile, s.now()
-	if of.Service != "" {
-		if err := s.home.MkdirAll(path.Dir(file), dirMode); err != nil {
-			return err
-		}
-	}
 	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: s.ledger.Load() != nil}
 	if why == ofSeen && how.Loose {
 		how.Over, how.Was = true, text
 	}
 	err = s.home.WriteFile(file, f.encode(), how)
+	if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
+		if err = s.home.MkdirAll(path.Dir(file), dirMode); err == nil {
+			err = s.home.WriteFile(file, f.encode(), how)
+		}
+	}
 	if err != nil && why == durably {
 		s.takeBack(file, before)
 	}

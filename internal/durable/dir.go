@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -398,7 +399,7 @@ func (d *Dir) rename(from, to string, flags uint) error {
 			if err != nil {
 				return err
 			}
-			if err = d.syncNames(toAt); err == nil && fromAt != toAt {
+			if err = d.syncNames(toAt); err == nil && path.Dir(from) != path.Dir(to) {
 				err = d.syncNames(fromAt)
 			}
 			if err == nil || flags == 0 {

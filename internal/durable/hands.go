@@ -66,11 +66,18 @@ type Request struct {
 	Rels    []string
 	Others  []string
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
+
+	// Whose, where it is set, is a directory below the first of the descriptors, "."
+	// for that itself: if it belongs to one of the uids from Low to High, nothing is
+	// done, and Answer.Owner is that uid.
+	Whose     string
+	Low, High uint32
 }
 
 // Answer is what the method returned.
 type Answer struct {
 	Failure  *Failure
+	Owner    uint32 // of Request.Whose, where nothing was done for it; else 0
 	Info     Info
 	Dev, Ino uint64
 	Entries  []Entry
@@ -203,6 +210,12 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 		return Answer{Failure: FailureOf(unix.EPROTO)}, nil
 	}
 	d := &Dir{fd: fds[0], path: r.Base}
+	if r.Whose != "" {
+		if st, err := d.lstat(r.Whose); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && r.Low <= st.Uid && st.Uid <= r.High {
+			a.Owner = st.Uid
+			return a, nil
+		}
+	}
 	err := d.carry(r, fds, &a, &opened)
 	a.Failure = FailureOf(err)
 	return a, opened

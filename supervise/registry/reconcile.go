@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"rlminit/config"
@@ -27,19 +28,41 @@ type findings struct {
 }
 
 // reconcile brings what is registered in line with the volume and the
-// configuration. At boot that is told in container-boot.log. With names it is
-// about these alone.
+// configuration. At boot that is told in container-boot.log. With names, of
+// services or profiles, it is about these alone, and costs what these cost.
 func (r *Registry) reconcile(boot bool, names ...string) error {
-	return r.reconcileAs(boot, r.list, names...)
+	list := r.list
+	if len(names) > 0 {
+		list = func(*config.Config) ([]profiles.Profile, error) {
+			return r.volume.Store().List(profilesMeant(names)...)
+		}
+	}
+	return r.reconcileAs(boot, list, names...)
+}
+
+// profilesMeant are the profiles that may be meant by names, of services or theirs.
+func profilesMeant(names []string) []string {
+	meant := slices.Clone(names)
+	for _, name := range names {
+		if profile, isGateway := strings.CutPrefix(name, service.GatewayPrefix); isGateway {
+			meant = append(meant, profile)
+		}
+	}
+	slices.Sort(meant)
+	return slices.DeleteFunc(slices.Compact(meant), func(name string) bool {
+		return name == "" || name[0] == '.' || strings.Contains(name, "/")
+	})
 }
 
 // reconcileAs is reconcile with what list says is on the volume.
 func (r *Registry) reconcileAs(boot bool, list lister, names ...string) error {
-	found, err := r.survey(r.settings.Current(), list, looking{rest: len(names) == 0})
+	found, err := r.survey(r.settings.Current(), list, looking{rest: len(names) == 0, names: names})
 	if err != nil {
 		return errors.Join(err, r.withoutProfiles())
 	}
-	r.well()
+	if len(names) == 0 { // else there may be others of which nobody knows yet
+		r.well()
+	}
 	found.boot = boot
 	ops := about(names, reconcile.Diff(found.input))
 	if boot {
@@ -111,10 +134,13 @@ func about(names []string, ops []reconcile.Op) []reconcile.Op {
 	if len(names) == 0 {
 		return ops
 	}
-	return slices.DeleteFunc(ops, func(op reconcile.Op) bool {
-		return !slices.ContainsFunc(names, func(name string) bool {
-			return name == op.Service || profiles.GatewayName(name) == op.Service
-		})
+	return slices.DeleteFunc(ops, func(op reconcile.Op) bool { return !means(names, op.Service) })
+}
+
+// means tells whether a service, or its profile, is among names.
+func means(names []string, service string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == service || profiles.GatewayName(name) == service
 	})
 }
 
@@ -127,10 +153,16 @@ func (r *Registry) preview(c *config.Config) ([]profiles.Profile, error) {
 	return r.volume.Store().Preview(profiles.SettingsOf(c))
 }
 
-// looking is how closely the profiles are looked at that may rest.
+// looking is what is looked at, and how closely the profiles that may rest.
 type looking struct {
+	names  []string                    // of services or profiles; none: all
 	rest   bool                        // those of which nobody has heard are left at rest
 	judged func(profiles.Profile) bool // which of those at rest are compiled; nil: none
+}
+
+// skips tells whether a service is not looked at.
+func (how looking) skips(service string) bool {
+	return len(how.names) > 0 && !means(how.names, service)
 }
 
 // lister reads the volume's profiles as a configuration has them.
@@ -145,6 +177,9 @@ func (r *Registry) survey(cfg *config.Config, list lister, how looking) (*findin
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
+		if how.skips(name) {
+			continue
+		}
 		record := service.Record{}
 		if store != nil {
 			var err error
@@ -165,6 +200,9 @@ func (r *Registry) survey(cfg *config.Config, list lister, how looking) (*findin
 			return nil, fmt.Errorf("cannot list the profiles: %w", err)
 		}
 		for _, p := range found {
+			if how.skips(p.Service()) {
+				continue
+			}
 			if life := r.life(p.Service()); life == Deleting || life == Deleted || cfg.For(p.Service()).Gateway == nil {
 				continue
 			}
@@ -188,6 +226,9 @@ func (r *Registry) survey(cfg *config.Config, list lister, how looking) (*findin
 	}
 	alive := r.services.Alive()
 	for name, e := range r.names {
+		if how.skips(name) {
+			continue
+		}
 		_, configured := f.prints[name]
 		if e.life == Resting {
 			f.input.Present = append(f.input.Present, reconcile.Present{Service: name, Registered: true, Fingerprint: atRest})
