@@ -80,7 +80,10 @@ func (c *commands) choose(names []string, state string, v verb, failedOnly bool)
 	problems = map[string]*control.Problem{}
 	c.wakeFor(names, state, v, failedOnly)
 	c.loop.ask(func() {
-		all := c.fleet.all()
+		var all []*unit
+		if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return c.fleet.find(name) == nil }) {
+			all = c.fleet.all()
+		}
 		in := map[*unit]bool{}
 		add := func(u *unit) {
 			if !in[u] && (state == "" || u.status().State == state) {
@@ -133,6 +136,11 @@ func (c *commands) choose(names []string, state string, v verb, failedOnly bool)
 // be restarted where it runs, is none of those that were not named.
 func (c *commands) wakeFor(names []string, state string, v verb, failedOnly bool) {
 	all := len(names) == 0 && (v.name == "start" && !failedOnly || state != "")
+	if len(names) > 0 { // what has a unit is awake
+		c.loop.ask(func() {
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return c.fleet.find(name) != nil })
+		})
+	}
 	if !all && len(names) == 0 {
 		return
 	}
@@ -496,16 +504,7 @@ func (c *commands) keepOperations() {
 	if c.operationsFile <= 0 {
 		return
 	}
-	list := c.operations.List()
-	for i := range list {
-		if list[i].Over() {
-			list[i] = operation.Shortened(list[i])
-		}
-	}
-	content, err := json.Marshal(list)
-	if err != nil {
-		return
-	}
+	content := c.operations.Encode()
 	_, _ = unix.Pwrite(c.operationsFile, content, 0)
 	_ = unix.Ftruncate(c.operationsFile, int64(len(content)))
 }

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -48,6 +49,7 @@ type entry struct {
 	left    int            // Invariant: how many members are pending or running
 	changed chan struct{}  // closed at the next change
 	cancel  func()
+	encoded []byte // as Encode has it; nil: it has changed since
 }
 
 // NewID is an id that no operation has had.
@@ -190,7 +192,9 @@ func (e *entry) end(state State, reason string) {
 	}
 }
 
+// wake tells of a change.
 func (e *entry) wake() {
+	e.encoded = nil
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
@@ -246,6 +250,36 @@ func (b *Book) List() []control.Operation {
 		list = append(list, e.copy())
 	}
 	return list
+}
+
+// Encode is List as JSON, of those that are over Shortened. It is asked for at
+// each change, so only what has changed is encoded anew.
+func (b *Book) Encode() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := len("[]")
+	for _, e := range b.all {
+		if e.encoded == nil {
+			e.encode()
+		}
+		size += len(e.encoded) + len(",")
+	}
+	list := append(make([]byte, 0, size), '[')
+	for i, e := range b.all {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, e.encoded...)
+	}
+	return append(list, ']')
+}
+
+func (e *entry) encode() {
+	o := e.Operation
+	if o.Over() {
+		o = Shortened(o)
+	}
+	e.encoded, _ = json.Marshal(o) // it has nothing that JSON has not
 }
 
 // Recall adds operations of before, up to the id last, to those that there are:

@@ -1,6 +1,8 @@
 package operation
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -91,5 +93,47 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	if o := state(t, &b, open); o.Over() {
 		t.Errorf("%+v", o)
+	}
+}
+
+// What a successor reads is what there is, also of an operation that changes when it
+// is over: a member that had begun when the gate closed comes to its end later.
+func TestEncode(t *testing.T) {
+	var b Book
+	holds := func(what string) {
+		t.Helper()
+		list := b.List()
+		for i := range list {
+			if list[i].Over() {
+				list[i] = Shortened(list[i])
+			}
+		}
+		want, err := json.Marshal(list)
+		if got := b.Encode(); err != nil || string(got) != string(want) {
+			t.Errorf("%s:\n%s\n%s", what, got, want)
+		}
+	}
+	holds("nothing")
+	var many []control.OperationMember
+	for i := range membersListed + 5 {
+		many = append(many, control.OperationMember{Name: fmt.Sprint("m", i)})
+	}
+	first := begin(&b, "restart", Running, many)
+	holds("begun")
+	second := begin(&b, "stop", Running, members("a"))
+	b.Member(second, "a", Done, "", 0)
+	holds("one is over")
+	b.Stop(first, Failed, "the gate")
+	holds("stopped at the gate")
+	b.Member(first, "m1", Done, "", 7)
+	holds("a member ends later")
+	var next Book
+	var before []control.Operation
+	if err := json.Unmarshal(b.Encode(), &before); err != nil {
+		t.Fatal(err)
+	}
+	next.Recall(before, 0)
+	if len(next.List()) != 2 {
+		t.Errorf("recalled %v", next.List())
 	}
 }
