@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/reap/pure"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -51,17 +50,7 @@ func Run(o Options) int {
 	// The first timer, perhaps one of the collector's, makes the runtime open
 	// two descriptors. Now it finds some free; later that could be its end.
 	time.AfterFunc(time.Hour, func() {}).Stop()
-	r := &reaper{
-		children: newChildren(),
-		held:     make(map[string][]int),
-		unheld:   make(map[string]string),
-		said:     make(map[string]struct{}),
-		tier2:    tier2{socket: -1, pidfd: -1, restartAt: never},
-		main:     mainCommand{pidfd: -1},
-		stop:     stop{code: -1},
-		null:     -1,
-	}
-	r.receiver.Close = r.close
+	r := newReaper()
 	if code := r.boot(o, sparesFor(processors)); code != 0 {
 		return code
 	}
@@ -82,7 +71,7 @@ func (r *reaper) boot(o Options, spareThreads int) int {
 		err = r.threads.start()
 	}
 	if err == nil {
-		err = r.addEvent(r.threads.finished, sys.Readable, keySpawned)
+		err = asError(r.events.Add(int32(r.threads.finished), sys.Readable, keySpawned))
 	}
 	if err != nil {
 		return giveUp(exitFailed, "cannot start: "+err.Error())
@@ -95,9 +84,9 @@ func (r *reaper) boot(o Options, spareThreads int) int {
 	if r.stop.budget = r.policy.StopNanos; r.stop.budget <= 0 {
 		r.stop.budget = defaultBudget
 	}
+	r.voice.verbosity = r.policy.Verbosity
 	r.place.find(r.policy)
-	r.threads.few = r.place.fewFDs
-	if code := r.settle(); code != 0 {
+	if code := r.place.settle(r.policy); code != 0 {
 		return code
 	}
 	if !r.place.root {
@@ -106,15 +95,16 @@ func (r *reaper) boot(o Options, spareThreads int) int {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	environ := os.Environ()
-	directory, listener, why := r.runtimeDirectory(environ)
+	runtime := runtimeDirectory{root: r.place.root, policy: r.policy, events: r.events}
+	directory, listener, why := runtime.open(environ)
 	if why != "" {
 		return giveUp(exitFailed, why)
 	}
-	r.directory = directory
-	r.giveStdio()
+	r.prepare.bootFile = directory + "/" + bootFile
+	r.place.giveStdio(r.commands.mainUser(), &r.policy.Supervisor)
 	r.orphans.open()
-	r.makeWaker()
-	r.tier2.keep(environ, directory, listener, bundle, policy)
+	r.closer.open()
+	r.commands.keep(environ, directory, listener, bundle, policy)
 	release()
 	if r.policy.ParentDeath != 0 { // else what our parent may have set counts
 		// Last, for a change of the rights to files takes it back.
@@ -143,43 +133,18 @@ func (r *reaper) listen() error {
 	if r.events, errno = sys.NewEvents(); errno != 0 {
 		return unix.Errno(errno)
 	}
-	if err := r.addEvent(int(r.signals.Children), sys.Readable|sys.Edge, keyChildren); err != nil {
-		return err
+	r.pair.events = r.events
+	if errno = r.events.Add(r.signals.Children, sys.Readable|sys.Edge, keyChildren); errno == 0 {
+		errno = r.events.Add(r.signals.Others, sys.Readable, keySignals)
 	}
-	return r.addEvent(int(r.signals.Others), sys.Readable, keySignals)
+	return asError(errno)
 }
 
-func (r *reaper) addEvent(fd int, conditions uint32, key uint64) error {
-	if errno := r.events.Add(int32(fd), conditions, key); errno != 0 {
-		return unix.Errno(errno)
+func asError(errno sys.Errno) error {
+	if errno == 0 {
+		return nil
 	}
-	return nil
-}
-
-// settle refuses what would break the promise, and says once what this place
-// does not allow and is done without.
-func (r *reaper) settle() int {
-	p := &r.place
-	if p.root {
-		if r.policy.User.UID == 0 {
-			return giveUp(exitConfig, "cannot start: running as root and no user is set; add \"user: app\" to "+
-				pure.DefaultConfig+" or use docker run --user")
-		}
-		if missing := p.missing(); missing != "" {
-			return giveUp(exitConfig, "cannot start: user "+r.policy.User.Name+" cannot be reached without "+missing+
-				"; add it with --cap-add, or start the container with --user "+decimal(int(r.policy.User.UID)))
-		}
-	} else if !p.setIDs {
-		r.policy.User.UID, r.policy.User.GID = uint32(unix.Geteuid()), uint32(unix.Getegid())
-		r.policy.Supervisor = r.policy.User
-	}
-	for _, lack := range p.lacks(r.policy) {
-		if r.policy.Strict {
-			return giveUp(exitConfig, "cannot start: "+lack+"; strict is set, so make it possible, or leave strict out")
-		}
-		say(lack)
-	}
-	return 0
+	return unix.Errno(errno)
 }
 
 // compile runs the short-lived child that reads the configuration, and returns
@@ -193,11 +158,11 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 		}
 		fds[i] = fd
 	}
-	r.makeEnclosure()
+	r.commands.makeEnclosure()
 	argv := append([]string{"rlminit", "compile"}, o.Args...)
 	c := &sys.Command{Session: sys.SameGroup, Fds: []int32{int32(fds[0]), int32(fds[1])}, Targets: []int32{wire.CompiledPolicyFD, wire.CompiledBundleFD}}
-	if r.enclosure.Ruleset != 0 {
-		c.Fds, c.Targets = append(c.Fds, r.enclosure.Ruleset), append(c.Targets, wire.EnclosureFD)
+	if r.commands.enclosure.Ruleset != 0 {
+		c.Fds, c.Targets = append(c.Fds, r.commands.enclosure.Ruleset), append(c.Targets, wire.EnclosureFD)
 	}
 	c.Program(self(), argv, os.Environ())
 	c.Start()
@@ -221,12 +186,15 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	}
 	err := wire.Seal(fds[1])
 	if err == nil {
-		r.policy, err = sealedPolicy(fds[0])
+		var policy *wire.Policy
+		if policy, err = sealedPolicy(fds[0]); err == nil {
+			*r.policy = *policy
+		}
 	}
 	if err != nil {
 		return 0, 0, giveUp(exitFailed, "cannot read the policy: "+err.Error())
 	}
-	r.keepEnclosure()
+	r.commands.keepEnclosure()
 	return fds[1], fds[0], 0
 }
 
@@ -245,62 +213,6 @@ func sealedPolicy(fd int) (*wire.Policy, error) {
 
 // largestPolicy bounds what is read into PID 1, in bytes.
 const largestPolicy = 16 << 20
-
-// self returns the paths of this program, the surest first.
-func self() []string {
-	paths := []string{"/proc/self/exe"}
-	if len(os.Args) > 0 {
-		paths = append(paths, pure.Candidates(os.Args[0], os.Getenv("PATH"))...)
-	}
-	return paths
-}
-
-// keep notes what each tier 2 is started with.
-func (t *tier2) keep(environ []string, directory string, listener, bundle, policy int) {
-	t.passed = [3]int{listener, bundle, policy}
-	for _, entry := range environ {
-		name, _ := variable(entry)
-		switch name {
-		case "RLMINIT_RUNTIME_DIR", "RLMINIT_GOTRACEBACK":
-			continue
-		case "GOTRACEBACK": // which the Go runtime of an opaque tier 2 sets anew
-			t.environ = append(t.environ, "RLMINIT_"+entry)
-		}
-		t.environ = append(t.environ, entry)
-	}
-	t.environ = append(t.environ, "RLMINIT_RUNTIME_DIR="+directory)
-	// Not by its path: what lies there may have been replaced since, by something
-	// that is no supervisor, and tier 1 would be without one at the next crash.
-	t.paths = self()
-}
-
-// tier2Command is the supervisor's process, with its end of the pair.
-func (r *reaper) tier2Command(socket int) *sys.Command {
-	t := &r.tier2
-	c := &sys.Command{
-		Session: sys.OwnSession, OOMScore: r.oomScore(oomTier2), NoNewPrivs: true,
-		SetUmask: true, Umask: 0o027,
-		KeepSignals: true, Mask: 1 << (sys.SIGUSR1 - 1), // which tier 2 reads
-	}
-	who := &r.policy.Supervisor
-	r.identity(c, who, 0)
-	if c.SetIDs && c.SetGroups && who.UID == r.policy.User.UID && !t.traceable {
-		// A service may wait for the moment in which its supervisor begins and
-		// can be traced yet. Its own group it keeps as one of the others.
-		c.Opaque, c.EffectiveGID = true, opaqueGID
-		if c.GID == opaqueGID {
-			c.EffectiveGID--
-		}
-		c.Groups = append(c.Groups, c.GID)
-	}
-	r.limits(c, nil, true)
-	r.descriptors(c, []int{1, 2, socket, t.passed[0], t.passed[1], t.passed[2]}, []int32{1, 2, 3, 4, 5, 6})
-	c.Program(t.paths, []string{"rlminit", "supervise"}, t.environ)
-	return c
-}
-
-// opaqueGID is a group that has no rights: nogroup.
-const opaqueGID = 65534
 
 // giveUp says why init ends before it has begun, also to where Kubernetes looks.
 func giveUp(code int, line string) int {

@@ -9,11 +9,14 @@ import (
 	"rlminit/wire"
 )
 
-// What tier 2 passes may be anything, a socket too that was told to linger:
-// its last close waits until the peer has read everything, however long,
-// SO_LINGER of socket(7). A signal ends that wait, and the closing goes on in
-// the kernel. So while such descriptors are closed a timer sends signals to our
-// thread; SIGCHLD, as its handler only has children looked after.
+// closer closes what tier 2 has passed, which may be anything, a socket too that
+// was told to linger: its last close waits until the peer has read everything,
+// however long, SO_LINGER of socket(7). A signal ends that wait, and the closing
+// goes on in the kernel. So while such descriptors are closed a timer sends
+// signals to our thread; SIGCHLD, as its handler only has children looked after.
+type closer struct {
+	timer int32 // timer_create(2); -1: there is none, and closing may wait
+}
 
 // closePatience is how long closing one descriptor may wait, in ns.
 const closePatience = 200_000
@@ -28,32 +31,32 @@ type sigevent struct {
 
 const sigevThreadID = 4
 
-// makeWaker makes the timer. Without one, closing may wait.
-func (r *reaper) makeWaker() {
+// open makes the timer, for the thread that closes.
+func (c *closer) open() {
 	event := sigevent{signal: sys.SIGCHLD, notify: sigevThreadID, thread: sys.Gettid()}
 	if _, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC,
-		uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&r.waker))); errno != 0 {
-		r.waker = -1
+		uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&c.timer))); errno != 0 {
+		c.timer = -1
 	}
 }
 
 // wake has the signal sent every so many nanoseconds; 0 for no more.
-func (r *reaper) wake(every int64) {
-	if r.waker < 0 {
+func (c *closer) wake(every int64) {
+	if c.timer < 0 {
 		return
 	}
 	period := [2]unix.Timespec{unix.NsecToTimespec(every), unix.NsecToTimespec(every)}
-	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(r.waker), 0, uintptr(unsafe.Pointer(&period)), 0, 0, 0)
+	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(c.timer), 0, uintptr(unsafe.Pointer(&period)), 0, 0, 0)
 }
 
 // close closes descriptors that tier 2 has passed.
-func (r *reaper) close(fds []int) {
+func (c *closer) close(fds []int) {
 	for i, fd := range fds {
 		// The usual case, and one that never waits: a pipe.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err != nil {
-			r.wake(closePatience)
+			c.wake(closePatience)
 			wire.CloseAll(fds[i:])
-			r.wake(0)
+			c.wake(0)
 			return
 		}
 		unix.Close(fd)

@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/pure"
@@ -14,17 +16,26 @@ const (
 	sharedDirectory = "/dev/shm/rlminit-"
 )
 
-// runtimeDirectory makes the directory in which tier 2 publishes, empties it,
-// and binds the control socket. Where that cannot be it tells why.
-func (r *reaper) runtimeDirectory(environ []string) (directory string, listener int, why string) {
+// runtimeDirectory is the directory in which tier 2 publishes, on its way to be
+// ours. Whatever else can write where it lies finds no way to have anything but
+// that emptied, or to put something in its place.
+type runtimeDirectory struct {
+	root   bool // effective uid 0
+	policy *wire.Policy
+	events *sys.Events
+}
+
+// open makes the directory, empties it, and binds the control socket. Where that
+// cannot be it tells why.
+func (d *runtimeDirectory) open(environ []string) (path string, listener int, why string) {
 	named := pure.Lookup(environ, "RLMINIT_RUNTIME_DIR")
 	for _, path := range []string{named, usualDirectory, sharedDirectory + decimal(unix.Geteuid())} {
 		if path == usualDirectory {
-			r.linkToMemory()
+			d.linkToMemory()
 		}
-		listener, err := r.occupy(path) // ENOENT, where none is named
+		listener, err := d.occupy(path) // ENOENT, where none is named
 		if err == nil {
-			err = r.addEvent(listener, sys.OneShot, keyControl)
+			err = asError(d.events.Add(int32(listener), sys.OneShot, keyControl))
 		}
 		if err == nil {
 			if named != "" && why != "" {
@@ -62,8 +73,8 @@ func reasonOf(err error) string {
 // occupy makes path ours and empty, with services/ for tier 2 and a bound
 // control socket. It is ours for as long as we live: who shares the directory
 // with us, as two containers with the host's /dev/shm do, finds it locked.
-func (r *reaper) occupy(path string) (int, error) {
-	directory, err := r.openOwn(path)
+func (d *runtimeDirectory) occupy(path string) (int, error) {
+	directory, err := d.openOwn(path)
 	if err != nil {
 		return -1, err
 	}
@@ -88,7 +99,7 @@ func (r *reaper) occupy(path string) (int, error) {
 	if err == unix.EACCES {
 		// What the last boot's services have published is theirs, and we lack
 		// CAP_DAC_OVERRIDE.
-		for _, who := range []*wire.Identity{&r.policy.User, &r.policy.Supervisor} {
+		for _, who := range []*wire.Identity{&d.policy.User, &d.policy.Supervisor} {
 			as(who, func() { err = emptyServices(directory) })
 		}
 		if err == nil {
@@ -96,15 +107,15 @@ func (r *reaper) occupy(path string) (int, error) {
 		}
 	}
 	if err == nil {
-		err = r.makeServices(directory)
+		err = d.makeServices(directory)
 	}
 	if err == nil {
-		err = r.noteUser(directory)
+		err = d.noteUser(directory)
 	}
 	if err != nil {
 		return -1, err
 	}
-	r.makeBootFile(directory)
+	d.makeBootFile(directory)
 	return bind(path + "/control.sock")
 }
 
@@ -137,9 +148,9 @@ func lockDirectory(directory int) error {
 // openOwn opens the directory at path, which it makes if need be. As root it
 // goes there by directories alone in which nobody else can replace the next:
 // otherwise a service could have us empty one of its choice.
-func (r *reaper) openOwn(path string) (int, error) {
+func (d *runtimeDirectory) openOwn(path string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	if !r.place.root {
+	if !d.root {
 		if err := unix.Mkdir(path, 0o755); err != nil && err != unix.EEXIST {
 			return -1, err
 		}
@@ -203,9 +214,9 @@ func (w *walk) enter(name, rest string) error {
 	if err != nil {
 		return err
 	}
+	defer func() { unix.Close(next) }()
 	var st unix.Stat_t
 	if err := unix.Fstat(next, &st); err != nil {
-		unix.Close(next)
 		return err
 	}
 	last, _ := cut(rest)
@@ -213,20 +224,16 @@ func (w *walk) enter(name, rest string) error {
 	case st.Uid != 0 && (w.sticky || last != ""), kind == unix.S_IFLNK && (st.Uid != 0 || last == "" && !w.link):
 		// A last one of somebody's in a directory of root's is where root has
 		// put it, and is taken over.
-		unix.Close(next)
 		return errOpen
 	case kind == unix.S_IFLNK:
-		defer unix.Close(next)
 		return w.follow(next, rest)
 	case kind != unix.S_IFDIR:
-		unix.Close(next)
 		return unix.ENOTDIR
 	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 && last != "":
-		unix.Close(next)
 		return errOpen
 	}
-	unix.Close(w.at)
-	w.at, w.left, w.sticky = next, rest, st.Mode&0o022 != 0
+	w.at, next = next, w.at // the one before is closed
+	w.left, w.sticky = rest, st.Mode&0o022 != 0
 	return nil
 }
 
@@ -251,14 +258,7 @@ func (w *walk) follow(link int, rest string) error {
 // cut splits a path behind its first name. "." is no name.
 func cut(path string) (name, rest string) {
 	for {
-		for path != "" && path[0] == '/' {
-			path = path[1:]
-		}
-		end := 0
-		for end < len(path) && path[end] != '/' {
-			end++
-		}
-		name, rest = path[:end], path[end:]
+		name, rest, _ = strings.Cut(strings.TrimLeft(path, "/"), "/")
 		if name != "." {
 			return name, rest
 		}
@@ -269,11 +269,11 @@ func cut(path string) (name, rest string) {
 // linkToMemory makes usualDirectory a link to a fresh directory on /dev/shm,
 // where it would lie on a disk, and root can. The directory's name cannot be
 // foreseen: nobody can have prepared it.
-func (r *reaper) linkToMemory() {
-	if !r.place.root || inMemory("/run") || inMemory(usualDirectory) && !isLink(usualDirectory) || !roomInMemory() {
+func (d *runtimeDirectory) linkToMemory() {
+	if !d.root || inMemory("/run") || inMemory(usualDirectory) && !isLink(usualDirectory) || !roomInMemory() {
 		return
 	}
-	r.dropLink()
+	d.dropLink()
 	fresh := sharedDirectory + unforeseen()
 	if err := unix.Mkdir(fresh, 0o755); err != nil {
 		return
@@ -285,8 +285,8 @@ func (r *reaper) linkToMemory() {
 
 // dropLink takes away what the last boot of this container has left in the place
 // of the link: the link and where it leads, or a directory.
-func (r *reaper) dropLink() {
-	directory, err := r.openOwn(usualDirectory)
+func (d *runtimeDirectory) dropLink() {
+	directory, err := d.openOwn(usualDirectory)
 	if err != nil {
 		return
 	}
@@ -300,8 +300,7 @@ func (r *reaper) dropLink() {
 		return
 	}
 	var buffer [unix.PathMax]byte
-	if n, err := unix.Readlink(usualDirectory, buffer[:]); err == nil && n > len(sharedDirectory) &&
-		string(buffer[:len(sharedDirectory)]) == sharedDirectory {
+	if n, err := unix.Readlink(usualDirectory, buffer[:]); err == nil && strings.HasPrefix(string(buffer[:n]), sharedDirectory) {
 		unix.Rmdir(string(buffer[:n]))
 	}
 	unix.Unlink(usualDirectory)
@@ -342,14 +341,14 @@ func unforeseen() string {
 
 // noteUser records who the service user is, and the range of profiles' users, for clients: what tier 2 says of
 // itself over the socket is worth less to root than what root has written.
-func (r *reaper) noteUser(directory int) error {
+func (d *runtimeDirectory) noteUser(directory int) error {
 	fd, err := unix.Openat(directory, "user", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	text := decimal(int(r.policy.User.UID)) + ":" + decimal(int(r.policy.User.GID)) + "\n"
-	if of := &r.policy.Profiles; of.Low != 0 {
+	text := decimal(int(d.policy.User.UID)) + ":" + decimal(int(d.policy.User.GID)) + "\n"
+	if of := &d.policy.Profiles; of.Low != 0 {
 		text += decimal(int(of.Low)) + "-" + decimal(int(of.High)) + "\n"
 	}
 	_, err = unix.Write(fd, []byte(text))
@@ -362,13 +361,13 @@ const bootFile = "boot"
 
 // makeBootFile makes it. It is a courtesy: without the right to give it away
 // there is none.
-func (r *reaper) makeBootFile(directory int) {
-	if !r.policy.Prepare {
+func (d *runtimeDirectory) makeBootFile(directory int) {
+	if !d.policy.Prepare {
 		return
 	}
 	fd, err := unix.Openat(directory, bootFile, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
 	if err == nil {
-		unix.Fchown(fd, int(r.policy.User.UID), int(r.policy.User.GID))
+		unix.Fchown(fd, int(d.policy.User.UID), int(d.policy.User.GID))
 		unix.Close(fd)
 	}
 }
@@ -376,12 +375,12 @@ func (r *reaper) makeBootFile(directory int) {
 // makeServices makes the directory in which tier 2 publishes, as its own.
 // Without CAP_CHOWN it is made by that user, for whom the runtime directory is
 // open meanwhile: nothing of anybody's runs yet.
-func (r *reaper) makeServices(directory int) error {
+func (d *runtimeDirectory) makeServices(directory int) error {
 	const name = "services"
 	if err := unix.Mkdirat(directory, name, 0o755); err != nil {
 		return err
 	}
-	user := &r.policy.Supervisor
+	user := &d.policy.Supervisor
 	if int(user.UID) == unix.Geteuid() {
 		return nil
 	}

@@ -11,26 +11,38 @@
 // sleep otherwise. With one processor in place of two there would be one fewer
 // and 0.2 MB less, but the loop would wait for the collector.
 //
+// The loop's own type, reaper, wires rooms together, each of which owns what no
+// other touches and can be read by itself:
+//
+//	place.go     place: what this container allows, and OOM scores
+//	directory.go runtimeDirectory: made and emptied at boot
+//	table.go     children: the table, and each child's state in it; wire/PROTOCOL.md is its specification
+//	expiry.go    deadlines: of children, and the end of all that is theirs
+//	leftover.go  orphans: which there are, and whose, by their tags
+//	leaves.go    leaves: the cgroups of services and jobs
+//	room.go      room: what is done where the limit on processes is used up
+//	commands.go  commands: a request held against the policy and turned into a command;
+//	             files.go, isolate.go: the parts of that
+//	threads.go   threads: which spawn, and what waits for them
+//	kill.go      signaller: signals, also without CAP_KILL
+//	held.go      held: descriptors that tier 2 has had us keep
+//	close.go     closer: closing what may make close(2) wait
+//	pair.go      pair: what tier 2 is owed, derived from the table, and the socket
+//	budget.go    budget: of what tier 2 may ask for
+//	tier2.go     tier2: its life, and whether it is of use
+//	main.go      mainCommand: its process and the terminal
+//	say.go       voice: lines for people
+//
+// The reaper itself:
+//
 //	boot.go      from the command line to the loop
-//	place.go     what this container allows
-//	directory.go the runtime directory, made and emptied at boot
 //	prepare.go   the children that put the volume in order first, and read from it
-//	loop.go      the loop: what is waited for, and timers
-//	table.go     the states of a child; wire/PROTOCOL.md is its specification
-//	requests.go  messages of tier 2
-//	answers.go   messages to tier 2, which are derived from the table
-//	spawn.go     a request held against the policy and turned into a command
-//	threads.go   the threads that spawn, and what waits for them
-//	kill.go      signals, also without CAP_KILL
+//	loop.go      the rooms; the loop: what is waited for, and timers
+//	requests.go  messages of tier 2, and a child's way through the table
+//	spawn.go     a spawn, from the request to its end
 //	wait.go      ends of children and of orphans
-//	expiry.go    deadlines of children, and the end of all that is theirs
-//	leftover.go  orphans that belong to a service, by its tag
-//	close.go     closing what may make close(2) wait
-//	proc.go      reading /proc
-//	say.go       lines for people
-//	tier2.go     the life of tier 2
-//	main.go      the main command
 //	stop.go      the end of the container
+//	proc.go      reading /proc
 //
 // After boot it opens nothing but files in /proc, starts no thread, and nothing
 // makes it exit before the container shall end. It is the only caller of wait.

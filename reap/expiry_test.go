@@ -160,21 +160,21 @@ func TestExpiryExplored(t *testing.T) {
 			r, _ := reaperOf(w.state)
 			c := r.children.byID[16]
 			c.expiry = expiry{phase: w.phase, wanted: w.wanted, timedOut: w.timedOut, next: 1, watched: false}
-			r.children.watchExpiry(c)
+			r.deadlines.watch(c)
 			next := w
 			switch step {
 			case 0: // the deadline passes
-				if c.expiry.deadline = 1; r.dueAt(c, 1) <= r.now && c.expiry.phase == notDue {
+				if c.expiry.deadline = 1; c.dueAt(r.now, 1) <= r.now && c.expiry.phase == notDue {
 					r.step(c, due)
 				}
 			case 1: // tier 2 wants the end
-				r.setExpiry(&wire.Deadline{ID: 16})
-				if r.dueAt(c, 1) <= r.now && c.expiry.phase == notDue {
+				r.deadlines.set(&wire.Deadline{ID: 16})
+				if c.dueAt(r.now, 1) <= r.now && c.expiry.phase == notDue {
 					r.step(c, due)
 				}
 			case 2: // a second passes
 				if c.expiry.phase == asked || c.expiry.phase == slain {
-					r.slay(c)
+					r.deadlines.slay(c, r.now)
 				}
 			case 3: // the process is collected, and nothing is left
 				if c.state != alive {
@@ -182,7 +182,7 @@ func TestExpiryExplored(t *testing.T) {
 				}
 				c.exit.TimedOut = c.expiry.timedOut
 				r.step(c, ended)
-				r.endAgain()
+				r.deadlines.again()
 			}
 			next.state, next.phase, next.wanted, next.timedOut = c.state, c.expiry.phase, c.expiry.wanted, c.expiry.timedOut
 			if c.owed&owedCleared != 0 {
@@ -213,11 +213,8 @@ func TestExpiryExplored(t *testing.T) {
 
 // reaperOf is a reaper with one child in a state, which has no process.
 func reaperOf(s state) (*reaper, *child) {
-	r := &reaper{
-		children: newChildren(), policy: &wire.Policy{}, now: int64(time.Hour),
-		tier2: tier2{socket: -1}, said: map[string]struct{}{}, null: -1,
-	}
-	r.orphans.list, r.orphans.known = -1, false
+	r := newReaper()
+	r.now = int64(time.Hour)
 	c := &child{id: 16, pidfd: -1, state: s, pid: int32(os.Getpid()) + 1<<22}
 	r.children.add(c)
 	return r, c

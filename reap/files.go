@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
@@ -8,15 +10,15 @@ import (
 )
 
 // whose is the user that a request names: the policy's, or one of a profile.
-func (r *reaper) whose(m *wire.Spawn) (wire.Identity, *refusal) {
-	of := &r.policy.Profiles
+func (o *commands) whose(m *wire.Spawn) (wire.Identity, *refusal) {
+	profiles := &o.policy.Profiles
 	switch {
 	case m.UID == 0:
-		return r.policy.User, nil
-	case !of.Has(m.UID) || !r.place.root:
+		return o.policy.User, nil
+	case !profiles.Has(m.UID) || !o.place.root:
 		return wire.Identity{}, &refusal{wire.StepPolicy, unix.EPERM, "uid " + decimal(int(m.UID)) + " is not in profile_users, as of the container's start"}
 	}
-	return wire.Identity{UID: m.UID, GID: m.UID, Groups: of.Groups}, nil
+	return wire.Identity{UID: m.UID, GID: m.UID, Groups: profiles.Groups}, nil
 }
 
 // mostFiles is how many processes for the files of the services' user there may be,
@@ -37,14 +39,14 @@ func touchesFiles(name string) bool {
 // begins as root, with no right but to change its ids, and that is what it does
 // first: some of those which it takes on are lost when a program is executed. Of the
 // message only the descriptor is used.
-func (r *reaper) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	supervisor, user, of := &r.policy.Supervisor, &r.policy.User, &r.policy.Profiles
-	if !r.place.root || user.UID == supervisor.UID || m.UID != 0 || m.Tag != 0 || m.Terminal ||
+func (o *commands) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	supervisor, user, of := &o.policy.Supervisor, &o.policy.User, &o.policy.Profiles
+	if !o.place.root || user.UID == supervisor.UID || m.UID != 0 || m.Tag != 0 || m.Terminal ||
 		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD ||
 		m.Name == wire.ProfileFilesProgram && of.Low == 0 {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor has no process for the services' files"}
 	}
-	if r.count(m.Name) >= mostFiles {
+	if o.children.count(m.Name) >= mostFiles {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
 	}
 	c.UID = supervisor.UID // whoever signals it must be: it becomes that itself
@@ -59,24 +61,14 @@ func (r *reaper) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 		argv = append(argv, decimal(int(group)))
 	}
 	// The last to give up the others for good.
-	return r.ourselves(c, m, fds, argv, 1<<unix.CAP_SETUID|1<<unix.CAP_SETGID|1<<unix.CAP_SETPCAP)
-}
-
-// count is how many processes of a name there are.
-func (r *reaper) count(name string) (n int) {
-	for other := r.children.first; other != nil; other = other.next {
-		if other.name == name && (other.state == alive || other.state == pending) {
-			n++
-		}
-	}
-	return n
+	return o.ourselves(c, m, fds, argv, 1<<unix.CAP_SETUID|1<<unix.CAP_SETGID|1<<unix.CAP_SETPCAP)
 }
 
 // owners fills in the process that gives a profile's directory to its user, or
 // back to the services': root with the rights that takes, and with an argument for
 // each of the two. Of the message only the descriptors and the user are used.
-func (r *reaper) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	of, no := r.whose(m)
+func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	owner, no := o.whose(m)
 	if no != nil {
 		return no
 	}
@@ -84,54 +76,45 @@ func (r *reaper) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 		m.Targets[0] != wire.GivenFD || m.Targets[1] != wire.AnswerFD {
 		return &refusal{wire.StepPolicy, unix.EPERM, "there is nothing to be given"}
 	}
-	if r.count(m.Name) >= mostOwners {
+	if o.children.count(m.Name) >= mostOwners {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
 	}
-	user := &r.policy.User
+	user := &o.policy.User
 	const rights = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE
-	argv := []string{"rlminit", "owner", m.Name, decimal(int(user.UID)), decimal(int(user.GID)), decimal(int(of.UID))}
-	return r.ourselves(c, m, fds, argv, rights)
+	argv := []string{"rlminit", "owner", m.Name, decimal(int(user.UID)), decimal(int(user.GID)), decimal(int(owner.UID))}
+	return o.ourselves(c, m, fds, argv, rights)
 }
 
 // ourselves fills in a process of rlminit's own, as root with some rights.
-func (r *reaper) ourselves(c *sys.Command, m *wire.Spawn, fds []int, argv []string, rights uint64) *refusal {
-	c.SetBounds = r.place.setBounds
+func (o *commands) ourselves(c *sys.Command, m *wire.Spawn, fds []int, argv []string, rights uint64) *refusal {
 	c.Caps = rights
-	c.SetUmask, c.Umask = true, 0o022
-	if no := r.limits(c, nil, true); no != nil {
-		return no
-	}
-	r.descriptors(c, append([]int{2}, fds...), append([]int32{2}, m.Targets...))
-	c.Program(r.tier2.paths, argv, nil)
-	return nil
+	return o.root(c, append([]int{2}, fds...), append([]int32{2}, m.Targets...), argv)
 }
 
 // configuration fills in the process that puts an approved configuration in place,
 // one at a time. It is root, without any capability, for the files are root's. Of
 // the message only the digest and the descriptor are used.
-func (r *reaper) configuration(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	if !r.place.root || m.Tag != 0 || m.Terminal || len(m.Argv) != 1 || !isDigest(m.Argv[0]) || len(fds) != 1 || m.Targets[0] != 1 {
+func (o *commands) configuration(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	if !o.place.root || m.Tag != 0 || m.Terminal || len(m.Argv) != 1 || !isDigest(m.Argv[0]) || len(fds) != 1 || m.Targets[0] != 1 {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor may put no configuration in place here"}
 	}
-	if r.count(m.Name) > 0 {
+	if o.children.count(m.Name) > 0 {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "another configuration is being put in place"}
 	}
-	c.SetBounds, c.SetCaps, c.NoNewPrivs = r.place.setBounds, true, true
+	c.SetCaps, c.NoNewPrivs = true, true
+	return o.root(c, []int{fds[0], 2, o.bundle}, []int32{1, 2, wire.PreparedBundleFD}, []string{"rlminit", "place", m.Argv[0]})
+}
+
+// root fills in what processes of rlminit's own that are root have in common.
+func (o *commands) root(c *sys.Command, fds []int, targets []int32, argv []string) *refusal {
+	c.SetBounds = o.place.setBounds
 	c.SetUmask, c.Umask = true, 0o022
-	if no := r.limits(c, nil, true); no != nil {
-		return no
-	}
-	r.descriptors(c, []int{fds[0], 2, r.tier2.passed[1]}, []int32{1, 2, wire.PreparedBundleFD})
-	c.Program(r.tier2.paths, []string{"rlminit", "place", m.Argv[0]}, nil)
-	return nil
+	o.descriptors(c, fds, targets)
+	c.Program(o.paths, argv, nil)
+	return setLimits(c, nil, true)
 }
 
 // isDigest tells whether s is a SHA-256 in hexadecimal digits.
 func isDigest(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return len(s) == 64
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

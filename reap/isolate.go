@@ -30,37 +30,37 @@ func extra(m *wire.Spawn) (n int) {
 // makeEnclosure makes the ruleset that the reader of the configuration fills:
 // whatever tier 2 allows a service, nothing of ours is among it. The paths are
 // not opened here, for a file system that does not answer would hold PID 1.
-func (r *reaper) makeEnclosure() {
-	r.enclosure.Ruleset = 0
+func (o *commands) makeEnclosure() {
+	o.enclosure.Ruleset = 0
 	version := sys.LandlockABI()
 	if version == 0 {
 		return
 	}
 	if fd, errno := sys.NewRuleset(wire.EnclosureRights(version)); errno == 0 {
-		r.enclosure.Ruleset = int32(fd)
+		o.enclosure.Ruleset = int32(fd)
 	}
 }
 
 // keepEnclosure keeps it where the policy wants it.
-func (r *reaper) keepEnclosure() {
-	if r.enclosure.Ruleset == 0 {
+func (o *commands) keepEnclosure() {
+	if o.enclosure.Ruleset == 0 {
 		return
 	}
-	if !r.policy.Enclosed {
-		sys.Close(r.enclosure.Ruleset)
-		r.enclosure.Ruleset = 0
+	if !o.policy.Enclosed {
+		sys.Close(o.enclosure.Ruleset)
+		o.enclosure.Ruleset = 0
 		return
 	}
-	r.enclosure.Open(r.policy.Opened, wire.EnclosureRights(sys.LandlockABI()))
+	o.enclosure.Open(o.policy.Opened, wire.EnclosureRights(sys.LandlockABI()))
 }
 
 // isolate fills in what the process restricts itself by.
-func (r *reaper) isolate(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+func (o *commands) isolate(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if (m.Ruleset || len(m.Filter) > 0) && !c.NoNewPrivs {
 		return &refusal{wire.StepPolicy, unix.EPERM, "isolation needs no_new_privs, which the policy does not give it"}
 	}
-	if m.Tag != 0 && r.place.tags {
-		c.Isolation.Owner, c.Isolation.Tag = r.policy.Supervisor.UID, m.Tag
+	if m.Tag != 0 && o.place.tags {
+		c.Isolation.Owner, c.Isolation.Tag = o.policy.Supervisor.UID, m.Tag
 		next := len(m.Targets)
 		if m.Credentials {
 			c.Isolation.Credentials = int32(fds[next])
@@ -73,8 +73,8 @@ func (r *reaper) isolate(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	if m.Ruleset {
 		c.Isolation.Ruleset = int32(fds[len(fds)-1])
 		c.Isolation.Private(m.Private, m.Rights)
-		if m.Name != r.policy.Unenclosed {
-			c.Enclosure = r.enclosure
+		if m.Name != o.policy.Unenclosed {
+			c.Enclosure = o.enclosure
 		}
 	}
 	c.Isolation.Filter(m.Filter)

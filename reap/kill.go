@@ -4,19 +4,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
+
+// signaller sends signals to processes whose number is known to be theirs still:
+// only the loop collects.
+type signaller struct {
+	place   *place
+	policy  *wire.Policy
+	threads *threads
+}
 
 // kill sends a signal to a process (or, for a negative pid, a group) of a user.
 // Without CAP_KILL root may not signal others: then a child that has become
 // that user does.
-func (r *reaper) kill(pid, signal int32, user uint32) unix.Errno {
+func (s *signaller) kill(pid, signal int32, user uint32) unix.Errno {
 	errno := unix.Errno(sys.Kill(pid, signal))
-	if errno != unix.EPERM || !r.place.setIDs || user == 0 {
+	if errno != unix.EPERM || !s.place.setIDs || user == 0 {
 		return errno
 	}
 	c := sys.Command{
 		Session: sys.SameGroup,
-		SetIDs:  true, UID: user, GID: r.policy.User.GID,
+		SetIDs:  true, UID: user, GID: s.policy.User.GID,
 		Kill: true, KillPID: pid, KillSignal: signal,
 	}
 	c.Start()
@@ -27,14 +36,14 @@ func (r *reaper) kill(pid, signal int32, user uint32) unix.Errno {
 		sys.Close(c.PIDFD)
 	}
 	sys.Collect(c.PID)
-	r.dumpableAgain()
+	s.threads.dumpableAgain()
 	return unix.Errno(c.Errno)
 }
 
 // killJob kills a process that is on its way to its program. By pidfd, for its
 // thread may be collecting it at this moment: if that says that it is gone, its
 // pid may be another's already.
-func (r *reaper) killJob(j *job) {
+func (s *signaller) killJob(j *job) {
 	pid, pidfd := j.inFlight()
 	if pidfd >= 0 {
 		if err := unix.PidfdSendSignal(int(pidfd), unix.SIGKILL, nil, 0); err == nil || err == unix.ESRCH {
@@ -42,16 +51,37 @@ func (r *reaper) killJob(j *job) {
 		}
 	}
 	if pid > 0 { // no CAP_KILL, or no pidfds
-		r.kill(pid, sys.SIGKILL, j.command.UID)
+		s.kill(pid, sys.SIGKILL, j.command.UID)
 	}
 }
 
-// userOf is whom a process has to be to signal one of which nothing is known but its
-// number: a profile's user, as /proc has it, or else the services'.
-func (r *reaper) userOf(pid int32) uint32 {
+// killUnknown signals a process of which nothing is known but its number, as a
+// profile's user, as /proc has it, or else the services'.
+func (s *signaller) killUnknown(pid, signal int32) {
+	user := s.policy.User.UID
 	var st unix.Stat_t
-	if unix.Stat("/proc/"+decimal(int(pid)), &st) == nil && r.policy.Profiles.Has(st.Uid) {
-		return st.Uid
+	if unix.Stat("/proc/"+decimal(int(pid)), &st) == nil && s.policy.Profiles.Has(st.Uid) {
+		user = st.Uid
 	}
-	return r.policy.User.UID
+	s.kill(pid, signal, user)
+}
+
+// killBearer signals a process that may be somebody else's child, as long as it
+// still bears what it is looked for: between the look at it and the signal its
+// number could be given to another, but for the pidfd that holds on to the one
+// that is looked at again.
+func (s *signaller) killBearer(pid, signal int32, user uint32, bears func(pid int32) bool) {
+	pidfd, err := unix.PidfdOpen(int(pid), 0)
+	if err != nil {
+		if err != unix.ESRCH { // no pidfds here
+			s.kill(pid, signal, user)
+		}
+		return
+	}
+	if bears(pid) {
+		if err := unix.PidfdSendSignal(pidfd, unix.Signal(signal), nil, 0); err == unix.EPERM {
+			s.kill(pid, signal, user)
+		}
+	}
+	unix.Close(pidfd)
 }

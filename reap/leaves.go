@@ -1,6 +1,10 @@
 package reap
 
 import (
+	"bytes"
+	"slices"
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
@@ -59,14 +63,11 @@ func (l *leaves) open() {
 // that cannot be told, or is none that the mount shows.
 func ownCgroup(b []byte) string {
 	for len(b) > 0 {
-		end := 0
-		for end < len(b) && b[end] != '\n' {
-			end++
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte("\n"))
+		if path, ours := strings.CutPrefix(string(line), "0::"); ours && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/..") {
+			return path
 		}
-		if line := string(b[:end]); len(line) > 3 && line[:4] == "0::/" && (len(line) < 6 || line[4:6] != "..") {
-			return line[3:]
-		}
-		b = b[min(end+1, len(b)):]
 	}
 	return ""
 }
@@ -258,23 +259,18 @@ func (l *leaves) of(pid int32) uint32 {
 		return 0
 	}
 	var buffer [4096]byte
-	path := ownCgroup(readProc(buffer[:], "/proc/", decimal(int(pid)), "/cgroup"))
-	if len(path) <= len(l.path) || path[:len(l.path)] != l.path {
+	name, in := strings.CutPrefix(ownCgroup(readProc(buffer[:], "/proc/", decimal(int(pid)), "/cgroup")), l.path)
+	if !in {
 		return 0
 	}
-	return uint32(number([]byte(path[len(l.path):])))
+	return uint32(number([]byte(name)))
 }
 
 // leave is told that a process of a tag was forgotten. Its leaf goes with the last
 // of them, now or when what is dying in it has gone.
 func (l *leaves) leave(tag uint32, t *children) {
-	if l.bounds == nil || tag == 0 {
+	if l.bounds == nil || tag == 0 || slices.Contains(l.left, tag) {
 		return
-	}
-	for _, other := range l.left {
-		if other == tag {
-			return
-		}
 	}
 	l.left = append(l.left, tag)
 	l.tidy(t)
@@ -297,27 +293,11 @@ func (l *leaves) tidy(t *children) {
 	l.left = kept
 }
 
-// enterLeaf has the process of a request begin in its leaf.
-func (r *reaper) enterLeaf(c *child, command *sys.Command, m *wire.Spawn) *refusal {
-	if r.leaves.bounds == nil || m.Tag == 0 || !r.place.tags {
-		return nil
-	}
-	bounds := m.Bounds
-	if m.Privileged {
-		bounds = r.definition(m.Name).Bounds
-	}
-	no := r.leaves.enter(command, m.Tag, bounds)
-	if no == nil {
-		c.oomKills = r.leaves.oomKills(m.Tag)
-	}
-	return no
-}
-
-// killLeaf kills all that is in a child's leaf at once, so that nothing in it can
-// be faster, unless another process of ours shares it: a probe, say.
-func (r *reaper) killLeaf(c *child) {
-	if r.leaves.bounds != nil && c.tag != 0 && r.children.tags[c.tag].entries == 1 {
-		writeAt(r.leaves.dir, leafName(c.tag)+"/cgroup.kill", "1")
+// kill kills all that is in a leaf at once, so that nothing in it can be faster,
+// unless another process of ours shares it: a probe, say.
+func (l *leaves) kill(tag uint32, t *children) {
+	if l.bounds != nil && tag != 0 && t.tags[tag].entries == 1 {
+		writeAt(l.dir, leafName(tag)+"/cgroup.kill", "1")
 	}
 }
 

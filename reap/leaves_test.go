@@ -34,7 +34,7 @@ func TestLeavesExplored(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		r := &reaper{children: newChildren(), policy: &wire.Policy{}, said: map[string]struct{}{}, tier2: tier2{socket: -1}}
+		r := newReaper()
 		r.place.tags = true
 		r.leaves = leaves{dir: openAt(unix.AT_FDCWD, dir), bounds: map[uint32]wire.Bounds{}}
 		defer sys.Close(int32(r.leaves.dir))
@@ -64,14 +64,14 @@ func TestLeavesExplored(t *testing.T) {
 				}
 				c = &child{id: id, name: "web", tag: tag, pidfd: -1}
 				var command sys.Command
-				if no := r.enterLeaf(c, &command, &wire.Spawn{Tag: c.tag}); no != nil || command.Cgroup == 0 {
+				if no := r.leaves.enter(&command, c.tag, wire.Bounds{}); no != nil || command.Cgroup == 0 {
 					t.Fatalf("%v: %+v", moves, no)
 				}
 				r.leaves.close(&command)
 				r.step(c, accepted)
 			case "replaced":
-				r.disconnect()
-				r.beginSnapshot()
+				r.pair.disconnect()
+				r.pair.greet(wire.Welcome{})
 			default:
 				e := map[string]event{"started": started, "fell": fell, "ended": ended, "acknowledged": acknowledged}[what]
 				if c == nil || table[c.state][e].effect == impossible || table[c.state][e].next == c.state {

@@ -1,13 +1,19 @@
 package reap
 
 import (
+	"bytes"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
 
-// orphans finds the processes that were reparented to us. There may be
-// thousands, and they are asked for at each end of a service.
+// orphans finds the processes that were reparented to us, and tells whose they
+// are. There may be thousands, and they are asked for at each end of a service.
+//
+// Invariant: with a list, pids is what stands on it before offset, and tags has an
+// entry for each of them and for no process that was collected.
 type orphans struct {
 	list   int  // /proc/self/task/TID/children of the first thread, -1 without
 	known  bool // by the list, or by looking through /proc
@@ -17,6 +23,11 @@ type orphans struct {
 	offset int64            // how far the list was read
 	tags   map[int32]uint32 // of each pid on the list: its tag, 0 for none
 	kept   []int32          // of the pids, those that were asked for
+
+	place  *place
+	policy *wire.Policy
+	leaves *leaves
+	ours   func(pid int32) bool // whether tier 1 itself has started it
 }
 
 // unread is the tag of an orphan that was not looked at yet.
@@ -126,47 +137,31 @@ func (o *orphans) eachProcess(each func(pid int32)) {
 // leftovers returns the orphans that belong to a child, good until the next
 // call: by its tag, which no process without privilege can shed, or where there
 // are no tags by its session and process group.
-func (r *reaper) leftovers(c *child) []int32 {
-	kept := r.orphans.kept[:0]
-	for _, pid := range r.orphans.all() {
-		if r.belongs(pid, c) {
+func (o *orphans) leftovers(c *child) []int32 {
+	kept := o.kept[:0]
+	for _, pid := range o.all() {
+		if o.belongs(pid, c) {
 			kept = append(kept, pid)
 		}
 	}
-	r.orphans.kept = kept
+	o.kept = kept
 	return kept
 }
 
-func (r *reaper) belongs(pid int32, c *child) bool {
-	if pid == c.pid || r.own(pid) {
+func (o *orphans) belongs(pid int32, c *child) bool {
+	if pid == c.pid || o.list < 0 && o.ours(pid) { // which only a scan can meet
 		return false
 	}
-	if c.tag != 0 && r.place.tags {
-		return r.tagOf(pid) == c.tag
+	if c.tag != 0 && o.place.tags {
+		return o.tagOf(pid) == c.tag
 	}
-	return c.pid != 0 && (sys.Getsid(pid) == c.pid || sys.Getpgid(pid) == c.pid)
-}
-
-// own tells whether tier 1 started the process. Only a scan can meet one.
-func (r *reaper) own(pid int32) bool {
-	if r.orphans.list >= 0 {
-		return false
-	}
-	if pid == r.tier2.pid || pid == r.main.pid {
-		return true
-	}
-	for c := r.children.first; c != nil; c = c.next {
-		if c.pid == pid && c.state == alive {
-			return true
-		}
-	}
-	return false
+	return c.leads(pid)
 }
 
 // tagOf returns an orphan's tag, 0 for none. Each is asked once, for that takes
 // some system calls.
-func (r *reaper) tagOf(pid int32) uint32 {
-	tag, listed := r.orphans.tags[pid]
+func (o *orphans) tagOf(pid int32) uint32 {
+	tag, listed := o.tags[pid]
 	if listed && tag != unread {
 		return tag
 	}
@@ -175,32 +170,40 @@ func (r *reaper) tagOf(pid int32) uint32 {
 	if len(status) == 0 {
 		return 0
 	}
-	if tag = tagIn(status, r.policy.TagLow, r.policy.TagHigh); tag == 0 {
-		tag = r.leaves.of(pid) // one with CAP_SETGID may have shed it
+	if tag = tagIn(status, o.policy); tag == 0 {
+		tag = o.leaves.of(pid) // one with CAP_SETGID may have shed it
 	}
 	if listed { // what a scan finds may be collected as a child of ours
-		r.orphans.tags[pid] = tag
+		o.tags[pid] = tag
 	}
 	return tag
 }
 
-// tagIn returns the group of a range that is in /proc/PID/status, or 0.
-func tagIn(status []byte, low, high uint32) uint32 {
-	const key = "\nGroups:"
-	for i := 0; i+len(key) <= len(status); i++ {
-		if string(status[i:i+len(key)]) != key {
-			continue
+// bears tells whether any process belongs to a child, read anew.
+func (o *orphans) bears(pid int32, c *child) bool {
+	if c.tag == 0 || !o.place.tags {
+		return c.leads(pid)
+	}
+	var buffer [4096]byte
+	status := readProc(buffer[:], "/proc/", decimal(int(pid)), "/status")
+	return len(status) > 0 && tagIn(status, o.policy) == c.tag
+}
+
+// leads tells whether a process is of the child's session or group.
+func (c *child) leads(pid int32) bool {
+	return c.pid != 0 && (sys.Getsid(pid) == c.pid || sys.Getpgid(pid) == c.pid)
+}
+
+// tagIn returns the group in /proc/PID/status that the policy has as a tag, or 0.
+func tagIn(status []byte, policy *wire.Policy) uint32 {
+	_, groups, _ := bytes.Cut(status, []byte("\nGroups:"))
+	for n := 1; ; n++ {
+		group := field(groups, n)
+		if len(group) == 0 {
+			return 0
 		}
-		groups := status[i+len(key):]
-		for n := 1; ; n++ {
-			group := field(groups, n)
-			if len(group) == 0 {
-				return 0
-			}
-			if tag := number(group); tag >= uint64(low) && tag <= uint64(high) {
-				return uint32(tag)
-			}
+		if tag := number(group); tag >= uint64(policy.TagLow) && tag <= uint64(policy.TagHigh) {
+			return uint32(tag)
 		}
 	}
-	return 0
 }

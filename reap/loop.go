@@ -8,37 +8,70 @@ import (
 	"rlminit/wire"
 )
 
-// reaper is all state of tier 1. Only the loop's goroutine touches it.
+// reaper is tier 1: the loop, and the rooms that it wires together. Each has what
+// is its own and knows of the others what its fields show. Only the loop's
+// goroutine touches any of it.
 type reaper struct {
-	place  place // what this container allows
-	policy *wire.Policy
+	place  place        // what this container allows
+	policy *wire.Policy // as the configuration has it; set once, at boot
 
-	directory string // the runtime directory
+	events    *sys.Events
+	signals   *sys.Signals
+	threads   threads
+	signaller signaller
+	closer    closer
+	voice     voice
+	commands  commands
 
-	events   *sys.Events
-	signals  *sys.Signals
-	threads  threads
-	children children
-	orphans  orphans
-	held     map[string][]int
-	heldFDs  int
-	unheld   map[string]string // keys of which the last Hold was refused, and their services
-	budget   budget            // of what tier 2 may ask for
-	roomAt   int64             // before then no service is ended for want of room
-	tier2    tier2
-	prepare  prepare
-	main     mainCommand
-	stop     stop
-	leaves   leaves
+	children  children
+	deadlines deadlines
+	orphans   orphans
+	leaves    leaves
+	room      room
+	held      held
 
-	receiver  wire.Receiver
-	waker     int32    // a timer, for close
-	unwatched []*child // alive, and without a pidfd
-	sweep     bool     // a child may have ended
-	now       int64    // CLOCK_MONOTONIC, ns, of this turn
-	said      map[string]struct{}
-	null      int // /dev/null, -1 where there is none
-	enclosure sys.Enclosure
+	pair    pair
+	budget  budget // of what tier 2 may ask for
+	tier2   tier2
+	prepare prepare
+	main    mainCommand
+	stop    stop
+
+	sweep bool  // a child may have ended
+	now   int64 // CLOCK_MONOTONIC, ns, of this turn
+}
+
+// newReaper wires the rooms.
+func newReaper() *reaper {
+	r := &reaper{policy: new(wire.Policy), children: newChildren()}
+	r.threads.place = &r.place
+	r.signaller = signaller{place: &r.place, policy: r.policy, threads: &r.threads}
+	r.voice.said = make(map[string]struct{})
+	r.commands = commands{policy: r.policy, place: &r.place, children: &r.children, main: &r.main, null: -1}
+	r.orphans = orphans{list: -1, place: &r.place, policy: r.policy, leaves: &r.leaves, ours: r.own}
+	r.deadlines = deadlines{children: &r.children, orphans: &r.orphans, leaves: &r.leaves, signaller: &r.signaller, tier2: &r.tier2.process}
+	r.room = room{place: &r.place, policy: r.policy, children: &r.children, orphans: &r.orphans, deadlines: &r.deadlines, voice: &r.voice}
+	r.held = held{byKey: make(map[string][]int), refused: make(map[string]string), place: &r.place, children: &r.children, closer: &r.closer, voice: &r.voice}
+	r.pair = pair{socket: -1, retryAt: never, children: &r.children, held: &r.held, voice: &r.voice}
+	r.pair.receiver.Close = r.closer.close
+	r.tier2 = tier2{process: process{key: keyTier2}, restartAt: never, pair: &r.pair, policy: r.policy, signaller: &r.signaller}
+	r.main = mainCommand{process: process{key: keyMain}, policy: r.policy, signaller: &r.signaller}
+	r.prepare.key = keyPrepare
+	r.stop.code = -1
+	return r
+}
+
+// own tells whether tier 1 started a process.
+func (r *reaper) own(pid int32) bool {
+	if pid == r.tier2.pid || pid == r.main.pid {
+		return true
+	}
+	for c := r.children.first; c != nil; c = c.next {
+		if c.pid == pid && c.state == alive {
+			return true
+		}
+	}
+	return false
 }
 
 // Keys of what the loop waits for. From firstID on they are ids of children.
@@ -67,7 +100,7 @@ func (r *reaper) turn() {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.sweep = true
-			r.sayFault(fault)
+			sayFault(fault)
 		}
 	}()
 	r.now = monotonic()
@@ -81,10 +114,12 @@ func (r *reaper) turn() {
 		r.sweep = false
 		r.reapOrphans()
 		r.pollUnwatched()
-		r.endAgain()
+		r.deadlines.again()
 		r.leaves.tidy(&r.children)
 	}
-	r.flush()
+	if !r.pair.flush(r.now, r.deaf()) {
+		r.tier2.kill()
+	}
 	r.checkOver()
 }
 
@@ -102,10 +137,10 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 		}
 	case keySpawned:
 		r.threads.harvest(r.now)
-		r.dumpableAgain()
+		r.threads.dumpableAgain()
 	case keySocket:
 		if event.Events&sys.Writable != 0 {
-			r.tier2.full = false
+			r.pair.full = false
 		}
 		switch {
 		case event.Events&sys.Gone != 0 && r.deaf():
@@ -131,7 +166,7 @@ func (r *reaper) signal(record sys.Record) {
 	if record.Signal == sys.SIGPIPE && record.Sender == r.place.pid {
 		return // a line of ours that nobody reads
 	}
-	if r.policy.Verbosity > 1 {
+	if r.policy.Verbosity > 1 { // the line is made for those alone who want it
 		say("received signal ", decimal(int(record.Signal)), " (", pure.Describe(record.Signal), ")")
 	}
 	switch record.Signal {
@@ -140,18 +175,9 @@ func (r *reaper) signal(record sys.Record) {
 	case sys.SIGQUIT:
 		r.stopAtOnce()
 	case sys.SIGHUP:
-		r.tier2.owed |= owedReload
+		r.pair.owed |= owedReload
 	default:
-		r.main.forward(r, record.Signal)
-	}
-}
-
-// dumpableAgain undoes, as root, what the last child's change of user has done
-// to the memory that it shared: root in the container may look at /proc/1/fd
-// again, by which programs write to the container's log.
-func (r *reaper) dumpableAgain() {
-	if r.place.root && r.threads.idle() {
-		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		r.main.forward(record.Signal)
 	}
 }
 
@@ -163,7 +189,7 @@ func (r *reaper) timeout() int {
 	if r.sweep {
 		return 0
 	}
-	next := min(r.tier2.next(), r.stop.next(), r.threads.next(), r.nextExpiry(), r.budget.next())
+	next := min(r.tier2.next(), r.stop.next(), r.threads.next(), r.deadlines.next(r.now), r.budget.next())
 	if next == never {
 		return -1
 	}
@@ -176,14 +202,18 @@ func (r *reaper) timeout() int {
 // timers does what has become due. The threads come last: what the others give
 // them, with every thread stuck, shall not wait until something else happens.
 func (r *reaper) timers() {
-	r.tier2Timers()
+	r.pair.retry(r.now)
+	if r.now >= r.tier2.restartAt && r.stop.phase == running {
+		r.startTier2()
+	}
+	r.tier2.look(r.now)
 	r.stopTimers()
-	r.expiryTimers()
+	r.deadlines.look(r.now, r.expire)
 	r.threads.look(r.now)
 }
 
 // sayFault says what went wrong inside.
-func (r *reaper) sayFault(fault any) {
+func sayFault(fault any) {
 	what := "unknown"
 	if err, ok := fault.(error); ok { // the runtime's all are
 		what = err.Error()

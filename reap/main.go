@@ -9,23 +9,26 @@ import (
 )
 
 // mainCommand is the container's command: in the foreground of the terminal,
-// and the one whose end is the container's.
+// and the one whose end is the container's. Where it is a service, tier 2 starts
+// it, and it has the terminal alone.
+//
+// Invariant: waiting is empty but while it is spawning. At most one of pid and
+// service is there.
 type mainCommand struct {
+	process
 	wanted   bool
-	spawning bool
-	pid      int32 // 0: not yet, or no longer
-	pidfd    int32
 	user     uint32
 	code     int
 	waiting  []int32 // signals that came before it ran
 	terminal pure.Terminal
 	service  *child // the main command that is a service; nil: it does not run
+
+	policy    *wire.Policy
+	signaller *signaller
 }
 
 // mostWaiting bounds the signals that wait for a main command.
 const mostWaiting = 64
-
-func (m *mainCommand) running() bool { return m.pid != 0 }
 
 // startMain spawns the main command, if there is one.
 func (r *reaper) startMain() {
@@ -36,12 +39,12 @@ func (r *reaper) startMain() {
 	if p == nil {
 		return
 	}
-	m.wanted, m.spawning, m.pidfd = true, true, -1
+	m.wanted, m.spawning = true, true
 	if r.stop.mainSignal = p.StopSignal; p.StopSignal <= 0 || p.StopSignal > 64 {
 		r.stop.mainSignal = sys.SIGTERM
 	}
-	c := &sys.Command{Session: sys.ForegroundGroup, OOMScore: r.oomScore(oomChild)}
-	if no := r.program(c, p, p.Argv, p.Env, 0); no != nil {
+	c := &sys.Command{Session: sys.ForegroundGroup, OOMScore: r.place.oomScore(oomChild)}
+	if no := r.commands.program(c, p, p.Argv, p.Env, 0); no != nil {
 		say("cannot run the main command: ", no.reason)
 		r.mainFailed(exitFailed)
 		return
@@ -80,13 +83,11 @@ func (r *reaper) mainSpawned(j *job) {
 		r.mainFailed(code)
 		return
 	}
-	m.pid, m.pidfd = c.PID, c.PIDFD
-	r.raiseOOMScore(c.PID, oomChild)
-	r.watch(&m.pidfd, keyMain)
+	r.began(&m.process, c, oomChild)
 	r.sweep = true // it may have ended or been stopped before we knew its pid
-	r.tell(1, "the main command runs, pid ", decimal(int(m.pid)))
+	r.voice.tell(1, "the main command runs, pid ", decimal(int(m.pid)))
 	for _, signal := range m.waiting {
-		r.kill(r.target(m.pid), signal, m.user)
+		m.signal(m.pid, signal, m.user)
 	}
 	m.waiting = nil
 }
@@ -101,19 +102,12 @@ func (r *reaper) mainFailed(code int) {
 // with it unless that lives and dies with a service.
 func (r *reaper) mainEnded() {
 	m := &r.main
-	var info siginfo
-	if m.pid == 0 || !hasEnded(m.pid, m.pidfd, &info) {
+	exit, over := m.collect()
+	if !over {
 		return
 	}
-	reapNow(m.pid, &m.pidfd)
-	m.pid = 0
-	exit := exitOf(&info)
 	m.code = codeOf(exit)
-	if exit.Signal != 0 {
-		r.tell(1, "the main command was killed by signal ", decimal(int(exit.Signal)))
-	} else {
-		r.tell(1, "the main command exited with code ", decimal(m.code))
-	}
+	r.voice.tell(1, "the main command ", inWords(exit, "exited"))
 	for _, code := range r.policy.Success {
 		if m.code == int(code) {
 			m.code = 0
@@ -124,11 +118,10 @@ func (r *reaper) mainEnded() {
 	}
 }
 
-// mainStopped looks whether the terminal has stopped main.
-func (r *reaper) mainStopped() {
-	m := &r.main
+// lookAtTerminal looks whether the terminal has stopped main.
+func (m *mainCommand) lookAtTerminal() {
 	var info siginfo
-	pid, _, terminal := m.process()
+	pid, _, terminal := m.current()
 	if pid == 0 || !terminal {
 		return
 	}
@@ -138,52 +131,52 @@ func (r *reaper) mainStopped() {
 }
 
 // forward hands a signal on, in the order of arrival.
-func (m *mainCommand) forward(r *reaper, signal int32) {
-	switch pid, user, terminal := m.process(); {
+func (m *mainCommand) forward(signal int32) {
+	switch pid, user, terminal := m.current(); {
 	case pid == 0 && m.spawning && len(m.waiting) < mostWaiting:
 		m.waiting = append(m.waiting, signal)
 	case pid != 0 && (signal != sys.SIGCONT || !terminal || !m.terminal.Continued(pid)):
-		r.kill(r.target(pid), signal, user)
+		m.signal(pid, signal, user)
 	}
 }
 
-// process is the main command's, be it a service or not: its pid, 0 for none;
-// its user; and whether it may have the terminal.
-func (m *mainCommand) process() (pid int32, user uint32, terminal bool) {
+// current is the main command's process, be it a service or not: its pid, 0 for
+// none; its user; and whether it may have the terminal.
+func (m *mainCommand) current() (pid int32, user uint32, terminal bool) {
 	if c := m.service; c != nil && c.state == alive {
 		return c.pid, c.user, c.terminal
 	}
 	return m.pid, m.user, true
 }
 
-// target is whom a signal for the main command goes to, kill(2).
-func (r *reaper) target(pid int32) int32 {
-	if r.policy.SignalGroup {
-		return -pid
+// signal sends a signal for the main command to whom the policy says.
+func (m *mainCommand) signal(pid, signal int32, user uint32) {
+	if m.policy.SignalGroup {
+		pid = -pid
 	}
-	return pid
+	m.signaller.kill(pid, signal, user)
 }
 
-// mainUser is who the main command runs as.
-func (r *reaper) mainUser() *wire.Identity {
-	if r.policy.Main != nil {
-		return &r.policy.Main.Identity
+// beginStop asks the command, unless it is a service, to end; one that is on its way
+// as soon as it runs.
+func (m *mainCommand) beginStop(signal int32) {
+	if m.pid != 0 {
+		m.signal(m.pid, signal, m.user)
+		m.signal(m.pid, sys.SIGCONT, m.user)
+	} else if m.spawning {
+		m.waiting = append(m.waiting, signal)
 	}
-	if p := r.definition(wire.MainService); r.policy.Supervised && p != nil {
-		return &p.Identity
-	}
-	return &r.policy.User
 }
 
-// isMain tells whether tier 2 asks for the main command.
-func (r *reaper) isMain(m *wire.Spawn) bool {
-	return r.policy.Supervised && m.Name == wire.MainService
+// is tells whether tier 2 asks for the main command.
+func (m *mainCommand) is(s *wire.Spawn) bool {
+	return m.policy.Supervised && s.Name == wire.MainService
 }
 
 // checkTerminal refuses the terminal to all but the main command, and to that if
 // it has it already.
-func (r *reaper) checkTerminal(m *wire.Spawn) *refusal {
-	if m.Terminal && (!r.isMain(m) || r.main.service != nil || !r.main.terminal.Found()) {
+func (m *mainCommand) checkTerminal(s *wire.Spawn) *refusal {
+	if s.Terminal && (!m.is(s) || m.service != nil || !m.terminal.Found()) {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the terminal is the main command's alone, and there may be none"}
 	}
 	return nil
@@ -191,12 +184,12 @@ func (r *reaper) checkTerminal(m *wire.Spawn) *refusal {
 
 // serviceGone answers that a child is no more: if it was the main command, the
 // terminal is as it was found until the next one has it, and ^C ends the container.
-func (r *reaper) serviceGone(c *child) {
-	if r.main.service != c {
+func (m *mainCommand) serviceGone(c *child) {
+	if m.service != c {
 		return
 	}
-	r.main.service = nil
+	m.service = nil
 	if c.terminal {
-		r.main.terminal.Restore()
+		m.terminal.Restore()
 	}
 }

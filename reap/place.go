@@ -3,6 +3,7 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/pure"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -46,11 +47,38 @@ func (p *place) find(policy *wire.Policy) {
 	oomChild = []byte(decimal(min(score+oomChildAbove, 1000)))
 }
 
+// oomChild and oomTier2 are written to oom_score_adj: the kernel shall take a
+// service before the supervisor, and both long before PID 1.
+var oomChild, oomTier2 []byte
+
 // How much likelier than PID 1 the others are to be taken, oom_score_adj.
 const (
 	oomTier2Above = 100
 	oomChildAbove = 300
 )
+
+// oomScore is the score for a child to set itself, where it can.
+func (p *place) oomScore(score []byte) []byte {
+	if !p.root {
+		return nil
+	}
+	return score
+}
+
+// raiseOOMScore sets a process's score from outside. Where we are not root that
+// is the only way, for our own /proc files are root's as long as we cannot be
+// dumped, and a child shares that until it executes its program.
+func (p *place) raiseOOMScore(pid int32, score []byte) {
+	if p.root || len(score) == 0 {
+		return
+	}
+	fd, err := unix.Open("/proc/"+decimal(int(pid))+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	sys.Write(int32(fd), score)
+	unix.Close(fd)
+}
 
 func (p *place) has(capability int) bool { return p.capabilities&(1<<capability) != 0 }
 
@@ -114,14 +142,9 @@ func canSetGroups() bool {
 
 // giveStdio makes main's user the owner of descriptors 0 to 2 where they are
 // pipes or terminals, so that its programs can open /dev/stdout. Where that is
-// not the supervisor, stdout is for the latter's group to write to as well. It
-// also opens /dev/null for those that get no stdin.
-func (r *reaper) giveStdio() {
-	if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
-		r.null = fd
-	}
-	user := r.mainUser()
-	if !r.place.root {
+// not the supervisor, stdout is for the latter's group to write to as well.
+func (p *place) giveStdio(user, supervisor *wire.Identity) {
+	if !p.root {
 		return
 	}
 	for fd := range 3 {
@@ -131,10 +154,10 @@ func (r *reaper) giveStdio() {
 		}
 		pipe := st.Mode&unix.S_IFMT == unix.S_IFIFO
 		terminal := st.Mode&unix.S_IFMT == unix.S_IFCHR && isTerminal(fd)
-		if fd == 1 && (pipe || terminal) && user.UID != r.policy.Supervisor.UID {
+		if fd == 1 && (pipe || terminal) && user.UID != supervisor.UID {
 			// Tier 2 opens it again, for what services print.
 			unix.Fchmod(fd, 0o620)
-			unix.Fchown(fd, -1, int(r.policy.Supervisor.GID))
+			unix.Fchown(fd, -1, int(supervisor.GID))
 		}
 		if user.UID != 0 && (pipe || terminal) && unix.Fchown(fd, int(user.UID), -1) != nil && pipe && fd > 0 {
 			// Without CAP_CHOWN they keep their owner. Nobody comes to a pipe but by the
@@ -147,4 +170,29 @@ func (r *reaper) giveStdio() {
 func isTerminal(fd int) bool {
 	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	return err == nil
+}
+
+// settle refuses what would break the promise, and says once what this place
+// does not allow and is done without.
+func (p *place) settle(policy *wire.Policy) int {
+	if p.root {
+		if policy.User.UID == 0 {
+			return giveUp(exitConfig, "cannot start: running as root and no user is set; add \"user: app\" to "+
+				pure.DefaultConfig+" or use docker run --user")
+		}
+		if missing := p.missing(); missing != "" {
+			return giveUp(exitConfig, "cannot start: user "+policy.User.Name+" cannot be reached without "+missing+
+				"; add it with --cap-add, or start the container with --user "+decimal(int(policy.User.UID)))
+		}
+	} else if !p.setIDs {
+		policy.User.UID, policy.User.GID = uint32(unix.Geteuid()), uint32(unix.Getegid())
+		policy.Supervisor = policy.User
+	}
+	for _, lack := range p.lacks(policy) {
+		if policy.Strict {
+			return giveUp(exitConfig, "cannot start: "+lack+"; strict is set, so make it possible, or leave strict out")
+		}
+		say(lack)
+	}
+	return 0
 }

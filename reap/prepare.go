@@ -14,10 +14,9 @@ import (
 // reads the environments of what the policy starts, for they may be files of the
 // volume.
 type prepare struct {
-	spawning bool
-	pid      int32
-	pidfd    int32
-	filled   []int // the memfd that the second one fills; none: it is the first
+	process
+	filled   []int  // the memfd that the second one fills; none: it is the first
+	bootFile string // below the runtime directory: is there until the rest is started
 }
 
 // begin starts all that runs, by way of prepare where there is something to be
@@ -33,18 +32,15 @@ func (r *reaper) begin() {
 		r.end(exitFailed)
 		return
 	}
-	r.hold(wire.BootStepsKey, []int{steps}) // for tier 2 to record
-	r.startPrepare("prepare", r.tier2.environ, steps)
+	r.held.hold(wire.BootStepsKey, []int{steps}) // for tier 2 to record
+	r.startPrepare("prepare", r.commands.environ, steps)
 }
 
 // startPrepare starts one of the two. Each gets its log, bundle and policy, and a
 // memfd to fill.
 func (r *reaper) startPrepare(part string, environ []string, fill int) {
-	p := &r.prepare
-	p.spawning, p.pidfd = true, -1
-	c := &sys.Command{Session: sys.SameGroup, OOMScore: r.oomScore(oomChild)}
-	r.descriptors(c, []int{1, 2, r.tier2.passed[1], r.tier2.passed[2], fill}, []int32{1, 2, 3, 4, 5})
-	c.Program(self(), []string{"rlminit", part}, environ)
+	r.prepare.spawning = true
+	c := r.commands.prepare(part, environ, fill)
 	r.threads.submit(&job{command: c, done: r.prepareSpawned, stuck: func(*job) {
 		say("cannot prepare the volume yet: the file system of rlminit itself does not answer")
 	}}, r.now)
@@ -52,7 +48,7 @@ func (r *reaper) startPrepare(part string, environ []string, fill int) {
 
 func (r *reaper) startAll() {
 	if r.policy.Prepare {
-		unix.Unlink(r.directory + "/" + bootFile)
+		unix.Unlink(r.prepare.bootFile)
 	}
 	r.startTier2()
 	r.startMain()
@@ -66,12 +62,9 @@ func (r *reaper) prepareSpawned(j *job) {
 		r.end(exitFailed)
 		return
 	}
-	p.pid, p.pidfd = c.PID, c.PIDFD
+	r.began(&p.process, c, nil)
 	if r.stop.phase != running {
 		r.signalPrepare(sys.SIGTERM)
-	}
-	if !r.watch(&p.pidfd, keyPrepare) {
-		r.sweep = true
 	}
 }
 
@@ -79,13 +72,10 @@ func (r *reaper) prepareSpawned(j *job) {
 // the container with the code of what went wrong. That it has said itself.
 func (r *reaper) prepareEnded() {
 	p := &r.prepare
-	var info siginfo
-	if p.pid == 0 || !hasEnded(p.pid, p.pidfd, &info) {
+	exit, over := p.collect()
+	if !over {
 		return
 	}
-	reapNow(p.pid, &p.pidfd)
-	p.pid = 0
-	exit := exitOf(&info)
 	code := codeOf(exit)
 	switch {
 	case r.stop.phase != running:
@@ -142,7 +132,7 @@ func (r *reaper) takeEnvironments() {
 // signalPrepare passes a signal on. First prepare is root's, then the user's.
 func (r *reaper) signalPrepare(signal int32) {
 	p := &r.prepare
-	if p.pid != 0 && r.kill(p.pid, signal, 0) != 0 {
-		r.kill(p.pid, signal, r.policy.User.UID)
+	if p.pid != 0 && r.signaller.kill(p.pid, signal, 0) != 0 {
+		r.signaller.kill(p.pid, signal, r.policy.User.UID)
 	}
 }

@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"bytes"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,12 +18,7 @@ func parent(pid int32) int32 {
 
 // afterName skips pid and name, which may hold anything.
 func afterName(stat []byte) []byte {
-	for i := len(stat) - 1; i >= 0; i-- {
-		if stat[i] == ')' {
-			return stat[i+1:]
-		}
-	}
-	return nil
+	return stat[bytes.LastIndexByte(stat, ')')+1:]
 }
 
 // readProc reads a file of /proc, from its beginning, as far as buffer goes.

@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"bytes"
+
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -20,10 +22,17 @@ var pidsFiles = [2][2]string{
 	{"/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"},
 }
 
-// roomNeeded is how many processes and threads a tier 2 takes when it starts.
-func (r *reaper) roomNeeded() int {
-	limit := pidsLimit(pidsFiles[0][0], pidsFiles[1][0])
-	return wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
+// room is what is done where the container's limit on processes leaves none to
+// tier 2.
+type room struct {
+	at int64 // CLOCK_MONOTONIC: before then no service is ended for it
+
+	place     *place
+	policy    *wire.Policy
+	children  *children
+	orphans   *orphans
+	deadlines *deadlines
+	voice     *voice
 }
 
 // crampedIn tells whether fewer are free of the limit than are needed.
@@ -39,18 +48,20 @@ func crampedIn(files [2][2]string, needed int) bool {
 	return false
 }
 
-// wantsRoom is told that tier 2, or what touches the services' files for it, could
+// wanted is told that tier 2, or what touches the services' files for it, could
 // not be started, or ended early.
-func (r *reaper) wantsRoom(errno sys.Errno) {
-	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles, r.roomNeeded()) {
-		r.makeRoom()
+func (r *room) wanted(errno sys.Errno, now int64) {
+	limit := pidsLimit(pidsFiles[0][0], pidsFiles[1][0])
+	needed := wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
+	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles, needed) {
+		r.make(now)
 	}
 }
 
-// makeRoom ends the service that has the most processes and threads, by its tag
-// or its session, if they are many.
-func (r *reaper) makeRoom() {
-	if r.now < r.roomAt || !r.orphans.known {
+// make ends the service that has the most processes and threads, by its tag or
+// its session, if they are many.
+func (r *room) make(now int64) {
+	if now < r.at || !r.orphans.known {
 		return
 	}
 	taken := make(map[uint32]int)
@@ -62,19 +73,19 @@ func (r *reaper) makeRoom() {
 	delete(taken, 0)
 	most := r.fullest(taken)
 	if most == nil {
-		r.sayOnce("the pids limit of this container is reached, and no one service takes it up: there is no room for the supervisor; raise --pids-limit")
+		r.voice.once("the pids limit of this container is reached, and no one service takes it up: there is no room for the supervisor; raise --pids-limit")
 		return
 	}
-	r.roomAt = r.now + roomWithin
+	r.at = now + roomWithin
 	say("the pids limit of this container is reached and leaves no room for the supervisor: ",
 		wire.ServiceOf(most.name), ", which has ", decimal(taken[r.key(most)]), " processes and threads, is ended")
-	r.children.watchExpiry(most)
-	r.slay(most)
+	r.deadlines.watch(most)
+	r.deadlines.slay(most, now)
 }
 
 // fullest is the child that has the most of what is taken, the one that is alive
 // where several share a key; nil if nobody has many.
-func (r *reaper) fullest(taken map[uint32]int) (most *child) {
+func (r *room) fullest(taken map[uint32]int) (most *child) {
 	for c := r.children.first; c != nil; c = c.next {
 		n := taken[r.key(c)]
 		if n >= fewestTaken && (most == nil || n > taken[r.key(most)] || r.key(c) == r.key(most) && c.state == alive) {
@@ -85,7 +96,7 @@ func (r *reaper) fullest(taken map[uint32]int) (most *child) {
 }
 
 // key is what the processes of a child have in common; 0 for nothing.
-func (r *reaper) key(c *child) uint32 {
+func (r *room) key(c *child) uint32 {
 	switch {
 	case c.state != alive && c.state != exited:
 		return 0
@@ -96,20 +107,15 @@ func (r *reaper) key(c *child) uint32 {
 }
 
 // keyOf is that of a process.
-func (r *reaper) keyOf(pid int32, status []byte) uint32 {
+func (r *room) keyOf(pid int32, status []byte) uint32 {
 	if r.place.tags {
-		return tagIn(status, r.policy.TagLow, r.policy.TagHigh)
+		return tagIn(status, r.policy)
 	}
 	return uint32(max(sys.Getsid(pid), 0))
 }
 
 // threadsIn is how many threads /proc/PID/status tells of.
 func threadsIn(status []byte) int {
-	const key = "\nThreads:"
-	for i := 0; i+len(key) <= len(status); i++ {
-		if string(status[i:i+len(key)]) == key {
-			return int(number(field(status[i+len(key):], 1)))
-		}
-	}
-	return 0
+	_, threads, _ := bytes.Cut(status, []byte("\nThreads:"))
+	return int(number(field(threads, 1)))
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestFullest(t *testing.T) {
-	r := &reaper{children: newChildren()}
+	r := newReaper()
 	r.place.tags = true
 	for i, c := range []child{
 		{name: "small", tag: 1, state: alive},
@@ -32,7 +32,7 @@ func TestFullest(t *testing.T) {
 		"nothing":               {nil, ""},
 	} {
 		got := ""
-		if most := r.fullest(c.taken); most != nil {
+		if most := r.room.fullest(c.taken); most != nil {
 			got = most.name
 		}
 		if got != c.want {

@@ -43,20 +43,26 @@ func say(parts ...string) {
 	sys.Write(int32(stderr), line)
 }
 
+// voice is how much of what is done is said, and what was said already.
+type voice struct {
+	verbosity int32
+	said      map[string]struct{} // by once: at most about a hundred lines
+}
+
 // tell says what is done, where so much of it is asked for.
-func (r *reaper) tell(verbosity int32, parts ...string) {
-	if r.policy.Verbosity >= verbosity {
+func (v *voice) tell(verbosity int32, parts ...string) {
+	if v.verbosity >= verbosity {
 		say(parts...)
 	}
 }
 
-// sayOnce says a thing one time in the life of tier 1: what a broken or hostile
+// once says a thing one time in the life of tier 1: what a broken or hostile
 // tier 2 can cause must not fill anybody's log.
-func (r *reaper) sayOnce(what string) {
-	if _, said := r.said[what]; said || len(r.said) > 100 {
+func (v *voice) once(what string) {
+	if _, said := v.said[what]; said || len(v.said) > 100 {
 		return
 	}
-	r.said[what] = struct{}{}
+	v.said[what] = struct{}{}
 	say(what)
 }
 

@@ -81,13 +81,8 @@ func (r *reaper) beginStop() {
 	s.phase = stopping
 	s.begunBy = r.now + begunWithin
 	r.setDeadline(r.now + s.budget)
-	if m := &r.main; m.pid != 0 {
-		r.kill(r.target(m.pid), s.mainSignal, m.user)
-		r.kill(r.target(m.pid), sys.SIGCONT, m.user)
-	} else if m.spawning {
-		m.waiting = append(m.waiting, s.mainSignal)
-	}
-	if !r.tier2.connected() {
+	r.main.beginStop(s.mainSignal)
+	if !r.pair.connected() {
 		r.termAll()
 	}
 }
@@ -99,7 +94,7 @@ func (r *reaper) setDeadline(at int64) {
 	s.deadline = at
 	left := at - r.now
 	s.tier2Deadline = sinceBoot() + left - min(left/10, mostMargin)
-	r.tier2.owed |= owedShutdown
+	r.pair.shutdown(s.tier2Deadline)
 }
 
 func (s *stop) next() int64 {
@@ -146,12 +141,12 @@ func (r *reaper) stopTimers() {
 func (r *reaper) release2() {
 	s := &r.stop
 	switch {
-	case r.main.running() || r.main.spawning:
+	case r.main.pid != 0 || r.main.spawning:
 		return
 	case s.done:
 	case s.termSent && r.tier2.pid != 0 && r.onlyTier2():
 		s.done, s.released = true, never
-		r.killTier2()
+		r.tier2.kill()
 		return
 	default:
 		return
@@ -159,10 +154,10 @@ func (r *reaper) release2() {
 	if s.released == 0 {
 		s.released = r.now + releaseAfter
 		r.termAll() // what main and the services have left behind
-		r.disconnect()
+		r.pair.disconnect()
 	} else if s.released != never && r.now >= s.released {
 		s.released = never
-		r.killTier2()
+		r.tier2.kill()
 	}
 }
 
@@ -198,16 +193,16 @@ func (r *reaper) termAll() {
 func (r *reaper) everyone(signal int32) {
 	r.signalPrepare(signal)
 	if m := &r.main; m.pid != 0 {
-		r.kill(-m.pid, signal, m.user)
+		r.signaller.kill(-m.pid, signal, m.user)
 	}
 	for c := r.children.first; c != nil; c = c.next {
 		if c.pid != 0 && (c.state == alive || c.state == pending) && (!touchesFiles(c.name) || signal == sys.SIGKILL) {
-			r.kill(-c.pid, signal, c.user)
+			r.signaller.kill(-c.pid, signal, c.user)
 		}
 	}
 	for _, pid := range r.orphans.all() {
 		if pid != r.tier2.pid {
-			r.kill(pid, signal, r.userOf(pid))
+			r.signaller.killUnknown(pid, signal)
 		}
 	}
 }
@@ -228,10 +223,10 @@ func (r *reaper) killAll() {
 		return
 	}
 	r.everyone(sys.SIGKILL)
-	r.killTier2()
+	r.tier2.kill()
 	for _, j := range r.threads.jobs {
 		if j != nil {
-			r.killJob(j)
+			r.signaller.killJob(j)
 		}
 	}
 }

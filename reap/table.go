@@ -147,17 +147,18 @@ type child struct {
 	next     *child
 }
 
-// owed are the messages about a child that tier 2 has not been sent yet.
+// owed are the messages about a child that tier 2 has not been sent yet, in the
+// order in which they are sent.
 type owed uint16
 
 const (
-	owedSpawned owed = 1 << iota
+	owedStuck owed = 1 << iota
+	owedSpawned
 	owedFailed
-	owedStuck
-	owedExited
 	owedSignalled // shifted by the scope: three bits
 	_
 	_
+	owedExited
 	owedCleared
 )
 
@@ -168,7 +169,7 @@ type children struct {
 	nextID      uint64
 	labels      int      // bytes of all labels
 	owing       []*child // those with something owed, in the order in which it came up
-	mortal      []*child // those with a deadline, or to end
+	unwatched   []*child // alive, and without a pidfd
 	tags        map[uint32]tagUse
 }
 
@@ -213,7 +214,6 @@ func (t *children) add(c *child) {
 // remove takes an entry out.
 func (t *children) remove(c *child) {
 	delete(t.byID, c.id)
-	t.spare(c)
 	t.labels -= len(c.label)
 	if c.previous != nil {
 		c.previous.next = c.next
@@ -231,6 +231,26 @@ func (t *children) remove(c *child) {
 			t.tags[c.tag] = tagUse{use.name, use.entries - 1}
 		} else {
 			delete(t.tags, c.tag)
+		}
+	}
+}
+
+// count is how many processes of a name there are.
+func (t *children) count(name string) (n int) {
+	for c := t.first; c != nil; c = c.next {
+		if c.name == name && (c.state == alive || c.state == pending) {
+			n++
+		}
+	}
+	return n
+}
+
+// unshareNumber makes entries whose process is gone forget its number, now that
+// another process has it: it no longer names their session.
+func (t *children) unshareNumber(pid int32) {
+	for c := t.first; c != nil; c = c.next {
+		if c.pid == pid && c.state == exited {
+			c.pid = 0
 		}
 	}
 }

@@ -68,7 +68,7 @@ type threads struct {
 
 	queuedFDs, queuedSize int // of the queue
 
-	few bool // descriptors: those of one spawn at a time are taken in
+	place *place
 }
 
 // What may wait for a thread before no more is taken in. It is some dozen
@@ -80,7 +80,7 @@ const (
 
 // loaded tells whether enough waits for a thread.
 func (t *threads) loaded() bool {
-	return t.queuedFDs > mostQueuedFDs || t.queuedSize > mostQueuedSize || t.few && t.next() != never
+	return t.queuedFDs > mostQueuedFDs || t.queuedSize > mostQueuedSize || t.place.fewFDs && t.next() != never
 }
 
 // start makes the spawn threads.
@@ -152,6 +152,15 @@ func (t *threads) idle() bool {
 		}
 	}
 	return true
+}
+
+// dumpableAgain undoes, as root, what the last child's change of user has done
+// to the memory that it shared: root in the container may look at /proc/1/fd
+// again, by which programs write to the container's log.
+func (t *threads) dumpableAgain() {
+	if t.place.root && t.idle() {
+		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	}
 }
 
 // next returns when a spawn that is under way has to be looked at.

@@ -22,10 +22,9 @@ func connected(t *testing.T) (*reaper, int) {
 	if errno != 0 {
 		t.Fatal(errno)
 	}
-	r := &reaper{
-		children: newChildren(), held: map[string][]int{}, said: map[string]struct{}{}, events: events, policy: &wire.Policy{},
-		tier2: tier2{socket: pair[0], greeted: true, pidfd: -1, restartAt: never}, stop: stop{code: -1}, null: -1,
-	}
+	r := newReaper()
+	r.events, r.pair.events = events, events
+	r.pair.socket, r.pair.greeted = pair[0], true
 	if errno := events.Add(int32(pair[0]), sys.Readable, keySocket); errno != 0 {
 		t.Fatal(errno)
 	}
@@ -37,16 +36,15 @@ func connected(t *testing.T) (*reaper, int) {
 // and one that only has to be tried again is not.
 func TestFullSocketIsWaitedFor(t *testing.T) {
 	r, other := connected(t)
-	r.tier2.full, r.tier2.retryAt = true, 1
-	r.flush()
+	r.pair.full, r.pair.retryAt = true, 1
+	r.pair.flush(0, false)
 	if ready := r.events.Wait(0); len(ready) != 0 {
 		t.Fatalf("%d events while only time helps", len(ready))
 	}
-	r.now = 1
-	r.tier2Timers()
-	for r.send(&wire.Ping{}) {
+	r.pair.retry(1)
+	for r.pair.send(1, &wire.Ping{}) {
 	}
-	r.flush()
+	r.pair.flush(1, false)
 	var in wire.Receiver
 	for {
 		if _, _, err := in.Receive(other); err == wire.ErrEmpty {
@@ -77,7 +75,7 @@ func TestKillJobSparesARecycledPid(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := connected(t)
-	r.killJob(&job{command: &sys.Command{PID: int32(other.Process.Pid), PIDFD: int32(pidfd)}})
+	r.signaller.killJob(&job{command: &sys.Command{PID: int32(other.Process.Pid), PIDFD: int32(pidfd)}})
 	other.Process.Signal(unix.SIGTERM)
 	other.Wait()
 	if got := other.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != unix.SIGTERM {
@@ -90,10 +88,10 @@ func TestNextTier2IsToldOfStuckSpawns(t *testing.T) {
 	r, other := connected(t)
 	r.children.add(&child{id: 16, state: pending, killed: true})
 	r.children.add(&child{id: 17, state: pending})
-	r.beginSnapshot()
-	r.flush()
+	r.pair.greet(wire.Welcome{})
+	r.pair.flush(0, false)
 	var in wire.Receiver
-	for _, want := range []wire.Kind{wire.KindChild, wire.KindChild, wire.KindSnapshotEnd, wire.KindSpawnStuck} {
+	for _, want := range []wire.Kind{wire.KindWelcome, wire.KindChild, wire.KindChild, wire.KindSnapshotEnd, wire.KindSpawnStuck} {
 		m, _, err := in.Receive(other)
 		if err != nil || m.Kind() != want {
 			t.Fatalf("%+v, %v; want kind %d", m, err, want)
@@ -126,7 +124,7 @@ func TestNothingWaitsForStuckThreads(t *testing.T) {
 			eventually(t, "the thread is free", func() bool { return !s.Busy() })
 		}()
 	}
-	r.disconnect()
+	r.pair.disconnect()
 	r.now = monotonic()
 	r.tier2.restartAt = r.now
 	r.timers()

@@ -54,13 +54,21 @@ func codeOf(e wire.Exit) int {
 	return int(e.Code)
 }
 
+// inWords tells how a process has ended.
+func inWords(e wire.Exit, by string) string {
+	if e.Signal != 0 {
+		return "was killed by signal " + decimal(int(e.Signal))
+	}
+	return by + " with code " + decimal(int(e.Code))
+}
+
 // watch waits for the end of a process by its pidfd, and returns false where
 // that cannot be done: it must be polled then.
-func (r *reaper) watch(pidfd *int32, key uint64) bool {
+func watch(events *sys.Events, pidfd *int32, key uint64) bool {
 	if *pidfd < 0 {
 		return false
 	}
-	if r.events.Add(*pidfd, sys.Readable, key) == 0 {
+	if events.Add(*pidfd, sys.Readable, key) == 0 {
 		return true
 	}
 	sys.Close(*pidfd)
@@ -82,52 +90,87 @@ func hasEnded(pid, pidfd int32, info *siginfo) bool {
 	return yes
 }
 
-// reapNow collects a process that hasEnded told of.
-func reapNow(pid int32, pidfd *int32) {
+// collect collects a process if it has ended, and tells how.
+func collect(pid int32, pidfd *int32) (exit wire.Exit, over bool) {
 	var info siginfo
+	if pid == 0 || !hasEnded(pid, *pidfd, &info) {
+		return exit, false
+	}
+	exit = exitOf(&info)
 	waitid(unix.P_PID, int(pid), unix.WEXITED, &info)
 	if *pidfd >= 0 {
 		sys.Close(*pidfd) // leaves epoll too
 		*pidfd = -1
 	}
+	return exit, true
+}
+
+// process is one that tier 1 has started by itself.
+//
+// Invariant: pid is 0 as long as it is spawning, and from the moment on in which
+// it is collected.
+type process struct {
+	key      uint64 // of its end, in the loop
+	spawning bool
+	pid      int32
+	pidfd    int32 // -1: its end is polled for
+}
+
+// collect collects it if it has ended.
+func (p *process) collect() (exit wire.Exit, over bool) {
+	if exit, over = collect(p.pid, &p.pidfd); over {
+		p.pid = 0
+	}
+	return exit, over
+}
+
+func (p *process) unwatched() bool { return p.pid != 0 && p.pidfd < 0 }
+
+// began has the end of a process of our own waited for.
+func (r *reaper) began(p *process, c *sys.Command, score []byte) {
+	p.pid, p.pidfd = c.PID, c.PIDFD
+	r.place.raiseOOMScore(c.PID, score)
+	if !watch(r.events, &p.pidfd, p.key) {
+		r.sweep = true
+	}
 }
 
 // childEnded collects a child of tier 2's if it has ended.
 func (r *reaper) childEnded(c *child) {
-	var info siginfo
-	if c.pid == 0 || !hasEnded(c.pid, c.pidfd, &info) {
+	exit, over := collect(c.pid, &c.pidfd)
+	if !over {
 		return
 	}
-	reapNow(c.pid, &c.pidfd)
-	c.exit = exitOf(&info)
+	c.exit = exit
 	// Its own children were handed to us before it became a zombie.
-	c.exit.Leftovers = uint32(len(r.leftovers(c)))
+	c.exit.Leftovers = uint32(len(r.orphans.leftovers(c)))
 	c.exit.TimedOut = c.expiry.timedOut
 	c.exit.OutOfMemory = c.tag != 0 && r.leaves.oomKills(c.tag) > c.oomKills
 	r.sweep = r.sweep || c.expiry.watched // its end may be complete
-	r.serviceGone(c)
+	r.main.serviceGone(c)
 	r.step(c, ended)
 }
 
-// pollUnwatched looks at children that have no pidfd.
+// pollUnwatched looks at what has no pidfd.
 func (r *reaper) pollUnwatched() {
-	kept := r.unwatched[:0]
-	for _, c := range r.unwatched {
+	list := r.children.unwatched
+	kept := list[:0]
+	for _, c := range list {
 		r.childEnded(c)
 		if c.state == alive || c.state == pending {
 			kept = append(kept, c)
 		}
 	}
-	clear(r.unwatched[len(kept):])
-	r.unwatched = kept
-	if r.tier2.pid != 0 && r.tier2.pidfd < 0 {
+	clear(list[len(kept):])
+	r.children.unwatched = kept
+	if r.tier2.unwatched() {
 		r.tier2Ended()
 	}
-	if r.prepare.pid != 0 && r.prepare.pidfd < 0 {
+	if r.prepare.unwatched() {
 		r.prepareEnded()
 	}
-	r.mainStopped()
-	if r.main.running() && r.main.pidfd < 0 {
+	r.main.lookAtTerminal()
+	if r.main.unwatched() {
 		r.mainEnded()
 	}
 }
