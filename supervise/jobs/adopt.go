@@ -37,12 +37,12 @@ func (r *Runner) Start(journal Journal, held map[string][]int, stopping bool) {
 // ends the sessions of an earlier boot.
 func (r *Runner) Open() {
 	r.do(func() {
-		if r.open {
+		if r.queue.open {
 			return
 		}
-		r.open = true
-		for _, b := range r.books() {
-			r.adoptSessions(b)
+		r.queue.open = true
+		for _, b := range r.books.all() {
+			r.sessions.adopt(b)
 		}
 		r.turns()
 	})
@@ -58,7 +58,7 @@ func (r *Runner) adopt(held map[string][]int) {
 		children[c.Name] = c
 	}
 	over := map[string]bool{}
-	for _, b := range r.books() {
+	for _, b := range r.books.all() {
 		b.View(func(h *history.History) {
 			for id, e := range h.Jobs {
 				over[id] = e.State != ""
@@ -67,7 +67,7 @@ func (r *Runner) adopt(held map[string][]int) {
 	}
 	var tasks []*task
 	for key, fds := range held {
-		t := r.fromSpec(fds)
+		t := fromSpec(fds, r.outputs)
 		if t == nil || t.name() != key || over[t.id] || t.kind == kindInternal {
 			wire.CloseAll(fds)
 			r.host.Send(&wire.Release{Key: key}, nil, nil)
@@ -75,13 +75,9 @@ func (r *Runner) adopt(held map[string][]int) {
 		}
 		tasks = append(tasks, t)
 	}
-	sortTasks(tasks)
-	for _, t := range tasks {
-		r.tasks[t.id] = t
-		if t.request.Key != "" {
-			r.keys[t.request.Key] = t
-		}
-		if t.book = r.bookOf(t.id); t.book == nil {
+	for _, t := range sortedTasks(tasks) {
+		r.tasks.add(t)
+		if t.book = r.books.of(t.id); t.book == nil {
 			t.book = &book{Journal: Unrecorded()} // the volume's, which is another container's now
 		} else {
 			t.book.given(t.id)
@@ -93,11 +89,11 @@ func (r *Runner) adopt(held map[string][]int) {
 	for name, c := range children { // over, or of a job that nobody knows
 		r.discard(name, c)
 	}
-	for _, b := range r.books() {
+	for _, b := range r.books.all() {
 		r.interruptRest(b)
 	}
-	for _, t := range r.ordered() {
-		if r.stopping || t.kind != kindInternal && r.lost(t.book) {
+	for _, t := range r.tasks.ordered() {
+		if r.stopping || t.kind != kindInternal && r.books.lost(t.book) {
 			r.step(t, job.Event{Kind: job.Shutdown})
 		}
 	}
@@ -105,7 +101,7 @@ func (r *Runner) adopt(held map[string][]int) {
 
 // fromSpec makes the task of which tier 1 holds descriptors: the spec, and then
 // stdin, or pipe and memfd of each stream.
-func (r *Runner) fromSpec(fds []int) *task {
+func fromSpec(fds []int, outputs *outputs) *task {
 	if len(fds) == 0 {
 		return nil
 	}
@@ -118,10 +114,10 @@ func (r *Runner) fromSpec(fds []int) *task {
 	t.argv, t.submitted, t.attempt, t.occurs, t.schedule, t.spec = s.Argv, s.Submitted, s.Attempt, s.Occurs, s.Schedule, fds[0]
 	switch rest := fds[1:]; {
 	case len(rest) == 4:
-		if t.out, err = openStream("stdout", rest[0], rest[1], s.Request.MaxOutput, r.outputs.file(s.ID, "stdout")); err != nil {
+		if t.out, err = openStream("stdout", rest[0], rest[1], s.Request.MaxOutput, outputs.file(s.ID, "stdout")); err != nil {
 			return nil
 		}
-		if t.err, err = openStream("stderr", rest[2], rest[3], s.Request.MaxOutput, r.outputs.file(s.ID, "stderr")); err != nil {
+		if t.err, err = openStream("stderr", rest[2], rest[3], s.Request.MaxOutput, outputs.file(s.ID, "stderr")); err != nil {
 			return nil
 		}
 	case len(rest) == 1 && s.Stdin:
@@ -149,17 +145,14 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 			return
 		}
 		t.state = job.State{Stage: job.Queued}
-		r.line = append(r.line, t)
+		r.queue.enter(t)
 		return
 	}
 	var l label
 	_ = json.Unmarshal(c.Label, &l) // or the times are not known
 	t.begun, t.ready = l.Begun, &prepared{argv: t.request.Command, before: l.Before}
-	t.spawnID, t.active = c.ID, true
-	r.active++
-	r.of[t.request.Profile]++
-	t.tag = r.host.Resume(t.name())
-	r.spawns[c.ID] = t
+	r.queue.take(t)
+	r.tasks.spawned(t, c.ID, r.host.Resume(t.name()))
 	t.state = job.State{Stage: job.Alive}
 	t.pid = int(c.PID)
 	switch c.State {
@@ -169,7 +162,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 		r.exited(t, c.Exit)
 	case wire.ChildFailed:
 		t.state.Stage = job.Starting
-		t.notSpawned(r.userOf(t), &wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
+		t.notSpawned(r.place.userOf(t), &wire.SpawnFailed{ID: c.ID, Step: c.Step, Errno: c.Errno, Reason: c.Reason})
 		r.step(t, job.Event{Kind: job.NotSpawned})
 	}
 }
@@ -177,7 +170,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 // discard ends a child of which nothing is known but its name.
 func (r *Runner) discard(name string, c wire.Child) {
 	t := newTask(strings.TrimPrefix(name, namePrefix), "run", nil, control.RunJob{})
-	t.spawnID, t.book = c.ID, r.memory
+	t.spawnID, t.book = c.ID, r.books.memory
 	if c.State == wire.ChildExited || c.State == wire.ChildFailed {
 		r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
 		t.letGo(r)
@@ -185,14 +178,12 @@ func (r *Runner) discard(name string, c wire.Child) {
 	}
 	r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
 	// It is acknowledged when it has ended: see hear.
-	t.tag = r.host.Resume(name)
 	t.kind = kindInternal // there is nothing to record
 	t.state = job.State{Stage: job.Alive, Marked: job.Cancel}
 	t.cause = "nothing of it was left but its process"
-	r.spawns[c.ID], r.tasks[t.id] = t, t
-	t.active = true
-	r.active++
-	r.of[""]++
+	r.tasks.add(t)
+	r.tasks.spawned(t, c.ID, r.host.Resume(name))
+	r.queue.take(t)
 }
 
 // interruptRest gives those an outcome that no child and no descriptor is left of:
@@ -201,7 +192,7 @@ func (r *Runner) interruptRest(b *book) {
 	var rest []history.Entry
 	b.View(func(h *history.History) {
 		for _, e := range h.Unfinished() {
-			if r.tasks[e.Job] == nil {
+			if r.tasks.byID[e.Job] == nil {
 				rest = append(rest, *e)
 			}
 		}
@@ -212,7 +203,7 @@ func (r *Runner) interruptRest(b *book) {
 		})
 		t.schedule = e.Schedule
 		t.submitted, t.occurs, t.attempt, t.book = e.At, e.Occurs, e.Attempt, b
-		r.tasks[t.id] = t
+		r.tasks.add(t)
 		if len(e.Again) > 0 && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.request) == nil && !r.stopping {
 			t.again, t.attempt = e.Again, e.Attempt+1
 			r.submitted(t)

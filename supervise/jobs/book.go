@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"rlminit/job"
 	"rlminit/job/history"
@@ -42,35 +43,52 @@ func (b *book) nextSession() string {
 // given notes that a number was given, by a predecessor.
 func (b *book) given(id string) { b.last = max(b.last, job.Number(id)) }
 
-// books are both, or the one in memory alone.
-func (r *Runner) books() []*book {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.volume == nil {
-		return []*book{r.memory}
-	}
-	return []*book{r.volume, r.memory}
+// books are where jobs are recorded at a time: the volume may come and go.
+type books struct {
+	memory *book // of what is begun while the volume is not ours
+
+	mu     sync.Mutex // for what follows; never held while something is waited for
+	volume *book      // nil: it is not ours
 }
 
-// book is where what begins now is recorded.
-func (r *Runner) book() *book { return r.books()[0] }
+// all are both, or the one in memory alone.
+func (b *books) all() []*book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.volume == nil {
+		return []*book{b.memory}
+	}
+	return []*book{b.volume, b.memory}
+}
 
-// bookOf is where a job or session of this number is recorded; nil: nowhere that
-// can be reached.
-func (r *Runner) bookOf(id string) *book {
-	for _, b := range r.books() {
-		if strings.HasPrefix(id, job.InMemory) == (b.prefix == job.InMemory) {
-			return b
+// current is where what begins now is recorded.
+func (b *books) current() *book { return b.all()[0] }
+
+// of is where a job or session of this number is recorded; nil: nowhere that can
+// be reached.
+func (b *books) of(id string) *book {
+	for _, one := range b.all() {
+		if strings.HasPrefix(id, job.InMemory) == (one.prefix == job.InMemory) {
+			return one
 		}
 	}
 	return nil
 }
 
-// lost tells whether what is recorded in b is another container's to tell now.
-func (r *Runner) lost(b *book) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return b != r.memory && b != r.volume
+// lost tells whether what is recorded in one is another container's to tell now.
+func (b *books) lost(one *book) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return one != b.memory && one != b.volume
+}
+
+// replace puts the volume's in the place of the one that was there; nil: the volume
+// is not ours any more.
+func (b *books) replace(volume *book) (was *book) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was, b.volume = b.volume, volume
+	return was
 }
 
 // Use has what begins from now on recorded in the volume's journal, for the volume
@@ -82,11 +100,9 @@ func (r *Runner) Use(journal Journal) {
 		outputs = openOutputs(filepath.Join(dir, "logs", "jobs"))
 	}
 	b := &book{Journal: journal}
-	r.mu.Lock()
-	r.volume = b
-	r.mu.Unlock()
+	r.books.replace(b)
 	r.do(func() {
-		r.outputs, r.open = outputs, false
+		r.outputs, r.queue.open = outputs, false
 		if r.started {
 			r.interruptRest(b)
 		}
@@ -97,19 +113,11 @@ func (r *Runner) Use(journal Journal) {
 // has recorded that these jobs were interrupted. What is begun from now on is
 // recorded in memory.
 func (r *Runner) Lose() {
-	r.mu.Lock()
-	b := r.volume
-	r.volume = nil
-	r.mu.Unlock()
+	b := r.books.replace(nil)
 	r.do(func() {
 		r.outputs = openOutputs("")
-		for id, s := range r.sessions {
-			if s.book == b {
-				s.forgotten()
-				delete(r.sessions, id)
-			}
-		}
-		for _, t := range r.ordered() {
+		r.sessions.lose(b)
+		for _, t := range r.tasks.ordered() {
 			if t.book == b && t.kind != kindInternal {
 				t.cause = cmp.Or(t.cause, "the volume was taken by another container")
 				t.abandonFiles()

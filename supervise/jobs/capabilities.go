@@ -21,12 +21,12 @@ import (
 // enforceable refuses a job that asks for what cannot be enforced here, or takes it
 // out where less will do. A job that asks for no isolation has its profile's, and
 // none has less than that.
-func (r *Runner) enforceable(q *control.RunJob) error {
-	of, err := r.host.Isolation(q.Profile)
+func (l *place) enforceable(q *control.RunJob) error {
+	of, err := l.host.Isolation(q.Profile)
 	if err != nil {
 		return err
 	}
-	if err := r.limited(q); err != nil {
+	if err := l.limited(q); err != nil {
 		return err
 	}
 	if q.Isolation == "" {
@@ -47,8 +47,8 @@ const eachItself = "it holds for each process by itself (RLIMIT_DATA of setrlimi
 
 // limited refuses a limit that is none, that cannot be enforced here where less
 // will not do, or that is above what the profile or the container has.
-func (r *Runner) limited(q *control.RunJob) error {
-	limits, err := r.limitsOf(q)
+func (l *place) limited(q *control.RunJob) error {
+	limits, err := l.limitsOf(q)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (r *Runner) limited(q *control.RunJob) error {
 }
 
 // limitsOf are the limits of a job: its profile's, and lower ones that it asks for.
-func (r *Runner) limitsOf(q *control.RunJob) (service.Limits, error) {
-	base, err := r.host.Limits(q.Profile)
+func (l *place) limitsOf(q *control.RunJob) (service.Limits, error) {
+	base, err := l.host.Limits(q.Profile)
 	if err != nil || len(q.Limits) == 0 {
 		return base, err
 	}
@@ -104,8 +104,8 @@ func lesser(name string) string {
 }
 
 // outOfMemory is what is to be said of a job of which the kernel has killed some.
-func (r *Runner) outOfMemory(q *control.RunJob) string {
-	limits, err := r.limitsOf(q)
+func (l *place) outOfMemory(q *control.RunJob) string {
+	limits, err := l.limitsOf(q)
 	if err != nil || limits.Memory == 0 {
 		return "out of memory"
 	}
@@ -160,8 +160,8 @@ func isolationOf(q *control.RunJob) isolate.Level {
 	return isolate.Level(q.Isolation)
 }
 
-// Capabilities is what can be enforced here.
-func (r *Runner) Capabilities() control.Capabilities {
+// capabilities is what can be enforced here.
+func (l *place) capabilities() control.Capabilities {
 	limits := map[string]control.Enforced{}
 	for _, name := range cgroup.Limits {
 		limits[name] = control.Enforced{Enforced: notInForce(name) == "", Why: lesser(name)}
@@ -176,12 +176,12 @@ func (r *Runner) Capabilities() control.Capabilities {
 		isolations[string(level)] = control.Enforced{Enforced: why == "", Why: why}
 	}
 	return control.Capabilities{
-		Tags:       r.host.Tags(),
+		Tags:       l.host.Tags(),
 		Isolations: isolations,
 		Limits:     limits,
 		Kernel:     able,
 
-		ProfileUsers: r.host.ProfileUsers(),
+		ProfileUsers: l.host.ProfileUsers(),
 	}
 }
 

@@ -3,15 +3,31 @@
 // tells whoever waits. What a job does next is decided by package job, as
 // job/JOBS.md says.
 //
-//	runner.go    the owner of every job that is not over: a goroutine and its queue
+// The runner takes each job through its stages. Around it are rooms, each of which
+// owns what the others ask it for:
+//
+//	loop.go      loop: the runner's goroutine, and the way to it
+//	queue.go     queue: who waits for a turn, and whose has come
+//	tasks.go     tasks: those that are not over, by number, key and spawn
+//	book.go      books: where jobs are recorded, in memory or on the volume
+//	sessions.go  sessions: those that are open, their time and their budget
+//	schedules.go schedules: the clock of what recurs
+//	vacate.go    doors: the profiles of which nothing begins
+//	prepare.go   place: what a job finds here; and what happens before a spawn
+//	capabilities.go  place: what can be enforced here
+//	files.go     outputs: what is on the volume of them, bounded
+//	output.go    stream: from the pipe into a memfd, and beyond
+//	requests.go  requests: of the control socket; fileswork.go those about files
+//
+// and of the runner itself:
+//
+//	runner.go    a job's stages, and the end of all of them
+//	submit.go    from a request to a job that is recorded
 //	task.go      one of them: what a step's actions do
-//	prepare.go   what happens before a spawn: guards, directory, program
-//	output.go    a stream: from the pipe into a memfd, and beyond
-//	files.go     the outputs on the volume, bounded
+//	internal.go  jobs that nobody hears of
 //	adopt.go     what a predecessor left
 //	result.go    what is told of a job
 //	telemetry.go how the container is doing
-//	requests.go  /v1/jobs
 //
 // It starts no process, signals no pid and holds no deadline: tier 1 does.
 package jobs

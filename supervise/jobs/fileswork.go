@@ -17,21 +17,21 @@ const (
 	kindUndo  = "undo"
 )
 
-func (r *Runner) addFiles(server *api.Server) {
-	server.Handle("POST /v1/files", api.MayCommand, r.serveWrite)
-	server.Stream("POST /v1/files/read", api.MayCommand, r.serveRead)
+func (a requests) addFiles(server *api.Server) {
+	server.Handle("POST /v1/files", api.MayCommand, a.serveWrite)
+	server.Stream("POST /v1/files/read", api.MayCommand, a.serveRead)
 	server.Handle("POST /v1/jobs/{id}/undo", api.MayCommand, func(q *http.Request) (any, error) {
-		return r.Undo(q.Context(), q.PathValue("id"), api.Actor(q))
+		return a.undo(q.Context(), q.PathValue("id"), api.Actor(q))
 	})
 }
 
 // ownWork is a job that runs a part of rlminit as a profile's user, below the
 // profile's directory.
-func (r *Runner) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
-	if err := r.named(&profile); err != nil {
+func (a requests) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
+	if err := a.runner.place.named(&profile); err != nil {
 		return nil, err
 	}
-	who, err := r.host.Environment(profile)
+	who, err := a.runner.host.Environment(profile)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (t *task) undoes() string {
 	return t.argv[5]
 }
 
-func (r *Runner) serveWrite(q *http.Request) (any, error) {
+func (a requests) serveWrite(q *http.Request) (any, error) {
 	var body control.WriteFile
 	if err := api.Decode(q, &body); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (r *Runner) serveWrite(q *http.Request) (any, error) {
 	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
 		return nil, control.BadRequest("a path is needed, without a NUL byte")
 	}
-	t, err := r.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, "write", body.Path, "")
+	t, err := a.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, "write", body.Path, "")
 	if err != nil {
 		return nil, err
 	}
@@ -72,21 +72,21 @@ func (r *Runner) serveWrite(q *http.Request) (any, error) {
 		}
 		t.stdin = fd
 	}
-	return r.carryOut(q.Context(), t)
+	return a.carryOut(q.Context(), t)
 }
 
 // carryOut runs a job of rlminit's own and answers with its result, or with why it
 // did not work.
-func (r *Runner) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
+func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
 	t.attached = 1
-	taken, err := r.submit(t)
+	taken, err := a.runner.submit(t)
 	if err != nil {
 		return nil, err
 	}
 	if taken != t {
-		defer r.attach(taken)()
+		defer a.runner.attach(taken)()
 	} else {
-		defer r.detach(t)
+		defer a.runner.detach(t)
 	}
 	select {
 	case <-taken.done:
@@ -116,9 +116,9 @@ func failureOf(result *control.JobResult) error {
 	return control.Failed("%s", why)
 }
 
-// Undo puts back what a write has replaced.
-func (r *Runner) Undo(ctx context.Context, id string, actor uint32) (*control.JobResult, error) {
-	t, e, err := r.find(id)
+// undo puts back what a write has replaced.
+func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.JobResult, error) {
+	t, e, err := a.runner.find(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -131,16 +131,16 @@ func (r *Runner) Undo(ctx context.Context, id string, actor uint32) (*control.Jo
 	case e.State != job.Succeeded || len(e.Wrote) == 0:
 		return nil, control.Conflict("job %s %s: there is nothing to undo", id, e.State)
 	}
-	undo, err := r.ownWork(kindUndo, e.Profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
+	undo, err := a.ownWork(kindUndo, e.Profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
 	if err != nil {
 		return nil, err
 	}
 	undo.actor = &actor
-	return r.carryOut(ctx, undo)
+	return a.carryOut(ctx, undo)
 }
 
 // serveRead streams what is in a file, as a job's stdout.
-func (r *Runner) serveRead(w http.ResponseWriter, q *http.Request) error {
+func (a requests) serveRead(w http.ResponseWriter, q *http.Request) error {
 	var body control.ReadFile
 	if err := api.Decode(q, &body); err != nil {
 		return err
@@ -148,13 +148,13 @@ func (r *Runner) serveRead(w http.ResponseWriter, q *http.Request) error {
 	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
 		return control.BadRequest("a path is needed, without a NUL byte")
 	}
-	t, err := r.ownWork(kindInternal, body.Profile, []string{"file", "read", body.Path}, "read", body.Path)
+	t, err := a.ownWork(kindInternal, body.Profile, []string{"file", "read", body.Path}, "read", body.Path)
 	if err != nil {
 		return err
 	}
 	t.attached = 1
-	if err := r.begin(t); err != nil {
+	if err := a.runner.begin(t); err != nil {
 		return err
 	}
-	return r.follow(w, q, t, [2]int64{}, true)
+	return a.follow(w, q, t, [2]int64{}, true)
 }

@@ -103,13 +103,8 @@ func (r *Runner) hook(h config.Hook, event string) {
 	})
 	full := false
 	r.ask(func() {
-		running := 0
-		for _, other := range r.tasks {
-			if other.kind == kindHook {
-				running++
-			}
-		}
-		full = running >= hooksAtOnce || r.stopping
+		running := r.tasks.which(func(other *task) bool { return other.kind == kindHook })
+		full = len(running) >= hooksAtOnce || r.stopping
 	})
 	if full {
 		slog.Warn("a hook is left out: 8 of them run or wait already", "command", h.Command[0])

@@ -15,6 +15,7 @@ import (
 	"rlminit/isolate"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/walls"
@@ -68,7 +69,7 @@ func (r *Runner) prepare(t *task) {
 	if t.kind == kindInternal {
 		outputs = openOutputs("")
 	}
-	internal, busy := t.argv != nil, r.busy(t)
+	internal, busy := t.argv != nil, r.queue.busy(t)
 	before := t.before
 	if before != nil && time.Since(before.At) > fresh {
 		before = nil
@@ -89,7 +90,7 @@ func (r *Runner) prepare(t *task) {
 		if ahead != nil {
 			p = <-ahead
 		} else {
-			p = r.preparation(&request, argv, before, !internal, busy)
+			p = r.place.preparation(&request, argv, before, !internal, busy)
 		}
 		if p.refused == "" && p.problem == "" {
 			p.open(id, request.MaxOutput, outputs)
@@ -101,26 +102,6 @@ func (r *Runner) prepare(t *task) {
 
 // fresh is how old what was seen of the container may be when a job's turn comes.
 const fresh = 50 * time.Millisecond
-
-// afterglow is how long a job counts in the pressure that is read, at most.
-const afterglow = time.Minute
-
-// runsAtOnce tells whether nobody is before a job that is about to be submitted: then
-// it is prepared while the disk works.
-func (r *Runner) runsAtOnce(t *task) bool {
-	bounds := r.settings()
-	return len(r.line) == 0 && r.active < bounds.AtOnce && r.open && !r.stopping &&
-		(t.request.Profile == "" || r.of[t.request.Profile] < bounds.PerProfile)
-}
-
-// busy tells whether another job than t runs, or has just run.
-func (r *Runner) busy(t *task) bool {
-	others := r.active
-	if t != nil {
-		others--
-	}
-	return others > 0 || !r.quiet.IsZero() && time.Since(r.quiet) < afterglow
-}
 
 // preparedFor goes on with a job that was prepared.
 func (r *Runner) preparedFor(t *task, p *prepared) {
@@ -144,14 +125,35 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 	}
 }
 
+// place is what a job finds here: directory and program, environment, and what can
+// be enforced of limits and isolation. It keeps nothing of what it sees.
+type place struct {
+	host     Host
+	sessions *sessions
+}
+
+// named makes of what a person calls a profile its name; "" stays.
+func (l *place) named(profile *string) (err error) {
+	if *profile != "" {
+		*profile, err = l.host.Canonical(*profile)
+	}
+	return err
+}
+
+// userOf is who touches the files of a job's profile.
+func (l *place) userOf(t *task) *rights.User {
+	_, user := l.host.User(t.request.Profile)
+	return user
+}
+
 // preparation looks at the guards, and then for directory and program. before is
 // how the container is doing; nil: that is yet to be seen.
-func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.Telemetry, guarded, busy bool) *prepared {
+func (l *place) preparation(q *control.RunJob, argv []string, before *control.Telemetry, guarded, busy bool) *prepared {
 	p := &prepared{argv: q.Command}
 	if argv != nil {
 		p.argv = argv
 	}
-	dir, _ := r.host.Volume()
+	dir, _ := l.host.Volume()
 	if p.before = before; before == nil {
 		p.before = telemetry(dir)
 	}
@@ -160,18 +162,18 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.T
 			return p
 		}
 	}
-	who, err := r.host.Environment(q.Profile)
+	who, err := l.host.Environment(q.Profile)
 	if err != nil {
 		p.problem, p.code = err.Error(), exitFailed
 		return p
 	}
-	uid, user := r.host.User(q.Profile)
+	uid, user := l.host.User(q.Profile)
 	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
 	base := who.Dir
 	if base == "" {
 		base = who.Home
 	}
-	session, problem := r.sessionDir(q.Session)
+	session, problem := l.sessions.dir(q.Session)
 	if problem != "" {
 		p.problem, p.code = problem, exitFailed
 		return p
@@ -191,17 +193,17 @@ func (r *Runner) preparation(q *control.RunJob, argv []string, before *control.T
 		p.path, p.dir = argv[0], "/"
 		return p
 	}
-	limits, err := r.limitsOf(q)
+	limits, err := l.limitsOf(q)
 	if err != nil {
 		p.problem, p.code = err.Error(), exitFailed
 		return p
 	}
 	p.limits, p.bounds = rlimits(limits), config.Bounds(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
-		isolation, err := r.host.Isolation(q.Profile)
+		isolation, err := l.host.Isolation(q.Profile)
 		if err == nil {
 			isolation.Level = level
-			p.walls, err = r.host.Walls(q.Profile, isolation, p.env, session)
+			p.walls, err = l.host.Walls(q.Profile, isolation, p.env, session)
 		}
 		if err != nil {
 			p.problem, p.code = err.Error(), exitFailed
@@ -253,9 +255,9 @@ func (p *prepared) open(id string, keep int64, outputs *outputs) {
 // dryRun says what would be run.
 func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
 	busy := false
-	r.ask(func() { busy = r.busy(nil) })
+	r.ask(func() { busy = r.queue.busy(nil) })
 	coming := make(chan *prepared, 1)
-	go func() { coming <- r.preparation(q, nil, nil, true, busy) }()
+	go func() { coming <- r.place.preparation(q, nil, nil, true, busy) }()
 	p := &prepared{problem: silent}
 	select {
 	case p = <-coming:
@@ -270,7 +272,7 @@ func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
 	}
 	if p.refused != "" { // and what it would be run as all the same
 		d.Refused = &p.refused
-		again := r.preparation(q, nil, nil, false, busy)
+		again := r.place.preparation(q, nil, nil, false, busy)
 		defer again.close()
 		if again.problem == "" {
 			d.Program, d.UID, d.GID, d.Groups, d.Dir, d.Environment = again.path, again.who.UID, again.who.GID, again.who.Groups, again.dir, redact.Environ(again.env)
@@ -279,7 +281,7 @@ func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
 	if p.problem != "" {
 		d.Error = &p.problem
 	}
-	r.ask(func() { d.Waiting = len(r.line) })
+	r.ask(func() { d.Waiting = len(r.queue.line) })
 	return d
 }
 

@@ -19,50 +19,85 @@ import (
 
 func closeFD(fd int) { unix.Close(fd) }
 
+// requests is what the control socket asks about jobs, sessions and files. It owns
+// nothing, and touches what is the runner's goroutine's by asking it.
+type requests struct{ runner *Runner }
+
 // Add adds the requests about jobs.
 func (r *Runner) Add(server *api.Server) {
-	server.Stream("POST /v1/jobs", api.MayCommand, r.serveRun)
-	server.Handle("GET /v1/jobs", api.MayCommand, func(*http.Request) (any, error) { return r.List(), nil })
-	server.Handle("GET /v1/jobs/{id}", api.MayCommand, func(q *http.Request) (any, error) { return r.Show(q.PathValue("id")) })
-	server.Stream("GET /v1/jobs/{id}/output", api.MayCommand, r.serveOutput)
+	a := requests{r}
+	a.addJobs(server)
+	a.addSessions(server)
+	a.addFiles(server)
+	server.Handle("GET /v1/capabilities", api.MayCommand, func(*http.Request) (any, error) { return r.place.capabilities(), nil })
+}
+
+func (a requests) addJobs(server *api.Server) {
+	server.Stream("POST /v1/jobs", api.MayCommand, a.serveRun)
+	server.Handle("GET /v1/jobs", api.MayCommand, func(*http.Request) (any, error) { return a.list(), nil })
+	server.Handle("GET /v1/jobs/{id}", api.MayCommand, func(q *http.Request) (any, error) { return a.show(q.PathValue("id")) })
+	server.Stream("GET /v1/jobs/{id}/output", api.MayCommand, a.serveOutput)
 	server.Handle("POST /v1/jobs/{id}/wait", api.MayCommand, func(q *http.Request) (any, error) {
 		var body control.Wait
 		if err := api.Decode(q, &body); err != nil {
 			return nil, err
 		}
-		return r.Wait(q.Context(), q.PathValue("id"), time.Duration(body.TimeoutMS)*time.Millisecond)
+		return a.wait(q.Context(), q.PathValue("id"), time.Duration(body.TimeoutMS)*time.Millisecond)
 	})
 	server.Handle("POST /v1/jobs/{id}/cancel", api.MayCommand, func(q *http.Request) (any, error) {
-		return r.Cancel(q.Context(), q.PathValue("id"))
+		return a.cancel(q.Context(), q.PathValue("id"))
 	})
-	r.addSessions(server)
-	r.addFiles(server)
-	server.Handle("GET /v1/capabilities", api.MayCommand, func(*http.Request) (any, error) { return r.Capabilities(), nil })
+}
+
+func (a requests) addSessions(server *api.Server) {
+	sessions := &a.runner.sessions
+	server.Handle("POST /v1/sessions", api.MayCommand, func(q *http.Request) (any, error) {
+		var body control.CreateSession
+		if err := api.Decode(q, &body); err != nil {
+			return nil, err
+		}
+		return sessions.create(body, api.Actor(q))
+	})
+	server.Handle("GET /v1/sessions", api.MayCommand, func(*http.Request) (any, error) { return sessions.list(), nil })
+	server.Handle("GET /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) { return sessions.show(q.PathValue("id")) })
+	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, func(q *http.Request) (any, error) {
+		var body control.ExtendSession
+		if err := api.Decode(q, &body); err != nil {
+			return nil, err
+		}
+		return sessions.extend(q.PathValue("id"), body)
+	})
+	server.Handle("DELETE /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) {
+		if err := sessions.end(q.PathValue("id"), "by rlminit session end"); err != nil {
+			return nil, err
+		}
+		return sessions.show(q.PathValue("id"))
+	})
 }
 
 // serveRun takes a job. With follow its output is streamed and its result comes
 // last; else it is answered as soon as it is recorded.
-func (r *Runner) serveRun(w http.ResponseWriter, q *http.Request) error {
+func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	var body control.RunJob
 	if err := api.Decode(q, &body); err != nil {
 		return err
 	}
 	err := check(&body)
 	if err == nil {
-		err = r.named(&body.Profile) // a wrong name is no job
+		err = a.runner.place.named(&body.Profile) // a wrong name is no job
 	}
 	if err == nil {
-		err = r.enforceable(&body)
+		err = a.runner.place.enforceable(&body)
 	}
 	if err == nil && body.DryRun {
-		return answer(w, r.dryRun(&body))
+		return answer(w, a.runner.dryRun(&body))
 	}
 	follow := q.URL.Query().Get("follow") == "true"
 	actor := api.Actor(q)
 	t := newTask("", "run", &actor, body)
 	if err != nil {
 		if !body.DryRun {
-			err = r.turnAway(t, err)
+			err = a.runner.turnAway(t, err)
 		}
 		return err
 	}
@@ -76,7 +111,7 @@ func (r *Runner) serveRun(w http.ResponseWriter, q *http.Request) error {
 	if follow {
 		t.attached = 1 // before its absence is noted
 	}
-	taken, err := r.submit(t)
+	taken, err := a.runner.submit(t)
 	if err != nil {
 		return err
 	}
@@ -84,10 +119,10 @@ func (r *Runner) serveRun(w http.ResponseWriter, q *http.Request) error {
 	t = taken
 	if !follow {
 		var j control.Job
-		r.ask(func() { j = t.describe() })
+		a.runner.ask(func() { j = t.describe() })
 		return answer(w, j)
 	}
-	return r.follow(w, q, t, [2]int64{}, attached)
+	return a.follow(w, q, t, [2]int64{}, attached)
 }
 
 func answer(w http.ResponseWriter, value any) error {
@@ -97,8 +132,8 @@ func answer(w http.ResponseWriter, value any) error {
 
 // serveOutput streams what a job has written, from the offsets that are given, and
 // its result when it is over; without follow, what there is now.
-func (r *Runner) serveOutput(w http.ResponseWriter, q *http.Request) error {
-	t, e, err := r.find(q.PathValue("id"))
+func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
+	t, e, err := a.runner.find(q.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -112,7 +147,7 @@ func (r *Runner) serveOutput(w http.ResponseWriter, q *http.Request) error {
 	}
 	if t != nil {
 		if q.URL.Query().Get("follow") == "true" {
-			return r.follow(w, q, t, from, false)
+			return a.follow(w, q, t, from, false)
 		}
 		out := newFrames(w)
 		select {
@@ -128,21 +163,21 @@ func (r *Runner) serveOutput(w http.ResponseWriter, q *http.Request) error {
 	}
 	out := newFrames(w)
 	for i, name := range streamNames {
-		k := r.outputsNow().kept(e.Job, name)
+		k := a.outputsNow().kept(e.Job, name)
 		err := out.all(k, name, from[i])
 		k.file.close()
 		if err != nil {
 			return nil
 		}
 	}
-	_ = out.send(&control.JobOutput{Result: resultOf(e, r.outputsNow())}) // or nobody is there
+	_ = out.send(&control.JobOutput{Result: resultOf(e, a.outputsNow())}) // or nobody is there
 	return nil
 }
 
 var streamNames = [2]string{"stdout", "stderr"}
 
-func (r *Runner) outputsNow() (o *outputs) {
-	r.ask(func() { o = r.outputs })
+func (a requests) outputsNow() (o *outputs) {
+	a.runner.ask(func() { o = a.runner.outputs })
 	return o
 }
 
@@ -200,11 +235,11 @@ func (f *frames) all(s source, name string, offset int64) error {
 }
 
 // follow streams a job's output as it comes, and its result.
-func (r *Runner) follow(w http.ResponseWriter, q *http.Request, t *task, from [2]int64, attached bool) error {
+func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [2]int64, attached bool) error {
 	if !attached {
-		r.attach(t)
+		a.runner.attach(t)
 	}
-	defer r.detach(t)
+	defer a.runner.detach(t)
 	out := newFrames(w)
 	if out.send(&control.JobOutput{Job: t.id}) != nil {
 		return nil
@@ -267,18 +302,18 @@ func (f *frames) both(t *task, from [2]int64, gone <-chan struct{}) error {
 	}
 }
 
-// List is every job that is not over, and those that are remembered.
-func (r *Runner) List() []control.Job {
+// list is every job that is not over, and those that are remembered.
+func (a requests) list() []control.Job {
 	list := []control.Job{}
 	live := map[string]control.Job{}
-	r.ask(func() {
-		for id, t := range r.tasks {
+	a.runner.ask(func() {
+		for id, t := range a.runner.tasks.byID {
 			if t.kind != kindInternal {
 				live[id] = t.describe()
 			}
 		}
 	})
-	for _, b := range r.books() {
+	for _, b := range a.runner.books.all() {
 		b.View(func(h *history.History) {
 			for _, e := range h.All() {
 				j, is := live[e.Job]
@@ -299,15 +334,15 @@ func (r *Runner) List() []control.Job {
 	return list
 }
 
-// Show is one of them, with its result if it is over.
-func (r *Runner) Show(id string) (control.Job, error) {
-	t, e, err := r.find(id)
+// show is one of them, with its result if it is over.
+func (a requests) show(id string) (control.Job, error) {
+	t, e, err := a.runner.find(id)
 	if err != nil {
 		return control.Job{}, err
 	}
 	if t != nil {
 		var j control.Job
-		r.ask(func() { j = t.describe() })
+		a.runner.ask(func() { j = t.describe() })
 		t.book.View(func(h *history.History) {
 			if e := h.Jobs[id]; e != nil {
 				j.Started = e.Started
@@ -316,20 +351,20 @@ func (r *Runner) Show(id string) (control.Job, error) {
 		return j, nil
 	}
 	j := describe(e)
-	j.Result = resultOf(e, r.outputsNow())
+	j.Result = resultOf(e, a.outputsNow())
 	return j, nil
 }
 
-// Wait waits until a job is over, for at most so long; 0: as long as it takes.
-func (r *Runner) Wait(ctx context.Context, id string, within time.Duration) (*control.JobResult, error) {
-	t, e, err := r.find(id)
+// wait waits until a job is over, for at most so long; 0: as long as it takes.
+func (a requests) wait(ctx context.Context, id string, within time.Duration) (*control.JobResult, error) {
+	t, e, err := a.runner.find(id)
 	if err != nil {
 		return nil, err
 	}
 	if t == nil {
-		return resultOf(e, r.outputsNow()), nil
+		return resultOf(e, a.outputsNow()), nil
 	}
-	defer r.attach(t)()
+	defer a.runner.attach(t)()
 	var late <-chan time.Time
 	if within > 0 {
 		timer := time.NewTimer(within)
@@ -341,24 +376,24 @@ func (r *Runner) Wait(ctx context.Context, id string, within time.Duration) (*co
 		return t.result, nil
 	case <-late:
 		var state string
-		r.ask(func() { state = string(t.state.Status()) })
+		a.runner.ask(func() { state = string(t.state.Status()) })
 		return nil, control.TimedOut("job "+id, state, within)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Cancel ends a job, and returns when it is over.
-func (r *Runner) Cancel(ctx context.Context, id string) (*control.JobResult, error) {
-	t, e, err := r.find(id)
+// cancel ends a job, and returns when it is over.
+func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, error) {
+	t, e, err := a.runner.find(id)
 	if err != nil {
 		return nil, err
 	}
 	state := job.Status("")
 	if t != nil {
-		r.ask(func() {
+		a.runner.ask(func() {
 			if state = t.state.Outcome; state == "" {
-				r.cancel(t, "by rlminit job cancel")
+				a.runner.cancel(t, "by rlminit job cancel")
 			}
 		})
 	} else {

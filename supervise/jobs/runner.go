@@ -3,7 +3,7 @@ package jobs
 import (
 	"context"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"rlminit/control"
@@ -66,87 +66,40 @@ type Settings struct {
 	Queue      int // jobs that wait
 }
 
-// Runner owns every job that is not over.
+// Runner takes each job from its submission to its end, as job.Step says. Around
+// it are the rooms that know a part of that; what all of them share is its
+// goroutine.
 type Runner struct {
+	*loop
 	host     Host
-	settings func() Settings
-	outputs  *outputs
+	books    books
+	place    place
+	clock    atomic.Pointer[schedules] // nil: nothing recurs
+	sessions sessions
 
-	memory *book // of what is begun while the volume is not ours
-
-	mu     sync.Mutex // for what follows; never held while something is waited for
-	inbox  []func()
-	wake   chan struct{}
-	volume *book      // the volume's; nil: it is not ours
-	clock  *schedules // nil: nothing recurs
-
-	// What follows is the runner's goroutine's alone.
-	tasks     map[string]*task
-	spawns    map[uint64]*task
-	keys      map[string]*task
-	line      []*task // that wait for their turn, the oldest first
-	active    int     // whose turn has come, and that are not over
-	of        map[string]int
-	closed    map[string]int // profiles of which nothing begins, and for how many reasons
-	quiet     time.Time      // when the last job ended; zero: never
+	// What follows is the goroutine's alone.
+	tasks     tasks
+	queue     queue
+	doors     doors
+	outputs   *outputs
 	stopping  bool
 	started   bool
-	open      bool                // profiles and services are known: what waits may begin
-	sessions  map[string]*session // that are open
-	internals uint64
-	children  []wire.Child   // a predecessor's
+	internals uint64         // were given a number
+	children  []wire.Child   // a predecessor's; until it is started
 	early     []wire.Message // heard before they were taken over
 	onIdle    []func()       // once no job is left
-
-	extending sync.Mutex
 }
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{
-		host: host, settings: settings, wake: make(chan struct{}, 1), outputs: openOutputs(""), memory: inMemory(),
-		tasks: map[string]*task{}, spawns: map[uint64]*task{}, keys: map[string]*task{}, of: map[string]int{}, closed: map[string]int{}, sessions: map[string]*session{},
-	}
+	r := &Runner{loop: newLoop(), host: host, outputs: openOutputs(""), tasks: newTasks()}
+	r.books.memory = inMemory()
+	r.queue = queue{bounds: settings, of: map[string]int{}}
+	r.doors = doors{loop: r.loop, shut: map[string]int{}}
+	r.sessions = sessions{runner: r, open: map[string]*session{}}
+	r.place = place{host: host, sessions: &r.sessions}
 	go r.run()
 	return r
-}
-
-// do has f run by the runner's goroutine. It never waits.
-func (r *Runner) do(f func()) {
-	r.mu.Lock()
-	r.inbox = append(r.inbox, f)
-	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// ask has f run and waits until it was.
-func (r *Runner) ask(f func()) {
-	done := make(chan struct{})
-	r.do(func() {
-		defer close(done)
-		f()
-	})
-	<-done
-}
-
-func (r *Runner) run() {
-	for range r.wake {
-		for {
-			r.mu.Lock()
-			batch := r.inbox
-			r.inbox = nil
-			r.mu.Unlock()
-			if len(batch) == 0 {
-				break
-			}
-			for _, f := range batch {
-				f()
-			}
-		}
-	}
 }
 
 // Takes tells whether a child that a predecessor spawned is a job, which the
@@ -169,21 +122,21 @@ func (r *Runner) hear(m wire.Message) {
 	}
 	switch m := m.(type) {
 	case *wire.Spawned:
-		if t := r.spawns[m.ID]; t != nil {
+		if t := r.tasks.bySpawn[m.ID]; t != nil {
 			t.pid = int(m.PID)
 			r.step(t, job.Event{Kind: job.Spawned})
 		}
 	case *wire.SpawnFailed:
-		if t := r.spawns[m.ID]; t != nil {
-			t.notSpawned(r.userOf(t), m)
+		if t := r.tasks.bySpawn[m.ID]; t != nil {
+			t.notSpawned(r.place.userOf(t), m)
 			r.step(t, job.Event{Kind: job.NotSpawned})
 		}
 	case *wire.Exited:
-		if t := r.spawns[m.ID]; t != nil {
+		if t := r.tasks.bySpawn[m.ID]; t != nil {
 			r.exited(t, m.Exit)
 		}
 	case *wire.Cleared:
-		if t := r.spawns[m.ID]; t != nil {
+		if t := r.tasks.bySpawn[m.ID]; t != nil {
 			r.step(t, job.Event{Kind: job.Cleared})
 		}
 	}
@@ -194,7 +147,7 @@ func (r *Runner) hear(m wire.Message) {
 func (r *Runner) Shutdown(done func()) {
 	r.do(func() {
 		r.stopping = true
-		for _, t := range r.ordered() {
+		for _, t := range r.tasks.ordered() {
 			r.step(t, job.Event{Kind: job.Shutdown})
 		}
 		r.onIdle = append(r.onIdle, done)
@@ -203,7 +156,7 @@ func (r *Runner) Shutdown(done func()) {
 }
 
 func (r *Runner) idle() {
-	if len(r.tasks) > 0 || !r.started && len(r.children) > 0 {
+	if len(r.tasks.byID) > 0 || !r.started && len(r.children) > 0 {
 		return
 	}
 	for _, f := range r.onIdle {
@@ -212,26 +165,16 @@ func (r *Runner) idle() {
 	r.onIdle = nil
 }
 
-// ordered are the tasks, the oldest first.
-func (r *Runner) ordered() []*task {
-	all := make([]*task, 0, len(r.tasks))
-	for _, t := range r.tasks {
-		all = append(all, t)
-	}
-	sortTasks(all)
-	return all
-}
-
 // step takes an event to a job, and does what follows.
 func (r *Runner) step(t *task, e job.Event) {
 	was := t.state
 	var do job.Action
 	t.state, do = job.Step(was, e)
 	if was.Stage == job.Queued && t.state.Stage != job.Queued {
-		r.leaveLine(t)
+		r.queue.leave(t)
 	}
 	if do&job.Queue != 0 {
-		r.line = append(r.line, t)
+		r.queue.enter(t)
 		r.turns()
 	}
 	if do&job.Prepare != 0 {
@@ -266,42 +209,20 @@ func (r *Runner) step(t *task, e job.Event) {
 
 // turns gives those their turn that have waited longest and may run.
 func (r *Runner) turns() {
-	bounds := r.settings()
-	for i := 0; i < len(r.line) && r.active < bounds.AtOnce && r.open && !r.stopping; {
-		t := r.line[i]
-		if t.request.Profile != "" && r.of[t.request.Profile] >= bounds.PerProfile {
-			i++
-			continue
-		}
-		t.active = true
-		r.active++
-		r.of[t.request.Profile]++
-		r.step(t, job.Event{Kind: job.Turn}) // which takes it out of the line
-	}
-}
-
-func (r *Runner) leaveLine(t *task) {
-	for i, other := range r.line {
-		if other == t {
-			r.line = append(r.line[:i], r.line[i+1:]...)
+	for !r.stopping {
+		t := r.queue.next()
+		if t == nil {
 			return
 		}
+		r.step(t, job.Event{Kind: job.Turn}) // which takes it out of the line
 	}
 }
 
 // forget lets go of a job that is over.
 func (r *Runner) forget(t *task) {
 	t.letGo(r)
-	delete(r.tasks, t.id)
-	delete(r.keys, t.request.Key)
-	if t.active {
-		t.active = false
-		r.active--
-		r.quiet = time.Now()
-		if r.of[t.request.Profile]--; r.of[t.request.Profile] == 0 {
-			delete(r.of, t.request.Profile)
-		}
-	}
+	r.tasks.remove(t)
+	r.queue.giveBack(t)
 	r.turns()
 	r.idle()
 	if n, _ := strconv.Atoi(t.id); n%64 == 0 {
@@ -312,10 +233,10 @@ func (r *Runner) forget(t *task) {
 // sweep removes outputs of jobs that nobody remembers.
 func (r *Runner) sweep() {
 	running := map[string]bool{}
-	for id := range r.tasks {
+	for id := range r.tasks.byID {
 		running[id] = true
 	}
-	outputs, b := r.outputs, r.book()
+	outputs, b := r.outputs, r.books.current()
 	last := strconv.FormatUint(b.last, 10)
 	go func() {
 		known := map[string]bool{}

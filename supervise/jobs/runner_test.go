@@ -162,7 +162,7 @@ func newRig(t *testing.T, journal, memory Journal) *rig {
 	if journal != nil {
 		host.dir = t.TempDir()
 	}
-	g.memory.Journal = memory
+	g.books.memory.Journal = memory
 	g.Start(journal, nil, false)
 	return g
 }
@@ -250,7 +250,7 @@ func (g *rig) over() *control.JobResult {
 	for end := time.Now().Add(20 * time.Second); ; {
 		g.obey()
 		left := 0
-		g.ask(func() { left = len(g.tasks) })
+		g.ask(func() { left = len(g.tasks.byID) })
 		g.host.mu.Lock()
 		begun := len(g.host.begun)
 		g.host.mu.Unlock()
@@ -332,13 +332,13 @@ func TestVolumeIsTaken(t *testing.T) {
 			g.Open()
 			g.until("the second runs again", func() bool { return g.host.spawned["job/7"] != 0 && g.task.state.Stage >= job.Starting })
 			g.ask(func() {
-				for _, t := range g.ordered() {
+				for _, t := range g.tasks.ordered() {
 					g.step(t, job.Event{Kind: job.Cancel})
 				}
 			})
 			g.over()
 			states := map[string]job.Status{}
-			for _, b := range g.books() {
+			for _, b := range g.books.all() {
 				b.View(func(h *history.History) {
 					for id, e := range h.Jobs {
 						states[id] = e.State
@@ -352,7 +352,7 @@ func TestVolumeIsTaken(t *testing.T) {
 			if _, err := g.submit(next); err != nil || next.id != "8" {
 				t.Errorf("the next job is %q: %v", next.id, err)
 			}
-			if list := g.List(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
+			if list := (requests{g.Runner}).list(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
 				t.Errorf("listed: %+v", list)
 			}
 		})
@@ -382,7 +382,7 @@ func TestProfileGoes(t *testing.T) {
 				_, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
 				return err
 			}
-			g.until("nothing begins", func() bool { return g.closed["alice"] == 1 })
+			g.until("nothing begins", func() bool { return g.doors.shut["alice"] == 1 })
 			if err := next(); err == nil || !strings.Contains(err.Error(), "is being deleted or renamed") {
 				t.Errorf("begun meanwhile: %v", err)
 			}

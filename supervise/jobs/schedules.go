@@ -30,10 +30,11 @@ type Scheduled struct {
 // schedules is the clock of what recurs: one timer, for the next of all of them,
 // which a change of the clock ends too (TFD_TIMER_CANCEL_ON_SET of timerfd_create(2)).
 type schedules struct {
-	list  func() []Scheduled
-	timer *os.File // nil: there can be none, and a minute is waited
-	fd    int
-	dirty atomic.Bool // something has changed since it was looked at
+	runner *Runner
+	list   func() []Scheduled
+	timer  *os.File // nil: there can be none, and a minute is waited
+	fd     int
+	dirty  atomic.Bool // something has changed since it was looked at
 
 	// What follows is its goroutine's alone.
 	last map[string]time.Time // occurrences that were dealt with, run or not
@@ -42,25 +43,20 @@ type schedules struct {
 // Schedules runs what recurs, from now on. list is what there is, and may be asked
 // by any goroutine; Rescheduled tells that it has changed.
 func (r *Runner) Schedules(list func() []Scheduled) {
-	s := &schedules{list: list, fd: -1, last: map[string]time.Time{}}
+	s := &schedules{runner: r, list: list, fd: -1, last: map[string]time.Time{}}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		slog.Warn("schedules are looked at once a minute, for there is no timer", "err", err)
 	} else {
 		s.fd, s.timer = fd, os.NewFile(uintptr(fd), "schedules")
 	}
-	r.mu.Lock()
-	r.clock = s
-	r.mu.Unlock()
-	go r.recur(s)
+	r.clock.Store(s)
+	go s.recur()
 }
 
 // Rescheduled tells that schedules have come, gone or changed. It never waits.
 func (r *Runner) Rescheduled() {
-	r.mu.Lock()
-	s := r.clock
-	r.mu.Unlock()
-	if s != nil {
+	if s := r.clock.Load(); s != nil {
 		s.dirty.Store(true)
 		s.arm(time.Now())
 	}
@@ -91,11 +87,11 @@ func (s *schedules) wait() {
 }
 
 // recur looks what is due, runs it, and sleeps until something is.
-func (r *Runner) recur(s *schedules) {
+func (s *schedules) recur() {
 	for {
-		r.ask(func() {}) // after what was begun
+		s.runner.ask(func() {}) // after what was begun
 		s.dirty.Store(false)
-		s.arm(r.due(s, time.Now()))
+		s.arm(s.due(time.Now()))
 		if !s.dirty.Load() { // else the timer that was armed for that is lost
 			s.wait()
 		}
@@ -103,10 +99,11 @@ func (r *Runner) recur(s *schedules) {
 }
 
 // due runs what is due, and returns when the next is; the zero Time: nothing.
-func (r *Runner) due(s *schedules, now time.Time) (next time.Time) {
-	b, open := r.book(), false
-	r.ask(func() { open = r.open })
-	if b == r.memory || !open {
+func (s *schedules) due(now time.Time) (next time.Time) {
+	r := s.runner
+	b, open := r.books.current(), false
+	r.ask(func() { open = r.queue.open })
+	if b == r.books.memory || !open {
 		return time.Time{} // another container has the volume, and runs what recurs; Open looks again
 	}
 	present := map[string]bool{}
@@ -130,7 +127,7 @@ func (r *Runner) due(s *schedules, now time.Time) (next time.Time) {
 			}
 			s.last[what.Name], timer.Last = at, at
 			if run {
-				r.occur(s, b, what, at)
+				s.occur(b, what, at)
 			}
 		}
 		if n := timer.Next(now.Add(-late)); !n.IsZero() {
@@ -212,22 +209,19 @@ func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now ti
 
 // occur runs one occurrence, or not, as its overlap says. Its record is durable
 // before it begins, so it is never run again.
-func (r *Runner) occur(s *schedules, b *book, what Scheduled, at time.Time) {
+func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
+	r := s.runner
 	t := newTask("", kindSchedule, nil, control.RunJob{
 		Command: what.Command, Profile: what.Name, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
 		MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
 	t.occurs, t.schedule = &at, what.Name
-	if r.named(&t.request.Profile) != nil {
+	if r.place.named(&t.request.Profile) != nil {
 		return // it has gone this moment
 	}
 	var before []*task
 	r.ask(func() {
-		for _, other := range r.ordered() {
-			if other.schedule == what.Name {
-				before = append(before, other)
-			}
-		}
+		before = r.tasks.which(func(other *task) bool { return other.schedule == what.Name })
 	})
 	go func() {
 		if len(before) > 0 {
@@ -269,7 +263,7 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 		return s
 	}
 	var entry history.Schedule
-	r.book().View(func(h *history.History) {
+	r.books.current().View(func(h *history.History) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
 		}

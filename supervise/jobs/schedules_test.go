@@ -61,9 +61,9 @@ func TestOccurrences(t *testing.T) {
 			g.host.profiles["nightly"] = true
 			look := func(now time.Time) {
 				// Each is another supervisor, that knows what is recorded.
-				s := &schedules{fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
-				g.due(s, now)
-				g.due(s, now)
+				s := &schedules{runner: g.Runner, fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
+				s.due(now)
+				s.due(now)
 			}
 			ran := func() (n int) {
 				d.View(func(h *history.History) { n = len(h.Jobs) })
@@ -78,7 +78,7 @@ func TestOccurrences(t *testing.T) {
 			g.until("the second is skipped", func() bool { return len(d.taken()) >= 1 })
 			id := g.host.spawned["job/1"]
 			g.Hear(&wire.Exited{ID: id, Exit: wire.Exit{At: 1}})
-			g.until("the first is over", func() bool { return len(g.tasks) == 0 })
+			g.until("the first is over", func() bool { return len(g.tasks.byID) == 0 })
 			look(first.Add(60*time.Minute + 2*time.Minute))
 			g.until("the rest is dealt with", func() bool { return len(d.taken()) >= 2 && ran() == c.jobs })
 			look(first.Add(60*time.Minute + 3*time.Minute))

@@ -3,17 +3,15 @@ package jobs
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
-	"rlminit/supervise/api"
 )
 
 // session is one that is not over. What is recorded of it is in the history; this
@@ -34,33 +32,16 @@ type session struct {
 // SessionsDir is where the directories of sessions lie, below the profile's.
 const SessionsDir = ".rlminit-sessions"
 
-func (r *Runner) addSessions(server *api.Server) {
-	server.Handle("POST /v1/sessions", api.MayCommand, func(q *http.Request) (any, error) {
-		var body control.CreateSession
-		if err := api.Decode(q, &body); err != nil {
-			return nil, err
-		}
-		return r.CreateSession(body, api.Actor(q))
-	})
-	server.Handle("GET /v1/sessions", api.MayCommand, func(*http.Request) (any, error) { return r.Sessions(), nil })
-	server.Handle("GET /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) { return r.Session(q.PathValue("id")) })
-	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, func(q *http.Request) (any, error) {
-		var body control.ExtendSession
-		if err := api.Decode(q, &body); err != nil {
-			return nil, err
-		}
-		return r.ExtendSession(q.PathValue("id"), body)
-	})
-	server.Handle("DELETE /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) {
-		if err := r.EndSession(q.PathValue("id"), "by rlminit session end"); err != nil {
-			return nil, err
-		}
-		return r.Session(q.PathValue("id"))
-	})
+// sessions are those that are not over.
+type sessions struct {
+	runner *Runner
+	open   map[string]*session // the runner's goroutine's alone
+
+	extending sync.Mutex // two extensions at once are two of those that there are
 }
 
-// CreateSession makes a session, or finds the one that is open under the key.
-func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.Session, error) {
+// create makes a session, or finds the one that is open under the key.
+func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Session, error) {
 	if c.TTLMS == 0 {
 		c.TTLMS = control.DefaultSessionTTL.Milliseconds()
 	}
@@ -75,10 +56,10 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 	case len(c.Key) > 256 || strings.ContainsFunc(c.Key, func(r rune) bool { return r < ' ' }):
 		return control.Session{}, control.BadRequest("a key has at most 256 bytes, and no control characters")
 	}
-	if err := r.named(&c.Profile); err != nil {
+	if err := ss.runner.place.named(&c.Profile); err != nil {
 		return control.Session{}, err
 	}
-	who, err := r.host.Environment(c.Profile)
+	who, err := ss.runner.host.Environment(c.Profile)
 	if err != nil {
 		return control.Session{}, err
 	}
@@ -89,24 +70,24 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 	var s *session
 	var failure error
 	fresh := false
-	r.ask(func() {
-		if s = r.sessionOf(c.Key); s != nil {
+	ss.runner.ask(func() {
+		if s = ss.of(c.Key); s != nil {
 			if s.profile != c.Profile {
 				failure = control.Conflict("session %s has the key %q, and is another profile's", s.id, c.Key)
 			}
 			return
 		}
-		if r.stopping || !r.started {
+		if ss.runner.stopping || !ss.runner.started {
 			failure = control.Refused("the container is stopping: no session is opened any more")
 			return
 		}
-		if failure = r.vacant(c.Profile); failure != nil {
+		if failure = ss.runner.doors.vacant(c.Profile); failure != nil {
 			return
 		}
-		b := r.book()
+		b := ss.runner.books.current()
 		id := b.nextSession()
 		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: filepath.Join(base, SessionsDir, id), made: make(chan struct{})}
-		r.sessions[id] = s
+		ss.open[id] = s
 		fresh = true
 	})
 	if failure != nil {
@@ -117,16 +98,16 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 			Session: s.id, Key: c.Key, Profile: c.Profile, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 		})
 		if s.failure == nil {
-			s.failure = r.makeSession(s, base)
+			s.failure = ss.make(s, base)
 		} else {
 			s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
 		}
 		close(s.made)
-		r.ask(func() {
+		ss.runner.ask(func() {
 			if s.failure != nil {
-				delete(r.sessions, s.id)
+				delete(ss.open, s.id)
 			} else {
-				r.expire(s, time.Duration(c.TTLMS)*time.Millisecond)
+				ss.expire(s, time.Duration(c.TTLMS)*time.Millisecond)
 			}
 		})
 		if s.failure != nil {
@@ -137,12 +118,12 @@ func (r *Runner) CreateSession(c control.CreateSession, actor uint32) (control.S
 	if s.failure != nil {
 		return control.Session{}, s.failure
 	}
-	return r.Session(s.id)
+	return ss.show(s.id)
 }
 
-// makeSession makes a session's directory, with the rights of its user.
-func (r *Runner) makeSession(s *session, base string) error {
-	result, err := r.internal(s.profile, []string{"make", base, filepath.Join(SessionsDir, s.id)})
+// make makes a session's directory, with the rights of its user.
+func (ss *sessions) make(s *session, base string) error {
+	result, err := ss.runner.internal(s.profile, []string{"make", base, filepath.Join(SessionsDir, s.id)})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
 	}
@@ -160,9 +141,9 @@ func (s *session) forgotten() {
 	}
 }
 
-// sessionOf is the session that is open under a key.
-func (r *Runner) sessionOf(key string) *session {
-	for _, s := range r.sessions {
+// of is the session that is open under a key.
+func (ss *sessions) of(key string) *session {
+	for _, s := range ss.open {
 		if key != "" && s.key == key && s.ending == nil {
 			return s
 		}
@@ -171,7 +152,7 @@ func (r *Runner) sessionOf(key string) *session {
 }
 
 // expire ends a session when its time is over.
-func (r *Runner) expire(s *session, in time.Duration) {
+func (ss *sessions) expire(s *session, in time.Duration) {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
@@ -179,20 +160,20 @@ func (r *Runner) expire(s *session, in time.Duration) {
 	epoch := s.epoch
 	s.expiry = time.AfterFunc(in, func() {
 		current := false
-		r.ask(func() { current = s.epoch == epoch && !r.stopping })
+		ss.runner.ask(func() { current = s.epoch == epoch && !ss.runner.stopping })
 		if current {
-			_ = r.EndSession(s.id, "its time to live was over") // or it has ended already
+			_ = ss.end(s.id, "its time to live was over") // or it has ended already
 		}
 	})
 }
 
-// adoptSessions takes over the sessions that the journal says are open. Those of
+// adopt takes over the sessions that the journal says are open. Those of
 // an earlier boot end with it.
-func (r *Runner) adoptSessions(b *book) {
+func (ss *sessions) adopt(b *book) {
 	var open []history.SessionEntry
 	b.View(func(h *history.History) {
 		for _, e := range h.Sessions {
-			if e.Ended == nil && r.sessions[e.Session.Session] == nil {
+			if e.Ended == nil && ss.open[e.Session.Session] == nil {
 				open = append(open, *e)
 			}
 		}
@@ -200,36 +181,57 @@ func (r *Runner) adoptSessions(b *book) {
 	for _, e := range open {
 		s := &session{id: e.Session.Session, book: b, key: e.Key, profile: e.Profile, dir: e.Dir, made: make(chan struct{})}
 		close(s.made)
-		r.sessions[s.id] = s
+		ss.open[s.id] = s
 		if e.Boot != b.Boot() {
-			go func() { _ = r.EndSession(s.id, "the container ended") }() // or it is tried again at the next boot
+			go func() { _ = ss.end(s.id, "the container ended") }() // or it is tried again at the next boot
 			continue
 		}
-		r.expire(s, time.Until(e.Until))
+		ss.expire(s, time.Until(e.Until))
 	}
 }
 
-// sessionDir is where a session's jobs run; problem says why there is none.
-func (r *Runner) sessionDir(id string) (dir, problem string) {
+// lose lets go of those that are recorded in a book that is another container's now.
+func (ss *sessions) lose(b *book) {
+	for id, s := range ss.open {
+		if s.book == b {
+			s.forgotten()
+			delete(ss.open, id)
+		}
+	}
+}
+
+// ofProfile are the numbers of those of a profile that are open.
+func (ss *sessions) ofProfile(profile string) (ids []string) {
+	for id, s := range ss.open {
+		if s.profile == profile {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, job.Compare)
+	return ids
+}
+
+// dir is where a session's jobs run; problem says why there is none.
+func (ss *sessions) dir(id string) (dir, problem string) {
 	if id == "" {
 		return "", ""
 	}
 	var s *session
-	r.ask(func() { s = r.sessions[id] })
+	ss.runner.ask(func() { s = ss.open[id] })
 	if s == nil {
 		return "", fmt.Sprintf("session %s is over", id)
 	}
 	return s.dir, ""
 }
 
-// admitToSession refuses a job that its session has no room for.
-func (r *Runner) admitToSession(t *task) error {
+// admit refuses a job that its session has no room for.
+func (ss *sessions) admit(t *task) error {
 	id := t.request.Session
 	if id == "" {
 		return nil
 	}
-	s := r.sessions[id]
-	entry := r.sessionEntry(id)
+	s := ss.open[id]
+	entry := ss.entry(id)
 	switch {
 	case entry == nil && s == nil:
 		return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
@@ -239,11 +241,11 @@ func (r *Runner) admitToSession(t *task) error {
 		return control.BadRequest("session %s is of profile %q, not %q", id, s.profile, t.request.Profile)
 	}
 	t.request.Profile = s.profile
-	if err := r.vacant(s.profile); err != nil {
+	if err := ss.runner.doors.vacant(s.profile); err != nil {
 		return err
 	}
 	count, reserved := entry.Jobs, entry.TookMS
-	for _, other := range r.tasks {
+	for _, other := range ss.runner.tasks.byID {
 		if other.request.Session == id {
 			reserved += other.request.TimeoutMS
 			if other.state.Stage == job.Submitting {
@@ -264,35 +266,35 @@ func (r *Runner) admitToSession(t *task) error {
 	return nil
 }
 
-// Sessions are those that are open, and those that are remembered.
-func (r *Runner) Sessions() []control.Session {
+// list is those that are open, and those that are remembered.
+func (ss *sessions) list() []control.Session {
 	list := []control.Session{}
-	for _, b := range r.books() {
+	for _, b := range ss.runner.books.all() {
 		b.View(func(h *history.History) {
 			for _, e := range h.Sessions {
 				list = append(list, describeSession(e))
 			}
 		})
 	}
-	r.markEnding(list)
+	ss.markEnding(list)
 	slices.SortFunc(list, func(a, b control.Session) int { return job.Compare(a.Session, b.Session) })
 	return list
 }
 
-// Session is one of them.
-func (r *Runner) Session(id string) (control.Session, error) {
-	entry := r.sessionEntry(id)
+// show is one of them.
+func (ss *sessions) show(id string) (control.Session, error) {
+	entry := ss.entry(id)
 	if entry == nil {
 		return control.Session{}, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
 	}
 	found := []control.Session{describeSession(entry)}
-	r.markEnding(found)
+	ss.markEnding(found)
 	return found[0], nil
 }
 
-// sessionEntry is what is recorded of a session; nil: nothing.
-func (r *Runner) sessionEntry(id string) (entry *history.SessionEntry) {
-	if b := r.bookOf(id); b != nil {
+// entry is what is recorded of a session; nil: nothing.
+func (ss *sessions) entry(id string) (entry *history.SessionEntry) {
+	if b := ss.runner.books.of(id); b != nil {
 		b.View(func(h *history.History) {
 			if e := h.Sessions[id]; e != nil {
 				copied := *e
@@ -303,10 +305,10 @@ func (r *Runner) sessionEntry(id string) (entry *history.SessionEntry) {
 	return entry
 }
 
-func (r *Runner) markEnding(list []control.Session) {
-	r.ask(func() {
+func (ss *sessions) markEnding(list []control.Session) {
+	ss.runner.ask(func() {
 		for i := range list {
-			if s := r.sessions[list[i].Session]; s != nil && s.ending != nil && list[i].State == "open" {
+			if s := ss.open[list[i].Session]; s != nil && s.ending != nil && list[i].State == "open" {
 				list[i].State = "ending"
 			}
 		}
@@ -325,15 +327,15 @@ func describeSession(e *history.SessionEntry) control.Session {
 	return s
 }
 
-// ExtendSession gives a session another time to live, from now.
-func (r *Runner) ExtendSession(id string, x control.ExtendSession) (control.Session, error) {
-	now, err := r.Session(id)
+// extend gives a session another time to live, from now.
+func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session, error) {
+	now, err := ss.show(id)
 	if err != nil {
 		return now, err
 	}
 	var ttl int64
-	b := r.bookOf(id)
-	if e := r.sessionEntry(id); e != nil {
+	b := ss.runner.books.of(id)
+	if e := ss.entry(id); e != nil {
 		ttl = e.TTLMS
 	}
 	if x.TTLMS != 0 {
@@ -345,43 +347,41 @@ func (r *Runner) ExtendSession(id string, x control.ExtendSession) (control.Sess
 	case now.State != "open" || b == nil:
 		return now, control.Conflict("session %s is over", id)
 	}
-	r.extending.Lock() // two at once are two of the extensions
-	defer r.extending.Unlock()
-	if now, err = r.Session(id); err != nil || now.Extends <= 0 {
+	ss.extending.Lock()
+	defer ss.extending.Unlock()
+	if now, err = ss.show(id); err != nil || now.Extends <= 0 {
 		return now, control.Refused("session %s was extended %d times, which is all that there are", id, control.MostExtensions)
 	}
 	if err := b.Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
 		return now, control.Failed("the extension cannot be recorded: %v", err)
 	}
-	r.ask(func() {
-		if s := r.sessions[id]; s != nil {
-			r.expire(s, time.Duration(ttl)*time.Millisecond)
+	ss.runner.ask(func() {
+		if s := ss.open[id]; s != nil {
+			ss.expire(s, time.Duration(ttl)*time.Millisecond)
 		}
 	})
-	return r.Session(id)
+	return ss.show(id)
 }
 
-// EndSession ends a session: its jobs, its directory, and then itself, once.
-func (r *Runner) EndSession(id, cause string) error {
+// end ends a session: its jobs, its directory, and then itself, once.
+func (ss *sessions) end(id, cause string) error {
 	var s *session
 	var tasks []*task
 	first := false
-	r.ask(func() {
-		if s = r.sessions[id]; s == nil {
+	ss.runner.ask(func() {
+		if s = ss.open[id]; s == nil {
 			return
 		}
 		if first = s.ending == nil; first {
 			s.ending = make(chan struct{})
-			for _, t := range r.ordered() {
-				if t.request.Session == id {
-					tasks = append(tasks, t)
-					r.cancel(t, "its session ended")
-				}
+			tasks = ss.runner.tasks.which(func(t *task) bool { return t.request.Session == id })
+			for _, t := range tasks {
+				ss.runner.cancel(t, "its session ended")
 			}
 		}
 	})
 	if s == nil {
-		if _, err := r.Session(id); err != nil {
+		if _, err := ss.show(id); err != nil {
 			return err
 		}
 		return control.Conflict("session %s is over already", id)
@@ -394,26 +394,26 @@ func (r *Runner) EndSession(id, cause string) error {
 	for _, t := range tasks {
 		<-t.done
 	}
-	s.endErr = r.finishSession(s, cause)
-	r.ask(func() {
+	s.endErr = ss.finish(s, cause)
+	ss.runner.ask(func() {
 		if s.expiry != nil {
 			s.expiry.Stop()
 		}
 		if s.endErr == nil {
-			delete(r.sessions, id)
+			delete(ss.open, id)
 		}
 	})
 	ending := s.ending
 	if s.endErr != nil { // it can be ended again
-		r.ask(func() { s.ending = nil })
+		ss.runner.ask(func() { s.ending = nil })
 	}
 	close(ending)
 	return s.endErr
 }
 
-func (r *Runner) finishSession(s *session, cause string) error {
+func (ss *sessions) finish(s *session, cause string) error {
 	base, name := filepath.Dir(filepath.Dir(s.dir)), filepath.Join(SessionsDir, s.id)
-	result, err := r.internal(s.profile, []string{"remove", base, name})
+	result, err := ss.runner.internal(s.profile, []string{"remove", base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
 	}
@@ -431,49 +431,3 @@ func (r *Runner) finishSession(s *session, cause string) error {
 	}
 	return nil
 }
-
-// internal runs a part of rlminit as a profile's user, as a job that nobody hears
-// of: what touches a profile's files is done with that user's rights.
-func (r *Runner) internal(profile string, args []string) (*control.JobResult, error) {
-	if _, err := r.host.Environment(profile); err != nil {
-		return nil, err
-	}
-	argv := append([]string{"/proc/self/exe", "files"}, args...)
-	t := newTask("", kindInternal, nil, control.RunJob{
-		Command: argv, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput, Detach: true,
-	})
-	t.argv = argv
-	if err := r.begin(t); err != nil {
-		return nil, err
-	}
-	<-t.done
-	if t.result.State == string(job.Failed) && t.result.Stderr == "" && t.result.Error != nil {
-		return t.result, errors.New(*t.result.Error)
-	}
-	return t.result, nil
-}
-
-// begin runs a job that is not recorded, out of turn.
-func (r *Runner) begin(t *task) (failure error) {
-	r.ask(func() {
-		if !r.started || r.stopping {
-			failure = control.Refused("the container is stopping")
-			return
-		}
-		r.internals++
-		t.id = "i" + strconv.FormatUint(r.internals, 10)
-		if failure = t.writeSpec(); failure != nil {
-			return
-		}
-		r.tasks[t.id] = t
-		t.hold(r)
-		t.state.Stage = job.Queued
-		r.step(t, job.Event{Kind: job.Turn})
-	})
-	return failure
-}
-
-// kindInternal is the kind of a job that is neither recorded nor listed.
-const kindInternal = "internal"
-
-const internalTimeout = 5 * time.Minute

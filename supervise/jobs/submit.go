@@ -109,7 +109,7 @@ func (r *Runner) submit(t *task) (*task, error) {
 // can be none.
 func (r *Runner) admit(t *task) (other *task, err error) {
 	if key := t.request.Key; key != "" {
-		if other := r.keys[key]; other != nil {
+		if other := r.tasks.byKey[key]; other != nil {
 			return other, nil
 		}
 	}
@@ -118,16 +118,16 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 		return nil, control.NoAnswer("the supervisor is not ready yet")
 	case r.stopping:
 		return nil, control.Refused("the container is stopping: no job is started any more")
-	case len(r.line) >= r.settings().Queue:
-		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", len(r.line))
+	case r.queue.full():
+		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", len(r.queue.line))
 	}
-	if err := r.vacant(t.request.Profile); err != nil {
+	if err := r.doors.vacant(t.request.Profile); err != nil {
 		return nil, err
 	}
-	if err := r.admitToSession(t); err != nil {
+	if err := r.sessions.admit(t); err != nil {
 		return nil, err
 	}
-	t.book = r.book()
+	t.book = r.books.current()
 	t.id = t.book.nextJob()
 	if t.kind == kindWrite {
 		t.argv[len(t.argv)-1] = t.id
@@ -135,10 +135,7 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 	if err := t.writeSpec(); err != nil {
 		return nil, control.Failed("cannot keep the job: %v", err)
 	}
-	r.tasks[t.id] = t
-	if t.request.Key != "" {
-		r.keys[t.request.Key] = t
-	}
+	r.tasks.add(t)
 	t.hold(r)
 	return nil, nil
 }
@@ -158,7 +155,7 @@ func (r *Runner) turnedAway(t *task, why error) error {
 	if !refused || !r.started || r.stopping {
 		return why
 	}
-	t.book = r.book()
+	t.book = r.books.current()
 	t.id, t.refused = t.book.nextJob(), problem.Detail
 	submitted := t.submission()
 	submitted.TurnedAway, submitted.Again = true, nil
@@ -196,16 +193,16 @@ func (r *Runner) submitted(t *task) {
 	dir, _ := r.host.Volume()
 	looked := make(chan *control.Telemetry, 1) // while the disk works
 	var ahead chan *prepared
-	if t.argv == nil && r.runsAtOnce(t) {
+	if t.argv == nil && !r.stopping && r.queue.free(t.request.Profile) {
 		ahead = make(chan *prepared, 1)
 		t.ahead = ahead
 	}
-	request, busy := t.request, r.busy(nil)
+	request, busy := t.request, r.queue.busy(nil)
 	go func() {
 		before := telemetry(dir)
 		looked <- before
 		if ahead != nil {
-			ahead <- r.preparation(&request, nil, before, true, busy)
+			ahead <- r.place.preparation(&request, nil, before, true, busy)
 		}
 	}()
 	go func() {
@@ -231,12 +228,12 @@ func (r *Runner) submitted(t *task) {
 // find is a job that is not over, or what is recorded of one that is.
 func (r *Runner) find(id string) (t *task, e *history.Entry, err error) {
 	r.ask(func() {
-		t = r.tasks[id]
+		t = r.tasks.byID[id]
 	})
 	if t != nil {
 		return t, nil, nil
 	}
-	if b := r.bookOf(id); b != nil {
+	if b := r.books.of(id); b != nil {
 		b.View(func(h *history.History) {
 			if found := h.Jobs[id]; found != nil && found.State != "" {
 				copied := *found

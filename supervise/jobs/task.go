@@ -73,10 +73,6 @@ func isJob(name string) bool { return strings.HasPrefix(name, namePrefix) }
 
 func (t *task) name() string { return namePrefix + t.id }
 
-func sortTasks(all []*task) {
-	slices.SortFunc(all, func(a, b *task) int { return job.Compare(a.id, b.id) })
-}
-
 // spec is what a successor needs of a job that tier 1 does not have yet.
 type spec struct {
 	ID        string         `json:"id"`
@@ -149,8 +145,7 @@ func (r *Runner) spawn(t *task) {
 	if err != nil {
 		failure = err
 	} else {
-		t.spawnID, t.tag = id, tag
-		r.spawns[id] = t
+		r.tasks.spawned(t, id, tag)
 	}
 	t.out, t.err = p.out, p.err
 	go t.out.pump()
@@ -200,12 +195,6 @@ func (t *task) begin() {
 // exitFailed is the exit code of `run` where it is rlminit that failed.
 const exitFailed = 125
 
-// userOf is who touches the files of a job's profile.
-func (r *Runner) userOf(t *task) *rights.User {
-	_, user := r.host.User(t.request.Profile)
-	return user
-}
-
 // notSpawned notes why there is no process.
 func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 	var argv []string
@@ -227,7 +216,7 @@ func (r *Runner) exited(t *task, e wire.Exit) {
 	t.ended = e.At
 	exit := job.Exit{Code: int(e.Code), Signal: int(e.Signal), TimedOut: e.TimedOut}
 	if e.OutOfMemory && t.problem == "" && (e.Signal != 0 || e.Code != 0) {
-		t.problem = "a process of it was killed: " + r.outOfMemory(&t.request)
+		t.problem = "a process of it was killed: " + r.place.outOfMemory(&t.request)
 	}
 	kind := job.Exited
 	if e.Leftovers > 0 {
@@ -278,7 +267,7 @@ func (r *Runner) record(t *task) {
 		}
 		failure := t.keep(state)
 		r.do(func() {
-			if failure == nil || r.lost(t.book) { // who has the volume now has recorded it as interrupted
+			if failure == nil || r.books.lost(t.book) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})
 				return
 			}
@@ -345,7 +334,7 @@ func (t *task) letGo(r *Runner) {
 	t.dropAhead()
 	if t.spawnID != 0 {
 		r.host.Send(&wire.Acknowledge{ID: t.spawnID}, nil, nil)
-		delete(r.spawns, t.spawnID)
+		delete(r.tasks.bySpawn, t.spawnID)
 		r.host.End(t.spawnID, t.tag)
 	}
 	r.host.Send(&wire.Release{Key: t.name()}, nil, fds)

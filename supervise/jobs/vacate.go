@@ -2,37 +2,35 @@ package jobs
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"rlminit/control"
-	"rlminit/job"
 )
 
-// named makes of what a person calls a profile its name; "" stays.
-func (r *Runner) named(profile *string) (err error) {
-	if *profile != "" {
-		*profile, err = r.host.Canonical(*profile)
-	}
-	return err
+// doors are the profiles of which nothing begins, for how many reasons. They are
+// the runner's goroutine's alone.
+//
+// Invariant: there is no zero in shut.
+type doors struct {
+	loop *loop
+	shut map[string]int
 }
 
 // vacant refuses what would begin for a profile that is on its way out.
-func (r *Runner) vacant(profile string) error {
-	if r.closed[profile] > 0 {
+func (d *doors) vacant(profile string) error {
+	if d.shut[profile] > 0 {
 		return control.Conflict("profile %q is being deleted or renamed; nothing of it is started meanwhile", profile)
 	}
 	return nil
 }
 
-// shut has nothing begin of a profile until release is called. Only the runner's
-// goroutine calls it.
-func (r *Runner) shut(profile string) (release func()) {
-	r.closed[profile]++
+// close has nothing begin of a profile until release is called, by anybody.
+func (d *doors) close(profile string) (release func()) {
+	d.shut[profile]++
 	return func() {
-		r.do(func() {
-			if r.closed[profile]--; r.closed[profile] == 0 {
-				delete(r.closed, profile)
+		d.loop.do(func() {
+			if d.shut[profile]--; d.shut[profile] == 0 {
+				delete(d.shut, profile)
 			}
 		})
 	}
@@ -40,18 +38,9 @@ func (r *Runner) shut(profile string) (release func()) {
 
 // owns is what a profile has: jobs that are not over, and sessions that are open.
 func (r *Runner) owns(profile string) (tasks []*task, sessions []string) {
-	for _, t := range r.ordered() {
-		if t.request.Profile == profile && t.kind != kindInternal && t.state.Outcome == "" {
-			tasks = append(tasks, t)
-		}
-	}
-	for id, s := range r.sessions {
-		if s.profile == profile {
-			sessions = append(sessions, id)
-		}
-	}
-	slices.SortFunc(sessions, job.Compare)
-	return tasks, sessions
+	return r.tasks.which(func(t *task) bool {
+		return t.request.Profile == profile && t.kind != kindInternal && t.state.Outcome == ""
+	}), r.sessions.ofProfile(profile)
 }
 
 // Vacate ends the sessions and the jobs of a profile, and returns when they are
@@ -60,14 +49,14 @@ func (r *Runner) Vacate(profile, cause string) (release func()) {
 	var tasks []*task
 	var sessions []string
 	r.ask(func() {
-		release = r.shut(profile)
+		release = r.doors.close(profile)
 		tasks, sessions = r.owns(profile)
 		for _, t := range tasks {
 			r.cancel(t, cause)
 		}
 	})
 	for _, id := range sessions {
-		_ = r.EndSession(id, cause) // its directory goes along with the profile's
+		_ = r.sessions.end(id, cause) // its directory goes along with the profile's
 	}
 	for _, t := range tasks {
 		<-t.done
@@ -81,7 +70,7 @@ func (r *Runner) Reserve(profile, what string) (release func(), err error) {
 	r.ask(func() {
 		tasks, sessions := r.owns(profile)
 		if len(tasks) == 0 && len(sessions) == 0 {
-			release = r.shut(profile)
+			release = r.doors.close(profile)
 			return
 		}
 		var has, end []string

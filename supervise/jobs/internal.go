@@ -1,0 +1,56 @@
+package jobs
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"rlminit/control"
+	"rlminit/job"
+)
+
+// internal runs a part of rlminit as a profile's user, as a job that nobody hears
+// of: what touches a profile's files is done with that user's rights.
+func (r *Runner) internal(profile string, args []string) (*control.JobResult, error) {
+	if _, err := r.host.Environment(profile); err != nil {
+		return nil, err
+	}
+	argv := append([]string{"/proc/self/exe", "files"}, args...)
+	t := newTask("", kindInternal, nil, control.RunJob{
+		Command: argv, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput, Detach: true,
+	})
+	t.argv = argv
+	if err := r.begin(t); err != nil {
+		return nil, err
+	}
+	<-t.done
+	if t.result.State == string(job.Failed) && t.result.Stderr == "" && t.result.Error != nil {
+		return t.result, errors.New(*t.result.Error)
+	}
+	return t.result, nil
+}
+
+// begin runs a job that is not recorded, out of turn.
+func (r *Runner) begin(t *task) (failure error) {
+	r.ask(func() {
+		if !r.started || r.stopping {
+			failure = control.Refused("the container is stopping")
+			return
+		}
+		r.internals++
+		t.id = "i" + strconv.FormatUint(r.internals, 10)
+		if failure = t.writeSpec(); failure != nil {
+			return
+		}
+		r.tasks.add(t)
+		t.hold(r)
+		t.state.Stage = job.Queued
+		r.step(t, job.Event{Kind: job.Turn})
+	})
+	return failure
+}
+
+// kindInternal is the kind of a job that is neither recorded nor listed.
+const kindInternal = "internal"
+
+const internalTimeout = 5 * time.Minute

@@ -1,0 +1,60 @@
+package jobs
+
+import (
+	"maps"
+	"slices"
+
+	"rlminit/job"
+)
+
+// tasks are the jobs that are not over. They are the runner's goroutine's alone.
+//
+// Invariant: byID has each of them; byKey those that have a key, and bySpawn those
+// that tier 1 was asked for and has not been told to forget.
+type tasks struct {
+	byID    map[string]*task
+	byKey   map[string]*task
+	bySpawn map[uint64]*task
+}
+
+func newTasks() tasks {
+	return tasks{byID: map[string]*task{}, byKey: map[string]*task{}, bySpawn: map[uint64]*task{}}
+}
+
+// add takes in a job that has its number.
+func (all *tasks) add(t *task) {
+	all.byID[t.id] = t
+	if t.request.Key != "" {
+		all.byKey[t.request.Key] = t
+	}
+}
+
+// remove takes out one that is over.
+func (all *tasks) remove(t *task) {
+	delete(all.byID, t.id)
+	delete(all.byKey, t.request.Key)
+}
+
+// spawned notes the spawn of a job.
+func (all *tasks) spawned(t *task, id uint64, tag uint32) {
+	t.spawnID, t.tag = id, tag
+	all.bySpawn[id] = t
+}
+
+// ordered are all of them, the oldest first.
+func (all *tasks) ordered() []*task { return sortedTasks(slices.Collect(maps.Values(all.byID))) }
+
+// which are those that is is true of, the oldest first.
+func (all *tasks) which(is func(*task) bool) (some []*task) {
+	for _, t := range all.byID {
+		if is(t) {
+			some = append(some, t)
+		}
+	}
+	return sortedTasks(some)
+}
+
+func sortedTasks(all []*task) []*task {
+	slices.SortFunc(all, func(a, b *task) int { return job.Compare(a.id, b.id) })
+	return all
+}
