@@ -63,7 +63,7 @@ func (s *Supervisor) boot(control int) {
 	s.records.chronicle.step("serving")
 	s.records.chronicle.booted(s.generation, running)
 	s.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
-	slog.Info("ready", "services", running, "resting", s.registry.Resting(), "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
+	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
 	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
 	notifyManager("READY=1")
 }

@@ -58,7 +58,7 @@ func withoutSecrets(d service.Definition) service.Definition {
 // dependencies is what each service comes after, by name.
 func (s desk) dependencies() []control.Dependencies {
 	list := []control.Dependencies{}
-	s.registry.Wake(func(string, string) bool { return true }) // what refers to what, only a compiled definition tells
+	s.registry.AtRest.Wake(func(string, string) bool { return true }) // what refers to what, only a compiled definition tells
 	s.ask(func() {
 		for _, u := range s.all() {
 			d := u.definition

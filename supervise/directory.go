@@ -36,7 +36,7 @@ func (d *directory) lookUp(name string) (u *unit, err error) {
 	if u != nil {
 		return u, nil
 	}
-	d.registry.WakeNamed(name)
+	d.registry.AtRest.WakeNamed(name)
 	if d.loop.ask(func() { u = d.fleet.find(name) }); u != nil {
 		return u, nil
 	}

@@ -37,7 +37,7 @@ func (h *jobHost) employ() {
 	})
 	h.records.chronicle.hooks = jobs.NewHooks(func() []config.Hook { return h.prep.config().Hooks })
 	h.tier1.Host(h.runner)
-	h.directory.registry.Employ(h.runner)
+	h.directory.registry.Profiles.Employ(h.runner)
 }
 
 // start has the runner go on with what was left, and take what comes.

@@ -144,7 +144,7 @@ func (c *commands) wakeFor(names []string, state string, v verb, failedOnly bool
 	if !all && len(names) == 0 {
 		return
 	}
-	c.directory.registry.Wake(func(service, profile string) bool {
+	c.directory.registry.AtRest.Wake(func(service, profile string) bool {
 		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
 	})
 }

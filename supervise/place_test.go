@@ -266,7 +266,7 @@ func (p *place) state(name string) (state string, there bool) {
 			state, there = u.status().State, true
 		}
 	})
-	if !there && p.now.registry.Rests(name) {
+	if !there && p.now.registry.AtRest.Has(name) {
 		state, there = "stopped", true
 	}
 	return state, there
@@ -300,5 +300,5 @@ func (p *place) create(body string) (control.Outcome, error) {
 	if err := json.Unmarshal([]byte(body), &what); err != nil {
 		p.Fatal(err)
 	}
-	return p.now.registry.Create(p.Context(), what, control.Actor{})
+	return p.now.registry.Profiles.Create(p.Context(), what, control.Actor{})
 }

@@ -232,7 +232,7 @@ func TestSlowDeletionKeepsNobodyWaiting(t *testing.T) {
 	deleted := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := p.now.registry.Delete(t.Context(), "alice", false, control.Actor{})
+			_, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
 			deleted <- err
 		}()
 	}
@@ -329,7 +329,7 @@ func TestWhenAChangedProfileIsTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(2)
-	if _, err := p.now.registry.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}}, control.Actor{}); err != nil {
+	if _, err := p.now.registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("c")}}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	again(3)
@@ -373,7 +373,7 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 	p.await("gateway-alice", "running")
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.now.registry.Delete(t.Context(), "alice", false, control.Actor{})
+		_, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
 		deleted <- err
 	}()
 	p.await("gateway-alice", "stopping")
@@ -484,7 +484,7 @@ func TestReloadOfOneWithoutGateways(t *testing.T) {
 	if state, there := p.state("gateway-alice"); there {
 		t.Errorf("alice's gateway is back, %s", state)
 	}
-	if _, err := p.now.registry.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("b")}}, control.Actor{}); err != nil {
+	if _, err := p.now.registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": new("b")}}, control.Actor{}); err != nil {
 		t.Errorf("its environment cannot be set: %v", err)
 	}
 }
@@ -498,7 +498,7 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("gateway-alice")
-	if _, err := p.now.registry.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
+	if _, err := p.now.registry.Profiles.Delete(t.Context(), "alice", false, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("its slot is gone", func() (bool, any) {

@@ -114,7 +114,7 @@ func reloading(runs []run) verb {
 // Adopt takes what a profile's state file says for what is wanted of it, and has
 // its gateway follow that.
 func (s desk) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
-	p, err := s.registry.Adopt(ctx, name, by)
+	p, err := s.registry.Profiles.Adopt(ctx, name, by)
 	if err != nil {
 		return control.Outcome{}, err
 	}

@@ -26,7 +26,7 @@ type desk struct{ *Supervisor }
 func (s *Supervisor) server() *api.Server {
 	d := desk{s}
 	server := api.NewServer(s.policy, d)
-	server.Add(d, s.registry, d, d)
+	server.Add(d, s.registry.Profiles, d, d)
 	server.AddOperations(&s.commands)
 	if s.jobs.runner != nil {
 		s.jobs.runner.Add(server)
@@ -76,7 +76,7 @@ func (s desk) withAtRest(list []control.Service) []control.Service {
 	for _, st := range list {
 		there[st.Name] = true
 	}
-	for _, st := range s.registry.AtRest() {
+	for _, st := range s.registry.AtRest.List() {
 		if !there[st.Name] {
 			list = append(list, st)
 		}
@@ -191,7 +191,7 @@ func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.
 				query.Sources = append(query.Sources, source(u))
 			}
 		})
-		for _, st := range s.registry.AtRest() {
+		for _, st := range s.registry.AtRest.List() {
 			query.Sources = append(query.Sources, logs.Source{Name: st.Name, Dir: logDir(st.Name, *st.Profile)})
 		}
 	} else {

@@ -29,7 +29,7 @@ type revised struct{ *Supervisor }
 
 // Profiles is every profile.
 func (s revised) Profiles() ([]revision.Found, error) {
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (s revised) Profiles() ([]revision.Found, error) {
 	}
 	found := make([]revision.Found, len(list))
 	faults := map[string]string{}
-	for _, st := range s.registry.AtRest() {
+	for _, st := range s.registry.AtRest.List() {
 		if st.Reason != nil {
 			faults[*st.Profile] = *st.Reason
 		}
@@ -63,7 +63,7 @@ func (s revised) Profile(name string) (f revision.Found, err error) {
 	if plan.IsConfiguration(name) {
 		return s.Configuration()
 	}
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err != nil {
 		return f, err
 	}
@@ -122,7 +122,7 @@ func (s revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judg
 
 // judge is Judge where a configuration is in force.
 func (s revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err != nil {
 		return false, err
 	}
@@ -160,13 +160,13 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 	case how.Cold:
 		return s.record(name, c, how.Create)
 	case how.Create:
-		return s.registry.Make(name, c.Text, c.Secrets, c.State, how.Actor)
+		return s.registry.Profiles.Make(name, c.Text, c.Secrets, c.State, how.Actor)
 	}
 	other, err := s.keepSecrets(name, c)
 	if err != nil {
 		return err
 	}
-	s.registry.WakeNamed(profiles.GatewayName(name))
+	s.registry.AtRest.WakeNamed(profiles.GatewayName(name))
 	run := s.run(name)
 	switch {
 	case !s.known(name): // it has just come out of the trash
@@ -178,7 +178,7 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 			return err
 		}
 	}
-	if err := s.registry.Replace(name, c.Text, how.Actor); err != nil {
+	if err := s.registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
 		return err
 	}
 	switch {
@@ -192,7 +192,7 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 
 // keepSecrets writes a profile's secrets, and tells whether they are others.
 func (s revised) keepSecrets(name string, c revision.Content) (changed bool, err error) {
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err != nil {
 		return false, err
 	}
@@ -212,7 +212,7 @@ func (s revised) run(name string) (id uint64) {
 
 // record is Put where nothing is supervised yet.
 func (s revised) record(name string, c revision.Content, create bool) error {
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err != nil {
 		return err
 	}
@@ -352,9 +352,9 @@ func (s revised) command(ctx context.Context, verb, name string, how revision.Pu
 // Discard stops a profile's service and moves it into the trash.
 func (s revised) Discard(ctx context.Context, name, trash string, how revision.Put) error {
 	if !how.Cold {
-		return s.registry.Discard(ctx, name, trash, how.Actor)
+		return s.registry.Profiles.Discard(ctx, name, trash, how.Actor)
 	}
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err == nil {
 		err = store.Discard(name, trash)
 	}
@@ -363,7 +363,7 @@ func (s revised) Discard(ctx context.Context, name, trash string, how revision.P
 
 // Restore takes a profile back out of the trash.
 func (s revised) Restore(name, trash string) error {
-	store, err := s.registry.Store()
+	store, err := s.registry.Profiles.Store()
 	if err == nil {
 		_, err = store.Restore(name, trash)
 	}

@@ -237,7 +237,7 @@ func (s *Supervisor) newRegistry() *registry.Registry {
 // use makes known who knows which services there are.
 func (s *Supervisor) use(r *registry.Registry) {
 	s.registry, s.directory.registry = r, r
-	s.absent = r.WakeSoon
+	s.absent = r.AtRest.WakeSoon
 }
 
 // openHandover takes over, or makes, what outlives us.

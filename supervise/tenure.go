@@ -288,7 +288,7 @@ func (t *tenure) resume() {
 
 // unrevised says why there are no revisions.
 func (t *tenure) unrevised() error {
-	if _, err := t.directory.registry.Store(); err != nil {
+	if _, err := t.directory.registry.Profiles.Store(); err != nil {
 		return err
 	}
 	return control.Conflict("plans cannot be applied: the volume has no journal; the log of rlminit says why")

@@ -18,10 +18,42 @@ import (
 	"rlminit/profiles"
 	"rlminit/profiles/archive"
 	"rlminit/service"
+	"rlminit/supervise/settings"
 )
 
+// Profiles is what people ask of profiles: each is made, changed or removed on the
+// volume first, whole and durable, and then its name is. For any goroutine but the
+// registry's own.
+type Profiles struct {
+	registry *Registry
+	services Services
+	volume   Volume
+	settings *settings.Settings
+	jobs     Jobs // nil: there are none
+}
+
+// Jobs is what runs for profiles beside their services.
+type Jobs interface {
+	// Vacate ends all that a profile has. Until release is called nothing begins.
+	Vacate(profile, cause string) (release func())
+	// Reserve has nothing begin of a profile, until release is called; or says what
+	// the profile has.
+	Reserve(profile, what string) (release func(), err error)
+}
+
+// Employ tells of jobs, before the registry begins.
+func (r *Profiles) Employ(j Jobs) { r.jobs = j }
+
+// vacateJobs ends the jobs and sessions of a profile that is to go.
+func (r *Profiles) vacateJobs(profile, cause string) (release func()) {
+	if r.jobs == nil {
+		return func() {}
+	}
+	return r.jobs.Vacate(profile, cause)
+}
+
 // store is the volume's, or the problem of not having it.
-func (r *Registry) store() (*profiles.Store, error) {
+func (r *Profiles) store() (*profiles.Store, error) {
 	c, store := r.settings.Current(), r.volume.Store()
 	switch {
 	case c.Gateway == nil:
@@ -52,7 +84,7 @@ func problemOf(err error) error {
 
 // profile is the store, and the profile of a name or of its service's name, or
 // the problem that there is none, with the nearest one that there is.
-func (r *Registry) profile(name string) (*profiles.Store, profiles.Profile, error) {
+func (r *Profiles) profile(name string) (*profiles.Store, profiles.Profile, error) {
 	store, err := r.store()
 	if err != nil {
 		return nil, profiles.Profile{}, err
@@ -60,20 +92,20 @@ func (r *Registry) profile(name string) (*profiles.Store, profiles.Profile, erro
 	p, err := store.Load(name)
 	if short, isGateway := strings.CutPrefix(name, service.GatewayPrefix); isGateway && errors.Is(err, profiles.ErrNotFound) {
 		if p, err := store.Load(short); err == nil {
-			r.WakeNamed(p.Service())
+			r.registry.AtRest.WakeNamed(p.Service())
 			return store, p, nil
 		}
 	}
 	switch {
 	case err == nil:
-		r.WakeNamed(p.Service())
+		r.registry.AtRest.WakeNamed(p.Service())
 		return store, p, nil
 	case !errors.Is(err, profiles.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, profiles.ErrName):
 		return store, p, problemOf(err)
 	}
 	var names []string
-	r.ask(func() {
-		for _, e := range r.names {
+	r.registry.queue.ask(func() {
+		for _, e := range r.registry.names.of {
 			if e.profile != "" {
 				names = append(names, e.profile)
 			}
@@ -88,7 +120,7 @@ func recorded(by control.Actor) *profiles.Actor {
 	return &actor
 }
 
-func (r *Registry) describe(p profiles.Profile) control.Profile {
+func (r *Profiles) describe(p profiles.Profile) control.Profile {
 	view := control.Profile{Name: p.Name, Dir: p.Dir, Service: p.Service(), Environment: redact.Map(p.Environment())}
 	if p.Port != 0 {
 		view.Port = &p.Port
@@ -100,7 +132,7 @@ func (r *Registry) describe(p profiles.Profile) control.Profile {
 }
 
 // List is every profile.
-func (r *Registry) List() ([]control.Profile, error) {
+func (r *Profiles) List() ([]control.Profile, error) {
 	store, err := r.store()
 	if err != nil {
 		return nil, err
@@ -110,7 +142,7 @@ func (r *Registry) List() ([]control.Profile, error) {
 		return nil, err
 	}
 	rests := map[string]control.Service{}
-	for _, st := range r.AtRest() {
+	for _, st := range r.registry.AtRest.List() {
 		rests[st.Name] = st
 	}
 	views := []control.Profile{}
@@ -125,7 +157,7 @@ func (r *Registry) List() ([]control.Profile, error) {
 }
 
 // Get is one of them.
-func (r *Registry) Get(name string) (view control.Profile, err error) {
+func (r *Profiles) Get(name string) (view control.Profile, err error) {
 	_, p, err := r.profile(name)
 	if err != nil {
 		return view, err
@@ -135,7 +167,7 @@ func (r *Registry) Get(name string) (view control.Profile, err error) {
 
 // Create creates a profile: on the volume first, whole and durable, then as a
 // service.
-func (r *Registry) Create(ctx context.Context, what control.CreateProfile, by control.Actor) (outcome control.Outcome, err error) {
+func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by control.Actor) (outcome control.Outcome, err error) {
 	store, err := r.store()
 	if err != nil {
 		return outcome, err
@@ -169,7 +201,7 @@ func (r *Registry) Create(ctx context.Context, what control.CreateProfile, by co
 }
 
 // Import creates a profile from an archive, whole or not at all.
-func (r *Registry) Import(ctx context.Context, what control.ImportProfile, from io.Reader, by control.Actor) (outcome control.Outcome, err error) {
+func (r *Profiles) Import(ctx context.Context, what control.ImportProfile, from io.Reader, by control.Actor) (outcome control.Outcome, err error) {
 	store, err := r.store()
 	if err != nil {
 		return outcome, err
@@ -200,7 +232,7 @@ func (r *Registry) Import(ctx context.Context, what control.ImportProfile, from 
 // Set changes a profile's environment. Its gateway is restarted if it runs, for a
 // process keeps the environment that it began with; with a wait, one that does not
 // come up again is the error.
-func (r *Registry) Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (view control.Profile, err error) {
+func (r *Profiles) Set(ctx context.Context, name string, what control.SetProfile, by control.Actor) (view control.Profile, err error) {
 	store, p, err := r.profile(name)
 	if err != nil {
 		return view, err
@@ -223,18 +255,18 @@ func (r *Registry) Set(ctx context.Context, name string, what control.SetProfile
 // before is what is known under the name of a profile that is yet to be made: what
 // runs there runs in a directory that somebody removed by hand, which nobody has
 // noticed.
-func (r *Registry) before(name string) (e *entry) {
-	r.ask(func() { e = r.names[profiles.GatewayName(name)] })
+func (r *Profiles) before(name string) (e *entry) {
+	r.registry.queue.ask(func() { e = r.registry.names.of[profiles.GatewayName(name)] })
 	return e
 }
 
 // enrol registers the gateway of a profile that was created, adopted or changed.
 // before is the entry of its name before it was made: the watcher may have
 // registered the new one by now.
-func (r *Registry) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
+func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
 	var over chan struct{}
-	r.ask(func() {
-		if e := r.names[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
+	r.registry.queue.ask(func() {
+		if e := r.registry.names.of[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
 			over = e.over
 			return
 		}
@@ -248,8 +280,8 @@ func (r *Registry) enrol(p profiles.Profile, made bool, before *entry, actor uin
 		if prop.Cause, prop.Actor = "profile changed", &actor; made {
 			prop.Cause = "profile created"
 		}
-		renew := made && before != nil && before == r.names[prop.Name] && before.life == Supervised
-		r.register(prop)
+		renew := made && before != nil && before == r.registry.names.of[prop.Name] && before.life == Supervised
+		r.registry.register(prop)
 		if renew {
 			r.services.Renew(prop)
 		}
@@ -267,7 +299,7 @@ func (r *Registry) enrol(p profiles.Profile, made bool, before *entry, actor uin
 // Delete stops a profile's gateway, takes its slot away, and then its directory,
 // and with purge its log too. Meanwhile nobody registers the profile; all else
 // goes on.
-func (r *Registry) Delete(ctx context.Context, name string, purge bool, by control.Actor) (answer control.Deleted, err error) {
+func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by control.Actor) (answer control.Deleted, err error) {
 	for {
 		store, p, err := r.profile(name)
 		if err != nil {
@@ -292,14 +324,14 @@ func (r *Registry) Delete(ctx context.Context, name string, purge bool, by contr
 }
 
 // Text is a profile's profile.yaml.
-func (r *Registry) Text(name string) (answer control.ProfileText, err error) {
+func (r *Profiles) Text(name string) (answer control.ProfileText, err error) {
 	_, p, err := r.profile(name)
 	return control.ProfileText{Text: string(p.Text())}, err
 }
 
 // Edit puts another profile.yaml in force, if it has no fault and is made of the
 // one that is there.
-func (r *Registry) Edit(name string, what control.ReplaceProfile, by control.Actor) (view control.Profile, err error) {
+func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Actor) (view control.Profile, err error) {
 	store, p, err := r.profile(name)
 	if err != nil {
 		return view, err
@@ -320,7 +352,7 @@ func (r *Registry) Edit(name string, what control.ReplaceProfile, by control.Act
 
 // Rename gives a profile another name: its service ends, as for a deletion, and
 // one of the new name takes its place.
-func (r *Registry) Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (outcome control.Outcome, err error) {
+func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (outcome control.Outcome, err error) {
 	for {
 		store, p, err := r.profile(name)
 		if err != nil {
@@ -358,7 +390,7 @@ func (r *Registry) Rename(ctx context.Context, name string, what control.RenameP
 
 // Adopt takes what a profile's state file says for what is wanted of it. Its
 // gateway is as it was.
-func (r *Registry) Adopt(ctx context.Context, name string, by control.Actor) (profiles.Profile, error) {
+func (r *Profiles) Adopt(ctx context.Context, name string, by control.Actor) (profiles.Profile, error) {
 	store, p, err := r.profile(name)
 	if err != nil {
 		return p, err
@@ -368,7 +400,7 @@ func (r *Registry) Adopt(ctx context.Context, name string, by control.Actor) (pr
 }
 
 // Trash is every profile that can be restored.
-func (r *Registry) Trash() ([]control.Trashed, error) {
+func (r *Profiles) Trash() ([]control.Trashed, error) {
 	store, err := r.store()
 	if err != nil {
 		return nil, err
@@ -386,17 +418,17 @@ func (r *Registry) Trash() ([]control.Trashed, error) {
 
 // beginDeletion ends a profile's service. ended gives the end of its log, when
 // nothing is left of it. other: somebody else deletes it, until that is closed.
-func (r *Registry) beginDeletion(name string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
-	r.ask(func() {
-		if e := r.names[name]; e != nil && e.over != nil {
+func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
+	r.registry.queue.ask(func() {
+		if e := r.registry.names.of[name]; e != nil && e.over != nil {
 			other = e.over
 			return
 		}
-		action := r.befall(name, Delete)
-		e := r.entry(name)
+		action := r.registry.names.befall(name, Delete)
+		e := r.registry.names.entry(name)
 		e.over = make(chan struct{})
 		if action == Remove {
-			r.remove(name, "profile deleted", actor, true)
+			r.registry.remove(name, "profile deleted", actor, true)
 		}
 		end := make(chan (<-chan struct{}), 1)
 		ended = end
@@ -407,7 +439,7 @@ func (r *Registry) beginDeletion(name string, actor *uint32) (ended <-chan (<-ch
 		}
 		go func() {
 			<-gone
-			r.ask(func() { end <- r.entry(name).log })
+			r.registry.queue.ask(func() { end <- r.registry.names.entry(name).log })
 		}()
 	})
 	return ended, other
@@ -415,13 +447,13 @@ func (r *Registry) beginDeletion(name string, actor *uint32) (ended <-chan (<-ch
 
 // endDeletion asks, after one that succeeded too, what there is of the name:
 // somebody may have made another meanwhile, or put something into its slot.
-func (r *Registry) endDeletion(name string) {
-	r.ask(func() {
-		over := r.entry(name).over
-		r.entry(name).over = nil
-		if r.befall(name, Over) == Ask {
-			r.look(name)
-			r.noticed(name)
+func (r *Profiles) endDeletion(name string) {
+	r.registry.queue.ask(func() {
+		over := r.registry.names.entry(name).over
+		r.registry.names.entry(name).over = nil
+		if r.registry.names.befall(name, Over) == Ask {
+			r.registry.look(name)
+			r.registry.noticed(name)
 		}
 		close(over)
 	})
@@ -429,7 +461,7 @@ func (r *Registry) endDeletion(name string) {
 
 // remains removes what a profile without a service leaves: its directory, and with
 // purge its log. The profile's end is what counts: what is left of a purge is named.
-func (r *Registry) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool, by control.Actor) (answer control.Deleted, err error) {
+func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct{}, purge bool, by control.Actor) (answer control.Deleted, err error) {
 	if purge && log != nil {
 		<-log // what it wrote last would come after
 	}

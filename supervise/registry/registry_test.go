@@ -119,7 +119,7 @@ func (p *place) gone(name string) {
 	delete(p.ending, name)
 	p.mu.Unlock()
 	p.Gone(name, nil)
-	p.ask(func() {})
+	p.queue.ask(func() {})
 }
 
 func (p *place) runs(name string) (d Proposal, is bool) {
@@ -148,7 +148,7 @@ const gateways = "version: 1\nuser: app\ngateway: {command: [agent]}\n"
 
 func (p *place) made(name string) {
 	p.Helper()
-	if _, err := p.Create(p.Context(), control.CreateProfile{Name: name}, control.Actor{}); err != nil {
+	if _, err := p.Profiles.Create(p.Context(), control.CreateProfile{Name: name}, control.Actor{}); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -157,21 +157,21 @@ func (p *place) made(name string) {
 // deletion not quite over, is registered and not refused.
 func TestCreatedAtTheEndOfADeletion(t *testing.T) {
 	p := newPlace(t, gateways)
-	ended, other := p.beginDeletion("gateway-alice", nil)
+	ended, other := p.Profiles.beginDeletion("gateway-alice", nil)
 	if other != nil {
 		t.Fatal("somebody else deletes it")
 	}
 	<-ended
 	answer := make(chan error, 1)
 	go func() {
-		_, err := p.Create(t.Context(), control.CreateProfile{Name: "alice"}, control.Actor{})
+		_, err := p.Profiles.Create(t.Context(), control.CreateProfile{Name: "alice"}, control.Actor{})
 		answer <- err
 	}()
 	p.eventually("the profile is on the volume", func() bool {
 		_, err := os.Lstat(p.home + "/profiles/alice")
 		return err == nil
 	})
-	p.endDeletion("gateway-alice")
+	p.Profiles.endDeletion("gateway-alice")
 	if err := <-answer; err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := "b"
-	if _, err := p.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
+	if _, err := p.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Join(slot, slots.DefinitionFile)), os.WriteFile(filepath.Join(slot, slots.DefinitionFile), before, 0o640)); err != nil {
@@ -211,7 +211,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 	}
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := p.Delete(t.Context(), "alice", false, control.Actor{})
+		_, err := p.Profiles.Delete(t.Context(), "alice", false, control.Actor{})
 		deleted <- err
 	}()
 	p.eventually("its service is told to end", func() bool { return p.isEnding("gateway-alice") })
@@ -220,7 +220,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Rescan()
-	p.ask(func() {})
+	p.queue.ask(func() {})
 	if _, is := p.runs("gateway-alice"); is {
 		t.Error("a deleted profile is back")
 	}

@@ -45,7 +45,7 @@ func (r *Registry) Reload(how control.Reload) (done *control.Reloaded, err error
 		}
 		services = append(services, service)
 	}
-	r.ask(func() { done, err = r.reload(how, services) })
+	r.queue.ask(func() { done, err = r.reload(how, services) })
 	return done, err
 }
 
@@ -54,27 +54,27 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	if err != nil {
 		return nil, err
 	}
-	if err := r.namesClash(next); err != nil {
+	if err := r.surveyor.namesClash(next); err != nil {
 		return nil, err
 	}
 	judged := looking{judged: func(p profiles.Profile) bool {
 		return len(services) == 0 || slices.Contains(services, p.Service())
 	}}
-	found, err := r.survey(next.Config, r.preview, judged)
+	found, err := r.surveyor.survey(next.Config, r.surveyor.preview, judged)
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
 	ops := about(how.Names, reconcile.Diff(found.input))
 	answer := &control.Reloaded{Changes: []control.Change{}, Notes: next.Notes()}
 	for _, op := range ops {
-		answer.Changes = append(answer.Changes, r.change(op, found))
+		answer.Changes = append(answer.Changes, r.surveyor.change(op, found))
 	}
 	if how.DryRun {
 		return answer, nil
 	}
 	r.use(next)
 	// What the preview said of ports is now given for good.
-	if found, err = r.survey(next.Config, r.list, judged); err != nil {
+	if found, err = r.surveyor.survey(next.Config, r.surveyor.list, judged); err != nil {
 		return nil, control.Failed("%v", err)
 	}
 	found.later = how.Operation || how.Rolling > 0
@@ -95,7 +95,7 @@ type Preview struct {
 // Preview says what a reload would come to if the configuration had another text,
 // which file is the name of. Nothing is in force by this. The error is of the text.
 func (r *Registry) Preview(file string, text []byte) (p *Preview, err error) {
-	r.ask(func() { p, err = r.previewed(file, text) })
+	r.queue.ask(func() { p, err = r.previewed(file, text) })
 	return p, err
 }
 
@@ -104,16 +104,16 @@ func (r *Registry) previewed(file string, text []byte) (*Preview, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.namesClash(next); err != nil {
+	if err := r.surveyor.namesClash(next); err != nil {
 		return nil, err
 	}
-	found, err := r.survey(next.Config, r.preview, looking{judged: func(profiles.Profile) bool { return true }})
+	found, err := r.surveyor.survey(next.Config, r.surveyor.preview, looking{judged: func(profiles.Profile) bool { return true }})
 	if err != nil {
 		return nil, control.Failed("%v", err)
 	}
 	p := &Preview{Config: next.Config, Starts: map[string]bool{}, Container: next.Container, Later: next.Later}
 	for _, op := range reconcile.Diff(found.input) {
-		p.Changes = append(p.Changes, r.change(op, found))
+		p.Changes = append(p.Changes, r.surveyor.change(op, found))
 		p.Starts[op.Service] = op.Kind == reconcile.Register && op.Start
 	}
 	return p, nil
@@ -122,10 +122,7 @@ func (r *Registry) previewed(file string, text []byte) (*Preview, error) {
 // Reread brings into force what the configuration's files say, before anything is
 // registered by them; once it is, that is a reload.
 func (r *Registry) Reread() error {
-	r.mu.Lock()
-	started := r.started
-	r.mu.Unlock()
-	if started {
+	if r.queue.started() {
 		_, err := r.Reload(control.Reload{})
 		return err
 	}
@@ -139,7 +136,7 @@ func (r *Registry) Reread() error {
 // use brings a configuration into force, here, on the volume and for a successor.
 func (r *Registry) use(next *settings.Next) {
 	key, fd, err := r.settings.Use(next)
-	r.unjudge()
+	r.AtRest.unjudge()
 	if store := r.volume.Store(); store != nil {
 		store.Configure(profiles.SettingsOf(next.Config))
 	}
@@ -148,19 +145,6 @@ func (r *Registry) use(next *settings.Next) {
 		return
 	}
 	r.hold(key, fd)
-}
-
-// change is an operation in words.
-func (r *Registry) change(op reconcile.Op, found *findings) control.Change {
-	switch op.Kind {
-	case reconcile.Unregister:
-		return control.Change{Service: op.Service, Action: "remove", Why: "its definition is gone"}
-	case reconcile.Report:
-		return control.Change{Service: op.Service, Action: "refuse", Why: op.Reason}
-	case reconcile.Register:
-		return control.Change{Service: op.Service, Action: "add", Why: "its definition is new"}
-	}
-	return r.services.Plan(op.Service, found.values[op.Service])
 }
 
 // PlanUpdate says what an update does to a service with a definition.
@@ -174,24 +158,4 @@ func PlanUpdate(name string, from, to service.Definition, active bool) control.C
 		c.Action = "restart"
 	}
 	return c
-}
-
-// namesClash refuses a configuration in which a service has the name of a
-// profile that there is: the profile would be out of reach, and its gateway gone.
-func (r *Registry) namesClash(next *settings.Next) error {
-	store := r.volume.Store()
-	if store == nil {
-		return nil
-	}
-	list, err := store.List()
-	if err != nil {
-		return control.Failed("cannot list the profiles: %v", err)
-	}
-	for _, p := range list {
-		if _, taken := next.Services[p.Name]; taken {
-			return control.Conflict("service %q has the name of a profile; give it another one, or remove the profile first: rlminit profile delete %s",
-				p.Name, p.Name)
-		}
-	}
-	return nil
 }

@@ -12,12 +12,24 @@ import (
 	"rlminit/profiles"
 	"rlminit/reconcile"
 	"rlminit/service"
+	"rlminit/supervise/settings"
 )
 
 // A profile that is not to run, and that nobody has asked for, rests: the registry
 // knows its name, and there is no slot, no service and no compiled definition. It
 // wakes when it is asked for, by name or with all that are to be started, when
 // somebody puts something into its slot, and when another service refers to it.
+
+// AtRest is the profiles at rest: it wakes them, and tells of them what a status
+// shows, for which each is compiled at most once. What is known is in its entry.
+// Exported methods are for any goroutine but the registry's own.
+type AtRest struct {
+	queue    *queue
+	volume   Volume
+	settings *settings.Settings
+	names    *names
+	register func(Proposal) // has one supervised
+}
 
 // atRest stands for the fingerprint of a definition that nobody has compiled.
 const atRest = "at rest"
@@ -30,17 +42,17 @@ func mayRest(p profiles.Profile, c *config.Config, found service.Intent) bool {
 }
 
 // rest leaves a profile alone until it is asked for.
-func (r *Registry) rest(op reconcile.Op) {
-	r.befall(op.Service, Rested)
-	if e := r.names[op.Service]; e.life == Resting {
+func (s *AtRest) rest(op reconcile.Op) {
+	s.names.befall(op.Service, Rested)
+	if e := s.names.of[op.Service]; e.life == Resting {
 		e.profile, e.recorded, e.ours, e.intent, e.judged = op.Profile, true, true, desiredOf(op), nil
 	}
 }
 
-// Resting is how many profiles rest.
-func (r *Registry) Resting() (n int) {
-	r.ask(func() {
-		for _, e := range r.names {
+// Count is how many profiles rest.
+func (s *AtRest) Count() (n int) {
+	s.queue.ask(func() {
+		for _, e := range s.names.of {
 			if e.life == Resting {
 				n++
 			}
@@ -49,49 +61,46 @@ func (r *Registry) Resting() (n int) {
 	return n
 }
 
-// Rests tells whether a service is that of a profile at rest.
-func (r *Registry) Rests(name string) (rests bool) {
-	r.ask(func() { rests = r.life(name) == Resting })
+// Has tells whether a service is that of a profile at rest.
+func (s *AtRest) Has(name string) (rests bool) {
+	s.queue.ask(func() { rests = s.names.life(name) == Resting })
 	return rests
 }
 
 // Wake registers the profiles at rest that are wanted, by the names of their
 // services and their own. The registry's own goroutine never calls it.
-func (r *Registry) Wake(wanted func(service, profile string) bool) {
-	r.ask(func() {
+func (s *AtRest) Wake(wanted func(service, profile string) bool) {
+	s.queue.ask(func() {
 		var names []string
-		for name, e := range r.names {
+		for name, e := range s.names.of {
 			if e.life == Resting && wanted(name, e.profile) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			r.rouse(name)
+			s.rouse(name)
 		}
 	})
 }
 
 // WakeNamed is Wake for what a person, or a definition, means by a name.
-func (r *Registry) WakeNamed(name string) { r.ask(func() { r.rouseNamed(name) }) }
+func (s *AtRest) WakeNamed(name string) { s.queue.ask(func() { s.rouseNamed(name) }) }
 
 // WakeSoon is WakeNamed for one who does not wait.
-func (r *Registry) WakeSoon(name string) { r.post(func() { r.rouseNamed(name) }) }
+func (s *AtRest) WakeSoon(name string) { s.queue.post(func() { s.rouseNamed(name) }) }
 
-// Settle returns when all is done that was to be done soon.
-func (r *Registry) Settle() { r.ask(func() {}) }
-
-func (r *Registry) rouseNamed(name string) {
+func (s *AtRest) rouseNamed(name string) {
 	for _, service := range []string{name, profiles.GatewayName(name)} {
-		if r.life(service) == Resting {
-			r.rouse(service)
+		if s.names.life(service) == Resting {
+			s.rouse(service)
 			return
 		}
 	}
 }
 
-func (r *Registry) rouse(name string) {
-	e, store := r.names[name], r.volume.Store()
+func (s *AtRest) rouse(name string) {
+	e, store := s.names.of[name], s.volume.Store()
 	if store == nil {
 		return
 	}
@@ -100,13 +109,13 @@ func (r *Registry) rouse(name string) {
 		slog.Warn("cannot read a profile that was asked for", "profile", e.profile, "err", err)
 		return
 	}
-	r.register(r.proposal(p, e.intent))
+	s.register(s.proposal(p, e.intent))
 }
 
 // proposal is that of a profile that is not to run.
-func (r *Registry) proposal(p profiles.Profile, intent service.Intent) Proposal {
+func (s *AtRest) proposal(p profiles.Profile, intent service.Intent) Proposal {
 	prop := Proposal{Name: p.Service(), Profile: p.Name, Ours: true, Recorded: true}
-	if d, err := p.Definition(r.settings.Current()); err != nil {
+	if d, err := p.Definition(s.settings.Current()); err != nil {
 		prop.Fault = profiles.Reason(err)
 	} else {
 		prop = Ours(d)
@@ -123,14 +132,14 @@ type judgement struct {
 	fault string
 }
 
-// AtRest is every profile at rest, as status shows it. What is known of them since
+// List is every profile at rest, as status shows it. What is known of them since
 // the last reload is not found out again.
-func (r *Registry) AtRest() []control.Service {
+func (s *AtRest) List() []control.Service {
 	known, cfg := map[string]entry{}, (*config.Config)(nil)
 	unjudged := false
-	r.ask(func() {
-		cfg = r.settings.Current()
-		for name, e := range r.names {
+	s.queue.ask(func() {
+		cfg = s.settings.Current()
+		for name, e := range s.names.of {
 			if e.life == Resting {
 				known[name] = *e
 				unjudged = unjudged || e.judged == nil
@@ -138,7 +147,7 @@ func (r *Registry) AtRest() []control.Service {
 		}
 	})
 	if unjudged {
-		r.judge(known, cfg)
+		s.judge(known, cfg)
 	}
 	list := make([]control.Service, 0, len(known))
 	for name, e := range known {
@@ -160,8 +169,8 @@ func (r *Registry) AtRest() []control.Service {
 
 // judge compiles the definitions of those of which nothing is known. It runs
 // beside the registry, which notes what came of it.
-func (r *Registry) judge(known map[string]entry, cfg *config.Config) {
-	store := r.volume.Store()
+func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
+	store := s.volume.Store()
 	if store == nil {
 		return
 	}
@@ -189,12 +198,12 @@ func (r *Registry) judge(known map[string]entry, cfg *config.Config) {
 		e.judged = &j
 		known[p.Service()] = e
 	}
-	r.ask(func() {
-		if r.settings.Current() != cfg {
+	s.queue.ask(func() {
+		if s.settings.Current() != cfg {
 			return
 		}
 		for name, e := range known {
-			if is := r.names[name]; is != nil && is.life == Resting {
+			if is := s.names.of[name]; is != nil && is.life == Resting {
 				is.judged = e.judged
 			}
 		}
@@ -203,8 +212,8 @@ func (r *Registry) judge(known map[string]entry, cfg *config.Config) {
 
 // unjudge forgets what is known of those at rest: what they are compiled of may
 // be something else.
-func (r *Registry) unjudge() {
-	for _, e := range r.names {
+func (s *AtRest) unjudge() {
+	for _, e := range s.names.of {
 		e.judged = nil
 	}
 }

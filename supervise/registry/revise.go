@@ -10,11 +10,11 @@ import (
 )
 
 // Store is the volume's, or the problem of not having it.
-func (r *Registry) Store() (*profiles.Store, error) { return r.store() }
+func (r *Profiles) Store() (*profiles.Store, error) { return r.store() }
 
 // Make creates a profile with a whole profile.yaml and its secrets, and has it
 // supervised.
-func (r *Registry) Make(name string, text []byte, secrets map[string]string, intent service.Intent, actor uint32) error {
+func (r *Profiles) Make(name string, text []byte, secrets map[string]string, intent service.Intent, actor uint32) error {
 	store, err := r.store()
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (r *Registry) Make(name string, text []byte, secrets map[string]string, int
 }
 
 // Replace writes a profile's profile.yaml whole, and brings it into force.
-func (r *Registry) Replace(name string, text []byte, actor uint32) error {
+func (r *Profiles) Replace(name string, text []byte, actor uint32) error {
 	store, err := r.store()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *Registry) Replace(name string, text []byte, actor uint32) error {
 
 // Discard is Delete where the profile gets a name in the trash that the caller
 // has chosen.
-func (r *Registry) Discard(ctx context.Context, name, trash string, actor uint32) error {
+func (r *Profiles) Discard(ctx context.Context, name, trash string, actor uint32) error {
 	for {
 		store, p, err := r.profile(name)
 		if err != nil {

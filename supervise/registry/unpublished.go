@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/supervise/handover"
 	"rlminit/supervise/slots"
 	"rlminit/wire"
 )
@@ -18,44 +19,55 @@ import (
 // UnpublishedKey names the definition of a service among what tier 1 holds.
 func UnpublishedKey(name string) string { return "definition/" + name }
 
+// publisher writes slots, and has tier 1 hold what could not be written. Invariant:
+// of each name that is supervised the definition in force is in its slot, or tier 1
+// holds it, or it is a stranger's. The goroutine's.
+type publisher struct {
+	queue    *queue
+	services Services
+	slots    slots.Dir
+	hold     handover.Hold
+	names    *names
+}
+
 // publish writes a proposal's slot. What cannot be written is kept for a successor,
 // and tried again.
-func (r *Registry) publish(e *entry, p Proposal) error {
+func (b *publisher) publish(e *entry, p Proposal) error {
 	var err error
 	if p.Fault != "" {
-		err = r.slots.Occupy(p.Name)
-	} else if err = r.slots.Publish(p.Name, p.source); err == nil {
+		err = b.slots.Occupy(p.Name)
+	} else if err = b.slots.Publish(p.Name, p.source); err == nil {
 		e.slot, e.configured = p.Fingerprint, p.Fingerprint
-		r.published(p.Name, e)
+		b.published(p.Name, e)
 		return nil
 	} else {
-		r.keepUnpublished(e, p)
-		_ = r.slots.Occupy(p.Name) // a socket of the service needs no room, but a directory
+		b.keepUnpublished(e, p)
+		_ = b.slots.Occupy(p.Name) // a socket of the service needs no room, but a directory
 	}
 	if err != nil {
-		r.republishSoon(p)
+		b.republishSoon(p)
 	}
 	return err
 }
 
-func (r *Registry) republishSoon(p Proposal) {
-	time.AfterFunc(publishAgain, func() { r.post(func() { r.republish(p) }) })
+func (b *publisher) republishSoon(p Proposal) {
+	time.AfterFunc(publishAgain, func() { b.queue.post(func() { b.republish(p) }) })
 }
 
 // republish tries again to write the slot of what is in force, and has the status
 // written that had no place.
-func (r *Registry) republish(p Proposal) {
-	e := r.names[p.Name]
+func (b *publisher) republish(p Proposal) {
+	e := b.names.of[p.Name]
 	if e == nil || e.life != Supervised || e.source != p.Fingerprint || p.Fault == "" && e.slot == p.Fingerprint || p.Fault != e.fault {
 		return
 	}
-	if r.publish(e, p) == nil {
-		r.services.Define(p)
+	if b.publish(e, p) == nil {
+		b.services.Define(p)
 	}
 }
 
 // keepUnpublished has tier 1 hold the definition of a proposal.
-func (r *Registry) keepUnpublished(e *entry, p Proposal) {
+func (b *publisher) keepUnpublished(e *entry, p Proposal) {
 	slot := make([]byte, fingerprintBytes)
 	copy(slot, e.slot)
 	fd, err := wire.Sealed("definition", append(slot, p.source...))
@@ -64,14 +76,14 @@ func (r *Registry) keepUnpublished(e *entry, p Proposal) {
 		return
 	}
 	e.unpublished = true
-	r.hold(UnpublishedKey(p.Name), fd)
+	b.hold(UnpublishedKey(p.Name), fd)
 }
 
 // published lets go of what tier 1 holds of a name.
-func (r *Registry) published(name string, e *entry) {
+func (b *publisher) published(name string, e *entry) {
 	if e.unpublished {
 		e.unpublished = false
-		r.hold(UnpublishedKey(name), -1)
+		b.hold(UnpublishedKey(name), -1)
 	}
 }
 

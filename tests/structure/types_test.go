@@ -27,22 +27,21 @@ type size struct{ methods, fields int }
 // large are the types above the bounds, as large as they are now. A number may only
 // become smaller: a type that has shrunk is to be written down so, or taken out.
 var large = map[string]size{
-	"control.Client":              {81, 7},
-	"internal/durable.Dir":        {53, 4},
-	"journal.writer":              {22, 23},
-	"logs.Collector":              {67, 32},
-	"logs.Slot":                   {17, 21},
-	"profiles.Store":              {112, 16},
-	"reap.reaper":                 {56, 23},
-	"reap/sys.Command":            {21, 43},
-	"supervise.Supervisor":        {20, 59},
-	"supervise.desk":              {21, 59},
-	"supervise.revised":           {27, 59},
-	"supervise.unit":              {20, 36},
-	"supervise/jobs.Runner":       {44, 18},
-	"supervise/jobs.task":         {15, 40},
-	"supervise/machine.step":      {77, 53},
-	"supervise/registry.Registry": {102, 16},
+	"control.Client":         {81, 7},
+	"internal/durable.Dir":   {53, 4},
+	"journal.writer":         {22, 23},
+	"logs.Collector":         {67, 32},
+	"logs.Slot":              {17, 21},
+	"profiles.Store":         {112, 16},
+	"reap.reaper":            {56, 23},
+	"reap/sys.Command":       {21, 43},
+	"supervise.Supervisor":   {20, 59},
+	"supervise.desk":         {21, 59},
+	"supervise.revised":      {27, 59},
+	"supervise.unit":         {20, 36},
+	"supervise/jobs.Runner":  {44, 18},
+	"supervise/jobs.task":    {15, 40},
+	"supervise/machine.step": {77, 53},
 }
 
 func TestTypesHaveWalls(t *testing.T) {

@@ -1,0 +1,254 @@
+package registry
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/reconcile"
+	"rlminit/service"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/settings"
+)
+
+// surveyor finds out what the volume and a configuration hold, in force or not, and
+// writes down what of it must outlive the container. Nothing is registered by it.
+// The goroutine's.
+type surveyor struct {
+	services Services
+	volume   Volume
+	work     handover.BootWork
+	names    *names
+}
+
+// findings is what the volume and a configuration hold at one moment.
+type findings struct {
+	config *config.Config
+	values map[string]service.Definition // by service
+	atRest map[string]profiles.Profile   // by service: those that are not compiled
+	prints map[string]string             // their fingerprints
+	input  reconcile.Input
+	later  bool // what runs is restarted by who asked
+	boot   bool // state files that say something else than what counts are put right
+}
+
+// list reads the volume's profiles as the configuration in force has them.
+func (v *surveyor) list(*config.Config) ([]profiles.Profile, error) { return v.volume.Store().List() }
+
+// preview reads them as another configuration would have them, which changes
+// nothing.
+func (v *surveyor) preview(c *config.Config) ([]profiles.Profile, error) {
+	return v.volume.Store().Preview(profiles.SettingsOf(c))
+}
+
+// looking is what is looked at, and how closely the profiles that may rest.
+type looking struct {
+	names  []string                    // of services or profiles; none: all
+	rest   bool                        // those of which nobody has heard are left at rest
+	judged func(profiles.Profile) bool // which of those at rest are compiled; nil: none
+}
+
+// skips tells whether a service is not looked at.
+func (how looking) skips(service string) bool {
+	return len(how.names) > 0 && !means(how.names, service)
+}
+
+// lister reads the volume's profiles as a configuration has them.
+type lister func(*config.Config) ([]profiles.Profile, error)
+
+// survey reads the volume as a configuration has it, and compares with what is
+// registered. Of the profiles at rest only those are compiled that are to be judged;
+// the others are taken to be without a fault.
+func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findings, error) {
+	store := v.volume.Store()
+	f := &findings{config: cfg, values: map[string]service.Definition{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
+	f.input.Held = store == nil
+	f.input.FoundState = service.Stopped
+	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
+		if how.skips(name) {
+			continue
+		}
+		record := service.Record{}
+		if store != nil {
+			var err error
+			if record, err = store.LoadService(name); err != nil {
+				slog.Warn("cannot read what is recorded of a service; enabled decides", "service", name, "err", err)
+			}
+		}
+		d := cfg.Services[name]
+		f.add(d)
+		f.input.Services = append(f.input.Services, reconcile.Static{
+			Service: name, Enabled: d.Enabled, Fingerprint: f.prints[name], Record: record,
+		})
+	}
+	if store != nil && cfg.Gateway != nil {
+		f.input.FoundState = service.Intent(cfg.Gateway.FoundState)
+		found, err := list(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the profiles: %w", err)
+		}
+		for _, p := range found {
+			if how.skips(p.Service()) {
+				continue
+			}
+			if life := v.names.life(p.Service()); life == Deleting || life == Deleted || cfg.For(p.Service()).Gateway == nil {
+				continue
+			}
+			entry := reconcile.Profile{Name: p.Name, Service: p.Service(), Record: p.Record, Unrecorded: p.Unrecorded}
+			life := v.names.life(p.Service())
+			rests := (life == Resting || life == Absent && how.rest) && mayRest(p, cfg, f.input.FoundState)
+			if rests && (how.judged == nil || !how.judged(p)) {
+				entry.Fingerprint = atRest
+			} else if d, err := p.Definition(cfg); err != nil {
+				entry.Fault = profiles.Reason(err)
+			} else if entry.Fingerprint = atRest; !rests {
+				f.add(d)
+				entry.Fingerprint = f.prints[p.Service()]
+			}
+			if entry.Fingerprint == atRest {
+				f.atRest[p.Service()] = p
+				f.prints[p.Service()] = atRest
+			}
+			f.input.Profiles = append(f.input.Profiles, entry)
+		}
+	}
+	alive := v.services.Alive()
+	for name, e := range v.names.of {
+		if how.skips(name) {
+			continue
+		}
+		_, configured := f.prints[name]
+		if e.life == Resting {
+			f.input.Present = append(f.input.Present, reconcile.Present{Service: name, Registered: true, Fingerprint: atRest})
+			continue
+		}
+		if !configured && !e.recorded || e.life != Supervised {
+			continue // put there by hand, so not ours to take away; or as good as gone
+		}
+		f.input.Present = append(f.input.Present, reconcile.Present{
+			Service: name, Registered: e.source != "", Alive: alive[name],
+			Fault: e.fault, Fingerprint: e.configured,
+		})
+	}
+	return f, nil
+}
+
+func (f *findings) add(d service.Definition) {
+	f.values[d.Name] = d
+	f.prints[d.Name] = fingerprint(service.Encode(d))
+}
+
+// record saves what a diff says must outlive the container, and what is wanted of
+// services of which the journal knows nothing yet.
+func (v *surveyor) record(ops []reconcile.Op, f *findings) {
+	store := v.volume.Store()
+	if store == nil {
+		return
+	}
+	found := map[profiles.Subject]service.Intent{}
+	var incomplete []profiles.Subject
+	learn := func(of profiles.Subject, record service.Record) {
+		if store.Unknown(of) && record.Origin == service.Recorded && record.Desired != service.IntentNone {
+			found[of] = record.Desired
+		}
+		if record.Said != service.IntentNone && f.boot { // something else than what counts
+			incomplete = append(incomplete, of)
+		}
+	}
+	for _, p := range f.input.Profiles {
+		learn(profiles.Gateway(p.Name), p.Record)
+	}
+	for _, s := range f.input.Services {
+		learn(profiles.Static(s.Service), s.Record)
+	}
+	for _, op := range ops {
+		if !op.Record {
+			continue
+		}
+		of := profiles.SubjectOf(op.Service, op.Profile)
+		incomplete = append(incomplete, of)
+		if op.Intent != service.IntentNone {
+			found[of] = op.Intent
+		}
+	}
+	if len(found) == 0 && len(incomplete) == 0 {
+		return
+	}
+	if err := store.TakeOver(found, incomplete); err != nil {
+		slog.Warn("cannot record what is wanted of services", "err", err)
+		for _, op := range ops {
+			if op.Record && op.Reason != "" { // else it is kept aside, and that is said
+				slog.Warn("the recorded state of a service cannot be used", "service", op.Service, "err", op.Reason)
+			}
+		}
+	}
+}
+
+// forgetGone has the journal forget what neither the volume nor the configuration
+// has any more.
+func (v *surveyor) forgetGone(f *findings) {
+	there := map[string]bool{}
+	for _, p := range f.input.Profiles {
+		there[p.Service] = true
+	}
+	for _, s := range f.input.Services {
+		there[s.Service] = true
+	}
+	if store := v.volume.Store(); store != nil {
+		store.Forget(there)
+	}
+}
+
+// change is an operation in words.
+func (v *surveyor) change(op reconcile.Op, found *findings) control.Change {
+	switch op.Kind {
+	case reconcile.Unregister:
+		return control.Change{Service: op.Service, Action: "remove", Why: "its definition is gone"}
+	case reconcile.Report:
+		return control.Change{Service: op.Service, Action: "refuse", Why: op.Reason}
+	case reconcile.Register:
+		return control.Change{Service: op.Service, Action: "add", Why: "its definition is new"}
+	}
+	return v.services.Plan(op.Service, found.values[op.Service])
+}
+
+// namesClash refuses a configuration in which a service has the name of a
+// profile that there is: the profile would be out of reach, and its gateway gone.
+func (v *surveyor) namesClash(next *settings.Next) error {
+	store := v.volume.Store()
+	if store == nil {
+		return nil
+	}
+	list, err := store.List()
+	if err != nil {
+		return control.Failed("cannot list the profiles: %v", err)
+	}
+	for _, p := range list {
+		if _, taken := next.Services[p.Name]; taken {
+			return control.Conflict("service %q has the name of a profile; give it another one, or remove the profile first: rlminit profile delete %s",
+				p.Name, p.Name)
+		}
+	}
+	return nil
+}
+
+// logBoot writes container-boot.log for what a boot registers, before it does:
+// a successor that finishes the boot no longer sees what is registered.
+func (v *surveyor) logBoot(ops []reconcile.Op, f *findings) error {
+	said := map[string]service.Intent{}
+	for _, p := range f.input.Profiles {
+		said[p.Name] = p.Record.Said
+	}
+	var lines []profiles.Booted
+	for _, op := range ops {
+		if op.Profile != "" && (op.Kind == reconcile.Register || op.Kind == reconcile.Report) {
+			lines = append(lines, profiles.Booted{Profile: op.Profile, PriorState: op.PriorState, Action: op.Action, Said: string(said[op.Profile])})
+		}
+	}
+	store := v.volume.Store()
+	return store.LogBoot(v.work.LogFrom(store.BootLogSize), lines, v.volume.PriorExit())
+}
