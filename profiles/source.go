@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,7 +125,7 @@ type Trashed struct {
 
 // trashEntry is the name of one: that of the profile, the time, and a number
 // where there are several of one second.
-var trashEntry = regexp.MustCompile(`^(.+)-(\d{8}T\d{6}Z)(?:-\d+)?$`)
+var trashEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)-(\d{8}T\d{6}Z)(?:-\d+)?$`) })
 
 // Trash lists what is in the trash, by profile, the newest of each last.
 func (s *Store) Trash() ([]Trashed, error) {
@@ -137,7 +138,7 @@ func (s *Store) Trash() ([]Trashed, error) {
 	}
 	var list []Trashed
 	for _, e := range entries {
-		m := trashEntry.FindStringSubmatch(e.Name)
+		m := trashEntry().FindStringSubmatch(e.Name)
 		if m == nil || !ValidName(m[1]) {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"rlminit/service"
@@ -34,7 +35,7 @@ type member struct {
 
 // seenWord is what gateway_state may look like; the word ends up in
 // container-boot.log.
-var seenWord = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+var seenWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`) })
 
 // parseState reads a state file, ours or an application's. What decides about
 // starting (desired_state) must be right; a wrong pid or time is taken as none.
@@ -62,7 +63,7 @@ func parseState(data []byte) (stateFile, error) {
 			}
 		case "gateway_state":
 			f.Seen = service.Seen(asString(m.value))
-			if f.Seen != service.SeenNone && !seenWord.MatchString(string(f.Seen)) {
+			if f.Seen != service.SeenNone && !seenWord().MatchString(string(f.Seen)) {
 				f.Seen = "unknown"
 			}
 		case "pid":

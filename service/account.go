@@ -4,13 +4,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"rlminit/internal/document"
 )
 
 // accountPattern is what useradd(8) allows, and upper case and dots, which
 // people have.
-var accountPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?$`)
+var accountPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?$`) })
 
 // MaxID is the highest uid or gid; the one above means "no change" in chown(2).
 const MaxID = 1<<32 - 2
@@ -24,7 +25,7 @@ func CheckAccount(s string) string {
 		}
 		return ""
 	}
-	if !accountPattern.MatchString(s) {
+	if !accountPattern().MatchString(s) {
 		return "is no user or group; write a name or a number"
 	}
 	return ""

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -186,12 +187,12 @@ func argv(p *[]string) document.Setter {
 	}
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`) })
 
 // CheckName says what is wrong with the name of a service (with or without
 // "gateway-" before it), as the end of a sentence; "" if nothing is.
 func CheckName(name string) string {
-	if namePattern.MatchString(strings.TrimPrefix(name, GatewayPrefix)) {
+	if namePattern().MatchString(strings.TrimPrefix(name, GatewayPrefix)) {
 		return ""
 	}
 	return "is refused; write 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit"
@@ -205,7 +206,7 @@ func Reserved(name string) bool {
 func profileName(p *string) document.Setter {
 	return func(n document.Node) {
 		if s, ok := n.Text(); ok && s != "" {
-			if !namePattern.MatchString(s) {
+			if !namePattern().MatchString(s) {
 				n.Fault("%s %s", document.Quote(s), CheckName(s))
 				return
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -103,11 +104,15 @@ func levelNamed(word string) (int, bool) {
 }
 
 var (
-	levelOfKlog   = regexp.MustCompile(`^([IWEF])\d{4} `)
-	levelOfLogfmt = regexp.MustCompile(`(?i)(?:^|[\s,{])(?:level|lvl|severity)=["']?([a-z]+)`)
+	levelOfKlog   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([IWEF])\d{4} `) })
+	levelOfLogfmt = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:^|[\s,{])(?:level|lvl|severity)=["']?([a-z]+)`)
+	})
 	// A word in capitals, in brackets, or before a colon, near the beginning:
 	// "error" in the midst of a sentence tells nothing.
-	levelOfWord = regexp.MustCompile(`(?:^|[\s|\]])(?:\[\s*([A-Za-z]+)\s*\]|([A-Z]{3,11})\b|([A-Za-z]{3,11}):(?:\s|$))`)
+	levelOfWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:^|[\s|\]])(?:\[\s*([A-Za-z]+)\s*\]|([A-Z]{3,11})\b|([A-Za-z]{3,11}):(?:\s|$))`)
+	})
 )
 
 // levelBefore is within how many bytes of a line a level is looked for.
@@ -124,15 +129,15 @@ func levelOf(text []byte) (level int, known bool) {
 			return level, true
 		}
 	}
-	if m := levelOfKlog.FindSubmatch(text); m != nil {
+	if m := levelOfKlog().FindSubmatch(text); m != nil {
 		return map[byte]int{'I': levelInfo, 'W': levelWarn, 'E': levelError, 'F': levelFatal}[m[1][0]], true
 	}
-	if m := levelOfLogfmt.FindSubmatch(text); m != nil {
+	if m := levelOfLogfmt().FindSubmatch(text); m != nil {
 		if level, known = levelNamed(string(m[1])); known {
 			return level, true
 		}
 	}
-	for _, m := range levelOfWord.FindAllSubmatch(text[:min(len(text), levelBefore)], 8) {
+	for _, m := range levelOfWord().FindAllSubmatch(text[:min(len(text), levelBefore)], 8) {
 		for _, word := range m[1:] {
 			if level, known = levelNamed(string(word)); known {
 				return level, true

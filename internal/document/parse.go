@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -113,8 +114,8 @@ func scanBytes(data []byte) (line int, text string) {
 }
 
 var (
-	errorLine     = regexp.MustCompile(`^line (\d+): `)
-	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+	errorLine     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
+	unknownAnchor = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown anchor '(.*)' referenced$`) })
 )
 
 // syntax turns an error of yaml.v3 into a line and a sentence. It names no line
@@ -123,7 +124,7 @@ var (
 func syntax(data []byte, err error) (line int, text string) {
 	line, text = splitError(err)
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	if m := unknownAnchor.FindStringSubmatch(text); m != nil {
+	if m := unknownAnchor().FindStringSubmatch(text); m != nil {
 		for i, l := range lines {
 			if bytes.Contains(l, []byte("*"+m[1])) {
 				line = i + 1
@@ -175,7 +176,7 @@ func hint(text, line string) string {
 func splitError(err error) (line int, text string) {
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	line = 1
-	if m := errorLine.FindStringSubmatch(text); m != nil {
+	if m := errorLine().FindStringSubmatch(text); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
 	}

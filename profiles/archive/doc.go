@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -53,7 +54,7 @@ const (
 )
 
 // logName is the name of a file of a log: the current one, or one that was rotated.
-var logName = regexp.MustCompile(`^(current|\d{8}T\d{6}\.\d{6}Z\.log(\.gz)?)$`)
+var logName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(current|\d{8}T\d{6}\.\d{6}Z\.log(\.gz)?)$`) })
 
 // ErrFault is wrapped by what is wrong with an archive itself.
 var ErrFault = errors.New("the archive cannot be used")

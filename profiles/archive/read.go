@@ -187,7 +187,7 @@ func (u *unpacking) entry(h *tar.Header) error {
 		}
 		return u.named(h, u.write(h, u.profile, rel))
 	case logPart:
-		if h.Typeflag != tar.TypeReg || !logName.MatchString(rel) {
+		if h.Typeflag != tar.TypeReg || !logName().MatchString(rel) {
 			return fault("its entry %s is no file of a log", document.Quote(h.Name))
 		}
 		return u.named(h, u.file(h, Place{u.log.Dir, path.Join(u.log.Rel, rel)}, h.Mode&0o777|0o600))

@@ -118,7 +118,7 @@ func (w *writer) log(d *durable.Dir) error {
 	slices.SortFunc(entries, func(a, b durable.Entry) int { return cmp.Compare(a.Name, b.Name) })
 	for _, e := range entries {
 		info, err := d.Lstat(e.Name)
-		if err != nil || info.Type != 0 || !logName.MatchString(e.Name) {
+		if err != nil || info.Type != 0 || !logName().MatchString(e.Name) {
 			continue
 		}
 		if err := w.file(d, e.Name, logPart+"/"+e.Name); err != nil {

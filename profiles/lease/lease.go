@@ -283,7 +283,7 @@ func (c *Claim) honours(r record, l *Lease) bool {
 		return false
 	case l.locked && (sameKernel || l.name == OldFile || !blind(l.file)):
 		return false // the kernel knows better than the record
-	case r.Container == c.who.Container && (sameKernel || containerID.MatchString(r.Container)):
+	case r.Container == c.who.Container && (sameKernel || containerID().MatchString(r.Container)):
 		return false // our own earlier life
 	}
 	if r != c.seen {

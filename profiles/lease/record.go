@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,7 +31,7 @@ func Self() Identity {
 
 // containerID is the host name that engines give a container that was not given
 // one. No other container has it, on no machine.
-var containerID = regexp.MustCompile(`^[0-9a-f]{12}([0-9a-f]{52})?$`)
+var containerID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{12}([0-9a-f]{52})?$`) })
 
 // record is the content of the lock file.
 type record struct {
@@ -64,7 +65,7 @@ func read(f *os.File) record {
 	if json.Unmarshal(buf[:n], &r) != nil {
 		return record{}
 	}
-	r.Container = printable.ReplaceAllString(r.Container, "?")
+	r.Container = printable().ReplaceAllString(r.Container, "?")
 	if len(r.Container) > 64 {
 		r.Container = r.Container[:64]
 	}
@@ -72,7 +73,7 @@ func read(f *os.File) record {
 }
 
 // printable matches what has no place in a host name, nor on a terminal.
-var printable = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+var printable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9._-]`) })
 
 // Held says that another container has the volume.
 type Held struct {
