@@ -3,6 +3,8 @@ package control
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"rlminit/internal/nearest"
@@ -150,6 +152,27 @@ func NoSuchProfile(name string, known []string) *Problem {
 		detail += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return NewProblem(KindNoSuchName, detail)
+}
+
+// ServiceStates are the states that a service can be in, as Service.State has them.
+var ServiceStates = []string{"stopped", "waiting", "starting", "running", "stopping", "backoff", "failed", "exited"}
+
+// CheckState refuses what is asked of the services in a state that none can be in; ""
+// is any.
+func CheckState(state string) error {
+	if state == "" || slices.Contains(ServiceStates, state) {
+		return nil
+	}
+	return NoneOf("no state", state, ServiceStates, "a service is "+strings.Join(ServiceStates, ", "))
+}
+
+// NoneOf refuses a word that is none of those that are known, and says which was
+// likely meant, or else which there are. Exit code 2.
+func NoneOf(what, written string, known []string, which string) *Problem {
+	if near := nearest.Name(written, known); near != "" {
+		which = fmt.Sprintf("did you mean %q?", near)
+	}
+	return BadRequest("%s %q; %s", what, written, which)
 }
 
 // NotPermitted is a problem with exit code 5.

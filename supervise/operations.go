@@ -52,6 +52,9 @@ func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 	if how.Runtime {
 		v.intent = service.IntentNone
 	}
+	if err := control.CheckState(how.State); err != nil {
+		return control.Operation{}, err
+	}
 	units, problems := c.choose(how.Names, how.State, v, false)
 	if len(problems) > 0 {
 		for _, problem := range problems {

@@ -110,6 +110,9 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 	if how.Failed && v.name != "start" {
 		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", v.name)
 	}
+	if err := control.CheckState(how.State); err != nil {
+		return nil, 0, err
+	}
 	names := how.Names
 	if of != "all" {
 		if len(names) > 0 || how.State != "" {

@@ -25,7 +25,8 @@ func eventsVerb(t *terminal) *cobra.Command {
 every command with what it was for and the uid that gave it, of earlier starts of
 the container too; with -f also what is to come. NAME is a service's or a
 profile's. Each record is told in words; TYPE is transition, operation,
-profile_created, boot_begun and so on: --json shows each record's.
+profile_created, boot_begun and so on: --json shows each record's. Of a name that
+nothing has, and nothing had in that time, there is an error.
 
 Where no rlminit answers, the journal's files are read, which root may do.`,
 		Example: `  rlminit events -f
@@ -49,9 +50,17 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 					return t.out.failed
 				}
 			}
+			shown, one := 0, each
+			each = func(e control.Event) error {
+				shown++
+				return one(e)
+			}
 			client, err := t.open()
 			if err == nil {
 				err = showEvents(cmd, t, client, q, each)
+			}
+			if err == nil && shown == 0 && !follow {
+				return unheardOf(cmd, client, names)
 			}
 			var problem *control.Problem
 			if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer && t.out.failed == nil {
@@ -66,6 +75,19 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, one object a line")
 	flags.add(cmd)
 	return cmd
+}
+
+// unheardOf is the problem of a name of which the journal has nothing and that no
+// service or profile has: it is not the one that was meant.
+func unheardOf(cmd *cobra.Command, client *control.Client, names []string) error {
+	for _, name := range names {
+		_, err := client.Service(cmd.Context(), name)
+		var problem *control.Problem
+		if errors.As(err, &problem) && problem.ExitCode == control.ExitNoSuchName {
+			return problem
+		}
+	}
+	return nil
 }
 
 // offlineEvents reads the journal's files, where nobody answers.

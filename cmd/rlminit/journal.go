@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,6 +168,12 @@ func (f *journalFlags) query(cmd *cobra.Command, t *terminal, names []string) (q
 			return q, misused(cmd, "%q is no time for --%s; write %s", when.text, when.flag, timesTaken)
 		}
 		*when.at = at
+	}
+	known := append(slices.Sorted(maps.Keys(recordWords)), journal.TypeTransition)
+	for _, kind := range f.types {
+		if !slices.Contains(known, kind) {
+			return q, control.NoneOf("no type of record", kind, known, "there are "+strings.Join(known, ", "))
+		}
 	}
 	q.Types, q.Names = f.types, names
 	return q, nil

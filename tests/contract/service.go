@@ -508,6 +508,13 @@ func Operations(t *testing.T, start New) {
 	b.Fails(4, "no operation 4711", "cancel", "4711")
 	listed := b.Must("operations")
 	b.Fails(4, `no profile or service "none-*"`, "restart", "none-*")
+	for _, more := range [][]string{{}, {"web-*"}, {"--all"}, {"--no-wait"}, {"--rolling"}} {
+		b.Fails(2, `no state "runing"; did you mean "running"?`, append([]string{"stop", "--state", "runing"}, more...)...)
+	}
+	b.Fails(2, `no state "upside"; a service is stopped, waiting, `, "restart", "--state", "upside")
+	b.Fails(2, `no type of record "transitoin"; did you mean "transition"?`, "events", "--type", "transition", "--type", "transitoin")
+	b.Fails(2, `no type of record "what"; there are `, "events", "--type", "what")
+	b.Fails(4, `no profile or service "web-11"`, "events", "web-11")
 	b.Must("start", "--all", "--state", "failed")
 	if now := b.Must("operations"); now != listed {
 		t.Errorf("commands on nothing are operations: %s", now)
