@@ -27,7 +27,7 @@ func (s *Supervisor) boot(control int) {
 	s.tenure.openVolume()
 	s.records.chronicle.step("volume")
 	s.succession.restore()
-	if s.volume.Store() != nil {
+	if s.prep.volume.Store() != nil {
 		s.tenure.watchVolume() // from here on whatever appears there is looked at
 	}
 	s.records.chronicle.step("restored")
@@ -45,10 +45,10 @@ func (s *Supervisor) boot(control int) {
 	s.records.chronicle.step("registered")
 	s.jobs.open()
 	var running int
-	s.ask(func() {
-		s.booted = true
-		s.tags.FreeRest()
-		running = len(s.units)
+	s.loop.ask(func() {
+		s.fleet.booted = true
+		s.tier1.tags.FreeRest()
+		running = len(s.fleet.units)
 		s.succession.releaseRest()
 	})
 	s.purpose.fulfil()
@@ -59,11 +59,11 @@ func (s *Supervisor) boot(control int) {
 	if err := server.Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
-	s.ask(func() { s.unfit = server.Open })
+	s.loop.ask(func() { s.tier1.unfit = server.Open })
 	s.records.chronicle.step("serving")
-	s.records.chronicle.booted(s.generation, running)
-	s.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
-	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.generation)
+	s.records.chronicle.booted(s.tier1.generation, running)
+	s.tier1.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
+	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.generation)
 	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
 	notifyManager("READY=1")
 }
@@ -71,7 +71,7 @@ func (s *Supervisor) boot(control int) {
 // stepsBefore are the parts of the boot that were done before there was a
 // supervisor.
 func (s *Supervisor) stepsBefore() (steps []wire.BootStep) {
-	for _, fd := range s.held.Take(wire.BootStepsKey) {
+	for _, fd := range s.tier1.held.Take(wire.BootStepsKey) {
 		steps = wire.ReadBootSteps(fd)
 		wire.CloseAll([]int{fd})
 	}

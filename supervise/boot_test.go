@@ -77,7 +77,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 		{"what it is for has ended", func(p *place) {
 			p.exit("web")
 			p.await("web", "exited")
-			p.now.link.Flush()
+			p.now.tier1.link.Flush()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.ended = nil // and PID 1 has not been told
@@ -147,7 +147,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p := newPlace(t, routed, "web")
 	p.open()
-	if err := p.now.volume.Store().SaveIntent(profiles.SubjectOf("web", ""), service.Stopped); err != nil {
+	if err := p.now.prep.volume.Store().SaveIntent(profiles.SubjectOf("web", ""), service.Stopped); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.TakeUp()
@@ -169,7 +169,7 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 	p.open()
 	d := service.Default("web")
 	d.Command = []string{"web"}
-	if err := p.now.slots.Publish("web", service.Encode(d)); err != nil {
+	if err := p.now.prep.slots.Publish("web", service.Encode(d)); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("web")
@@ -196,7 +196,7 @@ func TestDismissedChildEnds(t *testing.T) {
 	for _, name := range []string{"ghost", config.MainService} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t, "version: 1\nuser: app\n")
-			p.now.children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
+			p.now.tier1.children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
 			p.open()
 			sent := func(n int, want string) {
 				t.Helper()
@@ -207,13 +207,13 @@ func TestDismissedChildEnds(t *testing.T) {
 				})
 			}
 			sent(1, "9 to 7, scope 1")
-			p.now.do(func() { p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil) })
+			p.now.loop.do(func() { p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil) })
 			sent(2, "9 to 7, scope 1")
-			p.now.do(func() { p.now.hear(&wire.Exited{ID: 7, Exit: wire.Exit{Signal: 9, Leftovers: 1}}, nil) })
+			p.now.loop.do(func() { p.now.hear(&wire.Exited{ID: 7, Exit: wire.Exit{Signal: 9, Leftovers: 1}}, nil) })
 			sent(3, "9 to 7, scope 2")
-			p.now.do(func() { p.now.hear(&wire.Spawned{ID: 8, PID: 108}, nil) }) // nobody's, but not ours to end
-			p.now.ask(func() {})
-			p.now.link.Flush()
+			p.now.loop.do(func() { p.now.hear(&wire.Spawned{ID: 8, PID: 108}, nil) }) // nobody's, but not ours to end
+			p.now.loop.ask(func() {})
+			p.now.tier1.link.Flush()
 			sent(3, "9 to 7, scope 2")
 		})
 	}
@@ -228,10 +228,10 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 	p.now.records.written(10 * time.Second)
 	p.kill()
 	p.supervise()
-	readable := p.now.slots.Path
-	p.now.slots.Path = readable + "/web/service.yaml" // no directory
+	readable := p.now.prep.slots.Path
+	p.now.prep.slots.Path = readable + "/web/service.yaml" // no directory
 	p.open()
-	p.now.slots.Path = readable
+	p.now.prep.slots.Path = readable
 	p.await("web", "running")
 	p.exit("web")
 	p.eventually("its end is heard", func() (bool, any) {
@@ -298,19 +298,19 @@ services:
 		if _, err := os.Lstat(elsewhere + "/profiles"); err == nil {
 			t.Error("the profile was made on another volume")
 		}
-		c := p.now.config()
+		c := p.now.prep.config()
 		if c.Home != p.home || c.User != "app" || c.Main.Command[0] != "one" || c.Main.ExitOn != "" || p.now.purpose.with != "" {
 			t.Errorf("home %s, user %s, main %v, exit_on %q", c.Home, c.User, c.Main.Command, c.Main.ExitOn)
 		}
-		p.now.ask(func() {
-			alice, db, web := p.now.units["gateway-alice"], p.now.units["db"], p.now.units["web"]
+		p.now.loop.ask(func() {
+			alice, db, web := p.now.fleet.units["gateway-alice"], p.now.fleet.units["db"], p.now.fleet.units["web"]
 			if got := alice.definition.Command[1]; got != p.home {
 				t.Errorf("${RLMINIT_HOME} is %s", got)
 			}
 			if len(db.definition.Command) != 1 || len(web.definition.Command) != 1 || web.definition.User != "" {
 				t.Errorf("db is %v, web %v as %q", db.definition.Command, web.definition.Command, web.definition.User)
 			}
-			if p.now.units["root"] != nil {
+			if p.now.fleet.units["root"] != nil {
 				t.Error("a service runs without the privilege that it asks for")
 			}
 		})

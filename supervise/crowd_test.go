@@ -19,7 +19,7 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	created(p, "alice", "")
 	put := func(name string, size int) {
 		text := "command: [true]\nenabled: false\n# " + strings.Repeat("x", size)
-		if err := p.now.slots.Publish(name, []byte(text)); err != nil {
+		if err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		p.now.registry.Notice(name)
@@ -32,9 +32,9 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		p.now.ask(func() {
+		p.now.loop.ask(func() {
 			refused := 0
-			for _, u := range p.now.units {
+			for _, u := range p.now.fleet.units {
 				if strings.Contains(u.fault, "by hand") {
 					refused++
 				}
@@ -42,10 +42,10 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 			if refused < crowd/2 || refused > crowd/2+3 {
 				t.Errorf("%s: %d refused of %d", when, refused, crowd)
 			}
-			if u := p.now.units["huge"]; u == nil || !strings.Contains(u.fault, "by hand") {
+			if u := p.now.fleet.units["huge"]; u == nil || !strings.Contains(u.fault, "by hand") {
 				t.Errorf("%s: a huge definition is in force", when)
 			}
-			if u := p.now.units["gateway-alice"]; u == nil || u.fault != "" {
+			if u := p.now.fleet.units["gateway-alice"]; u == nil || u.fault != "" {
 				t.Errorf("%s: alice has no place", when)
 			}
 		})
@@ -58,8 +58,8 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	p.supervise()
 	p.open()
 	check("with the next supervisor")
-	p.now.ask(func() {
-		if u := p.now.units["gateway-bob"]; u == nil || u.fault != "" || u.definition.Name != service.GatewayPrefix+"bob" {
+	p.now.loop.ask(func() {
+		if u := p.now.fleet.units["gateway-bob"]; u == nil || u.fault != "" || u.definition.Name != service.GatewayPrefix+"bob" {
 			t.Error("bob has no place")
 		}
 	})

@@ -13,7 +13,7 @@ func (p *place) put(name string, requires ...string) {
 	p.Helper()
 	d := service.Default(name)
 	d.Command, d.Requires = []string{name}, requires
-	if err := p.now.slots.Publish(name, service.Encode(d)); err != nil {
+	if err := p.now.prep.slots.Publish(name, service.Encode(d)); err != nil {
 		p.Fatal(err)
 	}
 	p.now.registry.Notice(name)
@@ -22,7 +22,7 @@ func (p *place) put(name string, requires ...string) {
 // takeOut takes a slot away as anybody may.
 func (p *place) takeOut(name string) {
 	p.Helper()
-	if err := p.now.slots.Withdraw(name); err != nil {
+	if err := p.now.prep.slots.Withdraw(name); err != nil {
 		p.Fatal(err)
 	}
 	p.now.registry.Notice(name)
@@ -34,8 +34,8 @@ func (p *place) awaitReason(name, why string) {
 	p.Helper()
 	p.eventually(name+" says "+why, func() (bool, any) {
 		reason := ""
-		p.now.ask(func() {
-			if u := p.now.units[name]; u != nil && u.state.Public() == "waiting" {
+		p.now.loop.ask(func() {
+			if u := p.now.fleet.units[name]; u != nil && u.state.Public() == "waiting" {
 				reason = u.state.Reason
 			}
 		})
@@ -71,7 +71,7 @@ func TestCircleOfSlots(t *testing.T) {
 		t.Errorf("start: %v", start[0].Problem)
 	}
 	var over bool
-	p.now.ask(func() { over, _ = started(u) })
+	p.now.loop.ask(func() { over, _ = started(u) })
 	if !over {
 		t.Error("whoever starts it waits for ever")
 	}
@@ -111,14 +111,14 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 	b := service.Default("b")
 	b.Command, b.After = []string{"b"}, []string{"a"}
 	b.Ready = &service.Probe{Exec: []string{"never"}, Timeout: 1 << 40}
-	if err := p.now.slots.Publish("b", service.Encode(b)); err != nil {
+	if err := p.now.prep.slots.Publish("b", service.Encode(b)); err != nil {
 		t.Fatal(err)
 	}
 	p.put("a", "b")
 	p.now.registry.Notice("b")
 	p.awaitReason("a", "requires b, which is starting")
-	p.now.ask(func() {
-		if a := p.now.units["a"]; a.stuck {
+	p.now.loop.ask(func() {
+		if a := p.now.fleet.units["a"]; a.stuck {
 			t.Error("a start of a would fail, and b is on its way")
 		}
 	})

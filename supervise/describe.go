@@ -10,7 +10,7 @@ import (
 )
 
 // addDescriptions adds the requests that tell what services are made of.
-func (s desk) addDescriptions(server *api.Server) {
+func (s *desk) addDescriptions(server *api.Server) {
 	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, func(r *http.Request) (any, error) {
 		return s.describe(r.PathValue("name"))
 	})
@@ -19,13 +19,13 @@ func (s desk) addDescriptions(server *api.Server) {
 }
 
 // describe is a service's definition in force, without its secrets.
-func (s desk) describe(name string) (answer control.Definition, err error) {
+func (s *desk) describe(name string) (answer control.Definition, err error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return answer, err
 	}
 	var d service.Definition
-	s.ask(func() { d, answer.Fault = u.definition, u.fault })
+	s.loop.ask(func() { d, answer.Fault = u.definition, u.fault })
 	answer.Service, answer.Profile = d.Name, d.Profile
 	answer.Fields = service.Flatten(withoutSecrets(d))
 	return answer, nil
@@ -56,11 +56,11 @@ func withoutSecrets(d service.Definition) service.Definition {
 }
 
 // dependencies is what each service comes after, by name.
-func (s desk) dependencies() []control.Dependencies {
+func (s *desk) dependencies() []control.Dependencies {
 	list := []control.Dependencies{}
-	s.registry.AtRest.Wake(func(string, string) bool { return true }) // what refers to what, only a compiled definition tells
-	s.ask(func() {
-		for _, u := range s.all() {
+	s.directory.registry.AtRest.Wake(func(string, string) bool { return true }) // what refers to what, only a compiled definition tells
+	s.loop.ask(func() {
+		for _, u := range s.fleet.all() {
 			d := u.definition
 			list = append(list, control.Dependencies{
 				Service: u.name, Profile: d.Profile, State: u.status().State,

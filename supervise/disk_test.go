@@ -113,7 +113,7 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	store.Ours().Fail(fault)
 	next.records.chronicle.fault = fault
 	next.tenure.openJournal(store)
-	next.volume.store.Store(store)
+	next.prep.volume.store.Store(store)
 	return store
 }
 

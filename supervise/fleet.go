@@ -17,7 +17,8 @@ import (
 type fleet struct {
 	units    map[string]*unit
 	order    ordering
-	active   int // units of which a process may exist
+	booted   bool // all that the boot found is known
+	active   int  // units of which a process may exist
 	timers   *timers
 	stopping bool // the container is: nothing is started any more
 

@@ -9,7 +9,7 @@ import (
 // Ready tells whether what is wanted is so: of the names, or of all. Then it is
 // also about what nobody could be asked for: profiles of a volume that is another
 // container's, or that cannot be read.
-func (s desk) Ready(names []string) (health control.Health, err error) {
+func (s *desk) Ready(names []string) (health control.Health, err error) {
 	health.Reasons = []string{}
 	var units []*unit
 	for _, name := range names {
@@ -20,19 +20,19 @@ func (s desk) Ready(names []string) (health control.Health, err error) {
 		units = append(units, u)
 	}
 	if len(names) == 0 {
-		for _, why := range []string{s.directory.without(), s.registry.Trouble()} {
+		for _, why := range []string{s.directory.without(), s.directory.registry.Trouble()} {
 			if why != "" {
 				health.Missing = why
 				health.Reasons = append(health.Reasons, why)
 			}
 		}
 	}
-	s.ask(func() {
+	s.loop.ask(func() {
 		named := len(units) > 0
 		if !named {
-			units = s.all()
+			units = s.fleet.all()
 		}
-		if !s.booted {
+		if !s.fleet.booted {
 			health.Reasons = append(health.Reasons, "rlminit is still starting")
 		}
 		for _, u := range units {

@@ -12,7 +12,7 @@ import (
 
 // ReadEvents hands what happened to each: all that the journal has, of earlier
 // boots too, or where there is none the transitions that we remember.
-func (s desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
+func (s *desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
 	q.Names = spelt(q.Names)
 	j := s.records.chronicle.journal.Load()
 	if j == nil {

@@ -12,30 +12,30 @@ import (
 // anything but the next thing to do.
 func (s *Supervisor) run(gone <-chan error) error {
 	for {
-		s.timers.arm(boottime())
+		s.fleet.timers.arm(boottime())
 		select {
-		case f := <-s.letters:
+		case f := <-s.loop.letters:
 			s.excuse()
 			f()
-		case <-s.timers.clock.C:
+		case <-s.fleet.timers.clock.C:
 			s.excuse()
-			s.timers.rang()
+			s.fleet.timers.rang()
 			s.fire()
 		case err := <-gone:
 			return err
 		}
-		s.rest()
+		s.loop.rest()
 	}
 }
 
 // excuse gives everybody the time back in which nobody ran, before anything else
 // of that time is heard.
 func (s *Supervisor) excuse() {
-	lost := s.timers.lost(boottime())
+	lost := s.fleet.timers.lost(boottime())
 	if lost == 0 {
 		return
 	}
-	for _, u := range s.timers.running() {
+	for _, u := range s.fleet.timers.running() {
 		s.step(u, machine.Event{Kind: machine.Stalled, Within: lost})
 	}
 }
@@ -43,7 +43,7 @@ func (s *Supervisor) excuse() {
 // fire delivers every timer that is due.
 func (s *Supervisor) fire() {
 	for now := boottime(); ; {
-		u := s.timers.due(now)
+		u := s.fleet.timers.due(now)
 		if u == nil {
 			return
 		}
@@ -62,7 +62,7 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 			return
 		}
 	}
-	if s.hearOwned(m) {
+	if s.tier1.hearOwned(m) {
 		return
 	}
 	switch m := m.(type) {
@@ -74,14 +74,14 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 		s.launcher.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
 	case *wire.Exited:
 		event := exitEvent(machine.ExitedEvent, m.Exit)
-		s.launcher.memoryOf(s.byID[m.ID], m.Exit, &event)
+		s.launcher.memoryOf(s.tier1.byID[m.ID], m.Exit, &event)
 		s.launcher.about(m.ID, event)
 	case *wire.Signalled:
 		if m.Scope == wire.ScopeLeftover {
 			s.launcher.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
 		}
 	case *wire.Ping:
-		s.pinged(m)
+		s.tier1.pinged(m)
 	case *wire.Shutdown:
 		if s.ending.awaited = m.Deadline; s.succession.restored {
 			s.ending.beginShutdown()
@@ -101,7 +101,7 @@ func (s *Supervisor) unsent(m wire.Message, why error) {
 	if errno, ok := errors.AsType[syscall.Errno](why); ok {
 		failed.Step, failed.Errno = wire.StepDescriptors, int32(errno)
 	}
-	s.do(func() { s.hear(failed, nil) })
+	s.loop.do(func() { s.hear(failed, nil) })
 }
 
 // exitEvent is an exit as the machine takes it.

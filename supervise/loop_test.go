@@ -107,13 +107,13 @@ func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
 // is ended when it is there.
 func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	p := newPlace(t, gateways)
-	p.now.ask(func() {
+	p.now.loop.ask(func() {
 		p.now.succession.restored = true
 		p.now.prober.runs[7] = &probeRun{ended: make(chan error, 1), abandoned: true}
-		p.now.owned[7] = &p.now.prober
+		p.now.tier1.owned[7] = &p.now.prober
 		p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil)
 	})
-	p.now.link.Flush()
+	p.now.tier1.link.Flush()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if want := fmt.Sprintf("9 to 7, scope %d", wire.ScopeGroup); !slices.Contains(p.sent, want) {

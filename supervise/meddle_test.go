@@ -62,8 +62,8 @@ func (s *simulation) meddle(everything context.Context) {
 	name := names[s.rand.IntN(len(names))]
 	w := s.world
 	var known, leaving bool
-	s.now.ask(func() {
-		if u := s.now.units[name]; u != nil {
+	s.now.loop.ask(func() {
+		if u := s.now.fleet.units[name]; u != nil {
 			known, leaving = true, u.state.Removed
 		}
 	})
@@ -137,15 +137,15 @@ func (s *simulation) command(everything context.Context, names []string, name st
 	now := s.now
 	v := [...]verb{verbStart, verbStart, verbStop, verbRestart}[s.rand.IntN(4)]
 	var units, along []*unit
-	now.ask(func() {
+	now.loop.ask(func() {
 		for _, each := range names {
-			if u := now.units[each]; u != nil && (each == name || s.rand.IntN(10) == 0) {
+			if u := now.fleet.units[each]; u != nil && (each == name || s.rand.IntN(10) == 0) {
 				units = append(units, u)
 			}
 		}
 		if v.intent == service.Running {
 			for _, u := range units {
-				for _, other := range now.along(u) {
+				for _, other := range now.fleet.along(u) {
 					if !slices.Contains(units, other) && !slices.Contains(along, other) {
 						along = append(along, other)
 					}

@@ -38,7 +38,7 @@ func (a answers) of(by machine.Probe) *control.ProbeCounts {
 // counts is what was counted of the journal and of those services that have
 // written or were asked. It costs nothing before it is asked for, and then no
 // file and no system call.
-func (s desk) counts() control.Counts {
+func (s *desk) counts() control.Counts {
 	answer := control.Counts{Services: []control.ServiceCounts{}}
 	if j := s.records.chronicle.journal.Load(); j != nil {
 		n := j.Stats()
@@ -47,8 +47,8 @@ func (s desk) counts() control.Counts {
 			Refused: n.Refused, Dropped: n.Dropped, Segments: n.Segments, SegmentBytes: n.Segment,
 		}
 	}
-	s.ask(func() {
-		for _, u := range s.all() {
+	s.loop.ask(func() {
+		for _, u := range s.fleet.all() {
 			of := control.ServiceCounts{Service: u.name, Ready: u.probes.answers.of(machine.ProbeReady), Health: u.probes.answers.of(machine.ProbeHealth)}
 			if u.log != nil {
 				of.LogBytes = u.log.Stats().Bytes
@@ -64,7 +64,7 @@ func (s desk) counts() control.Counts {
 // serveMetrics answers scrapes where the configuration says so. A listener that
 // cannot be had is said, and nothing waits for it.
 func (s *Supervisor) serveMetrics(version string) {
-	started, _ := s.settings.Started()
+	started, _ := s.prep.settings.Started()
 	at := started.Metrics
 	if at.Network == "" {
 		return
@@ -74,10 +74,11 @@ func (s *Supervisor) serveMetrics(version string) {
 		slog.Error("cannot listen for scrapes of the metrics; choose another address for metrics.listen", "err", err)
 		return
 	}
+	d := s.desk()
 	go func() {
 		err := metrics.Serve(listener, func() (metrics.Snapshot, error) {
-			services, err := metrics.Measure("/proc", desk{s}.Services(), true)
-			return metrics.Snapshot{Version: version, Services: services, Counts: desk{s}.counts()}, err
+			services, err := metrics.Measure("/proc", d.Services(), true)
+			return metrics.Snapshot{Version: version, Services: services, Counts: d.counts()}, err
 		})
 		slog.Error("the metrics are not served any more", "err", err)
 	}()

@@ -117,9 +117,9 @@ func (p *place) supervise(args ...string) {
 	s.launcher.preparation = func(d service.Definition, _ bool) process.Prepared {
 		return process.Prepared{Argv: d.Command, Path: "/bin/true"}
 	}
-	s.runtime, s.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
+	s.prep.runtime, s.prep.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
 	gone := make(chan error)
-	s.link = link.To(func(o link.Outgoing) {
+	s.tier1.link = link.To(func(o link.Outgoing) {
 		select {
 		case <-gone:
 		default:
@@ -128,22 +128,22 @@ func (p *place) supervise(args ...string) {
 	})
 	p.mu.Lock()
 	for key, fds := range p.held {
-		s.held[key] = fds
+		s.tier1.held[key] = fds
 		p.held[key] = duplicates(p.T, fds)
 	}
 	for id, name := range p.alive {
-		s.nextID = max(s.nextID, id+1)
-		s.children[name] = append(s.children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id, Label: p.labels[id]})
+		s.tier1.nextID = max(s.tier1.nextID, id+1)
+		s.tier1.children[name] = append(s.tier1.children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id, Label: p.labels[id]})
 	}
 	p.mu.Unlock()
 	fd, err := wire.Sealed("bundle", bundle.Encode())
 	if err != nil {
 		p.Fatal(err)
 	}
-	if s.settings, err = settings.Open(fd, s.held, s.policy, s.runtime); err != nil {
+	if s.prep.settings, err = settings.Open(fd, s.tier1.held, s.prep.policy, s.prep.runtime); err != nil {
 		p.Fatal(err)
 	}
-	if s.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
+	if s.logging.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
 		p.Fatal(err)
 	}
 	if err := s.furnish(); err != nil {
@@ -167,8 +167,8 @@ func (p *place) open() {
 // kill ends the supervisor as SIGKILL does: nothing of it reaches anybody.
 func (p *place) kill() {
 	p.now.registry.Close()
-	p.now.link.Flush()
-	p.now.ask(func() {
+	p.now.tier1.link.Flush()
+	p.now.loop.ask(func() {
 		if p.now.tenure.giveBack != nil {
 			p.locks = append(p.locks, p.now.tenure.giveBack) // which the kernel would do
 		}
@@ -176,7 +176,7 @@ func (p *place) kill() {
 	close(p.gone)
 	<-p.over
 	go func(s *Supervisor) { // its mailbox is emptied, and nobody sees it
-		for f := range s.letters {
+		for f := range s.loop.letters {
 			_ = f
 		}
 	}(p.now)
@@ -186,7 +186,7 @@ func (p *place) kill() {
 func (p *place) take(s *Supervisor, o link.Outgoing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hear := func(m wire.Message) { go s.do(func() { s.hear(m, nil) }) }
+	hear := func(m wire.Message) { go s.loop.do(func() { s.hear(m, nil) }) }
 	switch m := o.Message.(type) {
 	case *wire.Hold:
 		p.held[m.Key] = duplicates(p.T, o.FDs)
@@ -216,7 +216,7 @@ func (p *place) exit(name string) {
 	for id, of := range p.alive {
 		if of == name {
 			delete(p.alive, id)
-			go s.do(func() { s.hear(&wire.Exited{ID: id}, nil) })
+			go s.loop.do(func() { s.hear(&wire.Exited{ID: id}, nil) })
 		}
 	}
 }
@@ -261,8 +261,8 @@ func (p *place) read(rel string) string {
 
 // state is a service's state, and whether there is such a service.
 func (p *place) state(name string) (state string, there bool) {
-	p.now.ask(func() {
-		if u := p.now.units[name]; u != nil {
+	p.now.loop.ask(func() {
+		if u := p.now.fleet.units[name]; u != nil {
 			state, there = u.status().State, true
 		}
 	})

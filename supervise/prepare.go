@@ -12,6 +12,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
+	"rlminit/supervise/slots"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 
@@ -24,8 +25,9 @@ import (
 type preparer struct {
 	policy    *wire.Policy
 	settings  *settings.Settings
-	container []string // the container's environment
-	runtime   string   // the runtime directory
+	container []string  // the container's environment
+	runtime   string    // the runtime directory
+	slots     slots.Dir // the service directory in it
 	volume    *volume
 	null      int // what a process has as stdin
 	walls     func() *walls.Place

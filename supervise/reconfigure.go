@@ -16,8 +16,8 @@ import (
 )
 
 // Configuration is root's, as its file says it now.
-func (s revised) Configuration() (revision.Found, error) {
-	path := s.config().Path
+func (s *revised) Configuration() (revision.Found, error) {
+	path := s.prep.config().Path
 	text, err := config.ReadUntrustedFile(path, document.MaxSize)
 	if err != nil {
 		return revision.Found{}, control.Failed("%v", err)
@@ -26,11 +26,11 @@ func (s revised) Configuration() (revision.Found, error) {
 }
 
 // Replaceable says why another configuration cannot be put in its place.
-func (s revised) Replaceable() error { return s.settings.Replaceable() }
+func (s *revised) Replaceable() error { return s.prep.settings.Replaceable() }
 
 // Preview is what another text would come to.
-func (s revised) Preview(file string, text []byte) (e revision.Effects, err error) {
-	p, err := s.registry.Preview(file, text)
+func (s *revised) Preview(file string, text []byte) (e revision.Effects, err error) {
+	p, err := s.directory.registry.Preview(file, text)
 	if err != nil {
 		return e, err
 	}
@@ -59,11 +59,11 @@ func effectOf(c control.Change, p *registry.Preview) string {
 }
 
 // Running tells which of some services are up.
-func (s revised) Running(services []plan.Affected) (touched []revision.Touched) {
-	s.ask(func() {
+func (s *revised) Running(services []plan.Affected) (touched []revision.Touched) {
+	s.loop.ask(func() {
 		for _, a := range services {
 			t := revision.Touched{Service: a.Service, Effect: a.Effect}
-			if u := s.units[a.Service]; u != nil {
+			if u := s.fleet.units[a.Service]; u != nil {
 				t.Up = s.commands.seen(u).InService
 			}
 			touched = append(touched, t)
@@ -76,14 +76,14 @@ func (s revised) Running(services []plan.Affected) (touched []revision.Touched) 
 // into force, and restarts what has to be, some at a time. Done again, it restarts
 // that again: whether a process was begun with one definition or with the other is
 // nowhere written down.
-func (s revised) reconfigure(ctx context.Context, c revision.Content, how revision.Put) error {
+func (s *revised) reconfigure(ctx context.Context, c revision.Content, how revision.Put) error {
 	if err := s.placer.place(ctx, config.TextDigest(c.Text)); err != nil {
 		return err
 	}
 	if how.Cold {
-		return s.registry.Reread()
+		return s.directory.registry.Reread()
 	}
-	done, err := s.registry.Reload(control.Reload{Operation: true})
+	done, err := s.directory.registry.Reload(control.Reload{Operation: true})
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (s revised) reconfigure(ctx context.Context, c revision.Content, how revisi
 // renew gives a new process to the services that a change of the configuration
 // restarts, as a part of its operation: at most how.Rolling of them at once. Who was
 // commanded otherwise meanwhile is left alone, and ends it.
-func (s revised) renew(ctx context.Context, how revision.Put) error {
+func (s *revised) renew(ctx context.Context, how revision.Put) error {
 	var runs []run
-	s.ask(func() {
+	s.loop.ask(func() {
 		for _, t := range how.Services {
-			if u := s.units[t.Service]; u != nil && t.Effect == plan.Restarts && u.fault == "" && u.wanted() {
+			if u := s.fleet.units[t.Service]; u != nil && t.Effect == plan.Restarts && u.fault == "" && u.wanted() {
 				runs = append(runs, run{u, u.state.LastID})
 			}
 		}
@@ -110,7 +110,7 @@ func (s revised) renew(ctx context.Context, how revision.Put) error {
 	for len(runs) > 0 {
 		n := min(max(how.Rolling, 1), len(runs))
 		var halted error
-		s.ask(func() {
+		s.loop.ask(func() {
 			for _, r := range runs[:n] {
 				if standing := s.commands.standing(how.Operation, r.unit); standing.Over() {
 					halted = haltedBy(standing)
@@ -134,11 +134,11 @@ func (s revised) renew(ctx context.Context, how revision.Put) error {
 
 // gateAll is Gate for the configuration: every service that it touches passes its
 // own.
-func (s revised) gateAll(ctx context.Context, how revision.Gating) error {
+func (s *revised) gateAll(ctx context.Context, how revision.Gating) error {
 	var units []*unit
-	s.ask(func() {
+	s.loop.ask(func() {
 		for _, t := range how.Services {
-			u := s.units[t.Service]
+			u := s.fleet.units[t.Service]
 			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.wanted() && u.turn != order.Restart) {
 				continue // it is gone, or is not to run, or was not up before either
 			}

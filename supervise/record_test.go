@@ -111,7 +111,7 @@ services:
 
 // failing has writes to the volume fail for which it returns true.
 func (p *place) failing(which func() bool) {
-	p.now.volume.Store().Ours().Fail(func(string) error {
+	p.now.prep.volume.Store().Ours().Fail(func(string) error {
 		if which() {
 			return unix.ENOSPC
 		}
@@ -133,7 +133,7 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p.await("two", "running")
 	p.now.records.written(10 * time.Second)
 	var all, one []*unit
-	p.now.ask(func() { all, one = p.now.all(), []*unit{p.now.units["one"]} })
+	p.now.loop.ask(func() { all, one = p.now.fleet.all(), []*unit{p.now.fleet.units["one"]} })
 	for _, outcome := range p.now.commands.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Fatal(outcome.Problem.Detail)
@@ -214,7 +214,7 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	defer os.Chmod(p.home, 0o700)
 	p.supervise()
 	p.open()
-	if p.now.volume.readOnly.Load() {
+	if p.now.prep.volume.readOnly.Load() {
 		t.Error("it is taken for a volume that could never be written to")
 	}
 }
@@ -245,7 +245,7 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	p.bootAll()
 	p.await("one", "running")
 	var one []*unit
-	p.now.ask(func() { one = []*unit{p.now.units["one"]} })
+	p.now.loop.ask(func() { one = []*unit{p.now.fleet.units["one"]} })
 	outcome := p.now.commands.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{})[0]
 	if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 		t.Errorf("one is %s: %v", state, outcome.Problem)

@@ -51,7 +51,7 @@ func TestWhatWasRegisteredLastStays(t *testing.T) {
 		p.now.registry.Register(prop)
 		p.now.registry.Notice("web")
 		var now *unit
-		p.now.ask(func() { now = p.now.units["web"] })
+		p.now.loop.ask(func() { now = p.now.fleet.units["web"] })
 		if now == nil || now.fingerprint != prop.Fingerprint || !now.ours {
 			t.Fatalf("version %d was registered, and another is in force", i)
 		}
@@ -96,7 +96,7 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 			p.open()
 			created(p, "alice", "")
 			p.await("gateway-alice", "running")
-			slot, aside := p.now.slots.File("gateway-alice"), p.now.slots.File(".aside")
+			slot, aside := p.now.prep.slots.File("gateway-alice"), p.now.prep.slots.File(".aside")
 			if err := os.Rename(slot, aside); err != nil {
 				t.Fatal(err)
 			}
@@ -122,8 +122,8 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				return n == 2, n
 			})
 			p.await("gateway-alice", "running")
-			p.now.ask(func() {
-				if u := p.now.units["gateway-alice"]; !u.ours || !u.recorded || u.definition.Profile != "alice" {
+			p.now.loop.ask(func() {
+				if u := p.now.fleet.units["gateway-alice"]; !u.ours || !u.recorded || u.definition.Profile != "alice" {
 					t.Errorf("ours %v, recorded %v, profile %q", u.ours, u.recorded, u.definition.Profile)
 				}
 			})
@@ -158,8 +158,8 @@ func TestCreatedWhereOneWasRemoved(t *testing.T) {
 			})
 		}
 		p.await("gateway-alice", want)
-		p.now.ask(func() {
-			if u := p.now.units["gateway-alice"]; string(u.desired) != want {
+		p.now.loop.ask(func() {
+			if u := p.now.fleet.units["gateway-alice"]; string(u.desired) != want {
 				t.Errorf("desired is %s, want %s", u.desired, want)
 			}
 		})
@@ -172,7 +172,7 @@ func TestSlotWithoutPrivilege(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	for name, text := range map[string]string{"plain": "command: [id]\n", "bold": "command: [id]\nuser: postgres\n"} {
-		if err := p.now.slots.Publish(name, []byte(text)); err != nil {
+		if err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		p.now.registry.Notice(name)
@@ -205,18 +205,18 @@ func TestSlotSpoiltAndMended(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	source, err := p.now.slots.Read("gateway-alice", slots.DefinitionFile, slots.DefinitionMax)
+	source, err := p.now.prep.slots.Read("gateway-alice", slots.DefinitionFile, slots.DefinitionMax)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range [][]byte{[]byte("command: 5"), source} {
-		if err := p.now.slots.Publish("gateway-alice", text); err != nil {
+		if err := p.now.prep.slots.Publish("gateway-alice", text); err != nil {
 			t.Fatal(err)
 		}
 		p.now.registry.Notice("gateway-alice")
 	}
-	p.now.ask(func() {
-		if u := p.now.units["gateway-alice"]; u.fault != "" || !u.ours {
+	p.now.loop.ask(func() {
+		if u := p.now.fleet.units["gateway-alice"]; u.fault != "" || !u.ours {
 			t.Errorf("fault %q, ours %v", u.fault, u.ours)
 		}
 	})
@@ -295,7 +295,7 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
-	if err := p.now.volume.Store().SaveSeen(profiles.Gateway("alice"), profiles.Seen{State: service.SeenRunning}); err == nil {
+	if err := p.now.prep.volume.Store().SaveSeen(profiles.Gateway("alice"), profiles.Seen{State: service.SeenRunning}); err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
 	p.now.records.written(0)
@@ -353,11 +353,11 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if done, err := p.now.registry.Reload(control.Reload{DryRun: true}); err != nil || len(done.Changes) != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	p.now.ask(func() {
-		if web := p.now.units["web"]; !web.ours {
+	p.now.loop.ask(func() {
+		if web := p.now.fleet.units["web"]; !web.ours {
 			t.Error("what root's configuration grants is taken back")
 		}
-		if other := p.now.units["other"]; other.recorded {
+		if other := p.now.fleet.units["other"]; other.recorded {
 			t.Error("what was put in by hand counts as configured")
 		}
 	})
@@ -377,11 +377,11 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 		deleted <- err
 	}()
 	p.await("gateway-alice", "stopping")
-	slot := p.now.slots.File("gateway-alice")
-	if err := os.Rename(slot, p.now.slots.File(".aside")); err != nil {
+	slot := p.now.prep.slots.File("gateway-alice")
+	if err := os.Rename(slot, p.now.prep.slots.File(".aside")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.now.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
+	if err := p.now.prep.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("gateway-alice")
@@ -394,8 +394,8 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 		return state == "running" && p.spawned("gateway-alice") == 2, state
 	})
 	p.now.registry.Look() // as a reload does
-	p.now.ask(func() {
-		u := p.now.units["gateway-alice"]
+	p.now.loop.ask(func() {
+		u := p.now.fleet.units["gateway-alice"]
 		if u == nil || u.recorded || u.state.Removed || u.definition.Profile != "" {
 			t.Errorf("it is taken for a profile's: %+v", u)
 		}
@@ -422,9 +422,9 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 			if slices.Contains(renewed, name) {
 				want, spawns = "new", 2
 			}
-			p.now.ask(func() {
-				d := p.now.units[name].definition
-				env, err := p.now.environment(d, 0)
+			p.now.loop.ask(func() {
+				d := p.now.fleet.units[name].definition
+				env, err := p.now.prep.environment(d, 0)
 				if err != nil || d.Command[1] != want || !slices.Contains(env, "ALL="+want) {
 					t.Errorf("%s: %s runs %q, %v, not the %s one", when, name, d.Command, err, want)
 				}
@@ -449,7 +449,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	}
 	check("after the reload of some", "one", "gateway-alice")
 	p.now.records.written(10 * time.Second)
-	p.now.link.Flush()
+	p.now.tier1.link.Flush()
 	p.kill()
 	p.supervise()
 	p.bootAll()
@@ -494,7 +494,7 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	if err := p.now.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
+	if err := p.now.prep.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("gateway-alice")
@@ -502,7 +502,7 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.eventually("its slot is gone", func() (bool, any) {
-		names, err := p.now.slots.List()
+		names, err := p.now.prep.slots.List()
 		return err == nil && len(names) == 0, names
 	})
 	p.await("gateway-alice", "")

@@ -15,7 +15,7 @@ import (
 // Reload brings into force what has changed. Where the caller asks for it, what
 // that restarts and starts is one operation, of which the answer has the id, and
 // what is restarted may be so one after the other.
-func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
+func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
 	asOne := how.Operation || how.Rolling > 0
 	switch {
 	case how.Rolling < 0 || how.SteadyMS < 0:
@@ -26,7 +26,7 @@ func (s desk) Reload(ctx context.Context, how control.Reload, by control.Actor) 
 	if problem := s.commands.refusal(verb{name: "reload"}); problem != nil && asOne {
 		return nil, problem
 	}
-	done, err := s.registry.Reload(how)
+	done, err := s.directory.registry.Reload(how)
 	if err != nil {
 		return done, err
 	}
@@ -71,10 +71,10 @@ func unitsOf(runs []run) (units []*unit) {
 
 // reloaded are the services whose definition has changed so that what runs of them
 // is yet to be restarted, and those that are on their way up with a new one.
-func (s *Supervisor) reloaded(changes []control.Change) (restarts []run, starts []*unit) {
-	s.ask(func() {
+func (s *desk) reloaded(changes []control.Change) (restarts []run, starts []*unit) {
+	s.loop.ask(func() {
 		for _, c := range changes {
-			u := s.find(c.Service)
+			u := s.fleet.find(c.Service)
 			switch {
 			case u == nil || u.fault != "" || u.state.Removed || !u.wanted():
 			case c.Action == "restart":
@@ -113,8 +113,8 @@ func reloading(runs []run) verb {
 
 // Adopt takes what a profile's state file says for what is wanted of it, and has
 // its gateway follow that.
-func (s desk) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
-	p, err := s.registry.Profiles.Adopt(ctx, name, by)
+func (s *desk) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
+	p, err := s.directory.registry.Profiles.Adopt(ctx, name, by)
 	if err != nil {
 		return control.Outcome{}, err
 	}

@@ -20,12 +20,30 @@ import (
 // desk is the supervisor as those know it who ask over the control socket: what
 // package api wants of it. Its methods may be called by any goroutine but the
 // loop.
-type desk struct{ *Supervisor }
+type desk struct {
+	loop      *mailbox
+	tier1     *tier1
+	prep      *preparer
+	fleet     *fleet
+	logging   *logging
+	records   *records
+	directory *directory
+	commands  *commands
+	services  *services
+	jobs      *jobHost
+}
+
+func (s *Supervisor) desk() *desk {
+	return &desk{
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, logging: &s.logging, records: &s.records,
+		directory: &s.directory, commands: &s.commands, services: &s.services, jobs: &s.jobs,
+	}
+}
 
 // server is every request that the control socket answers.
 func (s *Supervisor) server() *api.Server {
-	d := desk{s}
-	server := api.NewServer(s.policy, d)
+	d := s.desk()
+	server := api.NewServer(s.prep.policy, d)
 	server.Add(d, s.registry.Profiles, d, d)
 	server.AddOperations(&s.commands)
 	if s.jobs.runner != nil {
@@ -38,29 +56,29 @@ func (s *Supervisor) server() *api.Server {
 
 // Caller is the service with a tag, whether it may command, and whether name
 // means it.
-func (s desk) Caller(tag uint32, name string) (service string, commands, itself bool) {
-	s.ask(func() {
-		if u := s.units[s.tags.Owner(tag)]; u != nil {
+func (s *desk) Caller(tag uint32, name string) (service string, commands, itself bool) {
+	s.loop.ask(func() {
+		if u := s.fleet.units[s.tier1.tags.Owner(tag)]; u != nil {
 			service, commands = u.name, u.ours && u.definition.Control
-			itself = name != "" && s.find(name) == u
+			itself = name != "" && s.fleet.find(name) == u
 		}
 	})
 	return service, commands, itself
 }
 
 // ReadAll tells whether anybody may see every status.
-func (s desk) ReadAll() bool { return s.config().ReadAll }
+func (s *desk) ReadAll() bool { return s.prep.config().ReadAll }
 
 // Environment is what `rlminit exec` needs to be like a service.
-func (s desk) Environment(name string) (control.Environment, error) {
+func (s *desk) Environment(name string) (control.Environment, error) {
 	return s.directory.Environment(name)
 }
 
 // Services is every service, by name.
-func (s desk) Services() []control.Service {
+func (s *desk) Services() []control.Service {
 	list := []control.Service{}
-	s.ask(func() {
-		for _, u := range s.all() {
+	s.loop.ask(func() {
+		for _, u := range s.fleet.all() {
 			list = append(list, u.status())
 		}
 	})
@@ -71,12 +89,12 @@ func (s desk) Services() []control.Service {
 
 // withAtRest adds the profiles at rest. One that has come to have a service since
 // list was made is in it, or will be in the next.
-func (s desk) withAtRest(list []control.Service) []control.Service {
+func (s *desk) withAtRest(list []control.Service) []control.Service {
 	there := make(map[string]bool, len(list))
 	for _, st := range list {
 		there[st.Name] = true
 	}
-	for _, st := range s.registry.AtRest.List() {
+	for _, st := range s.directory.registry.AtRest.List() {
 		if !there[st.Name] {
 			list = append(list, st)
 		}
@@ -86,11 +104,11 @@ func (s desk) withAtRest(list []control.Service) []control.Service {
 }
 
 // Service is one of them.
-func (s desk) Service(name string) (st control.Service, err error) {
+func (s *desk) Service(name string) (st control.Service, err error) {
 	u, err := s.directory.lookUp(name)
 	if err == nil {
 		one := make([]control.Service, 1)
-		s.ask(func() { one[0] = u.status() })
+		s.loop.ask(func() { one[0] = u.status() })
 		s.jobs.tellSchedules(one)
 		st = one[0]
 	}
@@ -99,7 +117,7 @@ func (s desk) Service(name string) (st control.Service, err error) {
 
 // Operate carries out start, stop or restart of one service, or of "all", or of
 // those of all that how says.
-func (s desk) Operate(ctx context.Context, name, of string, how control.Operate, actor control.Actor) ([]control.Outcome, uint64, error) {
+func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate, actor control.Actor) ([]control.Outcome, uint64, error) {
 	v := verbs[name]
 	if how.Runtime {
 		if v.name != "stop" {
@@ -138,23 +156,23 @@ func (s desk) Operate(ctx context.Context, name, of string, how control.Operate,
 }
 
 // Signal sends a signal to the main process of a service.
-func (s desk) Signal(name string, signal syscall.Signal) error {
+func (s *desk) Signal(name string, signal syscall.Signal) error {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return err
 	}
-	s.ask(func() {
+	s.loop.ask(func() {
 		if !u.state.Alive() {
 			err = control.NotRunning(u.title())
 			return
 		}
-		s.link.Send(&wire.Signal{ID: u.state.ID, Signal: int32(signal), Scope: wire.ScopeMain}, nil, nil)
+		s.tier1.link.Send(&wire.Signal{ID: u.state.ID, Signal: int32(signal), Scope: wire.ScopeMain}, nil, nil)
 	})
 	return err
 }
 
 // Wait waits until a service runs, or has stopped.
-func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
+func (s *desk) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return st, err
@@ -169,7 +187,7 @@ func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st c
 		return st, control.BadRequest("cannot wait for %q; write running or stopped", what.For)
 	}
 	var w *waiter
-	s.ask(func() { w = u.waiters.add(u, false, over) })
+	s.loop.ask(func() { w = u.waiters.add(u, false, over) })
 	outcome := s.commands.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
 	if outcome.Problem != nil {
 		return st, outcome.Problem
@@ -178,23 +196,23 @@ func (s desk) Wait(ctx context.Context, name string, what control.WaitFor) (st c
 }
 
 // Shutdown ends the container.
-func (s desk) Shutdown() {
-	s.ask(func() { s.link.Send(&wire.End{Code: -1}, nil, nil) })
+func (s *desk) Shutdown() {
+	s.loop.ask(func() { s.tier1.link.Send(&wire.End{Code: -1}, nil, nil) })
 }
 
 // ReadLog writes the log of a service, or of all merged.
-func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error {
+func (s *desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error {
 	if name == "all" {
 		query.Prefix, query.All = true, true
-		s.ask(func() {
-			for _, u := range s.all() {
+		s.loop.ask(func() {
+			for _, u := range s.fleet.all() {
 				if u.log != nil {
 					continue // All has it
 				}
 				query.Sources = append(query.Sources, source(u))
 			}
 		})
-		for _, st := range s.registry.AtRest.List() {
+		for _, st := range s.directory.registry.AtRest.List() {
 			query.Sources = append(query.Sources, logs.Source{Name: st.Name, Dir: logDir(st.Name, *st.Profile)})
 		}
 	} else {
@@ -202,9 +220,9 @@ func (s desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.
 		if err != nil {
 			return err
 		}
-		s.ask(func() { query.Sources = []logs.Source{source(u)} })
+		s.loop.ask(func() { query.Sources = []logs.Source{source(u)} })
 	}
-	if err := s.logs.Read(ctx, w, query); err != nil {
+	if err := s.logging.logs.Read(ctx, w, query); err != nil {
 		return control.Failed("cannot read the log: %v", err)
 	}
 	return nil
@@ -216,13 +234,13 @@ func source(u *unit) logs.Source {
 
 // Redacted takes what a service was given as secrets out of the lines that are
 // written to it.
-func (s desk) Redacted(w io.Writer, name string) (io.Writer, error) {
+func (s *desk) Redacted(w io.Writer, name string) (io.Writer, error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return nil, err
 	}
 	var secrets redact.Set
-	s.ask(func() { secrets = u.secrets })
+	s.loop.ask(func() { secrets = u.secrets })
 	return redacting{w, secrets}, nil
 }
 

@@ -20,16 +20,23 @@ import (
 )
 
 // Applies tells whether a rule lets somebody apply plans.
-func (s desk) Applies(uid uint32) bool {
-	return slices.ContainsFunc(s.config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
+func (s *desk) Applies(uid uint32) bool {
+	return slices.ContainsFunc(s.prep.config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
 }
 
 // revised is the supervisor as a revision changes it: revision.Box.
-type revised struct{ *Supervisor }
+type revised struct {
+	loop      *mailbox
+	prep      *preparer
+	fleet     *fleet
+	directory *directory
+	commands  *commands
+	placer    *placer
+}
 
 // Profiles is every profile.
-func (s revised) Profiles() ([]revision.Found, error) {
-	store, err := s.registry.Profiles.Store()
+func (s *revised) Profiles() ([]revision.Found, error) {
+	store, err := s.directory.registry.Profiles.Store()
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +46,12 @@ func (s revised) Profiles() ([]revision.Found, error) {
 	}
 	found := make([]revision.Found, len(list))
 	faults := map[string]string{}
-	for _, st := range s.registry.AtRest.List() {
+	for _, st := range s.directory.registry.AtRest.List() {
 		if st.Reason != nil {
 			faults[*st.Profile] = *st.Reason
 		}
 	}
-	s.ask(func() {
+	s.loop.ask(func() {
 		for i, p := range list {
 			found[i] = s.observe(p)
 		}
@@ -59,11 +66,11 @@ func (s revised) Profiles() ([]revision.Found, error) {
 }
 
 // Profile is one of them.
-func (s revised) Profile(name string) (f revision.Found, err error) {
+func (s *revised) Profile(name string) (f revision.Found, err error) {
 	if plan.IsConfiguration(name) {
 		return s.Configuration()
 	}
-	store, err := s.registry.Profiles.Store()
+	store, err := s.directory.registry.Profiles.Store()
 	if err != nil {
 		return f, err
 	}
@@ -74,13 +81,13 @@ func (s revised) Profile(name string) (f revision.Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	s.ask(func() { f = s.observe(p) })
+	s.loop.ask(func() { f = s.observe(p) })
 	f.Content.Secrets, err = store.Secrets(name)
 	return f, err
 }
 
 // observe is a profile with what is alive of it. Only the loop calls it.
-func (s revised) observe(p profiles.Profile) revision.Found {
+func (s *revised) observe(p profiles.Profile) revision.Found {
 	f := revision.Found{
 		Name: p.Name, Kept: p.Name == profiles.Default,
 		Content: revision.Content{Text: p.Text(), State: p.Record.Desired},
@@ -88,7 +95,7 @@ func (s revised) observe(p profiles.Profile) revision.Found {
 	if p.Fault != nil {
 		f.Fault = profiles.Reason(p.Fault)
 	}
-	u := s.units[p.Service()]
+	u := s.fleet.units[p.Service()]
 	if u == nil { // at rest, as a rule
 		if f.Content.State == service.IntentNone {
 			f.Content.State = service.Stopped
@@ -118,11 +125,11 @@ func (s revised) observe(p profiles.Profile) revision.Found {
 
 // Judge says what is wrong with a declared profile, and whether its process
 // would have to be replaced.
-func (s revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judge(s.config(), w) }
+func (s *revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judge(s.prep.config(), w) }
 
 // judge is Judge where a configuration is in force.
-func (s revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
-	store, err := s.registry.Profiles.Store()
+func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
+	store, err := s.directory.registry.Profiles.Store()
 	if err != nil {
 		return false, err
 	}
@@ -139,8 +146,8 @@ func (s revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err erro
 		return false, fmt.Errorf("profiles.%s: the configuration has no gateway section", w.Name)
 	}
 	d, faults := cfg.DeclaredDefinition(of, w.Node, plan.Keys)
-	s.ask(func() {
-		if u := s.units[name]; u != nil {
+	s.loop.ask(func() {
+		if u := s.fleet.units[name]; u != nil {
 			restarts, _ = service.NeedsRestart(u.definition, d)
 		}
 	})
@@ -148,25 +155,25 @@ func (s revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err erro
 }
 
 // Secrets tells whether there is a way to give services secrets.
-func (s revised) Secrets() bool { return true }
+func (s *revised) Secrets() bool { return true }
 
 // Put makes a profile what it is to be. What is to stop is stopped first, and
 // what is to start is started last, so that nothing runs between two definitions
 // for longer than it must.
-func (s revised) Put(ctx context.Context, name string, c revision.Content, how revision.Put) error {
+func (s *revised) Put(ctx context.Context, name string, c revision.Content, how revision.Put) error {
 	switch {
 	case plan.IsConfiguration(name):
 		return s.reconfigure(ctx, c, how)
 	case how.Cold:
 		return s.record(name, c, how.Create)
 	case how.Create:
-		return s.registry.Profiles.Make(name, c.Text, c.Secrets, c.State, how.Actor)
+		return s.directory.registry.Profiles.Make(name, c.Text, c.Secrets, c.State, how.Actor)
 	}
 	other, err := s.keepSecrets(name, c)
 	if err != nil {
 		return err
 	}
-	s.registry.AtRest.WakeNamed(profiles.GatewayName(name))
+	s.directory.registry.AtRest.WakeNamed(profiles.GatewayName(name))
 	run := s.run(name)
 	switch {
 	case !s.known(name): // it has just come out of the trash
@@ -178,7 +185,7 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 			return err
 		}
 	}
-	if err := s.registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
+	if err := s.directory.registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
 		return err
 	}
 	switch {
@@ -191,8 +198,8 @@ func (s revised) Put(ctx context.Context, name string, c revision.Content, how r
 }
 
 // keepSecrets writes a profile's secrets, and tells whether they are others.
-func (s revised) keepSecrets(name string, c revision.Content) (changed bool, err error) {
-	store, err := s.registry.Profiles.Store()
+func (s *revised) keepSecrets(name string, c revision.Content) (changed bool, err error) {
+	store, err := s.directory.registry.Profiles.Store()
 	if err != nil {
 		return false, err
 	}
@@ -201,9 +208,9 @@ func (s revised) keepSecrets(name string, c revision.Content) (changed bool, err
 
 // run is the id of a process that a profile's service has, and is not on its
 // way out; 0: it has none.
-func (s revised) run(name string) (id uint64) {
-	s.ask(func() {
-		if u := s.units[profiles.GatewayName(name)]; u != nil && u.active() && u.state.Phase != machine.Stopping && u.state.Phase != machine.Sweeping {
+func (s *revised) run(name string) (id uint64) {
+	s.loop.ask(func() {
+		if u := s.fleet.units[profiles.GatewayName(name)]; u != nil && u.active() && u.state.Phase != machine.Stopping && u.state.Phase != machine.Sweeping {
 			id = u.state.ID
 		}
 	})
@@ -211,8 +218,8 @@ func (s revised) run(name string) (id uint64) {
 }
 
 // record is Put where nothing is supervised yet.
-func (s revised) record(name string, c revision.Content, create bool) error {
-	store, err := s.registry.Profiles.Store()
+func (s *revised) record(name string, c revision.Content, create bool) error {
+	store, err := s.directory.registry.Profiles.Store()
 	if err != nil {
 		return err
 	}
@@ -230,30 +237,30 @@ func (s revised) record(name string, c revision.Content, create bool) error {
 }
 
 // known tells whether a profile has a service yet.
-func (s revised) known(name string) (known bool) {
-	s.ask(func() { known = s.units[profiles.GatewayName(name)] != nil })
+func (s *revised) known(name string) (known bool) {
+	s.loop.ask(func() { known = s.fleet.units[profiles.GatewayName(name)] != nil })
 	return known
 }
 
 // on tells whether a profile's service is wanted, and has not given up.
-func (s revised) on(name string) (on bool) {
-	s.ask(func() {
-		u := s.units[profiles.GatewayName(name)]
+func (s *revised) on(name string) (on bool) {
+	s.loop.ask(func() {
+		u := s.fleet.units[profiles.GatewayName(name)]
 		on = u != nil && u.desired == service.Running && u.state.Want == machine.WantUp && u.state.Phase != machine.Failed
 	})
 	return on
 }
 
 // Begin notes what a revision does about a profile as an operation.
-func (s revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
+func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
 	by := control.Actor{UID: actor}
 	services := servicesOf(k)
 	id = s.commands.operations.NewID()
-	if store := s.volume.Store(); store != nil {
+	if store := s.prep.volume.Store(); store != nil {
 		of := profiles.Actor(by)
 		store.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
 	}
-	s.ask(func() {
+	s.loop.ask(func() {
 		members := s.membersOf(k)
 		s.commands.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
 		s.commands.keepOperations()
@@ -281,12 +288,12 @@ func (s revised) Begin(verb string, k revision.Kept, actor uint32, halted func(r
 }
 
 // End notes what came of it.
-func (s revised) End(id uint64, k revision.Kept, why string) {
+func (s *revised) End(id uint64, k revision.Kept, why string) {
 	state := operation.Done
 	if why != "" {
 		state = operation.Failed
 	}
-	s.ask(func() {
+	s.loop.ask(func() {
 		for _, m := range s.membersOf(k) { // as they are now
 			s.commands.operations.Member(id, m.Name, state, why, m.OldPID)
 		}
@@ -307,13 +314,13 @@ func servicesOf(k revision.Kept) (names []string) {
 
 // membersOf are the members of the operation that a step is, with their processes.
 // Only the loop calls it.
-func (s revised) membersOf(k revision.Kept) (members []control.OperationMember) {
+func (s *revised) membersOf(k revision.Kept) (members []control.OperationMember) {
 	if plan.IsConfiguration(k.Name) {
 		members = append(members, control.OperationMember{Name: k.Name})
 	}
 	for _, name := range servicesOf(k) {
 		m := control.OperationMember{Name: name}
-		if u := s.units[name]; u != nil {
+		if u := s.fleet.units[name]; u != nil {
 			m.Name, m.OldPID = u.title(), u.pid()
 		} else if !plan.IsConfiguration(k.Name) {
 			m.Name = k.Name
@@ -330,7 +337,7 @@ func haltedBy(standing operation.Standing) revision.Halted {
 
 // command starts or stops a profile's service as a part of an operation, and waits
 // for a stop.
-func (s revised) command(ctx context.Context, verb, name string, how revision.Put) error {
+func (s *revised) command(ctx context.Context, verb, name string, how revision.Put) error {
 	u, err := s.directory.lookUp(profiles.GatewayName(name))
 	if err != nil {
 		return err
@@ -350,11 +357,11 @@ func (s revised) command(ctx context.Context, verb, name string, how revision.Pu
 }
 
 // Discard stops a profile's service and moves it into the trash.
-func (s revised) Discard(ctx context.Context, name, trash string, how revision.Put) error {
+func (s *revised) Discard(ctx context.Context, name, trash string, how revision.Put) error {
 	if !how.Cold {
-		return s.registry.Profiles.Discard(ctx, name, trash, how.Actor)
+		return s.directory.registry.Profiles.Discard(ctx, name, trash, how.Actor)
 	}
-	store, err := s.registry.Profiles.Store()
+	store, err := s.directory.registry.Profiles.Store()
 	if err == nil {
 		err = store.Discard(name, trash)
 	}
@@ -362,8 +369,8 @@ func (s revised) Discard(ctx context.Context, name, trash string, how revision.P
 }
 
 // Restore takes a profile back out of the trash.
-func (s revised) Restore(name, trash string) error {
-	store, err := s.registry.Profiles.Store()
+func (s *revised) Restore(name, trash string) error {
+	store, err := s.directory.registry.Profiles.Store()
 	if err == nil {
 		_, err = store.Restore(name, trash)
 	}
@@ -373,7 +380,7 @@ func (s revised) Restore(name, trash string) error {
 // Gate waits until a service has passed its gate. Each look is a piece of the
 // loop's work, which knows of a later command before anything that follows from it
 // is to be seen.
-func (s revised) Gate(ctx context.Context, name string, how revision.Gating) error {
+func (s *revised) Gate(ctx context.Context, name string, how revision.Gating) error {
 	if plan.IsConfiguration(name) {
 		return s.gateAll(ctx, how)
 	}
@@ -385,7 +392,7 @@ func (s revised) Gate(ctx context.Context, name string, how revision.Gating) err
 }
 
 // pass is Gate for a service.
-func (s revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
+func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
 	gate := operation.Gate{Down: !how.Up, Steady: how.Steady}
 	begun := time.Now()
 	for {
@@ -393,7 +400,7 @@ func (s revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
 		var problem error
 		waits := false // for time alone
 		look := func(u *unit) (bool, *control.Problem) {
-			if s.stopping { // nothing is judged any more
+			if s.fleet.stopping { // nothing is judged any more
 				return false, nil
 			}
 			seen := s.commands.seen(u)

@@ -26,32 +26,27 @@ import (
 
 // Supervisor is tier 2: what it is made of, each part with what is its own.
 type Supervisor struct {
-	mailbox
-	tier1
-	preparer
-	fleet
-	logging
+	loop        mailbox
+	tier1       tier1
+	fleet       fleet
+	prep        preparer
+	launcher    launcher
+	descriptors descriptors
+	prober      prober
+	logging     logging
 	records     records
 	directory   directory
 	commands    commands
-	jobs        jobHost
-	descriptors descriptors
-	launcher    launcher
 	services    services
-	purpose     purpose
+	jobs        jobHost
+	placer      placer
 	tenure      tenure
 	succession  succession
+	purpose     purpose
 	ending      ending
-	prober      prober
-	placer      placer
 
 	registry *registry.Registry
-	slots    slots.Dir
-
-	random func() uint64 // where chance comes in; a simulation has its own
-
-	// What follows is the loop's alone.
-	booted bool
+	random   func() uint64 // where chance comes in; a simulation has its own
 }
 
 // Run is the life of tier 2. It returns the exit code when PID 1 is gone, or
@@ -101,34 +96,34 @@ func Run(version string) int {
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	turns, turn := threads.Launches()
 	s := &Supervisor{
-		mailbox: newMailbox(), tier1: newTier1(), fleet: newFleet(),
-		preparer: preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
-		random:   rand.Uint64,
+		loop: newMailbox(), tier1: newTier1(), fleet: newFleet(),
+		prep:   preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
+		random: rand.Uint64,
 	}
 	s.fleet.step = s.step
-	s.records = records{loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, volume: s.volume, events: newEvents(), chronicle: newChronicle()}
-	s.directory = directory{loop: &s.mailbox, fleet: &s.fleet, prep: &s.preparer}
+	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: newEvents(), chronicle: newChronicle()}
+	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
-		loop: &s.mailbox, tier1: &s.tier1, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		operations: &operation.Book{Ended: s.records.chronicle.operationEnded}, rolls: map[chan struct{}][]*unit{},
 	}
 	s.jobs = jobHost{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		over: s.ending.checkStopped,
 	}
 	s.services = services{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
 		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, step: s.step,
 	}
 	s.purpose = purpose{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
 	}
 	s.tenure = tenure{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
-		logging: &s.logging, jobs: &s.jobs, box: revised{s},
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		logging: &s.logging, jobs: &s.jobs, box: &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, placer: &s.placer},
 	}
 	s.succession = succession{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
 		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
 		step: s.step, hear: s.hear,
 	}
@@ -136,20 +131,20 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		tier1: &s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose, tenure: &s.tenure,
 	}
 	s.launcher = launcher{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, records: &s.records,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records,
 		logging: &s.logging, descriptors: &s.descriptors, step: s.step,
-		preparation: s.prepare, turns: turns, turn: turn,
+		preparation: s.prep.prepare, turns: turns, turn: turn,
 	}
-	s.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.policy.Volume, s.runtime) })
-	s.logging = logging{loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, records: &s.records}
+	s.prep.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.policy.Volume, s.prep.runtime) })
+	s.logging = logging{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, records: &s.records}
 	s.prober = prober{
-		loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, fleet: &s.fleet, step: s.step,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, step: s.step,
 		network: process.AskNetwork, runs: map[uint64]*probeRun{},
 	}
-	s.Host(&s.prober)
-	s.descriptors = descriptors{loop: &s.mailbox, tier1: &s.tier1, prep: &s.preparer, slots: &s.slots, step: s.step}
-	s.placer = placer{loop: &s.mailbox, tier1: &s.tier1, runs: map[uint64]chan error{}}
-	s.Host(&s.placer)
+	s.tier1.Host(&s.prober)
+	s.descriptors = descriptors{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, slots: &s.prep.slots, step: s.step}
+	s.placer = placer{loop: &s.loop, tier1: &s.tier1, runs: map[uint64]chan error{}}
+	s.tier1.Host(&s.placer)
 	return s
 }
 
@@ -167,30 +162,30 @@ func connect() (*Supervisor, <-chan error, error) {
 		unix.CloseOnExec(fd)
 	}
 	s := newSupervisor(policy)
-	if s.link, err = link.Open(wire.LinkFD); err != nil {
+	if s.tier1.link, err = link.Open(wire.LinkFD); err != nil {
 		return nil, nil, err
 	}
-	s.link.Failed = s.unsent
+	s.tier1.link.Failed = s.unsent
 	gone := make(chan error, 1)
 	complete := make(chan struct{})
 	go func() {
 		whole := false
-		gone <- s.link.Receive(func(m wire.Message, fds []int) {
+		gone <- s.tier1.link.Receive(func(m wire.Message, fds []int) {
 			if whole {
-				s.do(func() { s.hear(m, fds) })
-			} else if s.remember(m, fds) {
+				s.loop.do(func() { s.hear(m, fds) })
+			} else if s.tier1.remember(m, fds) {
 				whole = true
 				close(complete)
 			}
 		})
 	}()
-	s.link.Send(&wire.Hello{Version: wire.Version}, nil, nil)
+	s.tier1.link.Send(&wire.Hello{Version: wire.Version}, nil, nil)
 	select {
 	case <-complete:
-		if s.version != wire.Version {
-			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.version, wire.Version)
+		if s.tier1.version != wire.Version {
+			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.tier1.version, wire.Version)
 		}
-		s.stopping = s.stops
+		s.fleet.stopping = s.tier1.stops
 		return s, gone, nil
 	case err := <-gone:
 		return nil, nil, fmt.Errorf("PID 1 did not answer: %w", err)
@@ -199,26 +194,26 @@ func connect() (*Supervisor, <-chan error, error) {
 
 // open makes ready what the loop needs.
 func (s *Supervisor) open() (err error) {
-	if s.settings, err = settings.Open(wire.BundleFD, s.held, s.policy, s.runtime); err != nil {
+	if s.prep.settings, err = settings.Open(wire.BundleFD, s.tier1.held, s.prep.policy, s.prep.runtime); err != nil {
 		return err
 	}
-	s.slots = slots.Dir{Path: filepath.Join(s.runtime, "services")}
+	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.runtime, "services")}
 	if err := s.furnish(); err != nil {
 		return err
 	}
-	return s.openLogs(s.slots.Path)
+	return s.logging.openLogs(s.prep.slots.Path)
 }
 
 // furnish makes what stands on the configuration and the service directory.
 func (s *Supervisor) furnish() (err error) {
-	s.purpose.read(s.settings.Started())
-	if s.null, err = openNull(); err != nil {
+	s.purpose.read(s.prep.settings.Started())
+	if s.prep.null, err = openNull(); err != nil {
 		return err
 	}
 	if err := s.openHandover(); err != nil {
 		return err
 	}
-	s.records.publisher, s.records.recorder = newPublisher(s.slots), newRecorder(s.volume)
+	s.records.publisher, s.records.recorder = newPublisher(s.prep.slots), newRecorder(s.prep.volume)
 	s.use(s.newRegistry())
 	return nil
 }
@@ -226,34 +221,34 @@ func (s *Supervisor) furnish() (err error) {
 func (s *Supervisor) newRegistry() *registry.Registry {
 	hold := func(key string, fd int) {
 		if fd < 0 {
-			s.link.Send(&wire.Release{Key: key}, nil, nil)
+			s.tier1.link.Send(&wire.Release{Key: key}, nil, nil)
 			return
 		}
-		s.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
+		s.tier1.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
 	}
-	return registry.New(&s.services, s.volume, s.settings, s.slots, s.records.work, hold)
+	return registry.New(&s.services, s.prep.volume, s.prep.settings, s.prep.slots, s.records.work, hold)
 }
 
 // use makes known who knows which services there are.
 func (s *Supervisor) use(r *registry.Registry) {
 	s.registry, s.directory.registry = r, r
-	s.absent = r.AtRest.WakeSoon
+	s.fleet.absent = r.AtRest.WakeSoon
 }
 
 // openHandover takes over, or makes, what outlives us.
 func (s *Supervisor) openHandover() (err error) {
 	hold := func(key string, fd int) {
-		s.link.Send(&wire.Hold{Key: key}, []int{fd}, nil)
-		s.link.Flush()
+		s.tier1.link.Send(&wire.Hold{Key: key}, []int{fd}, nil)
+		s.tier1.link.Flush()
 	}
-	low, high := s.policy.TagLow, s.policy.TagHigh
-	if !s.tagged {
+	low, high := s.prep.policy.TagLow, s.prep.policy.TagHigh
+	if !s.tier1.tagged {
 		low, high = 0, 0
 	}
-	if s.tags, err = handover.OpenTags(low, high, s.held, hold); err != nil {
+	if s.tier1.tags, err = handover.OpenTags(low, high, s.tier1.held, hold); err != nil {
 		return err
 	}
-	if s.records.states, err = handover.OpenStates(s.held, hold); err != nil {
+	if s.records.states, err = handover.OpenStates(s.tier1.held, hold); err != nil {
 		return err
 	}
 	s.commands.openOperations(hold)

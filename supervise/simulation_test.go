@@ -182,17 +182,17 @@ func (s *simulation) define() {
 func (s *simulation) replace(everything context.Context) {
 	w := s.world
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
-	next.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.policy)
-	next.tagged = true
-	next.held["tags"], next.held["states"] = []int{s.tags}, []int{s.states}
+	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.prep.policy)
+	next.tier1.tagged = true
+	next.tier1.held["tags"], next.tier1.held["states"] = []int{s.tags}, []int{s.states}
 	var err error
-	if next.tags, err = handover.OpenTags(50000, 59999, next.held, nil); err != nil {
+	if next.tier1.tags, err = handover.OpenTags(50000, 59999, next.tier1.held, nil); err != nil {
 		s.Fatal(err)
 	}
-	if next.records.states, err = handover.OpenStates(next.held, nil); err != nil {
+	if next.records.states, err = handover.OpenStates(next.tier1.held, nil); err != nil {
 		s.Fatal(err)
 	}
-	next.slots = s.slots
+	next.prep.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
 	next.launcher.preparation = func(d service.Definition, privileged bool) process.Prepared {
@@ -202,12 +202,12 @@ func (s *simulation) replace(everything context.Context) {
 			sum = sum*31 + uint64(c)
 		}
 		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
-		return next.prepare(d, privileged)
+		return next.prep.prepare(d, privileged)
 	}
 	next.prober.network = w.network
 	alive, kill := context.WithCancel(everything)
 	store := s.volume(next, alive, kill)
-	next.link = link.To(func(o link.Outgoing) {
+	next.tier1.link = link.To(func(o link.Outgoing) {
 		if alive.Err() == nil {
 			w.take(o.Message)
 		}
@@ -224,15 +224,15 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		return unix.Pwrite(s.states, b, at)
 	})
-	next.records.recorder = newRecorder(next.volume)
-	next.use(registry.New(equipped{&next.services, s}, next.volume, next.settings, next.slots, handover.BootWork{}, nil))
+	next.records.recorder = newRecorder(next.prep.volume)
+	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, handover.BootWork{}, nil))
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
 		next.run(gone)
 		for {
 			select {
-			case f := <-next.letters:
+			case f := <-next.loop.letters:
 				f()
 			case <-everything.Done():
 				return
@@ -241,14 +241,14 @@ func (s *simulation) replace(everything context.Context) {
 	}()
 
 	w.mu.Lock()
-	next.nextID, w.firstID = w.nextID, w.nextID
+	next.tier1.nextID, w.firstID = w.nextID, w.nextID
 	w.takenOver = boottime()
 	for _, b := range w.table {
 		b.inRow = 0
 		if b.asking != nil {
 			w.orphaned(b)
 		}
-		next.children[b.name] = append(next.children[b.name], wire.Child{
+		next.tier1.children[b.name] = append(next.tier1.children[b.name], wire.Child{
 			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started, Label: b.label,
 			Exit: exitNow(b), Step: b.step, Errno: int32(b.errno),
 		})
@@ -256,7 +256,7 @@ func (s *simulation) replace(everything context.Context) {
 	w.outbox = nil // what was under way to the predecessor is in the snapshot
 	w.hear = func(m wire.Message) {
 		if alive.Err() == nil {
-			next.do(func() { next.hear(m, nil) })
+			next.loop.do(func() { next.hear(m, nil) })
 		}
 	}
 	var ready func(b *body)
@@ -264,12 +264,12 @@ func (s *simulation) replace(everything context.Context) {
 		if alive.Err() != nil {
 			return
 		}
-		next.do(func() {
+		next.loop.do(func() {
 			if !next.succession.restored { // it waits in the socket
 				time.AfterFunc(time.Millisecond, func() { ready(b) })
 				return
 			}
-			if u := next.units[b.name]; u != nil { // else its socket is gone
+			if u := next.fleet.units[b.name]; u != nil { // else its socket is gone
 				next.descriptors.notified(u, &notify.Message{Ready: true, PID: int(b.pid)})
 			}
 		})
@@ -280,8 +280,8 @@ func (s *simulation) replace(everything context.Context) {
 
 	s.now, s.dead = next, func() bool { return alive.Err() != nil }
 	unprobed := func() { // nothing of a dead process asks
-		next.ask(func() {
-			for _, u := range next.all() {
+		next.loop.ask(func() {
+			for _, u := range next.fleet.all() {
 				next.prober.stopProbe(u, machine.ProbeReady)
 				next.prober.stopProbe(u, machine.ProbeHealth)
 			}
@@ -302,31 +302,31 @@ func (s *simulation) replace(everything context.Context) {
 			s.Error(err)
 		}
 		next.registry.Close()
-		next.link.Close()
+		next.tier1.link.Close()
 		close(next.records.publisher.wake)
 		close(next.records.recorder.wake)
 		next.records.publisher.wake, next.records.recorder.wake = nil, nil
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
-	next.ask(next.claimed)
+	next.loop.ask(next.tier1.claimed)
 	known := next.records.recalled()
 	var outdated []*unit
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if u := next.succession.restoreService(name, known[name]); u != nil {
 			outdated = append(outdated, u)
 		}
-		next.ask(func() { s.equip(next.units[name]) })
+		next.loop.ask(func() { s.equip(next.fleet.units[name]) })
 	}
-	next.ask(func() {
+	next.loop.ask(func() {
 		next.succession.adoptAll()
-		for name, children := range next.children {
+		for name, children := range next.tier1.children {
 			for _, child := range children {
 				w.mu.Lock()
 				if b := w.table[child.ID]; child.State != wire.ChildExited && b.asking == nil {
 					w.fault("nobody takes over %s, spawn %d", name, child.ID)
 				}
 				w.mu.Unlock()
-				next.dismiss(name, child)
+				next.tier1.dismiss(name, child)
 			}
 		}
 		next.succession.catchUp()
@@ -367,13 +367,13 @@ func (s *simulation) equip(u *unit) {
 // true of every service at any time.
 func (s *simulation) check() {
 	now, w := s.now, s.world
-	now.ask(func() {
+	now.loop.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		active := 0
-		for _, u := range now.all() {
+		for _, u := range now.fleet.all() {
 			w.awaits(u.name, u.turn.Stops())
-			if told := now.order.set.Fact(u.node); told.Turn != u.turn || told.Phase != order.FactOf(u.state, u.policy).Phase {
+			if told := now.fleet.order.set.Fact(u.node); told.Turn != u.turn || told.Phase != order.FactOf(u.state, u.policy).Phase {
 				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.turn, u.state.Phase, told)
 			}
 			if u.active() {
@@ -397,8 +397,8 @@ func (s *simulation) check() {
 				}
 			}
 		}
-		if active != now.active {
-			w.fault("%d units are active, counted are %d", active, now.active)
+		if active != now.fleet.active {
+			w.fault("%d units are active, counted are %d", active, now.fleet.active)
 		}
 		for _, b := range w.table {
 			if b.asking != nil {
@@ -407,7 +407,7 @@ func (s *simulation) check() {
 				}
 				continue
 			}
-			if u := now.units[b.name]; b.state == wire.ChildAlive && !now.dismissed[b.id] && (u == nil || u.state.ID != b.id) {
+			if u := now.fleet.units[b.name]; b.state == wire.ChildAlive && !now.tier1.dismissed[b.id] && (u == nil || u.state.ID != b.id) {
 				if u == nil {
 					w.fault("spawn %d of %s lives, and nobody knows of it", b.id, b.name)
 					continue
@@ -461,17 +461,17 @@ func (s *simulation) end() {
 	time.Sleep(time.Minute)
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 		var known bool
-		now.ask(func() { known = now.units[name] != nil })
+		now.loop.ask(func() { known = now.fleet.units[name] != nil })
 		if !known {
 			s.putBack(name)
 		}
 	}
 	s.meddled(slices.Collect(maps.Keys(s.defs)))
 	var all []*unit
-	now.ask(func() { all = now.all() })
+	now.loop.ask(func() { all = now.fleet.all() })
 	for _, v := range []verb{verbStart, verbRestart, verbStop} {
 		runs := map[*unit]uint64{}
-		now.ask(func() {
+		now.loop.ask(func() {
 			for _, u := range all {
 				runs[u] = u.state.LastID
 			}

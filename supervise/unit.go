@@ -79,7 +79,7 @@ func active(state machine.State) bool {
 func (s *Supervisor) step(u *unit, e machine.Event) {
 	e.Now = boottime()
 	e.Wall = time.Now().UnixNano()
-	e.NextID = s.nextID
+	e.NextID = s.tier1.nextID
 	e.Rand = s.random()
 	before := u.state
 	next, actions := machine.Step(u.state, u.policy, e)
@@ -97,25 +97,25 @@ func (s *Supervisor) step(u *unit, e machine.Event) {
 func (s *Supervisor) act(u *unit, a machine.Action) {
 	switch a.Kind {
 	case machine.Spawn:
-		s.nextID = max(s.nextID, a.ID+1)
-		s.byID[a.ID] = u
+		s.tier1.nextID = max(s.tier1.nextID, a.ID+1)
+		s.tier1.byID[a.ID] = u
 		s.launcher.beginLaunch(u, a.ID)
 	case machine.Signal:
 		scope := wire.ScopeGroup
 		if a.Scope == machine.ScopeMain {
 			scope = wire.ScopeMain
 		}
-		s.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
+		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
 	case machine.Sweep:
-		s.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
+		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
 	case machine.Acknowledge:
-		delete(s.byID, a.ID)
+		delete(s.tier1.byID, a.ID)
 		u.ended = append(u.ended, a.ID)
 	case machine.Arm:
 		u.timer.generation = a.Generation
-		s.timers.set(u, max(a.At, 1))
+		s.fleet.timers.set(u, max(a.At, 1))
 	case machine.Disarm:
-		s.timers.set(u, 0)
+		s.fleet.timers.set(u, 0)
 	case machine.StartProbe:
 		s.prober.startProbe(u, a)
 	case machine.StopProbe:
@@ -128,15 +128,15 @@ func (s *Supervisor) act(u *unit, a machine.Action) {
 func (s *Supervisor) published(u *unit, before machine.State) {
 	if was, is := active(before), u.active(); was != is {
 		if is {
-			s.active++
+			s.fleet.active++
 		} else {
-			s.active--
+			s.fleet.active--
 		}
 	}
 	if before.PID > 0 && u.state.PID != before.PID {
 		u.formerPID = before.PID
 	}
-	s.mark(u, before)
+	s.logging.mark(u, before)
 	s.records.tell(u, before)
 	was, is := u.seen, u.state.Public()
 	u.seen = is
@@ -162,20 +162,20 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		s.launcher.abandonLaunch(u)
 	}
 	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
-		s.quote(u)
+		s.logging.quote(u)
 	}
-	if u.state.Want == machine.WantDown && was != is && !u.active() && !s.stopping {
+	if u.state.Want == machine.WantDown && was != is && !u.active() && !s.fleet.stopping {
 		s.descriptors.closeSockets(u, nil)
 		s.descriptors.dropStored(u, func(process.StoredFile) bool { return true })
 	}
 	if u.state.Phase == machine.Gone {
 		s.services.forget(u)
 	}
-	s.observe(u)
+	s.fleet.observe(u)
 	if u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
-		s.order.set.Retell(u.node)
+		s.fleet.order.set.Retell(u.node)
 	}
-	s.follow()
+	s.fleet.follow()
 	u.waiters.answer(u)
 	s.commands.stirRolls(u)
 	s.ending.checkStopped()

@@ -14,11 +14,11 @@ func TestLastWordsOutlastAnImmediateRestart(t *testing.T) {
 	p.bootAll()
 	p.await("web", "running")
 	goodRun := func() {
-		p.now.ask(func() { p.now.units["web"].state.ReadyAt -= int64(2 * time.Hour) })
+		p.now.loop.ask(func() { p.now.fleet.units["web"].state.ReadyAt -= int64(2 * time.Hour) })
 	}
 	reason := func() (text string) {
-		p.now.ask(func() {
-			if why := p.now.units["web"].status().Reason; why != nil {
+		p.now.loop.ask(func() {
+			if why := p.now.fleet.units["web"].status().Reason; why != nil {
 				text = *why
 			}
 		})
@@ -31,8 +31,8 @@ func TestLastWordsOutlastAnImmediateRestart(t *testing.T) {
 		p.eventually("it is started again", func() (bool, any) { return p.spawned("web") > before, nil })
 		p.await("web", "running")
 	}
-	p.now.ask(func() {
-		u := p.now.units["web"]
+	p.now.loop.ask(func() {
+		u := p.now.fleet.units["web"]
 		p.now.step(u, machine.Event{Kind: machine.Trouble, ID: u.state.ID, Errno: 2})
 	})
 	again()

@@ -36,14 +36,14 @@ const mostGiving = 4
 // openUser makes ready whoever touches the service user's files. It is nil, and
 // so ourselves, where there is one uid for all.
 func (s *Supervisor) openUser() {
-	if id := s.policy.Supervisor.UID; id == 0 || id == s.policy.User.UID {
+	if id := s.prep.policy.Supervisor.UID; id == 0 || id == s.prep.policy.User.UID {
 		return
 	}
-	f := &userFiles{loop: &s.mailbox, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving), givers: map[uint64]bool{}}
+	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving), givers: map[uint64]bool{}}
 	say := func(line string) { slog.Warn(line) }
-	s.user, s.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
+	s.prep.user, s.prep.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
 	f.profiles = rights.Brief(f.starts(wire.ProfileFilesProgram), threads.FilesAtOnce(), say)
-	s.Host(f)
+	s.tier1.Host(f)
 	go f.refill()
 }
 
