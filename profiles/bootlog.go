@@ -23,21 +23,24 @@ type Booted struct {
 	Said                        string // what its state file wanted, where that was something else than the journal; "": nothing
 }
 
-// BootLogSize is where the lines of a boot will begin, for LogBoot.
-func (s *Store) BootLogSize() int64 {
-	info, err := s.ours.Lstat(bootLogFile)
+// BootLog is container-boot.log.
+type BootLog struct{ tree *tree }
+
+// Size is where the lines of a boot will begin, for LogBoot.
+func (log *BootLog) Size() int64 {
+	info, err := log.tree.ours.Lstat(bootLogFile)
 	if err != nil {
 		return 0
 	}
 	return info.Size
 }
 
-// LogBoot adds one line a profile to container-boot.log, in one write; not of
+// Add adds one line a profile to container-boot.log, in one write; not of
 // those profiles that have one already from the byte since on. prior is how the
 // boot before ended.
-func (s *Store) LogBoot(since int64, lines []Booted, prior string) error {
-	told := s.toldSince(since)
-	at := s.now().UTC().Format("2006-01-02T15:04:05-0700")
+func (log *BootLog) Add(since int64, lines []Booted, prior string) error {
+	told := log.toldSince(since)
+	at := log.tree.now().UTC().Format("2006-01-02T15:04:05-0700")
 	var b bytes.Buffer
 	for _, l := range lines {
 		if !told[l.Profile] {
@@ -51,17 +54,17 @@ func (s *Store) LogBoot(since int64, lines []Booted, prior string) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	if err := s.ours.MkdirAll(bootLogDir, dirMode); err != nil {
+	if err := log.tree.ours.MkdirAll(bootLogDir, dirMode); err != nil {
 		return err
 	}
-	return s.ours.Append(bootLogFile, b.Bytes(), 0o640, maxBootLog)
+	return log.tree.ours.Append(bootLogFile, b.Bytes(), 0o640, maxBootLog)
 }
 
 // toldSince are the profiles that have a line from the byte since on. A shorter
 // file is one that began anew since.
-func (s *Store) toldSince(since int64) map[string]bool {
+func (log *BootLog) toldSince(since int64) map[string]bool {
 	told := map[string]bool{}
-	f, err := s.ours.OpenRegular(bootLogFile, unix.O_RDONLY, 0)
+	f, err := log.tree.ours.OpenRegular(bootLogFile, unix.O_RDONLY, 0)
 	if err != nil {
 		return told
 	}

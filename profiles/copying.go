@@ -40,7 +40,7 @@ var verdicts = [...][missing + 1]verdict{
 
 // weigh is what becomes of a file that says was, where known is what counts.
 // Without a journal the file is the record, and nothing in it waits for anybody.
-func (s *Store) weigh(why reason, was, known service.Record) verdict {
+func (rec *Records) weigh(why reason, was, known service.Record) verdict {
 	is := agrees
 	switch {
 	case was.Origin == service.Missing:
@@ -50,7 +50,7 @@ func (s *Store) weigh(why reason, was, known service.Record) verdict {
 	case known.Said != service.IntentNone:
 		is = differs
 	}
-	if s.ledger.Load() == nil {
+	if rec.ledger.Load() == nil {
 		why = max(why, ofIntent)
 	}
 	return verdicts[why][is]

@@ -104,7 +104,7 @@ func interleave(t *testing.T, e edit, first, second int) (gap int) {
 	v.write("profiles/alice/marker", "")
 	v.boot("a1a1a1a1")
 	of := Gateway("alice")
-	must(t, v.TakeOver(map[Subject]service.Intent{of: service.Running}, []Subject{of}))
+	must(t, v.Records.TakeOver(map[Subject]service.Intent{of: service.Running}, []Subject{of}))
 	path := v.path("profiles/alice/gateway_state.json")
 
 	steps := e.steps(path)
@@ -120,13 +120,13 @@ func interleave(t *testing.T, e edit, first, second int) (gap int) {
 	v.fault = pass
 	for pid := range 2 {
 		_ = pass("")
-		_ = v.SaveSeen(of, Seen{State: service.SeenRunning, PID: pid + 1}) // it says so where the file is nonsense, or half an edit
+		_ = v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: pid + 1}) // it says so where the file is nonsense, or half an edit
 	}
 	v.fault = func(string) error { return nil }
 	for _, step := range steps {
 		step()
 	}
-	if err := v.SaveSeen(of, Seen{State: service.SeenRunning, PID: 3}); (err != nil) != (e.says == service.IntentNone) {
+	if err := v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: 3}); (err != nil) != (e.says == service.IntentNone) {
 		t.Errorf("the state is recorded: %v", err)
 	}
 	p, err := v.Adopt(context.Background(), "alice", Actor{})

@@ -39,10 +39,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			must(t, err)
 			fmt.Println("created", name)
 			if i%2 == 0 {
-				must(t, s.SaveIntent(Gateway(name), service.Stopped))
+				must(t, s.Records.SaveIntent(Gateway(name), service.Stopped))
 				fmt.Println("stopped", name)
 			}
-			must(t, s.SaveSeen(Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
+			must(t, s.Records.SaveSeen(Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
 			if i%3 == 0 {
 				_, err := s.Delete(name, i%2 == 0, nil)
 				must(t, err)
@@ -158,8 +158,8 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	before := v.read("profiles/alice/gateway_state.json")
 	value := strings.Repeat("x", 20_000)
 	for what, err := range map[string]error{
-		"intent": v.SaveIntent(Gateway("alice"), service.Stopped),
-		"seen":   v.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning}),
+		"intent": v.Records.SaveIntent(Gateway("alice"), service.Stopped),
+		"seen":   v.Records.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning}),
 		"set":    func() error { _, err := v.SetEnvironment("alice", map[string]*string{"B": &value}); return err }(),
 		"create": func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
 	} {
@@ -167,7 +167,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must(t, v.SaveIntent(Gateway("alice"), service.Running)) // it is recorded already
+	must(t, v.Records.SaveIntent(Gateway("alice"), service.Running)) // it is recorded already
 	if got := v.read("profiles/alice/gateway_state.json"); got != before {
 		t.Errorf("the old record is gone: %q", got)
 	}
@@ -176,7 +176,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	if p := list["alice"]; len(list) != 1 || p.Record.Desired != service.Running || p.Environment()["A"] != "1" {
 		t.Errorf("%+v", list)
 	}
-	must(t, v.SaveIntent(Gateway("alice"), service.Stopped))
+	must(t, v.Records.SaveIntent(Gateway("alice"), service.Stopped))
 }
 
 type zeroes struct{}
@@ -193,7 +193,7 @@ func TestAReadOnlyVolume(t *testing.T) {
 	if p := v.list()["alice"]; p.Fault != nil || p.Record.Desired != service.Running {
 		t.Errorf("%+v", p)
 	}
-	if err := v.SaveIntent(Gateway("alice"), service.Stopped); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
+	if err := v.Records.SaveIntent(Gateway("alice"), service.Stopped); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
 		t.Errorf("got %v", err)
 	}
 	v.PrepareBoot([]Profile{{Name: "alice"}})

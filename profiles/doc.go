@@ -13,6 +13,21 @@
 //	logs/container-boot.log        one line a profile a boot
 //	.rlminit/secrets/NAME/         secrets of a profile
 //
+// A Store makes, renames and deletes; what it needs for that is its rooms', each of
+// which has fields of its own:
+//
+//	store.go    tree: the volume as all rooms see it
+//	list.go     catalogue: which profiles there are, and their ports; ports.go
+//	record.go   Records: what is wanted, and was seen; intents.go: by the journal,
+//	            copying.go: what becomes of a file
+//	owners.go   Ownership: whose directory is whose; users.go
+//	furnish.go  furnisher: what is in a profile's directory
+//	secrets.go  Secrets
+//	trash.go    Trash
+//	bootlog.go  BootLog
+//	skipped.go  told: what was said
+//	watch.go    Watcher: what others change
+//
 // But for the last two it is the service user's, and is touched with that user's
 // rights alone, package rights. Whatever lies there may have been put there by a
 // gateway: every access goes through durable. The package runs no

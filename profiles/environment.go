@@ -28,21 +28,21 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 	if err := checkEnvironment(set); err != nil {
 		return Profile{}, err
 	}
-	if err := s.prime(); err != nil {
+	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.names.lock(Gateway(name).key())()
-	p, err := s.load(name)
+	defer s.tree.names.lock(Gateway(name).key())()
+	p, err := s.list.load(name)
 	if err != nil {
 		return Profile{}, err
 	}
 	if p.Fault != nil {
 		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
 	}
-	if err := s.writeOverrides(dirOf(name), p.overrides, changes); err != nil {
+	if err := s.furnisher.writeOverrides(dirOf(name), p.overrides, changes); err != nil {
 		return Profile{}, err
 	}
-	return s.load(name)
+	return s.list.load(name)
 }
 
 // additions makes a map of values one of changes.

@@ -36,7 +36,7 @@ func (v *journaled) boot(id string) {
 	must(v.t, err)
 	v.Ours().Fail(func(step string) error { return v.fault(step) })
 	v.journal = j
-	v.UseJournal(j, intents, NewUsers())
+	v.Records.UseJournal(j, intents, NewUsers())
 }
 
 // again boots once more, on a disk that works.
@@ -64,7 +64,7 @@ func (v *journaled) picture() picture {
 	v.t.Helper()
 	p := picture{Profiles: map[string]seen{}}
 	for name, is := range v.list() {
-		secrets, err := v.Secrets(name)
+		secrets, err := v.Secrets.Of(name)
 		must(v.t, err)
 		files, err := os.ReadDir(is.Dir)
 		must(v.t, err)
@@ -74,7 +74,7 @@ func (v *journaled) picture() picture {
 			v.t.Errorf("%s: %v", name, is.Fault)
 		}
 	}
-	trash, err := v.Trash()
+	trash, err := v.Trash.List()
 	must(v.t, err)
 	p.Trash = len(trash)
 	return p
@@ -109,7 +109,7 @@ var verbs = map[string]func(*journaled) error{
 	"adopt":        func(v *journaled) error { _, err := v.Adopt(context.Background(), "said", Actor{}); return err },
 	"stop": func(v *journaled) error {
 		c := Command{Verb: "stop", Intent: service.Stopped, Services: []string{"gateway-alice"}}
-		return v.Command(context.Background(), c, []Subject{Gateway("alice")}, true)
+		return v.Records.Command(context.Background(), c, []Subject{Gateway("alice")}, true)
 	},
 }
 

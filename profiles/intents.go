@@ -144,14 +144,14 @@ type ledger struct {
 
 // UseJournal has the journal decide about intents and users from now on: the state
 // files are copies. Before the first List.
-func (s *Store) UseJournal(j *journal.Journal, intents *Intents, users *Users) {
-	s.ledger.Store(&ledger{journal: j, intents: intents, users: users})
+func (rec *Records) UseJournal(j *journal.Journal, intents *Intents, users *Users) {
+	rec.ledger.Store(&ledger{journal: j, intents: intents, users: users})
 }
 
 // RefuseIntents has no intent be recorded any more: there is a journal, and it
 // cannot be used. The state files say what is wanted.
-func (s *Store) RefuseIntents(why error) {
-	s.ledger.Store(&ledger{intents: NewIntents(), users: NewUsers(), refused: why})
+func (rec *Records) RefuseIntents(why error) {
+	rec.ledger.Store(&ledger{intents: NewIntents(), users: NewUsers(), refused: why})
 }
 
 // view looks at the intents.
@@ -188,10 +188,10 @@ const copyPatience = 250 * time.Millisecond
 // fsync, and then writes their state files. What is recorded already is only
 // noted: a full disk keeps nobody from a restart. One that is to be possible on a
 // full disk is urgent. Without a journal each state file is made durable.
-func (s *Store) Command(ctx context.Context, c Command, of []Subject, urgent bool) error {
-	l := s.ledger.Load()
+func (rec *Records) Command(ctx context.Context, c Command, of []Subject, urgent bool) error {
+	l := rec.ledger.Load()
 	if l == nil {
-		return s.saveEach(of, c.Intent)
+		return rec.saveEach(of, c.Intent)
 	}
 	changed := false
 	l.view(func() {
@@ -208,31 +208,31 @@ func (s *Store) Command(ctx context.Context, c Command, of []Subject, urgent boo
 	if err := l.append(ctx, urgent, entry); err != nil {
 		return err
 	}
-	s.publish(of)
+	rec.publish(of)
 	return nil
 }
 
 // Note records a command that changes no intent, where there is a journal,
 // without waiting.
-func (s *Store) Note(c Command) { s.note(journal.Entry{Type: TypeOperation, Body: c}) }
+func (rec *Records) Note(c Command) { rec.note(journal.Entry{Type: TypeOperation, Body: c}) }
 
 // NoteChange records who changed a profile's profile.yaml, and of its environment
 // which variables, without waiting: what it is now is in the file.
-func (s *Store) NoteChange(name string, variables []string, by Actor) {
+func (rec *Records) NoteChange(name string, variables []string, by Actor) {
 	slices.Sort(variables)
-	s.note(journal.Entry{Type: TypeChanged, Body: profileBody{Profile: name, Environment: variables, Actor: &by}})
+	rec.note(journal.Entry{Type: TypeChanged, Body: profileBody{Profile: name, Environment: variables, Actor: &by}})
 }
 
-func (s *Store) note(e journal.Entry) {
-	if l := s.ledger.Load(); l != nil && l.journal != nil {
+func (rec *Records) note(e journal.Entry) {
+	if l := rec.ledger.Load(); l != nil && l.journal != nil {
 		l.journal.Note(e)
 	}
 }
 
 // saveEach is Command without a journal. It returns the first error.
-func (s *Store) saveEach(of []Subject, intent service.Intent) error {
+func (rec *Records) saveEach(of []Subject, intent service.Intent) error {
 	failures := make([]error, len(of))
-	inParallel(len(of), func(i int) { failures[i] = s.SaveIntent(of[i], intent) })
+	inParallel(len(of), func(i int) { failures[i] = rec.SaveIntent(of[i], intent) })
 	for _, err := range failures {
 		if err != nil {
 			return err
@@ -242,11 +242,11 @@ func (s *Store) saveEach(of []Subject, intent service.Intent) error {
 }
 
 // publish writes the state files of the subjects, and waits for that a little.
-func (s *Store) publish(of []Subject) {
+func (rec *Records) publish(of []Subject) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		inParallel(len(of), func(i int) { s.copied(of[i]) })
+		inParallel(len(of), func(i int) { rec.copied(of[i]) })
 	}()
 	select {
 	case <-done:
@@ -255,10 +255,10 @@ func (s *Store) publish(of []Subject) {
 }
 
 // copied writes a subject's state file as the journal has it.
-func (s *Store) copied(of Subject) {
-	defer s.names.lock(of.key())()
-	if err := s.update(of, ofIntent, settled); err != nil {
-		s.sayOnce(err.Error() + "; the journal has it, and counts")
+func (rec *Records) copied(of Subject) {
+	defer rec.tree.names.lock(of.key())()
+	if err := rec.update(of, ofIntent, settled); err != nil {
+		rec.tree.told.once(err.Error() + "; the journal has it, and counts")
 	}
 }
 
@@ -271,8 +271,8 @@ func settled(f *stateFile) {
 
 // Unknown tells whether the journal, if there is one, knows nothing of a subject,
 // so that its state file decides.
-func (s *Store) Unknown(of Subject) bool {
-	l := s.ledger.Load()
+func (rec *Records) Unknown(of Subject) bool {
+	l := rec.ledger.Load()
 	if l == nil {
 		return false
 	}
@@ -282,11 +282,11 @@ func (s *Store) Unknown(of Subject) bool {
 
 // TakeOver records what was found to be wanted, with one record; IntentNone is
 // nothing found. Then it completes the state files of incomplete.
-func (s *Store) TakeOver(found map[Subject]service.Intent, incomplete []Subject) error {
-	l := s.ledger.Load()
+func (rec *Records) TakeOver(found map[Subject]service.Intent, incomplete []Subject) error {
+	l := rec.ledger.Load()
 	if l == nil {
 		failures := make([]error, len(incomplete))
-		inParallel(len(incomplete), func(i int) { failures[i] = s.SaveIntent(incomplete[i], found[incomplete[i]]) })
+		inParallel(len(incomplete), func(i int) { failures[i] = rec.SaveIntent(incomplete[i], found[incomplete[i]]) })
 		return errors.Join(failures...)
 	}
 	news := foundBody{map[string]service.Intent{}}
@@ -302,14 +302,14 @@ func (s *Store) TakeOver(found map[Subject]service.Intent, incomplete []Subject)
 			return err
 		}
 	}
-	inParallel(len(incomplete), func(i int) { s.copied(incomplete[i]) })
+	inParallel(len(incomplete), func(i int) { rec.copied(incomplete[i]) })
 	return nil
 }
 
 // Forget has the journal forget services that are in neither list: what their
 // state files say counts if they come back.
-func (s *Store) Forget(there map[string]bool) {
-	l := s.ledger.Load()
+func (rec *Records) Forget(there map[string]bool) {
+	l := rec.ledger.Load()
 	if l == nil {
 		return
 	}
@@ -326,22 +326,22 @@ func (s *Store) Forget(there map[string]bool) {
 	}
 	slices.Sort(gone.Services)
 	if err := l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: gone}); err != nil {
-		s.sayOnce(err.Error())
+		rec.tree.told.once(err.Error())
 	}
 }
 
 // Adopt takes what a profile's state file says for what is wanted of it, where
 // the journal has something else.
 func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, error) {
-	if err := s.prime(); err != nil {
+	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.names.lock(Gateway(name).key())()
-	p, err := s.load(name)
+	defer s.tree.names.lock(Gateway(name).key())()
+	p, err := s.list.load(name)
 	if err != nil {
 		return p, err
 	}
-	f, err := s.readRecord(s.home, Gateway(name).file(s.settings.Load()))
+	f, err := readRecord(s.tree.home, Gateway(name).file(s.tree.settings.Load()))
 	switch {
 	case err != nil:
 		return p, err
@@ -350,14 +350,45 @@ func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, e
 	case f.Origin != service.Recorded || f.Desired == service.IntentNone:
 		return p, refuse(ErrBroken, "%s has no state file that says what is wanted of it", name)
 	}
-	l := s.ledger.Load()
+	l := s.Records.ledger.Load()
 	if l == nil {
-		s.learn(name, f.Desired)
+		s.Records.learn(name, f.Desired)
 	} else {
 		body := profileBody{Profile: name, Desired: f.Desired, Actor: &actor}
 		if err := l.append(ctx, false, journal.Entry{Type: TypeAdopted, Body: body}); err != nil {
 			return p, err
 		}
 	}
-	return s.load(name)
+	return s.list.load(name)
+}
+
+// created records a new profile.
+func (rec *Records) created(p profileBody) error {
+	l := rec.ledger.Load()
+	if l == nil {
+		rec.learn(p.Profile, p.Desired)
+		return nil
+	}
+	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: p})
+}
+
+// renamed records a new name. The directory's counts: a journal that cannot be
+// written to is put right at the next boot.
+func (rec *Records) renamed(p profileBody) {
+	l := rec.ledger.Load()
+	if l == nil {
+		rec.learn(p.To, p.Desired)
+	} else if err := l.append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p}); err != nil {
+		rec.tree.told.once(err.Error())
+	}
+}
+
+// deleted records that a profile is gone. The directory's end is what counts: a
+// journal that cannot be written to is put right at the next boot.
+func (rec *Records) deleted(p profileBody) {
+	if l := rec.ledger.Load(); l != nil {
+		if err := l.append(context.Background(), true, journal.Entry{Type: TypeDeleted, Body: p}); err != nil {
+			rec.tree.told.once(err.Error())
+		}
+	}
 }

@@ -49,23 +49,35 @@ type Profile struct {
 // Service is the name of the profile's service.
 func (p Profile) Service() string { return GatewayName(p.Name) }
 
-// List reads the profiles of these names, or all, sorted by name, the default
+// catalogue is which profiles there are, as the volume has them at the moment, and
+// which port each has.
+//
+// Invariant: with primed, ports has that of every profile that there was.
+type catalogue struct {
+	tree      *tree
+	records   *Records
+	ownership *Ownership
+	ports     *ports
+	primed    atomic.Bool // the ports on the volume are known
+}
+
+// list reads the profiles of these names, or all, sorted by name, the default
 // profile first. A broken one has its Fault set; what is no profile at all but looks
 // meant as one is said and left out. An error means that the profiles directory itself
 // cannot be read: it says nothing about which profiles exist.
-func (s *Store) List(names ...string) ([]Profile, error) {
-	settings := s.settings.Load()
+func (c *catalogue) list(names ...string) ([]Profile, error) {
+	settings := c.tree.settings.Load()
 	if settings.Marker == "" {
 		return nil, nil
 	}
 	asked := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	if len(names) > 0 {
-		if err := s.prime(); err != nil {
+		if err := c.prime(); err != nil {
 			return nil, err
 		}
 	}
-	known := slices.DeleteFunc(s.ports.settled(), func(name string) bool { return !asked(name) })
-	dir, err := s.home.OpenDir(profilesDir)
+	known := slices.DeleteFunc(c.ports.settled(), func(name string) bool { return !asked(name) })
+	dir, err := c.tree.home.OpenDir(profilesDir)
 	var entries []durable.Entry
 	var left skipped
 	switch {
@@ -76,19 +88,19 @@ func (s *Store) List(names ...string) ([]Profile, error) {
 		defer dir.Close()
 		entries, err = entriesOf(dir, names, &left)
 		if errors.Is(err, durable.ErrTooBig) {
-			s.sayOnce(err.Error())
+			c.tree.told.once(err.Error())
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	found, err := s.considerAll(dir, entries, settings, &left)
+	found, err := c.considerAll(dir, entries, settings, &left)
 	if err != nil {
 		return nil, err
 	}
 	if len(names) == 0 {
-		s.tell(&left)
+		c.tree.told.entries(&left, c.tree.home.Path(profilesDir))
 	} else if oddAmong(dir, entries, found, &left) {
-		_, _ = s.List() // what is to be said of such depends on how many there are
+		_, _ = c.list() // what is to be said of such depends on how many there are
 	}
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
@@ -97,8 +109,8 @@ func (s *Store) List(names ...string) ([]Profile, error) {
 		}
 	}
 	if settings.Default && asked(Default) {
-		p := Profile{Name: Default, Dir: s.home.Path(".")}
-		s.fill(&p, s.home, settings, new(atomic.Int64))
+		p := Profile{Name: Default, Dir: c.tree.home.Path(".")}
+		c.fill(&p, c.tree.home, settings, new(atomic.Int64))
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b Profile) int {
@@ -110,10 +122,10 @@ func (s *Store) List(names ...string) ([]Profile, error) {
 		}
 		return cmp.Compare(a.Name, b.Name)
 	})
-	s.forgetMissing(known, list)
-	s.settlePorts(list, settings.Ports)
+	c.forgetMissing(known, list)
+	c.settlePorts(list, settings.Ports)
 	if len(names) == 0 {
-		s.primed.Store(true)
+		c.primed.Store(true)
 	}
 	return list, nil
 }
@@ -144,47 +156,49 @@ func oddAmong(dir *durable.Dir, entries []durable.Entry, found []*Profile, left 
 	return len(left.all) > 0
 }
 
+// List reads the profiles of these names, or all, as catalogue.list says.
+func (s *Store) List(names ...string) ([]Profile, error) { return s.list.list(names...) }
+
 // Preview is List as other settings would have it. Nothing is changed by it: no
 // port is given away, and nothing is said.
 func (s *Store) Preview(settings Settings) ([]Profile, error) {
-	s.mu.Lock()
-	intents := maps.Clone(s.intents)
-	s.mu.Unlock()
-	view := &Store{
-		home: s.home, ours: s.ours, user: s.user, owners: s.owners, say: func(string) {}, now: s.now, ports: s.ports.copy(),
-		intents: intents, said: map[string]bool{}, skipped: map[string]int{},
-	}
+	s.Records.mu.Lock()
+	intents := maps.Clone(s.Records.intents)
+	s.Records.mu.Unlock()
+	is := s.tree
+	tree := &tree{home: is.home, ours: is.ours, user: is.user, told: newTold(func(string) {}), now: is.now}
+	view := rooms(tree, s.Ownership.owners, s.ports.copy(), intents)
 	view.Configure(settings)
-	return view.List()
+	return view.list.list()
 }
 
 // Load reads one profile. It fails with ErrNotFound if there is none of that
 // name.
 func (s *Store) Load(name string) (Profile, error) {
-	if err := s.prime(); err != nil {
+	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.names.lock(Gateway(name).key())()
-	return s.load(name)
+	defer s.tree.names.lock(Gateway(name).key())()
+	return s.list.load(name)
 }
 
 // load is Load for one who holds the name's lock.
-func (s *Store) load(name string) (Profile, error) {
-	settings := s.settings.Load()
+func (c *catalogue) load(name string) (Profile, error) {
+	settings := c.tree.settings.Load()
 	missing := refuse(ErrNotFound, "no profile %s", document.Quote(name))
 	if name == Default {
 		if !settings.Default {
 			return Profile{}, missing
 		}
-		list := []Profile{{Name: Default, Dir: s.home.Path(".")}}
-		s.fill(&list[0], s.home, settings, new(atomic.Int64))
-		s.settlePorts(list, settings.Ports)
+		list := []Profile{{Name: Default, Dir: c.tree.home.Path(".")}}
+		c.fill(&list[0], c.tree.home, settings, new(atomic.Int64))
+		c.settlePorts(list, settings.Ports)
 		return list[0], nil
 	}
 	if settings.Marker == "" || CheckName(name, settings.Services) != nil {
 		return Profile{}, missing
 	}
-	dir, err := s.home.OpenDir(profilesDir)
+	dir, err := c.tree.home.OpenDir(profilesDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Profile{}, missing
 	}
@@ -196,26 +210,26 @@ func (s *Store) load(name string) (Profile, error) {
 	seen, err := glances(dir, []string{name}, settings)
 	switch {
 	case err != nil || seen[0].Odd:
-		p = s.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64), nil)
+		p = c.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64), nil)
 	case seen[0].Marked:
 		p = &Profile{Name: name, Dir: dir.Path(name)}
-		s.glanced(p, dir, seen[0], settings)
+		c.glanced(p, dir, seen[0], settings)
 	}
 	if p == nil {
 		return Profile{}, missing
 	}
 	list := []Profile{*p}
-	s.settlePorts(list, settings.Ports)
+	c.settlePorts(list, settings.Ports)
 	return list[0], nil
 }
 
 // prime makes sure that the ports on the volume are known before one is given
 // away.
-func (s *Store) prime() error {
-	if s.primed.Load() {
+func (c *catalogue) prime() error {
+	if c.primed.Load() {
 		return nil
 	}
-	_, err := s.List()
+	_, err := c.list()
 	return err
 }
 
@@ -239,7 +253,7 @@ const atOnce = 256
 
 // considerAll is consider for every entry. What is as it should be, is seen at a
 // glance; thousands of profiles are thousands of errands otherwise.
-func (s *Store) considerAll(dir *durable.Dir, entries []durable.Entry, settings *Settings, left *skipped) ([]*Profile, error) {
+func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, settings *Settings, left *skipped) ([]*Profile, error) {
 	found := make([]*Profile, len(entries))
 	var large atomic.Int64
 	failures := make([]error, (len(entries)+atOnce-1)/atOnce)
@@ -258,16 +272,16 @@ func (s *Store) considerAll(dir *durable.Dir, entries []durable.Entry, settings 
 			odd := seen[i].Odd || CheckName(e.Name, settings.Services) != nil
 			switch {
 			case odd:
-				found[from+i] = s.consider(dir, e, settings, &large, left)
+				found[from+i] = c.consider(dir, e, settings, &large, left)
 			case seen[i].Marked:
 				p := &Profile{Name: e.Name, Dir: dir.Path(e.Name)}
-				s.glanced(p, dir, seen[i], settings)
+				c.glanced(p, dir, seen[i], settings)
 				found[from+i] = p
 			}
-			if p := found[from+i]; p != nil && s.owners != nil && (p.Fault != nil || p.Record.Origin == service.Corrupt) {
+			if p := found[from+i]; p != nil && c.ownership.owners != nil && (p.Fault != nil || p.Record.Origin == service.Corrupt) {
 				// It may have been on its way to another owner, which is over by then.
-				unlock := s.names.lock(Gateway(p.Name).key())
-				found[from+i] = s.consider(dir, e, settings, &large, left)
+				unlock := c.tree.names.lock(Gateway(p.Name).key())
+				found[from+i] = c.consider(dir, e, settings, &large, left)
 				unlock()
 			}
 		}
@@ -281,7 +295,7 @@ func glances(dir *durable.Dir, names []string, settings *Settings) ([]durable.Gl
 }
 
 // glanced is fill with what was seen at a glance.
-func (s *Store) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, settings *Settings) {
+func (c *catalogue) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, settings *Settings) {
 	state, overrides := seen.Files[0], seen.Files[1]
 	err := error(fs.ErrNotExist)
 	if state.There {
@@ -291,18 +305,18 @@ func (s *Store) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, setti
 	if f.Origin == service.Missing && settings.ImportState != "" {
 		if own, err := dir.OpenDir(p.Name); err == nil {
 			defer own.Close()
-			s.fill(p, own, settings, new(atomic.Int64))
+			c.fill(p, own, settings, new(atomic.Int64))
 			return
 		}
 	}
-	p.Record = s.remember(Gateway(p.Name), f.Record)
+	p.Record = c.records.remember(Gateway(p.Name), f.Record)
 	if overrides.There {
 		p.overrides = slices.Concat([]byte{}, overrides.Data) // an empty file is one
 	}
 }
 
 // consider looks at one entry of the profiles directory; nil: it is none.
-func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings, large *atomic.Int64, left *skipped) *Profile {
+func (c *catalogue) consider(dir *durable.Dir, e durable.Entry, settings *Settings, large *atomic.Int64, left *skipped) *Profile {
 	if !mayBeOne(dir, e, left) {
 		return nil
 	}
@@ -330,7 +344,7 @@ func (s *Store) consider(dir *durable.Dir, e durable.Entry, settings *Settings, 
 	if !marked {
 		return nil
 	}
-	s.fill(p, own, settings, large)
+	c.fill(p, own, settings, large)
 	return p
 }
 
@@ -352,20 +366,20 @@ func isRegular(dir *durable.Dir, rel string) (bool, error) {
 
 // fill reads what the profile's directory holds. large counts the bytes of the
 // large profile.yaml that were read along with it.
-func (s *Store) fill(p *Profile, dir *durable.Dir, settings *Settings, large *atomic.Int64) {
-	state, err := s.readRecord(dir, settings.StateFile)
+func (c *catalogue) fill(p *Profile, dir *durable.Dir, settings *Settings, large *atomic.Int64) {
+	state, err := readRecord(dir, settings.StateFile)
 	p.Record = state.Record
 	if err != nil {
 		p.Fault = err
 		return
 	}
 	if p.Record.Origin == service.Missing && settings.ImportState != "" {
-		p.Record = s.readImport(dir, settings.ImportState)
+		p.Record = c.records.readImport(dir, settings.ImportState)
 		if p.Record.Origin == service.Corrupt {
-			s.sayOnce(fmt.Sprintf("cannot take over the state of %s: %s; its gateway stays stopped", p.Name, p.Record.Fault))
+			c.tree.told.once(fmt.Sprintf("cannot take over the state of %s: %s; its gateway stays stopped", p.Name, p.Record.Fault))
 		}
 	}
-	p.Record = s.remember(Gateway(p.Name), p.Record)
+	p.Record = c.records.remember(Gateway(p.Name), p.Record)
 	p.overrides, err = dir.ReadFile(overridesFile, maxOverrides)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.Fault = err
@@ -379,14 +393,14 @@ func (s *Store) fill(p *Profile, dir *durable.Dir, settings *Settings, large *at
 
 // forgetMissing frees the ports of profiles that were there before the scan
 // and are not in it.
-func (s *Store) forgetMissing(known []string, list []Profile) {
+func (c *catalogue) forgetMissing(known []string, list []Profile) {
 	there := make(map[string]bool, len(list))
 	for _, p := range list {
 		there[p.Name] = true
 	}
 	for _, name := range known {
 		if !there[name] {
-			s.forget(name)
+			c.records.forget(name)
 		}
 	}
 }
@@ -394,11 +408,11 @@ func (s *Store) forgetMissing(known []string, list []Profile) {
 // settlePorts gives every profile in the list its port: the recorded one where
 // it may have it, first those whose record bears their own name (a directory
 // that was copied carries the original's port), else a new one.
-func (s *Store) settlePorts(list []Profile, r PortRange) {
+func (c *catalogue) settlePorts(list []Profile, r PortRange) {
 	for _, own := range []bool{true, false} {
 		for _, p := range list {
 			if p.Record.Port != 0 && (p.Record.Profile == p.Name) == own {
-				s.ports.claim(p.Name, p.Record.Port)
+				c.ports.claim(p.Name, p.Record.Port)
 			}
 		}
 	}
@@ -406,9 +420,9 @@ func (s *Store) settlePorts(list []Profile, r PortRange) {
 	for i := range list {
 		p := &list[i]
 		if len(without) == 0 { // else all are taken
-			p.Port = s.ports.allot(p.Name, r)
+			p.Port = c.ports.allot(p.Name, r)
 		} else {
-			p.Port = s.ports.of(p.Name)
+			p.Port = c.ports.of(p.Name)
 		}
 		if p.Port == 0 && r.size() > 0 {
 			without = append(without, p.Name)
@@ -420,7 +434,7 @@ func (s *Store) settlePorts(list []Profile, r PortRange) {
 		if n > 1 {
 			line += fmt.Sprintf("; so it is with %d more", n-1)
 		}
-		s.sayOnce(line)
+		c.tree.told.once(line)
 	}
 }
 

@@ -96,7 +96,7 @@ func printable(s string, max int) string {
 // Check says why there can be no profile of that name; one that there is may
 // have it.
 func (s *Store) Check(name string) error {
-	if err := CheckName(name, s.settings.Load().Services); err != nil {
+	if err := CheckName(name, s.tree.settings.Load().Services); err != nil {
 		return err
 	}
 	return s.checkFresh(name)
@@ -106,16 +106,16 @@ func (s *Store) Check(name string) error {
 // there is no such directory, or it is one.
 func (s *Store) Unmarked(name string) string {
 	name = strings.TrimPrefix(name, service.GatewayPrefix)
-	marker := s.settings.Load().Marker
+	marker := s.tree.settings.Load().Marker
 	if marker == "" || !ValidName(name) {
 		return ""
 	}
 	at := profilesDir + "/" + name
-	if there, err := s.home.Lstat(at); err != nil || there.Type != fs.ModeDir {
+	if there, err := s.tree.home.Lstat(at); err != nil || there.Type != fs.ModeDir {
 		return ""
 	}
-	if _, err := s.home.Lstat(at + "/" + marker); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("%s is no profile: it has no %s; make one with: touch %s", s.home.Path(at), marker, s.home.Path(at+"/"+marker))
+	if _, err := s.tree.home.Lstat(at + "/" + marker); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s is no profile: it has no %s; make one with: touch %s", s.tree.home.Path(at), marker, s.tree.home.Path(at+"/"+marker))
 	}
 	return ""
 }

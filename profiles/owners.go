@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -161,16 +162,30 @@ func ownerOf(home *durable.Dir, owners Owners, rel string) uint32 {
 	return there.UID
 }
 
+// Ownership is whose each profile's directory is: the services' user's, or that of a
+// user of its own, whom the ledger of the records knows.
+//
+// Invariant: promised is above every uid that this Store has given a profile, whether
+// or not that is recorded yet.
+type Ownership struct {
+	tree    *tree
+	records *Records
+	owners  Owners // nil: every profile is the services' user's
+
+	mu       sync.Mutex
+	promised uint32
+}
+
 // User is the uid of a profile's own user; 0: it has the services'. When it
 // returns, that is recorded, and the directory is that user's.
-func (s *Store) User(ctx context.Context, name string) (uint32, error) {
-	if s.owners == nil || name == Default {
+func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
+	if o.owners == nil || name == Default {
 		return 0, nil
 	}
-	defer s.names.lock(Gateway(name).key())()
-	l := s.ledger.Load()
+	defer o.tree.names.lock(Gateway(name).key())()
+	l := o.records.ledger.Load()
 	if l == nil || l.journal == nil {
-		if !s.owners.Auto() {
+		if !o.owners.Auto() {
 			return 0, nil
 		}
 		why := errors.New("there is no journal")
@@ -180,40 +195,40 @@ func (s *Store) User(ctx context.Context, name string) (uint32, error) {
 		return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, why)
 	}
 	dir := dirOf(name)
-	there, err := s.home.Lstat(dir)
-	if err == nil && s.owners.Auto() {
-		err = s.passable()
+	there, err := o.tree.home.Lstat(dir)
+	if err == nil && o.owners.Auto() {
+		err = o.passable()
 	}
 	if err != nil {
 		return 0, err
 	}
 	uid, recorded := l.userOf(name)
-	if recorded && !has(s.owners, uid) && s.owners.Auto() {
+	if recorded && !has(o.owners, uid) && o.owners.Auto() {
 		return 0, fmt.Errorf("profile %s has uid %d, which is not in profile_users any more; widen that, and restart the container", name, uid)
 	}
-	stands := standing{auto: s.owners.Auto(), is: s.whose(there, name, uid, l), recorded: recorded}
+	stands := standing{auto: o.owners.Auto(), is: o.whose(there, name, uid, l), recorded: recorded}
 	elsewhere := ""
 	if stands.auto && stands.is == services && recorded {
-		if elsewhere, err = s.elsewhere(uid, name); err != nil {
+		if elsewhere, err = o.elsewhere(uid, name); err != nil {
 			return 0, err
 		}
 		stands.elsewhere = elsewhere != ""
 	}
 	switch what := stands.decide(); what {
 	case leave:
-		if !s.owners.Auto() {
+		if !o.owners.Auto() {
 			uid = 0
 		}
 		return uid, nil
 	case takeBack:
-		return 0, s.takeBackDir(dir)
+		return 0, o.takeBack(dir)
 	case allot, yield:
 		if what == yield {
 			if err := l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: elsewhere, UID: uid, From: name}}); err != nil {
 				return 0, err
 			}
 		}
-		if uid, err = s.freeUser(l); err != nil {
+		if uid, err = o.free(l); err != nil {
 			return 0, fmt.Errorf("profile %s has no user: %w", name, err)
 		}
 		if err := l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: name, UID: uid}}); err != nil {
@@ -227,31 +242,31 @@ func (s *Store) User(ctx context.Context, name string) (uint32, error) {
 		l.view(func() { body.From = l.users.whose(body.UID) })
 		return body.UID, l.append(ctx, false, journal.Entry{Type: TypeUser, Body: body})
 	case refuseIt:
-		return 0, s.notIts(name, there, l)
+		return 0, o.notIts(name, there, l)
 	}
-	return uid, s.giveDir(dir, uid)
+	return uid, o.give(dir, uid)
 }
 
-// freeUser is a user that is nobody's, nor will be: several profiles may be asking
+// free is a user that is nobody's, nor will be: several profiles may be asking
 // for one before any is recorded.
-func (s *Store) freeUser(l *ledger) (uid uint32, err error) {
-	low, high := s.owners.Range()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.view(func() { uid = l.users.free(max(low, s.promised), high) })
+func (o *Ownership) free(l *ledger) (uid uint32, err error) {
+	low, high := o.owners.Range()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l.view(func() { uid = l.users.free(max(low, o.promised), high) })
 	if uid == 0 {
 		return 0, fmt.Errorf("all of %d-%d are or were others'; widen profile_users, and restart the container", low, high)
 	}
-	s.promised = uid + 1
+	o.promised = uid + 1
 	return uid, nil
 }
 
 // whose is whose a profile's directory is. uid is the profile's user; 0: it has none.
-func (s *Store) whose(there durable.Info, name string, uid uint32, l *ledger) owner {
+func (o *Ownership) whose(there durable.Info, name string, uid uint32, l *ledger) owner {
 	switch {
-	case there.UID == s.owners.Services():
+	case there.UID == o.owners.Services():
 		return services
-	case !has(s.owners, there.UID):
+	case !has(o.owners, there.UID):
 		return strangers
 	case there.UID == uid:
 		return itsOwn
@@ -261,7 +276,7 @@ func (s *Store) whose(there durable.Info, name string, uid uint32, l *ledger) ow
 	if other == "" {
 		return nobodys
 	}
-	theirs, err := s.home.Lstat(dirOf(other))
+	theirs, err := o.tree.home.Lstat(dirOf(other))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && theirs.UID != there.UID {
 		return departed
 	}
@@ -270,8 +285,8 @@ func (s *Store) whose(there durable.Info, name string, uid uint32, l *ledger) ow
 
 // elsewhere is another profile whose directory is a user's: one that was renamed
 // when nobody could record it; "": there is none.
-func (s *Store) elsewhere(uid uint32, name string) (other string, err error) {
-	entries, err := s.home.ReadDir(profilesDir, maxProfiles)
+func (o *Ownership) elsewhere(uid uint32, name string) (other string, err error) {
+	entries, err := o.tree.home.ReadDir(profilesDir, maxProfiles)
 	if err != nil && !errors.Is(err, durable.ErrTooBig) {
 		return "", err
 	}
@@ -279,7 +294,7 @@ func (s *Store) elsewhere(uid uint32, name string) (other string, err error) {
 		if e.Name == name || CheckName(e.Name, nil) != nil {
 			continue
 		}
-		if ownerOf(s.home, s.owners, dirOf(e.Name)) == uid {
+		if ownerOf(o.tree.home, o.owners, dirOf(e.Name)) == uid {
 			return e.Name, nil
 		}
 	}
@@ -287,53 +302,84 @@ func (s *Store) elsewhere(uid uint32, name string) (other string, err error) {
 }
 
 // notIts says why a profile cannot be given its directory.
-func (s *Store) notIts(name string, there durable.Info, l *ledger) error {
+func (o *Ownership) notIts(name string, there durable.Info, l *ledger) error {
 	whose := ""
 	l.view(func() {
-		if other := l.users.whose(there.UID); other != "" && has(s.owners, there.UID) {
+		if other := l.users.whose(there.UID); other != "" && has(o.owners, there.UID) {
 			whose = ", which is that of profile " + other
 		}
 	})
-	return refuse(ErrBroken, "%s belongs to uid %d%s: it is not given to another; chown -R %d it, if it is to be", s.home.Path(dirOf(name)), there.UID, whose, s.owners.Services())
+	return refuse(ErrBroken, "%s belongs to uid %d%s: it is not given to another; chown -R %d it, if it is to be", o.tree.home.Path(dirOf(name)), there.UID, whose, o.owners.Services())
 }
 
 // passable has profiles' users get to their directories.
-func (s *Store) passable() error {
-	above, err := s.home.Lstat(profilesDir)
+func (o *Ownership) passable() error {
+	above, err := o.tree.home.Lstat(profilesDir)
 	if err != nil || above.Perm&0o001 != 0 {
 		return err
 	}
-	return s.home.Chmod(profilesDir, above.Perm|0o001)
+	return o.tree.home.Chmod(profilesDir, above.Perm|0o001)
 }
 
-// giveDir gives a profile's directory to a user, alone: whatever is allowed below,
+// give gives a profile's directory to a user, alone: whatever is allowed below,
 // nobody else gets there any more.
-func (s *Store) giveDir(dir string, uid uint32) error {
-	if there, err := s.home.Lstat(dir); err == nil && there.UID == s.owners.Services() && there.Perm&0o007 != 0 {
-		if err := s.home.Chmod(dir, there.Perm&^0o007); err != nil {
+func (o *Ownership) give(dir string, uid uint32) error {
+	if there, err := o.tree.home.Lstat(dir); err == nil && there.UID == o.owners.Services() && there.Perm&0o007 != 0 {
+		if err := o.tree.home.Chmod(dir, there.Perm&^0o007); err != nil {
 			return err
 		}
 	}
-	return s.handOver(dir, func(fd int) error { return s.owners.Give(uid, fd) })
+	return o.handOver(dir, func(fd int) error { return o.owners.Give(uid, fd) })
 }
 
-// takeBackDir makes a directory the services' again, if it is a profile's.
-func (s *Store) takeBackDir(dir string) error {
-	uid := ownerOf(s.home, s.owners, dir)
+// takeBack makes a directory the services' again, if it is a profile's.
+func (o *Ownership) takeBack(dir string) error {
+	uid := ownerOf(o.tree.home, o.owners, dir)
 	if uid == 0 {
 		return nil
 	}
-	return s.handOver(dir, func(fd int) error { return s.owners.Take(uid, fd) })
+	return o.handOver(dir, func(fd int) error { return o.owners.Take(uid, fd) })
 }
 
-func (s *Store) handOver(dir string, over func(fd int) error) error {
-	fd, err := s.home.Handle(dir)
+// copyFrom copies a profile's directory aside. Who may read one that is its own
+// user's is that user, who is given the copy to write it, and only for that.
+func (o *Ownership) copyFrom(source *durable.Dir, temp string, uid uint32) error {
+	if uid != 0 {
+		if err := o.give(temp, uid); err != nil {
+			return err
+		}
+	}
+	if err := o.tree.home.CopyFiles(source, temp, dirMode); err != nil {
+		return err
+	}
+	return o.takeBack(temp)
+}
+
+// takeBackTemps has what is not finished in a directory be the services', who remove
+// it: a clone was its profile's while it was made.
+func (o *Ownership) takeBackTemps(dir string) {
+	if o.owners == nil || dir != profilesDir {
+		return
+	}
+	entries, err := o.tree.home.ReadDirOf(dir, maxProfiles, func(e durable.Entry) bool { return durable.IsTemp(e.Name) })
+	if err != nil {
+		return // who cleans up says it
+	}
+	for _, e := range entries {
+		if err := o.takeBack(dir + "/" + e.Name); err != nil {
+			o.tree.told.once(err.Error())
+		}
+	}
+}
+
+func (o *Ownership) handOver(dir string, over func(fd int) error) error {
+	fd, err := o.tree.home.Handle(dir)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	if err := over(fd); err != nil {
-		return fmt.Errorf("cannot change the owner of %s: %w", s.home.Path(dir), err)
+		return fmt.Errorf("cannot change the owner of %s: %w", o.tree.home.Path(dir), err)
 	}
 	return nil
 }
@@ -344,10 +390,10 @@ func (l *ledger) userOf(name string) (uid uint32, known bool) {
 	return uid, known
 }
 
-// UserOf is the recorded user of a profile; 0: it has none of its own, or none yet.
-func (s *Store) UserOf(name string) uint32 {
-	l := s.ledger.Load()
-	if l == nil || s.owners == nil || !s.owners.Auto() {
+// Recorded is the recorded user of a profile; 0: it has none of its own, or none yet.
+func (o *Ownership) Recorded(name string) uint32 {
+	l := o.records.ledger.Load()
+	if l == nil || o.owners == nil || !o.owners.Auto() {
 		return 0
 	}
 	uid, _ := l.userOf(name)

@@ -136,3 +136,33 @@ func (p *ports) drop(name string) {
 		delete(p.port, name)
 	}
 }
+
+// wanted is the port that a creation asks for: an import has that of its profile
+// again, if it is one of ours and free.
+func (p *ports) wanted(name string, how Creation, r PortRange) int {
+	if how.Port != 0 || how.Import == nil || how.Import.Port < r.First || how.Import.Port > r.Last {
+		return how.Port
+	}
+	if _, free := p.claim(name, how.Import.Port); !free {
+		return 0
+	}
+	return how.Import.Port
+}
+
+// take gives name the port asked for, or one of the range.
+func (p *ports) take(name string, port int, r PortRange, told *told) (int, error) {
+	if port == 0 {
+		port = p.allot(name, r)
+		if port == 0 && r.size() > 0 {
+			told.once(fullRange(name, r))
+		}
+		return port, nil
+	}
+	if owner, ok := p.claim(name, port); !ok {
+		if owner == name {
+			return 0, refuse(ErrExists, "profile %q has port %d; a port stays with its profile", name, p.of(name))
+		}
+		return 0, refuse(ErrPortTaken, "port %d belongs to profile %q; choose another, or leave out --port", port, owner)
+	}
+	return port, nil
+}

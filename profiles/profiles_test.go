@@ -59,7 +59,7 @@ func (v *volume) reopen(change func(*Settings)) {
 			s.Close()
 		}
 	})
-	s.now = func() time.Time { return time.Date(2026, 5, 24, 18, 5, 33, 0, time.UTC) }
+	s.tree.now = func() time.Time { return time.Date(2026, 5, 24, 18, 5, 33, 0, time.UTC) }
 }
 
 func (v *volume) path(rel string) string { return filepath.Join(v.home, rel) }
@@ -215,7 +215,7 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "default" || list[0].Dir != v.home || list[0].Fault != nil {
 		t.Fatalf("%+v", list)
 	}
-	must(t, v.SaveIntent(Gateway("default"), service.Running))
+	must(t, v.Records.SaveIntent(Gateway("default"), service.Running))
 	if got := v.read("gateway_state.json"); !strings.Contains(got, `"profile":"default","desired_state":"running"`) {
 		t.Errorf("%s", got)
 	}
@@ -230,21 +230,21 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 
 func TestBootLog(t *testing.T) {
 	v := newVolume(t, nil)
-	must(t, v.LogBoot(v.BootLogSize(), []Booted{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "none", Action: "registered", Said: "running"}}, "killed"))
+	must(t, v.BootLog.Add(v.BootLog.Size(), []Booted{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "none", Action: "registered", Said: "running"}}, "killed"))
 	want := "2026-05-24T18:05:33+0000 profile=alice prior_state=running action=started prior_exit=killed\n" +
 		"2026-05-24T18:05:33+0000 profile=bob prior_state=none action=registered overruled_file=running prior_exit=killed\n"
 	if got := v.read("logs/container-boot.log"); got != want {
 		t.Errorf("%q", got)
 	}
 	// A boot that is gone on with tells what it has not told yet.
-	since := v.BootLogSize()
-	must(t, v.LogBoot(since, []Booted{{Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
-	must(t, v.LogBoot(since, []Booted{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
+	since := v.BootLog.Size()
+	must(t, v.BootLog.Add(since, []Booted{{Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
+	must(t, v.BootLog.Add(since, []Booted{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
 	if got := v.read("logs/container-boot.log")[since:]; strings.Count(got, "profile=bob") != 1 || strings.Count(got, "profile=alice") != 1 {
 		t.Errorf("%q", got)
 	}
 	must(t, os.Truncate(v.path("logs/container-boot.log"), maxBootLog))
-	must(t, v.LogBoot(v.BootLogSize(), []Booted{{Profile: "alice", PriorState: "running", Action: "started"}}, "clean"))
+	must(t, v.BootLog.Add(v.BootLog.Size(), []Booted{{Profile: "alice", PriorState: "running", Action: "started"}}, "clean"))
 	if got := v.read("logs/container-boot.log"); strings.Count(got, "\n") != 1 {
 		t.Errorf("it grows for ever: %d bytes", len(got))
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -65,30 +67,45 @@ type Seen struct {
 	Restarts   int
 }
 
+// Records keeps what is wanted, and was seen, of each gateway and static service.
+// What is wanted is in the ledger, and the state files are copies; without one the
+// files are all there is.
+//
+// Invariant: with a ledger, intents is not used. Without one it has what was read
+// from a file or written there, of each subject that was.
+type Records struct {
+	tree   *tree
+	ports  *ports
+	ledger atomic.Pointer[ledger]
+
+	mu      sync.Mutex
+	intents map[Subject]service.Intent
+}
+
 // LoadService returns the record of a static service.
-func (s *Store) LoadService(name string) (service.Record, error) {
+func (rec *Records) LoadService(name string) (service.Record, error) {
 	of := Static(name)
-	defer s.names.lock(of.key())()
-	f, err := s.readRecord(s.home, of.file(s.settings.Load()))
+	defer rec.tree.names.lock(of.key())()
+	f, err := readRecord(rec.tree.home, of.file(rec.tree.settings.Load()))
 	if err != nil {
 		return service.Record{}, err
 	}
-	return s.remember(of, f.Record), nil
+	return rec.remember(of, f.Record), nil
 }
 
 // SaveIntent records what a person wants, durably: when it returns nil, a power
 // cut does not undo it. With service.IntentNone it keeps the recorded intent
 // and makes the rest of the record (the port) durable. What is recorded already
 // is not written again: a full disk keeps nobody from a restart.
-func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
-	if s.ledger.Load() != nil {
-		return s.TakeOver(map[Subject]service.Intent{of: intent}, []Subject{of})
+func (rec *Records) SaveIntent(of Subject, intent service.Intent) error {
+	if rec.ledger.Load() != nil {
+		return rec.TakeOver(map[Subject]service.Intent{of: intent}, []Subject{of})
 	}
-	defer s.names.lock(of.key())()
-	if s.saved(of, intent) {
+	defer rec.tree.names.lock(of.key())()
+	if rec.saved(of, intent) {
 		return nil
 	}
-	return s.update(of, durably, func(f *stateFile) {
+	return rec.update(of, durably, func(f *stateFile) {
 		if intent != service.IntentNone {
 			f.Desired = intent
 		}
@@ -100,24 +117,24 @@ func (s *Store) SaveIntent(of Subject, intent service.Intent) error {
 
 // saved tells whether the record on the volume is complete and has the intent
 // that this Store has saved. The caller holds the subject's lock.
-func (s *Store) saved(of Subject, intent service.Intent) bool {
-	s.mu.Lock()
-	known := s.intents[of]
-	s.mu.Unlock()
+func (rec *Records) saved(of Subject, intent service.Intent) bool {
+	rec.mu.Lock()
+	known := rec.intents[of]
+	rec.mu.Unlock()
 	if intent == service.IntentNone || known != intent {
 		return false
 	}
-	f, err := s.readRecord(s.home, of.file(s.settings.Load()))
+	f, err := readRecord(rec.tree.home, of.file(rec.tree.settings.Load()))
 	return err == nil && f.Origin == service.Recorded && f.Desired == intent &&
-		(of.Service != "" || f.Port == s.ports.of(of.Profile))
+		(of.Service != "" || f.Port == rec.ports.of(of.Profile))
 }
 
 // SaveSeen records the state in which a service was seen. The intent stays as
 // it is, whatever the order of calls. It is written whole, but a power cut may
 // bring the state before it back.
-func (s *Store) SaveSeen(of Subject, seen Seen) error {
-	defer s.names.lock(of.key())()
-	return s.update(of, ofSeen, func(f *stateFile) {
+func (rec *Records) SaveSeen(of Subject, seen Seen) error {
+	defer rec.tree.names.lock(of.key())()
+	return rec.update(of, ofSeen, func(f *stateFile) {
 		f.Seen, f.PID, f.StartTime = seen.State, seen.PID, seen.StartTime
 		f.ExitReason, f.Restarts = seen.ExitReason, seen.Restarts
 	})
@@ -126,14 +143,14 @@ func (s *Store) SaveSeen(of Subject, seen Seen) error {
 // update reads the state file, changes it and writes it, as COPIES.md says. Of the
 // intent what this Store knows counts, not what a gateway may have written
 // meanwhile. The caller holds the subject's lock.
-func (s *Store) update(of Subject, why reason, change func(*stateFile)) error {
-	settings := s.settings.Load()
+func (rec *Records) update(of Subject, why reason, change func(*stateFile)) error {
+	settings := rec.tree.settings.Load()
 	if of.Service == "" && settings.Marker == "" {
 		return refuse(ErrNotFound, "no profile %s: the configuration has no gateway section", document.Quote(of.Profile))
 	}
 	file := of.file(settings)
 	for {
-		err := s.rewrite(of, file, why, change)
+		err := rec.rewrite(of, file, why, change)
 		if !errors.Is(err, durable.ErrChanged) { // else there is something else to be decided about
 			return err
 		}
@@ -141,53 +158,53 @@ func (s *Store) update(of Subject, why reason, change func(*stateFile)) error {
 }
 
 // rewrite is update once. ErrChanged: somebody has written there at the same time.
-func (s *Store) rewrite(of Subject, file string, why reason, change func(*stateFile)) error {
-	f, text, err := s.readState(s.home, file)
+func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) error {
+	f, text, err := readState(rec.tree.home, file)
 	if err != nil {
 		return err
 	}
 	was := f.Record // what the file says
-	known := s.remember(of, was)
-	switch s.weigh(why, was, known) {
+	known := rec.remember(of, was)
+	switch rec.weigh(why, was, known) {
 	case leaveAlone:
 		if was.Origin == service.Corrupt {
-			return refuse(ErrBroken, "%s: %s; the next command puts it right", s.home.Path(file), f.Fault)
+			return refuse(ErrBroken, "%s: %s; the next command puts it right", rec.tree.home.Path(file), f.Fault)
 		}
 		return nil
 	case setAside:
-		if err := s.keepAside(file, f.Fault); err != nil {
+		if err := rec.keepAside(file, f.Fault); err != nil {
 			return err
 		}
 		f = stateFile{version: 1}
-		known = s.remember(of, f.Record)
+		known = rec.remember(of, f.Record)
 	}
 	f.Record = known
 	before := f
 	change(&f)
-	if port := s.ports.of(of.Profile); of.Service == "" && port != 0 {
+	if port := rec.ports.of(of.Profile); of.Service == "" && port != 0 {
 		f.Port = port
 	}
 	if was.Profile == of.Profile && same(was, f.Record) && why != durably {
 		return nil
 	}
-	f.Profile, f.UpdatedAt = of.Profile, s.now()
-	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: s.ledger.Load() != nil}
+	f.Profile, f.UpdatedAt = of.Profile, rec.tree.now()
+	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: rec.ledger.Load() != nil}
 	if why == ofSeen && how.Loose {
 		how.Over, how.Was = true, text
 	}
-	err = s.home.WriteFile(file, f.encode(), how)
+	err = rec.tree.home.WriteFile(file, f.encode(), how)
 	if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
-		if err = s.home.MkdirAll(path.Dir(file), dirMode); err == nil {
-			err = s.home.WriteFile(file, f.encode(), how)
+		if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
+			err = rec.tree.home.WriteFile(file, f.encode(), how)
 		}
 	}
 	if err != nil && why == durably {
-		s.takeBack(file, before)
+		rec.takeBack(file, before)
 	}
 	if err == nil && f.Desired != service.IntentNone {
-		s.mu.Lock()
-		s.intents[of] = f.Desired
-		s.mu.Unlock()
+		rec.mu.Lock()
+		rec.intents[of] = f.Desired
+		rec.mu.Unlock()
 	}
 	return err
 }
@@ -202,41 +219,41 @@ func same(file, record service.Record) bool {
 // takeBack undoes, as well as may be, a write that failed only when its new name
 // was to be made durable: who is told that nothing was done shall not find later
 // that it was.
-func (s *Store) takeBack(file string, before stateFile) {
-	now, err := s.readRecord(s.home, file)
+func (rec *Records) takeBack(file string, before stateFile) {
+	now, err := readRecord(rec.tree.home, file)
 	switch {
 	case err != nil || now.Desired == before.Desired:
 		return
 	case before.Origin == service.Recorded:
-		err = s.home.WriteFile(file, before.encode(), durable.Write{Mode: 0o640})
+		err = rec.tree.home.WriteFile(file, before.encode(), durable.Write{Mode: 0o640})
 	default:
-		err = s.home.RemoveAll(file)
+		err = rec.tree.home.RemoveAll(file)
 	}
 	if err != nil {
-		s.say(fmt.Sprintf("%v; it may have what a command asked for that was refused", err))
+		rec.tree.told.say(fmt.Sprintf("%v; it may have what a command asked for that was refused", err))
 	}
 }
 
 // keepAside moves a file that cannot be used out of the way.
-func (s *Store) keepAside(file, fault string) error {
-	kept, err := moveNew(s.home, file, s.dated(file+".corrupt-"))
+func (rec *Records) keepAside(file, fault string) error {
+	kept, err := moveNew(rec.tree.home, file, rec.tree.dated(file+".corrupt-"))
 	if err != nil {
 		return err
 	}
-	s.say(fmt.Sprintf("%s: %s; it is kept as %s", s.home.Path(file), fault, path.Base(kept)))
+	rec.tree.told.say(fmt.Sprintf("%s: %s; it is kept as %s", rec.tree.home.Path(file), fault, path.Base(kept)))
 	return nil
 }
 
 // readRecord is readState without the text.
-func (s *Store) readRecord(dir *durable.Dir, file string) (stateFile, error) {
-	f, _, err := s.readState(dir, file)
+func readRecord(dir *durable.Dir, file string) (stateFile, error) {
+	f, _, err := readState(dir, file)
 	return f, err
 }
 
 // readState reads a state file below dir. What cannot be used is a record too,
 // a corrupt one; an error is the system's (EIO, too many open files), and says
 // nothing about the file.
-func (s *Store) readState(dir *durable.Dir, file string) (f stateFile, text []byte, err error) {
+func readState(dir *durable.Dir, file string) (f stateFile, text []byte, err error) {
 	data, err := dir.ReadFile(file, maxStateFile)
 	f, err = understood(data, err)
 	return f, data, err
@@ -265,8 +282,8 @@ func understood(data []byte, err error) (stateFile, error) {
 }
 
 // readImport reads an application's state file. It is never moved or written.
-func (s *Store) readImport(dir *durable.Dir, file string) service.Record {
-	f, err := s.readRecord(dir, file)
+func (rec *Records) readImport(dir *durable.Dir, file string) service.Record {
+	f, err := readRecord(dir, file)
 	switch {
 	case err != nil:
 		return service.Record{Origin: service.Corrupt, Fault: file + ": " + err.Error()}
@@ -292,8 +309,8 @@ func cause(err error) string {
 
 // remember puts the intent that this Store knows into a record, or learns it
 // from there. What the journal knows counts over whatever became of the file.
-func (s *Store) remember(of Subject, r service.Record) service.Record {
-	if l := s.ledger.Load(); l != nil {
+func (rec *Records) remember(of Subject, r service.Record) service.Record {
+	if l := rec.ledger.Load(); l != nil {
 		if known, ok := l.known(of); ok {
 			if r.Origin != service.Recorded {
 				r = service.Record{Origin: service.Recorded, Said: service.IntentNone}
@@ -304,20 +321,27 @@ func (s *Store) remember(of Subject, r service.Record) service.Record {
 		}
 		return r
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.intents[of]; ok && r.Origin != service.Corrupt {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if known, ok := rec.intents[of]; ok && r.Origin != service.Corrupt {
 		r.Desired = known
 	} else if r.Desired != service.IntentNone && r.Origin == service.Recorded {
-		s.intents[of] = r.Desired
+		rec.intents[of] = r.Desired
 	}
 	return r
 }
 
 // forget drops what is known of a profile that is gone.
-func (s *Store) forget(profile string) {
-	s.ports.release(profile)
-	s.mu.Lock()
-	delete(s.intents, Gateway(profile))
-	s.mu.Unlock()
+func (rec *Records) forget(profile string) {
+	rec.ports.release(profile)
+	rec.mu.Lock()
+	delete(rec.intents, Gateway(profile))
+	rec.mu.Unlock()
+}
+
+// learn remembers an intent that has just been saved.
+func (rec *Records) learn(name string, intent service.Intent) {
+	rec.mu.Lock()
+	rec.intents[Gateway(name)] = intent
+	rec.mu.Unlock()
 }

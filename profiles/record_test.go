@@ -18,8 +18,8 @@ func TestIntentOutlivesWhatIsSeen(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{Intent: service.Running})
 	of := Gateway("alice")
-	must(t, v.SaveIntent(of, service.Stopped))
-	must(t, v.SaveSeen(of, Seen{State: service.SeenRunning, PID: 42, StartTime: 8731, Restarts: 3, ExitReason: "said \"no\"\n"}))
+	must(t, v.Records.SaveIntent(of, service.Stopped))
+	must(t, v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: 42, StartTime: 8731, Restarts: 3, ExitReason: "said \"no\"\n"}))
 	v.reopen(nil)
 	p, err := v.Load("alice")
 	must(t, err)
@@ -36,13 +36,13 @@ func TestIntentAndSeenInAnyOrder(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			if err := v.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning, PID: i + 1}); err != nil {
+			if err := v.Records.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning, PID: i + 1}); err != nil {
 				t.Error(err)
 			}
 		})
 		if i == 10 {
 			all.Go(func() {
-				if err := v.SaveIntent(Gateway("alice"), service.Stopped); err != nil {
+				if err := v.Records.SaveIntent(Gateway("alice"), service.Stopped); err != nil {
 					t.Error(err)
 				}
 			})
@@ -61,7 +61,7 @@ func TestAGatewayCannotChangeTheIntent(t *testing.T) {
 	v.create("alice", Creation{Intent: service.Stopped})
 	for _, text := range []string{`{"desired_state":"running"}`, `{`, ""} {
 		v.write("profiles/alice/gateway_state.json", text)
-		must(t, v.SaveSeen(Gateway("alice"), Seen{State: service.SeenStopped}))
+		must(t, v.Records.SaveSeen(Gateway("alice"), Seen{State: service.SeenStopped}))
 		if got := v.read("profiles/alice/gateway_state.json"); !strings.Contains(got, `"desired_state":"stopped"`) {
 			t.Errorf("%q: %s", text, got)
 		}
@@ -77,7 +77,7 @@ func TestUnknownKeysAreKept(t *testing.T) {
 	if p.Record.Origin != service.Recorded || p.Record.Desired != service.IntentNone || p.Record.Seen != service.SeenDegraded || !p.Unrecorded {
 		t.Errorf("%+v", p)
 	}
-	must(t, v.SaveIntent(Gateway("alice"), service.Running))
+	must(t, v.Records.SaveIntent(Gateway("alice"), service.Running))
 	want := fmt.Sprintf(`{"version":3,"profile":"alice","desired_state":"running","gateway_state":"degraded","pid":0,"start_time":0,"port":%d,`+
 		`"exit_reason":"","restarts":0,"updated_at":"2026-05-24T18:05:33Z","zeta":{"b":2},"alpha":null}`+"\n", p.Port)
 	if got := v.read("profiles/alice/gateway_state.json"); got != want {
@@ -114,7 +114,7 @@ func TestCorruptStateIsKeptAsideAndSaid(t *testing.T) {
 			if strings.ContainsAny(p.Record.Fault, "\n\x1b") {
 				t.Errorf("%q", p.Record.Fault)
 			}
-			must(t, v.SaveIntent(Gateway("alice"), service.Stopped))
+			must(t, v.Records.SaveIntent(Gateway("alice"), service.Stopped))
 			if _, err := os.Lstat(v.path(path + ".corrupt-20260524T180533Z")); err != nil {
 				t.Errorf("not kept: %v", err)
 			}
@@ -140,7 +140,7 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 	if p.Record.Origin != service.Imported || p.Record.Seen != service.SeenRunning || p.Port == 1234 {
 		t.Errorf("%+v", p)
 	}
-	must(t, v.SaveIntent(Gateway("alice"), service.Running))
+	must(t, v.Records.SaveIntent(Gateway("alice"), service.Running))
 	if got := v.read("profiles/alice/app.json"); got != `{"gateway_state":"running","port":1234,"theirs":1}` {
 		t.Errorf("the application's file was changed: %s", got)
 	}
@@ -154,7 +154,7 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 	if p := v.list()["bob"]; p.Record.Origin != service.Corrupt || !strings.HasPrefix(p.Record.Fault, "app.json: ") {
 		t.Errorf("%+v", p.Record)
 	}
-	must(t, v.SaveIntent(Gateway("bob"), service.Stopped))
+	must(t, v.Records.SaveIntent(Gateway("bob"), service.Stopped))
 	if n := v.said("cannot take over the state of bob: app.json: corrupt: "); n != 1 {
 		t.Errorf("said %q", v.told)
 	}
@@ -165,17 +165,17 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 
 func TestStaticServicesAreRecordedToo(t *testing.T) {
 	v := newVolume(t, nil)
-	r, err := v.LoadService("dashboard")
+	r, err := v.Records.LoadService("dashboard")
 	if err != nil || r.Origin != service.Missing {
 		t.Errorf("%+v %v", r, err)
 	}
-	must(t, v.SaveSeen(Static("dashboard"), Seen{State: service.SeenRunning, PID: 7}))
-	if r, _ := v.LoadService("dashboard"); r.Desired != service.IntentNone || r.Seen != service.SeenRunning {
+	must(t, v.Records.SaveSeen(Static("dashboard"), Seen{State: service.SeenRunning, PID: 7}))
+	if r, _ := v.Records.LoadService("dashboard"); r.Desired != service.IntentNone || r.Seen != service.SeenRunning {
 		t.Errorf("being seen made an intent: %+v", r)
 	}
-	must(t, v.SaveIntent(Static("dashboard"), service.Stopped))
+	must(t, v.Records.SaveIntent(Static("dashboard"), service.Stopped))
 	v.reopen(nil)
-	if r, _ := v.LoadService("dashboard"); r.Desired != service.Stopped || r.PID != 7 {
+	if r, _ := v.Records.LoadService("dashboard"); r.Desired != service.Stopped || r.PID != 7 {
 		t.Errorf("%+v", r)
 	}
 	want := `{"version":1,"profile":"","desired_state":"stopped","gateway_state":"running","pid":7,`
@@ -208,7 +208,7 @@ func TestAVolumeThatCannotBeWrittenIsReadAllTheSame(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	for _, err := range []error{
-		v.SaveIntent(Gateway("alice"), service.Stopped),
+		v.Records.SaveIntent(Gateway("alice"), service.Stopped),
 		func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
 		func() error { _, err := v.Delete("alice", false, nil); return err }(),
 	} {
@@ -231,7 +231,7 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 		return nil
 	})
 	for _, of := range []Subject{Gateway("alice"), Static("web")} {
-		if err := v.SaveIntent(of, service.Stopped); err == nil {
+		if err := v.Records.SaveIntent(of, service.Stopped); err == nil {
 			t.Errorf("%s: saved", of)
 		}
 	}
@@ -239,7 +239,7 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 	v.reopen(nil)
 	p, err := v.Load("alice")
 	must(t, err)
-	web, err := v.LoadService("web")
+	web, err := v.Records.LoadService("web")
 	must(t, err)
 	if p.Record.Desired != service.Running || web.Desired != service.IntentNone {
 		t.Errorf("recorded are %q and %q", p.Record.Desired, web.Desired)

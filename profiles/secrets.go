@@ -22,23 +22,26 @@ const (
 	maxVersions = 1000
 )
 
-// SecretsDir is the directory whose files are a profile's secrets; "" if it has
+// Secrets are those of profiles, each a set under its profile's name.
+type Secrets struct{ tree *tree }
+
+// Dir is the directory whose files are a profile's secrets; "" if it has
 // none.
-func (s *Store) SecretsDir(profile string) string {
-	number, err := s.secretsVersion(profile)
+func (s *Secrets) Dir(profile string) string {
+	number, err := s.version(profile)
 	if err != nil || number == 0 {
 		return ""
 	}
-	return s.ours.Path(versionDir(profile, number))
+	return s.tree.ours.Path(versionDir(profile, number))
 }
 
 func versionDir(profile string, number int) string {
 	return secretsDir + "/" + profile + "/" + strconv.Itoa(number)
 }
 
-// secretsVersion is the number that counts; 0: the profile has no secrets.
-func (s *Store) secretsVersion(profile string) (number int, err error) {
-	entries, err := s.ours.ReadDir(secretsDir+"/"+profile, maxVersions)
+// version is the number that counts; 0: the profile has no secrets.
+func (s *Secrets) version(profile string) (number int, err error) {
+	entries, err := s.tree.ours.ReadDir(secretsDir+"/"+profile, maxVersions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -50,20 +53,20 @@ func (s *Store) secretsVersion(profile string) (number int, err error) {
 	return number, err
 }
 
-// Secrets are those that a profile was given, by name.
-func (s *Store) Secrets(profile string) (map[string]string, error) {
-	number, err := s.secretsVersion(profile)
+// Of are those that a profile was given, by name.
+func (s *Secrets) Of(profile string) (map[string]string, error) {
+	number, err := s.version(profile)
 	if err != nil || number == 0 {
 		return nil, err
 	}
 	dir := versionDir(profile, number)
-	entries, err := s.ours.ReadDir(dir, service.MaxSecrets)
+	entries, err := s.tree.ours.ReadDir(dir, service.MaxSecrets)
 	if err != nil {
 		return nil, err
 	}
 	secrets := map[string]string{}
 	for _, e := range entries {
-		value, err := s.ours.ReadFile(dir+"/"+e.Name, service.MaxSecret)
+		value, err := s.tree.ours.ReadFile(dir+"/"+e.Name, service.MaxSecret)
 		if err != nil {
 			return nil, err
 		}
@@ -72,72 +75,72 @@ func (s *Store) Secrets(profile string) (map[string]string, error) {
 	return secrets, nil
 }
 
-// SaveSecrets gives a profile these secrets, durably, and no other. changed is
+// Save gives a profile these secrets, durably, and no other. changed is
 // false where it has them already.
-func (s *Store) SaveSecrets(profile string, secrets map[string]string) (changed bool, err error) {
-	defer s.names.lock("secrets/" + profile)()
-	is, err := s.Secrets(profile)
+func (s *Secrets) Save(profile string, secrets map[string]string) (changed bool, err error) {
+	defer s.tree.names.lock("secrets/" + profile)()
+	is, err := s.Of(profile)
 	if err == nil && maps.Equal(is, secrets) {
 		return false, nil
 	}
 	if len(secrets) == 0 {
-		return true, s.dropSecrets(profile)
+		return true, s.drop(profile)
 	}
-	number, err := s.secretsVersion(profile)
+	number, err := s.version(profile)
 	if err != nil {
 		return false, err
 	}
 	for _, dir := range []string{privateDir, secretsDir, secretsDir + "/" + profile} {
-		if err := s.ours.Mkdir(dir, secretsMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := s.tree.ours.Mkdir(dir, secretsMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return false, err
 		}
 	}
-	if err := s.ours.CleanTemps(secretsDir + "/" + profile); err != nil {
+	if err := s.tree.ours.CleanTemps(secretsDir + "/" + profile); err != nil {
 		return false, err
 	}
 	temp := secretsDir + "/" + profile + "/" + durable.TempName()
-	if err := s.ours.Mkdir(temp, secretsMode); err != nil {
+	if err := s.tree.ours.Mkdir(temp, secretsMode); err != nil {
 		return false, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if fault := service.CheckSecret(name); fault != "" {
 			return false, refuse(ErrValue, "%q %s", name, fault)
 		}
-		if err := s.ours.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
+		if err := s.tree.ours.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
 			return false, err
 		}
 	}
-	if err := s.ours.SyncDir(temp); err != nil {
+	if err := s.tree.ours.SyncDir(temp); err != nil {
 		return false, err
 	}
-	if err := s.ours.RenameNew(temp, versionDir(profile, number+1)); err != nil {
+	if err := s.tree.ours.RenameNew(temp, versionDir(profile, number+1)); err != nil {
 		return false, err
 	}
 	if number > 0 {
-		if err := s.ours.RemoveAll(versionDir(profile, number)); err != nil {
-			s.sayOnce(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
+		if err := s.tree.ours.RemoveAll(versionDir(profile, number)); err != nil {
+			s.tree.told.once(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
 		}
 	}
 	return true, nil
 }
 
-// dropSecrets takes a profile's secrets away.
-func (s *Store) dropSecrets(profile string) error {
-	err := s.ours.RemoveAll(secretsDir + "/" + profile)
+// drop takes a profile's secrets away.
+func (s *Secrets) drop(profile string) error {
+	err := s.tree.ours.RemoveAll(secretsDir + "/" + profile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// addSecrets gives a profile these secrets beside those that it has. takeBack gives
+// add gives a profile these secrets beside those that it has. takeBack gives
 // it the earlier ones again where what was to follow failed with why.
-func (s *Store) addSecrets(profile string, secrets map[string]string) (takeBack func(why error) error, err error) {
+func (s *Secrets) add(profile string, secrets map[string]string) (takeBack func(why error) error, err error) {
 	nothing := func(why error) error { return why }
 	if len(secrets) == 0 {
 		return nothing, nil
 	}
-	before, err := s.Secrets(profile)
+	before, err := s.Of(profile)
 	if err != nil {
 		return nothing, err
 	}
@@ -147,9 +150,9 @@ func (s *Store) addSecrets(profile string, secrets map[string]string) (takeBack 
 	if err := checkSecrets(all); err != nil {
 		return nothing, err
 	}
-	_, err = s.SaveSecrets(profile, all)
+	_, err = s.Save(profile, all)
 	return func(why error) error {
-		if _, err := s.SaveSecrets(profile, before); err != nil {
+		if _, err := s.Save(profile, before); err != nil {
 			return fmt.Errorf("%w; its secrets are changed already, and that cannot be taken back (%w); %w", why, err, durable.ErrInDoubt)
 		}
 		return why

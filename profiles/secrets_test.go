@@ -12,11 +12,11 @@ func TestSecrets(t *testing.T) {
 	v.create("alice", Creation{})
 	has := func(want map[string]string) {
 		t.Helper()
-		got, err := v.Secrets("alice")
+		got, err := v.Secrets.Of("alice")
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%v %v, want %v", got, err, want)
 		}
-		dir := v.SecretsDir("alice")
+		dir := v.Secrets.Dir("alice")
 		if (dir == "") != (len(want) == 0) {
 			t.Errorf("they are in %q", dir)
 		}
@@ -28,7 +28,7 @@ func TestSecrets(t *testing.T) {
 	}
 	save := func(want map[string]string, changes bool) {
 		t.Helper()
-		if changed, err := v.SaveSecrets("alice", want); err != nil || changed != changes {
+		if changed, err := v.Secrets.Save("alice", want); err != nil || changed != changes {
 			t.Errorf("%v %v", changed, err)
 		}
 		has(want)
@@ -44,7 +44,7 @@ func TestSecrets(t *testing.T) {
 	if info, _ := os.Stat(v.path(".rlminit/secrets/alice")); info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	if _, err := v.SaveSecrets("alice", map[string]string{".x": ""}); err == nil {
+	if _, err := v.Secrets.Save("alice", map[string]string{".x": ""}); err == nil {
 		t.Error("an odd name was taken")
 	}
 	has(map[string]string{"B": "three"})

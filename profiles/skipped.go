@@ -48,23 +48,51 @@ func (s *skipped) add(why, name, line string) {
 	}
 }
 
-// tell says what was left out.
-func (s *Store) tell(what *skipped) {
+// told is what a person was told, and how. It may be used from any goroutine.
+type told struct {
+	say func(string)
+
+	mu      sync.Mutex
+	said    map[string]bool
+	skipped map[string]int // how many were said to be left out, by why
+}
+
+func newTold(say func(string)) *told {
+	return &told{say: say, said: map[string]bool{}, skipped: map[string]int{}}
+}
+
+// maxSaid bounds what once remembers; hostile names must not fill memory.
+const maxSaid = 4096
+
+// once says a line that was not said yet.
+func (t *told) once(line string) {
+	t.mu.Lock()
+	if t.said[line] || len(t.said) >= maxSaid {
+		t.mu.Unlock()
+		return
+	}
+	t.said[line] = true
+	t.mu.Unlock()
+	t.say(line)
+}
+
+// entries says what was left out of a directory.
+func (t *told) entries(what *skipped, dir string) {
 	for why, l := range what.all {
 		if l.count <= severally {
 			for _, line := range l.lines {
-				s.sayOnce(line)
+				t.once(line)
 			}
 			continue
 		}
-		s.mu.Lock()
-		more := l.count >= 10*max(1, s.skipped[why])
+		t.mu.Lock()
+		more := l.count >= 10*max(1, t.skipped[why])
 		if more {
-			s.skipped[why] = l.count
+			t.skipped[why] = l.count
 		}
-		s.mu.Unlock()
+		t.mu.Unlock()
 		if more {
-			s.say(fmt.Sprintf("%d entries of %s are skipped, such as %q: %s", l.count, s.home.Path(profilesDir), l.names[0], why))
+			t.say(fmt.Sprintf("%d entries of %s are skipped, such as %q: %s", l.count, dir, l.names[0], why))
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestRestore(t *testing.T) {
 	if p.Port != port || p.Record.Desired != service.Running || v.read("profiles/alice/notes/one") != "one" {
 		t.Errorf("%+v", p)
 	}
-	if list, err := v.Trash(); err != nil || len(list) != 0 {
+	if list, err := v.Trash.List(); err != nil || len(list) != 0 {
 		t.Errorf("%v %v", list, err)
 	}
 	// Twice in one second, and another has taken the name and the port: the newest
@@ -204,7 +204,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 			func(v *volume) { _, err := v.Delete("alice", false, nil); must(v.t, err) },
 			func(v *volume) error { _, _, err := v.Create("alice", Creation{Restore: "alice"}); return err },
 			func(v *volume, list map[string]Profile) error {
-				trash, err := v.Trash()
+				trash, err := v.Trash.List()
 				p, there := list["alice"]
 				if err != nil || there == (len(trash) == 1) {
 					return fmt.Errorf("alice is there: %v, and the trash has %v, %v", there, trash, err)

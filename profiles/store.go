@@ -32,26 +32,32 @@ type Settings struct {
 	Services     []string // names of static services, which no profile may have
 }
 
-// Store is the profiles of one volume.
+// Store is the profiles of one volume: it finds, makes, changes, renames and takes
+// them away, each under its name's lock. What is kept about them is its rooms', of
+// which those that others use are exported.
 type Store struct {
+	Records   *Records   // what is wanted, and was seen, of each service
+	Ownership *Ownership // whose directory is whose
+	Secrets   *Secrets
+	Trash     *Trash
+	BootLog   *BootLog
+
+	tree      *tree
+	list      *catalogue
+	furnisher *furnisher
+	ports     *ports
+}
+
+// tree is the volume as all rooms see it: its directories with the rights to them,
+// the settings in force, what was said, and the locks of names.
+type tree struct {
 	home     *durable.Dir // for what is the services' user's
 	ours     *durable.Dir // and for what is the supervisor's
-	user     *rights.User
-	owners   Owners // nil: every profile is the services' user's
+	user     *rights.User // whom the profiles are; nil: the supervisor's own
 	settings atomic.Pointer[Settings]
-	say      func(string)
+	told     *told
 	now      func() time.Time
-
-	ports  *ports
-	names  keyedLock              // one change at a time of one profile or service
-	primed atomic.Bool            // the ports on the volume are known
-	ledger atomic.Pointer[ledger] // nil: the state files are all there is
-
-	mu       sync.Mutex
-	promised uint32                     // above the last user that a profile was given
-	intents  map[Subject]service.Intent // as this Store has read or saved them; of a Store with a ledger unused
-	said     map[string]bool
-	skipped  map[string]int // how many were said to be left out, by why
+	names    keyedLock // one change at a time of one profile or service
 }
 
 // profilesDir holds the profiles, below the home directory.
@@ -84,61 +90,56 @@ func OpenAs(user *rights.User, owners Owners, home string, settings Settings, sa
 			return nil, err
 		}
 	}
-	s := &Store{
-		home: dir, ours: ours, user: user, owners: owners, say: say, now: time.Now, ports: newPorts(),
-		intents: map[Subject]service.Intent{}, said: map[string]bool{}, skipped: map[string]int{},
-	}
+	tree := &tree{home: dir, ours: ours, user: user, told: newTold(say), now: time.Now}
+	s := rooms(tree, owners, newPorts(), map[Subject]service.Intent{})
 	if owners != nil {
-		s.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.UserOf})
+		tree.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.Ownership.Recorded})
 	}
 	s.Configure(settings)
-	if err := s.home.MkdirAll(profilesDir, dirMode); err != nil {
-		s.sayOnce(err.Error())
+	if err := tree.home.MkdirAll(profilesDir, dirMode); err != nil {
+		tree.told.once(err.Error())
 	}
 	return s, nil
 }
 
+// rooms wires a Store.
+func rooms(tree *tree, owners Owners, ports *ports, intents map[Subject]service.Intent) *Store {
+	records := &Records{tree: tree, ports: ports, intents: intents}
+	ownership := &Ownership{tree: tree, records: records, owners: owners}
+	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports}
+	return &Store{
+		Records: records, Ownership: ownership, Secrets: &Secrets{tree}, Trash: &Trash{tree, ownership}, BootLog: &BootLog{tree},
+		tree: tree, list: list, furnisher: &furnisher{tree: tree, ownership: ownership, list: list}, ports: ports,
+	}
+}
+
 // Configure puts new settings in the place of the old ones.
-func (s *Store) Configure(settings Settings) { s.settings.Store(&settings) }
+func (s *Store) Configure(settings Settings) { s.tree.settings.Store(&settings) }
 
 // Close gives the descriptors back. No other call may be under way.
 func (s *Store) Close() error {
-	err := s.ours.Close()
-	if s.home != s.ours {
-		err = errors.Join(err, s.home.Close())
+	err := s.tree.ours.Close()
+	if s.tree.home != s.tree.ours {
+		err = errors.Join(err, s.tree.home.Close())
 	}
 	return err
 }
 
 // Ours is the volume's directory with the supervisor's own rights, for what else
 // lives there: logs, the journal, the lock.
-func (s *Store) Ours() *durable.Dir { return s.ours }
+func (s *Store) Ours() *durable.Dir { return s.tree.ours }
 
 // CheckWritable says why nothing can be written to the volume, if so.
 func (s *Store) CheckWritable() error {
 	temp := durable.TempName()
-	if err := s.home.WriteFile(temp, nil, durable.Write{Mode: 0o600}); err != nil {
+	if err := s.tree.home.WriteFile(temp, nil, durable.Write{Mode: 0o600}); err != nil {
 		var e *durable.Error
 		if errors.As(err, &e) {
-			e.Path = s.home.Path(".") // the file's own name says nothing to anybody
+			e.Path = s.tree.home.Path(".") // the file's own name says nothing to anybody
 		}
 		return err
 	}
-	return s.home.RemoveAll(temp)
-}
-
-// maxSaid bounds what sayOnce remembers; hostile names must not fill memory.
-const maxSaid = 4096
-
-func (s *Store) sayOnce(line string) {
-	s.mu.Lock()
-	if s.said[line] || len(s.said) >= maxSaid {
-		s.mu.Unlock()
-		return
-	}
-	s.said[line] = true
-	s.mu.Unlock()
-	s.say(line)
+	return s.tree.home.RemoveAll(temp)
 }
 
 // dirOf is the profile's directory, relative to the home directory.
@@ -159,11 +160,11 @@ func below(dir, rel string) string {
 
 // dirFor is the volume's directory for whose what lies at a path below it is: the
 // supervisor's logs, or else the services' user's.
-func (s *Store) dirFor(rel string) *durable.Dir {
+func (v *tree) dirFor(rel string) *durable.Dir {
 	if rel == gatewayLogs || strings.HasPrefix(rel, gatewayLogs+"/") {
-		return s.ours
+		return v.ours
 	}
-	return s.home
+	return v.home
 }
 
 // PrepareBoot removes what an earlier life left unfinished, and of each profile
@@ -172,12 +173,12 @@ func (s *Store) dirFor(rel string) *durable.Dir {
 // list may not be what List returns now.
 func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs} {
-		s.takeBackTemps(dir)
-		if err := s.dirFor(dir).CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.sayOnce(err.Error())
+		s.Ownership.takeBackTemps(dir)
+		if err := s.tree.dirFor(dir).CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.tree.told.once(err.Error())
 		}
 	}
-	settings := s.settings.Load()
+	settings := s.tree.settings.Load()
 	var names []string
 	for _, p := range list {
 		if was := p.Record.Profile; was != "" && was != p.Name {
@@ -194,9 +195,9 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	if len(names) == 0 {
 		return changed
 	}
-	dir, err := s.home.OpenDir(profilesDir)
+	dir, err := s.tree.home.OpenDir(profilesDir)
 	if err != nil {
-		s.sayOnce(err.Error())
+		s.tree.told.once(err.Error())
 		return changed
 	}
 	defer dir.Close()
@@ -214,31 +215,14 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 // outlive a boot, and says what it cannot.
 func (s *Store) tidy(dir string, patterns []string) {
 	if dir != "." {
-		if err := s.home.CleanTemps(dir); err != nil {
-			s.sayOnce(err.Error())
+		if err := s.tree.home.CleanTemps(dir); err != nil {
+			s.tree.told.once(err.Error())
 			return
 		}
 	}
 	for _, pattern := range patterns {
-		if err := s.removeAll(dir, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.sayOnce(err.Error())
-		}
-	}
-}
-
-// takeBackTemps has what is not finished in a directory be the services', who remove
-// it: a clone was its profile's while it was made.
-func (s *Store) takeBackTemps(dir string) {
-	if s.owners == nil || dir != profilesDir {
-		return
-	}
-	entries, err := s.home.ReadDirOf(dir, maxProfiles, func(e durable.Entry) bool { return durable.IsTemp(e.Name) })
-	if err != nil {
-		return // who cleans up says it
-	}
-	for _, e := range entries {
-		if err := s.takeBackDir(dir + "/" + e.Name); err != nil {
-			s.sayOnce(err.Error())
+		if err := s.tree.removeAll(dir, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.tree.told.once(err.Error())
 		}
 	}
 }
@@ -249,7 +233,7 @@ func (s *Store) takeBackTemps(dir string) {
 func (s *Store) SweepUnfinished() {
 	var left []string
 	for _, dir := range []string{profilesDir, gatewayLogs} {
-		entries, err := s.dirFor(dir).ReadDir(dir, maxProfiles)
+		entries, err := s.tree.dirFor(dir).ReadDir(dir, maxProfiles)
 		if err != nil && !errors.Is(err, durable.ErrTooBig) {
 			continue // who needs the directory says it
 		}
@@ -263,10 +247,10 @@ func (s *Store) SweepUnfinished() {
 		return
 	}
 	go func() {
-		s.takeBackTemps(profilesDir)
+		s.Ownership.takeBackTemps(profilesDir)
 		for _, rel := range left {
-			if err := s.dirFor(rel).RemoveAll(rel); err != nil {
-				s.sayOnce(err.Error())
+			if err := s.tree.dirFor(rel).RemoveAll(rel); err != nil {
+				s.tree.told.once(err.Error())
 			}
 		}
 	}()
@@ -275,14 +259,14 @@ func (s *Store) SweepUnfinished() {
 // removeAll removes what a pattern names in a profile's directory, and returns
 // the first error. That of the default profile is the home directory, where we
 // keep things too.
-func (s *Store) removeAll(dir, pattern string) error {
-	found, first := s.home.Glob(below(dir, pattern))
+func (v *tree) removeAll(dir, pattern string) error {
+	found, first := v.home.Glob(below(dir, pattern))
 	for _, rel := range found {
 		if what := keptAt(rel); what != "" && dir == "." {
-			s.sayOnce(fmt.Sprintf("remove_at_boot leaves %s alone: it is where rlminit keeps %s", s.home.Path(rel), what))
+			v.told.once(fmt.Sprintf("remove_at_boot leaves %s alone: it is where rlminit keeps %s", v.home.Path(rel), what))
 			continue
 		}
-		if err := s.home.RemoveAll(rel); err != nil && first == nil {
+		if err := v.home.RemoveAll(rel); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -305,8 +289,8 @@ func keptAt(rel string) string {
 
 // dated makes a name with the date in it that sorts by time and needs no
 // quoting.
-func (s *Store) dated(prefix string) string {
-	return prefix + s.now().UTC().Format("20060102T150405Z")
+func (v *tree) dated(prefix string) string {
+	return prefix + v.now().UTC().Format("20060102T150405Z")
 }
 
 // moveNew renames from to the name to, or to-2, to-3 … if that is taken, and

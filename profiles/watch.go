@@ -40,7 +40,7 @@ type Change struct {
 // there all the time. What it cannot see (a marker taken out of a directory
 // that stays, changes made on another machine) a reload finds.
 type Watcher struct {
-	store   *Store
+	tree    *tree
 	changes chan Change
 	done    chan struct{}
 	ended   chan struct{} // closed when run is
@@ -62,8 +62,8 @@ type Watcher struct {
 // tries again from time to time.
 func (s *Store) Watch() *Watcher {
 	w := &Watcher{
-		store: s, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
-		root: s.home.Path(profilesDir), home: s.home.Path("."),
+		tree: s.tree, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
+		root: s.tree.home.Path(profilesDir), home: s.tree.home.Path("."),
 		unmarked: map[string]bool{}, named: map[string]bool{},
 	}
 	w.begin()
@@ -93,8 +93,8 @@ func (w *Watcher) begin() {
 
 // open opens the watches, for whom may read the directories.
 func (w *Watcher) open() error {
-	if w.store.user != nil {
-		i, err := newInotify(w.store.user)
+	if w.tree.user != nil {
+		i, err := newInotify(w.tree.user)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (w *Watcher) blind(err error) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) {
 		remedy = "; or raise fs.inotify.max_user_watches and max_user_instances on the host"
 	}
-	w.store.sayOnce(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed at rlminit reload%s", w.root, err, remedy))
+	w.tree.told.once(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed at rlminit reload%s", w.root, err, remedy))
 	if w.again == nil {
 		w.again = time.After(rearmAfter)
 	}
@@ -127,7 +127,7 @@ func (w *Watcher) rearm() {
 	w.again = nil
 	w.begin()
 	if w.again == nil {
-		w.store.sayOnce(fmt.Sprintf("%s is watched again", w.root))
+		w.tree.told.once(fmt.Sprintf("%s is watched again", w.root))
 		w.all()
 	}
 }
@@ -179,9 +179,9 @@ func (w *Watcher) run() {
 
 func (w *Watcher) failed(err error) {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
-		w.store.sayOnce(fmt.Sprintf("so much changes below %s that inotify lost events; all profiles are read again when it does", w.root))
+		w.tree.told.once(fmt.Sprintf("so much changes below %s that inotify lost events; all profiles are read again when it does", w.root))
 	} else {
-		w.store.sayOnce(fmt.Sprintf("cannot watch %s: %v", w.root, err))
+		w.tree.told.once(fmt.Sprintf("cannot watch %s: %v", w.root, err))
 	}
 	w.arm()
 	w.all()
@@ -225,7 +225,7 @@ func (w *Watcher) note(event fsnotify.Event) {
 		w.changed(name)
 	case filepath.Dir(dir) == w.root:
 		// In a directory without a marker; the other events there are noise.
-		if name != w.store.settings.Load().Marker {
+		if name != w.tree.settings.Load().Marker {
 			return
 		}
 		within := filepath.Base(dir)
@@ -255,7 +255,7 @@ func (w *Watcher) arm() {
 	if slices.Contains(w.inotify.WatchList(), w.home) {
 		_ = w.inotify.Remove(w.home) // only that it fires no more
 	}
-	entries, err := w.store.home.ReadDir(profilesDir, maxProfiles)
+	entries, err := w.tree.home.ReadDir(profilesDir, maxProfiles)
 	if err != nil && len(entries) == 0 {
 		return // List reports it
 	}
@@ -274,12 +274,12 @@ func (w *Watcher) unmarkedOf(entries []durable.Entry) []string {
 			names = append(names, e.Name)
 		}
 	}
-	dir, err := w.store.home.OpenDir(profilesDir)
+	dir, err := w.tree.home.OpenDir(profilesDir)
 	if err != nil {
 		return names
 	}
 	defer dir.Close()
-	seen, err := dir.Glances(names, w.store.settings.Load().Marker, nil, 0)
+	seen, err := dir.Glances(names, w.tree.settings.Load().Marker, nil, 0)
 	if err != nil {
 		return names
 	}
@@ -294,16 +294,16 @@ func (w *Watcher) unmarkedOf(entries []durable.Entry) []string {
 
 // await watches a directory until it has its marker.
 func (w *Watcher) await(name string) {
-	if w.unmarked[name] || CheckName(name, w.store.settings.Load().Services) != nil || w.marked(name) {
+	if w.unmarked[name] || CheckName(name, w.tree.settings.Load().Services) != nil || w.marked(name) {
 		return
 	}
-	info, err := w.store.home.Lstat(dirOf(name))
+	info, err := w.tree.home.Lstat(dirOf(name))
 	if err != nil || info.Type != fs.ModeDir {
 		return
 	}
 	if len(w.unmarked) >= maxUnmarked {
-		w.store.sayOnce(fmt.Sprintf("more than %d directories in %s have no %s; one that becomes a profile is noticed at rlminit reload",
-			maxUnmarked, w.root, w.store.settings.Load().Marker))
+		w.tree.told.once(fmt.Sprintf("more than %d directories in %s have no %s; one that becomes a profile is noticed at rlminit reload",
+			maxUnmarked, w.root, w.tree.settings.Load().Marker))
 		return
 	}
 	if err := w.inotify.Add(filepath.Join(w.root, name)); err != nil {
@@ -322,7 +322,7 @@ func (w *Watcher) await(name string) {
 // marked tells whether the directory has a marker; one that is broken counts,
 // for List has something to say about it.
 func (w *Watcher) marked(name string) bool {
-	found, err := isRegular(w.store.home, dirOf(name)+"/"+w.store.settings.Load().Marker)
+	found, err := isRegular(w.tree.home, dirOf(name)+"/"+w.tree.settings.Load().Marker)
 	return found || err != nil
 }
 

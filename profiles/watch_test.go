@@ -96,13 +96,13 @@ func TestWhatGatewaysWriteIsNoChange(t *testing.T) {
 	v.write("profiles/alice/db", "x")
 	v.write("profiles/alice/profile.yaml", "# edited\n")
 	must(t, os.MkdirAll(v.path("profiles/.hidden"), 0o755))
-	must(t, v.SaveSeen(Gateway("alice"), Seen{State: "running"}))
+	must(t, v.Records.SaveSeen(Gateway("alice"), Seen{State: "running"}))
 	quiet(t, v, w, "last")
 }
 
 func TestAManyNamesBecomeAll(t *testing.T) {
 	v := newVolume(t, nil)
-	w := &Watcher{store: v.Store, named: map[string]bool{}}
+	w := &Watcher{tree: v.tree, named: map[string]bool{}}
 	for i := range maxNamed + 1 {
 		w.changed(fmt.Sprint(i))
 	}
@@ -131,7 +131,7 @@ func TestLostEventsMeanLookAtAllAndAreSaidOnce(t *testing.T) {
 	must(t, err)
 	events, errs := make(chan fsnotify.Event), make(chan error)
 	second := &Watcher{
-		store: v.Store, inotify: inotify, events: events, errs: errs, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
+		tree: v.tree, inotify: inotify, events: events, errs: errs, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
 		root: w.root, home: w.home, unmarked: map[string]bool{}, named: map[string]bool{},
 	}
 	go second.run()
@@ -236,7 +236,7 @@ func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
 // The advice to raise a limit is for those who have reached one.
 func TestWatchThatIsRefused(t *testing.T) {
 	v := newVolume(t, nil)
-	w := &Watcher{store: v.Store, root: "/x"}
+	w := &Watcher{tree: v.tree, root: "/x"}
 	w.blind(unix.EACCES)
 	if want := "cannot watch /x: permission denied; profiles put there by hand are noticed at rlminit reload"; len(v.told) != 1 || v.told[0] != want || w.again == nil {
 		t.Errorf("said %q", v.told)

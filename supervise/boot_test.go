@@ -147,7 +147,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p := newPlace(t, routed, "web")
 	p.open()
-	if err := p.now.prep.volume.Store().SaveIntent(profiles.SubjectOf("web", ""), service.Stopped); err != nil {
+	if err := p.now.prep.volume.Store().Records.SaveIntent(profiles.SubjectOf("web", ""), service.Stopped); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.TakeUp()

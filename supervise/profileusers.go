@@ -113,7 +113,7 @@ func (p *preparer) ownUser(d service.Definition) (uint32, *rights.User, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordPatience)
 	defer cancel()
-	uid, err := store.User(ctx, d.Profile)
+	uid, err := store.Ownership.User(ctx, d.Profile)
 	if err != nil || uid == 0 {
 		return 0, p.user, err
 	}
@@ -137,7 +137,7 @@ func (p *preparer) recordedUser(d service.Definition) (uint32, *rights.User) {
 	if d.Profile == "" || store == nil {
 		return 0, p.user
 	}
-	if uid := store.UserOf(d.Profile); uid != 0 {
+	if uid := store.Ownership.Recorded(d.Profile); uid != 0 {
 		return uid, p.files.as(uid)
 	}
 	return 0, p.user

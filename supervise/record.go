@@ -93,13 +93,13 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 	switch {
 	case store == nil:
 	case len(subjects) == 0:
-		store.Note(c)
+		store.Records.Note(c)
 	default:
 		// A caller who goes away does not make it a half command; a disk that does not
 		// answer keeps no command waiting for ever.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 		defer cancel()
-		if err := store.Command(ctx, c, subjects, v.intent == service.Stopped); err != nil {
+		if err := store.Records.Command(ctx, c, subjects, v.intent == service.Stopped); err != nil {
 			return notRecorded(err)
 		}
 	}
@@ -136,7 +136,7 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 		store := v.Store()
 		subjects := slices.Collect(maps.Keys(batch))
 		failures := make([]error, len(subjects))
-		each(len(subjects), func(i int) { failures[i] = store.SaveSeen(subjects[i], batch[subjects[i]]) })
+		each(len(subjects), func(i int) { failures[i] = store.Records.SaveSeen(subjects[i], batch[subjects[i]]) })
 		failed = map[profiles.Subject]profiles.Seen{}
 		for i, of := range subjects {
 			err := failures[i]

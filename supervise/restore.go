@@ -122,7 +122,7 @@ func (c *succession) recordedIntent(name, profile string, recorded bool) service
 		return service.IntentNone
 	}
 	if profile == "" {
-		record, err := store.LoadService(name)
+		record, err := store.Records.LoadService(name)
 		if err != nil {
 			return service.IntentNone
 		}

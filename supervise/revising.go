@@ -58,7 +58,7 @@ func (s *revised) Profiles() ([]revision.Found, error) {
 	})
 	for i := range found {
 		found[i].Fault = cmp.Or(found[i].Fault, faults[found[i].Name])
-		if found[i].Content.Secrets, err = store.Secrets(found[i].Name); err != nil {
+		if found[i].Content.Secrets, err = store.Secrets.Of(found[i].Name); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +82,7 @@ func (s *revised) Profile(name string) (f revision.Found, err error) {
 		return f, err
 	}
 	s.loop.ask(func() { f = s.observe(p) })
-	f.Content.Secrets, err = store.Secrets(name)
+	f.Content.Secrets, err = store.Secrets.Of(name)
 	return f, err
 }
 
@@ -203,7 +203,7 @@ func (s *revised) keepSecrets(name string, c revision.Content) (changed bool, er
 	if err != nil {
 		return false, err
 	}
-	return store.SaveSecrets(name, c.Secrets)
+	return store.Secrets.Save(name, c.Secrets)
 }
 
 // run is the id of a process that a profile's service has, and is not on its
@@ -223,7 +223,7 @@ func (s *revised) record(name string, c revision.Content, create bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := store.SaveSecrets(name, c.Secrets); err != nil {
+	if _, err := store.Secrets.Save(name, c.Secrets); err != nil {
 		return err
 	}
 	if create {
@@ -233,7 +233,7 @@ func (s *revised) record(name string, c revision.Content, create bool) error {
 	if _, err := store.Replace(name, c.Text); err != nil {
 		return err
 	}
-	return store.SaveIntent(profiles.Gateway(name), c.State)
+	return store.Records.SaveIntent(profiles.Gateway(name), c.State)
 }
 
 // known tells whether a profile has a service yet.
@@ -258,7 +258,7 @@ func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 	id = s.commands.operations.NewID()
 	if store := s.prep.volume.Store(); store != nil {
 		of := profiles.Actor(by)
-		store.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
+		store.Records.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
 	}
 	s.loop.ask(func() {
 		members := s.membersOf(k)

@@ -228,11 +228,11 @@ func (t *tenure) openJournal(store *profiles.Store) {
 	})
 	if err != nil {
 		slog.Error("the journal is not used, and nothing is recorded: " + err.Error())
-		store.RefuseIntents(err)
+		store.Records.RefuseIntents(err)
 		return
 	}
 	c.boot = boot
-	store.UseJournal(j, c.intents, c.users)
+	store.Records.UseJournal(j, c.intents, c.users)
 	c.journal.Store(j)
 	t.recordBoot(j, boot)
 	t.commands.operations.Recall(c.earlier(j))

@@ -40,7 +40,7 @@ func (v *volume) Log(profile string) string { return logDir("", profile) }
 // none.
 func (v *volume) Secrets(profile string) string {
 	if store := v.Store(); store != nil {
-		return store.SecretsDir(profile)
+		return store.Secrets.Dir(profile)
 	}
 	return ""
 }

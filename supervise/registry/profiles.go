@@ -240,7 +240,7 @@ func (r *Profiles) Set(ctx context.Context, name string, what control.SetProfile
 	if p, err = store.SetEnvironment(p.Name, what.Environment); err != nil {
 		return view, problemOf(err)
 	}
-	store.NoteChange(p.Name, slices.Collect(maps.Keys(what.Environment)), profiles.Actor(by))
+	store.Records.NoteChange(p.Name, slices.Collect(maps.Keys(what.Environment)), profiles.Actor(by))
 	if err := r.enrol(p, false, nil, by.UID); err != nil {
 		return view, err
 	}
@@ -343,7 +343,7 @@ func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Act
 	if err != nil {
 		return view, problemOf(err)
 	}
-	store.NoteChange(next.Name, nil, profiles.Actor(by))
+	store.Records.NoteChange(next.Name, nil, profiles.Actor(by))
 	if err := r.enrol(next, false, nil, by.UID); err != nil {
 		return view, err
 	}
@@ -405,7 +405,7 @@ func (r *Profiles) Trash() ([]control.Trashed, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := store.Trash()
+	found, err := store.Trash.List()
 	if err != nil {
 		return nil, problemOf(err)
 	}

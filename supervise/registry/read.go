@@ -72,7 +72,7 @@ func (d *reader) recognise(p *Proposal) {
 	switch {
 	case configured && store != nil:
 		var err error
-		if record, err = store.LoadService(p.Name); err != nil {
+		if record, err = store.Records.LoadService(p.Name); err != nil {
 			slog.Warn("cannot read what is recorded of a service; enabled decides", "service", p.Name, "err", err)
 		}
 	case configured:

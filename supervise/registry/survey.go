@@ -75,7 +75,7 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 		record := service.Record{}
 		if store != nil {
 			var err error
-			if record, err = store.LoadService(name); err != nil {
+			if record, err = store.Records.LoadService(name); err != nil {
 				slog.Warn("cannot read what is recorded of a service; enabled decides", "service", name, "err", err)
 			}
 		}
@@ -152,7 +152,7 @@ func (v *surveyor) record(ops []reconcile.Op, f *findings) {
 	found := map[profiles.Subject]service.Intent{}
 	var incomplete []profiles.Subject
 	learn := func(of profiles.Subject, record service.Record) {
-		if store.Unknown(of) && record.Origin == service.Recorded && record.Desired != service.IntentNone {
+		if store.Records.Unknown(of) && record.Origin == service.Recorded && record.Desired != service.IntentNone {
 			found[of] = record.Desired
 		}
 		if record.Said != service.IntentNone && f.boot { // something else than what counts
@@ -178,7 +178,7 @@ func (v *surveyor) record(ops []reconcile.Op, f *findings) {
 	if len(found) == 0 && len(incomplete) == 0 {
 		return
 	}
-	if err := store.TakeOver(found, incomplete); err != nil {
+	if err := store.Records.TakeOver(found, incomplete); err != nil {
 		slog.Warn("cannot record what is wanted of services", "err", err)
 		for _, op := range ops {
 			if op.Record && op.Reason != "" { // else it is kept aside, and that is said
@@ -199,7 +199,7 @@ func (v *surveyor) forgetGone(f *findings) {
 		there[s.Service] = true
 	}
 	if store := v.volume.Store(); store != nil {
-		store.Forget(there)
+		store.Records.Forget(there)
 	}
 }
 
@@ -250,5 +250,5 @@ func (v *surveyor) logBoot(ops []reconcile.Op, f *findings) error {
 		}
 	}
 	store := v.volume.Store()
-	return store.LogBoot(v.work.LogFrom(store.BootLogSize), lines, v.volume.PriorExit())
+	return store.BootLog.Add(v.work.LogFrom(store.BootLog.Size), lines, v.volume.PriorExit())
 }

@@ -1,0 +1,210 @@
+package profiles
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"rlminit/internal/durable"
+	"rlminit/profiles/archive"
+)
+
+// furnisher puts into a profile's directory what it begins with, and changes its
+// profile.yaml. It records nothing and holds no lock: both are its caller's.
+type furnisher struct {
+	tree      *tree
+	ownership *Ownership
+	list      *catalogue
+}
+
+// newOverrides is the profile.yaml of a profile that overrides nothing yet.
+const newOverrides = `# What this profile overrides of the gateway template: environment, command,
+# restart, ready, health, stop, log; limits may be lowered. A change is taken up
+# by rlminit reload.
+`
+
+// begin is furnish and replace for a directory that is empty, and whose names are made
+// durable together: nothing need be looked for.
+func begin(home *durable.Dir, dir string, how Creation, settings *Settings) (err error) {
+	text := how.Text
+	if text == nil && (len(how.Environment) > 0 || settings.Marker == overridesFile) {
+		text, err = editEnvironment(home.Path(dir+"/"+overridesFile), []byte(newOverrides), additions(how.Environment))
+		if err != nil {
+			return refuse(ErrBroken, "%v", err)
+		}
+	}
+	if settings.Marker != overridesFile {
+		err = home.WriteFile(dir+"/"+settings.Marker, nil, durable.Write{Mode: 0o640})
+	}
+	if err == nil && text != nil {
+		err = home.WriteFile(dir+"/"+overridesFile, text, durable.Write{Mode: 0o600, Max: maxOverrides})
+	}
+	return err
+}
+
+// furnish puts the template, the marker and the environment into a directory,
+// each only where it is missing.
+func (f *furnisher) furnish(dir string, env map[string]string, settings *Settings) error {
+	if settings.Template != "" {
+		if err := f.copyTemplate(settings.Template, dir); err != nil {
+			return err
+		}
+	}
+	marker := dir + "/" + settings.Marker
+	marked, err := isRegular(f.tree.home, marker)
+	if err != nil {
+		return err
+	}
+	if !marked && settings.Marker != overridesFile {
+		if err := f.tree.home.WriteFile(marker, nil, durable.Write{Mode: 0o640}); err != nil {
+			return err
+		}
+	}
+	overrides, err := f.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if len(env) == 0 && settings.Marker != overridesFile {
+			return nil
+		}
+		overrides = []byte(newOverrides)
+	case err != nil:
+		return err
+	}
+	return f.writeOverrides(dir, overrides, additions(env))
+}
+
+// copyTemplate copies the template. It is root's, and read each time, so that
+// it may change while rlminit runs.
+func (f *furnisher) copyTemplate(template, dir string) error {
+	from, err := f.tree.home.OpenLike(template)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot copy the template %s: there is no such directory; make it, or take gateway.template out of the configuration", template)
+	}
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return f.tree.home.CopyTree(from, dir, dirMode)
+}
+
+// mark puts the marker into a directory that lacks it; what else a new profile
+// gets is not forced upon one that somebody has made.
+func (f *furnisher) mark(dir string, env map[string]string, settings *Settings) error {
+	bare := *settings
+	bare.Template = ""
+	if err := f.furnish(dir, env, &bare); err != nil {
+		return err
+	}
+	return f.tree.home.SyncDir(dir)
+}
+
+// writeOverrides changes the environment in the text of a profile.yaml and
+// writes it into dir, unless it is there as it should be.
+func (f *furnisher) writeOverrides(dir string, text []byte, changes map[string]*string) error {
+	file := below(dir, overridesFile)
+	changed, err := editEnvironment(f.tree.home.Path(file), text, changes)
+	if err != nil {
+		return refuse(ErrBroken, "%v", err)
+	}
+	if info, err := f.tree.home.Lstat(file); err == nil && info.Type == 0 && info.Perm == 0o600 && bytes.Equal(text, changed) {
+		return nil
+	}
+	return f.tree.home.WriteFile(file, changed, durable.Write{Mode: 0o600, Max: maxOverrides, Names: true})
+}
+
+// undo removes what was made of something that did not come about; "" is nothing.
+func (f *furnisher) undo(made ...string) {
+	for _, rel := range made {
+		if rel == "" {
+			continue
+		}
+		if err := f.ownership.takeBack(rel); err != nil {
+			f.tree.told.once(err.Error())
+		}
+		if err := f.tree.dirFor(rel).RemoveAll(rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.tree.told.once(err.Error())
+		}
+	}
+}
+
+// replace is Replace for one who holds the name's lock.
+func (f *furnisher) replace(dir string, text []byte) error {
+	file := below(dir, overridesFile)
+	if text == nil {
+		gone := below(dir, durable.TempName())
+		err := f.tree.home.RenameNew(file, gone)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			_ = f.tree.home.RemoveAll(gone) // or the next boot does
+		}
+		return err
+	}
+	is, err := f.tree.home.ReadFile(file, maxOverrides)
+	if info, e := f.tree.home.Lstat(file); err == nil && e == nil && info.Perm == 0o600 && bytes.Equal(is, text) {
+		return nil
+	}
+	return f.tree.home.WriteFile(file, text, durable.Write{Mode: 0o600, Max: maxOverrides, Names: true})
+}
+
+// clone copies another profile's files aside, without what is that one's alone:
+// its state, and what is removed at boot.
+func (f *furnisher) clone(from, temp string, env map[string]string, settings *Settings) error {
+	if from == Default {
+		return refuse(ErrName, "the profile %q is the home directory itself, and cannot be cloned", from)
+	}
+	if _, err := f.list.load(from); err != nil {
+		return err
+	}
+	source, err := f.tree.home.OpenDir(dirOf(from))
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if err := f.ownership.copyFrom(source, temp, ownerOf(f.tree.home, f.ownership.owners, dirOf(from))); err != nil {
+		return err
+	}
+	for _, pattern := range append([]string{settings.StateFile}, settings.RemoveAtBoot...) {
+		if err := f.tree.removeAll(temp, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	bare := *settings
+	bare.Template = ""
+	return f.furnish(temp, env, &bare)
+}
+
+// unpack puts an archive aside: the profile's files into temp, and those of its
+// log, if there are any, into the directory that it returns.
+func (f *furnisher) unpack(a *archive.Archive, temp string, settings *Settings) (log string, err error) {
+	if err := f.tree.ours.MkdirAll(gatewayLogs, dirMode); err != nil {
+		return "", err
+	}
+	log = gatewayLogs + "/" + durable.TempName()
+	if err := f.tree.ours.Mkdir(log, dirMode); err != nil {
+		return "", err
+	}
+	err = a.Unpack(archive.Place{Dir: f.tree.home, Rel: temp}, archive.Place{Dir: f.tree.ours, Rel: log}, settings.StateFile)
+	if errors.Is(err, archive.ErrFault) {
+		err = refuse(ErrValue, "%v", err)
+	}
+	for _, pattern := range settings.RemoveAtBoot {
+		if err == nil {
+			if err = f.tree.removeAll(temp, pattern); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return log, err
+	}
+	switch marked, err := isRegular(f.tree.home, temp+"/"+settings.Marker); {
+	case err != nil:
+		return log, err
+	case !marked:
+		return log, refuse(ErrValue, "the archive has no %s, which is what makes a directory a profile here", settings.Marker)
+	}
+	return log, nil
+}

@@ -1,0 +1,143 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/document"
+	"rlminit/internal/durable"
+)
+
+// Trash is where profiles lie that were deleted, each under its name and the time.
+// What is put there was given back to the services' user before.
+type Trash struct {
+	tree      *tree
+	ownership *Ownership
+}
+
+// Trashed is a profile in the trash.
+type Trashed struct {
+	Entry   string // the directory's name there
+	Profile string
+	At      time.Time // when it was deleted
+}
+
+// trashEntry is the name of one: that of the profile, the time, and a number
+// where there are several of one second.
+var trashEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)-(\d{8}T\d{6}Z)(?:-\d+)?$`) })
+
+// List lists what is in the trash, by profile, the newest of each last.
+func (t *Trash) List() ([]Trashed, error) {
+	entries, err := t.tree.home.ReadDir(trashDir, maxProfiles)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil && !errors.Is(err, durable.ErrTooBig) {
+		return nil, err
+	}
+	var list []Trashed
+	for _, e := range entries {
+		m := trashEntry().FindStringSubmatch(e.Name)
+		if m == nil || !ValidName(m[1]) {
+			continue
+		}
+		if at, err := time.Parse("20060102T150405Z", m[2]); err == nil {
+			list = append(list, Trashed{Entry: e.Name, Profile: m[1], At: at})
+		}
+	}
+	slices.SortFunc(list, func(a, b Trashed) int {
+		if a.Profile != b.Profile {
+			return strings.Compare(a.Profile, b.Profile)
+		}
+		if n := a.At.Compare(b.At); n != 0 {
+			return n
+		}
+		if n := len(a.Entry) - len(b.Entry); n != 0 {
+			return n // …Z, …Z-2, …Z-10
+		}
+		return strings.Compare(a.Entry, b.Entry)
+	})
+	return list, nil
+}
+
+// find finds the entry that a person means: by its own name, or the newest of
+// a profile's.
+func (t *Trash) find(name string) (Trashed, error) {
+	list, err := t.List()
+	if err != nil {
+		return Trashed{}, err
+	}
+	for _, t := range slices.Backward(list) {
+		if t.Entry == name || t.Profile == name {
+			return t, nil
+		}
+	}
+	return Trashed{}, refuse(ErrNotFound, "nothing of %s is in the trash; rlminit profile list --trash shows what is", document.Quote(name))
+}
+
+// make makes the trash. Any service may have put something else in its place,
+// and that keeps nobody from deleting.
+func (t *Trash) make() error {
+	err := t.tree.home.MkdirAll(trashDir, dirMode)
+	if !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	kept, moved := moveNew(t.tree.home, trashDir, t.tree.dated(trashDir+".in-the-way-"))
+	if moved != nil {
+		return err
+	}
+	t.tree.told.say(fmt.Sprintf("%s was no directory; it is now %s", t.tree.home.Path(trashDir), t.tree.home.Path(kept)))
+	return t.tree.home.MkdirAll(trashDir, dirMode)
+}
+
+// take moves the profile into the trash.
+func (t *Trash) take(dir, name string) (string, error) {
+	if err := t.make(); err != nil {
+		return "", err
+	}
+	if err := t.ownership.takeBack(dir); err != nil {
+		return "", err // it cannot be moved to another directory by anybody else
+	}
+	to, err := moveNew(t.tree.home, dir, t.tree.dated(trashDir+"/"+name+"-"))
+	if err != nil {
+		return "", err
+	}
+	return t.tree.home.Path(to), nil
+}
+
+// purge moves the profile out of sight first, so that it is gone at once and
+// whole; what a crash leaves, PrepareBoot removes. left is what could not be
+// removed.
+func (t *Trash) purge(dir string) (left string, err error) {
+	if err := t.ownership.takeBack(dir); err != nil {
+		return "", err
+	}
+	temp := profilesDir + "/" + durable.TempName()
+	err = t.tree.home.RenameNew(dir, temp)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EBUSY) {
+		// A directory of an overlay's lower layer cannot be moved, a mount
+		// point neither. Without its marker it is no profile any more.
+		temp = dir
+		marker := dir + "/" + t.tree.settings.Load().Marker
+		err = t.tree.home.RenameNew(marker, dir+"/"+durable.TempName())
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := t.tree.home.RemoveAll(temp); err != nil {
+		t.tree.told.once(err.Error())
+		return t.tree.home.Path(temp), nil
+	}
+	if err := t.tree.home.SyncDir(profilesDir); err != nil {
+		t.tree.told.once(err.Error()) // after a power cut the next boot may have to remove it again
+	}
+	return "", nil
+}
