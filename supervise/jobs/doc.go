@@ -18,6 +18,7 @@
 //	files.go     outputs: what is on the volume of them, bounded
 //	output.go    stream: from the pipe into a memfd, and beyond
 //	requests.go  requests: of the control socket; fileswork.go those about files
+//	frames.go    frames: an output on its way to a client
 //
 // and of the runner itself:
 //

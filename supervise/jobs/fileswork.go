@@ -84,9 +84,9 @@ func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, er
 		return nil, err
 	}
 	if taken != t {
-		defer a.runner.attach(taken)()
+		defer a.attach(taken)()
 	} else {
-		defer a.runner.detach(t)
+		defer a.detach(t)
 	}
 	select {
 	case <-taken.done:
@@ -118,7 +118,7 @@ func failureOf(result *control.JobResult) error {
 
 // undo puts back what a write has replaced.
 func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.JobResult, error) {
-	t, e, err := a.runner.find(id)
+	t, e, err := a.find(id)
 	switch {
 	case err != nil:
 		return nil, err

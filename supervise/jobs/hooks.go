@@ -65,7 +65,7 @@ func (h *Hooks) Run(r *Runner) {
 				e.Type = journal.TypeTransition
 				line, _ = json.Marshal(e.Event) // of strings and numbers
 			}
-			r.hook(hook, string(line)+"\n")
+			h.run(r, hook, string(line)+"\n")
 		}
 	}
 }
@@ -95,10 +95,10 @@ func (b *hookBounds) allow(i int, now time.Time) bool {
 	return true
 }
 
-// hook has one run, as a job that nobody waits for.
-func (r *Runner) hook(h config.Hook, event string) {
+// run has one run, as a job that nobody waits for.
+func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 	t := newTask("", kindHook, nil, control.RunJob{
-		Command: slices.Clone(h.Command), TimeoutMS: max(1, h.Timeout.Milliseconds()), MaxOutput: control.DefaultJobOutput,
+		Command: slices.Clone(hook.Command), TimeoutMS: max(1, hook.Timeout.Milliseconds()), MaxOutput: control.DefaultJobOutput,
 		Stdin: event, Detach: true,
 	})
 	full := false
@@ -107,10 +107,10 @@ func (r *Runner) hook(h config.Hook, event string) {
 		full = len(running) >= hooksAtOnce || r.stopping
 	})
 	if full {
-		slog.Warn("a hook is left out: 8 of them run or wait already", "command", h.Command[0])
+		slog.Warn("a hook is left out: 8 of them run or wait already", "command", hook.Command[0])
 		return
 	}
 	if _, err := r.submit(t); err != nil {
-		slog.Warn("a hook cannot be run", "command", h.Command[0], "err", err)
+		slog.Warn("a hook cannot be run", "command", hook.Command[0], "err", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
-	"rlminit/internal/redact"
 	"rlminit/isolate"
 	"rlminit/job"
 	"rlminit/job/history"
@@ -250,39 +249,6 @@ func (p *prepared) open(id string, keep int64, outputs *outputs) {
 	if err != nil {
 		p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", err), exitFailed
 	}
-}
-
-// dryRun says what would be run.
-func (r *Runner) dryRun(q *control.RunJob) *control.DryRun {
-	busy := false
-	r.ask(func() { busy = r.queue.busy(nil) })
-	coming := make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(q, nil, nil, true, busy) }()
-	p := &prepared{problem: silent}
-	select {
-	case p = <-coming:
-		defer p.close()
-	case <-time.After(prepareWithin):
-		go func() { (<-coming).close() }()
-	}
-	d := &control.DryRun{
-		Command: q.Command, Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
-		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
-		Tried: tried(q), Telemetry: p.before,
-	}
-	if p.refused != "" { // and what it would be run as all the same
-		d.Refused = &p.refused
-		again := r.place.preparation(q, nil, nil, false, busy)
-		defer again.close()
-		if again.problem == "" {
-			d.Program, d.UID, d.GID, d.Groups, d.Dir, d.Environment = again.path, again.who.UID, again.who.GID, again.who.Groups, again.dir, redact.Environ(again.env)
-		}
-	}
-	if p.problem != "" {
-		d.Error = &p.problem
-	}
-	r.ask(func() { d.Waiting = len(r.queue.line) })
-	return d
 }
 
 // forRecord bounds nothing: a record is waited for, and the disk says when it

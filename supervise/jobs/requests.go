@@ -3,15 +3,15 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/supervise/api"
@@ -90,14 +90,14 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 		err = a.runner.place.enforceable(&body)
 	}
 	if err == nil && body.DryRun {
-		return answer(w, a.runner.dryRun(&body))
+		return answer(w, a.dryRun(&body))
 	}
 	follow := q.URL.Query().Get("follow") == "true"
 	actor := api.Actor(q)
 	t := newTask("", "run", &actor, body)
 	if err != nil {
 		if !body.DryRun {
-			err = a.runner.turnAway(t, err)
+			a.runner.ask(func() { err = a.runner.turnAway(t, err) })
 		}
 		return err
 	}
@@ -133,7 +133,7 @@ func answer(w http.ResponseWriter, value any) error {
 // serveOutput streams what a job has written, from the offsets that are given, and
 // its result when it is over; without follow, what there is now.
 func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
-	t, e, err := a.runner.find(q.PathValue("id"))
+	t, e, err := a.find(q.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -181,65 +181,12 @@ func (a requests) outputsNow() (o *outputs) {
 	return o
 }
 
-// frames writes lines of output.
-type frames struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	buffer  []byte
-}
-
-func newFrames(w http.ResponseWriter) *frames {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	return &frames{w: w, control: http.NewResponseController(w)}
-}
-
-// send writes a line, at once. A reader that does not read is waited for, for a
-// pager may be at the other end; one that is gone is an error.
-func (f *frames) send(o *control.JobOutput) error {
-	line, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	if _, err := f.w.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	return f.control.Flush()
-}
-
-func (f *frames) piece(name string, offset, lost int64, b []byte) error {
-	o := &control.JobOutput{Stream: name, Offset: offset, Lost: lost}
-	if utf8.Valid(b) {
-		o.Text = string(b)
-	} else {
-		o.Base64 = b
-	}
-	return f.send(o)
-}
-
-// all sends what a stream has now, from an offset on.
-func (f *frames) all(s source, name string, offset int64) error {
-	if f.buffer == nil {
-		f.buffer = make([]byte, 64<<10)
-	}
-	for {
-		n, lost, _ := s.readNow(offset, f.buffer)
-		if n == 0 && lost == 0 {
-			return nil
-		}
-		offset += lost
-		if err := f.piece(name, offset, lost, f.buffer[:n]); err != nil {
-			return err
-		}
-		offset += int64(n)
-	}
-}
-
 // follow streams a job's output as it comes, and its result.
 func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [2]int64, attached bool) error {
 	if !attached {
-		a.runner.attach(t)
+		a.attach(t)
 	}
-	defer a.runner.detach(t)
+	defer a.detach(t)
 	out := newFrames(w)
 	if out.send(&control.JobOutput{Job: t.id}) != nil {
 		return nil
@@ -259,47 +206,6 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 	case <-gone:
 	}
 	return nil
-}
-
-// pieces are buffers for what a job has written: most have written nothing.
-var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
-// both sends two streams as they grow, until both have ended.
-func (f *frames) both(t *task, from [2]int64, gone <-chan struct{}) error {
-	pooled := pieces.Get().(*[64 << 10]byte)
-	defer pieces.Put(pooled)
-	buffer := pooled[:]
-	streams := [2]*stream{t.out, t.err}
-	for {
-		var grown [2]<-chan struct{}
-		open, moved := 0, false
-		for i, s := range streams {
-			n, lost, more := s.readNow(from[i], buffer)
-			if n > 0 || lost > 0 {
-				from[i] += lost
-				if err := f.piece(streamNames[i], from[i], lost, buffer[:n]); err != nil {
-					return err
-				}
-				from[i] += int64(n)
-				moved = true
-			}
-			if grown[i] = more; more != nil {
-				open++
-			}
-		}
-		if moved {
-			continue
-		}
-		if open == 0 {
-			return nil
-		}
-		select {
-		case <-grown[0]:
-		case <-grown[1]:
-		case <-gone:
-			return errGone
-		}
-	}
 }
 
 // list is every job that is not over, and those that are remembered.
@@ -336,7 +242,7 @@ func (a requests) list() []control.Job {
 
 // show is one of them, with its result if it is over.
 func (a requests) show(id string) (control.Job, error) {
-	t, e, err := a.runner.find(id)
+	t, e, err := a.find(id)
 	if err != nil {
 		return control.Job{}, err
 	}
@@ -357,14 +263,14 @@ func (a requests) show(id string) (control.Job, error) {
 
 // wait waits until a job is over, for at most so long; 0: as long as it takes.
 func (a requests) wait(ctx context.Context, id string, within time.Duration) (*control.JobResult, error) {
-	t, e, err := a.runner.find(id)
+	t, e, err := a.find(id)
 	if err != nil {
 		return nil, err
 	}
 	if t == nil {
 		return resultOf(e, a.outputsNow()), nil
 	}
-	defer a.runner.attach(t)()
+	defer a.attach(t)()
 	var late <-chan time.Time
 	if within > 0 {
 		timer := time.NewTimer(within)
@@ -385,7 +291,7 @@ func (a requests) wait(ctx context.Context, id string, within time.Duration) (*c
 
 // cancel ends a job, and returns when it is over.
 func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, error) {
-	t, e, err := a.runner.find(id)
+	t, e, err := a.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -408,4 +314,78 @@ func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// find is a job that is not over, or what is recorded of one that is.
+func (a requests) find(id string) (t *task, e *history.Entry, err error) {
+	a.runner.ask(func() {
+		t = a.runner.tasks.byID[id]
+	})
+	if t != nil {
+		return t, nil, nil
+	}
+	if b := a.runner.books.of(id); b != nil {
+		b.View(func(h *history.History) {
+			if found := h.Jobs[id]; found != nil && found.State != "" {
+				copied := *found
+				e = &copied
+			}
+		})
+	}
+	if e == nil {
+		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))
+	}
+	return nil, e, nil
+}
+
+// attach notes that somebody follows a job, until the function that it returns is
+// called.
+func (a requests) attach(t *task) (detach func()) {
+	a.runner.do(func() {
+		t.attached++
+		t.absence++
+	})
+	return func() { a.detach(t) }
+}
+
+// detach notes that one who followed a job does not any more.
+func (a requests) detach(t *task) {
+	a.runner.do(func() {
+		if t.attached--; t.attached == 0 {
+			a.runner.gone(t)
+		}
+	})
+}
+
+// dryRun says what would be run.
+func (a requests) dryRun(q *control.RunJob) *control.DryRun {
+	r, busy := a.runner, false
+	r.ask(func() { busy = r.queue.busy(nil) })
+	coming := make(chan *prepared, 1)
+	go func() { coming <- r.place.preparation(q, nil, nil, true, busy) }()
+	p := &prepared{problem: silent}
+	select {
+	case p = <-coming:
+		defer p.close()
+	case <-time.After(prepareWithin):
+		go func() { (<-coming).close() }()
+	}
+	d := &control.DryRun{
+		Command: q.Command, Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
+		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
+		Tried: tried(q), Telemetry: p.before,
+	}
+	if p.refused != "" { // and what it would be run as all the same
+		d.Refused = &p.refused
+		again := r.place.preparation(q, nil, nil, false, busy)
+		defer again.close()
+		if again.problem == "" {
+			d.Program, d.UID, d.GID, d.Groups, d.Dir, d.Environment = again.path, again.who.UID, again.who.GID, again.who.Groups, again.dir, redact.Environ(again.env)
+		}
+	}
+	if p.problem != "" {
+		d.Error = &p.problem
+	}
+	r.ask(func() { d.Waiting = len(r.queue.line) })
+	return d
 }

@@ -88,7 +88,7 @@ func (r *Runner) submit(t *task) (*task, error) {
 		other, err := r.admit(t)
 		if err != nil || other != nil {
 			t.closeStdin()
-			failure = r.turnedAway(t, err)
+			failure = r.turnAway(t, err)
 			kept <- other
 			return
 		}
@@ -141,15 +141,8 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 }
 
 // turnAway records a job that is refused before it is one. What is asked for
-// wrongly, and not refused, is no job.
-func (r *Runner) turnAway(t *task, why error) (problem error) {
-	r.ask(func() { problem = r.turnedAway(t, why) })
-	return problem
-}
-
-// turnedAway is turnAway by the runner's goroutine. The record waits for no disk:
-// nothing was done.
-func (r *Runner) turnedAway(t *task, why error) error {
+// wrongly, and not refused, is no job. The record waits for no disk: nothing was done.
+func (r *Runner) turnAway(t *task, why error) error {
 	var problem *control.Problem
 	refused := errors.As(why, &problem) && problem.ExitCode == control.ExitRefused
 	if !refused || !r.started || r.stopping {
@@ -225,49 +218,8 @@ func (r *Runner) submitted(t *task) {
 	}()
 }
 
-// find is a job that is not over, or what is recorded of one that is.
-func (r *Runner) find(id string) (t *task, e *history.Entry, err error) {
-	r.ask(func() {
-		t = r.tasks.byID[id]
-	})
-	if t != nil {
-		return t, nil, nil
-	}
-	if b := r.books.of(id); b != nil {
-		b.View(func(h *history.History) {
-			if found := h.Jobs[id]; found != nil && found.State != "" {
-				copied := *found
-				e = &copied
-			}
-		})
-	}
-	if e == nil {
-		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))
-	}
-	return nil, e, nil
-}
-
 // clientPatience is how long a job that is not detached goes on without a client.
 const clientPatience = 5 * time.Second
-
-// attach notes that somebody follows a job, until the function that it returns is
-// called.
-func (r *Runner) attach(t *task) (detach func()) {
-	r.do(func() {
-		t.attached++
-		t.absence++
-	})
-	return func() { r.detach(t) }
-}
-
-// detach notes that one who followed a job does not any more.
-func (r *Runner) detach(t *task) {
-	r.do(func() {
-		if t.attached--; t.attached == 0 {
-			r.gone(t)
-		}
-	})
-}
 
 // gone cancels a job that nobody follows, unless somebody comes in time.
 func (r *Runner) gone(t *task) {

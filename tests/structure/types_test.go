@@ -35,7 +35,6 @@ var large = map[string]size{
 	"reap.reaper":            {56, 23},
 	"reap/sys.Command":       {21, 43},
 	"supervise.unit":         {20, 36},
-	"supervise/jobs.Runner":  {44, 18},
 	"supervise/jobs.task":    {15, 40},
 	"supervise/machine.step": {77, 53},
 }

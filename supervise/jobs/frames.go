@@ -1,0 +1,104 @@
+package jobs
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"unicode/utf8"
+
+	"rlminit/control"
+)
+
+// frames writes lines of output.
+type frames struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buffer  []byte
+}
+
+func newFrames(w http.ResponseWriter) *frames {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	return &frames{w: w, control: http.NewResponseController(w)}
+}
+
+// send writes a line, at once. A reader that does not read is waited for, for a
+// pager may be at the other end; one that is gone is an error.
+func (f *frames) send(o *control.JobOutput) error {
+	line, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if _, err := f.w.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	return f.control.Flush()
+}
+
+func (f *frames) piece(name string, offset, lost int64, b []byte) error {
+	o := &control.JobOutput{Stream: name, Offset: offset, Lost: lost}
+	if utf8.Valid(b) {
+		o.Text = string(b)
+	} else {
+		o.Base64 = b
+	}
+	return f.send(o)
+}
+
+// all sends what a stream has now, from an offset on.
+func (f *frames) all(s source, name string, offset int64) error {
+	if f.buffer == nil {
+		f.buffer = make([]byte, 64<<10)
+	}
+	for {
+		n, lost, _ := s.readNow(offset, f.buffer)
+		if n == 0 && lost == 0 {
+			return nil
+		}
+		offset += lost
+		if err := f.piece(name, offset, lost, f.buffer[:n]); err != nil {
+			return err
+		}
+		offset += int64(n)
+	}
+}
+
+// pieces are buffers for what a job has written: most have written nothing.
+var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// both sends two streams as they grow, until both have ended.
+func (f *frames) both(t *task, from [2]int64, gone <-chan struct{}) error {
+	pooled := pieces.Get().(*[64 << 10]byte)
+	defer pieces.Put(pooled)
+	buffer := pooled[:]
+	streams := [2]*stream{t.out, t.err}
+	for {
+		var grown [2]<-chan struct{}
+		open, moved := 0, false
+		for i, s := range streams {
+			n, lost, more := s.readNow(from[i], buffer)
+			if n > 0 || lost > 0 {
+				from[i] += lost
+				if err := f.piece(streamNames[i], from[i], lost, buffer[:n]); err != nil {
+					return err
+				}
+				from[i] += int64(n)
+				moved = true
+			}
+			if grown[i] = more; more != nil {
+				open++
+			}
+		}
+		if moved {
+			continue
+		}
+		if open == 0 {
+			return nil
+		}
+		select {
+		case <-grown[0]:
+		case <-grown[1]:
+		case <-gone:
+			return errGone
+		}
+	}
+}
