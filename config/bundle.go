@@ -25,7 +25,7 @@ type Bundle struct {
 	Flags map[string]string // of the command line, as keys: home, stop_timeout, …
 	Args  []string          // of the main command, after --
 	Run   Run               // what Compile made of Args
-	Own   []Own             // what was read later for some services alone
+	Own   []Own             // what was read later for some services alone: a Config's, on its way to a successor
 }
 
 // Own is a bundle that counts for some services.
@@ -34,30 +34,7 @@ type Own struct {
 	Bundle Bundle
 }
 
-// With is b where another bundle counts for some services from now on. It holds
-// no files twice: one service after the other may be reloaded, for ever.
-func (b Bundle) With(names []string, other Bundle) Bundle {
-	var all []Own
-	for _, own := range b.Own {
-		own.Names = slices.DeleteFunc(slices.Clone(own.Names), func(name string) bool { return slices.Contains(names, name) })
-		if len(own.Names) > 0 {
-			all = append(all, own)
-		}
-	}
-	b.Own = all
-	if len(names) == 0 || b.holds(other.Files) {
-		return b
-	}
-	for i := range all {
-		if all[i].Bundle.holds(other.Files) {
-			all[i].Names = append(all[i].Names, names...)
-			return b
-		}
-	}
-	b.Own = append(all, Own{names, other})
-	return b
-}
-
+// holds tells whether a bundle has these files.
 func (b Bundle) holds(files []File) bool {
 	return slices.EqualFunc(b.Files, files, func(x, y File) bool { return x.Name == y.Name && bytes.Equal(x.Data, y.Data) })
 }

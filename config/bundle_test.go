@@ -44,26 +44,50 @@ func TestReadBundle(t *testing.T) {
 	}
 }
 
-func TestBundleWithOthersForSomeServices(t *testing.T) {
-	version := func(data string) Bundle {
-		return Bundle{Path: "/x", Files: []File{{"rlminit.yaml", []byte(data)}}}
+func TestOthersForSomeServices(t *testing.T) {
+	version := func(data string) *Config {
+		c, faults := Parse(Bundle{Path: "/x", Files: []File{{"rlminit.yaml", []byte("version: 1\nenvironment: {V: '" + data + "'}\n")}}}, nil)
+		if len(faults) > 0 {
+			t.Fatal(faults.Err())
+		}
+		return c
 	}
-	b := version("1")
+	c := version("1")
 	for _, step := range []struct {
 		names []string
 		files string
-		want  []Own
+		want  string
 	}{
-		{[]string{"a"}, "1", nil}, // what it has anyway
-		{[]string{"a"}, "2", []Own{{[]string{"a"}, version("2")}}},
-		{[]string{"b"}, "2", []Own{{[]string{"a", "b"}, version("2")}}},
-		{nil, "3", []Own{{[]string{"a", "b"}, version("2")}}},
-		{[]string{"a", "c"}, "3", []Own{{[]string{"b"}, version("2")}, {[]string{"a", "c"}, version("3")}}},
-		{[]string{"b"}, "1", []Own{{[]string{"a", "c"}, version("3")}}},
-		{[]string{"a", "c"}, "1", nil},
+		{[]string{"a"}, "1", ""}, // what it has anyway
+		{[]string{"a"}, "2", "a=2"},
+		{[]string{"b"}, "2", "a,b=2"},
+		{nil, "3", "a,b=2"},
+		{[]string{"a", "c"}, "3", "a,c=3 b=2"},
+		{[]string{"b"}, "1", "a,c=3"},
+		{[]string{"d"}, "3", "a,c,d=3"},
+		{[]string{"a", "c", "d"}, "1", ""},
 	} {
-		if b = b.With(step.names, version(step.files)); !reflect.DeepEqual(b.Own, step.want) {
-			t.Fatalf("%q have %s: %+v, want %+v", step.names, step.files, b.Own, step.want)
+		c = c.With(step.names, version(step.files))
+		if v := c.Environment["V"].Text; v != "1" {
+			t.Fatalf("all have %s", v)
+		}
+		b, err := DecodeBundle(c.Bundle().Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, own := range b.Own {
+			other, _ := Parse(own.Bundle, nil)
+			v := other.Environment["V"].Text
+			got = append(got, strings.Join(own.Names, ",")+"="+v)
+			for _, name := range own.Names {
+				if in := c.For(name).Environment["V"].Text; in != v {
+					t.Fatalf("%s has %s, and a successor %s", name, in, v)
+				}
+			}
+		}
+		if s := strings.Join(got, " "); s != step.want {
+			t.Fatalf("%q have %s: %s, want %s", step.names, step.files, s, step.want)
 		}
 	}
 }

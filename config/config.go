@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,8 +64,9 @@ type Config struct {
 	Seed []Seed
 	Boot []Step
 
-	env Lookup             // what the files were expanded with
-	own map[string]*Config // by service: what was read later for it alone
+	env  Lookup             // what the files were expanded with
+	made Bundle             // that it was made of, but for Own
+	own  map[string]*Config // by service: what was read later for it alone. Invariant: of other files than made has, and of the same ones one
 
 	livesWith string          // the service or profile that the container ends with; "": none
 	plain     map[string]bool // the services whose restart policy nobody wrote
@@ -163,19 +165,46 @@ func (c *Config) For(service string) *Config {
 	return c
 }
 
-// With is c where another configuration holds for some services.
+// With is c where another configuration holds for some services. It keeps none twice
+// that was made of the same files: one service after the other may be reloaded, for
+// ever.
 func (c *Config) With(names []string, other *Config) *Config {
 	mixed := *c
 	mixed.Services, mixed.own = maps.Clone(c.Services), maps.Clone(c.own)
 	if mixed.own == nil {
 		mixed.own = map[string]*Config{}
 	}
+	for _, known := range c.own {
+		if known.made.holds(other.made.Files) {
+			other = known
+			break
+		}
+	}
+	same := c.made.holds(other.made.Files)
 	for _, name := range names {
-		mixed.own[name] = other
+		if delete(mixed.own, name); !same {
+			mixed.own[name] = other
+		}
 		delete(mixed.Services, name)
 		if d, there := other.Services[name]; there {
 			mixed.Services[name] = d
 		}
 	}
 	return &mixed
+}
+
+// Bundle is what c is made of, for a successor to make it again.
+func (c *Config) Bundle() Bundle {
+	b := c.made
+	at := map[*Config]int{}
+	for _, name := range slices.Sorted(maps.Keys(c.own)) {
+		other := c.own[name]
+		i, known := at[other]
+		if !known {
+			i = len(b.Own)
+			at[other], b.Own = i, append(b.Own, Own{Bundle: other.made})
+		}
+		b.Own[i].Names = append(b.Own[i].Names, name)
+	}
+	return b
 }

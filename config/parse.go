@@ -43,6 +43,8 @@ func newParser(b Bundle, env Lookup) *parser {
 		bundle: b, env: env, declared: map[string]declaration{},
 	}
 	p.config.Main.Restart.Policy = service.RestartNo
+	p.config.made = b
+	p.config.made.Own = nil
 	p.lookup = env
 	return p
 }

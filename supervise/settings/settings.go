@@ -31,7 +31,6 @@ type Settings struct {
 	current atomic.Pointer[config.Config]
 	first   *config.Config // as this container was started: what no reload changes
 	start   config.Bundle  // that first was made of
-	bundle  config.Bundle  // Invariant: current was made of it
 }
 
 // bundleKey names the configuration in force among what tier 1 holds; bundleMax
@@ -64,7 +63,6 @@ func Open(fd int, held handover.Held, policy *wire.Policy, runtime string) (*Set
 	if err != nil {
 		return nil, err
 	}
-	s.bundle = bundle
 	s.current.Store(current)
 	return s, nil
 }
@@ -101,8 +99,7 @@ type Next struct {
 	Container []string // what of it needs a new container
 	Later     []string // what of it counts from a next start on
 
-	bundle  config.Bundle
-	encoded []byte
+	encoded []byte // for a successor
 }
 
 // Notes are what of it does not hold at once.
@@ -137,12 +134,9 @@ func (s *Settings) look(services []string, change func(*config.Bundle)) (*Next, 
 		return nil, control.Failed("%v", err)
 	}
 	if services != nil {
-		bundle = s.bundle.With(services, bundle)
-		if c, err = s.inForce(bundle); err != nil {
-			return nil, control.Failed("%v", err)
-		}
+		c = old.With(services, c)
 	}
-	next := &Next{Config: c, Container: notes, bundle: bundle, encoded: bundle.Encode()}
+	next := &Next{Config: c, Container: notes, encoded: c.Bundle().Encode()}
 	if len(next.encoded) > bundleMax {
 		return nil, control.Failed("the configurations of services that were reloaded one by one take too much memory; reload all of them")
 	}
@@ -157,13 +151,12 @@ func (s *Settings) look(services []string, change func(*config.Bundle)) (*Next, 
 // for our successor.
 func (s *Settings) Use(next *Next) (key string, fd int, err error) {
 	s.current.Store(next.Config)
-	s.bundle = next.bundle
 	fd, err = wire.Sealed("bundle", next.encoded)
 	return bundleKey, fd, err
 }
 
-// inForce is the configuration that a bundle, with those in it that count for
-// some services, brings into force.
+// inForce is the configuration that a predecessor's bundle, with those in it that count
+// for some services, brings into force.
 func (s *Settings) inForce(bundle config.Bundle) (*config.Config, error) {
 	c, _, err := s.understand(bundle)
 	if err != nil {
