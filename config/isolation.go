@@ -26,7 +26,7 @@ const sessionsName = ".rlminit-sessions"
 func (c *Config) checkPlaces(n document.Node, i service.Isolation) {
 	for key, list := range map[string][]string{"read": i.Read, "write": i.Write, "exec": i.Exec} {
 		for _, place := range list {
-			if hides := c.takesIn(place); hides != "" {
+			if hides := takesIn(c.Home, place); hides != "" {
 				at := n.Get("isolation").Get(key)
 				if at.Absent() {
 					at = n.Get("isolation")
@@ -37,12 +37,12 @@ func (c *Config) checkPlaces(n document.Node, i service.Isolation) {
 	}
 }
 
-// takesIn tells what of rlminit's or of other profiles' a path is, or holds; ""
-// for nothing.
-func (c *Config) takesIn(place string) string {
-	hidden := map[string]string{path.Join(c.Home, profilesName): "all profiles", "/run/rlminit": "the runtime directory"}
+// takesIn tells what of rlminit's, or of other profiles on the volume at home, a path
+// is, or holds; "" for nothing.
+func takesIn(home, place string) string {
+	hidden := map[string]string{path.Join(home, profilesName): "all profiles", "/run/rlminit": "the runtime directory"}
 	for _, name := range kept {
-		hidden[path.Join(c.Home, name)] = "what rlminit keeps"
+		hidden[path.Join(home, name)] = "what rlminit keeps"
 	}
 	for _, dir := range slices.Sorted(maps.Keys(hidden)) {
 		what := hidden[dir]
