@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"rlminit/control"
@@ -383,6 +384,9 @@ func Decode(r *http.Request, v any) error {
 	case !utf8.Valid(body): // which would be another text when it is decoded
 		return control.BadRequest("cannot understand the request: it is not UTF-8, as JSON is")
 	}
+	if half := loneSurrogate(body); half != "" { // so would this
+		return control.BadRequest("cannot understand the request: %s is half of a character; write both halves, or the character itself", half)
+	}
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
 	if err := in.Decode(v); errors.Is(err, io.EOF) {
@@ -394,6 +398,32 @@ func Decode(r *http.Request, v any) error {
 		return control.BadRequest("cannot understand the request: more than one JSON value")
 	}
 	return nil
+}
+
+// loneSurrogate is the first escape in a JSON text that is one half of a pair and has
+// no other half beside it; "": there is none.
+func loneSurrogate(text []byte) string {
+	unit := func(at int) (rune, bool) {
+		if at+6 > len(text) || text[at] != '\\' || text[at+1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
+		return rune(n), err == nil
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if first, ok := unit(i); ok && utf16.IsSurrogate(first) {
+			second, _ := unit(i + 6)
+			if utf16.DecodeRune(first, second) == utf8.RuneError {
+				return string(text[i : i+6])
+			}
+			i += 6
+		}
+		i++ // what follows on a backslash begins nothing
+	}
+	return ""
 }
 
 // askedFor reads a yes or no of a request's query; absent is no.

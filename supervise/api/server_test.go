@@ -143,6 +143,7 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 		{"GET /v1/events?follow=maybe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, "follow=maybe: write true or false"},
 		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{}}", 400, "more than one JSON value"},
 		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{\"names\":[\"\xff\"]}", 400, "it is not UTF-8"},
+		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{\"names\":[\"\\ud83d\"]}", 400, `\ud83d is half of a character`},
 	} {
 		conn, err := net.Dial("unix", listener.Addr().String())
 		if err != nil {
@@ -194,5 +195,27 @@ func TestManyTagsKeepNobodyOut(t *testing.T) {
 	}
 	if b.total != 0 || b.rest != 0 || len(b.open) != 0 {
 		t.Errorf("%d connections are counted, %d of services, though none is open", b.total, b.rest)
+	}
+}
+
+// An escape that is half of a character would become another text in silence.
+func TestLoneSurrogates(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                         "",
+		`"\u00e4 \\ud800 \n \""`:     "", // an escaped backslash, and letters
+		`"\ud83d\ude00"`:             "",
+		`"\uD83D\uDE00\ud83d\ude00"`: "",
+		`"\ud83d"`:                   `\ud83d`,
+		`"\ud83d\u0061"`:             `\ud83d`,
+		`"\ud83dx\ude00"`:            `\ud83d`,
+		`"\ude00"`:                   `\ude00`,
+		`"\ud83d\ud83d\ude00"`:       `\ud83d`,
+		`"\ud83d\ude00\udE00"`:       `\udE00`,
+		`"\\\ud83d"`:                 `\ud83d`,
+		`"\ud8`:                      "", // cut short: no JSON
+	} {
+		if got := loneSurrogate([]byte(text)); got != want {
+			t.Errorf("%s: %q, not %q", text, got, want)
+		}
 	}
 }
