@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"rlminit/control"
 	"rlminit/service"
@@ -248,9 +249,39 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 	})
 	if w != nil {
 		outcome = v.commands.await(ctx, u, w, wait)
+		if again := v.stands(u, changed); outcome.Problem == nil && again != nil {
+			outcome = v.commands.await(ctx, u, again, wait)
+		}
 		v.records.written(flushPatience)
 	}
 	return outcome
+}
+
+// standing is how long a service that says nothing of its readiness must run before it
+// is said that it does: one that cannot read its configuration has ended by then.
+const standing = 50 * time.Millisecond
+
+// stands waits until u has run for standing, or has ended; nil: there is nothing to
+// wait for.
+func (v *services) stands(u *unit, changed bool) (w *waiter) {
+	v.loop.ask(func() {
+		run, left := u.state.ID, standing-time.Duration(boottime()-u.state.ReadyAt)
+		if u.state.Phase != machine.Running || u.policy.Ready != machine.ReadyAtOnce || left <= 0 {
+			return
+		}
+		w = u.waiters.add(u, changed, func(u *unit) (bool, *control.Problem) {
+			if u.state.Phase == machine.Running && u.state.ID == run {
+				return time.Duration(boottime()-u.state.ReadyAt) >= standing, nil
+			}
+			if over, problem := started(u); over || u.state.Want != machine.WantUp || u.turn.Stops() {
+				return over, problem
+			}
+			return u.unheard == 0, control.Failed("%s ended as soon as it was started: %s%s; it is started again, see rlminit logs %s",
+				u.title(), u.state.Reason, lastSaid(u.lastLine), u.title())
+		})
+		time.AfterFunc(left, func() { v.loop.do(func() { u.waiters.answer(u) }) })
+	})
+	return w
 }
 
 // remove stops a unit for good: its definition is gone.

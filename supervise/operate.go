@@ -29,10 +29,16 @@ func (u *unit) failure() *control.Problem {
 	if strings.HasPrefix(why, "cannot run ") { // it has nothing to do with what an earlier run logged
 		return control.Failed("%s: %s", u.title(), why)
 	}
-	if u.lastLine != "" {
-		why += fmt.Sprintf(", %q", u.lastLine)
-	}
+	why += lastSaid(u.lastLine)
 	return control.Failed("%s failed: %s; see rlminit logs %s, then rlminit start %s", u.title(), why, u.title(), u.title())
+}
+
+// lastSaid is what follows on a reason, of what a run said last.
+func lastSaid(line string) string {
+	if line == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %q", line)
 }
 
 // verb is what a command does to units that exist.

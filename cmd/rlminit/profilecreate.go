@@ -19,9 +19,10 @@ func profileCreateVerb(t *terminal) *cobra.Command {
 		Use:   "create NAME…",
 		Short: "create profiles and start their gateways",
 		Long: `Makes the profile's directory on the volume from the template, records the
-profile, starts its gateway and waits until it runs. A name has 1 to 64 of
-a-z, 0-9, _ and -, and begins with a letter or digit, but not with gateway-. Of
-several each is tried, whatever becomes of the others.`,
+profile, starts its gateway and waits until it is ready; one without a readiness
+of its own must have run for 50 ms. A name has 1 to 64 of a-z, 0-9, _ and -, and
+begins with a letter or digit, but not with gateway-. Of several each is tried,
+whatever becomes of the others.`,
 		Example: `  rlminit profile create alice
   rlminit profile create carol dave erin --env CHANNEL=next
   rlminit profile create bob --stopped --env LANG=C --port 9300

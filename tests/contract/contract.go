@@ -77,6 +77,7 @@ var All = []Test{
 	{Name: "PurgeLeavesNothing", Run: PurgeLeavesNothing},
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
 	{Name: "ProfileSetIsWaitedFor", Run: ProfileSetIsWaitedFor},
+	{Name: "BriefGatewaysAreSaid", Run: BriefGatewaysAreSaid},
 	{Name: "CreateIsExclusive", Run: CreateIsExclusive},
 	{Name: "ProfileAppears", Run: ProfileAppears},
 	{Name: "PortsAreStable", Run: PortsAreStable},

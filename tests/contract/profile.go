@@ -216,6 +216,38 @@ gateway:
 	b.Fails(1, "went boom", "profile", "create", "bob", "--env", "BOOM=1")
 }
 
+// BriefGatewaysAreSaid: one that says nothing of its readiness, and ends as soon as it
+// was started, is not said to run.
+func BriefGatewaysAreSaid(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: `version: 1
+user: "1000:1000"
+gateway:
+  ` + bash(`[ -z "$BOOM" ] || { echo went boom; exit 3; }; exec sleep 1000000`) + `
+`})
+	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+	// A machine that is busy may take longer to come to the end of it.
+	says := func(name string, args ...string) {
+		t.Helper()
+		ended := name + ` ended as soon as it was started: exit 3, "went boom"; it is started again`
+		var last box.Result
+		for i := range 5 {
+			last = b.As(box.Service, append(append([]string{"rlminit"}, args...), fmt.Sprint("BOOM=", i+1))...)
+			if last.Code == 1 && strings.Contains(last.Err, ended) {
+				return
+			}
+			b.As(box.Service, "rlminit", "profile", "delete", "bob")
+		}
+		t.Errorf("%q: %s", args, last)
+	}
+	says("alice", "profile", "set", "alice")
+	b.Must("profile", "set", "alice", "--unset", "BOOM")
+	b.Await("gateway-alice", "running")
+	says("bob", "profile", "create", "bob", "--env")
+	b.Must("profile", "set", "bob", "BOOM=")
+	b.Await("gateway-bob", "running")
+}
+
 // CreateIsExclusive: of many creates of one name at once, one succeeds and the
 // others say that it exists.
 func CreateIsExclusive(t *testing.T, start New) {
