@@ -130,7 +130,7 @@ func TestManyUsersAtOnce(t *testing.T) {
 	if elsewhere(t) {
 		return
 	}
-	for _, c := range []realServer{{atOnce: 1, descriptors: 1024}, {atOnce: 4, descriptors: 1024}, {atOnce: 16, descriptors: 1024}, {atOnce: 16, descriptors: 14}} {
+	for _, c := range []struct{ atOnce, descriptors int }{{1, 1024}, {4, 1024}, {16, 1024}, {16, 14}} {
 		t.Run(fmt.Sprintf("%d at once, %d descriptors", c.atOnce, c.descriptors), func(t *testing.T) {
 			dir := profilesOf(t)
 			s := &realServer{atOnce: c.atOnce, descriptors: c.descriptors}
