@@ -17,6 +17,9 @@ var profileUsers = Range{40000, 44999}
 // autoUser is what gateway.user says for a user of each profile's own.
 const autoUser = "auto"
 
+// sharedByProfiles is said where there is no user for each profile, and why.
+const sharedByProfiles = "profiles have no user of their own, and what one of them runs can read and signal all others: %s"
+
 // OwnUsers tells whether each profile has a user of its own.
 func (g *Gateway) OwnUsers() bool { return g.User == autoUser }
 
@@ -31,7 +34,7 @@ func (k *compiler) profiles(p *wire.Policy) error {
 	wanted := c.Gateway.OwnUsers()
 	if why := k.inseparable(p); why != "" {
 		if wanted {
-			k.note("profiles have no user of their own, and what one of them runs can read and signal all others: %s", why)
+			k.note(sharedByProfiles, why)
 		}
 		p.Profiles.Why = why
 		return nil
@@ -57,7 +60,12 @@ func (k *compiler) profiles(p *wire.Policy) error {
 	if err := k.checkTags(wire.Identity{GID: of.Low, Groups: of.Groups, Name: "gateway"}); err != nil {
 		return err
 	}
-	if !wanted {
+	if limit := k.host.PIDs; wanted && limit != 0 && limit < wire.OwnUserPIDs {
+		// What is one's already is the services' again then, which takes who is asked
+		// for it, and so the range.
+		of.Auto, of.Why = false, fmt.Sprintf("its pids limit of %d leaves no room for that; raise --pids-limit to %d", limit, wire.OwnUserPIDs)
+		k.note(sharedByProfiles, of.Why)
+	} else if !wanted {
 		of.Why = "all have the container's user: gateway.user is not auto"
 	}
 	p.Profiles = of
@@ -86,6 +94,8 @@ func (k *compiler) inseparable(p *wire.Policy) string {
 		return fmt.Sprintf("rlminit was started as uid %d", k.host.UID)
 	case k.host.Capabilities&(1<<unix.CAP_DAC_OVERRIDE) == 0:
 		return "their directories cannot be given to them without CAP_DAC_OVERRIDE; add --cap-add DAC_OVERRIDE"
+	case k.host.Capabilities&(1<<unix.CAP_CHOWN) == 0:
+		return "their directories cannot be given to them without CAP_CHOWN; add --cap-add CHOWN"
 	case r.Size() == 0:
 		return "profile_users is off"
 	case p.Supervisor.UID == p.User.UID:

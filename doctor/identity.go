@@ -17,7 +17,7 @@ func (e *examination) identity() {
 		return // it is not running, which is said elsewhere
 	}
 	if supervisor == services {
-		remedy := "docker logs CONTAINER says why: for most places, docker run --cap-add CHOWN, or --pids-limit 40 or more"
+		remedy := "docker logs CONTAINER says why: for most places, docker run --cap-add CHOWN --cap-add DAC_OVERRIDE, or --pids-limit 40 or more"
 		if strings.Fields(e.status["Uid"] + " ?")[0] != "0" {
 			remedy = "leave out docker run --user: then rlminit starts services as that user itself"
 		}

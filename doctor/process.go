@@ -49,8 +49,9 @@ var needed = []struct {
 	state  string
 	lack   string
 }{
-	{"CHOWN", 0, Warn, "owners of files on the volume cannot be set, so that the supervisor and profiles have no user of their own"},
-	{"DAC_OVERRIDE", 1, Warn, "root cannot enter directories of the service user that are closed to others, and profiles have no user of their own"},
+	{"CHOWN", 0, Warn, "owners of files on the volume cannot be set: its directory stays the services', who can move the supervisor's records away, and profiles have no user of their own"},
+	{"DAC_OVERRIDE", 1, Warn, "root cannot enter directories of the service user that are closed to others, so that the supervisor and profiles have no user of their own"},
+	{"FOWNER", 3, Warn, "modes of directories that are somebody else's cannot be set, as own with a mode has it"},
 	{"KILL", 5, Warn, "signals are sent by a process of the service user"},
 	{"SETGID", 6, Fail, "services cannot have another group, nor a tag"},
 	{"SETUID", 7, Fail, "services cannot have another user"},

@@ -50,7 +50,7 @@ func Separable(home string, user, supervisor wire.Identity, former uint32) (join
 	if !canSetGroups() {
 		return false, "setgroups(2) does not work here"
 	}
-	if limit := pidsLimit(); limit < wire.CrampedPIDs {
+	if limit := PIDsLimit(); limit < wire.CrampedPIDs {
 		return false, fmt.Sprintf("its pids limit of %d leaves no room for that; raise --pids-limit to %d", limit, wire.CrampedPIDs)
 	}
 	fd, err := unix.Open(home, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -287,8 +287,8 @@ func canSetGroups() bool {
 	return err == nil && unix.Setgroups(groups) == nil
 }
 
-// pidsLimit is the container's, by cgroup v2 or v1.
-func pidsLimit() int {
+// PIDsLimit is the container's, by cgroup v2 or v1.
+func PIDsLimit() int {
 	for _, file := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
 		var limit int
 		if text, err := os.ReadFile(file); err == nil {

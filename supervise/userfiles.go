@@ -30,8 +30,13 @@ type userFiles struct {
 }
 
 // mostGiving is how many directories change hands at a time: half of what PID 1
-// allows, for a predecessor may have as many.
-const mostGiving = 4
+// allows, for a predecessor may have as many; and one where processes are few.
+func mostGiving() int {
+	if threads.Limit() < 2*wire.OwnUserPIDs {
+		return 1
+	}
+	return 4
+}
 
 // openUser makes ready whoever touches the service user's files. It is nil, and
 // so ourselves, where there is one uid for all.
@@ -39,7 +44,7 @@ func (s *Supervisor) openUser() {
 	if id := s.prep.policy.Supervisor.UID; id == 0 || id == s.prep.policy.User.UID {
 		return
 	}
-	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving), givers: map[uint64]bool{}}
+	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]bool{}}
 	say := func(line string) { slog.Warn(line) }
 	s.prep.user, s.prep.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
 	f.profiles = rights.Brief(f.starts(wire.ProfileFilesProgram), threads.FilesAtOnce(), say)

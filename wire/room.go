@@ -4,6 +4,7 @@ package wire
 const (
 	FewestPIDs  = 20 // with which a container starts at all
 	CrampedPIDs = 40 // below it each tier makes do with one processor, and services and supervisor share a uid
+	OwnUserPIDs = 60 // below it profiles share the services' uid: there is no room for who touches their files besides
 
 	fewestThreads = 6
 	mostThreads   = 24

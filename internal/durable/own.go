@@ -3,6 +3,7 @@ package durable
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -73,8 +74,7 @@ func (d *Dir) ownBy(o *owning, rel string, deep, mounted, alone bool) (Owned, er
 		o.walk(top, d.Path(rel), 0)
 	}
 	if o.first == nil {
-		o.give(top, d.Path(rel))
-		o.chmod(top, d.Path(rel))
+		o.becomes(top, d.Path(rel))
 	}
 	return Owned{o.changed.Load(), o.linked.Load()}, o.first
 }
@@ -129,12 +129,17 @@ func (o *owning) keeps(st *unix.Stat_t) bool { return o.keep != nil && o.keep(st
 func (o *owning) right(st *unix.Stat_t) bool { return st.Uid == o.uid && st.Gid == o.gid }
 
 func (o *owning) fail(path string, err error) {
+	o.failTo("change the owner of", path, err, "add --cap-add CHOWN, or chown it on the host")
+}
+
+// failTo is fail with what a person can do where a right is missing.
+func (o *owning) failTo(do, path string, err error, remedy string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.first == nil {
-		e := &Error{Do: "change the owner of", Path: path, Err: err}
+		e := &Error{Do: do, Path: path, Err: err}
 		if err == unix.EPERM {
-			e.Remedy = "add --cap-add CHOWN, or chown it on the host"
+			e.Remedy = remedy
 		}
 		o.first = e
 	}
@@ -179,8 +184,7 @@ func (o *owning) walk(at int, path string, depth int) {
 		}
 		directory := func() {
 			o.walk(fd, path+"/"+name, depth+1)
-			o.give(fd, path+"/"+name)
-			o.chmod(fd, path+"/"+name)
+			o.becomes(fd, path+"/"+name)
 			unix.Close(fd)
 		}
 		select {
@@ -240,10 +244,23 @@ func (o *owning) give(fd int, path string) {
 	o.changed.Add(1)
 }
 
-// chmod puts the mode right of what a descriptor refers to, which is ours by now.
+// becomes puts right owner and mode of what a descriptor refers to. The mode of what
+// belongs to the caller is put right first: afterwards that takes CAP_FOWNER.
+func (o *owning) becomes(fd int, path string) {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && !o.keeps(&st) && (o.from == nil || st.Uid == *o.from) {
+		o.chmod(fd, path)
+	}
+	o.give(fd, path)
+	if unix.Fstat(fd, &st) == nil && o.right(&st) {
+		o.chmod(fd, path)
+	}
+}
+
+// chmod puts the mode right of what a descriptor refers to.
 func (o *owning) chmod(fd int, path string) {
 	var st unix.Stat_t
-	if o.mode == 0 || unix.Fstat(fd, &st) != nil || st.Mode&0o7777 == o.mode || !o.right(&st) {
+	if o.mode == 0 || unix.Fstat(fd, &st) != nil || st.Mode&0o7777 == o.mode {
 		return
 	}
 	// An O_PATH descriptor takes no fchmod(2) before Linux 6.6, and its name in
@@ -257,7 +274,7 @@ func (o *owning) chmod(fd int, path string) {
 		}
 	}
 	if err != nil && err != unix.ENOENT {
-		o.fail(path, err)
+		o.failTo("change the mode of", path, err, "add --cap-add FOWNER, or chmod it on the host")
 	}
 }
 
