@@ -78,7 +78,7 @@ test-load: go ## 1,000 services: killed ten thousand times, started and stopped 
 	RLMINIT_TEST_LOAD=full $(GO) test -count=1 -timeout 30m -v -run 'TestLoad/(Massacre|Order)' ./tests/ns
 
 .PHONY: chaos
-chaos: go ## kills of both tiers, a full /run and volume, a second container and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing
+chaos: go ## kills of both tiers, a full /run and volume, a disk that fails, no inotify, a second container and clients at once, for CHAOS (10m), with CHAOS_SEED; prints what was lost, which is nothing
 	RLMINIT_CHAOS=$(or $(CHAOS),10m) RLMINIT_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -timeout 24h -v -run '^TestChaos$$' ./tests/ns
 
 .PHONY: explore

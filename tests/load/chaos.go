@@ -21,9 +21,10 @@ type chaos struct {
 	b      *box.Box
 	second *box.Box // another container, which has the same volume when the first is not there
 	home   string
+	of     Trouble
 	rooms  sync.RWMutex // held for writing by whoever ends PID 1
 
-	acknowledged, refused, kills, boots, takeovers, fills, disks, freezes atomic.Int64
+	acknowledged, refused, kills, boots, takeovers, fills, disks, freezes, failures, blinds atomic.Int64
 }
 
 // Trouble is what Chaos is made of.
@@ -33,18 +34,24 @@ type Trouble struct {
 	Clients int
 	Each    int    // profiles of a client
 	Home    string // the volume: small, for it is filled, and kept by nothing that a box ends with
+
+	// Fail has the volume's disk fail for whatever is asked of it, as of now and with
+	// nothing written that was not synced. Mend has it work again, when no box is
+	// there. nil: there is no such disk here.
+	Fail, Mend func() error
 }
 
 // Chaos commands profiles from several clients at once while the supervisor is
-// killed and frozen, PID 1 is killed, /run and the volume are filled, and another
-// container waits for the volume and takes it over. In the end what was
+// killed and frozen, PID 1 is killed, /run and the volume are filled, the disk fails
+// beneath both, the supervisor gets no inotify, and another container waits for the
+// volume and takes it over. In the end what was
 // acknowledged last of each profile is true of it: nothing is lost, nothing runs
 // twice, and nothing is there by half. The seed names what the clients ask for, and what
 // befalls the box; the rest is the machine's.
 func Chaos(t *testing.T, start contract.New, of Trouble) {
 	t.Logf("figure: chaos: seed %d", of.Seed)
-	spec := box.Spec{Config: contract.Config(), Env: []string{"RLMINIT_HOME=" + of.Home}}
-	c := &chaos{b: start(t, spec), home: of.Home}
+	spec := box.Spec{Config: contract.Config(fmt.Sprintf("supervisor_user: \"%d:%d\"\n", chaosSupervisor.UID, chaosSupervisor.GID)), Env: []string{"RLMINIT_HOME=" + of.Home}}
+	c := &chaos{b: start(t, spec), home: of.Home, of: of}
 	c.small()
 	c.second = start(t, spec)
 	ctx, cancel := context.WithTimeout(t.Context(), of.Lasts)
@@ -63,6 +70,10 @@ func Chaos(t *testing.T, start contract.New, of Trouble) {
 	c.b.AwaitReady()
 	c.check(t, truth)
 }
+
+// chaosSupervisor is the supervisor of these boxes and of no other: what it is kept
+// from, the kernel counts by user.
+var chaosSupervisor = box.User{UID: 48888, GID: 48888}
 
 // client commands its own profiles, one after the other. truth is what was
 // acknowledged last: running, stopped or gone; "" where a command had no answer.
@@ -117,7 +128,7 @@ func (c *chaos) meddle(ctx context.Context, r *rand.Rand) {
 	}
 	for ctx.Err() == nil {
 		pause(600 * time.Millisecond)
-		switch luck := r.IntN(24); {
+		switch luck := r.IntN(29); {
 		case luck < 11:
 			supervisor("KILL")
 			c.kills.Add(1)
@@ -137,6 +148,12 @@ func (c *chaos) meddle(ctx context.Context, r *rand.Rand) {
 		case luck < 21:
 			c.kill(c.second)
 			c.begin(c.second)
+		case luck < 24:
+			c.blind(pause)
+			c.blinds.Add(1)
+		case luck < 26 && c.of.Fail != nil:
+			c.fail(pause)
+			c.failures.Add(1)
 		default:
 			c.reboot(r.IntN(2) == 0)
 		}
@@ -148,6 +165,37 @@ func (c *chaos) fill(file string, pause func(time.Duration)) {
 	c.b.As(box.Root, "dd", "if=/dev/zero", "of="+file, "bs=4k")
 	pause(2 * time.Second)
 	c.b.As(box.Root, "rm", "-f", file)
+}
+
+// blind uses up what the supervisor's user may have of inotify for a while, in which
+// a successor has to begin without.
+func (c *chaos) blind(pause func(time.Duration)) {
+	const hog = "nasty hog inotify"
+	c.b.As(chaosSupervisor, "bash", "-c", hog+" >/dev/null 2>&1 </dev/null &")
+	c.b.As(box.Root, "pkill", "-KILL", "-f", "rlminit supervise$")
+	pause(2 * time.Second)
+	c.b.As(box.Root, "pkill", "-KILL", "-f", "^"+hog)
+}
+
+// fail has the disk fail beneath both containers, and work again for those that are
+// started afterwards. Clients go on meanwhile: what is acknowledged is on the disk.
+func (c *chaos) fail(pause func(time.Duration)) {
+	if err := c.of.Fail(); err != nil {
+		c.b.Errorf("%v", err)
+		return
+	}
+	pause(2 * time.Second)
+	c.kill(c.b)
+	c.rooms.Lock()
+	defer c.rooms.Unlock()
+	c.kill(c.second)
+	if err := c.of.Mend(); err != nil {
+		c.b.Errorf("%v", err)
+	}
+	c.begin(c.b)
+	c.b.AwaitReady()
+	c.small()
+	c.begin(c.second)
 }
 
 // small makes of /run what it is in many containers.
@@ -235,8 +283,8 @@ func (c *chaos) check(t *testing.T, truth []map[string]string) {
 		return len(lost)+len(doubled)+len(half) == 0, [][]string{lost, doubled, half}
 	}
 	defer func() {
-		t.Logf("figure: chaos: %d commands acknowledged, %d refused or unanswered; %d kills and %d freezes of the supervisor, %d kills of PID 1, after %d of which another container took over, %d times a full /run and %d a full volume; of %d profiles: lost %d, doubled %d, half-made %d",
-			c.acknowledged.Load(), c.refused.Load(), c.kills.Load(), c.freezes.Load(), c.boots.Load(), c.takeovers.Load(), c.fills.Load(), c.disks.Load(), certain, len(lost), len(doubled), len(half))
+		t.Logf("figure: chaos: %d commands acknowledged, %d refused or unanswered; %d kills and %d freezes of the supervisor, %d kills of PID 1, after %d of which another container took over, %d times a full /run and %d a full volume, %d times a disk that failed and %d no inotify; of %d profiles: lost %d, doubled %d, half-made %d",
+			c.acknowledged.Load(), c.refused.Load(), c.kills.Load(), c.freezes.Load(), c.boots.Load(), c.takeovers.Load(), c.fills.Load(), c.disks.Load(), c.failures.Load(), c.blinds.Load(), certain, len(lost), len(doubled), len(half))
 	}()
 	box.Eventually(c.b, 30*time.Second, "what was acknowledged is true", settled)
 	if r := c.b.As(box.Root, "rlminit", "journal", "verify"); r.Code != 0 {

@@ -24,6 +24,7 @@ var hogs = map[string]func(where string) error{
 	"descriptors": descriptorHog,
 	"log":         logHog,
 	"connections": connectionHog,
+	"inotify":     inotifyHog,
 }
 
 // timed prints how long a server takes to answer, the median.
@@ -143,6 +144,15 @@ func connectionHog(address string) error {
 		}
 		if all = append(all, c); len(all)%100 == 0 {
 			fmt.Println(len(all), "connections")
+		}
+	}
+}
+
+// inotifyHog takes every set of watches that its user can have.
+func inotifyHog(string) error {
+	for {
+		if _, err := unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
+			pause(10e6)
 		}
 	}
 }

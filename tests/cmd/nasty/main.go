@@ -43,7 +43,7 @@ const usage = `usage: nasty VERB
     trace SECONDS        kill the supervisor again and again, and try to read the memory of each next one
     read PATH            print a file
     time URL N           request URL N times, each on a new connection; print the median in microseconds
-    hog WHAT [WHERE]     take all memory, forks, cpu, disk (of a directory), descriptors, log or connections (of an address)
+    hog WHAT [WHERE]     take all memory, forks, cpu, disk (of a directory), descriptors, log, inotify or connections (of an address)
     clock SECONDS        set the machine's clock so much forward
     flap FILE            add a byte to FILE, exit with its length modulo 64
 `
