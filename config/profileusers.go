@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -126,7 +127,7 @@ func (k *compiler) within(of *wire.Profiles, p *wire.Policy) string {
 		}
 	}
 	for _, u := range k.host.Accounts.Users {
-		if of.Has(u.UID) || of.Has(u.GID) {
+		if (of.Has(u.UID) || of.Has(u.GID)) && !k.ofProfile(u) {
 			return "user " + u.Name + " of /etc/passwd"
 		}
 	}
@@ -134,6 +135,13 @@ func (k *compiler) within(of *wire.Profiles, p *wire.Policy) string {
 		return "tags"
 	}
 	return ""
+}
+
+// ofProfile tells whether a line of /etc/passwd is there to give a profile's user a
+// name, as ssh and initdb want it: its home is the profile's directory. Only root
+// writes such lines.
+func (k *compiler) ofProfile(u User) bool {
+	return u.UID == u.GID && filepath.Dir(filepath.Clean(u.Home)) == filepath.Join(k.config.Home, ProfilesDir)
 }
 
 // groups reads gateway.groups.

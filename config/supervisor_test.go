@@ -104,3 +104,26 @@ func TestFewProcessesForProfiles(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfProfileUsers: a line of passwd may give a profile's user a name; one that
+// is somebody else's keeps the range from being the profiles'.
+func TestNamesOfProfileUsers(t *testing.T) {
+	for line, accepted := range map[string]bool{
+		"alice:x:40000:40000::/data/profiles/alice:/bin/sh":  true,
+		"alice:x:40000:40000::/data/profiles/alice/:/bin/sh": true,
+		"alice:x:40000:100::/data/profiles/alice:/bin/sh":    false,
+		"alice:x:100:40000::/data/profiles/alice:/bin/sh":    false,
+		"alice:x:40000:40000::/data/profiles:/bin/sh":        false,
+		"alice:x:40000:40000::/home/alice:/bin/sh":           false,
+		"alice:x:40000:40000:::/bin/sh":                      false,
+	} {
+		env := vars{"PATH": "/bin"}
+		h := dockerRoot(env)
+		h.Separable = func(string, wire.Identity, wire.Identity) (bool, string) { return false, "" }
+		h.Capabilities, h.Accounts = ^uint64(0), ParseAccounts(passwd+line+"\n", group)
+		_, err := Compile(parsed(t, env, "version: 1\nuser: app\nhome: /data\ngateway: {user: auto, command: [gateway]}\n"), h, nil)
+		if (err == nil) != accepted || err != nil && !strings.Contains(err.Error(), "has an id of user alice of /etc/passwd in it") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
