@@ -103,7 +103,7 @@ func (r *reaper) boot(o Options, spareThreads int) int {
 	r.prepare.bootFile = directory + "/" + bootFile
 	r.place.giveStdio(r.commands.mainUser(), &r.policy.Supervisor)
 	r.orphans.open()
-	r.closer.open()
+	r.held.closer.open()
 	r.commands.keep(environ, directory, listener, bundle, policy)
 	release()
 	if r.policy.ParentDeath != 0 { // else what our parent may have set counts
@@ -173,10 +173,8 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 		sys.Close(c.PIDFD)
 	}
 	var status unix.WaitStatus
-	for {
-		if _, err := unix.Wait4(int(c.PID), &status, 0, nil); err != unix.EINTR {
-			break
-		}
+	for err := error(unix.EINTR); err == unix.EINTR; {
+		_, err = unix.Wait4(int(c.PID), &status, 0, nil)
 	}
 	if status.Signaled() {
 		return 0, 0, giveUp(exitFailed, "cannot read the configuration: its reader was killed by signal "+decimal(int(status.Signal())))

@@ -14,13 +14,12 @@ const (
 )
 
 // budget is what tier 2 has spent, as the time at which all of it would be paid
-// for. It is the reaper's and not tier 2's, and so outlives one.
+// for. It is the pair's and not tier 2's, and so outlives one.
 //
 // Invariant: spent counts in the future alone; what lies in the past is nothing.
 type budget struct {
-	spent   int64 // CLOCK_MONOTONIC, ns
-	resume  int64 // when messages are read again, where blocked
-	blocked bool
+	spent  int64 // CLOCK_MONOTONIC, ns
+	resume int64 // when messages are read again; never, where they are read
 }
 
 // spend takes the price of a message, whoever sent it and whatever comes of it.
@@ -31,22 +30,14 @@ func (b *budget) spend(now int64, m wire.Message) {
 	}
 	b.spent = max(b.spent, now) + cost
 	if b.spent-now > budgetBurst {
-		b.blocked, b.resume = true, b.spent-budgetBurst+budgetPause
+		b.resume = b.spent - budgetBurst + budgetPause
 	}
 }
 
 // empty tells whether nothing may be asked for now.
 func (b *budget) empty(now int64) bool {
-	if b.blocked && now >= b.resume {
-		b.blocked = false
+	if now >= b.resume {
+		b.resume = never
 	}
-	return b.blocked
-}
-
-// next is when it is worth looking again.
-func (b *budget) next() int64 {
-	if b.blocked {
-		return b.resume
-	}
-	return never
+	return b.resume != never
 }

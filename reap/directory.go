@@ -149,12 +149,11 @@ func lockDirectory(directory int) error {
 // goes there by directories alone in which nobody else can replace the next:
 // otherwise a service could have us empty one of its choice.
 func (d *runtimeDirectory) openOwn(path string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if !d.root {
 		if err := unix.Mkdir(path, 0o755); err != nil && err != unix.EEXIST {
 			return -1, err
 		}
-		return unix.Open(path, flags, 0)
+		return unix.Open(path, openDir|unix.O_NOFOLLOW, 0)
 	}
 	if path == "" || path[0] != '/' {
 		return -1, unix.ENOENT
@@ -183,7 +182,7 @@ func (w *walk) open() (int, error) {
 	for {
 		name, rest := cut(w.left)
 		if name == "" {
-			return unix.Openat(w.at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			return unix.Openat(w.at, ".", openDir, 0)
 		}
 		if last, _ := cut(rest); last == "" {
 			if err := unix.Mkdirat(w.at, name, 0o755); err != nil && err != unix.EEXIST {
@@ -413,7 +412,7 @@ func as(who *wire.Identity, f func()) {
 
 // emptyServices removes what is in services/, and not that itself.
 func emptyServices(directory int) error {
-	below, err := unix.Openat(directory, "services", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	below, err := unix.Openat(directory, "services", openDir|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -485,10 +484,9 @@ func (e *emptying) below(directory int, name string, depth int) error {
 			}
 		}
 	}
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	below, err := unix.Openat(directory, name, flags, 0)
+	below, err := unix.Openat(directory, name, openDir|unix.O_NOFOLLOW, 0)
 	if err == unix.EACCES && unix.Fchmodat(directory, name, 0o700, 0) == nil {
-		below, err = unix.Openat(directory, name, flags, 0)
+		below, err = unix.Openat(directory, name, openDir|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
 		return err

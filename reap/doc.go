@@ -20,17 +20,18 @@
 //	expiry.go    deadlines: of children, and the end of all that is theirs
 //	leftover.go  orphans: which there are, and whose, by their tags
 //	leaves.go    leaves: the cgroups of services and jobs
-//	room.go      room: what is done where the limit on processes is used up
 //	commands.go  commands: a request held against the policy and turned into a command;
 //	             files.go, isolate.go: the parts of that
 //	threads.go   threads: which spawn, and what waits for them
 //	kill.go      signaller: signals, also without CAP_KILL
 //	held.go      held: descriptors that tier 2 has had us keep
-//	close.go     closer: closing what may make close(2) wait
+//	close.go     its closer: closing what may make close(2) wait
 //	pair.go      pair: what tier 2 is owed, derived from the table, and the socket
-//	budget.go    budget: of what tier 2 may ask for
+//	budget.go    its budget: of what tier 2 may ask for
 //	tier2.go     tier2: its life, and whether it is of use
+//	room.go      its room: what is done where the limit on processes is used up
 //	main.go      mainCommand: its process and the terminal
+//	stop.go      stop: the end of the container; everyone.go who there is to be ended
 //	say.go       voice: lines for people
 //
 // The reaper itself:
@@ -41,7 +42,6 @@
 //	requests.go  messages of tier 2, and a child's way through the table
 //	spawn.go     a spawn, from the request to its end
 //	wait.go      ends of children and of orphans
-//	stop.go      the end of the container
 //	proc.go      reading /proc
 //
 // After boot it opens nothing but files in /proc, starts no thread, and nothing

@@ -43,7 +43,8 @@ type deadlines struct {
 	orphans   *orphans
 	leaves    *leaves
 	signaller *signaller
-	tier2     *process // has no child's tag, and must never be taken for one's
+	tier2     *process     // has no child's tag, and must never be taken for one's
+	expire    func(*child) // takes one to its end, through the table
 }
 
 // watch puts a child among those that are looked at.
@@ -96,8 +97,8 @@ func (d *deadlines) next(now int64) int64 {
 	return next
 }
 
-// look does what has become due. What is to be ended from now on is expire's.
-func (d *deadlines) look(now int64, expire func(*child)) {
+// look does what has become due.
+func (d *deadlines) look(now int64) {
 	if len(d.mortal) == 0 {
 		return
 	}
@@ -108,7 +109,7 @@ func (d *deadlines) look(now int64, expire func(*child)) {
 			continue
 		}
 		if c.expiry.phase == notDue {
-			expire(c)
+			d.expire(c)
 		} else {
 			d.slay(c, now)
 		}

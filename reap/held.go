@@ -20,7 +20,7 @@ type held struct {
 
 	place    *place
 	children *children
-	closer   *closer
+	closer   closer
 	voice    *voice
 }
 

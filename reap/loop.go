@@ -19,7 +19,6 @@ type reaper struct {
 	signals   *sys.Signals
 	threads   threads
 	signaller signaller
-	closer    closer
 	voice     voice
 	commands  commands
 
@@ -27,11 +26,9 @@ type reaper struct {
 	deadlines deadlines
 	orphans   orphans
 	leaves    leaves
-	room      room
 	held      held
 
 	pair    pair
-	budget  budget // of what tier 2 may ask for
 	tier2   tier2
 	prepare prepare
 	main    mainCommand
@@ -48,30 +45,22 @@ func newReaper() *reaper {
 	r.signaller = signaller{place: &r.place, policy: r.policy, threads: &r.threads}
 	r.voice.said = make(map[string]struct{})
 	r.commands = commands{policy: r.policy, place: &r.place, children: &r.children, main: &r.main, null: -1}
-	r.orphans = orphans{list: -1, place: &r.place, policy: r.policy, leaves: &r.leaves, ours: r.own}
-	r.deadlines = deadlines{children: &r.children, orphans: &r.orphans, leaves: &r.leaves, signaller: &r.signaller, tier2: &r.tier2.process}
-	r.room = room{place: &r.place, policy: r.policy, children: &r.children, orphans: &r.orphans, deadlines: &r.deadlines, voice: &r.voice}
-	r.held = held{byKey: make(map[string][]int), refused: make(map[string]string), place: &r.place, children: &r.children, closer: &r.closer, voice: &r.voice}
-	r.pair = pair{socket: -1, retryAt: never, children: &r.children, held: &r.held, voice: &r.voice}
-	r.pair.receiver.Close = r.closer.close
+	r.orphans = orphans{list: -1, place: &r.place, policy: r.policy, leaves: &r.leaves, ours: r.stop.everyone.own}
+	r.deadlines = deadlines{
+		children: &r.children, orphans: &r.orphans, leaves: &r.leaves, signaller: &r.signaller, tier2: &r.tier2.process,
+		expire: func(c *child) { r.step(c, due) },
+	}
+	r.held = held{byKey: make(map[string][]int), refused: make(map[string]string), place: &r.place, children: &r.children, voice: &r.voice}
+	r.pair = pair{socket: -1, retryAt: never, budget: budget{resume: never}, children: &r.children, held: &r.held, voice: &r.voice}
+	r.pair.receiver.Close = r.held.closer.close
 	r.tier2 = tier2{process: process{key: keyTier2}, restartAt: never, pair: &r.pair, policy: r.policy, signaller: &r.signaller}
+	r.tier2.room = room{place: &r.place, policy: r.policy, children: &r.children, orphans: &r.orphans, deadlines: &r.deadlines, voice: &r.voice}
 	r.main = mainCommand{process: process{key: keyMain}, policy: r.policy, signaller: &r.signaller}
-	r.prepare.key = keyPrepare
-	r.stop.code = -1
+	r.prepare = prepare{process: process{key: keyPrepare}, signaller: &r.signaller}
+	r.stop = stop{code: -1, pair: &r.pair, everyone: everyone{
+		children: &r.children, orphans: &r.orphans, signaller: &r.signaller, prepare: &r.prepare, main: &r.main, tier2: &r.tier2,
+	}}
 	return r
-}
-
-// own tells whether tier 1 started a process.
-func (r *reaper) own(pid int32) bool {
-	if pid == r.tier2.pid || pid == r.main.pid {
-		return true
-	}
-	for c := r.children.first; c != nil; c = c.next {
-		if c.pid == pid && c.state == alive {
-			return true
-		}
-	}
-	return false
 }
 
 // Keys of what the loop waits for. From firstID on they are ids of children.
@@ -91,7 +80,7 @@ func (r *reaper) loop() int {
 	for !r.stop.over {
 		r.turn()
 	}
-	return r.exitCode()
+	return r.stop.exitCode()
 }
 
 // turn waits once and handles what came. A fault in it is said and survived:
@@ -120,7 +109,7 @@ func (r *reaper) turn() {
 	if !r.pair.flush(r.now, r.deaf()) {
 		r.tier2.kill()
 	}
-	r.checkOver()
+	r.stop.check()
 }
 
 func (r *reaper) dispatch(event *sys.EpollEvent) {
@@ -171,9 +160,9 @@ func (r *reaper) signal(record sys.Record) {
 	}
 	switch record.Signal {
 	case sys.SIGTERM, sys.SIGINT:
-		r.stopOrHurry()
+		r.stop.term(r.now)
 	case sys.SIGQUIT:
-		r.stopAtOnce()
+		r.stop.quit(r.now)
 	case sys.SIGHUP:
 		r.pair.owed |= owedReload
 	default:
@@ -189,7 +178,7 @@ func (r *reaper) timeout() int {
 	if r.sweep {
 		return 0
 	}
-	next := min(r.tier2.next(), r.stop.next(), r.threads.next(), r.deadlines.next(r.now), r.budget.next())
+	next := min(r.tier2.next(), r.stop.next(), r.threads.next(), r.deadlines.next(r.now), r.pair.budget.resume)
 	if next == never {
 		return -1
 	}
@@ -207,8 +196,8 @@ func (r *reaper) timers() {
 		r.startTier2()
 	}
 	r.tier2.look(r.now)
-	r.stopTimers()
-	r.deadlines.look(r.now, r.expire)
+	r.stop.look(r.now)
+	r.deadlines.look(r.now)
 	r.threads.look(r.now)
 }
 

@@ -95,7 +95,7 @@ func (r *reaper) mainSpawned(j *job) {
 // mainFailed answers that there will be no main command: that ends the container.
 func (r *reaper) mainFailed(code int) {
 	r.main.spawning, r.main.code = false, code
-	r.end(code) // also where the container lives with a service
+	r.stop.end(code, r.now) // also where the container lives with a service
 }
 
 // mainEnded collects the main command if it has ended, and ends the container
@@ -114,7 +114,7 @@ func (r *reaper) mainEnded() {
 		}
 	}
 	if !r.policy.ExitOn {
-		r.beginStop()
+		r.stop.begin(r.now)
 	}
 }
 

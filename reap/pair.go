@@ -33,6 +33,7 @@ type pair struct {
 	strangers []wire.Signalled // answers about what is not in the table
 
 	receiver wire.Receiver
+	budget   budget // of what tier 2 may ask for
 	events   *sys.Events
 	children *children
 	held     *held

@@ -17,6 +17,8 @@ type prepare struct {
 	process
 	filled   []int  // the memfd that the second one fills; none: it is the first
 	bootFile string // below the runtime directory: is there until the rest is started
+
+	signaller *signaller
 }
 
 // begin starts all that runs, by way of prepare where there is something to be
@@ -29,7 +31,7 @@ func (r *reaper) begin() {
 	steps, err := unix.MemfdCreate("rlminit-steps", unix.MFD_CLOEXEC)
 	if err != nil {
 		say("cannot make a memfd: ", err.Error())
-		r.end(exitFailed)
+		r.stop.end(exitFailed, r.now)
 		return
 	}
 	r.held.hold(wire.BootStepsKey, []int{steps}) // for tier 2 to record
@@ -59,12 +61,12 @@ func (r *reaper) prepareSpawned(j *job) {
 	p.spawning = false
 	if c.Errno != 0 {
 		say("cannot prepare the volume: cannot run rlminit itself: ", c.Errno.String())
-		r.end(exitFailed)
+		r.stop.end(exitFailed, r.now)
 		return
 	}
 	r.began(&p.process, c, nil)
 	if r.stop.phase != running {
-		r.signalPrepare(sys.SIGTERM)
+		p.signal(sys.SIGTERM)
 	}
 }
 
@@ -86,7 +88,7 @@ func (r *reaper) prepareEnded() {
 		if exit.Signal != 0 {
 			say("cannot prepare the volume: killed by signal ", decimal(int(exit.Signal)))
 		}
-		r.end(code)
+		r.stop.end(code, r.now)
 	case p.filled != nil:
 		r.takeEnvironments()
 	case r.policy.Main != nil || len(r.policy.Privileged) > 0:
@@ -101,7 +103,7 @@ func (r *reaper) makeEnvironments() {
 	fd, err := unix.MemfdCreate("rlminit-environments", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		say("cannot make a memfd: ", err.Error())
-		r.end(exitFailed)
+		r.stop.end(exitFailed, r.now)
 		return
 	}
 	r.prepare.filled = []int{fd}
@@ -117,7 +119,7 @@ func (r *reaper) takeEnvironments() {
 	}
 	if err != nil {
 		say("cannot read the environments: ", err.Error())
-		r.end(exitFailed)
+		r.stop.end(exitFailed, r.now)
 		return
 	}
 	if r.policy.Main != nil {
@@ -129,10 +131,9 @@ func (r *reaper) takeEnvironments() {
 	r.startAll()
 }
 
-// signalPrepare passes a signal on. First prepare is root's, then the user's.
-func (r *reaper) signalPrepare(signal int32) {
-	p := &r.prepare
-	if p.pid != 0 && r.signaller.kill(p.pid, signal, 0) != 0 {
-		r.signaller.kill(p.pid, signal, r.policy.User.UID)
+// signal passes a signal on. First prepare is root's, then the user's.
+func (p *prepare) signal(signal int32) {
+	if p.pid != 0 && p.signaller.kill(p.pid, signal, 0) != 0 {
+		p.signaller.kill(p.pid, signal, p.signaller.policy.User.UID)
 	}
 }

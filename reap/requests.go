@@ -28,7 +28,7 @@ func (r *reaper) receive() {
 		m, fds, err := p.receiver.Receive(p.socket)
 		switch err {
 		case nil:
-			r.budget.spend(r.now, m)
+			r.pair.budget.spend(r.now, m)
 			r.handle(m, fds)
 		case wire.ErrEmpty:
 			return
@@ -43,7 +43,7 @@ func (r *reaper) receive() {
 
 // deaf tells whether nothing more is read of tier 2 for now: enough of what it
 // asked for waits, or it asks for more than a sane one would.
-func (r *reaper) deaf() bool { return r.threads.loaded() || r.budget.empty(r.now) }
+func (r *reaper) deaf() bool { return r.threads.loaded() || r.pair.budget.empty(r.now) }
 
 // letGo gives up a tier 2 that has closed its socket, without which it is of no
 // use.
@@ -57,7 +57,7 @@ func (r *reaper) letGo() {
 // handle does what one message asks for. fds are ours now.
 func (r *reaper) handle(m wire.Message, fds []int) {
 	if _, hello := m.(*wire.Hello); !hello && !r.pair.greeted {
-		r.closer.close(fds)
+		r.held.closer.close(fds)
 		r.voice.once("the supervisor did not say hello first; message dropped")
 		return
 	}
@@ -74,7 +74,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 		r.held.hold(m.Key, fds)
 		return
 	}
-	r.closer.close(fds)
+	r.held.closer.close(fds)
 	switch m := m.(type) {
 	case *wire.Hello:
 		r.hello(m.Version)
@@ -95,7 +95,7 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	case *wire.StopDone:
 		r.stop.done = r.stop.phase != running
 	case *wire.End:
-		r.end(int(m.Code))
+		r.stop.end(int(m.Code), r.now)
 	default:
 		r.voice.once("the supervisor sent a message that is not for this direction; dropped")
 	}
@@ -118,9 +118,6 @@ func (r *reaper) hello(version uint32) {
 		r.pair.shutdown(r.stop.tier2Deadline)
 	}
 }
-
-// expire takes a child to its end.
-func (r *reaper) expire(c *child) { r.step(c, due) }
 
 // step takes a child through the table.
 func (r *reaper) step(c *child, e event) {

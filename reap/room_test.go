@@ -32,7 +32,7 @@ func TestFullest(t *testing.T) {
 		"nothing":               {nil, ""},
 	} {
 		got := ""
-		if most := r.room.fullest(c.taken); most != nil {
+		if most := r.tier2.room.fullest(c.taken); most != nil {
 			got = most.name
 		}
 		if got != c.want {

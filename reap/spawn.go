@@ -11,7 +11,7 @@ import (
 func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if m.ID < firstID || m.ID > r.children.nextID+mostAhead || r.children.byID[m.ID] != nil ||
 		len(r.children.byID) >= mostChildren || r.children.labels+len(m.Label) > mostLabels {
-		r.closer.close(fds)
+		r.held.closer.close(fds)
 		r.voice.once("the supervisor used a spawn id twice, or out of turn, or has too many children; dropped")
 		return
 	}
@@ -28,7 +28,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 		c.oomKills = r.leaves.oomKills(m.Tag)
 	}
 	if no != nil {
-		r.closer.close(fds)
+		r.held.closer.close(fds)
 		c.step, c.errno, c.reason = no.step, int32(no.errno), no.reason
 		r.step(c, refused)
 		return
@@ -59,7 +59,7 @@ func (r *reaper) spawnStuck(c *child, j *job) {
 
 // spawned answers that a spawn has come to its end.
 func (r *reaper) spawned(c *child, j *job) {
-	r.closer.close(j.fds)
+	r.held.closer.close(j.fds)
 	command := j.command
 	r.leaves.close(command)
 	if command.PIDFD >= 0 && r.held.crowded(1) {
@@ -97,7 +97,7 @@ func (r *reaper) spawned(c *child, j *job) {
 	}
 	r.main.serviceGone(c)
 	if touchesFiles(c.name) && command.Step == sys.StepFork {
-		r.room.wanted(command.Errno, r.now)
+		r.tier2.room.wanted(command.Errno, r.now)
 	}
 	r.step(c, fell)
 }

@@ -23,7 +23,11 @@ const (
 	killing        // SIGKILL was sent
 )
 
-// stop is the end of the container.
+// stop is the end of the container: who is asked and when, who is killed, and which
+// code it ends with.
+//
+// Invariant: phase only grows, and over is set in no other than killing, or with
+// nobody left. What follows it is of use from stopping on.
 type stop struct {
 	phase      phase
 	over       bool
@@ -39,62 +43,62 @@ type stop struct {
 	released      int64
 	killAt        int64
 	giveUpAt      int64
+
+	everyone everyone
+	pair     *pair
 }
 
-// stopOrHurry answers TERM and INT: the first begins the end, the second leaves
+// term answers TERM and INT: the first begins the end, the second leaves
 // it one more second, the third none.
-func (r *reaper) stopOrHurry() {
-	s := &r.stop
+func (s *stop) term(now int64) {
 	switch {
 	case s.phase == running:
-		r.beginStop()
-	case s.phase == stopping && s.deadline-r.now > hurryWithin:
-		r.setDeadline(r.now + hurryWithin)
+		s.begin(now)
+	case s.phase == stopping && s.deadline-now > hurryWithin:
+		s.setDeadline(now+hurryWithin, now)
 	default:
-		r.stopAtOnce()
+		s.quit(now)
 	}
 }
 
-// stopAtOnce answers QUIT.
-func (r *reaper) stopAtOnce() {
-	r.beginStop()
-	if r.stop.phase == stopping {
-		r.beginKill()
+// quit answers QUIT.
+func (s *stop) quit(now int64) {
+	s.begin(now)
+	if s.phase == stopping {
+		s.beginKill(now)
 	}
 }
 
 // end answers that tier 2 wants the container to end, rlminit shutdown.
-func (r *reaper) end(code int) {
-	if r.stop.code < 0 {
-		r.stop.code = code
+func (s *stop) end(code int, now int64) {
+	if s.code < 0 {
+		s.code = code
 	}
-	r.beginStop()
+	s.begin(now)
 }
 
-// beginStop asks everybody to end: tier 2 to stop the services in their order,
+// begin asks everybody to end: tier 2 to stop the services in their order,
 // and the main command.
-func (r *reaper) beginStop() {
-	s := &r.stop
+func (s *stop) begin(now int64) {
 	if s.phase != running {
 		return
 	}
 	s.phase = stopping
-	s.begunBy = r.now + begunWithin
-	r.setDeadline(r.now + s.budget)
-	r.main.beginStop(s.mainSignal)
-	if !r.pair.connected() {
-		r.termAll()
+	s.begunBy = now + begunWithin
+	s.setDeadline(now+s.budget, now)
+	s.everyone.main.beginStop(s.mainSignal)
+	if !s.pair.connected() {
+		s.termAll()
 	}
 }
 
 // setDeadline sets the end of the budget, and tells tier 2 one that leaves us
 // the time to see what came of it.
-func (r *reaper) setDeadline(at int64) {
-	s := &r.stop
+func (s *stop) setDeadline(at, now int64) {
 	s.deadline = at
-	left := at - r.now
+	left := at - now
 	s.tier2Deadline = sinceBoot() + left - min(left/10, mostMargin)
-	r.pair.shutdown(s.tier2Deadline)
+	s.pair.shutdown(s.tier2Deadline)
 }
 
 func (s *stop) next() int64 {
@@ -111,144 +115,91 @@ func (s *stop) next() int64 {
 	return never
 }
 
-func (r *reaper) stopTimers() {
-	s := &r.stop
+func (s *stop) look(now int64) {
 	if s.phase != running {
-		r.tier2.restartAt = never // or the loop would wake for it, and not sleep again
+		s.everyone.tier2.restartAt = never // or the loop would wake for it, and not sleep again
 	}
 	switch s.phase {
 	case stopping:
-		if !s.termSent && !s.done && (!s.begun && r.now >= s.begunBy || r.tier2.pid == 0 && !r.tier2.spawning) {
-			r.termAll() // tier 2 is silent or gone
+		if !s.termSent && !s.done && (!s.begun && now >= s.begunBy || s.everyone.tier2.pid == 0 && !s.everyone.tier2.spawning) {
+			s.termAll() // tier 2 is silent or gone
 		}
 		if s.done || s.termSent {
-			r.release2()
+			s.release(now)
 		}
-		if r.now >= s.deadline {
-			r.beginKill()
+		if now >= s.deadline {
+			s.beginKill(now)
 		}
 	case killing:
-		if r.now >= s.giveUpAt {
+		if now >= s.giveUpAt {
 			s.over = true
-		} else if r.now >= s.killAt {
-			r.killAll()
+		} else if now >= s.killAt {
+			s.kill(now)
 		}
 	}
 }
 
-// release2 ends tier 2 when it has nothing left to do: its services are
+// release ends tier 2 when it has nothing left to do: its services are
 // stopped, and so is main; or, where it never said so, it is the last process.
-func (r *reaper) release2() {
-	s := &r.stop
+func (s *stop) release(now int64) {
 	switch {
-	case r.main.pid != 0 || r.main.spawning:
+	case s.everyone.main.pid != 0 || s.everyone.main.spawning:
 		return
 	case s.done:
-	case s.termSent && r.tier2.pid != 0 && r.onlyTier2():
+	case s.termSent && s.everyone.tier2.pid != 0 && s.everyone.onlyTier2():
 		s.done, s.released = true, never
-		r.tier2.kill()
+		s.everyone.tier2.kill()
 		return
 	default:
 		return
 	}
 	if s.released == 0 {
-		s.released = r.now + releaseAfter
-		r.termAll() // what main and the services have left behind
-		r.pair.disconnect()
-	} else if s.released != never && r.now >= s.released {
+		s.released = now + releaseAfter
+		s.termAll() // what main and the services have left behind
+		s.pair.disconnect()
+	} else if s.released != never && now >= s.released {
 		s.released = never
-		r.tier2.kill()
+		s.everyone.tier2.kill()
 	}
-}
-
-// onlyTier2 tells whether no process but tier 2 is left.
-func (r *reaper) onlyTier2() bool {
-	for c := r.children.first; c != nil; c = c.next {
-		if (c.state == alive || c.state == pending) && !touchesFiles(c.name) { // which ends with tier 2
-			return false
-		}
-	}
-	for _, pid := range r.orphans.all() {
-		if pid != r.tier2.pid {
-			return false
-		}
-	}
-	return true
 }
 
 // termAll asks every process of ours but tier 2 to end, and wakes the stopped.
 // Without /proc nobody knows the orphans, but as PID 1 all there is can be asked,
 // once tier 2 is done.
-func (r *reaper) termAll() {
-	r.stop.termSent = true
-	if r.stop.done && r.place.pid == 1 && !r.orphans.known {
+func (s *stop) termAll() {
+	s.termSent = true
+	if s.done && s.everyone.signaller.place.pid == 1 && !s.everyone.orphans.known {
 		sys.Kill(-1, sys.SIGTERM)
 		sys.Kill(-1, sys.SIGCONT)
 	}
-	r.everyone(sys.SIGTERM)
-	r.everyone(sys.SIGCONT)
-}
-
-// everyone signals main's group, the groups of all children, and orphans.
-func (r *reaper) everyone(signal int32) {
-	r.signalPrepare(signal)
-	if m := &r.main; m.pid != 0 {
-		r.signaller.kill(-m.pid, signal, m.user)
-	}
-	for c := r.children.first; c != nil; c = c.next {
-		if c.pid != 0 && (c.state == alive || c.state == pending) && (!touchesFiles(c.name) || signal == sys.SIGKILL) {
-			r.signaller.kill(-c.pid, signal, c.user)
-		}
-	}
-	for _, pid := range r.orphans.all() {
-		if pid != r.tier2.pid {
-			r.signaller.killUnknown(pid, signal)
-		}
-	}
+	s.everyone.signal(sys.SIGTERM)
+	s.everyone.signal(sys.SIGCONT)
 }
 
 // beginKill ends the patience.
-func (r *reaper) beginKill() {
-	s := &r.stop
+func (s *stop) beginKill(now int64) {
 	s.phase = killing
-	s.giveUpAt = r.now + giveUpAfter
-	r.killAll()
+	s.giveUpAt = now + giveUpAfter
+	s.kill(now)
 }
 
-// killAll sends SIGKILL to all there is. Only as PID 1 is that everything in a
-// PID namespace of our own; anywhere else it would be everybody's.
-func (r *reaper) killAll() {
-	r.stop.killAt = r.now + killAgain
-	if r.place.pid == 1 && sys.Kill(-1, sys.SIGKILL) == 0 && r.place.kill {
-		return
-	}
-	r.everyone(sys.SIGKILL)
-	r.tier2.kill()
-	for _, j := range r.threads.jobs {
-		if j != nil {
-			r.signaller.killJob(j)
-		}
-	}
-}
-
-// checkOver ends the loop with the last process.
-func (r *reaper) checkOver() {
-	if r.stop.phase != running && !r.stop.over && childless() {
-		r.stop.over = true
-	}
+// check ends the loop with the last process.
+func (s *stop) check() {
+	s.over = s.over || s.phase != running && childless()
 }
 
 // exitCode is the main command's, or what tier 2 asked for where there is none
 // or a service is in its place.
-func (r *reaper) exitCode() int {
-	r.main.terminal.Restore()
-	switch {
-	case r.policy.ExitOn && r.stop.code >= 0:
-		return r.stop.code
-	case r.main.wanted:
-		return r.main.code
-	case r.stop.code >= 0:
-		return r.stop.code
+func (s *stop) exitCode() int {
+	s.everyone.main.terminal.Restore()
+	if m := s.everyone.main; m.wanted && (s.code < 0 || !m.policy.ExitOn) {
+		return m.code
 	}
-	return 0
+	return max(s.code, 0)
+}
+
+// kill sends SIGKILL to all there is.
+func (s *stop) kill(now int64) {
+	s.killAt = now + killAgain
+	s.everyone.killAll()
 }

@@ -28,6 +28,7 @@ type tier2 struct {
 	ends      ends
 	traceable bool // the group that would keep it from being traced cannot be had
 	pulse     pulse
+	room      room // for the next one
 
 	pair      *pair
 	policy    *wire.Policy
@@ -87,7 +88,7 @@ func (r *reaper) tier2Spawned(j *job) {
 	}
 	if c.Errno != 0 {
 		t.failed(r.now, "cannot start the supervisor: "+c.Errno.String())
-		r.room.wanted(c.Errno, r.now)
+		r.tier2.room.wanted(c.Errno, r.now)
 		return
 	}
 	r.began(&t.process, c, oomTier2)
@@ -105,7 +106,7 @@ func (r *reaper) tier2Ended() {
 		return
 	}
 	if r.now-t.since < earlyEnd {
-		r.room.wanted(0, r.now)
+		r.tier2.room.wanted(0, r.now)
 	}
 	t.failed(r.now, "the supervisor "+inWords(exit, "ended"))
 }

@@ -32,7 +32,6 @@ var large = map[string]size{
 	"journal.writer":         {22, 23},
 	"logs.Collector":         {67, 32},
 	"logs.Slot":              {17, 21},
-	"reap.reaper":            {56, 23},
 	"reap/sys.Command":       {21, 43},
 	"supervise.unit":         {20, 36},
 	"supervise/jobs.task":    {15, 40},
