@@ -56,7 +56,7 @@ func (v *services) newUnit(p registry.Proposal) *unit {
 	if u.desired == service.IntentNone {
 		u.desired = intentOf(p.Start)
 	}
-	u.seen = u.state.Public()
+	u.kept.seen = u.state.Public()
 	_ = v.launcher.allotTag(u) // without one it is tried again at each start
 	if p.Fault != "" {
 		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
@@ -69,7 +69,7 @@ func (v *services) newUnit(p registry.Proposal) *unit {
 	if p.Fault == "" && (p.Start || purposed) && !v.fleet.stopping {
 		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
 	} else {
-		v.fleet.order.set.Withdraw(u.node) // it may have been announced
+		v.fleet.order.set.Withdraw(u.order.node) // it may have been announced
 		v.fleet.follow()
 	}
 	return u
@@ -81,14 +81,14 @@ func (v *services) bare(p registry.Proposal) *unit {
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
 		probes: probes{running: map[machine.Probe]context.CancelFunc{}},
 		timer:  timerSlot{index: -1},
-		marks:  map[uint64]chan struct{}{},
+		output: output{marks: map[uint64]chan struct{}{}},
 	}
 	u.definition = service.Default(p.Name)
 	u.definition.Profile = p.Profile
 	if p.Fault == "" {
 		u.definition = p.Value
 	}
-	u.uid, _ = v.prep.recordedUser(u.definition)
+	u.process.uid, _ = v.prep.recordedUser(u.definition)
 	u.policy = machine.PolicyOf(u.definition)
 	v.fleet.units[p.Name] = u
 	v.fleet.tie(u)
@@ -117,21 +117,21 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	if !restart {
 		why = ""
 	}
-	u.outdated = u.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
+	u.kept.outdated = u.kept.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
 	v.jobs.reschedule(u)
 	u.definition, u.fingerprint = p.Value, p.Fingerprint
 	v.jobs.reschedule(u)
 	u.policy = machine.PolicyOf(p.Value)
 	v.fleet.linkUp(u)
 	v.descriptors.closeSockets(u, p.Value.Sockets)
-	if u.log != nil {
+	if u.output.slot != nil {
 		v.logging.reconfigureLog(u)
 	}
 	v.fleet.observe(u) // its policy may be another
 	v.fleet.follow()
 	update := machine.Event{Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: "definition changed: " + why, Actor: p.Actor}
 	switch {
-	case u.turn.Stops(): // what runs ends anyway
+	case u.order.turn.Stops(): // what runs ends anyway
 		update.NeedsRestart = false
 		v.step(u, update)
 	case restart && !p.Later && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
@@ -273,11 +273,11 @@ func (v *services) stands(u *unit, changed bool) (w *waiter) {
 			if u.state.Phase == machine.Running && u.state.ID == run {
 				return time.Duration(boottime()-u.state.ReadyAt) >= standing, nil
 			}
-			if over, problem := started(u); over || u.state.Want != machine.WantUp || u.turn.Stops() {
+			if over, problem := started(u); over || u.state.Want != machine.WantUp || u.order.turn.Stops() {
 				return over, problem
 			}
-			return u.unheard == 0, control.Failed("%s ended as soon as it was started: %s%s; it is started again, see rlminit logs %s",
-				u.title(), u.state.Reason, lastSaid(u.lastLine), u.title())
+			return u.output.unheard == 0, control.Failed("%s ended as soon as it was started: %s%s; it is started again, see rlminit logs %s",
+				u.title(), u.state.Reason, lastSaid(u.output.last), u.title())
 		})
 		time.AfterFunc(left, func() { v.loop.do(func() { u.waiters.answer(u) }) })
 	})
@@ -303,9 +303,9 @@ func (v *services) forget(u *unit) {
 	v.descriptors.closeSockets(u, nil)
 	v.descriptors.closeNotify(u)
 	var closed <-chan struct{}
-	if u.log != nil {
-		u.log.Close()
-		closed = u.log.Closed()
+	if u.output.slot != nil {
+		u.output.slot.Close()
+		closed = u.output.slot.Closed()
 		v.tier1.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	}
 	v.directory.registry.Gone(u.name, closed)
@@ -316,4 +316,51 @@ func intentOf(start bool) service.Intent {
 		return service.Running
 	}
 	return service.Stopped
+}
+
+// Vacated tells that nothing is left of a service, its slot included: a successor
+// need not know of it.
+func (v *services) Vacated(name string) {
+	v.loop.ask(func() {
+		if v.fleet.units[name] == nil {
+			v.records.forgetState(name)
+		}
+	})
+}
+
+// Announce has names waited for that are yet to be registered, and will be started
+// then; Withdraw takes that back from those that were not.
+func (v *services) Announce(names []string) {
+	v.loop.ask(func() {
+		for _, name := range names {
+			if n := v.fleet.order.node(name); v.fleet.order.units[n] == nil && !v.fleet.stopping {
+				v.fleet.order.set.Command(order.Start, []order.Node{n}, nil)
+			}
+		}
+		v.fleet.follow()
+	})
+}
+
+// Withdraw is for what was announced, whatever became of it.
+func (v *services) Withdraw(names []string) {
+	v.loop.ask(func() {
+		for _, name := range names {
+			if n, ok := v.fleet.order.nodes[name]; ok && v.fleet.order.units[n] == nil {
+				v.fleet.order.set.Withdraw(n)
+				v.fleet.order.drop(n)
+			}
+		}
+		v.fleet.follow()
+	})
+}
+
+// Together has what f tells taken for one thing: nothing is decided before its
+// end. f runs beside the loop.
+func (v *services) Together(f func()) {
+	v.loop.ask(func() { v.fleet.order.held++ })
+	f()
+	v.loop.ask(func() {
+		v.fleet.order.held--
+		v.fleet.follow()
+	})
 }

@@ -23,8 +23,8 @@ func (f *fleet) follow() {
 		case a.Turn == order.NoTurn:
 			f.hold(u, a.Decision)
 		default:
-			e := u.command
-			u.turn, u.command = order.NoTurn, machine.Event{}
+			e := u.order.command
+			u.order.turn, u.order.command = order.NoTurn, machine.Event{}
 			if e.Kind == machine.Start && f.stopping {
 				continue
 			}
@@ -37,8 +37,8 @@ func (f *fleet) follow() {
 func (f *fleet) hold(u *unit, d order.Decision) {
 	reason := f.reason(u, d)
 	stuck := d.Held == order.Stuck
-	changed := stuck != u.stuck
-	u.stuck = stuck
+	changed := stuck != u.order.stuck
+	u.order.stuck = stuck
 	switch {
 	case reason == u.state.Blocked:
 		if changed {
@@ -60,19 +60,19 @@ func (f *fleet) command(t order.Turn, units, along []*unit, event func(*unit) ma
 	}
 	for _, n := range f.order.set.Command(t, nodesOf(units), nodesOf(along)) {
 		u := f.order.units[n]
-		was := u.turn
-		u.turn = f.order.set.Fact(n).Turn
+		was := u.order.turn
+		u.order.turn = f.order.set.Fact(n).Turn
 		e, named := events[u]
 		switch {
-		case u.turn == order.NoTurn:
-			u.command = machine.Event{}
-		case u.turn == t && named:
-			u.command = e
-		case u.turn != was: // it goes along
-			u.command = event(u)
-			u.command.Kind = machine.Restart
-			if u.turn == order.Start {
-				u.command.Kind = machine.Start
+		case u.order.turn == order.NoTurn:
+			u.order.command = machine.Event{}
+		case u.order.turn == t && named:
+			u.order.command = e
+		case u.order.turn != was: // it goes along
+			u.order.command = event(u)
+			u.order.command.Kind = machine.Restart
+			if u.order.turn == order.Start {
+				u.order.command.Kind = machine.Start
 			}
 		}
 	}
@@ -106,41 +106,4 @@ func (f *fleet) commandAlong(t order.Turn, units []*unit, e machine.Event) (alon
 	along = f.unitsOf(f.order.set.StopAlong(t, nodesOf(units)))
 	f.command(t, units, along, func(*unit) machine.Event { return e })
 	return along
-}
-
-// Announce has names waited for that are yet to be registered, and will be started
-// then; Withdraw takes that back from those that were not.
-func (v *services) Announce(names []string) {
-	v.loop.ask(func() {
-		for _, name := range names {
-			if n := v.fleet.order.node(name); v.fleet.order.units[n] == nil && !v.fleet.stopping {
-				v.fleet.order.set.Command(order.Start, []order.Node{n}, nil)
-			}
-		}
-		v.fleet.follow()
-	})
-}
-
-// Withdraw is for what was announced, whatever became of it.
-func (v *services) Withdraw(names []string) {
-	v.loop.ask(func() {
-		for _, name := range names {
-			if n, ok := v.fleet.order.nodes[name]; ok && v.fleet.order.units[n] == nil {
-				v.fleet.order.set.Withdraw(n)
-				v.fleet.order.drop(n)
-			}
-		}
-		v.fleet.follow()
-	})
-}
-
-// Together has what f tells taken for one thing: nothing is decided before its
-// end. f runs beside the loop.
-func (v *services) Together(f func()) {
-	v.loop.ask(func() { v.fleet.order.held++ })
-	f()
-	v.loop.ask(func() {
-		v.fleet.order.held--
-		v.fleet.follow()
-	})
 }

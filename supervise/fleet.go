@@ -40,6 +40,14 @@ type ordering struct {
 	held  int                   // while not 0 nothing is decided: a set of things is being told
 }
 
+// ordered is a unit among the others.
+type ordered struct {
+	node    order.Node
+	turn    order.Turn    // Invariant: as the set has it
+	command machine.Event // what it is given in its turn
+	stuck   bool          // what it waits for will not come up by itself
+}
+
 // node is that of a name, whoever has it.
 func (o *ordering) node(name string) order.Node {
 	n, ok := o.nodes[name]
@@ -95,8 +103,8 @@ func (f *fleet) all() []*unit {
 // tie makes u and its edges known, and untie takes them away.
 func (f *fleet) tie(u *unit) {
 	o := &f.order
-	u.node = o.node(u.name)
-	o.units[u.node] = u
+	u.order.node = o.node(u.name)
+	o.units[u.order.node] = u
 	f.linkUp(u)
 	f.relink(u)
 	f.observe(u)
@@ -104,13 +112,13 @@ func (f *fleet) tie(u *unit) {
 
 func (f *fleet) untie(u *unit) {
 	o := &f.order
-	o.units[u.node] = nil
-	o.set.Withdraw(u.node)
-	o.set.Observe(u.node, order.Fact{Phase: order.Absent})
-	referred := o.set.Edges(u.node)
-	o.set.Link(u.node, nil)
+	o.units[u.order.node] = nil
+	o.set.Withdraw(u.order.node)
+	o.set.Observe(u.order.node, order.Fact{Phase: order.Absent})
+	referred := o.set.Edges(u.order.node)
+	o.set.Link(u.order.node, nil)
 	f.relink(u)
-	o.drop(u.node)
+	o.drop(u.order.node)
 	for _, e := range referred {
 		o.drop(e.To)
 	}
@@ -119,19 +127,19 @@ func (f *fleet) untie(u *unit) {
 // linkUp gives u's edges to the graph.
 func (f *fleet) linkUp(u *unit) {
 	var edges []order.Edge
-	was := f.order.set.Edges(u.node)
+	was := f.order.set.Edges(u.order.node)
 	for kind, names := range [...][]string{order.Requires: u.definition.Requires, order.Wants: u.definition.Wants, order.After: u.definition.After} {
 		for _, name := range names {
 			to := f.order.meant(name)
 			if f.order.units[to] == nil && f.absent != nil {
 				f.absent(name)
 			}
-			if to != u.node {
+			if to != u.order.node {
 				edges = append(edges, order.Edge{To: to, Kind: order.Kind(kind)})
 			}
 		}
 	}
-	f.order.set.Link(u.node, edges)
+	f.order.set.Link(u.order.node, edges)
 	for _, e := range was {
 		f.order.drop(e.To)
 	}
@@ -155,8 +163,8 @@ func (f *fleet) relink(u *unit) {
 
 // observe tells what is seen of u.
 func (f *fleet) observe(u *unit) {
-	if f.order.units[u.node] == u {
-		f.order.set.Observe(u.node, order.FactOf(u.state, u.policy))
+	if f.order.units[u.order.node] == u {
+		f.order.set.Observe(u.order.node, order.FactOf(u.state, u.policy))
 	}
 }
 
@@ -164,7 +172,7 @@ func (f *fleet) observe(u *unit) {
 func nodesOf(units []*unit) []order.Node {
 	nodes := make([]order.Node, len(units))
 	for i, u := range units {
-		nodes[i] = u.node
+		nodes[i] = u.order.node
 	}
 	return nodes
 }
@@ -198,7 +206,7 @@ func (f *fleet) chains() map[*unit]time.Duration {
 		}
 		longest[u] = u.policy.StopTimeout // ends the walk where somebody made a cycle
 		before := time.Duration(0)
-		for _, n := range f.order.set.Dependents(u.node) {
+		for _, n := range f.order.set.Dependents(u.order.node) {
 			if other := f.order.units[n]; other != nil && other.active() {
 				before = max(before, measure(other))
 			}
@@ -223,7 +231,7 @@ func (f *fleet) reason(u *unit, d order.Decision) string {
 	name := f.order.names[d.Edge.To]
 	if d.Circle {
 		var way []string
-		for _, n := range f.order.set.Circle(u.node, d.Edge.To) {
+		for _, n := range f.order.set.Circle(u.order.node, d.Edge.To) {
 			way = append(way, f.order.names[n])
 		}
 		return "requires itself: " + strings.Join(way, " → ") + "; take one of them out, or what it requires"

@@ -27,6 +27,15 @@ type launch struct {
 	abort chan struct{}
 }
 
+// launched is what is known of a unit's process besides its state.
+type launched struct {
+	launch     *launch    // a spawn that was not handed to tier 1 yet; nil: there is none
+	program    string     // what execve(2) was given last
+	uid        uint32     // of a profile with its own user; 0: the services' user's
+	unrunnable int32      // exit code of a last start that found no program to execute; 0: another
+	secrets    redact.Set // what of its texts is shown to nobody
+}
+
 // A launch is stuck, and its service parked, when neither it nor any other has come
 // to its end for stuckAfter since it had its turn; at the latest after stuckAtLast.
 // Many at once wait for each other, and for the few processes that touch their files:
@@ -63,7 +72,7 @@ type launcher struct {
 // beginLaunch prepares the spawn id of u, and has it spawned when that is done.
 func (l *launcher) beginLaunch(u *unit, id uint64) {
 	mine := &launch{id: id, abort: make(chan struct{})}
-	u.launch = mine
+	u.process.launch = mine
 	definition, privileged := u.definition, l.prep.privileged(u)
 	go func() {
 		begun, ready := make(chan struct{}), make(chan process.Prepared, 1)
@@ -100,7 +109,7 @@ func (l *launcher) beginLaunch(u *unit, id uint64) {
 					continue
 				}
 				l.loop.do(func() {
-					if u.launch == mine {
+					if u.process.launch == mine {
 						l.step(u, machine.Event{
 							Kind: machine.SpawnStuck, ID: id,
 							Reason: "its working directory, program or environment file lies on a file system that does not answer",
@@ -115,11 +124,11 @@ func (l *launcher) beginLaunch(u *unit, id uint64) {
 // abandonLaunch ends a launch that nobody wants any more. What is stuck in the
 // kernel stays there, and its result is thrown away.
 func (l *launcher) abandonLaunch(u *unit) {
-	mine := u.launch
+	mine := u.process.launch
 	if mine == nil {
 		return
 	}
-	u.launch = nil
+	u.process.launch = nil
 	close(mine.abort)
 	l.loop.soon(func() {
 		delete(l.tier1.byID, mine.id)
@@ -129,11 +138,11 @@ func (l *launcher) abandonLaunch(u *unit) {
 
 // finishLaunch hands a prepared spawn to tier 1.
 func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
-	if u.launch != mine {
+	if u.process.launch != mine {
 		return
 	}
-	u.launch = nil
-	u.unrunnable, u.uid = p.Unrunnable, p.UID
+	u.process.launch = nil
+	u.process.unrunnable, u.process.uid = p.Unrunnable, p.UID
 	defer p.Walls.Close()
 	fail := func(err error) {
 		delete(l.tier1.byID, mine.id)
@@ -183,8 +192,8 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 			env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", u.definition.Watchdog.Microseconds()))
 		}
 	}
-	u.program, u.secrets = p.Path, redact.Of(p.Env, p.Walls.Secrets...)
-	u.log.Mark("starting " + cmp.Or(p.Path, u.name))
+	u.process.program, u.process.secrets = p.Path, redact.Of(p.Env, p.Walls.Secrets...)
+	u.output.slot.Mark("starting " + cmp.Or(p.Path, u.name))
 	spawn := &wire.Spawn{
 		ID: mine.id, Name: u.name, UID: p.UID, Privileged: l.prep.privileged(u),
 		Path: p.Path, Argv: p.Argv, Env: env, Dir: p.Dir,
@@ -198,7 +207,7 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 		return
 	}
 	for _, note := range p.Walls.Notes {
-		u.log.Mark("isolation: " + note)
+		u.output.slot.Mark("isolation: " + note)
 	}
 	l.tier1.link.Send(spawn, append(fds, built...), built)
 }
@@ -256,14 +265,14 @@ func (l *launcher) spawnFailed(m *wire.SpawnFailed) {
 		l.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		return
 	}
-	command, program, dir := u.definition.Command, u.program, u.definition.WorkingDir
+	command, program, dir := u.definition.Command, u.process.program, u.definition.WorkingDir
 	definition := u.definition
 	go func() {
 		_, user := l.prep.recordedUser(definition)
 		reason, retry := process.ExplainSpawn(user, command, program, dir, m)
 		l.loop.do(func() {
 			if m.Step == wire.StepExec {
-				u.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
+				u.process.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
 			}
 			l.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
 			delete(l.tier1.byID, m.ID)

@@ -8,6 +8,7 @@ import (
 
 	"rlminit/logs"
 	"rlminit/service"
+	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
 
@@ -22,6 +23,15 @@ type serviceLog interface {
 	Reconfigure(logs.Config) error
 	Close()
 	Closed() <-chan struct{} // when nothing is written any more
+}
+
+// output is what a unit writes, and has written.
+type output struct {
+	slot    serviceLog               // nil: it has not been opened
+	marks   map[uint64]chan struct{} // by run; closed when the log knows of its exit
+	last    string                   // what its process wrote last before it ended
+	unheard uint64                   // the run whose last line is still to come; 0: none
+	lines   []string                 // the end of its log, of a failed service
 }
 
 // collectorKey names what the log collector needs of its predecessor.
@@ -91,21 +101,21 @@ func logDir(name, profile string) string {
 
 // openLog makes sure that u has its log pipes, and that tier 1 holds them.
 func (l *logging) openLog(u *unit) error {
-	if u.log != nil {
+	if u.output.slot != nil {
 		return nil
 	}
 	slot, err := l.logs.Open(u.name, l.logConfig(u), l.tier1.held.Take(logKey(u.name)))
 	if err != nil {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
-	u.log = slot
+	u.output.slot = slot
 	l.tier1.link.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
 	return nil
 }
 
 // reconfigureLog brings what the definition says of the log into force.
 func (l *logging) reconfigureLog(u *unit) {
-	if err := u.log.Reconfigure(l.logConfig(u)); err != nil {
+	if err := u.output.slot.Reconfigure(l.logConfig(u)); err != nil {
 		slog.Warn("cannot change how a log is kept", "service", u.name, "err", err)
 	}
 }
@@ -114,5 +124,75 @@ func logKey(name string) string { return "log/" + name }
 
 // stdio is what a process of u gets as descriptors 0 to 2.
 func (l *logging) stdio(u *unit) (fds []int, targets []int32) {
-	return []int{l.prep.null, u.log.Stdout(), u.log.Stderr()}, []int32{0, 1, 2}
+	return []int{l.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
+}
+
+// mark writes into the service's own log what happened to it, after all that
+// its process wrote before.
+func (l *logging) mark(u *unit, before machine.State) {
+	failed := u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff)
+	if u.output.slot == nil && failed && l.openLog(u) != nil { // before its first run: a secret that is missing, a directory
+		return
+	}
+	if u.output.slot == nil {
+		return
+	}
+	if u.state.Phase == machine.Stopping && before.Phase != machine.Stopping && u.state.StopBy != machine.StopCommand {
+		u.output.slot.Mark(u.state.StopReason)
+	}
+	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+		marked := make(chan struct{})
+		if !e.Lost {
+			u.output.marks[before.ID] = marked
+		}
+		said := l.lastWords(u, before.ID)
+		u.output.slot.MarkExit(before.ID, e.String(), func(last string) {
+			close(marked)
+			go said(last)
+		})
+	}
+	if failed {
+		u.output.slot.Mark(u.state.Public() + ": " + u.state.Reason)
+	}
+}
+
+// lastWords holds answers that tell of a failure back until it is called with
+// what the run said last, which may still be in its pipe, or until that takes
+// too long.
+func (l *logging) lastWords(u *unit, run uint64) func(last string) {
+	u.output.last, u.output.unheard = "", run
+	said := func(last string) {
+		l.loop.do(func() {
+			if u.output.unheard == run {
+				u.output.last, u.output.unheard = u.process.secrets.Text(last), 0
+				u.waiters.answer(u)
+			}
+		})
+	}
+	late := time.AfterFunc(flushPatience, func() { said("") })
+	return func(last string) {
+		late.Stop()
+		said(last)
+	}
+}
+
+// quote has the end of a failed service's log shown in its status.
+func (l *logging) quote(u *unit) {
+	slot := u.output.slot
+	if slot == nil {
+		return
+	}
+	go func() {
+		lines, err := slot.Tail(5, time.Second)
+		if err != nil {
+			return
+		}
+		l.loop.do(func() {
+			u.output.lines = lines
+			for i, line := range lines {
+				lines[i] = u.process.secrets.Text(line)
+			}
+			l.records.publishStatus(u)
+		})
+	}()
 }

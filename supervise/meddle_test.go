@@ -196,13 +196,13 @@ func (s *simulation) command(everything context.Context, names []string, name st
 			if v.name == "stop" { // it is carried out, and not recorded
 				delete(s.wanted, units[i].name)
 			}
-		case units[i].state.Removed, units[i].turn == order.Remove: // what is removed is not started any more
+		case units[i].state.Removed, units[i].order.turn == order.Remove: // what is removed is not started any more
 		default:
 			s.wanted[units[i].name] = want
 		}
 	}
 	for _, u := range along {
-		if done && !u.state.Removed && u.turn != order.Remove {
+		if done && !u.state.Removed && u.order.turn != order.Remove {
 			s.wanted[u.name] = want
 		} else {
 			delete(s.wanted, u.name)

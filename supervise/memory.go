@@ -36,7 +36,7 @@ func (u *unit) memory() memory {
 		Definition: []byte(u.fingerprint), Machine: u.state,
 	}
 	if u.older() != "" {
-		m.Outdated = &u.outdated
+		m.Outdated = &u.kept.outdated
 	}
 	return m
 }
@@ -45,16 +45,16 @@ func (u *unit) memory() memory {
 // of that, before anything is done or said that follows from it.
 func (r *records) keepState(u *unit) {
 	err := r.states.Save(u.name, u.memory().encode(handover.StateMax-len(u.name)))
-	if u.unsaved && err == nil {
+	if u.kept.unsaved && err == nil {
 		slog.Info("a successor will know of a service again", "service", u.name)
 	}
-	if err != nil && !u.unsaved {
+	if err != nil && !u.kept.unsaved {
 		slog.Error("a successor would not know of a service; tried again until it can", "service", u.name, "err", err)
 	}
-	if u.unsaved = err != nil; u.unsaved {
+	if u.kept.unsaved = err != nil; u.kept.unsaved {
 		time.AfterFunc(writeAgain, func() {
 			r.loop.do(func() {
-				if u.unsaved && r.fleet.units[u.name] == u {
+				if u.kept.unsaved && r.fleet.units[u.name] == u {
 					r.keepState(u)
 					r.acknowledge(u)
 				}
@@ -66,7 +66,7 @@ func (r *records) keepState(u *unit) {
 // acknowledge has tier 1 forget the ends of u's runs, when the log knows of them
 // too: or a successor might learn of one nowhere.
 func (r *records) acknowledge(u *unit) {
-	if len(u.ended) == 0 || u.unsaved {
+	if len(u.kept.ended) == 0 || u.kept.unsaved {
 		return
 	}
 	type end struct {
@@ -74,11 +74,11 @@ func (r *records) acknowledge(u *unit) {
 		marked <-chan struct{} // nil: there is no log
 	}
 	var ends []end
-	for _, id := range u.ended {
-		ends = append(ends, end{id, u.marks[id]})
-		delete(u.marks, id)
+	for _, id := range u.kept.ended {
+		ends = append(ends, end{id, u.output.marks[id]})
+		delete(u.output.marks, id)
 	}
-	u.ended = nil
+	u.kept.ended = nil
 	go func() {
 		for _, e := range ends {
 			if e.marked != nil {
@@ -148,16 +148,6 @@ func (r *records) recalled() map[string]memory {
 		slog.Error("what a predecessor knew of services cannot be read; what runs is taken over as it is", "err", unread)
 	}
 	return all
-}
-
-// Vacated tells that nothing is left of a service, its slot included: a successor
-// need not know of it.
-func (v *services) Vacated(name string) {
-	v.loop.ask(func() {
-		if v.fleet.units[name] == nil {
-			v.records.forgetState(name)
-		}
-	})
 }
 
 func (r *records) forgetState(name string) {

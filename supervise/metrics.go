@@ -50,8 +50,8 @@ func (s *desk) counts() control.Counts {
 	s.loop.ask(func() {
 		for _, u := range s.fleet.all() {
 			of := control.ServiceCounts{Service: u.name, Ready: u.probes.answers.of(machine.ProbeReady), Health: u.probes.answers.of(machine.ProbeHealth)}
-			if u.log != nil {
-				of.LogBytes = u.log.Stats().Bytes
+			if u.output.slot != nil {
+				of.LogBytes = u.output.slot.Stats().Bytes
 			}
 			if of != (control.ServiceCounts{Service: u.name}) {
 				answer.Services = append(answer.Services, of)

@@ -36,6 +36,8 @@ type endpoints struct {
 	notify  *process.Notifier // nil: it has none
 	stored  process.Store
 	sockets process.Sockets
+
+	formerPID int // of the run before this one, which may have notified us late
 }
 
 // mayStore is how many descriptors a service may store: they are passed with
@@ -122,7 +124,7 @@ func (d *descriptors) notified(u *unit, m *notify.Message) {
 	if m.Errno != nil || m.ExitStatus != nil {
 		d.troubled(u, m)
 	}
-	if m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID {
+	if m.PID != 0 && m.PID == u.open.formerPID && m.PID != u.state.PID {
 		return
 	}
 	tell := func(e machine.Event) {
@@ -136,7 +138,7 @@ func (d *descriptors) notified(u *unit, m *notify.Message) {
 		tell(machine.Event{Kind: machine.ExtendTimeout, Within: int64(m.ExtendTimeout)})
 	}
 	if m.Status != nil {
-		tell(machine.Event{Kind: machine.StatusText, Reason: u.secrets.Text(*m.Status)})
+		tell(machine.Event{Kind: machine.StatusText, Reason: u.process.secrets.Text(*m.Status)})
 	}
 	if m.MainPID != 0 {
 		d.claimMain(u, m.MainPID, tell)
@@ -185,7 +187,7 @@ func (d *descriptors) isOf(u *unit, m *notify.Message) bool {
 // troubled takes ERRNO= and EXIT_STATUS=. They are sent right before an exit, so
 // they count as long as no other run has begun.
 func (d *descriptors) troubled(u *unit, m *notify.Message) {
-	if u.state.ID != 0 && m.PID != 0 && m.PID == u.formerPID && m.PID != u.state.PID && u.state.Phase != machine.Sweeping {
+	if u.state.ID != 0 && m.PID != 0 && m.PID == u.open.formerPID && m.PID != u.state.PID && u.state.Phase != machine.Sweeping {
 		return
 	}
 	e := machine.Event{Kind: machine.Trouble, ID: u.state.LastID, ExitStatus: m.ExitStatus}

@@ -29,7 +29,7 @@ func (u *unit) failure() *control.Problem {
 	if strings.HasPrefix(why, "cannot run ") { // it has nothing to do with what an earlier run logged
 		return control.Failed("%s: %s", u.title(), why)
 	}
-	why += lastSaid(u.lastLine)
+	why += lastSaid(u.output.last)
 	return control.Failed("%s failed: %s; see rlminit logs %s, then rlminit start %s", u.title(), why, u.title(), u.title())
 }
 
@@ -53,7 +53,7 @@ type verb struct {
 
 // wanted tells whether u is to run, after a stop that has yet to begin too.
 func (u *unit) wanted() bool {
-	return u.state.Want == machine.WantUp && u.turn < order.Stop
+	return u.state.Want == machine.WantUp && u.order.turn < order.Stop
 }
 
 func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {
@@ -63,7 +63,7 @@ func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (
 var (
 	verbStart = verb{
 		name: "start", intent: service.Running,
-		needed:  func(u *unit) bool { return !u.wanted() || u.turn.Stops() || u.state.Phase != machine.Running },
+		needed:  func(u *unit) bool { return !u.wanted() || u.order.turn.Stops() || u.state.Phase != machine.Running },
 		apply:   (*fleet).startUnits,
 		outcome: always(started),
 	}

@@ -250,9 +250,9 @@ func (c *commands) CancelOperation(id uint64) (control.Operation, error) {
 	}
 	c.loop.ask(func() {
 		for _, m := range o.Members {
-			if u := c.fleet.find(m.Name); u != nil && (o.Verb == "restart" || o.Verb == "reload") && u.turn == order.Restart {
-				c.fleet.order.set.Withdraw(u.node)
-				u.turn, u.command = order.NoTurn, machine.Event{}
+			if u := c.fleet.find(m.Name); u != nil && (o.Verb == "restart" || o.Verb == "reload") && u.order.turn == order.Restart {
+				c.fleet.order.set.Withdraw(u.order.node)
+				u.order.turn, u.order.command = order.NoTurn, machine.Event{}
 			}
 		}
 		c.fleet.follow()
@@ -263,8 +263,8 @@ func (c *commands) CancelOperation(id uint64) (control.Operation, error) {
 
 // waitsFor is what a member waits for, in words.
 func (c *commands) waitsFor(u *unit) string {
-	if u.turn.Stops() {
-		if before := c.fleet.order.set.Told(u.node).Before; before != order.None {
+	if u.order.turn.Stops() {
+		if before := c.fleet.order.set.Told(u.order.node).Before; before != order.None {
 			return "waits for " + c.fleet.order.names[before] + " to stop"
 		}
 	}
@@ -403,7 +403,7 @@ func (c *commands) seenIn(v verb, u *unit, taken bool) operation.Seen {
 	case !taken:
 		seen.InService, seen.Hopeless = true, false
 	case v.name == "stop":
-		gone := !u.active() && !u.turn.Stops()
+		gone := !u.active() && !u.order.turn.Stops()
 		seen = operation.Seen{InService: gone, For: time.Hour, Run: seen.Run, How: seen.How}
 		if gone {
 			seen.Run++
@@ -415,7 +415,7 @@ func (c *commands) seenIn(v verb, u *unit, taken bool) operation.Seen {
 // seen is u as the gate of a rolling operation sees it.
 func (c *commands) seen(u *unit) operation.Seen {
 	seen := operation.Seen{
-		InService: u.state.Phase == machine.Running && !u.turn.Stops() && u.state.Health != machine.Unhealthy,
+		InService: u.state.Phase == machine.Running && !u.order.turn.Stops() && u.state.Health != machine.Unhealthy,
 		Run:       u.state.LastID,
 		Unhealthy: u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy,
 		Wanted:    u.state.Want == machine.WantUp,
@@ -427,7 +427,7 @@ func (c *commands) seen(u *unit) operation.Seen {
 		seen.For = time.Duration(boottime() - u.state.ReadyAt)
 	case machine.Exited:
 		if u.state.Satisfies(u.policy) { // a oneshot that is done
-			seen.InService, seen.For = !u.turn.Stops(), time.Duration(1<<62)
+			seen.InService, seen.For = !u.order.turn.Stops(), time.Duration(1<<62)
 		} else {
 			seen.Ended, seen.Hopeless = true, true
 		}
@@ -436,8 +436,8 @@ func (c *commands) seen(u *unit) operation.Seen {
 	case machine.Backoff:
 		seen.Ended = true
 	case machine.Waiting:
-		seen.Hopeless = u.stuck
-		seen.Ended = u.stuck
+		seen.Hopeless = u.order.stuck
+		seen.Ended = u.order.stuck
 	}
 	return seen
 }

@@ -36,10 +36,10 @@ func (o outdated) redefined(run uint64, from, to, why string) outdated {
 
 // older says why u's process is older than its definition; "" if it is not.
 func (u *unit) older() string {
-	if !u.active() || u.outdated.Run != u.state.ID {
+	if !u.active() || u.kept.outdated.Run != u.state.ID {
 		return ""
 	}
-	return u.outdated.Why
+	return u.kept.outdated.Why
 }
 
 // older are the services of these names, or of all, that are still to be restarted

@@ -126,7 +126,7 @@ func (p *purpose) outlived(u *unit) {
 		return
 	}
 	code := exitCodeOf(u)
-	if u.unrunnable != 0 {
+	if u.process.unrunnable != 0 {
 		slog.Error(u.name + ": " + u.state.Reason)
 	}
 	slog.Info("the container ends with its service", "service", u.name, "state", u.state.Public(), "code", code)
@@ -145,8 +145,8 @@ func (p *purpose) tellCode() {
 // exitCodeOf is how u's last process ended, as an exit code; that of a failure
 // is never 0. Of the main command, one that counts as success is.
 func exitCodeOf(u *unit) int32 {
-	if u.state.Phase == machine.Failed && u.unrunnable != 0 {
-		return u.unrunnable
+	if u.state.Phase == machine.Failed && u.process.unrunnable != 0 {
+		return u.process.unrunnable
 	}
 	code := int32(0)
 	if e := u.state.LastExit; e != nil {

@@ -139,7 +139,7 @@ func (s *revised) gateAll(ctx context.Context, how revision.Gating) error {
 	s.loop.ask(func() {
 		for _, t := range how.Services {
 			u := s.fleet.units[t.Service]
-			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.wanted() && u.turn != order.Restart) {
+			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.wanted() && u.order.turn != order.Restart) {
 				continue // it is gone, or is not to run, or was not up before either
 			}
 			units = append(units, u)

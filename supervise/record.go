@@ -57,6 +57,15 @@ type records struct {
 	recorder  *newest[profiles.Subject, profiles.Seen] // of what was seen, on the volume
 }
 
+// kept is how far what is true of a unit is known outside.
+type kept struct {
+	seen     string   // the public state that was published last
+	changed  bool     // desired is newer than the state that a predecessor left
+	unsaved  bool     // a successor would not know what is true of it
+	ended    []uint64 // exits to be acknowledged once a successor and the log would know of them
+	outdated outdated // what of its run is older than the definition
+}
+
 // written waits until status files and the volume show what has happened, but
 // for no longer than a caller would bear.
 func (r *records) written(patience time.Duration) {
@@ -192,4 +201,40 @@ func seenAs(u *unit) service.Seen {
 		return service.SeenStartupFailed
 	}
 	return service.SeenStopped
+}
+
+// tell says in our own log what befell u though nobody asked for it.
+func (r *records) tell(u *unit, before machine.State) {
+	is := u.state
+	if is.Phase == before.Phase || r.fleet.stopping {
+		return
+	}
+	level, what, cause := slog.LevelWarn, "", is.Reason
+	switch is.Phase {
+	case machine.Spawning: // at once, after a run that was healthy
+		if is.Restarts > before.Restarts && before.Phase != machine.Backoff {
+			what, cause = "a service ended and is started again", before.StopReason
+			if e := is.LastExit; before.Phase == machine.Failed {
+				what, cause = "a failed service is tried again", before.Reason
+			} else if e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+				cause = cmp.Or(is.LastWords, e.String())
+			}
+		}
+	case machine.Backoff:
+		what = "a service ended and will be started again"
+	case machine.Failed:
+		level, what = slog.LevelError, "a service failed"
+	case machine.Exited:
+		if is.Verdict != machine.VerdictSuccess {
+			what = "a service ended"
+		}
+	}
+	if what == "" {
+		return
+	}
+	args := []any{"service", u.name}
+	if pid := cmp.Or(before.PID, u.open.formerPID); pid > 0 && before.ID != 0 {
+		args = append(args, "pid", pid)
+	}
+	slog.Log(context.Background(), level, what, append(args, "cause", cause)...)
 }

@@ -206,7 +206,7 @@ func (s *desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs
 		query.Prefix, query.All = true, true
 		s.loop.ask(func() {
 			for _, u := range s.fleet.all() {
-				if u.log != nil {
+				if u.output.slot != nil {
 					continue // All has it
 				}
 				query.Sources = append(query.Sources, source(u))
@@ -240,7 +240,7 @@ func (s *desk) Redacted(w io.Writer, name string) (io.Writer, error) {
 		return nil, err
 	}
 	var secrets redact.Set
-	s.loop.ask(func() { secrets = u.secrets })
+	s.loop.ask(func() { secrets = u.process.secrets })
 	return redacting{w, secrets}, nil
 }
 

@@ -77,7 +77,7 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	c.loop.ask(func() {
 		u := c.takeBack(p, was.Machine, recorded)
 		if was.Outdated != nil {
-			u.outdated = *was.Outdated
+			u.kept.outdated = *was.Outdated
 		}
 		leaving = u.state.Removed
 		if p.Fault == "" && len(was.Definition) > 0 && p.Fingerprint != string(was.Definition) {
@@ -107,7 +107,7 @@ func (c *succession) takeBack(p registry.Proposal, state machine.State, recorded
 	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
-		u.desired, u.changed = recorded, true
+		u.desired, u.kept.changed = recorded, true
 	}
 	u.state = state
 	u.forgotten = u.state.Removed // its directory may be on its way out
@@ -155,7 +155,7 @@ func (c *succession) adopt(u *unit) {
 		c.tier1.byID[newest.ID] = u
 		go func(d service.Definition) {
 			secrets := c.prep.secrets(d)
-			c.loop.do(func() { u.secrets = secrets })
+			c.loop.do(func() { u.process.secrets = secrets })
 		}(u.definition)
 		event = childEvent(newest)
 		if newest.State == wire.ChildExited {
@@ -173,14 +173,14 @@ func (c *succession) adopt(u *unit) {
 	if u.desired == service.IntentNone { // nothing was kept of it yet
 		u.desired = intentOf(u.state.Want == machine.WantUp)
 	}
-	u.seen = u.state.Public()
+	u.kept.seen = u.state.Public()
 	if active(u.state) {
 		c.fleet.active++
 	}
-	if u.changed && u.desired == service.Running {
+	if u.kept.changed && u.desired == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
-	u.changed = false
+	u.kept.changed = false
 	c.descriptors.readoptSockets(u)
 	u.open.stored.Restore(u.name, c.tier1.held)
 	c.step(u, event)
@@ -202,7 +202,7 @@ func (c *succession) adoptAll() {
 	c.fleet.order.held--
 	c.fleet.follow()
 	for _, u := range c.fleet.all() { // what a predecessor told them may be true no more
-		c.fleet.hold(u, c.fleet.order.set.Told(u.node))
+		c.fleet.hold(u, c.fleet.order.set.Told(u.order.node))
 	}
 	c.stopOverdue()
 }

@@ -408,7 +408,7 @@ func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error 
 				seen.For = min(seen.For, time.Since(begun))
 			}
 			standing := s.commands.standing(how.Operation, u)
-			if seen.Ended && u.unheard > 0 && !standing.Over() {
+			if seen.Ended && u.output.unheard > 0 && !standing.Over() {
 				return false, nil // its last lines are on their way
 			}
 			j = gate.Look(seen, standing)
@@ -455,7 +455,7 @@ func (u *unit) died() error {
 		return fmt.Errorf("it is waiting: %s", u.state.Blocked)
 	}
 	problem := u.failure()
-	for _, line := range u.lastLines {
+	for _, line := range u.output.lines {
 		problem.Detail += "\n" + line
 	}
 	return problem

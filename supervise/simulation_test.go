@@ -360,7 +360,7 @@ func (e equipped) Define(p registry.Proposal) {
 
 // equip gives a unit what is never opened in a simulation.
 func (s *simulation) equip(u *unit) {
-	u.log, u.open.notify = silent{}, process.NewNotifier(u.name, "/", s.socket)
+	u.output.slot, u.open.notify = silent{}, process.NewNotifier(u.name, "/", s.socket)
 }
 
 // check holds the supervisor against the world, and both against what must be
@@ -372,9 +372,9 @@ func (s *simulation) check() {
 		defer w.mu.Unlock()
 		active := 0
 		for _, u := range now.fleet.all() {
-			w.awaits(u.name, u.turn.Stops())
-			if told := now.fleet.order.set.Fact(u.node); told.Turn != u.turn || told.Phase != order.FactOf(u.state, u.policy).Phase {
-				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.turn, u.state.Phase, told)
+			w.awaits(u.name, u.order.turn.Stops())
+			if told := now.fleet.order.set.Fact(u.order.node); told.Turn != u.order.turn || told.Phase != order.FactOf(u.state, u.policy).Phase {
+				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.order.turn, u.state.Phase, told)
 			}
 			if u.active() {
 				active++
@@ -385,7 +385,7 @@ func (s *simulation) check() {
 			for _, complaint := range complaints(u, w) {
 				w.fault("%s: %s; its state is %+v", u.name, complaint, u.state)
 			}
-			if want, sure := s.wanted[u.name]; sure && !u.turn.Stops() && u.state.Want != want {
+			if want, sure := s.wanted[u.name]; sure && !u.order.turn.Stops() && u.state.Want != want {
 				w.fault("%s is wanted %q, and %q was acknowledged; its state is %+v", u.name, u.state.Want, want, u.state)
 			}
 			if desired, _ := s.recorded(u.name); u.recorded && desired != "" && desired != u.desired {

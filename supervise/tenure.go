@@ -184,7 +184,7 @@ func (t *tenure) awaitVolume(claim *lease.Claim, store *profiles.Store) {
 	t.own(store, held)
 	t.loop.ask(func() {
 		for _, u := range t.fleet.units {
-			if u.log != nil {
+			if u.output.slot != nil {
 				t.logging.reconfigureLog(u)
 			}
 		}

@@ -2,17 +2,13 @@ package supervise
 
 import (
 	"cmp"
-	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"rlminit/control"
-	"rlminit/internal/redact"
 	"rlminit/service"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/order"
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
@@ -30,35 +26,19 @@ type unit struct {
 
 	policy machine.Policy
 	state  machine.State
-	seen   string // the public state that was published last
 
 	desired service.Intent // Invariant: never IntentNone once it is adopted or started
-	changed bool           // desired is newer than the state that a predecessor left
 	tag     uint32
 	timer   timerSlot
-	node    order.Node
-	turn    order.Turn    // Invariant: as s.order has it
-	command machine.Event // what it is given in its turn
-	stuck   bool          // what it waits for will not come up by itself
 	waiters waiters
-	launch  *launch // a spawn that was not handed to tier 1 yet
-	probes  probes
 
-	outdated   outdated                 // what of its run is older than the definition
-	unsaved    bool                     // a successor would not know what is true of it
-	ended      []uint64                 // exits to be acknowledged once a successor and the log would know of them
-	marks      map[uint64]chan struct{} // closed when the log knows of an exit
-	program    string                   // what execve(2) was given last
-	uid        uint32                   // of its processes, of a profile with its own user; 0: the services' user's
-	unrunnable int32                    // exit code of a last start that found no program to execute; 0: another
-	secrets    redact.Set               // what of its process's texts is shown to nobody
-	lastLine   string                   // what its process wrote last before it ended
-	unheard    uint64                   // the run whose last line is still to come; 0: none
-	lastLines  []string                 // the end of its log, of a failed service
-
-	log       serviceLog
-	formerPID int       // of the run before this one
-	open      endpoints // beyond its stdio
+	// What each part has of it.
+	order   ordered   // fleet
+	process launched  // launcher
+	probes  probes    // prober
+	open    endpoints // descriptors
+	output  output    // logging
+	kept    kept      // records
 }
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
@@ -110,7 +90,7 @@ func (s *Supervisor) act(u *unit, a machine.Action) {
 		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
 	case machine.Acknowledge:
 		delete(s.tier1.byID, a.ID)
-		u.ended = append(u.ended, a.ID)
+		u.kept.ended = append(u.kept.ended, a.ID)
 	case machine.Arm:
 		u.timer.generation = a.Generation
 		s.fleet.timers.set(u, max(a.At, 1))
@@ -134,12 +114,12 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		}
 	}
 	if before.PID > 0 && u.state.PID != before.PID {
-		u.formerPID = before.PID
+		u.open.formerPID = before.PID
 	}
 	s.logging.mark(u, before)
 	s.records.tell(u, before)
-	was, is := u.seen, u.state.Public()
-	u.seen = is
+	was, is := u.kept.seen, u.state.Public()
+	u.kept.seen = is
 	if was != is || before.Health != u.state.Health {
 		s.records.recordSeen(u)
 	}
@@ -158,7 +138,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 		s.records.chronicle.note(s.records.events.publish(event))
 		s.purpose.outlived(u)
 	}
-	if u.launch != nil && u.state.Want == machine.WantDown {
+	if u.process.launch != nil && u.state.Want == machine.WantDown {
 		s.launcher.abandonLaunch(u)
 	}
 	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
@@ -173,7 +153,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	}
 	s.fleet.observe(u)
 	if u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
-		s.fleet.order.set.Retell(u.node)
+		s.fleet.order.set.Retell(u.order.node)
 	}
 	s.fleet.follow()
 	u.waiters.answer(u)
@@ -201,112 +181,6 @@ func digest(s machine.State) digested {
 	}
 }
 
-// mark writes into the service's own log what happened to it, after all that
-// its process wrote before.
-func (l *logging) mark(u *unit, before machine.State) {
-	failed := u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff)
-	if u.log == nil && failed && l.openLog(u) != nil { // before its first run: a secret that is missing, a directory
-		return
-	}
-	if u.log == nil {
-		return
-	}
-	if u.state.Phase == machine.Stopping && before.Phase != machine.Stopping && u.state.StopBy != machine.StopCommand {
-		u.log.Mark(u.state.StopReason)
-	}
-	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
-		marked := make(chan struct{})
-		if !e.Lost {
-			u.marks[before.ID] = marked
-		}
-		said := l.lastWords(u, before.ID)
-		u.log.MarkExit(before.ID, e.String(), func(last string) {
-			close(marked)
-			go said(last)
-		})
-	}
-	if failed {
-		u.log.Mark(u.state.Public() + ": " + u.state.Reason)
-	}
-}
-
-// lastWords holds answers that tell of a failure back until it is called with
-// what the run said last, which may still be in its pipe, or until that takes
-// too long.
-func (l *logging) lastWords(u *unit, run uint64) func(last string) {
-	u.lastLine, u.unheard = "", run
-	said := func(last string) {
-		l.loop.do(func() {
-			if u.unheard == run {
-				u.lastLine, u.unheard = u.secrets.Text(last), 0
-				u.waiters.answer(u)
-			}
-		})
-	}
-	late := time.AfterFunc(flushPatience, func() { said("") })
-	return func(last string) {
-		late.Stop()
-		said(last)
-	}
-}
-
-// tell says in our own log what befell u though nobody asked for it.
-func (r *records) tell(u *unit, before machine.State) {
-	is := u.state
-	if is.Phase == before.Phase || r.fleet.stopping {
-		return
-	}
-	level, what, cause := slog.LevelWarn, "", is.Reason
-	switch is.Phase {
-	case machine.Spawning: // at once, after a run that was healthy
-		if is.Restarts > before.Restarts && before.Phase != machine.Backoff {
-			what, cause = "a service ended and is started again", before.StopReason
-			if e := is.LastExit; before.Phase == machine.Failed {
-				what, cause = "a failed service is tried again", before.Reason
-			} else if e != nil && (before.LastExit == nil || *before.LastExit != *e) {
-				cause = cmp.Or(is.LastWords, e.String())
-			}
-		}
-	case machine.Backoff:
-		what = "a service ended and will be started again"
-	case machine.Failed:
-		level, what = slog.LevelError, "a service failed"
-	case machine.Exited:
-		if is.Verdict != machine.VerdictSuccess {
-			what = "a service ended"
-		}
-	}
-	if what == "" {
-		return
-	}
-	args := []any{"service", u.name}
-	if pid := cmp.Or(before.PID, u.formerPID); pid > 0 && before.ID != 0 {
-		args = append(args, "pid", pid)
-	}
-	slog.Log(context.Background(), level, what, append(args, "cause", cause)...)
-}
-
-// quote has the end of a failed service's log shown in its status.
-func (l *logging) quote(u *unit) {
-	slot := u.log
-	if slot == nil {
-		return
-	}
-	go func() {
-		lines, err := slot.Tail(5, time.Second)
-		if err != nil {
-			return
-		}
-		l.loop.do(func() {
-			u.lastLines = lines
-			for i, line := range lines {
-				lines[i] = u.secrets.Text(line)
-			}
-			l.records.publishStatus(u)
-		})
-	}()
-}
-
 // status is u as status shows it: a copy, for others than the loop read it.
 func (u *unit) status() control.Service {
 	st := control.Service{
@@ -319,7 +193,7 @@ func (u *unit) status() control.Service {
 	if port := u.definition.Port; port != 0 {
 		st.Port = &port
 	}
-	if uid := u.uid; uid != 0 {
+	if uid := u.process.uid; uid != 0 {
 		st.UID = &uid
 	}
 	if u.state.Since != 0 {
@@ -352,8 +226,8 @@ func (u *unit) status() control.Service {
 			st.LastExit.Code = &e.Code
 		}
 	}
-	if u.log != nil {
-		st.LogLostBytes = u.log.Stats().LostBytes
+	if u.output.slot != nil {
+		st.LogLostBytes = u.output.slot.Stats().LostBytes
 	}
 	reason := cmp.Or(u.fault, u.state.Reason, u.lastWords())
 	if st.State == "stopped" {
@@ -366,7 +240,7 @@ func (u *unit) status() control.Service {
 		st.State = "failed"
 	}
 	if st.State == "failed" && u.fault == "" {
-		st.LastLines = u.lastLines
+		st.LastLines = u.output.lines
 	}
 	return st
 }

@@ -63,18 +63,18 @@ func started(u *unit) (bool, *control.Problem) {
 		return true, control.Failed("%s failed: %s", u.title(), u.fault)
 	case u.state.Phase == machine.Gone:
 		return true, control.Failed("%s was removed before it was ready", u.title())
-	case u.turn.Stops():
+	case u.order.turn.Stops():
 		return false, nil
 	case u.state.Want != machine.WantUp && !u.state.Settled():
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return u.unheard == 0, u.failure()
-	case u.state.Phase == machine.Waiting && u.stuck:
+		return u.output.unheard == 0, u.failure()
+	case u.state.Phase == machine.Waiting && u.order.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Backoff && u.state.Reason == handover.ErrNoTag.Error(): // until a service is removed
 		return true, control.Failed("%s cannot be started yet: %v", u.title(), handover.ErrNoTag)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
-		return u.unheard == 0, u.failure()
+		return u.output.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
 		return true, control.Conflict("%s was stopped before it was ready", u.title())
 	}
@@ -83,10 +83,10 @@ func started(u *unit) (bool, *control.Problem) {
 
 // stopped is over when nothing of the service is left.
 func stopped(u *unit) (bool, *control.Problem) {
-	if u.state.Want == machine.WantUp && !u.turn.Stops() {
+	if u.state.Want == machine.WantUp && !u.order.turn.Stops() {
 		return true, control.Conflict("%s was started again before it had stopped", u.title())
 	}
-	return !u.active() && !u.turn.Stops(), nil
+	return !u.active() && !u.order.turn.Stops(), nil
 }
 
 // becameRunning is over when a service runs, and when it will not do so by
@@ -98,7 +98,7 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 	case u.state.Phase == machine.Gone:
 		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
-		return u.unheard == 0, u.failure()
+		return u.output.unheard == 0, u.failure()
 	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
 		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
 	}
@@ -111,7 +111,7 @@ func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 		switch {
 		case u.fault != "" && u.active(): // with the definition before, and left alone
 			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
-		case u.turn.Stops() || u.state.ID == id && u.active():
+		case u.order.turn.Stops() || u.state.ID == id && u.active():
 			return false, nil
 		}
 		return started(u)

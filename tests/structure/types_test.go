@@ -33,7 +33,6 @@ var large = map[string]size{
 	"logs.Collector":         {67, 32},
 	"logs.Slot":              {17, 21},
 	"reap/sys.Command":       {21, 43},
-	"supervise.unit":         {20, 36},
 	"supervise/jobs.task":    {15, 40},
 	"supervise/machine.step": {77, 53},
 }
