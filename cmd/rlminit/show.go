@@ -34,6 +34,7 @@ type serviceView struct {
 	Events      []control.Event `json:"events"`
 	LastLines   []string        `json:"last_lines"`
 	all         []control.Dependencies
+	unsourced   error // why nobody can tell where the definition's values come from
 }
 
 type processView struct {
@@ -113,7 +114,8 @@ func view(ctx context.Context, client *control.Client, name string) (*serviceVie
 	if err != nil {
 		return nil, err
 	}
-	v.Fault, v.Definition = d.Fault, sourced(d, s)
+	v.Fault = d.Fault
+	v.Definition, v.unsourced = sourced(d, s)
 	if v.all, err = client.Dependencies(ctx); err != nil {
 		return nil, err
 	}
@@ -257,6 +259,9 @@ func (v *serviceView) printTables(t *terminal) {
 		b.row(cell{text: printable(f.Field.Field)}, cell{text: printable(f.Value)}, cell{printable(from), colour})
 	}
 	b.write(t)
+	if v.unsourced != nil {
+		t.printf("FROM cannot be told: %s\n", printable(v.unsourced.Error()))
+	}
 	if len(v.Processes) > 0 {
 		t.printf("\n")
 		b := new(table)

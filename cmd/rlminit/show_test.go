@@ -89,6 +89,35 @@ gateway:
 	}
 }
 
+// Where a file may not be read, no source is made up: what it says would count over
+// those that may be.
+func TestShowOfUnreadableSources(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rlminit.yaml")
+	overrides := filepath.Join(dir, "profiles/alice/profile.yaml")
+	if err := os.MkdirAll(overrides, 0o755); err != nil { // no file, which root cannot read either
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("version: 1\nuser: \"0\"\nhome: "+dir+"\ngateway: {command: [agent]}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := newBox(t, map[string]any{
+		"GET /v1/services/alice": alice(), "GET /v1/dependencies": []control.Dependencies{},
+		"GET /v1/services/gateway-alice/definition": control.Definition{
+			Service: "gateway-alice", Profile: "alice", Fields: []service.Field{{Field: "command", Value: `["agent"]`}, {Field: "umask", Value: `"077"`}},
+		},
+		"GET /v1/events": text(""), "GET /v1/logs/gateway-alice": text(""),
+	})
+	for config, unread := range map[string]string{file: overrides, dir + "/none.yaml": dir + "/none.yaml"} {
+		cmd := b.command("show", "alice")
+		cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+config)
+		r := outcomeOf(t, cmd)
+		if !strings.Contains(r.out, "FROM cannot be told: cannot read "+unread+": ") || strings.Contains(r.out, "default") || strings.Contains(r.out, "rlminit.yaml:") {
+			t.Errorf("%s%s", r.out, r.err)
+		}
+	}
+}
+
 func TestListDependencies(t *testing.T) {
 	tell(t, map[string]any{"GET /v1/dependencies": []control.Dependencies{
 		{Service: "a", State: "running", Requires: []string{"b"}, Wants: []string{"b", "gateway-x"}},

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,14 +33,14 @@ type section struct {
 	node document.Node
 }
 
-// sourced tells of each value of a definition in force where it comes from. The
-// files are read as they are now.
-func sourced(d control.Definition, s control.Service) []sourcedField {
-	sections, now, ok := sectionsOf(d, s)
-	fields := make([]sourcedField, 0, len(d.Fields))
+// sourced tells of each value of a definition in force where it comes from, or why
+// that cannot be told. The files are read as they are now.
+func sourced(d control.Definition, s control.Service) (fields []sourcedField, unknown error) {
+	sections, now, unknown := sectionsOf(d, s)
+	fields = make([]sourcedField, 0, len(d.Fields))
 	for _, f := range d.Fields {
 		field := sourcedField{Field: f}
-		if ok {
+		if unknown == nil {
 			from := fromDefault
 			if f.Field == "profile" || f.Field == "port" {
 				from = "profile"
@@ -55,15 +58,16 @@ func sourced(d control.Definition, s control.Service) []sourcedField {
 		}
 		fields = append(fields, field)
 	}
-	return fields
+	return fields, unknown
 }
 
 // sectionsOf are the parts of files that say something of a service, the one
-// that counts most first, and what they make of it now.
-func sectionsOf(d control.Definition, s control.Service) (sections []section, now map[string]string, ok bool) {
+// that counts most first, and what they make of it now; or why one of them cannot be
+// read: what it may say counts over all others.
+func sectionsOf(d control.Definition, s control.Service) (sections []section, now map[string]string, err error) {
 	bundle, err := config.ReadUntrusted(configPath())
-	if err != nil || len(bundle.Files) == 0 {
-		return nil, nil, false
+	if err != nil {
+		return nil, nil, err
 	}
 	add := func(file string, data []byte, keys ...string) {
 		doc, _ := document.Parse(file, data)
@@ -81,7 +85,7 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 	switch {
 	case d.Profile != "":
 		if c == nil || c.Gateway == nil {
-			return nil, nil, false
+			return nil, nil, fmt.Errorf("%s has no gateway section by now", configPath())
 		}
 		p := config.Profile{Name: d.Profile, Dir: filepath.Join(c.Home, "profiles", d.Profile)}
 		if d.Profile == profiles.Default {
@@ -92,8 +96,11 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		}
 		path := filepath.Join(p.Dir, "profile.yaml")
 		text, err := config.ReadUntrustedFile(path, document.MaxSize)
-		if err == nil {
+		switch {
+		case err == nil:
 			add(path, text)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, nil, err
 		}
 		if d.Profile == profiles.Default {
 			add(main.Name, main.Data, "gateway", "default")
@@ -126,7 +133,7 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 			}
 		}
 	}
-	return sections, now, true
+	return sections, now, nil
 }
 
 // lineOf is the line on which a section sets a field, 0 where it does not. Of a
