@@ -78,6 +78,8 @@ var All = []Test{
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
 	{Name: "ProfileSetIsWaitedFor", Run: ProfileSetIsWaitedFor},
 	{Name: "BriefGatewaysAreSaid", Run: BriefGatewaysAreSaid},
+	{Name: "ClockGoesBackwards", Root: true, Run: ClockGoesBackwards},
+	{Name: "JournalOfAnotherVolume", Root: true, Run: JournalOfAnotherVolume},
 	{Name: "CreateIsExclusive", Run: CreateIsExclusive},
 	{Name: "ProfileAppears", Run: ProfileAppears},
 	{Name: "PortsAreStable", Run: PortsAreStable},
