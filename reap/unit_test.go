@@ -152,3 +152,22 @@ func TestOrphanIsForgotten(t *testing.T) {
 		t.Errorf("tag %d, pids %v, read up to %d", o.tags[100], o.pids, o.offset)
 	}
 }
+
+// A turn in which nothing happens but that it was woken leaves no garbage: what runs
+// for months shall not need a collector.
+func TestTurnAllocatesNothing(t *testing.T) {
+	r, _ := connected(t)
+	woken, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(woken)
+	if errno := r.events.Add(int32(woken), sys.Readable, keyControl); errno != 0 {
+		t.Fatal(errno)
+	}
+	r.deadlines.watch(&child{id: firstID, state: alive, expiry: expiry{deadline: never}})
+	r.turn()
+	if n := testing.AllocsPerRun(1000, r.turn); n != 0 || !r.tier2.pulse.events {
+		t.Errorf("%v allocations in a turn; it was woken: %t", n, r.tier2.pulse.events)
+	}
+}
