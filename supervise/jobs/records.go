@@ -48,6 +48,8 @@ func (r *recorded) Append(ctx context.Context, kind string, body any) error {
 
 func (r *recorded) Note(kind string, body any) { r.journal.Note(journal.Entry{Type: kind, Body: body}) }
 
+func (r *recorded) Flush(ctx context.Context) { r.journal.Flush(ctx) }
+
 func (r *recorded) View(f func(*history.History)) {
 	r.journal.View(func() { f(r.fold.history) })
 }
@@ -74,6 +76,8 @@ func (u *unrecorded) Append(_ context.Context, kind string, body any) error {
 }
 
 func (u *unrecorded) Note(kind string, body any) { _ = u.Append(context.Background(), kind, body) } // of plain values
+
+func (u *unrecorded) Flush(context.Context) {}
 
 func (u *unrecorded) View(f func(*history.History)) {
 	u.mu.Lock()

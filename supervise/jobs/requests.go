@@ -325,17 +325,31 @@ func (a requests) find(id string) (t *task, e *history.Entry, err error) {
 		return t, nil, nil
 	}
 	if b := a.runner.books.of(id); b != nil {
-		b.View(func(h *history.History) {
-			if found := h.Jobs[id]; found != nil && found.State != "" {
-				copied := *found
-				e = &copied
-			}
-		})
+		if e = over(b, id); e == nil { // one that was refused has just been noted
+			ctx, done := context.WithTimeout(context.Background(), notePatience)
+			b.Flush(ctx)
+			done()
+			e = over(b, id)
+		}
 	}
 	if e == nil {
 		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))
 	}
 	return nil, e, nil
+}
+
+// notePatience is how long a note is waited for, on a disk that does not answer.
+const notePatience = 250 * time.Millisecond
+
+// over is what a book has of a job that is over; nil: nothing.
+func over(b *book, id string) (e *history.Entry) {
+	b.View(func(h *history.History) {
+		if found := h.Jobs[id]; found != nil && found.State != "" {
+			copied := *found
+			e = &copied
+		}
+	})
+	return e
 }
 
 // attach notes that somebody follows a job, until the function that it returns is

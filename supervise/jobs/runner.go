@@ -53,6 +53,8 @@ type Journal interface {
 	Append(ctx context.Context, kind string, body any) error
 	// Note adds a record that may be lost with the machine's power.
 	Note(kind string, body any)
+	// Flush waits until the notes before it can be seen.
+	Flush(ctx context.Context)
 	// View shows what follows from the records. f must not keep any of it.
 	View(f func(*history.History))
 	// Boot is the id of this start of the container.

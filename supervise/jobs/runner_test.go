@@ -398,3 +398,43 @@ func TestProfileGoes(t *testing.T) {
 		})
 	}
 }
+
+// late is a journal whose notes are seen when it is flushed.
+type late struct {
+	Journal
+	mu    sync.Mutex
+	notes []func()
+}
+
+func (l *late) Note(kind string, body any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notes = append(l.notes, func() { l.Journal.Note(kind, body) })
+}
+
+func (l *late) Flush(context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, note := range l.notes {
+		note()
+	}
+	l.notes = nil
+}
+
+// Who is told the number of a job that was refused finds it.
+func TestRefusedJobIsFound(t *testing.T) {
+	g := newRig(t, &late{Journal: Unrecorded()}, Unrecorded())
+	var told *control.Problem
+	g.ask(func() {
+		errors.As(g.turnAway(newTask("", "run", nil, control.RunJob{Command: []string{"true"}}), control.Refused("not here")), &told)
+	})
+	if told == nil || told.Job == "" {
+		t.Fatalf("%+v", told)
+	}
+	if j, err := (requests{g.Runner}).show(told.Job); err != nil || j.State != string(job.RefusedAs) {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if _, err := (requests{g.Runner}).show("4711"); err == nil {
+		t.Error("there is one that nobody has asked for")
+	}
+}
