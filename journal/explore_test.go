@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -357,6 +358,67 @@ func TestACrashAtEveryCall(t *testing.T) {
 		busy(m)
 		for i, d := range dead {
 			holds(t, d, &told, fmt.Sprintf("crash before call %d, kind %d", n+1, i))
+		}
+	}
+}
+
+// TestEveryCrash: before any call a disk is cut off, with any number of the bytes that
+// were not synced, also where another call before it failed. EXPLORE_LONG=1 has all of
+// them, without it some of each kind are looked at.
+func TestEveryCrash(t *testing.T) {
+	stride := 41 // of bytes, and of pairs of calls
+	if os.Getenv("EXPLORE_LONG") != "" {
+		stride = 1
+	}
+	calm := newModel()
+	busy(calm)
+	ends, pairs := 0, 0
+	for _, fault := range []error{nil, unix.EIO, unix.ENOSPC} {
+		for failing := range calm.calls {
+			for crashing := failing + 1; crashing < calm.calls+10; crashing++ { // what takes back makes calls of its own
+				if pairs++; fault != nil && pairs%stride != 0 || fault == nil && failing > 0 {
+					continue
+				}
+				var dead []*model
+				var told outcome
+				m := newModel()
+				m.fault = func(string) error {
+					switch {
+					case fault != nil && m.calls == failing+1:
+						return fault
+					case m.calls == crashing+1:
+						told = outcome{done: slices.Clone(m.outcome.done), refused: slices.Clone(m.outcome.refused)}
+						dead = append(m.everyTail(stride), m.crashed(nothingMore), m.killed())
+					}
+					return nil
+				}
+				busy(m)
+				for i, d := range dead {
+					holds(t, d, &told, fmt.Sprintf("%v at call %d, crash before call %d, end %d of %d", fault, failing+1, crashing+1, i+1, len(dead)))
+				}
+				ends += len(dead)
+			}
+		}
+	}
+	t.Logf("%d ends", ends)
+	if ends < 300 {
+		t.Error("that is not much")
+	}
+}
+
+// everyTail is what a power cut may leave: of the bytes that were not synced any number
+// that stride divides, and all.
+func (m *model) everyTail(stride int) (dead []*model) {
+	most := 0
+	for _, in := range m.kept {
+		most = max(most, len(in.data)-len(in.durable))
+	}
+	for n := 0; ; n += stride {
+		dead = append(dead, m.crashed(func(in *inode) []byte {
+			return in.data[:min(len(in.data), len(in.durable)+min(n, most))]
+		}))
+		if n >= most {
+			return dead
 		}
 	}
 }
