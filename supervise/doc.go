@@ -13,6 +13,9 @@
 //	volume, configuration → registry → slots on tmpfs → loop → tier 1
 //	                           control socket ↗     ↘ status, events, log, volume
 //
+// Supervisor is the loop and the wiring. Each part of it is a type with fields of its
+// own, whose other fields are the parts that it may reach: DESIGN.md has who owns what.
+//
 // It never waits for a child (it has none), never signals a pid, and never
 // decides about privilege: tier 1 does.
 package supervise
