@@ -64,7 +64,9 @@ func (s *Supervisor) boot(control int) {
 	s.records.chronicle.booted(s.tier1.generation, running)
 	s.tier1.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.generation)
-	time.AfterFunc(settled, debug.FreeOSMemory) // booting takes much that is not needed again
+	for _, after := range []time.Duration{settled, 5 * settled} { // a slow machine is still at it
+		time.AfterFunc(after, debug.FreeOSMemory) // booting takes much that is not needed again
+	}
 	notifyManager("READY=1")
 }
 

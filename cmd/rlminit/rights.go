@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"rlminit/control"
 	"rlminit/rights"
@@ -44,6 +45,7 @@ func runRights(args []string) int {
 	// It ends with the supervisor, who may have something to record until then.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	debug.SetGCPercent(50)
+	time.AfterFunc(15*time.Second, debug.FreeOSMemory) // a boot asks for much, and then little is asked
 	if err = threads.ReserveSome(wire.FilesThreads); err == nil {
 		err = rights.Serve(wire.FilesFD, threads.FilesAtOnce(), users)
 	}

@@ -25,7 +25,7 @@ const (
 // up: events that it cannot follow are left out, and said.
 type Hooks struct {
 	list   func() []config.Hook
-	next   chan happened
+	next   chan *happened
 	missed atomic.Uint64
 }
 
@@ -37,13 +37,13 @@ type happened struct {
 
 // NewHooks are those that list has.
 func NewHooks(list func() []config.Hook) *Hooks {
-	return &Hooks{list: list, next: make(chan happened, 4096)}
+	return &Hooks{list: list, next: make(chan *happened, 4096)}
 }
 
 // Tell takes an event, with its line in the journal. It never waits.
 func (h *Hooks) Tell(e control.Event, line []byte) {
 	select {
-	case h.next <- happened{e, line}:
+	case h.next <- &happened{e, line}:
 	default:
 		h.missed.Add(1)
 	}
