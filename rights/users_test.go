@@ -159,6 +159,9 @@ func TestManyUsersAtOnce(t *testing.T) {
 			}
 			for uid := low; uid <= high; uid++ {
 				_ = filepath.WalkDir(filepath.Join(dir, fmt.Sprint(uid)), func(path string, e fs.DirEntry, err error) error {
+					if err != nil {
+						t.Fatal(err)
+					}
 					info, err := e.Info()
 					if err != nil {
 						t.Fatal(err)
