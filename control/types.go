@@ -7,6 +7,8 @@ package control
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"rlminit/service"
@@ -349,6 +351,28 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 		return json.Unmarshal(line, (*plain)(e))
 	}
 	*e = Event{Seq: head.Seq, At: head.At, Boot: head.Boot, Type: head.Type}
+	return nil
+}
+
+// RecordTypes are the types that a record of the journal can have, as Event.Type
+// has them; cmd/rlminit has the words for each.
+var RecordTypes = []string{
+	"apply_refused", "boot_begun", "boot_ended", "booted", "found", "gone", "job_completed",
+	"job_failed", "job_rolled_back", "job_started", "job_submitted", "job_validated",
+	"notes_lost", "oom_seen", "operation", "operation_ended", "plan_refused",
+	"profile_adopted", "profile_changed", "profile_created", "profile_deleted",
+	"profile_renamed", "profile_user", "revision_begun", "revision_ended", "revision_step",
+	"revision_turned", "schedule_set", "schedule_skipped", "session_created",
+	"session_ended", "session_extended", "snapshot", "transition",
+}
+
+// CheckTypes refuses what is asked of records of a type that none can have.
+func CheckTypes(types []string) error {
+	for _, kind := range types {
+		if !slices.Contains(RecordTypes, kind) {
+			return NoneOf("no type of record", kind, RecordTypes, "there are "+strings.Join(RecordTypes, ", "))
+		}
+	}
 	return nil
 }
 

@@ -6,8 +6,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,6 +34,9 @@ func TestEveryRecordHasWords(t *testing.T) {
 		if types[kind] == "" {
 			t.Errorf("nothing writes %s", kind)
 		}
+	}
+	if known := slices.Sorted(maps.Keys(types)); !slices.Equal(known, control.RecordTypes) {
+		t.Errorf("control.RecordTypes are to be %q", known)
 	}
 }
 

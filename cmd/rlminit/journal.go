@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/journal"
 )
 
@@ -169,14 +168,8 @@ func (f *journalFlags) query(cmd *cobra.Command, t *terminal, names []string) (q
 		}
 		*when.at = at
 	}
-	known := append(slices.Sorted(maps.Keys(recordWords)), journal.TypeTransition)
-	for _, kind := range f.types {
-		if !slices.Contains(known, kind) {
-			return q, control.NoneOf("no type of record", kind, known, "there are "+strings.Join(known, ", "))
-		}
-	}
 	q.Types, q.Names = f.types, names
-	return q, nil
+	return q, control.CheckTypes(f.types)
 }
 
 // openJournal opens the journal of the directory that was named, or of the one
@@ -192,6 +185,11 @@ func openJournal(args []string) (*journal.Offline, error) {
 		}
 	}
 	o, err := journal.OpenOffline(dir)
+	var denied *durable.Error
+	if errors.As(err, &denied) && errors.Is(err, fs.ErrPermission) { // by its owner's will
+		return nil, control.Failed("cannot read %s: you are uid %d, and only root and the supervisor's own user may; try again as root, with docker exec -u 0",
+			denied.Path, os.Geteuid())
+	}
 	if err != nil {
 		return nil, control.Failed("%s", strings.TrimSpace(err.Error()))
 	}

@@ -68,6 +68,9 @@ func eventQuery(r *http.Request) (q control.EventQuery, err error) {
 		}
 	}
 	q.Types, q.Names = values["type"], values["name"]
+	if err := control.CheckTypes(q.Types); err != nil {
+		return q, err
+	}
 	q.Follow, err = askedFor(r, "follow")
 	return q, err
 }

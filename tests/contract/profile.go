@@ -343,6 +343,8 @@ func FilesAreTheServiceUsers(t *testing.T, start New) {
 		keeps, setgid = user, ""
 	} else if got := strings.TrimSpace(b.Shell(box.Root, `stat -c '%u:%g %a' "`+home+`"`)); got != "0:"+group+" 1775" {
 		t.Errorf("the volume is %s", got)
+	} else if r := b.As(box.Service, "rlminit", "journal", "verify", home); r.Code != 1 || !strings.Contains(r.Err, "try again as root") {
+		t.Errorf("to verify the journal as the services' user: %s", r)
 	}
 	for file, want := range map[string]string{
 		"profiles":                    user + " 750",
