@@ -246,12 +246,18 @@ func (rec *Records) publish(of []Subject) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		inParallel(len(of), func(i int) { rec.copied(of[i]) })
+		rec.copy(of)
 	}()
 	select {
 	case <-done:
 	case <-time.After(copyPatience):
 	}
+}
+
+// copy writes the state files of the subjects as the journal has it.
+func (rec *Records) copy(of []Subject) {
+	left := rec.together(of, ofIntent, func(_ Subject, f *stateFile) { settled(f) })
+	inParallel(len(left), func(i int) { rec.copied(left[i]) })
 }
 
 // copied writes a subject's state file as the journal has it.
@@ -302,7 +308,7 @@ func (rec *Records) TakeOver(found map[Subject]service.Intent, incomplete []Subj
 			return err
 		}
 	}
-	inParallel(len(incomplete), func(i int) { rec.copied(incomplete[i]) })
+	rec.copy(incomplete)
 	return nil
 }
 
