@@ -3,9 +3,7 @@ package profiles
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -83,41 +81,30 @@ func edits(t *testing.T) []edit {
 // state file to be adopted is there when it is adopted. Two copies are made, and
 // each step of the edit falls between any two of theirs.
 func TestNoCopyOfWhatIsSeenTakesAnEditAway(t *testing.T) {
-	for _, c := range []struct {
-		of   []Subject
-		gaps int // before, between and after all that two copies do
-	}{{[]Subject{Gateway("alice")}, 12}, {[]Subject{Gateway("bob"), Gateway("alice")}, 18}} {
-		t.Run(fmt.Sprint(c.of), func(t *testing.T) {
-			t.Parallel()
-			places := 0
-			for _, e := range edits(t) {
-				for first := range c.gaps {
-					for second := first; second < c.gaps; second++ {
-						t.Run(fmt.Sprintf("%s/%d-%d", e.name, first, second), func(t *testing.T) {
-							places = max(places, interleave(t, c.of, e, first, second))
-						})
-					}
-				}
+	const gaps = 12 // before, between and after all that two copies do
+	places := 0
+	for _, e := range edits(t) {
+		for first := range gaps {
+			for second := first; second < gaps; second++ {
+				t.Run(fmt.Sprintf("%s/%d-%d", e.name, first, second), func(t *testing.T) {
+					places = max(places, interleave(t, e, first, second))
+				})
 			}
-			if places < 6 || places > c.gaps {
-				t.Errorf("two copies have %d places for a step of an edit", places)
-			}
-		})
+		}
+	}
+	if places < 6 || places > gaps {
+		t.Errorf("two copies have %d places for a step of an edit", places)
 	}
 }
 
-// interleave takes the steps of an edit of alice's in the gaps of two copies, and
-// returns how many gaps there were.
-func interleave(t *testing.T, all []Subject, e edit, first, second int) (gap int) {
+// interleave takes the steps of an edit in the gaps of two copies, and returns how
+// many gaps there were.
+func interleave(t *testing.T, e edit, first, second int) (gap int) {
 	v := &journaled{volume: newVolume(t, nil), fault: func(string) error { return nil }}
-	found := map[Subject]service.Intent{}
-	for _, one := range all {
-		v.write("profiles/"+one.Profile+"/marker", "")
-		found[one] = service.Running
-	}
+	v.write("profiles/alice/marker", "")
 	v.boot("a1a1a1a1")
 	of := Gateway("alice")
-	must(t, v.Records.TakeOver(found, all))
+	must(t, v.Records.TakeOver(map[Subject]service.Intent{of: service.Running}, []Subject{of}))
 	path := v.path("profiles/alice/gateway_state.json")
 
 	steps := e.steps(path)
@@ -133,14 +120,7 @@ func interleave(t *testing.T, all []Subject, e edit, first, second int) (gap int
 	v.fault = pass
 	for pid := range 2 {
 		_ = pass("")
-		seen := Seen{State: service.SeenRunning, PID: pid + 1}
-		left := v.Records.together(all, ofSeen, func(_ Subject, f *stateFile) { seen.put(f) })
-		if len(all) > 1 && slices.Contains(left, Gateway("bob")) {
-			t.Error("a copy of bob's waits for what becomes of alice's")
-		}
-		for _, one := range left {
-			_ = v.Records.SaveSeen(one, seen) // it says so where the file is nonsense, or half an edit
-		}
+		_ = v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: pid + 1}) // it says so where the file is nonsense, or half an edit
 	}
 	v.fault = func(string) error { return nil }
 	for _, step := range steps {
@@ -165,91 +145,4 @@ func interleave(t *testing.T, all []Subject, e edit, first, second int) (gap int
 	}
 	v.journal.Close()
 	return gap
-}
-
-// Copies that are made together are those that are made one by one, whatever is there.
-func TestTogetherIsAsOneByOne(t *testing.T) {
-	state := "gateway_state.json"
-	whole := `{"version":1,"profile":"%s","desired_state":"%s","gateway_state":"stopped","mine":1}`
-	there := map[string]func(v *journaled, name string){
-		"as-recorded": func(v *journaled, name string) {
-			v.write("profiles/"+name+"/"+state, fmt.Sprintf(whole, name, "running"))
-		},
-		"otherwise": func(v *journaled, name string) {
-			v.write("profiles/"+name+"/"+state, fmt.Sprintf(whole, name, "stopped"))
-		},
-		"of-another": func(v *journaled, name string) {
-			v.write("profiles/"+name+"/"+state, fmt.Sprintf(whole, "x", "running"))
-		},
-		"nonsense": func(v *journaled, name string) { v.write("profiles/"+name+"/"+state, "nonsense") },
-		"empty":    func(v *journaled, name string) { v.write("profiles/"+name+"/"+state, "") },
-		"large": func(v *journaled, name string) {
-			v.write("profiles/"+name+"/"+state, fmt.Sprintf(whole, name, "running")+strings.Repeat(" ", largeCopy))
-		},
-		"missing":   func(*journaled, string) {},
-		"directory": func(v *journaled, name string) { v.write("profiles/"+name+"/"+state+"/file", "") },
-		"link":      func(v *journaled, name string) { must(v.t, os.Symlink("marker", v.path("profiles/"+name+"/"+state))) },
-		"unmarked":  func(v *journaled, name string) { must(v.t, os.Remove(v.path("profiles/"+name+"/marker"))) },
-		"gone":      func(v *journaled, name string) { must(v.t, os.RemoveAll(v.path("profiles/"+name))) },
-	}
-	for why, name := range []string{ofSeen: "seen", ofIntent: "intent"} {
-		t.Run(name, func(t *testing.T) {
-			var pictures []string
-			for _, together := range []bool{false, true} {
-				v := &journaled{volume: newVolume(t, nil), fault: func(string) error { return nil }}
-				var of []Subject
-				found := map[Subject]service.Intent{}
-				for _, name := range slices.Sorted(maps.Keys(there)) {
-					v.write("profiles/"+name+"/marker", "")
-					of = append(of, Gateway(name))
-					found[Gateway(name)] = service.Running
-				}
-				v.boot("a1a1a1a1")
-				must(t, v.Records.TakeOver(found, nil))
-				for name, put := range there {
-					put(v, name)
-				}
-				static := []string{"absent", "dashboard", "otherwise", "nonsense"}
-				for _, name := range static {
-					of = append(of, Static(name))
-				}
-				of = append(of, Gateway(Default))
-				v.write("state/services/dashboard.json", fmt.Sprintf(whole, "", "running"))
-				v.write("state/services/otherwise.json", fmt.Sprintf(whole, "", "stopped"))
-				v.write("state/services/nonsense.json", "nonsense")
-				change := func(f *stateFile) { f.Seen, f.PID = service.SeenRunning, 7 }
-				left := of
-				if together {
-					left = v.Records.together(of, reason(why), func(_ Subject, f *stateFile) { change(f) })
-					if slices.Contains(left, Gateway("as-recorded")) || slices.Contains(left, Gateway("missing")) || slices.Contains(left, Static("dashboard")) || !slices.Contains(left, Gateway("gone")) {
-						t.Errorf("left are %v", left)
-					}
-				}
-				said := map[Subject]error{}
-				for _, one := range left {
-					unlock := v.Records.tree.names.lock(one.key())
-					said[one] = v.Records.update(one, reason(why), change)
-					unlock()
-				}
-				var picture strings.Builder
-				for _, one := range of {
-					fmt.Fprintf(&picture, "%v: %v\n", one, said[one] != nil)
-					dir := v.path("profiles/" + one.Profile)
-					if one.Service != "" {
-						dir = v.path("state/services")
-					}
-					entries, _ := os.ReadDir(dir)
-					for _, e := range entries {
-						text, _ := os.ReadFile(dir + "/" + e.Name())
-						fmt.Fprintf(&picture, "  %s %v %.300s\n", e.Name(), e.Type(), text)
-					}
-				}
-				pictures = append(pictures, picture.String())
-				v.journal.Close()
-			}
-			if pictures[0] != pictures[1] {
-				t.Errorf("one by one:\n%s\ntogether:\n%s", pictures[0], pictures[1])
-			}
-		})
-	}
 }

@@ -19,7 +19,7 @@
 //	store.go    tree: the volume as all rooms see it
 //	list.go     catalogue: which profiles there are, and their ports; ports.go
 //	record.go   Records: what is wanted, and was seen; intents.go: by the journal,
-//	            copying.go: what becomes of a file; together.go: of many
+//	            copying.go: what becomes of a file
 //	owners.go   Ownership: whose directory is whose; users.go
 //	furnish.go  furnisher: what is in a profile's directory
 //	secrets.go  Secrets

@@ -246,18 +246,12 @@ func (rec *Records) publish(of []Subject) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		rec.copy(of)
+		inParallel(len(of), func(i int) { rec.copied(of[i]) })
 	}()
 	select {
 	case <-done:
 	case <-time.After(copyPatience):
 	}
-}
-
-// copy writes the state files of the subjects as the journal has it.
-func (rec *Records) copy(of []Subject) {
-	left := rec.together(of, ofIntent, func(_ Subject, f *stateFile) { settled(f) })
-	inParallel(len(left), func(i int) { rec.copied(left[i]) })
 }
 
 // copied writes a subject's state file as the journal has it.
@@ -308,7 +302,7 @@ func (rec *Records) TakeOver(found map[Subject]service.Intent, incomplete []Subj
 			return err
 		}
 	}
-	rec.copy(incomplete)
+	inParallel(len(incomplete), func(i int) { rec.copied(incomplete[i]) })
 	return nil
 }
 

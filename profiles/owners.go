@@ -50,7 +50,7 @@ type byOwner struct {
 // Do is durable.Hands'. The services' user is asked first, and does nothing where
 // the directory is another's: most are its own.
 func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	if r.OfMany() {
+	if (r.Op == durable.OpGlances || r.Op == durable.OpTidy) && r.Base == b.home.Path(profilesDir) {
 		return b.each(r, fds...)
 	}
 	name := b.profile(&r)
@@ -82,27 +82,25 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 	return b.owners.Hands(uid).Do(r, fds...)
 }
 
-// each does what concerns many: in one errand that of those who have no user of
-// their own, and in another that of all other profiles. A directory that is not of the
-// user who is recorded takes a closer look, as any odd one does.
+// each does what concerns many profiles: in one errand that of those who have no user
+// of their own, and in another that of all others. A directory that is not of the user
+// who is recorded takes a closer look, as any odd one does.
 func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened []int, err error) {
-	var ours, given []int // places in r.Rels
-	var uids []uint32
+	services, owned := r, r
+	services.Rels, owned.Rels = nil, nil
 	at := make([]int, len(r.Rels)) // where of the owned, or of the others, each one is
 	for i, name := range r.Rels {
-		if uid := b.recorded(b.profileAt(filepath.Join(r.Base, name))); uid != 0 {
-			at[i] = len(uids)
-			given, uids = append(given, i), append(uids, uid)
+		if uid := b.recorded(name); uid != 0 {
+			at[i] = len(owned.Rels)
+			owned.Rels, owned.UIDs = append(owned.Rels, name), append(owned.UIDs, uid)
 		} else {
-			at[i] = ^len(ours)
-			ours = append(ours, i)
+			at[i] = ^len(services.Rels)
+			services.Rels = append(services.Rels, name)
 		}
 	}
-	if len(uids) == 0 {
+	if len(owned.Rels) == 0 {
 		return b.user.Do(r, fds...)
 	}
-	services, owned := r.Part(ours...), r.Part(given...)
-	owned.UIDs = uids
 	theirs, _, err := b.owners.Hands(0).Do(owned, fds...)
 	if err != nil || theirs.Failure != nil || r.Op == durable.OpGlances && len(theirs.Glances) != len(owned.Rels) {
 		theirs = durable.Missed(owned)
@@ -113,7 +111,7 @@ func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened [
 		}
 	}
 	a.Entries = append(a.Entries, theirs.Entries...)
-	if r.Op != durable.OpGlances {
+	if r.Op == durable.OpTidy {
 		return a, nil, nil
 	}
 	if len(a.Glances) != len(services.Rels) {
@@ -129,16 +127,6 @@ func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened [
 	}
 	a.Glances = all
 	return a, nil, nil
-}
-
-// profileAt is whose directory a path leads to or into; "": none's.
-func (b byOwner) profileAt(path string) string {
-	below, ok := strings.CutPrefix(path, b.home.Path(profilesDir)+"/")
-	if !ok {
-		return ""
-	}
-	name, _, _ := strings.Cut(below, "/")
-	return name
 }
 
 // profile is in whose directory a request acts; "": in none's.

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,9 +14,6 @@ import (
 	"rlminit/internal/durable"
 	"rlminit/service"
 )
-
-// stateMode is the mode of a state file.
-const stateMode = 0o640
 
 // Subject is what a record is about: a profile's gateway or a static service.
 type Subject struct {
@@ -139,18 +134,10 @@ func (rec *Records) saved(of Subject, intent service.Intent) bool {
 // bring the state before it back.
 func (rec *Records) SaveSeen(of Subject, seen Seen) error {
 	defer rec.tree.names.lock(of.key())()
-	return rec.update(of, ofSeen, seen.put)
-}
-
-// SaveSeenTogether is SaveSeen of many. Those that it returns are left to SaveSeen.
-func (rec *Records) SaveSeenTogether(seen map[Subject]Seen) (left []Subject) {
-	of := slices.Collect(maps.Keys(seen))
-	return rec.together(of, ofSeen, func(one Subject, f *stateFile) { seen[one].put(f) })
-}
-
-func (s Seen) put(f *stateFile) {
-	f.Seen, f.PID, f.StartTime = s.State, s.PID, s.StartTime
-	f.ExitReason, f.Restarts = s.ExitReason, s.Restarts
+	return rec.update(of, ofSeen, func(f *stateFile) {
+		f.Seen, f.PID, f.StartTime = seen.State, seen.PID, seen.StartTime
+		f.ExitReason, f.Restarts = seen.ExitReason, seen.Restarts
+	})
 }
 
 // update reads the state file, changes it and writes it, as COPIES.md says. Of the
@@ -193,10 +180,15 @@ func (rec *Records) rewrite(of Subject, file string, why reason, change func(*st
 	}
 	f.Record = known
 	before := f
-	if !rec.renew(of, &f, was, change) && why != durably {
+	change(&f)
+	if port := rec.ports.of(of.Profile); of.Service == "" && port != 0 {
+		f.Port = port
+	}
+	if was.Profile == of.Profile && same(was, f.Record) && why != durably {
 		return nil
 	}
-	how := durable.Write{Mode: stateMode, Names: why == durably, Loose: rec.ledger.Load() != nil}
+	f.Profile, f.UpdatedAt = of.Profile, rec.tree.now()
+	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: rec.ledger.Load() != nil}
 	if why == ofSeen && how.Loose {
 		how.Over, how.Was = true, text
 	}
@@ -217,18 +209,6 @@ func (rec *Records) rewrite(of Subject, file string, why reason, change func(*st
 	return err
 }
 
-// renew makes of what a file said, was, and what is known, f, what it is to say, and
-// tells whether that is anything else.
-func (rec *Records) renew(of Subject, f *stateFile, was service.Record, change func(*stateFile)) bool {
-	change(f)
-	if port := rec.ports.of(of.Profile); of.Service == "" && port != 0 {
-		f.Port = port
-	}
-	as := was.Profile == of.Profile && same(was, f.Record)
-	f.Profile, f.UpdatedAt = of.Profile, rec.tree.now()
-	return !as
-}
-
 // same tells whether a file has all of a record: a boot with thousands of stopped
 // profiles has nothing to write about them.
 func same(file, record service.Record) bool {
@@ -245,7 +225,7 @@ func (rec *Records) takeBack(file string, before stateFile) {
 	case err != nil || now.Desired == before.Desired:
 		return
 	case before.Origin == service.Recorded:
-		err = rec.tree.home.WriteFile(file, before.encode(), durable.Write{Mode: stateMode})
+		err = rec.tree.home.WriteFile(file, before.encode(), durable.Write{Mode: 0o640})
 	default:
 		err = rec.tree.home.RemoveAll(file)
 	}

@@ -320,32 +320,7 @@ type countedLock struct {
 
 // lock waits for the key's lock and returns what gives it back.
 func (k *keyedLock) lock(key string) (unlock func()) {
-	l := k.use(key)
-	l.Lock()
-	return func() {
-		l.Unlock()
-		k.drop(key, l)
-	}
-}
-
-// tryLock is lock that waits for nobody; nil: somebody has it. Who has locks of
-// several keys waits for none, and so nobody can wait for each other.
-func (k *keyedLock) tryLock(key string) (unlock func()) {
-	l := k.use(key)
-	if !l.TryLock() {
-		k.drop(key, l)
-		return nil
-	}
-	return func() {
-		l.Unlock()
-		k.drop(key, l)
-	}
-}
-
-// use is the key's lock, which is there until it is dropped as often.
-func (k *keyedLock) use(key string) *countedLock {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.locks == nil {
 		k.locks = map[string]*countedLock{}
 	}
@@ -355,13 +330,14 @@ func (k *keyedLock) use(key string) *countedLock {
 		k.locks[key] = l
 	}
 	l.users++
-	return l
-}
-
-func (k *keyedLock) drop(key string, l *countedLock) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.users--; l.users == 0 {
-		delete(k.locks, key)
+	k.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(k.locks, key)
+		}
 	}
 }

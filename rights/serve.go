@@ -73,7 +73,7 @@ func (u *Users) carry(c call, fds []int) (a answer, opened []int) {
 	all := c.File.Rels
 	for i, uid := range c.File.UIDs[:min(len(all), len(c.File.UIDs))] {
 		one := c
-		one.File, one.UID = c.File.Part(i), uid
+		one.File.UIDs, one.File.Rels, one.UID = nil, all[i:i+1], uid
 		got, more := u.carry(one, fds)
 		closeAll(more) // what concerns many opens nothing
 		if got.File.Failure != nil {

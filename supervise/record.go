@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -142,16 +143,12 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 			return nil
 		}
 		store := v.Store()
-		left := store.Records.SaveSeenTogether(batch)
-		failures := make([]error, len(left))
-		each(len(left), func(i int) { failures[i] = store.Records.SaveSeen(left[i], batch[left[i]]) })
+		subjects := slices.Collect(maps.Keys(batch))
+		failures := make([]error, len(subjects))
+		each(len(subjects), func(i int) { failures[i] = store.Records.SaveSeen(subjects[i], batch[subjects[i]]) })
 		failed = map[profiles.Subject]profiles.Seen{}
-		why := map[profiles.Subject]error{}
-		for i, of := range left {
-			why[of] = failures[i]
-		}
-		for of := range batch {
-			err := why[of]
+		for i, of := range subjects {
+			err := failures[i]
 			if err == nil || errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // deleted since it was seen
 				delete(failing, of)
 				continue

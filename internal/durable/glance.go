@@ -21,7 +21,7 @@ type GlanceFile struct {
 }
 
 // Glances looks into the directories of these names below d: where marker is a
-// regular file, or is "", files are read, of at most max bytes each. Anything else than a
+// regular file, files are read, of at most max bytes each. Anything else than a
 // directory with regular files is Odd. What is asked of many costs hands one
 // errand.
 func (d *Dir) Glances(names []string, marker string, files []string, max int64) ([]Glance, error) {
@@ -40,7 +40,7 @@ func (d *Dir) Glances(names []string, marker string, files []string, max int64) 
 }
 
 func (d *Dir) glance(name, marker string, files []string, max int64) (g Glance) {
-	fd, err := openUnmounted(d.fd, name)
+	fd, err := openBeneath(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return g
 	}
@@ -49,13 +49,11 @@ func (d *Dir) glance(name, marker string, files []string, max int64) (g Glance) 
 	}
 	defer unix.Close(fd)
 	own := &Dir{fd: fd, path: d.Path(name)}
-	if marker != "" {
-		switch st, err := lstatAt(fd, marker); {
-		case err == unix.ENOENT:
-			return g
-		case err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG:
-			return Glance{Odd: true}
-		}
+	switch st, err := lstatAt(fd, marker); {
+	case err == unix.ENOENT:
+		return g
+	case err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return Glance{Odd: true}
 	}
 	g.Marked = true
 	for _, file := range files {
@@ -68,54 +66,14 @@ func (d *Dir) glance(name, marker string, files []string, max int64) (g Glance) 
 	return g
 }
 
-// openUnmounted opens a directory below dirfd, unless something is mounted on it
-// (EXDEV): what does not answer is to keep waiting who looks at it, not who looks at
-// many.
-func openUnmounted(dirfd int, rel string) (fd int, err error) {
-	in := &Dir{fd: dirfd}
-	err = in.inParent(rel, func(at int, base string) error {
-		if hasOpenat2() {
-			fd, err = retry(func() (int, error) {
-				return unix.Openat2(at, base, &unix.OpenHow{
-					Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
-					Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-				})
-			})
-			if err != unix.ENOTDIR { // which may hide a link
-				return err
-			}
-		}
-		fd, err = openBeneath(at, base, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		return err
-	})
-	return fd, err
-}
-
-// OfMany tells whether a request is about the directories Rels, which may be taken
-// apart.
-func (r Request) OfMany() bool { return r.Op == OpGlances || r.Op == OpTidy || r.Op == OpCopies }
-
-// Part is the part of a request of many that is about those places of Rels.
-func (r Request) Part(places ...int) Request {
-	part := r
-	part.Rels, part.UIDs, part.Texts, part.Wases = nil, nil, nil, nil
-	for _, i := range places {
-		part.Rels = append(part.Rels, r.Rels[i])
-		if i < len(r.Texts) && i < len(r.Wases) {
-			part.Texts, part.Wases = append(part.Texts, r.Texts[i]), append(part.Wases, r.Wases[i])
-		}
-	}
-	return part
-}
-
-// Missed answers a request of many that nobody could carry out: each of the
+// Missed answers an OpGlances or OpTidy that nobody could carry out: each of the
 // directories takes a closer look.
 func Missed(r Request) (a Answer) {
 	for _, name := range r.Rels {
-		if r.Op == OpGlances {
-			a.Glances = append(a.Glances, Glance{Odd: true})
-		} else {
+		if r.Op == OpTidy {
 			a.Entries = append(a.Entries, Entry{Name: name})
+		} else {
+			a.Glances = append(a.Glances, Glance{Odd: true})
 		}
 	}
 	return a

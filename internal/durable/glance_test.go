@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -86,62 +85,6 @@ func TestTidy(t *testing.T) {
 	for dir, want := range map[string]int{root + "/a": 1, root + "/b": 0, outside: 1} {
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != want {
 			t.Errorf("%s has %v, %v", dir, entries, err)
-		}
-	}
-}
-
-// A copy takes the place of what was seen there, and of nothing else; in a directory
-// of another's none is written.
-func TestCopies(t *testing.T) {
-	root := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"same", "changed", "new", "taken", "full", "others"} {
-		must(os.Mkdir(filepath.Join(root, name), 0o777))
-	}
-	put := func(rel, text string) { must(os.WriteFile(filepath.Join(root, rel), []byte(text), 0o644)) }
-	put("same/state", "was")
-	put("changed/state", "edited")
-	put("taken/state", "edited")
-	must(os.MkdirAll(filepath.Join(root, "full/state"), 0o755))
-	must(os.Symlink("same", filepath.Join(root, "link")))
-	if os.Geteuid() == 0 {
-		must(os.Chown(filepath.Join(root, "others"), 4711, 4711))
-	} else {
-		must(os.Chmod(filepath.Join(root, "others"), 0o500))
-	}
-	d, err := Open(root)
-	must(err)
-	defer d.Close()
-	c := Copies{Mode: 0o640}
-	for _, one := range []struct{ name, was string }{
-		{"same", "was"}, {"changed", "was"}, {"new", ""}, {"taken", ""}, {"full", "was"}, {"others", ""}, {"link", "was"}, {"nowhere", ""},
-	} {
-		c.Files, c.Texts, c.Was = append(c.Files, one.name+"/state"), append(c.Texts, []byte("of "+one.name)), append(c.Was, []byte(one.was))
-	}
-	// What is mounted there may not answer, and many would wait for it.
-	mounted := filepath.Join(root, "mounted")
-	must(os.Mkdir(mounted, 0o755))
-	if unix.Mount("tmpfs", mounted, "tmpfs", 0, "") == nil { // which not every place allows
-		defer unix.Unmount(mounted, 0)
-		one := Copies{Files: []string{"mounted/state"}, Texts: [][]byte{[]byte("x")}, Was: [][]byte{nil}, Mode: 0o640}
-		if left := one.WriteBelow(d); len(left) != 1 || !d.glance("mounted", "state", nil, 8).Odd {
-			t.Errorf("of what is mounted it left %v", left)
-		}
-	}
-	if got, want := fmt.Sprint(c.WriteBelow(d)), "[changed/state taken/state full/state others/state link/state nowhere/state]"; got != want {
-		t.Errorf("it left %s, want %s", got, want)
-	}
-	for name, want := range map[string]string{"same": "of same", "changed": "edited", "new": "of new", "taken": "edited", "full": "", "others": ""} {
-		if text, _ := os.ReadFile(filepath.Join(root, name, "state")); string(text) != want {
-			t.Errorf("%s has %q, want %q", name, text, want)
-		}
-		if entries, err := os.ReadDir(filepath.Join(root, name)); err != nil || len(entries) > 1 {
-			t.Errorf("%s has %v, %v", name, entries, err)
 		}
 	}
 }

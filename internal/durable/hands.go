@@ -47,7 +47,6 @@ const (
 	OpHandle
 	OpGlances
 	OpTidy
-	OpCopies // WriteBelow of Copies
 )
 
 // Request is one operation on a directory: the arguments of the method.
@@ -67,8 +66,6 @@ type Request struct {
 	Rels    []string
 	Others  []string
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
-	Texts   [][]byte // of Copies, for each of Rels, and so are Wases
-	Wases   [][]byte
 
 	// Whose, where it is set, is a directory below the first of the descriptors, "."
 	// for that itself: if it belongs to one of the uids from Low to High, nothing is
@@ -290,10 +287,6 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 		a.Glances, err = d.Glances(r.Rels, r.Rel, r.Others, r.Max)
 	case OpTidy:
 		for _, name := range d.Tidy(r.Rels, r.Others) {
-			a.Entries = append(a.Entries, Entry{Name: name})
-		}
-	case OpCopies:
-		for _, name := range (Copies{r.Rels, r.Texts, r.Wases, r.Mode}).WriteBelow(d) {
 			a.Entries = append(a.Entries, Entry{Name: name})
 		}
 	default:
