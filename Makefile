@@ -66,12 +66,12 @@ test: ## everything: unit tests, PID namespaces, Docker; ends with what was left
 test-unit: go ## unit tests, with the race detector
 	@tests/install-tools curl
 	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
-	@$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -json $(PLAIN) | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog unit $(RACE)
+	@{ $(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -json $(PLAIN) && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog unit $(RACE)
 
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
 	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify
-	@$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
+	@{ $(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures
@@ -91,7 +91,7 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 test-docker: go ## the real binary in a real Docker engine
 	@if [ -n '$(ENGINE_ARCH)' ]; then \
 		tests/install-tools mmdebstrap podman runc busybox; \
-		$(GO) test -count=1 -timeout 40m -json ./tests/docker | $(GO) run ./tests/cmd/testlog docker -timeout 40m; \
+		{ $(GO) test -count=1 -timeout 40m -json ./tests/docker && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog docker -timeout 40m; \
 	else \
 		echo 'no Docker engine answers: the Docker tests were not run' | tee -a "$${LEFT_OUT:-/dev/null}"; [ "$${CI:-}" != true ]; \
 	fi
@@ -99,7 +99,7 @@ test-docker: go ## the real binary in a real Docker engine
 .PHONY: test-vm
 test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs; ONE=TestCgroups/Born for a part
 	@tests/install-tools qemu-system-x86_64
-	@$(GO) test -count=1 -timeout 30m -tags vm -json $(if $(ONE),-run '$(ONE)') ./tests/vm | $(GO) run ./tests/cmd/testlog vm -timeout 30m -tags vm
+	@{ $(GO) test -count=1 -timeout 30m -tags vm -json $(if $(ONE),-run '$(ONE)') ./tests/vm && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog vm -timeout 30m -tags vm
 
 .PHONY: bench
 bench: build ## times and memory beside tini, s6, runit and others, and the ratios

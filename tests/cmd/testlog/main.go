@@ -4,7 +4,9 @@
 // a test failed, if none ran, or, with CI=true, if one was skipped that tests/skips
 // does not name.
 //
-//	go test -json ./... | testlog SUITE [FLAG...]
+//	{ go test -json ./...; echo "exit $?"; } | testlog SUITE [FLAG...]
+//
+// Without that last line, or with another code than 0 and 1, not all was run.
 //
 // With CI=true up to three tests that failed are run once more, each alone, with the
 // FLAGs of go test, and what passes then is named in the totals and does not fail the
@@ -44,7 +46,8 @@ type log struct {
 	skipped        int
 	passed, failed []test
 	skips          []skip
-	broken         bool // a package failed outside of its tests, or a fault is none of chance
+	exit           string // how go test ended; "": it did not
+	broken         bool   // a package failed outside of its tests, or a fault is none of chance
 }
 
 // test names one by its package and its own name, with those it is a part of.
@@ -54,7 +57,7 @@ type skip struct{ test, why string }
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: go test -json ./... | testlog SUITE [FLAG...]")
+		fmt.Fprintln(os.Stderr, `usage: { go test -json ./...; echo "exit $?"; } | testlog SUITE [FLAG...]`)
 		os.Exit(2)
 	}
 	ci := os.Getenv("CI") == "true"
@@ -68,6 +71,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testlog:", err)
 		os.Exit(1)
 	}
+	l.ended()
 	var again []test
 	if ci {
 		again = l.forgive(func(t test) bool { return passesAlone(t, os.Args[2:]) })
@@ -77,6 +81,16 @@ func main() {
 	}
 	for _, t := range again {
 		fmt.Printf("%s: passed only when run again: %s %s\n", os.Args[1], t.pkg, t.name)
+	}
+}
+
+// ended holds what go test said at its end against what was seen.
+func (l *log) ended() {
+	switch {
+	case l.exit == "0", l.exit == "1" && (l.broken || len(l.failed) > 0):
+	default:
+		l.broken = true
+		fmt.Fprintf(l.out, "go test did not come to its end, or not to this one: exit %q\n", l.exit)
 	}
 }
 
@@ -146,6 +160,10 @@ func (l *log) read(in io.Reader) error {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e event
+		if code, ok := strings.CutPrefix(lines.Text(), "exit "); ok {
+			l.exit = code
+			continue
+		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			fmt.Fprintln(l.out, lines.Text()) // not from the test: a complaint of go itself
 			continue

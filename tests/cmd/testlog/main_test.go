@@ -90,3 +90,25 @@ func TestForgive(t *testing.T) {
 		}
 	}
 }
+
+// TestEnded: what does not say how it ended, or says otherwise than was seen, fails.
+func TestEnded(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		ok    bool
+	}{
+		{[]string{pass, "exit 0"}, true},
+		{[]string{pass}, false},
+		{[]string{pass, "exit 1"}, false},
+		{[]string{pass, "exit 137"}, false},
+	} {
+		l := &log{out: io.Discard, output: map[string][]string{}}
+		if err := l.read(strings.NewReader(strings.Join(c.lines, "\n"))); err != nil {
+			t.Fatal(err)
+		}
+		l.ended()
+		if ok := l.finish("unit", nil, true); ok != c.ok {
+			t.Errorf("%q: well %t", c.lines, ok)
+		}
+	}
+}
