@@ -76,9 +76,24 @@ func TestAsAnotherUser(t *testing.T) {
 	id, out := b.link.spawn(t, nil, "report")
 	b.link.spawned(t, id)
 	r := decode[report](t, out)
-	if r.Status["Uid"] != "12345 12345 12345 12345" || r.Status["NoNewPrivs"] != "1" || r.OOMScore != "300" {
-		t.Errorf("uid %s, no_new_privs %s, oom_score_adj %s", r.Status["Uid"], r.Status["NoNewPrivs"], r.OOMScore)
+	if r.Status["Uid"] != "12345 12345 12345 12345" || r.Status["NoNewPrivs"] != "1" {
+		t.Errorf("uid %s, no_new_privs %s", r.Status["Uid"], r.Status["NoNewPrivs"])
 	}
+	// Its score is set from outside, when the program has begun: its own look may
+	// come before that.
+	asleep, _ := b.link.spawn(t, nil, "sleep")
+	b.link.spawned(t, asleep)
+	scored := false
+	for pid := range b.processes() {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		score, _ := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+		scored = scored || strings.Contains(string(cmdline), "\x00sleep\x00") && string(score) == "300\n"
+	}
+	if !scored {
+		t.Error("the score of a child that is said to run is not set")
+	}
+	b.link.signal(t, asleep, unix.SIGKILL, wire.ScopeGroup)
+	b.link.exited(t, asleep)
 	round(t, b, true)
 	if !strings.Contains(b.stderr.String(), "setgroups is not allowed") {
 		t.Errorf("stderr %q", b.stderr)

@@ -109,11 +109,12 @@ func (m *step) hear(reason string) string {
 	return said
 }
 
-// awaitReady is the wait for readiness, from the start of the process.
+// awaitReady is the wait for readiness, from the start of the process, without the
+// time during which it could not run.
 func (m *step) awaitReady() {
 	m.Deadlines.Ready = 0
 	if t := m.policy.ReadyTimeout; t > 0 {
-		m.Deadlines.Ready = m.after(t - time.Duration(m.event.Now-m.StartedAt))
+		m.Deadlines.Ready = m.after(t - time.Duration(m.event.Now-m.StartedAt-m.Deadlines.Stalled))
 	}
 	if m.policy.Ready == ReadyProbe {
 		m.startProbe(ProbeReady)

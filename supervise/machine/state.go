@@ -92,6 +92,10 @@ type Deadlines struct {
 	Watchdog int64 `json:"watchdog,omitempty"` // WATCHDOG=1 should have come
 	Stop     int64 `json:"stop,omitempty"`     // SIGKILL, and again while it lives
 	Sweep    int64 `json:"sweep,omitempty"`    // look again for what is left
+
+	// Stalled is how long of the wait for Ready nobody could run, in nanoseconds:
+	// Ready was moved by it.
+	Stalled int64 `json:"stalled,omitempty"`
 }
 
 // Timer is the state of the service's one timer slot.

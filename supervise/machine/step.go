@@ -239,11 +239,13 @@ func (m *step) onStalled() {
 	if m.StopMax == 0 {
 		late = append(late, &d.Stop)
 	}
+	ready := d.Ready
 	for _, at := range late {
 		if *at != 0 && m.event.Within > 0 {
 			*at += min(m.event.Within, math.MaxInt64-*at)
 		}
 	}
+	m.Deadlines.Stalled += d.Ready - ready
 }
 
 // onTimer does what is due. A timer of an older generation does nothing, and
@@ -283,7 +285,7 @@ func (m *step) onTimer() {
 			m.cause = "taken to be ready: a supervisor was replaced while it started"
 			m.run()
 		default:
-			reason := "not ready within " + short(time.Duration(d.Ready-m.StartedAt))
+			reason := "not ready within " + short(time.Duration(d.Ready-m.StartedAt-d.Stalled))
 			if m.NotReady != "" {
 				reason += ": " + m.NotReady
 			}
