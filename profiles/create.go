@@ -62,6 +62,10 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	if err := s.checkFresh(name); err != nil {
 		return Profile{}, false, err
 	}
+	if how.plain(settings) && !how.ExistOK {
+		p, err = s.create(name, how, settings)
+		return p, err == nil, err
+	}
 	_, err = s.tree.home.Lstat(dirOf(name))
 	switch {
 	case err == nil && how.ExistOK:
@@ -116,33 +120,103 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	if err != nil {
 		return Profile{}, err
 	}
+	state := stateFile{version: 1}
+	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
+	state.Port, state.UpdatedAt = port, s.tree.now()
 	temp := profilesDir + "/" + durable.TempName()
+	if how.plain(settings) {
+		return s.createPlain(name, temp, how, state, settings)
+	}
+	log, err := s.furnishAside(name, temp, how, state, settings)
+	undo := func() {
+		s.furnisher.undo(temp, log)
+		if e := s.Secrets.drop(name); e != nil {
+			s.tree.told.once(e.Error())
+		}
+	}
+	if err == nil {
+		err = s.tree.home.RenameNew(temp, dirOf(name))
+	}
+	if err = s.created(name, temp, how, err, undo); err != nil {
+		return Profile{}, err
+	}
+	return s.list.load(name)
+}
+
+// plain tells whether a profile begins with nothing but what is asked for.
+func (how *Creation) plain(settings *Settings) bool {
+	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.Template == ""
+}
+
+// createPlain makes such a profile, in one errand if no secrets are to be in their
+// place before it is.
+func (s *Store) createPlain(name, temp string, how Creation, state stateFile, settings *Settings) (p Profile, err error) {
+	before, err := s.Secrets.version(name)
+	if err != nil {
+		return Profile{}, err
+	}
+	secret := before > 0 || len(how.Secrets) > 0
+	var steps durable.Steps
+	steps.Absent(dirOf(name))
+	steps.Mkdir(temp, dirMode)
+	text, err := begin(&steps, s.tree.home, temp, how, settings)
+	if err != nil {
+		return Profile{}, err
+	}
+	said := state.encode()
+	steps.WriteFile(temp+"/"+settings.StateFile, said, durable.Write{Mode: 0o640})
+	steps.SyncDir(temp)
+	if !secret {
+		steps.RenameNew(temp, dirOf(name))
+	}
+	done, err := steps.Take(s.tree.home)
+	if done == 1 && errors.Is(err, fs.ErrNotExist) { // somebody has taken the directory above away
+		if err = s.tree.home.MkdirAll(profilesDir, dirMode); err == nil {
+			_, err = steps.Take(s.tree.home)
+		}
+	}
+	undo := func() { s.furnisher.undo(temp) }
+	if err == nil && secret {
+		undo = func() {
+			s.furnisher.undo(temp)
+			if e := s.Secrets.drop(name); e != nil {
+				s.tree.told.once(e.Error())
+			}
+		}
+		if _, err = s.Secrets.Save(name, how.Secrets); err == nil {
+			err = s.tree.home.RenameNew(temp, dirOf(name))
+		}
+	}
+	if err = s.created(name, temp, how, err, undo); err != nil {
+		return Profile{}, err
+	}
+	// It is what was just written.
+	f, _ := understood(said, nil)
+	list := []Profile{{Name: name, Dir: s.tree.home.Path(dirOf(name)), Record: s.Records.remember(Gateway(name), f.Record), overrides: text}}
+	s.list.settlePorts(list, settings.Ports)
+	return list[0], nil
+}
+
+// furnishAside makes a profile's directory as temp, and puts its secrets and its log,
+// which it returns, in their places.
+func (s *Store) furnishAside(name, temp string, how Creation, state stateFile, settings *Settings) (log string, err error) {
 	err = s.tree.home.Mkdir(temp, dirMode)
 	if errors.Is(err, fs.ErrNotExist) { // somebody has taken the directory above away
 		if err = s.tree.home.MkdirAll(profilesDir, dirMode); err == nil {
 			err = s.tree.home.Mkdir(temp, dirMode)
 		}
 	}
-	if err != nil {
-		return Profile{}, err
-	}
-	state := stateFile{version: 1}
-	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
-	state.Port, state.UpdatedAt = port, s.tree.now()
-	log, text := "", how.Text
 	switch {
+	case err != nil:
 	case how.Import != nil:
 		log, err = s.furnisher.unpack(how.Import, temp, settings)
 	case how.Clone != "":
 		err = s.furnisher.clone(how.Clone, temp, how.Environment, settings)
-	case settings.Template == "":
-		text = nil
-		err = begin(s.tree.home, temp, how, settings)
 	default:
 		err = s.furnisher.furnish(temp, how.Environment, settings)
 	}
-	if err == nil && text != nil {
-		err = s.furnisher.replace(temp, text)
+	if err == nil && how.Text != nil {
+		err = s.furnisher.replace(temp, how.Text)
 	}
 	if err == nil {
 		err = s.tree.home.WriteFile(temp+"/"+settings.StateFile, state.encode(), durable.Write{Mode: 0o640})
@@ -164,33 +238,30 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 			err = errors.New(err.Error())
 		}
 	}
-	if err == nil {
-		err = s.tree.home.RenameNew(temp, dirOf(name))
-	}
-	undo := func() {
-		s.furnisher.undo(temp, log)
-		if e := s.Secrets.drop(name); e != nil {
-			s.tree.told.once(e.Error())
-		}
-	}
+	return log, err
+}
+
+// created records a profile that is in its place, unless err says why it is not. What
+// has failed is undone.
+func (s *Store) created(name, temp string, how Creation, err error, undo func()) error {
 	switch {
 	case errors.Is(err, durable.ErrInDoubt): // it may be there
-		return Profile{}, err
+		return err
 	case err != nil:
 		undo()
 		if errors.Is(err, unix.EEXIST) { // somebody else's mkdir
 			err = s.exists(name)
 		}
-		return Profile{}, err
+		return err
 	}
 	if err = s.Records.created(profileBody{Profile: name, Desired: how.Intent, Clone: how.Clone, Actor: how.Actor}); err != nil {
 		if e := s.tree.home.RenameNew(dirOf(name), temp); e != nil {
-			return Profile{}, fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
+			return fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
 		undo()
-		return Profile{}, err
+		return err
 	}
-	return s.list.load(name)
+	return nil
 }
 
 // adopt makes a profile of a directory that is there, and leaves what it holds.

@@ -20,7 +20,7 @@
 //	list.go     catalogue: which profiles there are, and their ports; ports.go
 //	record.go   Records: what is wanted, and was seen; intents.go: by the journal,
 //	            copying.go: what becomes of a file
-//	owners.go   Ownership: whose directory is whose; users.go
+//	owners.go   Ownership: whose directory is whose; users.go, byowner.go
 //	furnish.go  furnisher: what is in a profile's directory
 //	secrets.go  Secrets
 //	trash.go    Trash

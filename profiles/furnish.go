@@ -25,22 +25,23 @@ const newOverrides = `# What this profile overrides of the gateway template: env
 `
 
 // begin is furnish and replace for a directory that is empty, and whose names are made
-// durable together: nothing need be looked for.
-func begin(home *durable.Dir, dir string, how Creation, settings *Settings) (err error) {
-	text := how.Text
+// durable together: nothing need be looked for. It returns the profile.yaml, nil for
+// none.
+func begin(steps *durable.Steps, home *durable.Dir, dir string, how Creation, settings *Settings) (text []byte, err error) {
+	text = how.Text
 	if text == nil && (len(how.Environment) > 0 || settings.Marker == overridesFile) {
 		text, err = editEnvironment(home.Path(dir+"/"+overridesFile), []byte(newOverrides), additions(how.Environment))
 		if err != nil {
-			return refuse(ErrBroken, "%v", err)
+			return nil, refuse(ErrBroken, "%v", err)
 		}
 	}
 	if settings.Marker != overridesFile {
-		err = home.WriteFile(dir+"/"+settings.Marker, nil, durable.Write{Mode: 0o640})
+		steps.WriteFile(dir+"/"+settings.Marker, nil, durable.Write{Mode: 0o640})
 	}
-	if err == nil && text != nil {
-		err = home.WriteFile(dir+"/"+overridesFile, text, durable.Write{Mode: 0o600, Max: maxOverrides})
+	if text != nil {
+		steps.WriteFile(dir+"/"+overridesFile, text, durable.Write{Mode: 0o600, Max: maxOverrides})
 	}
-	return err
+	return text, nil
 }
 
 // furnish puts the template, the marker and the environment into a directory,

@@ -91,9 +91,11 @@ func (p *ports) allot(name string, r PortRange) int {
 }
 
 // hold marks name's port as that of a creation under way; done with it, call
-// the function that it returns, with whether the profile exists now.
+// the function that it returns, with whether the profile exists now. A port that name
+// has already stays.
 func (p *ports) hold(name string) (done func(exists bool)) {
 	p.mu.Lock()
+	_, had := p.port[name]
 	p.pending[name]++
 	p.mu.Unlock()
 	return func(exists bool) {
@@ -102,7 +104,7 @@ func (p *ports) hold(name string) (done func(exists bool)) {
 		if p.pending[name]--; p.pending[name] == 0 {
 			delete(p.pending, name)
 		}
-		if !exists {
+		if !exists && !had {
 			p.drop(name)
 		}
 	}

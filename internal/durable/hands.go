@@ -47,6 +47,8 @@ const (
 	OpHandle
 	OpGlances
 	OpTidy
+	OpTake
+	OpAbsent // a step alone
 )
 
 // Request is one operation on a directory: the arguments of the method.
@@ -66,10 +68,11 @@ type Request struct {
 	Rels    []string
 	Others  []string
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
+	Steps   Steps    // of OpTake
 
 	// Whose, where it is set, is a directory below the first of the descriptors, "."
 	// for that itself: if it belongs to one of the uids from Low to High, nothing is
-	// done, and Answer.Owner is that uid.
+	// done, and Answer.Owner is that uid. Each of Steps has its own.
 	Whose     string
 	Low, High uint32
 }
@@ -83,6 +86,7 @@ type Answer struct {
 	Entries  []Entry
 	Data     []byte
 	Glances  []Glance
+	Done     int // of Request.Steps
 }
 
 // Failure is an error in a form that can be sent.
@@ -210,11 +214,12 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 		return Answer{Failure: FailureOf(unix.EPROTO)}, nil
 	}
 	d := &Dir{fd: fds[0], path: r.Base}
-	if r.Whose != "" {
-		if st, err := d.lstat(r.Whose); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && r.Low <= st.Uid && st.Uid <= r.High {
-			a.Owner = st.Uid
-			return a, nil
-		}
+	if r.isAnothers(d, &a) {
+		return a, nil
+	}
+	if r.Op == OpTake {
+		r.Steps.take(d, &a)
+		return a, nil
 	}
 	err := d.carry(r, fds, &a, &opened)
 	a.Failure = FailureOf(err)

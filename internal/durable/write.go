@@ -26,12 +26,16 @@ type Write struct {
 
 const defaultMax = 1 << 20
 
+func (how Write) request(rel string, data []byte) Request {
+	return Request{Op: OpWriteFile, Rel: rel, Data: data, Mode: how.Mode, Max: how.Max, Names: how.Names, Loose: how.Loose, Over: how.Over, Was: how.Was}
+}
+
 // WriteFile puts data in the place of rel: it appears whole or not at all, and
 // what was there (a file, a link, a FIFO; not a directory) is replaced, not
 // written to. The content is on the disk before the name is.
 func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 	if d.hands != nil {
-		return d.order(Request{Op: OpWriteFile, Rel: rel, Data: data, Mode: how.Mode, Max: how.Max, Names: how.Names, Loose: how.Loose, Over: how.Over, Was: how.Was})
+		return d.order(how.request(rel, data))
 	}
 	limit := how.Max
 	if limit == 0 {

@@ -1,0 +1,76 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// byCarry are hands that count errands.
+type byCarry struct{ errands *int }
+
+func (b byCarry) Do(r Request, fds ...int) (Answer, []int, error) {
+	*b.errands++
+	a, opened := Carry(r, fds)
+	return a, opened, nil
+}
+
+// Steps are taken in their order up to the first that fails, which is told, at once or
+// by hands: then all of them are one errand.
+func TestStepsEndAtTheFirstThatFails(t *testing.T) {
+	write := Write{Mode: 0o600}
+	whole := func(s *Steps) {
+		s.Absent("made")
+		s.Mkdir("temp", 0o700)
+		s.WriteFile("temp/a", []byte("a"), write)
+		s.SyncDir("temp")
+		s.RenameNew("temp", "made")
+	}
+	for name, c := range map[string]struct {
+		steps func(*Steps)
+		done  int
+		err   error
+		left  string // beside what was there
+	}{
+		"all":           {whole, 5, nil, "made/a"},
+		"absent":        {func(s *Steps) { s.Absent("is"); whole(s) }, 0, fs.ErrExist, ""},
+		"below nothing": {func(s *Steps) { s.Absent("none/is"); s.Mkdir("none/is", 0o700); whole(s) }, 1, fs.ErrNotExist, ""},
+		"taken":         {func(s *Steps) { s.Mkdir("temp", 0o700); s.RenameNew("temp", "is"); whole(s) }, 1, fs.ErrExist, "temp"},
+		"no step":       {func(s *Steps) { *s = Steps{{Op: OpRemoveAll, Rel: "is"}} }, 0, nil, ""},
+	} {
+		for _, hands := range []bool{false, true} {
+			root, errands := t.TempDir(), 0
+			if err := os.Mkdir(filepath.Join(root, "is"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := d
+			if hands {
+				at = d.By(byCarry{&errands})
+			}
+			var steps Steps
+			c.steps(&steps)
+			done, err := steps.Take(at)
+			if done != c.done || c.err != nil && !errors.Is(err, c.err) || (err == nil) != (name == "all") {
+				t.Errorf("%s, hands %v: %d were done, and %v", name, hands, done, err)
+			}
+			if hands != (errands == 1) {
+				t.Errorf("%s took %d errands", name, errands)
+			}
+			if _, err := os.Stat(filepath.Join(root, "is")); err != nil {
+				t.Error(name, err)
+			}
+			for _, rel := range []string{"made/a", "temp"} {
+				if _, err := os.Stat(filepath.Join(root, rel)); (err == nil) != (c.left == rel) {
+					t.Errorf("%s: %s: %v", name, rel, err)
+				}
+			}
+			d.Close()
+		}
+	}
+}

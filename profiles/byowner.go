@@ -1,0 +1,163 @@
+package profiles
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
+)
+
+// byOwner does what is asked for below the volume's directory: in a profile's
+// directory with the rights of whom that belongs to, and anywhere else with those of
+// the services' user.
+type byOwner struct {
+	home     *durable.Dir // with the rights of the services' user
+	user     durable.Hands
+	owners   Owners
+	recorded func(profile string) uint32 // its user; 0: it has none
+}
+
+// Do is durable.Hands'. The services' user is asked first, and does nothing where
+// the directory is another's: most are its own.
+func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	if (r.Op == durable.OpGlances || r.Op == durable.OpTidy) && r.Base == b.home.Path(profilesDir) {
+		return b.each(r, fds...)
+	}
+	if r.Op == durable.OpTake {
+		return b.take(r, fds...)
+	}
+	name := b.profile(&r)
+	if name == "" {
+		return b.user.Do(r, fds...)
+	}
+	uid := uint32(0)
+	if !b.whose(&r, name) {
+		uid = ownerOf(b.home, b.owners, profilesDir+"/"+name)
+	}
+	if uid == 0 {
+		a, opened, err := b.user.Do(r, fds...)
+		if uid = a.Owner; err != nil || uid == 0 {
+			return a, opened, err
+		}
+	}
+	r.Whose = ""
+	return b.owners.Hands(uid).Do(r, fds...)
+}
+
+// whose has a request in the directory of a profile say so; false: it cannot.
+func (b byOwner) whose(r *durable.Request, name string) bool {
+	switch r.Base {
+	case b.home.Path("."):
+		r.Whose = profilesDir + "/" + name
+	case b.home.Path(profilesDir):
+		r.Whose = name
+	case b.home.Path(profilesDir + "/" + name):
+		r.Whose = "."
+	default:
+		return false
+	}
+	if r.Low, r.High = b.owners.Range(); r.Low == 0 {
+		r.Whose = ""
+	}
+	return true
+}
+
+// take takes steps, those in a directory that is another's one by one.
+func (b byOwner) take(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	steps := slices.Clone(r.Steps)
+	for i := range steps {
+		steps[i].Base = r.Base
+		if name := b.profile(&steps[i]); name != "" && !b.whose(&steps[i], name) {
+			return durable.Answer{Failure: durable.FailureOf(unix.EPROTO)}, nil, nil // nobody takes steps there
+		}
+	}
+	for done := 0; ; {
+		r.Steps = steps[done:]
+		a, _, err := b.user.Do(r, fds...)
+		a.Done += done
+		if err != nil || a.Owner == 0 || a.Done >= len(steps) {
+			return a, nil, err
+		}
+		uid := a.Owner
+		r.Steps = durable.Steps{steps[a.Done]}
+		r.Steps[0].Whose = ""
+		done = a.Done
+		one, _, err := b.owners.Hands(uid).Do(r, fds...)
+		done += one.Done
+		if err != nil || one.Failure != nil || one.Done != 1 || done == len(steps) {
+			one.Done = done
+			return one, nil, err
+		}
+	}
+}
+
+// each does what concerns many profiles: in one errand that of those who have no user
+// of their own, and in another that of all others. A directory that is not of the user
+// who is recorded takes a closer look, as any odd one does.
+func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened []int, err error) {
+	services, owned := r, r
+	services.Rels, owned.Rels = nil, nil
+	at := make([]int, len(r.Rels)) // where of the owned, or of the others, each one is
+	for i, name := range r.Rels {
+		if uid := b.recorded(name); uid != 0 {
+			at[i] = len(owned.Rels)
+			owned.Rels, owned.UIDs = append(owned.Rels, name), append(owned.UIDs, uid)
+		} else {
+			at[i] = ^len(services.Rels)
+			services.Rels = append(services.Rels, name)
+		}
+	}
+	if len(owned.Rels) == 0 {
+		return b.user.Do(r, fds...)
+	}
+	theirs, _, err := b.owners.Hands(0).Do(owned, fds...)
+	if err != nil || theirs.Failure != nil || r.Op == durable.OpGlances && len(theirs.Glances) != len(owned.Rels) {
+		theirs = durable.Missed(owned)
+	}
+	if len(services.Rels) > 0 {
+		if a, opened, err = b.user.Do(services, fds...); err != nil || a.Failure != nil {
+			return a, opened, err
+		}
+	}
+	a.Entries = append(a.Entries, theirs.Entries...)
+	if r.Op == durable.OpTidy {
+		return a, nil, nil
+	}
+	if len(a.Glances) != len(services.Rels) {
+		return durable.Answer{}, nil, unix.EPROTO
+	}
+	all := make([]durable.Glance, len(r.Rels))
+	for i := range all {
+		if at[i] >= 0 {
+			all[i] = theirs.Glances[at[i]]
+		} else {
+			all[i] = a.Glances[^at[i]]
+		}
+	}
+	a.Glances = all
+	return a, nil, nil
+}
+
+// profile is in whose directory a request acts; "": in none's.
+func (b byOwner) profile(r *durable.Request) string {
+	rel := r.Rel
+	if r.Op == durable.OpCopyTree || r.Op == durable.OpCopyFiles {
+		rel = r.To
+	}
+	below, ok := strings.CutPrefix(filepath.Join(r.Base, rel), b.home.Path(profilesDir)+"/")
+	if !ok {
+		return ""
+	}
+	name, within, inside := strings.Cut(below, "/")
+	switch r.Op {
+	case durable.OpOpenDir, durable.OpReadDir, durable.OpSyncDir, durable.OpCleanTemps, durable.OpCopyTree, durable.OpCopyFiles, durable.OpWritable:
+		return name // of the directory itself too
+	}
+	if inside && within != "" {
+		return name
+	}
+	return ""
+}
