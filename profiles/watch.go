@@ -26,7 +26,7 @@ const (
 )
 
 // rearmAfter is how long it takes until a watch that could not be had is tried
-// for again: what uses up inotify ends some day.
+// for again: what uses up inotify ends some day. Until then all is looked at as often.
 var rearmAfter = time.Minute
 
 // Change says that profiles may have come, gone or been mended: look again.
@@ -115,21 +115,21 @@ func (w *Watcher) blind(err error) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) {
 		remedy = "; or raise fs.inotify.max_user_watches and max_user_instances on the host"
 	}
-	w.tree.told.once(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed at rlminit reload%s", w.root, err, remedy))
+	w.tree.told.once(fmt.Sprintf("cannot watch %s: %v; profiles put there by hand are noticed within a minute, or at rlminit reload%s", w.root, err, remedy))
 	if w.again == nil {
 		w.again = time.After(rearmAfter)
 	}
 }
 
 // rearm watches what could not be watched before. What happened meanwhile nobody
-// has told.
+// has told, nor what happens until it can be.
 func (w *Watcher) rearm() {
 	w.again = nil
 	w.begin()
 	if w.again == nil {
 		w.tree.told.once(fmt.Sprintf("%s is watched again", w.root))
-		w.all()
 	}
+	w.all()
 }
 
 // run gathers events until it is closed. It never waits for the receiver: what

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -158,7 +159,7 @@ func TestWithoutInotifyItSaysSoOnce(t *testing.T) {
 	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	first.Close()
 	second.Close()
-	if n := v.said("are noticed at rlminit reload"); n != 1 {
+	if n := v.said("or at rlminit reload"); n != 1 {
 		t.Errorf("said %q", v.told)
 	}
 }
@@ -190,7 +191,47 @@ func inotifyLimit(t *testing.T, of, value string) {
 	must(t, os.WriteFile("/proc/sys/user/max_inotify_"+of, []byte(value), 0))
 }
 
-// What used up inotify ends some day: then the profiles are watched. In a user
+// hoardWatches takes every watch that there is, until it is told to let go.
+func hoardWatches(t *testing.T) (release func()) {
+	t.Helper()
+	inotifyLimit(t, "watches", "50")
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	must(t, err)
+	for i := 0; ; i++ {
+		dir := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		must(t, os.Mkdir(dir, 0o755))
+		_, err := unix.InotifyAddWatch(fd, dir, unix.IN_CREATE)
+		if errors.Is(err, unix.ENOSPC) {
+			return func() { must(t, unix.Close(fd)) }
+		}
+		must(t, err)
+	}
+}
+
+// isWatched waits until a profile that was just made is told of by its name: without
+// a watch all are.
+func isWatched(t *testing.T, v *volume, w *Watcher, prefix string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		v.write("profiles/"+name+"/profile.yaml", "")
+		for told := false; !told; {
+			select {
+			case c := <-w.Changes():
+				if slices.Contains(c.Names, name) {
+					return
+				}
+				told = c.All
+			case <-deadline:
+				t.Fatalf("no profile is told of by its name")
+			}
+		}
+	}
+}
+
+// Where inotify is used up, before the watch begins or while it lasts, profiles are
+// looked at from time to time, and watched when there is room again. In a user
 // namespace of its own, where the limits are the test's.
 func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
 	const inside = "RLMINIT_TEST_NAMESPACE"
@@ -212,24 +253,52 @@ func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
 		return
 	}
 	rearmAfter = 10 * time.Millisecond
-	for _, of := range []string{"instances", "watches"} {
-		v := newVolume(t, nil)
-		inotifyLimit(t, of, "0")
-		w := watch(t, v)
-		v.write("profiles/made-"+of+"/profile.yaml", "")
-		inotifyLimit(t, of, "1000")
-		await(t, w, "made-"+of)
-		v.write("profiles/later-"+of+"/profile.yaml", "")
-		await(t, w, "later-"+of)
-		v.mu.Lock()
-		said := strings.Join(v.told, "\n")
-		v.mu.Unlock()
-		for _, want := range []string{"cannot watch " + v.path("profiles"), "raise fs.inotify.max_user_watches", v.path("profiles") + " is watched again"} {
-			if strings.Count(said, want) != 1 {
-				t.Errorf("%s: %q is not said once in %q", of, want, said)
-			}
+	limited := func(of string) func(*testing.T) func() {
+		return func(t *testing.T) func() {
+			inotifyLimit(t, of, "0")
+			return func() { inotifyLimit(t, of, "1000") }
 		}
-		w.Close()
+	}
+	for name, c := range map[string]struct {
+		useUp func(*testing.T) (release func())
+		live  bool // while the watch lasts
+	}{
+		"no instances":    {limited("instances"), false},
+		"no watches":      {limited("watches"), false},
+		"watches hoarded": {hoardWatches, false},
+		"hoarded later":   {hoardWatches, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newVolume(t, nil)
+			for _, of := range []string{"instances", "watches"} {
+				inotifyLimit(t, of, "1000")
+			}
+			var w *Watcher
+			var release func()
+			if c.live {
+				w = watch(t, v)
+				isWatched(t, v, w, "before")
+				release = c.useUp(t)
+				must(t, os.Mkdir(v.path("profiles/unmarked"), 0o755)) // would be watched until it has its marker
+				await(t, w, "unmarked")
+				v.write("profiles/unmarked/profile.yaml", "")
+			} else {
+				release = c.useUp(t)
+				w = watch(t, v)
+				v.write("profiles/made/profile.yaml", "")
+			}
+			await(t, w, "unmarked", "made") // all, since nobody knows which
+			release()
+			isWatched(t, v, w, "later")
+			v.mu.Lock()
+			said := strings.Join(v.told, "\n")
+			v.mu.Unlock()
+			for _, want := range []string{"cannot watch " + v.path("profiles"), "raise fs.inotify.max_user_watches", v.path("profiles") + " is watched again"} {
+				if strings.Count(said, want) != 1 {
+					t.Errorf("%q is not said once in %q", want, said)
+				}
+			}
+		})
 	}
 }
 
@@ -238,7 +307,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 	v := newVolume(t, nil)
 	w := &Watcher{tree: v.tree, root: "/x"}
 	w.blind(unix.EACCES)
-	if want := "cannot watch /x: permission denied; profiles put there by hand are noticed at rlminit reload"; len(v.told) != 1 || v.told[0] != want || w.again == nil {
+	if want := "cannot watch /x: permission denied; profiles put there by hand are noticed within a minute, or at rlminit reload"; len(v.told) != 1 || v.told[0] != want || w.again == nil {
 		t.Errorf("said %q", v.told)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // rearmAfter is how long it takes until a watch that could not be had is tried
-// for again: what uses up inotify ends some day.
+// for again: what uses up inotify ends some day. Until then all is looked at as often.
 var rearmAfter = time.Minute
 
 // watcher tells of slots that anybody puts into the service directory, changes
@@ -33,7 +33,7 @@ type watcher struct {
 }
 
 // watchSlots watches until the process ends. Where the kernel refuses, it says
-// so once, and tries again from time to time; until then a reload does the work.
+// so once, and looks and tries again from time to time.
 func watchSlots(s slots.Dir, changed func(string), rescan func()) *watcher {
 	w := &watcher{slots: s, changed: changed, rescan: rescan}
 	w.begin()
@@ -104,7 +104,7 @@ func (w *watcher) add(name string) {
 // exhausted has it tried again what there was no room for. The caller has the lock.
 func (w *watcher) exhausted(err error) {
 	w.said.Do(func() {
-		slog.Warn("cannot watch the service directory; use rlminit reload after changing it by hand",
+		slog.Warn("cannot watch the service directory; what is changed there by hand is noticed within a minute, or at rlminit reload",
 			"dir", w.slots.Path, "err", err)
 	})
 	if !w.late {
