@@ -51,6 +51,7 @@ func Run(o Options) int {
 	// two descriptors. Now it finds some free; later that could be its end.
 	time.AfterFunc(time.Hour, func() {}).Stop()
 	r := newReaper()
+	r.place.pids = limit
 	if code := r.boot(o, sparesFor(processors)); code != 0 {
 		return code
 	}

@@ -21,6 +21,8 @@ type place struct {
 	mostHeld  int  // descriptors
 	fewFDs    bool // there may be
 
+	pids uint64 // processes and threads that there may be
+
 	capabilities uint64
 }
 

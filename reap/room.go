@@ -11,9 +11,10 @@ import (
 // which needs some threads, cannot be started any more, and nobody could command
 // that service to stop. Whoever takes the most is ended then, and nobody else.
 const (
-	fewestTaken = 8   // processes and threads, with fewer a service is not what takes up the room
-	roomWithin  = 2e9 // ns: before another service is ended, the room of the last must have come free
-	earlyEnd    = 5e9 // ns: a tier 2 that ended so soon may have had no room
+	fewestTaken = 8                // processes and threads, with fewer a service is not what takes up the room
+	roomWithin  = 2e9              // ns: before another service is ended, the room of the last must have come free
+	earlyEnd    = 5e9              // ns: a tier 2 that ended so soon may have had no room
+	keptFree    = 3 + spawnThreads // processes and threads that no service is begun with
 )
 
 // pidsFiles are where the limit and what is taken of it stand, in cgroup v2 and v1.
@@ -46,6 +47,15 @@ func crampedIn(files [2][2]string, needed int) bool {
 		}
 	}
 	return false
+}
+
+// full tells whether one more process, with those that wait to be, would take what is
+// kept free, but for what the spawn threads are about to take: the runtime of one supervisor has a thread more than that of another, and
+// where many services have a process each, none of them can be ended for it. At the
+// lowest limit services have all there is.
+func (r *room) full(waiting int) bool {
+	limit := r.place.pids
+	return limit < wire.PlentyPIDs && crampedIn(pidsFiles, waiting+1+int(min(limit-wire.FewestPIDs, keptFree)))
 }
 
 // wanted is told that tier 2, or what touches the services' files for it, could

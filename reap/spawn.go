@@ -23,6 +23,9 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
+	if no == nil && !touchesFiles(m.Name) && r.tier2.room.full(len(r.threads.queue)) {
+		no = &refusal{wire.StepFork, unix.EAGAIN, ""}
+	}
 	if no == nil && r.leaves.bounds != nil && m.Tag != 0 && r.place.tags {
 		no = r.leaves.enter(command, m.Tag, r.commands.bounds(m))
 		c.oomKills = r.leaves.oomKills(m.Tag)

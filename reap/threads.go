@@ -145,14 +145,7 @@ func (t *threads) harvest(now int64) {
 }
 
 // idle tells whether no spawn is under way.
-func (t *threads) idle() bool {
-	for _, j := range t.jobs {
-		if j != nil {
-			return false
-		}
-	}
-	return true
-}
+func (t *threads) idle() bool { return t.jobs == [spawnThreads]*job{} }
 
 // dumpableAgain undoes, as root, what the last child's change of user has done
 // to the memory that it shared: root in the container may look at /proc/1/fd

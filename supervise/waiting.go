@@ -6,6 +6,7 @@ import (
 	"rlminit/control"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/process"
 )
 
 // waiter is somebody who wants to know when a unit has come to the end of what
@@ -56,6 +57,10 @@ func (ws *waiters) drop(w *waiter) {
 	*ws = slices.DeleteFunc(*ws, func(other *waiter) bool { return other == w })
 }
 
+// full are the reasons of a service that waits for room which only somebody else's
+// end makes, perhaps that of the very command that asks for it.
+var full = []string{handover.ErrNoTag.Error(), process.NoProcess}
+
 // started is over when a start has come to an end: a oneshot's with its work.
 func started(u *unit) (bool, *control.Problem) {
 	switch {
@@ -71,8 +76,8 @@ func started(u *unit) (bool, *control.Problem) {
 		return u.output.unheard == 0, u.failure()
 	case u.state.Phase == machine.Waiting && u.order.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
-	case u.state.Phase == machine.Backoff && u.state.Reason == handover.ErrNoTag.Error(): // until a service is removed
-		return true, control.Failed("%s cannot be started yet: %v", u.title(), handover.ErrNoTag)
+	case u.state.Phase == machine.Backoff && slices.Contains(full, u.state.Reason):
+		return true, control.Failed("%s cannot be started yet: %s; it is tried again", u.title(), u.state.Reason)
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return u.output.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:

@@ -2,9 +2,10 @@ package wire
 
 // What the parts must agree on where the container's limit on processes is low.
 const (
-	FewestPIDs  = 20 // with which a container starts at all
-	CrampedPIDs = 40 // below it each tier makes do with one processor, and services and supervisor share a uid
-	OwnUserPIDs = 60 // below it profiles share the services' uid: there is no room for who touches their files besides
+	FewestPIDs  = 20  // with which a container starts at all
+	CrampedPIDs = 40  // below it each tier makes do with one processor, and services and supervisor share a uid
+	PlentyPIDs  = 500 // from which on nobody needs to take turns
+	OwnUserPIDs = 60  // below it profiles share the services' uid: there is no room for who touches their files besides
 
 	fewestThreads = 6
 	mostThreads   = 24

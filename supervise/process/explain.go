@@ -35,6 +35,9 @@ var steps = map[wire.Step]string{
 	wire.StepCgroup:       "join its cgroup",
 }
 
+// NoProcess is why a spawn failed where the container may have no more processes.
+const NoProcess = "cannot start a process: the container's limit on processes (--pids-limit) is reached"
+
 // ExplainSpawn says why a spawn failed, and whether trying again may help.
 func ExplainSpawn(user *rights.User, command []string, program, dir string, m *wire.SpawnFailed) (reason string, retry bool) {
 	errno := syscall.Errno(m.Errno)
@@ -63,7 +66,7 @@ func ExplainSpawn(user *rights.User, command []string, program, dir string, m *w
 		}
 	case wire.StepFork:
 		if errno == unix.EAGAIN {
-			return "cannot start a process: the container's limit on processes (--pids-limit) is reached", true
+			return NoProcess, true
 		}
 	}
 	return fmt.Sprintf("cannot %s: %v", steps[m.Step], errno), link.Temporary(errno)

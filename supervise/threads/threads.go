@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	plenty        = 500 // a limit on processes from which on nobody needs to take turns
 	shareOfPlenty = 16
 
 	launchesOfPlenty = 4 * shareOfPlenty // what they wait for in the kernel, they wait for in another process
@@ -36,7 +35,7 @@ func Limit() int { return limit() }
 // and requests, and the rest for the loop, the journal, the publisher, the registry
 // and the logs.
 func Share() int {
-	if limit() >= plenty {
+	if limit() >= wire.PlentyPIDs {
 		return shareOfPlenty
 	}
 	return max(1, wire.SupervisorThreads(limit())/4)
@@ -45,7 +44,7 @@ func Share() int {
 // FilesAtOnce is Share for the process that touches the services' files, which has
 // fewer threads, and needs one to hear what it is asked.
 func FilesAtOnce() int {
-	if limit() >= plenty {
+	if limit() >= wire.PlentyPIDs {
 		return shareOfPlenty
 	}
 	return wire.FilesThreads - 1
@@ -97,7 +96,7 @@ func ReserveSome(n int) error {
 // there are processes in plenty. Where they are fewest, all kinds of things share one.
 func NewTurns() *turns.Turns {
 	switch {
-	case limit() >= plenty:
+	case limit() >= wire.PlentyPIDs:
 		return nil
 	case limit() < wire.CrampedPIDs:
 		return Common()
@@ -109,7 +108,7 @@ func NewTurns() *turns.Turns {
 // beginning: a thousand at once share one process that touches their files, and each
 // is to come to its end in little time once it has begun.
 func Launches() (of *turns.Turns, lasts time.Duration) {
-	if limit() >= plenty {
+	if limit() >= wire.PlentyPIDs {
 		return turns.New(launchesOfPlenty), time.Second
 	}
 	return NewTurns(), 200 * time.Millisecond

@@ -40,7 +40,12 @@ func outside(t *testing.T, p *Place) *http.Client {
 
 // asks sends a request and returns the answer's status, and its body in v.
 func asks(c *http.Client, method, path string, v any) (int, error) {
-	r, err := http.NewRequest(method, "http://rlminit"+path, strings.NewReader("{}"))
+	return sends(c, method, path, "{}", v)
+}
+
+// sends is asks with a body of the request's own.
+func sends(c *http.Client, method, path, body string, v any) (int, error) {
+	r, err := http.NewRequest(method, "http://rlminit"+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
@@ -154,6 +159,68 @@ func TestLowestPidsLimit(t *testing.T) {
 	}
 	if out := b.Printed(); crashed(out) {
 		t.Errorf("a tier crashed: %s", box.Tail(out))
+	}
+}
+
+// TestProfilesFillPidsLimit: whatever the limit, profiles are made until one finds no
+// process, and that one's request says so at once, in place of waiting for room that
+// may never come. It runs when another one has made room, and a killed supervisor's
+// successor answers.
+func TestProfilesFillPidsLimit(t *testing.T) {
+	t.Parallel()
+	const waits = `{"wait":{"timeout_ms":60000}` // far longer than the client would wait
+	for _, limit := range []int{20, 23, 27, 33, 39, 40, 59, 60} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			b := startImage(t, built.based, box.Spec{
+				Config: "version: 1\nuser: app\ngateway: {command: [sleep, infinity], restart: {limit: 100000}}\n",
+				Docker: []string{"--tmpfs", "/run", "--no-healthcheck", "--pids-limit", fmt.Sprint(limit)},
+			})
+			p := b.Place.(*Place)
+			client := outside(t, p)
+			box.Eventually(b, answerTimeout, "rlminit answers", func() (bool, any) {
+				_, err := running(client)
+				return err == nil, err
+			})
+			refused := ""
+			made := 0
+			for ; refused == "" && made < limit; made++ {
+				var answer struct {
+					Problem *struct{ Detail string }
+				}
+				code, err := sends(client, "POST", "/v1/profiles", fmt.Sprintf(`%s,"name":"p%02d"}`, waits, made), &answer)
+				if err != nil || code >= 300 {
+					t.Fatalf("create p%02d: %d, %v", made, code, err)
+				}
+				if answer.Problem != nil {
+					refused = answer.Problem.Detail
+				}
+			}
+			last := fmt.Sprintf("p%02d", made-1)
+			if want := last + " cannot be started yet: cannot start a process: the container's limit on processes (--pids-limit) is reached; it is tried again"; refused != want {
+				t.Fatalf("%s: refused with %q", last, refused)
+			}
+			if made <= fewestForServices {
+				t.Errorf("%d services ran", made-1)
+			}
+			if code, err := asks(client, "POST", "/v1/services/p00/stop", nil); err != nil || code >= 300 {
+				t.Errorf("stop: %d, %v", code, err)
+			}
+			box.Eventually(b, answerTimeout, "the one that was refused runs", func() (bool, any) {
+				now, err := running(client)
+				return err == nil && now["gateway-"+last] != 0 && len(now) == made-1, fmt.Sprint(now, err)
+			})
+			if err := unix.Kill(p.tier2(t), unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			box.Eventually(b, answerTimeout, "a successor answers", func() (bool, any) {
+				now, err := running(client)
+				return err == nil && len(now) == made-1, fmt.Sprint(now, err)
+			})
+			if out := b.Printed(); crashed(out) {
+				t.Errorf("a tier crashed: %s", box.Tail(out))
+			}
+		})
 	}
 }
 
