@@ -29,6 +29,7 @@ type Place struct {
 	Root     string // where /proc and /sys are; "" but in a test
 	Home     string // the volume
 	Runtime  string // the runtime directory
+	Missing  string // why the profiles are not there, as the supervisor says it; "": they are
 	Services []Service
 	Steps    []Step // of the last boot, in their order; none: they are not known
 

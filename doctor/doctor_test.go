@@ -22,6 +22,7 @@ type place struct {
 	now      time.Time
 	fsync    time.Duration
 	fsyncErr error
+	missing  string
 	writable bool
 	owners   map[string]uint32
 	services []Service
@@ -104,7 +105,7 @@ func (p *place) examine(t *testing.T) []Finding {
 			t.Fatal(err)
 		}
 	}
-	return Examine(Place{Root: root, Home: "/data", Runtime: "/run/rlminit", Services: p.services, Steps: p.steps, kernel: p})
+	return Examine(Place{Root: root, Home: "/data", Runtime: "/run/rlminit", Missing: p.missing, Services: p.services, Steps: p.steps, kernel: p})
 }
 
 func TestHealthy(t *testing.T) {
@@ -185,6 +186,8 @@ func TestEachFault(t *testing.T) {
 		"volume fills":       {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Bavail = 1 << 14 }) }, "volume", Warn, "1 %"},
 		"no inodes":          {func(p *place) { p.set("/data", func(s *unix.Statfs_t) { s.Ffree = 3 }) }, "volume", Warn, "3 of 1000 inodes"},
 		"slow volume":        {func(p *place) { p.fsync = 300 * time.Millisecond }, "volume", Warn, "300 ms"},
+		"failing volume":     {func(p *place) { p.fsyncErr = unix.EIO }, "volume", Fail, "cannot be written: input/output error"},
+		"no profiles":        {func(p *place) { p.missing = "no profile is here: the volume is another's" }, "volume", Fail, "another's"},
 		"stuck volume":       {func(p *place) { p.fsyncErr = errSlow }, "volume", Fail, "within 3 s"},
 		"clock of 1970":      {func(p *place) { p.now = time.Unix(5, 0) }, "clock", Fail, "1970-01-01"},
 		"clock runs free":    {func(p *place) { p.unsync = true }, "clock", Warn, "nobody keeps"},

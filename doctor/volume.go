@@ -33,6 +33,9 @@ func (e *examination) volume() {
 	if e.Home == "" {
 		return
 	}
+	if e.Missing != "" {
+		e.add("volume", Fail, e.Missing, "mend that; docker logs CONTAINER has what was met, and docker restart has everything looked at anew")
+	}
 	st, err := e.kernel.Statfs(e.Home)
 	if err != nil {
 		e.add("volume", Fail, fmt.Sprintf("cannot look at %s: %v", e.Home, errno(err)), "mount the volume: docker run -v NAME:"+e.Home)
@@ -59,6 +62,8 @@ func (e *examination) volume() {
 	switch took, err := e.kernel.FsyncTime(e.Home); {
 	case errors.Is(err, errSlow):
 		e.add("volume", Fail, e.Home+" does not make a page durable within 3 s: commands wait for it", "look at what else uses that disk, on the host: iostat -x")
+	case errors.Is(err, unix.EIO) || errors.Is(err, unix.EROFS):
+		e.add("volume", Fail, fmt.Sprintf("%s cannot be written: %v", e.Home, errno(err)), "look at the disk, on the host: dmesg; intents and logs cannot be kept")
 	case err != nil: // no right to write there, or no files without names
 	case took > slow:
 		e.add("volume", Warn, fmt.Sprintf("%s takes %d ms to make a page durable: each command waits that long", e.Home, took.Milliseconds()), "look at what else uses that disk, on the host: iostat -x")

@@ -76,10 +76,7 @@ func (t *tenure) openVolume() {
 	if err != nil {
 		t.prep.volume.absent.Store(err.Error())
 		slog.Warn(err.Error())
-		var other *lease.Held
-		if errors.As(err, &other) {
-			go t.awaitVolume(claim, store)
-		}
+		go t.awaitVolume(claim, store, err)
 		return
 	}
 	// One that was locked for writing before could be written to then: a disk that
@@ -173,14 +170,22 @@ func (t *tenure) loseVolume(why error) {
 	t.directory.registry.Look()
 }
 
-// awaitVolume takes the volume over when the container that has it gives it up.
-func (t *tenure) awaitVolume(claim *lease.Claim, store *profiles.Store) {
-	held, err := claim.Wait(context.Background(), 2*time.Second)
+// awaitVolume takes the volume over when the container that has it gives it up, or
+// what is wrong with it is mended. why is what it is waiting for so far.
+func (t *tenure) awaitVolume(claim *lease.Claim, store *profiles.Store, why error) {
+	held, err := claim.Wait(context.Background(), 2*time.Second, func(now error) {
+		t.prep.volume.absent.Store(now.Error())
+		var before, other *lease.Held // who says since when somebody has it, and that changes
+		if errors.As(now, &other) != errors.As(why, &before) || other == nil && now.Error() != why.Error() {
+			slog.Warn(now.Error())
+		}
+		why = now
+	})
 	if err != nil {
 		slog.Error("cannot wait for the volume", "err", err)
 		return
 	}
-	slog.Info("the volume is free; its profiles are started here now")
+	slog.Info("the volume is free, and in order; its profiles are started here now")
 	t.own(store, held)
 	t.loop.ask(func() {
 		for _, u := range t.fleet.units {

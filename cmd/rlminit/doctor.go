@@ -69,6 +69,9 @@ func examine(ctx context.Context) []doctor.Finding {
 		if services, err = client.Services(ctx); err == nil {
 			place.Services = examined(services)
 		}
+		if health, err := client.Health(ctx, "ready", nil); err == nil {
+			place.Missing = health.Missing
+		}
 		if _, steps, err := lastBoot(ctx, client); err == nil {
 			for _, s := range analyze.Steps(steps) {
 				place.Steps = append(place.Steps, doctor.Step{Name: s.Step, Took: time.Duration(s.TookS * float64(time.Second))})

@@ -186,16 +186,18 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// Wait tries every so often until the volume is free or ctx ends.
-func (c *Claim) Wait(ctx context.Context, every time.Duration) (*Lease, error) {
+// Wait tries every so often until the volume is free or ctx ends, which is the only
+// error. waits is told of every one in between: that somebody has the volume, or what
+// is wrong with it, which may be mended meanwhile.
+func (c *Claim) Wait(ctx context.Context, every time.Duration, waits func(error)) (*Lease, error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		l, err := c.Try()
-		var held *Held
-		if !errors.As(err, &held) {
-			return l, err
+		if err == nil {
+			return l, nil
 		}
+		waits(err)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

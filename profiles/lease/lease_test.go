@@ -137,7 +137,7 @@ func TestWaitTakesOverOnceItIsFree(t *testing.T) {
 	got := make(chan *Lease)
 	waiter := p.claim(here)
 	go func() {
-		l, err := waiter.Wait(context.Background(), time.Millisecond)
+		l, err := waiter.Wait(context.Background(), time.Millisecond, func(error) {})
 		if err != nil {
 			t.Error(err)
 		}
@@ -154,10 +154,34 @@ func TestWaitTakesOverOnceItIsFree(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	held := p.wantFree(p.claim(there))
 	cancel()
-	if _, err := waiter.Wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+	if _, err := waiter.Wait(ctx, time.Hour, func(error) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	must(t, held.Release())
+}
+
+// What is wrong with a volume may be mended, and is looked at again until then.
+func TestWaitOutlastsWhatIsWrong(t *testing.T) {
+	p := newPlace(t, t.TempDir())
+	must(t, os.Mkdir(filepath.Join(p.path, OldFile), 0o755)) // which cannot be moved aside either
+	tries := 0
+	p.home.Fail(func(string) error {
+		if tries < 3 {
+			return unix.EIO
+		}
+		return nil
+	})
+	l, err := p.claim(here).Wait(t.Context(), time.Millisecond, func(err error) {
+		tries++
+		if !errors.Is(err, unix.EIO) {
+			t.Errorf("it waits for %v", err)
+		}
+	})
+	must(t, err)
+	must(t, l.Release())
+	if tries != 3 {
+		t.Errorf("%d tries", tries)
+	}
 }
 
 // The kernel gives the lock back when the holder dies, whatever its record says.

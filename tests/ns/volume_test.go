@@ -1,6 +1,9 @@
 package ns
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,4 +44,54 @@ func TestJobsWhenTheVolumeIsTaken(t *testing.T) {
 	if r := second.Run("job", "wait", memory); r.Code != 143 {
 		t.Errorf("what was begun in memory has ended so: %s", r)
 	}
+}
+
+// A volume on which not even a lock can be made at boot may be mended while the
+// container runs: its profiles are started then, without a restart.
+func TestVolumeMended(t *testing.T) {
+	home := t.TempDir()
+	if err := unix.Mount("tmpfs", home, "tmpfs", 0, "nr_inodes=200,mode=755,uid=1000,gid=1000"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(home, unix.MNT_DETACH) })
+	if err := os.Chmod(filepath.Dir(home), 0o755); err != nil { // a way there for everybody
+		t.Fatal(err)
+	}
+	alice := filepath.Join(home, "profiles", "alice")
+	if err := os.MkdirAll(alice, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	marker := filepath.Join(alice, "profile.yaml")
+	if err := os.WriteFile(marker, []byte("environment: {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Dir(alice), alice, marker} {
+		if err := os.Chown(path, box.Service.UID, box.Service.GID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := filepath.Join(home, "full")
+	if err := os.Mkdir(full, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := 0, error(nil); err == nil; i++ {
+		err = os.WriteFile(filepath.Join(full, strconv.Itoa(i)), nil, 0o600)
+	}
+
+	b := Start(t, box.Spec{Config: contract.Config(), Env: []string{"RLMINIT_HOME=" + home}})
+	if r := b.Run("health", "--level", "ready"); r.Code != 1 || !strings.Contains(r.Err+r.Out, "no space left") {
+		t.Errorf("ready is %s", r)
+	}
+	if r := b.Run("doctor"); r.Code != 1 || !strings.Contains(r.Out, "no profile is here: cannot write") {
+		t.Errorf("doctor says %s", r)
+	}
+	if err := os.RemoveAll(full); err != nil {
+		t.Fatal(err)
+	}
+	box.Eventually(b, 30*time.Second, "it has the volume", func() (bool, any) {
+		r := b.Run("start", "alice")
+		return r.Code == 0, r
+	})
+	b.Await("gateway-alice", "running")
+	b.Must("health", "--level", "ready")
 }
