@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,25 +50,33 @@ const MainService = wire.MainService
 // again: main.restart.
 func (m *Main) Supervised() bool { return m.Restart.Policy != service.RestartNo }
 
-// Carry brings into force what the arguments came to.
+// Carry brings into force what the arguments came to. A configuration that c is a
+// copy of keeps its services, which are shared as long as none is another one here.
 func (c *Config) Carry(r Run) {
+	own := false
+	put := func(name string, d service.Definition) {
+		if !own {
+			c.Services, own = maps.Clone(c.Services), true
+		}
+		c.Services[name] = d
+	}
 	c.Profiles = c.Profiles && r.Profiles
 	if r.Alone {
 		for name, d := range c.Services {
 			d.Enabled = false
-			c.Services[name] = d
+			put(name, d)
 		}
 	}
 	if c.Main.Supervised() && len(r.Argv) > 0 {
 		d := c.Main.Definition
 		d.Name, d.Command = MainService, slices.Clone(r.Argv)
-		c.Services[MainService] = d
+		put(MainService, d)
 	}
 	c.livesWith = r.LivesWith(c.Main.ExitOn)
 	for name, d := range c.Services {
 		if c.plain[name] && c.endsWith(name) {
 			d.Restart.Policy = service.RestartOnFailure
-			c.Services[name] = d
+			put(name, d)
 		}
 	}
 }

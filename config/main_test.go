@@ -79,7 +79,11 @@ services: {web: {command: [web]}}
 	} {
 		c := parsed(t, nil, text)
 		run := c.Main.Resolve(strings.Fields(args), programs, nil)
+		before := *c
 		c.Carry(run)
+		if !before.Services["web"].Enabled || before.Services["web"].Restart.Policy == service.RestartOnFailure {
+			t.Errorf("%q: what was copied is changed too: %+v", args, before.Services["web"])
+		}
 		if got := strings.Join(run.Argv, " "); got != want.argv || c.livesWith != want.with || run.Alone != want.alone ||
 			run.Profiles == want.alone || c.Services["web"].Enabled == want.alone {
 			t.Errorf("%q: %+v, with %q, web %v", args, run, c.livesWith, c.Services["web"].Enabled)

@@ -54,14 +54,15 @@ func Open(fd int, held handover.Held, policy *wire.Policy, runtime string) (*Set
 		return nil, faults.Err()
 	}
 	s.first, s.start = first, bundle
+	current := new(*first) // thousands of services are kept once, as long as nothing is reloaded
+	current.Carry(bundle.Run)
 	if held := held.Take(bundleKey); len(held) == 1 {
 		if bundle, err = readBundle(held[0]); err != nil {
 			return nil, err
 		}
-	}
-	current, err := s.inForce(bundle)
-	if err != nil {
-		return nil, err
+		if current, err = s.inForce(bundle); err != nil {
+			return nil, err
+		}
 	}
 	s.current.Store(current)
 	return s, nil
