@@ -80,13 +80,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 3000 {
 		g := randomGraph(r, n)
-		facts := make([]order.Fact, n)
-		for i := range facts {
-			facts[i] = order.Fact{
-				Phase: order.Phases[r.IntN(len(order.Phases))], Wanted: r.IntN(2) == 0,
-				Turn: order.Turn(r.IntN(int(order.Remove) + 1)), Held: order.Held(r.IntN(4)),
-			}
-		}
+		facts := randomFacts(r, n)
 		w := explore.NewWorld(n, g.edges, g.oneshot, explore.Proper)
 		for _, p := range explore.Permutations(n) {
 			edges, oneshot := explore.Permute(n, g.edges, g.oneshot, p)
@@ -104,6 +98,45 @@ func TestNumbersDecideNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A wants holds a service, and what it depends on, as an after does.
+func TestWantsIsWaitedForAsAfter(t *testing.T) {
+	const n = explore.Most
+	r := rand.New(rand.NewPCG(8, 8))
+	for range 30_000 {
+		g := randomGraph(r, n)
+		other := g
+		for a := range n {
+			for b := range n {
+				if weak := g.edges[a][b] > 1; weak && r.IntN(2) == 0 {
+					other.edges[a][b] = 5 - g.edges[a][b]
+				}
+			}
+		}
+		one, two := explore.NewWorld(n, g.edges, g.oneshot, explore.Proper), explore.NewWorld(n, other.edges, g.oneshot, explore.Proper)
+		facts := randomFacts(r, n)
+		for i := range order.Node(n) {
+			a, b := order.Decide(&one.Graph, facts, i), order.Decide(&two.Graph, facts, i)
+			if a.Edge.To != order.None && a.Edge.Kind != order.Requires {
+				b.Edge.Kind = a.Edge.Kind
+			}
+			if a != b {
+				t.Fatalf("of %d: %+v, and %+v with other kinds; %+v, %v", i, a, b, facts, g.edges)
+			}
+		}
+	}
+}
+
+func randomFacts(r *rand.Rand, n int) []order.Fact {
+	facts := make([]order.Fact, n)
+	for i := range facts {
+		facts[i] = order.Fact{
+			Phase: order.Phases[r.IntN(len(order.Phases))], Wanted: r.IntN(2) == 0,
+			Turn: order.Turn(r.IntN(int(order.Remove) + 1)), Held: order.Held(r.IntN(4)),
+		}
+	}
+	return facts
 }
 
 // What is on no ring any more is held again, and the other way round, though

@@ -1,5 +1,7 @@
 package explore
 
+import "rlminit/supervise/order"
+
 // Graphs calls visit for every graph of n services over the three kinds of edges,
 // each with every choice of oneshots. Of those that differ in the numbers of the
 // services alone it takes one: no decision looks at a number.
@@ -12,23 +14,50 @@ func Graphs(n int, visit func(edges [Most][Most]uint8, oneshot [Most]bool)) {
 	}
 }
 
-// Acyclic calls visit for every graph of n daemons that has no ring, likewise. Of
-// four those are few enough to be walked to the end; Graphs has the rest.
-func Acyclic(n int, visit func(edges [Most][Most]uint8, oneshot [Most]bool)) {
+// Acyclic calls visit for every graph of n daemons that has no ring, likewise, with
+// those together that differ in nothing but which edge is a wants and which an
+// after: they are of one Shape.
+func Acyclic(n int, visit func(graphs [][Most][Most]uint8)) {
 	seen := map[int]bool{}
+	first := func(edges [Most][Most]uint8) bool {
+		name := least(n, edges)
+		if seen[name] {
+			return false
+		}
+		seen[name] = true
+		return true
+	}
 	pairs := n * (n - 1) / 2
 	for code := range 1 << (2 * pairs) {
-		var edges [Most][Most]uint8
+		var shape [Most][Most]uint8
+		var weak [][2]int
+		wants := false
 		for a := range n { // a graph without a ring can be numbered such that all edges lead upwards
 			for b := a + 1; b < n; b++ {
-				edges[a][b] = uint8(code & 3)
+				shape[a][b] = uint8(code & 3)
 				code >>= 2
+				wants = wants || shape[a][b] == 1+uint8(order.Wants)
+				if shape[a][b] == 1+uint8(order.After) {
+					weak = append(weak, [2]int{a, b})
+				}
 			}
 		}
-		if name := least(n, edges); !seen[name] {
-			seen[name] = true
-			visit(edges, [Most]bool{})
+		if wants || !first(shape) {
+			continue
 		}
+		graphs := [][Most][Most]uint8{shape}
+		for some := 1; some < 1<<len(weak); some++ {
+			edges := shape
+			for i, e := range weak {
+				if some>>i&1 == 1 {
+					edges[e[0]][e[1]] = 1 + uint8(order.Wants)
+				}
+			}
+			if first(edges) {
+				graphs = append(graphs, edges)
+			}
+		}
+		visit(graphs)
 	}
 }
 

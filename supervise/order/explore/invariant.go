@@ -113,12 +113,6 @@ func (w *World) checkRest(s *State) error {
 		switch {
 		case u.Turn != order.NoTurn:
 			return fmt.Errorf("the %s of %c never ends: %v", u.Turn, 'a'+n, s)
-		case u.Old && u.Asked == AskedRestart:
-			return fmt.Errorf("%c was restarted, and has its old process: %v", 'a'+n, s)
-		case u.Asked == AskedStop && (u.Wanted || live(u.Phase)):
-			return fmt.Errorf("%c was stopped, and is not: %v", 'a'+n, s)
-		case (u.Asked == AskedStart || u.Asked == AskedRestart) && !u.Wanted:
-			return fmt.Errorf("%c was started, and is not wanted: %v", 'a'+n, s)
 		case u.Phase == order.Waiting && u.Held != order.Stuck:
 			return fmt.Errorf("%c waits for ever, and is not stuck: %v", 'a'+n, s)
 		}
@@ -126,6 +120,22 @@ func (w *World) checkRest(s *State) error {
 			if err := w.checkCause(s, n); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// checkAsked: where nothing happens any more what was asked for has been done.
+func (w *World) checkAsked(s *State) error {
+	for i := range w.N {
+		u, n := &s[i], order.Node(i)
+		switch {
+		case u.Old && u.Asked == AskedRestart:
+			return fmt.Errorf("%c was restarted, and has its old process: %v", 'a'+n, s)
+		case u.Asked == AskedStop && (u.Wanted || live(u.Phase)):
+			return fmt.Errorf("%c was stopped, and is not: %v", 'a'+n, s)
+		case (u.Asked == AskedStart || u.Asked == AskedRestart) && !u.Wanted:
+			return fmt.Errorf("%c was started, and is not wanted: %v", 'a'+n, s)
 		}
 	}
 	return nil
@@ -156,11 +166,11 @@ func (w *World) checkCause(s *State, n order.Node) error {
 // keeps: a turn ends when it is given, or when somebody commands otherwise, and by
 // nothing else. So what holds of a command that is left alone to its end holds of
 // one that others follow.
-func (w *World) keeps(before, after *State, t step) error {
+func (w *World) keeps(before, after *State, t step, given uint8) error {
 	for i := range w.N {
 		was, is := &before[i], &after[i]
 		overruled := t.asked != Nothing && (t.set>>i&1 == 1 || was.Turn == order.Along || t.asked == AskedStart)
-		if was.Turn != order.NoTurn && is.Turn != was.Turn && w.given>>i&1 == 0 && !overruled && t.move != IsRefused {
+		if was.Turn != order.NoTurn && is.Turn != was.Turn && given>>i&1 == 0 && !overruled && t.move != IsRefused {
 			return fmt.Errorf("the %s of %c is forgotten: %v", was.Turn, 'a'+i, after)
 		}
 	}

@@ -60,7 +60,9 @@ type World struct {
 	needs    [Most][Most]bool // over requires alone
 	Facts    []order.Fact     // of the State that is looked at
 	given    uint8            // who was given its turn in this step
+	renewed  uint8            // whose process is no longer the one it had before it
 	backward bool             // the services are looked at in the opposite order
+	calm     bool             // nothing followed when they were looked at last
 }
 
 // NewWorld makes a world of a graph of n services: edges[a][b] is what a is to b,
@@ -100,54 +102,70 @@ var Proper = Rules{Decide: func(w *World, s *State, n order.Node) order.Decision
 // Settle does all that follows at once from what is known, until nothing does.
 // It reports the first invariant that is broken.
 func (w *World) Settle(s *State) error {
-	for range 20 * w.N {
-		moved := false
-		for i := range w.N {
-			if w.backward {
-				i = w.N - 1 - i
-			}
-			n := order.Node(i)
-			w.hold(s)
-			d := w.Decide(s, n)
-			t := order.NoTurn
-			if d.Go {
-				t = s[n].Turn
-				w.given |= 1 << n
-				if err := w.mayStop(s, n); err != nil {
-					return err
-				}
-				s[n].Turn = order.NoTurn
-				d = w.Decide(s, n)
-			}
-			if s[n].Held != d.Held {
-				s[n].Held, moved = d.Held, true
-			}
-			// What holds it is told before the command, that nothing does after it: or
-			// what is to be stopped would be started first.
-			change := (d.Held != order.Free) != s[n].Blocked
-			if change && d.Held != order.Free {
-				s[n].Blocked, moved = true, true
-			}
-			if t != order.NoTurn {
-				moved = true
-				if err := w.give(s, n, t); err != nil {
-					return err
-				}
-			}
-			if change && d.Held == order.Free {
-				s[n].Blocked, moved = false, true
-				if s[n].Phase == order.Waiting {
-					if err := w.launch(s, n); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if !moved {
+	w.look(s)
+	quiet := 0 // so many were looked at since anything changed
+	for i := range 20 * w.N * w.N {
+		if quiet == w.N {
+			w.calm = i == quiet
 			return nil
+		}
+		n := order.Node(i % w.N)
+		if w.backward {
+			n = order.Node(w.N-1) - n
+		}
+		if quiet == 0 {
+			w.hold(s)
+		}
+		moved, err := w.attend(s, n)
+		if err != nil {
+			return err
+		}
+		if quiet++; moved {
+			quiet = 0
+			w.Facts[n] = s[n].Fact
 		}
 	}
 	return fmt.Errorf("the decisions do not come to rest")
+}
+
+// attend does what follows for n, and tells whether anything did.
+func (w *World) attend(s *State, n order.Node) (moved bool, err error) {
+	u := &s[n]
+	d := w.Rules.Decide(w, s, n)
+	t := order.NoTurn
+	if d.Go {
+		t = u.Turn
+		w.given |= 1 << n
+		if err := w.mayStop(s, n); err != nil {
+			return false, err
+		}
+		u.Turn, w.Facts[n].Turn = order.NoTurn, order.NoTurn
+		d = w.Rules.Decide(w, s, n)
+	}
+	if u.Held != d.Held {
+		u.Held, moved = d.Held, true
+	}
+	// What holds it is told before the command, that nothing does after it: or
+	// what is to be stopped would be started first.
+	change := (d.Held != order.Free) != u.Blocked
+	if change && d.Held != order.Free {
+		u.Blocked, moved = true, true
+	}
+	if t != order.NoTurn {
+		moved = true
+		if err := w.give(s, n, t); err != nil {
+			return false, err
+		}
+	}
+	if change && d.Held == order.Free {
+		u.Blocked, moved = false, true
+		if u.Phase == order.Waiting {
+			if err := w.launch(s, n); err != nil {
+				return false, err
+			}
+		}
+	}
+	return moved, nil
 }
 
 // hold brings up to date how those that wait are held, as a Set does.
@@ -156,8 +174,8 @@ func (w *World) hold(s *State) {
 		changed = false
 		for i := range w.N {
 			if u := &s[i]; u.Phase == order.Waiting && u.Turn == order.NoTurn {
-				if held := w.Decide(s, order.Node(i)).Held; held != u.Held {
-					u.Held, changed = held, true
+				if held := w.Rules.Decide(w, s, order.Node(i)).Held; held != u.Held {
+					u.Held, w.Facts[i].Held, changed = held, held, true
 				}
 			}
 		}
@@ -221,7 +239,8 @@ func (w *World) start(s *State, n order.Node) error {
 // launch starts a process, or waits.
 func (w *World) launch(s *State, n order.Node) error {
 	u := &s[n]
-	u.Again, u.Old = false, false
+	u.Again = false
+	w.renew(s, n)
 	if u.Blocked {
 		u.Phase = order.Waiting
 		return nil
@@ -231,6 +250,12 @@ func (w *World) launch(s *State, n order.Node) error {
 	}
 	u.Phase = order.Starting
 	return nil
+}
+
+// renew notes that the process that n had is gone.
+func (w *World) renew(s *State, n order.Node) {
+	s[n].Old = false
+	w.renewed |= 1 << n
 }
 
 // Move is something that a service does by itself, or that befalls it.
@@ -300,6 +325,14 @@ func (w *World) Can(s *State, n order.Node, m Move) bool {
 
 // Make makes a move that can be made, and what follows.
 func (w *World) Make(s *State, n order.Node, m Move) error {
+	if err := w.make(s, n, m); err != nil {
+		return err
+	}
+	return w.Settle(s)
+}
+
+// make is Make without what follows, as command is Command.
+func (w *World) make(s *State, n order.Node, m Move) error {
 	u := &s[n]
 	var err error
 	switch m {
@@ -313,21 +346,25 @@ func (w *World) Make(s *State, n order.Node, m Move) error {
 			u.Phase = order.Working
 		}
 	case Finishes:
-		u.Phase, u.Old = order.Exited, false
+		u.Phase = order.Exited
+		w.renew(s, n)
 		if w.Oneshot[n] {
 			u.Phase = order.Done
 		}
 	case Breaks:
-		u.Phase, u.Old = order.Backoff, false
+		u.Phase = order.Backoff
+		w.renew(s, n)
 	case GivesUp:
-		u.Phase, u.Old = order.Failed, false
+		u.Phase = order.Failed
+		w.renew(s, n)
 	case Respawns, Retries:
 		err = w.launch(s, n)
 	case Ends:
 		if u.Again {
 			err = w.launch(s, n)
 		} else {
-			u.Phase, u.Old = order.Down, false
+			u.Phase = order.Down
+			w.renew(s, n)
 		}
 	case Sickens:
 		u.Phase = order.Ending
@@ -342,20 +379,24 @@ func (w *World) Make(s *State, n order.Node, m Move) error {
 		default:
 			u.Phase = order.Backoff
 		}
-		u.Old = false
+		w.renew(s, n)
 	case Vanishes:
 		u.Phase = order.Absent
 	}
-	if err != nil {
+	return err
+}
+
+// Command is what somebody asks of the members, a set of bits.
+func (w *World) Command(s *State, a Asked, members uint8) error {
+	if err := w.command(s, a, members); err != nil {
 		return err
 	}
 	return w.Settle(s)
 }
 
-// Command is what somebody asks of the members, a set of bits.
-func (w *World) Command(s *State, a Asked, members uint8) error {
+func (w *World) command(s *State, a Asked, members uint8) error {
 	t := [...]order.Turn{AskedStart: order.Start, AskedStop: order.Stop, AskedRestart: order.Restart}[a]
-	var named []order.Node
+	named := make([]order.Node, 0, Most)
 	for i := range w.N {
 		if members>>i&1 == 1 && s[i].Phase != order.Absent {
 			named = append(named, order.Node(i))
@@ -393,7 +434,7 @@ func (w *World) Command(s *State, a Asked, members uint8) error {
 			s[n].With = with
 		}
 	}
-	return w.Settle(s)
+	return nil
 }
 
 // Boot announces a set that nothing is known of yet.

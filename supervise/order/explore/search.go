@@ -34,18 +34,19 @@ func Everything(n int) Limits {
 // Search visits every state that a world can come to from nothing, by boots of
 // any set, by commands and by moves, and checks each step and each state. It
 // fails at the first broken invariant, with the way to it.
-func Search(w *World, l Limits) (states, steps int, err error) {
-	x := &search{World: w, Limits: l, seen: map[State]from{}, ends: [2]map[State]bool{{}, {}}}
+func Search(w *World, l Limits, known *Shape) (states, steps int, err error) {
+	x := &search{World: w, Limits: l, Shape: known, seen: map[key]*visit{}}
 	for set := range uint8(1 << w.N) {
 		var s State
 		if err := w.Boot(&s, set); err != nil {
 			return 0, 0, fmt.Errorf("boot of %04b: %w", set, err)
 		}
-		x.push(s, from{step: step{asked: AskedStart, boot: true, set: set}})
+		if _, err := x.visit(s.key(), 0, step{asked: AskedStart, boot: true, set: set}); err != nil {
+			return 0, 0, fmt.Errorf("boot of %04b: %w", set, err)
+		}
 	}
 	for ; len(x.todo) > 0; x.todo = x.todo[1:] { // the oldest first: a way to a fault is a short one
-		s := x.todo[0]
-		if err := x.expand(s); err != nil {
+		if err := x.expand(x.todo[0]); err != nil {
 			return len(x.seen), x.steps, err
 		}
 	}
@@ -55,16 +56,40 @@ func Search(w *World, l Limits) (states, steps int, err error) {
 type search struct {
 	*World
 	Limits
-	seen  map[State]from
-	ends  [2]map[State]bool // known to come to rest: where all goes well, where nothing does
-	todo  []State
+	*Shape
+	seen  map[key]*visit
+	todo  []key
 	steps int
+	ways  [2]State // of settle
+	next  State    // of take
 }
 
-// from is how a state was come to.
-type from struct {
-	before State
-	step   step
+// Shape is what was found out of one world and holds of all that differ from it in
+// nothing but which edge is a wants and which an after. Each is waited for as the
+// other is: what follows from a state is the same, and only what a start takes
+// along is not, and with it which states there are.
+type Shape struct {
+	follows map[key]outcome    // at once, see settle
+	ends    [2]map[key]outcome // what each comes to rest in: where all goes well, where nothing does
+}
+
+// NewShape is one of which nothing is known.
+func NewShape() *Shape {
+	return &Shape{follows: map[key]outcome{}, ends: [2]map[key]outcome{{}, {}}}
+}
+
+// visit is a state that was come to.
+type visit struct {
+	before key
+	step   step       // from the one before
+	ends   [2]outcome // as in Shape
+}
+
+// outcome is what becomes of a state.
+type outcome struct {
+	to      key
+	renewed uint8 // whose process is no longer the one it had
+	given   uint8 // who was given its turn
 }
 
 type step struct {
@@ -85,104 +110,184 @@ func (s step) String() string {
 	return fmt.Sprintf("%c %s", 'a'+s.node, s.move)
 }
 
-func (x *search) push(s State, f from) {
-	for i := range s { // it was looked at with these, and they decide nothing
-		s[i].Old, s[i].Asked = false, Nothing
+// visit is the visit of a state, which is to be expanded if this is the first.
+func (x *search) visit(k, before key, t step) (*visit, error) {
+	v, ok := x.seen[k]
+	if ok {
+		return v, nil
 	}
-	if _, ok := x.seen[s]; !ok {
-		x.seen[s] = f
-		x.todo = append(x.todo, s)
+	v = &visit{before: before, step: t}
+	for way := range v.ends {
+		var err error
+		if v.ends[way], err = x.end(k, way); err != nil {
+			return nil, err
+		}
 	}
+	x.seen[k] = v
+	x.todo = append(x.todo, k)
+	return v, nil
 }
 
-func (x *search) expand(s State) error {
+func (x *search) expand(k key) error {
+	s := k.state()
 	for n := range order.Node(x.N) {
 		for _, m := range x.Moves {
 			if x.Can(&s, n, m) {
-				if err := x.take(s, step{node: n, move: m}); err != nil {
-					return err
+				if err := x.take(k, &s, step{node: n, move: m}); err != nil {
+					return x.trace(k, step{node: n, move: m}, err)
 				}
 			}
 		}
 	}
 	for _, set := range x.Commands {
 		for _, a := range []Asked{AskedStart, AskedStop, AskedRestart} {
-			if err := x.take(s, step{asked: a, set: set}); err != nil {
-				return err
+			if err := x.take(k, &s, step{asked: a, set: set}); err != nil {
+				return x.trace(k, step{asked: a, set: set}, err)
 			}
 		}
 	}
 	return nil
 }
 
-func (x *search) take(s State, t step) error {
+// take takes a step from s, whose key is k, and looks at where it leads: at once,
+// and when all has come to rest.
+func (x *search) take(k key, s *State, t step) error {
 	x.steps++
-	next, err := x.do(s, t)
-	if err == nil {
-		// In which order the loop looks at its services must not matter: it is that
-		// of their names, or of anything else.
-		x.backward = true
-		other, otherErr := x.do(s, t)
-		x.backward = false
-		if otherErr != nil {
-			err = otherErr
-		} else if other != next {
-			err = fmt.Errorf("the order of the services decides: %v, or %v", next, other)
-		}
-	}
-	if err == nil {
-		err = x.keeps(&s, &next, t)
-	}
-	if err == nil {
-		err = x.rests(next)
-	}
+	x.next = *s
+	r, err := x.do(&x.next, t)
 	if err != nil {
-		return x.trace(s, t, err)
+		return err
 	}
-	x.push(next, from{s, t})
-	return nil
-}
-
-func (x *search) do(s State, t step) (State, error) {
-	x.given = 0
-	if t.asked != Nothing {
-		return s, x.Command(&s, t.asked, t.set)
+	v, err := x.visit(r.to, k, t)
+	if err != nil {
+		return err
 	}
-	return s, x.Make(&s, t.node, t.move)
-}
-
-// rests lets what goes on in s come to its end, in a world in which nothing goes
-// wrong and in one in which all does, and looks at what is left.
-func (x *search) rests(s State) error {
-	for i, ends := range x.ends {
-		at := s
-		var way []State
-		for ; !ends[at] && !x.atRest(&at); way = append(way, at) {
-			if len(way) > 40*x.N {
-				return fmt.Errorf("it goes on for ever: %v", at)
-			}
-			if err := x.goOn(&at, i == 0); err != nil {
-				return err
-			}
-		}
-		if ends[at] {
-			continue
-		}
-		if err := x.checkRest(&at); err != nil {
+	if k&turns != 0 {
+		if err := x.keeps(s, &x.next, t, r.given); err != nil {
 			return err
 		}
-		for _, s := range append(way, at) {
-			ends[s] = true
+	}
+	if t.asked == Nothing {
+		return nil // then there is nothing that it does not share with others that come to r.to
+	}
+	for _, end := range v.ends {
+		at := x.next
+		end.apply(&at)
+		if err := x.checkAsked(&at); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// do takes a step.
+func (x *search) do(s *State, t step) (outcome, error) {
+	x.renewed = 0
+	var err error
+	if t.asked != Nothing {
+		err = x.command(s, t.asked, t.set)
+	} else {
+		err = x.make(s, t.node, t.move)
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	renewed := x.renewed
+	r, err := x.settle(s)
+	r.apply(s)
+	r.renewed |= renewed
+	return r, err
+}
+
+// apply makes s what became of it.
+func (r outcome) apply(s *State) {
+	next := r.to.state()
+	for i := range next {
+		next[i].Old = s[i].Old && r.renewed>>i&1 == 0
+		next[i].Asked = s[i].Asked
+	}
+	*s = next
+}
+
+// settle is World.Settle, which many steps come to from one state, in both orders.
+func (x *search) settle(s *State) (outcome, error) {
+	k := s.key()
+	if r, ok := x.follows[k]; ok {
+		return r, nil
+	}
+	// In which order the loop looks at its services must not matter: it is that of
+	// their names, or of anything else.
+	var found [2]outcome
+	for i := range x.ways {
+		way := &x.ways[i]
+		*way, x.given, x.renewed, x.backward = *s, 0, 0, i == 1
+		if err := x.Settle(way); err != nil {
+			return outcome{}, err
+		}
+		found[i] = outcome{to: way.key(), renewed: x.renewed, given: x.given}
+		if x.calm {
+			found[1] = found[i] // whoever is looked at first
+			break
+		}
+	}
+	if found[0] != found[1] {
+		return outcome{}, fmt.Errorf("the order of the services decides: %v, or %v", x.ways[0], x.ways[1])
+	}
+	r := found[0]
+	x.follows[k] = r
+	return r, nil
+}
+
+// end is what a state comes to rest in, in a world in which nothing goes wrong or
+// in one in which all does, and looks at what is left.
+func (x *search) end(k key, way int) (outcome, error) {
+	type passed struct {
+		key     key
+		renewed uint8
+	}
+	ends := x.ends[way]
+	var passes []passed
+	for {
+		if _, ok := ends[k]; ok {
+			break
+		}
+		at := k.state()
+		if x.atRest(&at) {
+			if err := x.checkRest(&at); err != nil {
+				return outcome{}, err
+			}
+			ends[k] = outcome{to: k}
+			break
+		}
+		if len(passes) > 40*x.N {
+			return outcome{}, fmt.Errorf("it goes on for ever: %v", at)
+		}
+		next, err := x.goOn(&at, way == 0)
+		if err != nil {
+			return outcome{}, err
+		}
+		passes = append(passes, passed{k, next.renewed})
+		k = next.to
+	}
+	end := ends[k]
+	for i := len(passes) - 1; i >= 0; i-- {
+		end.renewed |= passes[i].renewed
+		ends[passes[i].key] = end
+	}
+	return end, nil
+}
+
+// What goes on by itself, where all goes well and where nothing does.
+var (
+	kindMoves  = []Move{Registers, Comes, Finishes, Ends, Retries, ComesUnstuck, GivesUp}
+	cruelMoves = []Move{Registers, GivesUp, Ends, Retries, ComesUnstuck}
+)
+
 // goOn makes the next move of the first service that has one.
-func (x *search) goOn(s *State, kind bool) error {
-	moves := []Move{Registers, Comes, Finishes, Ends, Retries, ComesUnstuck, GivesUp}
-	if !kind {
-		moves = []Move{Registers, GivesUp, Ends, Retries, ComesUnstuck}
+func (x *search) goOn(s *State, kind bool) (outcome, error) {
+	moves := cruelMoves
+	if kind {
+		moves = kindMoves
 	}
 	for n := range order.Node(x.N) {
 		if p := s[n].Phase; p == order.Up || p == order.Failed {
@@ -190,29 +295,20 @@ func (x *search) goOn(s *State, kind bool) error {
 		}
 		for _, m := range moves {
 			if x.Can(s, n, m) {
-				return x.Make(s, n, m)
+				return x.do(s, step{node: n, move: m})
 			}
 		}
 	}
-	return fmt.Errorf("nothing can happen, and it is not at rest: %v", s)
+	return outcome{}, fmt.Errorf("nothing can happen, and it is not at rest: %v", s)
 }
 
 // trace adds to an error how its state was come to.
-func (x *search) trace(s State, last step, err error) error {
-	var way []string
-	if last != (step{}) {
-		way = append(way, last.String())
-	}
-	for at := s; ; {
-		f, ok := x.seen[at]
-		if !ok {
-			break
-		}
-		way = append(way, f.step.String())
-		if f.step.boot {
-			break
-		}
-		at = f.before
+func (x *search) trace(k key, last step, err error) error {
+	way := []string{last.String()}
+	for at, boot := k, false; !boot; {
+		v := x.seen[at]
+		way = append(way, v.step.String())
+		at, boot = v.before, v.step.boot
 	}
 	text := ""
 	for i := len(way) - 1; i >= 0; i-- {
