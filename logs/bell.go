@@ -41,21 +41,24 @@ func (b *bell) names() []string {
 	return all
 }
 
+// bells are those of all who follow; the collector's.
+type bells []*bell
+
+// grew rings them.
+func (all bells) grew(name string) {
+	for _, b := range all {
+		b.ring(name)
+	}
+}
+
 // watch has a bell rung until stop is called.
 func (c *Collector) watch(b *bell) (stop func(), err error) {
-	if !c.ask(func() { c.bells = append(c.bells, b) }) {
+	if !c.inbox.ask(func() { c.bells = append(c.bells, b) }) {
 		return nil, errors.New("cannot follow the log: the collector has ended")
 	}
 	return func() {
-		c.post(func() {
+		c.inbox.post(func() {
 			c.bells = slices.DeleteFunc(c.bells, func(other *bell) bool { return other == b })
 		})
 	}, nil
-}
-
-// grew rings the bells of those who follow.
-func (c *Collector) grew(s *Slot) {
-	for _, b := range c.bells {
-		b.ring(s.name)
-	}
 }

@@ -3,8 +3,6 @@ package logs
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,39 +31,23 @@ type Collector struct {
 	opts   Options
 	home   int
 	arena  *arena
-	epoll  int
-	wake   int // eventfd
 	tee    *tee
 	packer *packer
-	done   chan struct{} // closed when the collector has ended
-
-	mu         sync.Mutex // guards what follows
-	byName     map[string]*Slot
-	taken      []bool            // indexes in use
-	orphans    map[[2]uint64]int // indexes of slots not taken over yet, by their pipes
-	generation int32
-	commands   []func()
-	closed     bool
-
-	pending atomic.Bool // there are commands
+	inbox  inbox
+	roll   roll
 
 	// Owned by the collector's goroutine.
-	slots   []*Slot // by index
-	stamp   stamp
-	out     []byte
-	held    int // bytes of unfinished lines
-	queued  int // bytes in queues
-	ending  bool
-	events  [128]unix.EpollEvent
-	ready   int // of events
-	tasks   []task
-	working job
-	disk    disk
-	failing []*Slot // with a queue that is to be written
-	dirty   []*Slot // with pages in their areas
-	ticking bool
-	bells   []*bell
-	pace    pace
+	memory   memory
+	composer composer
+	poller   poller
+	ending   bool
+	tasks    tasks
+	working  job
+	disk     disk
+	failing  []*Slot // with a queue that is to be written
+	ticking  bool
+	bells    bells
+	pace     pace
 }
 
 // New starts a collector. What a predecessor left half done is finished by it,
@@ -84,9 +66,10 @@ func New(opts Options) (*Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", opts.Home, err)
 	}
-	c := &Collector{opts: opts, home: home, byName: map[string]*Slot{}, done: make(chan struct{})}
+	c := &Collector{opts: opts, home: home, roll: roll{byName: map[string]*Slot{}}}
 	c.pace = pace{timer: time.NewTimer(time.Hour), hurry: make(chan struct{}, 1)}
 	c.pace.timer.Stop()
+	c.inbox = inbox{wake: -1, hurry: c.pace.wake, done: make(chan struct{})}
 	if err := c.open(); err != nil {
 		unix.Close(home)
 		return nil, err
@@ -124,25 +107,14 @@ func (c *Collector) open() (err error) {
 		return err
 	}
 	c.arena.instant = c.opts.instant
+	c.memory = memory{arena: c.arena, tend: c.tick}
+	c.composer.memory = &c.memory
 	c.adopt()
-	// A poller of our own: the runtime's would wake for each write of each
-	// service, also while they are being dealt with.
-	if c.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if c.inbox.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("cannot wait for logs: %w", err)
 	}
-	if c.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return fmt.Errorf("cannot wait for logs: %w", err)
-	}
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeEvent}
-	if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, c.wake, &event); err != nil {
-		return fmt.Errorf("cannot wait for logs: %w", err)
-	}
-	return nil
+	return c.poller.open(c.inbox.wake)
 }
-
-// wakeEvent is the eventfd's name among the events; a slot's is its index and
-// stream.
-const wakeEvent = -1
 
 // Held returns the descriptors that tier 1 is to hold under "log" before any
 // slot is opened.
@@ -151,15 +123,11 @@ func (c *Collector) Held() []int { return []int{c.arena.fd} }
 // Close takes what is in the pipes now and ends the collector; a successor can
 // go on from there. It waits for at most timeout for the disk and the tee.
 func (c *Collector) Close(timeout time.Duration) error {
-	c.mu.Lock()
-	closed := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if !closed {
-		c.post(func() {
-			for _, s := range c.slots {
+	if c.roll.close() {
+		c.inbox.post(func() {
+			for _, s := range c.memory.slots {
 				if s != nil {
-					c.drain(s)
+					c.tasks.drain(s)
 				}
 			}
 			c.tasks = append(c.tasks, task{marked: true, done: func() { c.ending = true }})
@@ -168,7 +136,7 @@ func (c *Collector) Close(timeout time.Duration) error {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	select {
-	case <-c.done:
+	case <-c.inbox.done:
 	case <-deadline.C:
 		return errors.New("cannot write the rest of the logs: the disk does not answer")
 	}
@@ -180,48 +148,17 @@ func (c *Collector) Close(timeout time.Duration) error {
 	return c.tee.close(deadline.C)
 }
 
-// post has the collector's goroutine run a command, after those posted before.
-func (c *Collector) post(command func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.postLocked(command)
-}
-
-func (c *Collector) postLocked(command func()) {
-	if c.wake < 0 {
-		return // the collector has ended
-	}
-	c.commands = append(c.commands, command)
-	if !c.pending.Swap(true) {
-		one := [8]byte{0: 1}
-		_, _ = unix.Write(c.wake, one[:])
-		c.pace.wake()
-	}
-}
-
 // obey runs the commands that were posted, and the tasks that they made.
 func (c *Collector) obey() {
 	for {
 		for len(c.tasks) > 0 {
 			c.step()
 		}
-		if !c.pending.Load() {
+		command := c.inbox.next()
+		if command == nil {
 			return
 		}
-		c.mu.Lock()
-		var command func()
-		if len(c.commands) > 0 {
-			command = c.commands[0]
-			c.commands[0] = nil
-			c.commands = c.commands[1:]
-		} else {
-			c.commands = nil
-			c.pending.Store(false)
-		}
-		c.mu.Unlock()
-		if command != nil {
-			command()
-		}
+		command()
 	}
 }
 
@@ -234,33 +171,24 @@ func (c *Collector) run() {
 			break
 		}
 		c.disk.rest()
-		c.poll()
+		c.poller.wait()
 		c.disk.work()
-		for i := range c.ready {
+		for i := range c.poller.ready {
 			c.obey() // what was posted before bytes were written stands before them
-			c.serve(c.events[i])
+			c.serve(c.poller.events[i])
 		}
 		c.pace.turn()
 	}
 	c.end()
 }
 
-// poll waits for the next events.
-func (c *Collector) poll() {
-	n, err := unix.EpollWait(c.epoll, c.events[:], -1)
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		panic(fmt.Errorf("cannot wait for logs: %w", err))
-	}
-	c.ready = max(n, 0)
-}
-
 func (c *Collector) serve(event unix.EpollEvent) {
 	if event.Fd == wakeEvent {
 		var count [8]byte
-		_, _ = unix.Read(c.wake, count[:])
+		_, _ = unix.Read(c.inbox.wake, count[:])
 		return
 	}
-	s := c.slots[event.Fd>>1]
+	s := c.memory.slots[event.Fd>>1]
 	if s == nil || s.generation != event.Pad {
 		return // closed since
 	}
@@ -280,7 +208,7 @@ func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
 	n, err := c.arena.fill(s.pipes[stream].read, min(room, *left))
 	if err != nil || n == 0 {
 		if err == nil { // no write end is left, not even ours: it would be ready for ever
-			_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, s.pipes[stream].read, nil)
+			c.poller.remove(s.pipes[stream].read)
 		}
 		if err != nil && !errors.Is(err, unix.EAGAIN) {
 			c.fail(s, fmt.Errorf("cannot read the service's output: %w", err))
@@ -305,22 +233,25 @@ type task struct {
 	done   func()
 }
 
+// tasks are to be done one after the other.
+type tasks []task
+
 // exit appends a task that takes what is in a slot's pipes now, and no more (a
 // process that outlives the service may write for ever), and then marks.
-func (c *Collector) exit(s *Slot, id uint64, text string, done func()) {
+func (all *tasks) exit(s *Slot, id uint64, text string, done func()) {
 	t := task{slot: s, source: fromExit, id: id, text: text, done: done}
 	for stream := range t.left {
 		if n, err := unix.IoctlGetInt(s.pipes[stream].read, unix.TIOCINQ); err == nil {
 			t.left[stream] = n
 		}
 	}
-	c.tasks = append(c.tasks, t)
+	*all = append(*all, t)
 }
 
 // drain appends a task that takes what is in a slot's pipes now.
-func (c *Collector) drain(s *Slot) {
-	c.exit(s, 0, "", nil)
-	c.tasks[len(c.tasks)-1].marked = true
+func (all *tasks) drain(s *Slot) {
+	all.exit(s, 0, "", nil)
+	(*all)[len(*all)-1].marked = true
 }
 
 // step does a part of the first task.
@@ -372,17 +303,17 @@ func (c *Collector) mark(t *task) {
 
 // end closes what the collector's goroutine owns.
 func (c *Collector) end() {
-	for _, s := range c.slots {
+	for _, s := range c.memory.slots {
 		if s != nil {
 			s.release()
 		}
 	}
-	unix.Close(c.epoll)
-	c.mu.Lock()
-	unix.Close(c.wake)
+	unix.Close(c.poller.epoll)
+	c.inbox.close()
+	c.roll.mu.Lock()
 	unix.Close(c.home)
-	c.wake = -1
-	c.mu.Unlock()
+	c.home = -1
+	c.roll.mu.Unlock()
 	c.arena.close()
-	close(c.done)
+	close(c.inbox.done)
 }

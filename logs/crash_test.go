@@ -174,22 +174,21 @@ func (b *box) restart() {
 
 // bury closes what a collector that died had open, as the kernel would have.
 func bury(c *Collector) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.slots {
+	c.roll.mu.Lock()
+	defer c.roll.mu.Unlock()
+	for _, s := range c.memory.slots {
 		if s != nil {
 			s.release()
 		}
 	}
-	for _, s := range c.byName {
-		if c.slotAt(s.index) != s {
+	for _, s := range c.roll.byName {
+		if c.memory.slotAt(s.index) != s {
 			s.release() // not registered yet
 		}
 	}
-	unix.Close(c.epoll)
-	unix.Close(c.wake)
+	unix.Close(c.poller.epoll)
+	c.inbox.close()
 	unix.Close(c.home)
-	c.wake = -1
 	c.arena.close()
 }
 
@@ -222,9 +221,9 @@ func (b *box) close() (calm bool) {
 		for left {
 			left = false
 			for _, s := range b.opened {
-				b.c.post(func() {}) // it may have died
+				b.c.inbox.post(func() {}) // it may have died
 				done := make(chan bool, 1)
-				b.c.post(func() { done <- s.entry.queueHead < s.entry.queueTail })
+				b.c.inbox.post(func() { done <- s.entry.queueHead < s.entry.queueTail })
 				select {
 				case more := <-done:
 					left = left || more

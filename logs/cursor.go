@@ -424,7 +424,7 @@ func (k *cursor) fetch() {
 		return
 	}
 	k.ended = !k.follow
-	k.slot.c.ask(func() { k.memory, k.read = k.slot.queued(k.read) })
+	k.slot.c.inbox.ask(func() { k.memory, k.read = k.slot.queued(k.read) })
 }
 
 func (k *cursor) fillFromMemory() bool {
@@ -460,6 +460,6 @@ func (s *Slot) queued(from uint64) ([]byte, uint64) {
 		return nil, e.queueTail
 	}
 	text := make([]byte, e.queueTail-from)
-	s.c.ring(s.index, from, text, s.c.arena.load)
+	s.c.memory.ring(s.index, from, text, s.c.arena.load)
 	return text, e.queueTail
 }

@@ -66,7 +66,7 @@ func (c *Collector) call() (int, error) {
 	token := c.disk.token.Add(1)
 	n, err := j.do()
 	if !c.disk.token.CompareAndSwap(token, token+1) {
-		c.post(func() { c.returned(j, n, err) })
+		c.inbox.post(func() { c.returned(j, n, err) })
 		runtime.Goexit()
 	}
 	return n, err
@@ -179,17 +179,17 @@ func (c *Collector) takeOver() {
 	s := j.slot
 	c.disk.late++
 	s.late = true
-	c.out = nil // the kernel may still read it
+	c.composer.out = nil // the kernel may still read it
 	c.fail(s, errLate)
 	if !j.queue && j.op != rotateOld {
-		cut := c.enqueue(s, j.out, &j.res)
+		cut := c.memory.enqueue(s, j.out, &j.res)
 		if j.op != makeReady {
 			r, e := c.arena.record, s.entry
 			e.dev, e.ino, e.off = r.dev, r.ino, r.off
 			e.sendFrom = e.queueTail - uint64(cut)
 			atomic.StoreUint64(&e.sendEnd, j.res.queueTail)
 		}
-		c.must(c.commit(s, j.res))
+		must(c.memory.commit(s, j.res))
 		c.settle(s)
 	}
 	c.run()
@@ -207,9 +207,9 @@ func (c *Collector) returned(j job, n int, err error) {
 	}
 	if j.op == appendOut || j.op == resume {
 		if sent := s.entry.sendFrom + uint64(n); n > 0 && sent > s.entry.queueHead {
-			res := c.unchanged(s)
+			res := c.memory.unchanged(s)
 			res.queueHead = min(sent, res.queueTail)
-			c.must(c.commit(s, res))
+			must(c.memory.commit(s, res))
 		}
 		atomic.StoreUint64(&s.entry.sendEnd, 0)
 	}

@@ -47,6 +47,16 @@
 // Without timestamps a file holds the bytes of both streams as they came, and
 // nothing of rlminit's.
 //
+// # Its parts
+//
+// Each is a type with fields of its own, and only the collector's goroutine reaches
+// those that are not said to have a lock: inbox is the way in, roll which slots there
+// are, poller and pace how pipes are waited for, memory what the arena keeps of each
+// slot, composer makes lines of what is staged, disk calls what may never answer,
+// tee is the container's stdout, packer compresses, bells wake those who follow.
+// What is left to Collector is what makes one of them: bytes leave a pipe, become
+// lines, and go to the file or, where that is not to be had, to the queue.
+//
 // # What it never does
 //
 // It never waits for a pipe's end (a grandchild may hold it), never blocks a

@@ -258,10 +258,10 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 		say(t, s.Stdout(), fmt.Sprintf("%d", i))
 		s.Close()
 	}
-	c.ask(func() {})
+	c.inbox.ask(func() {})
 	eventually(t, "all slots are gone", func() bool {
 		empty := make(chan bool)
-		c.post(func() { empty <- c.slots[0] == nil && len(c.tasks) == 0 })
+		c.inbox.post(func() { empty <- c.memory.slots[0] == nil && len(c.tasks) == 0 })
 		return <-empty
 	})
 	if after := count(); after > before+2 {

@@ -61,7 +61,7 @@ func (c *Collector) read(ctx context.Context, w io.Writer, q Query) error {
 		}
 	}
 	if q.All {
-		for _, source := range c.sources() {
+		for _, source := range c.roll.sources() {
 			if err := r.add(ctx, source, q.N); err != nil {
 				return err
 			}
@@ -75,9 +75,9 @@ func (c *Collector) read(ctx context.Context, w io.Writer, q Query) error {
 
 // dupHome returns the volume's root for a reader, who may outlast the collector.
 func (c *Collector) dupHome() (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.wake < 0 {
+	c.roll.mu.Lock()
+	defer c.roll.mu.Unlock()
+	if c.home < 0 {
 		return -1, errors.New("cannot read the log: the collector has ended")
 	}
 	fd, err := unix.FcntlInt(uintptr(c.home), unix.F_DUPFD_CLOEXEC, 3)
@@ -85,17 +85,6 @@ func (c *Collector) dupHome() (int, error) {
 		return -1, fmt.Errorf("cannot read the log: %w", err)
 	}
 	return fd, nil
-}
-
-// sources are the open slots.
-func (c *Collector) sources() []Source {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []Source
-	for name, s := range c.byName {
-		all = append(all, Source{Name: name, Dir: s.where()})
-	}
-	return all
 }
 
 // reader is a Read under way.
@@ -121,7 +110,7 @@ func (r *reader) add(ctx context.Context, source Source, n int) error {
 	if r.byName[source.Name] != nil {
 		return nil
 	}
-	s := r.c.slot(source.Name)
+	s := r.c.roll.slot(source.Name)
 	if source.Dir == "" && s != nil {
 		source.Dir = s.where()
 	}
@@ -200,7 +189,7 @@ func (r *reader) follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.c.done:
+		case <-r.c.inbox.done:
 			return r.merge(ctx, r.cursors)
 		case <-r.bell.rung:
 		}
@@ -266,29 +255,6 @@ func (s *Slot) Tail(n int, timeout time.Duration) ([]string, error) {
 		return lines, o.err
 	case <-time.After(timeout):
 		return nil, errors.New("cannot read the log: the disk does not answer")
-	}
-}
-
-// slot returns the open slot of a name.
-func (c *Collector) slot(name string) *Slot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.byName[name]
-}
-
-// ask has the collector's goroutine run f, and waits for it. It reports false
-// where the collector has ended.
-func (c *Collector) ask(f func()) bool {
-	done := make(chan struct{})
-	c.post(func() {
-		f()
-		close(done)
-	})
-	select {
-	case <-done:
-		return true
-	case <-c.done:
-		return false
 	}
 }
 

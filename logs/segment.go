@@ -1,78 +1,23 @@
 package logs
 
-import (
-	"bytes"
-	"sync/atomic"
-)
+import "bytes"
 
 // outSize is how much output a segment has, in bytes, unless it is one line.
 const outSize = 256 << 10
 
-// heldMost is how many bytes of unfinished lines all slots may have together
-// before such lines are cut early.
-const heldMost = 64 << 20
-
-// unchanged is the result that changes nothing in s.
-func (c *Collector) unchanged(s *Slot) result {
-	e := s.entry
-	return result{
-		end: c.arena.base(), part: e.part[0],
-		exitID: e.exitID, queueHead: e.queueHead, queueTail: e.queueTail,
-		lostBytes: e.lostBytes, lostLines: e.lostLines,
-		saidBytes: e.saidBytes, saidLines: e.saidLines,
-	}
-}
-
-// commit puts a result into force, all of it or, where this process dies
-// before the phase is stored, nothing. The stage must be empty or hold s's.
-func (c *Collector) commit(s *Slot, res result) error {
-	r := c.arena.record
-	r.res, r.slot = res, uint32(s.index)
-	atomic.StoreUint32(&r.phase, applying)
-	c.arena.at()
-	return c.apply()
-}
-
-// apply puts the record's result into force. It may be done over.
-func (c *Collector) apply() error {
-	r := c.arena.record
-	res, e := &r.res, c.arena.entry(int(r.slot))
-	if res.partLen > 0 {
-		at := partAt(int(r.slot), res.stream) + int64(res.partAt)
-		if err := c.arena.store(c.arena.mem[res.partFrom:res.partFrom+uint64(res.partLen)], at); err != nil {
-			return err
-		}
-	}
-	queued := int(res.queueTail-res.queueHead) - int(e.queueTail-e.queueHead)
-	if s := c.slots[r.slot]; !s.soiled && (queued != 0 || res.part != e.part[res.stream]) {
-		s.soiled = true
-		c.dirty = append(c.dirty, s)
-		c.tick()
-	}
-	c.queued += queued
-	c.held += int(res.part) - int(e.part[res.stream])
-	e.part[res.stream] = res.part
-	c.arena.at()
-	e.exitID = res.exitID
-	e.queueHead, e.queueTail = res.queueHead, res.queueTail
-	c.arena.at()
-	atomic.StoreUint64(&e.lostBytes, res.lostBytes)
-	atomic.StoreUint64(&e.lostLines, res.lostLines)
-	e.saidBytes, e.saidLines = res.saidBytes, res.saidLines
-	c.arena.at()
-	atomic.StoreUint64(&c.arena.record.base, res.end)
-	c.arena.at()
-	atomic.StoreUint32(&r.phase, idle)
-	c.arena.at()
-	return nil
+// composer makes output of what is staged.
+type composer struct {
+	memory *memory
+	stamp  stamp
+	out    []byte
 }
 
 // compose makes the next segment of the staged bytes: its output, in c.out,
 // and its result. limit is how much output there may be, but that one line
 // always fits.
-func (c *Collector) compose(s *Slot, limit int) ([]byte, result, error) {
-	r := c.arena.record
-	res := c.unchanged(s)
+func (c *composer) compose(s *Slot, limit int) ([]byte, result, error) {
+	r := c.memory.arena.record
+	res := c.memory.unchanged(s)
 	c.out = c.out[:0]
 	switch source := r.source; {
 	case source == fromExit && s.entry.part[fromStdout] > 0:
@@ -80,13 +25,13 @@ func (c *Collector) compose(s *Slot, limit int) ([]byte, result, error) {
 	case source == fromExit && s.entry.part[fromStderr] > 0:
 		return c.cutPart(s, res, fromStderr)
 	case source >= fromMark:
-		res.end = c.arena.pos
+		res.end = c.memory.arena.pos
 		if source == fromExit {
 			res.exitID = r.exitID
 		}
 		if s.cfg.Timestamps {
 			c.stamp.set(r.when, source)
-			c.out = append(append(append(c.out, c.stamp.whole...), c.arena.staged()...), '\n')
+			c.out = append(append(append(c.out, c.stamp.whole...), c.memory.arena.staged()...), '\n')
 		}
 		return c.out, res, nil
 	case s.cfg.Timestamps:
@@ -95,7 +40,7 @@ func (c *Collector) compose(s *Slot, limit int) ([]byte, result, error) {
 		return c.cutPart(s, res, source)
 	default:
 		// A copy, for a late write may read it long after.
-		c.out = append(c.out, plain(c.arena.staged(), limit)...)
+		c.out = append(c.out, plain(c.memory.arena.staged(), limit)...)
 		res.end += uint64(len(c.out))
 		return c.out, res, nil
 	}
@@ -116,11 +61,11 @@ func plain(data []byte, limit int) []byte {
 }
 
 // cutPart ends a stream's unfinished line. Nothing of the stage is used up.
-func (c *Collector) cutPart(s *Slot, res result, stream uint32) ([]byte, result, error) {
+func (c *composer) cutPart(s *Slot, res result, stream uint32) ([]byte, result, error) {
 	n := int(s.entry.part[stream])
 	res.stream, res.part = stream, 0
 	if s.cfg.Timestamps {
-		c.stamp.set(c.arena.record.when, stream)
+		c.stamp.set(c.memory.arena.record.when, stream)
 		c.out = append(c.out, c.stamp.cut...)
 	}
 	err := c.appendPart(s, stream, n)
@@ -131,20 +76,20 @@ func (c *Collector) cutPart(s *Slot, res result, stream uint32) ([]byte, result,
 }
 
 // appendPart appends n bytes of a stream's unfinished line to c.out.
-func (c *Collector) appendPart(s *Slot, stream uint32, n int) error {
+func (c *composer) appendPart(s *Slot, stream uint32, n int) error {
 	if n == 0 {
 		return nil
 	}
 	at := len(c.out)
 	c.out = append(c.out, make([]byte, n)...)
-	return c.arena.load(c.out[at:], partAt(s.index, stream))
+	return c.memory.arena.load(c.out[at:], partAt(s.index, stream))
 }
 
 // composeLines makes lines of the staged bytes and of the unfinished line
 // before them.
-func (c *Collector) composeLines(s *Slot, res result, limit int) ([]byte, result, error) {
-	r := c.arena.record
-	stream, data := r.source, c.arena.staged()
+func (c *composer) composeLines(s *Slot, res result, limit int) ([]byte, result, error) {
+	r := c.memory.arena.record
+	stream, data := r.source, c.memory.arena.staged()
 	part := int(s.entry.part[stream])
 	c.stamp.set(r.when, stream)
 	res.stream = stream
@@ -152,7 +97,7 @@ func (c *Collector) composeLines(s *Slot, res result, limit int) ([]byte, result
 		n := bytes.IndexByte(data, '\n')
 		head, used := c.stamp.whole, n+1
 		switch text := n; {
-		case n < 0 && part+len(data) <= MaxLine && !c.crowded(len(data)):
+		case n < 0 && part+len(data) <= MaxLine && !c.memory.crowded(len(data)):
 			res.partAt, res.partLen, res.partFrom = uint32(part), uint32(len(data)), res.end
 			res.part = uint32(part + len(data))
 			res.end += uint64(len(data))
@@ -179,6 +124,3 @@ func (c *Collector) composeLines(s *Slot, res result, limit int) ([]byte, result
 	res.part = uint32(part)
 	return c.out, res, nil
 }
-
-// crowded says that there is no room for n more bytes of unfinished lines.
-func (c *Collector) crowded(n int) bool { return c.held+n > heldMost }

@@ -9,20 +9,21 @@ import (
 // lastMost is how much of a service's last line is remembered, in bytes.
 const lastMost = 256
 
-func (c *Collector) now() int64 { return time.Now().UnixMicro() }
+// now is the time in microseconds since 1970.
+func now() int64 { return time.Now().UnixMicro() }
 
 // settle deals with all that is staged.
 func (c *Collector) settle(s *Slot) {
 	r := c.arena.record
 	for !c.arena.empty() || r.source == fromExit && s.entry.part != [2]uint32{} {
-		r.when, r.limit = c.now(), outSize
+		r.when, r.limit = now(), outSize
 		if left := s.file.left(); !c.direct(s) {
 			r.limit = queueKeep / 4
 		} else if left > 0 {
 			r.limit = min(r.limit, left)
 		}
-		out, res, err := c.compose(s, int(r.limit))
-		c.must(err)
+		out, res, err := c.composer.compose(s, int(r.limit))
+		must(err)
 		c.deliver(s, out, res)
 	}
 }
@@ -40,16 +41,14 @@ func (c *Collector) deliver(s *Slot, out []byte, res result) {
 			out = c.send(s, out, res)
 		}
 		if len(out) > 0 {
-			c.enqueue(s, out, &res)
+			c.memory.enqueue(s, out, &res)
 			if s.cfg.File {
 				c.list(s)
 			}
 		}
 	}
-	c.must(c.commit(s, res))
-	if len(c.bells) > 0 {
-		c.grew(s)
-	}
+	must(c.memory.commit(s, res))
+	c.bells.grew(s.name)
 }
 
 // send appends out to the slot's file and returns what could not be.
@@ -119,7 +118,7 @@ func textOf(line []byte) []byte {
 
 // must is for what cannot fail short of a defect. This process dies then, and
 // its successor goes on from the arena.
-func (c *Collector) must(err error) {
+func must(err error) {
 	if err != nil {
 		panic(err)
 	}
@@ -127,18 +126,17 @@ func (c *Collector) must(err error) {
 
 // adopt reads what a predecessor left in the table.
 func (c *Collector) adopt() {
-	c.orphans = map[[2]uint64]int{}
+	c.roll.orphans = map[[2]uint64]int{}
 	high := int(c.arena.record.high)
-	c.taken = make([]bool, high)
+	c.roll.taken = make([]bool, high)
 	for i := range high {
 		e := c.arena.entry(i)
 		if e.used == 0 {
 			continue
 		}
-		c.taken[i] = true
-		c.orphans[e.pipes] = i
-		c.held += int(e.part[0]) + int(e.part[1])
-		c.queued += int(e.queueTail - e.queueHead)
+		c.roll.taken[i] = true
+		c.roll.orphans[e.pipes] = i
+		c.memory.count(e, 1)
 	}
 }
 
@@ -154,7 +152,7 @@ func (c *Collector) begin() {
 		c.disk.work()
 		switch phase {
 		case applying:
-			c.must(c.apply())
+			must(c.memory.apply())
 		case appending:
 			c.finish(ghost)
 		}
@@ -166,9 +164,9 @@ func (c *Collector) begin() {
 // finish appends the rest of a segment that a predecessor was appending.
 func (c *Collector) finish(s *Slot) {
 	r := c.arena.record
-	out, res, err := c.compose(s, int(r.limit))
-	c.must(err)
-	c.working = job{slot: s, op: resume, when: c.now(), out: out, res: res, dev: r.dev, ino: r.ino, off: r.off}
+	out, res, err := c.composer.compose(s, int(r.limit))
+	must(err)
+	c.working = job{slot: s, op: resume, when: now(), out: out, res: res, dev: r.dev, ino: r.ino, off: r.off}
 	n, err := c.call()
 	if err == nil && n < len(out) {
 		c.working.op, c.working.out = appendOut, out[n:]
@@ -180,7 +178,7 @@ func (c *Collector) finish(s *Slot) {
 		c.fail(s, err)
 	}
 	if n < len(out) {
-		c.enqueue(s, out[n:], &res)
+		c.memory.enqueue(s, out[n:], &res)
 	}
-	c.must(c.commit(s, res))
+	must(c.memory.commit(s, res))
 }

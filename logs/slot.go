@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -73,8 +72,7 @@ type Slot struct {
 	soiled  bool   // in dirty
 	heir    *Slot  // of a slot that the recovery made up: the real one
 	last    []byte // the newest line of the service's own, cut short
-	prefix  []byte // in the tee
-	begun   []byte // a line that the tee waits for the end of
+	teed    teed
 	age     *time.Timer
 
 	taken atomic.Uint64 // bytes of its pipes; the collector's to write
@@ -102,46 +100,22 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || c.byName[name] != nil {
+	c.roll.mu.Lock() // and so nothing that is posted after Close needs the slot
+	defer c.roll.mu.Unlock()
+	adopted, err := c.roll.enter(s, inodes)
+	if err != nil {
 		s.closePipes()
-		return nil, fmt.Errorf("cannot open the log of %s: it is open, or all are closed", name)
+		return nil, err
 	}
-	index, adopted := c.orphans[inodes]
-	if !adopted {
-		if index = c.freeIndex(); index < 0 {
-			s.closePipes()
-			return nil, fmt.Errorf("cannot open the log of %s: there are %d already", name, maxSlots)
-		}
-	}
-	delete(c.orphans, inodes)
-	c.taken[index] = true
-	c.byName[name] = s
-	c.generation++
 	s.publish(&cfg)
-	s.index, s.generation, s.entry = index, c.generation, c.arena.entry(index)
+	s.entry = c.arena.entry(s.index)
 	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put, packer: c.packer}
 	if !adopted {
 		*s.entry = entry{pipes: inodes, used: 1, queueHead: queueStart, queueTail: queueStart}
-		c.arena.record.high = max(c.arena.record.high, uint32(index)+1)
+		c.arena.record.high = max(c.arena.record.high, uint32(s.index)+1)
 	}
-	c.postLocked(func() { c.register(s) })
+	c.inbox.post(func() { c.register(s) })
 	return s, nil
-}
-
-// freeIndex returns an index that is not taken.
-func (c *Collector) freeIndex() int {
-	for i, taken := range c.taken {
-		if !taken {
-			return i
-		}
-	}
-	if len(c.taken) == maxSlots {
-		return -1
-	}
-	c.taken = append(c.taken, false)
-	return len(c.taken) - 1
 }
 
 // openPipes makes the pipes, or takes over held, and returns their inodes.
@@ -213,7 +187,7 @@ func blocking(fd int) int {
 // Mark writes a line of rlminit's own, before all that is written after the
 // call. In a log without timestamps marks do not appear.
 func (s *Slot) Mark(text string) {
-	s.c.post(func() {
+	s.c.inbox.post(func() {
 		if !s.closing {
 			s.c.tasks = append(s.c.tasks, task{slot: s, source: fromMark, text: text})
 		}
@@ -227,7 +201,7 @@ func (s *Slot) Mark(text string) {
 // collector, and must not block, when the line is where it survives this
 // process; last is what the service said last, of at most 256 bytes.
 func (s *Slot) MarkExit(id uint64, text string, done func(last string)) {
-	s.c.post(func() {
+	s.c.inbox.post(func() {
 		then := func() {
 			if done != nil {
 				done(string(s.last))
@@ -237,7 +211,7 @@ func (s *Slot) MarkExit(id uint64, text string, done func(last string)) {
 			then()
 			return
 		}
-		s.c.exit(s, id, text, then)
+		s.c.tasks.exit(s, id, text, then)
 	})
 }
 
@@ -247,7 +221,7 @@ func (s *Slot) Reconfigure(cfg Config) error {
 		return err
 	}
 	s.publish(&cfg)
-	s.c.post(func() { s.cfg, s.prefix = cfg, nil })
+	s.c.inbox.post(func() { s.cfg, s.teed.prefix = cfg, nil })
 	return nil
 }
 
@@ -266,14 +240,10 @@ func (s *Slot) Stats() Stats {
 // Tier 1 is to let go of "log/NAME" by itself.
 func (s *Slot) Close() {
 	c := s.c
-	c.mu.Lock()
-	if c.byName[s.name] == s {
-		delete(c.byName, s.name)
-	}
-	c.mu.Unlock()
-	c.post(func() {
+	c.roll.leave(s)
+	c.inbox.post(func() {
 		if !s.closing {
-			c.exit(s, 0, "", func() { c.discard(s) })
+			c.tasks.exit(s, 0, "", func() { c.discard(s) })
 		}
 	})
 }
@@ -283,10 +253,7 @@ func (s *Slot) Closed() <-chan struct{} { return s.closed }
 
 // register makes the collector serve a slot.
 func (c *Collector) register(s *Slot) {
-	for len(c.slots) <= s.index {
-		c.slots = append(c.slots, nil)
-	}
-	if ghost := c.slotAt(s.index); ghost != nil {
+	if ghost := c.memory.slotAt(s.index); ghost != nil {
 		c.unlist(ghost)
 		if ghost.late {
 			ghost.heir, s.late = s, true
@@ -294,11 +261,10 @@ func (c *Collector) register(s *Slot) {
 			ghost.file.close()
 		}
 	}
-	c.slots[s.index] = s
+	c.memory.place(s.index, s)
 	for stream := range s.pipes {
-		event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(s.index<<1 | stream), Pad: s.generation}
-		if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, s.pipes[stream].read, &event); err != nil && !errors.Is(err, unix.EEXIST) {
-			c.fail(s, fmt.Errorf("cannot wait for the service's output: %w", err))
+		if err := c.poller.add(s, stream); err != nil {
+			c.fail(s, err)
 		}
 	}
 	if s.entry.queueTail > s.entry.queueHead && s.cfg.File {
@@ -314,19 +280,13 @@ func (c *Collector) discard(s *Slot) {
 	}
 	for stream := range s.pipes {
 		if fd := s.pipes[stream].read; fd > 0 {
-			_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+			c.poller.remove(fd)
 		}
 	}
 	c.unlist(s)
-	c.held -= int(s.entry.part[0]) + int(s.entry.part[1])
-	c.queued -= int(s.entry.queueTail - s.entry.queueHead)
-	c.arena.free(partAt(s.index, 0), areaSize)
 	s.release()
-	*s.entry = entry{}
-	c.slots[s.index] = nil
-	c.mu.Lock()
-	c.taken[s.index] = false
-	c.mu.Unlock()
+	c.memory.forget(s)
+	c.roll.free(s.index)
 	if s.closed != nil {
 		close(s.closed)
 	}
@@ -339,13 +299,13 @@ func (c *Collector) awaitAge(s *Slot) {
 	}
 	left := s.cfg.MaxAge - time.Duration(sinceBoot()-s.file.born)*time.Microsecond
 	s.age = time.AfterFunc(max(left, time.Millisecond), func() {
-		c.post(func() {
+		c.inbox.post(func() {
 			s.age = nil
 			if s.closing || !c.direct(s) || s.cfg.MaxAge <= 0 {
 				return // rotated, if at all, before the next line is written
 			}
 			s.file.cfg = s.cfg
-			c.working = job{slot: s, op: rotateOld, when: c.now()}
+			c.working = job{slot: s, op: rotateOld, when: now()}
 			if _, err := c.call(); err != nil {
 				c.fail(s, err)
 			}
@@ -357,12 +317,9 @@ func (c *Collector) awaitAge(s *Slot) {
 // Settled tells the collector that every slot which a predecessor had was
 // opened again; what the others left is given up.
 func (c *Collector) Settled() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for pipes, index := range c.orphans {
-		delete(c.orphans, pipes)
-		c.postLocked(func() {
-			ghost := c.slotAt(index)
+	for _, index := range c.roll.abandoned() {
+		c.inbox.post(func() {
+			ghost := c.memory.slotAt(index)
 			if ghost == nil {
 				ghost = c.ghost(index, Config{})
 			}
@@ -371,22 +328,11 @@ func (c *Collector) Settled() {
 	}
 }
 
-// slotAt is the slot of an index, if it is open.
-func (c *Collector) slotAt(index int) *Slot {
-	if index < len(c.slots) {
-		return c.slots[index]
-	}
-	return nil
-}
-
 // ghost makes a slot without pipes for what is left of one.
 func (c *Collector) ghost(index int, cfg Config) *Slot {
 	s := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: cfg}
 	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put, packer: c.packer}
-	for len(c.slots) <= index {
-		c.slots = append(c.slots, nil)
-	}
-	c.slots[index] = s
+	c.memory.place(index, s)
 	return s
 }
 

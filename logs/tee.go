@@ -57,6 +57,12 @@ func newTee(fd int, colour bool) (*tee, error) {
 // colours are those of prefixes.
 var colours = [...]string{"\x1b[36m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[92m", "\x1b[95m", "\x1b[94m"}
 
+// teed is what the tee knows of a slot.
+type teed struct {
+	prefix []byte // nil: to be made anew
+	begun  []byte // a line that it waits for the end of
+}
+
 // prefix is what stands before a slot's lines.
 func (t *tee) prefix(name string) []byte {
 	if !t.colour {
@@ -72,12 +78,12 @@ func (t *tee) pass(s *Slot, out []byte) {
 	if t.out == nil {
 		return
 	}
-	if s.prefix == nil {
+	if s.teed.prefix == nil {
 		name := s.cfg.Prefix
 		if name == "" {
 			name = s.name
 		}
-		s.prefix = t.prefix(name)
+		s.teed.prefix = t.prefix(name)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,15 +95,15 @@ func (t *tee) pass(s *Slot, out []byte) {
 		line := out[:n]
 		out = out[n:]
 		if s.cfg.Timestamps {
-			t.take(s.prefix, textOf(line))
+			t.take(s.teed.prefix, textOf(line))
 			continue
 		}
-		if line[n-1] != '\n' && len(s.begun)+n < teeAtOnce {
-			s.begun = append(s.begun, line...)
+		if line[n-1] != '\n' && len(s.teed.begun)+n < teeAtOnce {
+			s.teed.begun = append(s.teed.begun, line...)
 			break
 		}
-		t.take(s.prefix, s.begun, line)
-		s.begun = nil
+		t.take(s.teed.prefix, s.teed.begun, line)
+		s.teed.begun = nil
 	}
 	t.more.Signal()
 }

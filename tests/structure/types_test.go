@@ -30,8 +30,6 @@ var large = map[string]size{
 	"control.Client":         {81, 7},
 	"internal/durable.Dir":   {53, 4},
 	"journal.writer":         {22, 23},
-	"logs.Collector":         {67, 32},
-	"logs.Slot":              {17, 21},
 	"reap/sys.Command":       {21, 43},
 	"supervise/jobs.task":    {15, 40},
 	"supervise/machine.step": {77, 53},
