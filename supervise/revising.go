@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -15,7 +14,6 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
 )
 
@@ -251,90 +249,6 @@ func (s *revised) on(name string) (on bool) {
 	return on
 }
 
-// Begin notes what a revision does about a profile as an operation.
-func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
-	by := control.Actor{UID: actor}
-	services := servicesOf(k)
-	id = s.commands.operations.NewID()
-	if store := s.prep.volume.Store(); store != nil {
-		of := profiles.Actor(by)
-		store.Records.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
-	}
-	s.loop.ask(func() {
-		members := s.membersOf(k)
-		s.commands.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
-		s.commands.keepOperations()
-	})
-	go func() {
-		for {
-			o, changed, problem := s.commands.operations.Get(id)
-			if problem != nil {
-				return // forgotten
-			}
-			for _, m := range o.Members {
-				standing := operation.Standing{Operation: id, State: m.State, Reason: m.Reason}
-				if standing.Over() {
-					halted(haltedBy(standing))
-					return
-				}
-			}
-			if o.Over() {
-				return
-			}
-			<-changed
-		}
-	}()
-	return id
-}
-
-// End notes what came of it.
-func (s *revised) End(id uint64, k revision.Kept, why string) {
-	state := operation.Done
-	if why != "" {
-		state = operation.Failed
-	}
-	s.loop.ask(func() {
-		for _, m := range s.membersOf(k) { // as they are now
-			s.commands.operations.Member(id, m.Name, state, why, m.OldPID)
-		}
-		s.commands.keepOperations()
-	})
-}
-
-// servicesOf are the services that a step is about.
-func servicesOf(k revision.Kept) (names []string) {
-	if !plan.IsConfiguration(k.Name) {
-		return []string{profiles.GatewayName(k.Name)}
-	}
-	for _, a := range k.Services {
-		names = append(names, a.Service)
-	}
-	return names
-}
-
-// membersOf are the members of the operation that a step is, with their processes.
-// Only the loop calls it.
-func (s *revised) membersOf(k revision.Kept) (members []control.OperationMember) {
-	if plan.IsConfiguration(k.Name) {
-		members = append(members, control.OperationMember{Name: k.Name})
-	}
-	for _, name := range servicesOf(k) {
-		m := control.OperationMember{Name: name}
-		if u := s.fleet.units[name]; u != nil {
-			m.Name, m.OldPID = u.title(), u.pid()
-		} else if !plan.IsConfiguration(k.Name) {
-			m.Name = k.Name
-		}
-		members = append(members, m)
-	}
-	return members
-}
-
-// haltedBy is why a step goes no further.
-func haltedBy(standing operation.Standing) revision.Halted {
-	return revision.Halted{Cancelled: standing.State == operation.Cancelled, Why: standing.Why()}
-}
-
 // command starts or stops a profile's service as a part of an operation, and waits
 // for a stop.
 func (s *revised) command(ctx context.Context, verb, name string, how revision.Put) error {
@@ -375,88 +289,4 @@ func (s *revised) Restore(name, trash string) error {
 		_, err = store.Restore(name, trash)
 	}
 	return err
-}
-
-// Gate waits until a service has passed its gate. Each look is a piece of the
-// loop's work, which knows of a later command before anything that follows from it
-// is to be seen.
-func (s *revised) Gate(ctx context.Context, name string, how revision.Gating) error {
-	if plan.IsConfiguration(name) {
-		return s.gateAll(ctx, how)
-	}
-	u, err := s.directory.lookUp(profiles.GatewayName(name))
-	if err != nil {
-		return errors.New("it was removed")
-	}
-	return s.pass(ctx, u, how)
-}
-
-// pass is Gate for a service.
-func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
-	gate := operation.Gate{Down: !how.Up, Steady: how.Steady}
-	begun := time.Now()
-	for {
-		var j operation.Judgement
-		var problem error
-		waits := false // for time alone
-		look := func(u *unit) (bool, *control.Problem) {
-			if s.fleet.stopping { // nothing is judged any more
-				return false, nil
-			}
-			seen := s.commands.seen(u)
-			if u.state.Phase == machine.Running { // one that goes on running is watched as well
-				seen.For = min(seen.For, time.Since(begun))
-			}
-			standing := s.commands.standing(how.Operation, u)
-			if seen.Ended && u.output.unheard > 0 && !standing.Over() {
-				return false, nil // its last lines are on their way
-			}
-			j = gate.Look(seen, standing)
-			switch {
-			case standing.Over():
-				problem = haltedBy(standing)
-			case j.Why != "" && seen.Ended:
-				problem = u.died()
-			case j.Why != "":
-				problem = errors.New(j.Why)
-			}
-			return j.Passed || problem != nil || j.Wait > 0 != waits, nil
-		}
-		s.commands.until(ctx, u, look)
-		if waits = j.Wait > 0; waits {
-			enough, cancel := context.WithTimeout(ctx, j.Wait)
-			s.commands.until(enough, u, look)
-			cancel()
-		}
-		switch {
-		case problem != nil || j.Passed:
-			return problem
-		case ctx.Err() != nil:
-			return ctx.Err()
-		}
-	}
-}
-
-// standing is what has become of u in an operation.
-func (c *commands) standing(id uint64, u *unit) operation.Standing {
-	return c.operations.Standing(id, u.title())
-}
-
-// died is why u is not up, with its last lines.
-func (u *unit) died() error {
-	switch {
-	case u.fault != "":
-		return errors.New(u.fault)
-	case u.state.Phase == machine.Gone:
-		return errors.New("it was removed")
-	case u.state.Phase == machine.Stopped:
-		return errors.New("somebody has stopped it")
-	case u.state.Phase == machine.Waiting:
-		return fmt.Errorf("it is waiting: %s", u.state.Blocked)
-	}
-	problem := u.failure()
-	for _, line := range u.output.lines {
-		problem.Detail += "\n" + line
-	}
-	return problem
 }
