@@ -90,7 +90,7 @@ func (w *writer) read(s segment, base bool) (scanned, error) {
 	found, err := scan(f, 0, -1, func(r Record, at int64) error {
 		switch {
 		case base && at == 0:
-			w.snapshot = int64(len(r.Line)) + 1
+			w.open.snapshot = int64(len(r.Line)) + 1
 		case r.Seq <= w.seq:
 			repeated++
 		default:
@@ -152,7 +152,7 @@ func (w *writer) goOn(s segment, found scanned) error {
 		_ = w.begin() // said; Append tries again
 		return nil
 	}
-	w.file, w.name, w.number, w.prev, w.pos = f, s.name, s.number, s.number, found.good
-	w.journal.shown(w.name, w.pos)
+	w.open.file, w.open.name, w.open.number, w.prev, w.open.pos = f, s.name, s.number, s.number, found.good
+	w.journal.shown(w.open.name, w.open.pos)
 	return nil
 }

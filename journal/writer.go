@@ -40,19 +40,39 @@ type writer struct {
 	// of them is removed before another has been begun. 0: from any there is.
 	needed uint64
 
-	// Of the segment that is written; file is nil where one is to be begun first.
-	// Invariant: what is in the file up to pos is good, and nothing is after it.
+	open openSegment
+	// noAllocate: the file system cannot set blocks aside, so the reserve is a file.
+	noAllocate bool
+
+	aside []takenAside // what is to be kept aside once there is a segment of ours
+	said  string       // the failure of a begin that was said last
+}
+
+// openSegment is the segment that is written; file is nil where one is to be begun
+// first. Invariant: what is in the file up to pos is good, and nothing is after it.
+type openSegment struct {
 	file      file
 	name      string
 	number    uint64
 	pos       int64
 	snapshot  int64 // the size of its first record
 	allocated int64 // up to where the file system has set blocks aside
-	// noAllocate: the file system cannot set blocks aside, so the reserve is a file.
-	noAllocate bool
+}
 
-	aside []takenAside // what is to be kept aside once there is a segment of ours
-	said  string       // the failure of a begin that was said last
+// end gives back what was allocated in advance.
+func (s *openSegment) end() {
+	if s.file != nil {
+		_ = s.file.truncate(s.pos) // only space is at stake
+		s.file.Close()
+		s.file = nil
+	}
+}
+
+// leave gives the segment up. The next one begins with a snapshot that knows
+// nothing of what was refused.
+func (s *openSegment) leave() {
+	s.file.Close()
+	s.file, s.name = nil, ""
 }
 
 // takenAside is a file that must not be read again as a segment, and why.
@@ -65,19 +85,10 @@ func (j *Journal) write() {
 	for {
 		batch, dropped := j.queue.take()
 		if len(batch) == 0 {
-			w.end()
+			w.open.end()
 			return
 		}
 		w.commit(batch, dropped)
-	}
-}
-
-// end gives back what was allocated in advance.
-func (w *writer) end() {
-	if w.file != nil {
-		_ = w.file.truncate(w.pos) // only space is at stake
-		w.file.Close()
-		w.file = nil
 	}
 }
 
@@ -197,17 +208,17 @@ func (w *writer) applied(lines []byte) {
 		}
 		rest = after
 	}
-	j.shown(w.name, w.pos)
+	j.shown(w.open.name, w.open.pos)
 }
 
 // ready sees to it that there is a segment with room for so many bytes.
 func (w *writer) ready(size int64) error {
-	full := w.pos+size > w.limit && w.pos > 2*w.snapshot
-	if w.file != nil && !full {
+	full := w.open.pos+size > w.limit && w.open.pos > 2*w.open.snapshot
+	if w.open.file != nil && !full {
 		return nil
 	}
 	err := w.begin()
-	if err != nil && w.file != nil {
+	if err != nil && w.open.file != nil {
 		return nil // no room for another one: this one goes on
 	}
 	return err
@@ -219,27 +230,27 @@ func (w *writer) put(lines []byte, durable, reserved bool) error {
 	if err := w.allocate(int64(len(lines)), reserved); err != nil {
 		return err
 	}
-	_, err := w.file.WriteAt(lines, w.pos)
+	_, err := w.open.file.WriteAt(lines, w.open.pos)
 	if isFull(err) && reserved && w.freeReserve() {
-		_, err = w.file.WriteAt(lines, w.pos)
+		_, err = w.open.file.WriteAt(lines, w.open.pos)
 	}
 	synced := err == nil
 	if err == nil && durable {
-		err = w.sync(w.file)
+		err = w.sync(w.open.file)
 	}
 	if err == nil {
-		w.pos += int64(len(lines))
+		w.open.pos += int64(len(lines))
 		return nil
 	}
-	back := w.file.truncate(w.pos)
+	back := w.open.file.truncate(w.open.pos)
 	if back == nil {
-		back = w.file.sync()
+		back = w.open.file.sync()
 	}
-	w.allocated = w.pos // a truncated file has lost what was beyond its end
+	w.open.allocated = w.open.pos // a truncated file has lost what was beyond its end
 	if back != nil || synced {
 		// After an fsync that failed the kernel forgets what it could not write, and
 		// the next fsync says nothing of it: only another file is to be trusted.
-		w.leave()
+		w.open.leave()
 	}
 	if back != nil {
 		return fmt.Errorf("%w; %w", err, ErrInDoubt)
@@ -247,31 +258,24 @@ func (w *writer) put(lines []byte, durable, reserved bool) error {
 	return err
 }
 
-// leave gives the segment up. The next one begins with a snapshot that knows
-// nothing of what was refused.
-func (w *writer) leave() {
-	w.file.Close()
-	w.file, w.name = nil, ""
-}
-
 // allocate sets blocks aside for so many bytes and, unless these are what the
 // reserve is for, the reserve beyond.
 func (w *writer) allocate(size int64, reserved bool) error {
-	need := w.pos + size + reserveSize
+	need := w.open.pos + size + reserveSize
 	if reserved {
-		need = w.pos + size
+		need = w.open.pos + size
 	}
-	if w.noAllocate || w.allocated >= need {
+	if w.noAllocate || w.open.allocated >= need {
 		return nil
 	}
-	err := w.file.allocate(w.pos, need+allocateStep)
+	err := w.open.file.allocate(w.open.pos, need+allocateStep)
 	if err == nil {
-		w.allocated = need + allocateStep
+		w.open.allocated = need + allocateStep
 		return nil
 	}
 	if isFull(err) {
-		if err = w.file.allocate(w.pos, need); err == nil {
-			w.allocated = need
+		if err = w.open.file.allocate(w.open.pos, need); err == nil {
+			w.open.allocated = need
 			return nil
 		}
 	}
@@ -378,21 +382,22 @@ func (w *writer) tryBegin() error {
 		if back == nil {
 			back = w.disk.sync()
 		}
-		if back != nil && w.file != nil {
-			w.leave()
+		if back != nil && w.open.file != nil {
+			w.open.leave()
 		}
 		return err
 	}
-	w.end()
-	w.file, w.name, w.number, w.prev, w.needed = f, name, number, number, number
-	w.pos, w.snapshot, w.allocated = int64(len(line)), int64(len(line)), 0
+	w.open.end()
+	size := int64(len(line))
+	w.open = openSegment{file: f, name: name, number: number, pos: size, snapshot: size}
+	w.prev, w.needed = number, number
 	w.seq++
 	w.journal.mu.Lock()
 	defer w.journal.mu.Unlock()
-	w.journal.shown(name, w.pos)
+	w.journal.shown(name, w.open.pos)
 	w.journal.stats.Segments++
 	w.journal.stats.Records++
-	w.journal.stats.Bytes += uint64(w.pos)
+	w.journal.stats.Bytes += uint64(w.open.pos)
 	return nil
 }
 
@@ -440,7 +445,7 @@ func (w *writer) retire(keep int) (gone bool) {
 	}
 	var segments, aside, unfinished []string
 	for _, name := range names {
-		if number, ok := segmentNumber(name); ok && (w.file == nil || number <= w.number) {
+		if number, ok := segmentNumber(name); ok && (w.open.file == nil || number <= w.open.number) {
 			segments = append(segments, name)
 		} else if strings.Contains(name, asideMark) {
 			aside = append(aside, name)

@@ -29,7 +29,6 @@ type size struct{ methods, fields int }
 var large = map[string]size{
 	"control.Client":         {81, 7},
 	"internal/durable.Dir":   {53, 4},
-	"journal.writer":         {22, 23},
 	"reap/sys.Command":       {21, 43},
 	"supervise/jobs.task":    {15, 40},
 	"supervise/machine.step": {77, 53},
