@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"rlminit/internal/durable"
+	"rlminit/service"
 )
 
 // owning are Owners whose hands are ours, and that note what is asked of whom.
@@ -40,6 +42,7 @@ func (n noting) Do(r durable.Request, fds ...int) (durable.Answer, []int, error)
 func TestACreationIsOneErrand(t *testing.T) {
 	v := newVolume(t, nil)
 	var asked []string
+	defer func(is *durable.Dir) { v.tree.home = is }(v.tree.home)
 	v.tree.home = v.tree.home.By(noting{asked: &asked})
 	must(t, v.Store.list.prime())
 	asked = nil
@@ -110,4 +113,53 @@ func TestStepsAreTakenByWhoseTheDirectoryIs(t *testing.T) {
 	if done, err := steps.Take(dir); done != 1 || !errors.Is(err, os.ErrExist) {
 		t.Errorf("%d, %v", done, err)
 	}
+}
+
+// A copy over what was written last takes no look before; where somebody has written
+// something else meanwhile, that is what the table is asked about.
+func TestACopyOverWhatWasWrittenLastIsOneErrand(t *testing.T) {
+	v := prepared(t)
+	defer v.done()
+	var asked []string
+	defer func(is *durable.Dir) { v.tree.home = is }(v.tree.home)
+	v.tree.home = v.tree.home.By(noting{asked: &asked})
+	of, file := Gateway("alice"), "profiles/alice/gateway_state.json"
+	command := func(intent service.Intent) {
+		t.Helper()
+		must(t, v.Records.Command(t.Context(), Command{Verb: "x", Intent: intent, Services: []string{of.String()}}, []Subject{of}, false))
+	}
+	pid := 0
+	see := func() {
+		t.Helper()
+		pid++
+		must(t, v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: pid}))
+	}
+	says := func(want string, errands int) {
+		t.Helper()
+		if text := v.read(file); !strings.Contains(text, want) || len(asked) != errands {
+			t.Errorf("it says %s, want %s, by %v", text, want, asked)
+		}
+		asked = nil
+	}
+	see()
+	says(`"pid":1,`, 2)
+	see()
+	says(`"pid":2,`, 1)
+	command(service.Stopped)
+	says(`"desired_state":"stopped"`, 1)
+	see()
+	says(`"pid":3,`, 1)
+	edited := strings.Replace(v.read(file), "stopped", "running", 1)
+	v.write(file, edited)
+	see()
+	says(`"desired_state":"running"`, 2) // waits to be adopted
+	command(service.Running)
+	command(service.Stopped)
+	says(`"desired_state":"stopped"`, 2)
+	v.write(file, edited)
+	v.Records.copied(of) // the same once more
+	says(`"desired_state":"stopped"`, 2)
+	must(t, os.Remove(v.path(file)))
+	see()
+	says(`"pid":5,`, 3)
 }

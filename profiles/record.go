@@ -72,7 +72,8 @@ type Seen struct {
 // files are all there is.
 //
 // Invariant: with a ledger, intents is not used. Without one it has what was read
-// from a file or written there, of each subject that was.
+// from a file or written there, of each subject that was. Copies has nothing without a
+// ledger, and only its subject's lock lets one be relied on.
 type Records struct {
 	tree   *tree
 	ports  *ports
@@ -80,6 +81,7 @@ type Records struct {
 
 	mu      sync.Mutex
 	intents map[Subject]service.Intent
+	copies  map[Subject][]byte // what a state file had when it was looked at, or written
 }
 
 // LoadService returns the record of a static service.
@@ -157,15 +159,31 @@ func (rec *Records) update(of Subject, why reason, change func(*stateFile)) erro
 	}
 }
 
-// rewrite is update once. ErrChanged: somebody has written there at the same time.
-func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) error {
-	f, text, err := readState(rec.tree.home, file)
+// rewrite is update once. ErrChanged: somebody has written there at the same time, or
+// since the file was looked at, and it is not what was remembered.
+func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) (err error) {
+	var f stateFile
+	text, recalled := rec.recall(of, why)
+	if recalled {
+		f, err = understood(text, nil)
+		defer func() {
+			if err != nil { // whatever it is: a look tells
+				err = durable.ErrChanged
+			}
+		}()
+	} else {
+		f, text, err = readState(rec.tree.home, file)
+	}
 	if err != nil {
 		return err
 	}
 	was := f.Record // what the file says
 	known := rec.remember(of, was)
-	switch rec.weigh(why, was, known) {
+	verdict := rec.weigh(why, was, known)
+	if recalled && verdict != writeOver {
+		return durable.ErrChanged
+	}
+	switch verdict {
 	case leaveAlone:
 		if was.Origin == service.Corrupt {
 			return refuse(ErrBroken, "%s: %s; the next command puts it right", rec.tree.home.Path(file), f.Fault)
@@ -185,18 +203,26 @@ func (rec *Records) rewrite(of Subject, file string, why reason, change func(*st
 		f.Port = port
 	}
 	if was.Profile == of.Profile && same(was, f.Record) && why != durably {
+		if recalled && why == ofIntent {
+			return durable.ErrChanged // what counts is what it says now
+		}
+		rec.keep(of, text, why)
 		return nil
 	}
 	f.Profile, f.UpdatedAt = of.Profile, rec.tree.now()
 	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: rec.ledger.Load() != nil}
-	if why == ofSeen && how.Loose {
+	if recalled || why == ofSeen && how.Loose {
 		how.Over, how.Was = true, text
 	}
-	err = rec.tree.home.WriteFile(file, f.encode(), how)
+	now := f.encode()
+	err = rec.tree.home.WriteFile(file, now, how)
 	if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
 		if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
-			err = rec.tree.home.WriteFile(file, f.encode(), how)
+			err = rec.tree.home.WriteFile(file, now, how)
 		}
+	}
+	if err == nil {
+		rec.keep(of, now, why)
 	}
 	if err != nil && why == durably {
 		rec.takeBack(file, before)
@@ -208,6 +234,30 @@ func (rec *Records) rewrite(of Subject, file string, why reason, change func(*st
 	}
 	return err
 }
+
+// recall is what a state file had when it was looked at last, so that a copy over it
+// takes no look. Whoever is told that it has changed looks: it is recalled once.
+func (rec *Records) recall(of Subject, why reason) (text []byte, ok bool) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	text, ok = rec.copies[of]
+	delete(rec.copies, of)
+	return text, ok && why != durably
+}
+
+// keep has recall know what a state file has, in copies that are large for none.
+func (rec *Records) keep(of Subject, text []byte, why reason) {
+	if why == durably || rec.ledger.Load() == nil || len(text) == 0 || len(text) > largeCopy {
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.copies[of] = text
+}
+
+// largeCopy is how long a state file that is kept in memory may be, in bytes: ours have
+// a few hundred.
+const largeCopy = 1 << 10
 
 // same tells whether a file has all of a record: a boot with thousands of stopped
 // profiles has nothing to write about them.
@@ -336,6 +386,7 @@ func (rec *Records) forget(profile string) {
 	rec.ports.release(profile)
 	rec.mu.Lock()
 	delete(rec.intents, Gateway(profile))
+	delete(rec.copies, Gateway(profile))
 	rec.mu.Unlock()
 }
 

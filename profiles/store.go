@@ -104,7 +104,7 @@ func OpenAs(user *rights.User, owners Owners, home string, settings Settings, sa
 
 // rooms wires a Store.
 func rooms(tree *tree, owners Owners, ports *ports, intents map[Subject]service.Intent) *Store {
-	records := &Records{tree: tree, ports: ports, intents: intents}
+	records := &Records{tree: tree, ports: ports, intents: intents, copies: map[Subject][]byte{}}
 	ownership := &Ownership{tree: tree, records: records, owners: owners}
 	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports}
 	return &Store{

@@ -19,12 +19,15 @@ import (
 	"rlminit/supervise/threads"
 )
 
-// each calls f for 0 to n-1, several at a time, and returns when all are done: of
-// writes to the volume one waits for the disk, many share the wait.
+// copiesAtOnce is how many copies of what was seen are written at a time. None waits
+// for the disk, and all are behind what people ask for.
+const copiesAtOnce = 2
+
+// each calls f for 0 to n-1, a few at a time, and returns when all are done.
 func each(n int, f func(int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range min(n, threads.Share()) {
+	for range min(n, copiesAtOnce, threads.Share()) {
 		wg.Go(func() {
 			for i := range next {
 				f(i)

@@ -66,8 +66,27 @@ func TestFewAreLate(t *testing.T) {
 		for _, f := range done {
 			f()
 		}
-		if len(turns.free) != 0 || len(turns.late) != 0 {
-			t.Errorf("%d turns and %d late ones are left", len(turns.free), len(turns.late))
+		if len(turns.held) != 0 || turns.late != 0 {
+			t.Errorf("%d turns and %d late ones are left", len(turns.held), turns.late)
 		}
+	})
+}
+
+// A turn that nobody waits for has no timer: it would be a wake-up for each.
+func TestNobodyIsWokenWhileNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New(1)
+		done := turns.Take(time.Second)
+		if turns.watch != nil {
+			t.Error("a timer runs")
+		}
+		got := make(chan func())
+		go func() { got <- turns.Take(time.Second) }()
+		synctest.Wait()
+		if turns.watch == nil {
+			t.Error("no timer runs, and somebody waits")
+		}
+		done()
+		(<-got)()
 	})
 }
