@@ -323,7 +323,7 @@ func TestPaths(t *testing.T) {
 // was asked for is an error, and the next call is answered.
 func TestASilentProcessIsReplaced(t *testing.T) {
 	real := askEvery
-	askEvery = 10 * time.Millisecond
+	askEvery = 100 * time.Millisecond
 	defer func() { askEvery = real }()
 	user, s := newUser(t)
 	s.silent = true
@@ -374,7 +374,7 @@ func TestAProcessThatEndsIsReplaced(t *testing.T) {
 // next call, and nobody who asks while it ends hears of it.
 func TestABriefProcessEnds(t *testing.T) {
 	real := askEvery
-	askEvery = 10 * time.Millisecond
+	askEvery = 100 * time.Millisecond
 	defer func() { askEvery = real }()
 	s := &server{t: t}
 	user := Brief(s.start, atOnce, s.say)
