@@ -126,18 +126,25 @@ func (r request) misnamed() (name string, ok bool) {
 
 // call sends a request and decodes its answer into out, which may be nil.
 func (c *Client) call(ctx context.Context, r request, out any) error {
-	var answer []byte
+	var in bytes.Buffer
 	err := c.try(ctx, r, func(body io.Reader) (err error) {
-		answer, err = io.ReadAll(io.LimitReader(body, answerLimit))
+		in.Reset()
+		_, err = in.ReadFrom(io.LimitReader(body, answerLimit))
 		return err
 	})
+	answer := in.Bytes()
 	if err != nil || out == nil {
 		return err
 	}
 	if len(answer) == 0 { // 204
 		return nil
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
+	if list, ok := out.(*[]Service); ok {
+		*list, err = decodeServices(answer)
+	} else {
+		err = json.Unmarshal(answer, out)
+	}
+	if err != nil {
 		return Failed("cannot understand the answer to %s: %v; is the rlminit that runs of another version?", r.what, err)
 	}
 	return nil
