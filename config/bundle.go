@@ -26,6 +26,8 @@ type Bundle struct {
 	Args  []string          // of the main command, after --
 	Run   Run               // what Compile made of Args
 	Own   []Own             // what was read later for some services alone: a Config's, on its way to a successor
+
+	lines map[string]document.Block // of Files[0], by service, and of main: those that it stands on; nil before it is parsed
 }
 
 // Own is a bundle that counts for some services.

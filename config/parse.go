@@ -85,6 +85,7 @@ func (p *parser) top(f File) {
 	}
 	p.faults = append(p.faults, found...)
 	p.faults = append(p.faults, reading.Faults()...)
+	c.made.lines = linesOf(n, document.Lines(f.Data))
 	p.overrides()
 }
 
@@ -216,7 +217,7 @@ func (p *parser) services(n document.Node) {
 func (p *parser) serviceFile(f File) {
 	doc, _ := document.Parse(f.Name, f.Data)
 	n, reading := doc.Read(p.lookup)
-	name := strings.TrimSuffix(path.Base(f.Name), ".yaml")
+	name := serviceName(f)
 	p.service(n, n, name, "")
 	p.faults = append(p.faults, reading.Faults()...)
 }

@@ -45,10 +45,52 @@ type Service struct {
 // Definition is the answer of GET /v1/services/{name}/definition: what a service
 // is run by, without its secrets.
 type Definition struct {
-	Service string          `json:"service"`
-	Profile string          `json:"profile"` // whose gateway it is; "": of none
-	Fault   string          `json:"fault"`   // why a newer definition is not in force; "": there is none
-	Fields  []service.Field `json:"fields"`
+	Service string           `json:"service"`
+	Profile string           `json:"profile"` // whose gateway it is; "": of none
+	Fault   string           `json:"fault"`   // why a newer definition is not in force; "": there is none
+	Fields  []service.Field  `json:"fields"`
+	Files   []DefinitionFile `json:"files"` // that it was read from; none: that is not known
+	Edges   *Edges           `json:"edges"` // nil: an older supervisor, see Dependencies
+}
+
+// DefinitionFile is a file of the configuration that a definition was read from.
+type DefinitionFile struct {
+	File  string `json:"file"`  // relative to the configuration's directory
+	Sum   string `json:"sum"`   // SHA-256 of what it held then, in hexadecimal digits
+	First int    `json:"first"` // the lines that are the definition's, both included; 0: none
+	Last  int    `json:"last"`
+}
+
+// Edges are a service's dependencies, both ways.
+type Edges struct {
+	Requires   []string `json:"requires"`
+	Wants      []string `json:"wants"`
+	After      []string `json:"after"`
+	RequiredBy []string `json:"required_by"`
+	WantedBy   []string `json:"wanted_by"`
+	Before     []string `json:"before"`
+}
+
+// NoEdges are those of a service that nothing depends on and that depends on nothing.
+func NoEdges() Edges {
+	return Edges{Requires: []string{}, Wants: []string{}, After: []string{}, RequiredBy: []string{}, WantedBy: []string{}, Before: []string{}}
+}
+
+// Add adds what a service called name requires, wants and comes after, as far as it
+// is about the one called of: its own, or those that lead to it.
+func (e *Edges) Add(of, name string, requires, wants, after []string) {
+	if name == of {
+		e.Requires, e.Wants, e.After = append(e.Requires, requires...), append(e.Wants, wants...), append(e.After, after...)
+		return
+	}
+	for _, list := range []struct {
+		to *[]string
+		of []string
+	}{{&e.RequiredBy, requires}, {&e.WantedBy, wants}, {&e.Before, after}} {
+		if slices.Contains(list.of, of) {
+			*list.to = append(*list.to, name)
+		}
+	}
 }
 
 // Dependencies is one element of GET /v1/dependencies: what a service comes after.

@@ -25,10 +25,26 @@ func (s *desk) describe(name string) (answer control.Definition, err error) {
 		return answer, err
 	}
 	var d service.Definition
-	s.loop.ask(func() { d, answer.Fault = u.definition, u.fault })
-	answer.Service, answer.Profile = d.Name, d.Profile
+	edges := control.NoEdges()
+	s.wakeAll()
+	s.loop.ask(func() {
+		d, answer.Fault = u.definition, u.fault
+		for _, other := range s.fleet.all() {
+			edges.Add(u.name, other.name, other.definition.Requires, other.definition.Wants, other.definition.After)
+		}
+	})
+	answer.Service, answer.Profile, answer.Edges = d.Name, d.Profile, &edges
 	answer.Fields = service.Flatten(withoutSecrets(d))
+	answer.Files = []control.DefinitionFile{}
+	for _, o := range s.prep.settings.Origins(d) {
+		answer.Files = append(answer.Files, control.DefinitionFile{File: o.File, Sum: o.Sum, First: int(o.Lines.First), Last: int(o.Lines.Last)})
+	}
 	return answer, nil
+}
+
+// wakeAll wakes every profile at rest: what refers to what, only a compiled definition tells.
+func (s *desk) wakeAll() {
+	s.directory.registry.AtRest.Wake(func(string, string) bool { return true })
 }
 
 // withoutSecrets is a definition as it may be shown. The argument stays as it is.
@@ -58,7 +74,7 @@ func withoutSecrets(d service.Definition) service.Definition {
 // dependencies is what each service comes after, by name.
 func (s *desk) dependencies() []control.Dependencies {
 	list := []control.Dependencies{}
-	s.directory.registry.AtRest.Wake(func(string, string) bool { return true }) // what refers to what, only a compiled definition tells
+	s.wakeAll()
 	s.loop.ask(func() {
 		for _, u := range s.fleet.all() {
 			d := u.definition

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,21 +19,15 @@ const shown = 10
 
 // serviceView is a service with all that `show` tells of it.
 type serviceView struct {
-	Service     control.Service `json:"service"`
-	Definition  []sourcedField  `json:"definition"`
-	Fault       string          `json:"fault"`
-	Requires    []string        `json:"requires"`
-	Wants       []string        `json:"wants"`
-	After       []string        `json:"after"`
-	RequiredBy  []string        `json:"required_by"`
-	WantedBy    []string        `json:"wanted_by"`
-	Before      []string        `json:"before"`
+	Service    control.Service `json:"service"`
+	Definition []sourcedField  `json:"definition"`
+	Fault      string          `json:"fault"`
+	control.Edges
 	Processes   []processView   `json:"processes"`
 	Descriptors *int            `json:"descriptors"` // of its processes; null: may not be seen
 	Events      []control.Event `json:"events"`
 	LastLines   []string        `json:"last_lines"`
-	all         []control.Dependencies
-	unsourced   error // why nobody can tell where the definition's values come from
+	unsourced   error           // why nobody can tell where the definition's values come from
 }
 
 type processView struct {
@@ -110,28 +103,35 @@ func view(ctx context.Context, client *control.Client, name string) (*serviceVie
 		return nil, err
 	}
 	v := &serviceView{Service: s, Definition: []sourcedField{}, Events: []control.Event{}, LastLines: []string{}, Processes: []processView{}}
+	happened := aside(func() ([]control.Event, error) { return lastEvents(ctx, client, s.Name) })
+	written := aside(func() ([]string, error) { return lastLinesOf(ctx, client, s.Name) })
 	d, err := client.Definition(ctx, s.Name)
 	if err != nil {
 		return nil, err
 	}
 	v.Fault = d.Fault
 	v.Definition, v.unsourced = sourced(d, s)
-	if v.all, err = client.Dependencies(ctx); err != nil {
+	if v.Edges, err = edges(ctx, client, d); err != nil {
 		return nil, err
 	}
-	v.depend()
 	v.measure()
-	if v.Events, err = lastEvents(ctx, client, s.Name); err != nil {
+	if v.Events, err = happened(); err != nil {
 		return nil, err
 	}
-	err = client.Logs(ctx, s.Name, control.LogOptions{Lines: shown, Redacted: true}, func(line []byte) error {
-		v.LastLines = append(v.LastLines, strings.TrimRight(string(line), "\n"))
+	v.LastLines, err = written()
+	return v, err
+}
+
+func lastLinesOf(ctx context.Context, client *control.Client, service string) ([]string, error) {
+	lines := []string{}
+	err := client.Logs(ctx, service, control.LogOptions{Lines: shown, Redacted: true}, func(line []byte) error {
+		lines = append(lines, strings.TrimRight(string(line), "\n"))
 		return nil
 	})
 	if err != nil && !errors.Is(err, control.ErrCut) {
 		return nil, err
 	}
-	return v, nil
+	return lines, nil
 }
 
 func lastEvents(ctx context.Context, client *control.Client, service string) ([]control.Event, error) {
@@ -148,21 +148,18 @@ func lastEvents(ctx context.Context, client *control.Client, service string) ([]
 	return events[max(0, len(events)-shown):], nil
 }
 
-// depend sets what the service comes after, and what comes after it.
-func (v *serviceView) depend() {
-	v.RequiredBy, v.WantedBy, v.Before = []string{}, []string{}, []string{}
-	v.Requires, v.Wants, v.After = []string{}, []string{}, []string{}
-	for _, d := range v.all {
-		if d.Service == v.Service.Name {
-			v.Requires, v.Wants, v.After = d.Requires, d.Wants, d.After
-			continue
-		}
-		for list, names := range map[*[]string][]string{&v.RequiredBy: d.Requires, &v.WantedBy: d.Wants, &v.Before: d.After} {
-			if slices.Contains(names, v.Service.Name) {
-				*list = append(*list, d.Service)
-			}
-		}
+// edges are what the service comes after, and what comes after it. An older supervisor
+// tells them of all services only.
+func edges(ctx context.Context, client *control.Client, d control.Definition) (control.Edges, error) {
+	if d.Edges != nil {
+		return *d.Edges, nil
 	}
+	e := control.NoEdges()
+	all, err := client.Dependencies(ctx)
+	for _, other := range all {
+		e.Add(d.Service, other.Service, other.Requires, other.Wants, other.After)
+	}
+	return e, err
 }
 
 // measure adds the service's processes.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,6 +88,48 @@ gateway:
 	}
 	if r := b.rlminit(t, "show", "alcie"); r.code != 4 || r.out != "" {
 		t.Errorf("%d %s%s", r.code, r.out, r.err)
+	}
+}
+
+// Of a service of many its own lines are read, as long as the files are those that it is
+// run by; then all of them, to find what they say now.
+func TestShowReadsItsOwnLines(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rlminit.yaml")
+	const before = "version: 1\nuser: \"0\"\nservices:\n  db: {command: [b]}\n  web:\n    command: [a]\n    restart:\n      delay: 1s\n"
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(before)))
+	for _, c := range []struct {
+		text, db string // what the file has, and what its definition comes from now
+		now      bool
+	}{{before, "rlminit.yaml:8", false}, {strings.Replace(before, "services:", "\nservices:", 1), "rlminit.yaml:9", false}, {strings.Replace(before, "1s", "3s", 1), "rlminit.yaml:8", true}} {
+		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b := newBox(t, map[string]any{
+			"GET /v1/services/web": control.Service{Name: "web", State: "running"},
+			"GET /v1/services/web/definition": control.Definition{
+				Service: "web", Fields: []service.Field{{Field: "command", Value: `["a"]`}, {Field: "restart.delay", Value: "1s"}, {Field: "umask", Value: `"022"`}},
+				Files: []control.DefinitionFile{{File: "rlminit.yaml", Sum: sum, First: 5, Last: 9}},
+				Edges: &control.Edges{Requires: []string{"db"}, Before: []string{"last"}},
+			},
+			"GET /v1/events": text(""), "GET /v1/logs/web": text(""),
+		})
+		cmd := b.command("show", "web", "--json")
+		cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+file)
+		r := outcomeOf(t, cmd)
+		var views []serviceView
+		if err := json.Unmarshal([]byte(r.out), &views); err != nil || len(views) != 1 || len(views[0].Definition) != 3 {
+			t.Fatalf("%v in %s%s", err, r.out, r.err)
+		}
+		d := views[0].Definition
+		if *d[1].Source != c.db || *d[2].Source != "default" || (d[1].Now == "3s") != c.now || views[0].Requires[0] != "db" || views[0].Before[0] != "last" {
+			t.Errorf("of %q: %s", c.text, r.out)
+		}
+		for _, request := range b.requests() {
+			if strings.Contains(request, "dependencies") {
+				t.Errorf("the dependencies of all were asked for")
+			}
+		}
 	}
 }
 

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,7 +39,11 @@ type section struct {
 // sourced tells of each value of a definition in force where it comes from, or why
 // that cannot be told. The files are read as they are now.
 func sourced(d control.Definition, s control.Service) (fields []sourcedField, unknown error) {
-	sections, now, unknown := sectionsOf(d, s)
+	sections, unchanged := sectionsInForce(d)
+	var now map[string]string
+	if !unchanged {
+		sections, now, unknown = sectionsOf(d, s)
+	}
 	fields = make([]sourcedField, 0, len(d.Fields))
 	for _, f := range d.Fields {
 		field := sourcedField{Field: f}
@@ -59,6 +66,38 @@ func sourced(d control.Definition, s control.Service) (fields []sourcedField, un
 		fields = append(fields, field)
 	}
 	return fields, unknown
+}
+
+// sectionsInForce are the parts of files that a definition was read from, where the
+// files still say what they said then: of thousands of services that one is read, and
+// not all of them. ok is false where that is not so, or not known.
+func sectionsInForce(d control.Definition) (sections []section, ok bool) {
+	for _, f := range d.Files {
+		data, err := config.ReadUntrustedFile(filepath.Join(filepath.Dir(configPath()), f.File), document.MaxSize)
+		sum := sha256.Sum256(data)
+		if err != nil || hex.EncodeToString(sum[:]) != f.Sum {
+			return nil, false
+		}
+		if f.First == 0 {
+			continue
+		}
+		lines := bytes.SplitAfter(data, []byte{'\n'})
+		if f.First > f.Last || f.Last > len(lines) {
+			return nil, false
+		}
+		// As many lines before it as there are in the file, for the numbers of its own.
+		text := append(bytes.Repeat([]byte{'\n'}, f.First-1), bytes.Join(lines[f.First-1:f.Last], nil)...)
+		doc, faults := document.Parse(f.File, text)
+		node, _ := doc.Read(nil)
+		if len(faults) > 0 || !node.IsMapping() {
+			return nil, false
+		}
+		if filepath.Dir(f.File) == "." { // rlminit.yaml, where the name is the key
+			node = node.Get(d.Service)
+		}
+		sections = append(sections, section{f.File, node})
+	}
+	return sections, len(sections) > 0
 }
 
 // sectionsOf are the parts of files that say something of a service, the one

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -124,6 +125,37 @@ func (n Node) child(key, value *yaml.Node, field string) Node {
 		line = key.Line
 	}
 	return Node{node: value, line: line, field: field, reading: n.reading}
+}
+
+// Block is the lines, both included, that a key of a mapping takes up with its value.
+type Block struct {
+	First, Last int32
+}
+
+// Blocks are those of all keys of a mapping whose last line is last. There are none
+// where keys may share a line: {a: b}.
+func (n Node) Blocks(last int32) map[string]Block {
+	if !n.IsMapping() || n.node.Style&yaml.FlowStyle != 0 {
+		return nil
+	}
+	blocks := make(map[string]Block, len(n.node.Content)/2)
+	for i := 0; i+1 < len(n.node.Content); i += 2 {
+		end := last
+		if i+2 < len(n.node.Content) {
+			end = int32(n.node.Content[i+2].Line) - 1
+		}
+		blocks[n.node.Content[i].Value] = Block{int32(n.node.Content[i].Line), end}
+	}
+	return blocks
+}
+
+// Lines is how many lines a file has; 0 where YAML sees other ends of lines in it than
+// newlines.
+func Lines(data []byte) int32 {
+	if bytes.ContainsAny(data, "\r\u0085\u2028\u2029") {
+		return 0
+	}
+	return int32(bytes.Count(data, []byte{'\n'}) + 1)
 }
 
 // Setter reads a value into its place, or reports a fault and leaves the place

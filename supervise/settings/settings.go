@@ -288,6 +288,19 @@ func (s *Settings) Replaceable() error {
 	return config.Replaceable(s.Current().Path)
 }
 
+// Origins are the files that a definition in force was read from; none where it is not
+// what they said.
+func (s *Settings) Origins(d service.Definition) []config.Origin {
+	c := s.Current().For(d.Name)
+	if d.Name == config.MainService || config.Privileged(d) {
+		c = s.first // see understand
+	}
+	if read, there := c.Services[d.Name]; !there || !slices.Equal(service.Flatten(read), service.Flatten(d)) {
+		return nil
+	}
+	return c.Bundle().Origins(d.Name)
+}
+
 // privileges are the definitions that are tier 1's to hold. One that is not root,
 // as its directory shows, has no privilege to give, and runs them like any other.
 func (s *Settings) privileges(c *config.Config) map[string]service.Definition {
