@@ -1,10 +1,12 @@
 package metrics
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -15,11 +17,21 @@ const (
 )
 
 // Serve answers GET /metrics on a listener with what snapshot returns, until the
-// listener fails. It wakes for nothing but a scrape.
+// listener fails. It wakes for nothing but a scrape, and calls snapshot for one at a
+// time: however many ask, they take no more than a processor.
 func Serve(listener net.Listener, snapshot func() (Snapshot, error)) error {
 	mux := http.NewServeMux()
+	var turn sync.Mutex
+	take := func(ctx context.Context) (Snapshot, error) {
+		turn.Lock()
+		defer turn.Unlock()
+		if ctx.Err() != nil { // its connection was closed meanwhile
+			return Snapshot{}, ctx.Err()
+		}
+		return snapshot()
+	}
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		s, err := snapshot()
+		s, err := take(r.Context())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -35,36 +47,38 @@ func Serve(listener net.Listener, snapshot func() (Snapshot, error)) error {
 	return server.Serve(&limited{Listener: listener})
 }
 
-// limited closes at once what is above the bound.
+// limited closes the oldest connection when there is one above the bound: who scrapes
+// is done at once, and who holds connections open keeps nobody out.
 type limited struct {
 	net.Listener
-	open atomic.Int32
+	mu   sync.Mutex
+	open []*counted // the oldest first
 }
 
 func (l *limited) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) <= scrapers {
-			return &counted{Conn: conn, open: &l.open}, nil
-		}
-		l.open.Add(-1)
-		conn.Close()
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	c := &counted{Conn: conn, of: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open = append(l.open, c); len(l.open) > scrapers {
+		l.open[0].Conn.Close()
+		l.open = slices.Delete(l.open, 0, 1)
+	}
+	return c, nil
 }
 
-// counted is a connection that says once when it is closed.
+// counted is a connection that is no longer counted when it is closed.
 type counted struct {
 	net.Conn
-	open   *atomic.Int32
-	closed atomic.Bool
+	of *limited
 }
 
 func (c *counted) Close() error {
-	if !c.closed.Swap(true) {
-		c.open.Add(-1)
-	}
+	c.of.mu.Lock()
+	c.of.open = slices.DeleteFunc(c.of.open, func(other *counted) bool { return other == c })
+	c.of.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -1,13 +1,17 @@
 package metrics
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"rlminit/control"
 )
 
 func TestServe(t *testing.T) {
@@ -16,8 +20,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	var failure error
-	go Serve(listener, func() (Snapshot, error) { return some(), failure })
+	go Serve(listener, func() (Snapshot, error) { return some(), nil })
 	url := "http://" + listener.Addr().String()
 	get := func(path, accept string) (int, string, string) {
 		t.Helper()
@@ -40,39 +43,58 @@ func TestServe(t *testing.T) {
 	if code, _, _ := get("/", ""); code != 404 {
 		t.Errorf("%d", code)
 	}
-	// Those who connect and say nothing keep nobody out but those above the bound,
-	// and that only for as long as they stay.
-	var idle []net.Conn
-	for range scrapers {
+}
+
+// Those who connect and say nothing, or ask and never read, keep nobody out.
+func TestSlowScrapers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	large := some()
+	for i := range 2000 { // more than a socket takes whose other end does not read
+		large.Services = append(large.Services, control.Service{Name: fmt.Sprintf("service-%d", i), State: "running"})
+	}
+	go Serve(listener, func() (Snapshot, error) { return large, nil })
+	for i := range scrapers + 8 {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		idle = append(idle, conn)
+		defer conn.Close()
+		conn.(*net.TCPConn).SetReadBuffer(4096)
+		if i%2 == 0 {
+			io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+		} else {
+			io.WriteString(conn, "GET /me")
+		}
+		answer, err := http.Get("http://" + listener.Addr().String() + "/metrics")
+		if err != nil {
+			t.Fatalf("with %d beside it: %v", i+1, err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != 200 || !bytes.Contains(body, []byte("service-1999")) {
+			t.Fatalf("with %d beside it: %d, %d bytes, %v", i+1, answer.StatusCode, len(body), err)
+		}
+		http.DefaultClient.CloseIdleConnections()
 	}
-	over, err := net.Dial("tcp", listener.Addr().String())
+}
+
+func TestServeWithoutSnapshot(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	over.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := over.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("one above the bound: %v", err)
+	defer listener.Close()
+	go Serve(listener, func() (Snapshot, error) { return Snapshot{}, errors.New("no /proc") })
+	answer, err := http.Get("http://" + listener.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, conn := range idle {
-		conn.Close()
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		answer, err := http.Get(url + "/metrics")
-		if err == nil {
-			answer.Body.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-	failure = errors.New("no /proc")
-	if code, _, body := get("/metrics", ""); code != 503 || !strings.Contains(body, "no /proc") {
-		t.Errorf("%d %s", code, body)
+	defer answer.Body.Close()
+	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != 503 || !strings.Contains(string(body), "no /proc") {
+		t.Errorf("%d %s", answer.StatusCode, body)
 	}
 }
