@@ -45,6 +45,8 @@ type logging struct {
 	records *records
 	logs    *logs.Collector
 
+	troubles troubles
+
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 }
 
@@ -55,7 +57,7 @@ func (l *logging) openLogs(fallback string) error {
 	out := ownOutput(1)
 	options := logs.Options{
 		Home: l.prep.config().Home, Held: l.tier1.held.Take(collectorKey), Tee: out,
-		Colour: out >= 0 && isTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.logTrouble,
+		Colour: out >= 0 && isTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.hear,
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
 		// Without a volume there is nothing to write to; the slots' newest lines
@@ -68,15 +70,6 @@ func (l *logging) openLogs(fallback string) error {
 	}
 	l.tier1.link.Send(&wire.Hold{Key: collectorKey}, l.logs.Held(), nil)
 	return nil
-}
-
-// logTrouble says when a service's log cannot be written, and when it can again.
-func (l *logging) logTrouble(name string, err error) {
-	if err != nil {
-		slog.Warn("cannot write a log; the newest lines are kept in memory", "service", name, "err", err)
-	} else {
-		slog.Info("a log is written again", "service", name)
-	}
 }
 
 // logConfig is how u's output is kept. A volume that is another container's has

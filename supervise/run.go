@@ -89,6 +89,7 @@ func Run(version string) int {
 	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
+	s.logging.troubles.say()
 	return 0
 }
 
