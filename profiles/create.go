@@ -79,6 +79,10 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 		return p, false, err
 	case err == nil && how.Import != nil:
 		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is imported another name", s.tree.home.Path(dirOf(name)))
+	case err == nil && how.Clone != "":
+		return Profile{}, false, refuse(ErrExists, "profile %q cannot be cloned: %s exists already; choose another name", how.Clone, s.tree.home.Path(dirOf(name)))
+	case err == nil && how.Restore != "":
+		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is restored another name", s.tree.home.Path(dirOf(name)))
 	case err == nil:
 		return Profile{}, false, s.exists(name)
 	case !errors.Is(err, fs.ErrNotExist):
