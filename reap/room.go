@@ -50,7 +50,7 @@ func crampedIn(files [2][2]string, needed int) bool {
 }
 
 // full tells whether one more process, with those that wait to be, would take what is
-// kept free, but for what the spawn threads are about to take: the runtime of one supervisor has a thread more than that of another, and
+// kept free: the runtime of one supervisor has a thread more than that of another, and
 // where many services have a process each, none of them can be ended for it. At the
 // lowest limit services have all there is.
 func (r *room) full(waiting int) bool {
