@@ -73,7 +73,7 @@ new file has mode 0640.`,
 			if err != nil {
 				return err
 			}
-			stdin, err := openStdin("-")
+			stdin, _, err := openStdin("-")
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/internal/document"
+	"rlminit/supervise/process"
 )
 
 // The exit codes of run that are not the command's.
@@ -147,7 +148,7 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 	if o.job.DryRun {
 		return o.dryRun(cmd, t, client)
 	}
-	stdin, err := openStdin(o.stdin)
+	stdin, read, err := openStdin(o.stdin)
 	if err != nil {
 		return o.failed(t, err)
 	}
@@ -159,6 +160,7 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 		if err != nil {
 			return o.failed(t, err)
 		}
+		<-read
 		if o.asJSON {
 			return t.printJSON(job)
 		}
@@ -240,8 +242,39 @@ func (p *passer) pass(o *control.JobOutput) error {
 	return err
 }
 
-// openStdin opens what a job is to read; nil: nothing.
-func openStdin(name string) (*os.File, error) {
+// openStdin opens what a job is to read; nil: nothing. We are not needed for that any
+// more when read is closed.
+func openStdin(name string) (stdin *os.File, read <-chan struct{}, err error) {
+	over := make(chan struct{})
+	file, err := openNamed(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if file == nil || mayPass(file) {
+		close(over)
+		return file, over, nil
+	}
+	// The supervisor takes no file that PID 1 might wait for.
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = unix.SetNonblock(int(from.Fd()), false) // the job shares the description
+	go func() {
+		defer close(over)
+		_, _ = io.Copy(to, file) // until the job has enough, too
+		_ = to.Close()
+	}()
+	return from, over, nil
+}
+
+func mayPass(file *os.File) bool {
+	_, ok := process.MayPass(int(file.Fd()))
+	return ok
+}
+
+// openNamed opens a file, or what a verb reads itself; nil: nothing.
+func openNamed(name string) (*os.File, error) {
 	switch name {
 	case "":
 		return nil, nil

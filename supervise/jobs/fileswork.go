@@ -66,11 +66,9 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 	t.actor, t.path, t.request.Key = &actor, body.Path, body.Key
 	t.request.Stdin = body.Content
 	if body.Descriptor {
-		fd, ok := api.Descriptor(q)
-		if !ok {
-			return nil, control.BadRequest("no descriptor came with the request")
+		if t.stdin, err = descriptor(q); err != nil {
+			return nil, err
 		}
-		t.stdin = fd
 	}
 	return a.carryOut(q.Context(), t)
 }

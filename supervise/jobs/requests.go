@@ -15,6 +15,7 @@ import (
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/supervise/api"
+	"rlminit/supervise/process"
 )
 
 func closeFD(fd int) { unix.Close(fd) }
@@ -102,11 +103,9 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 		return err
 	}
 	if body.Descriptor {
-		fd, ok := api.Descriptor(q)
-		if !ok {
-			return control.BadRequest("no descriptor came with the request")
+		if t.stdin, err = descriptor(q); err != nil {
+			return err
 		}
-		t.stdin = fd
 	}
 	if follow {
 		t.attached = 1 // before its absence is noted
@@ -123,6 +122,20 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 		return answer(w, j)
 	}
 	return a.follow(w, q, t, [2]int64{}, attached)
+}
+
+// descriptor is the one that came with a request. One on a file system that may be
+// silent goes no further: PID 1 would close it, and wait for ever.
+func descriptor(q *http.Request) (int, error) {
+	fd, ok := api.Descriptor(q)
+	if !ok {
+		return -1, control.BadRequest("no descriptor came with the request")
+	}
+	if kind, ok := process.MayPass(fd); !ok {
+		go closeFD(fd) // as we would
+		return -1, control.BadRequest("stdin is a %s, which might never be closed; pass what is in it through a pipe", kind)
+	}
+	return fd, nil
 }
 
 func answer(w http.ResponseWriter, value any) error {

@@ -54,6 +54,14 @@ func MayStore(fd int) (kind string, ok bool) {
 	return "device", false
 }
 
+// MayPass tells whether a descriptor may be passed on by PID 1, which closes it then,
+// and what kind it is: what may be stored, terminals and other devices.
+func MayPass(fd int) (kind string, ok bool) {
+	kind, ok = MayStore(fd)
+	of, isFile := strings.CutPrefix(kind, "file on ")
+	return kind, ok || !isFile || of == "devpts" || of == "devtmpfs"
+}
+
 // fileSystemOf is the type of the file system on which an open file lies, by its
 // mount: proc_pid_fdinfo(5), proc_pid_mountinfo(5).
 func fileSystemOf(fd int) string {

@@ -121,6 +121,7 @@ var All = []Test{
 	{Name: "Sessions", Run: Sessions},
 	{Name: "Hooks", Run: Hooks},
 	{Name: "JobsInCrowds", Run: JobsInCrowds},
+	{Name: "StdinThatMayBeSilent", Run: StdinThatMayBeSilent},
 	{Name: "JobsAreBounded", Run: JobsAreBounded},
 	{Name: "ProfileGoesWithItsJobs", Run: ProfileGoesWithItsJobs},
 	{Name: "JobsAreRetried", Run: JobsAreRetried},

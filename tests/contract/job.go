@@ -298,6 +298,23 @@ func JobsAreBounded(t *testing.T, start New) {
 	}
 }
 
+// StdinThatMayBeSilent: what a job reads of a file system that might never answer comes
+// to it through a pipe, and PID 1 holds no file of there.
+func StdinThatMayBeSilent(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	want := b.Shell(box.Root, "cat /proc/version")
+	for _, from := range []string{"--stdin /proc/version", "--stdin - </proc/version"} {
+		what, redirection, _ := strings.Cut(from, " <")
+		line := "rlminit run " + what + " -- bash -c 'readlink /proc/self/fd/0; cat'"
+		if redirection != "" {
+			line += " <" + redirection
+		}
+		if out := b.Shell(box.Root, line); !strings.HasPrefix(out, "pipe:") || !strings.HasSuffix(out, want) {
+			t.Errorf("%s: %q", line, out)
+		}
+	}
+}
+
 // JobsInCrowds: many at once, of jobs, of writers of a file, and of bytes on stdin;
 // and clients that are killed at any moment.
 func JobsInCrowds(t *testing.T, start New) {
