@@ -42,6 +42,18 @@ func look(path string, use uint32) (mode uint32, denied, err error) {
 	return st.Mode, unix.Faccessat(unix.AT_FDCWD, path, use, unix.AT_EACCESS), nil
 }
 
+// lookAlong looks up to the first file that may be used so.
+func lookAlong(paths []string, use uint32) (looks []Look) {
+	for _, path := range paths {
+		var l Look
+		l.Mode, l.Denied, l.Err = look(path, use)
+		if looks = append(looks, l); l.usable() {
+			break
+		}
+	}
+	return looks
+}
+
 // listen opens a listener and returns its descriptor, close-on-exec and
 // blocking, as sd_listen_fds(3) has it.
 func listen(network, address string) (int, error) {

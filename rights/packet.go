@@ -21,7 +21,8 @@ type call struct {
 	UID   uint32          // in whose name; 0: the process's own
 	File  durable.Request // of kindFile
 	Path  string
-	Name  string // the network of a socket
+	Paths []string // of kindLookAlong
+	Name  string   // the network of a socket
 	Flags int
 	Mode  uint32
 }
@@ -31,19 +32,27 @@ type answer struct {
 	File   durable.Answer
 	Value  int64
 	Denied *durable.Failure // of kindLook: the access, where the path is there
+	Looks  []looked         // of kindLookAlong
+}
+
+// looked is a Look in a form that can be sent.
+type looked struct {
+	Mode            uint32
+	Denied, Failure *durable.Failure
 }
 
 // kind is what a call is about.
 type kind uint8
 
 const (
-	kindPing    kind = iota
-	kindFile         // an operation of durable.Dir
-	kindOpen         // a path
-	kindLook         // what a path is, Value is its mode; and whether it may be used so
-	kindListen       // a socket with a name among files
-	kindInotify      // a new set of watches
-	kindWatch        // one more watch in it
+	kindPing      kind = iota
+	kindFile           // an operation of durable.Dir
+	kindOpen           // a path
+	kindLook           // what a path is, Value is its mode; and whether it may be used so
+	kindLookAlong      // what paths are, up to the first file that may be used so
+	kindListen         // a socket with a name among files
+	kindInotify        // a new set of watches
+	kindWatch          // one more watch in it
 )
 
 const (

@@ -276,6 +276,18 @@ func TestPaths(t *testing.T) {
 			if _, err, _ := user.Look(file, unix.X_OK); !errors.Is(err, unix.EACCES) {
 				t.Errorf("access: %v", err)
 			}
+			program := filepath.Join(dir, "program")
+			if err := os.WriteFile(program, nil, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			looks, err := user.LookAlong([]string{dir + "/none", dir, file, program, link}, unix.X_OK)
+			if err != nil || len(looks) != 4 || !errors.Is(looks[0].Err, fs.ErrNotExist) || looks[1].Mode&unix.S_IFMT != unix.S_IFDIR ||
+				!errors.Is(looks[2].Denied, unix.EACCES) || looks[3] != (Look{Mode: unix.S_IFREG | 0o755}) {
+				t.Errorf("along a path: %+v, %v", looks, err)
+			}
+			if looks, err := user.LookAlong(nil, unix.X_OK); err != nil || len(looks) != 0 {
+				t.Errorf("along no path: %+v, %v", looks, err)
+			}
 			if fd, err := user.Handle(link+"/file", false); err != unix.ELOOP {
 				t.Errorf("without links: %d, %v", fd, err)
 			}

@@ -105,6 +105,10 @@ func carry(c call, fds []int) (a answer, opened []int) {
 		var denied error
 		mode, denied, err = look(c.Path, c.Mode)
 		a.Value, a.Denied = int64(mode), durable.FailureOf(denied)
+	case kindLookAlong:
+		for _, l := range lookAlong(c.Paths, c.Mode) {
+			a.Looks = append(a.Looks, looked{l.Mode, durable.FailureOf(l.Denied), durable.FailureOf(l.Err)})
+		}
 	case kindListen:
 		fd, err = listen(c.Name, c.Path)
 	case kindInotify:

@@ -73,6 +73,29 @@ func (u *User) Look(path string, use uint32) (mode uint32, denied, err error) {
 	return uint32(a.Value), a.Denied.Err(), err
 }
 
+// A Look is what Look tells of one of several paths.
+type Look struct {
+	Mode        uint32
+	Denied, Err error
+}
+
+func (l Look) usable() bool {
+	return l.Err == nil && l.Denied == nil && l.Mode&unix.S_IFMT != unix.S_IFDIR
+}
+
+// LookAlong looks at paths in their order, up to the first that is no directory and that
+// the user can use so: that one is the last of the looks. It is one errand.
+func (u *User) LookAlong(paths []string, use uint32) (looks []Look, err error) {
+	if u == nil {
+		return lookAlong(paths, use), nil
+	}
+	a, _, err := u.ask(call{Kind: kindLookAlong, Paths: paths, Mode: use})
+	for _, l := range a.Looks {
+		looks = append(looks, Look{l.Mode, l.Denied.Err(), l.Failure.Err()})
+	}
+	return looks, err
+}
+
 // Listen opens a socket for a service: blocking, its name for the user's files.
 // The networks are those of package net.
 func (u *User) Listen(network, address string) (int, error) {

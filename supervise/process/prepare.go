@@ -104,7 +104,9 @@ func lookPath(user *rights.User, name, dir string, env []string) (string, error)
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		return path, executable(user, path, name)
+		var l rights.Look
+		l.Mode, l.Denied, l.Err = user.Look(path, unix.X_OK)
+		return path, executable(l, path, name)
 	}
 	search := wire.DefaultPath
 	for _, kv := range env {
@@ -112,15 +114,22 @@ func lookPath(user *rights.User, name, dir string, env []string) (string, error)
 			search = value
 		}
 	}
-	var denied error
+	var paths []string
 	for _, folder := range filepath.SplitList(search) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
 		}
-		path := filepath.Join(folder, name)
-		err := executable(user, path, name)
+		paths = append(paths, filepath.Join(folder, name))
+	}
+	looks, err := user.LookAlong(paths, unix.X_OK)
+	if err != nil {
+		return "", fmt.Errorf("cannot run %q: %w", name, err)
+	}
+	var denied error
+	for i, l := range looks {
+		err := executable(l, paths[i], name)
 		if err == nil {
-			return path, nil
+			return paths[i], nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && denied == nil {
 			denied = err
@@ -132,21 +141,20 @@ func lookPath(user *rights.User, name, dir string, env []string) (string, error)
 	return "", fmt.Errorf("cannot run %q: %w in PATH (%s)", name, errNotFound, search)
 }
 
-// executable tells why path cannot be executed, if so.
-func executable(user *rights.User, path, name string) error {
-	mode, denied, err := user.Look(path, unix.X_OK)
+// executable tells why path cannot be executed, if so, of which l is a look at X_OK.
+func executable(l rights.Look, path, name string) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(l.Err, fs.ErrNotExist):
 		if name == path {
 			return fmt.Errorf("cannot run %q: %w", name, unix.ENOENT)
 		}
 		return fmt.Errorf("cannot run %q: %s: %w", name, path, unix.ENOENT)
-	case err != nil:
-		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(err))
-	case mode&unix.S_IFMT == unix.S_IFDIR:
+	case l.Err != nil:
+		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(l.Err))
+	case l.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return fmt.Errorf("cannot run %q: %s is a directory", name, named(name, path))
-	case denied != nil:
-		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), denied)
+	case l.Denied != nil:
+		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), l.Denied)
 	}
 	return nil
 }
