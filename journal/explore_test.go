@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -419,6 +421,36 @@ func (m *model) everyTail(stride int) (dead []*model) {
 		}))
 		if n >= most {
 			return dead
+		}
+	}
+}
+
+// A segment that another follows is durable to its end, notes and all: of it no boot
+// cuts a torn end off any more.
+func TestWhatIsFollowedIsDurable(t *testing.T) {
+	m := newModel()
+	first := openModel(t, m, "b1")
+	first.writer.limit = 900
+	noted := func(o *opened, what string) {
+		o.add(t, what+" recorded")
+		o.Note(say("%s noted", what))
+		for !slices.Contains(o.has(), what+" noted") {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for i := range 20 {
+		noted(first, fmt.Sprint(i))
+	}
+	// Its machine goes on, and so does what was not synced, as far as it goes.
+	noted(openModel(t, m, "b2"), "b2")
+	openModel(t, m, "b3").add(t, "b3")
+	if len(m.names) < 4 {
+		t.Fatalf("%d segments", len(m.names))
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(m.names)))
+	for name, in := range m.names {
+		if name != newest && string(in.durable) != string(in.data) {
+			t.Errorf("of %s %d of %d bytes are durable", name, len(in.durable), len(in.data))
 		}
 	}
 }

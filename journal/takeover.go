@@ -106,7 +106,8 @@ func (w *writer) read(s segment, base bool) (scanned, error) {
 }
 
 // cut cuts the torn end of a segment off, and gives back what was allocated
-// beyond. One that holds nothing is removed.
+// beyond. What is left is durable before another segment follows: no boot looks at
+// the end of this one again. One that holds nothing is removed.
 func (w *writer) cut(s segment, found scanned) {
 	if found.torn > 0 {
 		w.sayTorn(s, found)
@@ -117,7 +118,9 @@ func (w *writer) cut(s segment, found scanned) {
 	}
 	f, err := w.disk.open(s.name, true)
 	if err == nil {
-		err = f.truncate(found.good)
+		if err = f.truncate(found.good); err == nil {
+			err = f.sync()
+		}
 		f.Close()
 	}
 	if err != nil && found.torn > 0 {

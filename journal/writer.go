@@ -368,6 +368,11 @@ func (w *writer) tryBegin() error {
 		_ = w.disk.remove(unnamed) // it is no segment: it does no harm
 		return err
 	}
+	if w.open.file != nil {
+		// No boot looks at the end of a segment that another follows: notes are there,
+		// which a power cut could leave in part. They are in the snapshot all the same.
+		_ = w.open.file.sync()
+	}
 	err = w.disk.rename(unnamed, name)
 	if errors.Is(err, unix.EEXIST) { // another's
 		f.Close()
