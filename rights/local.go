@@ -34,19 +34,18 @@ func openPath(path string, flags int, links bool) (int, error) {
 
 // look asks what a path is, and whether it may be used so by whom the kernel takes
 // us for where files are concerned, not by our real ids as access(2) does.
-func look(path string, use uint32) (mode uint32, denied, err error) {
+func look(path string, use uint32) (l Look) {
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return 0, nil, err
+	if l.Err = unix.Stat(path, &st); l.Err == nil {
+		l.Mode, l.Denied = st.Mode, unix.Faccessat(unix.AT_FDCWD, path, use, unix.AT_EACCESS)
 	}
-	return st.Mode, unix.Faccessat(unix.AT_FDCWD, path, use, unix.AT_EACCESS), nil
+	return l
 }
 
 // lookAlong looks up to the first file that may be used so.
 func lookAlong(paths []string, use uint32) (looks []Look) {
 	for _, path := range paths {
-		var l Look
-		l.Mode, l.Denied, l.Err = look(path, use)
+		l := look(path, use)
 		if looks = append(looks, l); l.usable() {
 			break
 		}

@@ -21,18 +21,17 @@ type call struct {
 	UID   uint32          // in whose name; 0: the process's own
 	File  durable.Request // of kindFile
 	Path  string
-	Paths []string // of kindLookAlong
+	Paths []string // of kindLook
 	Name  string   // the network of a socket
 	Flags int
 	Mode  uint32
 }
 
 type answer struct {
-	ID     uint64
-	File   durable.Answer
-	Value  int64
-	Denied *durable.Failure // of kindLook: the access, where the path is there
-	Looks  []looked         // of kindLookAlong
+	ID    uint64
+	File  durable.Answer
+	Value int64
+	Looks []looked // of kindLook
 }
 
 // looked is a Look in a form that can be sent.
@@ -45,14 +44,13 @@ type looked struct {
 type kind uint8
 
 const (
-	kindPing      kind = iota
-	kindFile           // an operation of durable.Dir
-	kindOpen           // a path
-	kindLook           // what a path is, Value is its mode; and whether it may be used so
-	kindLookAlong      // what paths are, up to the first file that may be used so
-	kindListen         // a socket with a name among files
-	kindInotify        // a new set of watches
-	kindWatch          // one more watch in it
+	kindPing    kind = iota
+	kindFile         // an operation of durable.Dir
+	kindOpen         // a path
+	kindLook         // what paths are, up to the first file that may be used so
+	kindListen       // a socket with a name among files
+	kindInotify      // a new set of watches
+	kindWatch        // one more watch in it
 )
 
 const (

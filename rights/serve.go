@@ -101,11 +101,6 @@ func carry(c call, fds []int) (a answer, opened []int) {
 		}
 		fd, err = openPath(c.Path, c.Flags, c.Mode != 0)
 	case kindLook:
-		var mode uint32
-		var denied error
-		mode, denied, err = look(c.Path, c.Mode)
-		a.Value, a.Denied = int64(mode), durable.FailureOf(denied)
-	case kindLookAlong:
 		for _, l := range lookAlong(c.Paths, c.Mode) {
 			a.Looks = append(a.Looks, looked{l.Mode, durable.FailureOf(l.Denied), durable.FailureOf(l.Err)})
 		}

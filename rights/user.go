@@ -66,11 +66,14 @@ func (u *User) open(path string, flags int, links bool) (int, error) {
 // Look asks what a path is and allows, st_mode of stat(2), and why the user cannot use
 // it so (unix.R_OK, W_OK, X_OK).
 func (u *User) Look(path string, use uint32) (mode uint32, denied, err error) {
-	if u == nil {
-		return look(path, use)
+	looks, err := u.LookAlong([]string{path}, use)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case len(looks) != 1:
+		return 0, nil, unix.EPROTO
 	}
-	a, _, err := u.ask(call{Kind: kindLook, Path: path, Mode: use})
-	return uint32(a.Value), a.Denied.Err(), err
+	return looks[0].Mode, looks[0].Denied, looks[0].Err
 }
 
 // A Look is what Look tells of one of several paths.
@@ -89,7 +92,7 @@ func (u *User) LookAlong(paths []string, use uint32) (looks []Look, err error) {
 	if u == nil {
 		return lookAlong(paths, use), nil
 	}
-	a, _, err := u.ask(call{Kind: kindLookAlong, Paths: paths, Mode: use})
+	a, _, err := u.ask(call{Kind: kindLook, Paths: paths, Mode: use})
 	for _, l := range a.Looks {
 		looks = append(looks, Look{l.Mode, l.Denied.Err(), l.Failure.Err()})
 	}
