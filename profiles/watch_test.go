@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable/unprivileged"
 )
 
 // await waits until changes named all these, or said that all may have changed.
@@ -234,22 +234,7 @@ func isWatched(t *testing.T, v *volume, w *Watcher, prefix string) {
 // looked at from time to time, and watched when there is room again. In a user
 // namespace of its own, where the limits are the test's.
 func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
-	const inside = "RLMINIT_TEST_NAMESPACE"
-	if os.Getenv(inside) == "" {
-		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		again.Env = append(os.Environ(), inside+"=1")
-		again.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-		}
-		out, err := again.CombinedOutput()
-		if err != nil && len(out) == 0 {
-			t.Skipf("needs a user namespace: %v", err)
-		}
-		if err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if unprivileged.InNamespace(t) {
 		return
 	}
 	rearmAfter = 10 * time.Millisecond

@@ -2,12 +2,11 @@ package registry
 
 import (
 	"os"
-	"os/exec"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
+	"rlminit/internal/durable/unprivileged"
 	"rlminit/supervise/slots"
 )
 
@@ -52,25 +51,10 @@ func TestWatcherTellsOfWhatIsPutChangedAndTakenAway(t *testing.T) {
 }
 
 // What used up inotify ends some day: until then all is looked at from time to time,
-// and then the slots are watched that were put there meanwhile, and what is in them. In a user namespace of its own, where the
-// limits are the test's.
+// and then the slots are watched that were put there meanwhile, and what is in them.
+// In a user namespace of its own, where the limits are the test's.
 func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
-	const inside = "RLMINIT_TEST_NAMESPACE"
-	if os.Getenv(inside) == "" {
-		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		again.Env = append(os.Environ(), inside+"=1")
-		again.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-		}
-		out, err := again.CombinedOutput()
-		if err != nil && len(out) == 0 {
-			t.Skipf("needs a user namespace: %v", err)
-		}
-		if err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if unprivileged.InNamespace(t) {
 		return
 	}
 	rearmAfter = 10 * time.Millisecond

@@ -75,17 +75,45 @@ func Alone(t *testing.T) bool {
 	return true
 }
 
+// InNamespace runs the calling test in a process of its own, as root of a new user
+// namespace, and returns true: the caller returns then. In that second run it returns
+// false. It is for limits of the kernel that each namespace has for itself, and skips
+// the test where none can be made.
+func InNamespace(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(alone) != "" {
+		return false
+	}
+	run := second(t, &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+	}, alone+"=1")
+	switch out, err := run.CombinedOutput(); {
+	case err != nil && len(out) == 0:
+		t.Skipf("needs a user namespace: %v", err)
+	case err != nil:
+		t.Errorf("in a user namespace: %v\n%s", err, out)
+	}
+	return true
+}
+
 // again runs the calling test a second time; as nil: as who we are.
 func again(t *testing.T, as *syscall.Credential, env ...string) {
 	t.Helper()
+	if out, err := second(t, &syscall.SysProcAttr{Credential: as}, env...).CombinedOutput(); err != nil {
+		t.Fatalf("as another user: %v\n%s", err, out)
+	}
+}
+
+// second is another run of the calling test.
+func second(t *testing.T, how *syscall.SysProcAttr, env ...string) *exec.Cmd {
 	// go test builds into a directory that only root may enter.
 	run := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
 	run.Dir = "/"
 	run.Env = append(os.Environ(), env...)
-	run.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("as another user: %v\n%s", err, out)
-	}
+	run.SysProcAttr = how
+	return run
 }
 
 // Dir is the directory that prepare was called with.
