@@ -132,16 +132,10 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 		return s.createPlain(name, temp, how, state, settings)
 	}
 	log, err := s.furnishAside(name, temp, how, state, settings)
-	undo := func() {
-		s.furnisher.undo(temp, log)
-		if e := s.Secrets.drop(name); e != nil {
-			s.tree.told.once(e.Error())
-		}
-	}
 	if err == nil {
 		err = s.tree.home.RenameNew(temp, dirOf(name))
 	}
-	if err = s.created(name, temp, how, err, undo); err != nil {
+	if err = s.created(name, temp, how, err, func() { s.undo(name, true, temp, log) }); err != nil {
 		return Profile{}, err
 	}
 	return s.list.load(name)
@@ -179,19 +173,13 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 			_, err = steps.Take(s.tree.home)
 		}
 	}
-	undo := func() { s.furnisher.undo(temp) }
-	if err == nil && secret {
-		undo = func() {
-			s.furnisher.undo(temp)
-			if e := s.Secrets.drop(name); e != nil {
-				s.tree.told.once(e.Error())
-			}
-		}
+	saves := err == nil && secret
+	if saves {
 		if _, err = s.Secrets.Save(name, how.Secrets); err == nil {
 			err = s.tree.home.RenameNew(temp, dirOf(name))
 		}
 	}
-	if err = s.created(name, temp, how, err, undo); err != nil {
+	if err = s.created(name, temp, how, err, func() { s.undo(name, saves, temp) }); err != nil {
 		return Profile{}, err
 	}
 	// It is what was just written.
@@ -199,6 +187,18 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 	list := []Profile{{Name: name, Dir: s.tree.home.Path(dirOf(name)), Record: s.Records.remember(Gateway(name), f.Record), overrides: text}}
 	s.list.settlePorts(list, settings.Ports)
 	return list[0], nil
+}
+
+// undo removes what a creation that fails has made, with its secrets where it may have
+// saved some.
+func (s *Store) undo(name string, secrets bool, made ...string) {
+	s.furnisher.undo(made...)
+	if !secrets {
+		return
+	}
+	if err := s.Secrets.drop(name); err != nil {
+		s.tree.told.once(err.Error())
+	}
 }
 
 // furnishAside makes a profile's directory as temp, and puts its secrets and its log,
