@@ -23,17 +23,15 @@ func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 		of := profiles.Actor(by)
 		store.Records.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
 	}
+	var begun operation.Handle
 	s.loop.ask(func() {
 		members := s.membersOf(k)
-		s.commands.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
+		begun = s.commands.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
 		s.commands.keepOperations()
 	})
 	go func() {
 		for {
-			o, changed, problem := s.commands.operations.Get(id)
-			if problem != nil {
-				return // forgotten
-			}
+			o, changed := begun.Now()
 			for _, m := range o.Members {
 				standing := operation.Standing{Operation: id, State: m.State, Reason: m.Reason}
 				if standing.Over() {

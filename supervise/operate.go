@@ -94,13 +94,13 @@ func (c *commands) operate(ctx context.Context, v verb, units, along []*unit, ac
 	return outcomes
 }
 
-// operateAs is operate, and returns the id of the operation too; 0: it was refused
-// as a whole. What is a part of another operation is none of its own.
-func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) ([]control.Outcome, uint64) {
+// operateAs is operate, and returns the operation too; one without an id: it was
+// refused as a whole. What is a part of another operation is none of its own.
+func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) (outcomes []control.Outcome, begun operation.Handle) {
 	release := oneAtATime(append(slices.Clone(units), along...))
 	if problem := c.refusal(v); problem != nil {
 		release()
-		return failAll(units, problem), 0
+		return failAll(units, problem), begun
 	}
 	id, recorded := part, uint64(0)
 	if part == 0 {
@@ -110,9 +110,9 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	unrecorded := c.records.recordCommand(ctx, recorded, v, units, along, actor)
 	if unrecorded != nil && v.name != "stop" { // which is carried out all the same
 		release()
-		return failAll(units, unrecorded), 0
+		return failAll(units, unrecorded), begun
 	}
-	outcomes := make([]control.Outcome, len(units))
+	outcomes = make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
 	changed := make([]bool, len(units))
 	var went []string // along
@@ -132,7 +132,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 			over[i] = v.outcome(u)
 		}
 		if part == 0 {
-			c.beginOperation(id, v, units, operation.Running, actor, nil)
+			begun = c.beginOperation(id, v, units, operation.Running, actor, nil)
 		}
 		for _, u := range v.apply(c.fleet, act, event) {
 			went = append(went, u.title())
@@ -173,7 +173,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	if wait != nil {
 		c.records.written(flushPatience)
 	}
-	return outcomes, id
+	return outcomes, begun
 }
 
 // commanded is what the machine is told of a command.

@@ -61,19 +61,19 @@ func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 		}
 	}
 	if how.Rolling > 0 {
-		id, err := c.roll(v, units, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, actor)
+		begun, err := c.roll(v, units, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, actor)
 		if err != nil {
 			return control.Operation{}, err
 		}
-		return c.Operation(id)
+		return c.now(begun), nil
 	}
-	outcomes, id := c.operateAs(ctx, v, units, c.startedAlong(v, units), actor, nil, 0)
-	if id == 0 { // it was refused as a whole
+	outcomes, begun := c.operateAs(ctx, v, units, c.startedAlong(v, units), actor, nil, 0)
+	if begun.ID() == 0 { // it was refused as a whole
 		for _, o := range outcomes {
 			return control.Operation{}, o.Problem
 		}
 	}
-	return c.Operation(id)
+	return c.now(begun), nil
 }
 
 // choose returns the units that names mean, each of them a name or a pattern; no
@@ -172,13 +172,14 @@ func (c *commands) startedAlong(v verb, units []*unit) (along []*unit) {
 }
 
 // beginOperation notes an operation on units. Only the loop calls it.
-func (c *commands) beginOperation(id uint64, v verb, units []*unit, state operation.State, actor control.Actor, cancel func()) {
+func (c *commands) beginOperation(id uint64, v verb, units []*unit, state operation.State, actor control.Actor, cancel func()) operation.Handle {
 	members := make([]control.OperationMember, len(units))
 	for i, u := range units {
 		members[i] = control.OperationMember{Name: u.title(), OldPID: u.pid()}
 	}
-	c.operations.Begin(id, v.name, actor, time.Now().UTC(), members, state, cancel)
+	begun := c.operations.Begin(id, v.name, actor, time.Now().UTC(), members, state, cancel)
 	c.keepOperations()
+	return begun
 }
 
 // pid is that of u's process; 0: there is none.
@@ -196,7 +197,7 @@ func (c *commands) conclude(id uint64, u *unit, problem *control.Problem) {
 		state, reason = operation.Failed, problem.Detail
 	}
 	c.operations.Member(id, u.title(), state, reason, u.pid())
-	if o, _, _ := c.operations.Get(id); o.Over() {
+	if c.operations.Over(id) {
 		c.keepOperations()
 	}
 }
@@ -206,10 +207,16 @@ func (c *commands) Operations() []control.Operation { return c.operations.List()
 
 // Operation is one of them. Each member that waits says what for.
 func (c *commands) Operation(id uint64) (control.Operation, error) {
-	o, _, problem := c.operations.Get(id)
+	h, problem := c.operations.Get(id)
 	if problem != nil {
-		return o, problem
+		return control.Operation{}, problem
 	}
+	return c.now(h), nil
+}
+
+// now is an operation, in which each member that waits says what for.
+func (c *commands) now(h operation.Handle) control.Operation {
+	o, _ := h.Now()
 	if !o.Over() {
 		c.loop.ask(func() {
 			for i := range o.Members {
@@ -221,22 +228,22 @@ func (c *commands) Operation(id uint64) (control.Operation, error) {
 			}
 		})
 	}
-	return o, nil
+	return o
 }
 
 // AwaitOperation returns when an operation is over, has changed, or ctx ends.
 func (c *commands) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
-	o, changed, problem := c.operations.Get(id)
+	h, problem := c.operations.Get(id)
 	if problem != nil {
-		return o, problem
+		return control.Operation{}, problem
 	}
-	if !o.Over() {
+	if o, changed := h.Now(); !o.Over() {
 		select {
 		case <-changed:
 		case <-ctx.Done():
 		}
 	}
-	return c.Operation(id)
+	return c.now(h), nil
 }
 
 // CancelOperation has an operation go no further: who waits for its turn to be

@@ -43,13 +43,17 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 	v := reloading(restarts)
 	if how.Rolling > 0 {
 		if len(restarts) > 0 {
-			done.Operation, err = s.commands.roll(v, unitsOf(restarts), how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
+			begun, err := s.commands.roll(v, unitsOf(restarts), how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
+			if err != nil {
+				return done, err
+			}
+			done.Operation = begun.ID()
 		}
-		return done, err
+		return done, nil
 	}
 	if all := append(unitsOf(restarts), starts...); len(all) > 0 {
-		var outcomes []control.Outcome
-		if outcomes, done.Operation = s.commands.operateAs(ctx, v, all, nil, by, nil, 0); done.Operation == 0 {
+		outcomes, begun := s.commands.operateAs(ctx, v, all, nil, by, nil, 0)
+		if done.Operation = begun.ID(); done.Operation == 0 {
 			return nil, outcomes[0].Problem
 		}
 	}

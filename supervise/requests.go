@@ -13,6 +13,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/api"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
 )
@@ -143,16 +144,16 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 	}
 	units, problems := s.commands.choose(names, how.State, v, how.Failed)
 	var outcomes []control.Outcome
-	var id uint64
+	var begun operation.Handle
 	if len(units) > 0 { // a command on nothing is no operation
-		outcomes, id = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
+		outcomes, begun = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
 	}
 	for _, name := range names {
 		if problem := problems[name]; problem != nil {
 			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})
 		}
 	}
-	return outcomes, id, nil
+	return outcomes, begun.ID(), nil
 }
 
 // Signal sends a signal to the main process of a service.

@@ -13,9 +13,9 @@ import (
 
 // roll restarts units, at most limit of which are out of service at once; or has
 // at most so many on their way up, or down, at once.
-func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (uint64, error) {
+func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (begun operation.Handle, err error) {
 	if problem := c.refusal(v); problem != nil {
-		return 0, problem
+		return begun, problem
 	}
 	along := c.startedAlong(v, units)
 	release := oneAtATime(append(slices.Clone(units), along...))
@@ -23,21 +23,21 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 	problem := c.records.recordCommand(context.Background(), id, v, units, along, actor)
 	release()
 	if problem != nil && v.name != "stop" { // which is carried out all the same
-		return 0, problem
+		return begun, problem
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.loop.ask(func() { c.beginOperation(id, v, units, operation.Pending, actor, cancel) })
+	c.loop.ask(func() { begun = c.beginOperation(id, v, units, operation.Pending, actor, cancel) })
 	go func() {
 		defer cancel()
-		c.rolling(ctx, id, v, units, operation.NewRoll(len(units), limit, steady), actor)
+		c.rolling(ctx, begun, v, units, operation.NewRoll(len(units), limit, steady), actor)
 	}()
-	return id, nil
+	return begun, nil
 }
 
 // rolling takes one member after the other. It decides and takes in one piece of
 // the loop's work, so that nobody goes out of service in between.
-func (c *commands) rolling(ctx context.Context, id uint64, v verb, units []*unit, roll *operation.Roll, actor control.Actor) {
-	event := commanded(v, actor)
+func (c *commands) rolling(ctx context.Context, begun operation.Handle, v verb, units []*unit, roll *operation.Roll, actor control.Actor) {
+	id, event := begun.ID(), commanded(v, actor)
 	for ctx.Err() == nil {
 		var verdict operation.Verdict
 		wake := make(chan struct{}, 1)
@@ -49,7 +49,7 @@ func (c *commands) rolling(ctx context.Context, id uint64, v verb, units []*unit
 					roll.Skip(i)
 				}
 			}
-			o, _, _ := c.operations.Get(id)
+			o, _ := begun.Now()
 			for i, m := range o.Members {
 				if m.State == operation.Superseded {
 					roll.Skip(i)
@@ -76,7 +76,7 @@ func (c *commands) rolling(ctx context.Context, id uint64, v verb, units []*unit
 			}
 			c.rolls[wake] = units
 		})
-		o, _, _ := c.operations.Get(id)
+		o, _ := begun.Now()
 		switch {
 		case o.Over() || verdict.Over:
 			c.loop.ask(func() { delete(c.rolls, wake); c.keepOperations() })

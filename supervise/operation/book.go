@@ -37,9 +37,31 @@ type Book struct {
 	// call the Book. nil: nobody is.
 	Ended func(control.Operation)
 
-	mu   sync.Mutex
-	last uint64
-	all  []*entry // Invariant: by id, ascending
+	mu    sync.Mutex
+	last  uint64
+	ended uint64   // how many have ended
+	all   []*entry // Invariant: by id, ascending
+}
+
+// Handle is one operation of a Book, which may have been forgotten meanwhile.
+type Handle struct {
+	book  *Book
+	entry *entry
+}
+
+// ID is that of the operation; 0: there is none.
+func (h Handle) ID() uint64 {
+	if h.entry == nil {
+		return 0
+	}
+	return h.entry.ID
+}
+
+// Now is the operation as it is now, and a channel that is closed at its next change.
+func (h Handle) Now() (control.Operation, <-chan struct{}) {
+	h.book.mu.Lock()
+	defer h.book.mu.Unlock()
+	return h.entry.copy(), h.entry.changed
 }
 
 type entry struct {
@@ -49,6 +71,7 @@ type entry struct {
 	left    int            // Invariant: how many members are pending or running
 	changed chan struct{}  // closed at the next change
 	cancel  func()
+	ended   uint64 // which one it was to end, counted from 1; 0: none yet, or before this Book
 	encoded []byte // as Encode has it; nil: it has changed since
 }
 
@@ -62,7 +85,7 @@ func (b *Book) NewID() uint64 {
 
 // Begin makes an operation of the members, all of them in state, under an id that
 // is new, and ends for each what an earlier operation still does.
-func (b *Book) Begin(id uint64, verb string, actor control.Actor, at time.Time, members []control.OperationMember, state State, cancel func()) {
+func (b *Book) Begin(id uint64, verb string, actor control.Actor, at time.Time, members []control.OperationMember, state State, cancel func()) Handle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := &entry{book: b, by: make(map[string]int, len(members)), left: len(members), changed: make(chan struct{}), cancel: cancel}
@@ -86,6 +109,7 @@ func (b *Book) Begin(id uint64, verb string, actor control.Actor, at time.Time, 
 	if len(members) == 0 {
 		e.end(Done, "")
 	}
+	return Handle{b, e}
 }
 
 // insert puts an entry in its place, where there is none of its id.
@@ -96,20 +120,26 @@ func (b *Book) insert(e *entry) {
 	b.last = max(b.last, e.ID)
 }
 
-// forget lets go of the oldest that are over, above the bounds.
+// forget lets go of those that were the first to end, above the bounds. One with a
+// low id may have been long in coming, so its id does not count.
 func (b *Book) forget() {
-	members := 0
+	count, members := len(b.all), 0
 	for _, e := range b.all {
 		members += len(e.Members)
 	}
-	count := len(b.all)
-	b.all = slices.DeleteFunc(b.all, func(e *entry) bool {
-		drop := e.Over() && (count > kept || members > membersKept)
-		if drop {
-			count, members = count-1, members-len(e.Members)
+	for count > kept || members > membersKept {
+		first := -1
+		for i, e := range b.all {
+			if e.Over() && (first < 0 || e.ended < b.all[first].ended) {
+				first = i
+			}
 		}
-		return drop
-	})
+		if first < 0 {
+			return
+		}
+		count, members = count-1, members-len(b.all[first].Members)
+		b.all = slices.Delete(b.all, first, first+1)
+	}
 }
 
 // open tells whether something is still to come of a member.
@@ -136,6 +166,14 @@ func (b *Book) Standing(id uint64, name string) Standing {
 		}
 	}
 	return Standing{}
+}
+
+// Over tells whether an operation is over, or forgotten.
+func (b *Book) Over(id uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.find(id)
+	return e == nil || e.Over()
 }
 
 // Stop ends an operation at its gate: what is not over of it is left as it is.
@@ -186,6 +224,8 @@ func (e *entry) outcome() (State, string) {
 
 func (e *entry) end(state State, reason string) {
 	e.State, e.Reason = state, reason
+	e.book.ended++
+	e.ended = e.book.ended
 	e.wake()
 	if e.book.Ended != nil {
 		e.book.Ended(e.copy())
@@ -230,15 +270,15 @@ func (b *Book) Cancel(id uint64) (control.Operation, *control.Problem) {
 	return now, nil
 }
 
-// Get is an operation as it is now, and a channel that is closed at its next change.
-func (b *Book) Get(id uint64) (control.Operation, <-chan struct{}, *control.Problem) {
+// Get is an operation that is remembered.
+func (b *Book) Get(id uint64) (Handle, *control.Problem) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.find(id)
 	if e == nil {
-		return control.Operation{}, nil, noSuch(id)
+		return Handle{}, noSuch(id)
 	}
-	return e.copy(), e.changed, nil
+	return Handle{b, e}, nil
 }
 
 // List is every operation that is remembered, the oldest first.

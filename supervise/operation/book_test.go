@@ -24,10 +24,11 @@ func begin(b *Book, verb string, as State, all []control.OperationMember) uint64
 
 func state(t *testing.T, b *Book, id uint64) control.Operation {
 	t.Helper()
-	o, _, problem := b.Get(id)
+	h, problem := b.Get(id)
 	if problem != nil {
 		t.Fatal(problem)
 	}
+	o, _ := h.Now()
 	return o
 }
 
@@ -135,5 +136,32 @@ func TestEncode(t *testing.T) {
 	next.Recall(before, 0)
 	if len(next.List()) != 2 {
 		t.Errorf("recalled %v", next.List())
+	}
+}
+
+// Who has begun an operation, or waits for it, is told of it however many end
+// meanwhile; and one is not forgotten for its id, which may be lower than those of
+// many that ended before it.
+func TestWhatIsWaitedForIsTold(t *testing.T) {
+	var b Book
+	id := b.NewID()
+	begun := b.Begin(id, "stop", control.Actor{}, time.Time{}, members("a"), Running, nil)
+	others := func() {
+		for range kept + 1 {
+			b.Member(begin(&b, "start", Running, members("b")), "b", Done, "", 0)
+		}
+	}
+	others()
+	b.Member(id, "a", Done, "", 0)
+	begin(&b, "start", Running, members("b"))
+	if o := state(t, &b, id); o.State != Done || !b.Over(id) || b.Over(b.last) {
+		t.Errorf("the one that ended last is %s", o.State)
+	}
+	others()
+	if _, problem := b.Get(id); problem == nil || len(b.List()) > kept+1 {
+		t.Errorf("%d are kept", len(b.List()))
+	}
+	if o, _ := begun.Now(); o.State != Done || begun.ID() != id {
+		t.Errorf("who began it is told %+v", o)
 	}
 }
