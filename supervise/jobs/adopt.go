@@ -21,7 +21,7 @@ func (r *Runner) Start(journal Journal, held map[string][]int, stopping bool) {
 	if journal != nil {
 		r.Use(journal)
 	}
-	r.do(func() {
+	r.loop.Do(func() {
 		r.stopping = r.stopping || stopping
 		r.adopt(held)
 		early := r.early
@@ -36,7 +36,7 @@ func (r *Runner) Start(journal Journal, held map[string][]int, stopping bool) {
 // Open has those begin that wait, now that profiles and services are known, and
 // ends the sessions of an earlier boot.
 func (r *Runner) Open() {
-	r.do(func() {
+	r.loop.Do(func() {
 		if r.queue.open {
 			return
 		}

@@ -101,7 +101,7 @@ func (r *Runner) Use(journal Journal) {
 	}
 	b := &book{Journal: journal}
 	r.books.replace(b)
-	r.do(func() {
+	r.loop.Do(func() {
 		r.outputs, r.queue.open = outputs, false
 		if r.started {
 			r.interruptRest(b)
@@ -114,7 +114,7 @@ func (r *Runner) Use(journal Journal) {
 // recorded in memory.
 func (r *Runner) Lose() {
 	b := r.books.replace(nil)
-	r.do(func() {
+	r.loop.Do(func() {
 		r.outputs = openOutputs("")
 		r.sessions.lose(b)
 		for _, t := range r.tasks.ordered() {

@@ -6,7 +6,6 @@
 // The runner takes each job through its stages. Around it are rooms, each of which
 // owns what the others ask it for:
 //
-//	loop.go      loop: the runner's goroutine, and the way to it
 //	queue.go     queue: who waits for a turn, and whose has come
 //	tasks.go     tasks: those that are not over, by number, key and spawn
 //	book.go      books: where jobs are recorded, in memory or on the volume

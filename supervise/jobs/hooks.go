@@ -102,7 +102,7 @@ func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 		Stdin: event, Detach: true,
 	})
 	full := false
-	r.ask(func() {
+	r.loop.Ask(func() {
 		running := r.tasks.which(func(other *task) bool { return other.kind == kindHook })
 		full = len(running) >= hooksAtOnce || r.stopping
 	})

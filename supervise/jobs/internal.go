@@ -32,7 +32,7 @@ func (r *Runner) internal(profile string, args []string) (*control.JobResult, er
 
 // begin runs a job that is not recorded, out of turn.
 func (r *Runner) begin(t *task) (failure error) {
-	r.ask(func() {
+	r.loop.Ask(func() {
 		if !r.started || r.stopping {
 			failure = control.Refused("the container is stopping")
 			return

@@ -77,7 +77,7 @@ func (r *Runner) prepare(t *task) {
 	ahead := t.ahead
 	t.ahead = nil
 	late := time.AfterFunc(prepareWithin, func() {
-		r.do(func() {
+		r.loop.Do(func() {
 			if t.state.Stage == job.Preparing {
 				t.problem, t.code = silent, 126
 				r.step(t, job.Event{Kind: job.NotSpawned})
@@ -95,7 +95,7 @@ func (r *Runner) prepare(t *task) {
 			p.open(id, request.MaxOutput, outputs)
 		}
 		late.Stop()
-		r.do(func() { r.preparedFor(t, p) })
+		r.loop.Do(func() { r.preparedFor(t, p) })
 	}()
 }
 

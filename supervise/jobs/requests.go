@@ -98,7 +98,7 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	t := newTask("", "run", &actor, body)
 	if err != nil {
 		if !body.DryRun {
-			a.runner.ask(func() { err = a.runner.turnAway(t, err) })
+			a.runner.loop.Ask(func() { err = a.runner.turnAway(t, err) })
 		}
 		return err
 	}
@@ -118,7 +118,7 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	t = taken
 	if !follow {
 		var j control.Job
-		a.runner.ask(func() { j = t.describe() })
+		a.runner.loop.Ask(func() { j = t.describe() })
 		return answer(w, j)
 	}
 	return a.follow(w, q, t, [2]int64{}, attached)
@@ -190,7 +190,7 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 var streamNames = [2]string{"stdout", "stderr"}
 
 func (a requests) outputsNow() (o *outputs) {
-	a.runner.ask(func() { o = a.runner.outputs })
+	a.runner.loop.Ask(func() { o = a.runner.outputs })
 	return o
 }
 
@@ -225,7 +225,7 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 func (a requests) list() []control.Job {
 	list := []control.Job{}
 	live := map[string]control.Job{}
-	a.runner.ask(func() {
+	a.runner.loop.Ask(func() {
 		for id, t := range a.runner.tasks.byID {
 			if t.kind != kindInternal {
 				live[id] = t.describe()
@@ -261,7 +261,7 @@ func (a requests) show(id string) (control.Job, error) {
 	}
 	if t != nil {
 		var j control.Job
-		a.runner.ask(func() { j = t.describe() })
+		a.runner.loop.Ask(func() { j = t.describe() })
 		t.book.View(func(h *history.History) {
 			if e := h.Jobs[id]; e != nil {
 				j.Started = e.Started
@@ -295,7 +295,7 @@ func (a requests) wait(ctx context.Context, id string, within time.Duration) (*c
 		return t.result, nil
 	case <-late:
 		var state string
-		a.runner.ask(func() { state = string(t.state.Status()) })
+		a.runner.loop.Ask(func() { state = string(t.state.Status()) })
 		return nil, control.TimedOut("job "+id, state, within)
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -310,7 +310,7 @@ func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, er
 	}
 	state := job.Status("")
 	if t != nil {
-		a.runner.ask(func() {
+		a.runner.loop.Ask(func() {
 			if state = t.state.Outcome; state == "" {
 				a.runner.cancel(t, "by rlminit job cancel")
 			}
@@ -331,7 +331,7 @@ func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, er
 
 // find is a job that is not over, or what is recorded of one that is.
 func (a requests) find(id string) (t *task, e *history.Entry, err error) {
-	a.runner.ask(func() {
+	a.runner.loop.Ask(func() {
 		t = a.runner.tasks.byID[id]
 	})
 	if t != nil {
@@ -368,7 +368,7 @@ func over(b *book, id string) (e *history.Entry) {
 // attach notes that somebody follows a job, until the function that it returns is
 // called.
 func (a requests) attach(t *task) (detach func()) {
-	a.runner.do(func() {
+	a.runner.loop.Do(func() {
 		t.attached++
 		t.absence++
 	})
@@ -377,7 +377,7 @@ func (a requests) attach(t *task) (detach func()) {
 
 // detach notes that one who followed a job does not any more.
 func (a requests) detach(t *task) {
-	a.runner.do(func() {
+	a.runner.loop.Do(func() {
 		if t.attached--; t.attached == 0 {
 			a.runner.gone(t)
 		}
@@ -387,7 +387,7 @@ func (a requests) detach(t *task) {
 // dryRun says what would be run.
 func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	r, busy := a.runner, false
-	r.ask(func() { busy = r.queue.busy(nil) })
+	r.loop.Ask(func() { busy = r.queue.busy(nil) })
 	coming := make(chan *prepared, 1)
 	go func() { coming <- r.place.preparation(q, nil, nil, true, busy) }()
 	p := &prepared{problem: silent}
@@ -413,6 +413,6 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	if p.problem != "" {
 		d.Error = &p.problem
 	}
-	r.ask(func() { d.Waiting = len(r.queue.line) })
+	r.loop.Ask(func() { d.Waiting = len(r.queue.line) })
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/inbox"
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/rights"
@@ -72,7 +73,7 @@ type Settings struct {
 // it are the rooms that know a part of that; what all of them share is its
 // goroutine.
 type Runner struct {
-	*loop
+	loop     inbox.Work // the goroutine; what it is given never waits
 	host     Host
 	books    books
 	place    place
@@ -94,13 +95,13 @@ type Runner struct {
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: newLoop(), host: host, outputs: openOutputs(""), tasks: newTasks()}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks()}
 	r.books.memory = inMemory()
 	r.queue = queue{bounds: settings, of: map[string]int{}}
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
 	r.sessions = sessions{runner: r, open: map[string]*session{}}
 	r.place = place{host: host, sessions: &r.sessions}
-	go r.run()
+	go r.loop.Run()
 	return r
 }
 
@@ -110,12 +111,12 @@ func (r *Runner) Takes(c wire.Child) bool {
 	if !isJob(c.Name) {
 		return false
 	}
-	r.do(func() { r.children = append(r.children, c) })
+	r.loop.Do(func() { r.children = append(r.children, c) })
 	return true
 }
 
 // Hear takes what tier 1 says of a job's spawn.
-func (r *Runner) Hear(m wire.Message) { r.do(func() { r.hear(m) }) }
+func (r *Runner) Hear(m wire.Message) { r.loop.Do(func() { r.hear(m) }) }
 
 func (r *Runner) hear(m wire.Message) {
 	if !r.started {
@@ -147,7 +148,7 @@ func (r *Runner) hear(m wire.Message) {
 // Shutdown ends every job, for the container stops: what runs is interrupted,
 // and nothing is started any more. done is called when none is left.
 func (r *Runner) Shutdown(done func()) {
-	r.do(func() {
+	r.loop.Do(func() {
 		r.stopping = true
 		for _, t := range r.tasks.ordered() {
 			r.step(t, job.Event{Kind: job.Shutdown})
@@ -201,7 +202,7 @@ func (r *Runner) step(t *task, e job.Event) {
 		}
 	}
 	if do&job.Again != 0 {
-		time.AfterFunc(time.Second, func() { r.do(func() { r.record(t) }) })
+		time.AfterFunc(time.Second, func() { r.loop.Do(func() { r.record(t) }) })
 	}
 	if do&job.Forget != 0 {
 		t.publish()

@@ -172,7 +172,7 @@ func (g *rig) until(what string, is func() bool) {
 	g.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		ok := false
-		g.ask(func() {
+		g.loop.Ask(func() {
 			g.host.mu.Lock()
 			defer g.host.mu.Unlock()
 			ok = is()
@@ -250,7 +250,7 @@ func (g *rig) over() *control.JobResult {
 	for end := time.Now().Add(20 * time.Second); ; {
 		g.obey()
 		left := 0
-		g.ask(func() { left = len(g.tasks.byID) })
+		g.loop.Ask(func() { left = len(g.tasks.byID) })
 		g.host.mu.Lock()
 		begun := len(g.host.begun)
 		g.host.mu.Unlock()
@@ -331,7 +331,7 @@ func TestVolumeIsTaken(t *testing.T) {
 			release()
 			g.Open()
 			g.until("the second runs again", func() bool { return g.host.spawned["job/7"] != 0 && g.task.state.Stage >= job.Starting })
-			g.ask(func() {
+			g.loop.Ask(func() {
 				for _, t := range g.tasks.ordered() {
 					g.step(t, job.Event{Kind: job.Cancel})
 				}
@@ -425,7 +425,7 @@ func (l *late) Flush(context.Context) {
 func TestRefusedJobIsFound(t *testing.T) {
 	g := newRig(t, &late{Journal: Unrecorded()}, Unrecorded())
 	var told *control.Problem
-	g.ask(func() {
+	g.loop.Ask(func() {
 		errors.As(g.turnAway(newTask("", "run", nil, control.RunJob{Command: []string{"true"}}), control.Refused("not here")), &told)
 	})
 	if told == nil || told.Job == "" {

@@ -89,7 +89,7 @@ func (s *schedules) wait() {
 // recur looks what is due, runs it, and sleeps until something is.
 func (s *schedules) recur() {
 	for {
-		s.runner.ask(func() {}) // after what was begun
+		s.runner.loop.Ask(func() {}) // after what was begun
 		s.dirty.Store(false)
 		s.arm(s.due(time.Now()))
 		if !s.dirty.Load() { // else the timer that was armed for that is lost
@@ -102,7 +102,7 @@ func (s *schedules) recur() {
 func (s *schedules) due(now time.Time) (next time.Time) {
 	r := s.runner
 	b, open := r.books.current(), false
-	r.ask(func() { open = r.queue.open })
+	r.loop.Ask(func() { open = r.queue.open })
 	if b == r.books.memory || !open {
 		return time.Time{} // another container has the volume, and runs what recurs; Open looks again
 	}
@@ -220,7 +220,7 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 		return // it has gone this moment
 	}
 	var before []*task
-	r.ask(func() {
+	r.loop.Ask(func() {
 		before = r.tasks.which(func(other *task) bool { return other.schedule == what.Name })
 	})
 	go func() {
@@ -230,7 +230,7 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 				s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before still runs", before[0].id), true)
 				return
 			case service.OverlapKill:
-				r.ask(func() {
+				r.loop.Ask(func() {
 					for _, other := range before {
 						r.cancel(other, "the next occurrence of its schedule came")
 					}
@@ -247,7 +247,7 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 		}
 		if _, err := r.submit(t); err != nil {
 			stopping := false
-			if r.ask(func() { stopping = r.stopping }); !stopping { // else the next boot deals with it
+			if r.loop.Ask(func() { stopping = r.stopping }); !stopping { // else the next boot deals with it
 				s.skip(b, what, at, 1, err.Error(), true)
 			}
 		}

@@ -70,7 +70,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	var s *session
 	var failure error
 	fresh := false
-	ss.runner.ask(func() {
+	ss.runner.loop.Ask(func() {
 		if s = ss.of(c.Key); s != nil {
 			if s.profile != c.Profile {
 				failure = control.Conflict("session %s has the key %q, and is another profile's", s.id, c.Key)
@@ -103,7 +103,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 			s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
 		}
 		close(s.made)
-		ss.runner.ask(func() {
+		ss.runner.loop.Ask(func() {
 			if s.failure != nil {
 				delete(ss.open, s.id)
 			} else {
@@ -160,7 +160,7 @@ func (ss *sessions) expire(s *session, in time.Duration) {
 	epoch := s.epoch
 	s.expiry = time.AfterFunc(in, func() {
 		current := false
-		ss.runner.ask(func() { current = s.epoch == epoch && !ss.runner.stopping })
+		ss.runner.loop.Ask(func() { current = s.epoch == epoch && !ss.runner.stopping })
 		if current {
 			_ = ss.end(s.id, "its time to live was over") // or it has ended already
 		}
@@ -217,7 +217,7 @@ func (ss *sessions) dir(id string) (dir, problem string) {
 		return "", ""
 	}
 	var s *session
-	ss.runner.ask(func() { s = ss.open[id] })
+	ss.runner.loop.Ask(func() { s = ss.open[id] })
 	if s == nil {
 		return "", fmt.Sprintf("session %s is over", id)
 	}
@@ -306,7 +306,7 @@ func (ss *sessions) entry(id string) (entry *history.SessionEntry) {
 }
 
 func (ss *sessions) markEnding(list []control.Session) {
-	ss.runner.ask(func() {
+	ss.runner.loop.Ask(func() {
 		for i := range list {
 			if s := ss.open[list[i].Session]; s != nil && s.ending != nil && list[i].State == "open" {
 				list[i].State = "ending"
@@ -355,7 +355,7 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 	if err := b.Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
 		return now, control.Failed("the extension cannot be recorded: %v", err)
 	}
-	ss.runner.ask(func() {
+	ss.runner.loop.Ask(func() {
 		if s := ss.open[id]; s != nil {
 			ss.expire(s, time.Duration(ttl)*time.Millisecond)
 		}
@@ -368,7 +368,7 @@ func (ss *sessions) end(id, cause string) error {
 	var s *session
 	var tasks []*task
 	first := false
-	ss.runner.ask(func() {
+	ss.runner.loop.Ask(func() {
 		if s = ss.open[id]; s == nil {
 			return
 		}
@@ -395,7 +395,7 @@ func (ss *sessions) end(id, cause string) error {
 		<-t.done
 	}
 	s.endErr = ss.finish(s, cause)
-	ss.runner.ask(func() {
+	ss.runner.loop.Ask(func() {
 		if s.expiry != nil {
 			s.expiry.Stop()
 		}
@@ -405,7 +405,7 @@ func (ss *sessions) end(id, cause string) error {
 	})
 	ending := s.ending
 	if s.endErr != nil { // it can be ended again
-		ss.runner.ask(func() { s.ending = nil })
+		ss.runner.loop.Ask(func() { s.ending = nil })
 	}
 	close(ending)
 	return s.endErr

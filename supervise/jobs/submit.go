@@ -84,7 +84,7 @@ func (r *Runner) submit(t *task) (*task, error) {
 	}
 	var failure error
 	kept := make(chan *task, 1)
-	r.do(func() {
+	r.loop.Do(func() {
 		other, err := r.admit(t)
 		if err != nil || other != nil {
 			t.closeStdin()
@@ -201,7 +201,7 @@ func (r *Runner) submitted(t *task) {
 	go func() {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
 		before := <-looked
-		r.do(func() {
+		r.loop.Do(func() {
 			t.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})
@@ -229,7 +229,7 @@ func (r *Runner) gone(t *task) {
 	t.absence++
 	absence := t.absence
 	time.AfterFunc(clientPatience, func() {
-		r.do(func() {
+		r.loop.Do(func() {
 			if t.absence == absence && t.attached == 0 {
 				r.cancel(t, "its client was gone for 5 s; use --detach for a job that shall go on")
 			}

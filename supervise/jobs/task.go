@@ -236,7 +236,7 @@ func (r *Runner) end(t *task) {
 	r.host.Send(&wire.Deadline{ID: t.spawnID}, nil, nil)
 	if t.state.Stage == job.Sweeping {
 		time.AfterFunc(patience, func() {
-			r.do(func() {
+			r.loop.Do(func() {
 				if t.state.Stage == job.Sweeping {
 					t.problem = "some of what it left behind cannot be ended: the kernel holds on to it"
 				}
@@ -262,11 +262,11 @@ func (r *Runner) record(t *task) {
 			t.result = t.conclude(state, telemetry(dir))
 		}
 		if kind == kindInternal {
-			r.do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
+			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
 			return
 		}
 		failure := t.keep(state)
-		r.do(func() {
+		r.loop.Do(func() {
 			if failure == nil || r.books.lost(t.book) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})
 				return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"rlminit/control"
+	"rlminit/internal/inbox"
 )
 
 // doors are the profiles of which nothing begins, for how many reasons. They are
@@ -12,7 +13,7 @@ import (
 //
 // Invariant: there is no zero in shut.
 type doors struct {
-	loop *loop
+	loop inbox.Work
 	shut map[string]int
 }
 
@@ -28,7 +29,7 @@ func (d *doors) vacant(profile string) error {
 func (d *doors) close(profile string) (release func()) {
 	d.shut[profile]++
 	return func() {
-		d.loop.do(func() {
+		d.loop.Do(func() {
 			if d.shut[profile]--; d.shut[profile] == 0 {
 				delete(d.shut, profile)
 			}
@@ -48,7 +49,7 @@ func (r *Runner) owns(profile string) (tasks []*task, sessions []string) {
 func (r *Runner) Vacate(profile, cause string) (release func()) {
 	var tasks []*task
 	var sessions []string
-	r.ask(func() {
+	r.loop.Ask(func() {
 		release = r.doors.close(profile)
 		tasks, sessions = r.owns(profile)
 		for _, t := range tasks {
@@ -67,7 +68,7 @@ func (r *Runner) Vacate(profile, cause string) (release func()) {
 // Reserve has nothing begin of a profile until release is called, or says which
 // jobs and sessions it has: to be renamed is no reason to end them.
 func (r *Runner) Reserve(profile, what string) (release func(), err error) {
-	r.ask(func() {
+	r.loop.Ask(func() {
 		tasks, sessions := r.owns(profile)
 		if len(tasks) == 0 && len(sessions) == 0 {
 			release = r.doors.close(profile)

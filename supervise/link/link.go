@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/inbox"
 	"rlminit/wire"
 )
 
@@ -27,10 +27,7 @@ type Link struct {
 	// It is set before the first one.
 	Failed func(wire.Message, error)
 
-	mu     sync.Mutex
-	queue  []Outgoing
-	closed bool
-	wake   chan struct{} // closed when nothing is sent any more
+	queue *inbox.Inbox[Outgoing]
 
 	patience time.Duration // what is left of it, deliver's alone
 }
@@ -59,78 +56,45 @@ func Open(fd int) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use descriptor %d as the link to PID 1: %w", fd, err)
 	}
-	l := &Link{raw: raw, wake: make(chan struct{}, 1), patience: fullPatience}
+	l := &Link{raw: raw, queue: inbox.New[Outgoing](), patience: fullPatience}
 	l.out = l.deliver
-	go l.write()
+	go l.queue.Serve(l.write)
 	return l, nil
 }
 
 // To is a link whose messages out takes in place of a socket. Nothing is
 // received by it.
 func To(out func(Outgoing)) *Link {
-	l := &Link{out: out, wake: make(chan struct{}, 1)}
-	go l.write()
+	l := &Link{out: out, queue: inbox.New[Outgoing]()}
+	go l.queue.Serve(l.write)
 	return l
 }
 
 // Close ends the sending. What is sent after it goes nowhere.
-func (l *Link) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	close(l.wake)
-}
+func (l *Link) Close() { l.queue.Close() }
 
 // Send queues a message. The descriptors fds must stay open until it is sent,
 // those in after are the link's to close then.
 func (l *Link) Send(m wire.Message, fds, after []int) {
-	l.enqueue(Outgoing{Message: m, FDs: fds, after: after})
+	l.queue.Put(Outgoing{Message: m, FDs: fds, after: after})
 }
 
 // Flush waits until all that was queued before is sent, so that it cannot be
 // lost with us. It is not for the loop.
 func (l *Link) Flush() {
 	sent := make(chan struct{})
-	l.enqueue(Outgoing{sent: sent})
-	<-sent
-}
-
-func (l *Link) enqueue(o Outgoing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		if o.sent != nil {
-			close(o.sent)
-		}
-		return
-	}
-	l.queue = append(l.queue, o)
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if l.queue.Put(Outgoing{sent: sent}) {
+		<-sent
 	}
 }
 
 // write sends what is queued, in order, as the socket takes it.
-func (l *Link) write() {
-	for range l.wake {
-		for {
-			l.mu.Lock()
-			batch := l.queue
-			l.queue = nil
-			l.mu.Unlock()
-			if len(batch) == 0 {
-				break
-			}
-			for _, o := range batch {
-				if o.sent != nil {
-					close(o.sent)
-					continue
-				}
-				l.out(o)
-			}
-		}
+func (l *Link) write(o Outgoing) {
+	if o.sent != nil {
+		close(o.sent)
+		return
 	}
+	l.out(o)
 }
 
 func (l *Link) deliver(o Outgoing) {

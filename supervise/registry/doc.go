@@ -7,10 +7,10 @@
 // requests are carried out in the order in which they come; it may wait for the
 // volume, and for the supervisor's loop, which never waits for it.
 //
-// Around Registry, which brings names on, each part has what is its own: queue is the
-// goroutine, names what is known of each, surveyor what volume and configuration
-// hold, reader what is in slots, publisher what is written to them, trouble that the
-// profiles cannot be read. What others ask for goes to Registry, to Profiles, which
+// Around Registry, which brings names on, each part has what is its own: names is
+// what is known of each, surveyor what volume and configuration hold, reader what is
+// in slots, publisher what is written to them, trouble that the profiles cannot be
+// read. What others ask for goes to Registry, to Profiles, which
 // are changed on the volume first, or to AtRest.
 //
 // It never starts or stops a process, and knows no state of one but whether it

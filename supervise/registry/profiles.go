@@ -104,7 +104,7 @@ func (r *Profiles) profile(name string) (*profiles.Store, profiles.Profile, erro
 		return store, p, problemOf(err)
 	}
 	var names []string
-	r.registry.queue.ask(func() {
+	r.registry.queue.Ask(func() {
 		for _, e := range r.registry.names.of {
 			if e.profile != "" {
 				names = append(names, e.profile)
@@ -256,7 +256,7 @@ func (r *Profiles) Set(ctx context.Context, name string, what control.SetProfile
 // runs there runs in a directory that somebody removed by hand, which nobody has
 // noticed.
 func (r *Profiles) before(name string) (e *entry) {
-	r.registry.queue.ask(func() { e = r.registry.names.of[profiles.GatewayName(name)] })
+	r.registry.queue.Ask(func() { e = r.registry.names.of[profiles.GatewayName(name)] })
 	return e
 }
 
@@ -265,7 +265,7 @@ func (r *Profiles) before(name string) (e *entry) {
 // registered the new one by now.
 func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
 	var over chan struct{}
-	r.registry.queue.ask(func() {
+	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
 			over = e.over
 			return
@@ -419,7 +419,7 @@ func (r *Profiles) Trash() ([]control.Trashed, error) {
 // beginDeletion ends a profile's service. ended gives the end of its log, when
 // nothing is left of it. other: somebody else deletes it, until that is closed.
 func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
-	r.registry.queue.ask(func() {
+	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[name]; e != nil && e.over != nil {
 			other = e.over
 			return
@@ -439,7 +439,7 @@ func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-ch
 		}
 		go func() {
 			<-gone
-			r.registry.queue.ask(func() { end <- r.registry.names.entry(name).log })
+			r.registry.queue.Ask(func() { end <- r.registry.names.entry(name).log })
 		}()
 	})
 	return ended, other
@@ -448,7 +448,7 @@ func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-ch
 // endDeletion asks, after one that succeeded too, what there is of the name:
 // somebody may have made another meanwhile, or put something into its slot.
 func (r *Profiles) endDeletion(name string) {
-	r.registry.queue.ask(func() {
+	r.registry.queue.Ask(func() {
 		over := r.registry.names.entry(name).over
 		r.registry.names.entry(name).over = nil
 		if r.registry.names.befall(name, Over) == Ask {

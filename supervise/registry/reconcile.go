@@ -165,7 +165,7 @@ func (r *Registry) Boot() {
 
 // TakeUp registers what volume and configuration have. With the volume it does,
 // in the order that a successor can go on with, what is to be done once a boot.
-func (r *Registry) TakeUp() { r.queue.ask(r.takeUp) }
+func (r *Registry) TakeUp() { r.queue.Ask(r.takeUp) }
 
 func (r *Registry) takeUp() {
 	first := r.volume.Store() != nil && !r.work.Done(handover.Registered)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/inbox"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/handover"
@@ -103,7 +105,8 @@ type Registry struct {
 	hold     handover.Hold // and closes the descriptor when it is sent; a negative one: nothing any more
 	watch    *watcher      // nil: nobody watches
 
-	queue     queue
+	queue     inbox.Work  // the goroutine, which owns every name, and what it is to do
+	started   atomic.Bool // the goroutine is there
 	names     names
 	trouble   trouble
 	surveyor  surveyor
@@ -115,44 +118,51 @@ type Registry struct {
 func New(services Services, volume Volume, c *settings.Settings, dir slots.Dir, work handover.BootWork, hold handover.Hold) *Registry {
 	r := &Registry{
 		services: services, volume: volume, settings: c, slots: dir, work: work, hold: hold,
-		queue: queue{wake: make(chan struct{}, 1)}, names: names{of: map[string]*entry{}},
+		queue: inbox.NewWork(), names: names{of: map[string]*entry{}},
 	}
 	r.Profiles = &Profiles{registry: r, services: services, volume: volume, settings: c}
-	r.trouble.queue, r.trouble.try = &r.queue, r.takeUp
+	r.trouble.queue, r.trouble.try = r.queue, r.takeUp
 	r.surveyor = surveyor{services: services, volume: volume, work: work, names: &r.names}
 	r.reader = reader{slots: dir, settings: c, volume: volume, names: &r.names}
-	r.publisher = publisher{queue: &r.queue, services: services, slots: dir, hold: hold, names: &r.names}
-	r.AtRest = &AtRest{queue: &r.queue, volume: volume, settings: c, names: &r.names, register: r.register}
+	r.publisher = publisher{queue: r.queue, services: services, slots: dir, hold: hold, names: &r.names}
+	r.AtRest = &AtRest{queue: r.queue, volume: volume, settings: c, names: &r.names, register: r.register}
 	return r
 }
 
 // Start carries out first, and from then on what is asked for.
-func (r *Registry) Start(first func()) { r.queue.start(first) }
+func (r *Registry) Start(first func()) {
+	done := make(chan struct{})
+	r.queue.PutFirst(func() { first(); close(done) })
+	if r.started.CompareAndSwap(false, true) {
+		go r.queue.Run()
+	}
+	<-done
+}
 
 // Close ends the registry, for one whose process goes on. Nothing is asked of it
 // after that.
-func (r *Registry) Close() { r.queue.close() }
+func (r *Registry) Close() { r.queue.Close() }
 
 // Watch begins to hear of what others do in the service directory.
 func (r *Registry) Watch() {
 	r.slots.Sweep()
-	r.watch = watchSlots(r.slots, func(name string) { r.queue.post(func() { r.noticed(name) }) }, func() { r.queue.post(r.rescan) })
+	r.watch = watchSlots(r.slots, func(name string) { r.queue.Do(func() { r.noticed(name) }) }, func() { r.queue.Do(r.rescan) })
 }
 
 // Settle returns when all is done that was to be done soon.
-func (r *Registry) Settle() { r.queue.ask(func() {}) }
+func (r *Registry) Settle() { r.queue.Ask(func() {}) }
 
 // Rescan looks at every slot, some time.
-func (r *Registry) Rescan() { r.queue.post(r.rescan) }
+func (r *Registry) Rescan() { r.queue.Do(r.rescan) }
 
 // Notice looks at a slot, now.
-func (r *Registry) Notice(name string) { r.queue.ask(func() { r.noticed(name) }) }
+func (r *Registry) Notice(name string) { r.queue.Ask(func() { r.noticed(name) }) }
 
 // Register publishes a definition of ours and has it supervised.
-func (r *Registry) Register(p Proposal) { r.queue.ask(func() { r.register(p) }) }
+func (r *Registry) Register(p Proposal) { r.queue.Ask(func() { r.register(p) }) }
 
 // Drop ends a service whose definition is gone.
-func (r *Registry) Drop(name string) { r.queue.ask(func() { r.drop(name) }) }
+func (r *Registry) Drop(name string) { r.queue.Ask(func() { r.drop(name) }) }
 
 func (r *Registry) drop(name string) {
 	if r.names.befall(name, Dropped) == Remove {
@@ -169,7 +179,7 @@ func (r *Registry) Trouble() string { return r.trouble.why() }
 // Look compares volume and configuration with what there is, of the names or of
 // all, and puts right what differs.
 func (r *Registry) Look(names ...string) {
-	r.queue.ask(func() { r.look(names...) })
+	r.queue.Ask(func() { r.look(names...) })
 }
 
 func (r *Registry) look(names ...string) {
@@ -187,7 +197,7 @@ func (r *Registry) remove(name, cause string, actor *uint32, forgotten bool) {
 // Gone tells that nothing is left of a service. log is closed when nothing more
 // is written to its log; nil: it has none. The loop calls it, and does not wait.
 func (r *Registry) Gone(name string, log <-chan struct{}) {
-	r.queue.post(func() {
+	r.queue.Do(func() {
 		e := r.names.entry(name)
 		before := *e
 		e.log, e.gone = log, nil

@@ -119,7 +119,7 @@ func (p *place) gone(name string) {
 	delete(p.ending, name)
 	p.mu.Unlock()
 	p.Gone(name, nil)
-	p.queue.ask(func() {})
+	p.queue.Ask(func() {})
 }
 
 func (p *place) runs(name string) (d Proposal, is bool) {
@@ -220,7 +220,7 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Rescan()
-	p.queue.ask(func() {})
+	p.queue.Ask(func() {})
 	if _, is := p.runs("gateway-alice"); is {
 		t.Error("a deleted profile is back")
 	}

@@ -45,7 +45,7 @@ func (r *Registry) Reload(how control.Reload) (done *control.Reloaded, err error
 		}
 		services = append(services, service)
 	}
-	r.queue.ask(func() { done, err = r.reload(how, services) })
+	r.queue.Ask(func() { done, err = r.reload(how, services) })
 	return done, err
 }
 
@@ -95,7 +95,7 @@ type Preview struct {
 // Preview says what a reload would come to if the configuration had another text,
 // which file is the name of. Nothing is in force by this. The error is of the text.
 func (r *Registry) Preview(file string, text []byte) (p *Preview, err error) {
-	r.queue.ask(func() { p, err = r.previewed(file, text) })
+	r.queue.Ask(func() { p, err = r.previewed(file, text) })
 	return p, err
 }
 
@@ -122,7 +122,7 @@ func (r *Registry) previewed(file string, text []byte) (*Preview, error) {
 // Reread brings into force what the configuration's files say, before anything is
 // registered by them; once it is, that is a reload.
 func (r *Registry) Reread() error {
-	if r.queue.started() {
+	if r.started.Load() {
 		_, err := r.Reload(control.Reload{})
 		return err
 	}

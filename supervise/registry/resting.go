@@ -9,6 +9,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/inbox"
 	"rlminit/profiles"
 	"rlminit/reconcile"
 	"rlminit/service"
@@ -24,7 +25,7 @@ import (
 // shows, for which each is compiled at most once. What is known is in its entry.
 // Exported methods are for any goroutine but the registry's own.
 type AtRest struct {
-	queue    *queue
+	queue    inbox.Work
 	volume   Volume
 	settings *settings.Settings
 	names    *names
@@ -51,7 +52,7 @@ func (s *AtRest) rest(op reconcile.Op) {
 
 // Count is how many profiles rest.
 func (s *AtRest) Count() (n int) {
-	s.queue.ask(func() {
+	s.queue.Ask(func() {
 		for _, e := range s.names.of {
 			if e.life == Resting {
 				n++
@@ -63,14 +64,14 @@ func (s *AtRest) Count() (n int) {
 
 // Has tells whether a service is that of a profile at rest.
 func (s *AtRest) Has(name string) (rests bool) {
-	s.queue.ask(func() { rests = s.names.life(name) == Resting })
+	s.queue.Ask(func() { rests = s.names.life(name) == Resting })
 	return rests
 }
 
 // Wake registers the profiles at rest that are wanted, by the names of their
 // services and their own. The registry's own goroutine never calls it.
 func (s *AtRest) Wake(wanted func(service, profile string) bool) {
-	s.queue.ask(func() {
+	s.queue.Ask(func() {
 		var names []string
 		for name, e := range s.names.of {
 			if e.life == Resting && wanted(name, e.profile) {
@@ -85,10 +86,10 @@ func (s *AtRest) Wake(wanted func(service, profile string) bool) {
 }
 
 // WakeNamed is Wake for what a person, or a definition, means by a name.
-func (s *AtRest) WakeNamed(name string) { s.queue.ask(func() { s.rouseNamed(name) }) }
+func (s *AtRest) WakeNamed(name string) { s.queue.Ask(func() { s.rouseNamed(name) }) }
 
 // WakeSoon is WakeNamed for one who does not wait.
-func (s *AtRest) WakeSoon(name string) { s.queue.post(func() { s.rouseNamed(name) }) }
+func (s *AtRest) WakeSoon(name string) { s.queue.Do(func() { s.rouseNamed(name) }) }
 
 func (s *AtRest) rouseNamed(name string) {
 	for _, service := range []string{name, profiles.GatewayName(name)} {
@@ -137,7 +138,7 @@ type judgement struct {
 func (s *AtRest) List() []control.Service {
 	known, cfg := map[string]entry{}, (*config.Config)(nil)
 	unjudged := false
-	s.queue.ask(func() {
+	s.queue.Ask(func() {
 		cfg = s.settings.Current()
 		for name, e := range s.names.of {
 			if e.life == Resting {
@@ -198,7 +199,7 @@ func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
 		e.judged = &j
 		known[p.Service()] = e
 	}
-	s.queue.ask(func() {
+	s.queue.Ask(func() {
 		if s.settings.Current() != cfg {
 			return
 		}

@@ -4,11 +4,13 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"rlminit/internal/inbox"
 )
 
 // trouble is that the volume's profiles cannot be read. The goroutine's, but for why.
 type trouble struct {
-	queue *queue
+	queue inbox.Work
 	try   func() // reads them again
 
 	is    atomic.Pointer[string] // why they could not be read; nil: they could
@@ -43,7 +45,7 @@ func (t *trouble) lookAgain(err error) {
 		t.again = againFirst
 	}
 	time.AfterFunc(t.again, func() {
-		t.queue.post(func() {
+		t.queue.Do(func() {
 			if t.why() != "" {
 				t.try()
 			}

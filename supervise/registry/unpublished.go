@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/inbox"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/slots"
 	"rlminit/wire"
@@ -23,7 +24,7 @@ func UnpublishedKey(name string) string { return "definition/" + name }
 // of each name that is supervised the definition in force is in its slot, or tier 1
 // holds it, or it is a stranger's. The goroutine's.
 type publisher struct {
-	queue    *queue
+	queue    inbox.Work
 	services Services
 	slots    slots.Dir
 	hold     handover.Hold
@@ -51,7 +52,7 @@ func (b *publisher) publish(e *entry, p Proposal) error {
 }
 
 func (b *publisher) republishSoon(p Proposal) {
-	time.AfterFunc(publishAgain, func() { b.queue.post(func() { b.republish(p) }) })
+	time.AfterFunc(publishAgain, func() { b.queue.Do(func() { b.republish(p) }) })
 }
 
 // republish tries again to write the slot of what is in force, and has the status

@@ -1,0 +1,98 @@
+// Package inbox is the way to a goroutine that owns something: what others put there
+// it takes in the order in which it was put, one thing after the other. Nobody waits
+// to put something in, so the owner may, too.
+package inbox
+
+import "sync"
+
+// Inbox is what waits for its owner. There is no bound: who puts something in has it
+// in memory anyway.
+type Inbox[T any] struct {
+	mu      sync.Mutex // never held while something is waited for
+	waiting []T
+	closed  bool
+	wake    chan struct{} // has a token when something may wait; closed with the inbox
+}
+
+// New is an empty one, which nobody serves yet.
+func New[T any]() *Inbox[T] { return &Inbox[T]{wake: make(chan struct{}, 1)} }
+
+// Put has v taken after all that waits. It tells whether the inbox is open: from a
+// closed one nothing is taken that comes later.
+func (b *Inbox[T]) Put(v T) (open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(b.waiting, v)
+	return b.rouse()
+}
+
+// PutFirst has v taken before all that waits.
+func (b *Inbox[T]) PutFirst(v T) (open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append([]T{v}, b.waiting...)
+	return b.rouse()
+}
+
+// rouse wakes the owner. The caller holds b.mu.
+func (b *Inbox[T]) rouse() bool {
+	if b.closed {
+		b.waiting = nil
+		return false
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Serve is the owner's life: it returns when the inbox was closed, after what was put
+// in before that.
+func (b *Inbox[T]) Serve(take func(T)) {
+	for range b.wake {
+		for batch := b.all(); len(batch) > 0; batch = b.all() {
+			for _, v := range batch {
+				take(v)
+			}
+		}
+	}
+}
+
+func (b *Inbox[T]) all() []T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := b.waiting
+	b.waiting = nil
+	return batch
+}
+
+// Close ends the owner's life.
+func (b *Inbox[T]) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	close(b.wake)
+}
+
+// Work is an inbox of what its owner is to do.
+type Work struct{ *Inbox[func()] }
+
+// NewWork is an empty one, which nobody serves yet.
+func NewWork() Work { return Work{New[func()]()} }
+
+// Do has f done some time.
+func (w Work) Do(f func()) { w.Put(f) }
+
+// Ask has f done and waits until it was. It is not for the owner.
+func (w Work) Ask(f func()) {
+	done := make(chan struct{})
+	w.Put(func() {
+		defer close(done)
+		f()
+	})
+	<-done
+}
+
+// Run is Serve for what is to be done.
+func (w Work) Run() { w.Serve(func(f func()) { f() }) }

@@ -1,0 +1,57 @@
+package inbox
+
+import (
+	"slices"
+	"sync"
+	"testing"
+)
+
+// What each of many puts in is taken, once and in its order, by one goroutine.
+func TestEverythingOnceAndInOrder(t *testing.T) {
+	const writers, each = 8, 1000
+	b, taken := New[[2]int](), [writers][]int{}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		b.Serve(func(v [2]int) { taken[v[0]] = append(taken[v[0]], v[1]) }) // one goroutine: no lock
+	}()
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				if !b.Put([2]int{w, i}) {
+					t.Error("it is closed")
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.Close()
+	<-served
+	for w, got := range taken {
+		if len(got) != each || !slices.IsSorted(got) {
+			t.Errorf("of writer %d came %d of %d, in order: %v", w, len(got), each, slices.IsSorted(got))
+		}
+	}
+	if b.Put([2]int{}) || b.PutFirst([2]int{}) {
+		t.Error("a closed one takes more")
+	}
+}
+
+// What is to be first is done before what waits already, and the owner may ask for
+// more itself.
+func TestFirst(t *testing.T) {
+	w, order := NewWork(), []string{}
+	w.Do(func() { order = append(order, "second") })
+	w.PutFirst(func() {
+		order = append(order, "first")
+		w.Do(func() { order = append(order, "third") })
+	})
+	go w.Run()
+	w.Ask(func() {}) // the first is over, so the third is in
+	w.Ask(func() {})
+	if !slices.Equal(order, []string{"first", "second", "third"}) {
+		t.Errorf("done were %v", order)
+	}
+	w.Close()
+}
