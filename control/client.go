@@ -127,8 +127,9 @@ func (r request) misnamed() (name string, ok bool) {
 // call sends a request and decodes its answer into out, which may be nil.
 func (c *Client) call(ctx context.Context, r request, out any) error {
 	var in bytes.Buffer
-	err := c.try(ctx, r, func(body io.Reader) (err error) {
+	err := c.try(ctx, r, func(body io.Reader, length int64) (err error) {
 		in.Reset()
+		in.Grow(int(min(max(length, 0), answerLimit)) + bytes.MinRead)
 		_, err = in.ReadFrom(io.LimitReader(body, answerLimit))
 		return err
 	})
@@ -179,15 +180,16 @@ func (c *Client) open(ctx context.Context, r request) (response *http.Response, 
 	return response, err
 }
 
-// try sends a request until it is answered in full.
-func (c *Client) try(ctx context.Context, r request, read func(io.Reader) error) error {
+// try sends a request until it is answered in full. read is told how long the answer
+// will be; -1: that is not known.
+func (c *Client) try(ctx context.Context, r request, read func(body io.Reader, length int64) error) error {
 	return c.persist(ctx, r, func() error {
 		response, err := c.once(ctx, r)
 		if err != nil {
 			return err
 		}
 		defer response.Body.Close()
-		return read(response.Body)
+		return read(response.Body, response.ContentLength)
 	})
 }
 

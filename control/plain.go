@@ -21,6 +21,9 @@ func decodeServices(text []byte) (list []Service, err error) {
 				break
 			}
 		}
+		if list == nil {
+			list = make([]Service, 0, len(rest)/n+1) // they are about as long as the first
+		}
 		list = append(list, s)
 		like = &list[len(list)-1]
 		if rest = rest[n:]; len(rest) == 1 && rest[0] == ']' {

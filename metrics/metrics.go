@@ -42,37 +42,37 @@ var states = []string{"stopped", "waiting", "starting", "running", "stopping", "
 type family struct {
 	name, kind, help string
 	unit             string // the end of the name that OpenMetrics wants to be told
-	value            func(control.Service) (float64, bool)
+	value            func(*control.Service) (float64, bool)
 }
 
 // families are in the order in which they are written.
 var families = []family{
-	{"rlminit_service_up", "gauge", "Whether the service runs.", "", func(s control.Service) (float64, bool) { return truth(s.State == "running"), true }},
-	{"rlminit_service_wanted", "gauge", "Whether the service is meant to run.", "", func(s control.Service) (float64, bool) { return truth(s.Desired == "running"), true }},
-	{"rlminit_service_failed", "gauge", "Whether the service has failed, and is not tried again by itself.", "", func(s control.Service) (float64, bool) { return truth(s.State == "failed"), true }},
-	{"rlminit_service_ready", "gauge", "Whether the service has said or shown that it is ready; of those that have a probe.", "", func(s control.Service) (float64, bool) { return known(s.Ready) }},
-	{"rlminit_service_healthy", "gauge", "Whether the last health probe passed; of those that have one.", "", func(s control.Service) (float64, bool) { return known(s.Healthy) }},
-	{"rlminit_service_restarts", "counter", "Restarts since rlminit started.", "", func(s control.Service) (float64, bool) { return float64(s.Restarts), true }},
-	{"rlminit_service_uptime_seconds", "gauge", "How long the service has been running.", "seconds", func(s control.Service) (float64, bool) {
+	{"rlminit_service_up", "gauge", "Whether the service runs.", "", func(s *control.Service) (float64, bool) { return truth(s.State == "running"), true }},
+	{"rlminit_service_wanted", "gauge", "Whether the service is meant to run.", "", func(s *control.Service) (float64, bool) { return truth(s.Desired == "running"), true }},
+	{"rlminit_service_failed", "gauge", "Whether the service has failed, and is not tried again by itself.", "", func(s *control.Service) (float64, bool) { return truth(s.State == "failed"), true }},
+	{"rlminit_service_ready", "gauge", "Whether the service has said or shown that it is ready; of those that have a probe.", "", func(s *control.Service) (float64, bool) { return known(s.Ready) }},
+	{"rlminit_service_healthy", "gauge", "Whether the last health probe passed; of those that have one.", "", func(s *control.Service) (float64, bool) { return known(s.Healthy) }},
+	{"rlminit_service_restarts", "counter", "Restarts since rlminit started.", "", func(s *control.Service) (float64, bool) { return float64(s.Restarts), true }},
+	{"rlminit_service_uptime_seconds", "gauge", "How long the service has been running.", "seconds", func(s *control.Service) (float64, bool) {
 		if s.UptimeS == nil {
 			return 0, false
 		}
 		return *s.UptimeS, true
 	}},
-	{"rlminit_service_log_lost_bytes", "counter", "What the log of the service could not keep.", "bytes", func(s control.Service) (float64, bool) { return float64(s.LogLostBytes), true }},
-	{"rlminit_service_memory_bytes", "gauge", "Resident memory of the service's processes; what they share counts for each.", "bytes", func(s control.Service) (float64, bool) {
+	{"rlminit_service_log_lost_bytes", "counter", "What the log of the service could not keep.", "bytes", func(s *control.Service) (float64, bool) { return float64(s.LogLostBytes), true }},
+	{"rlminit_service_memory_bytes", "gauge", "Resident memory of the service's processes; what they share counts for each.", "bytes", func(s *control.Service) (float64, bool) {
 		if s.Usage == nil {
 			return 0, false
 		}
 		return float64(s.Usage.MemoryBytes), true
 	}},
-	{"rlminit_service_cpu_seconds", "counter", "CPU time of the processes that the service has now, and of those that they have waited for.", "seconds", func(s control.Service) (float64, bool) {
+	{"rlminit_service_cpu_seconds", "counter", "CPU time of the processes that the service has now, and of those that they have waited for.", "seconds", func(s *control.Service) (float64, bool) {
 		if s.Usage == nil {
 			return 0, false
 		}
 		return s.Usage.CPUS, true
 	}},
-	{"rlminit_service_processes", "gauge", "Processes of the service.", "", func(s control.Service) (float64, bool) {
+	{"rlminit_service_processes", "gauge", "Processes of the service.", "", func(s *control.Service) (float64, bool) {
 		if s.Usage == nil {
 			return 0, false
 		}
@@ -98,23 +98,27 @@ func known(b *bool) (float64, bool) {
 func Write(to io.Writer, format string, s Snapshot) error {
 	w := &writer{out: bufio.NewWriterSize(to, 64<<10), open: format == OpenMetrics}
 	w.head("rlminit_info", "gauge", "", "The rlminit that answers.")
-	w.sample("rlminit_info", 1, "version", s.Version)
+	w.sample("rlminit_info", label("version", s.Version), 1)
 
 	counts := map[string]int{}
 	for _, service := range s.Services {
 		if service.Type != "tier" {
 			counts[service.State]++
+			w.labels = append(w.labels, label("service", service.Name)+","+label("profile", text(service.Profile)))
+		} else {
+			w.labels = append(w.labels, "")
 		}
 	}
 	w.head("rlminit_services", "gauge", "", "Services by state.")
 	for _, state := range states {
-		w.sample("rlminit_services", float64(counts[state]), "state", state)
+		w.sample("rlminit_services", label("state", state), float64(counts[state]))
 	}
 	for _, f := range families {
 		w.head(f.name, f.kind, f.unit, f.help)
-		for _, service := range s.Services {
-			if value, ok := f.value(service); ok && service.Type != "tier" {
-				w.sample(w.sampleName(f.name, f.kind), value, "service", service.Name, "profile", text(service.Profile))
+		name := w.sampleName(f.name, f.kind)
+		for i := range s.Services {
+			if value, ok := f.value(&s.Services[i]); ok && w.labels[i] != "" {
+				w.sample(name, w.labels[i], value)
 			}
 		}
 	}
@@ -131,13 +135,13 @@ func (w *writer) tiers(services []control.Service) {
 	w.head("rlminit_process_memory_bytes", "gauge", "bytes", "Resident memory of rlminit's own processes.")
 	for _, s := range services {
 		if s.Type == "tier" && s.Usage != nil {
-			w.sample("rlminit_process_memory_bytes", float64(s.Usage.MemoryBytes), "process", s.Name)
+			w.sample("rlminit_process_memory_bytes", label("process", s.Name), float64(s.Usage.MemoryBytes))
 		}
 	}
 	w.head("rlminit_process_cpu_seconds", "counter", "seconds", "CPU time of rlminit's own processes.")
 	for _, s := range services {
 		if s.Type == "tier" && s.Usage != nil {
-			w.sample(w.sampleName("rlminit_process_cpu_seconds", "counter"), s.Usage.CPUS, "process", s.Name)
+			w.sample(w.sampleName("rlminit_process_cpu_seconds", "counter"), label("process", s.Name), s.Usage.CPUS)
 		}
 	}
 }
@@ -152,9 +156,10 @@ func text(s *string) string {
 // writer writes one of the two formats. They differ in the names of counters,
 // in units, and in the end.
 type writer struct {
-	out  *bufio.Writer
-	open bool
-	line []byte
+	out    *bufio.Writer
+	open   bool
+	line   []byte
+	labels []string // of each of the snapshot's services; "": it is a tier
 }
 
 // sampleName is what the samples of a family are called.
@@ -177,26 +182,19 @@ func (w *writer) head(name, kind, unit, help string) {
 	w.out.Write(w.line)
 }
 
-// sample writes one value with its labels, name by name.
-func (w *writer) sample(name string, value float64, labels ...string) {
+// sample writes one value with its labels.
+func (w *writer) sample(name, labels string, value float64) {
 	w.line = append(w.line[:0], name...)
-	if len(labels) > 0 {
-		w.line = append(w.line, '{')
-	}
-	for i := 0; i < len(labels); i += 2 {
-		if i > 0 {
-			w.line = append(w.line, ',')
-		}
-		w.line = append(append(append(w.line, labels[i]...), '=', '"'), escape(labels[i+1])...)
-		w.line = append(w.line, '"')
-	}
-	if len(labels) > 0 {
-		w.line = append(w.line, '}')
+	if labels != "" {
+		w.line = append(append(append(w.line, '{'), labels...), '}')
 	}
 	w.line = append(w.line, ' ')
 	w.line = append(strconv.AppendFloat(w.line, value, 'g', -1, 64), '\n')
 	w.out.Write(w.line)
 }
+
+// label is one of a sample's labels.
+func label(name, value string) string { return name + `="` + escape(value) + `"` }
 
 // escape is a label's value as the formats want it.
 func escape(value string) string {

@@ -90,7 +90,7 @@ func (v *services) bare(p registry.Proposal) *unit {
 	}
 	u.process.uid, _ = v.prep.recordedUser(u.definition)
 	u.policy = machine.PolicyOf(u.definition)
-	v.fleet.units[p.Name] = u
+	v.fleet.add(u)
 	v.fleet.tie(u)
 	v.jobs.reschedule(u)
 	return u
@@ -295,7 +295,7 @@ func (v *services) forget(u *unit) {
 	if v.fleet.units[u.name] != u {
 		return
 	}
-	delete(v.fleet.units, u.name)
+	v.fleet.remove(u)
 	v.jobs.reschedule(u)
 	v.tier1.tags.Free(u.tag)
 	v.fleet.untie(u)

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 // Only the loop touches it.
 type fleet struct {
 	units    map[string]*unit
+	sorted   []*unit // units by name; nil: they have changed since
 	order    ordering
 	booted   bool // all that the boot found is known
 	active   int  // units of which a process may exist
@@ -90,14 +92,23 @@ func (f *fleet) find(name string) *unit {
 	return f.units[profiles.GatewayName(name)]
 }
 
-// all returns every unit, by name. Only the loop calls it.
+// all returns every unit, by name. Only the loop calls it. The slice stays as it is:
+// who calls does not change it.
 func (f *fleet) all() []*unit {
-	units := make([]*unit, 0, len(f.units))
-	for _, u := range f.units {
-		units = append(units, u)
+	if len(f.sorted) != len(f.units) {
+		f.sorted = slices.SortedFunc(maps.Values(f.units), byName)
 	}
-	slices.SortFunc(units, byName)
-	return units
+	return f.sorted
+}
+
+// add makes u one of the units, and remove takes it out.
+func (f *fleet) add(u *unit) {
+	f.units[u.name], f.sorted = u, nil
+}
+
+func (f *fleet) remove(u *unit) {
+	delete(f.units, u.name)
+	f.sorted = nil
 }
 
 // tie makes u and its edges known, and untie takes them away.

@@ -79,8 +79,10 @@ func (s *desk) Environment(name string) (control.Environment, error) {
 func (s *desk) Services() []control.Service {
 	list := []control.Service{}
 	s.loop.ask(func() {
-		for _, u := range s.fleet.all() {
-			list = append(list, u.status())
+		units, now := s.fleet.all(), boottime()
+		list = slices.Grow(list, len(units))
+		for _, u := range units {
+			list = append(list, u.statusAt(now))
 		}
 	})
 	list = s.withAtRest(list)
@@ -91,11 +93,15 @@ func (s *desk) Services() []control.Service {
 // withAtRest adds the profiles at rest. One that has come to have a service since
 // list was made is in it, or will be in the next.
 func (s *desk) withAtRest(list []control.Service) []control.Service {
+	resting := s.directory.registry.AtRest.List()
+	if len(resting) == 0 {
+		return list
+	}
 	there := make(map[string]bool, len(list))
 	for _, st := range list {
 		there[st.Name] = true
 	}
-	for _, st := range s.directory.registry.AtRest.List() {
+	for _, st := range resting {
 		if !there[st.Name] {
 			list = append(list, st)
 		}

@@ -182,7 +182,10 @@ func digest(s machine.State) digested {
 }
 
 // status is u as status shows it: a copy, for others than the loop read it.
-func (u *unit) status() control.Service {
+func (u *unit) status() control.Service { return u.statusAt(boottime()) }
+
+// statusAt is status for who asks many units at one time.
+func (u *unit) statusAt(boottime int64) control.Service {
 	st := control.Service{
 		Name: u.name, Type: string(u.definition.Type), State: u.state.Public(),
 		Desired: string(u.desired), Restarts: u.state.Restarts,
@@ -203,7 +206,7 @@ func (u *unit) status() control.Service {
 	if u.state.Alive() {
 		pid := u.state.PID
 		st.PID = &pid
-		uptime := max(0, float64(boottime()-u.state.StartedAt)/1e9)
+		uptime := max(0, float64(boottime-u.state.StartedAt)/1e9)
 		st.UptimeS = &uptime
 		if u.policy.Ready != machine.ReadyAtOnce {
 			ready := u.state.Phase == machine.Running

@@ -58,10 +58,10 @@ func Processes(proc string) ([]Process, error) {
 // shorter for the kernel to walk.
 func these(dir *os.File, names []string) []Process {
 	page, at := int64(os.Getpagesize()), int(dir.Fd())
-	all := make([]Process, 0, len(names))
+	all, buf := make([]Process, 0, len(names)), make([]byte, statSize)
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			if p, ok := readAt(at, name+"/stat", pid, page); ok {
+			if p, ok := readAt(at, name+"/stat", pid, page, buf); ok {
 				all = append(all, p)
 			}
 		}
@@ -125,17 +125,19 @@ func children(task string) (pids []int, told bool) {
 }
 
 func read(proc string, pid int, page int64) (Process, bool) {
-	return readAt(unix.AT_FDCWD, proc+"/"+strconv.Itoa(pid)+"/stat", pid, page)
+	return readAt(unix.AT_FDCWD, proc+"/"+strconv.Itoa(pid)+"/stat", pid, page, make([]byte, statSize))
 }
 
-func readAt(dir int, path string, pid int, page int64) (p Process, ok bool) {
+// statSize is more than the 52 numbers and the name in /proc/PID/stat can have.
+const statSize = 1024
+
+func readAt(dir int, path string, pid int, page int64, buf []byte) (p Process, ok bool) {
 	// Three system calls for each: a container may have thousands.
 	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p, false
 	}
-	var buf [1024]byte // more than its 52 numbers and a name can have
-	n, err := unix.Read(fd, buf[:])
+	n, err := unix.Read(fd, buf)
 	unix.Close(fd)
 	if err != nil {
 		return p, false

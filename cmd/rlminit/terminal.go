@@ -196,25 +196,27 @@ func (b *table) write(t *terminal) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], len([]rune(c.text)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
 		}
 	}
+	var text bytes.Buffer // written at once: each write may wake who reads a pipe
 	for _, row := range b.rows {
-		var line strings.Builder
-		at := 0
+		begin, at := text.Len(), 0
 		for i, c := range row {
-			text := c.text
+			shown := c.text
 			if i == len(row)-1 {
-				text = cut(text, t.width, at)
+				shown = cut(shown, t.width, at)
 			}
-			line.WriteString(t.paint(c.colour, text))
-			if pad := widths[i] - len([]rune(text)); i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", pad+2))
+			text.WriteString(t.paint(c.colour, shown))
+			for pad := utf8.RuneCountInString(shown); i < len(row)-1 && pad < widths[i]+2; pad++ {
+				text.WriteByte(' ')
 			}
 			at += widths[i] + 2
 		}
-		t.printf("%s\n", strings.TrimRight(line.String(), " "))
+		text.Truncate(begin + len(bytes.TrimRight(text.Bytes()[begin:], " ")))
+		text.WriteByte('\n')
 	}
+	t.out.Write(text.Bytes())
 }
 
 // cut shortens text that begins at a column so that it ends before width.

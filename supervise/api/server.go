@@ -444,16 +444,17 @@ func answerProblem(w http.ResponseWriter, p *control.Problem) {
 }
 
 func answerJSON(w http.ResponseWriter, status int, kind string, value any) {
-	content, err := json.Marshal(value)
-	if err != nil {
+	var content bytes.Buffer
+	if err := json.NewEncoder(&content).Encode(value); err != nil {
 		slog.Error("cannot encode an answer", "err", err)
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTime))
 	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(content.Len()))
 	w.WriteHeader(status)
-	w.Write(append(content, '\n'))
+	w.Write(content.Bytes())
 }
 
 // answerUnknown tells a path that there is not from a method that it has not.
