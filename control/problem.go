@@ -216,16 +216,6 @@ func roughly(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// Unhealthy is a problem with exit code 8.
-func Unhealthy(format string, args ...any) *Problem {
-	return NewProblem(KindUnhealthy, fmt.Sprintf(format, args...))
-}
-
-// Exists is a problem with exit code 17: there is a profile of that name.
-func Exists(name string) *Problem {
-	return NewProblem(KindExists, fmt.Sprintf("profile %q exists already; use --exist-ok to keep it as it is", name))
-}
-
 // Refused is a problem with exit code 10: a guard says no.
 func Refused(format string, args ...any) *Problem {
 	return NewProblem(KindRefused, fmt.Sprintf(format, args...))

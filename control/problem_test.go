@@ -23,8 +23,8 @@ func TestExitCodes(t *testing.T) {
 		{TaggedCaller("x"), "not-permitted", 403, 5},
 		{NoAnswer("x"), "no-answer", 503, 6},
 		{TimedOut("x", "starting", time.Second), "timed-out", 504, 7},
-		{Unhealthy("x"), "unhealthy", 503, 8},
-		{Exists("x"), "exists", 409, 17},
+		{NewProblem(KindUnhealthy, "x"), "unhealthy", 503, 8},
+		{NewProblem(KindExists, "x"), "exists", 409, 17},
 		{Conflict("x"), "conflict", 409, 17},
 	} {
 		p := test.problem

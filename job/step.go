@@ -114,11 +114,6 @@ const (
 	UndoneAs    Status = "rolled_back"
 )
 
-// Final tells whether a job in this status is over.
-func (s Status) Final() bool {
-	return s != Pending && s != Validated && s != Running
-}
-
 // Exit is how a job's process ended.
 type Exit struct {
 	Code     int  // -1 where a signal ended it

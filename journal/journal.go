@@ -123,9 +123,6 @@ func (j *Journal) View(f func()) {
 	f()
 }
 
-// Fresh tells whether the volume had no journal before this one was opened.
-func (j *Journal) Fresh() bool { return j.writer.fresh }
-
 // Volume is the id of the volume, the same for as long as there is a journal.
 func (j *Journal) Volume() string { return j.writer.volume }
 

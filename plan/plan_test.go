@@ -39,7 +39,9 @@ func carryOut(present map[string]Present, changes []Change) map[string]Present {
 }
 
 func same(a, b map[string]Present) bool {
-	return maps.EqualFunc(a, b, func(a, b Present) bool { return a.Same(b.Profile) && a.Fault == b.Fault && a.Astray == b.Astray })
+	return maps.EqualFunc(a, b, func(a, b Present) bool {
+		return a.State == b.State && a.fingerprint() == b.fingerprint() && a.Fault == b.Fault && a.Astray == b.Astray
+	})
 }
 
 // wantedOf is a set as somebody would declare it.

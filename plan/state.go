@@ -70,11 +70,6 @@ func (p Profile) fingerprint() string {
 	return string(b)
 }
 
-// Same tells whether two profiles say the same.
-func (p Profile) Same(o Profile) bool {
-	return p.State == o.State && p.fingerprint() == o.fingerprint()
-}
-
 // DigestOf is what the base of a plan has of the profiles in its scope: it is
 // another one as soon as any of them is recorded otherwise. What is alive is not
 // in it, for a service that fails between plan and apply is no change that

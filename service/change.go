@@ -1,16 +1,10 @@
 package service
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
 )
-
-// Equal tells whether two definitions say the same.
-func Equal(a, b Definition) bool {
-	return a.Name == b.Name && bytes.Equal(Encode(a), Encode(b))
-}
 
 // NeedsRestart tells whether a running service has to be started anew for its
 // new definition to hold, and why: "command and environment changed". What the

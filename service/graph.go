@@ -34,12 +34,6 @@ func NewGraph(set map[string]Definition) *Graph {
 	return g
 }
 
-// After are the services that name starts after, and stops before.
-func (g *Graph) After(name string) []string { return g.after[name] }
-
-// Before are the services that name starts before, and stops after.
-func (g *Graph) Before(name string) []string { return g.before[name] }
-
 // Levels are the services in the order of their start: each after all that it
 // starts after. Those of one level start together. Services on a cycle, and
 // behind one, are left out.

@@ -69,11 +69,11 @@ func TestFaultOfASetNamesItsService(t *testing.T) {
 
 func TestGraph(t *testing.T) {
 	g := NewGraph(set("web: requires db, after db, after cache; db; cache: wants db; x: after missing; p: after q; q: after p"))
-	if got := g.After("web"); !reflect.DeepEqual(got, []string{"cache", "db"}) {
-		t.Errorf("After: %v", got)
+	if got := g.after["web"]; !reflect.DeepEqual(got, []string{"cache", "db"}) {
+		t.Errorf("after: %v", got)
 	}
-	if got := g.Before("db"); !reflect.DeepEqual(got, []string{"cache", "web"}) {
-		t.Errorf("Before: %v", got)
+	if got := g.before["db"]; !reflect.DeepEqual(got, []string{"cache", "web"}) {
+		t.Errorf("before: %v", got)
 	}
 	want := [][]string{{"db", "x"}, {"cache"}, {"web"}}
 	if got := g.Levels(); !reflect.DeepEqual(got, want) {

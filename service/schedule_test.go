@@ -1,6 +1,7 @@
 package service
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ schedule: {cron: "30 2 * * *", timezone: Europe/Berlin, catch_up: one, overlap: 
 		t.Fatalf("%+v, %v", d.Schedule, faults)
 	}
 	again, faults := Decode("f", "backup", Encode(d), nil)
-	if len(faults) > 0 || !Equal(d, again) || *again.Schedule != want {
+	if len(faults) > 0 || !reflect.DeepEqual(d, again) || *again.Schedule != want {
 		t.Errorf("%+v, %v", again.Schedule, faults)
 	}
 	for _, c := range [][2]string{

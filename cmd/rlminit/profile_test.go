@@ -44,7 +44,7 @@ func TestProfileCreate(t *testing.T) {
 	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept, Changed: true, Note: full}}, []story{
 		{name: "full", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped (no port: all of gateway.ports are taken)\n"},
 	})
-	tell(t, map[string]any{"POST /v1/profiles": control.Exists("alice")}, []story{
+	tell(t, map[string]any{"POST /v1/profiles": control.NewProblem(control.KindExists, `profile "alice" exists already; use --exist-ok to keep it as it is`)}, []story{
 		{name: "exists", args: []string{"profile", "create", "alice"}, code: 17, err: "rlminit: profile \"alice\" exists already; use --exist-ok to keep it as it is\n"},
 	})
 	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: bob(), Changed: true, Problem: control.Failed("bob: cannot run \"agent\": not found in PATH (/bin)")}}, []story{

@@ -15,11 +15,8 @@ import (
 	"rlminit/plan/apply"
 )
 
-// The gating of a caller who says nothing.
-const (
-	DefaultSteady  = 30 * time.Second
-	DefaultTimeout = 120 * time.Second
-)
+// defaultTimeout is how long a gate of a caller who says nothing is waited for.
+const defaultTimeout = 120 * time.Second
 
 // Apply begins to carry a plan out, or says why not; then nothing was touched,
 // and that is recorded. Asked twice by the same request, it begins once.
@@ -269,7 +266,7 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 	}
 	begun.Rolling, begun.SteadyMS, begun.TimeoutMS, begun.DeadlineMS = max(g.Rolling, 1), g.SteadyMS, g.TimeoutMS, g.DeadlineMS
 	if begun.TimeoutMS <= 0 {
-		begun.TimeoutMS = DefaultTimeout.Milliseconds()
+		begun.TimeoutMS = defaultTimeout.Milliseconds()
 	}
 	b, err := json.Marshal(doc)
 	if err != nil {

@@ -27,7 +27,6 @@ const (
 	NotifySocket   = "notify"
 
 	DefinitionMax = 4 << 20 // bytes of a service.yaml
-	StatusMax     = 1 << 20
 )
 
 // Dir is the service directory. A name with a leading dot is being
