@@ -26,8 +26,11 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 	if (r.Op == durable.OpGlances || r.Op == durable.OpTidy) && r.Base == b.home.Path(profilesDir) {
 		return b.each(r, fds...)
 	}
-	if r.Op == durable.OpTake {
+	switch r.Op {
+	case durable.OpTake:
 		return b.take(r, fds...)
+	case durable.OpWriteFiles:
+		return b.writeFiles(r, fds...)
 	}
 	name := b.profile(&r)
 	if name == "" {
@@ -92,6 +95,34 @@ func (b byOwner) take(r durable.Request, fds ...int) (durable.Answer, []int, err
 			return one, nil, err
 		}
 	}
+}
+
+// writeFiles writes files, but for those in a directory that is another's.
+func (b byOwner) writeFiles(r durable.Request, fds ...int) (durable.Answer, []int, error) {
+	all := r.Steps
+	r.Steps = nil
+	failures := map[int]durable.Failure{}
+	var at []int // of all, those in r.Steps
+	for i, step := range all {
+		step.Base = r.Base
+		if name := b.profile(&step); name != "" && (b.recorded(name) != 0 || !b.whose(&step, name)) {
+			failures[i] = *durable.FailureOf(durable.ErrApart)
+			continue
+		}
+		r.Steps, at = append(r.Steps, step), append(at, i)
+	}
+	if len(at) > 0 {
+		a, _, err := b.user.Do(r, fds...)
+		if err != nil || a.Failure != nil || a.Done != len(at) {
+			return a, nil, err
+		}
+		for k, i := range at {
+			if f, failed := a.Failures[k]; failed {
+				failures[i] = f
+			}
+		}
+	}
+	return durable.Answer{Done: len(all), Failures: failures}, nil, nil
 }
 
 // each does what concerns many profiles: in one errand that of those who have no user

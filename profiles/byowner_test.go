@@ -6,7 +6,9 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"rlminit/internal/durable"
 	"rlminit/service"
@@ -31,8 +33,12 @@ type noting struct {
 	asked *[]string
 }
 
+var noted sync.Mutex // what any of them has asked
+
 func (n noting) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
 	a, opened := durable.Carry(r, fds)
+	noted.Lock()
+	defer noted.Unlock()
 	*n.asked = append(*n.asked, fmt.Sprintf("uid %d: %d of %d", n.uid, a.Done, max(len(r.Steps), 1)))
 	return a, opened, nil
 }
@@ -132,7 +138,7 @@ func TestACopyOverWhatWasWrittenLastIsOneErrand(t *testing.T) {
 	see := func() {
 		t.Helper()
 		pid++
-		must(t, v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: pid}))
+		must(t, saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid}))
 	}
 	says := func(want string, errands int) {
 		t.Helper()
@@ -157,9 +163,82 @@ func TestACopyOverWhatWasWrittenLastIsOneErrand(t *testing.T) {
 	command(service.Stopped)
 	says(`"desired_state":"stopped"`, 2)
 	v.write(file, edited)
-	v.Records.copied(of) // the same once more
+	v.Records.copied([]Subject{of}) // the same once more
 	says(`"desired_state":"stopped"`, 2)
 	must(t, os.Remove(v.path(file)))
 	see()
 	says(`"pid":5,`, 3)
+}
+
+// Copies of many are written together, whatever becomes of one: who has written
+// something else into a file keeps it, one that belongs to another user is written as
+// that user, and somebody who is busy with a profile holds up nobody else's copy.
+func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
+	const many = 3*together - 5
+	uid := uint32(4711)
+	v := prepared(t)
+	defer v.done()
+	var asked []string
+	is := v.tree.home
+	defer func() { v.tree.home = is }()
+	v.tree.home = is.By(byOwner{home: is, user: noting{asked: &asked}, owners: owning{uid, &asked}, recorded: func(string) uint32 { return 0 }})
+	var of []Subject
+	wanted := map[Subject]service.Intent{}
+	for i := range many {
+		one := Gateway(fmt.Sprintf("p%03d", i))
+		of, wanted[one] = append(of, one), service.Running
+		v.write("profiles/"+one.Profile+"/profile.yaml", "")
+	}
+	must(t, v.Records.TakeOver(wanted, of))
+	file := func(i int) string { return "profiles/" + of[i].Profile + "/gateway_state.json" }
+	seen := make([]Seen, many)
+	see := func() []error {
+		for i := range seen {
+			seen[i] = Seen{State: service.SeenRunning, PID: seen[i].PID + 1}
+		}
+		return v.Records.SaveSeen(of, seen)
+	}
+	shown := func(i, pid int) {
+		t.Helper()
+		if text := v.read(file(i)); !strings.Contains(text, fmt.Sprintf(`"pid":%d,`, pid)) {
+			t.Errorf("%s has %s, want pid %d", of[i], text, pid)
+		}
+	}
+	must(t, errors.Join(see()...))
+	asked = nil
+	must(t, errors.Join(see()...))
+	if len(asked) != 3 {
+		t.Errorf("%d copies took %v", many, asked)
+	}
+	must(t, os.Chown(v.path("profiles/"+of[1].Profile), int(uid), int(uid)))
+	edited := strings.Replace(v.read(file(2)), "running", "stopped", 1)
+	v.write(file(2), edited)
+	v.write(file(3), "{")
+	must(t, os.RemoveAll(v.path("profiles/"+of[4].Profile)))
+	asked = nil
+	for i, err := range see() {
+		if (err == nil) != (i != 3 && i != 4) {
+			t.Errorf("%s: %v", of[i], err)
+		}
+		if i < 2 || i > 4 {
+			shown(i, 3)
+		}
+	}
+	if v.read(file(2)) != edited || v.read(file(3)) != "{" {
+		t.Error("what somebody wrote is gone")
+	}
+	if n := strings.Count(fmt.Sprint(asked), fmt.Sprint("uid ", uid)); n != 1 {
+		t.Errorf("the other user's took %d errands", n)
+	}
+	unlock := v.tree.names.lock(of[0].key())
+	done := make(chan []error)
+	go func() { done <- see() }()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(v.read(file(5)), `"pid":4,`) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	shown(5, 4)
+	shown(0, 3)
+	unlock()
+	<-done
+	shown(0, 4)
 }

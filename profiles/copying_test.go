@@ -120,13 +120,13 @@ func interleave(t *testing.T, e edit, first, second int) (gap int) {
 	v.fault = pass
 	for pid := range 2 {
 		_ = pass("")
-		_ = v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: pid + 1}) // it says so where the file is nonsense, or half an edit
+		_ = saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid + 1}) // it says so where the file is nonsense, or half an edit
 	}
 	v.fault = func(string) error { return nil }
 	for _, step := range steps {
 		step()
 	}
-	if err := v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: 3}); (err != nil) != (e.says == service.IntentNone) {
+	if err := saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: 3}); (err != nil) != (e.says == service.IntentNone) {
 		t.Errorf("the state is recorded: %v", err)
 	}
 	p, err := v.Adopt(context.Background(), "alice", Actor{})

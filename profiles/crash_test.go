@@ -42,7 +42,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				must(t, s.Records.SaveIntent(Gateway(name), service.Stopped))
 				fmt.Println("stopped", name)
 			}
-			must(t, s.Records.SaveSeen(Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
+			must(t, saveSeen(s.Records, Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
 			if i%3 == 0 {
 				_, err := s.Delete(name, i%2 == 0, nil)
 				must(t, err)
@@ -159,7 +159,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	value := strings.Repeat("x", 20_000)
 	for what, err := range map[string]error{
 		"intent": v.Records.SaveIntent(Gateway("alice"), service.Stopped),
-		"seen":   v.Records.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning}),
+		"seen":   saveSeen(v.Records, Gateway("alice"), Seen{State: service.SeenRunning}),
 		"set":    func() error { _, err := v.SetEnvironment("alice", map[string]*string{"B": &value}); return err }(),
 		"create": func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
 	} {

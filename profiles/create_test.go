@@ -226,7 +226,7 @@ func TestDelete(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left: %v %v", entries, err)
 	}
-	if err := v.Records.SaveSeen(Gateway("bob"), Seen{State: service.SeenStopped}); err == nil {
+	if err := saveSeen(v.Records, Gateway("bob"), Seen{State: service.SeenStopped}); err == nil {
 		t.Error("a deleted profile came back by being seen")
 	}
 }

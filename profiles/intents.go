@@ -246,7 +246,7 @@ func (rec *Records) publish(of []Subject) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		inParallel(len(of), func(i int) { rec.copied(of[i]) })
+		rec.copied(of)
 	}()
 	select {
 	case <-done:
@@ -254,11 +254,12 @@ func (rec *Records) publish(of []Subject) {
 	}
 }
 
-// copied writes a subject's state file as the journal has it.
-func (rec *Records) copied(of Subject) {
-	defer rec.tree.names.lock(of.key())()
-	if err := rec.update(of, ofIntent, settled); err != nil {
-		rec.tree.told.once(err.Error() + "; the journal has it, and counts")
+// copied writes the subjects' state files as the journal has it.
+func (rec *Records) copied(of []Subject) {
+	for _, err := range rec.updateEach(of, ofIntent, func(_ int, f *stateFile) { settled(f) }) {
+		if err != nil {
+			rec.tree.told.once(err.Error() + "; the journal has it, and counts")
+		}
 	}
 }
 
@@ -302,7 +303,7 @@ func (rec *Records) TakeOver(found map[Subject]service.Intent, incomplete []Subj
 			return err
 		}
 	}
-	inParallel(len(incomplete), func(i int) { rec.copied(incomplete[i]) })
+	rec.copied(incomplete)
 	return nil
 }
 

@@ -131,14 +131,13 @@ func (rec *Records) saved(of Subject, intent service.Intent) bool {
 		(of.Service != "" || f.Port == rec.ports.of(of.Profile))
 }
 
-// SaveSeen records the state in which a service was seen. The intent stays as
-// it is, whatever the order of calls. It is written whole, but a power cut may
-// bring the state before it back.
-func (rec *Records) SaveSeen(of Subject, seen Seen) error {
-	defer rec.tree.names.lock(of.key())()
-	return rec.update(of, ofSeen, func(f *stateFile) {
-		f.Seen, f.PID, f.StartTime = seen.State, seen.PID, seen.StartTime
-		f.ExitReason, f.Restarts = seen.ExitReason, seen.Restarts
+// SaveSeen records the states in which services were seen, and returns an error for
+// each. The intents stay as they are, whatever the order of calls. Each is written
+// whole, but a power cut may bring the state before it back.
+func (rec *Records) SaveSeen(of []Subject, seen []Seen) []error {
+	return rec.updateEach(of, ofSeen, func(i int, f *stateFile) {
+		f.Seen, f.PID, f.StartTime = seen[i].State, seen[i].PID, seen[i].StartTime
+		f.ExitReason, f.Restarts = seen[i].ExitReason, seen[i].Restarts
 	})
 }
 
@@ -159,80 +158,105 @@ func (rec *Records) update(of Subject, why reason, change func(*stateFile)) erro
 	}
 }
 
+// rewriting is what becomes of one state file.
+type rewriting struct {
+	of       Subject
+	file     string
+	why      reason
+	was      []byte // what it has
+	recalled bool   // was is what was remembered, and nobody has looked
+	before   stateFile
+	now      stateFile
+	data     []byte // of now; nil: there is nothing to write
+	how      durable.Write
+}
+
 // rewrite is update once. ErrChanged: somebody has written there at the same time, or
 // since the file was looked at, and it is not what was remembered.
 func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) (err error) {
+	w := &rewriting{of: of, file: file, why: why}
 	var f stateFile
-	text, recalled := rec.recall(of, why)
-	if recalled {
-		f, err = understood(text, nil)
-		defer func() {
-			if err != nil { // whatever it is: a look tells
-				err = durable.ErrChanged
-			}
-		}()
+	if w.was, w.recalled = rec.recall(of, why); w.recalled {
+		f, err = understood(w.was, nil)
 	} else {
-		f, text, err = readState(rec.tree.home, file)
+		f, w.was, err = readState(rec.tree.home, file)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = rec.prepare(w, f, change)
 	}
+	if err == nil && w.data != nil {
+		err = rec.tree.home.WriteFile(file, w.data, w.how)
+		if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
+			if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
+				err = rec.tree.home.WriteFile(file, w.data, w.how)
+			}
+		}
+		err = rec.wrote(w, err)
+	}
+	if err != nil && w.recalled { // whatever it is: a look tells
+		return durable.ErrChanged
+	}
+	return err
+}
+
+// prepare decides what a file that is f is to have.
+func (rec *Records) prepare(w *rewriting, f stateFile, change func(*stateFile)) error {
 	was := f.Record // what the file says
-	known := rec.remember(of, was)
-	verdict := rec.weigh(why, was, known)
-	if recalled && verdict != writeOver {
+	known := rec.remember(w.of, was)
+	verdict := rec.weigh(w.why, was, known)
+	if w.recalled && verdict != writeOver {
 		return durable.ErrChanged
 	}
 	switch verdict {
 	case leaveAlone:
 		if was.Origin == service.Corrupt {
-			return refuse(ErrBroken, "%s: %s; the next command puts it right", rec.tree.home.Path(file), f.Fault)
+			return refuse(ErrBroken, "%s: %s; the next command puts it right", rec.tree.home.Path(w.file), f.Fault)
 		}
 		return nil
 	case setAside:
-		if err := rec.keepAside(file, f.Fault); err != nil {
+		if err := rec.keepAside(w.file, f.Fault); err != nil {
 			return err
 		}
 		f = stateFile{version: 1}
-		known = rec.remember(of, f.Record)
+		known = rec.remember(w.of, f.Record)
 	}
 	f.Record = known
-	before := f
+	w.before = f
 	change(&f)
-	if port := rec.ports.of(of.Profile); of.Service == "" && port != 0 {
+	if port := rec.ports.of(w.of.Profile); w.of.Service == "" && port != 0 {
 		f.Port = port
 	}
-	if was.Profile == of.Profile && same(was, f.Record) && why != durably {
-		if recalled && why == ofIntent {
+	if was.Profile == w.of.Profile && same(was, f.Record) && w.why != durably {
+		if w.recalled && w.why == ofIntent {
 			return durable.ErrChanged // what counts is what it says now
 		}
-		rec.keep(of, text, why)
+		rec.keep(w.of, w.was, w.why)
 		return nil
 	}
-	f.Profile, f.UpdatedAt = of.Profile, rec.tree.now()
-	how := durable.Write{Mode: 0o640, Names: why == durably, Loose: rec.ledger.Load() != nil}
-	if recalled || why == ofSeen && how.Loose {
-		how.Over, how.Was = true, text
+	f.Profile, f.UpdatedAt = w.of.Profile, rec.tree.now()
+	w.how = durable.Write{Mode: 0o640, Names: w.why == durably, Loose: rec.ledger.Load() != nil}
+	if w.recalled || w.why == ofSeen && w.how.Loose {
+		w.how.Over, w.how.Was = true, w.was
 	}
-	now := f.encode()
-	err = rec.tree.home.WriteFile(file, now, how)
-	if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
-		if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
-			err = rec.tree.home.WriteFile(file, now, how)
+	w.now, w.data = f, f.encode()
+	return nil
+}
+
+// wrote notes what has become of the writing, and returns err.
+func (rec *Records) wrote(w *rewriting, err error) error {
+	if err != nil {
+		if w.why == durably {
+			rec.takeBack(w.file, w.before)
 		}
+		return err
 	}
-	if err == nil {
-		rec.keep(of, now, why)
-	}
-	if err != nil && why == durably {
-		rec.takeBack(file, before)
-	}
-	if err == nil && f.Desired != service.IntentNone {
+	rec.keep(w.of, w.data, w.why)
+	if w.now.Desired != service.IntentNone {
 		rec.mu.Lock()
-		rec.intents[of] = f.Desired
+		rec.intents[w.of] = w.now.Desired
 		rec.mu.Unlock()
 	}
-	return err
+	return nil
 }
 
 // recall is what a state file had when it was looked at last, so that a copy over it

@@ -19,7 +19,7 @@ func TestIntentOutlivesWhatIsSeen(t *testing.T) {
 	v.create("alice", Creation{Intent: service.Running})
 	of := Gateway("alice")
 	must(t, v.Records.SaveIntent(of, service.Stopped))
-	must(t, v.Records.SaveSeen(of, Seen{State: service.SeenRunning, PID: 42, StartTime: 8731, Restarts: 3, ExitReason: "said \"no\"\n"}))
+	must(t, saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: 42, StartTime: 8731, Restarts: 3, ExitReason: "said \"no\"\n"}))
 	v.reopen(nil)
 	p, err := v.Load("alice")
 	must(t, err)
@@ -36,7 +36,7 @@ func TestIntentAndSeenInAnyOrder(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			if err := v.Records.SaveSeen(Gateway("alice"), Seen{State: service.SeenRunning, PID: i + 1}); err != nil {
+			if err := saveSeen(v.Records, Gateway("alice"), Seen{State: service.SeenRunning, PID: i + 1}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -61,7 +61,7 @@ func TestAGatewayCannotChangeTheIntent(t *testing.T) {
 	v.create("alice", Creation{Intent: service.Stopped})
 	for _, text := range []string{`{"desired_state":"running"}`, `{`, ""} {
 		v.write("profiles/alice/gateway_state.json", text)
-		must(t, v.Records.SaveSeen(Gateway("alice"), Seen{State: service.SeenStopped}))
+		must(t, saveSeen(v.Records, Gateway("alice"), Seen{State: service.SeenStopped}))
 		if got := v.read("profiles/alice/gateway_state.json"); !strings.Contains(got, `"desired_state":"stopped"`) {
 			t.Errorf("%q: %s", text, got)
 		}
@@ -169,7 +169,7 @@ func TestStaticServicesAreRecordedToo(t *testing.T) {
 	if err != nil || r.Origin != service.Missing {
 		t.Errorf("%+v %v", r, err)
 	}
-	must(t, v.Records.SaveSeen(Static("dashboard"), Seen{State: service.SeenRunning, PID: 7}))
+	must(t, saveSeen(v.Records, Static("dashboard"), Seen{State: service.SeenRunning, PID: 7}))
 	if r, _ := v.Records.LoadService("dashboard"); r.Desired != service.IntentNone || r.Seen != service.SeenRunning {
 		t.Errorf("being seen made an intent: %+v", r)
 	}
@@ -244,4 +244,9 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 	if p.Record.Desired != service.Running || web.Desired != service.IntentNone {
 		t.Errorf("recorded are %q and %q", p.Record.Desired, web.Desired)
 	}
+}
+
+// saveSeen is SaveSeen of one.
+func saveSeen(rec *Records, of Subject, seen Seen) error {
+	return rec.SaveSeen([]Subject{of}, []Seen{seen})[0]
 }

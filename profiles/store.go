@@ -321,23 +321,44 @@ type countedLock struct {
 // lock waits for the key's lock and returns what gives it back.
 func (k *keyedLock) lock(key string) (unlock func()) {
 	k.mu.Lock()
-	if k.locks == nil {
-		k.locks = map[string]*countedLock{}
-	}
 	l := k.locks[key]
 	if l == nil {
-		l = &countedLock{}
-		k.locks[key] = l
+		l = k.add(key)
 	}
 	l.users++
 	k.mu.Unlock()
 	l.Lock()
-	return func() {
-		l.Unlock()
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(k.locks, key)
-		}
+	return func() { k.unlock(key, l) }
+}
+
+// tryLock is lock where nobody has the key's lock, or waits for it.
+func (k *keyedLock) tryLock(key string) (unlock func(), ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.locks[key] != nil {
+		return nil, false
+	}
+	l := k.add(key)
+	l.users++
+	l.Lock() // it is nobody else's
+	return func() { k.unlock(key, l) }, true
+}
+
+// add makes the key's lock. The caller holds mu.
+func (k *keyedLock) add(key string) *countedLock {
+	if k.locks == nil {
+		k.locks = map[string]*countedLock{}
+	}
+	l := &countedLock{}
+	k.locks[key] = l
+	return l
+}
+
+func (k *keyedLock) unlock(key string, l *countedLock) {
+	l.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(k.locks, key)
 	}
 }

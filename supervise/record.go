@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"rlminit/control"
@@ -16,30 +15,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/threads"
 )
-
-// copiesAtOnce is how many copies of what was seen are written at a time. None waits
-// for the disk, and all are behind what people ask for.
-const copiesAtOnce = 2
-
-// each calls f for 0 to n-1, a few at a time, and returns when all are done.
-func each(n int, f func(int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(n, copiesAtOnce, threads.Share()) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
 
 // records is what is known of services outside of this process: what a successor is
 // to know, what is wanted and was seen on the volume, the journal, status files, and
@@ -147,8 +123,11 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 		}
 		store := v.Store()
 		subjects := slices.Collect(maps.Keys(batch))
-		failures := make([]error, len(subjects))
-		each(len(subjects), func(i int) { failures[i] = store.Records.SaveSeen(subjects[i], batch[subjects[i]]) })
+		seen := make([]profiles.Seen, len(subjects))
+		for i, of := range subjects {
+			seen[i] = batch[of]
+		}
+		failures := store.Records.SaveSeen(subjects, seen)
 		failed = map[profiles.Subject]profiles.Seen{}
 		for i, of := range subjects {
 			err := failures[i]

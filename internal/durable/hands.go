@@ -49,6 +49,7 @@ const (
 	OpTidy
 	OpTake
 	OpAbsent // a step alone
+	OpWriteFiles
 )
 
 // Request is one operation on a directory: the arguments of the method.
@@ -68,7 +69,7 @@ type Request struct {
 	Rels    []string
 	Others  []string
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
-	Steps   Steps    // of OpTake
+	Steps   Steps    // of OpTake and OpWriteFiles
 
 	// Whose, where it is set, is a directory below the first of the descriptors, "."
 	// for that itself: if it belongs to one of the uids from Low to High, nothing is
@@ -86,7 +87,8 @@ type Answer struct {
 	Entries  []Entry
 	Data     []byte
 	Glances  []Glance
-	Done     int // of Request.Steps
+	Done     int             // of Request.Steps
+	Failures map[int]Failure // of which of Request.Steps: OpWriteFiles
 }
 
 // Failure is an error in a form that can be sent.
@@ -98,7 +100,7 @@ type Failure struct {
 }
 
 // known are the errors that a caller asks for.
-var known = [...]error{1: ErrNotRegular, 2: ErrTooBig, 3: ErrInDoubt, 4: ErrChanged}
+var known = [...]error{1: ErrNotRegular, 2: ErrTooBig, 3: ErrInDoubt, 4: ErrChanged, 5: ErrApart}
 
 // FailureOf lays an error out; nil is nil.
 func FailureOf(err error) *Failure {
@@ -217,8 +219,12 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 	if r.isAnothers(d, &a) {
 		return a, nil
 	}
-	if r.Op == OpTake {
+	switch r.Op {
+	case OpTake:
 		r.Steps.take(d, &a)
+		return a, nil
+	case OpWriteFiles:
+		r.Steps.writeFiles(d, &a)
 		return a, nil
 	}
 	err := d.carry(r, fds, &a, &opened)

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
 
@@ -154,4 +155,21 @@ func (d *Dir) inParent(rel string, f func(at int, base string) error) error {
 	}
 	defer unix.Close(at)
 	return f(at, rel[i+1:])
+}
+
+// isOnSame tells whether the directory that rel is in lies on dirfd's own file system,
+// and does not ask any other one.
+func isOnSame(dirfd int, rel string) bool {
+	if !hasOpenat2() || !fs.ValidPath(rel) {
+		return false
+	}
+	fd, err := unix.Openat2(dirfd, path.Dir(rel), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
 }

@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -61,6 +63,55 @@ func (s Steps) take(d *Dir, a *Answer) {
 		}
 		a.Done++
 	}
+}
+
+// ErrApart is the error of a step that is not taken together with others.
+var ErrApart = errors.New("it is not written together with others")
+
+// WriteFiles takes steps each of which is a WriteFile, all of them, whatever becomes of
+// the others, and returns an error for each. They cost hands one errand. Those of
+// somebody else (Request.Whose) fail with ErrApart, and so do those on another file
+// system, which may not answer: the others are not to wait for it.
+func (s Steps) WriteFiles(d *Dir) []error {
+	failures := make([]error, len(s))
+	var a Answer
+	if d.hands == nil {
+		s.writeFiles(d, &a)
+	} else {
+		var err error
+		if a, _, err = d.ask(Request{Op: OpWriteFiles, Steps: s}); err == nil && a.Done != len(s) {
+			err = &Error{Do: "reach", Path: d.path, Err: unix.EPROTO}
+		}
+		for i := range failures {
+			failures[i] = err
+		}
+	}
+	for i := range failures {
+		if f, failed := a.Failures[i]; failed {
+			failures[i] = f.Err()
+		}
+	}
+	return failures
+}
+
+func (s Steps) writeFiles(d *Dir, a *Answer) {
+	a.Done, a.Failures = len(s), map[int]Failure{}
+	for i, r := range s {
+		if err := r.writeFile(d); err != nil {
+			a.Failures[i] = *FailureOf(err)
+		}
+	}
+}
+
+func (r Request) writeFile(d *Dir) error {
+	var a Answer
+	switch {
+	case r.Op != OpWriteFile:
+		return unix.EPROTO
+	case !isOnSame(d.fd, r.Rel), r.isAnothers(d, &a):
+		return ErrApart
+	}
+	return d.carry(r, nil, &a, nil)
 }
 
 func (r Request) absent(d *Dir) error {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // byCarry are hands that count errands.
@@ -72,5 +74,65 @@ func TestStepsEndAtTheFirstThatFails(t *testing.T) {
 			}
 			d.Close()
 		}
+	}
+}
+
+// Files are written together in one errand, each whatever becomes of the others; what
+// is on another file system, or somebody else's, is left to be written by itself.
+func TestFilesWrittenTogether(t *testing.T) {
+	for _, hands := range []bool{false, true} {
+		root, errands := t.TempDir(), 0
+		d, err := Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for _, name := range []string{"mine", "theirs"} {
+			if err := os.Mkdir(filepath.Join(root, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Lchown(filepath.Join(root, "theirs"), 4711, 4711); err != nil {
+			t.Fatal(err)
+		}
+		at := d
+		if hands {
+			at = d.By(byCarry{&errands})
+		}
+		write := Write{Mode: 0o600}
+		var steps Steps
+		steps.WriteFile("none/a", []byte("a"), write)
+		steps.WriteFile("mine/a", []byte("a"), write)
+		steps.WriteFile("mine/b", []byte("b"), Write{Mode: 0o600, Over: true, Was: []byte("else")})
+		steps.WriteFile("theirs/a", []byte("a"), write)
+		for i := range steps {
+			steps[i].Whose, steps[i].Low, steps[i].High = filepath.Dir(steps[i].Rel), 4711, 4711
+		}
+		steps.RenameNew("mine/a", "mine/c")
+		steps.WriteFile("b", []byte("b"), write)
+		failures := steps.WriteFiles(at)
+		for i, want := range []error{ErrApart, nil, ErrChanged, ErrApart, unix.EPROTO, nil} {
+			if !errors.Is(failures[i], want) || want == nil && failures[i] != nil {
+				t.Errorf("hands %v: %d: %v, want %v", hands, i, failures[i], want)
+			}
+		}
+		for _, rel := range []string{"mine/a", "b"} {
+			if text, err := os.ReadFile(filepath.Join(root, rel)); err != nil || string(text) != filepath.Base(rel) {
+				t.Errorf("%s: %q, %v", rel, text, err)
+			}
+		}
+		if hands != (errands == 1) {
+			t.Errorf("it took %d errands", errands)
+		}
+	}
+	slash, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slash.Close()
+	var steps Steps
+	steps.WriteFile("proc/rlminit", nil, Write{})
+	if err := steps.WriteFiles(slash)[0]; !errors.Is(err, ErrApart) {
+		t.Errorf("below a mount point: %v", err)
 	}
 }
