@@ -2,11 +2,8 @@ package jobs
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"rlminit/control"
 	"rlminit/job"
@@ -68,7 +65,7 @@ func (r *Runner) adopt(held map[string][]int) {
 	var tasks []*task
 	for key, fds := range held {
 		t := fromSpec(fds, r.outputs)
-		if t == nil || t.name() != key || over[t.id] || t.kind == kindInternal {
+		if t == nil || t.spec.name() != key || over[t.spec.ID] || t.spec.Kind == kindInternal {
 			wire.CloseAll(fds)
 			r.host.Send(&wire.Release{Key: key}, nil, nil)
 			continue
@@ -77,13 +74,13 @@ func (r *Runner) adopt(held map[string][]int) {
 	}
 	for _, t := range sortedTasks(tasks) {
 		r.tasks.add(t)
-		if t.book = r.books.of(t.id); t.book == nil {
+		if t.book = r.books.of(t.spec.ID); t.book == nil {
 			t.book = &book{Journal: Unrecorded()} // the volume's, which is another container's now
 		} else {
-			t.book.given(t.id)
+			t.book.given(t.spec.ID)
 		}
-		c, has := children[t.name()]
-		delete(children, t.name())
+		c, has := children[t.spec.name()]
+		delete(children, t.spec.name())
 		r.resume(t, c, has)
 	}
 	for name, c := range children { // over, or of a job that nobody knows
@@ -93,7 +90,7 @@ func (r *Runner) adopt(held map[string][]int) {
 		r.interruptRest(b)
 	}
 	for _, t := range r.tasks.ordered() {
-		if r.stopping || t.kind != kindInternal && r.books.lost(t.book) {
+		if r.stopping || t.spec.Kind != kindInternal && r.books.lost(t.book) {
 			r.step(t, job.Event{Kind: job.Shutdown})
 		}
 	}
@@ -111,17 +108,16 @@ func fromSpec(fds []int, outputs *outputs) *task {
 		return nil
 	}
 	t := newTask(s.ID, s.Kind, s.Actor, s.Request)
-	t.argv, t.submitted, t.attempt, t.occurs, t.schedule, t.spec = s.Argv, s.Submitted, s.Attempt, s.Occurs, s.Schedule, fds[0]
+	t.spec, t.held.spec = s, fds[0]
 	switch rest := fds[1:]; {
 	case len(rest) == 4:
-		if t.out, err = openStream("stdout", rest[0], rest[1], s.Request.MaxOutput, outputs.file(s.ID, "stdout")); err != nil {
-			return nil
-		}
-		if t.err, err = openStream("stderr", rest[2], rest[3], s.Request.MaxOutput, outputs.file(s.ID, "stderr")); err != nil {
-			return nil
+		for i, name := range streamNames {
+			if t.output.streams[i], err = openStream(name, rest[2*i], rest[2*i+1], s.Request.MaxOutput, outputs.file(s.ID, name)); err != nil {
+				return nil
+			}
 		}
 	case len(rest) == 1 && s.Stdin:
-		t.stdin = rest[0]
+		t.held.stdin = rest[0]
 	case len(rest) == 0 && !s.Stdin:
 	default:
 		return nil
@@ -131,15 +127,13 @@ func fromSpec(fds []int, outputs *outputs) *task {
 
 // resume goes on with a job, at the stage that tier 1 knows of.
 func (r *Runner) resume(t *task, c wire.Child, has bool) {
-	if t.out != nil {
-		go t.out.pump()
-		go t.err.pump()
-		t.begin()
+	if t.output.there() {
+		t.output.begin(t.output.streams)
 	}
 	r.gone(t) // until its client is back
 	if !has {
-		if t.out != nil { // the spawn itself was lost on its way
-			t.problem, t.code = "the supervisor was replaced at the moment at which it was started", exitFailed
+		if t.output.there() { // the spawn itself was lost on its way
+			t.why.problem, t.why.code = "the supervisor was replaced at the moment at which it was started", exitFailed
 			t.state = job.State{Stage: job.Preparing}
 			r.step(t, job.Event{Kind: job.NotSpawned})
 			return
@@ -150,11 +144,11 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 	}
 	var l label
 	_ = json.Unmarshal(c.Label, &l) // or the times are not known
-	t.begun, t.ready = l.Begun, &prepared{argv: t.request.Command, before: l.Before}
+	t.run.begun, t.prep.ready = l.Begun, &prepared{argv: t.spec.Request.Command, before: l.Before}
 	r.queue.take(t)
-	r.tasks.spawned(t, c.ID, r.host.Resume(t.name()))
+	r.tasks.spawned(t, c.ID, r.host.Resume(t.spec.name()))
 	t.state = job.State{Stage: job.Alive}
-	t.pid = int(c.PID)
+	t.run.pid = int(c.PID)
 	switch c.State {
 	case wire.ChildPending:
 		t.state.Stage = job.Starting
@@ -170,7 +164,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 // discard ends a child of which nothing is known but its name.
 func (r *Runner) discard(name string, c wire.Child) {
 	t := newTask(strings.TrimPrefix(name, namePrefix), "run", nil, control.RunJob{})
-	t.spawnID, t.book = c.ID, r.books.memory
+	t.run.id, t.book = c.ID, r.books.memory
 	if c.State == wire.ChildExited || c.State == wire.ChildFailed {
 		r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
 		t.letGo(r)
@@ -178,9 +172,9 @@ func (r *Runner) discard(name string, c wire.Child) {
 	}
 	r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
 	// It is acknowledged when it has ended: see hear.
-	t.kind = kindInternal // there is nothing to record
+	t.spec.Kind = kindInternal // there is nothing to record
 	t.state = job.State{Stage: job.Alive, Marked: job.Cancel}
-	t.cause = "nothing of it was left but its process"
+	t.why.cause = "nothing of it was left but its process"
 	r.tasks.add(t)
 	r.tasks.spawned(t, c.ID, r.host.Resume(name))
 	r.queue.take(t)
@@ -201,40 +195,21 @@ func (r *Runner) interruptRest(b *book) {
 		t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
 			Command: e.Command, Profile: e.Profile, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
 		})
-		t.schedule = e.Schedule
-		t.submitted, t.occurs, t.attempt, t.book = e.At, e.Occurs, e.Attempt, b
+		t.spec.Schedule = e.Schedule
+		t.spec.Submitted, t.spec.Occurs, t.spec.Attempt, t.book = e.At, e.Occurs, e.Attempt, b
 		r.tasks.add(t)
-		if len(e.Again) > 0 && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.request) == nil && !r.stopping {
-			t.again, t.attempt = e.Again, e.Attempt+1
+		if len(e.Again) > 0 && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {
+			t.spec.Again, t.spec.Attempt = e.Again, e.Attempt+1
 			r.submitted(t)
 			continue
 		}
-		t.cause = "the container ended before it did"
+		t.why.cause = "the container ended before it did"
 		if e.Boot == b.Boot() {
-			t.cause = "the supervisor was replaced, and what it needs was lost"
+			t.why.cause = "the supervisor was replaced, and what it needs was lost"
 		}
 		t.state = job.State{Stage: job.Queued}
 		r.step(t, job.Event{Kind: job.Shutdown})
 	}
-}
-
-func readMemfd(fd int) ([]byte, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	content := make([]byte, min(st.Size, 64<<20))
-	for at := 0; at < len(content); {
-		n, err := unix.Pread(fd, content[at:], int64(at))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return nil, os.ErrInvalid
-		}
-		at += n
-	}
-	return content, nil
 }
 
 // Keys are those of what is held that are jobs'.

@@ -118,9 +118,9 @@ func (r *Runner) Lose() {
 		r.outputs = openOutputs("")
 		r.sessions.lose(b)
 		for _, t := range r.tasks.ordered() {
-			if t.book == b && t.kind != kindInternal {
-				t.cause = cmp.Or(t.cause, "the volume was taken by another container")
-				t.abandonFiles()
+			if t.book == b && t.spec.Kind != kindInternal {
+				t.why.cause = cmp.Or(t.why.cause, "the volume was taken by another container")
+				t.output.abandon()
 				r.step(t, job.Event{Kind: job.Shutdown})
 			}
 		}

@@ -15,7 +15,7 @@
 //	prepare.go   place: what a job finds here; and what happens before a spawn
 //	capabilities.go  place: what can be enforced here
 //	files.go     outputs: what is on the volume of them, bounded
-//	output.go    stream: from the pipe into a memfd, and beyond
+//	output.go    streams: from the pipe into a memfd, and beyond
 //	requests.go  requests: of the control socket; fileswork.go those about files
 //	frames.go    frames: an output on its way to a client
 //
@@ -23,7 +23,8 @@
 //
 //	runner.go    a job's stages, and the end of all of them
 //	submit.go    from a request to a job that is recorded
-//	task.go      one of them: what a step's actions do
+//	task.go      one of them, and its parts: what a step's actions do
+//	spec.go      what it is to do, as a successor finds it
 //	internal.go  jobs that nobody hears of
 //	adopt.go     what a predecessor left
 //	result.go    what is told of a job

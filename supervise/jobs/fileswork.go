@@ -38,16 +38,16 @@ func (a requests) ownWork(kind, profile string, shown []string, args ...string) 
 	t := newTask("", kind, nil, control.RunJob{
 		Command: shown, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput,
 	})
-	t.argv = append([]string{"/proc/self/exe", "files", args[0], cmp.Or(who.Dir, who.Home)}, args[1:]...)
+	t.spec.Argv = append([]string{"/proc/self/exe", "files", args[0], cmp.Or(who.Dir, who.Home)}, args[1:]...)
 	return t, nil
 }
 
 // undoes is the job that an undo is of.
-func (t *task) undoes() string {
-	if len(t.argv) < 6 {
+func (s *spec) undoes() string {
+	if len(s.Argv) < 6 {
 		return ""
 	}
-	return t.argv[5]
+	return s.Argv[5]
 }
 
 func (a requests) serveWrite(q *http.Request) (any, error) {
@@ -63,10 +63,10 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 		return nil, err
 	}
 	actor := api.Actor(q)
-	t.actor, t.path, t.request.Key = &actor, body.Path, body.Key
-	t.request.Stdin = body.Content
+	t.spec.Actor, t.spec.Path, t.spec.Request.Key = &actor, body.Path, body.Key
+	t.spec.Request.Stdin = body.Content
 	if body.Descriptor {
-		if t.stdin, err = descriptor(q); err != nil {
+		if t.held.stdin, err = descriptor(q); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +76,7 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 // carryOut runs a job of rlminit's own and answers with its result, or with why it
 // did not work.
 func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
-	t.attached = 1
+	t.followers.count = 1
 	taken, err := a.runner.submit(t)
 	if err != nil {
 		return nil, err
@@ -87,11 +87,11 @@ func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, er
 		defer a.detach(t)
 	}
 	select {
-	case <-taken.done:
+	case <-taken.end.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return taken.result, failureOf(taken.result)
+	return taken.end.result, failureOf(taken.end.result)
 }
 
 // failureOf is why a job of rlminit's own did not work.
@@ -133,7 +133,7 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 	if err != nil {
 		return nil, err
 	}
-	undo.actor = &actor
+	undo.spec.Actor = &actor
 	return a.carryOut(ctx, undo)
 }
 
@@ -150,7 +150,7 @@ func (a requests) serveRead(w http.ResponseWriter, q *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t.attached = 1
+	t.followers.count = 1
 	if err := a.runner.begin(t); err != nil {
 		return err
 	}

@@ -66,15 +66,14 @@ func (f *frames) all(s source, name string, offset int64) error {
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // both sends two streams as they grow, until both have ended.
-func (f *frames) both(t *task, from [2]int64, gone <-chan struct{}) error {
+func (f *frames) both(written streams, from [2]int64, gone <-chan struct{}) error {
 	pooled := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(pooled)
 	buffer := pooled[:]
-	streams := [2]*stream{t.out, t.err}
 	for {
 		var grown [2]<-chan struct{}
 		open, moved := 0, false
-		for i, s := range streams {
+		for i, s := range written {
 			n, lost, more := s.readNow(from[i], buffer)
 			if n > 0 || lost > 0 {
 				from[i] += lost

@@ -103,7 +103,7 @@ func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 	})
 	full := false
 	r.loop.Ask(func() {
-		running := r.tasks.which(func(other *task) bool { return other.kind == kindHook })
+		running := r.tasks.which(func(other *task) bool { return other.spec.Kind == kindHook })
 		full = len(running) >= hooksAtOnce || r.stopping
 	})
 	if full {

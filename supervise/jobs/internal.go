@@ -19,15 +19,15 @@ func (r *Runner) internal(profile string, args []string) (*control.JobResult, er
 	t := newTask("", kindInternal, nil, control.RunJob{
 		Command: argv, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
-	t.argv = argv
+	t.spec.Argv = argv
 	if err := r.begin(t); err != nil {
 		return nil, err
 	}
-	<-t.done
-	if t.result.State == string(job.Failed) && t.result.Stderr == "" && t.result.Error != nil {
-		return t.result, errors.New(*t.result.Error)
+	<-t.end.done
+	if t.end.result.State == string(job.Failed) && t.end.result.Stderr == "" && t.end.result.Error != nil {
+		return t.end.result, errors.New(*t.end.result.Error)
 	}
-	return t.result, nil
+	return t.end.result, nil
 }
 
 // begin runs a job that is not recorded, out of turn.
@@ -38,8 +38,8 @@ func (r *Runner) begin(t *task) (failure error) {
 			return
 		}
 		r.internals++
-		t.id = "i" + strconv.FormatUint(r.internals, 10)
-		if failure = t.writeSpec(); failure != nil {
+		t.spec.ID = "i" + strconv.FormatUint(r.internals, 10)
+		if failure = t.held.write(&t.spec); failure != nil {
 			return
 		}
 		r.tasks.add(t)

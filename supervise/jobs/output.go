@@ -33,6 +33,59 @@ type stream struct {
 	ended bool
 }
 
+// streams are a job's two outputs. Invariant: both are there, or neither is.
+type streams [2]*stream
+
+var streamNames = [2]string{"stdout", "stderr"}
+
+func (ss streams) there() bool { return ss[0] != nil }
+
+// each calls f for those that there are.
+func (ss streams) each(f func(*stream)) {
+	for _, s := range ss {
+		if s != nil {
+			f(s)
+		}
+	}
+}
+
+// fds are what tier 1 is to hold.
+func (ss streams) fds() (fds []int) {
+	ss.each(func(s *stream) { fds = append(fds, s.fds()...) })
+	return fds
+}
+
+// finish takes what nobody has read yet.
+func (ss streams) finish() { ss.each((*stream).finish) }
+
+// close lets go of both; the descriptors are the caller's to close.
+func (ss streams) close() (fds []int) {
+	ss.each(func(s *stream) { fds = append(fds, s.close()...) })
+	return fds
+}
+
+// abandon has no more of them written to the volume.
+func (ss streams) abandon() { ss.each(func(s *stream) { s.file.abandon() }) }
+
+// output is what a job writes, for those who wait for it. Invariant: as long as told is
+// false there may be some yet, and from then on streams stay what they are.
+type output struct {
+	streams               // set before anybody but the runner has the task, or under begun
+	begun   chan struct{} // closed when they are there, or never will be
+	told    bool          // begun is closed
+}
+
+// begin has both read, and those told who wait for them; without any: there will be
+// none.
+func (o *output) begin(ss streams) {
+	if o.told {
+		return
+	}
+	o.streams, o.told = ss, true
+	ss.each(func(s *stream) { go s.pump() })
+	close(o.begun)
+}
+
 // Sizes of the work, in bytes.
 const (
 	pieceSize = 256 << 10 // moved at once

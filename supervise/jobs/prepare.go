@@ -34,8 +34,8 @@ type prepared struct {
 
 	walls walls.Walls
 
-	out, err           *stream
-	outWrite, errWrite int
+	streams streams
+	ends    [2]int // of the pipes that they read: the job's
 
 	refused string // by which guard
 	problem string // why it cannot be run
@@ -46,13 +46,39 @@ type prepared struct {
 // close gives back what nobody took.
 func (p *prepared) close() {
 	p.walls.Close()
-	for _, s := range []*stream{p.out, p.err} {
-		if s != nil {
-			wire.CloseAll(s.close())
-		}
+	if p.streams.there() {
+		wire.CloseAll(append(p.streams.close(), p.ends[:]...))
 	}
-	if p.out != nil {
-		wire.CloseAll([]int{p.outWrite, p.errWrite})
+}
+
+// preparing is what is done for a spawn before it, and found. Invariant: what comes out
+// of ahead has one owner, who closes it or spawns with it: who has taken ahead.
+type preparing struct {
+	before *control.Telemetry // as it was when it was submitted
+	ahead  chan *prepared     // takes one: what is prepared while the submission is written down; nil: nothing is
+	ready  *prepared
+}
+
+// fresh is how old what was seen of the container may be when a job's turn comes.
+const fresh = 50 * time.Millisecond
+
+// take is what was seen and is prepared ahead, the caller's now; nil: that is too old,
+// or not there.
+func (p *preparing) take() (before *control.Telemetry, ahead <-chan *prepared) {
+	if p.before != nil && time.Since(p.before.At) > fresh {
+		p.drop()
+		return nil, nil
+	}
+	before, ahead = p.before, p.ahead
+	p.ahead = nil
+	return before, ahead
+}
+
+// drop gives back what was prepared ahead and nobody takes.
+func (p *preparing) drop() {
+	if ahead := p.ahead; ahead != nil {
+		p.ahead = nil
+		go func() { (<-ahead).close() }()
 	}
 }
 
@@ -64,22 +90,16 @@ const silent = "its working directory or program lies on a file system that does
 
 // prepare does beside the runner what may take time.
 func (r *Runner) prepare(t *task) {
-	request, argv, id, outputs := t.request, t.argv, t.id, r.outputs
-	if t.kind == kindInternal {
+	request, argv, id, outputs := t.spec.Request, t.spec.Argv, t.spec.ID, r.outputs
+	if t.spec.Kind == kindInternal {
 		outputs = openOutputs("")
 	}
-	internal, busy := t.argv != nil, r.queue.busy(t)
-	before := t.before
-	if before != nil && time.Since(before.At) > fresh {
-		before = nil
-		t.dropAhead()
-	}
-	ahead := t.ahead
-	t.ahead = nil
+	internal, busy := t.spec.Argv != nil, r.queue.busy(t)
+	before, ahead := t.prep.take()
 	late := time.AfterFunc(prepareWithin, func() {
 		r.loop.Do(func() {
 			if t.state.Stage == job.Preparing {
-				t.problem, t.code = silent, 126
+				t.why.problem, t.why.code = silent, 126
 				r.step(t, job.Event{Kind: job.NotSpawned})
 			}
 		})
@@ -99,26 +119,23 @@ func (r *Runner) prepare(t *task) {
 	}()
 }
 
-// fresh is how old what was seen of the container may be when a job's turn comes.
-const fresh = 50 * time.Millisecond
-
 // preparedFor goes on with a job that was prepared.
 func (r *Runner) preparedFor(t *task, p *prepared) {
 	if t.state.Stage != job.Preparing {
 		p.close() // it was cancelled meanwhile
 		return
 	}
-	t.ready = p
+	t.prep.ready = p
 	switch {
 	case p.refused != "":
-		t.refused = p.refused
+		t.why.refused = p.refused
 		r.step(t, job.Event{Kind: job.Refused})
 	case p.problem != "":
-		t.problem, t.code = p.problem, p.code
+		t.why.problem, t.why.code = p.problem, p.code
 		r.step(t, job.Event{Kind: job.NotSpawned})
 	default:
-		if t.kind != kindInternal {
-			t.book.Note(history.TypeValidated, history.Validated{Job: t.id})
+		if t.spec.Kind != kindInternal {
+			t.book.Note(history.TypeValidated, history.Validated{Job: t.spec.ID})
 		}
 		r.step(t, job.Event{Kind: job.Prepared})
 	}
@@ -141,7 +158,7 @@ func (l *place) named(profile *string) (err error) {
 
 // userOf is who touches the files of a job's profile.
 func (l *place) userOf(t *task) *rights.User {
-	_, user := l.host.User(t.request.Profile)
+	_, user := l.host.User(t.spec.Request.Profile)
 	return user
 }
 
@@ -239,15 +256,16 @@ func withEnvironment(environment []string, more map[string]string) []string {
 
 // open makes the pipes that the job writes into.
 func (p *prepared) open(id string, keep int64, outputs *outputs) {
-	var err error
-	if p.out, p.outWrite, err = newStream("stdout", keep, outputs.file(id, "stdout")); err == nil {
-		if p.err, p.errWrite, err = newStream("stderr", keep, outputs.file(id, "stderr")); err != nil {
-			wire.CloseAll(append(p.out.close(), p.outWrite))
-			p.out = nil
+	for i, name := range streamNames {
+		var err error
+		if p.streams[i], p.ends[i], err = newStream(name, keep, outputs.file(id, name)); err != nil {
+			if i > 0 {
+				wire.CloseAll(append(p.streams.close(), p.ends[0]))
+			}
+			p.streams = streams{}
+			p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", err), exitFailed
+			return
 		}
-	}
-	if err != nil {
-		p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", err), exitFailed
 	}
 }
 

@@ -27,7 +27,7 @@ func (q *queue) next() *task {
 		return nil
 	}
 	for _, t := range q.line {
-		if t.request.Profile == "" || q.of[t.request.Profile] < bounds.PerProfile {
+		if t.spec.Request.Profile == "" || q.of[t.spec.Request.Profile] < bounds.PerProfile {
 			q.take(t)
 			return t
 		}
@@ -70,7 +70,7 @@ func (q *queue) leave(t *task) {
 func (q *queue) take(t *task) {
 	t.active = true
 	q.active++
-	q.of[t.request.Profile]++
+	q.of[t.spec.Request.Profile]++
 }
 
 // giveBack notes that a job is over, whether or not it had its turn.
@@ -81,7 +81,7 @@ func (q *queue) giveBack(t *task) {
 	t.active = false
 	q.active--
 	q.quiet = time.Now()
-	if q.of[t.request.Profile]--; q.of[t.request.Profile] == 0 {
-		delete(q.of, t.request.Profile)
+	if q.of[t.spec.Request.Profile]--; q.of[t.spec.Request.Profile] == 0 {
+		delete(q.of, t.spec.Request.Profile)
 	}
 }

@@ -103,12 +103,12 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 		return err
 	}
 	if body.Descriptor {
-		if t.stdin, err = descriptor(q); err != nil {
+		if t.held.stdin, err = descriptor(q); err != nil {
 			return err
 		}
 	}
 	if follow {
-		t.attached = 1 // before its absence is noted
+		t.followers.count = 1 // before its absence is noted
 	}
 	taken, err := a.runner.submit(t)
 	if err != nil {
@@ -164,8 +164,8 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 		}
 		out := newFrames(w)
 		select {
-		case <-t.started:
-			for i, s := range []*stream{t.out, t.err} {
+		case <-t.output.begun:
+			for i, s := range t.output.streams {
 				if s != nil && out.all(s, streamNames[i], from[i]) != nil {
 					return nil
 				}
@@ -187,8 +187,6 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 	return nil
 }
 
-var streamNames = [2]string{"stdout", "stderr"}
-
 func (a requests) outputsNow() (o *outputs) {
 	a.runner.loop.Ask(func() { o = a.runner.outputs })
 	return o
@@ -201,21 +199,21 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 	}
 	defer a.detach(t)
 	out := newFrames(w)
-	if out.send(&control.JobOutput{Job: t.id}) != nil {
+	if out.send(&control.JobOutput{Job: t.spec.ID}) != nil {
 		return nil
 	}
 	gone := q.Context().Done()
 	select {
-	case <-t.started:
+	case <-t.output.begun:
 	case <-gone:
 		return nil
 	}
-	if t.out != nil && out.both(t, from, gone) != nil {
+	if t.output.there() && out.both(t.output.streams, from, gone) != nil {
 		return nil
 	}
 	select {
-	case <-t.done:
-		_ = out.send(&control.JobOutput{Result: t.result}) // or nobody is there
+	case <-t.end.done:
+		_ = out.send(&control.JobOutput{Result: t.end.result}) // or nobody is there
 	case <-gone:
 	}
 	return nil
@@ -227,7 +225,7 @@ func (a requests) list() []control.Job {
 	live := map[string]control.Job{}
 	a.runner.loop.Ask(func() {
 		for id, t := range a.runner.tasks.byID {
-			if t.kind != kindInternal {
+			if t.spec.Kind != kindInternal {
 				live[id] = t.describe()
 			}
 		}
@@ -291,8 +289,8 @@ func (a requests) wait(ctx context.Context, id string, within time.Duration) (*c
 		late = timer.C
 	}
 	select {
-	case <-t.done:
-		return t.result, nil
+	case <-t.end.done:
+		return t.end.result, nil
 	case <-late:
 		var state string
 		a.runner.loop.Ask(func() { state = string(t.state.Status()) })
@@ -322,8 +320,8 @@ func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, er
 		return nil, control.Conflict("job %s is over: %s", id, state)
 	}
 	select {
-	case <-t.done:
-		return t.result, nil
+	case <-t.end.done:
+		return t.end.result, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -368,17 +366,14 @@ func over(b *book, id string) (e *history.Entry) {
 // attach notes that somebody follows a job, until the function that it returns is
 // called.
 func (a requests) attach(t *task) (detach func()) {
-	a.runner.loop.Do(func() {
-		t.attached++
-		t.absence++
-	})
+	a.runner.loop.Do(t.followers.come)
 	return func() { a.detach(t) }
 }
 
 // detach notes that one who followed a job does not any more.
 func (a requests) detach(t *task) {
 	a.runner.loop.Do(func() {
-		if t.attached--; t.attached == 0 {
+		if t.followers.count--; t.followers.count == 0 {
 			a.runner.gone(t)
 		}
 	})

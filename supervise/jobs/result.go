@@ -16,33 +16,33 @@ import (
 // conclude makes the result of a job that has ended, or will not begin.
 func (t *task) conclude(s job.State, after *control.Telemetry) *control.JobResult {
 	result := &control.JobResult{
-		Job: t.id, State: string(s.Outcome), TimedOut: s.Outcome == job.TimedOut, Cancelled: s.Outcome == job.Cancelled,
-		TelemetryAfter: after, LeftBehind: t.left, Isolation: string(isolationOf(&t.request)), Tried: tried(&t.request),
+		Job: t.spec.ID, State: string(s.Outcome), TimedOut: s.Outcome == job.TimedOut, Cancelled: s.Outcome == job.Cancelled,
+		TelemetryAfter: after, LeftBehind: t.run.left, Isolation: string(isolationOf(&t.spec.Request)), Tried: tried(&t.spec.Request),
 	}
 	if result.LeftBehind == nil {
 		result.LeftBehind = []control.LeftBehind{}
 	}
-	if t.ready != nil {
-		result.TelemetryBefore = t.ready.before
+	if t.prep.ready != nil {
+		result.TelemetryBefore = t.prep.ready.before
 	}
 	switch {
-	case t.ended != 0:
-		result.ExecutionTimeMS = max(0, (t.ended-t.begun)/1e6)
-		result.Spawned = 1 + len(t.left)
+	case t.run.ended != 0:
+		result.ExecutionTimeMS = max(0, (t.run.ended-t.run.begun)/1e6)
+		result.Spawned = 1 + len(t.run.left)
 		if s.Exit.Signal != 0 {
 			result.Signal = signalName(s.Exit.Signal)
 		} else {
 			result.ExitCode = &s.Exit.Code
 		}
-	case t.code != 0 && s.Outcome == job.Failed:
-		result.ExitCode = &t.code
+	case t.why.code != 0 && s.Outcome == job.Failed:
+		result.ExitCode = &t.why.code
 	}
-	if t.refused != "" {
-		result.Refused = &t.refused
+	if t.why.refused != "" {
+		result.Refused = &t.why.refused
 	}
-	why := t.problem
+	why := t.why.problem
 	if why == "" && (s.Outcome == job.Cancelled || s.Outcome == job.Interrupted) {
-		why = t.cause
+		why = t.why.cause
 	}
 	if why == "" && s.Outcome == job.Interrupted {
 		why = "the container stopped"
@@ -50,21 +50,20 @@ func (t *task) conclude(s job.State, after *control.Telemetry) *control.JobResul
 	if why != "" {
 		result.Error = &why
 	}
-	setOutput(result, t.out, t.err, t.request.MaxOutput)
-	for _, s := range []*stream{t.out, t.err} {
+	if t.output.there() {
+		setOutput(result, t.output.streams[0], t.output.streams[1], t.spec.Request.MaxOutput)
+	}
+	t.output.each(func(s *stream) {
 		if lacks := s.lacks(); lacks != "" && result.Error == nil {
 			result.Error = &lacks
 		}
-	}
+	})
 	return result
 }
 
 // lacks says of a stream that is too long for its result what its file does not
 // have; "" if it is whole.
 func (s *stream) lacks() string {
-	if s == nil {
-		return ""
-	}
 	f, total := s.file, s.size()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,9 +114,6 @@ func (f *outputFile) whole() string {
 // setOutput puts what a job has written into its result: all of it, or of more
 // than keep bytes head and tail.
 func setOutput(result *control.JobResult, out, err source, keep int64) {
-	if out == nil || out == (*stream)(nil) {
-		return
-	}
 	stdout, cutOut := excerpt(out, keep)
 	stderr, cutErr := excerpt(err, keep)
 	result.Stdout, result.StdoutBase64 = asText(stdout)
@@ -236,12 +232,12 @@ func (k *kept) readNow(offset int64, b []byte) (n int, lost int64, grown <-chan 
 // describe is a job as people see it.
 func (t *task) describe() control.Job {
 	j := control.Job{
-		Job: t.id, State: string(t.state.Status()), Kind: t.kind, Command: shortened(t.request.Command), Actor: t.actor,
-		Submitted: t.submitted.UTC(), TimeoutMS: t.request.TimeoutMS,
-		Profile: orNull(t.request.Profile), Session: orNull(t.request.Session),
+		Job: t.spec.ID, State: string(t.state.Status()), Kind: t.spec.Kind, Command: shortened(t.spec.Request.Command), Actor: t.spec.Actor,
+		Submitted: t.spec.Submitted.UTC(), TimeoutMS: t.spec.Request.TimeoutMS,
+		Profile: orNull(t.spec.Request.Profile), Session: orNull(t.spec.Request.Session),
 	}
-	if t.pid != 0 {
-		j.PID = &t.pid
+	if t.run.pid != 0 {
+		j.PID = &t.run.pid
 	}
 	return j
 }

@@ -126,7 +126,7 @@ func (r *Runner) hear(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Spawned:
 		if t := r.tasks.bySpawn[m.ID]; t != nil {
-			t.pid = int(m.PID)
+			t.run.pid = int(m.PID)
 			r.step(t, job.Event{Kind: job.Spawned})
 		}
 	case *wire.SpawnFailed:
@@ -186,8 +186,8 @@ func (r *Runner) step(t *task, e job.Event) {
 	if do&job.Spawn != 0 {
 		r.spawn(t)
 	}
-	if do&job.Note != 0 && t.kind != kindInternal {
-		t.book.Note(history.TypeStarted, history.Started{Job: t.id, PID: t.pid})
+	if do&job.Note != 0 && t.spec.Kind != kindInternal {
+		t.book.Note(history.TypeStarted, history.Started{Job: t.spec.ID, PID: t.run.pid})
 	}
 	if do&job.End != 0 {
 		r.end(t)
@@ -228,7 +228,7 @@ func (r *Runner) forget(t *task) {
 	r.queue.giveBack(t)
 	r.turns()
 	r.idle()
-	if n, _ := strconv.Atoi(t.id); n%64 == 0 {
+	if n, _ := strconv.Atoi(t.spec.ID); n%64 == 0 {
 		r.sweep()
 	}
 }

@@ -187,7 +187,7 @@ func (g *rig) until(what string, is func() bool) {
 	}
 }
 
-func (g *rig) spawn() uint64 { return g.host.spawned[g.task.name()] }
+func (g *rig) spawn() uint64 { return g.host.spawned[g.task.spec.name()] }
 
 // stagesHere are the stages of a job, and how one comes there.
 var stagesHere = []job.Stage{job.Submitting, job.Queued, job.Preparing, job.Starting, job.Alive, job.Sweeping, job.Recording}
@@ -217,17 +217,17 @@ func (g *rig) bring(d *disk, stage job.Stage, profile string) (release func()) {
 		g.until("it is spawned", func() bool { return g.task.state.Stage == job.Starting && g.spawn() != 0 })
 	}
 	if stage > job.Starting {
-		g.Hear(&wire.Spawned{ID: g.task.spawnID, PID: 1 << 30})
+		g.Hear(&wire.Spawned{ID: g.task.run.id, PID: 1 << 30})
 	}
 	switch stage {
 	case job.Sweeping:
-		g.Hear(&wire.Exited{ID: g.task.spawnID, Exit: wire.Exit{At: 1, Leftovers: 1}})
+		g.Hear(&wire.Exited{ID: g.task.run.id, Exit: wire.Exit{At: 1, Leftovers: 1}})
 	case job.Recording:
 		d.set(nil, os.ErrInvalid)
-		g.Hear(&wire.Exited{ID: g.task.spawnID, Exit: wire.Exit{At: 1}})
-		g.until("it was tried", func() bool { return g.task.told })
+		g.Hear(&wire.Exited{ID: g.task.run.id, Exit: wire.Exit{At: 1}})
+		g.until("it was tried", func() bool { return g.task.end.told })
 	}
-	g.until("it is at its stage", func() bool { return g.task.id != "" && g.task.state.Stage == stage })
+	g.until("it is at its stage", func() bool { return g.task.spec.ID != "" && g.task.state.Stage == stage })
 	return release
 }
 
@@ -262,8 +262,8 @@ func (g *rig) over() *control.JobResult {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	<-g.task.done
-	return g.task.result
+	<-g.task.end.done
+	return g.task.end.result
 }
 
 // The volume is lost while a job is at any stage: it ends, whoever waits is told,
@@ -296,8 +296,8 @@ func TestVolumeIsLost(t *testing.T) {
 				t.Errorf("written afterwards: %v", after[written:])
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, err := g.submit(next); err != nil || next.id != "m1" {
-				t.Errorf("the next job is %q: %v", next.id, err)
+			if _, err := g.submit(next); err != nil || next.spec.ID != "m1" {
+				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 		})
 	}
@@ -345,12 +345,12 @@ func TestVolumeIsTaken(t *testing.T) {
 					}
 				})
 			}
-			if first.id != "m1" || states["m1"] == "" || states["6"] != job.Interrupted || states["7"] != job.Cancelled || len(states) != 3 {
-				t.Errorf("%s: %v", first.id, states)
+			if first.spec.ID != "m1" || states["m1"] == "" || states["6"] != job.Interrupted || states["7"] != job.Cancelled || len(states) != 3 {
+				t.Errorf("%s: %v", first.spec.ID, states)
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, err := g.submit(next); err != nil || next.id != "8" {
-				t.Errorf("the next job is %q: %v", next.id, err)
+			if _, err := g.submit(next); err != nil || next.spec.ID != "8" {
+				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 			if list := (requests{g.Runner}).list(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
 				t.Errorf("listed: %+v", list)

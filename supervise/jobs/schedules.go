@@ -215,19 +215,19 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 		Command: what.Command, Profile: what.Name, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
 		MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
-	t.occurs, t.schedule = &at, what.Name
-	if r.place.named(&t.request.Profile) != nil {
+	t.spec.Occurs, t.spec.Schedule = &at, what.Name
+	if r.place.named(&t.spec.Request.Profile) != nil {
 		return // it has gone this moment
 	}
 	var before []*task
 	r.loop.Ask(func() {
-		before = r.tasks.which(func(other *task) bool { return other.schedule == what.Name })
+		before = r.tasks.which(func(other *task) bool { return other.spec.Schedule == what.Name })
 	})
 	go func() {
 		if len(before) > 0 {
 			switch what.Schedule.Overlap {
 			case service.OverlapSkip:
-				s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before still runs", before[0].id), true)
+				s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before still runs", before[0].spec.ID), true)
 				return
 			case service.OverlapKill:
 				r.loop.Ask(func() {
@@ -237,13 +237,13 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 				})
 			case service.OverlapQueue:
 				if len(before) > 1 {
-					s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before waits already", before[1].id), true)
+					s.skip(b, what, at, 1, fmt.Sprintf("job %s of the occurrence before waits already", before[1].spec.ID), true)
 					return
 				}
 			}
 		}
 		for _, other := range before {
-			<-other.done
+			<-other.end.done
 		}
 		if _, err := r.submit(t); err != nil {
 			stopping := false

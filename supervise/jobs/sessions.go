@@ -226,7 +226,7 @@ func (ss *sessions) dir(id string) (dir, problem string) {
 
 // admit refuses a job that its session has no room for.
 func (ss *sessions) admit(t *task) error {
-	id := t.request.Session
+	id := t.spec.Request.Session
 	if id == "" {
 		return nil
 	}
@@ -237,17 +237,17 @@ func (ss *sessions) admit(t *task) error {
 		return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
 	case s == nil || s.ending != nil || entry == nil:
 		return control.Conflict("session %s is over", id)
-	case t.request.Profile != "" && t.request.Profile != s.profile:
-		return control.BadRequest("session %s is of profile %q, not %q", id, s.profile, t.request.Profile)
+	case t.spec.Request.Profile != "" && t.spec.Request.Profile != s.profile:
+		return control.BadRequest("session %s is of profile %q, not %q", id, s.profile, t.spec.Request.Profile)
 	}
-	t.request.Profile = s.profile
+	t.spec.Request.Profile = s.profile
 	if err := ss.runner.doors.vacant(s.profile); err != nil {
 		return err
 	}
 	count, reserved := entry.Jobs, entry.TookMS
 	for _, other := range ss.runner.tasks.byID {
-		if other.request.Session == id {
-			reserved += other.request.TimeoutMS
+		if other.spec.Request.Session == id {
+			reserved += other.spec.Request.TimeoutMS
 			if other.state.Stage == job.Submitting {
 				count++
 			}
@@ -261,7 +261,7 @@ func (ss *sessions) admit(t *task) error {
 		if left <= 0 {
 			return control.Refused("the jobs of session %s have had %d of the %d ms that they may take together", id, reserved, entry.TimeMS)
 		}
-		t.request.TimeoutMS = min(t.request.TimeoutMS, left)
+		t.spec.Request.TimeoutMS = min(t.spec.Request.TimeoutMS, left)
 	}
 	return nil
 }
@@ -374,7 +374,7 @@ func (ss *sessions) end(id, cause string) error {
 		}
 		if first = s.ending == nil; first {
 			s.ending = make(chan struct{})
-			tasks = ss.runner.tasks.which(func(t *task) bool { return t.request.Session == id })
+			tasks = ss.runner.tasks.which(func(t *task) bool { return t.spec.Request.Session == id })
 			for _, t := range tasks {
 				ss.runner.cancel(t, "its session ended")
 			}
@@ -392,7 +392,7 @@ func (ss *sessions) end(id, cause string) error {
 	}
 	<-s.made
 	for _, t := range tasks {
-		<-t.done
+		<-t.end.done
 	}
 	s.endErr = ss.finish(s, cause)
 	ss.runner.loop.Ask(func() {

@@ -15,14 +15,6 @@ import (
 	"rlminit/job/history"
 )
 
-// newTask is a job that nothing has happened to.
-func newTask(id, kind string, actor *uint32, request control.RunJob) *task {
-	return &task{
-		id: id, kind: kind, actor: actor, request: request, submitted: time.Now(), spec: -1, stdin: -1,
-		started: make(chan struct{}), done: make(chan struct{}),
-	}
-}
-
 // check refuses a request that makes no sense, and puts in what it leaves out.
 func check(q *control.RunJob) error {
 	if q.TimeoutMS == 0 {
@@ -75,19 +67,19 @@ func check(q *control.RunJob) error {
 // submit takes a job, or the one that has its key already. fd is its stdin, -1 for
 // none, and is the runner's from now on. It returns when the job is recorded.
 func (r *Runner) submit(t *task) (*task, error) {
-	if t.request.Stdin != "" {
-		fd, err := memfdOf("rlminit-stdin", []byte(t.request.Stdin))
+	if t.spec.Request.Stdin != "" {
+		fd, err := memfdOf("rlminit-stdin", []byte(t.spec.Request.Stdin))
 		if err != nil {
 			return nil, control.Failed("cannot keep its stdin: %v", err)
 		}
-		t.stdin, t.request.Stdin = fd, ""
+		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
 	var failure error
 	kept := make(chan *task, 1)
 	r.loop.Do(func() {
 		other, err := r.admit(t)
 		if err != nil || other != nil {
-			t.closeStdin()
+			t.held.closeStdin()
 			failure = r.turnAway(t, err)
 			kept <- other
 			return
@@ -99,8 +91,8 @@ func (r *Runner) submit(t *task) (*task, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	if taken.unkept { // its result was there before
-		return nil, control.Failed("%s", *taken.result.Error)
+	if taken.end.unkept { // its result was there before
+		return nil, control.Failed("%s", *taken.end.result.Error)
 	}
 	return taken, nil
 }
@@ -108,7 +100,7 @@ func (r *Runner) submit(t *task) (*task, error) {
 // admit gives a job its number, or finds the one with its key, or says why there
 // can be none.
 func (r *Runner) admit(t *task) (other *task, err error) {
-	if key := t.request.Key; key != "" {
+	if key := t.spec.Request.Key; key != "" {
 		if other := r.tasks.byKey[key]; other != nil {
 			return other, nil
 		}
@@ -121,18 +113,18 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 	case r.queue.full():
 		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", len(r.queue.line))
 	}
-	if err := r.doors.vacant(t.request.Profile); err != nil {
+	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
 		return nil, err
 	}
 	if err := r.sessions.admit(t); err != nil {
 		return nil, err
 	}
 	t.book = r.books.current()
-	t.id = t.book.nextJob()
-	if t.kind == kindWrite {
-		t.argv[len(t.argv)-1] = t.id
+	t.spec.ID = t.book.nextJob()
+	if t.spec.Kind == kindWrite {
+		t.spec.Argv[len(t.spec.Argv)-1] = t.spec.ID
 	}
-	if err := t.writeSpec(); err != nil {
+	if err := t.held.write(&t.spec); err != nil {
 		return nil, control.Failed("cannot keep the job: %v", err)
 	}
 	r.tasks.add(t)
@@ -149,48 +141,29 @@ func (r *Runner) turnAway(t *task, why error) error {
 		return why
 	}
 	t.book = r.books.current()
-	t.id, t.refused = t.book.nextJob(), problem.Detail
-	submitted := t.submission()
+	t.spec.ID, t.why.refused = t.book.nextJob(), problem.Detail
+	submitted := t.spec.submission()
 	submitted.TurnedAway, submitted.Again = true, nil
 	result, _ := json.Marshal(t.conclude(job.State{Outcome: job.RefusedAs}, nil)) // of strings and numbers
 	t.book.Note(history.TypeSubmitted, submitted)
-	t.book.Note(history.TypeFailed, history.Ended{Job: t.id, State: job.RefusedAs, Result: result})
+	t.book.Note(history.TypeFailed, history.Ended{Job: t.spec.ID, State: job.RefusedAs, Result: result})
 	told := *problem
-	told.Job = t.id
+	told.Job = t.spec.ID
 	return &told
-}
-
-func (t *task) closeStdin() {
-	if t.stdin >= 0 {
-		closeFD(t.stdin)
-		t.stdin = -1
-	}
-}
-
-// submission is the record of a job that somebody wants run.
-func (t *task) submission() history.Submitted {
-	record := history.Submitted{
-		Job: t.id, Kind: t.kind, Command: shortened(t.request.Command), Profile: t.request.Profile, Session: t.request.Session,
-		Actor: t.actor, TimeoutMS: t.request.TimeoutMS, Key: t.request.Key, Again: t.again, Attempt: t.attempt, Occurs: t.occurs, Schedule: t.schedule, Path: t.path,
-	}
-	if t.request.Retry && t.again == nil {
-		record.Again, _ = json.Marshal(t.request) // of strings and numbers
-	}
-	return record
 }
 
 // submitted has a job recorded, before anything else is done with it.
 func (r *Runner) submitted(t *task) {
-	record := t.submission()
+	record := t.spec.submission()
 	r.gone(t)
 	dir, _ := r.host.Volume()
 	looked := make(chan *control.Telemetry, 1) // while the disk works
 	var ahead chan *prepared
-	if t.argv == nil && !r.stopping && r.queue.free(t.request.Profile) {
+	if t.spec.Argv == nil && !r.stopping && r.queue.free(t.spec.Request.Profile) {
 		ahead = make(chan *prepared, 1)
-		t.ahead = ahead
+		t.prep.ahead = ahead
 	}
-	request, busy := t.request, r.queue.busy(nil)
+	request, busy := t.spec.Request, r.queue.busy(nil)
 	go func() {
 		before := telemetry(dir)
 		looked <- before
@@ -202,13 +175,13 @@ func (r *Runner) submitted(t *task) {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
 		before := <-looked
 		r.loop.Do(func() {
-			t.before = before
+			t.prep.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})
 			} else {
 				why := fmt.Sprintf("the job cannot be recorded, and is not run: %v", failure)
-				t.unkept = true
-				t.result = &control.JobResult{Job: t.id, State: string(job.Failed), Error: &why}
+				t.end.unkept = true
+				t.end.result = &control.JobResult{Job: t.spec.ID, State: string(job.Failed), Error: &why}
 				r.step(t, job.Event{Kind: job.NotKept})
 			}
 			if t.accepted != nil {
@@ -223,14 +196,14 @@ const clientPatience = 5 * time.Second
 
 // gone cancels a job that nobody follows, unless somebody comes in time.
 func (r *Runner) gone(t *task) {
-	if t.request.Detach || t.attached > 0 {
+	if t.spec.Request.Detach || t.followers.count > 0 {
 		return
 	}
-	t.absence++
-	absence := t.absence
+	t.followers.absence++
+	absence := t.followers.absence
 	time.AfterFunc(clientPatience, func() {
 		r.loop.Do(func() {
-			if t.absence == absence && t.attached == 0 {
+			if t.followers.absence == absence && t.followers.count == 0 {
 				r.cancel(t, "its client was gone for 5 s; use --detach for a job that shall go on")
 			}
 		})

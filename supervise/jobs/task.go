@@ -3,7 +3,6 @@ package jobs
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,51 +18,70 @@ import (
 	"rlminit/wire"
 )
 
-// task is a job that is not over. Its goroutine is the runner's, but for what
-// says otherwise.
+// task is a job that is not over: what it is, how far it has come, and what it has
+// of its own. Its goroutine is the runner's, but for what says otherwise.
 type task struct {
-	id       string
-	kind     string
-	book     *book // where it is recorded
-	actor    *uint32
-	request  control.RunJob
-	argv     []string // what is executed, in place of the request's command; nil: that
-	again    json.RawMessage
-	attempt  int
-	occurs   *time.Time // of a schedule: the time that it is for
-	schedule string     // the service whose it is
-	path     string     // of a write
+	spec      spec
+	book      *book     // where it is recorded
+	state     job.State // which job.Step alone changes
+	active    bool      // its turn has come: the queue's
+	held      held
+	followers followers
+	prep      preparing
+	run       run
+	output    output
+	why       reasons
+	end       ending
+	accepted  func() // told when it is recorded, or cannot be; nil: nobody is
+}
 
-	state    job.State
-	spec     int  // the memfd with all of this; -1: none
-	stdin    int  // -1: none
-	active   bool // its turn has come
-	cause    string
-	attached int  // who follows it
-	absence  uint // counts the times that nobody did
+// newTask is a job that nothing has happened to.
+func newTask(id, kind string, actor *uint32, request control.RunJob) *task {
+	return &task{
+		spec: spec{ID: id, Kind: kind, Actor: actor, Request: request, Submitted: time.Now()}, held: held{spec: -1, stdin: -1},
+		output: output{begun: make(chan struct{})}, end: ending{done: make(chan struct{})},
+	}
+}
 
-	submitted time.Time
-	begun     int64 // CLOCK_BOOTTIME, ns, when it was asked for
-	ended     int64 // the same, of its end; 0: not yet
-	pid       int
-	spawnID   uint64
-	tag       uint32
-	ready     *prepared
-	ahead     chan *prepared     // takes one: what is prepared while the submission is written down; nil: nothing is
-	before    *control.Telemetry // as it was when it was submitted
-	out, err  *stream            // set before anybody but the runner has the task, or under started
-	left      []control.LeftBehind
-	problem   string // why it did not run, or what went wrong beside it
-	refused   string
-	code      int // the exit code of what could not be run; 0: none
+// followers are those who wait for a job at the other end of a connection. Invariant: a
+// timer that was begun for lack of them is of use as long as absence is what it was.
+type followers struct {
+	count   int
+	absence uint // changes with each who comes, and each time that none is left
+}
 
-	started  chan struct{} // closed when out and err are there, or never will be
-	begins   bool          // started is closed
-	done     chan struct{} // closed when result is there
-	told     bool          // done is closed
-	result   *control.JobResult
-	unkept   bool   // it could not be recorded, and is not run
-	accepted func() // told when it is recorded, or cannot be
+// come notes one more.
+func (f *followers) come() {
+	f.count++
+	f.absence++
+}
+
+// run is a job's process, as tier 1 has told of it. Invariant: what has a tag has an id,
+// and what has ended had begun.
+type run struct {
+	id    uint64 // of the spawn; 0: tier 1 was asked for none
+	tag   uint32
+	pid   int
+	begun int64                // CLOCK_BOOTTIME, ns, when it was asked for
+	ended int64                // the same, of its end; 0: not yet
+	left  []control.LeftBehind // what had its tag when it had ended
+}
+
+// reasons are what there is to say of how a job went.
+type reasons struct {
+	problem string // why it did not run, or what went wrong beside it
+	refused string // by which guard
+	cause   string // why it was ended
+	code    int    // the exit code of what could not be run; 0: none
+}
+
+// ending is a job's result, for those who wait for it. Invariant: result is there, and
+// stays, once done is closed.
+type ending struct {
+	result *control.JobResult
+	unkept bool          // it could not be recorded, and is not run
+	done   chan struct{} // closed when result is there
+	told   bool          // done is closed
 }
 
 // namePrefix is what tier 1 knows a job by; no service's name has a slash.
@@ -71,125 +89,58 @@ const namePrefix = "job/"
 
 func isJob(name string) bool { return strings.HasPrefix(name, namePrefix) }
 
-func (t *task) name() string { return namePrefix + t.id }
-
-// spec is what a successor needs of a job that tier 1 does not have yet.
-type spec struct {
-	ID        string         `json:"id"`
-	Kind      string         `json:"kind"`
-	Actor     *uint32        `json:"actor"`
-	Request   control.RunJob `json:"request"`
-	Argv      []string       `json:"argv,omitempty"`
-	Submitted time.Time      `json:"submitted"`
-	Stdin     bool           `json:"stdin"`
-	Attempt   int            `json:"attempt,omitempty"`
-	Occurs    *time.Time     `json:"occurs,omitempty"`
-	Schedule  string         `json:"schedule,omitempty"`
-}
-
 // label goes along with the spawn.
 type label struct {
 	Begun  int64              `json:"begun"`
 	Before *control.Telemetry `json:"before,omitempty"`
 }
 
-// writeSpec puts a task into a memfd.
-func (t *task) writeSpec() error {
-	content, err := json.Marshal(spec{
-		ID: t.id, Kind: t.kind, Actor: t.actor, Request: t.request, Argv: t.argv,
-		Submitted: t.submitted, Stdin: t.stdin >= 0, Attempt: t.attempt, Occurs: t.occurs, Schedule: t.schedule,
-	})
-	if err != nil {
-		return err
-	}
-	t.spec, err = memfdOf("rlminit-spec", content)
-	return err
-}
-
-// memfdOf is a memfd with a content, at its beginning.
-func memfdOf(name string, content []byte) (int, error) {
-	fd, err := newMemfd(name)
-	if err != nil {
-		return -1, err
-	}
-	for at := int64(0); len(content) > 0; {
-		n, err := unix.Pwrite(fd, content, at)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			unix.Close(fd)
-			return -1, err
-		}
-		content, at = content[n:], at+int64(n)
-	}
-	return fd, nil
-}
-
 // hold has tier 1 keep all of a job's descriptors.
 func (t *task) hold(r *Runner) {
-	fds := []int{t.spec}
-	if t.out != nil {
-		fds = append(append(fds, t.out.fds()...), t.err.fds()...)
-	} else if t.stdin >= 0 {
-		fds = append(fds, t.stdin)
+	fds := append([]int{t.held.spec}, t.output.fds()...)
+	if !t.output.there() && t.held.stdin >= 0 {
+		fds = append(fds, t.held.stdin)
 	}
-	r.host.Send(&wire.Hold{Key: t.name()}, fds, nil)
+	r.host.Send(&wire.Hold{Key: t.spec.name()}, fds, nil)
 }
 
 // spawn asks tier 1 for the process.
 func (r *Runner) spawn(t *task) {
-	p := t.ready
-	var failure error
-	id, tag, err := r.host.Begin(t.name())
-	if err != nil {
-		failure = err
-	} else {
+	p := t.prep.ready
+	id, tag, err := r.host.Begin(t.spec.name())
+	if err == nil {
 		r.tasks.spawned(t, id, tag)
 	}
-	t.out, t.err = p.out, p.err
-	go t.out.pump()
-	go t.err.pump()
-	t.begin()
-	if failure != nil {
-		wire.CloseAll([]int{p.outWrite, p.errWrite})
-		t.problem, t.code = failure.Error(), exitFailed
+	t.output.begin(p.streams)
+	if err != nil {
+		wire.CloseAll(p.ends[:])
+		t.why.problem, t.why.code = err.Error(), exitFailed
 		r.step(t, job.Event{Kind: job.NotSpawned})
 		return
 	}
-	t.begun = boottime()
+	t.run.begun = boottime()
 	t.hold(r)
-	label, _ := json.Marshal(label{Begun: t.begun, Before: p.before}) // of plain numbers
-	fds, targets := []int{p.outWrite, p.errWrite}, []int32{1, 2}
+	label, _ := json.Marshal(label{Begun: t.run.begun, Before: p.before}) // of plain numbers
+	fds, targets := slices.Clone(p.ends[:]), []int32{1, 2}
 	after := slices.Clone(fds)
-	if t.stdin >= 0 {
-		fds, targets = append(fds, t.stdin), append(targets, 0)
-		after = append(after, t.stdin)
-		t.stdin = -1
+	if t.held.stdin >= 0 {
+		fds, targets = append(fds, t.held.stdin), append(targets, 0)
+		after = append(after, t.held.stdin)
+		t.held.stdin = -1
 	}
 	spawn := &wire.Spawn{
-		ID: id, Name: t.name(), UID: p.uid, Path: p.path, Argv: p.argv, Env: p.env, Dir: p.dir, Umask: 0o022,
+		ID: id, Name: t.spec.name(), UID: p.uid, Path: p.path, Argv: p.argv, Env: p.env, Dir: p.dir, Umask: 0o022,
 		Tag: tag, Targets: targets, NoNewPrivs: true, Label: label, Rlimits: p.limits, Bounds: p.bounds,
-		Deadline: t.begun + t.request.TimeoutMS*int64(time.Millisecond),
+		Deadline: t.run.begun + t.spec.Request.TimeoutMS*int64(time.Millisecond),
 	}
 	built, err := p.walls.Fill(spawn)
 	if err != nil {
 		wire.CloseAll(after)
-		p.outWrite, p.errWrite = -1, -1
-		t.problem, t.code = err.Error(), exitFailed
+		t.why.problem, t.why.code = err.Error(), exitFailed
 		r.step(t, job.Event{Kind: job.NotSpawned})
 		return
 	}
 	r.host.Send(spawn, append(fds, built...), append(after, built...))
-	p.outWrite, p.errWrite = -1, -1
-}
-
-// begin tells those who wait for a job's output that it has some, or never will.
-func (t *task) begin() {
-	if !t.begins {
-		t.begins = true
-		close(t.started)
-	}
 }
 
 // exitFailed is the exit code of `run` where it is rlminit that failed.
@@ -199,30 +150,30 @@ const exitFailed = 125
 func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 	var argv []string
 	path, dir := "", ""
-	if t.ready != nil {
-		argv, path, dir = t.ready.argv, t.ready.path, t.ready.dir
+	if t.prep.ready != nil {
+		argv, path, dir = t.prep.ready.argv, t.prep.ready.path, t.prep.ready.dir
 	}
 	if len(argv) == 0 {
 		argv = []string{"?"}
 	}
-	t.problem, _ = process.ExplainSpawn(user, argv, path, dir, m)
-	if t.code = exitFailed; m.Step == wire.StepExec {
-		t.code = int(process.Unrunnable(unix.Errno(m.Errno)))
+	t.why.problem, _ = process.ExplainSpawn(user, argv, path, dir, m)
+	if t.why.code = exitFailed; m.Step == wire.StepExec {
+		t.why.code = int(process.Unrunnable(unix.Errno(m.Errno)))
 	}
 }
 
 // exited notes how a job ended, and what it left.
 func (r *Runner) exited(t *task, e wire.Exit) {
-	t.ended = e.At
+	t.run.ended = e.At
 	exit := job.Exit{Code: int(e.Code), Signal: int(e.Signal), TimedOut: e.TimedOut}
-	if e.OutOfMemory && t.problem == "" && (e.Signal != 0 || e.Code != 0) {
-		t.problem = "a process of it was killed: " + r.place.outOfMemory(&t.request)
+	if e.OutOfMemory && t.why.problem == "" && (e.Signal != 0 || e.Code != 0) {
+		t.why.problem = "a process of it was killed: " + r.place.outOfMemory(&t.spec.Request)
 	}
 	kind := job.Exited
 	if e.Leftovers > 0 {
 		kind = job.LeftSome
-		if t.left = bearers(t.tag); len(t.left) == 0 {
-			t.left = make([]control.LeftBehind, e.Leftovers) // they have ended since, or there are no tags
+		if t.run.left = bearers(t.run.tag); len(t.run.left) == 0 {
+			t.run.left = make([]control.LeftBehind, e.Leftovers) // they have ended since, or there are no tags
 		}
 	}
 	r.step(t, job.Event{Kind: kind, Exit: exit})
@@ -233,12 +184,12 @@ const patience = 3 * time.Second
 
 // end has tier 1 end all of a job.
 func (r *Runner) end(t *task) {
-	r.host.Send(&wire.Deadline{ID: t.spawnID}, nil, nil)
+	r.host.Send(&wire.Deadline{ID: t.run.id}, nil, nil)
 	if t.state.Stage == job.Sweeping {
 		time.AfterFunc(patience, func() {
 			r.loop.Do(func() {
 				if t.state.Stage == job.Sweeping {
-					t.problem = "some of what it left behind cannot be ended: the kernel holds on to it"
+					t.why.problem = "some of what it left behind cannot be ended: the kernel holds on to it"
 				}
 				r.step(t, job.Event{Kind: job.Patience})
 			})
@@ -248,18 +199,13 @@ func (r *Runner) end(t *task) {
 
 // record makes the result and has it recorded.
 func (r *Runner) record(t *task) {
-	t.begin()
-	out, err := t.out, t.err
-	state, kind := t.state, t.kind
+	t.output.begin(streams{})
+	written, state, kind := t.output.streams, t.state, t.spec.Kind
 	dir, _ := r.host.Volume()
 	go func() {
-		if t.result == nil {
-			for _, s := range []*stream{out, err} {
-				if s != nil {
-					s.finish()
-				}
-			}
-			t.result = t.conclude(state, telemetry(dir))
+		if t.end.result == nil {
+			written.finish()
+			t.end.result = t.conclude(state, telemetry(dir))
 		}
 		if kind == kindInternal {
 			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
@@ -271,9 +217,9 @@ func (r *Runner) record(t *task) {
 				r.step(t, job.Event{Kind: job.Recorded})
 				return
 			}
-			if t.result.Error == nil {
+			if t.end.result.Error == nil {
 				why := fmt.Sprintf("its outcome cannot be recorded: %v", failure)
-				t.result.Error = &why
+				t.end.result.Error = &why
 			}
 			r.step(t, job.Event{Kind: job.NotRecorded})
 		})
@@ -282,16 +228,16 @@ func (r *Runner) record(t *task) {
 
 // keep records the outcome, and before it that of a write that was undone.
 func (t *task) keep(state job.State) error {
-	ended := history.Ended{Job: t.id, State: state.Outcome, TookMS: t.result.ExecutionTimeMS}
-	ended.Result, _ = json.Marshal(bare(t.result)) // of strings and numbers
+	ended := history.Ended{Job: t.spec.ID, State: state.Outcome, TookMS: t.end.result.ExecutionTimeMS}
+	ended.Result, _ = json.Marshal(bare(t.end.result)) // of strings and numbers
 	if state.Outcome == job.Succeeded {
-		switch t.kind {
+		switch t.spec.Kind {
 		case kindWrite:
-			if wrote := []byte(t.result.Stdout); json.Valid(wrote) {
+			if wrote := []byte(t.end.result.Stdout); json.Valid(wrote) {
 				ended.Wrote = wrote
 			}
 		case kindUndo:
-			if err := t.book.Append(forRecord(), history.TypeRolledBack, history.RolledBack{Job: t.undoes(), By: t.id}); err != nil {
+			if err := t.book.Append(forRecord(), history.TypeRolledBack, history.RolledBack{Job: t.spec.undoes(), By: t.spec.ID}); err != nil {
 				return err
 			}
 		}
@@ -299,59 +245,31 @@ func (t *task) keep(state job.State) error {
 	return t.book.Append(forRecord(), history.TypeOf(state.Outcome), ended)
 }
 
-// abandonFiles has no more of a job's output written to the volume.
-func (t *task) abandonFiles() {
-	for _, s := range []*stream{t.out, t.err} {
-		if s != nil {
-			s.file.abandon()
-		}
-	}
-}
-
 // publish tells whoever waits what came of it.
 func (t *task) publish() {
-	t.begin()
-	if !t.told {
-		t.told = true
-		close(t.done)
+	t.output.begin(streams{})
+	if !t.end.told {
+		t.end.told = true
+		close(t.end.done)
 	}
 }
 
 // letGo gives back all that a job has had.
 func (t *task) letGo(r *Runner) {
-	var fds []int
-	for _, s := range []*stream{t.out, t.err} {
-		if s != nil {
-			fds = append(fds, s.close()...)
-		}
+	fds := append(t.output.close(), t.held.take()...)
+	t.prep.drop()
+	if t.run.id != 0 {
+		r.host.Send(&wire.Acknowledge{ID: t.run.id}, nil, nil)
+		delete(r.tasks.bySpawn, t.run.id)
+		r.host.End(t.run.id, t.run.tag)
 	}
-	for _, fd := range []int{t.spec, t.stdin} {
-		if fd >= 0 {
-			fds = append(fds, fd)
-		}
-	}
-	t.spec, t.stdin = -1, -1
-	t.dropAhead()
-	if t.spawnID != 0 {
-		r.host.Send(&wire.Acknowledge{ID: t.spawnID}, nil, nil)
-		delete(r.tasks.bySpawn, t.spawnID)
-		r.host.End(t.spawnID, t.tag)
-	}
-	r.host.Send(&wire.Release{Key: t.name()}, nil, fds)
-}
-
-// dropAhead gives back what was prepared ahead and nobody takes.
-func (t *task) dropAhead() {
-	if ahead := t.ahead; ahead != nil {
-		t.ahead = nil
-		go func() { (<-ahead).close() }()
-	}
+	r.host.Send(&wire.Release{Key: t.spec.name()}, nil, fds)
 }
 
 // cancel ends a job; cause is what is said of it.
 func (r *Runner) cancel(t *task, cause string) {
 	if t.state.Marked == 0 && t.state.Outcome == "" {
-		t.cause = cmp.Or(t.cause, cause)
+		t.why.cause = cmp.Or(t.why.cause, cause)
 	}
 	r.step(t, job.Event{Kind: job.Cancel})
 }

@@ -23,21 +23,21 @@ func newTasks() tasks {
 
 // add takes in a job that has its number.
 func (all *tasks) add(t *task) {
-	all.byID[t.id] = t
-	if t.request.Key != "" {
-		all.byKey[t.request.Key] = t
+	all.byID[t.spec.ID] = t
+	if t.spec.Request.Key != "" {
+		all.byKey[t.spec.Request.Key] = t
 	}
 }
 
 // remove takes out one that is over.
 func (all *tasks) remove(t *task) {
-	delete(all.byID, t.id)
-	delete(all.byKey, t.request.Key)
+	delete(all.byID, t.spec.ID)
+	delete(all.byKey, t.spec.Request.Key)
 }
 
 // spawned notes the spawn of a job.
 func (all *tasks) spawned(t *task, id uint64, tag uint32) {
-	t.spawnID, t.tag = id, tag
+	t.run.id, t.run.tag = id, tag
 	all.bySpawn[id] = t
 }
 
@@ -55,6 +55,6 @@ func (all *tasks) which(is func(*task) bool) (some []*task) {
 }
 
 func sortedTasks(all []*task) []*task {
-	slices.SortFunc(all, func(a, b *task) int { return job.Compare(a.id, b.id) })
+	slices.SortFunc(all, func(a, b *task) int { return job.Compare(a.spec.ID, b.spec.ID) })
 	return all
 }

@@ -40,7 +40,7 @@ func (d *doors) close(profile string) (release func()) {
 // owns is what a profile has: jobs that are not over, and sessions that are open.
 func (r *Runner) owns(profile string) (tasks []*task, sessions []string) {
 	return r.tasks.which(func(t *task) bool {
-		return t.request.Profile == profile && t.kind != kindInternal && t.state.Outcome == ""
+		return t.spec.Request.Profile == profile && t.spec.Kind != kindInternal && t.state.Outcome == ""
 	}), r.sessions.ofProfile(profile)
 }
 
@@ -60,7 +60,7 @@ func (r *Runner) Vacate(profile, cause string) (release func()) {
 		_ = r.sessions.end(id, cause) // its directory goes along with the profile's
 	}
 	for _, t := range tasks {
-		<-t.done
+		<-t.end.done
 	}
 	return release
 }
@@ -78,7 +78,7 @@ func (r *Runner) Reserve(profile, what string) (release func(), err error) {
 		if len(tasks) > 0 {
 			ids := make([]string, len(tasks))
 			for i, t := range tasks {
-				ids[i] = t.id
+				ids[i] = t.spec.ID
 			}
 			has, end = append(has, "job "+listed(ids)), append(end, "rlminit job cancel "+ids[0])
 		}

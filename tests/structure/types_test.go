@@ -30,7 +30,6 @@ var large = map[string]size{
 	"control.Client":         {81, 7},
 	"internal/durable.Dir":   {53, 4},
 	"reap/sys.Command":       {21, 43},
-	"supervise/jobs.task":    {15, 40},
 	"supervise/machine.step": {77, 53},
 }
 

@@ -1,0 +1,123 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/job/history"
+)
+
+// spec is what a job is to do. Invariant: once it is written down it stays as it is,
+// so that a successor, who reads it, goes on with the same job.
+type spec struct {
+	ID        string         `json:"id"` // "": it has none yet
+	Kind      string         `json:"kind"`
+	Actor     *uint32        `json:"actor"`
+	Request   control.RunJob `json:"request"`
+	Argv      []string       `json:"argv,omitempty"` // what is executed, in place of the request's command; nil: that
+	Submitted time.Time      `json:"submitted"`
+	Stdin     bool           `json:"stdin"` // goes along with it
+	Attempt   int            `json:"attempt,omitempty"`
+	Occurs    *time.Time     `json:"occurs,omitempty"`   // of a schedule: the time that it is for
+	Schedule  string         `json:"schedule,omitempty"` // the service whose it is
+
+	Again json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
+	Path  string          `json:"-"` // of a write
+}
+
+func (s *spec) name() string { return namePrefix + s.ID }
+
+// submission is the record of a job that somebody wants run.
+func (s *spec) submission() history.Submitted {
+	q := &s.Request
+	record := history.Submitted{
+		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Session: q.Session,
+		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path,
+	}
+	if q.Retry && s.Again == nil {
+		record.Again, _ = json.Marshal(q) // of strings and numbers
+	}
+	return record
+}
+
+// held are the descriptors that a job has before it has a process, -1 for none. Tier 1
+// has them too.
+type held struct {
+	spec  int // a memfd
+	stdin int
+}
+
+// write puts a spec where a successor finds it.
+func (h *held) write(s *spec) error {
+	s.Stdin = h.stdin >= 0
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	h.spec, err = memfdOf("rlminit-spec", content)
+	return err
+}
+
+// closeStdin closes the stdin of a job that does not begin.
+func (h *held) closeStdin() {
+	if h.stdin >= 0 {
+		closeFD(h.stdin)
+		h.stdin = -1
+	}
+}
+
+// take are those that there are, which are the caller's now.
+func (h *held) take() (fds []int) {
+	for _, fd := range []int{h.spec, h.stdin} {
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
+	}
+	h.spec, h.stdin = -1, -1
+	return fds
+}
+
+// memfdOf is a memfd with a content, at its beginning.
+func memfdOf(name string, content []byte) (int, error) {
+	fd, err := newMemfd(name)
+	if err != nil {
+		return -1, err
+	}
+	for at := int64(0); len(content) > 0; {
+		n, err := unix.Pwrite(fd, content, at)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+		content, at = content[n:], at+int64(n)
+	}
+	return fd, nil
+}
+
+// readMemfd is all of it.
+func readMemfd(fd int) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	content := make([]byte, min(st.Size, 64<<20))
+	for at := 0; at < len(content); {
+		n, err := unix.Pread(fd, content[at:], int64(at))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return nil, os.ErrInvalid
+		}
+		at += n
+	}
+	return content, nil
+}
