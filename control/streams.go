@@ -43,6 +43,9 @@ func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) erro
 			query[key] = all
 		}
 	}
+	if q.Last != nil {
+		query.Set("n", strconv.Itoa(*q.Last))
+	}
 	r := request{method: http.MethodGet, path: "/v1/events", query: query, repeat: true, what: "the events"}
 	return c.stream(ctx, r, func(body io.Reader) error {
 		lines := bufio.NewScanner(body)

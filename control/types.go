@@ -423,6 +423,7 @@ type EventQuery struct {
 	Since, Until time.Time
 	Types        []string // none: all
 	Names        []string // of services or profiles; none: all
+	Last         *int     // of those that there are, the last so many; nil: all
 	Follow       bool     // also those to come
 }
 

@@ -250,6 +250,101 @@ func TestSegmentsEnd(t *testing.T) {
 	}
 }
 
+func TestTheLastRecordsAreReadFromTheEnd(t *testing.T) {
+	d, path := home(t)
+	o := openHome(t, d, "first")
+	long := strings.Repeat("x", 3*block) // a line longer than what is read at a time
+	for i := range 300 {
+		service := fmt.Sprintf("s%d", i%7)
+		body := map[string]string{"service": service, "text": fmt.Sprint(i)}
+		if i == 150 {
+			body["text"] = long
+		}
+		if i == 200 { // a boot begins another segment
+			o.Flush(t.Context())
+			o.Close()
+			o = openHome(t, d, "second")
+		}
+		o.Note(Entry{Type: "text", Body: body})
+	}
+	o.Flush(t.Context())
+	read := func(q Query) (lines []string) {
+		err := o.Read(t.Context(), q, func(r Record) error {
+			lines = append(lines, string(r.Line))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	for _, q := range []Query{{}, {Names: []string{"s3"}}, {Names: []string{"nobody"}}, {Types: []string{"text"}}, {Types: []string{TypeSnapshot}}, {Names: []string{"s1", "s2"}, Until: time.Now()}} {
+		all := read(q)
+		for _, n := range []int{0, 1, 2, 20, 60, 110, 400} {
+			q.Last = new(n)
+			if got, want := read(q), all[max(0, len(all)-n):]; !slices.Equal(got, want) {
+				t.Errorf("the last %d of %v are %d, and not the %d that all end with", n, q, len(got), len(want))
+			}
+		}
+	}
+	if all := read(Query{Names: []string{"s3"}}); len(all) < 40 || !strings.Contains(strings.Join(all, ""), long) {
+		t.Errorf("%d records of a service, the long one among them", len(all))
+	}
+
+	// Damage at the end and in the midst hides none of the others.
+	o.Close()
+	segments, _ := filepath.Glob(filepath.Join(path, Dir, "*.jsonl"))
+	text, err := os.ReadFile(segments[len(segments)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), `"text":"250"`, `"text":"251"`, 1) + `{"seq":`)
+	if err := os.WriteFile(segments[len(segments)-1], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	offline, err := OpenOffline(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer offline.Close()
+	var texts []string
+	err = offline.Read(t.Context(), Query{Types: []string{"text"}, Last: new(51)}, func(r Record) error {
+		var body struct{ Text string }
+		texts = append(texts, "")
+		err := r.Decode(&body)
+		texts[len(texts)-1] = body.Text
+		return err
+	})
+	if err != nil || len(texts) != 51 || texts[0] != "248" || slices.Contains(texts, "250") {
+		t.Errorf("read %q, err = %v", texts, err)
+	}
+}
+
+func TestWhoFollowsFromTheLastMissesNothing(t *testing.T) {
+	d, _ := home(t)
+	o := openHome(t, d, "first")
+	o.add(t, "one", "two", "three")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []string
+	q := Query{Types: []string{"text"}, Last: new(1), Follow: true, CaughtUp: sync.OnceFunc(func() {
+		o.Note(say("four"))
+		o.Note(say("five"))
+	})}
+	err := o.Read(ctx, q, func(r Record) error {
+		var body text
+		if got = append(got, ""); len(got) == 3 {
+			cancel()
+		}
+		err := r.Decode(&body)
+		got[len(got)-1] = body.Text
+		return err
+	})
+	if want := []string{"three", "four", "five"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("read %q, err = %v; want %q", got, err, want)
+	}
+}
+
 func TestOnlyReservedRecordsUseTheReserve(t *testing.T) {
 	for _, nofal := range []bool{false, true} {
 		m := newModel()

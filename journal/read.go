@@ -17,6 +17,7 @@ type Query struct {
 	// Names are of services or profiles: records whose "service", "services",
 	// "profile" or "profiles" has one of them. none: all.
 	Names  []string
+	Last   *int   // of those that there are, the last so many; nil: all
 	After  uint64 // records of higher numbers; with it a reader goes on where it was
 	Follow bool   // go on with what is recorded, until the context ends
 	// CaughtUp is called whenever all that there is has been handed over; nil: not.
@@ -62,9 +63,16 @@ type reader struct {
 var errEnded = errors.New("the reader has ended")
 
 func (r *reader) run(ctx context.Context) error {
+	pass := r.pass
+	if r.query.Last != nil {
+		if pass = r.newest; r.query.Follow {
+			pass = r.withheld
+		}
+	}
 	for {
 		_, change := r.until(r.name) // asked first, so that no change is missed
-		err := r.pass(ctx)
+		err := pass(ctx)
+		pass = r.pass
 		if err == nil && r.query.CaughtUp != nil {
 			r.query.CaughtUp()
 		}

@@ -19,7 +19,7 @@ func (s *desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(l
 		return s.records.events.read(ctx, q, each, caughtUp)
 	}
 	j.Flush(ctx)
-	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Follow: q.Follow, CaughtUp: caughtUp}
+	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Last: q.Last, Follow: q.Follow, CaughtUp: caughtUp}
 	return j.Read(ctx, wanted, func(r journal.Record) error { return each(r.Line) })
 }
 
@@ -37,18 +37,22 @@ func spelt(names []string) []string {
 func (e *events) read(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
 	past, next, cancel := e.Subscribe()
 	defer cancel()
+	unwanted := func(event control.Event) bool {
+		return !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
+			len(q.Types) > 0 && !slices.Contains(q.Types, journal.TypeTransition) ||
+			len(q.Names) > 0 && !slices.Contains(q.Names, event.Service)
+	}
 	give := func(event control.Event) error {
 		event.Type = journal.TypeTransition
-		if !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
-			len(q.Types) > 0 && !slices.Contains(q.Types, event.Type) ||
-			len(q.Names) > 0 && !slices.Contains(q.Names, event.Service) {
-			return nil
-		}
 		line, err := json.Marshal(event)
 		if err != nil {
 			return err
 		}
 		return each(line)
+	}
+	past = slices.DeleteFunc(past, unwanted)
+	if q.Last != nil {
+		past = past[max(0, len(past)-*q.Last):]
 	}
 	for _, event := range past {
 		if err := give(event); err != nil {
@@ -60,6 +64,9 @@ func (e *events) read(ctx context.Context, q control.EventQuery, each func(line 
 		case event, ok := <-next:
 			if !ok {
 				return nil // too far behind
+			}
+			if unwanted(event) {
+				continue
 			}
 			if err := give(event); err != nil {
 				return err

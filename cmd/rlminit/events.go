@@ -18,6 +18,7 @@ import (
 func eventsVerb(t *terminal) *cobra.Command {
 	var follow, asJSON bool
 	var flags journalFlags
+	var lines string
 	cmd := &cobra.Command{
 		Use:   "events [-f] [NAME…]",
 		Short: "show what happened, over restarts of the container too",
@@ -30,6 +31,7 @@ nothing has, and nothing had in that time, there is an error.
 
 Where no rlminit answers, the journal's files are read, which root may do.`,
 		Example: `  rlminit events -f
+  rlminit events -n 20 alice
   rlminit events alice --since 2h --type transition
   rlminit events --json --type operation | jq '{at, verb, services, actor}'
   rlminit events --json | jq 'select(.to == "failed")'`,
@@ -40,6 +42,13 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 				return err
 			}
 			q := control.EventQuery{Since: wanted.Since, Until: wanted.Until, Types: wanted.Types, Names: names, Follow: follow}
+			n, err := newestLines(cmd, lines)
+			if err != nil {
+				return err
+			}
+			if n >= 0 {
+				q.Last = &n
+			}
 			each := func(e control.Event) error {
 				t.printf("%s\n", eventLine(t, e))
 				return t.out.failed
@@ -72,6 +81,7 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, until interrupted")
+	cmd.Flags().StringVarP(&lines, "lines", "n", "all", "of what happened, the last `N` records, or all (default: all)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, one object a line")
 	flags.add(cmd)
 	return cmd
@@ -103,7 +113,7 @@ func offlineEvents(cmd *cobra.Command, q control.EventQuery, each func(control.E
 	for _, name := range q.Names {
 		names = append(names, service.GatewayPrefix+name)
 	}
-	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: names, Follow: q.Follow}
+	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: names, Last: q.Last, Follow: q.Follow}
 	return o.Read(ctx, wanted, func(r journal.Record) error {
 		var e control.Event
 		if err := r.Decode(&e); err != nil {
@@ -121,6 +131,7 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, q contr
 	ctx, cancel := untilInterrupted(cmd.Context())
 	defer cancel()
 	seen := map[uint64]time.Time{}
+	first := time.Now() // from when on nothing is to be missed
 	fresh := func(e control.Event) error {
 		if at, ok := seen[e.Seq]; ok && at.Equal(e.At) {
 			return nil
@@ -129,6 +140,9 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, q contr
 			clear(seen)
 		}
 		seen[e.Seq] = e.At
+		if q.Last != nil && e.At.Before(first) {
+			first = e.At
+		}
 		return each(e)
 	}
 	for {
@@ -142,6 +156,9 @@ func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, q contr
 			return control.NoAnswer("cannot read the events to their end: the supervisor was replaced; ask again")
 		case !q.Follow:
 			return nil
+		}
+		if q.Last != nil {
+			q.Last, q.Since = nil, first
 		}
 		if !pauseBefore(ctx) {
 			return nil

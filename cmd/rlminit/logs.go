@@ -139,14 +139,10 @@ func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk
 	case names > 1:
 		o.Lines = linesOfSeveral
 	}
-	switch {
-	case !cmd.Flags().Changed("lines"):
-	case f.lines == "all":
-		o.Lines = -1
-	default:
-		n, err := strconv.Atoi(f.lines)
-		if err != nil || n < 0 {
-			return o, misused(cmd, "-n takes a number of lines, or all, not %q", f.lines)
+	if cmd.Flags().Changed("lines") {
+		n, err := newestLines(cmd, f.lines)
+		if err != nil {
+			return o, err
 		}
 		o.Lines = n
 	}
@@ -154,6 +150,18 @@ func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk
 		o.newest, o.Lines = o.Lines, -1
 	}
 	return o, nil
+}
+
+// newestLines is what -n says; -1: all.
+func newestLines(cmd *cobra.Command, text string) (int, error) {
+	if text == "all" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, misused(cmd, "-n takes a number of lines, or all, not %q", text)
+	}
+	return n, nil
 }
 
 // filter reads the flags that leave lines out.

@@ -136,16 +136,14 @@ func lastLinesOf(ctx context.Context, client *control.Client, service string) ([
 
 func lastEvents(ctx context.Context, client *control.Client, service string) ([]control.Event, error) {
 	events := []control.Event{}
-	err := client.Events(ctx, control.EventQuery{Types: []string{"transition"}, Names: []string{service}}, func(e control.Event) error {
-		if e.Service == service {
-			events = append(events, e)
-		}
+	err := client.Events(ctx, control.EventQuery{Types: []string{"transition"}, Names: []string{service}, Last: new(shown)}, func(e control.Event) error {
+		events = append(events, e)
 		return nil
 	})
 	if err != nil && !errors.Is(err, control.ErrCut) {
 		return nil, err
 	}
-	return events[max(0, len(events)-shown):], nil
+	return events[max(0, len(events)-shown):], nil // an older supervisor sends all
 }
 
 // edges are what the service comes after, and what comes after it. An older supervisor

@@ -141,6 +141,7 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 		{"GET //v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: //v1/health"},
 		{"GET /v1/../v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "no such path: /v1/../v1/health"},
 		{"GET /v1/events?type=transition&type=transitoin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, `no type of record "transitoin"; did you mean "transition"?`},
+		{"GET /v1/events?n=few HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, `cannot read "few" events; write a number`},
 		{"GET /v1/events?follow=maybe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400, "follow=maybe: write true or false"},
 		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{}}", 400, "more than one JSON value"},
 		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{\"names\":[\"\xff\"]}", 400, "it is not UTF-8"},

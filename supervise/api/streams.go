@@ -67,12 +67,28 @@ func eventQuery(r *http.Request) (q control.EventQuery, err error) {
 			}
 		}
 	}
+	if n := values.Get("n"); n != "" {
+		last, err := number(n, "events")
+		if err != nil {
+			return q, err
+		}
+		q.Last = &last
+	}
 	q.Types, q.Names = values["type"], values["name"]
 	if err := control.CheckTypes(q.Types); err != nil {
 		return q, err
 	}
 	q.Follow, err = askedFor(r, "follow")
 	return q, err
+}
+
+// number is how many of something are asked for.
+func number(text, of string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, control.BadRequest("cannot read %q %s; write a number", text, of)
+	}
+	return n, nil
 }
 
 // sendLogs sends the log of a service, or of all merged.
@@ -108,9 +124,9 @@ func logQuery(r *http.Request) (logs.Query, error) {
 	query := logs.Query{N: -1}
 	values := r.URL.Query()
 	if n := values.Get("n"); n != "" {
-		lines, err := strconv.Atoi(n)
-		if err != nil || lines < 0 {
-			return query, control.BadRequest("cannot read %q lines; write a number", n)
+		lines, err := number(n, "lines")
+		if err != nil {
+			return query, err
 		}
 		query.N = lines
 	}

@@ -515,6 +515,12 @@ func Operations(t *testing.T, start New) {
 	b.Fails(2, `no type of record "transitoin"; did you mean "transition"?`, "events", "--type", "transition", "--type", "transitoin")
 	b.Fails(2, `no type of record "what"; there are `, "events", "--type", "what")
 	b.Fails(4, `no profile or service "web-11"`, "events", "web-11")
+	b.Fails(2, `-n takes a number of lines, or all, not "-1"`, "events", "-n", "-1")
+	if all := b.Must("events", "web-1"); all != b.Must("events", "-n", "all", "web-1") || b.Must("events", "-n", "0", "web-1") != "" {
+		t.Errorf("-n 0 and -n all are none and all of\n%s", all)
+	} else if some := b.Must("events", "-n", "3", "web-1"); strings.Count(some, "\n") != 3 || !strings.HasSuffix(all, "\n"+some) {
+		t.Errorf("the last 3 of\n%s\nare said to be\n%s", all, some)
+	}
 	b.Must("start", "--all", "--state", "failed")
 	if now := b.Must("operations"); now != listed {
 		t.Errorf("commands on nothing are operations: %s", now)
