@@ -109,7 +109,12 @@ func (r *Runner) prepare(t *task) {
 		if ahead != nil {
 			p = <-ahead
 		} else {
-			p = r.place.preparation(&request, argv, before, !internal, busy)
+			at := func() *control.Telemetry { return before }
+			if before == nil {
+				dir, _ := r.host.Volume()
+				at = r.place.gauges.seen(dir)
+			}
+			p = r.place.preparation(&request, argv, at, !internal, busy)
 		}
 		if p.refused == "" && p.problem == "" {
 			p.open(id, request.MaxOutput, outputs)
@@ -142,10 +147,11 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 }
 
 // place is what a job finds here: directory and program, environment, and what can
-// be enforced of limits and isolation. It keeps nothing of what it sees.
+// be enforced of limits and isolation. Of what it sees it keeps the pressure for a moment.
 type place struct {
 	host     Host
 	sessions *sessions
+	gauges   gauges
 }
 
 // named makes of what a person calls a profile its name; "" stays.
@@ -162,21 +168,26 @@ func (l *place) userOf(t *task) *rights.User {
 	return user
 }
 
-// preparation looks at the guards, and then for directory and program. before is
-// how the container is doing; nil: that is yet to be seen.
-func (l *place) preparation(q *control.RunJob, argv []string, before *control.Telemetry, guarded, busy bool) *prepared {
+// preparation looks for directory and program, and at the guards. before is how the
+// container is doing.
+func (l *place) preparation(q *control.RunJob, argv []string, before func() *control.Telemetry, guarded, busy bool) *prepared {
+	p := l.found(q, argv)
+	p.before = before()
+	if guarded {
+		p.refused = refusal(p.before, busy)
+	}
+	if p.refused != "" || p.problem != "" {
+		p.walls.Close()
+	}
+	return p
+}
+
+// found is what preparation looks for; argv, where it is set, is in the place of what
+// is asked for.
+func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	p := &prepared{argv: q.Command}
 	if argv != nil {
 		p.argv = argv
-	}
-	dir, _ := l.host.Volume()
-	if p.before = before; before == nil {
-		p.before = telemetry(dir)
-	}
-	if guarded {
-		if p.refused = refusal(p.before, busy); p.refused != "" {
-			return p
-		}
 	}
 	who, err := l.host.Environment(q.Profile)
 	if err != nil {

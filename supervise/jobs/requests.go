@@ -383,8 +383,10 @@ func (a requests) detach(t *task) {
 func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	r, busy := a.runner, false
 	r.loop.Ask(func() { busy = r.queue.busy(nil) })
+	dir, _ := r.host.Volume()
+	before := r.place.gauges.seen(dir)
 	coming := make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(q, nil, nil, true, busy) }()
+	go func() { coming <- r.place.preparation(q, nil, before, true, busy) }()
 	p := &prepared{problem: silent}
 	select {
 	case p = <-coming:
@@ -397,13 +399,8 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
 		Tried: tried(q), Telemetry: p.before,
 	}
-	if p.refused != "" { // and what it would be run as all the same
+	if p.refused != "" {
 		d.Refused = &p.refused
-		again := r.place.preparation(q, nil, nil, false, busy)
-		defer again.close()
-		if again.problem == "" {
-			d.Program, d.UID, d.GID, d.Groups, d.Dir, d.Environment = again.path, again.who.UID, again.who.GID, again.who.Groups, again.dir, redact.Environ(again.env)
-		}
 	}
 	if p.problem != "" {
 		d.Error = &p.problem

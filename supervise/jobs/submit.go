@@ -157,23 +157,19 @@ func (r *Runner) submitted(t *task) {
 	record := t.spec.submission()
 	r.gone(t)
 	dir, _ := r.host.Volume()
-	looked := make(chan *control.Telemetry, 1) // while the disk works
+	before := r.place.gauges.seen(dir) // while the disk works, and the program is looked for
 	var ahead chan *prepared
 	if t.spec.Argv == nil && !r.stopping && r.queue.free(t.spec.Request.Profile) {
 		ahead = make(chan *prepared, 1)
 		t.prep.ahead = ahead
 	}
 	request, busy := t.spec.Request, r.queue.busy(nil)
-	go func() {
-		before := telemetry(dir)
-		looked <- before
-		if ahead != nil {
-			ahead <- r.place.preparation(&request, nil, before, true, busy)
-		}
-	}()
+	if ahead != nil {
+		go func() { ahead <- r.place.preparation(&request, nil, before, true, busy) }()
+	}
 	go func() {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
-		before := <-looked
+		before := before()
 		r.loop.Do(func() {
 			t.prep.before = before
 			if failure == nil {

@@ -205,7 +205,7 @@ func (r *Runner) record(t *task) {
 	go func() {
 		if t.end.result == nil {
 			written.finish()
-			t.end.result = t.conclude(state, telemetry(dir))
+			t.end.result = t.conclude(state, r.place.gauges.read(dir))
 		}
 		if kind == kindInternal {
 			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })

@@ -14,16 +14,45 @@ import (
 	"rlminit/control"
 )
 
-// telemetry reads how the container is doing, all of it now.
-func telemetry(volume string) *control.Telemetry {
+// gauges tell how the container is doing. Its zero value is ready.
+type gauges struct {
+	mu       sync.Mutex
+	pressing time.Time // when pressure was read
+	cpu      *float64
+	memory   *float64
+}
+
+// pressureAgain is how long what was read of pressure counts: it costs as much as all
+// the rest, and the kernel makes it anew every two seconds (PSI_FREQ of
+// kernel/sched/psi.c).
+const pressureAgain = 250 * time.Millisecond
+
+// pressure is that of CPU and memory.
+func (g *gauges) pressure() (cpu, memory *float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.pressing) > pressureAgain {
+		g.cpu, g.memory, g.pressing = pressure("cpu"), pressure("memory"), time.Now()
+	}
+	return g.cpu, g.memory
+}
+
+// seen begins to read them, and returns what waits for that.
+func (g *gauges) seen(volume string) func() *control.Telemetry {
+	read := sync.OnceValue(func() *control.Telemetry { return g.read(volume) })
+	go read()
+	return read
+}
+
+// read reads how the container is doing now.
+func (g *gauges) read(volume string) *control.Telemetry {
 	t := &control.Telemetry{At: time.Now().UTC()}
 	if f := strings.Fields(readFile("/proc/loadavg")); len(f) >= 3 {
 		for i := range t.Load {
 			t.Load[i], _ = strconv.ParseFloat(f[i], 64)
 		}
 	}
-	t.CPUPressure = pressure("cpu")
-	t.MemoryPressure = pressure("memory")
+	t.CPUPressure, t.MemoryPressure = g.pressure()
 	t.MemoryUsed, t.MemoryLimit = memory()
 	if volume != "" {
 		var fs unix.Statfs_t
@@ -51,8 +80,8 @@ func readFile(path string) string {
 }
 
 // pressure is the share of the time in which something waited for a resource, in
-// per cent, of the last 10 s or the last minute, whichever is less: of the container's cgroup where that can be read, else of
-// the machine (Documentation/accounting/psi.rst).
+// per cent, of the last 10 s or the last minute, whichever is less: of the container's
+// cgroup where that can be read, else of the machine (Documentation/accounting/psi.rst).
 func pressure(of string) *float64 {
 	text := readFile("/sys/fs/cgroup/" + of + ".pressure")
 	if text == "" {

@@ -34,16 +34,32 @@ type Prepared struct {
 
 // Prepare does for a spawn of argv, in the place of a definition, what may take
 // time: it looks for the working directory and for the program on the PATH of
-// env, as user may.
+// env, as user may. A service is started where its definition says, or else where the
+// container was (docker run -w) if its user may go there.
 func Prepare(user *rights.User, d service.Definition, argv, env []string) Prepared {
 	if len(argv) == 0 {
 		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
 	}
-	dir, err := workingDir(user, d)
-	if err != nil {
-		return Prepared{Err: err}
+	dir := d.WorkingDir
+	if dir == "" {
+		dir, _ = os.Getwd()
 	}
-	path, err := lookPath(user, argv[0], dir, env)
+	s := searchFor(argv[0], dir, env)
+	looks, err := user.LookAlong(append([]string{dir}, s.paths...), unix.X_OK)
+	switch {
+	case err != nil:
+		return Prepared{Err: fmt.Errorf("cannot run %q: %w", argv[0], err)}
+	case len(looks) == 0:
+		return Prepared{Err: fmt.Errorf("cannot run %q: %w", argv[0], unix.EPROTO)}
+	}
+	if err := enterable(looks[0], dir); err != nil {
+		if d.WorkingDir != "" || dir == "/" {
+			return Prepared{Err: err}
+		}
+		d.WorkingDir = "/"
+		return Prepare(user, d, argv, env)
+	}
+	path, err := s.found(looks[1:])
 	return Prepared{Argv: argv, Dir: dir, Path: path, Env: env, Err: err, Unrunnable: Unrunnable(err)}
 }
 
@@ -68,68 +84,58 @@ func Unrunnable(err error) int32 {
 	return exitNotExecutable
 }
 
-// workingDir is where a service is started: where its definition says, or else
-// where the container was (docker run -w) if its user may go there.
-func workingDir(user *rights.User, d service.Definition) (string, error) {
-	if d.WorkingDir != "" {
-		return d.WorkingDir, enterable(user, d.WorkingDir)
-	}
-	if dir, err := os.Getwd(); err == nil && enterable(user, dir) == nil {
-		return dir, nil
-	}
-	return "/", nil
-}
-
-// enterable tells whether dir can be the working directory.
-func enterable(user *rights.User, dir string) error {
-	mode, denied, err := user.Look(dir, unix.X_OK)
+// enterable tells whether dir can be the working directory, of which l is a look at X_OK.
+func enterable(l rights.Look, dir string) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(l.Err, fs.ErrNotExist):
 		return fmt.Errorf("cannot enter working_dir %s: there is no such directory", dir)
-	case err != nil:
-		return fmt.Errorf("cannot enter working_dir %s: %w", dir, bare(err))
-	case mode&unix.S_IFMT != unix.S_IFDIR:
+	case l.Err != nil:
+		return fmt.Errorf("cannot enter working_dir %s: %w", dir, bare(l.Err))
+	case l.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("cannot enter working_dir %s: it is no directory", dir)
-	case denied != nil:
-		return fmt.Errorf("cannot enter working_dir %s: %w", dir, denied)
+	case l.Denied != nil:
+		return fmt.Errorf("cannot enter working_dir %s: %w", dir, l.Denied)
 	}
 	return nil
 }
 
-// lookPath finds the program: a name without a slash on the PATH that the
-// service will have, as execvp(3) does.
-func lookPath(user *rights.User, name, dir string, env []string) (string, error) {
-	if strings.Contains(name, "/") {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
+// search is where a program is looked for, as execvp(3) does: a name without a slash
+// on the PATH that the service will have.
+type search struct {
+	name  string
+	paths []string
+	along string // the PATH; "": the name has a slash
+}
+
+func searchFor(name, dir string, env []string) search {
+	below := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
 		}
-		var l rights.Look
-		l.Mode, l.Denied, l.Err = user.Look(path, unix.X_OK)
-		return path, executable(l, path, name)
+		return filepath.Join(dir, path)
 	}
-	search := wire.DefaultPath
+	if strings.Contains(name, "/") {
+		return search{name: name, paths: []string{below(name)}}
+	}
+	s := search{name: name, along: wire.DefaultPath}
 	for _, kv := range env {
 		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
-			search = value
+			s.along = value
 		}
 	}
-	var paths []string
-	for _, folder := range filepath.SplitList(search) {
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(dir, folder)
-		}
-		paths = append(paths, filepath.Join(folder, name))
+	for _, folder := range filepath.SplitList(s.along) {
+		s.paths = append(s.paths, filepath.Join(below(folder), name))
 	}
-	looks, err := user.LookAlong(paths, unix.X_OK)
-	if err != nil {
-		return "", fmt.Errorf("cannot run %q: %w", name, err)
-	}
+	return s
+}
+
+// found is the program, by looks at the paths up to the first that can be executed.
+func (s search) found(looks []rights.Look) (string, error) {
 	var denied error
-	for i, l := range looks {
-		err := executable(l, paths[i], name)
-		if err == nil {
-			return paths[i], nil
+	for i, l := range looks[:min(len(looks), len(s.paths))] {
+		err := executable(l, s.paths[i], s.name)
+		if err == nil || strings.Contains(s.name, "/") {
+			return s.paths[i], err
 		}
 		if !errors.Is(err, fs.ErrNotExist) && denied == nil {
 			denied = err
@@ -138,7 +144,7 @@ func lookPath(user *rights.User, name, dir string, env []string) (string, error)
 	if denied != nil {
 		return "", denied
 	}
-	return "", fmt.Errorf("cannot run %q: %w in PATH (%s)", name, errNotFound, search)
+	return "", fmt.Errorf("cannot run %q: %w in PATH (%s)", s.name, errNotFound, s.along)
 }
 
 // executable tells why path cannot be executed, if so, of which l is a look at X_OK.

@@ -8,9 +8,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/service"
 )
 
-func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {
+// What a spawn needs is looked for in its directory, and what is amiss with either is
+// said: of the directory first.
+func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
@@ -23,11 +27,37 @@ func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {
 	write("naked", "echo\n", 0o755)
 	write("noshell", "#!/no/such/shell -e\n", 0o755)
 	env := []string{"PATH=" + dir + ":/nowhere"}
-	if path, err := lookPath(nil, "good", "/", env); err != nil || path != filepath.Join(dir, "good") {
-		t.Errorf("good: %q, %v", path, err)
+	in := func(dir, name string) Prepared {
+		return Prepare(nil, service.Definition{WorkingDir: dir}, []string{name}, env)
 	}
-	if path, err := lookPath(nil, "./good", dir, env); err != nil || path != filepath.Join(dir, "good") {
-		t.Errorf("./good: %q, %v", path, err)
+	for name, at := range map[string]string{"good": "/", "./good": dir} {
+		if p := in(at, name); p.Err != nil || p.Path != filepath.Join(dir, "good") || p.Dir != at || p.Unrunnable != 0 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	for at, want := range map[string]string{
+		dir + "/none": "there is no such directory", dir + "/plain": "it is no directory", dir + "/good": "it is no directory",
+	} {
+		for _, name := range []string{"good", "./good", "agent"} {
+			if p := in(at, name); p.Err == nil || !strings.Contains(p.Err.Error(), "cannot enter working_dir "+at+": "+want) || p.Unrunnable != 0 {
+				t.Errorf("%s in %s: %+v, want %q", name, at, p, want)
+			}
+		}
+	}
+	t.Chdir(dir)
+	if p := in("", "./good"); p.Err != nil || p.Dir != dir {
+		t.Errorf("where the container was: %+v", p)
+	}
+	gone := filepath.Join(dir, "gone")
+	if err := os.Mkdir(gone, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(gone)
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	if p := in("", "good"); p.Err != nil || p.Dir != "/" {
+		t.Errorf("where nobody can go: %+v", p)
 	}
 	for name, want := range map[string]string{
 		"agent":  fmt.Sprintf(`cannot run "agent": not found in PATH (%s:/nowhere)`, dir),
@@ -35,8 +65,8 @@ func TestLookPathSaysWhyAProgramCannotRun(t *testing.T) {
 		"./none": "no such file",
 		dir:      "is a directory",
 	} {
-		if _, err := lookPath(nil, name, dir, env); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		if p := in(dir, name); p.Err == nil || !strings.Contains(p.Err.Error(), want) || p.Unrunnable == 0 {
+			t.Errorf("%s: %+v, want %q", name, p, want)
 		}
 	}
 	for name, c := range map[string]struct {
