@@ -24,7 +24,6 @@ type services struct {
 	fleet       *fleet
 	records     *records
 	directory   *directory
-	commands    *commands
 	launcher    *launcher
 	descriptors *descriptors
 	logging     *logging
@@ -248,9 +247,9 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 		w = u.waiters.add(u, changed, over)
 	})
 	if w != nil {
-		outcome = v.commands.await(ctx, u, w, wait)
+		outcome = v.loop.await(ctx, u, w, wait)
 		if again := v.stands(u, changed); outcome.Problem == nil && again != nil {
-			outcome = v.commands.await(ctx, u, again, wait)
+			outcome = v.loop.await(ctx, u, again, wait)
 		}
 		v.records.written(flushPatience)
 	}

@@ -2,14 +2,16 @@ package supervise
 
 import (
 	"errors"
+	"path"
 	"slices"
 
 	"rlminit/control"
+	"rlminit/supervise/machine"
 	"rlminit/supervise/registry"
 )
 
-// directory finds the service that a person means by a name, and wakes it where its
-// profile rests. Anybody may ask but the loop.
+// directory finds the services that a person means by a name or a pattern, and wakes
+// them where their profiles rest. Anybody may ask but the loop.
 type directory struct {
 	loop     *mailbox
 	fleet    *fleet
@@ -71,4 +73,91 @@ func (d *directory) unknown(name string, err error) error {
 		return err
 	}
 	return control.NewProblem(control.KindNoSuchName, problem.Detail+"; "+why)
+}
+
+// choose returns the units that names mean, each of them a name or a pattern; no
+// names mean all. By name it returns what is wrong with one.
+func (d *directory) choose(names []string, state string, v verb, failedOnly bool) (units []*unit, problems map[string]*control.Problem) {
+	problems = map[string]*control.Problem{}
+	d.wakeFor(names, state, v, failedOnly)
+	d.loop.ask(func() {
+		var all []*unit
+		if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return d.fleet.find(name) == nil }) {
+			all = d.fleet.all()
+		}
+		in := map[*unit]bool{}
+		add := func(u *unit) {
+			if !in[u] && (state == "" || u.status().State == state) {
+				in[u] = true
+				units = append(units, u)
+			}
+		}
+		for _, name := range names {
+			if u := d.fleet.find(name); u != nil {
+				add(u)
+				continue
+			}
+			found := false
+			for _, u := range all {
+				found = found || fits(name, u)
+				if fits(name, u) {
+					add(u)
+				}
+			}
+			if !found {
+				problems[name] = nil
+			}
+		}
+		if len(names) > 0 {
+			return
+		}
+		for _, u := range all {
+			if failedOnly && u.state.Phase != machine.Failed {
+				continue
+			}
+			if v.name == "restart" && u.state.Want != machine.WantUp {
+				continue // restart --all wakes nothing that was stopped
+			}
+			add(u)
+		}
+	})
+	for name := range problems {
+		_, err := d.lookUp(name)
+		var problem *control.Problem
+		if errors.As(err, &problem) {
+			problems[name] = problem
+		} else { // it came this moment
+			delete(problems, name)
+		}
+	}
+	return units, problems
+}
+
+// wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
+// be restarted where it runs, is none of those that were not named.
+func (d *directory) wakeFor(names []string, state string, v verb, failedOnly bool) {
+	all := len(names) == 0 && (v.name == "start" && !failedOnly || state != "")
+	if len(names) > 0 { // what has a unit is awake
+		d.loop.ask(func() {
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return d.fleet.find(name) != nil })
+		})
+	}
+	if !all && len(names) == 0 {
+		return
+	}
+	d.registry.AtRest.Wake(func(service, profile string) bool {
+		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
+	})
+}
+
+// fits tells whether a pattern is for u: by its name, or its profile's.
+func fits(pattern string, u *unit) bool { return matches(pattern, u.name, u.definition.Profile) }
+
+func matches(pattern string, names ...string) bool {
+	for _, name := range names {
+		if ok, err := path.Match(pattern, name); name != "" && ok && err == nil {
+			return true
+		}
+	}
+	return false
 }

@@ -18,7 +18,7 @@ import (
 func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
 	by := control.Actor{UID: actor}
 	services := servicesOf(k)
-	id = s.commands.operations.NewID()
+	id = s.commands.operations.book.NewID()
 	if store := s.prep.volume.Store(); store != nil {
 		of := profiles.Actor(by)
 		store.Records.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
@@ -26,8 +26,7 @@ func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 	var begun operation.Handle
 	s.loop.ask(func() {
 		members := s.membersOf(k)
-		begun = s.commands.operations.Begin(id, verb, by, time.Now().UTC(), members, operation.Running, nil)
-		s.commands.keepOperations()
+		begun = s.commands.operations.begin(id, verb, members, operation.Running, by, nil)
 	})
 	go func() {
 		for {
@@ -56,9 +55,9 @@ func (s *revised) End(id uint64, k revision.Kept, why string) {
 	}
 	s.loop.ask(func() {
 		for _, m := range s.membersOf(k) { // as they are now
-			s.commands.operations.Member(id, m.Name, state, why, m.OldPID)
+			s.commands.operations.book.Member(id, m.Name, state, why, m.OldPID)
 		}
-		s.commands.keepOperations()
+		s.commands.operations.keep()
 	})
 }
 
@@ -122,11 +121,11 @@ func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error 
 			if s.fleet.stopping { // nothing is judged any more
 				return false, nil
 			}
-			seen := s.commands.seen(u)
+			seen := u.seen()
 			if u.state.Phase == machine.Running { // one that goes on running is watched as well
 				seen.For = min(seen.For, time.Since(begun))
 			}
-			standing := s.commands.standing(how.Operation, u)
+			standing := s.commands.operations.standing(how.Operation, u)
 			if seen.Ended && u.output.unheard > 0 && !standing.Over() {
 				return false, nil // its last lines are on their way
 			}
@@ -141,10 +140,10 @@ func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error 
 			}
 			return j.Passed || problem != nil || j.Wait > 0 != waits, nil
 		}
-		s.commands.until(ctx, u, look)
+		s.loop.until(ctx, u, look)
 		if waits = j.Wait > 0; waits {
 			enough, cancel := context.WithTimeout(ctx, j.Wait)
-			s.commands.until(enough, u, look)
+			s.loop.until(enough, u, look)
 			cancel()
 		}
 		switch {
@@ -154,11 +153,6 @@ func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error 
 			return ctx.Err()
 		}
 	}
-}
-
-// standing is what has become of u in an operation.
-func (c *commands) standing(id uint64, u *unit) operation.Standing {
-	return c.operations.Standing(id, u.title())
 }
 
 // died is why u is not up, with its last lines.

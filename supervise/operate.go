@@ -2,115 +2,86 @@ package supervise
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"rlminit/control"
 	"rlminit/service"
-	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
-	"rlminit/supervise/order"
 )
 
-// title is how a person names the unit: a gateway by its profile.
-func (u *unit) title() string {
-	if u.definition.Profile != "" {
-		return u.definition.Profile
-	}
-	return u.name
+// commands carries out what people command on services, each command as an operation.
+// What it wants is durable before anything is done; the later one on a service wins;
+// and each ends, or says of each member what it waits for. Anybody may command but
+// the loop.
+type commands struct {
+	loop      *mailbox
+	fleet     *fleet
+	records   *records
+	directory *directory
+
+	operations operations
+	rolls      rolls
 }
 
-// failure is the line of a service that failed, with what to do.
-func (u *unit) failure() *control.Problem {
-	why := u.state.Reason
-	if strings.HasPrefix(why, "cannot run ") { // it has nothing to do with what an earlier run logged
-		return control.Failed("%s: %s", u.title(), why)
+// BeginOperation begins one operation on the services that it says, and returns it
+// as it is when all is recorded and nothing waits for the caller any more.
+func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperation, actor control.Actor) (control.Operation, error) {
+	v, ok := verbs[how.Verb]
+	switch {
+	case !ok:
+		return control.Operation{}, control.BadRequest("unknown verb %q; write start, stop or restart", how.Verb)
+	case how.Runtime && v.name != "stop":
+		return control.Operation{}, control.BadRequest("cannot %s: runtime goes with stop alone", v.name)
+	case how.Rolling < 0 || how.SteadyMS < 0:
+		return control.Operation{}, control.BadRequest("rolling and steady_ms are not negative")
 	}
-	why += lastSaid(u.output.last)
-	return control.Failed("%s failed: %s; see rlminit logs %s, then rlminit start %s", u.title(), why, u.title(), u.title())
+	if how.Runtime {
+		v.intent = service.IntentNone
+	}
+	if err := control.CheckState(how.State); err != nil {
+		return control.Operation{}, err
+	}
+	units, problems := c.directory.choose(how.Names, how.State, v, false)
+	for _, problem := range problems {
+		return control.Operation{}, problem
+	}
+	if how.Rolling > 0 {
+		begun, err := c.roll(v, units, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, actor)
+		if err != nil {
+			return control.Operation{}, err
+		}
+		return c.operations.now(begun), nil
+	}
+	_, begun, refused := c.operateAs(ctx, v, units, c.startedAlong(v, units), actor, nil, 0)
+	if refused != nil {
+		return control.Operation{}, refused
+	}
+	return c.operations.now(begun), nil
 }
 
-// lastSaid is what follows on a reason, of what a run said last.
-func lastSaid(line string) string {
-	if line == "" {
-		return ""
+// startedAlong are the units that are started with those that a verb starts.
+func (c *commands) startedAlong(v verb, units []*unit) (along []*unit) {
+	if v.name != "stop" {
+		c.loop.ask(func() { along = c.fleet.along(units...) })
 	}
-	return fmt.Sprintf(", %q", line)
+	return along
 }
-
-// verb is what a command does to units that exist.
-type verb struct {
-	name    string
-	intent  service.Intent // what it makes a person's intent; IntentNone: leaves it as it is
-	renews  bool           // it gives each member a new process
-	needed  func(*unit) bool
-	apply   func(*fleet, []*unit, machine.Event) (along []*unit)
-	outcome func(*unit) func(*unit) (bool, *control.Problem)
-}
-
-// wanted tells whether u is to run, after a stop that has yet to begin too.
-func (u *unit) wanted() bool {
-	return u.state.Want == machine.WantUp && u.order.turn < order.Stop
-}
-
-func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {
-	return func(*unit) func(*unit) (bool, *control.Problem) { return over }
-}
-
-var (
-	verbStart = verb{
-		name: "start", intent: service.Running,
-		needed:  func(u *unit) bool { return !u.wanted() || u.order.turn.Stops() || u.state.Phase != machine.Running },
-		apply:   (*fleet).startUnits,
-		outcome: always(started),
-	}
-	verbStop = verb{
-		name: "stop", intent: service.Stopped,
-		needed:  func(u *unit) bool { return u.state.Want == machine.WantUp || u.active() },
-		apply:   (*fleet).stopUnits,
-		outcome: always(stopped),
-	}
-	verbRestart = verb{
-		name: "restart", intent: service.Running, renews: true,
-		needed: func(*unit) bool { return true },
-		apply:  (*fleet).restartUnits,
-		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
-			return restarted(u.state.ID)
-		},
-	}
-)
-
-// verbs are the commands on services.
-var verbs = map[string]verb{"start": verbStart, "stop": verbStop, "restart": verbRestart}
 
 // operate carries out a command on the units, and on those that go along with
 // them: it makes the intent durable, and only then acts, on those for which that
 // succeeded. With wait it answers when the outcome is known or ctx ends.
 func (c *commands) operate(ctx context.Context, v verb, units, along []*unit, actor uint32, wait *control.Wait) []control.Outcome {
-	outcomes, _ := c.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait, 0)
+	outcomes, _, _ := c.operateAs(ctx, v, units, along, control.Actor{UID: actor}, wait, 0)
 	return outcomes
 }
 
-// operateAs is operate, and returns the operation too; one without an id: it was
-// refused as a whole. What is a part of another operation is none of its own.
-func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) (outcomes []control.Outcome, begun operation.Handle) {
-	release := oneAtATime(append(slices.Clone(units), along...))
-	if problem := c.refusal(v); problem != nil {
-		release()
-		return failAll(units, problem), begun
-	}
-	id, recorded := part, uint64(0)
-	if part == 0 {
-		id = c.operations.NewID()
-		recorded = id
-	}
-	unrecorded := c.records.recordCommand(ctx, recorded, v, units, along, actor)
-	if unrecorded != nil && v.name != "stop" { // which is carried out all the same
-		release()
-		return failAll(units, unrecorded), begun
+// operateAs is operate, and returns the operation too, or why it was refused as a
+// whole. What is a part of another operation is none of its own.
+func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) (outcomes []control.Outcome, begun operation.Handle, refused *control.Problem) {
+	id, release, unrecorded, refused := c.accept(ctx, v, units, along, actor, part)
+	if refused != nil {
+		return failAll(units, refused), begun, refused
 	}
 	outcomes = make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
@@ -121,6 +92,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
 		act := slices.Clone(along)
 		for i, u := range units {
+			over[i] = v.outcome(u)
 			if u.fault != "" && v.intent == service.Running {
 				continue
 			}
@@ -128,11 +100,8 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 				act = append(act, u)
 			}
 		}
-		for i, u := range units {
-			over[i] = v.outcome(u)
-		}
 		if part == 0 {
-			begun = c.beginOperation(id, v, units, operation.Running, actor, nil)
+			begun = c.operations.begin(id, v.name, members(units), operation.Running, actor, nil)
 		}
 		for _, u := range v.apply(c.fleet, act, event) {
 			went = append(went, u.title())
@@ -142,7 +111,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		}
 		for i, u := range units {
 			if part == 0 {
-				u.waiters.then(u, over[i], func(problem *control.Problem) { c.conclude(id, u, problem) })
+				u.waiters.then(u, over[i], func(problem *control.Problem) { c.operations.conclude(id, u, problem) })
 			}
 			if wait == nil {
 				outcomes[i] = control.Outcome{Service: u.status(), Changed: changed[i]}
@@ -159,7 +128,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	}
 	for i, w := range waiters {
 		if w != nil {
-			outcomes[i] = c.await(ctx, units[i], w, wait)
+			outcomes[i] = c.loop.await(ctx, units[i], w, wait)
 		}
 	}
 	if i := slices.Index(changed, true); i >= 0 {
@@ -173,12 +142,29 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	if wait != nil {
 		c.records.written(flushPatience)
 	}
-	return outcomes, begun
+	return outcomes, begun, nil
 }
 
-// commanded is what the machine is told of a command.
-func commanded(v verb, actor control.Actor) machine.Event {
-	return machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor.UID), Actor: &actor.UID}
+// accept has a command recorded, with an id of its own unless it is a part of another,
+// and keeps the units for it until release is called. refused: it goes no further. A
+// stop does all the same where it cannot be recorded.
+func (c *commands) accept(ctx context.Context, v verb, units, along []*unit, actor control.Actor, part uint64) (id uint64, release func(), unrecorded, refused *control.Problem) {
+	release = oneAtATime(append(slices.Clone(units), along...))
+	if refused = c.refusal(v); refused == nil {
+		var own uint64
+		if id = part; part == 0 {
+			own = c.operations.book.NewID()
+			id = own
+		}
+		unrecorded = c.records.recordCommand(ctx, own, v, units, along, actor)
+		if v.name != "stop" {
+			refused = unrecorded
+		}
+	}
+	if refused != nil {
+		release()
+	}
+	return id, release, unrecorded, refused
 }
 
 // refusal is why a command is not even recorded.
@@ -217,43 +203,3 @@ func failAll(units []*unit, problem *control.Problem) []control.Outcome {
 
 // flushPatience is how long an answer is held back for files to show it.
 const flushPatience = 300 * time.Millisecond
-
-// await waits for a waiter's outcome, as long as the caller does.
-func (c *commands) await(ctx context.Context, u *unit, w *waiter, wait *control.Wait) control.Outcome {
-	began := time.Now()
-	if wait != nil && wait.TimeoutMS > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(wait.TimeoutMS)*time.Millisecond)
-		defer cancel()
-	}
-	select {
-	case outcome := <-w.outcome:
-		return outcome
-	case <-ctx.Done():
-	}
-	var outcome control.Outcome
-	c.loop.ask(func() {
-		select {
-		case outcome = <-w.outcome: // it came in between
-			return
-		default:
-		}
-		u.waiters.drop(w)
-		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began))
-		}
-	})
-	return outcome
-}
-
-// until waits until something is over for u, or ctx is.
-func (c *commands) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) {
-	var w *waiter
-	c.loop.ask(func() { w = u.waiters.add(u, false, over) })
-	select {
-	case <-w.outcome:
-	case <-ctx.Done():
-		c.loop.ask(func() { u.waiters.drop(w) })
-	}
-}

@@ -64,7 +64,7 @@ func (s *revised) Running(services []plan.Affected) (touched []revision.Touched)
 		for _, a := range services {
 			t := revision.Touched{Service: a.Service, Effect: a.Effect}
 			if u := s.fleet.units[a.Service]; u != nil {
-				t.Up = s.commands.seen(u).InService
+				t.Up = u.seen().InService
 			}
 			touched = append(touched, t)
 		}
@@ -112,7 +112,7 @@ func (s *revised) renew(ctx context.Context, how revision.Put) error {
 		var halted error
 		s.loop.ask(func() {
 			for _, r := range runs[:n] {
-				if standing := s.commands.standing(how.Operation, r.unit); standing.Over() {
+				if standing := s.commands.operations.standing(how.Operation, r.unit); standing.Over() {
 					halted = haltedBy(standing)
 				}
 			}
@@ -121,7 +121,7 @@ func (s *revised) renew(ctx context.Context, how revision.Put) error {
 			return halted
 		}
 		v := reloading(runs[:n])
-		outcomes, _ := s.commands.operateAs(ctx, v, unitsOf(runs[:n]), nil, control.Actor{UID: how.Actor}, &control.Wait{}, how.Operation)
+		outcomes, _, _ := s.commands.operateAs(ctx, v, unitsOf(runs[:n]), nil, control.Actor{UID: how.Actor}, &control.Wait{}, how.Operation)
 		for _, o := range outcomes {
 			if o.Problem != nil {
 				return errors.New(o.Problem.Detail)

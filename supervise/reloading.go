@@ -52,10 +52,11 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 		return done, nil
 	}
 	if all := append(unitsOf(restarts), starts...); len(all) > 0 {
-		outcomes, begun := s.commands.operateAs(ctx, v, all, nil, by, nil, 0)
-		if done.Operation = begun.ID(); done.Operation == 0 {
-			return nil, outcomes[0].Problem
+		_, begun, refused := s.commands.operateAs(ctx, v, all, nil, by, nil, 0)
+		if refused != nil {
+			return nil, refused
 		}
+		done.Operation = begun.ID()
 	}
 	return done, nil
 }

@@ -46,7 +46,10 @@ func (s *Supervisor) server() *api.Server {
 	d := s.desk()
 	server := api.NewServer(s.prep.policy, d)
 	server.Add(d, s.registry.Profiles, d, d)
-	server.AddOperations(&s.commands)
+	server.AddOperations(struct {
+		*commands
+		*operations
+	}{&s.commands, &s.commands.operations})
 	if s.jobs.runner != nil {
 		s.jobs.runner.Add(server)
 	}
@@ -148,11 +151,11 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 		}
 		names = []string{of}
 	}
-	units, problems := s.commands.choose(names, how.State, v, how.Failed)
+	units, problems := s.directory.choose(names, how.State, v, how.Failed)
 	var outcomes []control.Outcome
 	var begun operation.Handle
 	if len(units) > 0 { // a command on nothing is no operation
-		outcomes, begun = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
+		outcomes, begun, _ = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
 	}
 	for _, name := range names {
 		if problem := problems[name]; problem != nil {
@@ -195,7 +198,7 @@ func (s *desk) Wait(ctx context.Context, name string, what control.WaitFor) (st 
 	}
 	var w *waiter
 	s.loop.ask(func() { w = u.waiters.add(u, false, over) })
-	outcome := s.commands.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
+	outcome := s.loop.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
 	if outcome.Problem != nil {
 		return st, outcome.Problem
 	}

@@ -59,7 +59,7 @@ func (c *succession) restore() {
 		}
 		c.catchUp()
 		c.bringUpToDate(outdated)
-		c.commands.resumeOperations()
+		c.commands.operations.resume()
 		if c.ending.awaited != 0 {
 			c.ending.beginShutdown()
 		}

@@ -261,7 +261,7 @@ func (s *revised) command(ctx context.Context, verb, name string, how revision.P
 	if verb == "stop" {
 		wait = &control.Wait{}
 	}
-	outcomes, _ := s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), control.Actor{UID: how.Actor}, wait, how.Operation)
+	outcomes, _, _ := s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), control.Actor{UID: how.Actor}, wait, how.Operation)
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem

@@ -11,85 +11,59 @@ import (
 	"rlminit/supervise/operation"
 )
 
+// rolls are the rolling operations that are under way. Each has a goroutine; what it
+// decides and does it does in the loop.
+type rolls struct {
+	loop       *mailbox
+	fleet      *fleet
+	operations *operations
+
+	waiting map[chan struct{}][]*unit // for a change of one of these units; the loop's
+}
+
+// rolling is one of them.
+type rolling struct {
+	operation.Handle
+	verb  verb
+	units []*unit // Invariant: in the order of roll's members
+	roll  *operation.Roll
+	event machine.Event
+}
+
 // roll restarts units, at most limit of which are out of service at once; or has
 // at most so many on their way up, or down, at once.
 func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (begun operation.Handle, err error) {
-	if problem := c.refusal(v); problem != nil {
-		return begun, problem
+	id, release, _, refused := c.accept(context.Background(), v, units, c.startedAlong(v, units), actor, 0)
+	if refused != nil {
+		return begun, refused
 	}
-	along := c.startedAlong(v, units)
-	release := oneAtATime(append(slices.Clone(units), along...))
-	id := c.operations.NewID()
-	problem := c.records.recordCommand(context.Background(), id, v, units, along, actor)
 	release()
-	if problem != nil && v.name != "stop" { // which is carried out all the same
-		return begun, problem
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.loop.ask(func() { begun = c.beginOperation(id, v, units, operation.Pending, actor, cancel) })
+	c.loop.ask(func() { begun = c.operations.begin(id, v.name, members(units), operation.Pending, actor, cancel) })
 	go func() {
 		defer cancel()
-		c.rolling(ctx, begun, v, units, operation.NewRoll(len(units), limit, steady), actor)
+		c.rolls.run(ctx, &rolling{Handle: begun, verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady), event: commanded(v, actor)})
 	}()
 	return begun, nil
 }
 
-// rolling takes one member after the other. It decides and takes in one piece of
-// the loop's work, so that nobody goes out of service in between.
-func (c *commands) rolling(ctx context.Context, begun operation.Handle, v verb, units []*unit, roll *operation.Roll, actor control.Actor) {
-	id, event := begun.ID(), commanded(v, actor)
+// run takes one member after the other.
+func (rs *rolls) run(ctx context.Context, g *rolling) {
 	for ctx.Err() == nil {
 		var verdict operation.Verdict
 		wake := make(chan struct{}, 1)
-		c.loop.ask(func() {
-			seen := make([]operation.Seen, len(units))
-			for i, u := range units {
-				seen[i] = c.seenIn(v, u, roll.Taken(i))
-				if !roll.Taken(i) && !v.needed(u) {
-					roll.Skip(i)
-				}
-			}
-			o, _ := begun.Now()
-			for i, m := range o.Members {
-				if m.State == operation.Superseded {
-					roll.Skip(i)
-				}
-			}
-			verdict = roll.Next(seen)
-			for i, u := range units {
-				if roll.Done[i] {
-					c.operations.Member(id, u.title(), operation.Done, "", u.pid())
-				}
-			}
-			if c.fleet.stopping {
-				c.operations.Stop(id, operation.Interrupted, "the container is stopping")
-				return
-			}
-			if verdict.Take >= 0 && ctx.Err() == nil {
-				u := units[verdict.Take]
-				c.operations.Member(id, u.title(), operation.Running, "", 0)
-				act := []*unit{u}
-				if v.name != "stop" {
-					act = append(c.fleet.along(u), u)
-				}
-				v.apply(c.fleet, act, event)
-			}
-			c.rolls[wake] = units
+		rs.loop.ask(func() {
+			verdict = rs.look(ctx, g)
+			rs.waiting[wake] = g.units
 		})
-		o, _ := begun.Now()
-		switch {
-		case o.Over() || verdict.Over:
-			c.loop.ask(func() { delete(c.rolls, wake); c.keepOperations() })
-			return
-		case verdict.Failed >= 0:
-			c.loop.ask(func() {
-				delete(c.rolls, wake)
-				u := units[verdict.Failed]
-				if roll.Taken(verdict.Failed) {
-					c.operations.Member(id, u.title(), operation.Failed, verdict.Why, u.pid())
+		o, _ := g.Now()
+		if o.Over() || verdict.Over || verdict.Failed >= 0 {
+			rs.loop.ask(func() {
+				delete(rs.waiting, wake)
+				if !o.Over() && !verdict.Over {
+					rs.halt(g, verdict)
 				}
-				c.operations.Stop(id, operation.Failed, fmt.Sprintf(control.GateReason+"%s: %s; %s", u.title(), verdict.Why, newAndOld(units, roll)))
-				c.keepOperations()
+				rs.operations.keep()
 			})
 			return
 		}
@@ -106,15 +80,62 @@ func (c *commands) rolling(ctx context.Context, begun operation.Handle, v verb, 
 			}
 			timer.Stop()
 		}
-		c.loop.ask(func() { delete(c.rolls, wake) })
+		rs.loop.ask(func() { delete(rs.waiting, wake) })
 	}
 }
 
+// look judges what there is to see of the members, and takes the next one if it may be
+// taken: in one piece of the loop's work, so that nobody goes out of service in between.
+func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
+	seen := make([]operation.Seen, len(g.units))
+	for i, u := range g.units {
+		seen[i] = g.verb.seen(u, g.roll.Taken(i))
+		if !g.roll.Taken(i) && !g.verb.needed(u) {
+			g.roll.Skip(i)
+		}
+	}
+	o, _ := g.Now()
+	for i, m := range o.Members {
+		if m.State == operation.Superseded {
+			g.roll.Skip(i)
+		}
+	}
+	verdict := g.roll.Next(seen)
+	for i, u := range g.units {
+		if g.roll.Done[i] {
+			rs.operations.member(g.ID(), u, operation.Done, "")
+		}
+	}
+	if rs.fleet.stopping {
+		rs.operations.book.Stop(g.ID(), operation.Interrupted, "the container is stopping")
+		return verdict
+	}
+	if verdict.Take >= 0 && ctx.Err() == nil {
+		u := g.units[verdict.Take]
+		rs.operations.book.Member(g.ID(), u.title(), operation.Running, "", 0)
+		act := []*unit{u}
+		if g.verb.name != "stop" {
+			act = append(rs.fleet.along(u), u)
+		}
+		g.verb.apply(rs.fleet, act, g.event)
+	}
+	return verdict
+}
+
+// halt ends one at its gate.
+func (rs *rolls) halt(g *rolling, verdict operation.Verdict) {
+	u := g.units[verdict.Failed]
+	if g.roll.Taken(verdict.Failed) {
+		rs.operations.member(g.ID(), u, operation.Failed, verdict.Why)
+	}
+	rs.operations.book.Stop(g.ID(), operation.Failed, fmt.Sprintf(control.GateReason+"%s: %s; %s", u.title(), verdict.Why, g.newAndOld()))
+}
+
 // newAndOld says which members have a new process, and which have theirs from before.
-func newAndOld(units []*unit, roll *operation.Roll) string {
+func (g *rolling) newAndOld() string {
 	fresh, old := "", ""
-	for i, u := range units {
-		if roll.Taken(i) {
+	for i, u := range g.units {
+		if g.roll.Taken(i) {
 			fresh += ", " + u.title()
 		} else {
 			old += ", " + u.title()
@@ -130,63 +151,11 @@ func newAndOld(units []*unit, roll *operation.Roll) string {
 	return text + "; old: " + old[2:]
 }
 
-// seenIn is u as the gate of a verb sees it. To be started or stopped harms nobody,
-// so there it is about those alone that were taken; and what has come to be stopped
-// is what a new run is elsewhere.
-func (c *commands) seenIn(v verb, u *unit, taken bool) operation.Seen {
-	seen := c.seen(u)
-	switch {
-	case v.renews:
-	case !taken:
-		seen.InService, seen.Hopeless = true, false
-	case v.name == "stop":
-		gone := !u.active() && !u.order.turn.Stops()
-		seen = operation.Seen{InService: gone, For: time.Hour, Run: seen.Run, How: seen.How}
-		if gone {
-			seen.Run++
-		}
-	}
-	return seen
-}
-
-// seen is u as the gate of a rolling operation sees it.
-func (c *commands) seen(u *unit) operation.Seen {
-	seen := operation.Seen{
-		InService: u.state.Phase == machine.Running && !u.order.turn.Stops() && u.state.Health != machine.Unhealthy,
-		Run:       u.state.LastID,
-		Unhealthy: u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy,
-		Wanted:    u.state.Want == machine.WantUp,
-		Down:      !u.active() && u.state.Phase != machine.Backoff,
-		How:       u.plight(),
-	}
-	switch u.state.Phase {
-	case machine.Running:
-		seen.For = time.Duration(boottime() - u.state.ReadyAt)
-	case machine.Exited:
-		if u.state.Satisfies(u.policy) { // a oneshot that is done
-			seen.InService, seen.For = !u.order.turn.Stops(), time.Duration(1<<62)
-		} else {
-			seen.Ended, seen.Hopeless = true, true
-		}
-	case machine.Failed, machine.Parked, machine.Stopped, machine.Gone:
-		seen.Ended, seen.Hopeless = true, true
-	case machine.Backoff:
-		seen.Ended = true
-	case machine.Waiting:
-		seen.Hopeless = u.order.stuck
-		seen.Ended = u.order.stuck
-	}
-	return seen
-}
-
-// stirRolls has the rolling operations look again that u is a member of.
-func (c *commands) stirRolls(u *unit) {
-	for wake, units := range c.rolls {
+// stir has the rolling operations look again that u is a member of.
+func (rs *rolls) stir(u *unit) {
+	for wake, units := range rs.waiting {
 		if slices.Contains(units, u) {
-			select {
-			case wake <- struct{}{}:
-			default:
-			}
+			nudge(wake)
 		}
 	}
 }

@@ -105,15 +105,19 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: newEvents(), chronicle: newChronicle()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
-		loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		operations: &operation.Book{Ended: s.records.chronicle.operationEnded}, rolls: map[chan struct{}][]*unit{},
+		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		operations: operations{
+			loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet,
+			book: &operation.Book{Ended: s.records.chronicle.operationEnded},
+		},
+		rolls: rolls{loop: &s.loop, fleet: &s.fleet, operations: &s.commands.operations, waiting: map[chan struct{}][]*unit{}},
 	}
 	s.jobs = jobHost{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		over: s.ending.checkStopped,
 	}
 	s.services = services{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, step: s.step,
 	}
 	s.purpose = purpose{
@@ -252,7 +256,7 @@ func (s *Supervisor) openHandover() (err error) {
 	if s.records.states, err = handover.OpenStates(s.tier1.held, hold); err != nil {
 		return err
 	}
-	s.commands.openOperations(hold)
+	s.commands.operations.open(hold)
 	s.records.work = s.records.states.BootWork()
 	return nil
 }

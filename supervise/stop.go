@@ -86,7 +86,7 @@ func (e *ending) checkStopped() {
 // settle brings everything onto the disk and gives the volume back.
 func (e *ending) settle(giveBack func()) {
 	e.records.written(time.Second)
-	e.commands.operations.Interrupt("the container stopped")
+	e.commands.operations.book.Interrupt("the container stopped")
 	e.records.chronicle.end()
 	if giveBack == nil {
 		return

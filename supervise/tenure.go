@@ -240,7 +240,7 @@ func (t *tenure) openJournal(store *profiles.Store) {
 	store.Records.UseJournal(j, c.intents, c.users)
 	c.journal.Store(j)
 	t.recordBoot(j, boot)
-	t.commands.operations.Recall(c.earlier(j))
+	t.commands.operations.book.Recall(c.earlier(j))
 }
 
 // recordBoot records that this boot has begun, unless a supervisor before did.

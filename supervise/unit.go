@@ -9,6 +9,7 @@ import (
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
@@ -43,6 +44,14 @@ type unit struct {
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
 
+// title is how a person names the unit: a gateway by its profile.
+func (u *unit) title() string {
+	if u.definition.Profile != "" {
+		return u.definition.Profile
+	}
+	return u.name
+}
+
 // active tells whether a process of u may exist, or is about to.
 func (u *unit) active() bool { return active(u.state) }
 
@@ -52,6 +61,19 @@ func active(state machine.State) bool {
 		return true
 	}
 	return false
+}
+
+// wanted tells whether u is to run, after a stop that has yet to begin too.
+func (u *unit) wanted() bool {
+	return u.state.Want == machine.WantUp && u.order.turn < order.Stop
+}
+
+// pid is that of u's process; 0: there is none.
+func (u *unit) pid() int {
+	if u.state.Alive() {
+		return u.state.PID
+	}
+	return 0
 }
 
 // step feeds one event to u's machine, keeps the new state, does what it asks
@@ -157,7 +179,7 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	}
 	s.fleet.follow()
 	u.waiters.answer(u)
-	s.commands.stirRolls(u)
+	s.commands.rolls.stir(u)
 	s.ending.checkStopped()
 }
 

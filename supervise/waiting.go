@@ -1,7 +1,12 @@
 package supervise
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"rlminit/control"
 	"rlminit/supervise/handover"
@@ -120,5 +125,63 @@ func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 			return false, nil
 		}
 		return started(u)
+	}
+}
+
+// failure is the line of a service that failed, with what to do.
+func (u *unit) failure() *control.Problem {
+	why := u.state.Reason
+	if strings.HasPrefix(why, "cannot run ") { // it has nothing to do with what an earlier run logged
+		return control.Failed("%s: %s", u.title(), why)
+	}
+	why += lastSaid(u.output.last)
+	return control.Failed("%s failed: %s; see rlminit logs %s, then rlminit start %s", u.title(), why, u.title(), u.title())
+}
+
+// lastSaid is what follows on a reason, of what a run said last.
+func lastSaid(line string) string {
+	if line == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %q", line)
+}
+
+// await waits for a waiter's outcome, as long as the caller does.
+func (m *mailbox) await(ctx context.Context, u *unit, w *waiter, wait *control.Wait) control.Outcome {
+	began := time.Now()
+	if wait != nil && wait.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(wait.TimeoutMS)*time.Millisecond)
+		defer cancel()
+	}
+	select {
+	case outcome := <-w.outcome:
+		return outcome
+	case <-ctx.Done():
+	}
+	var outcome control.Outcome
+	m.ask(func() {
+		select {
+		case outcome = <-w.outcome: // it came in between
+			return
+		default:
+		}
+		u.waiters.drop(w)
+		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began))
+		}
+	})
+	return outcome
+}
+
+// until waits until something is over for u, or ctx is.
+func (m *mailbox) until(ctx context.Context, u *unit, over func(*unit) (bool, *control.Problem)) {
+	var w *waiter
+	m.ask(func() { w = u.waiters.add(u, false, over) })
+	select {
+	case <-w.outcome:
+	case <-ctx.Done():
+		m.ask(func() { u.waiters.drop(w) })
 	}
 }

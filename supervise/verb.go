@@ -1,0 +1,105 @@
+package supervise
+
+import (
+	"fmt"
+	"time"
+
+	"rlminit/control"
+	"rlminit/service"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/operation"
+)
+
+// verb is what a command does to units that exist.
+type verb struct {
+	name    string
+	intent  service.Intent // what it makes a person's intent; IntentNone: leaves it as it is
+	renews  bool           // it gives each member a new process
+	needed  func(*unit) bool
+	apply   func(*fleet, []*unit, machine.Event) (along []*unit)
+	outcome func(*unit) func(*unit) (bool, *control.Problem)
+}
+
+func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {
+	return func(*unit) func(*unit) (bool, *control.Problem) { return over }
+}
+
+var (
+	verbStart = verb{
+		name: "start", intent: service.Running,
+		needed:  func(u *unit) bool { return !u.wanted() || u.order.turn.Stops() || u.state.Phase != machine.Running },
+		apply:   (*fleet).startUnits,
+		outcome: always(started),
+	}
+	verbStop = verb{
+		name: "stop", intent: service.Stopped,
+		needed:  func(u *unit) bool { return u.state.Want == machine.WantUp || u.active() },
+		apply:   (*fleet).stopUnits,
+		outcome: always(stopped),
+	}
+	verbRestart = verb{
+		name: "restart", intent: service.Running, renews: true,
+		needed: func(*unit) bool { return true },
+		apply:  (*fleet).restartUnits,
+		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
+			return restarted(u.state.ID)
+		},
+	}
+)
+
+// verbs are the commands on services.
+var verbs = map[string]verb{"start": verbStart, "stop": verbStop, "restart": verbRestart}
+
+// commanded is what the machine is told of a command.
+func commanded(v verb, actor control.Actor) machine.Event {
+	return machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor.UID), Actor: &actor.UID}
+}
+
+// seen is u as the gate of the verb sees it. To be started or stopped harms nobody,
+// so there it is about those alone that were taken; and what has come to be stopped
+// is what a new run is elsewhere.
+func (v verb) seen(u *unit, taken bool) operation.Seen {
+	seen := u.seen()
+	switch {
+	case v.renews:
+	case !taken:
+		seen.InService, seen.Hopeless = true, false
+	case v.name == "stop":
+		gone := !u.active() && !u.order.turn.Stops()
+		seen = operation.Seen{InService: gone, For: time.Hour, Run: seen.Run, How: seen.How}
+		if gone {
+			seen.Run++
+		}
+	}
+	return seen
+}
+
+// seen is u as the gate of a rolling operation sees it.
+func (u *unit) seen() operation.Seen {
+	seen := operation.Seen{
+		InService: u.state.Phase == machine.Running && !u.order.turn.Stops() && u.state.Health != machine.Unhealthy,
+		Run:       u.state.LastID,
+		Unhealthy: u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy,
+		Wanted:    u.state.Want == machine.WantUp,
+		Down:      !u.active() && u.state.Phase != machine.Backoff,
+		How:       u.plight(),
+	}
+	switch u.state.Phase {
+	case machine.Running:
+		seen.For = time.Duration(boottime() - u.state.ReadyAt)
+	case machine.Exited:
+		if u.state.Satisfies(u.policy) { // a oneshot that is done
+			seen.InService, seen.For = !u.order.turn.Stops(), time.Duration(1<<62)
+		} else {
+			seen.Ended, seen.Hopeless = true, true
+		}
+	case machine.Failed, machine.Parked, machine.Stopped, machine.Gone:
+		seen.Ended, seen.Hopeless = true, true
+	case machine.Backoff:
+		seen.Ended = true
+	case machine.Waiting:
+		seen.Hopeless = u.order.stuck
+		seen.Ended = u.order.stuck
+	}
+	return seen
+}
