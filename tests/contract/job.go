@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,12 +203,24 @@ func Sessions(t *testing.T, start New) {
 		b.Must("session", "extend", id)
 	}
 	b.Fails(10, "extended 3 times", "session", "extend", id)
+	for _, line := range []string{"state      open", "key        k", "profile    alice", "directory  " + dir, "may be extended 0 times", "jobs       3 of 3"} {
+		if shown := b.Must("session", "show", id); !strings.Contains(shown, line) {
+			t.Errorf("no %q in\n%s", line, shown)
+		}
+	}
+	if list := strings.Fields(b.Must("session", "list")); !slices.Contains(list, id) || !slices.Contains(list, dir) {
+		t.Errorf("listed: %q", list)
+	}
 	b.Shell(box.Service, "ln -s "+b.Home()+" "+dir+"/home; touch "+b.Home()+"/stays")
 	b.Must("session", "end", id)
 	b.Shell(box.Service, "[ ! -e "+dir+" ] && [ -e "+b.Home()+"/stays ]")
 	b.Fails(17, "over", "run", "--session", id, "--", "true")
 	b.Fails(17, "over", "session", "end", id)
 	b.Fails(4, "no session", "run", "--session", "99", "--", "true")
+	b.Fails(4, "no session", "session", "show", "99")
+	if shown := b.Must("session", "show", id); !strings.Contains(shown, "state      ended") || !strings.Contains(shown, "ended      by rlminit session end") {
+		t.Errorf("ended, and shown as\n%s", shown)
+	}
 }
 
 // Hooks: what happens to a service is told to a command, as one line of JSON;
