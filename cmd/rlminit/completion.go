@@ -4,9 +4,11 @@ import (
 	"context"
 	_ "embed"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rlminit/control"
 )
@@ -43,6 +45,48 @@ services that there are at that moment. It needs nothing but the shell.`,
 			return misused(cmd, "no script for %q; there are bash, zsh and fish", args[0])
 		},
 	}
+}
+
+// flagWords are what a flag takes, where that is one of a few words; what is of one verb
+// alone has that in front.
+var flagWords = map[string][]string{
+	"level":        levelNames,
+	"health level": {"alive", "ready"},
+	"type":         control.RecordTypes,
+	"state":        control.ServiceStates,
+	"for":          {"running", "stopped"},
+	"isolation":    {"strict", "profile", "none"},
+}
+
+// offerWords has the shell offer what a verb and its flags take, and files only where
+// they take some: where nobody has said, they are what is offered. It is for the shell's
+// question alone, for it takes longer than many a verb.
+func offerWords(verb *cobra.Command) {
+	if verb.ValidArgsFunction == nil && verb.ValidArgs == nil && !takesFiles(verb.Use) {
+		verb.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	verb.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		value, _ := pflag.UnquoteUsage(f)
+		offered := cobra.NoFileCompletions
+		if words := flagWords[verb.Name()+" "+f.Name]; words != nil {
+			offered = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		} else if words := flagWords[f.Name]; words != nil {
+			offered = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		} else if f.Name == "profile" {
+			offered = completeProfiles
+		}
+		if !takesFiles(value) {
+			verb.RegisterFlagCompletionFunc(f.Name, offered) // fails where the verb itself has done so
+		}
+	})
+	for _, sub := range verb.Commands() {
+		offerWords(sub)
+	}
+}
+
+// takesFiles tells whether what a usage names is a file, or a command with files.
+func takesFiles(usage string) bool {
+	return slices.ContainsFunc([]string{"FILE", "DIR", "PLAN", "PATH", "CMD"}, func(name string) bool { return strings.Contains(usage, name) })
 }
 
 // completeProfiles offers the names of profiles to the shell.

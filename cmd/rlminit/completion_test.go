@@ -16,7 +16,10 @@ func TestBashCompletion(t *testing.T) {
 	if err != nil {
 		t.Skip("needs bash")
 	}
-	b := newBox(t, map[string]any{"GET /v1/services": []control.Service{alice(), bob()}})
+	b := newBox(t, map[string]any{
+		"GET /v1/services": []control.Service{alice(), bob()},
+		"GET /v1/profiles": []control.Profile{{Name: "alice"}, {Name: "bob"}},
+	})
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
@@ -37,6 +40,20 @@ func TestBashCompletion(t *testing.T) {
 		"rlminit completion b":   "bash",
 		"rlminit check a":        "a file",
 		"rlminit logs --since=1": "",
+
+		// What takes one of a few words is offered them, and files are offered only to
+		// what takes some.
+		"rlminit logs --level ":      "trace|debug|info|warn|error|fatal",
+		"rlminit health --level ":    "alive|ready",
+		"rlminit events --type sess": "session_created|session_ended|session_extended",
+		"rlminit stop --state f":     "failed",
+		"rlminit run --profile b":    "bob",
+		"rlminit run --timeout ":     "",
+		"rlminit operations ":        "",
+		"rlminit version ":           "",
+		"rlminit init --config a":    "a file",
+		"rlminit profile import a":   "a file",
+		"rlminit exec -- a":          "a file",
 	} {
 		cmd := exec.Command(bash, "--norc", "--noprofile", "-c", `
 			source <(rlminit completion bash)

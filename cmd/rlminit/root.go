@@ -20,6 +20,9 @@ import (
 // runVerb runs a verb of the command line and returns the exit code.
 func runVerb(args []string, t *terminal) int {
 	root := newRoot(t)
+	if len(args) > 1 && strings.HasPrefix(args[1], cobra.ShellCompRequestCmd) {
+		offerWords(root)
+	}
 	root.SetArgs(args[1:])
 	return t.finish(root.ExecuteContext(context.Background()))
 }
