@@ -15,11 +15,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 		Use:   "capabilities",
 		Short: "say which isolation and limits can be enforced here",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			c, err := client.Capabilities(cmd.Context())
 			if err != nil {
 				return err
@@ -41,7 +37,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 			}
 			b.write(t)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
 	return cmd

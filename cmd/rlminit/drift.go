@@ -16,11 +16,7 @@ what somebody has changed, stopped, created or deleted by hand since, and what
 has failed. For each value it says how it is, and how it was applied. The exit
 code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			d, err := client.Drift(cmd.Context())
 			if err != nil {
 				return err
@@ -39,7 +35,7 @@ code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`
 				err = exitStatus(control.ExitPending)
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

@@ -22,12 +22,8 @@ func fileReadVerb(t *terminal) *cobra.Command {
 		Use:   "read [--profile P] PATH",
 		Short: "print a file of a profile",
 		Args:  exactly("PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			f.Path = args[0]
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
 			out := &passer{out: t.out, err: t.err}
 			r, err := attended(cmd.Context(), t, client, false, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
 				return client.ReadFile(ctx, f, func(o *control.JobOutput) error {
@@ -51,7 +47,7 @@ func fileReadVerb(t *terminal) *cobra.Command {
 				return control.Failed("%s", strings.TrimSpace(r.Stderr))
 			}
 			return control.Failed("%s", verdict(r))
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&f.Profile, "profile", "p", "", "below the directory of profile `NAME`")
 	return cmd
@@ -67,12 +63,8 @@ there: prints the id of a job that rlminit job undo can undo. Mode and owner sta
 new file has mode 0640.`,
 		Example: `  rlminit file write --profile alice config.yaml <config.yaml`,
 		Args:    exactly("PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			w.Path = args[0]
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
 			stdin, _, err := openStdin("-")
 			if err != nil {
 				return err
@@ -83,7 +75,7 @@ new file has mode 0640.`,
 			}
 			t.printf("%s\n", r.Job)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile `NAME`")
 	return cmd

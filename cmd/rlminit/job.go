@@ -37,11 +37,7 @@ func jobListVerb(t *terminal) *cobra.Command {
 		Use:   "list",
 		Short: "list the jobs",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			jobs, err := client.Jobs(cmd.Context())
 			if err != nil {
 				return err
@@ -57,7 +53,7 @@ func jobListVerb(t *terminal) *cobra.Command {
 			}
 			b.write(t)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd
@@ -89,11 +85,7 @@ func jobShowVerb(t *terminal) *cobra.Command {
 		Use:   "show ID",
 		Short: "show a job, and what came of it",
 		Args:  exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			j, err := client.Job(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -103,7 +95,7 @@ func jobShowVerb(t *terminal) *cobra.Command {
 			}
 			showJob(t, &j)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
 	return cmd
@@ -171,11 +163,7 @@ func jobWaitVerb(t *terminal) *cobra.Command {
 		Long: `Waits until a job is over, and changes nothing. The exit code is that of rlminit
 run; 7 when the time is over before.`,
 		Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			ctx := cmd.Context()
 			if timeout > 0 {
 				var cancel context.CancelFunc
@@ -190,7 +178,7 @@ run; 7 when the time is over before.`,
 				t.printf("job %s %s\n", r.Job, r.State)
 			}
 			return finishRun(t, r, asJSON)
-		},
+		}),
 	}
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the result as JSON")
@@ -204,11 +192,7 @@ func jobCancelVerb(t *terminal) *cobra.Command {
 		Long: `Ends jobs with all that they have started: TERM, a second, KILL. Returns when
 they are over. One that is over already is exit code 17.`,
 		Args: atLeast("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			worst := 0
 			for _, id := range once(args) {
 				r, err := client.CancelJob(cmd.Context(), id)
@@ -218,7 +202,7 @@ they are over. One that is over already is exit code 17.`,
 				worst = max(worst, t.report(err))
 			}
 			return status(worst)
-		},
+		}),
 	}
 }
 
@@ -231,18 +215,14 @@ func jobLogsVerb(t *terminal) *cobra.Command {
 stderr. With -f also what it writes from now on; to stop that does not end the job,
 unless nobody else follows it and it is not detached.`,
 		Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			out := &passer{out: t.out, err: t.err}
 			if !follow {
 				return client.JobOutputNow(cmd.Context(), args[0], out.pass)
 			}
-			_, err = client.Attach(cmd.Context(), args[0], out.pass)
+			_, err := client.Attach(cmd.Context(), args[0], out.pass)
 			return err
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more, until the job is over")
 	return cmd
@@ -256,17 +236,13 @@ func jobUndoVerb(t *terminal) *cobra.Command {
 owner; a file that was not there before is removed. It is refused, with exit code
 10, where the file has changed since.`,
 		Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			r, err := client.UndoJob(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			t.printf("%s\n", r.Job)
 			return nil
-		},
+		}),
 	}
 }

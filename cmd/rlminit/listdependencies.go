@@ -25,11 +25,7 @@ and after, of the named services, or of all.`,
 		Example: `  rlminit list-dependencies alice
   rlminit list-dependencies --reverse database`,
 		ValidArgsFunction: completeServices,
-		RunE: func(cmd *cobra.Command, names []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, names []string, client *control.Client) error {
 			all, err := client.Dependencies(cmd.Context())
 			if err != nil {
 				return err
@@ -54,7 +50,7 @@ and after, of the named services, or of all.`,
 				f.print(t, root, "", "", "", nil)
 			}
 			return status(worst)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&reverse, "reverse", false, "what comes after a service")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")

@@ -25,11 +25,7 @@ alerts.`,
 		Example: `  rlminit metrics
   docker exec box rlminit metrics --prometheus >/var/lib/node_exporter/box.prom`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			debug.SetGCPercent(400) // what it reads of thousands is needed to the end, a moment later
 			// Of thousands of services each of the three takes its time.
 			counted := aside(func() (control.Counts, error) { return client.Counts(cmd.Context()) })
@@ -52,7 +48,7 @@ alerts.`,
 				format = metrics.Prometheus
 			}
 			return metrics.Write(t.out, format, metrics.Snapshot{Version: version, Services: services, Counts: counts})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&prometheus, "prometheus", false, "in the older format of Prometheus, for textfile collectors")
 	return cmd

@@ -20,11 +20,7 @@ on purpose: it is recorded, and the gateway is started or stopped.`,
 		Example:           `  rlminit profile adopt alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			d := o.attempt(cmd.Context(), t, args[0], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
 				return client.AdoptProfile(ctx, args[0], control.AdoptProfile{Wait: wait})
 			})
@@ -32,7 +28,7 @@ on purpose: it is recorded, and the gateway is started or stopped.`,
 				return d.err
 			}
 			return d.tell()
-		},
+		}),
 	}
 	o.waitFlags(cmd)
 	return cmd

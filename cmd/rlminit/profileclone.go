@@ -113,11 +113,7 @@ that has jobs or open sessions is not renamed; the answer names them.`,
 		Example:           `  rlminit profile rename alice alice-old`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			d := o.attempt(cmd.Context(), t, args[1], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
 				return client.RenameProfile(ctx, args[0], control.RenameProfile{To: args[1], Wait: wait})
 			})
@@ -125,7 +121,7 @@ that has jobs or open sessions is not renamed; the answer names them.`,
 				return d.err
 			}
 			return d.tell()
-		},
+		}),
 	}
 	o.waitFlags(cmd)
 	return cmd

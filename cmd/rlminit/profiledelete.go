@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"rlminit/control"
 )
 
 func profileDeleteVerb(t *terminal) *cobra.Command {
@@ -18,11 +20,7 @@ to you.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			return forEach(t, once(args), func(name string) answered {
 				deleted, err := client.DeleteProfile(cmd.Context(), name, purge)
 				return answered{err: err, tell: func() error {
@@ -40,7 +38,7 @@ to you.`,
 					return nil
 				}}
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
 	return cmd

@@ -25,13 +25,9 @@ kept, and named. Of an editor that fails nothing is taken.`,
 		Example:           `  EDITOR=nano rlminit profile edit alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			return editProfile(cmd.Context(), t, client, args[0])
-		},
+		}),
 	}
 	return cmd
 }

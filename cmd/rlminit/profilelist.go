@@ -14,11 +14,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 		Use:   "list",
 		Short: "list the profiles",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			if trash {
 				return listTrash(cmd.Context(), t, client, asJSON)
 			}
@@ -41,7 +37,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 			}
 			b.write(t)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")

@@ -16,11 +16,7 @@ func profileShowVerb(t *terminal) *cobra.Command {
 		Short:             "show a profile",
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			p, err := client.Profile(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -30,7 +26,7 @@ func profileShowVerb(t *terminal) *cobra.Command {
 			}
 			profileText(t, p)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
 	return cmd

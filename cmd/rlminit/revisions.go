@@ -18,11 +18,7 @@ func revisionsVerb(t *terminal) *cobra.Command {
 person is needed; running or rolling-back while it is under way. BY is who
 approved it, as they said, and the uid of who asked.`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			list, err := client.Revisions(cmd.Context())
 			if err != nil {
 				return err
@@ -46,7 +42,7 @@ approved it, as they said, and the uid of who asked.`,
 			}
 			b.write(t)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd

@@ -73,11 +73,7 @@ func sessionListVerb(t *terminal) *cobra.Command {
 		Use:   "list",
 		Short: "list the sessions",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			sessions, err := client.Sessions(cmd.Context())
 			if err != nil {
 				return err
@@ -93,7 +89,7 @@ func sessionListVerb(t *terminal) *cobra.Command {
 			}
 			b.write(t)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd
@@ -105,11 +101,7 @@ func sessionShowVerb(t *terminal) *cobra.Command {
 		Use:   "show ID",
 		Short: "show a session and what is left of its budget",
 		Args:  exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			s, err := client.Session(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -119,7 +111,7 @@ func sessionShowVerb(t *terminal) *cobra.Command {
 			}
 			showSession(t, &s)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
 	return cmd
@@ -146,18 +138,14 @@ func sessionExtendVerb(t *terminal) *cobra.Command {
 		Short: "give a session another time to live, from now",
 		Long:  "Gives a session another time to live, from now; three times at most.",
 		Args:  exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			s, err := client.ExtendSession(cmd.Context(), args[0], ttl)
 			if err != nil {
 				return err
 			}
 			t.printf("session %s lives until %s\n", s.Session, s.Until.Format(time.RFC3339))
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().Var((*seconds)(&ttl), "ttl", "`TIME` from now (default: as it was created)")
 	return cmd
@@ -168,17 +156,13 @@ func sessionEndVerb(t *terminal) *cobra.Command {
 		Use:   "end ID",
 		Short: "end a session: its jobs, and then its directory",
 		Args:  exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			s, err := client.EndSession(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			t.printf("session %s %s\n", s.Session, s.State)
 			return nil
-		},
+		}),
 	}
 }

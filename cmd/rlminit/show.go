@@ -62,11 +62,7 @@ null where they may not be seen), events and last_lines.`,
   rlminit show alice --json | jq '.[0].definition[] | select(.source != "default")'`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeServices,
-		RunE: func(cmd *cobra.Command, names []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, names []string, client *control.Client) error {
 			views := []*serviceView{}
 			worst := 0
 			for _, name := range once(names) {
@@ -90,7 +86,7 @@ null where they may not be seen), events and last_lines.`,
 				v.print(t)
 			}
 			return status(worst)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd

@@ -23,11 +23,7 @@ signal is restarted as its policy says.`,
 			}
 			return completeServices(cmd, args, part)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			worst := 0
 			for _, name := range once(args[1:]) {
 				err := client.Signal(cmd.Context(), name, args[0])
@@ -38,7 +34,7 @@ signal is restarted as its policy says.`,
 				worst = max(worst, t.report(err))
 			}
 			return status(worst)
-		},
+		}),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
@@ -93,6 +94,17 @@ func (t *terminal) open() (*control.Client, error) {
 		client.Notice = t.complain
 	}
 	return client, err
+}
+
+// asking is the life of a verb that asks an rlminit, whatever its arguments are.
+func (t *terminal) asking(f func(cmd *cobra.Command, args []string, client *control.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := t.open()
+		if err != nil {
+			return err
+		}
+		return f(cmd, args, client)
+	}
 }
 
 // The colours, as SGR parameters.
