@@ -28,7 +28,7 @@ func (t *task) conclude(s job.State, after *control.Telemetry) *control.JobResul
 	switch {
 	case t.run.ended != 0:
 		result.ExecutionTimeMS = max(0, (t.run.ended-t.run.begun)/1e6)
-		result.Spawned = 1 + len(t.run.left)
+		result.Spawned = 1 + max(t.run.count, len(t.run.left))
 		if s.Exit.Signal != 0 {
 			result.Signal = signalName(s.Exit.Signal)
 		} else {

@@ -64,7 +64,32 @@ type run struct {
 	pid   int
 	begun int64                // CLOCK_BOOTTIME, ns, when it was asked for
 	ended int64                // the same, of its end; 0: not yet
-	left  []control.LeftBehind // what had its tag when it had ended
+	tree  []control.LeftBehind // what had its tag, and has withstood its end
+	left  []control.LeftBehind // what had its tag when it had ended, as far as it is known
+	count int                  // how many that were
+	late  *time.Timer          // surveys when its time is up; nil: it has none
+}
+
+// withstood is after how long what has not ended has withstood being asked to: half of
+// the time that tier 1 gives it.
+const withstood = 500 * time.Millisecond
+
+// survey notes what has withstood: it is killed with the job, and gone when that is told.
+func (r *run) survey() {
+	if r.ended == 0 {
+		r.tree = bearers(r.tag)
+	}
+}
+
+// leave notes how many processes a job has left, and which.
+func (r *run) leave(count int) {
+	r.count, r.left = count, bearers(r.tag)
+	for _, of := range r.tree {
+		known := slices.ContainsFunc(r.left, func(l control.LeftBehind) bool { return l.PID == of.PID })
+		if len(r.left) < mostLeft && !known && of.PID != r.pid {
+			r.left = append(r.left, of)
+		}
+	}
 }
 
 // reasons are what there is to say of how a job went.
@@ -119,6 +144,7 @@ func (r *Runner) spawn(t *task) {
 		return
 	}
 	t.run.begun = boottime()
+	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.run.survey) })
 	t.hold(r)
 	label, _ := json.Marshal(label{Begun: t.run.begun, Before: p.before}) // of plain numbers
 	fds, targets := slices.Clone(p.ends[:]), []int32{1, 2}
@@ -165,6 +191,9 @@ func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 // exited notes how a job ended, and what it left.
 func (r *Runner) exited(t *task, e wire.Exit) {
 	t.run.ended = e.At
+	if t.run.late != nil {
+		t.run.late.Stop()
+	}
 	exit := job.Exit{Code: int(e.Code), Signal: int(e.Signal), TimedOut: e.TimedOut}
 	if e.OutOfMemory && t.why.problem == "" && (e.Signal != 0 || e.Code != 0) {
 		t.why.problem = "a process of it was killed: " + r.place.outOfMemory(&t.spec.Request)
@@ -172,9 +201,7 @@ func (r *Runner) exited(t *task, e wire.Exit) {
 	kind := job.Exited
 	if e.Leftovers > 0 {
 		kind = job.LeftSome
-		if t.run.left = bearers(t.run.tag); len(t.run.left) == 0 {
-			t.run.left = make([]control.LeftBehind, e.Leftovers) // they have ended since, or there are no tags
-		}
+		t.run.leave(int(e.Leftovers))
 	}
 	r.step(t, job.Event{Kind: kind, Exit: exit})
 }
@@ -184,6 +211,9 @@ const patience = 3 * time.Second
 
 // end has tier 1 end all of a job.
 func (r *Runner) end(t *task) {
+	if t.run.ended == 0 {
+		time.AfterFunc(withstood, func() { r.loop.Do(t.run.survey) })
+	}
 	r.host.Send(&wire.Deadline{ID: t.run.id}, nil, nil)
 	if t.state.Stage == job.Sweeping {
 		time.AfterFunc(patience, func() {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -214,15 +215,18 @@ func bearers(tag uint32) []control.LeftBehind {
 	want := []byte(strconv.FormatUint(uint64(tag), 10))
 	eachProcess(func(pid int) {
 		var buffer [4096]byte
-		_, rest, ok := bytes.Cut(readProc(pid, "status", buffer[:]), []byte("\nGroups:"))
+		status := readProc(pid, "status", buffer[:])
+		_, rest, ok := bytes.Cut(status, []byte("\nGroups:"))
 		if !ok {
 			return
 		}
+		name, _, _ := bytes.Cut(bytes.TrimPrefix(status, []byte("Name:\t")), []byte("\n"))
+		bare := "[" + string(name) + "]" // as ps(1) has it
 		line, _, _ := bytes.Cut(rest, []byte("\n"))
 		for _, group := range bytes.Fields(line) {
 			if bytes.Equal(group, want) && len(found) < mostLeft {
-				command := bytes.TrimRight(readProc(pid, "cmdline", buffer[:200]), "\x00")
-				found = append(found, control.LeftBehind{PID: pid, Command: strings.ToValidUTF8(string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})), "\uFFFD")})
+				command := string(bytes.ReplaceAll(bytes.TrimRight(readProc(pid, "cmdline", buffer[:200]), "\x00"), []byte{0}, []byte{' '}))
+				found = append(found, control.LeftBehind{PID: pid, Command: strings.ToValidUTF8(cmp.Or(command, bare), "\uFFFD")})
 				return
 			}
 		}

@@ -80,6 +80,10 @@ func DeadlineEndsAll(t *testing.T, start New) {
 	if got.ExecutionTimeMS < 500 {
 		t.Errorf("it took %d ms", got.ExecutionTimeMS)
 	}
+	told := fmt.Sprint(got.LeftBehind)
+	if len(got.LeftBehind) < 2 || got.Spawned <= len(got.LeftBehind) || strings.Contains(told, "{0 ") || !strings.Contains(told, "sleep 1000}") {
+		t.Errorf("of what withstood its end is told: %s, of %d", told, got.Spawned)
+	}
 	if after := b.Processes(); len(after) != before {
 		t.Errorf("%d processes became %v", before, after)
 	}
@@ -91,7 +95,7 @@ func LeftBehindIsEnded(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
 	before := len(b.Processes())
 	got, code := ran(b, "--", "bash", "-c", "setsid sleep 1000 & echo done")
-	if code != 0 || got.Stdout != "done\n" || len(got.LeftBehind) != 1 || got.Spawned != 2 {
+	if code != 0 || got.Stdout != "done\n" || len(got.LeftBehind) != 1 || got.LeftBehind[0].PID == 0 || got.LeftBehind[0].Command == "" || got.Spawned != 2 {
 		t.Errorf("exit code %d, %+v", code, got)
 	}
 	if after := b.Processes(); len(after) != before {
