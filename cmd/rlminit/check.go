@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,25 @@ import (
 	"rlminit/supervise/process"
 )
 
+// checked is what was found of a file.
+type checked struct {
+	File   string       `json:"file"`
+	Valid  bool         `json:"valid"`
+	Note   string       `json:"note,omitempty"` // what was not looked at
+	Faults []checkFault `json:"faults"`
+}
+
+type checkFault struct {
+	File  string `json:"file,omitempty"`
+	Line  int    `json:"line,omitempty"`
+	Field string `json:"field,omitempty"`
+	Text  string `json:"text"`
+	said  string // in one line
+}
+
 func checkVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "check [FILE…]",
 		Short: "validate configuration and definitions, and run nothing",
 		Long: `Reads each file and prints every fault with its file, line and field. A
@@ -29,39 +47,73 @@ FILE it checks the configuration that init would read here, and whether it can
 be had in this place: so it does with a profile.yaml of this volume, whose
 program, directory and secrets it looks for, and in a container of rlminit's with
 the user of any configuration. The exit code is 0 if there is no fault, and 1
-otherwise.`,
+otherwise.
+
+With --json: an array of objects with file, valid, note (what was not looked at;
+absent without) and faults: each with text, and file, line and field where it is
+of one.`,
 		Example: `  rlminit check
+  rlminit check rlminit.yaml --json | jq -r '.[].faults[] | "\(.line): \(.text)"'
   docker run --rm -v "$PWD:/x:ro" IMAGE rlminit check /x/rlminit.yaml`,
 		RunE: func(_ *cobra.Command, files []string) error {
-			if len(files) == 0 {
-				return checkHere(t)
-			}
-			faulty := false
+			all := []checked{}
 			for _, file := range files {
 				note, err := check(file)
-				if !t.verdict(file, note, err) {
-					faulty = true
+				all = append(all, checkedFile(file, note, err))
+			}
+			if len(files) == 0 {
+				faults, err := checkHere(configPath())
+				if err != nil {
+					return err
 				}
+				all = append(all, checkedFile(configPath(), "", faults))
 			}
-			if faulty {
-				return exitStatus(control.ExitFailed)
-			}
-			return nil
+			return t.tellChecked(all, asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
+	return cmd
 }
 
-// verdict prints what was found of a file, and tells whether it is valid. note is
-// what was not looked at.
-func (t *terminal) verdict(file, note string, err error) bool {
-	if err == nil {
-		t.printf("%s: valid%s\n", printable(file), printable(note))
-		return true
+// checkedFile is what was found of a file, of which err has the faults.
+func checkedFile(file, note string, err error) checked {
+	c := checked{File: file, Valid: err == nil, Note: strings.TrimPrefix(note, "; "), Faults: []checkFault{}}
+	var faults document.Faults
+	switch {
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			c.Faults = append(c.Faults, checkFault{f.File, f.Line, f.Field, f.Text, f.Error()})
+		}
+	case err != nil:
+		c.Faults = append(c.Faults, checkFault{Text: err.Error(), said: err.Error()})
 	}
-	for line := range strings.Lines(err.Error()) {
-		t.complain(line)
+	return c
+}
+
+// tellChecked prints what was found.
+func (t *terminal) tellChecked(all []checked, asJSON bool) error {
+	faulty := slices.ContainsFunc(all, func(c checked) bool { return !c.Valid })
+	if asJSON {
+		if err := t.printJSON(all); err != nil {
+			return err
+		}
+		all = nil
 	}
-	return false
+	for _, c := range all {
+		if note := c.Note; c.Valid {
+			if note != "" {
+				note = "; " + note
+			}
+			t.printf("%s: valid%s\n", printable(c.File), printable(note))
+		}
+		for _, f := range c.Faults {
+			t.complain(f.said)
+		}
+	}
+	if faulty {
+		return exitStatus(control.ExitFailed)
+	}
+	return nil
 }
 
 // check finds the faults of one file, which they name as it was given.
@@ -129,16 +181,15 @@ func underInit() bool {
 }
 
 // checkHere finds the faults of the configuration that init would read, and
-// what this place would refuse of it.
-func checkHere(t *terminal) error {
-	path := configPath()
+// what this place would refuse of it. An error keeps it from looking.
+func checkHere(path string) (faults, err error) {
 	host, err := config.ThisHost()
 	if err != nil {
-		return control.Failed("%v", err)
+		return nil, control.Failed("%v", err)
 	}
 	bundle, err := config.ReadBundle(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return control.Failed("cannot check %s: there is no such file, so rlminit init is a pure init; name another with rlminit check FILE", path)
+		return nil, control.Failed("cannot check %s: there is no such file, so rlminit init is a pure init; name another with rlminit check FILE", path)
 	}
 	if err == nil {
 		c, faults := config.Parse(bundle, host.Lookup)
@@ -149,10 +200,7 @@ func checkHere(t *terminal) error {
 			err = config.CheckUser(c, host.Accounts)
 		}
 	}
-	if !t.verdict(path, "", err) {
-		return exitStatus(control.ExitFailed)
-	}
-	return nil
+	return err, nil
 }
 
 // checkService finds the faults of a static service's definition.

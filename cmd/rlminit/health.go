@@ -16,13 +16,15 @@ const healthTimeout = 5 * time.Second
 
 func healthVerb(t *terminal) *cobra.Command {
 	var level string
+	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "health [NAME…] [--level alive|ready]",
 		Short: "say whether rlminit, or what it runs, is well",
 		Long: `Level alive, the default and meant for HEALTHCHECK and liveness probes, says
 whether rlminit itself is well. Level ready says whether all that is wanted is
 up; with names, whether these are. The exit code is 0 or 1 whatever the cause,
-for Docker knows no other.`,
+for Docker knows no other. With --json: an object with ok, reasons and missing
+(why there may be profiles that nothing here shows; absent without).`,
 		Example: `  HEALTHCHECK CMD ["rlminit", "health"]
   rlminit health --level ready alice`,
 		ValidArgsFunction: completeServices,
@@ -33,6 +35,12 @@ for Docker knows no other.`,
 			health, err := askHealth(cmd.Context(), level, once(names))
 			if err != nil {
 				t.complain(err.Error())
+				return exitStatus(control.ExitFailed)
+			}
+			if asJSON {
+				if err := t.printJSON(health); err != nil || health.OK {
+					return err
+				}
 				return exitStatus(control.ExitFailed)
 			}
 			if !health.OK {
@@ -49,6 +57,7 @@ for Docker knows no other.`,
 		},
 	}
 	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive or ready")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
 	return cmd
 }
 

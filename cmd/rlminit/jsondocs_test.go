@@ -37,6 +37,8 @@ func TestJSONReference(t *testing.T) {
 		control.Session{},
 		control.Revision{},
 		control.Drift{},
+		control.Health{},
+		checked{},
 	} {
 		jsonKeys(reflect.TypeOf(v), keys)
 	}

@@ -158,6 +158,16 @@ func TestCheck(t *testing.T) {
 	if r.out != good+": valid\n" {
 		t.Errorf("stdout:\n%s", r.out)
 	}
+	if r := run(1, bad, good, "--json"); r.err != "" {
+		t.Errorf("stderr:\n%s", r.err)
+	} else {
+		var all []checked
+		err := json.Unmarshal([]byte(r.out), &all)
+		if err != nil || len(all) != 2 || all[0].Valid || len(all[0].Faults) != 3 || !all[1].Valid || len(all[1].Faults) != 0 ||
+			all[0].Faults[0] != (checkFault{File: bad, Line: 4, Field: "services.web.command", Text: `"agent serve" is a string; write [agent, serve]`}) {
+			t.Errorf("%+v %v", all, err)
+		}
+	}
 	if r := run(1, filepath.Join(dir, "none.yaml")); !strings.Contains(r.err, "none.yaml") || countLines(r.err) != 1 {
 		t.Errorf("stderr:\n%s", r.err)
 	}

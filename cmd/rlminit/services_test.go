@@ -353,6 +353,7 @@ func TestHealth(t *testing.T) {
 	})
 	tell(t, map[string]any{"GET /v1/health": control.Health{Reasons: []string{"bob: failed", "web: waits"}}}, []story{
 		{args: []string{"health", "--level=ready"}, code: 1, err: "rlminit: bob: failed\nrlminit: web: waits\n"},
+		{args: []string{"health", "--json"}, code: 1, out: "{\n  \"ok\": false,\n  \"reasons\": [\n    \"bob: failed\",\n    \"web: waits\"\n  ]\n}\n"},
 	})
 	// Docker knows 0 and 1 only.
 	tell(t, map[string]any{"GET /v1/health": control.WrongUser(10000, 1000)}, []story{
