@@ -19,8 +19,8 @@ const noticeAfter = time.Second
 
 // bootStep says which boot step nobody can answer for, and for how long it has
 // been running; "" if there is none.
-func (c *Client) bootStep() string {
-	f, err := os.OpenFile(filepath.Join(c.dir, BootFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func (p *place) bootStep() string {
+	f, err := os.OpenFile(filepath.Join(p.dir, BootFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
@@ -38,13 +38,13 @@ func (c *Client) bootStep() string {
 
 // notice tells a person whose answer takes its time what it waits for, until
 // the returned function is called.
-func (c *Client) notice() (enough func() bool) {
-	if c.Notice == nil {
+func (l *line) notice() (enough func() bool) {
+	if l.Notice == nil {
 		return func() bool { return true }
 	}
 	return time.AfterFunc(noticeAfter, func() {
-		if step := c.bootStep(); step != "" {
-			c.Notice(step + "; waiting for it")
+		if step := l.bootStep(); step != "" {
+			l.Notice(step + "; waiting for it")
 		}
 	}).Stop
 }

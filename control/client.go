@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -29,17 +28,18 @@ const (
 	answerLimit = 64 << 20
 )
 
-// Client asks the rlminit of one runtime directory. It holds no connection,
-// and may be used by several goroutines at once.
-type Client struct {
+// Client asks the rlminit of one runtime directory: it has a method for each request.
+// It holds no connection, and may be used by several goroutines at once.
+type Client struct{ line }
+
+// line is the way of a request to the supervisor, and of its answer back, also while
+// one supervisor follows on another.
+type line struct {
+	place
 	Notice func(line string) // told what an answer waits for that takes its time; may be nil
 
-	dir     string
-	proc    string   // where proc(5) is mounted
-	shared  string   // what runtime directories in /dev/shm begin with
-	configs []string // where the configuration would be
-	http    *http.Client
-	wait    time.Duration
+	http *http.Client
+	wait time.Duration
 }
 
 // Open finds the runtime directory and returns a client for it: the first of
@@ -57,7 +57,7 @@ func Open() (*Client, error) {
 
 // At returns a client for the rlminit whose runtime directory is dir.
 func At(dir string) *Client {
-	c := &Client{dir: dir, proc: "/proc", shared: sharedDir, configs: configFiles(), wait: patience}
+	c := &Client{line{place: place{dir: dir, proc: "/proc", shared: sharedDir, configs: configFiles()}, wait: patience}}
 	c.http = &http.Client{
 		// A redirect would be a fault of the server's; none is ever sent.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -70,19 +70,16 @@ func At(dir string) *Client {
 	return c
 }
 
-// Dir returns the runtime directory of the rlminit that is asked.
-func (c *Client) Dir() string { return c.dir }
-
 // dial connects to the control socket, if that is one to be trusted.
-func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (l *line) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", c.Socket())
+	conn, err := d.DialContext(ctx, "unix", l.Socket())
 	if err != nil {
 		return nil, err
 	}
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err == nil {
-		err = trustedListener(raw, c.Socket(), os.Geteuid())
+		err = trustedListener(raw, l.Socket(), os.Geteuid())
 	}
 	if err != nil {
 		conn.Close()
@@ -93,12 +90,6 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	return conn, nil
 }
-
-// RuntimeDir returns the directory that the client asks in.
-func (c *Client) RuntimeDir() string { return c.dir }
-
-// Socket returns the path of the control socket.
-func (c *Client) Socket() string { return filepath.Join(c.dir, SocketName) }
 
 // request is one call before it is sent.
 type request struct {
@@ -113,6 +104,16 @@ type request struct {
 	upload     io.Reader // in place of body; nil: none
 }
 
+// get is a request that changes nothing.
+func get(path, what string) request {
+	return request{method: http.MethodGet, path: path, repeat: true, what: what}
+}
+
+// post is one that may do something each time that it is sent.
+func post(path string, body any, what string) request {
+	return request{method: http.MethodPost, path: path, body: body, what: what}
+}
+
 // misnamed finds a name that no path can hold, for a server would clean it
 // away: an empty one, and those that mean a directory.
 func (r request) misnamed() (name string, ok bool) {
@@ -125,9 +126,9 @@ func (r request) misnamed() (name string, ok bool) {
 }
 
 // call sends a request and decodes its answer into out, which may be nil.
-func (c *Client) call(ctx context.Context, r request, out any) error {
+func (l *line) call(ctx context.Context, r request, out any) error {
 	var in bytes.Buffer
-	err := c.try(ctx, r, func(body io.Reader, length int64) (err error) {
+	err := l.try(ctx, r, func(body io.Reader, length int64) (err error) {
 		in.Reset()
 		in.Grow(int(min(max(length, 0), answerLimit)) + bytes.MinRead)
 		_, err = in.ReadFrom(io.LimitReader(body, answerLimit))
@@ -161,8 +162,8 @@ func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
 }
 
 // stream sends a request and hands its body to read as it comes in.
-func (c *Client) stream(ctx context.Context, r request, read func(io.Reader) error) error {
-	response, err := c.open(ctx, r)
+func (l *line) stream(ctx context.Context, r request, read func(io.Reader) error) error {
+	response, err := l.open(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -172,9 +173,9 @@ func (c *Client) stream(ctx context.Context, r request, read func(io.Reader) err
 
 // open sends a request until somebody answers, and returns the answer with its
 // body unread.
-func (c *Client) open(ctx context.Context, r request) (response *http.Response, err error) {
-	err = c.persist(ctx, r, func() error {
-		response, err = c.once(ctx, r)
+func (l *line) open(ctx context.Context, r request) (response *http.Response, err error) {
+	err = l.persist(ctx, r, func() error {
+		response, err = l.once(ctx, r)
 		return err
 	})
 	return response, err
@@ -182,9 +183,9 @@ func (c *Client) open(ctx context.Context, r request) (response *http.Response, 
 
 // try sends a request until it is answered in full. read is told how long the answer
 // will be; -1: that is not known.
-func (c *Client) try(ctx context.Context, r request, read func(body io.Reader, length int64) error) error {
-	return c.persist(ctx, r, func() error {
-		response, err := c.once(ctx, r)
+func (l *line) try(ctx context.Context, r request, read func(body io.Reader, length int64) error) error {
+	return l.persist(ctx, r, func() error {
+		response, err := l.once(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -197,11 +198,11 @@ func (c *Client) try(ctx context.Context, r request, read func(body io.Reader, l
 // replaced: a connection that was not made can be made again, and one that
 // ended without an answer too, unless sending the request twice could do
 // something twice.
-func (c *Client) persist(ctx context.Context, r request, attempt func() error) error {
+func (l *line) persist(ctx context.Context, r request, attempt func() error) error {
 	if name, ok := r.misnamed(); ok {
 		return NoSuchName(name, nil)
 	}
-	defer c.notice()()
+	defer l.notice()()
 	var until time.Time
 	pause := 5 * time.Millisecond
 	for {
@@ -211,22 +212,22 @@ func (c *Client) persist(ctx context.Context, r request, attempt func() error) e
 			return nil
 		}
 		if ctx.Err() != nil {
-			return c.gaveUp(ctx, r)
+			return l.gaveUp(ctx, r)
 		}
-		again, final := c.judge(err, r)
+		again, final := l.judge(err, r)
 		if !again {
 			return final
 		}
 		now := time.Now()
-		if until.IsZero() || now.Sub(begun) > c.wait {
-			until = now.Add(c.wait)
+		if until.IsZero() || now.Sub(begun) > l.wait {
+			until = now.Add(l.wait)
 		}
 		if now.After(until) {
 			return final
 		}
 		select {
 		case <-ctx.Done():
-			return c.gaveUp(ctx, r)
+			return l.gaveUp(ctx, r)
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, 200*time.Millisecond)
@@ -234,19 +235,19 @@ func (c *Client) persist(ctx context.Context, r request, attempt func() error) e
 }
 
 // gaveUp is said when the caller's time is over, or the caller cancelled.
-func (c *Client) gaveUp(ctx context.Context, r request) error {
+func (l *line) gaveUp(ctx context.Context, r request) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		if step := c.bootStep(); step != "" {
+		if step := l.bootStep(); step != "" {
 			return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s yet: %s; services are started after it", r.what, step))
 		}
-		return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s on %s in time", r.what, c.Socket()))
+		return NewProblem(KindTimedOut, fmt.Sprintf("no answer to %s on %s in time", r.what, l.Socket()))
 	}
 	return ctx.Err()
 }
 
 // judge tells whether a failed attempt is worth another, and what to say if
 // there is none or it fails too.
-func (c *Client) judge(err error, r request) (again bool, final error) {
+func (l *line) judge(err error, r request) (again bool, final error) {
 	var problem *Problem
 	if errors.As(err, &problem) {
 		return false, problem
@@ -255,26 +256,26 @@ func (c *Client) judge(err error, r request) (again bool, final error) {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		switch {
 		case errors.Is(err, syscall.EAGAIN): // the listener's backlog is full, connect(2)
-			return true, NoAnswer("no rlminit answers on %s: too many requests are waiting", c.Socket())
+			return true, NoAnswer("no rlminit answers on %s: too many requests are waiting", l.Socket())
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
-			absence := c.absence()
-			return absence.ExitCode == ExitNoAnswer && c.isExpected(), absence
+			absence := l.absence()
+			return absence.ExitCode == ExitNoAnswer && l.isExpected(), absence
 		case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-			return false, NotPermitted("permission denied: you are uid %d and may not connect to %s; use docker exec without -u", os.Geteuid(), c.Socket())
+			return false, NotPermitted("permission denied: you are uid %d and may not connect to %s; use docker exec without -u", os.Geteuid(), l.Socket())
 		}
-		return false, NoAnswer("no rlminit answers on %s: %v", c.Socket(), dial.Err)
+		return false, NoAnswer("no rlminit answers on %s: %v", l.Socket(), dial.Err)
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	if ended {
 		return r.repeat, cutShort(r.what)
 	}
-	return false, NoAnswer("cannot ask for %s on %s: %v", r.what, c.Socket(), err)
+	return false, NoAnswer("cannot ask for %s on %s: %v", r.what, l.Socket(), err)
 }
 
 // once sends a request once. An answer that is a problem is returned as that
 // problem.
-func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
+func (l *line) once(ctx context.Context, r request) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil {
 		b, err := json.Marshal(r.body)
@@ -301,7 +302,7 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 	case body != nil:
 		req.Header.Set("Content-Type", "application/json")
 	}
-	response, err := c.http.Do(req)
+	response, err := l.http.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -130,12 +130,12 @@ func (c *Client) TryJob(ctx context.Context, job RunJob) (DryRun, error) {
 
 // Jobs returns the jobs that are not over, and those that are remembered.
 func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
-	return ask[[]Job](ctx, c, request{method: http.MethodGet, path: "/v1/jobs", repeat: true, what: "the jobs"})
+	return ask[[]Job](ctx, c, get("/v1/jobs", "the jobs"))
 }
 
 // Job returns one of them, with its result if it is over.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
-	return ask[Job](ctx, c, request{method: http.MethodGet, path: "/v1/jobs/" + segment(id), repeat: true, what: "job " + id})
+	return ask[Job](ctx, c, get("/v1/jobs/"+segment(id), "job "+id))
 }
 
 // WaitJob waits until a job is over; within 0: as long as it takes.
@@ -148,17 +148,17 @@ func (c *Client) WaitJob(ctx context.Context, id string, within time.Duration) (
 
 // CancelJob ends a job, and returns its result.
 func (c *Client) CancelJob(ctx context.Context, id string) (*JobResult, error) {
-	return ask[*JobResult](ctx, c, request{method: http.MethodPost, path: "/v1/jobs/" + segment(id) + "/cancel", what: "the cancel of job " + id})
+	return ask[*JobResult](ctx, c, post("/v1/jobs/"+segment(id)+"/cancel", nil, "the cancel of job "+id))
 }
 
 // UndoJob puts back what a write has replaced.
 func (c *Client) UndoJob(ctx context.Context, id string) (*JobResult, error) {
-	return ask[*JobResult](ctx, c, request{method: http.MethodPost, path: "/v1/jobs/" + segment(id) + "/undo", what: "the undoing of job " + id})
+	return ask[*JobResult](ctx, c, post("/v1/jobs/"+segment(id)+"/undo", nil, "the undoing of job "+id))
 }
 
 // JobOutputNow hands what a job has written so far to each.
 func (c *Client) JobOutputNow(ctx context.Context, id string, each func(*JobOutput) error) error {
-	r := request{method: http.MethodGet, path: "/v1/jobs/" + segment(id) + "/output", repeat: true, what: "the output of job " + id}
+	r := get("/v1/jobs/"+segment(id)+"/output", "the output of job "+id)
 	return c.stream(ctx, r, func(body io.Reader) error {
 		in := json.NewDecoder(body)
 		for {
@@ -183,21 +183,18 @@ func (c *Client) CreateSession(ctx context.Context, s CreateSession) (Session, e
 
 // Sessions returns those that are open, and those that are remembered.
 func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
-	return ask[[]Session](ctx, c, request{method: http.MethodGet, path: "/v1/sessions", repeat: true, what: "the sessions"})
+	return ask[[]Session](ctx, c, get("/v1/sessions", "the sessions"))
 }
 
 // Session returns one of them.
 func (c *Client) Session(ctx context.Context, id string) (Session, error) {
-	return ask[Session](ctx, c, request{method: http.MethodGet, path: "/v1/sessions/" + segment(id), repeat: true, what: "session " + id})
+	return ask[Session](ctx, c, get("/v1/sessions/"+segment(id), "session "+id))
 }
 
 // ExtendSession gives a session another time to live, from now; 0: what it was
 // created with.
 func (c *Client) ExtendSession(ctx context.Context, id string, ttl time.Duration) (Session, error) {
-	return ask[Session](ctx, c, request{
-		method: http.MethodPost, path: "/v1/sessions/" + segment(id) + "/extend", body: ExtendSession{TTLMS: ttl.Milliseconds()},
-		what: "the extension of session " + id,
-	})
+	return ask[Session](ctx, c, post("/v1/sessions/"+segment(id)+"/extend", ExtendSession{TTLMS: ttl.Milliseconds()}, "the extension of session "+id))
 }
 
 // EndSession ends a session: its jobs, and then its directory.
@@ -211,7 +208,7 @@ func (c *Client) WriteFile(ctx context.Context, w WriteFile, content *os.File) (
 	if w.Key == "" {
 		w.Key = rand.Text()
 	}
-	r := request{method: http.MethodPost, path: "/v1/files", what: "the write of " + w.Path}
+	r := post("/v1/files", nil, "the write of "+w.Path)
 	if content != nil {
 		w.Descriptor, r.descriptor = true, content
 	}
@@ -228,7 +225,7 @@ func (c *Client) ReadFile(ctx context.Context, f ReadFile, each func(*JobOutput)
 
 // Capabilities returns what can be enforced.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
-	return ask[Capabilities](ctx, c, request{method: http.MethodGet, path: "/v1/capabilities", repeat: true, what: "the capabilities"})
+	return ask[Capabilities](ctx, c, get("/v1/capabilities", "the capabilities"))
 }
 
 // descriptorKey is the key of a descriptor to be passed, in a request's context.

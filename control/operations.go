@@ -66,7 +66,7 @@ const GateReason = "stopped at "
 
 // Operations returns those under way and the latest that are over.
 func (c *Client) Operations(ctx context.Context) ([]Operation, error) {
-	return ask[[]Operation](ctx, c, request{method: http.MethodGet, path: "/v1/operations", repeat: true, what: "the operations"})
+	return ask[[]Operation](ctx, c, get("/v1/operations", "the operations"))
 }
 
 // Operation returns one. With wait it answers when the operation is over, or has
@@ -83,15 +83,13 @@ func (c *Client) Operation(ctx context.Context, id uint64, wait bool) (Operation
 
 // Cancel has an operation go no further.
 func (c *Client) Cancel(ctx context.Context, id uint64) (Operation, error) {
-	return ask[Operation](ctx, c, request{
-		method: http.MethodPost, path: "/v1/operations/" + strconv.FormatUint(id, 10) + "/cancel", what: "the cancellation",
-	})
+	return ask[Operation](ctx, c, post("/v1/operations/"+strconv.FormatUint(id, 10)+"/cancel", nil, "the cancellation"))
 }
 
 // Operate begins one operation on the services that names and o say, and returns
 // it as it is then.
 func (c *Client) Operate(ctx context.Context, o BeginOperation) (Operation, error) {
-	return ask[Operation](ctx, c, request{method: http.MethodPost, path: "/v1/operations", body: o, what: "the " + o.Verb})
+	return ask[Operation](ctx, c, post("/v1/operations", o, "the "+o.Verb))
 }
 
 // BeginOperation is the body of POST /v1/operations. Names are those of services or

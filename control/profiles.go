@@ -10,9 +10,7 @@ import (
 
 // Profiles returns every profile, in the order of their names.
 func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
-	profiles, err := ask[[]Profile](ctx, c, request{
-		method: http.MethodGet, path: "/v1/profiles", repeat: true, what: "the profiles",
-	})
+	profiles, err := ask[[]Profile](ctx, c, get("/v1/profiles", "the profiles"))
 	if err == nil && profiles == nil {
 		profiles = []Profile{}
 	}
@@ -21,9 +19,7 @@ func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
 
 // Profile returns one profile.
 func (c *Client) Profile(ctx context.Context, name string) (Profile, error) {
-	return ask[Profile](ctx, c, request{
-		method: http.MethodGet, path: "/v1/profiles/" + segment(name), repeat: true, what: "profile " + name,
-	})
+	return ask[Profile](ctx, c, get("/v1/profiles/"+segment(name), "profile "+name))
 }
 
 // CreateProfile makes a profile and, unless it is to be stopped, starts its
@@ -60,24 +56,18 @@ func (c *Client) SetProfile(ctx context.Context, name string, s SetProfile) (Pro
 
 // ProfileText returns a profile's profile.yaml, secrets and all.
 func (c *Client) ProfileText(ctx context.Context, name string) (ProfileText, error) {
-	return ask[ProfileText](ctx, c, request{
-		method: http.MethodGet, path: "/v1/profiles/" + segment(name) + "/text", repeat: true, what: "the profile.yaml of " + name,
-	})
+	return ask[ProfileText](ctx, c, get("/v1/profiles/"+segment(name)+"/text", "the profile.yaml of "+name))
 }
 
 // ReplaceProfile puts another profile.yaml in force.
 func (c *Client) ReplaceProfile(ctx context.Context, name string, r ReplaceProfile) (Profile, error) {
-	return ask[Profile](ctx, c, request{
-		method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/replace", body: r, what: "the change of " + name,
-	})
+	return ask[Profile](ctx, c, post("/v1/profiles/"+segment(name)+"/replace", r, "the change of "+name))
 }
 
 // RenameProfile gives a profile another name. Its gateway, if it runs, is stopped
 // and started again.
 func (c *Client) RenameProfile(ctx context.Context, name string, r RenameProfile) (Outcome, error) {
-	return ask[Outcome](ctx, c, request{
-		method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/rename", body: r, what: "the new name of " + name,
-	})
+	return ask[Outcome](ctx, c, post("/v1/profiles/"+segment(name)+"/rename", r, "the new name of "+name))
 }
 
 // AdoptProfile takes what a profile's state file says for what is wanted of it.
@@ -89,7 +79,7 @@ func (c *Client) AdoptProfile(ctx context.Context, name string, a AdoptProfile) 
 
 // Trash returns the deleted profiles that can be restored.
 func (c *Client) Trash(ctx context.Context) ([]Trashed, error) {
-	list, err := ask[[]Trashed](ctx, c, request{method: http.MethodGet, path: "/v1/trash", repeat: true, what: "the trash"})
+	list, err := ask[[]Trashed](ctx, c, get("/v1/trash", "the trash"))
 	if err == nil && list == nil {
 		list = []Trashed{}
 	}
@@ -115,5 +105,5 @@ func (c *Client) Environment(ctx context.Context, profile string) (Environment, 
 	if profile != "" {
 		path += "/" + segment(profile)
 	}
-	return ask[Environment](ctx, c, request{method: http.MethodGet, path: path, repeat: true, what: "the environment"})
+	return ask[Environment](ctx, c, get(path, "the environment"))
 }

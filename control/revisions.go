@@ -141,7 +141,7 @@ func (c *Client) Rollback(ctx context.Context, r RollbackRequest) (Revision, err
 
 // Revisions returns all that are remembered, the oldest first.
 func (c *Client) Revisions(ctx context.Context) ([]Revision, error) {
-	list, err := ask[[]Revision](ctx, c, request{method: http.MethodGet, path: "/v1/revisions", repeat: true, what: "the revisions"})
+	list, err := ask[[]Revision](ctx, c, get("/v1/revisions", "the revisions"))
 	if err == nil && list == nil {
 		list = []Revision{}
 	}
@@ -159,5 +159,5 @@ func (c *Client) Revision(ctx context.Context, number int, version uint64) (Revi
 
 // Drift asks what is not as it was applied.
 func (c *Client) Drift(ctx context.Context) (Drift, error) {
-	return ask[Drift](ctx, c, request{method: http.MethodGet, path: "/v1/drift", repeat: true, what: "the drift"})
+	return ask[Drift](ctx, c, get("/v1/drift", "the drift"))
 }

@@ -125,20 +125,20 @@ const userFile = "user"
 // them in the runtime directory. What the supervisor says of itself over the
 // socket is worth less than this: root's client must not be talked into another
 // identity.
-func (c *Client) ServiceOwner() (uid, gid uint32, err error) {
-	uid, gid, _, _, err = c.users()
+func (p *place) ServiceOwner() (uid, gid uint32, err error) {
+	uid, gid, _, _, err = p.users()
 	return uid, gid, err
 }
 
 // ProfileUser tells whether a uid is one of those that profiles can have, as tier 1
 // recorded them there.
-func (c *Client) ProfileUser(uid uint32) bool {
-	_, _, low, high, err := c.users()
+func (p *place) ProfileUser(uid uint32) bool {
+	_, _, low, high, err := p.users()
 	return err == nil && low != 0 && low <= uid && uid <= high
 }
 
-func (c *Client) users() (uid, gid, low, high uint32, err error) {
-	path := filepath.Join(c.dir, userFile)
+func (p *place) users() (uid, gid, low, high uint32, err error) {
+	path := filepath.Join(p.dir, userFile)
 	info, err := os.Lstat(path)
 	if err != nil {
 		return 0, 0, 0, 0, fmt.Errorf("cannot tell the service user: %w", err)

@@ -11,9 +11,7 @@ const All = "all"
 
 // Services returns every service, in the order of their names.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	services, err := ask[[]Service](ctx, c, request{
-		method: http.MethodGet, path: "/v1/services", repeat: true, what: "the status",
-	})
+	services, err := ask[[]Service](ctx, c, get("/v1/services", "the status"))
 	if err == nil && services == nil { // in JSON, none is [] and not null
 		services = []Service{}
 	}
@@ -22,26 +20,22 @@ func (c *Client) Services(ctx context.Context) ([]Service, error) {
 
 // Service returns one service by its name, or by its profile's.
 func (c *Client) Service(ctx context.Context, name string) (Service, error) {
-	return ask[Service](ctx, c, request{
-		method: http.MethodGet, path: "/v1/services/" + segment(name), repeat: true, what: "the status of " + name,
-	})
+	return ask[Service](ctx, c, get("/v1/services/"+segment(name), "the status of "+name))
 }
 
 // Definition returns what a service is run by, without its secrets.
 func (c *Client) Definition(ctx context.Context, name string) (Definition, error) {
-	return ask[Definition](ctx, c, request{
-		method: http.MethodGet, path: "/v1/services/" + segment(name) + "/definition", repeat: true, what: "the definition of " + name,
-	})
+	return ask[Definition](ctx, c, get("/v1/services/"+segment(name)+"/definition", "the definition of "+name))
 }
 
 // Counts returns what is counted beside the status.
 func (c *Client) Counts(ctx context.Context) (Counts, error) {
-	return ask[Counts](ctx, c, request{method: http.MethodGet, path: "/v1/metrics", repeat: true, what: "the metrics"})
+	return ask[Counts](ctx, c, get("/v1/metrics", "the metrics"))
 }
 
 // Dependencies returns what each service comes after, in the order of names.
 func (c *Client) Dependencies(ctx context.Context) ([]Dependencies, error) {
-	return ask[[]Dependencies](ctx, c, request{method: http.MethodGet, path: "/v1/dependencies", repeat: true, what: "the dependencies"})
+	return ask[[]Dependencies](ctx, c, get("/v1/dependencies", "the dependencies"))
 }
 
 // Start starts a service, or All.
@@ -68,10 +62,7 @@ func (c *Client) operate(ctx context.Context, verb, name string, o Operate, repe
 
 // Signal sends a signal, named as kill(1) takes it, to a service.
 func (c *Client) Signal(ctx context.Context, name, signal string) error {
-	return c.call(ctx, request{
-		method: http.MethodPost, path: "/v1/services/" + segment(name) + "/signal",
-		body: Signal{Signal: signal}, what: "the signal to " + name,
-	}, nil)
+	return c.call(ctx, post("/v1/services/"+segment(name)+"/signal", Signal{Signal: signal}, "the signal to "+name), nil)
 }
 
 // Wait returns when a service is as w wants it.
@@ -101,7 +92,5 @@ func (c *Client) Reload(ctx context.Context, r Reload) (Reloaded, error) {
 
 // Shutdown stops the container and leaves every intent as it is.
 func (c *Client) Shutdown(ctx context.Context) error {
-	return c.call(ctx, request{
-		method: http.MethodPost, path: "/v1/shutdown", what: "the shutdown",
-	}, nil)
+	return c.call(ctx, post("/v1/shutdown", nil, "the shutdown"), nil)
 }

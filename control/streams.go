@@ -128,7 +128,7 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(
 }
 
 // ended says how a stream came to its end.
-func (c *Client) ended(ctx context.Context, r request, err error) error {
+func (l *line) ended(ctx context.Context, r request, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -64,7 +64,7 @@ func examine(ctx context.Context) []doctor.Finding {
 	var silent *doctor.Finding
 	client, err := control.Open()
 	if err == nil {
-		place.Runtime = client.Dir()
+		place.Runtime = client.RuntimeDir()
 		var services []control.Service
 		if services, err = client.Services(ctx); err == nil {
 			place.Services = examined(services)

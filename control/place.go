@@ -9,20 +9,34 @@ import (
 	"strings"
 )
 
+// place is what there is to see here of the rlminit that is asked, without asking it.
+type place struct {
+	dir     string   // the runtime directory
+	proc    string   // where proc(5) is mounted
+	shared  string   // what runtime directories in /dev/shm begin with
+	configs []string // where the configuration would be
+}
+
+// RuntimeDir returns the directory that the client asks in.
+func (p *place) RuntimeDir() string { return p.dir }
+
+// Socket returns the path of the control socket.
+func (p *place) Socket() string { return filepath.Join(p.dir, SocketName) }
+
 // absence explains why nobody answers on the socket, from what PID 1 is.
-func (c *Client) absence() *Problem {
-	socket := c.Socket()
-	if uid, ok := c.Foreign(); ok {
+func (p *place) absence() *Problem {
+	socket := p.Socket()
+	if uid, ok := p.Foreign(); ok {
 		return NotPermitted("permission denied: you are uid %d, rlminit runs as uid %d; use docker exec -u %d", os.Geteuid(), uid, uid)
 	}
-	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
+	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
 	if err != nil {
 		return NoAnswer("no rlminit answers on %s: what PID 1 is cannot be told (no /proc); start the container with rlminit init as its ENTRYPOINT", socket)
 	}
 	switch name := strings.TrimSuffix(string(comm), "\n"); {
-	case isInit(name) && !c.isInitCalled():
+	case isInit(name) && !p.isInitCalled():
 		return NoAnswer("no rlminit answers on %s: PID 1 is not rlminit init, but another verb of rlminit; use docker exec in a container that runs, or start this one with rlminit init", socket)
-	case isInit(name) && c.isExpected():
+	case isInit(name) && p.isExpected():
 		return NoAnswer("no rlminit answers on %s: PID 1 is %s, but its supervisor did not come up; see docker logs", socket, name)
 	case isInit(name):
 		return NoAnswer("no rlminit answers on %s: PID 1 is %s without a configuration, a pure init that supervises nothing; add /etc/rlminit/rlminit.yaml and start the container anew", socket, name)
@@ -36,15 +50,15 @@ func (c *Client) absence() *Problem {
 // Foreign tells whether an rlminit runs here whose runtime directory is of no use
 // to this caller, for it belongs to a uid that is neither root nor the caller's:
 // that of PID 1, or of a directory in /dev/shm where PID 1 is something else.
-func (c *Client) Foreign() (uid uint32, ok bool) {
-	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
+func (p *place) Foreign() (uid uint32, ok bool) {
+	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
 	if err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) {
-		uid, ok = c.uidOfInit()
-		return uid, ok && c.isExpected() && uid != 0 && uid != uint32(os.Geteuid())
+		uid, ok = p.uidOfInit()
+		return uid, ok && p.isExpected() && uid != 0 && uid != uint32(os.Geteuid())
 	}
-	dirs, _ := filepath.Glob(c.shared + "*") // the pattern is a good one
+	dirs, _ := filepath.Glob(p.shared + "*") // the pattern is a good one
 	for _, dir := range dirs {
-		uid, err := strconv.ParseUint(strings.TrimPrefix(dir, c.shared), 10, 32)
+		uid, err := strconv.ParseUint(strings.TrimPrefix(dir, p.shared), 10, 32)
 		if err != nil || int(uid) == os.Geteuid() || trusted(dir, int(uid)) != nil {
 			continue
 		}
@@ -56,8 +70,8 @@ func (c *Client) Foreign() (uid uint32, ok bool) {
 }
 
 // uidOfInit returns the effective uid of PID 1, proc_pid_status(5).
-func (c *Client) uidOfInit() (uid uint32, ok bool) {
-	status, err := os.ReadFile(filepath.Join(c.proc, "1/status"))
+func (p *place) uidOfInit() (uid uint32, ok bool) {
+	status, err := os.ReadFile(filepath.Join(p.proc, "1/status"))
 	if err != nil {
 		return 0, false
 	}
@@ -72,15 +86,15 @@ func (c *Client) uidOfInit() (uid uint32, ok bool) {
 
 // PureInit tells whether PID 1 is an rlminit that was given no configuration,
 // and so has no control socket.
-func (c *Client) PureInit() bool {
-	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
-	return err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) && c.isInitCalled() && !c.isExpected()
+func (p *place) PureInit() bool {
+	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
+	return err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) && p.isInitCalled() && !p.isExpected()
 }
 
 // isInitCalled tells whether PID 1, an rlminit, was called as init: one that is
 // a client, of docker run --entrypoint, waits for nobody but itself.
-func (c *Client) isInitCalled() bool {
-	cmdline, err := os.ReadFile(filepath.Join(c.proc, "1/cmdline"))
+func (p *place) isInitCalled() bool {
+	cmdline, err := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
 	args := bytes.Split(cmdline, []byte{0})
 	return err != nil || len(args) < 2 || string(args[1]) == "init"
 }
@@ -90,12 +104,12 @@ func isInit(comm string) bool { return comm == "rlminit" }
 
 // isExpected tells whether PID 1 is an rlminit with a configuration, so that a
 // socket which is not there yet soon will be.
-func (c *Client) isExpected() bool {
-	comm, err := os.ReadFile(filepath.Join(c.proc, "1/comm"))
-	if err != nil || !isInit(strings.TrimSuffix(string(comm), "\n")) || !c.isInitCalled() {
+func (p *place) isExpected() bool {
+	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
+	if err != nil || !isInit(strings.TrimSuffix(string(comm), "\n")) || !p.isInitCalled() {
 		return false
 	}
-	cmdline, err := os.ReadFile(filepath.Join(c.proc, "1/cmdline"))
+	cmdline, err := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
 	if err != nil {
 		return false
 	}
@@ -107,7 +121,7 @@ func (c *Client) isExpected() bool {
 			return true
 		}
 	}
-	for _, file := range c.configs {
+	for _, file := range p.configs {
 		if _, err := os.Stat(file); err == nil {
 			return true
 		}
