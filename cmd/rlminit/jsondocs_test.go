@@ -31,6 +31,7 @@ func TestJSONReference(t *testing.T) {
 		doctor.Finding{},
 		analyze.Report{},
 		control.Operation{},
+		control.Outcome{},
 		control.JobResult{},
 		control.Job{},
 		control.DryRun{},

@@ -23,6 +23,7 @@ type operation struct {
 	verb    string
 	all     bool
 	noWait  bool
+	json    bool
 	rolling int
 	steady  time.Duration
 	timeout time.Duration
@@ -40,6 +41,7 @@ func (o *operation) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.all, "all", false, all)
 	f.StringVar(&o.options.State, "state", "", "of those, the ones that are in this `STATE` now, such as failed")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
+	f.BoolVar(&o.json, "json", false, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")
 	rolling := map[string]string{
 		"start":   "have no more than `N` on their way up at once",
@@ -131,11 +133,26 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 	if err != nil {
 		return err
 	}
-	if o.noWait {
+	switch {
+	case o.noWait && o.json:
+		return t.printJSON(begun)
+	case o.noWait:
 		t.printf("%d\n", begun.ID)
 		return nil
+	case !o.json:
+		return followOperation(ctx, t, client, begun, true)
 	}
-	return followOperation(ctx, t, client, begun, true)
+	over, err := untilOver(ctx, t, client, begun, func(control.Operation) {})
+	if err != nil {
+		return err
+	}
+	if err := t.printJSON(over); err != nil {
+		return err
+	}
+	if problem := over.Problem(); problem != nil {
+		return problem
+	}
+	return nil
 }
 
 // set operates on all of the names as one set.
@@ -151,6 +168,9 @@ func (o *operation) set(ctx context.Context, t *terminal, client *control.Client
 	took := t.now().Sub(begun)
 	if o.all {
 		took = 0
+	}
+	if o.json {
+		return tellOutcomes(t, outcomes)
 	}
 	worst := 0
 	for _, outcome := range outcomes {
@@ -177,6 +197,9 @@ func (o *operation) each(ctx context.Context, t *terminal, client *control.Clien
 		outcomes, err := o.ask(ctx, t, client, name)
 		if err != nil {
 			return err
+		}
+		if o.json {
+			return tellOutcomes(t, outcomes) // of the one that is named
 		}
 		for _, outcome := range outcomes {
 			worst = max(worst, o.tell(t, name, outcome, t.now().Sub(begun)))
@@ -206,6 +229,23 @@ func (o *operation) ask(ctx context.Context, t *terminal, client *control.Client
 // stands for every service, and here it is too easily written for --all.
 func namedAll() error {
 	return control.NewProblem(control.KindNoSuchName, `no profile or service "all"; did you mean --all?`)
+}
+
+// tellOutcomes prints outcomes for programs.
+func tellOutcomes(t *terminal, outcomes []control.Outcome) error {
+	if outcomes == nil {
+		outcomes = []control.Outcome{}
+	}
+	worst := 0
+	for _, outcome := range outcomes {
+		if outcome.Problem != nil {
+			worst = max(worst, outcome.Problem.ExitCode, control.ExitFailed)
+		}
+	}
+	if err := t.printJSON(outcomes); err != nil {
+		return err
+	}
+	return status(worst)
 }
 
 // tell prints one outcome and returns its exit code.

@@ -154,6 +154,39 @@ func outcome(s control.Service, changed bool) []control.Outcome {
 	return []control.Outcome{{Service: s, Changed: changed}}
 }
 
+// For programs start, stop and restart write what became of each, and exit as they do
+// for people.
+func TestOutcomesAsJSON(t *testing.T) {
+	failed := append(outcome(alice(), false), outcome(bob(), true)...)
+	failed[1].Problem = control.Failed("bob failed")
+	b := newBox(t, map[string]any{
+		"POST /v1/services/alice/start": outcome(alice(), true),
+		"POST /v1/services/all/restart": failed,
+		"POST /v1/services/all/stop":    []control.Outcome{},
+		"POST /v1/operations":           control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}},
+		"GET /v1/operations/12":         control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}},
+	})
+	for _, c := range []struct {
+		args []string
+		code int
+		want any
+	}{
+		{[]string{"start", "alice"}, 0, outcome(alice(), true)},
+		{[]string{"restart", "alice", "bob"}, 1, failed},
+		{[]string{"stop", "--all"}, 0, []control.Outcome{}},
+		{[]string{"restart", "--all", "--no-wait"}, 0, control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}}},
+		{[]string{"restart", "--all", "--rolling"}, 0, control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}}},
+	} {
+		want, err := json.MarshalIndent(c.want, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := b.rlminit(t, append(c.args, "--json")...); r.out != string(want)+"\n" || r.err != "" || r.code != c.code {
+			t.Errorf("%q: exit %d\n%s%swant %d\n%s", c.args, r.code, r.out, r.err, c.code, want)
+		}
+	}
+}
+
 func TestStartStopRestart(t *testing.T) {
 	stopped := alice()
 	stopped.State, stopped.PID = "stopped", nil
