@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -200,8 +201,13 @@ func (r *Runner) interruptRest(b *book) {
 		r.tasks.add(t)
 		if len(e.Again) > 0 && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {
 			t.spec.Again, t.spec.Attempt = e.Again, e.Attempt+1
-			r.submitted(t)
-			continue
+			err := t.held.write(&t.spec)
+			if err == nil {
+				t.hold(r)
+				r.submitted(t)
+				continue
+			}
+			slog.Warn("a job is not run again", "job", e.Job, "err", err)
 		}
 		t.why.cause = "the container ended before it did"
 		if e.Boot == b.Boot() {

@@ -232,12 +232,13 @@ func (r *Runner) record(t *task) {
 	t.output.begin(streams{})
 	written, state, kind := t.output.streams, t.state, t.spec.Kind
 	dir, _ := r.host.Volume()
+	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
 		if t.end.result == nil {
 			written.finish()
 			t.end.result = t.conclude(state, r.place.gauges.read(dir))
 		}
-		if kind == kindInternal {
+		if kind == kindInternal || again {
 			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
 			return
 		}

@@ -391,30 +391,42 @@ func ProfileGoesWithItsJobs(t *testing.T, start New) {
 	b.Must("run", "--profile", "bob", "--", "true")
 }
 
-// JobsAreRetried: the container is killed while jobs run. One with --retry is run
-// again, once; another is interrupted.
+// JobsAreRetried: the container is killed, or stopped, while jobs run. One with --retry
+// is run again, each time; another is interrupted.
 func JobsAreRetried(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
 	b.Must("profile", "create", "alice")
 	ran := b.Home() + "/profiles/alice/ran"
 	again := strings.TrimSpace(b.Must("run", "--profile", "alice", "--detach", "--retry", "--timeout", "1h", "--env", "WORD=again", "--", "bash", "-c",
-		`echo $WORD >>ran; [ $(wc -l <ran) = 2 ] || exec sleep 1000`))
+		`echo $WORD >>ran; [ $(wc -l <ran) = 3 ] || exec sleep 1000; sleep 2; echo whole`))
 	once := strings.TrimSpace(b.Must("run", "--profile", "alice", "--detach", "--timeout", "1h", "--", "bash", "-c", "echo once >>once; exec sleep 1000"))
 	box.Eventually(b, long, "both run", func() (bool, any) {
 		r := b.As(box.Service, "bash", "-c", "cat "+ran+" "+b.Home()+"/profiles/alice/once")
 		return r.Out == "again\nonce\n", r
 	})
-	if err := b.Signal(9); err != nil {
-		t.Fatal(err)
+	for i, signal := range []int{15, 9} {
+		if err := b.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		b.Again()
+		box.Eventually(b, long, "the job runs again", func() (bool, any) {
+			r := b.As(box.Service, "cat", ran)
+			return strings.Count(r.Out, "again") == i+2, r
+		})
 	}
-	b.Again()
+	old := b.Supervisor().PID
+	kill(b, "KILL", old)
+	replaced(b, old)
 	if r := b.Run("job", "wait", again); r.Code != 0 {
 		t.Errorf("with --retry: %s", r)
 	}
-	if r := b.Run("job", "wait", once); r.Code != 125 || !strings.Contains(r.Err, "interrupted") {
+	if out := b.Must("job", "logs", again); out != "whole\n" { // whoever held it meanwhile
+		t.Errorf("it wrote %q", out)
+	}
+	if r := b.Run("job", "wait", once); r.Code != 128+15 || !strings.Contains(r.Err, "interrupted") {
 		t.Errorf("without: %s", r)
 	}
-	if out := b.Shell(box.Service, "cat "+ran+" "+b.Home()+"/profiles/alice/once"); out != "again\nagain\nonce\n" {
+	if out := b.Shell(box.Service, "cat "+ran+" "+b.Home()+"/profiles/alice/once"); out != "again\nagain\nagain\nonce\n" {
 		t.Errorf("what ran is %q", out)
 	}
 	b.Fails(2, "retry goes with no stdin", "run", "--retry", "--stdin", "/etc/passwd", "--", "true")
