@@ -170,9 +170,8 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	if c.Errno != 0 {
 		return 0, 0, giveUp(exitFailed, "cannot read the configuration: cannot run rlminit itself: "+c.Errno.String())
 	}
-	if r.place.pidfds = c.PIDFD >= 0; r.place.pidfds {
-		sys.Close(c.PIDFD)
-	}
+	r.place.pidfds = c.PIDFD >= 0
+	sys.Close(c.PIDFD)
 	var status unix.WaitStatus
 	for err := error(unix.EINTR); err == unix.EINTR; {
 		_, err = unix.Wait4(int(c.PID), &status, 0, nil)

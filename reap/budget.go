@@ -9,6 +9,7 @@ import "rlminit/wire"
 const (
 	messageCost = 250e3
 	spawnCost   = 40 * messageCost
+	apartCost   = 5 * spawnCost // of a file that is to be closed, by a process that may stay
 	budgetBurst = 500e3 * messageCost
 	budgetPause = 50e6 // what must be there again before anything more is read
 )

@@ -14,8 +14,14 @@ import (
 // however long, SO_LINGER of socket(7). A signal ends that wait, and the closing
 // goes on in the kernel. So while such descriptors are closed a timer sends
 // signals to our thread; SIGCHLD, as its handler only has children looked after.
+//
+// No signal ends a wait for the server of a FUSE file system, which is told of each
+// close of a file, and need not answer. So files are closed by a child, which is an
+// orphan as any other to us.
 type closer struct {
-	timer int32 // timer_create(2); -1: there is none, and closing may wait
+	timer  int32 // timer_create(2); -1: there is none, and closing may wait
+	left   []int // files for which no process could be had
+	budget *budget
 }
 
 // closePatience is how long closing one descriptor may wait, in ns.
@@ -40,6 +46,17 @@ func (c *closer) open() {
 	}
 }
 
+// fill takes the numbers to which children put what they are to have, before anything
+// is received: what lies there in their copy of our table they close, while a thread
+// of ours waits for them.
+func (c *closer) fill() {
+	fd := 0
+	for fd >= 0 && fd < wire.MaxDescriptors {
+		fd, _ = unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 0)
+	}
+	unix.Close(fd)
+}
+
 // wake has the signal sent every so many nanoseconds; 0 for no more.
 func (c *closer) wake(every int64) {
 	if c.timer < 0 {
@@ -51,14 +68,26 @@ func (c *closer) wake(every int64) {
 
 // close closes descriptors that tier 2 has passed.
 func (c *closer) close(fds []int) {
-	for i, fd := range fds {
-		// The usual case, and one that never waits: a pipe.
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err != nil {
-			c.wake(closePatience)
-			wire.CloseAll(fds[i:])
-			c.wake(0)
-			return
-		}
-		unix.Close(fd)
+	if len(fds)+len(c.left) == 0 {
+		return
 	}
+	fds, c.left = append(c.left, fds...), nil
+	c.wake(closePatience)
+	for _, fd := range fds {
+		if !wire.MayBeSilent(fd) {
+			unix.Close(fd)
+		} else if !c.apart(fd) {
+			c.left = append(c.left, fd)
+		}
+	}
+	c.wake(0)
+}
+
+// apart has a child close a file.
+func (c *closer) apart(fd int) bool {
+	c.budget.spent += apartCost
+	command := sys.Command{Fds: []int32{int32(fd)}}
+	command.Start()
+	sys.Close(command.PIDFD)
+	return command.PID != 0
 }

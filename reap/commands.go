@@ -112,10 +112,10 @@ func checkShape(m *wire.Spawn, fds []int) *refusal {
 	case m.Dir != "" && m.Dir[0] != '/':
 		return bad("the working directory must be absolute")
 	}
-	var seen [256]bool
+	var seen [wire.MaxDescriptors]bool
 	for _, target := range m.Targets {
 		if target < 0 || int(target) >= len(seen) || seen[target] {
-			return bad("a descriptor's target must be 0 to 255, and no other's")
+			return bad("a descriptor's target must be 0 to 63, and no other's")
 		}
 		seen[target] = true
 	}

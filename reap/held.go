@@ -82,7 +82,7 @@ func (h *held) admit(name string) *refusal {
 // crowded tells whether so many descriptors more are too many: those that we
 // need ourselves, for the next tier 2 above all, shall always be there.
 func (h *held) crowded(more int) bool {
-	return more > 0 && h.count+len(h.children.byID)+more > h.place.mostHeld
+	return more > 0 && h.count+len(h.closer.left)+len(h.children.byID)+more > h.place.mostHeld
 }
 
 // release closes what is held under a key.

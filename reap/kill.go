@@ -32,9 +32,7 @@ func (s *signaller) kill(pid, signal int32, user uint32) unix.Errno {
 	if c.PID == 0 {
 		return unix.Errno(c.Errno)
 	}
-	if c.PIDFD >= 0 {
-		sys.Close(c.PIDFD)
-	}
+	sys.Close(c.PIDFD)
 	sys.Collect(c.PID)
 	s.threads.dumpableAgain()
 	return unix.Errno(c.Errno)

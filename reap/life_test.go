@@ -413,7 +413,7 @@ func TestNothingGrows(t *testing.T) {
 }
 
 // startBoxWithDeadMount starts a container with a directory that never answers.
-func startBoxWithDeadMount(t *testing.T, options ...boxOption) (b *box, dir string) {
+func startBoxWithDeadMount(t *testing.T, options ...boxOption) (b *box, dir string, fuse *os.File) {
 	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
@@ -426,13 +426,13 @@ func startBoxWithDeadMount(t *testing.T, options ...boxOption) (b *box, dir stri
 	t.Cleanup(func() { os.Remove(dir) })
 	return startBox(t, append(options, withEnv("REAPTEST_FUSE="+dir), func(c *exec.Cmd, _ *wire.Policy) {
 		c.ExtraFiles = []*os.File{fuse}
-	})...), dir
+	})...), dir, fuse
 }
 
 // A spawn that hangs on a dead file system is told of, and holds up neither
 // other spawns nor exits nor the end of the container.
 func TestStuckSpawn(t *testing.T) {
-	b, dir := startBoxWithDeadMount(t)
+	b, dir, _ := startBoxWithDeadMount(t)
 	l := b.link
 	hang := func() uint64 {
 		id, _ := l.spawn(t, func(m *wire.Spawn) { m.Dir = dir }, "exit", "0")
@@ -466,7 +466,7 @@ func TestStuckSpawn(t *testing.T) {
 // What was still to be spawned when all others got their TERM gets it as soon
 // as it runs.
 func TestQueuedSpawnAtTheEnd(t *testing.T) {
-	b, dir := startBoxWithDeadMount(t, withPolicy(func(p *wire.Policy) { p.StopNanos = int64(9 * time.Second) }))
+	b, dir, _ := startBoxWithDeadMount(t, withPolicy(func(p *wire.Policy) { p.StopNanos = int64(9 * time.Second) }))
 	l := b.link
 	hang := func() { l.spawn(t, func(m *wire.Spawn) { m.Dir = dir }, "exit", "0") }
 	run := func(seconds string) uint64 {

@@ -52,6 +52,7 @@ func newReaper() *reaper {
 	}
 	r.held = held{byKey: make(map[string][]int), refused: make(map[string]string), place: &r.place, children: &r.children, voice: &r.voice}
 	r.pair = pair{socket: -1, retryAt: never, budget: budget{resume: never}, children: &r.children, held: &r.held, voice: &r.voice}
+	r.held.closer.budget = &r.pair.budget
 	r.pair.receiver.Close = r.held.closer.close
 	r.tier2 = tier2{process: process{key: keyTier2}, restartAt: never, pair: &r.pair, policy: r.policy, signaller: &r.signaller}
 	r.tier2.room = room{place: &r.place, policy: r.policy, children: &r.children, orphans: &r.orphans, deadlines: &r.deadlines, voice: &r.voice}

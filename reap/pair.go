@@ -3,8 +3,6 @@ package reap
 import (
 	"math/bits"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -75,7 +73,7 @@ func (p *pair) open(socket int) sys.Errno {
 // next snapshot.
 func (p *pair) disconnect() {
 	if p.socket >= 0 {
-		unix.Close(p.socket)
+		p.held.closer.close([]int{p.socket}) // and all that nobody has received
 		p.socket = -1
 	}
 	p.greeted, p.full = false, false

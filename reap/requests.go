@@ -21,6 +21,9 @@ const (
 // receive handles what tier 2 has sent.
 func (r *reaper) receive() {
 	p := &r.pair
+	if !r.place.fewFDs {
+		r.held.closer.fill()
+	}
 	for n := range messagesPerTurn {
 		if p.socket < 0 || r.deaf() || n > 0 && monotonic()-r.now > turnTime {
 			return
@@ -43,7 +46,9 @@ func (r *reaper) receive() {
 
 // deaf tells whether nothing more is read of tier 2 for now: enough of what it
 // asked for waits, or it asks for more than a sane one would.
-func (r *reaper) deaf() bool { return r.threads.loaded() || r.pair.budget.empty(r.now) }
+func (r *reaper) deaf() bool {
+	return r.threads.loaded() || r.pair.budget.empty(r.now) || len(r.held.closer.left) > mostQueuedFDs
+}
 
 // letGo gives up a tier 2 that has closed its socket, without which it is of no
 // use.

@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
@@ -19,6 +21,9 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	command, no := r.commands.of(m, fds)
 	if no == nil {
 		no = r.held.admit(m.Name)
+	}
+	if slices.ContainsFunc(fds, wire.MayBeSilent) {
+		no = &refusal{wire.StepPolicy, unix.EPERM, "it would have a file on a file system that might never answer"}
 	}
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
@@ -91,10 +96,8 @@ func (r *reaper) spawned(c *child, j *job) {
 		}
 		return
 	}
-	if command.PIDFD >= 0 {
-		sys.Close(command.PIDFD)
-	}
-	c.step, c.errno = stepOf(command.Step), int32(command.Errno)
+	sys.Close(command.PIDFD)
+	c.step, c.errno = wire.Step(command.Step), int32(command.Errno)
 	if command.Step == sys.StepNone {
 		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
 	}
@@ -103,31 +106,4 @@ func (r *reaper) spawned(c *child, j *job) {
 		r.tier2.room.wanted(command.Errno, r.now)
 	}
 	r.step(c, fell)
-}
-
-// stepOf translates: package sys comes before wire in the order of
-// initialisation, and so cannot import it.
-func stepOf(s sys.Step) wire.Step { return steps[s] }
-
-var steps = [...]wire.Step{
-	sys.StepNone:         wire.StepNone,
-	sys.StepFork:         wire.StepFork,
-	sys.StepSession:      wire.StepSession,
-	sys.StepTerminal:     wire.StepTerminal,
-	sys.StepOOMScore:     wire.StepOOMScore,
-	sys.StepRlimit:       wire.StepRlimit,
-	sys.StepBounding:     wire.StepBounding,
-	sys.StepGroups:       wire.StepGroups,
-	sys.StepGID:          wire.StepGID,
-	sys.StepUID:          wire.StepUID,
-	sys.StepCapabilities: wire.StepCapabilities,
-	sys.StepNoNewPrivs:   wire.StepNoNewPrivs,
-	sys.StepDir:          wire.StepDir,
-	sys.StepDescriptors:  wire.StepDescriptors,
-	sys.StepSignals:      wire.StepSignals,
-	sys.StepExec:         wire.StepExec,
-	sys.StepPrivate:      wire.StepPrivate,
-	sys.StepLandlock:     wire.StepLandlock,
-	sys.StepSeccomp:      wire.StepSeccomp,
-	sys.StepCgroup:       wire.StepCgroup,
 }

@@ -171,3 +171,19 @@ func TestTurnAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations in a turn; it was woken: %t", n, r.tier2.pulse.events)
 	}
 }
+
+// A step has one number in both packages.
+func TestStepsHaveOneNumber(t *testing.T) {
+	for step, same := range map[sys.Step]wire.Step{
+		sys.StepNone: wire.StepNone, sys.StepFork: wire.StepFork, sys.StepSession: wire.StepSession, sys.StepTerminal: wire.StepTerminal,
+		sys.StepOOMScore: wire.StepOOMScore, sys.StepRlimit: wire.StepRlimit, sys.StepBounding: wire.StepBounding,
+		sys.StepGroups: wire.StepGroups, sys.StepGID: wire.StepGID, sys.StepUID: wire.StepUID, sys.StepCapabilities: wire.StepCapabilities,
+		sys.StepNoNewPrivs: wire.StepNoNewPrivs, sys.StepDir: wire.StepDir, sys.StepDescriptors: wire.StepDescriptors,
+		sys.StepSignals: wire.StepSignals, sys.StepExec: wire.StepExec, sys.StepPrivate: wire.StepPrivate,
+		sys.StepLandlock: wire.StepLandlock, sys.StepSeccomp: wire.StepSeccomp, sys.StepCgroup: wire.StepCgroup,
+	} {
+		if wire.Step(step) != same {
+			t.Errorf("step %d is %d in package wire", step, same)
+		}
+	}
+}

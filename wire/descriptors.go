@@ -1,5 +1,7 @@
 package wire
 
+import "golang.org/x/sys/unix"
+
 // Descriptors that tier 1 gives to what it executes of itself.
 const (
 	// To `rlminit supervise`.
@@ -23,3 +25,23 @@ const RuntimeDir = "/run/rlminit"
 
 // DefaultPath is PATH where the container has none, as in Docker's images.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// MayBeSilent tells whether close(2) of a descriptor may wait for ever, whatever
+// signals come: it is a file of FUSE or a network, whose server is told of that, and
+// need not answer. All file systems without a device count as such, but memory and
+// the root directory's. None is asked.
+func MayBeSilent(fd int) bool {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
+		return false
+	}
+	const alone = unix.AT_STATX_DONT_SYNC
+	var file, root unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|alone, unix.STATX_TYPE, &file); err != nil {
+		return err != unix.ENOSYS
+	}
+	if file.Mode&unix.S_IFMT != unix.S_IFREG || file.Dev_major != 0 {
+		return false
+	}
+	err := unix.Statx(unix.AT_FDCWD, "/", alone, unix.STATX_TYPE, &root)
+	return err != nil || file.Dev_minor != root.Dev_minor || root.Dev_major != 0
+}

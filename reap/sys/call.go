@@ -84,8 +84,8 @@ func Kill(pid, signal int32) Errno {
 	return Errno(errno)
 }
 
-// Close closes a descriptor. Its error is of no use: the descriptor is gone,
-// close(2).
+// Close closes a descriptor, or none: -1. Its error is of no use: the descriptor is
+// gone, close(2).
 func Close(fd int32) { Call(sysClose, uintptr(fd), 0, 0, 0, 0, 0) }
 
 // Exit ends the process with all its threads.

@@ -53,7 +53,10 @@ func (c *Command) Start() {
 func (c *Command) start() {
 	c.PID, c.PIDFD, c.Step, c.Errno, c.joins = 0, -1, StepFork, 0, false
 	flags := uintptr(cloneVM | cloneVfork | SIGCHLD)
-	if c.few {
+	switch {
+	case len(c.argv) == 0 && !c.Kill:
+		flags = cloneFiles | SIGCHLD
+	case c.few:
 		flags |= cloneFiles
 	}
 	pid, errno := c.fork(flags | clonePIDFD)
@@ -128,6 +131,12 @@ const childFailed = 125
 //go:norace
 //go:nocheckptr
 func (c *Command) child() {
+	if len(c.argv) == 0 && !c.Kill {
+		for _, fd := range c.Fds {
+			try(sysClose, uintptr(fd), 0, 0)
+		}
+		return
+	}
 	pid, _ := Call(sysGetpid, 0, 0, 0, 0, 0, 0)
 	c.PID = int32(pid)
 	if c.joins {

@@ -11,16 +11,19 @@ const (
 	TerminalSession                // setsid(2), and the terminal becomes that session's if it is free
 )
 
-// Step is the part of a spawn that failed, in the order in which they are done.
+// Step is the part of a spawn that failed.
 type Step uint32
 
-// The steps of a spawn. Those before StepSession happen in the parent.
+// The steps of a spawn, by the numbers that they have in package wire, which this one
+// cannot import: it is initialised first. Those before StepSession happen in the parent.
 const (
 	StepNone Step = iota
+	_             // three that are not a child's
+	_
+	_
 	StepFork
 	StepSession
 	StepTerminal
-	StepDescriptors
 	StepOOMScore
 	StepRlimit
 	StepBounding
@@ -30,6 +33,7 @@ const (
 	StepCapabilities
 	StepNoNewPrivs
 	StepDir
+	StepDescriptors
 	StepSignals
 	StepExec
 	StepPrivate
@@ -84,7 +88,8 @@ type Command struct {
 	Dir          *byte
 
 	// Fds become Targets, in the same order. Everything else above 2 is
-	// expected to be close-on-exec.
+	// expected to be close-on-exec. Without a program the child closes Fds in our own
+	// table, however long that takes, and exits. Start waits for nothing of that.
 	Fds, Targets []int32
 	CloseStdio   [3]bool // of 0 to 2, those that are no target
 	few          bool    // all of Fds are low numbers, see low

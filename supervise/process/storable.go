@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/wire"
 )
 
 // PID 1 holds what a service stores, and closes it some time. So it takes only
@@ -40,7 +42,7 @@ func MayStore(fd int) (kind string, ok bool) {
 		return kind, kind == "pipe" || kind == "pidfd"
 	}
 	kind = fileSystemOf(fd)
-	if !slices.Contains(localFileSystems, kind) {
+	if !slices.Contains(localFileSystems, kind) || wire.MayBeSilent(fd) { // which PID 1 would not pass on
 		return "file on " + kind, false
 	}
 	var st unix.Stat_t // which that file system answers from memory
@@ -59,7 +61,7 @@ func MayStore(fd int) (kind string, ok bool) {
 func MayPass(fd int) (kind string, ok bool) {
 	kind, ok = MayStore(fd)
 	of, isFile := strings.CutPrefix(kind, "file on ")
-	return kind, ok || !isFile || of == "devpts" || of == "devtmpfs"
+	return kind, (ok || !isFile || of == "devpts" || of == "devtmpfs") && !wire.MayBeSilent(fd)
 }
 
 // fileSystemOf is the type of the file system on which an open file lies, by its
