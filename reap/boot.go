@@ -47,9 +47,10 @@ func Run(o Options) int {
 	processors := processorsFor(limit)
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50) // there is little garbage, and memory is dearer than time
-	// The first timer, perhaps one of the collector's, makes the runtime open
-	// two descriptors. Now it finds some free; later that could be its end.
-	time.AfterFunc(time.Hour, func() {}).Stop()
+	// A boot takes much that is not needed again. And the first timer makes the
+	// runtime open two descriptors: now it finds some free; one of the collector's,
+	// later, might not, and that would be its end.
+	time.AfterFunc(5*time.Second, debug.FreeOSMemory)
 	r := newReaper()
 	r.place.pids = limit
 	if code := r.boot(o, sparesFor(processors)); code != 0 {

@@ -24,11 +24,11 @@ func (f *fleet) follow() {
 			f.hold(u, a.Decision)
 		default:
 			e := u.order.command
-			u.order.turn, u.order.command = order.NoTurn, machine.Event{}
-			if e.Kind == machine.Start && f.stopping {
+			u.order.turn, u.order.command = order.NoTurn, nil
+			if e == nil || e.Kind == machine.Start && f.stopping {
 				continue
 			}
-			f.step(u, e)
+			f.step(u, *e)
 		}
 	}
 }
@@ -65,15 +65,16 @@ func (f *fleet) command(t order.Turn, units, along []*unit, event func(*unit) ma
 		e, named := events[u]
 		switch {
 		case u.order.turn == order.NoTurn:
-			u.order.command = machine.Event{}
+			u.order.command = nil
 		case u.order.turn == t && named:
-			u.order.command = e
+			u.order.command = &e
 		case u.order.turn != was: // it goes along
-			u.order.command = event(u)
-			u.order.command.Kind = machine.Restart
+			e = event(u)
+			e.Kind = machine.Restart
 			if u.order.turn == order.Start {
-				u.order.command.Kind = machine.Start
+				e.Kind = machine.Start
 			}
+			u.order.command = &e
 		}
 	}
 	f.follow()

@@ -45,9 +45,9 @@ type ordering struct {
 // ordered is a unit among the others.
 type ordered struct {
 	node    order.Node
-	turn    order.Turn    // Invariant: as the set has it
-	command machine.Event // what it is given in its turn
-	stuck   bool          // what it waits for will not come up by itself
+	turn    order.Turn     // Invariant: as the set has it
+	command *machine.Event // what it is given in its turn; nil: it has none
+	stuck   bool           // what it waits for will not come up by itself
 }
 
 // node is that of a name, whoever has it.

@@ -121,7 +121,7 @@ func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
 		for _, m := range is.Members {
 			if u := o.fleet.find(m.Name); u != nil && (is.Verb == "restart" || is.Verb == "reload") && u.order.turn == order.Restart {
 				o.fleet.order.set.Withdraw(u.order.node)
-				u.order.turn, u.order.command = order.NoTurn, machine.Event{}
+				u.order.turn, u.order.command = order.NoTurn, nil
 			}
 		}
 		o.fleet.follow()

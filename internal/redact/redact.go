@@ -23,11 +23,14 @@ var (
 	ends  = []string{"_KEY"}
 )
 
+// underscores is made once: a boot asks for thousands of names.
+var underscores = strings.NewReplacer("-", "_", ".", "_")
+
 // Name tells whether a variable of that name holds a secret: TOKEN, SECRET,
 // PASSWORD, PASSWD, PASSPHRASE or APIKEY is a part of it, or it ends in _KEY; in
 // upper or lower case, with - or . for _.
 func Name(name string) bool {
-	upper := strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
+	upper := underscores.Replace(strings.ToUpper(name))
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(upper, part) }) ||
 		slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(upper, end) })
 }
