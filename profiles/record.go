@@ -173,26 +173,29 @@ type rewriting struct {
 
 // rewrite is update once. ErrChanged: somebody has written there at the same time, or
 // since the file was looked at, and it is not what was remembered.
-func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) (err error) {
-	w := &rewriting{of: of, file: file, why: why}
-	var f stateFile
-	if w.was, w.recalled = rec.recall(of, why); w.recalled {
-		f, err = understood(w.was, nil)
-	} else {
-		f, w.was, err = readState(rec.tree.home, file)
-	}
-	if err == nil {
-		err = rec.prepare(w, f, change)
-	}
-	if err == nil && w.data != nil {
-		err = rec.tree.home.WriteFile(file, w.data, w.how)
-		if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
-			if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
-				err = rec.tree.home.WriteFile(file, w.data, w.how)
-			}
+func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) error {
+	w := rec.over(of, why, change)
+	if w == nil {
+		w = &rewriting{of: of, file: file, why: why}
+		f, was, err := readState(rec.tree.home, file)
+		if err != nil {
+			return err
 		}
-		err = rec.wrote(w, err)
+		w.was = was
+		if err := rec.prepare(w, f, change); err != nil {
+			return err
+		}
 	}
+	if w.data == nil {
+		return nil
+	}
+	err := rec.tree.home.WriteFile(file, w.data, w.how)
+	if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
+		if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
+			err = rec.tree.home.WriteFile(file, w.data, w.how)
+		}
+	}
+	err = rec.wrote(w, err)
 	if err != nil && w.recalled { // whatever it is: a look tells
 		return durable.ErrChanged
 	}
