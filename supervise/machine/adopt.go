@@ -71,7 +71,7 @@ func (m *step) adoptPending() {
 
 // take makes the spawn of the event the current one, with a clean run.
 func (m *step) take() {
-	m.clearRun()
+	m.Run = Run{}
 	m.ID = m.event.ID
 	m.Adopted = true
 	m.LastID = max(m.LastID, m.ID)

@@ -142,7 +142,6 @@ func (m *step) onSpawnFailed() {
 		// tried for as long as it takes.
 		m.backOff(max(m.nextDelay(), spawnRetry), reason)
 	default:
-		m.clearRun()
 		m.fail(reason, true)
 	}
 }
@@ -220,12 +219,8 @@ func (m *step) ended(x Exit) {
 	if said := explained(m.StopReason, m.ToldErrno, m.ToldExit, m.LastExit); m.StopBy != StopCommand && said != m.StopReason {
 		m.StopReason, m.LastWords = said, said
 	}
-	m.ToldErrno, m.ToldExit = 0, nil
 	m.cause, m.Reason = m.StopReason, m.StopReason
-	m.PID, m.StartTime, m.MainPID = 0, 0, 0
-	m.StartedAt, m.StartedWall, m.ReadyAt, m.GoodAt, m.WatchdogNS, m.StopMax = 0, 0, 0, 0, 0, 0
-	m.ReadyEarly, m.Adopted, m.Reloading, m.NotReady = false, false, false, ""
-	m.Health, m.Fails = HealthUnknown, 0
+	m.Process = Process{}
 
 	m.Leftovers = m.event.Leftovers
 	if m.Leftovers <= 0 {

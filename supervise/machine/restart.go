@@ -39,10 +39,9 @@ func (m *step) afterRun() {
 }
 
 func (m *step) done() {
-	verdict, never, reason := m.Verdict, m.NeverReady, m.StopReason
 	m.enter(Exited)
-	m.clearRun()
-	m.Verdict, m.NeverReady, m.Reason = verdict, never, reason
+	m.Reason = m.StopReason
+	m.Run = Run{Verdict: m.Verdict, NeverReady: m.NeverReady}
 }
 
 // restart schedules the next start, unless there were too many.
@@ -82,7 +81,7 @@ func (m *step) startsBefore(at int64) (n int, first int64) {
 // backOff waits for the next start.
 func (m *step) backOff(delay time.Duration, why string) {
 	m.enter(Backoff)
-	m.clearRun()
+	m.Run = Run{}
 	m.Reason = why
 	m.Deadlines.Start = m.after(delay)
 	if m.Tries < maxTries {

@@ -110,10 +110,8 @@ type Timer struct {
 type State struct {
 	Want    Want  `json:"want"`
 	Phase   Phase `json:"phase"`
-	Removed bool  `json:"removed,omitempty"` // ends in Gone, not in Stopped
-	Again   bool  `json:"again,omitempty"`   // when this run is over, start anew whatever its exit
-
-	NoRetry bool `json:"no_retry,omitempty"` // Failed for good, but for a command
+	Removed bool  `json:"removed,omitempty"`  // ends in Gone, not in Stopped
+	NoRetry bool  `json:"no_retry,omitempty"` // Failed for good, but for a command
 
 	// Why the State is as it is: Reason for a person who reads the status,
 	// Cause and Actor (a uid; null: rlminit itself) of the last transition.
@@ -125,42 +123,10 @@ type State struct {
 	// Blocked says which dependency is not met; "" if all are.
 	Blocked string `json:"blocked,omitempty"`
 
-	// The run: one spawn, from the request to the acknowledgement of its exit.
-	ID          uint64 `json:"id,omitempty"`      // 0: there is none
-	LastID      uint64 `json:"last_id,omitempty"` // the highest id ever used
-	PID         int    `json:"pid,omitempty"`
-	StartTime   uint64 `json:"start_time,omitempty"`   // of the process, in clock ticks since boot, proc_pid_stat(5)
-	StartedAt   int64  `json:"started_at,omitempty"`   // monotonic
-	StartedWall int64  `json:"started_wall,omitempty"` // ns since 1970
-	ReadyAt     int64  `json:"ready_at,omitempty"`     // monotonic; 0: not yet
-	GoodAt      int64  `json:"good_at,omitempty"`      // monotonic; the last sign of health
-	ReadyEarly  bool   `json:"ready_early,omitempty"`  // READY=1 came before the spawn's answer
-	MainPID     int    `json:"main_pid,omitempty"`     // MAINPID= of sd_notify(3); for show
-	Text        string `json:"text,omitempty"`         // STATUS= of sd_notify(3)
-	ToldErrno   int    `json:"told_errno,omitempty"`   // ERRNO= of it, until it is ready
-	ToldExit    *int   `json:"told_exit,omitempty"`    // EXIT_STATUS= of it
-	Adopted     bool   `json:"adopted,omitempty"`      // a supervisor was replaced during it, and may have missed READY=1
-	Probing     Probe  `json:"probing,omitempty"`      // the probe that the owner runs
-	NotReady    string `json:"not_ready,omitempty"`    // what the readiness probe last said
-	Reloading   bool   `json:"reloading,omitempty"`    // RELOADING=1, until the next READY=1
-	WatchdogNS  int64  `json:"watchdog_ns,omitempty"`  // WATCHDOG_USEC= of this run; 0: as the policy says
+	Run
 
-	// Health.
-	Health Health `json:"health,omitempty"`
-	Fails  int    `json:"fails,omitempty"` // failed checks in a row
-
-	// The end of the run.
-	StopBy     StopBy      `json:"stop_by,omitempty"`
-	StopReason string      `json:"stop_reason,omitempty"` // why the run is ending, then how it ended
-	StopWithin int64       `json:"stop_within,omitempty"` // ns for this stop; 0: as the policy says
-	StopMax    int64       `json:"stop_max,omitempty"`    // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
-	Killed     bool        `json:"killed,omitempty"`      // SIGKILL was sent
-	Verdict    Verdict     `json:"verdict,omitempty"`
-	GoodRun    bool        `json:"good_run,omitempty"`    // the run was as long as reset_after
-	NeverReady bool        `json:"never_ready,omitempty"` // it ended before it was what its policy calls ready
-	Leftovers  int         `json:"leftovers,omitempty"`
-	SweepWith  unix.Signal `json:"sweep_with,omitempty"`
-	SweepPause int64       `json:"sweep_pause,omitempty"` // ns until the next look
+	LastID uint64 `json:"last_id,omitempty"` // the highest id ever used
+	Text   string `json:"text,omitempty"`    // STATUS= of sd_notify(3), until the next run
 
 	// History.
 	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
@@ -175,6 +141,55 @@ type State struct {
 
 	Deadlines Deadlines `json:"deadlines"`
 	Timer     Timer     `json:"timer"`
+}
+
+// Run is one spawn, from the request to what follows on its end. Invariant: it is zero
+// where a service is at rest or waits for its next run, but for the Verdict and NeverReady
+// of one that has Exited.
+type Run struct {
+	ID      uint64 `json:"id,omitempty"`      // 0: there is none, or its exit is acknowledged
+	Again   bool   `json:"again,omitempty"`   // when it is over, start anew whatever its exit
+	Probing Probe  `json:"probing,omitempty"` // the probe that the owner runs
+
+	Process
+
+	// Its end.
+	StopBy     StopBy      `json:"stop_by,omitempty"`
+	StopReason string      `json:"stop_reason,omitempty"` // why the run is ending, then how it ended
+	StopWithin int64       `json:"stop_within,omitempty"` // ns for this stop; 0: as the policy says
+	Killed     bool        `json:"killed,omitempty"`      // SIGKILL was sent
+	Verdict    Verdict     `json:"verdict,omitempty"`
+	GoodRun    bool        `json:"good_run,omitempty"`    // the run was as long as reset_after
+	NeverReady bool        `json:"never_ready,omitempty"` // it ended before it was what its policy calls ready
+	Leftovers  int         `json:"leftovers,omitempty"`
+	SweepWith  unix.Signal `json:"sweep_with,omitempty"`
+	SweepPause int64       `json:"sweep_pause,omitempty"` // ns until the next look
+}
+
+// Process is the main process of a run, and what it has said. Invariant: it is zero once
+// that has ended.
+type Process struct {
+	PID         int    `json:"pid,omitempty"`
+	StartTime   uint64 `json:"start_time,omitempty"`   // in clock ticks since boot, proc_pid_stat(5)
+	StartedAt   int64  `json:"started_at,omitempty"`   // monotonic
+	StartedWall int64  `json:"started_wall,omitempty"` // ns since 1970
+	ReadyAt     int64  `json:"ready_at,omitempty"`     // monotonic; 0: not yet
+	GoodAt      int64  `json:"good_at,omitempty"`      // monotonic; the last sign of health
+	ReadyEarly  bool   `json:"ready_early,omitempty"`  // READY=1 came before the spawn's answer
+	NotReady    string `json:"not_ready,omitempty"`    // what the readiness probe last said
+	Adopted     bool   `json:"adopted,omitempty"`      // a supervisor was replaced meanwhile, and may have missed READY=1
+	StopMax     int64  `json:"stop_max,omitempty"`     // EXTEND_TIMEOUT_USEC= reaches no further; 0: no bound
+
+	// Health.
+	Health Health `json:"health,omitempty"`
+	Fails  int    `json:"fails,omitempty"` // failed checks in a row
+
+	// By sd_notify(3).
+	MainPID    int   `json:"main_pid,omitempty"`    // MAINPID=; for show
+	ToldErrno  int   `json:"told_errno,omitempty"`  // ERRNO=, until it is ready
+	ToldExit   *int  `json:"told_exit,omitempty"`   // EXIT_STATUS=
+	Reloading  bool  `json:"reloading,omitempty"`   // RELOADING=1, until the next READY=1
+	WatchdogNS int64 `json:"watchdog_ns,omitempty"` // WATCHDOG_USEC=; 0: as the policy says
 }
 
 // Public is the state that status shows: stopped, waiting, starting, running,

@@ -43,7 +43,7 @@ func TestStateSurvivesJSON(t *testing.T) {
 // service from being started and stopped.
 func TestAdoptForeignState(t *testing.T) {
 	for _, s := range []machine.State{
-		{Phase: "hibernating", Want: machine.WantUp, ID: 7},
+		{Phase: "hibernating", Want: machine.WantUp, Run: machine.Run{ID: 7}},
 		{Phase: machine.Running, Want: machine.WantUp},
 		{Phase: machine.Sweeping},
 		{Phase: machine.Waiting, Removed: true, Want: machine.WantUp},

@@ -143,7 +143,7 @@ func (m *step) stopProbe() {
 // run may be left: over saw to that.
 func (m *step) launch() {
 	m.stopProbe() // before it is forgotten: what ran may end in a launch at once
-	m.clearRun()
+	m.Run = Run{}
 	m.NoRetry, m.Text = false, ""
 	if m.Blocked != "" {
 		m.enter(Waiting)
@@ -158,20 +158,6 @@ func (m *step) launch() {
 	m.do(Action{Kind: Spawn})
 }
 
-// clearRun forgets the last run, but for its exit, its last words and the
-// history.
-func (m *step) clearRun() {
-	s := m.State
-	m.State = State{
-		Want: s.Want, Phase: s.Phase, Removed: s.Removed, NoRetry: s.NoRetry,
-		Reason: s.Reason, Cause: s.Cause, Actor: s.Actor, Since: s.Since,
-		Blocked: s.Blocked,
-		LastID:  s.LastID, Text: s.Text,
-		Starts: s.Starts, Tries: s.Tries, Restarts: s.Restarts, LastExit: s.LastExit, LastWords: s.LastWords,
-		Deadlines: s.Deadlines, Timer: s.Timer,
-	}
-}
-
 // rest ends in the state that a person who said stop or remove expects.
 func (m *step) rest() {
 	if m.Removed {
@@ -179,7 +165,7 @@ func (m *step) rest() {
 	} else {
 		m.enter(Stopped)
 	}
-	m.clearRun()
+	m.Run = Run{}
 	m.resetHistory()
 	m.Reason = ""
 	m.NoRetry = false
@@ -189,7 +175,7 @@ func (m *step) rest() {
 // help (a fatal exit code) or the policy is to restart nothing.
 func (m *step) fail(reason string, retry bool) {
 	m.enter(Failed)
-	m.clearRun()
+	m.Run = Run{}
 	m.cause, m.Reason = reason, reason
 	m.NoRetry = !retry || m.policy.Restart == restartNo
 	m.armRetry()
