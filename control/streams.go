@@ -50,6 +50,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) erro
 	return c.stream(ctx, r, func(body io.Reader) error {
 		lines := bufio.NewScanner(body)
 		lines.Buffer(nil, lineLimit)
+		lines.Split(wholeLines)
 		for lines.Scan() {
 			line := bytes.TrimSpace(lines.Bytes())
 			if len(line) == 0 {
@@ -66,6 +67,14 @@ func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) erro
 		}
 		return c.ended(ctx, r, lines.Err())
 	})
+}
+
+// wholeLines is bufio.ScanLines without what a cut leaves of a line.
+func wholeLines(data []byte, _ bool) (advance int, line []byte, err error) {
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, data[:end], nil
+	}
+	return 0, nil, nil
 }
 
 // LogOptions say how much of a log to read.

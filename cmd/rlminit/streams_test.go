@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -203,6 +204,20 @@ func TestFollowedLogSurvivesTheSupervisor(t *testing.T) {
 	want := "GET /v1/logs/alice?follow=true&since=2026-05-24T18%3A05%3A33.000003Z"
 	if asked := b.requests(); len(asked) != 2 || asked[1] != want {
 		t.Errorf("asked %q, want the second to be %q", asked, want)
+	}
+}
+
+// One who follows from the last event goes on where that was, and is not shown the last
+// of what there is by then.
+func TestLastEventsAreFollowedOn(t *testing.T) {
+	event := func(seq int) string {
+		return fmt.Sprintf(`{"seq":%d,"at":"2026-05-24T18:05:33.00000%dZ","type":"transition","service":"web","from":"starting","to":"running"}`, seq, seq)
+	}
+	b := newBox(t, map[string]any{"GET /v1/events": cutAfter(event(7)+"\n"+event(8)[:40], event(7)+"\n"+event(8)+"\n"+event(9)+"\n")})
+	follow(t, b, []string{"events", "-f", "-n", "1", "--json"}, []string{event(7), event(8), event(9)})
+	want := []string{"GET /v1/events?follow=true&n=1", "GET /v1/events?follow=true&since=2026-05-24T18%3A05%3A33.000007Z"}
+	if asked := b.requests(); !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
 
