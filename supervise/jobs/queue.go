@@ -12,6 +12,7 @@ import (
 // by profile, without a zero; none of them is in line.
 type queue struct {
 	bounds func() Settings
+	coming int     // that are being recorded, and then wait
 	line   []*task // that wait, the oldest first
 	active int     // whose turn has come, and that are not over
 	of     map[string]int
@@ -35,8 +36,15 @@ func (q *queue) next() *task {
 	return nil
 }
 
-// full tells whether no more can wait.
-func (q *queue) full() bool { return len(q.line) >= q.bounds().Queue }
+// full tells whether one more of a profile's would have to wait, and cannot.
+func (q *queue) full(profile string) bool {
+	bounds := q.bounds()
+	room := bounds.AtOnce - q.active
+	if profile != "" {
+		room = min(room, bounds.PerProfile-q.of[profile])
+	}
+	return len(q.line)+q.coming-max(room, 0) >= bounds.Queue
+}
 
 // free tells whether nobody is before a job that is about to be submitted.
 func (q *queue) free(profile string) bool {

@@ -110,8 +110,8 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 		return nil, control.NoAnswer("the supervisor is not ready yet")
 	case r.stopping:
 		return nil, control.Refused("the container is stopping: no job is started any more")
-	case r.queue.full():
-		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", len(r.queue.line))
+	case r.queue.full(t.spec.Request.Profile):
+		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue)
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
 		return nil, err
@@ -154,6 +154,7 @@ func (r *Runner) turnAway(t *task, why error) error {
 
 // submitted has a job recorded, before anything else is done with it.
 func (r *Runner) submitted(t *task) {
+	r.queue.coming++
 	record := t.spec.submission()
 	r.gone(t)
 	dir, _ := r.host.Volume()
@@ -171,6 +172,7 @@ func (r *Runner) submitted(t *task) {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
 		before := before()
 		r.loop.Do(func() {
+			r.queue.coming--
 			t.prep.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})

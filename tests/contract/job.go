@@ -313,6 +313,15 @@ func JobsAreBounded(t *testing.T, start New) {
 	if now := listed(b); len(now) != before+1 || now[before].State != "refused" {
 		t.Errorf("what the queue refuses is recorded as %+v", now[before:])
 	}
+	for _, j := range listed(b) {
+		if j.State != "refused" && j.Ended == nil {
+			b.Must("job", "cancel", j.Job)
+		}
+	}
+	out := b.Shell(box.Service, "for i in $(seq 12); do rlminit run --detach -- sleep 1000 2>&1 >/dev/null & done; wait")
+	if n := strings.Count(out, "1 jobs wait already"); n != 10 {
+		t.Errorf("of 12 at once %d were refused: %s", n, out)
+	}
 }
 
 // StdinThatMayBeSilent: what a job reads of a file system that might never answer comes
