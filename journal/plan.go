@@ -40,7 +40,7 @@ func planFor(all []segment, volume string) (plan, error) {
 		p.next = max(p.next, s.number+1, s.order()+1)
 		switch {
 		case s.fault != nil:
-			p.aside[i] = reason(s.fault)
+			p.aside[i] = durable.Cause(s.fault)
 			continue
 		case s.head != nil && s.head.Format > Format:
 			return p, fmt.Errorf("%s: %w: its format is %d, and this one knows %d", s.name, ErrNewer, s.head.Format, Format)
@@ -93,18 +93,6 @@ func newestVolume(all []segment) string {
 func isForeign(err error) bool {
 	return errors.Is(err, durable.ErrNotRegular) || errors.Is(err, errAnothers) || errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EISDIR)
-}
-
-// reason is why a file cannot be used, without its path.
-func reason(err error) string {
-	var e *durable.Error
-	if !errors.As(err, &e) {
-		return err.Error()
-	}
-	if e.Why != "" {
-		return e.Why
-	}
-	return e.Err.Error()
 }
 
 // read are the segments from which the state follows, in order.

@@ -344,7 +344,7 @@ func understood(data []byte, err error) (stateFile, error) {
 		return f, nil
 	case errors.Is(err, durable.ErrNotRegular), errors.Is(err, durable.ErrTooBig),
 		errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		f.Origin, f.Fault = service.Corrupt, cause(err)
+		f.Origin, f.Fault = service.Corrupt, durable.Cause(err)
 		return f, nil
 	case err != nil:
 		return f, err
@@ -370,18 +370,6 @@ func (rec *Records) readImport(dir *durable.Dir, file string) service.Record {
 		f.Origin, f.Port = service.Imported, 0
 	}
 	return f.Record
-}
-
-// cause is what went wrong with a file, without its path and the remedy.
-func cause(err error) string {
-	var e *durable.Error
-	if !errors.As(err, &e) {
-		return err.Error()
-	}
-	if e.Why != "" {
-		return e.Why
-	}
-	return e.Err.Error()
 }
 
 // remember puts the intent that this Store knows into a record, or learns it

@@ -347,59 +347,47 @@ func (*Shutdown) Kind() Kind    { return KindShutdown }
 func (*Reload) Kind() Kind      { return KindReload }
 func (*Cleared) Kind() Kind     { return KindCleared }
 
+// blanks make an empty message of each kind.
+var blanks = [...]func() Message{
+	KindHello:       empty[Hello],
+	KindSpawn:       empty[Spawn],
+	KindSignal:      empty[Signal],
+	KindAcknowledge: empty[Acknowledge],
+	KindHold:        empty[Hold],
+	KindRelease:     empty[Release],
+	KindPong:        empty[Pong],
+	KindStopBegun:   empty[StopBegun],
+	KindStopDone:    empty[StopDone],
+	KindEnd:         empty[End],
+	KindDeadline:    empty[Deadline],
+	KindWelcome:     empty[Welcome],
+	KindChild:       empty[Child],
+	KindHeld:        empty[Held],
+	KindSnapshotEnd: empty[SnapshotEnd],
+	KindSpawned:     empty[Spawned],
+	KindSpawnFailed: empty[SpawnFailed],
+	KindSpawnStuck:  empty[SpawnStuck],
+	KindExited:      empty[Exited],
+	KindSignalled:   empty[Signalled],
+	KindPing:        empty[Ping],
+	KindShutdown:    empty[Shutdown],
+	KindReload:      empty[Reload],
+	KindCleared:     empty[Cleared],
+}
+
+func empty[T any, M interface {
+	*T
+	Message
+}]() Message {
+	return M(new(T))
+}
+
 // blank returns an empty message of a kind, or nil.
 func blank(k Kind) Message {
-	switch k {
-	case KindHello:
-		return new(Hello)
-	case KindSpawn:
-		return new(Spawn)
-	case KindSignal:
-		return new(Signal)
-	case KindAcknowledge:
-		return new(Acknowledge)
-	case KindHold:
-		return new(Hold)
-	case KindRelease:
-		return new(Release)
-	case KindPong:
-		return new(Pong)
-	case KindStopBegun:
-		return new(StopBegun)
-	case KindStopDone:
-		return new(StopDone)
-	case KindEnd:
-		return new(End)
-	case KindDeadline:
-		return new(Deadline)
-	case KindWelcome:
-		return new(Welcome)
-	case KindChild:
-		return new(Child)
-	case KindHeld:
-		return new(Held)
-	case KindSnapshotEnd:
-		return new(SnapshotEnd)
-	case KindSpawned:
-		return new(Spawned)
-	case KindSpawnFailed:
-		return new(SpawnFailed)
-	case KindSpawnStuck:
-		return new(SpawnStuck)
-	case KindExited:
-		return new(Exited)
-	case KindSignalled:
-		return new(Signalled)
-	case KindPing:
-		return new(Ping)
-	case KindShutdown:
-		return new(Shutdown)
-	case KindReload:
-		return new(Reload)
-	case KindCleared:
-		return new(Cleared)
+	if int(k) >= len(blanks) || blanks[k] == nil {
+		return nil
 	}
-	return nil
+	return blanks[k]()
 }
 
 func (m *Hello) fields(c *coder) { c.u32(&m.Version) }

@@ -23,11 +23,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	why := e.Why
-	if why == "" {
-		why = e.Err.Error()
-	}
-	text := "cannot " + e.Do + " " + e.Path + ": " + why
+	text := "cannot " + e.Do + " " + e.Path + ": " + Cause(e)
 	if e.Remedy != "" {
 		text += "; " + e.Remedy
 	}
@@ -35,6 +31,18 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Cause is what went wrong with a file, without its path and the remedy.
+func Cause(err error) string {
+	var e *Error
+	switch {
+	case !errors.As(err, &e):
+		return err.Error()
+	case e.Why != "":
+		return e.Why
+	}
+	return e.Err.Error()
+}
 
 // The errors of files that are not what they should be.
 var (
