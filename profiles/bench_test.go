@@ -11,7 +11,7 @@ import (
 // BenchmarkList reads 5,000 profiles, records and ports included, as at boot.
 func BenchmarkList(b *testing.B) {
 	const n = 5000
-	s, err := Open(b.TempDir(), Settings{
+	s, err := Open(nil, nil, b.TempDir(), Settings{
 		Marker: "profile.yaml", StateFile: "gateway_state.json", InitialState: service.Running, Ports: PortRange{9200, 29199},
 	}, func(line string) { b.Log(line) })
 	if err != nil {
@@ -38,7 +38,7 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkDefinition(b *testing.B) {
 	home := b.TempDir()
 	cfg := configured(b, home)
-	s, err := Open(home, SettingsOf(cfg), func(line string) { b.Log(line) })
+	s, err := Open(nil, nil, home, SettingsOf(cfg), func(line string) { b.Log(line) })
 	if err != nil {
 		b.Fatal(err)
 	}

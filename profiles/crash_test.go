@@ -20,7 +20,7 @@ import (
 // openPlain opens a volume for a process that is about to be killed.
 func openPlain(t *testing.T, home, template string) *Store {
 	t.Helper()
-	s, err := Open(home, Settings{
+	s, err := Open(nil, nil, home, Settings{
 		Marker: "profile.yaml", StateFile: "gateway_state.json", Template: template,
 		InitialState: service.Running, Ports: PortRange{9200, 19199},
 	}, func(line string) { t.Error(line) })

@@ -45,7 +45,7 @@ func (v *volume) reopen(change func(*Settings)) {
 	if v.Store != nil {
 		v.Close()
 	}
-	s, err := Open(v.home, settings, func(line string) {
+	s, err := Open(nil, nil, v.home, settings, func(line string) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.told = append(v.told, line)

@@ -68,17 +68,12 @@ const (
 	dirMode     = 0o750
 )
 
-// Open opens the profiles below home, which must exist. say is told, once each,
-// what a person should know and no caller asked for; it may be called from any
-// goroutine. Open only what the volume's lock protects: what is read is
-// remembered.
-func Open(home string, settings Settings, say func(string)) (*Store, error) {
-	return OpenAs(nil, nil, home, settings, say)
-}
-
-// OpenAs is Open for a supervisor who is somebody else than the user whose the
-// profiles are, or the users of their own that they have: owners, nil for none.
-func OpenAs(user *rights.User, owners Owners, home string, settings Settings, say func(string)) (*Store, error) {
+// Open opens the profiles below home, which must exist, for a supervisor who may be
+// somebody else than the user whose the profiles are, or the users of their own that
+// they have: owners, nil for none. say is told, once each, what a person should know
+// and no caller asked for; it may be called from any goroutine. Open only what the
+// volume's lock protects: what is read is remembered.
+func Open(user *rights.User, owners Owners, home string, settings Settings, say func(string)) (*Store, error) {
 	ours, err := durable.Open(home)
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step str
 
 // volume gives a supervisor the volume, as long as it lives.
 func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()) *profiles.Store {
-	store, err := profiles.Open(s.home, profiles.Settings{}, func(string) {})
+	store, err := profiles.Open(nil, nil, s.home, profiles.Settings{}, func(string) {})
 	if err != nil {
 		s.Fatal(err)
 	}

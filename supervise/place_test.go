@@ -266,8 +266,10 @@ func (p *place) state(name string) (state string, there bool) {
 			state, there = u.status().State, true
 		}
 	})
-	if !there && p.now.registry.AtRest.Has(name) {
-		state, there = "stopped", true
+	for _, at := range p.now.registry.AtRest.List() {
+		if !there && at.Name == name {
+			state, there = at.State, true
+		}
 	}
 	return state, there
 }

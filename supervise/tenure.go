@@ -49,7 +49,7 @@ func (t *tenure) openVolume() {
 	defer func() {
 		back.release(t.prep.volume.Store() == nil || t.prep.volume.canRecord())
 	}()
-	store, err := profiles.OpenAs(t.prep.user, t.prep.profileUsers(), cfg.Home, profiles.SettingsOf(cfg), say)
+	store, err := profiles.Open(t.prep.user, t.prep.profileUsers(), cfg.Home, profiles.SettingsOf(cfg), say)
 	if err != nil {
 		t.prep.volume.absent.Store(err.Error())
 		slog.Warn("there is no volume; nothing is recorded", "err", err)

@@ -55,7 +55,7 @@ func newPlace(t *testing.T, yaml string) *place {
 	}
 	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, states.BootWork(), p.hold)
 	p.volume = p
-	if store, err = profiles.Open(p.home, profiles.SettingsOf(c), func(string) {}); err != nil {
+	if store, err = profiles.Open(nil, nil, p.home, profiles.SettingsOf(c), func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	p.Start(func() {})

@@ -62,12 +62,6 @@ func (s *AtRest) Count() (n int) {
 	return n
 }
 
-// Has tells whether a service is that of a profile at rest.
-func (s *AtRest) Has(name string) (rests bool) {
-	s.queue.Ask(func() { rests = s.names.life(name) == Resting })
-	return rests
-}
-
 // Wake registers the profiles at rest that are wanted, by the names of their
 // services and their own. The registry's own goroutine never calls it.
 func (s *AtRest) Wake(wanted func(service, profile string) bool) {
