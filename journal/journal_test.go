@@ -320,6 +320,54 @@ func TestTheLastRecordsAreReadFromTheEnd(t *testing.T) {
 	}
 }
 
+// counting is a disk that counts the bytes that are read of segments, but for those
+// at their begin.
+type counting struct {
+	disk
+	read *int
+}
+
+type countedFile struct {
+	file
+	read *int
+}
+
+func (c counting) open(name string, write bool) (file, error) {
+	f, err := c.disk.open(name, write)
+	return countedFile{f, c.read}, err
+}
+
+func (f countedFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.file.ReadAt(p, off)
+	if off > 0 {
+		*f.read += n
+	}
+	return n, err
+}
+
+// However long the journal is, the last records are read of its end alone.
+func TestTheLastRecordsCostTheSameHoweverManyThereAre(t *testing.T) {
+	d, _ := home(t)
+	o := openHome(t, d, "first")
+	for i := range 5000 {
+		o.Note(Entry{Type: "text", Body: map[string]string{"service": fmt.Sprintf("s%d", i%50), "text": strings.Repeat("x", 100)}})
+		if i%500 == 0 {
+			o.Flush(t.Context())
+		}
+	}
+	o.Flush(t.Context())
+	if o.tail.end < 12*block {
+		t.Fatalf("the segment has %d bytes", o.tail.end)
+	}
+	for _, names := range [][]string{nil, {"s7"}} {
+		read, got := 0, 0
+		r := reader{disk: counting{o.writer.disk, &read}, query: Query{Names: names, Last: new(5)}, until: o.until, each: func(Record) error { got++; return nil }}
+		if err := r.run(t.Context()); err != nil || got != 5 || read == 0 || read > 2*block {
+			t.Errorf("%d records of %q took %d bytes of %d, err = %v", got, names, read, o.tail.end, err)
+		}
+	}
+}
+
 func TestWhoFollowsFromTheLastMissesNothing(t *testing.T) {
 	d, _ := home(t)
 	o := openHome(t, d, "first")
