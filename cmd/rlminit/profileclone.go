@@ -154,5 +154,6 @@ func (o *operation) create(ctx context.Context, t *terminal, client *control.Cli
 func (o *operation) waitFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.noWait, "no-wait", false, "return once it is recorded")
+	f.BoolVar(&o.json, "json", false, "write a JSON object for each that was done")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 }

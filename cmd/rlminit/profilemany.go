@@ -68,6 +68,9 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 		name = shortName(outcome.Service)
 	}
 	return answered{tell: func() error {
+		if o.json {
+			return t.printJSON(outcome)
+		}
 		t.printf("%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...))
 		return nil
 	}}

@@ -154,8 +154,7 @@ func outcome(s control.Service, changed bool) []control.Outcome {
 	return []control.Outcome{{Service: s, Changed: changed}}
 }
 
-// For programs start, stop and restart write what became of each, and exit as they do
-// for people.
+// For programs commands write what became of each, and exit as they do for people.
 func TestOutcomesAsJSON(t *testing.T) {
 	failed := append(outcome(alice(), false), outcome(bob(), true)...)
 	failed[1].Problem = control.Failed("bob failed")
@@ -163,6 +162,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 		"POST /v1/services/alice/start": outcome(alice(), true),
 		"POST /v1/services/all/restart": failed,
 		"POST /v1/services/all/stop":    []control.Outcome{},
+		"POST /v1/profiles":             outcome(alice(), true)[0],
 		"POST /v1/operations":           control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}},
 		"GET /v1/operations/12":         control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}},
 	})
@@ -174,6 +174,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 		{[]string{"start", "alice"}, 0, outcome(alice(), true)},
 		{[]string{"restart", "alice", "bob"}, 1, failed},
 		{[]string{"stop", "--all"}, 0, []control.Outcome{}},
+		{[]string{"profile", "create", "alice"}, 0, outcome(alice(), true)[0]},
 		{[]string{"restart", "--all", "--no-wait"}, 0, control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}}},
 		{[]string{"restart", "--all", "--rolling"}, 0, control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}}},
 	} {
