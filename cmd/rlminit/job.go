@@ -32,31 +32,19 @@ func group(name, short, long string) *cobra.Command {
 }
 
 func jobListVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return lists(t, &cobra.Command{
 		Use:   "list",
 		Short: "list the jobs",
 		Args:  exactly(),
-		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
-			jobs, err := client.Jobs(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return t.printJSON(jobs)
-			}
-			b := new(table)
-			b.header("JOB", "STATE", "KIND", "PROFILE", "SUBMITTED", "COMMAND")
-			for _, j := range jobs {
-				b.row(cell{text: j.Job}, cell{j.State, jobColour(j.State)}, cell{text: j.Kind}, cell{text: textOr(j.Profile, "-")},
-					cell{text: j.Submitted.Local().Format(time.DateTime)}, cell{text: printable(strings.Join(j.Command, " "))})
-			}
-			b.write(t)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	}, (*control.Client).Jobs, func(jobs []control.Job) {
+		b := new(table)
+		b.header("JOB", "STATE", "KIND", "PROFILE", "SUBMITTED", "COMMAND")
+		for _, j := range jobs {
+			b.row(cell{text: j.Job}, cell{j.State, jobColour(j.State)}, cell{text: j.Kind}, cell{text: textOr(j.Profile, "-")},
+				cell{text: j.Submitted.Local().Format(time.DateTime)}, cell{text: printable(strings.Join(j.Command, " "))})
+		}
+		b.write(t)
+	})
 }
 
 func textOr(s *string, absent string) string {
@@ -80,28 +68,14 @@ func jobColour(state string) string {
 }
 
 func jobShowVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return shows(t, &cobra.Command{
 		Use:   "show ID",
 		Short: "show a job, and what came of it",
 		Args:  exactly("ID"),
-		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			j, err := client.Job(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return t.printJSON(j)
-			}
-			showJob(t, &j)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	}, (*control.Client).Job, showJob)
 }
 
-func showJob(t *terminal, j *control.Job) {
+func showJob(t *terminal, j control.Job) {
 	line := func(name, format string, args ...any) {
 		t.printf("%-10s %s\n", name, printable(fmt.Sprintf(format, args...)))
 	}

@@ -10,26 +10,12 @@ import (
 )
 
 func profileShowVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return shows(t, &cobra.Command{
 		Use:               "show NAME",
 		Short:             "show a profile",
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
-		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			p, err := client.Profile(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return t.printJSON(p)
-			}
-			profileText(t, p)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	}, (*control.Client).Profile, profileText)
 }
 
 // profileText is what `profile show` prints.

@@ -10,42 +10,30 @@ import (
 )
 
 func revisionsVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return lists(t, &cobra.Command{
 		Use:   "revisions",
 		Short: "list the plans that were applied, and what became of them",
 		Long: `Lists every revision, the oldest first: applied, rolled-back, or partly, where a
 person is needed; running or rolling-back while it is under way. BY is who
 approved it, as they said, and the uid of who asked.`,
 		Args: exactly(),
-		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
-			list, err := client.Revisions(cmd.Context())
-			if err != nil {
-				return err
+	}, (*control.Client).Revisions, func(list []control.Revision) {
+		if len(list) == 0 {
+			t.printf("nothing was applied yet; rlminit plan -f FILE is the beginning\n")
+			return
+		}
+		var b table
+		b.header("REVISION", "STATE", "BEGUN", "BY", "CHANGES", "SOURCE", "REASON")
+		for _, r := range list {
+			by := "uid " + strconv.FormatUint(uint64(r.UID), 10)
+			if r.By != "" {
+				by = r.By + " (" + by + ")"
 			}
-			if asJSON {
-				return t.printJSON(list)
-			}
-			if len(list) == 0 {
-				t.printf("nothing was applied yet; rlminit plan -f FILE is the beginning\n")
-				return nil
-			}
-			var b table
-			b.header("REVISION", "STATE", "BEGUN", "BY", "CHANGES", "SOURCE", "REASON")
-			for _, r := range list {
-				by := "uid " + strconv.FormatUint(uint64(r.UID), 10)
-				if r.By != "" {
-					by = r.By + " (" + by + ")"
-				}
-				b.row(cell{text: strconv.Itoa(r.Revision)}, cell{printable(r.State), revisionColour(r.State)}, cell{text: r.At.UTC().Format(time.RFC3339)},
-					cell{text: printable(by)}, cell{text: strconv.Itoa(len(r.Steps))}, cell{text: printable(r.Source)}, cell{text: printable(leadLine(r.Reason))})
-			}
-			b.write(t)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+			b.row(cell{text: strconv.Itoa(r.Revision)}, cell{printable(r.State), revisionColour(r.State)}, cell{text: r.At.UTC().Format(time.RFC3339)},
+				cell{text: printable(by)}, cell{text: strconv.Itoa(len(r.Steps))}, cell{text: printable(r.Source)}, cell{text: printable(leadLine(r.Reason))})
+		}
+		b.write(t)
+	})
 }
 
 func revisionColour(state string) string {

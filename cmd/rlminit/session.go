@@ -68,56 +68,30 @@ ask at once all get the same. The bounds count for one that is opened.`
 }
 
 func sessionListVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return lists(t, &cobra.Command{
 		Use:   "list",
 		Short: "list the sessions",
 		Args:  exactly(),
-		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
-			sessions, err := client.Sessions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return t.printJSON(sessions)
-			}
-			b := new(table)
-			b.header("SESSION", "STATE", "KEY", "PROFILE", "JOBS", "UNTIL", "DIR")
-			for _, s := range sessions {
-				b.row(cell{text: s.Session}, cell{text: s.State}, cell{text: textOr(s.Key, "-")}, cell{text: textOr(s.Profile, "-")},
-					cell{text: number(&s.Jobs)}, cell{text: s.Until.Local().Format(time.DateTime)}, cell{text: printable(s.Dir)})
-			}
-			b.write(t)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	}, (*control.Client).Sessions, func(sessions []control.Session) {
+		b := new(table)
+		b.header("SESSION", "STATE", "KEY", "PROFILE", "JOBS", "UNTIL", "DIR")
+		for _, s := range sessions {
+			b.row(cell{text: s.Session}, cell{text: s.State}, cell{text: textOr(s.Key, "-")}, cell{text: textOr(s.Profile, "-")},
+				cell{text: number(&s.Jobs)}, cell{text: s.Until.Local().Format(time.DateTime)}, cell{text: printable(s.Dir)})
+		}
+		b.write(t)
+	})
 }
 
 func sessionShowVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return shows(t, &cobra.Command{
 		Use:   "show ID",
 		Short: "show a session and what is left of its budget",
 		Args:  exactly("ID"),
-		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			s, err := client.Session(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return t.printJSON(s)
-			}
-			showSession(t, &s)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	}, (*control.Client).Session, showSession)
 }
 
-func showSession(t *terminal, s *control.Session) {
+func showSession(t *terminal, s control.Session) {
 	t.printf("session    %s\nstate      %s\nkey        %s\nprofile    %s\ndirectory  %s\nuntil      %s, may be extended %d times\njobs       %d of %d\n",
 		s.Session, s.State, textOr(s.Key, "-"), textOr(s.Profile, "-"), printable(s.Dir), s.Until.Format(time.RFC3339), s.Extends, s.Jobs, s.JobsMax)
 	took := time.Duration(s.TookMS) * time.Millisecond

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -105,6 +106,37 @@ func (t *terminal) asking(f func(cmd *cobra.Command, args []string, client *cont
 		}
 		return f(cmd, args, client)
 	}
+}
+
+// lists makes a verb of cmd that asks for a list and shows it, as JSON too.
+func lists[T any](t *terminal, cmd *cobra.Command, ask func(*control.Client, context.Context) ([]T, error), show func([]T)) *cobra.Command {
+	return askingFor(t, cmd, "array", func(client *control.Client, ctx context.Context, _ []string) ([]T, error) { return ask(client, ctx) }, show)
+}
+
+// shows makes a verb of cmd that asks for what its argument names and shows it, as
+// JSON too.
+func shows[T any](t *terminal, cmd *cobra.Command, ask func(*control.Client, context.Context, string) (T, error), show func(*terminal, T)) *cobra.Command {
+	return askingFor(t, cmd, "object", func(client *control.Client, ctx context.Context, args []string) (T, error) {
+		return ask(client, ctx, args[0])
+	}, func(v T) { show(t, v) })
+}
+
+// askingFor is both of them.
+func askingFor[T any](t *terminal, cmd *cobra.Command, what string, ask func(*control.Client, context.Context, []string) (T, error), show func(T)) *cobra.Command {
+	var asJSON bool
+	cmd.RunE = t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
+		v, err := ask(client, cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return t.printJSON(v)
+		}
+		show(v)
+		return nil
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON "+what)
+	return cmd
 }
 
 // The colours, as SGR parameters.
