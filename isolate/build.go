@@ -42,15 +42,19 @@ func build(version int, image *Image, rules Rules) (ruleset *Ruleset, notes []st
 		paths  []string
 		rights uint64
 		own    bool
+		by     func(string, bool) (int, error)
 	}{
-		{rules.Own, all &^ devices, true},
-		{rules.Read, reading, false},
-		{rules.Write, writing, false},
-		{rules.Exec, executing, false},
-		{rules.Speak, speak, true},
+		{rules.Own, all &^ devices, true, rules.Open},
+		{rules.Read, reading, false, rules.Open},
+		{rules.Write, writing, false, rules.Open},
+		{rules.Exec, executing, false, rules.Open},
+		{rules.Speak, speak, true, nil}, // the supervisor's own
 	} {
+		if part.rights&ruleset.files == 0 {
+			continue // nothing of it is held back by this kernel
+		}
 		for _, p := range part.paths {
-			note, err := image.grant(ruleset, rules.Open, p, part.rights, part.own)
+			note, err := image.grant(ruleset, part.by, p, part.rights, part.own)
 			if err != nil {
 				return nil, nil, err
 			}

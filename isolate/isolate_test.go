@@ -54,7 +54,8 @@ func restricted(spec string) {
 		rights := handled(min(w.ABI, 3))
 		ruleset, err := create(1, rulesetAttr{files: rights})
 		check(err)
-		check(Enclose(ruleset.FD(), rights, w.Hidden...))
+		_, err = Enclose(ruleset.FD(), rights, w.Hidden...)
+		check(err)
 		rulesets = append(rulesets, ruleset.FD())
 	}
 	image := NewImage(w.Hidden...)

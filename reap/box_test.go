@@ -132,7 +132,8 @@ func compilePolicy() {
 	_, err = unix.Write(4, []byte("bundle"))
 	must(err)
 	if p, err := wire.DecodePolicy(content); err == nil && p.Enclosed {
-		must(isolate.Enclose(5, wire.EnclosureRights(sys.LandlockABI()), p.Volume, "/run/rlminit"))
+		_, err := isolate.Enclose(5, wire.EnclosureRights(sys.LandlockABI()), p.Volume, "/run/rlminit")
+		must(err)
 	}
 	os.Exit(0)
 }

@@ -51,7 +51,7 @@ func (o *commands) keepEnclosure() {
 		o.enclosure.Ruleset = 0
 		return
 	}
-	o.enclosure.Open(o.policy.Opened, wire.EnclosureRights(sys.LandlockABI()))
+	o.enclosure.Open(o.policy.Opened, o.policy.Published, o.policy.Temporary, wire.EnclosureRights(sys.LandlockABI()))
 }
 
 // isolate fills in what the process restricts itself by.

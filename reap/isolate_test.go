@@ -318,15 +318,20 @@ func BenchmarkIsolatedSpawn(b *testing.B) {
 // service of the same user has; one of somebody else's never does.
 func TestCredentialsAreForOneServiceAlone(t *testing.T) {
 	home := isolatedVolume(t)
+	os.Mkdir(home+"/services", 0o755)
+	if err := unix.Mount("tmpfs", home+"/services", "tmpfs", 0, "mode=755"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(home+"/services", unix.MNT_DETACH) })
 	const supervisor = 4720
 	b := startBox(t, withPolicy(func(p *wire.Policy) {
-		p.Volume, p.Enclosed = home, true
+		p.Volume, p.Enclosed, p.Published = home, true, home+"/services"
 		p.Supervisor.UID, p.Supervisor.GID = supervisor, supervisor
 	}))
 	l := b.link
 	image := isolate.NewImage(home)
 	defer image.Close()
-	credentials, foreign := home+"/credentials", home+"/foreign"
+	credentials, foreign := home+"/services/web", home+"/foreign"
 	for dir, owner := range map[string]int{credentials: supervisor, foreign: 0} {
 		os.Mkdir(dir, 0o750)
 		os.WriteFile(dir+"/token", []byte("text"), 0o444)
@@ -339,13 +344,22 @@ func TestCredentialsAreForOneServiceAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ruleset.Close()
+	// held is how many inodes there are: a rule holds one that has no name any more.
+	held := func() uint64 {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(home+"/services", &fs); err != nil {
+			t.Fatal(err)
+		}
+		return fs.Files - fs.Ffree
+	}
+	before := held() - 2
+	var opened []int
 	open := func(dir string) int {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { unix.Close(fd) })
+		opened = append(opened, fd)
 		return fd
 	}
 	for _, isolated := range []bool{true, false} {
@@ -387,4 +401,9 @@ func TestCredentialsAreForOneServiceAlone(t *testing.T) {
 	if failed.Step != wire.StepPrivate || failed.Errno != int32(unix.EPERM) {
 		t.Errorf("a directory of root's: %+v", failed)
 	}
+	// They leave nothing in PID 1's ruleset, which every isolated process copies.
+	wire.CloseAll(opened)
+	ruleset.Close()
+	os.RemoveAll(credentials)
+	eventually(t, "the directory that was removed is gone", func() bool { return held() == before })
 }

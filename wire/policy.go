@@ -37,11 +37,15 @@ type Policy struct {
 	// Enclosed tells that the reader of the configuration has filled tier 1's own
 	// ruleset, which every process with a Ruleset gets before its own: it allows
 	// what is neither rlminit's nor on the volume, and Opened what is open to
-	// services there. Unenclosed is the service to which the volume's directory
-	// belongs, so that nothing in it can be kept from it.
+	// services there. Of what is rlminit's, Published may be read: the directory in
+	// which each service's secrets are, for its tag alone. Unenclosed is the service to
+	// which the volume's directory belongs, so that nothing in it can be kept from it.
+	// Temporary: it allows all of /tmp, where services have directories of their own.
 	Enclosed   bool
 	Opened     []string
+	Published  string
 	Unenclosed string
+	Temporary  bool
 }
 
 // EnclosureRights are the rights to files that tier 1's own ruleset holds back on
@@ -204,7 +208,9 @@ func (p *Policy) fields(c *coder) {
 	c.str(&p.Profiles.Why)
 	c.bool(&p.Enclosed)
 	c.strings(&p.Opened)
+	c.str(&p.Published)
 	c.str(&p.Unenclosed)
+	c.bool(&p.Temporary)
 }
 
 func (i *Identity) fields(c *coder) {

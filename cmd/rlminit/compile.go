@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -82,7 +84,7 @@ func compileTo(o initOptions) error {
 		}
 	}
 	if compiled.Policy.Enclosed {
-		compiled.Policy.Enclosed = enclose(c)
+		enclose(c, &compiled.Policy)
 	}
 	for _, note := range compiled.Notes {
 		fmt.Fprintf(os.Stderr, "rlminit: %s\n", printable(note))
@@ -93,15 +95,17 @@ func compileTo(o initOptions) error {
 	)
 }
 
-// enclose fills PID 1's own ruleset, and tells whether there is one: what PID 1
-// does not open itself, for it must not wait for a file.
-func enclose(c *config.Config) bool {
+// enclose fills PID 1's own ruleset, and tells the policy whether there is one: what
+// PID 1 does not open itself, for it must not wait for a file.
+func enclose(c *config.Config, policy *wire.Policy) {
+	policy.Enclosed = false
 	able := isolate.Capable()
 	if able.Landlock == 0 {
-		return false
+		return
 	}
-	err := isolate.Enclose(enclosureFD, wire.EnclosureRights(able.Landlock), c.Home, control.DefaultRuntimeDir, os.Getenv("RLMINIT_RUNTIME_DIR"))
-	return err == nil
+	runtime := cmp.Or(os.Getenv("RLMINIT_RUNTIME_DIR"), control.DefaultRuntimeDir)
+	temporary, err := isolate.Enclose(enclosureFD, wire.EnclosureRights(able.Landlock), c.Home, control.DefaultRuntimeDir, runtime)
+	policy.Enclosed, policy.Temporary, policy.Published = err == nil, temporary, filepath.Join(runtime, "services")
 }
 
 // fill writes a memfd that init reads once we have ended.

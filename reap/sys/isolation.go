@@ -5,9 +5,11 @@ import "unsafe"
 // Enclosure is tier 1's own Landlock ruleset, which a process gets before its
 // own.
 type Enclosure struct {
-	Ruleset int32 // 0: none
-	opened  []*byte
-	rights  uint64
+	Ruleset   int32 // 0: none
+	opened    []*byte
+	published *byte
+	temporary bool
+	rights    uint64
 }
 
 // Isolation is what a process restricts itself by. It needs NoNewPrivs.
@@ -32,8 +34,12 @@ type filterProgram struct {
 
 // Open sets the paths to which the ruleset gives rights when a process is
 // restricted: what they name may have changed since. Those that are not there, or
-// are links, are left out.
-func (e *Enclosure) Open(paths []string, rights uint64) { e.opened, e.rights = cstrings(paths), rights }
+// are links, are left out. Below published is what one with credentials may read, and
+// temporary tells that the ruleset has the directories of Private already: it is one for all
+// processes, whom every rule in it costs memory, so that none is a single one's.
+func (e *Enclosure) Open(paths []string, published string, temporary bool, rights uint64) {
+	e.opened, e.published, e.temporary, e.rights = cstrings(paths), cstring(published), temporary, rights
+}
 
 // Private sets the directories that the process makes, as its user, and gets
 // rights to in its ruleset.
@@ -102,7 +108,7 @@ func (c *Command) restrict() Errno {
 		if errno := allow(c.Isolation.Ruleset, path, flags, c.Isolation.rights); errno != 0 {
 			return errno
 		}
-		if c.Enclosure.Ruleset != 0 { // it may be in a directory of which not all is allowed
+		if c.Enclosure.Ruleset != 0 && !c.Enclosure.temporary { // it may be in a directory of which not all is allowed
 			allow(c.Enclosure.Ruleset, path, flags, c.Enclosure.rights)
 		}
 	}
@@ -112,7 +118,7 @@ func (c *Command) restrict() Errno {
 			allow(c.Enclosure.Ruleset, path, openPath|openNoFollow|openCloexec, c.Enclosure.rights)
 		}
 		if c.Isolation.Credentials != 0 {
-			addRule(c.Enclosure.Ruleset, uintptr(c.Isolation.Credentials), c.Enclosure.rights)
+			allow(c.Enclosure.Ruleset, c.Enclosure.published, openPath|openNoFollow|openCloexec, landlockRead)
 		}
 		if errno := try(sysLandlockRestrictSelf, uintptr(c.Enclosure.Ruleset), 0, 0); errno != 0 {
 			return errno
@@ -162,20 +168,14 @@ func (c *Command) filter() Errno {
 
 // LandlockABI asks the kernel which ABI of Landlock it has; 0: none.
 func LandlockABI() int {
-	version, errno := Call(sysLandlockCreateRuleset, 0, 0, landlockVersion, 0, 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(version)
+	version, _ := Call(sysLandlockCreateRuleset, 0, 0, landlockVersion, 0, 0, 0)
+	return max(int(version), 0) // which is -1 with an error
 }
 
 // NewRuleset makes an empty Landlock ruleset that holds back rights to files.
 func NewRuleset(rights uint64) (int, Errno) {
 	fd, errno := Call(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&rights)), 8, 0, 0, 0, 0)
-	if errno != 0 {
-		return -1, Errno(errno)
-	}
-	return int(fd), 0
+	return int(fd), Errno(errno)
 }
 
 // empty is a path of no bytes.
@@ -188,8 +188,9 @@ const (
 	sysLandlockAddRule       = 445
 	sysLandlockRestrictSelf  = 446
 
-	landlockVersion     = 1
-	landlockPathBeneath = 1
+	landlockVersion = 1
+
+	landlockPathBeneath, landlockRead = 1, 1<<2 | 1<<3 // files and directories
 
 	seccompSetModeFilter = 1
 	seccompSpecAllow     = 4 // mitigations that slow down every process are for the kernel's own choice

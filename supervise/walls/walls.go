@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,10 @@ type Place struct {
 	runtime string
 	image   *isolate.Image
 	able    isolate.Capabilities
+
+	// temporary is the /tmp that was found to be writable, where its mode says so to
+	// everybody, and 0 before: its mount's number, one up.
+	temporary atomic.Uint64
 }
 
 // New is the place with a volume and a runtime directory. What is in either is
@@ -110,7 +115,7 @@ func (p *Place) Build(s Subject) (Walls, error) {
 	if w.ruleset, w.Notes, err = isolate.Build(p.image, rules); err != nil {
 		return Walls{}, fmt.Errorf("cannot isolate it: %w", err)
 	}
-	if dir := s.temporaryDirectory(); dir != "" && !s.Named("TMPDIR") {
+	if dir := p.temporaryDirectory(&s); dir != "" && !s.Named("TMPDIR") {
 		w.private = []string{dir}
 		w.Environment = set(w.Environment, "TMPDIR", dir)
 	}
@@ -120,12 +125,21 @@ func (p *Place) Build(s Subject) (Walls, error) {
 // temporaryDirectory is a service's own, "" where it cannot write to /tmp. The
 // service makes it, so that it is its user's: of one that has got another user, that
 // of before is another one.
-func (s *Subject) temporaryDirectory() string {
-	_, denied, err := s.User.Look("/tmp", unix.W_OK|unix.X_OK)
-	switch {
-	case err != nil || denied != nil:
-		return ""
-	case s.UID != 0:
+func (p *Place) temporaryDirectory(s *Subject) string {
+	const everybody = 0o333 // may write and search
+	var st unix.Statx_t     // which waits for no file system
+	err := unix.Statx(unix.AT_FDCWD, "/tmp", unix.AT_STATX_DONT_SYNC, unix.STATX_MODE|unix.STATX_MNT_ID, &st)
+	mount := uint64(0)
+	if err == nil && st.Mask&unix.STATX_MNT_ID != 0 && st.Mode&everybody == everybody {
+		mount = st.Mnt_id + 1
+	}
+	if mount == 0 || p.temporary.Load() != mount {
+		if _, denied, err := s.User.Look("/tmp", unix.W_OK|unix.X_OK); err != nil || denied != nil {
+			return ""
+		}
+		p.temporary.Store(mount)
+	}
+	if s.UID != 0 {
 		return fmt.Sprintf("/tmp/rlminit-%s-%d", s.Name, s.UID)
 	}
 	return "/tmp/rlminit-" + s.Name
