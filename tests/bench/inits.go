@@ -9,10 +9,10 @@ import (
 // initMeasures are those of an init without a configuration.
 func initMeasures() []measure {
 	return []measure{
-		{"init: start to end of /bin/true", "at most 2.2 of tini's", trueTimes},
-		{"init: idle, proportional memory", "at most 4500 KB", func() ([]row, error) { return idle("Pss", "KB") }},
-		{"init: idle, anonymous memory", "at most 1500 KB", func() ([]row, error) { return idle("Anonymous", "KB") }},
-		{"init: idle, times it woke up in 2 s", "none", func() ([]row, error) { return idle("", "wake-ups") }},
+		{name: "init: start to end of /bin/true", promise: "at most 2.2 of tini's", run: trueTimes},
+		{name: "init: idle, proportional memory", promise: "at most 4500 KB", run: func() ([]row, error) { return idle("Pss", "KB") }},
+		{name: "init: idle, anonymous memory", promise: "at most 1500 KB", run: func() ([]row, error) { return idle("Anonymous", "KB") }},
+		{name: "init: idle, times it woke up in 2 s", promise: "none", run: func() ([]row, error) { return idle("", "wake-ups") }},
 	}
 }
 

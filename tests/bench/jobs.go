@@ -44,14 +44,15 @@ func measureJobs() (f jobFigures, err error) {
 }
 
 // inContainer runs this program as the main command of a container with a
-// configuration, plays an act there, and reads the figures that it prints.
-func inContainer(more, act string, figures any) error {
-	return inPrepared(more, act, func(string) error { return nil }, figures)
+// configuration, plays an act there, and reads the figures that it prints. PID 1 has
+// the variables env besides.
+func inContainer(more, act string, figures any, env ...string) error {
+	return inPrepared(more, act, func(string) error { return nil }, figures, env...)
 }
 
 // inPrepared is inContainer with a volume that prepare has put something on.
-func inPrepared(more, act string, prepare func(home string) error, figures any) error {
-	dir, err := os.MkdirTemp("", "bench-")
+func inPrepared(more, act string, prepare func(home string) error, figures any, env ...string) error {
+	dir, err := os.MkdirTemp("/var/tmp", "rlminit-bench-") // not in /tmp, which is a special place for walls
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func inPrepared(more, act string, prepare func(home string) error, figures any) 
 		return err
 	}
 	cmd := boxed(init, "init", "--", program, act, init)
-	cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+file)
+	cmd.Env = append(append(cmd.Env, "RLMINIT_CONFIG="+file), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -25,6 +25,8 @@ type measure struct {
 	name    string
 	promise string
 	run     func() ([]row, error)
+	// differences: what is promised is one, and no ratio.
+	differences bool
 }
 
 // row is what one peer took. The first row of a measure is rlminit's.
@@ -59,6 +61,7 @@ var acts = map[string]func(args []string) error{
 	"jobs":    playJobs,
 	"views":   playViews,
 	"records": playRecords,
+	"walls":   playWalls,
 	"boot":    playBoot,
 }
 
@@ -70,7 +73,7 @@ func run() error {
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), viewMeasures(), jobMeasures(), recordMeasures(), bootMeasures()) {
+	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), isolationMeasures(), viewMeasures(), jobMeasures(), recordMeasures(), bootMeasures()) {
 		if !chosen.MatchString(m.name) {
 			continue
 		}
@@ -96,6 +99,9 @@ func show(m measure, rows []row) {
 		fmt.Printf("    %-12s %10.2f %-9s", r.peer, median(r.values), r.unit)
 		if i > 0 && median(r.values) > 0 {
 			fmt.Printf(" rlminit takes %.2f of it", ours/median(r.values))
+			if m.differences {
+				fmt.Printf(", %.3f %s more", ours-median(r.values), r.unit)
+			}
 		}
 		fmt.Println()
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -34,11 +36,100 @@ func inside(argv []string) error {
 			return fmt.Errorf("cannot mount %s: %w", fs.at, err)
 		}
 	}
+	if err := enterCgroup(os.Getenv(ownCgroup)); err != nil {
+		return err
+	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return err
 	}
 	return unix.Exec(path, argv, os.Environ())
+}
+
+const (
+	ownCgroup = "RLMINIT_BENCH_CGROUP" // the variable that names that of a namespace's first process
+	cgroups   = "/sys/fs/cgroup"
+)
+
+// makeCgroup makes a cgroup of version 2, with the controllers that can be had, and
+// returns its name, or "" where there are no such cgroups.
+func makeCgroup() (name string) {
+	err := withCgroups(func() error {
+		for _, controller := range []string{"+memory", "+pids", "+cpu"} { // or they are of version 1 here
+			_ = os.WriteFile(cgroups+"/cgroup.subtree_control", []byte(controller), 0)
+		}
+		dir, err := os.MkdirTemp(cgroups, "rlminit-bench-")
+		name = filepath.Base(dir)
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// removeCgroup removes a cgroup and those in it, whose processes have ended.
+func removeCgroup(name string) {
+	_ = withCgroups(func() error {
+		var dirs []string
+		err := filepath.WalkDir(filepath.Join(cgroups, name), func(path string, entry os.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return err
+		})
+		for _, dir := range slices.Backward(dirs) {
+			_ = unix.Rmdir(dir)
+		}
+		return err
+	})
+}
+
+// withCgroups does what it is given where /sys/fs/cgroup is of version 2, whatever
+// it is elsewhere: on a thread with mounts of its own, which ends with that.
+func withCgroups(do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+				return err
+			}
+			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+				return err
+			}
+			if err := unix.Mount("cgroup2", cgroups, "cgroup2", 0, ""); err != nil {
+				return err
+			}
+			return do()
+		}()
+	}()
+	return <-done
+}
+
+// enterCgroup goes into a cgroup, and has it look like the root of all, as an engine
+// does for a container that may write its own.
+func enterCgroup(name string) error {
+	if name == "" {
+		return nil
+	}
+	runtime.LockOSThread() // namespaces are a thread's
+	if err := unix.Mount("cgroup2", cgroups, "cgroup2", 0, ""); err != nil {
+		return fmt.Errorf("cannot mount cgroups: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(cgroups, name, "cgroup.procs"), []byte("0"), 0); err != nil {
+		return fmt.Errorf("cannot enter a cgroup: %w", err)
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("cannot make a cgroup namespace: %w", err)
+	}
+	if err := unix.Unmount(cgroups, 0); err != nil {
+		return fmt.Errorf("cannot mount cgroups: %w", err)
+	}
+	if err := unix.Mount("cgroup2", cgroups, "cgroup2", 0, ""); err != nil {
+		return fmt.Errorf("cannot mount cgroups: %w", err)
+	}
+	return nil
 }
 
 // process is one of those in a namespace.

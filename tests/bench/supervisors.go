@@ -25,6 +25,8 @@ type supervisor struct {
 	stop syscall.Signal
 	// restarts: a service that was killed comes back.
 	restarts bool
+	// cgroup is that of all of it, which it may write; "" for ours.
+	cgroup string
 }
 
 // supervisors are rlminit, s6 to hold it against, and others; last, the floor:
@@ -155,6 +157,9 @@ func (s *supervisor) stage(n int) (_ *scene, err error) {
 		return nil, err
 	}
 	sc.cmd = boxed(argv...)
+	if s.cgroup != "" {
+		sc.cmd.Env = append(sc.cmd.Env, ownCgroup+"="+s.cgroup)
+	}
 	began := time.Now()
 	if err := sc.cmd.Start(); err != nil {
 		return nil, err
