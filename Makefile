@@ -97,8 +97,8 @@ test-docker: go ## the real binary in a real Docker engine
 	fi
 
 .PHONY: test-vm
-test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs; ONE=TestCgroups/Born for a part
-	@tests/install-tools qemu-system-x86_64
+test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs, a container of podman's; ONE=TestCgroups/Born for a part
+	@tests/install-tools qemu-system-x86_64 podman runc
 	@{ $(GO) test -count=1 -timeout 30m -tags vm -json $(if $(ONE),-run '$(ONE)') ./tests/vm && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog vm -timeout 30m -tags vm
 
 .PHONY: bench

@@ -23,7 +23,20 @@ const leaves = "/sys/fs/cgroup/services/"
 // TestCgroups: what is told of cgroups in cgroup/CGROUPS.md, in a machine that has
 // what a container has that may write its own. One machine, for it takes a while.
 func TestCgroups(t *testing.T) {
-	m := machine(t, contract.Services(
+	m := machine(t, crowd())
+	ready(m)
+	for _, part := range parts {
+		t.Run(part.name, func(t *testing.T) {
+			b := &box.Box{TB: t, Place: m.Place}
+			part.test(b)
+			everybodyIsAtHome(b)
+		})
+	}
+}
+
+// crowd is a configuration of services that are bounded, and of some that are not.
+func crowd(more ...string) string {
+	return contract.Services(append(more,
 		`born: {command: [nasty, read, /proc/self/cgroup], type: oneshot}`,
 		`calm: {command: [nasty, sleep]}`,
 		`hog: {command: [nasty, hog, memory], limits: {memory: 32MiB, pids: 10}, enabled: false, restart: no}`,
@@ -31,30 +44,25 @@ func TestCgroups(t *testing.T) {
 		`spin: {command: [nasty, hog, cpu], limits: {cpu: 0.2}, enabled: false, stop: {timeout: 1s}}`,
 		`stray: {command: [nasty, stray], enabled: false}`,
 		`swarm: {command: [nasty, hog, forks], enabled: false, stop: {timeout: 1s}}`,
-		`own: {command: [nasty, sleep], user: "2000", limits: {pids: 30}}`,
-	)+"main: {command: [nasty, sleep], limits: {pids: 40}}\n")
-	ready(m)
-	for _, part := range []struct {
-		name string
-		test func(*box.Box)
-	}{
-		{"Born", born},
-		{"OutOfMemory", outOfMemory},
-		{"ForkBomb", forkBomb},
-		{"CPU", processorTime},
-		{"Jobs", jobs},
-		{"Told", told},
-		{"OutOfReach", outOfReach},
-		{"NotToBeHad", notToBeHad},
-		{"Swarm", swarm},
-		{"SupervisorKilled", supervisorKilled},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			b := &box.Box{TB: t, Place: m.Place}
-			part.test(b)
-			everybodyIsAtHome(b)
-		})
-	}
+		`own: {command: [nasty, sleep], user: "2000", limits: {pids: 30, nofile: 77}}`,
+	)...) + "main: {command: [nasty, sleep], limits: {pids: 40}}\n"
+}
+
+// parts are what is tried in one place, for it takes a while to have it.
+var parts = []struct {
+	name string
+	test func(*box.Box)
+}{
+	{"Born", born},
+	{"OutOfMemory", outOfMemory},
+	{"ForkBomb", forkBomb},
+	{"CPU", processorTime},
+	{"Jobs", jobs},
+	{"Told", told},
+	{"OutOfReach", outOfReach},
+	{"NotToBeHad", notToBeHad},
+	{"Swarm", swarm},
+	{"SupervisorKilled", supervisorKilled},
 }
 
 // leafOf is the directory of a service's cgroup.

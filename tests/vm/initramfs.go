@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type archive struct {
 	buffer bytes.Buffer
 	inode  int
 	dirs   []string
+
+	libraries []string
 }
 
 const modeDir, modeFile = 0o040000, 0o100000
@@ -75,13 +78,51 @@ func (a *archive) write(w io.Writer) error {
 	return z.Close()
 }
 
-// initramfs makes the machine's root file system: the kernel's modules for a
-// disk, the programs, and a configuration.
-func initramfs(file string, k kernel, programs, config string) error {
-	var a archive
-	for _, d := range []string{"proc", "sys", "dev", "run", "tmp", "data", "etc"} {
-		a.dir(d)
+// linked adds a program of the host with the libraries that it is linked with.
+func (a *archive) linked(program string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return fmt.Errorf("cannot make an initramfs: %w", err)
 	}
+	if err := a.copyOf(path, "usr/local/bin/"+program, 0o755); err != nil {
+		return err
+	}
+	out, err := exec.Command("ldd", path).Output()
+	if err != nil {
+		return fmt.Errorf("cannot make an initramfs: what %s is linked with: %w", program, err)
+	}
+	for word := range strings.FieldsSeq(string(out)) {
+		if name := strings.TrimPrefix(word, "/"); name != word && !slices.Contains(a.libraries, name) {
+			a.libraries = append(a.libraries, name)
+			if err := a.copyOf(word, name, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// system adds what a container has in its root, and so does a machine that stands
+// for one: the programs, users and a configuration.
+func (a *archive) system(root, programs, config string) error {
+	for _, d := range []string{"proc", "sys", "dev", "run", "tmp", "data", "etc"} {
+		a.dir(root + d)
+	}
+	for _, p := range []string{"rlminit", "gateway", "nasty"} {
+		if err := a.copyOf(filepath.Join(programs, p), root+"usr/local/bin/"+p, 0o755); err != nil {
+			return err
+		}
+	}
+	a.file(root+"etc/passwd", 0o644, []byte("root:x:0:0::/:/\napp:x:1000:1000::/data:/\n"))
+	a.file(root+"etc/group", 0o644, []byte("root:x:0:\napp:x:1000:\n"))
+	a.file(root+"etc/rlminit/rlminit.yaml", 0o644, []byte(config))
+	return nil
+}
+
+// initramfs makes the machine's root file system: the kernel's modules for a
+// disk, and a system; or one for containers in /container, and the engine's programs.
+func initramfs(file string, k kernel, programs, config string, engine bool) error {
+	var a archive
 	modules, err := k.moduleFiles("virtio_pci", "virtio_blk")
 	if err != nil {
 		return err
@@ -94,17 +135,22 @@ func initramfs(file string, k kernel, programs, config string) error {
 		}
 	}
 	a.file("modules/order", 0o644, []byte(strings.Join(order, "\n")))
-	for _, p := range []string{"rlminit", "gateway", "nasty"} {
-		if err := a.copyOf(filepath.Join(programs, p), "usr/local/bin/"+p, 0o755); err != nil {
-			return err
-		}
-	}
 	if err := a.copyOf(filepath.Join(programs, "vminit"), "init", 0o755); err != nil {
 		return err
 	}
-	a.file("etc/passwd", 0o644, []byte("root:x:0:0::/:/\napp:x:1000:1000::/data:/\n"))
-	a.file("etc/group", 0o644, []byte("root:x:0:\napp:x:1000:\n"))
-	a.file("etc/rlminit/rlminit.yaml", 0o644, []byte(config))
+	if err := a.system("", programs, config); err != nil {
+		return err
+	}
+	if engine {
+		if err := a.system("container/", programs, config); err != nil {
+			return err
+		}
+		for _, program := range []string{"podman", "conmon", "runc"} {
+			if err := a.linked(program); err != nil {
+				return err
+			}
+		}
+	}
 	f, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("cannot make an initramfs: %w", err)

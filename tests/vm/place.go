@@ -26,6 +26,7 @@ type Place struct {
 	dir    string // disk, sockets
 	kernel kernel
 	initrd string
+	memory int // MiB
 
 	qemu  *exec.Cmd
 	ended chan struct{}
@@ -38,8 +39,8 @@ type Place struct {
 }
 
 // New makes a disk in a directory and boots a machine.
-func New(dir string, k kernel, initrd string) (*Place, error) {
-	p := &Place{dir: dir, kernel: k, initrd: initrd}
+func New(dir string, k kernel, initrd string, memory int) (*Place, error) {
+	p := &Place{dir: dir, kernel: k, initrd: initrd, memory: memory}
 	disk, err := os.Create(p.disk())
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a disk: %w", err)
@@ -70,7 +71,7 @@ func (p *Place) Start() error {
 	defer listener.Close()
 	cmd := exec.Command("qemu-system-x86_64",
 		// Emulated: it boots in seconds everywhere, where nested KVM may hang.
-		"-machine", "pc", "-accel", "tcg", "-m", "512", "-smp", "2",
+		"-machine", "pc", "-accel", "tcg", "-m", strconv.Itoa(p.memory), "-smp", "2",
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-kernel", p.kernel.image, "-initrd", p.initrd, "-append", "console=ttyS0 quiet panic=-1",
 		"-drive", "file="+p.disk()+",format=raw,if=virtio",

@@ -20,6 +20,12 @@ import (
 // test.
 func machine(t *testing.T, config string) *box.Box {
 	t.Helper()
+	return &box.Box{TB: t, Place: boot(t, config, false)}
+}
+
+// boot boots a machine that is a container, or one that has an engine.
+func boot(t *testing.T, config string, engine bool) *Place {
+	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +46,14 @@ func machine(t *testing.T, config string) *box.Box {
 	}
 	dir := t.TempDir()
 	initrd := filepath.Join(dir, "initrd")
-	if err := initramfs(initrd, k, programs, config); err != nil {
+	if err := initramfs(initrd, k, programs, config, engine); err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(dir, k, initrd)
+	memory := 512
+	if engine {
+		memory = 1536
+	}
+	p, err := New(dir, k, initrd, memory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +63,7 @@ func machine(t *testing.T, config string) *box.Box {
 			t.Logf("the console:\n%s", p.Printed())
 		}
 	})
-	return &box.Box{TB: t, Place: p}
+	return p
 }
 
 // ready waits for a boot, which takes a while where there is no KVM.

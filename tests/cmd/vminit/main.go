@@ -64,7 +64,14 @@ func boot() error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot bring up the loopback interface: %w", err)
 	}
-	if err := cgroup(); err != nil {
+	argv := []string{"rlminit", "init", "--"}
+	if _, err := os.Stat("/container"); err == nil {
+		// A host, whose containers are an engine's: its init is one and nothing else.
+		if err := host(); err != nil {
+			return err
+		}
+		argv = append(argv, "nasty", "sleep")
+	} else if err := cgroup(); err != nil {
 		return err
 	}
 	// The machine stands for one container on it, which has the same id when it
@@ -79,7 +86,36 @@ func boot() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start the agent: %w", err)
 	}
-	return syscall.Exec("/usr/local/bin/rlminit", []string{"rlminit", "init", "--"}, []string{path})
+	return syscall.Exec("/usr/local/bin/rlminit", argv, []string{path})
+}
+
+// host makes ready what an engine needs: cgroups, and a root that is a mount on
+// another one, for the very first cannot be left by pivot_root(2).
+func host() error {
+	for _, m := range []struct{ kind, target string }{{"cgroup2", "/sys/fs/cgroup"}, {"tmpfs", "/dev/shm"}, {"devpts", "/dev/pts"}} {
+		if err := mount(m.kind, m.target, m.kind, ""); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove("/etc/rlminit/rlminit.yaml"); err != nil {
+		return fmt.Errorf("cannot be a plain init: %w", err)
+	}
+	if err := os.MkdirAll("/root", 0o700); err != nil {
+		return fmt.Errorf("cannot make a root: %w", err)
+	}
+	if err := unix.Mount("/", "/root", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("cannot make a root: %w", err)
+	}
+	if err := os.Chdir("/root"); err != nil {
+		return fmt.Errorf("cannot make a root: %w", err)
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("cannot make a root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("cannot make a root: %w", err)
+	}
+	return nil
 }
 
 // cgroup puts us into a cgroup of our own, which looks like the root of all from
