@@ -198,12 +198,15 @@ func givable(home int, user, to wire.Identity, dir func(at int, name string, uid
 	defer unix.Close(fd)
 	const below = "below"
 	var is, above unix.Stat_t
+	if err := unix.Fstat(fd, &above); err != nil || above.Uid != to.UID || above.Gid != user.GID {
+		return false, errors.Join(err, errors.New("the file system knows no owners"))
+	}
 	err = as(to, func() error { return unix.Mkdirat(fd, below, privateMode) })
 	if err == nil {
-		err = errors.Join(unix.Fstat(fd, &above), unix.Fstatat(fd, below, &is, unix.AT_SYMLINK_NOFOLLOW))
+		err = unix.Fstatat(fd, below, &is, unix.AT_SYMLINK_NOFOLLOW)
 		err = errors.Join(err, as(to, func() error { return unix.Unlinkat(fd, below, unix.AT_REMOVEDIR) }))
 	}
-	if err == nil && (above.Uid != to.UID || above.Gid != user.GID || is.Uid != to.UID) {
+	if err == nil && is.Uid != to.UID {
 		err = errors.New("the file system knows no owners")
 	}
 	return is.Gid != user.GID || is.Mode&unix.S_ISGID == 0, err

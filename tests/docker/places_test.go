@@ -74,6 +74,10 @@ func (r row) holds(t *testing.T) {
 				options[i] = directory(t, uid) + strings.TrimPrefix(o, name)
 			}
 		}
+		if at, found := strings.CutPrefix(o, "ONEUID:"); found {
+			_, of := mountOneUID(t, 1000)
+			options[i] = of + ":" + at
+		}
 		if strings.HasPrefix(o, "VOLUME:") {
 			options[i] = fmt.Sprintf("rlminit-place-%s-%d%s", runName, i, strings.TrimPrefix(o, "VOLUME"))
 			volume := strings.Split(options[i], ":")[0]
