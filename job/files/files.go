@@ -232,7 +232,8 @@ type Written struct {
 	Before bool   `json:"before"` // there was a file, and it is kept
 }
 
-// keeping opens the directory of what is kept, locked: one write or undo at a time.
+// keeping opens the directory of what is kept. It is locked by the one write or undo at a
+// time that puts something in place.
 func keeping(root int) (int, error) {
 	if err := unix.Mkdirat(root, UndoDir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, fmt.Errorf("cannot make %s: %w", UndoDir, err)

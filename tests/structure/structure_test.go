@@ -111,6 +111,24 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
+// TestRoomsAreInThePicture: DESIGN.md has a row for each room of tier 2.
+func TestRoomsAreInThePicture(t *testing.T) {
+	root, err := box.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := os.ReadFile(filepath.Join(root, "DESIGN.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list(t, "./supervise/...") {
+		room := top(p.ImportPath)
+		if strings.Count(room, "/") < 2 && !strings.Contains(string(picture), "| `"+room+"` |") {
+			t.Errorf("DESIGN.md does not say what %s owns", room)
+		}
+	}
+}
+
 // TestLifecycleIsPure: the state machine has no clock, no process, no I/O.
 func TestLifecycleIsPure(t *testing.T) {
 	for _, p := range list(t, "./supervise/machine", "./supervise/order", "./reconcile") {
