@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"slices"
 	"sync"
 
 	"rlminit/control"
@@ -15,6 +16,9 @@ const (
 // events keeps the newest transitions and hands each new one to all readers. It
 // never waits for a reader: one that falls behind is closed, and knows it, for
 // its channel ends.
+//
+// Invariant: past has at most eventsKept, of which the one that is numbered n is at
+// n-1, modulo that.
 type events struct {
 	mu      sync.Mutex
 	last    uint64
@@ -30,12 +34,14 @@ func newEvents() *events {
 func (e *events) publish(event control.Event) control.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	at := e.last % eventsKept
 	e.last++
 	event.Seq = e.last
-	if len(e.past) == 2*eventsKept {
-		e.past = append(e.past[:0], e.past[eventsKept:]...)
+	if len(e.past) < eventsKept {
+		e.past = append(e.past, event)
+	} else {
+		e.past[at] = event
 	}
-	e.past = append(e.past, event)
 	for reader := range e.readers {
 		select {
 		case reader <- event:
@@ -66,6 +72,9 @@ func (e *events) Subscribe() (past []control.Event, next <-chan control.Event, c
 
 // newest copies the events that are kept; the caller holds the lock.
 func (e *events) newest() []control.Event {
-	kept := e.past[max(0, len(e.past)-eventsKept):]
-	return append([]control.Event(nil), kept...)
+	oldest := 0
+	if len(e.past) == eventsKept {
+		oldest = int(e.last % eventsKept)
+	}
+	return slices.Concat(e.past[oldest:], e.past[:oldest])
 }
