@@ -1,7 +1,6 @@
 package isolate
 
 import (
-	"cmp"
 	"os"
 	"path"
 	"slices"
@@ -106,7 +105,7 @@ func (i *Image) changed() bool {
 	return len(i.walked) == 0
 }
 
-// patience is how long the walk waits for a file system that does not answer.
+// patience is how long the walk waits for file systems that do not answer.
 const patience = time.Second
 
 func (i *Image) walk() {
@@ -124,37 +123,24 @@ func (i *Image) walk() {
 			want(e.path, e.rights)
 		}
 	}
-	// Something may be mounted that does not answer. It is left out, and
-	// nobody waits for it twice.
-	type opened struct {
-		at int
-		allowed
-	}
-	found := make(chan opened, len(paths))
+	// Something may be mounted that does not answer: it is left out. One after the
+	// other, for each that is opened takes a thread, of which there may be few.
+	deadline := time.Now().Add(patience)
 	for at, p := range paths {
+		found := make(chan allowed, 1)
 		go func() {
 			file, directory, err := open(i.root+p, true)
 			if err != nil {
 				file = nil
 			}
-			found <- opened{at, allowed{file, directory, wanted[at].rights}}
+			found <- allowed{file, directory, wanted[at].rights}
 		}()
-	}
-	late := time.After(patience)
-	var all []opened
-	for range paths {
 		select {
-		case o := <-found:
-			all = append(all, o)
-			continue
-		case <-late:
-		}
-		break
-	}
-	slices.SortFunc(all, func(a, b opened) int { return cmp.Compare(a.at, b.at) })
-	for _, o := range all {
-		if o.file != nil {
-			i.allowed = append(i.allowed, o.allowed)
+		case a := <-found:
+			if a.file != nil {
+				i.allowed = append(i.allowed, a)
+			}
+		case <-time.After(max(time.Until(deadline), patience/20)):
 		}
 	}
 }
