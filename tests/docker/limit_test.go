@@ -165,15 +165,26 @@ func TestLowestPidsLimit(t *testing.T) {
 // TestProfilesFillPidsLimit: whatever the limit, profiles are made until one finds no
 // process, and that one's request says so at once, in place of waiting for room that
 // may never come. It runs when another one has made room, and a killed supervisor's
-// successor answers.
+// successor answers. So it is with walls around them, without which none ever runs.
 func TestProfilesFillPidsLimit(t *testing.T) {
 	t.Parallel()
 	const waits = `{"wait":{"timeout_ms":60000}` // far longer than the client would wait
-	for _, limit := range []int{20, 23, 27, 33, 39, 40, 59, 60} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+	for _, c := range []struct {
+		limit  int
+		walled bool
+	}{
+		{20, false}, {23, false}, {27, false}, {33, false}, {39, false}, {40, false}, {59, false}, {60, false},
+		{20, true}, {30, true}, {40, true}, {59, true}, {60, true}, {66, true},
+	} {
+		limit, name, gateway := c.limit, fmt.Sprint(c.limit), "command: [sleep, infinity]"
+		if c.walled { // one that can read what Landlock hides is found out, and forks for nothing
+			name = name + " walled"
+			gateway = `user: auto, isolation: strict, command: [sh, -c, "read user </run/rlminit/user && exec sleep 1; exec sleep infinity"]`
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startImage(t, built.based, box.Spec{
-				Config: "version: 1\nuser: app\ngateway: {command: [sleep, infinity], restart: {limit: 100000}}\n",
+				Config: "version: 1\nuser: app\ngateway: {restart: {limit: 100000}, " + gateway + "}\n",
 				Docker: []string{"--tmpfs", "/run", "--no-healthcheck", "--pids-limit", fmt.Sprint(limit)},
 			})
 			p := b.Place.(*Place)
@@ -220,7 +231,50 @@ func TestProfilesFillPidsLimit(t *testing.T) {
 			if out := b.Printed(); crashed(out) {
 				t.Errorf("a tier crashed: %s", box.Tail(out))
 			}
+			if c.walled {
+				behindWalls(t, p, made-1, limit >= enoughForUsers)
+			}
 		})
+	}
+}
+
+// enoughForUsers is the lowest limit with which profiles have users of their own.
+const enoughForUsers = 60
+
+// behindWalls: each of n services has its filter and its ruleset, and perhaps a uid that
+// no other has.
+func behindWalls(t *testing.T, p *Place, n int, users bool) {
+	t.Helper()
+	r, err := docker(nil, "top", p.name, "-eo", "pid,uid,args")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for line := range strings.Lines(r.Out) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[2] != "sleep" {
+			continue
+		}
+		if f[3] != "infinity" {
+			t.Errorf("%s: it could read what is hidden", strings.TrimSpace(line))
+		}
+		status, err := os.ReadFile("/proc/" + f[0] + "/status") // the engine's host is ours
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "Seccomp_filters:\t2\n"} { // the engine's filter, and the level's
+			if !strings.Contains(string(status), want) {
+				t.Errorf("%s: no %q in %s", strings.TrimSpace(line), want, status)
+			}
+		}
+		seen[f[1]]++
+	}
+	uids, services := len(seen), 0
+	for _, of := range seen {
+		services += of
+	}
+	if services != n || users && uids != n || !users && seen["1000"] != n {
+		t.Errorf("%d services: by uid %v", n, seen)
 	}
 }
 
