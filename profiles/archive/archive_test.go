@@ -159,7 +159,7 @@ func entries(t *testing.T, list ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	all := append([]tar.Header{{Name: manifestName, Typeflag: tar.TypeReg, Linkname: `{"format":1,"profile":"alice"}`}}, list...)
+	all := append([]tar.Header{{Name: manifestName, Typeflag: tar.TypeReg, Linkname: manifestOfAlice}}, list...)
 	all = append(all, tar.Header{Name: endName, Typeflag: tar.TypeReg, Linkname: fmt.Sprintf(`{"entries":%d}`, len(all))})
 	for _, h := range all {
 		content := ""
@@ -176,6 +176,15 @@ func entries(t *testing.T, list ...tar.Header) []byte {
 	}
 	must(t, w.Close())
 	return out.Bytes()
+}
+
+const manifestOfAlice = `{"format":1,"profile":"alice"}`
+
+// described is an archive whose manifest is another, no longer one.
+func described(t *testing.T, manifest string) []byte {
+	t.Helper()
+	padded := fmt.Sprintf("%-*s", len(manifestOfAlice), manifest)
+	return bytes.Replace(entries(t), []byte(manifestOfAlice), []byte(padded), 1)
 }
 
 func TestWhatIsRefused(t *testing.T) {
@@ -218,7 +227,9 @@ func TestWhatIsRefused(t *testing.T) {
 			must(t, w.Close())
 			return out.Bytes()
 		}(),
-		`it has format 2, and this rlminit ("9.0" wrote it) reads 1; import it with one of the other's version`: bytes.Replace(entries(t), []byte(`{"format":1,"profile":"alice"}`), []byte(`{"format":2,"rlminit":"9.0"  }`), 1),
+		`its rlminit-profile.json has desired "up"; only running and stopped can be desired`: described(t, `{"format":1,"desired":"up"}`),
+		`its rlminit-profile.json has port -1; a port is 1 to 65535`:                         described(t, `{"format":1,"port":-1}`),
+		`it has format 2, and this rlminit ("9.0" wrote it) reads 1; import it with one of the other's version`: described(t, `{"format":2,"rlminit":"9.0"}`),
 		`it has 2 entries and says that there are 7`:                                                            bytes.Replace(entries(t, file("profile/x")), []byte(`{"entries":2}`), []byte(`{"entries":7}`), 1),
 	} {
 		t.Run(why, func(t *testing.T) {

@@ -61,6 +61,12 @@ func Open(from io.Reader) (*Archive, error) {
 	if a.Format != Format {
 		return nil, fault("it has format %d, and this rlminit (%s wrote it) reads %d; import it with one of the other's version", a.Format, document.Quote(a.Version), Format)
 	}
+	switch {
+	case a.Desired != "" && a.Desired != "running" && a.Desired != "stopped":
+		return nil, fault("its %s has desired %s; only running and stopped can be desired", manifestName, document.Quote(a.Desired))
+	case a.Port < 0 || a.Port > 65535:
+		return nil, fault("its %s has port %d; a port is 1 to 65535", manifestName, a.Port)
+	}
 	return a, nil
 }
 
