@@ -227,8 +227,8 @@ func TestWhatIsRefused(t *testing.T) {
 			must(t, w.Close())
 			return out.Bytes()
 		}(),
-		`its rlminit-profile.json has desired "up"; only running and stopped can be desired`: described(t, `{"format":1,"desired":"up"}`),
-		`its rlminit-profile.json has port -1; a port is 1 to 65535`:                         described(t, `{"format":1,"port":-1}`),
+		`its rlminit-profile.json has desired "up"; only running and stopped can be desired`:                    described(t, `{"format":1,"desired":"up"}`),
+		`its rlminit-profile.json has port -1; a port is 1 to 65535`:                                            described(t, `{"format":1,"port":-1}`),
 		`it has format 2, and this rlminit ("9.0" wrote it) reads 1; import it with one of the other's version`: described(t, `{"format":2,"rlminit":"9.0"}`),
 		`it has 2 entries and says that there are 7`:                                                            bytes.Replace(entries(t, file("profile/x")), []byte(`{"entries":2}`), []byte(`{"entries":7}`), 1),
 	} {
