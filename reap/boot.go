@@ -47,10 +47,11 @@ func Run(o Options) int {
 	processors := processorsFor(limit)
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50) // there is little garbage, and memory is dearer than time
-	// A boot takes much that is not needed again. And the first timer makes the
-	// runtime open two descriptors: now it finds some free; one of the collector's,
+	// A boot takes much that is not needed again; but to give it back may take a thread
+	// more, for which there is no room beside one processor. And the first timer makes
+	// the runtime open two descriptors: now it finds some free; one of the collector's,
 	// later, might not, and that would be its end.
-	time.AfterFunc(5*time.Second, debug.FreeOSMemory)
+	time.AfterFunc([...]time.Duration{1: 1<<63 - 1, 2: 5 * time.Second}[processors], debug.FreeOSMemory)
 	r := newReaper()
 	r.place.pids = limit
 	if code := r.boot(o, sparesFor(processors)); code != 0 {
