@@ -29,8 +29,8 @@ func rages(b *box.Box, limit int) {
 }
 
 // fewestForServices are the processes that services and main have at the lowest limit,
-// of which PID 1 has 7, and the supervisor 9 where its runtime has wanted all that
-// wire.SupervisorRoom has for it; as a rule it has 7.
+// of which PID 1 has 6 threads and the supervisor 8 as a rule, and 7 and 9 where their
+// runtimes have wanted all that is counted for them, wire.SupervisorRoom.
 const fewestForServices = 20 - 7 - 9
 
 // TestForkBomb: a program that takes every process that the container may have
