@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,19 +33,31 @@ func isolationMeasures() []measure {
 	plain := sync.OnceValues(func() (spawnFigures, error) { return measureSpawns("") })
 	leaves := sync.OnceValues(measureLeaves)
 	memory := sync.OnceValues(measureMemory)
-	of := func(name, promise, unit string, values func(level string) ([]float64, []float64, error)) measure {
-		return measure{name: "isolation: " + name, promise: promise, differences: true, run: func() (rows []row, err error) {
-			var inLeaf []row
+	// Of each figure there are two tables: where services have no cgroups, and where each
+	// has one, beside one that has neither that nor walls.
+	both := func(name, promise, unit string, values func(level string) (without, with []float64, err error)) []measure {
+		table := func(leaf bool) (rows []row, err error) {
 			for _, level := range levels {
-				own, leaf, err := values(level)
+				without, with, err := values(level)
 				if err != nil {
 					return nil, err
 				}
-				rows = append(rows, row{level, own, unit})
-				inLeaf = append(inLeaf, row{level + ", leaf", leaf, unit})
+				if !leaf {
+					rows = append(rows, row{level, without, unit})
+					continue
+				}
+				rows = append(rows, row{level, with, unit})
+				if level == "none" && len(with) > 0 {
+					rows = append(rows, row{"no cgroup", without, unit})
+				}
 			}
-			return append(rows, inLeaf...), nil
-		}}
+			return rows, nil
+		}
+		name, promise = "isolation: "+name, "strict at most "+promise+" more than none"
+		return []measure{
+			{name: name, promise: promise, differences: true, run: func() ([]row, error) { return table(false) }},
+			{name: name + ", each in a cgroup", promise: promise, differences: true, run: func() ([]row, error) { return table(true) }},
+		}
 	}
 	spawns := func(figure func(*spawnCost) []float64) func(string) ([]float64, []float64, error) {
 		return func(level string) ([]float64, []float64, error) {
@@ -59,14 +72,14 @@ func isolationMeasures() []measure {
 			return figure(without[level]), figure(with[level]), nil
 		}
 	}
-	return []measure{
-		of("start of a service, of a hundred", "strict at most 0.15 ms more than none", "ms", spawns(func(c *spawnCost) []float64 { return c.Start })),
-		of("CPU time of that, of all processes", "strict at most 0.15 ms more than none", "ms", spawns(func(c *spawnCost) []float64 { return c.CPU })),
-		of(fmt.Sprintf("memory of both tiers for each of %d services", *services), "strict at most 2 KB more than none", "KB", func(level string) ([]float64, []float64, error) {
+	return slices.Concat(
+		both("start of a service, of a hundred", "0.15 ms", "ms", spawns(func(c *spawnCost) []float64 { return c.Start })),
+		both("CPU time of that, of all processes", "0.15 ms", "ms", spawns(func(c *spawnCost) []float64 { return c.CPU })),
+		both(fmt.Sprintf("memory of both tiers for each of %d services", *services), "2 KB", "KB", func(level string) ([]float64, []float64, error) {
 			m, err := memory()
 			return m[level], m[level+", leaf"], err
 		}),
-	}
+	)
 }
 
 // measureSpawns measures in a container, which has a cgroup that it may write if it

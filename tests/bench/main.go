@@ -94,6 +94,10 @@ func show(m measure, rows []row) {
 	}
 	fmt.Printf("%s%s\n", m.name, promise)
 	rows = slices.DeleteFunc(rows, func(r row) bool { return len(r.values) == 0 })
+	if len(rows) == 0 {
+		fmt.Print("    not to be had here\n\n")
+		return
+	}
 	ours := median(rows[0].values)
 	for i, r := range rows {
 		fmt.Printf("    %-12s %10.2f %-9s", r.peer, median(r.values), r.unit)
