@@ -54,10 +54,7 @@ func (p *place) find(policy *wire.Policy) {
 var oomChild, oomTier2 []byte
 
 // How much likelier than PID 1 the others are to be taken, oom_score_adj.
-const (
-	oomTier2Above = 100
-	oomChildAbove = 300
-)
+const oomTier2Above, oomChildAbove = 100, 300
 
 // oomScore is the score for a child to set itself, where it can.
 func (p *place) oomScore(score []byte) []byte {
@@ -74,12 +71,15 @@ func (p *place) raiseOOMScore(pid int32, score []byte) {
 	if p.root || len(score) == 0 {
 		return
 	}
-	fd, err := unix.Open("/proc/"+decimal(int(pid))+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
+	for range 20 { // what has just begun its program may have 50 µs to go until it can be dumped
+		fd, err := unix.Open("/proc/"+decimal(int(pid))+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		sys.Write(int32(fd), score)
+		unix.Close(fd)
+		if err != unix.EACCES {
+			return
+		}
+		unix.Nanosleep(&unix.Timespec{Nsec: 100e3}, nil)
 	}
-	sys.Write(int32(fd), score)
-	unix.Close(fd)
 }
 
 func (p *place) has(capability int) bool { return p.capabilities&(1<<capability) != 0 }
