@@ -173,8 +173,20 @@ func TestProfilesFillPidsLimit(t *testing.T) {
 		limit  int
 		walled bool
 	}{
-		{20, false}, {23, false}, {27, false}, {33, false}, {39, false}, {40, false}, {59, false}, {60, false},
-		{20, true}, {30, true}, {40, true}, {59, true}, {60, true}, {66, true},
+		{20, false},
+		{23, false},
+		{27, false},
+		{33, false},
+		{39, false},
+		{40, false},
+		{59, false},
+		{60, false},
+		{20, true},
+		{30, true},
+		{40, true},
+		{59, true},
+		{60, true},
+		{66, true},
 	} {
 		limit, name, gateway := c.limit, fmt.Sprint(c.limit), "command: [sleep, infinity]"
 		if c.walled { // one that can read what Landlock hides is found out, and forks for nothing

@@ -21,15 +21,19 @@ type engine struct {
 
 // podman runs a verb of it on the host.
 func (p *Place) podman(args ...string) (box.Result, error) {
-	return p.Exec(box.Root, nil, append([]string{"podman", "--storage-driver", "vfs", "--root", "/data/containers", "--runroot", "/run/containers",
-		"--cgroup-manager", "cgroupfs", "--runtime", "runc", "--events-backend", "file"}, args...))
+	return p.Exec(box.Root, nil, append([]string{
+		"podman", "--storage-driver", "vfs", "--root", "/data/containers", "--runroot", "/run/containers",
+		"--cgroup-manager", "cgroupfs", "--runtime", "runc", "--events-backend", "file",
+	}, args...))
 }
 
 // container starts one, with more options.
 func container(t *testing.T, host *Place, options ...string) *box.Box {
 	t.Helper()
-	r, err := host.podman(slices.Concat([]string{"run", "-d", "--network", "none", "--log-driver", "k8s-file", "--cgroupns", "private", "--pids-limit", "256",
-		"--tmpfs", "/run", "--tmpfs", "/tmp", "--tmpfs", "/data"}, options, []string{"--rootfs", "/container", "rlminit", "init", "--"})...)
+	r, err := host.podman(slices.Concat([]string{
+		"run", "-d", "--network", "none", "--log-driver", "k8s-file", "--cgroupns", "private", "--pids-limit", "256",
+		"--tmpfs", "/run", "--tmpfs", "/tmp", "--tmpfs", "/data",
+	}, options, []string{"--rootfs", "/container", "rlminit", "init", "--"})...)
 	if err != nil || r.Code != 0 {
 		t.Fatalf("podman run: %s, %v", r, err)
 	}
