@@ -83,8 +83,8 @@ func (r *run) survey() {
 
 // leave notes how many processes a job has left, and which.
 func (r *run) leave(count int) {
-	r.count, r.left = count, bearers(r.tag)
-	for _, of := range r.tree {
+	r.count, r.left = count, nil
+	for _, of := range append(r.tree, bearers(r.tag)...) { // what is ending now has no command any more
 		known := slices.ContainsFunc(r.left, func(l control.LeftBehind) bool { return l.PID == of.PID })
 		if len(r.left) < mostLeft && !known && of.PID != r.pid {
 			r.left = append(r.left, of)

@@ -42,7 +42,7 @@ func owned(b *box.Box, name string, uid uint32) control.Service {
 		}
 	}
 	dir := b.Home() + "/profiles/" + name
-	if others := b.Shell(box.Root, fmt.Sprintf(`find "%s" ! -user %d -o ! -group %d; find "%s" -maxdepth 0 -perm /007`, dir, id, id, dir)); others != "" {
+	if others := b.Shell(box.Root, fmt.Sprintf(`find "%s" -ignore_readdir_race ! -name '.rlminit-*.tmp' '(' ! -user %d -o ! -group %d ')'; find "%s" -maxdepth 0 -perm /007`, dir, id, id, dir)); others != "" {
 		b.Errorf("not all of %s is %d's: %s", name, id, others)
 	}
 	return s
