@@ -196,7 +196,7 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 		for i := range seen {
 			seen[i] = Seen{State: service.SeenRunning, PID: seen[i].PID + 1}
 		}
-		return v.Records.SaveSeen(of, seen)
+		return v.Records.SaveSeen(of, seen, 2)
 	}
 	shown := func(i, pid int) {
 		t.Helper()

@@ -64,12 +64,12 @@ func (rec *Records) weigh(why reason, was, known service.Record) verdict {
 // together is how many state files are written in one errand.
 const together = 32
 
-// updateEach is update of many, and returns an error for each. change is told which of
-// them it is about.
-func (rec *Records) updateEach(of []Subject, why reason, change func(int, *stateFile)) []error {
+// updateEach is update of many, in at most so many errands at once, and returns an
+// error for each. change is told which of them it is about.
+func (rec *Records) updateEach(of []Subject, why reason, most int, change func(int, *stateFile)) []error {
 	failures := make([]error, len(of))
 	parts := (len(of) + together - 1) / together
-	share(parts, parts, func(part int) {
+	share(parts, min(most, parts), func(part int) {
 		first := part * together
 		last := min(first+together, len(of))
 		rec.updateTogether(of[first:last], why, func(i int, f *stateFile) { change(first+i, f) }, failures[first:last])

@@ -256,7 +256,7 @@ func (rec *Records) publish(of []Subject) {
 
 // copied writes the subjects' state files as the journal has it.
 func (rec *Records) copied(of []Subject) {
-	for _, err := range rec.updateEach(of, ofIntent, func(_ int, f *stateFile) { settled(f) }) {
+	for _, err := range rec.updateEach(of, ofIntent, len(of), func(_ int, f *stateFile) { settled(f) }) {
 		if err != nil {
 			rec.tree.told.once(err.Error() + "; the journal has it, and counts")
 		}

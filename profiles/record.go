@@ -131,11 +131,11 @@ func (rec *Records) saved(of Subject, intent service.Intent) bool {
 		(of.Service != "" || f.Port == rec.ports.of(of.Profile))
 }
 
-// SaveSeen records the states in which services were seen, and returns an error for
-// each. The intents stay as they are, whatever the order of calls. Each is written
+// SaveSeen records the states in which services were seen, in at most so many errands at
+// once, and returns an error for each. The intents stay as they are, whatever the order of calls. Each is written
 // whole, but a power cut may bring the state before it back.
-func (rec *Records) SaveSeen(of []Subject, seen []Seen) []error {
-	return rec.updateEach(of, ofSeen, func(i int, f *stateFile) {
+func (rec *Records) SaveSeen(of []Subject, seen []Seen, most int) []error {
+	return rec.updateEach(of, ofSeen, most, func(i int, f *stateFile) {
 		f.Seen, f.PID, f.StartTime = seen[i].State, seen[i].PID, seen[i].StartTime
 		f.ExitReason, f.Restarts = seen[i].ExitReason, seen[i].Restarts
 	})

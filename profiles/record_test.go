@@ -248,5 +248,5 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 
 // saveSeen is SaveSeen of one.
 func saveSeen(rec *Records, of Subject, seen Seen) error {
-	return rec.SaveSeen([]Subject{of}, []Seen{seen})[0]
+	return rec.SaveSeen([]Subject{of}, []Seen{seen}, 1)[0]
 }

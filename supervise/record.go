@@ -15,7 +15,12 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/threads"
 )
+
+// copiesAtOnce is how many errands with copies of what was seen are under way at a time.
+// None waits for the disk, and all are behind what people ask for.
+const copiesAtOnce = 2
 
 // records is what is known of services outside of this process: what a successor is
 // to know, what is wanted and was seen on the volume, the journal, status files, and
@@ -127,7 +132,7 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 		for i, of := range subjects {
 			seen[i] = batch[of]
 		}
-		failures := store.Records.SaveSeen(subjects, seen)
+		failures := store.Records.SaveSeen(subjects, seen, min(copiesAtOnce, threads.Share()))
 		failed = map[profiles.Subject]profiles.Seen{}
 		for i, of := range subjects {
 			err := failures[i]

@@ -295,7 +295,7 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
-	if err := p.now.prep.volume.Store().Records.SaveSeen([]profiles.Subject{profiles.Gateway("alice")}, []profiles.Seen{{State: service.SeenRunning}})[0]; err == nil {
+	if err := p.now.prep.volume.Store().Records.SaveSeen([]profiles.Subject{profiles.Gateway("alice")}, []profiles.Seen{{State: service.SeenRunning}}, 1)[0]; err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
 	p.now.records.written(0)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"rlminit/config"
@@ -111,8 +112,7 @@ func (r *Runner) prepare(t *task) {
 		} else {
 			at := func() *control.Telemetry { return before }
 			if before == nil {
-				dir, _ := r.host.Volume()
-				at = r.place.gauges.seen(dir)
+				at = r.place.seen()
 			}
 			p = r.place.preparation(&request, argv, at, !internal, busy)
 		}
@@ -152,6 +152,19 @@ type place struct {
 	host     Host
 	sessions *sessions
 	gauges   gauges
+}
+
+// look tells how the container is doing now.
+func (l *place) look() *control.Telemetry {
+	dir, _ := l.host.Volume()
+	return l.gauges.read(dir)
+}
+
+// seen begins to look, and returns what waits for that.
+func (l *place) seen() func() *control.Telemetry {
+	look := sync.OnceValue(l.look)
+	go look()
+	return look
 }
 
 // named makes of what a person calls a profile its name; "" stays.

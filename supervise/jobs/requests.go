@@ -383,8 +383,7 @@ func (a requests) detach(t *task) {
 func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	r, busy := a.runner, false
 	r.loop.Ask(func() { busy = r.queue.busy(nil) })
-	dir, _ := r.host.Volume()
-	before := r.place.gauges.seen(dir)
+	before := r.place.seen()
 	coming := make(chan *prepared, 1)
 	go func() { coming <- r.place.preparation(q, nil, before, true, busy) }()
 	p := &prepared{problem: silent}

@@ -157,8 +157,7 @@ func (r *Runner) submitted(t *task) {
 	r.queue.coming++
 	record := t.spec.submission()
 	r.gone(t)
-	dir, _ := r.host.Volume()
-	before := r.place.gauges.seen(dir) // while the disk works, and the program is looked for
+	before := r.place.seen() // while the disk works, and the program is looked for
 	var ahead chan *prepared
 	if t.spec.Argv == nil && !r.stopping && r.queue.free(t.spec.Request.Profile) {
 		ahead = make(chan *prepared, 1)

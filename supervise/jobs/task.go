@@ -191,9 +191,6 @@ func (t *task) notSpawned(user *rights.User, m *wire.SpawnFailed) {
 // exited notes how a job ended, and what it left.
 func (r *Runner) exited(t *task, e wire.Exit) {
 	t.run.ended = e.At
-	if t.run.late != nil {
-		t.run.late.Stop()
-	}
 	exit := job.Exit{Code: int(e.Code), Signal: int(e.Signal), TimedOut: e.TimedOut}
 	if e.OutOfMemory && t.why.problem == "" && (e.Signal != 0 || e.Code != 0) {
 		t.why.problem = "a process of it was killed: " + r.place.outOfMemory(&t.spec.Request)
@@ -231,12 +228,11 @@ func (r *Runner) end(t *task) {
 func (r *Runner) record(t *task) {
 	t.output.begin(streams{})
 	written, state, kind := t.output.streams, t.state, t.spec.Kind
-	dir, _ := r.host.Volume()
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
 		if t.end.result == nil {
 			written.finish()
-			t.end.result = t.conclude(state, r.place.gauges.read(dir))
+			t.end.result = t.conclude(state, r.place.look())
 		}
 		if kind == kindInternal || again {
 			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
@@ -289,6 +285,9 @@ func (t *task) publish() {
 func (t *task) letGo(r *Runner) {
 	fds := append(t.output.close(), t.held.take()...)
 	t.prep.drop()
+	if t.run.late != nil {
+		t.run.late.Stop()
+	}
 	if t.run.id != 0 {
 		r.host.Send(&wire.Acknowledge{ID: t.run.id}, nil, nil)
 		delete(r.tasks.bySpawn, t.run.id)

@@ -38,13 +38,6 @@ func (g *gauges) pressure() (cpu, memory *float64) {
 	return g.cpu, g.memory
 }
 
-// seen begins to read them, and returns what waits for that.
-func (g *gauges) seen(volume string) func() *control.Telemetry {
-	read := sync.OnceValue(func() *control.Telemetry { return g.read(volume) })
-	go read()
-	return read
-}
-
 // read reads how the container is doing now.
 func (g *gauges) read(volume string) *control.Telemetry {
 	t := &control.Telemetry{At: time.Now().UTC()}

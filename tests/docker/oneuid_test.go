@@ -22,16 +22,18 @@ type oneUID struct {
 	given atomic.Int32 // how often something was to have another owner
 }
 
-func (o *oneUID) Lookup(cancel <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	status := o.RawFileSystem.Lookup(cancel, in, name, out)
-	out.Owner = o.owner
+// owned has an answer say that what it is about is the one's.
+func (o *oneUID) owned(status fuse.Status, owner *fuse.Owner) fuse.Status {
+	*owner = o.owner
 	return status
 }
 
+func (o *oneUID) Lookup(cancel <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	return o.owned(o.RawFileSystem.Lookup(cancel, in, name, out), &out.Owner)
+}
+
 func (o *oneUID) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	status := o.RawFileSystem.GetAttr(cancel, in, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.GetAttr(cancel, in, out), &out.Owner)
 }
 
 func (o *oneUID) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
@@ -39,39 +41,27 @@ func (o *oneUID) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 		o.given.Add(1)
 	}
 	in.Valid &^= fuse.FATTR_UID | fuse.FATTR_GID // and says that it has worked
-	status := o.RawFileSystem.SetAttr(cancel, in, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.SetAttr(cancel, in, out), &out.Owner)
 }
 
 func (o *oneUID) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	status := o.RawFileSystem.Mknod(cancel, in, name, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.Mknod(cancel, in, name, out), &out.Owner)
 }
 
 func (o *oneUID) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	status := o.RawFileSystem.Mkdir(cancel, in, name, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.Mkdir(cancel, in, name, out), &out.Owner)
 }
 
 func (o *oneUID) Symlink(cancel <-chan struct{}, in *fuse.InHeader, to, name string, out *fuse.EntryOut) fuse.Status {
-	status := o.RawFileSystem.Symlink(cancel, in, to, name, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.Symlink(cancel, in, to, name, out), &out.Owner)
 }
 
 func (o *oneUID) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	status := o.RawFileSystem.Link(cancel, in, name, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.Link(cancel, in, name, out), &out.Owner)
 }
 
 func (o *oneUID) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	status := o.RawFileSystem.Create(cancel, in, name, out)
-	out.Owner = o.owner
-	return status
+	return o.owned(o.RawFileSystem.Create(cancel, in, name, out), &out.Owner)
 }
 
 func (o *oneUID) Tmpfile(<-chan struct{}, *fuse.CreateIn, *fuse.CreateOut) fuse.Status {
