@@ -47,7 +47,7 @@ func (o *options) parseCatatonit(args []string) (code int, done bool) {
 			sys.Write(2, []byte(catatonitUsage+catatonitOptions))
 			done = true
 		case 'L':
-			sys.Write(1, []byte(license))
+			sys.Write(1, []byte("rlminit, in place of catatonit"+license))
 			done = true
 		case 'V':
 			sys.Write(1, []byte(catatonitVersion+"\n"))

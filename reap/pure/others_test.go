@@ -184,7 +184,8 @@ func TestOthersVersions(t *testing.T) {
 		{"dumb-init", "-h", "", "--single-child"},
 		{"catatonit", "-V", "tini version 0.1.7_catatonit", ""},
 		{"catatonit", "--vers", "tini version 0.1.7_catatonit", ""},
-		{"catatonit", "-L", "License", ""},
+		{"catatonit", "-L", "rlminit, in place of catatonit.\n\nLicensed", ""},
+		{"tini", "-l", "rlminit, in place of tini.\n\nLicensed", ""},
 		{"catatonit", "-h", "", "usage: catatonit [-ghLPV] [--] <progname> [<arguments>...]"},
 	} {
 		got := run(t, command(c.name, c.flag))

@@ -67,7 +67,7 @@ func (o *options) parseTini(args []string) (code int, done bool) {
 				sys.Write(1, []byte(tiniUsage(name)))
 				return 0, true
 			case 'l':
-				sys.Write(1, []byte(license))
+				sys.Write(1, []byte("rlminit, in place of tini"+license))
 				return 0, true
 			case 's':
 				o.subreaper = true
@@ -157,7 +157,7 @@ Environment variables:
 `
 }
 
-const license = `rlminit, in place of tini.
+const license = `.
 
 Licensed under the Apache License, Version 2.0; you may obtain a copy at
 http://www.apache.org/licenses/LICENSE-2.0. Distributed on an "AS IS" BASIS,
