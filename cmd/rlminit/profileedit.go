@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,11 +61,9 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 		return nil
 	}
 	if _, err := client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: string(after), Base: &before.Text}); err != nil {
-		var problem *control.Problem
-		if errors.As(err, &problem) {
-			t.complain("your text is kept in " + file)
-		}
-		return err
+		code := t.report(err)
+		t.complain("your text is kept in " + file)
+		return status(code)
 	}
 	forget()
 	t.printf("%s: changed\n", printable(name))

@@ -38,7 +38,7 @@ func TestProfileEdit(t *testing.T) {
 				t.Errorf("%d %q %q, asked %q", r.code, r.out, r.err, b.requests())
 			}
 			left, _ := os.ReadDir(temporary)
-			if kept := name == "faulty"; (len(left) > 0) != kept || kept && !strings.Contains(r.err, "your text is kept in "+temporary) {
+			if kept := name == "faulty"; (len(left) > 0) != kept || kept && !strings.Contains(r.err, "to 100000\nrlminit: your text is kept in "+temporary) {
 				t.Errorf("left are %v; %q", left, r.err)
 			}
 			if name == "changed" && b.requests()[1] != `POST /v1/profiles/alice/replace {"text":"restart: {limit: 4}\n","base":"restart: {limit: 3}\n"}` {
