@@ -166,19 +166,20 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 }
 
 // Signal sends a signal to the main process of a service.
-func (s *desk) Signal(name string, signal syscall.Signal) error {
+func (s *desk) Signal(name string, signal syscall.Signal) (st control.Service, err error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
-		return err
+		return st, err
 	}
 	s.loop.ask(func() {
 		if !u.state.Alive() {
 			err = control.NotRunning(u.title())
 			return
 		}
+		st = u.status()
 		s.tier1.link.Send(&wire.Signal{ID: u.state.ID, Signal: int32(signal), Scope: wire.ScopeMain}, nil, nil)
 	})
-	return err
+	return st, err
 }
 
 // Wait waits until a service runs, or has stopped.

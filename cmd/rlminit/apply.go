@@ -70,7 +70,7 @@ interrupted; rlminit revisions says how it ended.`,
 type gating struct {
 	steady, timeout, deadline time.Duration
 	rolling                   int
-	exitZero                  bool
+	exitZero, json            bool
 }
 
 func (g *gating) flags(cmd *cobra.Command, by *string) {
@@ -82,6 +82,7 @@ func (g *gating) flags(cmd *cobra.Command, by *string) {
 	f.IntVar(&g.rolling, "rolling", 1, "restart `N` services at a time")
 	f.StringVar(by, "by", "", "who approved it, `WHO`; recorded beside the uid of the caller")
 	f.BoolVar(&g.exitZero, "exit-zero", false, "exit with 0, not 9, when something was changed")
+	f.BoolVar(&g.json, "json", false, "write the revision when it is over, a JSON object")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 
@@ -184,16 +185,15 @@ func declaredSecrets(file string) (map[string]map[string]plan.Source, error) {
 // follow tells how a revision goes, until its end, and returns the exit code.
 func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client, r control.Revision) error {
 	if r.State == control.RevisionUnchanged {
-		t.printf("nothing to change\n")
-		return nil
+		return g.end(t, r, 0)
 	}
-	t.printf("revision %d: %s\n", r.Revision, counted(len(r.Steps), "change", "changes"))
+	g.say(t, "revision %d: %s\n", r.Revision, counted(len(r.Steps), "change", "changes"))
 	begun := t.now()
 	told := make([]string, len(r.Steps))
 	for {
 		for i, s := range r.Steps {
 			if i < len(told) && told[i] != s.State && s.State != "waiting" {
-				t.printf("%s: %s\n", printable(s.Name), t.paint(stepColour(s.State), stepText(s)))
+				g.say(t, "%s: %s\n", printable(s.Name), t.paint(stepColour(s.State), stepText(s)))
 				told[i] = s.State
 			}
 		}
@@ -212,11 +212,26 @@ func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client
 	return g.end(t, r, t.now().Sub(begun))
 }
 
+// say prints for people.
+func (g *gating) say(t *terminal, format string, args ...any) {
+	if !g.json {
+		t.printf(format, args...)
+	}
+}
+
 // end says how a revision ended.
 func (g *gating) end(t *terminal, r control.Revision, took time.Duration) error {
+	if g.json {
+		if err := t.printJSON(r); err != nil {
+			return err
+		}
+	}
 	switch r.State {
+	case control.RevisionUnchanged:
+		g.say(t, "nothing to change\n")
+		return nil
 	case control.RevisionApplied:
-		t.printf("revision %d: %s (%s)\n", r.Revision, t.paint(green, "applied"), tookText(took))
+		g.say(t, "revision %d: %s (%s)\n", r.Revision, t.paint(green, "applied"), tookText(took))
 		if g.exitZero {
 			return nil
 		}

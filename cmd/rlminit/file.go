@@ -55,6 +55,7 @@ func fileReadVerb(t *terminal) *cobra.Command {
 
 func fileWriteVerb(t *terminal) *cobra.Command {
 	var w control.WriteFile
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "write [--profile P] PATH",
 		Short: "replace a file of a profile by standard input",
@@ -70,13 +71,17 @@ new file has mode 0640.`,
 				return err
 			}
 			r, err := client.WriteFile(cmd.Context(), w, stdin)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case asJSON:
+				return t.printJSON(r)
 			}
 			t.printf("%s\n", r.Job)
 			return nil
 		}),
 	}
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile `NAME`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the job's result, a JSON object")
 	return cmd
 }

@@ -12,10 +12,16 @@ import (
 	"rlminit/reap/pure"
 )
 
+// compatLink is one that was made, or was there.
+type compatLink struct {
+	Link   string `json:"link"`
+	Target string `json:"target"`
+}
+
 // installCompatVerb makes the names under which rlminit takes the place of
 // another init.
 func installCompatVerb(t *terminal) *cobra.Command {
-	force := false
+	force, asJSON := false, false
 	cmd := &cobra.Command{
 		Use:   "install-compat DIR",
 		Short: "make links by which this binary is tini, dumb-init or catatonit",
@@ -41,17 +47,24 @@ Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
 			if err != nil {
 				return fmt.Errorf("cannot make links: cannot find this program: %w", err)
 			}
+			links := []compatLink{}
 			for _, name := range pure.Names {
 				link := filepath.Join(args[0], name)
 				if err := makeLink(self, link, force); err != nil {
 					return err
 				}
-				t.printf("%s -> %s\n", link, self)
+				if links = append(links, compatLink{link, self}); !asJSON {
+					t.printf("%s -> %s\n", link, self)
+				}
+			}
+			if asJSON {
+				return t.printJSON(links)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,6 +26,11 @@ func TestInstallCompat(t *testing.T) {
 				t.Errorf("%s points to %q: %v", name, target, err)
 			}
 		}
+	}
+	var links []compatLink
+	r := (*box)(nil).rlminit(t, "install-compat", "--json", dir)
+	if err := json.Unmarshal([]byte(r.out), &links); err != nil || len(links) != 6 || links[0].Link != tini || !filepath.IsAbs(links[0].Target) {
+		t.Errorf("%v: %q", err, r.out)
 	}
 	if r := (*box)(nil).rlminit(t, "install-compat", filepath.Join(dir, "nowhere")); r.code != 1 {
 		t.Errorf("exit code %d", r.code)

@@ -160,7 +160,8 @@ run; 7 when the time is over before.`,
 }
 
 func jobCancelVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "cancel ID…",
 		Short: "end jobs, with all that they have started",
 		Long: `Ends jobs with all that they have started: TERM, a second, KILL. Returns when
@@ -170,7 +171,10 @@ they are over. One that is over already is exit code 17.`,
 			worst := 0
 			for _, id := range once(args) {
 				r, err := client.CancelJob(cmd.Context(), id)
-				if err == nil {
+				switch {
+				case err == nil && asJSON:
+					err = t.printJSON(r)
+				case err == nil:
 					t.printf("job %s %s\n", r.Job, r.State)
 				}
 				worst = max(worst, t.report(err))
@@ -178,6 +182,8 @@ they are over. One that is over already is exit code 17.`,
 			return status(worst)
 		}),
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the result of each that was cancelled, a JSON object")
+	return cmd
 }
 
 func jobLogsVerb(t *terminal) *cobra.Command {
@@ -203,20 +209,12 @@ unless nobody else follows it and it is not detached.`,
 }
 
 func jobUndoVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	return shows(t, &cobra.Command{
 		Use:   "undo ID",
 		Short: "put back what a file had before rlminit file write",
 		Long: `Puts back what was in a file before a job of rlminit file write, with its mode and
 owner; a file that was not there before is removed. It is refused, with exit code
 10, where the file has changed since.`,
 		Args: exactly("ID"),
-		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			r, err := client.UndoJob(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			t.printf("%s\n", r.Job)
-			return nil
-		}),
-	}
+	}, (*control.Client).UndoJob, func(t *terminal, r *control.JobResult) { t.printf("%s\n", r.Job) })
 }

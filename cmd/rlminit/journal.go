@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -83,24 +82,25 @@ code is 0 if all is sound, and 1 otherwise.`,
 	return cmd
 }
 
+// verified is what was found of a journal.
+type verified struct {
+	Sound    bool              `json:"sound"`
+	Segments []journal.Verdict `json:"segments"`
+	Summary  string            `json:"summary,omitempty"`
+	Refused  string            `json:"refused,omitempty"`
+}
+
 func verdictsAsJSON(t *terminal, verdicts []journal.Verdict, summary string, refused error) error {
-	answer := struct {
-		Sound    bool              `json:"sound"`
-		Segments []journal.Verdict `json:"segments"`
-		Summary  string            `json:"summary,omitempty"`
-		Refused  string            `json:"refused,omitempty"`
-	}{Sound: refused == nil, Segments: verdicts, Summary: summary}
+	answer := verified{Sound: refused == nil, Segments: append([]journal.Verdict{}, verdicts...), Summary: summary}
 	if refused != nil {
 		answer.Refused = refused.Error()
 	}
 	for _, v := range verdicts {
 		answer.Sound = answer.Sound && len(v.Faults) == 0
 	}
-	b, err := json.Marshal(answer)
-	if err != nil {
-		return control.Failed("%v", err)
+	if err := t.printJSON(answer); err != nil {
+		return err
 	}
-	t.printf("%s\n", harmless(b))
 	if !answer.Sound {
 		return exitStatus(control.ExitFailed)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,9 @@ func TestJournalVerify(t *testing.T) {
 		t.Errorf("exit code %d, %q", r.code, r.err)
 	}
 	r = b.rlminit(t, "journal", "verify", "--json", home)
-	if r.code != 1 || !strings.HasPrefix(r.out, `{"sound":false,"segments":[{"name":"00000001.jsonl","records":2,`) {
+	var found verified
+	err = json.Unmarshal([]byte(r.out), &found)
+	if r.code != 1 || err != nil || found.Sound || len(found.Segments) != 1 || found.Segments[0].Name != "00000001.jsonl" || found.Segments[0].Records != 2 {
 		t.Errorf("exit code %d, %q", r.code, r.out)
 	}
 	after, err := os.ReadFile(segment)

@@ -3,9 +3,12 @@ package main
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"rlminit/analyze"
 	"rlminit/control"
@@ -40,6 +43,12 @@ func TestJSONReference(t *testing.T) {
 		control.Drift{},
 		control.Health{},
 		checked{},
+		deletedProfile{},
+		control.Reloaded{},
+		control.Capabilities{},
+		verified{},
+		versionParts{},
+		compatLink{},
 	} {
 		jsonKeys(reflect.TypeOf(v), keys)
 	}
@@ -53,10 +62,36 @@ func TestJSONReference(t *testing.T) {
 	}
 }
 
+// The page says of each verb what it writes with --json, outside of the tables of
+// keys, or in the last table why it has none.
+func TestJSONOfEachVerb(t *testing.T) {
+	content, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without, _ := strings.Cut(string(content), "\n## Without `--json`\n")
+	with = regexp.MustCompile(`(?m)^\|.*\n`).ReplaceAllString(with, "")
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		verbs := visible(cmd)
+		for _, verb := range verbs {
+			look(verb)
+		}
+		page := without
+		if cmd.Flags().Lookup("json") != nil {
+			page = with
+		}
+		if name := verbOf(cmd); len(verbs) == 0 && !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/json.md does not say what rlminit %s writes with --json, or why nothing", name)
+		}
+	}
+	look(newRoot(newTerminal()))
+}
+
 // jsonKeys adds the keys of a type, and of those in it.
 func jsonKeys(t reflect.Type, keys map[string]bool) {
 	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice:
+	case reflect.Pointer, reflect.Slice, reflect.Map:
 		jsonKeys(t.Elem(), keys)
 	case reflect.Struct:
 		if t == reflect.TypeFor[time.Time]() {

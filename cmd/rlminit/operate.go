@@ -139,20 +139,8 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 	case o.noWait:
 		t.printf("%d\n", begun.ID)
 		return nil
-	case !o.json:
-		return followOperation(ctx, t, client, begun, true)
 	}
-	over, err := untilOver(ctx, t, client, begun, func(control.Operation) {})
-	if err != nil {
-		return err
-	}
-	if err := t.printJSON(over); err != nil {
-		return err
-	}
-	if problem := over.Problem(); problem != nil {
-		return problem
-	}
-	return nil
+	return followOperation(ctx, t, client, begun, o.json)
 }
 
 // set operates on all of the names as one set.

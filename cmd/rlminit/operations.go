@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,7 +47,7 @@ ended, or the supervisor was replaced, is interrupted.`,
 				return err
 			}
 			if follow {
-				if o, err = untilOver(cmd.Context(), t, client, o, func(control.Operation) {}); err != nil {
+				if o, err = untilOver(cmd.Context(), t, client, o, nil); err != nil {
 					return err
 				}
 			}
@@ -85,7 +84,8 @@ func listOperations(ctx context.Context, t *terminal, client *control.Client, as
 }
 
 func cancelVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "cancel ID",
 		Short: "have an operation go no further",
 		Long: `Ends an operation. What has begun goes on to its end; a restart that a service
@@ -104,12 +104,18 @@ none of that id.`,
 				return err
 			}
 			o, err := client.Cancel(cmd.Context(), id)
-			if err == nil {
-				t.printf("%s\n", operationLine(t, o))
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return t.printJSON(o)
 			}
-			return err
+			t.printf("%s\n", operationLine(t, o))
+			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the operation, a JSON object")
+	return cmd
 }
 
 func operationID(cmd *cobra.Command, text string) (uint64, error) {
@@ -120,32 +126,37 @@ func operationID(cmd *cobra.Command, text string) (uint64, error) {
 	return id, nil
 }
 
-// followOperation waits until an operation is over. Where each is asked for, it
-// prints a line for each member that is.
-func followOperation(ctx context.Context, t *terminal, client *control.Client, o control.Operation, each bool) error {
-	begun, told := t.now(), map[string]bool{}
-	o, err := untilOver(ctx, t, client, o, func(o control.Operation) {
+// followOperation waits until an operation is over, and prints a line for each member
+// that is; as JSON the operation, in the end.
+func followOperation(ctx context.Context, t *terminal, client *control.Client, o control.Operation, asJSON bool) error {
+	told := map[string]bool{}
+	each := func(o control.Operation) {
 		for _, m := range o.Members {
 			over := m.State != "pending" && m.State != "running"
-			if each && over && !told[m.Name] {
+			if over && !told[m.Name] {
 				told[m.Name] = true
 				t.printf("%s\n", memberLine(t, m))
 			}
 		}
-	})
-	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return control.TimedOut("operation "+strconv.FormatUint(o.ID, 10), o.State, t.now().Sub(begun))
-	case err != nil:
+	}
+	if asJSON {
+		each = nil
+	}
+	o, err := untilOver(ctx, t, client, o, each)
+	if err != nil {
 		return err
 	}
-	if problem := o.Problem(); problem != nil {
-		return problem
-	}
-	if len(o.Members) == 0 {
+	problem := o.Problem()
+	switch {
+	case asJSON:
+		err = t.printJSON(o)
+	case len(o.Members) == 0 && problem == nil:
 		t.printf("nothing to %s\n", o.Verb)
 	}
-	return nil
+	if problem != nil {
+		return problem
+	}
+	return err
 }
 
 // operationLine is `12 restart: running, 3 of 40 done (uid 0)`.

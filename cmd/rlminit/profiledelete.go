@@ -6,8 +6,14 @@ import (
 	"rlminit/control"
 )
 
+// deletedProfile is what became of a profile, for programs.
+type deletedProfile struct {
+	Profile string `json:"profile"`
+	control.Deleted
+}
+
 func profileDeleteVerb(t *terminal) *cobra.Command {
-	var purge bool
+	var purge, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "delete NAME…",
 		Short: "stop gateways and remove their profiles",
@@ -24,6 +30,9 @@ to you.`,
 			return forEach(t, once(args), func(name string) answered {
 				deleted, err := client.DeleteProfile(cmd.Context(), name, purge)
 				return answered{err: err, tell: func() error {
+					if asJSON {
+						return t.printJSON(deletedProfile{name, deleted})
+					}
 					if deleted.Trash != "" {
 						t.printf("%s: deleted; its directory is now %s\n", name, printable(deleted.Trash))
 					} else {
@@ -41,5 +50,6 @@ to you.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was deleted")
 	return cmd
 }

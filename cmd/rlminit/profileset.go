@@ -12,7 +12,7 @@ import (
 
 func profileSetVerb(t *terminal) *cobra.Command {
 	var env, unset []string
-	var noWait bool
+	var noWait, asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "set NAME [KEY=VALUE…]",
@@ -58,15 +58,20 @@ rlminit reload.`,
 				defer cancel()
 			}
 			profile, err := client.SetProfile(ctx, args[0], change)
-			if err == nil {
-				t.printf("%s: %s\n", printable(profile.Name), printable(profile.State))
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return t.printJSON(profile)
 			}
-			return err
+			t.printf("%s: %s\n", printable(profile.Name), printable(profile.State))
+			return nil
 		},
 	}
 	cmd.Flags().StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")
 	cmd.Flags().StringArrayVar(&unset, "unset", nil, "remove the variable `KEY`")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the change is recorded")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the profile, a JSON object")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 	return cmd
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -260,11 +262,15 @@ func memberUrgency(m control.OperationMember) int {
 	return 1 // cancelled, superseded, interrupted
 }
 
-// untilOver waits until an operation is over, and hands on each state of it.
+// untilOver waits until an operation is over, and hands each state of it to each, which
+// may be nil.
 func untilOver(ctx context.Context, t *terminal, client *control.Client, o control.Operation, each func(control.Operation)) (control.Operation, error) {
+	begun := t.now()
 	err := showing(ctx, t, func(ctx context.Context, p *progress) error {
 		for {
-			each(o)
+			if each != nil {
+				each(o)
+			}
 			p.set(o)
 			if o.Over() {
 				return nil
@@ -276,6 +282,9 @@ func untilOver(ctx context.Context, t *terminal, client *control.Client, o contr
 			o = next
 		}
 	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = control.TimedOut("operation "+strconv.FormatUint(o.ID, 10), o.State, t.now().Sub(begun))
+	}
 	return o, err
 }
 

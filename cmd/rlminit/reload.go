@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -62,10 +63,7 @@ far it is; ^C ends the waiting alone, and says the operation's id.`,
 				tellReload(t, done)
 			}
 			if err == nil && done.Operation > 0 {
-				var begun control.Operation
-				if begun, err = client.Operation(cmd.Context(), done.Operation, false); err == nil {
-					err = followOperation(cmd.Context(), t, client, begun, !asJSON)
-				}
+				err = followReload(cmd.Context(), t, client, done.Operation, asJSON)
 			}
 			if err == nil && slices.ContainsFunc(done.Changes, control.Change.Refused) {
 				err = exitStatus(control.ExitFailed)
@@ -80,6 +78,21 @@ far it is; ^C ends the waiting alone, and says the operation's id.`,
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// followReload waits for the operation of a reload, of which JSON has the id alone.
+func followReload(ctx context.Context, t *terminal, client *control.Client, id uint64, asJSON bool) error {
+	o, err := client.Operation(ctx, id, false)
+	switch {
+	case err == nil && !asJSON:
+		return followOperation(ctx, t, client, o, false)
+	case err == nil:
+		o, err = untilOver(ctx, t, client, o, nil)
+	}
+	if problem := o.Problem(); err == nil && problem != nil {
+		return problem
+	}
+	return err
 }
 
 func tellReload(t *terminal, done control.Reloaded) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,6 +84,11 @@ func TestVersion(t *testing.T) {
 		if r.code != 0 || !strings.HasPrefix(r.out, "rlminit ") || !strings.Contains(r.out, "linux/") || strings.Count(r.out, "\n") != 1 {
 			t.Errorf("%q: exit %d, %q", args, r.code, r.out)
 		}
+	}
+	var v versionParts
+	r := (*box)(nil).rlminit(t, "version", "--json")
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.Version == "" || v.Go != runtime.Version() || v.OS != "linux" || v.Arch != runtime.GOARCH {
+		t.Errorf("%v: %q", err, r.out)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -328,23 +327,13 @@ func (o *runOptions) failed(t *terminal, err error) error {
 // finishRun prints what is left to say of a job, and makes its exit code.
 func finishRun(t *terminal, r *control.JobResult, asJSON bool) error {
 	if asJSON {
-		if err := t.printResult(r); err != nil {
+		if err := t.printJSON(r); err != nil {
 			return err
 		}
 	} else if line := verdict(r); line != "" {
 		t.complain(line)
 	}
 	return status(runCode(r))
-}
-
-// printResult writes a result, whose texts are a job's own.
-func (t *terminal) printResult(r *control.JobResult) error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("cannot write the result as JSON: %w", err)
-	}
-	t.printf("%s\n", harmless(b))
-	return nil
 }
 
 // verdict is what is to be said of a job's end besides its output.

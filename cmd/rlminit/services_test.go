@@ -158,33 +158,87 @@ func outcome(s control.Service, changed bool) []control.Outcome {
 func TestOutcomesAsJSON(t *testing.T) {
 	failed := append(outcome(alice(), false), outcome(bob(), true)...)
 	failed[1].Problem = control.Failed("bob failed")
+	member := []control.OperationMember{{Name: "alice", State: "done"}}
+	done := control.Operation{ID: 12, State: "done", Members: member}
+	gated := control.Operation{ID: 13, State: "failed", Reason: "stopped at alice: it is failed", Members: member}
+	trash := "/data/trash/alice-20260524T180533Z"
+	job := control.JobResult{Job: "7", State: "cancelled", LeftBehind: []control.LeftBehind{}, Tried: []control.IsolationTried{}}
+	session := control.Session{Session: "3", State: "open"}
+	undone := control.Revision{Revision: 4, State: control.RevisionRolledBack, Reason: "web died", ExitCode: 8, Steps: []control.RevisionStep{}}
+	unchanged := control.Revision{State: control.RevisionUnchanged}
 	b := newBox(t, map[string]any{
-		"POST /v1/services/alice/start": outcome(alice(), true),
-		"POST /v1/services/all/restart": failed,
-		"POST /v1/services/all/stop":    []control.Outcome{},
-		"POST /v1/profiles":             outcome(alice(), true)[0],
-		"POST /v1/operations":           control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}},
-		"GET /v1/operations/12":         control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}},
+		"POST /v1/services/alice/start":  outcome(alice(), true),
+		"POST /v1/services/all/restart":  failed,
+		"POST /v1/services/all/stop":     []control.Outcome{},
+		"POST /v1/profiles":              outcome(alice(), true)[0],
+		"PATCH /v1/profiles/alice":       aliceProfile(),
+		"DELETE /v1/profiles/alice":      control.Deleted{Trash: trash},
+		"DELETE /v1/profiles/bob":        control.Deleted{Left: []string{"/data/trash/bob"}},
+		"POST /v1/services/alice/signal": alice(),
+		"POST /v1/services/web/signal":   control.NotRunning("web"),
+		"POST /v1/services/alice/wait":   alice(),
+		"POST /v1/services/slow/wait":    control.TimedOut("slow", "starting", time.Second),
+		"POST /v1/operations":            done,
+		"GET /v1/operations/12":          done,
+		"GET /v1/operations/13":          gated,
+		"POST /v1/operations/12/cancel":  done,
+		"POST /v1/operations/13/cancel":  control.Conflict("operation 13 is over: failed"),
+		"POST /v1/reload":                control.Reloaded{Changes: []control.Change{}, Notes: []string{}, Operation: 13},
+		"POST /v1/jobs/7/cancel":         job,
+		"POST /v1/jobs/7/undo":           job,
+		"POST /v1/files":                 job,
+		"POST /v1/sessions/3/extend":     session,
+		"DELETE /v1/sessions/3":          session,
+		"POST /v1/rollback":              undone,
 	})
 	for _, c := range []struct {
 		args []string
 		code int
-		want any
+		want []any // one after the other
+		err  string
 	}{
-		{[]string{"start", "alice"}, 0, outcome(alice(), true)},
-		{[]string{"restart", "alice", "bob"}, 1, failed},
-		{[]string{"stop", "--all"}, 0, []control.Outcome{}},
-		{[]string{"profile", "create", "alice"}, 0, outcome(alice(), true)[0]},
-		{[]string{"restart", "--all", "--no-wait"}, 0, control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}}},
-		{[]string{"restart", "--all", "--rolling"}, 0, control.Operation{ID: 12, State: "done", Members: []control.OperationMember{{Name: "alice", State: "done"}}}},
+		{[]string{"start", "alice"}, 0, []any{outcome(alice(), true)}, ""},
+		{[]string{"restart", "alice", "bob"}, 1, []any{failed}, ""},
+		{[]string{"stop", "--all"}, 0, []any{[]control.Outcome{}}, ""},
+		{[]string{"restart", "--all", "--no-wait"}, 0, []any{done}, ""},
+		{[]string{"restart", "--all", "--rolling"}, 0, []any{done}, ""},
+		{[]string{"profile", "create", "alice"}, 0, []any{outcome(alice(), true)[0]}, ""},
+		{[]string{"profile", "set", "alice", "A=1"}, 0, []any{aliceProfile()}, ""},
+		{
+			[]string{"profile", "delete", "alice", "alcie", "bob"}, 4,
+			[]any{deletedProfile{"alice", control.Deleted{Trash: trash}}, deletedProfile{"bob", control.Deleted{Left: []string{"/data/trash/bob"}}}},
+			"rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n",
+		},
+		{[]string{"signal", "HUP", "web", "alice"}, 3, []any{alice()}, "rlminit: web is not running\n"},
+		{[]string{"wait", "alice"}, 0, []any{alice()}, ""},
+		{[]string{"wait", "slow"}, 7, nil, "rlminit: slow: still starting after 1s; see rlminit status slow\n"},
+		{[]string{"wait", "--operation", "12"}, 0, []any{done}, ""},
+		{[]string{"wait", "--operation", "13"}, 8, []any{gated}, "rlminit: stopped at alice: it is failed\n"},
+		{[]string{"cancel", "12"}, 0, []any{done}, ""},
+		{[]string{"cancel", "13"}, 17, nil, "rlminit: operation 13 is over: failed\n"},
+		{[]string{"reload", "--wait"}, 8, []any{control.Reloaded{Changes: []control.Change{}, Notes: []string{}, Operation: 13}}, "rlminit: stopped at alice: it is failed\n"},
+		{[]string{"job", "cancel", "7", "8"}, 4, []any{job}, "rlminit: no profile or service \"cancel\"\n"},
+		{[]string{"job", "undo", "7"}, 0, []any{job}, ""},
+		{[]string{"file", "write", "a"}, 0, []any{job}, ""},
+		{[]string{"session", "extend", "3"}, 0, []any{session}, ""},
+		{[]string{"session", "end", "3"}, 0, []any{session}, ""},
+		{[]string{"rollback"}, 8, []any{undone}, "rlminit: revision 4 was rolled back, and all is as it was before: web died\n"},
 	} {
-		want, err := json.MarshalIndent(c.want, "", "  ")
-		if err != nil {
-			t.Fatal(err)
+		want := ""
+		for _, v := range c.want {
+			text, err := json.MarshalIndent(v, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += string(text) + "\n"
 		}
-		if r := b.rlminit(t, append(c.args, "--json")...); r.out != string(want)+"\n" || r.err != "" || r.code != c.code {
-			t.Errorf("%q: exit %d\n%s%swant %d\n%s", c.args, r.code, r.out, r.err, c.code, want)
+		if r := b.rlminit(t, append(c.args, "--json")...); r.out != want || r.err != c.err || r.code != c.code {
+			t.Errorf("%q: exit %d\n%s%swant %d\n%s%s", c.args, r.code, r.out, r.err, c.code, want, c.err)
 		}
+	}
+	b = newBox(t, map[string]any{"POST /v1/rollback": unchanged})
+	if r := b.rlminit(t, "rollback", "--json"); r.code != 0 || !json.Valid([]byte(r.out)) || r.err != "" {
+		t.Errorf("%d %q %q", r.code, r.out, r.err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,36 +108,24 @@ func showSession(t *terminal, s control.Session) {
 
 func sessionExtendVerb(t *terminal) *cobra.Command {
 	var ttl time.Duration
-	cmd := &cobra.Command{
+	cmd := shows(t, &cobra.Command{
 		Use:   "extend ID",
 		Short: "give a session another time to live, from now",
 		Long:  "Gives a session another time to live, from now; three times at most.",
 		Args:  exactly("ID"),
-		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			s, err := client.ExtendSession(cmd.Context(), args[0], ttl)
-			if err != nil {
-				return err
-			}
-			t.printf("session %s lives until %s\n", s.Session, s.Until.Format(time.RFC3339))
-			return nil
-		}),
-	}
+	}, func(client *control.Client, ctx context.Context, id string) (control.Session, error) {
+		return client.ExtendSession(ctx, id, ttl)
+	}, func(t *terminal, s control.Session) {
+		t.printf("session %s lives until %s\n", s.Session, s.Until.Format(time.RFC3339))
+	})
 	cmd.Flags().Var((*seconds)(&ttl), "ttl", "`TIME` from now (default: as it was created)")
 	return cmd
 }
 
 func sessionEndVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	return shows(t, &cobra.Command{
 		Use:   "end ID",
 		Short: "end a session: its jobs, and then its directory",
 		Args:  exactly("ID"),
-		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			s, err := client.EndSession(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			t.printf("session %s %s\n", s.Session, s.State)
-			return nil
-		}),
-	}
+	}, (*control.Client).EndSession, func(t *terminal, s control.Session) { t.printf("session %s %s\n", s.Session, s.State) })
 }

@@ -9,7 +9,8 @@ import (
 )
 
 func signalVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "signal SIG NAME…",
 		Short: "send a signal to services",
 		Long: `Sends a signal, named (HUP, SIGHUP) or by number, to the main process of each
@@ -26,16 +27,21 @@ signal is restarted as its policy says.`,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			worst := 0
 			for _, name := range once(args[1:]) {
-				err := client.Signal(cmd.Context(), name, args[0])
+				s, err := client.Signal(cmd.Context(), name, args[0])
 				var problem *control.Problem
 				if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer {
 					return err
+				}
+				if err == nil && asJSON {
+					err = t.printJSON(s)
 				}
 				worst = max(worst, t.report(err))
 			}
 			return status(worst)
 		}),
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was sent it")
+	return cmd
 }
 
 // status makes an error of an exit code that needs no more words, and nil of 0.

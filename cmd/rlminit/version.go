@@ -12,16 +12,36 @@ import (
 // version is set by the linker: -ldflags "-X main.version=1.2.3".
 var version string
 
+// versionParts is versionLine for programs.
+type versionParts struct {
+	Version string  `json:"version"`
+	Commit  *string `json:"commit"` // null: not known
+	Go      string  `json:"go"`
+	OS      string  `json:"os"`
+	Arch    string  `json:"arch"`
+}
+
 func versionVerb(t *terminal) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "print the version",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				v, commit := built()
+				parts := versionParts{Version: v, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+				if commit != "" {
+					parts.Commit = &commit
+				}
+				return t.printJSON(parts)
+			}
 			t.printf("%s\n", versionLine())
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
 }
 
 // versionLine is what `version` prints: the version, the commit where it is

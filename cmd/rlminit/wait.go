@@ -13,6 +13,7 @@ func waitVerb(t *terminal) *cobra.Command {
 	var want string
 	var id uint64
 	var timeout time.Duration
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "wait NAME --for running|stopped | --operation ID",
 		Short: "wait until a service runs, or is stopped",
@@ -51,7 +52,7 @@ a terminal it shows how far it is.`,
 				if err != nil {
 					return err
 				}
-				return followOperation(ctx, t, client, o, true)
+				return followOperation(ctx, t, client, o, asJSON)
 			}
 			if timeout > 0 {
 				var cancel context.CancelFunc
@@ -59,8 +60,11 @@ a terminal it shows how far it is.`,
 				defer cancel()
 			}
 			s, err := client.Wait(ctx, args[0], control.WaitFor{For: want, TimeoutMS: milliseconds(timeout)})
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case asJSON:
+				return t.printJSON(s)
 			}
 			t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0))
 			return nil
@@ -69,5 +73,6 @@ a terminal it shows how far it is.`,
 	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running or stopped")
 	cmd.Flags().Uint64Var(&id, "operation", 0, "wait for the operation of this `ID`")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the service as it is then, or the operation, a JSON object")
 	return cmd
 }

@@ -21,7 +21,7 @@ type Services interface {
 	// Operate carries out start, stop or restart of one service, or of "all".
 	// The id is that of the operation; 0: there is none.
 	Operate(ctx context.Context, verb, name string, how control.Operate, by control.Actor) (o []control.Outcome, id uint64, err error)
-	Signal(name string, signal syscall.Signal) error
+	Signal(name string, signal syscall.Signal) (control.Service, error)
 	Wait(ctx context.Context, name string, what control.WaitFor) (control.Service, error)
 	// Reload takes up what has changed of definitions.
 	Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error)
@@ -127,7 +127,7 @@ func (s *Server) addServices(services Services) {
 		if !ok {
 			return nil, control.BadRequest("unknown signal %q; write a name such as HUP, or a number", body.Signal)
 		}
-		return nil, services.Signal(r.PathValue("name"), signal)
+		return services.Signal(r.PathValue("name"), signal)
 	})
 	s.Handle("POST /v1/services/{name}/wait", MayCommand, func(r *http.Request) (any, error) {
 		var body control.WaitFor
