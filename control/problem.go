@@ -199,10 +199,10 @@ func NoAnswer(format string, args ...any) *Problem {
 	return NewProblem(KindNoAnswer, fmt.Sprintf(format, args...))
 }
 
-// TimedOut is a problem with exit code 7: after the given time, name was still
-// in the given state.
-func TimedOut(name, state string, after time.Duration) *Problem {
-	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit status %s", name, state, roughly(after), name))
+// TimedOut is a problem with exit code 7: after the given time, what was waited for was
+// still in the given state. see is the verb that tells more, with its arguments.
+func TimedOut(what, state string, after time.Duration, see string) *Problem {
+	return NewProblem(KindTimedOut, fmt.Sprintf("%s: still %s after %s; see rlminit %s", what, state, roughly(after), see))
 }
 
 // roughly rounds a time to what a person would say of it.

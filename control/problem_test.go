@@ -22,7 +22,7 @@ func TestExitCodes(t *testing.T) {
 		{WrongUser(1, 2), "not-permitted", 403, 5},
 		{TaggedCaller("x"), "not-permitted", 403, 5},
 		{NoAnswer("x"), "no-answer", 503, 6},
-		{TimedOut("x", "starting", time.Second), "timed-out", 504, 7},
+		{TimedOut("x", "starting", time.Second, "status x"), "timed-out", 504, 7},
 		{NewProblem(KindUnhealthy, "x"), "unhealthy", 503, 8},
 		{NewProblem(KindExists, "x"), "exists", 409, 17},
 		{Conflict("x"), "conflict", 409, 17},

@@ -169,7 +169,7 @@ func (m *mailbox) await(ctx context.Context, u *unit, w *waiter, wait *control.W
 		u.waiters.drop(w)
 		outcome = control.Outcome{Service: u.status(), Changed: w.changed}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began))
+			outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began), "status "+u.title())
 		}
 	})
 	return outcome

@@ -84,8 +84,12 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 		o.options.Wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
 	}
 	if o.timeout > 0 {
+		limit := o.timeout + grace
+		if o.rolling > 0 {
+			limit = o.timeout // which is the client's alone to keep
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.timeout+grace)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	names = once(names)

@@ -283,7 +283,8 @@ func untilOver(ctx context.Context, t *terminal, client *control.Client, o contr
 		}
 	})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = control.TimedOut("operation "+strconv.FormatUint(o.ID, 10), o.State, t.now().Sub(begun))
+		id := strconv.FormatUint(o.ID, 10)
+		err = control.TimedOut("operation "+id, o.State, t.now().Sub(begun), "operations "+id)
 	}
 	return o, err
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -177,7 +179,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 		"POST /v1/services/alice/signal": alice(),
 		"POST /v1/services/web/signal":   control.NotRunning("web"),
 		"POST /v1/services/alice/wait":   alice(),
-		"POST /v1/services/slow/wait":    control.TimedOut("slow", "starting", time.Second),
+		"POST /v1/services/slow/wait":    control.TimedOut("slow", "starting", time.Second, "status slow"),
 		"POST /v1/operations":            done,
 		"GET /v1/operations/12":          done,
 		"GET /v1/operations/13":          gated,
@@ -242,13 +244,36 @@ func TestOutcomesAsJSON(t *testing.T) {
 	}
 }
 
+// A time that runs out is the client's to keep where an operation is followed.
+func TestOperationThatTakesTooLong(t *testing.T) {
+	running := control.Operation{ID: 12, State: "running"}
+	b := newBox(t, map[string]any{
+		"POST /v1/operations": running,
+		"GET /v1/operations/12": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("wait") {
+				<-r.Context().Done()
+			}
+			json.NewEncoder(w).Encode(running)
+		},
+	})
+	late := regexp.MustCompile(`^rlminit: operation 12: still running after \d+ms; see rlminit operations 12\n$`)
+	for _, args := range [][]string{{"restart", "--all", "--rolling"}, {"wait", "--operation", "12"}} {
+		for _, form := range [][]string{nil, {"--json"}} {
+			r := b.rlminit(t, slices.Concat(args, []string{"--timeout", "0.1"}, form)...)
+			if r.code != 7 || r.out != "" || !late.MatchString(r.err) {
+				t.Errorf("%q %q: %+v", args, form, r)
+			}
+		}
+	}
+}
+
 func TestStartStopRestart(t *testing.T) {
 	stopped := alice()
 	stopped.State, stopped.PID = "stopped", nil
 	failed := outcome(bob(), true)
 	failed[0].Problem = control.Failed(`bob failed: 8 starts in 26s, last exit 1, "KeyError: TOKEN"; see rlminit logs bob, then rlminit start bob`)
 	slow := outcome(alice(), true)
-	slow[0].Problem = control.TimedOut("slow", "starting", 2*time.Second)
+	slow[0].Problem = control.TimedOut("slow", "starting", 2*time.Second, "status slow")
 	tell(t, map[string]any{
 		"POST /v1/services/alice/start":   outcome(alice(), true),
 		"POST /v1/services/up/start":      outcome(alice(), false),
@@ -420,7 +445,7 @@ func TestSignal(t *testing.T) {
 func TestWait(t *testing.T) {
 	tell(t, map[string]any{
 		"POST /v1/services/alice/wait": alice(),
-		"POST /v1/services/slow/wait":  control.TimedOut("slow", "starting", time.Second),
+		"POST /v1/services/slow/wait":  control.TimedOut("slow", "starting", time.Second, "status slow"),
 	}, []story{
 		{
 			args: []string{"wait", "alice", "--for", "running"}, out: "alice: running (pid 42)\n",

@@ -294,7 +294,7 @@ func (a requests) wait(ctx context.Context, id string, within time.Duration) (*c
 	case <-late:
 		var state string
 		a.runner.loop.Ask(func() { state = string(t.state.Status()) })
-		return nil, control.TimedOut("job "+id, state, within)
+		return nil, control.TimedOut("job "+id, state, within, "job show "+id)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
