@@ -267,8 +267,11 @@ func (l *line) judge(err error, r request) (again bool, final error) {
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-	if ended {
-		return r.repeat, cutShort(r.what)
+	switch {
+	case ended && r.repeat:
+		return true, NoAnswer("no answer to %s on %s: the supervisor was replaced again and again; docker logs has why", r.what, l.Socket())
+	case ended:
+		return false, cutShort(r.what)
 	}
 	return false, NoAnswer("cannot ask for %s on %s: %v", r.what, l.Socket(), err)
 }

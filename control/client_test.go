@@ -156,8 +156,8 @@ func TestPatienceEnds(t *testing.T) {
 	c.wait = 50 * time.Millisecond
 	_, err := c.Services(t.Context())
 	var p *Problem
-	if !errors.As(err, &p) || p.ExitCode != ExitNoAnswer {
-		t.Errorf("err = %v, want no answer", err)
+	if want := "no answer to the status on " + c.Socket() + ": the supervisor was replaced again and again"; !errors.As(err, &p) || p.ExitCode != ExitNoAnswer || !strings.HasPrefix(p.Detail, want) {
+		t.Errorf("err = %v, want %s", err, want)
 	}
 }
 

@@ -66,7 +66,7 @@ type RollbackRequest struct {
 type Revision struct {
 	Revision int            `json:"revision"`
 	State    string         `json:"state"` // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do
-	At       time.Time      `json:"at"`
+	At       time.Time      `json:"at,omitzero"` // zero: of unchanged, which is not recorded
 	Ended    *time.Time     `json:"ended"`
 	UID      uint32         `json:"uid"`
 	By       string         `json:"by"`

@@ -239,7 +239,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 		}
 	}
 	b = newBox(t, map[string]any{"POST /v1/rollback": unchanged})
-	if r := b.rlminit(t, "rollback", "--json"); r.code != 0 || !json.Valid([]byte(r.out)) || r.err != "" {
+	if r := b.rlminit(t, "rollback", "--json"); r.code != 0 || !json.Valid([]byte(r.out)) || strings.Contains(r.out, `"at"`) || r.err != "" {
 		t.Errorf("%d %q %q", r.code, r.out, r.err)
 	}
 }
