@@ -416,7 +416,10 @@ func Signals(t *testing.T, start New) {
 	printed(b, "ready")
 	b.Must("signal", "USR1", "deaf")
 	printed(b, "got USR1")
-	b.Must("signal", "SIGUSR1", "deaf")
+	var sent control.Service
+	if out := b.Must("signal", "SIGUSR1", "deaf", "--json"); json.Unmarshal([]byte(out), &sent) != nil || sent.PID == nil || *sent.PID != *b.Status()["deaf"].PID {
+		t.Errorf("it was sent to %s", out)
+	}
 	b.Fails(2, "NOSUCH", "signal", "NOSUCH", "deaf")
 }
 
