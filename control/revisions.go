@@ -65,7 +65,7 @@ type RollbackRequest struct {
 // Revision is a plan that was carried out, or is.
 type Revision struct {
 	Revision int            `json:"revision"`
-	State    string         `json:"state"` // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do
+	State    string         `json:"state"`       // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do
 	At       time.Time      `json:"at,omitzero"` // zero: of unchanged, which is not recorded
 	Ended    *time.Time     `json:"ended"`
 	UID      uint32         `json:"uid"`
