@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"rlminit/control"
-	"rlminit/supervise/machine"
 	"rlminit/supervise/registry"
 )
 
@@ -76,9 +75,10 @@ func (d *directory) unknown(name string, err error) error {
 }
 
 // choose returns the units that names mean, each of them a name or a pattern; no
-// names mean all. By name it returns what is wrong with one.
-func (d *directory) choose(names []string, state string, v verb, failedOnly bool) (units []*unit, problems map[string]*control.Problem) {
-	problems = map[string]*control.Problem{}
+// names mean all. By name it returns what is wrong with one. v is the verb from then
+// on, which leaves out who is not meant any more when it comes to be recorded.
+func (d *directory) choose(names []string, state string, of verb, failedOnly bool) (units []*unit, v verb, problems map[string]*control.Problem) {
+	problems, v = map[string]*control.Problem{}, of.meaning(names, state, failedOnly)
 	d.wakeFor(names, state, v, failedOnly)
 	d.loop.ask(func() {
 		var all []*unit
@@ -87,7 +87,7 @@ func (d *directory) choose(names []string, state string, v verb, failedOnly bool
 		}
 		in := map[*unit]bool{}
 		add := func(u *unit) {
-			if !in[u] && (state == "" || u.status().State == state) {
+			if !in[u] && v.meant(u) {
 				in[u] = true
 				units = append(units, u)
 			}
@@ -112,12 +112,6 @@ func (d *directory) choose(names []string, state string, v verb, failedOnly bool
 			return
 		}
 		for _, u := range all {
-			if failedOnly && u.state.Phase != machine.Failed {
-				continue
-			}
-			if v.name == "restart" && u.state.Want != machine.WantUp {
-				continue // restart --all wakes nothing that was stopped
-			}
 			add(u)
 		}
 	})
@@ -130,7 +124,7 @@ func (d *directory) choose(names []string, state string, v verb, failedOnly bool
 			delete(problems, name)
 		}
 	}
-	return units, problems
+	return units, v, problems
 }
 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to

@@ -179,11 +179,14 @@ func (f *fleet) observe(u *unit) {
 	}
 }
 
-// nodesOf are the nodes of units.
+// nodesOf are the nodes of those units that are there: one that is gone has none, and
+// another may have its number.
 func nodesOf(units []*unit) []order.Node {
-	nodes := make([]order.Node, len(units))
-	for i, u := range units {
-		nodes[i] = u.order.node
+	nodes := make([]order.Node, 0, len(units))
+	for _, u := range units {
+		if u.state.Phase != machine.Gone {
+			nodes = append(nodes, u.order.node)
+		}
 	}
 	return nodes
 }

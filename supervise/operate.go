@@ -42,7 +42,7 @@ func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 	if err := control.CheckState(how.State); err != nil {
 		return control.Operation{}, err
 	}
-	units, problems := c.directory.choose(how.Names, how.State, v, false)
+	units, v, problems := c.directory.choose(how.Names, how.State, v, false)
 	for _, problem := range problems {
 		return control.Operation{}, problem
 	}
@@ -79,10 +79,11 @@ func (c *commands) operate(ctx context.Context, v verb, units, along []*unit, ac
 // operateAs is operate, and returns the operation too, or why it was refused as a
 // whole. What is a part of another operation is none of its own.
 func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, actor control.Actor, wait *control.Wait, part uint64) (outcomes []control.Outcome, begun operation.Handle, refused *control.Problem) {
-	id, release, unrecorded, refused := c.accept(ctx, v, units, along, actor, part)
+	order, refused := c.accept(ctx, v, units, along, actor, part)
 	if refused != nil {
 		return failAll(units, refused), begun, refused
 	}
+	id, units, along := order.id, order.units, order.along
 	outcomes = make([]control.Outcome, len(units))
 	waiters := make([]*waiter, len(units))
 	changed := make([]bool, len(units))
@@ -106,6 +107,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		for _, u := range v.apply(c.fleet, act, event) {
 			went = append(went, u.title())
 		}
+		c.records.intend(order.wants, units, along)
 		for _, u := range along {
 			went = append(went, u.title())
 		}
@@ -120,7 +122,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 			waiters[i] = u.waiters.add(u, changed[i], over[i])
 		}
 	})
-	release()
+	order.release()
 	if wait != nil && wait.TimeoutMS > 0 { // one time for all of them
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(wait.TimeoutMS)*time.Millisecond)
@@ -135,8 +137,8 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		outcomes[i].Along = went
 	}
 	for i, u := range units {
-		if unrecorded != nil && outcomes[i].Problem == nil {
-			outcomes[i].Problem = stoppedOnly(u.title(), unrecorded)
+		if order.unrecorded != nil && outcomes[i].Problem == nil {
+			outcomes[i].Problem = stoppedOnly(u.title(), order.unrecorded)
 		}
 	}
 	if wait != nil {
@@ -145,26 +147,54 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	return outcomes, begun, nil
 }
 
+// accepted is a command that is recorded, and yet to be carried out.
+type accepted struct {
+	id           uint64
+	units, along []*unit
+	wants        service.Intent   // what the record says of them; IntentNone: nothing
+	unrecorded   *control.Problem // why there is none
+	release      func()           // lets others command them
+}
+
 // accept has a command recorded, with an id of its own unless it is a part of another,
-// and keeps the units for it until release is called. refused: it goes no further. A
+// and keeps the units for it until it is released. refused: it goes no further. A
 // stop does all the same where it cannot be recorded.
-func (c *commands) accept(ctx context.Context, v verb, units, along []*unit, actor control.Actor, part uint64) (id uint64, release func(), unrecorded, refused *control.Problem) {
-	release = oneAtATime(append(slices.Clone(units), along...))
+func (c *commands) accept(ctx context.Context, v verb, units, along []*unit, actor control.Actor, part uint64) (a accepted, refused *control.Problem) {
+	a = accepted{id: part, units: units, along: along, release: oneAtATime(append(slices.Clone(units), along...))}
 	if refused = c.refusal(v); refused == nil {
-		var own uint64
-		if id = part; part == 0 {
+		c.stillMeant(v, &a)
+		own := uint64(0)
+		if part == 0 {
 			own = c.operations.book.NewID()
-			id = own
+			a.id = own
 		}
-		unrecorded = c.records.recordCommand(ctx, own, v, units, along, actor)
+		a.unrecorded = c.records.recordCommand(ctx, own, v, a.units, a.along, actor)
 		if v.name != "stop" {
-			refused = unrecorded
+			refused = a.unrecorded
+		}
+		if a.unrecorded == nil {
+			a.wants = v.intent
 		}
 	}
 	if refused != nil {
-		release()
+		a.release()
 	}
-	return id, release, unrecorded, refused
+	return a, refused
+}
+
+// stillMeant leaves out who was stopped, or started, by the command that was waited
+// for, and is not meant any more: what was acknowledged before would not hold.
+func (c *commands) stillMeant(v verb, a *accepted) {
+	if v.meant == nil {
+		return
+	}
+	c.loop.ask(func() {
+		a.units = slices.DeleteFunc(slices.Clone(a.units), func(u *unit) bool { return !v.meant(u) })
+		if len(a.along) > 0 {
+			needed := c.fleet.along(a.units...)
+			a.along = slices.DeleteFunc(slices.Clone(a.along), func(u *unit) bool { return !slices.Contains(needed, u) })
+		}
+	})
 }
 
 // refusal is why a command is not even recorded.

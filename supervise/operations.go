@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
@@ -174,8 +175,10 @@ func (o *operations) open(hold func(key string, fd int)) {
 }
 
 // resume ends those of a predecessor that were under way. A member that
-// has come to what was asked is done, by what is true of it now.
+// has come to what was asked is done, by what is true of it now; one that is recorded
+// as wanted and was yet to be taken is started.
 func (o *operations) resume() {
+	var due []*unit
 	o.book.Resume(func(verb string, m control.OperationMember) (int, bool) {
 		u := o.fleet.find(m.Name)
 		switch {
@@ -183,10 +186,19 @@ func (o *operations) resume() {
 			return 0, false
 		case verb == "stop":
 			return 0, !u.active() && u.state.Want != machine.WantUp
+		case u.desired == service.Running && verb != "reload":
+			for _, other := range append(o.fleet.along(u), u) {
+				if !other.wanted() {
+					due = append(due, other)
+				}
+			}
 		}
 		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy)
 		return u.pid(), up && (verb == "start" || u.pid() != m.OldPID)
 	})
+	if len(due) > 0 {
+		o.fleet.startUnits(due, machine.Event{Cause: "was to be started when the supervisor was replaced"})
+	}
 	o.keep()
 }
 

@@ -70,7 +70,7 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 	var subjects []profiles.Subject
 	r.loop.ask(func() {
 		for _, u := range all {
-			if u.recorded && v.intent != service.IntentNone {
+			if u.recorded && u.state.Phase != machine.Gone && v.intent != service.IntentNone {
 				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
 				c.Services = append(c.Services, u.name)
 			}
@@ -96,19 +96,20 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 			return notRecorded(err)
 		}
 	}
-	if v.intent == service.IntentNone {
-		return nil
-	}
-	r.loop.ask(func() {
-		for _, u := range all {
-			if u.desired != v.intent {
-				u.desired = v.intent
-				r.keepState(u)
-				r.publishStatus(u)
-			}
-		}
-	})
 	return nil
+}
+
+// intend has units be wanted as a command is recorded, when what follows from that has
+// begun, or is in the book of operations: a successor begins what the journal alone
+// knows of. Only the loop calls it.
+func (r *records) intend(intent service.Intent, units, along []*unit) {
+	for _, u := range slices.Concat(units, along) {
+		if intent != service.IntentNone && u.desired != intent && u.state.Phase != machine.Gone {
+			u.desired = intent
+			r.keepState(u)
+			r.publishStatus(u)
+		}
+	}
 }
 
 // recordPatience is how long a command waits for its record to be durable.

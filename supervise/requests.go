@@ -151,7 +151,7 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 		}
 		names = []string{of}
 	}
-	units, problems := s.directory.choose(names, how.State, v, how.Failed)
+	units, v, problems := s.directory.choose(names, how.State, v, how.Failed)
 	var outcomes []control.Outcome
 	var begun operation.Handle
 	if len(units) > 0 { // a command on nothing is no operation

@@ -9,6 +9,7 @@ import (
 	"rlminit/control"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
+	"rlminit/supervise/order"
 )
 
 // rolls are the rolling operations that are under way. Each has a goroutine; what it
@@ -33,13 +34,17 @@ type rolling struct {
 // roll restarts units, at most limit of which are out of service at once; or has
 // at most so many on their way up, or down, at once.
 func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, actor control.Actor) (begun operation.Handle, err error) {
-	id, release, _, refused := c.accept(context.Background(), v, units, c.startedAlong(v, units), actor, 0)
+	order, refused := c.accept(context.Background(), v, units, c.startedAlong(v, units), actor, 0)
 	if refused != nil {
 		return begun, refused
 	}
-	release()
+	units = order.units
 	ctx, cancel := context.WithCancel(context.Background())
-	c.loop.ask(func() { begun = c.operations.begin(id, v.name, members(units), operation.Pending, actor, cancel) })
+	c.loop.ask(func() {
+		begun = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, cancel)
+		c.records.intend(order.wants, units, order.along)
+	})
+	order.release() // not before: a later command would be taken for an earlier one
 	go func() {
 		defer cancel()
 		c.rolls.run(ctx, &rolling{Handle: begun, verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady), event: commanded(v, actor)})
@@ -90,6 +95,11 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 	seen := make([]operation.Seen, len(g.units))
 	for i, u := range g.units {
 		seen[i] = g.verb.seen(u, g.roll.Taken(i))
+		if (u.state.Removed || u.order.turn == order.Remove) && g.verb.name != "stop" {
+			rs.operations.member(g.ID(), u, operation.Failed, "it was removed")
+			g.roll.Skip(i)
+			seen[i].InService = true // it is no service of the set that is out
+		}
 		if !g.roll.Taken(i) && !g.verb.needed(u) {
 			g.roll.Skip(i)
 		}

@@ -18,6 +18,24 @@ type verb struct {
 	needed  func(*unit) bool
 	apply   func(*fleet, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
+	meant   func(*unit) bool // of those that were chosen by how they are: whether they still are so; nil: by name
+}
+
+// meaning is v for the services that are in a state, or without names for all of
+// which it makes sense.
+func (v verb) meaning(names []string, state string, failedOnly bool) verb {
+	v.meant = func(u *unit) bool {
+		switch {
+		case state != "" && u.status().State != state:
+			return false
+		case len(names) > 0:
+			return true
+		case failedOnly && u.state.Phase != machine.Failed:
+			return false
+		}
+		return v.name != "restart" || u.wanted() // restart --all wakes nothing that was stopped
+	}
+	return v
 }
 
 func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (bool, *control.Problem) {

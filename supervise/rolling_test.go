@@ -1,0 +1,151 @@
+package supervise
+
+import (
+	"testing"
+	"time"
+
+	"rlminit/control"
+	"rlminit/service"
+)
+
+const trio = pair + "  zed: {command: [zed]}\n"
+
+// unit is that of a service.
+func (p *place) unit(name string) (u *unit) {
+	p.now.loop.ask(func() { u = p.now.fleet.units[name] })
+	return u
+}
+
+// begin begins an operation by root.
+func (p *place) begin(how control.BeginOperation) control.Operation {
+	p.Helper()
+	begun, err := p.now.commands.BeginOperation(p.Context(), how, control.Actor{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return begun
+}
+
+// awaitEnd waits until an operation is over, and returns the states of its members.
+func (p *place) awaitEnd(id uint64) (state string, members map[string]string) {
+	p.Helper()
+	p.eventually("the operation is over", func() (bool, any) {
+		o, err := p.now.commands.operations.Operation(id)
+		if err != nil {
+			p.Fatal(err)
+		}
+		state, members = o.State, map[string]string{}
+		for _, m := range o.Members {
+			members[m.Name] = m.State
+		}
+		return o.Over(), o
+	})
+	return state, members
+}
+
+// A rolling operation of which members are removed goes on with the others, and ends:
+// whether it has taken them or not.
+func TestRollingWithoutMembersThatAreRemoved(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\n")
+	p.open()
+	for _, name := range []string{"a", "b", "c"} {
+		p.put(name)
+		if u := p.unit(name); u == nil {
+			t.Fatal(name)
+		}
+		p.now.commands.operate(t.Context(), verbStart, []*unit{p.unit(name)}, nil, 0, &control.Wait{})
+	}
+	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"a", "b", "c"}, Rolling: 1, SteadyMS: 500})
+	p.eventually("a is taken", func() (bool, any) { return p.spawned("a") == 2, p.spawned("a") })
+	p.takeOut("b")
+	p.takeOut("a")
+	state, members := p.awaitEnd(begun.ID)
+	if state != "failed" || members["a"] != "failed" || members["b"] != "failed" || members["c"] != "done" {
+		o, _ := p.now.commands.operations.Operation(begun.ID)
+		t.Errorf("%s, %v: %s", state, members, o.Reason)
+	}
+	if p.spawned("c") != 2 {
+		t.Errorf("c was started %d times", p.spawned("c"))
+	}
+}
+
+// A command that was given to a service when it was there, and comes to it when it is
+// gone, reaches nobody else, and says so.
+func TestCommandOnWhatIsGone(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\n")
+	p.open()
+	p.put("a")
+	gone := p.unit("a")
+	p.takeOut("a")
+	p.put("b")
+	p.now.commands.operate(t.Context(), verbStart, []*unit{p.unit("b")}, nil, 0, &control.Wait{})
+	for _, v := range []verb{verbStart, verbRestart, verbStop} {
+		outcome := p.now.commands.operate(t.Context(), v, []*unit{gone}, p.now.commands.startedAlong(v, []*unit{gone}), 0, &control.Wait{})[0]
+		if (outcome.Problem == nil) != (v.name == "stop") {
+			t.Errorf("%s: %v", v.name, outcome.Problem)
+		}
+	}
+	if state, _ := p.state("b"); p.spawned("b") != 1 || state != "running" {
+		t.Errorf("b was started %d times, and is %s", p.spawned("b"), state)
+	}
+	p.kill()
+	p.supervise()
+	p.open()
+	if state, there := p.state("a"); there {
+		t.Errorf("a successor has a, which is %s", state)
+	}
+}
+
+// Who is stopped while restart --all waits to be recorded stays stopped.
+func TestStoppedBeforeAllIsRestarted(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "running")
+	}
+	one, two := p.unit("one"), p.unit("two")
+	release := oneAtATime([]*unit{two}) // as long as its stop is recorded
+	begun := make(chan control.Operation, 1)
+	go func() { begun <- p.begin(control.BeginOperation{Verb: "restart"}) }()
+	p.eventually("it has chosen", func() (bool, any) {
+		free := one.commands.TryLock()
+		if free {
+			one.commands.Unlock()
+		}
+		return !free, nil
+	})
+	p.now.loop.ask(func() {
+		p.now.fleet.stopUnits([]*unit{two}, commanded(verbStop, control.Actor{}))
+		p.now.records.intend(service.Stopped, []*unit{two}, nil)
+	})
+	release()
+	_, members := p.awaitEnd((<-begun).ID)
+	if _, also := members["two"]; also || len(members) != 2 {
+		t.Errorf("members: %v", members)
+	}
+	if state, _ := p.state("two"); state != "stopped" || p.recordedAs("two") == service.Running {
+		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
+	}
+}
+
+// What a rolling start has recorded as wanted, and has not come to when the
+// supervisor is killed, is started by the next one.
+func TestRollingStartWithASupervisorThatIsKilled(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	p.begin(control.BeginOperation{Verb: "stop"})
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "stopped")
+	}
+	begun := p.begin(control.BeginOperation{Verb: "start", Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
+	p.await("one", "running")
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "running")
+	}
+	if state, _ := p.awaitEnd(begun.ID); state != "interrupted" {
+		t.Errorf("it is %s", state)
+	}
+}
