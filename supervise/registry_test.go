@@ -507,3 +507,33 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 	})
 	p.await("gateway-alice", "")
 }
+
+// Of many who change a profile at once, what is on the volume in the end is in force.
+func TestWhatManySetIsInForce(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.bootAll()
+	if _, err := p.create(`{"name": "alice"}`); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 20 {
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				value := fmt.Sprint(round, "-", i)
+				if _, err := p.now.registry.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		kept, err := p.now.prep.volume.Store().Load("alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inForce := ""
+		p.now.loop.ask(func() { inForce = fmt.Sprint(p.now.fleet.units["gateway-alice"].definition.Environment) })
+		if value := kept.Environment()["A"]; !strings.Contains(inForce, value) {
+			t.Fatalf("on the volume is %s, and in force %s", value, inForce)
+		}
+	}
+}

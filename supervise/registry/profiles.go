@@ -270,6 +270,12 @@ func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uin
 			over = e.over
 			return
 		}
+		if store := r.volume.Store(); store != nil && r.registry.names.life(p.Service()) != Absent {
+			// Who changed it after us may have come here before us.
+			if newest, err := store.Load(p.Name); err == nil {
+				p = newest
+			}
+		}
 		prop := Proposal{Name: p.Service(), Profile: p.Name, Ours: true, Recorded: true}
 		if d, err := p.Definition(r.settings.Current()); err != nil {
 			prop.Fault = profiles.Reason(err)
