@@ -168,7 +168,9 @@ func (ss *sessions) expire(s *session, in time.Duration) {
 }
 
 // adopt takes over the sessions that the journal says are open. Those of
-// an earlier boot end with it.
+// an earlier boot end with it. The others have their directories made, one after the
+// other: a predecessor may have been killed before it had made one, or had told that it
+// was removed.
 func (ss *sessions) adopt(b *book) {
 	var open []history.SessionEntry
 	b.View(func(h *history.History) {
@@ -178,15 +180,29 @@ func (ss *sessions) adopt(b *book) {
 			}
 		}
 	})
+	var ours []*session
+	defer func() { go ss.makeAgain(ours) }()
 	for _, e := range open {
 		s := &session{id: e.Session.Session, book: b, key: e.Key, profile: e.Profile, dir: e.Dir, made: make(chan struct{})}
-		close(s.made)
 		ss.open[s.id] = s
 		if e.Boot != b.Boot() {
+			close(s.made)
 			go func() { _ = ss.end(s.id, "the container ended") }() // or it is tried again at the next boot
 			continue
 		}
 		ss.expire(s, time.Until(e.Until))
+		ours = append(ours, s)
+	}
+}
+
+// makeAgain makes the directories of sessions that were adopted.
+func (ss *sessions) makeAgain(adopted []*session) {
+	for _, s := range adopted {
+		s.failure = ss.make(s, filepath.Dir(filepath.Dir(s.dir)))
+		close(s.made)
+		if s.failure != nil {
+			_ = ss.end(s.id, "its directory could not be made again: "+s.failure.Error()) // or its time does
+		}
 	}
 }
 
@@ -220,6 +236,9 @@ func (ss *sessions) dir(id string) (dir, problem string) {
 	ss.runner.loop.Ask(func() { s = ss.open[id] })
 	if s == nil {
 		return "", fmt.Sprintf("session %s is over", id)
+	}
+	if <-s.made; s.failure != nil {
+		return "", s.failure.Error()
 	}
 	return s.dir, ""
 }
