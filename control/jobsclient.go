@@ -3,10 +3,10 @@ package control
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +17,11 @@ import (
 	"time"
 )
 
+// newKey is one that no other request has: 128 bits of chance.
+func newKey() string {
+	return strconv.FormatUint(rand.Uint64(), 36) + "-" + strconv.FormatUint(rand.Uint64(), 36)
+}
+
 // Run runs a command as a job and hands its output to each as it comes; nil: to
 // nobody. stdin, if it is not nil, becomes the job's own. When the supervisor is
 // replaced meanwhile, it goes on with the job where it was. When the context ends,
@@ -25,7 +30,7 @@ import (
 // An error is of the request: what became of the command is in the result.
 func (c *Client) Run(ctx context.Context, job RunJob, stdin *os.File, each func(*JobOutput) error) (*JobResult, error) {
 	if job.Key == "" {
-		job.Key = rand.Text()
+		job.Key = newKey()
 	}
 	r := request{
 		method: http.MethodPost, path: "/v1/jobs", query: url.Values{"follow": {"true"}}, repeat: true, what: "the job",
@@ -111,7 +116,7 @@ func isCut(err error) bool {
 // Submit has a job begun, and does not wait for it.
 func (c *Client) Submit(ctx context.Context, job RunJob, stdin *os.File) (Job, error) {
 	if job.Key == "" {
-		job.Key = rand.Text()
+		job.Key = newKey()
 	}
 	r := request{method: http.MethodPost, path: "/v1/jobs", repeat: true, what: "the job"}
 	if stdin != nil {
@@ -206,7 +211,7 @@ func (c *Client) EndSession(ctx context.Context, id string) (Session, error) {
 // returns the job that did it, which can be undone.
 func (c *Client) WriteFile(ctx context.Context, w WriteFile, content *os.File) (*JobResult, error) {
 	if w.Key == "" {
-		w.Key = rand.Text()
+		w.Key = newKey()
 	}
 	r := post("/v1/files", nil, "the write of "+w.Path)
 	if content != nil {

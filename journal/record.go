@@ -67,16 +67,31 @@ func encodeBody(e Entry) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot record a %s: %w", e.Type, err)
 	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(b, &keys); err != nil {
+	inside, ok := bytes.CutPrefix(b, []byte("{"))
+	if !ok {
 		return nil, fmt.Errorf("cannot record a %s: its body is no JSON object", e.Type)
 	}
+	if key := ownKey(b); key != "" {
+		return nil, fmt.Errorf("cannot record a %s: its body has the journal's own key %q", e.Type, key)
+	}
+	return bytes.TrimSuffix(inside, []byte("}")), nil
+}
+
+// ownKey is a reserved key of an object; "": it has none.
+func ownKey(object []byte) string {
+	var keys map[string]json.RawMessage
 	for _, key := range reserved {
+		if !bytes.Contains(object, []byte(`"`+key+`":`)) { // as a rule
+			continue
+		}
+		if keys == nil {
+			_ = json.Unmarshal(object, &keys) // it is an object
+		}
 		if _, taken := keys[key]; taken {
-			return nil, fmt.Errorf("cannot record a %s: its body has the journal's own key %q", e.Type, key)
+			return key
 		}
 	}
-	return bytes.TrimSuffix(bytes.TrimPrefix(b, []byte("{")), []byte("}")), nil
+	return ""
 }
 
 func isType(s string) bool {

@@ -35,8 +35,7 @@ type prepared struct {
 
 	walls walls.Walls
 
-	streams streams
-	ends    [2]int // of the pipes that they read: the job's
+	pipes
 
 	refused string // by which guard
 	problem string // why it cannot be run
@@ -47,16 +46,47 @@ type prepared struct {
 // close gives back what nobody took.
 func (p *prepared) close() {
 	p.walls.Close()
+	p.pipes.close()
+}
+
+// pipes are what a job writes into. Without an error both streams are there.
+type pipes struct {
+	streams streams
+	ends    [2]int // of the pipes that they read: the job's
+	err     error
+}
+
+func (p *pipes) close() {
 	if p.streams.there() {
 		wire.CloseAll(append(p.streams.close(), p.ends[:]...))
 	}
 }
 
+// openPipes makes them at its first call; keep is what a result has of each, bytes.
+func openPipes(id string, keep int64, outputs *outputs) func() pipes {
+	return sync.OnceValue(func() (p pipes) {
+		for i, name := range streamNames {
+			s, end, err := newStream(name, keep, outputs.file(id, name))
+			if err != nil {
+				if i > 0 {
+					wire.CloseAll(append(p.streams[0].close(), p.ends[0]))
+				}
+				return pipes{err: err}
+			}
+			p.streams[i], p.ends[i] = s, end
+		}
+		return p
+	})
+}
+
+// noPipes are those of what is not to be run.
+func noPipes() pipes { return pipes{} }
+
 // preparing is what is done for a spawn before it, and found. Invariant: what comes out
 // of ahead has one owner, who closes it or spawns with it: who has taken ahead.
 type preparing struct {
 	before *control.Telemetry // as it was when it was submitted
-	ahead  chan *prepared     // takes one: what is prepared while the submission is written down; nil: nothing is
+	ahead  <-chan *prepared   // gives one: what is prepared while the submission is written down; nil: nothing is
 	ready  *prepared
 }
 
@@ -89,14 +119,22 @@ const prepareWithin = 5 * time.Second
 
 const silent = "its working directory or program lies on a file system that does not answer"
 
-// prepare does beside the runner what may take time.
+// prepare goes on with a job once all is there that it needs, which may take time.
 func (r *Runner) prepare(t *task) {
-	request, argv, id, outputs := t.spec.Request, t.spec.Argv, t.spec.ID, r.outputs
-	if t.spec.Kind == kindInternal {
-		outputs = openOutputs("")
+	before, coming := t.prep.take()
+	if coming == nil {
+		seen := r.place.seen()
+		if before != nil {
+			seen = func() *control.Telemetry { return before }
+		}
+		coming = r.beginPreparing(t, seen, r.queue.busy(t))
 	}
-	internal, busy := t.spec.Argv != nil, r.queue.busy(t)
-	before, ahead := t.prep.take()
+	select {
+	case p := <-coming:
+		r.loop.Do(func() { r.preparedFor(t, p) })
+		return
+	default:
+	}
 	late := time.AfterFunc(prepareWithin, func() {
 		r.loop.Do(func() {
 			if t.state.Stage == job.Preparing {
@@ -106,22 +144,24 @@ func (r *Runner) prepare(t *task) {
 		})
 	})
 	go func() {
-		var p *prepared
-		if ahead != nil {
-			p = <-ahead
-		} else {
-			at := func() *control.Telemetry { return before }
-			if before == nil {
-				at = r.place.seen()
-			}
-			p = r.place.preparation(&request, argv, at, !internal, busy)
-		}
-		if p.refused == "" && p.problem == "" {
-			p.open(id, request.MaxOutput, outputs)
-		}
+		p := <-coming
 		late.Stop()
 		r.loop.Do(func() { r.preparedFor(t, p) })
 	}()
+}
+
+// beginPreparing has all looked for that a job needs, beside the runner: what another
+// process is asked for first, and the rest meanwhile.
+func (r *Runner) beginPreparing(t *task, seen func() *control.Telemetry, busy bool) <-chan *prepared {
+	request, argv, outputs := t.spec.Request, t.spec.Argv, r.outputs
+	if t.spec.Kind == kindInternal {
+		outputs = openOutputs("")
+	}
+	piped, coming := openPipes(t.spec.ID, request.MaxOutput, outputs), make(chan *prepared, 1)
+	go func() { coming <- r.place.preparation(&request, argv, seen, piped, argv == nil, busy) }()
+	go piped()
+	go seen()
+	return coming
 }
 
 // preparedFor goes on with a job that was prepared.
@@ -160,12 +200,8 @@ func (l *place) look() *control.Telemetry {
 	return l.gauges.read(dir)
 }
 
-// seen begins to look, and returns what waits for that.
-func (l *place) seen() func() *control.Telemetry {
-	look := sync.OnceValue(l.look)
-	go look()
-	return look
-}
+// seen looks at its first call, for all that ask.
+func (l *place) seen() func() *control.Telemetry { return sync.OnceValue(l.look) }
 
 // named makes of what a person calls a profile its name; "" stays.
 func (l *place) named(profile *string) (err error) {
@@ -182,15 +218,20 @@ func (l *place) userOf(t *task) *rights.User {
 }
 
 // preparation looks for directory and program, and at the guards. before is how the
-// container is doing.
-func (l *place) preparation(q *control.RunJob, argv []string, before func() *control.Telemetry, guarded, busy bool) *prepared {
+// container is doing, piped what the job is to write into.
+func (l *place) preparation(q *control.RunJob, argv []string, before func() *control.Telemetry, piped func() pipes, guarded, busy bool) *prepared {
 	p := l.found(q, argv)
 	p.before = before()
 	if guarded {
 		p.refused = refusal(p.before, busy)
 	}
+	p.pipes = piped()
+	if p.err != nil && p.problem == "" {
+		p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", p.err), exitFailed
+	}
 	if p.refused != "" || p.problem != "" {
-		p.walls.Close()
+		p.close()
+		p.pipes = noPipes()
 	}
 	return p
 }
@@ -276,21 +317,6 @@ func withEnvironment(environment []string, more map[string]string) []string {
 		all = append(all, name+"="+more[name])
 	}
 	return all
-}
-
-// open makes the pipes that the job writes into.
-func (p *prepared) open(id string, keep int64, outputs *outputs) {
-	for i, name := range streamNames {
-		var err error
-		if p.streams[i], p.ends[i], err = newStream(name, keep, outputs.file(id, name)); err != nil {
-			if i > 0 {
-				wire.CloseAll(append(p.streams.close(), p.ends[0]))
-			}
-			p.streams = streams{}
-			p.problem, p.code = fmt.Sprintf("cannot make its pipes: %v", err), exitFailed
-			return
-		}
-	}
 }
 
 // forRecord bounds nothing: a record is waited for, and the disk says when it

@@ -384,8 +384,9 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	r, busy := a.runner, false
 	r.loop.Ask(func() { busy = r.queue.busy(nil) })
 	before := r.place.seen()
+	go before()
 	coming := make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(q, nil, before, true, busy) }()
+	go func() { coming <- r.place.preparation(q, nil, before, noPipes, true, busy) }()
 	p := &prepared{problem: silent}
 	select {
 	case p = <-coming:

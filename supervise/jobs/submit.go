@@ -157,19 +157,15 @@ func (r *Runner) submitted(t *task) {
 	r.queue.coming++
 	record := t.spec.submission()
 	r.gone(t)
-	before := r.place.seen() // while the disk works, and the program is looked for
-	var ahead chan *prepared
+	seen := r.place.seen()
 	if t.spec.Argv == nil && !r.stopping && r.queue.free(t.spec.Request.Profile) {
-		ahead = make(chan *prepared, 1)
-		t.prep.ahead = ahead
-	}
-	request, busy := t.spec.Request, r.queue.busy(nil)
-	if ahead != nil {
-		go func() { ahead <- r.place.preparation(&request, nil, before, true, busy) }()
+		t.prep.ahead = r.beginPreparing(t, seen, r.queue.busy(nil))
+	} else {
+		go seen()
 	}
 	go func() {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
-		before := before()
+		before := seen()
 		r.loop.Do(func() {
 			r.queue.coming--
 			t.prep.before = before

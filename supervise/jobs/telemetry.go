@@ -140,12 +140,22 @@ func valueOf(text, key string) int64 {
 func processes() (all, zombies int) {
 	eachProcess(func(pid int) {
 		all++
+		if !ended(pid) {
+			return
+		}
 		state, parent := stat(pid)
 		if state == 'Z' && parent != 1 {
 			zombies++
 		}
 	})
 	return all, zombies
+}
+
+// ended tells whether a process has no memory any more, proc_pid_statm(5), which takes
+// half of what its state does.
+func ended(pid int) bool {
+	var buffer [16]byte
+	return bytes.HasPrefix(readProc(pid, "statm", buffer[:]), []byte("0 "))
 }
 
 // mostProcesses bounds what is looked at, for the time that it takes.
