@@ -142,10 +142,9 @@ func compilePolicy() {
 func handOver() {
 	conn, err := net.Dial("unix", os.Getenv(envSocket))
 	must(err)
-	var status bytes.Buffer
-	content, _ := os.ReadFile("/proc/self/status")
-	status.Write(content)
-	_, _, err = conn.(*net.UnixConn).WriteMsgUnix(status.Bytes(), unix.UnixRights(3, 4, 5, 6), nil)
+	status, _ := os.ReadFile("/proc/self/status")
+	status = fmt.Appendf(status, "TimerSlack:\t%d\n", timerSlack())
+	_, _, err = conn.(*net.UnixConn).WriteMsgUnix(status, unix.UnixRights(3, 4, 5, 6), nil)
 	must(err)
 	for fd := 3; fd <= 6; fd++ {
 		unix.Close(fd)

@@ -54,6 +54,12 @@ type report struct {
 	Foreground                int
 }
 
+// timerSlack is that of this thread, ns.
+func timerSlack() int {
+	ns, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	return ns
+}
+
 func reportSelf() report {
 	r := report{
 		PID: os.Getpid(), PPID: os.Getppid(), Group: unix.Getpgrp(), Environment: os.Environ(), Arguments: os.Args,
@@ -67,6 +73,7 @@ func reportSelf() report {
 			r.Status[key] = strings.Join(strings.Fields(value), " ")
 		}
 	}
+	r.Status["TimerSlack"] = strconv.Itoa(timerSlack())
 	entries, _ := os.ReadDir("/proc/self/fd")
 	for _, entry := range entries {
 		target, err := os.Readlink("/proc/self/fd/" + entry.Name())

@@ -316,7 +316,9 @@ func (o *commands) keep(environ []string, directory string, listener, bundle, po
 func (o *commands) tier2(socket int, traceable bool) *sys.Command {
 	c := &sys.Command{
 		Session: sys.OwnSession, OOMScore: o.place.oomScore(oomTier2), NoNewPrivs: true,
-		SetUmask: true, Umask: 0o027,
+		// The runtime looks at its threads each 20 µs for as long as any is at work: with
+		// a service's slack that is a seventh of what the supervisor takes of a processor.
+		SetUmask: true, Umask: 0o027, TimerSlack: 500e3,
 		KeepSignals: true, Mask: 1 << (sys.SIGUSR1 - 1), // which tier 2 reads
 	}
 	who := &o.policy.Supervisor
@@ -324,7 +326,7 @@ func (o *commands) tier2(socket int, traceable bool) *sys.Command {
 	if c.SetIDs && c.SetGroups && who.UID == o.policy.User.UID && !traceable {
 		// A service may wait for the moment in which its supervisor begins and
 		// can be traced yet. Its own group it keeps as one of the others.
-		c.Opaque, c.EffectiveGID = true, opaqueGID
+		c.EffectiveGID = opaqueGID
 		if c.GID == opaqueGID {
 			c.EffectiveGID--
 		}

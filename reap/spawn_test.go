@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,6 +25,9 @@ func TestChildIsWhatThePolicySays(t *testing.T) {
 	l := b.link
 	if !strings.Contains(l.status, fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d", testUser, testUser, testUser, testUser)) {
 		t.Errorf("tier 2 is not the service user:\n%s", l.status)
+	}
+	if !strings.Contains(l.status, "\nTimerSlack:\t500000\n") {
+		t.Errorf("tier 2 has another timer slack than it is to have:\n%s", l.status)
 	}
 	id, out := l.spawn(t, func(m *wire.Spawn) {
 		m.ListenPID = true
@@ -48,6 +52,7 @@ func TestChildIsWhatThePolicySays(t *testing.T) {
 		"NoNewPrivs": "1",
 		"SigBlk":     "0000000000000000",
 		"SigIgn":     "0000000000000000",
+		"TimerSlack": strconv.Itoa(timerSlack()), // as PID 1, which has ours
 	} {
 		if r.Status[key] != want {
 			t.Errorf("%s is %q, want %q", key, r.Status[key], want)

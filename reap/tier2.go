@@ -80,7 +80,7 @@ func (r *reaper) tier2Spawned(j *job) {
 	t, c := &r.tier2, j.command
 	wire.CloseAll(j.fds)
 	t.spawning = false
-	if c.Opaque && c.Errno == sys.EINVAL && !t.traceable {
+	if c.EffectiveGID != 0 && c.Errno == sys.EINVAL && !t.traceable {
 		t.traceable = true // a small user namespace does not have that group
 		r.pair.disconnect()
 		r.startTier2()

@@ -254,6 +254,7 @@ func (c *Command) standing() Errno {
 //go:norace
 //go:nocheckptr
 func (c *Command) resources() Errno {
+	try(sysPrctl, prSetTimerSlack, c.TimerSlack, 0) // or not, in a sandbox that knows none
 	if len(c.OOMScore) > 0 {
 		c.Step = StepOOMScore
 		// No /proc, or one that is read-only: done without, as said at start.
@@ -312,7 +313,7 @@ func (c *Command) identity() Errno {
 	if c.SetIDs {
 		c.Step = StepGID
 		effective := c.GID
-		if c.Opaque {
+		if c.EffectiveGID != 0 {
 			effective = c.EffectiveGID
 		}
 		if errno := try(sysSetresgid, uintptr(c.GID), uintptr(effective), uintptr(c.GID)); errno != 0 {
@@ -507,6 +508,7 @@ const (
 	fDupfdCloexec = 1030
 
 	prSetDumpable     = 4
+	prSetTimerSlack   = 29
 	prSetKeepcaps     = 8
 	prCapbsetDrop     = 24
 	prSetNoNewPrivs   = 38

@@ -76,16 +76,18 @@ type Command struct {
 	Groups    []uint32
 	SetIDs    bool
 	UID, GID  uint32
-	// Opaque keeps others of the same user from tracing the process, which
-	// must take back its group: the kernel makes memory undumpable when a
-	// program is executed with two different group ids, ptrace(2). The
-	// effective one is EffectiveGID then, of SetIDs.
-	Opaque       bool
+	// EffectiveGID, unless it is 0, is the effective group of SetIDs. It keeps others
+	// of the same user from tracing the process, which must take back its own: the
+	// kernel makes memory undumpable when a program is executed with two different
+	// group ids, ptrace(2).
 	EffectiveGID uint32
 	SetCaps      bool // permitted, inheritable, ambient and effective become Caps, a bit for each
 	Caps         uint64
 	NoNewPrivs   bool
-	Dir          *byte
+	// TimerSlack is by how many ns the kernel may be late to wake each thread of the
+	// process, PR_SET_TIMERSLACK of prctl(2). 0: by as many as it is for us.
+	TimerSlack uintptr
+	Dir        *byte
 
 	// Fds become Targets, in the same order. Everything else above 2 is
 	// expected to be close-on-exec. Without a program the child closes Fds in our own
