@@ -52,8 +52,11 @@ func (f *fleet) hold(u *unit, d order.Decision) {
 }
 
 // command gives units a turn, each with the event that it is given then, and what
-// goes along a restart.
+// goes along a restart. In a container that is stopping nothing is started any more.
 func (f *fleet) command(t order.Turn, units, along []*unit, event func(*unit) machine.Event) {
+	if f.stopping && (t == order.Start || t == order.Restart) {
+		return
+	}
 	events := make(map[*unit]machine.Event, len(units))
 	for _, u := range units {
 		events[u] = event(u)
@@ -104,6 +107,9 @@ func (f *fleet) startUnits(units []*unit, e machine.Event) (along []*unit) {
 }
 
 func (f *fleet) commandAlong(t order.Turn, units []*unit, e machine.Event) (along []*unit) {
+	if f.stopping {
+		return nil // all of them are stopped, and nothing comes back with another
+	}
 	along = f.unitsOf(f.order.set.StopAlong(t, nodesOf(units)))
 	f.command(t, units, along, func(*unit) machine.Event { return e })
 	return along

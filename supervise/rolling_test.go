@@ -149,3 +149,26 @@ func TestRollingStartWithASupervisorThatIsKilled(t *testing.T) {
 		t.Errorf("it is %s", state)
 	}
 }
+
+// What was recorded a moment before the container was told to stop gives nothing a
+// process any more, nor does what goes along with it.
+func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], requires: [one]}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed", "above"} {
+		p.await(name, "running")
+	}
+	one, two, zed := p.unit("one"), p.unit("two"), p.unit("zed")
+	p.now.loop.ask(func() {
+		p.now.ending.shutdown(boottime() + int64(time.Minute))
+		p.now.fleet.restartUnits([]*unit{two}, commanded(verbRestart, control.Actor{}))
+		p.now.fleet.stopUnits([]*unit{one}, commanded(verbStop, control.Actor{}))
+		p.now.fleet.startUnits([]*unit{zed}, commanded(verbStart, control.Actor{}))
+	})
+	for _, name := range []string{"one", "two", "zed", "above"} {
+		p.await(name, "stopped")
+		if n := p.spawned(name); n != 1 {
+			t.Errorf("%s was started %d times", name, n)
+		}
+	}
+}
