@@ -49,7 +49,8 @@ comes. PID 1 holds the deadline: then, and at ^C or rlminit job cancel, all
 that the command has started ends, whatever it did to get away: TERM, a second,
 KILL. What it leaves behind when it ends by itself is ended as well. It goes on
 while the supervisor is replaced. Without --detach it is cancelled when its
-client was gone for 5 s.
+client was gone for 5 s. Time for which the container is paused counts for the
+deadline too.
 
 Exit code: the command's; 128+n for a signal; 124 at the deadline; 126 where it
 cannot be executed and 127 where it is not found; 10 where a guard refused it,

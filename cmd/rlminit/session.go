@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,8 +94,8 @@ func sessionShowVerb(t *terminal) *cobra.Command {
 }
 
 func showSession(t *terminal, s control.Session) {
-	t.printf("session    %s\nstate      %s\nkey        %s\nprofile    %s\ndirectory  %s\nuntil      %s, may be extended %d times\njobs       %d of %d\n",
-		s.Session, s.State, textOr(s.Key, "-"), textOr(s.Profile, "-"), printable(s.Dir), s.Until.Format(time.RFC3339), s.Extends, s.Jobs, s.JobsMax)
+	t.printf("session    %s\nstate      %s\nkey        %s\nprofile    %s\ndirectory  %s\nuntil      %s%s\njobs       %d of %d\n",
+		s.Session, s.State, textOr(s.Key, "-"), textOr(s.Profile, "-"), printable(s.Dir), s.Until.Format(time.RFC3339), extensions(s), s.Jobs, s.JobsMax)
 	took := time.Duration(s.TookMS) * time.Millisecond
 	if s.TimeMS > 0 {
 		t.printf("time       %s of %s\n", took, time.Duration(s.TimeMS)*time.Millisecond)
@@ -104,6 +105,14 @@ func showSession(t *terminal, s control.Session) {
 	if s.Cause != nil {
 		t.printf("ended      %s\n", printable(*s.Cause))
 	}
+}
+
+// extensions is how often an open session may be given another time to live.
+func extensions(s control.Session) string {
+	if s.State != "open" {
+		return ""
+	}
+	return fmt.Sprintf(", may be extended %d times", s.Extends)
 }
 
 func sessionExtendVerb(t *terminal) *cobra.Command {

@@ -224,16 +224,16 @@ func Sessions(t *testing.T, start New) {
 	b.Fails(4, "no session", "session", "show", "99")
 
 	// A supervisor that is killed between the record of one and its directory.
-	id2 := strings.TrimSpace(b.Must("session", "ensure", "half"))
+	id2 := strings.TrimSpace(b.Must("session", "ensure", "half", "--profile", "alice"))
 	b.Shell(box.Root, "rmdir "+strings.TrimSpace(b.Must("run", "--session", id2, "--", "pwd")))
 	old := b.Supervisor()
 	b.Shell(box.Root, fmt.Sprintf("kill -9 %d", old.PID))
 	replaced(b, old.PID)
-	if again := strings.TrimSpace(b.Must("session", "ensure", "half")); again != id2 {
+	if again := strings.TrimSpace(b.Must("session", "ensure", "half", "--profile", "alice")); again != id2 {
 		t.Errorf("session %s became %s", id2, again)
 	}
 	b.Must("run", "--session", id2, "--", "touch", "x")
-	if shown := b.Must("session", "show", id); !strings.Contains(shown, "state      ended") || !strings.Contains(shown, "ended      by rlminit session end") {
+	if shown := b.Must("session", "show", id); !strings.Contains(shown, "state      ended") || !strings.Contains(shown, "ended      by rlminit session end") || strings.Contains(shown, "extended") {
 		t.Errorf("ended, and shown as\n%s", shown)
 	}
 }
