@@ -43,10 +43,14 @@ func (p *poller) add(s *Slot, stream int) error {
 // remove has a pipe waited for no longer.
 func (p *poller) remove(fd int) { _ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// wait waits for the next events.
+// wait waits for the next events. The runtime's signals, by which it has threads look
+// up, are none: the watch over the disk that a turn begins would call for the next.
 func (p *poller) wait() {
 	n, err := unix.EpollWait(p.epoll, p.events[:], -1)
-	if err != nil && !errors.Is(err, unix.EINTR) {
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.EpollWait(p.epoll, p.events[:], -1)
+	}
+	if err != nil {
 		panic(fmt.Errorf("cannot wait for logs: %w", err))
 	}
 	p.ready = max(n, 0)
