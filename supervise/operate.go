@@ -47,6 +47,9 @@ func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 		return control.Operation{}, problem
 	}
 	if how.Rolling > 0 {
+		if problem := c.rolls.hopeless(v, units, how.Rolling); problem != nil {
+			return control.Operation{}, problem
+		}
 		begun, err := c.roll(v, units, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, actor)
 		if err != nil {
 			return control.Operation{}, err

@@ -132,13 +132,33 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 	return verdict
 }
 
+// hopeless says why a rolling operation would end at its gate before it has taken
+// anybody. Nothing of it is recorded then: what was stopped stays so.
+func (rs *rolls) hopeless(v verb, units []*unit, limit int) (problem *control.Problem) {
+	rs.loop.ask(func() {
+		g := &rolling{verb: v, units: units, roll: operation.NewRoll(len(units), limit, 0)}
+		seen := make([]operation.Seen, len(units))
+		for i, u := range units {
+			seen[i] = v.seen(u, false)
+		}
+		if verdict := g.roll.Next(seen); verdict.Failed >= 0 {
+			problem = control.NewProblem(control.KindUnhealthy, g.halted(verdict))
+		}
+	})
+	return problem
+}
+
 // halt ends one at its gate.
 func (rs *rolls) halt(g *rolling, verdict operation.Verdict) {
-	u := g.units[verdict.Failed]
 	if g.roll.Taken(verdict.Failed) {
-		rs.operations.member(g.ID(), u, operation.Failed, verdict.Why)
+		rs.operations.member(g.ID(), g.units[verdict.Failed], operation.Failed, verdict.Why)
 	}
-	rs.operations.book.Stop(g.ID(), operation.Failed, fmt.Sprintf(control.GateReason+"%s: %s; %s", u.title(), verdict.Why, g.newAndOld()))
+	rs.operations.book.Stop(g.ID(), operation.Failed, g.halted(verdict))
+}
+
+// halted says where it has ended, and why.
+func (g *rolling) halted(verdict operation.Verdict) string {
+	return fmt.Sprintf(control.GateReason+"%s: %s; %s", g.units[verdict.Failed].title(), verdict.Why, g.newAndOld())
 }
 
 // newAndOld says which members have a new process, and which have theirs from before.

@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,5 +172,27 @@ func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
 		if n := p.spawned(name); n != 1 {
 			t.Errorf("%s was started %d times", name, n)
 		}
+	}
+}
+
+// A rolling restart for which too many are out of service from the start is refused,
+// and what was stopped is not wanted by it.
+func TestRollingThatCannotBegin(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	p.await("zed", "running")
+	stop := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}})
+	p.awaitEnd(stop.ID)
+	_, err := p.now.commands.BeginOperation(t.Context(), control.BeginOperation{Verb: "restart", Names: []string{"*"}, Rolling: 1}, control.Actor{})
+	var problem *control.Problem
+	if !errors.As(err, &problem) || problem.ExitCode != control.ExitUnhealthy || !strings.Contains(problem.Detail, "stopped at two: it is stopped") {
+		t.Errorf("refused with %v", err)
+	}
+	if state, _ := p.state("two"); state != "stopped" || p.recordedAs("two") != service.Stopped || p.spawned("one") != 1 {
+		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
+	}
+	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"*"}, Rolling: 2})
+	if state, members := p.awaitEnd(begun.ID); state != "done" {
+		t.Errorf("with one that may be: %s, %v", state, members)
 	}
 }
