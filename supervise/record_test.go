@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -250,4 +251,32 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 		t.Errorf("one is %s: %v", state, outcome.Problem)
 	}
+}
+
+// What was seen last, and had not come to its copy when the supervisor was killed, is
+// there with the next one, though nothing else happens.
+func TestASuccessorBringsCopiesUpToDate(t *testing.T) {
+	p := newPlace(t, pair)
+	p.bootAll()
+	p.await("one", "running")
+	p.now.records.written(10 * time.Second)
+	p.failing(func() bool { return true }) // as if it were killed before it writes
+	before := p.unit("one").state.PID
+	p.exit("one")
+	p.eventually("one has another process", func() (bool, any) {
+		pid, state := 0, ""
+		p.now.loop.ask(func() {
+			u := p.now.fleet.units["one"]
+			pid, state = u.state.PID, u.state.Public()
+		})
+		return state == "running" && pid != before, pid
+	})
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	is := fmt.Sprintf(`"pid":%d,`, p.unit("one").state.PID)
+	p.eventually("the copy has "+is, func() (bool, any) {
+		text := p.read("state/services/one.json")
+		return strings.Contains(text, is), text
+	})
 }

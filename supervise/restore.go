@@ -185,6 +185,7 @@ func (c *succession) adopt(u *unit) {
 	u.open.stored.Restore(u.name, c.tier1.held)
 	c.step(u, event)
 	c.records.keepState(u)
+	c.records.recordSeen(u) // our predecessor may have had no time for it
 	if len(children) > 0 {
 		if newest := children[len(children)-1]; newest.State == wire.ChildFailed {
 			c.launcher.spawnFailed(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})
