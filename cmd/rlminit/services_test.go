@@ -207,7 +207,8 @@ func TestOutcomesAsJSON(t *testing.T) {
 		{[]string{"profile", "create", "alice"}, 0, []any{outcome(alice(), true)[0]}, ""},
 		{[]string{"profile", "set", "alice", "A=1"}, 0, []any{aliceProfile()}, ""},
 		{
-			[]string{"profile", "delete", "alice", "alcie", "bob"}, 4,
+			[]string{"profile", "delete", "alice", "alcie", "bob"},
+			4,
 			[]any{deletedProfile{"alice", control.Deleted{Trash: trash}}, deletedProfile{"bob", control.Deleted{Left: []string{"/data/trash/bob"}}}},
 			"rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n",
 		},
