@@ -47,7 +47,7 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 	order.release() // not before: a later command would be taken for an earlier one
 	go func() {
 		defer cancel()
-		c.rolls.run(ctx, &rolling{Handle: begun, verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady), event: commanded(v, actor)})
+		c.rolls.run(ctx, &rolling{Handle: begun, verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady, v.renews), event: commanded(v, actor)})
 	}()
 	return begun, nil
 }
@@ -136,7 +136,7 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 // anybody. Nothing of it is recorded then: what was stopped stays so.
 func (rs *rolls) hopeless(v verb, units []*unit, limit int) (problem *control.Problem) {
 	rs.loop.ask(func() {
-		g := &rolling{verb: v, units: units, roll: operation.NewRoll(len(units), limit, 0)}
+		g := &rolling{verb: v, units: units, roll: operation.NewRoll(len(units), limit, 0, v.renews)}
 		seen := make([]operation.Seen, len(units))
 		for i, u := range units {
 			seen[i] = v.seen(u, false)

@@ -196,3 +196,22 @@ func TestRollingThatCannotBegin(t *testing.T) {
 		t.Errorf("with one that may be: %s, %v", state, members)
 	}
 }
+
+// A rolling start of what waits for its turn to be restarted takes that back, as a
+// start does, and ends.
+func TestRollingStartOfWhatWasToBeRestarted(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed", "above"} {
+		p.await(name, "running")
+	}
+	p.mu.Lock()
+	p.deaf["above"] = true
+	p.mu.Unlock()
+	p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one"}})
+	p.await("above", "stopping")
+	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "two"}, Rolling: 2})
+	if state, members := p.awaitEnd(begun.ID); state != "done" || p.spawned("one") != 1 {
+		t.Errorf("%s, %v; one was started %d times", state, members, p.spawned("one"))
+	}
+}

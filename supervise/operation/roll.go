@@ -23,6 +23,7 @@ type Seen struct {
 type Roll struct {
 	Limit  int           // at least 1
 	Steady time.Duration // how long one must be ready before the next is taken
+	Fresh  bool          // with another run than it had; else one that is up as it is will do
 
 	taken []bool
 	gates []Gate // of those that were taken
@@ -30,9 +31,9 @@ type Roll struct {
 }
 
 // NewRoll is one over n members.
-func NewRoll(n, limit int, steady time.Duration) *Roll {
+func NewRoll(n, limit int, steady time.Duration, fresh bool) *Roll {
 	return &Roll{
-		Limit: max(1, limit), Steady: steady,
+		Limit: max(1, limit), Steady: steady, Fresh: fresh,
 		taken: make([]bool, n), gates: make([]Gate, n), Done: make([]bool, n),
 	}
 }
@@ -87,7 +88,7 @@ func (r *Roll) Next(seen []Seen) Verdict {
 		v.Over = under == 0
 	case out < r.Limit:
 		v.Take = next
-		r.taken[next], r.gates[next] = true, Gate{Steady: r.Steady, Fresh: true, Old: seen[next].Run}
+		r.taken[next], r.gates[next] = true, Gate{Steady: r.Steady, Fresh: r.Fresh, Old: seen[next].Run}
 	case under == 0 && hopeless >= 0:
 		v.Failed = hopeless
 		v.Why = fmt.Sprintf("it is %s, and no more than %d may be out of service at once", seen[hopeless].How, r.Limit)

@@ -32,7 +32,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n, limit, steady := 1+r.IntN(40), 1+r.IntN(5), r.IntN(4)
-		roll := NewRoll(n, limit, time.Duration(steady)*time.Second)
+		roll := NewRoll(n, limit, time.Duration(steady)*time.Second, true)
 		members := make([]member, n)
 		for i := range members {
 			members[i] = member{up: r.IntN(10) > 0, run: uint64(i + 1)}
@@ -101,7 +101,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 
 // One that dies before it has been ready for long enough is where it stops.
 func TestRollingStopsAtWhatIsNotSteady(t *testing.T) {
-	roll := NewRoll(2, 1, 2*time.Second)
+	roll := NewRoll(2, 1, 2*time.Second, true)
 	up := func(run uint64, d time.Duration) Seen { return Seen{InService: true, For: d, Run: run, How: "running"} }
 	if v := roll.Next([]Seen{up(1, time.Hour), up(2, time.Hour)}); v.Take != 0 {
 		t.Fatalf("%+v", v)
