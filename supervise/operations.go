@@ -188,7 +188,7 @@ func (o *operations) resume() {
 			return 0, !u.active() && u.state.Want != machine.WantUp
 		case u.desired == service.Running && verb != "reload":
 			for _, other := range append(o.fleet.along(u), u) {
-				if !other.wanted() {
+				if other.desired == service.Running && !other.wanted() {
 					due = append(due, other)
 				}
 			}

@@ -93,7 +93,7 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 func (c *succession) bringUpToDate(outdated []*unit) {
 	update := machine.Event{Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced"}
 	outdated = slices.DeleteFunc(outdated, func(u *unit) bool {
-		return !u.active() || u.state.Want != machine.WantUp || u.state.Removed
+		return !u.active() || !u.wanted() || u.state.Removed // what is to be stopped is, though its turn has not come
 	})
 	if len(outdated) > 0 {
 		c.fleet.command(order.Restart, outdated, nil, func(*unit) machine.Event { return update })

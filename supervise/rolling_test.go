@@ -215,3 +215,54 @@ func TestRollingStartOfWhatWasToBeRestarted(t *testing.T) {
 		t.Errorf("%s, %v; one was started %d times", state, members, p.spawned("one"))
 	}
 }
+
+// What was stopped after a rolling start had taken it along stays so with the next
+// supervisor, whatever wants it; and so does what has another definition by then.
+func TestStoppedBeforeASupervisorThatIsKilled(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed", "above"} {
+		p.await(name, "running")
+	}
+	p.begin(control.BeginOperation{Verb: "stop"})
+	for _, name := range []string{"one", "two", "zed", "above"} {
+		p.await(name, "stopped")
+	}
+	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "above"}, Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
+	p.eventually("one of them is taken", func() (bool, any) { n := p.spawned("one") + p.spawned("above"); return n == 3, n })
+	stop := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}})
+	p.awaitEnd(stop.ID)
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	p.awaitEnd(begun.ID)
+	p.await("one", "running")
+	p.await("above", "running")
+	if state, _ := p.state("two"); state != "stopped" {
+		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
+	}
+}
+
+// A stop that waits for its turn when the supervisor is killed is carried out by the
+// next one, though the definition has changed too.
+func TestStopWithAChangedDefinition(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\nservices:\n  one: {command: [one]}\n  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n")
+	p.bootAll()
+	p.await("one", "running")
+	p.await("above", "running")
+	one, above := p.unit("one"), p.unit("above")
+	p.mu.Lock()
+	p.deaf["above"] = true
+	p.mu.Unlock()
+	p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "above"}})
+	p.await("above", "stopping")
+	p.now.loop.ask(func() {
+		p.now.succession.bringUpToDate([]*unit{one, above}) // as restore does, after what is overdue
+	})
+	p.exit("above")
+	p.await("above", "stopped")
+	p.await("one", "stopped")
+	if p.spawned("one") != 1 || p.spawned("above") != 1 {
+		t.Errorf("started %d and %d times", p.spawned("one"), p.spawned("above"))
+	}
+}
