@@ -126,14 +126,14 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 // is as Compile's.
 func Environments(c *Config, h Host, p *wire.Policy) error {
 	k := compiler{config: c, host: h}
-	fill := func(field string, d service.Definition, program *wire.Program) {
+	fill := func(field string, d *service.Definition, program *wire.Program) {
 		var err error
 		if program.Env, err = k.environment(d, program.Identity); err != nil {
 			k.refuse(field, err)
 		}
 	}
 	if p.Main != nil {
-		fill("main", c.Main.Definition, p.Main)
+		fill("main", &c.Main.Definition, p.Main)
 	}
 	for i := range p.Privileged {
 		service := wire.ServiceOf(p.Privileged[i].Name)
@@ -290,13 +290,13 @@ func (k *compiler) checkTags(id wire.Identity) error {
 // main is the main command as tier 1 runs it.
 func (k *compiler) main(argv []string) (*wire.Program, error) {
 	m := k.config.Main
-	id, err := k.identity(m.Definition, true)
+	id, err := k.identity(&m.Definition, true)
 	if err != nil {
 		return nil, err
 	}
 	d := m.Definition
 	d.Command = argv
-	program, err := k.program(d, id)
+	program, err := k.program(&d, id)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (k *compiler) main(argv []string) (*wire.Program, error) {
 
 // privileged is a definition that tier 1 holds, or nil where the place has no
 // privilege to give and it runs as any other.
-func (k *compiler) privileged(d service.Definition) (*wire.Program, error) {
+func (k *compiler) privileged(d *service.Definition) (*wire.Program, error) {
 	if k.host.UID != 0 {
 		k.note("services.%s: its user and privileges are ignored: rlminit was started as uid %d", d.Name, k.host.UID)
 		return nil, nil
@@ -339,7 +339,7 @@ func (k *compiler) privileged(d service.Definition) (*wire.Program, error) {
 
 // probesOf are the probes that execute something: as the service, for whom its
 // files are, and with none of its capabilities.
-func probesOf(d service.Definition, program wire.Program) (probes []wire.Program) {
+func probesOf(d *service.Definition, program wire.Program) (probes []wire.Program) {
 	add := func(name string, argv []string) {
 		if len(argv) == 0 {
 			return
@@ -358,7 +358,7 @@ func probesOf(d service.Definition, program wire.Program) (probes []wire.Program
 }
 
 // identity is who a definition runs as.
-func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, error) {
+func (k *compiler) identity(d *service.Definition, root bool) (wire.Identity, error) {
 	if k.host.UID != 0 || d.User == "" && d.Group == "" && len(d.Groups) == 0 {
 		return k.user, nil
 	}
@@ -396,7 +396,7 @@ func (k *compiler) identity(d service.Definition, root bool) (wire.Identity, err
 }
 
 // program fixes a definition in every detail.
-func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Program, error) {
+func (k *compiler) program(d *service.Definition, id wire.Identity) (*wire.Program, error) {
 	var env []string
 	if !k.host.Unprepared {
 		var err error
@@ -424,7 +424,7 @@ func (k *compiler) program(d service.Definition, id wire.Identity) (*wire.Progra
 }
 
 // environment reads what id may read.
-func (k *compiler) environment(d service.Definition, id wire.Identity) (env []string, err error) {
+func (k *compiler) environment(d *service.Definition, id wire.Identity) (env []string, err error) {
 	if as := k.host.as(id, func() {
 		env, err = Environment(k.config, id, k.host.Environ, d, Profile{})
 	}); as != nil {
@@ -450,6 +450,6 @@ func Bounds(l service.Limits) wire.Bounds {
 // Privileged tells whether a definition needs what tier 2 cannot ask for by
 // itself: another user or group, a capability, or to gain privilege. Tier 1 holds
 // such definitions under their names.
-func Privileged(d service.Definition) bool {
+func Privileged(d *service.Definition) bool {
 	return d.User != "" || d.Group != "" || len(d.Groups) > 0 || len(d.Sandbox.Capabilities) > 0 || !d.Sandbox.NoNewPrivs
 }

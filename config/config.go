@@ -54,8 +54,8 @@ type Config struct {
 	Metrics service.Socket // where they can be scraped; no network: nowhere
 
 	Main     Main
-	Gateway  *Gateway                      // nil: no profiles
-	Services map[string]service.Definition // the static ones, by name
+	Gateway  *Gateway                       // nil: no profiles
+	Services map[string]*service.Definition // the static ones, by name
 
 	UID, GID uint32 // of RLMINIT_UID and so on; 0: as passwd says
 

@@ -59,7 +59,7 @@ func glob(pattern, s string) bool {
 // read now. A profile without a name is none.
 //
 // The error is EnvFaults: every file and line that is at fault.
-func Environment(c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
+func Environment(c *Config, id wire.Identity, container []string, d *service.Definition, p Profile) ([]string, error) {
 	return EnvironmentAs(nil, nil, c, id, container, d, p)
 }
 
@@ -69,7 +69,7 @@ type Reader func(variable, file string) *rights.User
 
 // EnvironmentAs is Environment of files that user reads, and those of the definition
 // whoever own says.
-func EnvironmentAs(user *rights.User, own Reader, c *Config, id wire.Identity, container []string, d service.Definition, p Profile) ([]string, error) {
+func EnvironmentAs(user *rights.User, own Reader, c *Config, id wire.Identity, container []string, d *service.Definition, p Profile) ([]string, error) {
 	e := environ{user: func(string, string) *rights.User { return user }, at: make(map[string]int, len(container)+16)}
 	for _, kv := range container {
 		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && c.Inherits(name) {

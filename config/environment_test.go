@@ -93,12 +93,12 @@ func TestEnvironmentFaults(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := func(path string) service.Definition {
+	file := func(path string) *service.Definition {
 		d := service.Default("web")
 		d.Environment = map[string]service.Value{"A": {File: path}}
 		return d
 	}
-	env := func(text string) service.Definition {
+	env := func(text string) *service.Definition {
 		d := service.Default("web")
 		sub := filepath.Join(dir, strconv.Itoa(len(text)))
 		if err := os.Mkdir(sub, 0o755); err != nil {
@@ -108,7 +108,7 @@ func TestEnvironmentFaults(t *testing.T) {
 		return d
 	}
 	for _, c := range []struct {
-		d    service.Definition
+		d    *service.Definition
 		want string
 	}{
 		{file(dir + "/none"), "cannot read DIR/none for A: no such file or directory"},

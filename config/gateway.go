@@ -113,7 +113,7 @@ func (g *Gateway) sample(c *Config) Profile {
 // GatewayDefinition is the definition of a profile's gateway, before its
 // profile.yaml. The working directory is the profile's unless the section names
 // another. Gateway must not be nil.
-func (c *Config) GatewayDefinition(p Profile) (service.Definition, Faults) {
+func (c *Config) GatewayDefinition(p Profile) (*service.Definition, Faults) {
 	g := c.Gateway
 	d := service.Default(service.GatewayPrefix + p.Name)
 	if c.endsWith(d.Name) {
@@ -166,7 +166,7 @@ func readUnprivileged(fields document.Fields, n document.Node) {
 // profile.yaml, which may be empty. file is what its faults call it. Of the
 // container's variables the file may use those that gateways inherit: it must
 // not be a way to the others.
-func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (service.Definition, Faults) {
+func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (*service.Definition, Faults) {
 	base, faults := c.GatewayDefinition(p)
 	if len(faults) > 0 {
 		return base, faults
@@ -177,7 +177,7 @@ func (c *Config) ProfileDefinition(p Profile, file string, data []byte) (service
 // DeclaredDefinition is ProfileDefinition where what the profile.yaml is to say
 // is a mapping in a declared set, beside keys that are the set's own. The
 // profile need not be there yet: without a port it is judged with one.
-func (c *Config) DeclaredDefinition(p Profile, n document.Node, others []string) (service.Definition, Faults) {
+func (c *Config) DeclaredDefinition(p Profile, n document.Node, others []string) (*service.Definition, Faults) {
 	if p.Dir == "" {
 		sample := c.Gateway.sample(c)
 		p.Dir, p.Port = path.Join(path.Dir(sample.Dir), p.Name), sample.Port

@@ -54,7 +54,7 @@ func (m *Main) Supervised() bool { return m.Restart.Policy != service.RestartNo 
 // copy of keeps its services, which are shared as long as none is another one here.
 func (c *Config) Carry(r Run) {
 	own := false
-	put := func(name string, d service.Definition) {
+	put := func(name string, d *service.Definition) {
 		if !own {
 			c.Services, own = maps.Clone(c.Services), true
 		}
@@ -63,20 +63,22 @@ func (c *Config) Carry(r Run) {
 	c.Profiles = c.Profiles && r.Profiles
 	if r.Alone {
 		for name, d := range c.Services {
-			d.Enabled = false
-			put(name, d)
+			changed := new(*d)
+			changed.Enabled = false
+			put(name, changed)
 		}
 	}
 	if c.Main.Supervised() && len(r.Argv) > 0 {
 		d := c.Main.Definition
 		d.Name, d.Command = MainService, slices.Clone(r.Argv)
-		put(MainService, d)
+		put(MainService, &d)
 	}
 	c.livesWith = r.LivesWith(c.Main.ExitOn)
 	for name, d := range c.Services {
 		if c.plain[name] && c.endsWith(name) {
-			d.Restart.Policy = service.RestartOnFailure
-			put(name, d)
+			changed := new(*d)
+			changed.Restart.Policy = service.RestartOnFailure
+			put(name, changed)
 		}
 	}
 }
@@ -84,7 +86,7 @@ func (c *Config) Carry(r Run) {
 // endsWith tells whether the container ends when the service has, which so must
 // be able to: with success, it stays exited.
 func (c *Config) endsWith(name string) bool {
-	return c.livesWith != "" && (name == c.livesWith || name == service.GatewayPrefix+c.livesWith && c.Services[c.livesWith].Name == "")
+	return c.livesWith != "" && (name == c.livesWith || name == service.GatewayPrefix+c.livesWith && c.Services[c.livesWith] == nil)
 }
 
 // main reads the section.

@@ -10,7 +10,7 @@ import (
 )
 
 func TestRouting(t *testing.T) {
-	m := Main{Definition: service.Default("main")}
+	m := Main{Definition: *service.Default("main")}
 	m.Command = []string{"agent", "--tui"}
 	m.Subcommands = []string{"test"}
 	m.Routes = []Route{

@@ -52,7 +52,7 @@ main:
 	}
 	for _, text := range []string{top + "more: 'a\u2028b'\n", strings.ReplaceAll(top, "\n", "\r\n"), "version: 1\nservices: {web: {command: [a]}, db: {command: [b]}}\n"} {
 		c, _ := Parse(Bundle{Files: []File{{Name: "rlminit.yaml", Data: []byte(text)}}}, nil)
-		if c.Services["web"].Name == "" {
+		if c.Services["web"] == nil {
 			t.Fatalf("no web in %q", text)
 		}
 		if all := c.Bundle().Origins("web"); all != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -37,8 +38,8 @@ func newParser(b Bundle, env Lookup) *parser {
 	p := &parser{
 		config: &Config{
 			Path: b.Path, Home: DefaultHome, StopTimeout: DefaultStopTimeout, Profiles: true,
-			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, ProfileUsers: profileUsers, Jobs: Jobs{AtOnce: 8, PerProfile: 8, Queue: 1024}, Services: map[string]service.Definition{}, plain: map[string]bool{},
-			Main: Main{Definition: service.Default("main")}, env: env,
+			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, ProfileUsers: profileUsers, Jobs: Jobs{AtOnce: 8, PerProfile: 8, Queue: 1024}, Services: map[string]*service.Definition{}, plain: map[string]bool{},
+			Main: Main{Definition: *service.Default("main")}, env: env,
 		},
 		bundle: b, env: env, declared: map[string]declaration{},
 	}
@@ -248,10 +249,7 @@ const anyGateway = service.GatewayPrefix
 
 // checkSet judges the services together, and finds the line of each fault.
 func (p *parser) checkSet() {
-	set := make(map[string]service.Definition, len(p.config.Services)+1)
-	for name, d := range p.config.Services {
-		set[name] = d
-	}
+	set := maps.Clone(p.config.Services)
 	if g := p.config.Gateway; g != nil {
 		d := service.Default(anyGateway)
 		n, _ := g.node.With(p.lookup.With(g.sample(p.config).variables(p.config.Home)), "")
@@ -299,10 +297,9 @@ func (p *parser) checkNamed(key, name string) {
 // none: it needs nothing of tier 1.
 func (p *parser) ownUser() {
 	c := p.config
-	for name, d := range c.Services {
+	for _, d := range c.Services {
 		if d.User == c.User {
 			d.User = ""
-			c.Services[name] = d
 		}
 	}
 	if c.Main.User == c.User {

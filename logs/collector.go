@@ -204,7 +204,7 @@ func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
 		c.fail(s, err)
 		return false
 	}
-	c.arena.batch(s.index, &s.cfg, stream, 0)
+	c.arena.batch(s.index, s.cfg, stream, 0)
 	n, err := c.arena.fill(s.pipes[stream].read, min(room, *left))
 	if err != nil || n == 0 {
 		if err == nil { // no write end is left, not even ours: it would be ready for ever
@@ -293,7 +293,7 @@ func (c *Collector) mark(t *task) {
 		c.fail(s, err)
 		return
 	}
-	c.arena.batch(s.index, &s.cfg, t.source, t.id)
+	c.arena.batch(s.index, s.cfg, t.source, t.id)
 	if err := c.arena.put(oneLine(t.text)); err != nil {
 		c.fail(s, err)
 		return

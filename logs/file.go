@@ -30,9 +30,9 @@ const checkEvery = 1e6
 // file is a slot's `current` and its rotated predecessors. Its methods wait for
 // the disk; only one goroutine at a time may call them (disk.go).
 type file struct {
-	home int    // the volume's descriptor
-	dir  string // relative to home
-	cfg  Config
+	home int     // the volume's descriptor
+	dir  string  // relative to home
+	cfg  *Config // the slot's, when it was last made ready
 
 	fd      int // -1: not open
 	dev     uint64

@@ -117,7 +117,7 @@ func TestAgeOverAStepOfTheClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(home)
-	f := file{home: home, dir: "web", fd: -1, put: unix.Write, cfg: Config{File: true, Timestamps: true, MaxAge: time.Hour}}
+	f := file{home: home, dir: "web", fd: -1, put: unix.Write, cfg: &Config{File: true, Timestamps: true, MaxAge: time.Hour}}
 	defer func() { f.close() }()
 	wall := time.Now().UnixMicro()
 	const day = 24 * 3600 * 1e6

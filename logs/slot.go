@@ -63,7 +63,7 @@ type Slot struct {
 	closed     chan struct{} // nil for one that the recovery made up
 
 	// Owned by the collector's goroutine.
-	cfg     Config
+	cfg     *Config // nobody changes it: there is another one then
 	file    file
 	late    bool // a call of the disk for this file has not returned; file is its
 	closing bool
@@ -95,7 +95,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Slot{c: c, name: name, cfg: cfg, closed: make(chan struct{})}
+	s := &Slot{c: c, name: name, cfg: &cfg, closed: make(chan struct{})}
 	inodes, err := s.openPipes(held)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	}
 	s.publish(&cfg)
 	s.entry = c.arena.entry(s.index)
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put, packer: c.packer}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: s.cfg, fd: -1, put: c.opts.put, packer: c.packer}
 	if !adopted {
 		*s.entry = entry{pipes: inodes, used: 1, queueHead: queueStart, queueTail: queueStart}
 		c.arena.record.high = max(c.arena.record.high, uint32(s.index)+1)
@@ -221,7 +221,7 @@ func (s *Slot) Reconfigure(cfg Config) error {
 		return err
 	}
 	s.publish(&cfg)
-	s.c.inbox.post(func() { s.cfg, s.teed.prefix = cfg, nil })
+	s.c.inbox.post(func() { s.cfg, s.teed.prefix = &cfg, nil })
 	return nil
 }
 
@@ -330,8 +330,8 @@ func (c *Collector) Settled() {
 
 // ghost makes a slot without pipes for what is left of one.
 func (c *Collector) ghost(index int, cfg Config) *Slot {
-	s := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: cfg}
-	s.file = file{home: c.home, dir: cfg.Dir, cfg: cfg, fd: -1, put: c.opts.put, packer: c.packer}
+	s := &Slot{c: c, index: index, entry: c.arena.entry(index), cfg: &cfg}
+	s.file = file{home: c.home, dir: cfg.Dir, cfg: s.cfg, fd: -1, put: c.opts.put, packer: c.packer}
 	c.memory.place(index, s)
 	return s
 }

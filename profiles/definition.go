@@ -34,13 +34,13 @@ func SettingsOf(c *config.Config) Settings {
 // Definition is how the profile's gateway is run: the template of the
 // configuration, with what its profile.yaml changes. The error is what is wrong
 // with this profile alone; Reason makes one line of it.
-func (p Profile) Definition(c *config.Config) (service.Definition, error) {
+func (p Profile) Definition(c *config.Config) (*service.Definition, error) {
 	if p.Fault != nil {
-		return service.Definition{}, p.Fault
+		return nil, p.Fault
 	}
 	c = c.For(p.Service())
 	if c.Gateway == nil {
-		return service.Definition{}, fmt.Errorf("the configuration that was reloaded for %s has no gateway section", p.Name)
+		return nil, fmt.Errorf("the configuration that was reloaded for %s has no gateway section", p.Name)
 	}
 	of := config.Profile{Name: p.Name, Dir: p.Dir, Port: p.Port}
 	d, faults := c.ProfileDefinition(of, p.overridesPath(), p.overrides)

@@ -10,7 +10,7 @@ import (
 // new definition to hold, and why: "command and environment changed". What the
 // supervisor itself acts on (restart, exits, stop, log, health, requires) holds
 // at once.
-func NeedsRestart(old, new Definition) (needed bool, why string) {
+func NeedsRestart(old, new *Definition) (needed bool, why string) {
 	var changed []string
 	for _, c := range []struct {
 		field string
@@ -52,7 +52,7 @@ func NeedsRestart(old, new Definition) (needed bool, why string) {
 	return true, why + " changed"
 }
 
-func notifies(d Definition) bool { return d.Ready != nil && d.Ready.Notify }
+func notifies(d *Definition) bool { return d.Ready != nil && d.Ready.Notify }
 
 func (l Limits) equal(o Limits) bool {
 	return maps.Equal(l.Rlimits, o.Rlimits) && l.Memory == o.Memory && l.Pids == o.Pids && l.CPU == o.CPU

@@ -31,8 +31,8 @@ const GatewayPrefix = "gateway-"
 
 // Default is a definition with every default and no command. Which exits are
 // followed by a restart is for Check to fill in, which knows the type.
-func Default(name string) Definition {
-	return Definition{
+func Default(name string) *Definition {
+	return &Definition{
 		Name:    name,
 		Umask:   0o022,
 		Type:    Daemon,
@@ -50,7 +50,7 @@ func Default(name string) Definition {
 
 // Decode reads a service.yaml: the definition of the service name, with its
 // profile and port. file is what the faults call it.
-func Decode(file, name string, data []byte, lookup Lookup) (Definition, Faults) {
+func Decode(file, name string, data []byte, lookup Lookup) (*Definition, Faults) {
 	doc, _ := document.ParseUpTo(MaxSize, file, data)
 	top, reading := doc.Read(lookup)
 	d := Default(name)

@@ -18,7 +18,7 @@ func vars(name string) (string, bool) {
 }
 
 // decode reads a service.yaml that has to be right.
-func decode(t *testing.T, text string) Definition {
+func decode(t *testing.T, text string) *Definition {
 	t.Helper()
 	d, faults := Decode("service.yaml", "web", []byte(text), vars)
 	if len(faults) > 0 {
@@ -29,7 +29,7 @@ func decode(t *testing.T, text string) Definition {
 
 func TestDefaults(t *testing.T) {
 	got := decode(t, "command: [agent]\n")
-	want := Definition{
+	want := &Definition{
 		Name: "web", Command: []string{"agent"}, Umask: 0o022, Type: Daemon, Enabled: true,
 		Restart: Restart{
 			Policy: "always", Delay: 100 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second, Jitter: 0.1,
@@ -75,7 +75,7 @@ sandbox: {capabilities: [net_bind_service, CAP_CHOWN]}
 isolation: {level: strict, read: [/srv/x/, /srv/x], write: [/b, /a], exec: [/opt/x], connect: [443, "9000-9001"], bind: any}
 secrets: {TOKEN: {file: /run/secrets/token}}
 `)
-	want := Definition{
+	want := &Definition{
 		Name:    "web",
 		Command: []string{"prog", "arg", "/root", "$1", "$1", "", "5"},
 		User:    "app", Group: "staff", Groups: []string{"audio", "44"}, WorkingDir: "/srv", Umask: 0o027,

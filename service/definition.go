@@ -2,7 +2,6 @@
 // their defaults, how it is decoded from YAML and what makes it valid.
 //
 // It owns no process and touches no file but the one it is asked to decode.
-// Everything in it is a value.
 package service
 
 import (
@@ -13,6 +12,10 @@ import (
 
 // Definition says how one service is run. Decode fills in every default, so
 // that a reader of a Definition never has to know one.
+//
+// Invariant: who has made one may change it until somebody else has it, and nobody from
+// then on: the configuration, the service that runs by it and what is under way for that
+// share one, without a lock. Another one is made of a copy.
 type Definition struct {
 	Name    string // as in status: "gateway-alice", "dashboard"
 	Profile string // the profile it is the gateway of, or ""

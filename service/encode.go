@@ -13,7 +13,7 @@ import (
 
 // Encode writes a definition as a service.yaml that Decode reads back as it
 // was. Everything is resolved: each field is there, and a $ is escaped.
-func Encode(d Definition) []byte {
+func Encode(d *Definition) []byte {
 	e := &encoder{}
 	e.word(d.Profile != "", "profile", text(d.Profile))
 	e.word(d.Port != 0, "port", strconv.Itoa(d.Port))

@@ -78,7 +78,7 @@ func (r random) probe() Probe {
 	return p
 }
 
-func (r random) definition() Definition {
+func (r random) definition() *Definition {
 	d := Default("gateway-alice")
 	d.Command = append([]string{"prog"}, r.texts()...)
 	d.Umask = uint32(r.IntN(0o1000))
@@ -216,8 +216,8 @@ func TestNeedsRestart(t *testing.T) {
 		{func(d *Definition) { d.Sandbox.NoNewPrivs = !d.Sandbox.NoNewPrivs }, "sandbox changed"},
 		{func(d *Definition) { d.Sockets = []Socket{{"tcp", ":1", "x"}} }, "sockets changed"},
 	} {
-		changed := base
-		c.change(&changed)
+		changed := new(*base)
+		c.change(changed)
 		if needed, why := NeedsRestart(base, changed); why != c.why || needed != (c.why != "") {
 			t.Errorf("got %v %q, want %q", needed, why, c.why)
 		}

@@ -13,7 +13,7 @@ type Field struct {
 
 // Flatten is a definition as a list of its values, as Encode writes them: one on
 // each line, below the keys of the mappings that it is in.
-func Flatten(d Definition) []Field {
+func Flatten(d *Definition) []Field {
 	var fields []Field
 	var path []string
 	items := 0

@@ -15,7 +15,7 @@ type Graph struct {
 }
 
 // NewGraph is the graph of a set. Its keys are the services' names.
-func NewGraph(set map[string]Definition) *Graph {
+func NewGraph(set map[string]*Definition) *Graph {
 	g := &Graph{after: make(map[string][]string, len(set)), before: make(map[string][]string, len(set))}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		d := set[name]
@@ -151,7 +151,7 @@ func reach(from []string, edges map[string][]string, within map[string]bool) map
 // are not in the set, cycles, and reserved names. Each fault has its Service and,
 // as its Field, the service and the key: "web.requires". A gateway-NAME that is
 // not in the set is no fault, for profiles come and go.
-func CheckSet(set map[string]Definition) Faults {
+func CheckSet(set map[string]*Definition) Faults {
 	var faults Faults
 	names := slices.Sorted(maps.Keys(set))
 	for _, name := range names {

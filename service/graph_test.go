@@ -8,8 +8,8 @@ import (
 )
 
 // set makes definitions of "web: requires db, after cache; db".
-func set(text string) map[string]Definition {
-	all := map[string]Definition{}
+func set(text string) map[string]*Definition {
+	all := map[string]*Definition{}
 	for one := range strings.SplitSeq(text, ";") {
 		name, rest, _ := strings.Cut(strings.TrimSpace(one), ":")
 		d := Default(name)
@@ -82,7 +82,7 @@ func TestGraph(t *testing.T) {
 }
 
 func TestLargeSetIsQuick(t *testing.T) {
-	all := map[string]Definition{}
+	all := map[string]*Definition{}
 	const n = 10_000
 	for i := range n {
 		d := Default(fmt.Sprintf("s%d", i))

@@ -63,7 +63,7 @@ func TestPortsInForce(t *testing.T) {
 
 // A profile's own file takes away, and is told what it asked for too much.
 func TestOverrideOnlyIsolatesMore(t *testing.T) {
-	base := func(text string) Definition {
+	base := func(text string) *Definition {
 		d, faults := Decode("rlminit.yaml", "gateway-alice", []byte("command: [x]\nisolation: "+text+"\n"), vars)
 		if len(faults) > 0 {
 			t.Fatal(faults)

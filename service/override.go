@@ -16,7 +16,7 @@ var overridable = []string{"environment", "command", "restart", "ready", "health
 // and log what is not named stays; isolation only gets closer. An empty file changes nothing.
 //
 // lookup must give only what the gateway's own environment holds.
-func Override(base Definition, file string, data []byte, lookup Lookup) (Definition, Faults) {
+func Override(base *Definition, file string, data []byte, lookup Lookup) (*Definition, Faults) {
 	doc, _ := document.Parse(file, data)
 	n, reading := doc.Read(lookup)
 	d := override(base, n, nil)
@@ -25,15 +25,15 @@ func Override(base Definition, file string, data []byte, lookup Lookup) (Definit
 
 // OverrideAt is Override where what a profile.yaml would say is a mapping in
 // another file, beside keys that are that file's own.
-func OverrideAt(base Definition, n document.Node, lookup Lookup, others []string) (Definition, Faults) {
+func OverrideAt(base *Definition, n document.Node, lookup Lookup, others []string) (*Definition, Faults) {
 	n, reading := n.With(lookup, "")
 	d := override(base, n, others)
 	return d, reading.Found()
 }
 
-func override(base Definition, n document.Node, others []string) Definition {
-	d := base
-	fields, refused := overrides(&d, others)
+func override(base *Definition, n document.Node, others []string) *Definition {
+	d := new(*base)
+	fields, refused := overrides(d, others)
 	fields.ReadRefusing(n, refused)
 	d.Check(n)
 	return d
@@ -42,7 +42,7 @@ func override(base Definition, n document.Node, others []string) Definition {
 // OverrideFields are the keys of a profile.yaml.
 func OverrideFields() document.Fields {
 	d := Default("profile")
-	fields, _ := overrides(&d, nil)
+	fields, _ := overrides(d, nil)
 	return fields
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // gateway is what profiles override in these tests.
-func gateway(t *testing.T) Definition {
+func gateway(t *testing.T) *Definition {
 	t.Helper()
 	return decode(t, `
 command: [agent, gateway]

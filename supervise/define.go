@@ -78,9 +78,7 @@ func (v *services) newUnit(p registry.Proposal) *unit {
 func (v *services) bare(p registry.Proposal) *unit {
 	u := &unit{
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
-		probes: probes{running: map[machine.Probe]context.CancelFunc{}},
-		timer:  timerSlot{index: -1},
-		output: output{marks: map[uint64]chan struct{}{}},
+		timer: timerSlot{index: -1},
 	}
 	u.definition = service.Default(p.Name)
 	u.definition.Profile = p.Profile
@@ -88,7 +86,6 @@ func (v *services) bare(p registry.Proposal) *unit {
 		u.definition = p.Value
 	}
 	u.process.uid, _ = v.prep.recordedUser(u.definition)
-	u.policy = machine.PolicyOf(u.definition)
 	v.fleet.add(u)
 	v.fleet.tie(u)
 	v.jobs.reschedule(u)
@@ -120,7 +117,6 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	v.jobs.reschedule(u)
 	u.definition, u.fingerprint = p.Value, p.Fingerprint
 	v.jobs.reschedule(u)
-	u.policy = machine.PolicyOf(p.Value)
 	v.fleet.linkUp(u)
 	v.descriptors.closeSockets(u, p.Value.Sockets)
 	if u.output.slot != nil {
@@ -197,7 +193,7 @@ func (v *services) Status(name string) (st control.Service, ok bool) {
 }
 
 // Plan says what an update to a definition would do to a service.
-func (v *services) Plan(name string, to service.Definition) (c control.Change) {
+func (v *services) Plan(name string, to *service.Definition) (c control.Change) {
 	v.loop.ask(func() {
 		if u := v.fleet.units[name]; u != nil {
 			c = registry.PlanUpdate(name, u.definition, to, u.active())
@@ -265,7 +261,7 @@ const standing = 50 * time.Millisecond
 func (v *services) stands(u *unit, changed bool) (w *waiter) {
 	v.loop.ask(func() {
 		run, left := u.state.ID, standing-time.Duration(boottime()-u.state.ReadyAt)
-		if u.state.Phase != machine.Running || u.policy.Ready != machine.ReadyAtOnce || left <= 0 {
+		if u.state.Phase != machine.Running || u.policy().Ready != machine.ReadyAtOnce || left <= 0 {
 			return
 		}
 		w = u.waiters.add(u, changed, func(u *unit) (bool, *control.Problem) {

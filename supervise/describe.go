@@ -24,7 +24,7 @@ func (s *desk) describe(name string) (answer control.Definition, err error) {
 	if err != nil {
 		return answer, err
 	}
-	var d service.Definition
+	var d *service.Definition
 	edges := control.NoEdges()
 	s.wakeAll()
 	s.loop.ask(func() {
@@ -47,8 +47,9 @@ func (s *desk) wakeAll() {
 	s.directory.registry.AtRest.Wake(func(string, string) bool { return true })
 }
 
-// withoutSecrets is a definition as it may be shown. The argument stays as it is.
-func withoutSecrets(d service.Definition) service.Definition {
+// withoutSecrets is a definition as it may be shown: another one.
+func withoutSecrets(of *service.Definition) *service.Definition {
+	d := new(*of)
 	d.Command = redact.Command(d.Command)
 	shown := make(map[string]service.Value, len(d.Environment))
 	for name, v := range d.Environment {

@@ -175,7 +175,7 @@ func (f *fleet) relink(u *unit) {
 // observe tells what is seen of u.
 func (f *fleet) observe(u *unit) {
 	if f.order.units[u.order.node] == u {
-		f.order.set.Observe(u.order.node, order.FactOf(u.state, u.policy))
+		f.order.set.Observe(u.order.node, order.FactOf(u.state, u.policy()))
 	}
 }
 
@@ -218,7 +218,7 @@ func (f *fleet) chains() map[*unit]time.Duration {
 		if known, ok := longest[u]; ok {
 			return known
 		}
-		longest[u] = u.policy.StopTimeout // ends the walk where somebody made a cycle
+		longest[u] = u.policy().StopTimeout // ends the walk where somebody made a cycle
 		before := time.Duration(0)
 		for _, n := range f.order.set.Dependents(u.order.node) {
 			if other := f.order.units[n]; other != nil && other.active() {

@@ -48,7 +48,7 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 // unready says why a service that is wanted, or was asked for by name, is not
 // up; "" if it is.
 func (u *unit) unready(named bool) string {
-	up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy) ||
+	up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy()) ||
 		u.state.Phase == machine.Exited && u.state.Verdict == machine.VerdictSuccess
 	wanted := named || u.state.Want == machine.WantUp || u.desired == service.Running
 	switch {

@@ -63,7 +63,7 @@ type launcher struct {
 	descriptors *descriptors
 	step        func(*unit, machine.Event)
 
-	preparation func(d service.Definition, privileged bool) process.Prepared // the preparer's; a simulation has its own
+	preparation func(d *service.Definition, privileged bool) process.Prepared // the preparer's; a simulation has its own
 	turns       *turns.Turns
 	turn        time.Duration // how long one of them keeps others from beginning
 	lastReady   atomic.Value  // a time.Time: when a launch was last prepared

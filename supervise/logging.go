@@ -135,6 +135,9 @@ func (l *logging) mark(u *unit, before machine.State) {
 	}
 	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
 		marked := make(chan struct{})
+		if u.output.marks == nil { // most services never end
+			u.output.marks = map[uint64]chan struct{}{}
+		}
 		if !e.Lost {
 			u.output.marks[before.ID] = marked
 		}

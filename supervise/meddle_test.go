@@ -87,11 +87,11 @@ func (s *simulation) meddle(everything context.Context) {
 			}
 		}
 	case luck < 26: // its definition changes
-		d := s.defs[name]
+		d := new(*s.defs[name])
 		if s.rand.IntN(2) == 0 {
 			d.Environment = map[string]service.Value{"N": {Text: fmt.Sprint(s.rand.IntN(100))}}
 		} else {
-			s.probes(&d)
+			s.probes(d)
 		}
 		if leaving {
 			return // nobody registers it before it is gone

@@ -193,7 +193,7 @@ func (o *operations) resume() {
 				}
 			}
 		}
-		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy)
+		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy())
 		return u.pid(), up && (verb == "start" || u.pid() != m.OldPID)
 	})
 	if len(due) > 0 {

@@ -114,7 +114,7 @@ func (p *place) supervise(args ...string) {
 		}
 		return nil
 	}
-	s.launcher.preparation = func(d service.Definition, _ bool) process.Prepared {
+	s.launcher.preparation = func(d *service.Definition, _ bool) process.Prepared {
 		return process.Prepared{Argv: d.Command, Path: "/bin/true"}
 	}
 	s.prep.runtime, s.prep.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}

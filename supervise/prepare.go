@@ -42,7 +42,7 @@ func (p *preparer) config() *config.Config { return p.settings.Current() }
 func (p *preparer) privileged(u *unit) bool { return u.recorded && p.settings.Holds(u.name) }
 
 // prepare does for a spawn what may take time.
-func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepared {
+func (p *preparer) prepare(d *service.Definition, privileged bool) process.Prepared {
 	if privileged { // tier 1 holds it, from argv to directory
 		built, err := p.build(d, nil, true)
 		return process.Prepared{Env: built.Environment, Walls: built, User: p.user, Err: err}
@@ -59,14 +59,14 @@ func (p *preparer) prepare(d service.Definition, privileged bool) process.Prepar
 	if err != nil {
 		return process.Prepared{Err: err}
 	}
-	ready := process.Prepare(user, d, d.Command, built.Environment)
+	ready := process.Prepare(user, d.WorkingDir, d.Command, built.Environment)
 	ready.Walls, ready.UID, ready.User = built, uid, user
 	return ready
 }
 
 // build makes the walls of a process of d, with its secrets where it is the
 // service itself.
-func (p *preparer) build(d service.Definition, env []string, secrets bool) (walls.Walls, error) {
+func (p *preparer) build(d *service.Definition, env []string, secrets bool) (walls.Walls, error) {
 	if secrets {
 		walls.DropSecrets(p.runtime, d.Name)
 	}
@@ -93,7 +93,7 @@ func (p *preparer) build(d service.Definition, env []string, secrets bool) (wall
 }
 
 // secrets are the values that the texts of a process of d may have in them.
-func (p *preparer) secrets(d service.Definition) redact.Set {
+func (p *preparer) secrets(d *service.Definition) redact.Set {
 	uid, _ := p.recordedUser(d)
 	env, err := p.environment(d, uid)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *preparer) secrets(d service.Definition) redact.Set {
 }
 
 // probe makes ready the spawn of a probe's program.
-func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (*wire.Spawn, walls.Walls, error) {
+func (p *preparer) probe(d *service.Definition, argv []string, privileged bool) (*wire.Spawn, walls.Walls, error) {
 	if privileged { // tier 1 holds it, from argv to directory
 		built, err := p.build(d, nil, false)
 		return &wire.Spawn{Privileged: true, Env: built.Environment}, built, err
@@ -124,7 +124,7 @@ func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (
 	if err != nil {
 		return nil, built, err
 	}
-	ready := process.Prepare(user, d, argv, built.Environment)
+	ready := process.Prepare(user, d.WorkingDir, argv, built.Environment)
 	if ready.Err != nil {
 		built.Close()
 		return nil, built, ready.Err
@@ -137,7 +137,7 @@ func (p *preparer) probe(d service.Definition, argv []string, privileged bool) (
 
 // environment is what a process of d is spawned with, less what the loop adds. uid
 // is whose it is, as ownUser says.
-func (p *preparer) environment(d service.Definition, uid uint32) ([]string, error) {
+func (p *preparer) environment(d *service.Definition, uid uint32) ([]string, error) {
 	cfg := p.config().For(d.Name)
 	var of config.Profile
 	if d.Profile != "" {

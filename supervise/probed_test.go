@@ -245,11 +245,11 @@ func (w *world) abandon(b *body) {
 func unasked(u *unit, b *body, w *world, must func(bool, string)) {
 	const slack = int64(time.Second)
 	now := boottime()
-	must(u.policy.Ready != "probe" || b.passed, "it runs, and no probe has passed")
-	must(u.policy.Ready != "notify" || b.said || u.state.Adopted, "it runs, and has not said that it is ready")
+	must(u.policy().Ready != "probe" || b.passed, "it runs, and no probe has passed")
+	must(u.policy().Ready != "notify" || b.said || u.state.Adopted, "it runs, and has not said that it is ready")
 	must(u.state.Health != "healthy" || b.fine, "it is healthy, and no check has passed")
 	must(u.state.Health != "unhealthy" || b.failed > 0, "it is unhealthy, and no check has failed")
-	if !u.policy.Health {
+	if !u.policy().Health {
 		return
 	}
 	h := u.definition.Health
@@ -258,7 +258,7 @@ func unasked(u *unit, b *body, w *world, must func(bool, string)) {
 		must(now-b.latest <= patience, "nobody asks for its health")
 	}
 	if b.inRow >= h.Retries && b.rowSince-u.state.ReadyAt >= int64(h.StartPeriod) {
-		must(!u.policy.HealthRestart, "it is unhealthy, and is not restarted")
+		must(!u.policy().HealthRestart, "it is unhealthy, and is not restarted")
 		must(u.state.Health == "unhealthy", "it is unhealthy, and nobody says so")
 	}
 }

@@ -26,7 +26,7 @@ type prober struct {
 
 // probed is a service as its probes run.
 type probed struct {
-	definition service.Definition // without a name: there is none
+	definition *service.Definition // nil: there is none
 	tag        uint32
 	privileged bool
 }
@@ -46,7 +46,7 @@ const probeLabel = "probe"
 func (p *prober) run(ctx context.Context, name, held string, argv []string) error {
 	var of probed
 	p.loop.ask(func() { of = p.probed(name) })
-	if of.definition.Name == "" {
+	if of.definition == nil {
 		return errors.New("the service is gone")
 	}
 	spawn, walls, err := p.prep.probe(of.definition, argv, of.privileged)

@@ -20,6 +20,9 @@ type probes struct {
 func (p *prober) startProbe(u *unit, a machine.Action) {
 	p.stopProbe(u, a.Probe)
 	ctx, cancel := context.WithCancel(context.Background())
+	if u.probes.running == nil { // few services have probes
+		u.probes.running = map[machine.Probe]context.CancelFunc{}
+	}
 	u.probes.running[a.Probe] = cancel
 	name := u.name
 	ask := func(ctx context.Context, of service.Probe) error {

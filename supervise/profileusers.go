@@ -103,7 +103,7 @@ func (f *userFiles) owner(program string, uid uint32, directory int) error {
 // ownUser is who a service's processes are, and who touches what it names: of a
 // profile with a user of its own that one, and its files are its own when this
 // returns; else 0, for the services' user.
-func (p *preparer) ownUser(d service.Definition) (uint32, *rights.User, error) {
+func (p *preparer) ownUser(d *service.Definition) (uint32, *rights.User, error) {
 	store := p.volume.Store()
 	if d.Profile == "" || store == nil || p.policy.Profiles.Low == 0 {
 		if d.Profile != "" && p.policy.Profiles.Auto && d.Profile != profiles.Default {
@@ -121,7 +121,7 @@ func (p *preparer) ownUser(d service.Definition) (uint32, *rights.User, error) {
 }
 
 // identity is who a service with a profile's user, or 0, is.
-func (p *preparer) identity(uid uint32, d service.Definition) wire.Identity {
+func (p *preparer) identity(uid uint32, d *service.Definition) wire.Identity {
 	if uid == 0 {
 		return p.policy.User
 	}
@@ -132,7 +132,7 @@ func (p *preparer) identity(uid uint32, d service.Definition) wire.Identity {
 }
 
 // recordedUser is ownUser without a change of anything: for what is looked at.
-func (p *preparer) recordedUser(d service.Definition) (uint32, *rights.User) {
+func (p *preparer) recordedUser(d *service.Definition) (uint32, *rights.User) {
 	store := p.volume.Store()
 	if d.Profile == "" || store == nil {
 		return 0, p.user
@@ -147,11 +147,11 @@ func (p *preparer) recordedUser(d service.Definition) (uint32, *rights.User) {
 // is made of: what root's configuration names, the services' user, but what lies in
 // the profile's directory, or is named by its own file, that user. Nobody can have
 // the one read for it what only the other may.
-func (p *preparer) reader(d service.Definition, uid uint32, of config.Profile) config.Reader {
+func (p *preparer) reader(d *service.Definition, uid uint32, of config.Profile) config.Reader {
 	if uid == 0 {
 		return nil
 	}
-	base := sync.OnceValue(func() service.Definition {
+	base := sync.OnceValue(func() *service.Definition {
 		base, _ := p.config().For(d.Name).GatewayDefinition(of)
 		return base
 	})
@@ -166,7 +166,7 @@ func (p *preparer) reader(d service.Definition, uid uint32, of config.Profile) c
 }
 
 // secretReader is the same for secrets, all of which root's configuration names.
-func (p *preparer) secretReader(d service.Definition) func(file string) *rights.User {
+func (p *preparer) secretReader(d *service.Definition) func(file string) *rights.User {
 	uid, user := p.recordedUser(d)
 	if uid == 0 {
 		return func(string) *rights.User { return p.user }
@@ -181,7 +181,7 @@ func (p *preparer) secretReader(d service.Definition) func(file string) *rights.
 }
 
 // uidOf is who a service's processes are.
-func (p *preparer) uidOf(d service.Definition) uint32 {
+func (p *preparer) uidOf(d *service.Definition) uint32 {
 	uid, _ := p.recordedUser(d)
 	if uid == 0 {
 		return p.policy.User.UID

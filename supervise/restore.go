@@ -153,7 +153,7 @@ func (c *succession) adopt(u *unit) {
 			u.state = at.Machine
 		}
 		c.tier1.byID[newest.ID] = u
-		go func(d service.Definition) {
+		go func(d *service.Definition) {
 			secrets := c.prep.secrets(d)
 			c.loop.do(func() { u.process.secrets = secrets })
 		}(u.definition)

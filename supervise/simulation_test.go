@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -94,8 +95,9 @@ type simulation struct {
 	socket *notify.Socket // of all services: nobody listens
 	tags   int            // the table of tags, as tier 1 holds it
 	states int            // and what a successor is to know of each service
-	defs   map[string]service.Definition
-	wanted map[string]machine.Want // as acknowledged; absent: not sure
+	defs   map[string]*service.Definition
+	shared map[*service.Definition]string // each that was in force, as it was then
+	wanted map[string]machine.Want        // as acknowledged; absent: not sure
 }
 
 func (s *simulation) run() {
@@ -146,7 +148,7 @@ func (s *simulation) run() {
 
 // define makes the definitions: a chain, a diamond and some that stand alone.
 func (s *simulation) define() {
-	s.defs = map[string]service.Definition{}
+	s.defs, s.shared = map[string]*service.Definition{}, map[*service.Definition]string{}
 	requires := map[string][]string{
 		"base": nil, "left": {"base"}, "right": {"base"}, "top": {"left", "right"},
 		"lone": nil, "once": nil, "after": {"once"},
@@ -172,7 +174,7 @@ func (s *simulation) define() {
 		} else if s.rand.IntN(2) == 0 {
 			d.Ready = &service.Probe{Notify: true, Timeout: 2 * time.Second}
 		}
-		s.probes(&d)
+		s.probes(d)
 		s.defs[name] = d
 		s.world.policies[name] = machine.PolicyOf(d)
 	}
@@ -195,7 +197,7 @@ func (s *simulation) replace(everything context.Context) {
 	next.prep.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
-	next.launcher.preparation = func(d service.Definition, privileged bool) process.Prepared {
+	next.launcher.preparation = func(d *service.Definition, privileged bool) process.Prepared {
 		// Each takes another time: what comes first is the seed's choice.
 		var sum uint64
 		for _, c := range d.Name {
@@ -373,11 +375,16 @@ func (s *simulation) check() {
 		active := 0
 		for _, u := range now.fleet.all() {
 			w.awaits(u.name, u.order.turn.Stops())
-			if told := now.fleet.order.set.Fact(u.order.node); told.Turn != u.order.turn || told.Phase != order.FactOf(u.state, u.policy).Phase {
+			if told := now.fleet.order.set.Fact(u.order.node); told.Turn != u.order.turn || told.Phase != order.FactOf(u.state, u.policy()).Phase {
 				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.order.turn, u.state.Phase, told)
 			}
 			if u.active() {
 				active++
+			}
+			if is := string(service.Encode(u.definition)); cmp.Or(s.shared[u.definition], is) != is {
+				w.fault("the definition of %s was changed, and others have it", u.name)
+			} else {
+				s.shared[u.definition] = is
 			}
 			if u.state.StopBy == machine.StopUnhealthy {
 				w.counts["ended for its health"]++

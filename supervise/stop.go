@@ -60,9 +60,9 @@ func (e *ending) shutdown(deadline int64) {
 		if hurried || budget < 100*time.Millisecond {
 			event.Hurry = true
 		} else if longest > budget {
-			event.Within = int64(float64(u.policy.StopTimeout) * float64(budget) / float64(longest))
+			event.Within = int64(float64(u.policy().StopTimeout) * float64(budget) / float64(longest))
 		} else {
-			event.Within = int64(u.policy.StopTimeout)
+			event.Within = int64(u.policy().StopTimeout)
 		}
 		return event
 	})

@@ -18,16 +18,14 @@ import (
 type unit struct {
 	commands    sync.Mutex // held by whoever records and gives a command; the rest is the loop's
 	name        string
-	definition  service.Definition
+	definition  *service.Definition
 	fingerprint string // of the service.yaml that definition was decoded from
 	ours        bool   // its definition is ours, so it may grant what only configuration grants
 	recorded    bool   // the configuration or the volume has it; false: put into the service directory by hand
 	forgotten   bool   // its profile is being deleted: nothing is recorded of it any more
 	fault       string // why there is no usable definition; "" if there is one. The registry's word
 
-	policy machine.Policy
-	state  machine.State
-
+	state   machine.State
 	desired service.Intent // Invariant: never IntentNone once it is adopted or started
 	tag     uint32
 	timer   timerSlot
@@ -51,6 +49,9 @@ func (u *unit) title() string {
 	}
 	return u.name
 }
+
+// policy is what of u's definition decides its lifecycle.
+func (u *unit) policy() machine.Policy { return machine.PolicyOf(u.definition) }
 
 // active tells whether a process of u may exist, or is about to.
 func (u *unit) active() bool { return active(u.state) }
@@ -84,7 +85,7 @@ func (s *Supervisor) step(u *unit, e machine.Event) {
 	e.NextID = s.tier1.nextID
 	e.Rand = s.random()
 	before := u.state
-	next, actions := machine.Step(u.state, u.policy, e)
+	next, actions := machine.Step(u.state, u.policy(), e)
 	u.state = next
 	if digest(before) != digest(next) {
 		s.records.keepState(u)
@@ -230,7 +231,7 @@ func (u *unit) statusAt(boottime int64) control.Service {
 		st.PID = &pid
 		uptime := max(0, float64(boottime-u.state.StartedAt)/1e9)
 		st.UptimeS = &uptime
-		if u.policy.Ready != machine.ReadyAtOnce {
+		if u.policy().Ready != machine.ReadyAtOnce {
 			ready := u.state.Phase == machine.Running
 			st.Ready = &ready
 		}
@@ -277,7 +278,7 @@ const worthTelling = 10 * time.Minute
 // lastWords is how the run before the current one ended, as long as that may
 // happen again, or is news: an immediate restart would hide it.
 func (u *unit) lastWords() string {
-	long := int64(max(u.policy.ResetAfter, worthTelling))
+	long := int64(max(u.policy().ResetAfter, worthTelling))
 	if u.state.LastWords == "" || !u.active() || u.state.Phase == machine.Running && boottime()-u.state.ReadyAt >= long {
 		return ""
 	}

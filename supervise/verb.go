@@ -106,7 +106,7 @@ func (u *unit) seen() operation.Seen {
 	case machine.Running:
 		seen.For = time.Duration(boottime() - u.state.ReadyAt)
 	case machine.Exited:
-		if u.state.Satisfies(u.policy) { // a oneshot that is done
+		if u.state.Satisfies(u.policy()) { // a oneshot that is done
 			seen.InService, seen.For = !u.order.turn.Stops(), time.Duration(1<<62)
 		} else {
 			seen.Ended, seen.Hopeless = true, true

@@ -88,7 +88,7 @@ func started(u *unit) (bool, *control.Problem) {
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
 		return true, control.Conflict("%s was stopped before it was ready", u.title())
 	}
-	return u.state.Phase == machine.Running && !u.policy.Oneshot || u.state.Phase == machine.Exited, nil
+	return u.state.Phase == machine.Running && !u.policy().Oneshot || u.state.Phase == machine.Exited, nil
 }
 
 // stopped is over when nothing of the service is left.
@@ -109,7 +109,7 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 		return true, control.NewProblem(control.KindNoSuchName, u.title()+" was removed")
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
 		return u.output.unheard == 0, u.failure()
-	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy):
+	case u.state.Phase == machine.Exited && !u.state.Satisfies(u.policy()):
 		return true, control.Failed("%s has exited: %s; start it with rlminit start %s", u.title(), u.state.LastExit, u.title())
 	}
 	return u.state.Phase == machine.Running || u.state.Phase == machine.Exited, nil

@@ -244,7 +244,7 @@ func checkProfile(file, dir string) error {
 
 // checkPlace says what a gateway would not find: a secret, its directory, its
 // program. It sees no more than who asks may see.
-func checkPlace(c *config.Config, profile config.Profile, d service.Definition, file string) error {
+func checkPlace(c *config.Config, profile config.Profile, d *service.Definition, file string) error {
 	host, err := config.ThisHost()
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func checkPlace(c *config.Config, profile config.Profile, d service.Definition, 
 	}
 	env, err := config.Environment(c, id, host.Environ, d, profile)
 	if err == nil {
-		err = process.Prepare(nil, d, d.Command, env).Err
+		err = process.Prepare(nil, d.WorkingDir, d.Command, env).Err
 	}
 	if err != nil {
 		return control.Failed("%s: %v", file, err)

@@ -120,7 +120,7 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 	}
 	c, faults := config.Parse(bundle, os.LookupEnv)
 	main := bundle.Files[0]
-	var definition service.Definition
+	var definition *service.Definition
 	switch {
 	case d.Profile != "":
 		if c == nil || c.Gateway == nil {
@@ -161,12 +161,13 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		}
 	}
 	now = map[string]string{}
-	if len(faults) == 0 && definition.Name != "" {
-		definition.Command = redact.Command(definition.Command)
-		for _, f := range service.Flatten(definition) {
+	if len(faults) == 0 && definition != nil {
+		shown := new(*definition)
+		shown.Command = redact.Command(shown.Command)
+		for _, f := range service.Flatten(shown) {
 			now[f.Field] = f.Value
 		}
-		for name, v := range definition.Environment {
+		for name, v := range shown.Environment {
 			if v.File == "" && redact.Value(name, v.Text) != v.Text {
 				delete(now, "environment."+name) // what is a secret is not compared
 			}

@@ -16,7 +16,6 @@ import (
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/rights"
-	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -292,7 +291,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 		}
 		p.env = withEnvironment(p.walls.Environment, q.Environment)
 	}
-	found := process.Prepare(user, service.Definition{WorkingDir: where}, q.Command, p.env)
+	found := process.Prepare(user, where, q.Command, p.env)
 	p.path, p.dir, p.code = found.Path, found.Dir, int(found.Unrunnable)
 	if found.Err != nil {
 		p.problem = strings.ReplaceAll(found.Err.Error(), "working_dir ", "")

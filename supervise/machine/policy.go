@@ -50,7 +50,7 @@ const (
 )
 
 // PolicyOf takes from a definition what decides its lifecycle.
-func PolicyOf(d service.Definition) Policy {
+func PolicyOf(d *service.Definition) Policy {
 	p := Policy{
 		Oneshot: d.Type == service.Oneshot,
 

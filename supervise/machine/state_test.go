@@ -106,11 +106,11 @@ func TestPolicyOf(t *testing.T) {
 		Health: true, HealthRetries: 3, HealthStartPeriod: 10,
 		StopSignal: syscall.SIGQUIT, StopTimeout: 11, StopScope: machine.ScopeMain,
 	}
-	if got := machine.PolicyOf(d); !reflect.DeepEqual(got, want) {
+	if got := machine.PolicyOf(&d); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	d.Ready.Notify, d.Health, d.Stop.Kill = true, nil, service.KillGroup
-	if got := machine.PolicyOf(d); got.Ready != machine.ReadyNotify || got.Health || got.StopScope != machine.ScopeGroup {
+	if got := machine.PolicyOf(&d); got.Ready != machine.ReadyNotify || got.Health || got.StopScope != machine.ScopeGroup {
 		t.Errorf("got %+v", got)
 	}
 }

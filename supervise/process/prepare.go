@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/rights"
-	"rlminit/service"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -32,15 +31,15 @@ type Prepared struct {
 	Unrunnable int32 // the exit code that a shell has for Err: 126, 127; 0: none
 }
 
-// Prepare does for a spawn of argv, in the place of a definition, what may take
-// time: it looks for the working directory and for the program on the PATH of
-// env, as user may. A service is started where its definition says, or else where the
-// container was (docker run -w) if its user may go there.
-func Prepare(user *rights.User, d service.Definition, argv, env []string) Prepared {
+// Prepare does for a spawn of argv what may take time: it looks for the working
+// directory and for the program on the PATH of env, as user may. A service is started
+// where its definition says, or else, with where "", where the container was
+// (docker run -w) if its user may go there.
+func Prepare(user *rights.User, where string, argv, env []string) Prepared {
 	if len(argv) == 0 {
 		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
 	}
-	dir := d.WorkingDir
+	dir := where
 	if dir == "" {
 		dir, _ = os.Getwd()
 	}
@@ -53,11 +52,10 @@ func Prepare(user *rights.User, d service.Definition, argv, env []string) Prepar
 		return Prepared{Err: fmt.Errorf("cannot run %q: %w", argv[0], unix.EPROTO)}
 	}
 	if err := enterable(looks[0], dir); err != nil {
-		if d.WorkingDir != "" || dir == "/" {
+		if where != "" || dir == "/" {
 			return Prepared{Err: err}
 		}
-		d.WorkingDir = "/"
-		return Prepare(user, d, argv, env)
+		return Prepare(user, "/", argv, env)
 	}
 	path, err := s.found(looks[1:])
 	return Prepared{Argv: argv, Dir: dir, Path: path, Env: env, Err: err, Unrunnable: Unrunnable(err)}

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"rlminit/service"
 )
 
 // What a spawn needs is looked for in its directory, and what is amiss with either is
@@ -28,7 +26,7 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 	write("noshell", "#!/no/such/shell -e\n", 0o755)
 	env := []string{"PATH=" + dir + ":/nowhere"}
 	in := func(dir, name string) Prepared {
-		return Prepare(nil, service.Definition{WorkingDir: dir}, []string{name}, env)
+		return Prepare(nil, dir, []string{name}, env)
 	}
 	for name, at := range map[string]string{"good": "/", "./good": dir} {
 		if p := in(at, name); p.Err != nil || p.Path != filepath.Join(dir, "good") || p.Dir != at || p.Unrunnable != 0 {

@@ -83,13 +83,13 @@ func (d *reader) recognise(p *Proposal) {
 		}
 		p.Profile, record = profile, found.Record
 		if own, err = found.Definition(cfg); err != nil {
-			own = service.Definition{}
+			own = nil // it has faults
 		}
 	default:
 		return
 	}
 	p.Recorded = true
-	p.Ours = p.Fault == "" && string(p.source) == string(service.Encode(own))
+	p.Ours = p.Fault == "" && own != nil && string(p.source) == string(service.Encode(own))
 	if record.Desired != service.IntentNone {
 		p.Desired, p.Start = record.Desired, record.Desired == service.Running
 	}

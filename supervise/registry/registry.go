@@ -39,7 +39,7 @@ type Services interface {
 	// Status is a service as status shows it; ok is false if there is none.
 	Status(name string) (status control.Service, ok bool)
 	// Plan says what an update to a definition would do to a service.
-	Plan(name string, to service.Definition) control.Change
+	Plan(name string, to *service.Definition) control.Change
 	// Recorded has what is seen of a service written to the volume again.
 	Recorded(name string)
 	// Await is the outcome of what was just defined: at once without wait, else
@@ -66,12 +66,12 @@ type Volume interface {
 // Proposal is a definition that is to be supervised from now on.
 type Proposal struct {
 	Name        string
-	Profile     string             // whose gateway it is; "": of none
-	Value       service.Definition // without a fault
-	Fingerprint string             // of its service.yaml; "": there is none
-	Fault       string             // why there is none; the one before stays in force
-	Ours        bool               // made by us of root's configuration and the volume
-	Recorded    bool               // has a record on the volume
+	Profile     string              // whose gateway it is; "": of none
+	Value       *service.Definition // without a fault
+	Fingerprint string              // of its service.yaml; "": there is none
+	Fault       string              // why there is none; the one before stays in force
+	Ours        bool                // made by us of root's configuration and the volume
+	Recorded    bool                // has a record on the volume
 
 	Start   bool           // of a new service: wanted running
 	Desired service.Intent // the recorded intent; IntentNone: as Start says
@@ -83,7 +83,7 @@ type Proposal struct {
 }
 
 // Ours is the proposal of a definition that the configuration or the volume has.
-func Ours(d service.Definition) Proposal {
+func Ours(d *service.Definition) Proposal {
 	source := service.Encode(d)
 	return Proposal{
 		Name: d.Name, Profile: d.Profile, Value: d, Fingerprint: fingerprint(source),

@@ -107,7 +107,7 @@ func (p *place) Alive() map[string]bool {
 }
 
 func (p *place) Status(string) (control.Service, bool)                                  { return control.Service{}, false }
-func (p *place) Plan(string, service.Definition) (c control.Change)                     { return c }
+func (p *place) Plan(string, *service.Definition) (c control.Change)                    { return c }
 func (p *place) Recorded(string)                                                        {}
 func (p *place) Find(name string) (string, error)                                       { return name, nil }
 func (p *place) Await(context.Context, string, bool, *control.Wait) (o control.Outcome) { return o }

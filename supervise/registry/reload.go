@@ -148,7 +148,7 @@ func (r *Registry) use(next *settings.Next) {
 }
 
 // PlanUpdate says what an update does to a service with a definition.
-func PlanUpdate(name string, from, to service.Definition, active bool) control.Change {
+func PlanUpdate(name string, from, to *service.Definition, active bool) control.Change {
 	c := control.Change{Service: name, Action: "update"}
 	restart, why := service.NeedsRestart(from, to)
 	if c.Why = why; why == "" && from.Enabled != to.Enabled {

@@ -184,10 +184,10 @@ func (s *AtRest) judge(known map[string]entry, cfg *config.Config) {
 		kind, same := good[sum]
 		if j.kind = kind; !same || p.Fault != nil {
 			d, err := p.Definition(cfg)
-			if j.kind = d.Type; err != nil {
+			if err != nil {
 				j.kind, j.fault = service.Daemon, profiles.Reason(err)
 			} else {
-				good[sum] = d.Type
+				j.kind, good[sum] = d.Type, d.Type
 			}
 		}
 		e.judged = &j

@@ -28,9 +28,9 @@ type surveyor struct {
 // findings is what the volume and a configuration hold at one moment.
 type findings struct {
 	config *config.Config
-	values map[string]service.Definition // by service
-	atRest map[string]profiles.Profile   // by service: those that are not compiled
-	prints map[string]string             // their fingerprints
+	values map[string]*service.Definition // by service
+	atRest map[string]profiles.Profile    // by service: those that are not compiled
+	prints map[string]string              // their fingerprints
 	input  reconcile.Input
 	later  bool // what runs is restarted by who asked
 	boot   bool // state files that say something else than what counts are put right
@@ -65,7 +65,7 @@ type lister func(*config.Config) ([]profiles.Profile, error)
 // the others are taken to be without a fault.
 func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findings, error) {
 	store := v.volume.Store()
-	f := &findings{config: cfg, values: map[string]service.Definition{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
+	f := &findings{config: cfg, values: map[string]*service.Definition{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
@@ -137,7 +137,7 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 	return f, nil
 }
 
-func (f *findings) add(d service.Definition) {
+func (f *findings) add(d *service.Definition) {
 	f.values[d.Name] = d
 	f.prints[d.Name] = fingerprint(service.Encode(d))
 }

@@ -290,7 +290,7 @@ func (s *Settings) Replaceable() error {
 
 // Origins are the files that a definition in force was read from; none where it is not
 // what they said.
-func (s *Settings) Origins(d service.Definition) []config.Origin {
+func (s *Settings) Origins(d *service.Definition) []config.Origin {
 	c := s.Current().For(d.Name)
 	if d.Name == config.MainService || config.Privileged(d) {
 		c = s.first // see understand
@@ -303,8 +303,8 @@ func (s *Settings) Origins(d service.Definition) []config.Origin {
 
 // privileges are the definitions that are tier 1's to hold. One that is not root,
 // as its directory shows, has no privilege to give, and runs them like any other.
-func (s *Settings) privileges(c *config.Config) map[string]service.Definition {
-	held := map[string]service.Definition{}
+func (s *Settings) privileges(c *config.Config) map[string]*service.Definition {
+	held := map[string]*service.Definition{}
 	var directory unix.Stat_t
 	if err := unix.Stat(s.runtime, &directory); err != nil || directory.Uid != 0 {
 		return held

@@ -16,7 +16,7 @@ func TestOrigins(t *testing.T) {
 		t.Fatal(faults)
 	}
 	s := Fixed(c, &wire.Policy{})
-	d := c.Services["db"]
+	d := new(*c.Services["db"])
 	if all := s.Origins(d); len(all) != 1 || all[0].Lines.First != 5 {
 		t.Errorf("%+v", all)
 	}
