@@ -12,6 +12,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # Begins where it can see the signal state that it was given: reap/sys/entry_amd64.s.
 INIT_LDFLAGS := $(LDFLAGS) -E rlminit/reap/sys.entry
+# Nothing here speaks HTTP/2: it is left out of net/http, half a megabyte in memory.
+INIT_BUILD := -tags nethttpomithttp2 -trimpath -ldflags '$(INIT_LDFLAGS)'
 TOOL := $(GO) tool -modfile=tools/go.mod
 IMAGE ?= rlminit
 BASE ?= debian:bookworm-slim
@@ -34,7 +36,7 @@ help: ## what there is to make
 
 .PHONY: build
 build: go ## bin/rlminit and bin/gateway for this machine, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(INIT_LDFLAGS)' -o bin/ ./cmd/rlminit
+	CGO_ENABLED=0 $(GO) build $(INIT_BUILD) -o bin/ ./cmd/rlminit
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway
 
 .PHONY: check
@@ -155,7 +157,7 @@ dist: ## static binaries for amd64 and arm64 with SHA256SUMS, and an image tar o
 dist-tree: go
 	@for arch in $(ARCHS); do \
 		tree=dist/linux-$$arch; rm -rf "$$tree"; mkdir -p "$$tree/data" "$$tree/rootfs"; \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(INIT_LDFLAGS)' -o "$$tree/" ./cmd/rlminit; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(INIT_BUILD) -o "$$tree/" ./cmd/rlminit; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$tree/" ./examples/gateway; \
 		cp -R rootfs/. "$$tree/rootfs/"; mkdir "$$tree/rootfs/run" "$$tree/rootfs/tmp"; \
 		chmod -R u=rwX,go=rX "$$tree"; chmod 1777 "$$tree/rootfs/tmp"; chmod 0750 "$$tree/data"; \

@@ -60,7 +60,7 @@ type Slot struct {
 	generation int32
 	pipes      [2]pipe
 	entry      *entry
-	closed     chan struct{} // nil for one that the recovery made up
+	closed     chan struct{} // nil before Close
 
 	// Owned by the collector's goroutine.
 	cfg     *Config // nobody changes it: there is another one then
@@ -95,7 +95,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Slot{c: c, name: name, cfg: &cfg, closed: make(chan struct{})}
+	s := &Slot{c: c, name: name, cfg: &cfg}
 	inodes, err := s.openPipes(held)
 	if err != nil {
 		return nil, err
@@ -236,10 +236,11 @@ func (s *Slot) Stats() Stats {
 	return Stats{s.taken.Load(), atomic.LoadUint64(&s.entry.lostBytes), atomic.LoadUint64(&s.entry.lostLines)}
 }
 
-// Close writes what is in the pipes now and forgets the slot; its files stay.
+// Close writes what is in the pipes now and forgets the slot, once; its files stay.
 // Tier 1 is to let go of "log/NAME" by itself.
 func (s *Slot) Close() {
 	c := s.c
+	s.closed = make(chan struct{})
 	c.roll.leave(s)
 	c.inbox.post(func() {
 		if !s.closing {
@@ -248,7 +249,7 @@ func (s *Slot) Close() {
 	})
 }
 
-// Closed is closed when nothing of the slot is written any more, after Close.
+// Closed is closed when nothing of the slot is written any more; nil before Close.
 func (s *Slot) Closed() <-chan struct{} { return s.closed }
 
 // register makes the collector serve a slot.
