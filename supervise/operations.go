@@ -120,6 +120,9 @@ func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
 	}
 	o.loop.ask(func() {
 		for _, m := range is.Members {
+			if m.State != operation.Cancelled {
+				continue // a later operation has it, or it is over
+			}
 			if u := o.fleet.find(m.Name); u != nil && (is.Verb == "restart" || is.Verb == "reload") && u.order.turn == order.Restart {
 				o.fleet.order.set.Withdraw(u.order.node)
 				u.order.turn, u.order.command = order.NoTurn, nil

@@ -266,3 +266,26 @@ func TestStopWithAChangedDefinition(t *testing.T) {
 		t.Errorf("started %d and %d times", p.spawned("one"), p.spawned("above"))
 	}
 }
+
+// To cancel an operation takes nothing from a later one, which has one of its members
+// now.
+func TestCancelOfWhatALaterOperationHas(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed", "above"} {
+		p.await(name, "running")
+	}
+	p.mu.Lock()
+	p.deaf["above"] = true
+	p.mu.Unlock()
+	first := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one", "above"}})
+	p.await("above", "stopping")
+	later := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one"}})
+	if _, err := p.now.commands.operations.CancelOperation(first.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.exit("above")
+	if state, members := p.awaitEnd(later.ID); state != "done" || p.spawned("one") != 2 {
+		t.Errorf("%s, %v; one was started %d times", state, members, p.spawned("one"))
+	}
+}
