@@ -21,12 +21,16 @@ func Build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator),
-		"./cmd/rlminit", "./examples/gateway", "./tests/cmd/nasty", "./tests/cmd/deadfuse", "./tests/cmd/hostile")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build: %w\n%s", err, out)
+	for _, what := range [][]string{
+		{"-tags", "nethttpomithttp2", "-ldflags", "-E rlminit/reap/sys.entry", "./cmd/rlminit"}, // as make build
+		{"./examples/gateway", "./tests/cmd/nasty", "./tests/cmd/deadfuse", "./tests/cmd/hostile"},
+	} {
+		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}, what...)...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("cannot build: %w\n%s", err, out)
+		}
 	}
 	return dir, nil
 }
