@@ -63,7 +63,9 @@ func (c *Client) operate(ctx context.Context, verb, name string, o Operate, repe
 // Signal sends a signal, named as kill(1) takes it, to a service, and returns how that
 // was then.
 func (c *Client) Signal(ctx context.Context, name, signal string) (Service, error) {
-	return ask[Service](ctx, c, post("/v1/services/"+segment(name)+"/signal", Signal{Signal: signal}, "the signal to "+name))
+	r := post("/v1/services/"+segment(name)+"/signal", Signal{Signal: signal}, "the signal to "+name)
+	r.query = url.Values{"show": {"true"}}
+	return ask[Service](ctx, c, r)
 }
 
 // Wait returns when a service is as w wants it.

@@ -435,7 +435,7 @@ func TestSignal(t *testing.T) {
 		"POST /v1/services/web/signal":   control.NotRunning("web"),
 		"POST /v1/services/bad/signal":   control.BadRequest(`no signal "FOO"; write HUP, SIGHUP or 1`),
 	}, []story{
-		{args: []string{"signal", "HUP", "alice"}, asks: []string{`POST /v1/services/alice/signal {"signal":"HUP"}`}},
+		{args: []string{"signal", "HUP", "alice"}, asks: []string{`POST /v1/services/alice/signal?show=true {"signal":"HUP"}`}},
 		{args: []string{"signal", "HUP", "web", "alice"}, code: 3, err: "rlminit: web is not running\n"},
 		{args: []string{"signal", "FOO", "bad"}, code: 2, err: "rlminit: no signal \"FOO\"; write HUP, SIGHUP or 1\n"},
 		{args: []string{"signal"}, code: 2, err: "rlminit: SIG is missing; see rlminit help signal\n"},

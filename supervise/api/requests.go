@@ -127,7 +127,11 @@ func (s *Server) addServices(services Services) {
 		if !ok {
 			return nil, control.BadRequest("unknown signal %q; write a name such as HUP, or a number", body.Signal)
 		}
-		return services.Signal(r.PathValue("name"), signal)
+		as, err := services.Signal(r.PathValue("name"), signal)
+		if err != nil || r.URL.Query().Get("show") != "true" {
+			return nil, err
+		}
+		return as, nil
 	})
 	s.Handle("POST /v1/services/{name}/wait", MayCommand, func(r *http.Request) (any, error) {
 		var body control.WaitFor

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,48 @@ import (
 	"rlminit/control"
 	"rlminit/wire"
 )
+
+// signalled takes signals, and nothing else.
+type (
+	signalled struct{ noServices }
+
+	noServices interface{ Services }
+)
+
+func (signalled) Signal(name string, _ syscall.Signal) (control.Service, error) {
+	return control.Service{Name: name}, nil
+}
+
+// A signal is answered with nothing, as it always was, and with the service where
+// that is asked for.
+func TestAnswerOfASignal(t *testing.T) {
+	s := NewServer(&wire.Policy{User: wire.Identity{UID: uint32(os.Getuid())}}, nil)
+	s.addServices(signalled{})
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := s.http()
+	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
+	defer server.Close()
+	for query, want := range map[string]int{"": 204, "?show=true": 200} {
+		conn, err := net.Dial("unix", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.WriteString(conn, "POST /v1/services/web/signal"+query+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 16\r\n\r\n"+`{"signal":"HUP"}`)
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var as control.Service
+		_ = json.NewDecoder(r.Body).Decode(&as) // of 204 there is none
+		if r.StatusCode != want || (as.Name == "web") != (want == 200) {
+			t.Errorf("%q is answered with %d, %+v", query, r.StatusCode, as)
+		}
+		conn.Close()
+	}
+}
 
 // everything is a server that has every request, and nothing behind it.
 func everything(user uint32) *Server {
