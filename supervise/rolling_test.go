@@ -197,9 +197,9 @@ func TestRollingThatCannotBegin(t *testing.T) {
 	}
 }
 
-// A rolling start of what waits for its turn to be restarted takes that back, as a
-// start does, and ends.
-func TestRollingStartOfWhatWasToBeRestarted(t *testing.T) {
+// deafAbove is a place in which all of trio runs, and above, which requires one and
+// does not end when it is told to.
+func deafAbove(t *testing.T) *place {
 	p := newPlace(t, trio+"  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n")
 	p.bootAll()
 	for _, name := range []string{"one", "two", "zed", "above"} {
@@ -208,6 +208,13 @@ func TestRollingStartOfWhatWasToBeRestarted(t *testing.T) {
 	p.mu.Lock()
 	p.deaf["above"] = true
 	p.mu.Unlock()
+	return p
+}
+
+// A rolling start of what waits for its turn to be restarted takes that back, as a
+// start does, and ends.
+func TestRollingStartOfWhatWasToBeRestarted(t *testing.T) {
+	p := deafAbove(t)
 	p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one"}})
 	p.await("above", "stopping")
 	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "two"}, Rolling: 2})
@@ -270,14 +277,7 @@ func TestStopWithAChangedDefinition(t *testing.T) {
 // To cancel an operation takes nothing from a later one, which has one of its members
 // now.
 func TestCancelOfWhatALaterOperationHas(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed", "above"} {
-		p.await(name, "running")
-	}
-	p.mu.Lock()
-	p.deaf["above"] = true
-	p.mu.Unlock()
+	p := deafAbove(t)
 	first := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one", "above"}})
 	p.await("above", "stopping")
 	later := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one"}})

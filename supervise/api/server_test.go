@@ -20,6 +20,18 @@ import (
 	"rlminit/wire"
 )
 
+// listening has a server answer on a socket until the test ends, and returns its path.
+func listening(t *testing.T, s *Server) string {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := s.http()
+	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
+	t.Cleanup(func() { server.Close() })
+	return listener.Addr().String()
+}
+
 // signalled takes signals, and nothing else.
 type (
 	signalled struct{ noServices }
@@ -36,15 +48,9 @@ func (signalled) Signal(name string, _ syscall.Signal) (control.Service, error) 
 func TestAnswerOfASignal(t *testing.T) {
 	s := NewServer(&wire.Policy{User: wire.Identity{UID: uint32(os.Getuid())}}, nil)
 	s.addServices(signalled{})
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := s.http()
-	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
-	defer server.Close()
+	at := listening(t, s)
 	for query, want := range map[string]int{"": 204, "?show=true": 200} {
-		conn, err := net.Dial("unix", listener.Addr().String())
+		conn, err := net.Dial("unix", at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,13 +164,7 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		io.WriteString(w, looksLikeIt)
 	})
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := s.http()
-	go server.Serve(&bounded{Listener: listener, s: s, open: map[peer]int{}})
-	defer server.Close()
+	at := listening(t, s)
 	const log = "GET /v1/log HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, c := range []struct {
 		request string
@@ -190,7 +190,7 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{\"names\":[\"\xff\"]}", 400, "it is not UTF-8"},
 		{"POST /v1/reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{\"names\":[\"\\ud83d\"]}", 400, `\ud83d is half of a character`},
 	} {
-		conn, err := net.Dial("unix", listener.Addr().String())
+		conn, err := net.Dial("unix", at)
 		if err != nil {
 			t.Fatal(err)
 		}
