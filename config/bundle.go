@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/coder"
 	"rlminit/internal/document"
 )
 
@@ -55,17 +55,32 @@ const (
 
 // Encode lays a bundle out in bytes. Arguments keep theirs, whether UTF-8 or not.
 func (b Bundle) Encode() []byte {
-	var out bytes.Buffer
-	if err := gob.NewEncoder(&out).Encode(b); err != nil {
-		panic(err) // strings and bytes can always be encoded
-	}
-	return out.Bytes()
+	return coder.Encode(nil, b.fields)
+}
+
+func (b *Bundle) fields(c *coder.Coder) {
+	c.Str(&b.Path)
+	coder.List(c, &b.Files, func(f *File) {
+		c.Str(&f.Name)
+		c.Bytes(&f.Data)
+	})
+	coder.Map(c, &b.Flags, c.Str, c.Str)
+	c.Strings(&b.Args)
+	c.Strings(&b.Run.Argv)
+	c.Str(&b.Run.Start)
+	c.Bool(&b.Run.Wait)
+	c.Bool(&b.Run.Profiles)
+	c.Bool(&b.Run.Alone)
+	coder.List(c, &b.Own, func(o *Own) {
+		c.Strings(&o.Names)
+		o.Bundle.fields(c)
+	})
 }
 
 // DecodeBundle is the inverse of Encode.
 func DecodeBundle(data []byte) (Bundle, error) {
 	var b Bundle
-	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&b); err != nil {
+	if err := coder.Decode(data, b.fields); err != nil {
 		return b, fmt.Errorf("cannot read the configuration that was passed on: %w", err)
 	}
 	return b, nil

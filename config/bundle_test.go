@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"math/rand"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/coder/fill"
 )
 
 func TestReadBundle(t *testing.T) {
@@ -32,10 +35,16 @@ func TestReadBundle(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(b, want) {
 		t.Errorf("%+v, %v", b, err)
 	}
+	seed := int64(1)
 	b.Flags, b.Args = map[string]string{"home": "/x"}, []string{"a", "\xffb", ""}
-	again, err := DecodeBundle(b.Encode())
-	if err != nil || !reflect.DeepEqual(again, b) {
-		t.Errorf("%+v, %v\nwant %+v", again, err, b)
+	for range 20 {
+		again, err := DecodeBundle(b.Encode())
+		if err != nil || !reflect.DeepEqual(again, b) {
+			t.Errorf("%+v, %v\nwant %+v", again, err, b)
+		}
+		b = Bundle{}
+		fill.Random(rand.New(rand.NewSource(seed)), &b, nil)
+		seed++
 	}
 	write(t, dir, "services.d/c.yml", "command: [x]\n")
 	_, err = ReadBundle(path)

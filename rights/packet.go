@@ -1,16 +1,14 @@
 package rights
 
 import (
-	"bytes"
-	"encoding/gob"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/coder"
 	"rlminit/internal/durable"
 )
 
@@ -40,6 +38,33 @@ type looked struct {
 	Denied, Failure *durable.Failure
 }
 
+func (m *call) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	c.U8((*uint8)(&m.Kind))
+	c.U32(&m.UID)
+	m.File.Fields(c)
+	c.Str(&m.Path)
+	c.Strings(&m.Paths)
+	c.Str(&m.Name)
+	c.Int(&m.Flags)
+	c.U32(&m.Mode)
+}
+
+func (m *answer) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	m.File.Fields(c)
+	c.I64(&m.Value)
+	coder.List(c, &m.Looks, func(l *looked) {
+		c.U32(&l.Mode)
+		for _, failure := range []**durable.Failure{&l.Denied, &l.Failure} {
+			coder.Optional(c, failure, func(f *durable.Failure) { f.Fields(c) })
+		}
+	})
+}
+
+// message is a call or an answer.
+type message interface{ fields(*coder.Coder) }
+
 // kind is what a call is about.
 type kind uint8
 
@@ -63,19 +88,13 @@ const (
 	mostFDs = 4
 )
 
-// link is one end of the pair. Packets keep the order of the gob streams in them.
+// link is one end of the pair.
 type link struct {
 	conn *net.UnixConn
-
-	sending sync.Mutex
-	buffer  bytes.Buffer
-	encoder *gob.Encoder
 
 	// Of whoever receives, who is one: a packet is decoded before the next comes.
 	packet  [inline + 1]byte
 	control [controlSize]byte
-	reader  *bytes.Reader
-	decoder *gob.Decoder
 }
 
 // controlSize has room for what unix.CmsgSpace says of mostFDs.
@@ -89,9 +108,7 @@ func newLink(fd int) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn.(*net.UnixConn), reader: bytes.NewReader(nil)}
-	l.encoder, l.decoder = gob.NewEncoder(&l.buffer), gob.NewDecoder(l.reader)
-	return l, nil
+	return &link{conn: conn.(*net.UnixConn)}, nil
 }
 
 // shut ends what both ends are waiting for.
@@ -102,15 +119,8 @@ func (l *link) shut() {
 }
 
 // send sends a message and descriptors, which stay the caller's.
-func (l *link) send(m any, fds ...int) error {
-	l.sending.Lock()
-	defer l.sending.Unlock()
-	l.buffer.Reset()
-	l.buffer.WriteByte(0)
-	if err := l.encoder.Encode(m); err != nil {
-		return err
-	}
-	packet := l.buffer.Bytes()
+func (l *link) send(m message, fds ...int) error {
+	packet := coder.Encode([]byte{0}, m.fields)
 	if len(packet) > inline {
 		memory, err := inMemory(packet[1:])
 		if err != nil {
@@ -145,7 +155,7 @@ func inMemory(content []byte) (int, error) {
 
 // receive waits for a message. The descriptors are the caller's. One goroutine
 // receives.
-func (l *link) receive(m any) (fds []int, err error) {
+func (l *link) receive(m message) (fds []int, err error) {
 	packet, control := l.packet[:], l.control[:unix.CmsgSpace(4*mostFDs)]
 	n, controls, flags, _, err := l.conn.ReadMsgUnix(packet, control)
 	if err != nil {
@@ -189,8 +199,7 @@ func (l *link) receive(m any) (fds []int, err error) {
 			return fds, err
 		}
 	}
-	l.reader.Reset(content)
-	return fds, l.decoder.Decode(m)
+	return fds, coder.Decode(content, m.fields)
 }
 
 func readMemory(fd int) ([]byte, error) {

@@ -107,7 +107,7 @@ func (p *process) call(c call, fds ...int) (answer, []int, error) {
 		}
 		done := r.await(&c, p.say, rest)
 		if done != nil {
-			if err = r.link.send(c, fds...); err == nil {
+			if err = r.link.send(&c, fds...); err == nil {
 				got := <-done
 				return got.answer, got.fds, got.err
 			}
@@ -269,6 +269,6 @@ func (r *running) watch(say func(string), rest func()) {
 	r.next++
 	r.pinged = r.next
 	ping := call{ID: r.next, Kind: kindPing}
-	go func() { _ = r.link.send(ping) }() // an error is the listener's too
+	go func() { _ = r.link.send(&ping) }() // an error is the listener's too
 	time.AfterFunc(askEvery, func() { r.watch(say, rest) })
 }

@@ -44,15 +44,15 @@ func Serve(fd, atOnce int, users *Users) error {
 			return err
 		}
 		if c.Kind == kindPing {
-			_ = l.send(answer{ID: c.ID}) // an error is the next receive's too
+			_ = l.send(&answer{ID: c.ID}) // an error is the next receive's too
 			continue
 		}
 		go func() {
 			leave := places.Take(slow) // not before: pings are answered whatever hangs
 			a, opened := users.carry(c, fds)
 			closeAll(fds)
-			if err := l.send(a, opened...); err != nil {
-				_ = l.send(answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}})
+			if err := l.send(&a, opened...); err != nil {
+				_ = l.send(&answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}})
 			}
 			closeAll(opened)
 			leave()

@@ -1,5 +1,7 @@
 package wire
 
+import "rlminit/internal/coder"
+
 // Version is the version of the protocol. Tier 1 outlives tier 2, so it is
 // tier 2 that may be newer: it says its version first, and tier 1 answers with
 // the one that both will speak, which is the lower.
@@ -41,7 +43,7 @@ const (
 // Message is one message of either direction.
 type Message interface {
 	Kind() Kind
-	fields(*coder)
+	fields(*coder.Coder)
 }
 
 // Hello is what tier 2 says first, and until then tier 1 says nothing.
@@ -390,146 +392,146 @@ func blank(k Kind) Message {
 	return blanks[k]()
 }
 
-func (m *Hello) fields(c *coder) { c.u32(&m.Version) }
+func (m *Hello) fields(c *coder.Coder) { c.U32(&m.Version) }
 
-func (m *Spawn) fields(c *coder) {
-	c.u64(&m.ID)
-	c.str(&m.Name)
-	c.u32(&m.UID)
-	c.bool(&m.Privileged)
-	c.str(&m.Path)
-	c.strings(&m.Argv)
-	c.strings(&m.Env)
-	c.str(&m.Dir)
-	c.u32(&m.Umask)
-	list(c, &m.Rlimits, func(l *Rlimit) { l.fields(c) })
+func (m *Spawn) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	c.Str(&m.Name)
+	c.U32(&m.UID)
+	c.Bool(&m.Privileged)
+	c.Str(&m.Path)
+	c.Strings(&m.Argv)
+	c.Strings(&m.Env)
+	c.Str(&m.Dir)
+	c.U32(&m.Umask)
+	coder.List(c, &m.Rlimits, func(l *Rlimit) { l.fields(c) })
 	m.Bounds.fields(c)
-	c.u32(&m.Tag)
-	c.i32s(&m.Targets)
-	c.bool(&m.ListenPID)
-	c.bool(&m.NoNewPrivs)
-	c.bool(&m.Terminal)
-	c.bytes(&m.Label)
-	c.i64(&m.Deadline)
-	c.bool(&m.Credentials)
-	c.bool(&m.Notify)
-	c.bool(&m.Ruleset)
-	c.strings(&m.Private)
-	c.u64(&m.Rights)
-	c.bytes(&m.Filter)
+	c.U32(&m.Tag)
+	c.I32s(&m.Targets)
+	c.Bool(&m.ListenPID)
+	c.Bool(&m.NoNewPrivs)
+	c.Bool(&m.Terminal)
+	c.Bytes(&m.Label)
+	c.I64(&m.Deadline)
+	c.Bool(&m.Credentials)
+	c.Bool(&m.Notify)
+	c.Bool(&m.Ruleset)
+	c.Strings(&m.Private)
+	c.U64(&m.Rights)
+	c.Bytes(&m.Filter)
 }
 
-func (l *Rlimit) fields(c *coder) {
-	c.i32(&l.Resource)
-	c.u64(&l.Soft)
-	c.u64(&l.Hard)
+func (l *Rlimit) fields(c *coder.Coder) {
+	c.I32(&l.Resource)
+	c.U64(&l.Soft)
+	c.U64(&l.Hard)
 }
 
-func (b *Bounds) fields(c *coder) {
-	c.i64(&b.Memory)
-	c.i64(&b.Pids)
-	c.i64(&b.CPU)
+func (b *Bounds) fields(c *coder.Coder) {
+	c.I64(&b.Memory)
+	c.I64(&b.Pids)
+	c.I64(&b.CPU)
 }
 
-func (m *Signal) fields(c *coder) {
-	c.u64(&m.ID)
-	c.i32(&m.Signal)
-	c.scope(&m.Scope)
+func (m *Signal) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	c.I32(&m.Signal)
+	m.Scope.fields(c)
 }
 
-func (c *coder) scope(p *Scope) {
+func (p *Scope) fields(c *coder.Coder) {
 	v := uint32(*p)
-	c.u32(&v)
+	c.U32(&v)
 	*p = Scope(v)
 	if *p > ScopeLeftover {
-		c.failed = true
+		c.Fail()
 	}
 }
 
-func (m *Acknowledge) fields(c *coder) { c.u64(&m.ID) }
-func (m *Hold) fields(c *coder)        { c.str(&m.Key) }
-func (m *Release) fields(c *coder)     { c.str(&m.Key) }
-func (m *Pong) fields(c *coder)        { c.u64(&m.Seq) }
-func (m *StopBegun) fields(*coder)     {}
-func (m *StopDone) fields(*coder)      {}
-func (m *End) fields(c *coder)         { c.i32(&m.Code) }
+func (m *Acknowledge) fields(c *coder.Coder) { c.U64(&m.ID) }
+func (m *Hold) fields(c *coder.Coder)        { c.Str(&m.Key) }
+func (m *Release) fields(c *coder.Coder)     { c.Str(&m.Key) }
+func (m *Pong) fields(c *coder.Coder)        { c.U64(&m.Seq) }
+func (m *StopBegun) fields(*coder.Coder)     {}
+func (m *StopDone) fields(*coder.Coder)      {}
+func (m *End) fields(c *coder.Coder)         { c.I32(&m.Code) }
 
-func (m *Deadline) fields(c *coder) {
-	c.u64(&m.ID)
-	c.i64(&m.At)
+func (m *Deadline) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	c.I64(&m.At)
 }
 
-func (m *Welcome) fields(c *coder) {
-	c.u32(&m.Version)
-	c.u32(&m.Generation)
-	c.u64(&m.NextID)
-	c.bool(&m.Tags)
-	c.bool(&m.Stopping)
-	c.bool(&m.Terminal)
+func (m *Welcome) fields(c *coder.Coder) {
+	c.U32(&m.Version)
+	c.U32(&m.Generation)
+	c.U64(&m.NextID)
+	c.Bool(&m.Tags)
+	c.Bool(&m.Stopping)
+	c.Bool(&m.Terminal)
 }
 
-func (m *Child) fields(c *coder) {
-	c.u64(&m.ID)
-	c.str(&m.Name)
+func (m *Child) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	c.Str(&m.Name)
 	state := uint32(m.State)
-	c.u32(&state)
+	c.U32(&state)
 	m.State = ChildState(state)
-	c.i32(&m.PID)
-	c.u64(&m.StartTime)
-	c.bytes(&m.Label)
+	c.I32(&m.PID)
+	c.U64(&m.StartTime)
+	c.Bytes(&m.Label)
 	m.Exit.fields(c)
-	c.step(&m.Step)
-	c.i32(&m.Errno)
-	c.str(&m.Reason)
+	m.Step.fields(c)
+	c.I32(&m.Errno)
+	c.Str(&m.Reason)
 }
 
-func (c *coder) step(p *Step) {
+func (p *Step) fields(c *coder.Coder) {
 	v := uint32(*p)
-	c.u32(&v)
+	c.U32(&v)
 	*p = Step(v)
 }
 
-func (e *Exit) fields(c *coder) {
-	c.i32(&e.Code)
-	c.i32(&e.Signal)
-	c.bool(&e.Core)
-	c.u32(&e.Leftovers)
-	c.i64(&e.At)
-	c.bool(&e.TimedOut)
-	c.bool(&e.OutOfMemory)
+func (e *Exit) fields(c *coder.Coder) {
+	c.I32(&e.Code)
+	c.I32(&e.Signal)
+	c.Bool(&e.Core)
+	c.U32(&e.Leftovers)
+	c.I64(&e.At)
+	c.Bool(&e.TimedOut)
+	c.Bool(&e.OutOfMemory)
 }
 
-func (m *Held) fields(c *coder)      { c.str(&m.Key) }
-func (m *SnapshotEnd) fields(*coder) {}
+func (m *Held) fields(c *coder.Coder)      { c.Str(&m.Key) }
+func (m *SnapshotEnd) fields(*coder.Coder) {}
 
-func (m *Spawned) fields(c *coder) {
-	c.u64(&m.ID)
-	c.i32(&m.PID)
-	c.u64(&m.StartTime)
+func (m *Spawned) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	c.I32(&m.PID)
+	c.U64(&m.StartTime)
 }
 
-func (m *SpawnFailed) fields(c *coder) {
-	c.u64(&m.ID)
-	c.step(&m.Step)
-	c.i32(&m.Errno)
-	c.str(&m.Reason)
+func (m *SpawnFailed) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	m.Step.fields(c)
+	c.I32(&m.Errno)
+	c.Str(&m.Reason)
 }
 
-func (m *SpawnStuck) fields(c *coder) { c.u64(&m.ID) }
+func (m *SpawnStuck) fields(c *coder.Coder) { c.U64(&m.ID) }
 
-func (m *Exited) fields(c *coder) {
-	c.u64(&m.ID)
+func (m *Exited) fields(c *coder.Coder) {
+	c.U64(&m.ID)
 	m.Exit.fields(c)
 }
 
-func (m *Signalled) fields(c *coder) {
-	c.u64(&m.ID)
-	c.scope(&m.Scope)
-	c.u32(&m.Count)
-	c.i32(&m.Errno)
+func (m *Signalled) fields(c *coder.Coder) {
+	c.U64(&m.ID)
+	m.Scope.fields(c)
+	c.U32(&m.Count)
+	c.I32(&m.Errno)
 }
 
-func (m *Ping) fields(c *coder)     { c.u64(&m.Seq) }
-func (m *Shutdown) fields(c *coder) { c.i64(&m.Deadline) }
-func (m *Reload) fields(*coder)     {}
-func (m *Cleared) fields(c *coder)  { c.u64(&m.ID) }
+func (m *Ping) fields(c *coder.Coder)     { c.U64(&m.Seq) }
+func (m *Shutdown) fields(c *coder.Coder) { c.I64(&m.Deadline) }
+func (m *Reload) fields(*coder.Coder)     {}
+func (m *Cleared) fields(c *coder.Coder)  { c.U64(&m.ID) }

@@ -1,6 +1,10 @@
 package wire
 
-import "errors"
+import (
+	"errors"
+
+	"rlminit/internal/coder"
+)
 
 // MainService is the name under which tier 2 runs a main command that is a
 // service.
@@ -161,12 +165,12 @@ func Passable(name string) bool {
 }
 
 // EncodePolicy lays a policy out in bytes.
-func EncodePolicy(p *Policy) []byte { return encode(nil, p) }
+func EncodePolicy(p *Policy) []byte { return coder.Encode(nil, p.fields) }
 
 // DecodePolicy is the inverse of EncodePolicy.
 func DecodePolicy(b []byte) (*Policy, error) {
 	p := new(Policy)
-	if err := decode(b, p); err != nil {
+	if err := coder.Decode(b, p.fields); err != nil {
 		return nil, err
 	}
 	if p.Version != Version {
@@ -175,63 +179,56 @@ func DecodePolicy(b []byte) (*Policy, error) {
 	return p, nil
 }
 
-func (p *Policy) fields(c *coder) {
-	c.u32(&p.Version)
+func (p *Policy) fields(c *coder.Coder) {
+	c.U32(&p.Version)
 	p.User.fields(c)
-	c.u32(&p.TagLow)
-	c.u32(&p.TagHigh)
-	c.i64(&p.StopNanos)
-	hasMain := p.Main != nil
-	c.bool(&hasMain)
-	if hasMain {
-		if p.Main == nil {
-			p.Main = new(Program)
-		}
-		p.Main.fields(c)
-	}
-	c.bool(&p.Supervised)
-	list(c, &p.Privileged, func(q *Program) { q.fields(c) })
-	c.str(&p.Volume)
-	c.bool(&p.Strict)
-	c.bool(&p.Prepare)
-	c.bool(&p.ExitOn)
-	c.bool(&p.SignalGroup)
-	c.u32s(&p.Success)
-	c.i32(&p.ParentDeath)
-	c.bool(&p.WarnOnReap)
-	c.i32(&p.Verbosity)
+	c.U32(&p.TagLow)
+	c.U32(&p.TagHigh)
+	c.I64(&p.StopNanos)
+	coder.Optional(c, &p.Main, func(q *Program) { q.fields(c) })
+	c.Bool(&p.Supervised)
+	coder.List(c, &p.Privileged, func(q *Program) { q.fields(c) })
+	c.Str(&p.Volume)
+	c.Bool(&p.Strict)
+	c.Bool(&p.Prepare)
+	c.Bool(&p.ExitOn)
+	c.Bool(&p.SignalGroup)
+	c.U32s(&p.Success)
+	c.I32(&p.ParentDeath)
+	c.Bool(&p.WarnOnReap)
+	c.I32(&p.Verbosity)
 	p.Supervisor.fields(c)
-	c.u32(&p.Profiles.Low)
-	c.u32(&p.Profiles.High)
-	c.bool(&p.Profiles.Auto)
-	c.u32s(&p.Profiles.Groups)
-	c.str(&p.Profiles.Why)
-	c.bool(&p.Enclosed)
-	c.strings(&p.Opened)
-	c.str(&p.Published)
-	c.str(&p.Unenclosed)
-	c.bool(&p.Temporary)
+	c.U32(&p.Profiles.Low)
+	c.U32(&p.Profiles.High)
+	c.Bool(&p.Profiles.Auto)
+	c.U32s(&p.Profiles.Groups)
+	c.Str(&p.Profiles.Why)
+	c.Bool(&p.Enclosed)
+	c.Strings(&p.Opened)
+	c.Str(&p.Published)
+	c.Str(&p.Unenclosed)
+	c.Bool(&p.Temporary)
 }
 
-func (i *Identity) fields(c *coder) {
-	c.u32(&i.UID)
-	c.u32(&i.GID)
-	c.u32s(&i.Groups)
-	c.str(&i.Name)
-	c.str(&i.Home)
+func (i *Identity) fields(c *coder.Coder) {
+	c.U32(&i.UID)
+	c.U32(&i.GID)
+	c.U32s(&i.Groups)
+	c.Str(&i.Name)
+	c.Str(&i.Home)
 }
 
-func (q *Program) fields(c *coder) {
-	c.str(&q.Name)
-	c.strings(&q.Argv)
-	c.strings(&q.Env)
-	c.str(&q.Dir)
+func (q *Program) fields(c *coder.Coder) {
+	c.Str(&q.Name)
+	c.Strings(&q.Argv)
+	c.Strings(&q.Env)
+	c.Str(&q.Dir)
 	q.Identity.fields(c)
-	c.u32s(&q.Capabilities)
-	c.bool(&q.NoNewPrivs)
-	c.u32(&q.Umask)
-	list(c, &q.Rlimits, func(l *Rlimit) { l.fields(c) })
+	c.U32s(&q.Capabilities)
+	c.Bool(&q.NoNewPrivs)
+	c.U32(&q.Umask)
+	coder.List(c, &q.Rlimits, func(l *Rlimit) { l.fields(c) })
 	q.Bounds.fields(c)
-	c.i32(&q.StopSignal)
-	c.i64(&q.StopNanos)
+	c.I32(&q.StopSignal)
+	c.I64(&q.StopNanos)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/coder"
 )
 
 // Limits of a message.
@@ -46,7 +48,7 @@ func Send(fd int, m Message, descriptors ...int) error {
 	if len(descriptors) > MaxDescriptors {
 		return ErrTooLarge
 	}
-	body := encode([]byte{byte(m.Kind())}, m)
+	body := coder.Encode([]byte{byte(m.Kind())}, m.fields)
 	if len(body) > inline {
 		if len(body) > largest {
 			return ErrTooLarge
@@ -126,27 +128,27 @@ func (r *Receiver) Receive(fd int) (Message, []int, error) {
 // that go with it. It closes none.
 func assemble(body []byte, descriptors []int, truncated bool) (Message, []int, error) {
 	if truncated || len(body) == 0 {
-		return nil, nil, ErrMalformed
+		return nil, nil, coder.ErrMalformed
 	}
 	if Kind(body[0]) == kindLarge {
 		if len(body) != 1 || len(descriptors) == 0 {
-			return nil, nil, ErrMalformed
+			return nil, nil, coder.ErrMalformed
 		}
 		content, err := ReadSealed(descriptors[0], largest)
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(content) == 0 || Kind(content[0]) == kindLarge {
-			return nil, nil, ErrMalformed
+			return nil, nil, coder.ErrMalformed
 		}
 		body = content
 		descriptors = descriptors[1:]
 	}
 	m := blank(Kind(body[0]))
 	if m == nil {
-		return nil, nil, ErrMalformed
+		return nil, nil, coder.ErrMalformed
 	}
-	if err := decode(body[1:], m); err != nil {
+	if err := coder.Decode(body[1:], m.fields); err != nil {
 		return nil, nil, err
 	}
 	return m, descriptors, nil
@@ -231,7 +233,7 @@ func ReadSealed(fd, limit int) ([]byte, error) {
 			return nil, err
 		}
 		if n == 0 {
-			return nil, ErrMalformed
+			return nil, coder.ErrMalformed
 		}
 		off += n
 	}

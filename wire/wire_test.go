@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/coder"
+	"rlminit/internal/coder/fill"
 	"rlminit/internal/durable/unprivileged"
 )
 
@@ -22,45 +24,21 @@ func every(r *rand.Rand) []Message {
 		if m == nil {
 			continue
 		}
-		fill(r, reflect.ValueOf(m).Elem())
+		random(r, m)
 		all = append(all, m)
 	}
 	return all
 }
 
-func fill(r *rand.Rand, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(r, v.Field(i))
+// random fills a message or a policy.
+func random(r *rand.Rand, p any) {
+	fill.Random(r, p, func(v reflect.Value) bool {
+		scope, is := v.Addr().Interface().(*Scope) // not every number is one
+		if is {
+			*scope = Scope(r.Intn(3))
 		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1+r.Intn(3), 4))
-		for i := range v.Len() {
-			fill(r, v.Index(i))
-		}
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(r, v.Elem())
-	case reflect.String:
-		v.SetString(strings.Repeat("é\x00x", r.Intn(9)))
-	case reflect.Bool:
-		v.SetBool(r.Intn(2) == 0)
-	case reflect.Int32, reflect.Int64:
-		v.SetInt(int64(int32(r.Uint32())))
-	case reflect.Uint8:
-		v.SetUint(uint64(r.Intn(256)))
-	case reflect.Uint32:
-		if v.Type() == reflect.TypeFor[Scope]() {
-			v.SetUint(uint64(r.Intn(3)))
-			return
-		}
-		v.SetUint(uint64(r.Uint32()))
-	case reflect.Uint64:
-		v.SetUint(r.Uint64())
-	default:
-		panic("wire: a field of a kind that the codec does not know: " + v.Type().String())
-	}
+		return is
+	})
 }
 
 func pair(t *testing.T) (int, int) {
@@ -142,13 +120,13 @@ func TestHostileBytesAreRefusedAndLeakNothing(t *testing.T) {
 	}{
 		"unknown kind":       {[]byte{200}, nil},
 		"cut short":          {[]byte{byte(KindSpawn), 1, 2, 3}, []int{unsealed}},
-		"something left":     {append(encode([]byte{byte(KindPong)}, &Pong{Seq: 1}), 0), nil},
-		"false count":        {append(encode([]byte{byte(KindHold)}, &Hold{})[:1], 0xff, 0xff, 0xff, 0xff), nil},
+		"something left":     {append(coder.Encode([]byte{byte(KindPong)}, (&Pong{Seq: 1}).fields), 0), nil},
+		"false count":        {append(coder.Encode([]byte{byte(KindHold)}, (&Hold{}).fields)[:1], 0xff, 0xff, 0xff, 0xff), nil},
 		"large, no memfd":    {[]byte{byte(kindLarge)}, nil},
 		"large, not sealed":  {[]byte{byte(kindLarge)}, []int{unsealed}},
 		"large inside large": {[]byte{byte(kindLarge)}, []int{nested}},
-		"scope":              {append(encode([]byte{byte(KindSignal)}, &Signal{})[:13], 9, 0, 0, 0), nil},
-		"descriptors galore": {encode([]byte{byte(KindPong)}, &Pong{}), make([]int, 200)},
+		"scope":              {append(coder.Encode([]byte{byte(KindSignal)}, (&Signal{}).fields)[:13], 9, 0, 0, 0), nil},
+		"descriptors galore": {coder.Encode([]byte{byte(KindPong)}, (&Pong{}).fields), make([]int, 200)},
 	} {
 		var oob []byte
 		if len(c.fds) > 0 {
@@ -207,7 +185,7 @@ func TestSendNeverBlocks(t *testing.T) {
 func TestPolicyRoundTrip(t *testing.T) {
 	for seed := range int64(200) {
 		var p Policy
-		fill(rand.New(rand.NewSource(seed)), reflect.ValueOf(&p).Elem())
+		random(rand.New(rand.NewSource(seed)), &p)
 		p.Version = Version
 		if seed%2 == 0 {
 			p.Main = nil
@@ -240,14 +218,14 @@ func TestSealedContentIsFinal(t *testing.T) {
 // for a message is laid out again in the same bytes.
 func FuzzDecode(f *testing.F) {
 	for _, m := range every(rand.New(rand.NewSource(1))) {
-		f.Add(encode([]byte{byte(m.Kind())}, m))
+		f.Add(coder.Encode([]byte{byte(m.Kind())}, m.fields))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, _, err := assemble(body, nil, false)
 		if err != nil {
 			return
 		}
-		if again := encode([]byte{byte(m.Kind())}, m); !bytes.Equal(again, body) {
+		if again := coder.Encode([]byte{byte(m.Kind())}, m.fields); !bytes.Equal(again, body) {
 			t.Fatalf("%x became %x", body, again)
 		}
 	})
