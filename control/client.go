@@ -130,7 +130,10 @@ func (l *line) call(ctx context.Context, r request, out any) error {
 	var in bytes.Buffer
 	err := l.try(ctx, r, func(body io.Reader, length int64) (err error) {
 		in.Reset()
-		in.Grow(int(min(max(length, 0), answerLimit)) + bytes.MinRead)
+		if length < 0 {
+			length = 512 << 10 // it comes in pieces, and so is long
+		}
+		in.Grow(int(min(length, answerLimit)) + bytes.MinRead)
 		_, err = in.ReadFrom(io.LimitReader(body, answerLimit))
 		return err
 	})

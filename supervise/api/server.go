@@ -281,6 +281,10 @@ func (s *Server) route(needs May, h Handler) http.HandlerFunc {
 		case value == nil:
 			w.WriteHeader(http.StatusNoContent)
 		default:
+			if all, ok := value.([]control.Service); ok {
+				answerServices(w, all)
+				return
+			}
 			answerJSON(w, http.StatusOK, "application/json", value)
 		}
 	}
@@ -454,6 +458,36 @@ func answerJSON(w http.ResponseWriter, status int, kind string, value any) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(content.Len()))
 	w.WriteHeader(status)
+	w.Write(content.Bytes())
+}
+
+// piece is how much of all services is laid out before it goes out, in bytes.
+const piece = 32 << 10
+
+// answerServices is answerJSON for all services, which may be thousands: they go out
+// piece by piece, for a supervisor that is asked often would keep room for the whole
+// text, twice.
+func answerServices(w http.ResponseWriter, all []control.Service) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTime))
+	w.Header().Set("Content-Type", "application/json")
+	var content bytes.Buffer
+	content.WriteByte('[')
+	encoder := json.NewEncoder(&content)
+	for i := range all {
+		if i > 0 {
+			content.WriteByte(',')
+		}
+		if err := encoder.Encode(&all[i]); err != nil {
+			slog.Error("cannot encode an answer", "err", err)
+			panic(http.ErrAbortHandler) // who asked sees that it is cut short
+		}
+		content.Truncate(content.Len() - 1) // an end of line
+		if content.Len() >= piece {
+			w.Write(content.Bytes())
+			content.Reset()
+		}
+	}
+	content.WriteString("]\n")
 	w.Write(content.Bytes())
 }
 
