@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/coder"
 	"rlminit/internal/coder/fill"
 	"rlminit/internal/durable"
 )
@@ -64,4 +65,27 @@ func exchange(t *testing.T, from, to *link, sent, got message) {
 	if err != nil || len(fds) != 1 || !reflect.DeepEqual(got, sent) {
 		t.Fatalf("%v, descriptors %v: sent %+v, got %+v", err, fds, sent, got)
 	}
+}
+
+// FuzzDecode holds what either end decodes against any bytes: no panic, no more
+// memory than the bytes can fill, and what is taken is the same when it is sent on.
+func FuzzDecode(f *testing.F) {
+	for seed := range int64(8) {
+		r := rand.New(rand.NewSource(seed))
+		sent, told := &call{}, &answer{}
+		fill.Random(r, sent, func(v reflect.Value) bool { return v.Type() == reflect.TypeFor[durable.Steps]() })
+		fill.Random(r, told, nil)
+		f.Add(coder.Encode(nil, sent.fields))
+		f.Add(coder.Encode(nil, told.fields))
+	}
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		for _, pair := range [][2]message{{&call{}, &call{}}, {&answer{}, &answer{}}} {
+			if coder.Decode(packet, pair[0].fields) != nil {
+				continue
+			}
+			if err := coder.Decode(coder.Encode(nil, pair[0].fields), pair[1].fields); err != nil || !reflect.DeepEqual(pair[0], pair[1]) {
+				t.Errorf("%v: taken %+v, sent on %+v", err, pair[0], pair[1])
+			}
+		}
+	})
 }
