@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +30,8 @@ signal is restarted as its policy says.`,
 			for _, name := range once(args[1:]) {
 				s, err := client.Signal(cmd.Context(), name, args[0])
 				var problem *control.Problem
-				if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer {
-					return err
+				if errors.As(err, &problem) && (problem.ExitCode == control.ExitNoAnswer || problem.Status == http.StatusBadRequest) {
+					return err // as it would be for each of the others
 				}
 				if err == nil && asJSON {
 					err = t.printJSON(s)
