@@ -89,6 +89,9 @@ func (i *Intents) Apply(r journal.Record) {
 	case TypeRenamed:
 		var p profileBody
 		if r.Decode(&p) == nil {
+			if latest, ok := i.by[GatewayName(p.Profile)]; ok {
+				p.Desired = latest // a command may have come after the look at it
+			}
 			delete(i.by, GatewayName(p.Profile))
 			delete(i.by, GatewayName(p.To))
 			if p.Desired != service.IntentNone {
@@ -373,15 +376,18 @@ func (rec *Records) created(p profileBody) error {
 	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: p})
 }
 
-// renamed records a new name. The directory's counts: a journal that cannot be
-// written to is put right at the next boot.
-func (rec *Records) renamed(p profileBody) {
+// renamed records a new name, and returns what is wanted under it. The directory's
+// counts: a journal that cannot be written to is put right at the next boot.
+func (rec *Records) renamed(p profileBody) service.Intent {
 	l := rec.ledger.Load()
 	if l == nil {
 		rec.learn(p.To, p.Desired)
 	} else if err := l.append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p}); err != nil {
 		rec.tree.told.once(err.Error())
+	} else if latest, ok := l.known(Gateway(p.To)); ok {
+		return latest
 	}
+	return p.Desired
 }
 
 // deleted records that a profile is gone. The directory's end is what counts: a

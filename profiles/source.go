@@ -130,12 +130,11 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
 		return Profile{}, err
 	}
-	intent := before.Record.Desired
 	s.Records.forget(from)
 	if before.Port != 0 {
 		s.ports.claim(to, before.Port)
 	}
-	s.Records.renamed(profileBody{Profile: from, To: to, Desired: intent, Actor: by})
+	intent := s.Records.renamed(profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
 	s.tree.moveLog(from, to)
 	if err := s.Records.update(Gateway(to), durably, func(f *stateFile) { f.Desired = intent }); err != nil {
 		// It has its name; what still says the old one is put right at the next

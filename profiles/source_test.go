@@ -301,3 +301,29 @@ func TestReplaceFrom(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A stop that is recorded while its profile gets another name is of the new one.
+func TestRenameOfWhatIsStoppedMeanwhile(t *testing.T) {
+	v := prepared(t)
+	var stopped error
+	v.tree.home.Fail(func(step string) error {
+		if step == "rename" {
+			v.tree.home.Fail(nil)
+			stopped = verbs["stop"](v)
+		}
+		return nil
+	})
+	p, err := v.Rename("alice", "bob", nil)
+	must(t, err)
+	must(t, stopped)
+	if f, err := readRecord(v.tree.home, Gateway("bob").file(v.tree.settings.Load())); err != nil || f.Desired != service.Stopped {
+		t.Errorf("the file says %s, %v", f.Desired, err)
+	}
+	if p.Record.Desired != service.Stopped {
+		t.Errorf("it is to be %s", p.Record.Desired)
+	}
+	v.again()
+	if is := v.list()["bob"].Record.Desired; is != service.Stopped {
+		t.Errorf("after another boot it is to be %s", is)
+	}
+}
