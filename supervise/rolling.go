@@ -3,10 +3,12 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
@@ -39,8 +41,14 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 		return begun, refused
 	}
 	units = order.units
+	var roused []*unit
 	ctx, cancel := context.WithCancel(context.Background())
 	c.loop.ask(func() {
+		for _, u := range units {
+			if order.wants == service.Running && u.desired != order.wants {
+				roused = append(roused, u)
+			}
+		}
 		begun = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, cancel)
 		c.records.intend(order.wants, units, order.along)
 	})
@@ -48,8 +56,34 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 	go func() {
 		defer cancel()
 		c.rolls.run(ctx, &rolling{Handle: begun, verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady, v.renews), event: commanded(v, actor)})
+		if o, _ := begun.Now(); o.State == operation.Cancelled || o.State == operation.Failed {
+			c.leave(roused, o)
+		}
 	}()
 	return begun, nil
+}
+
+// leave has those that an operation has recorded as wanted, and goes no further to come
+// to, be wanted as little as before: or status and health would each say something else
+// of them, and the next boot start them. Who is in a later operation is that one's.
+func (c *commands) leave(roused []*unit, o control.Operation) {
+	v := verb{name: "stop", intent: service.Stopped, meant: func(u *unit) bool {
+		return u.desired == service.Running && u.state.Want != machine.WantUp && !c.operations.book.Awaits(u.title())
+	}}
+	c.loop.ask(func() { roused = slices.DeleteFunc(roused, func(u *unit) bool { return !v.meant(u) }) })
+	if len(roused) == 0 {
+		return
+	}
+	order, refused := c.accept(context.Background(), v, roused, nil, o.Actor, o.ID)
+	if refused != nil {
+		return // the container is stopping
+	}
+	defer order.release()
+	if order.unrecorded != nil {
+		slog.Warn("what an operation has not come to stays recorded as wanted", "operation", o.ID, "err", order.unrecorded)
+		return
+	}
+	c.loop.ask(func() { c.records.intend(order.wants, order.units, nil) })
 }
 
 // run takes one member after the other.

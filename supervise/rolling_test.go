@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -287,5 +288,58 @@ func TestCancelOfWhatALaterOperationHas(t *testing.T) {
 	p.exit("above")
 	if state, members := p.awaitEnd(later.ID); state != "done" || p.spawned("one") != 2 {
 		t.Errorf("%s, %v; one was started %d times", state, members, p.spawned("one"))
+	}
+}
+
+// What a rolling operation has recorded as wanted, and does not come to, is as it was
+// before, for a successor too. Who has it since, has it.
+func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	names := []string{"one", "two", "zed"}
+	for _, name := range names {
+		p.await(name, "running")
+	}
+	for _, end := range []string{"cancelled", "failed"} {
+		p.now.commands.operate(t.Context(), verbStop, []*unit{p.unit("one"), p.unit("two"), p.unit("zed")}, nil, 0, &control.Wait{})
+		begun := p.begin(control.BeginOperation{Verb: "start", Names: names, Rolling: 1, SteadyMS: 60_000})
+		first := ""
+		p.eventually("one is taken", func() (bool, any) {
+			for _, name := range names {
+				if state, _ := p.state(name); state == "running" {
+					first = name
+				}
+			}
+			return first != "", first
+		})
+		rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == first })
+		if end == "failed" {
+			p.exit(first)
+		} else if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
+			t.Fatal(err)
+		}
+		if state, members := p.awaitEnd(begun.ID); state != end {
+			t.Fatalf("%s, %v", state, members)
+		}
+		p.now.commands.operate(t.Context(), verbStart, []*unit{p.unit(rest[1])}, nil, 0, &control.Wait{})
+		desired := func(name string) (is string) {
+			p.now.loop.ask(func() { is = string(p.now.fleet.units[name].desired) })
+			return is
+		}
+		p.eventually("what was not come to is wanted no more", func() (bool, any) { return desired(rest[0]) == "stopped", desired(rest[0]) })
+		if is := p.recordedAs(rest[0]); is != service.Stopped {
+			t.Errorf("%s: %s is recorded as %s", end, rest[0], is)
+		}
+		p.await(rest[1], "running")
+		if desired(rest[1]) != "running" || desired(first) != "running" {
+			t.Errorf("%s: %s is %s, %s is %s", end, first, desired(first), rest[1], desired(rest[1]))
+		}
+		p.await(first, "running")
+		p.kill()
+		p.supervise()
+		p.open()
+		if state, _ := p.state(rest[0]); state != "stopped" {
+			t.Errorf("%s: for a successor %s is %s", end, rest[0], state)
+		}
 	}
 }

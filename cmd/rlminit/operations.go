@@ -89,9 +89,10 @@ func cancelVerb(t *terminal) *cobra.Command {
 		Use:   "cancel ID",
 		Short: "have an operation go no further",
 		Long: `Ends an operation. What has begun goes on to its end; a restart that a service
-still waits for is dropped, and a rolling one takes nobody any more. What was
-recorded as wanted stays so. Exit code 17 if the operation is over, 4 if there is
-none of that id.`,
+still waits for is dropped, and a rolling one takes nobody any more. What has
+begun stays recorded as wanted; whom a rolling one has not come to is wanted as
+little as before. Exit code 17 if the operation is over, 4 if there is none of
+that id.`,
 		Example: `  rlminit cancel 12`,
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -270,6 +270,19 @@ func (b *Book) Cancel(id uint64) (control.Operation, *control.Problem) {
 	return now, nil
 }
 
+// Awaits tells whether an operation that is under way has yet to bring a member to
+// what it is to be.
+func (b *Book) Awaits(member string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.all {
+		if i, has := e.by[member]; has && !e.Over() && open(e.Members[i].State) {
+			return true
+		}
+	}
+	return false
+}
+
 // Get is an operation that is remembered.
 func (b *Book) Get(id uint64) (Handle, *control.Problem) {
 	b.mu.Lock()
