@@ -82,6 +82,8 @@ const (
 	// inline is how much of a message goes in the packet itself; a larger one is
 	// in a memfd that goes along. A socket's buffer holds several of these.
 	inline = 48 << 10
+	// usual is more than most messages have.
+	usual = 512
 	// most bounds a message.
 	most = 64 << 20
 	// mostFDs is how many descriptors a packet has at most, the memfd among them.
@@ -120,7 +122,7 @@ func (l *link) shut() {
 
 // send sends a message and descriptors, which stay the caller's.
 func (l *link) send(m message, fds ...int) error {
-	packet := coder.Encode([]byte{0}, m.fields)
+	packet := coder.Encode(make([]byte, 1, usual), m.fields)
 	if len(packet) > inline {
 		memory, err := inMemory(packet[1:])
 		if err != nil {

@@ -170,12 +170,12 @@ func List[T any](c *Coder, p *[]T, element func(*T)) {
 	if n > 0 {
 		*p = make([]T, 0, min(n, atOnce))
 	}
-	for range n {
-		var one T
-		if element(&one); c.failed {
+	var blank T
+	for i := range int(n) {
+		*p = append(*p, blank)
+		if element(&(*p)[i]); c.failed {
 			return
 		}
-		*p = append(*p, one)
 	}
 }
 
