@@ -31,6 +31,7 @@ type rolling struct {
 	units []*unit // Invariant: in the order of roll's members
 	roll  *operation.Roll
 	event machine.Event
+	leave func() // before it ends early
 }
 
 // roll restarts units, at most limit of which are out of service at once; or has
@@ -41,46 +42,63 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 		return begun, refused
 	}
 	units = order.units
-	var roused []*unit
+	g := &rolling{verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady, v.renews), event: commanded(v, actor)}
 	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
 	c.loop.ask(func() {
-		for _, u := range units {
+		var roused []*unit
+		for _, u := range slices.Concat(units, order.along) {
 			if order.wants == service.Running && u.desired != order.wants {
 				roused = append(roused, u)
 			}
 		}
-		begun = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, cancel)
+		g.leave = func() { c.leave(roused, order.id, actor) }
+		g.Handle = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, func() {
+			cancel()
+			<-over // whoever cancels is answered when what that means is recorded
+		})
 		c.records.intend(order.wants, units, order.along)
 	})
 	order.release() // not before: a later command would be taken for an earlier one
 	go func() {
+		defer close(over)
 		defer cancel()
-		c.rolls.run(ctx, &rolling{Handle: begun, verb: v, units: units, roll: operation.NewRoll(len(units), limit, steady, v.renews), event: commanded(v, actor)})
-		if o, _ := begun.Now(); o.State == operation.Cancelled || o.State == operation.Failed {
-			c.leave(roused, o)
+		c.rolls.run(ctx, g)
+		if o, _ := g.Now(); o.State == operation.Cancelled {
+			g.leave()
 		}
 	}()
-	return begun, nil
+	return g.Handle, nil
 }
 
 // leave has those that an operation has recorded as wanted, and goes no further to come
 // to, be wanted as little as before: or status and health would each say something else
-// of them, and the next boot start them. Who is in a later operation is that one's.
-func (c *commands) leave(roused []*unit, o control.Operation) {
+// of them, and the next boot start them. Who is in another operation that is under way,
+// or goes along with one of its members, is that one's.
+func (c *commands) leave(roused []*unit, id uint64, actor control.Actor) {
+	another := func(u *unit) bool {
+		var awaited []*unit
+		for _, other := range c.fleet.all() {
+			if c.operations.book.Awaits(other.title(), id) {
+				awaited = append(awaited, other)
+			}
+		}
+		return slices.Contains(append(awaited, c.fleet.along(awaited...)...), u)
+	}
 	v := verb{name: "stop", intent: service.Stopped, meant: func(u *unit) bool {
-		return u.desired == service.Running && u.state.Want != machine.WantUp && !c.operations.book.Awaits(u.title())
+		return u.desired == service.Running && u.state.Want != machine.WantUp && !another(u)
 	}}
 	c.loop.ask(func() { roused = slices.DeleteFunc(roused, func(u *unit) bool { return !v.meant(u) }) })
 	if len(roused) == 0 {
 		return
 	}
-	order, refused := c.accept(context.Background(), v, roused, nil, o.Actor, o.ID)
+	order, refused := c.accept(context.Background(), v, roused, nil, actor, id)
 	if refused != nil {
 		return // the container is stopping
 	}
 	defer order.release()
 	if order.unrecorded != nil {
-		slog.Warn("what an operation has not come to stays recorded as wanted", "operation", o.ID, "err", order.unrecorded)
+		slog.Warn("what an operation has not come to stays recorded as wanted", "operation", id, "err", order.unrecorded)
 		return
 	}
 	c.loop.ask(func() { c.records.intend(order.wants, order.units, nil) })
@@ -97,6 +115,9 @@ func (rs *rolls) run(ctx context.Context, g *rolling) {
 		})
 		o, _ := g.Now()
 		if o.Over() || verdict.Over || verdict.Failed >= 0 {
+			if !o.Over() && !verdict.Over {
+				g.leave()
+			}
 			rs.loop.ask(func() {
 				delete(rs.waiting, wake)
 				if !o.Over() && !verdict.Over {

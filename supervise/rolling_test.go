@@ -343,3 +343,41 @@ func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
 		}
 	}
 }
+
+// So it is with what goes along with them, and when the supervisor is killed as soon as
+// whoever cancelled it was answered.
+func TestWhatGoesAlongWithARollingStartThatIsCancelled(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
+		p.bootAll()
+		for _, name := range []string{"one", "two", "above"} {
+			p.await(name, "running")
+		}
+		p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
+		begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "above"}, Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
+		p.eventually("the first is taken", func() (bool, any) {
+			one, above := p.spawned("one"), p.spawned("above")
+			return one+above == 3, one + above
+		})
+		wanted := map[string]service.Intent{"one": service.Running, "above": service.Stopped, "two": service.Stopped}
+		if p.spawned("above") == 2 {
+			wanted = map[string]service.Intent{"one": service.Stopped, "above": service.Running, "two": service.Running}
+		}
+		if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
+			t.Fatal(err)
+		}
+		if killed {
+			p.kill()
+			p.supervise()
+			p.bootAll()
+		}
+		for name, is := range wanted {
+			if got := p.recordedAs(name); got != is {
+				t.Errorf("killed: %v: %s is recorded as %s, want %s", killed, name, got, is)
+			}
+			if u := p.unit(name); u.desired != is {
+				t.Errorf("killed: %v: %s is to be %s, want %s", killed, name, u.desired, is)
+			}
+		}
+	}
+}

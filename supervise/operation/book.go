@@ -270,13 +270,13 @@ func (b *Book) Cancel(id uint64) (control.Operation, *control.Problem) {
 	return now, nil
 }
 
-// Awaits tells whether an operation that is under way has yet to bring a member to
-// what it is to be.
-func (b *Book) Awaits(member string) bool {
+// Awaits tells whether another operation than one, which is under way, has yet to bring
+// a member to what it is to be.
+func (b *Book) Awaits(member string, but uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.all {
-		if i, has := e.by[member]; has && !e.Over() && open(e.Members[i].State) {
+		if i, has := e.by[member]; has && e.ID != but && !e.Over() && open(e.Members[i].State) {
 			return true
 		}
 	}
