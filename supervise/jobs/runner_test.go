@@ -199,7 +199,7 @@ func (g *rig) bring(d *disk, stage job.Stage, profile string) (release func()) {
 	hang := make(chan struct{})
 	release = sync.OnceFunc(func() { close(hang) })
 	g.Cleanup(release)
-	request := control.RunJob{Command: []string{"true"}, Profile: profile, TimeoutMS: 1000, MaxOutput: 1000, Detach: true}
+	request := control.RunJob{Command: []string{"true"}, Profile: profile, TimeoutMS: 3_600_000, MaxOutput: 1000, Detach: true}
 	g.task = newTask("", "run", nil, request)
 	if stage == job.Submitting {
 		d.set(hang, nil)
