@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/internal/durable"
 	"rlminit/service"
 )
@@ -130,11 +132,12 @@ func TestACopyOverWhatWasWrittenLastIsOneErrand(t *testing.T) {
 	defer func(is *durable.Dir) { v.tree.home = is }(v.tree.home)
 	v.tree.home = v.tree.home.By(noting{asked: &asked})
 	of, file := Gateway("alice"), "profiles/alice/gateway_state.json"
+	pid := 0
 	command := func(intent service.Intent) {
 		t.Helper()
 		must(t, v.Records.Command(t.Context(), Command{Verb: "x", Intent: intent, Services: []string{of.String()}}, []Subject{of}, false))
+		must(t, saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid}))
 	}
-	pid := 0
 	see := func() {
 		t.Helper()
 		pid++
@@ -161,7 +164,7 @@ func TestACopyOverWhatWasWrittenLastIsOneErrand(t *testing.T) {
 	says(`"desired_state":"running"`, 2) // waits to be adopted
 	command(service.Running)
 	command(service.Stopped)
-	says(`"desired_state":"stopped"`, 2)
+	says(`"desired_state":"stopped"`, 3) // a look and a copy, and another one
 	v.write(file, edited)
 	v.Records.copied([]Subject{of}) // the same once more
 	says(`"desired_state":"stopped"`, 2)
@@ -241,4 +244,54 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 	unlock()
 	<-done
 	shown(0, 4)
+}
+
+// What a command has recorded counts over the file with the next copy that succeeds, and
+// with no other after that; what is recorded while a copy is written waits for the next.
+func TestACopyIsOwedUntilTheFileSaysWhatIsRecorded(t *testing.T) {
+	v := prepared(t)
+	defer v.done()
+	of, file := Gateway("alice"), "profiles/alice/gateway_state.json"
+	command := func(intent service.Intent) error {
+		return v.Records.Command(t.Context(), Command{Verb: "x", Intent: intent, Services: []string{of.String()}}, []Subject{of}, true)
+	}
+	pid := 0
+	see := func() error {
+		pid++
+		return saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid})
+	}
+	says := func(intent service.Intent) {
+		t.Helper()
+		if text := v.read(file); !strings.Contains(text, fmt.Sprintf(`"desired_state":%q`, intent)) {
+			t.Errorf("it says %s, want %s", text, intent)
+		}
+	}
+	must(t, command(service.Running))
+	must(t, see())
+	must(t, command(service.Stopped))
+	v.tree.home.Fail(func(string) error { return unix.ENOSPC })
+	if see() == nil {
+		t.Error("a copy on a full disk succeeded")
+	}
+	v.tree.home.Fail(nil)
+	says(service.Running)
+	must(t, see())
+	says(service.Stopped)
+
+	v.write(file, strings.Replace(v.read(file), "stopped", "running", 1))
+	must(t, see())
+	says(service.Running) // waits to be adopted
+
+	must(t, command(service.Running))
+	meanwhile := error(nil)
+	v.tree.home.Fail(func(string) error {
+		v.tree.home.Fail(nil)
+		meanwhile = command(service.Stopped)
+		return nil
+	})
+	must(t, see())
+	must(t, meanwhile)
+	says(service.Running)
+	must(t, see())
+	says(service.Stopped)
 }

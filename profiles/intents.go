@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"rlminit/journal"
 	"rlminit/service"
@@ -183,14 +182,10 @@ func (l *ledger) known(of Subject) (intent service.Intent, ok bool) {
 	return intent, ok
 }
 
-// copyPatience is how long an answer waits for copies: after it a command counts
-// by the journal alone, and the copies follow.
-const copyPatience = 250 * time.Millisecond
-
 // Command records what somebody wants of the subjects, with one record and one
-// fsync, and then writes their state files. What is recorded already is only
-// noted: a full disk keeps nobody from a restart. One that is to be possible on a
-// full disk is urgent. Without a journal each state file is made durable.
+// fsync; their state files are to say it with the next SaveSeen. What is recorded
+// already is only noted: a full disk keeps nobody from a restart. One that is to be
+// possible on a full disk is urgent. Without a journal each state file is made durable.
 func (rec *Records) Command(ctx context.Context, c Command, of []Subject, urgent bool) error {
 	l := rec.ledger.Load()
 	if l == nil {
@@ -211,7 +206,14 @@ func (rec *Records) Command(ctx context.Context, c Command, of []Subject, urgent
 	if err := l.append(ctx, urgent, entry); err != nil {
 		return err
 	}
-	rec.publish(of)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.owed == nil {
+		rec.owed = make(map[Subject]bool, len(of))
+	}
+	for _, one := range of {
+		rec.owed[one] = true
+	}
 	return nil
 }
 
@@ -242,19 +244,6 @@ func (rec *Records) saveEach(of []Subject, intent service.Intent) error {
 		}
 	}
 	return nil
-}
-
-// publish writes the state files of the subjects, and waits for that a little.
-func (rec *Records) publish(of []Subject) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		rec.copied(of)
-	}()
-	select {
-	case <-done:
-	case <-time.After(copyPatience):
-	}
 }
 
 // copied writes the subjects' state files as the journal has it.

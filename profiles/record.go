@@ -73,7 +73,8 @@ type Seen struct {
 //
 // Invariant: with a ledger, intents is not used. Without one it has what was read
 // from a file or written there, of each subject that was. Copies has nothing without a
-// ledger, and only its subject's lock lets one be relied on.
+// ledger, and only its subject's lock lets one be relied on. Owed has nothing without a
+// ledger either: there a command waits for the file.
 type Records struct {
 	tree   *tree
 	ports  *ports
@@ -82,6 +83,7 @@ type Records struct {
 	mu      sync.Mutex
 	intents map[Subject]service.Intent
 	copies  map[Subject][]byte // what a state file had when it was looked at, or written
+	owed    map[Subject]bool   // whose state file does not have yet what a command has recorded
 }
 
 // LoadService returns the record of a static service.
@@ -132,7 +134,7 @@ func (rec *Records) saved(of Subject, intent service.Intent) bool {
 }
 
 // SaveSeen records the states in which services were seen, in at most so many errands at
-// once, and returns an error for each. The intents stay as they are, whatever the order of calls. Each is written
+// once, and returns an error for each. The intents are those of the ledger, whatever the order of calls. Each is written
 // whole, but a power cut may bring the state before it back.
 func (rec *Records) SaveSeen(of []Subject, seen []Seen, most int) []error {
 	return rec.updateEach(of, ofSeen, most, func(i int, f *stateFile) {
@@ -206,6 +208,9 @@ func (rec *Records) rewrite(of Subject, file string, why reason, change func(*st
 func (rec *Records) prepare(w *rewriting, f stateFile, change func(*stateFile)) error {
 	was := f.Record // what the file says
 	known := rec.remember(w.of, was)
+	if w.why == ofSeen && rec.owes(w.of) {
+		w.why = ofIntent
+	}
 	verdict := rec.weigh(w.why, was, known)
 	if w.recalled && verdict != writeOver {
 		return durable.ErrChanged
@@ -234,6 +239,7 @@ func (rec *Records) prepare(w *rewriting, f stateFile, change func(*stateFile)) 
 			return durable.ErrChanged // what counts is what it says now
 		}
 		rec.keep(w.of, w.was, w.why)
+		rec.settle(w.of, was.Desired)
 		return nil
 	}
 	f.Profile, f.UpdatedAt = w.of.Profile, rec.tree.now()
@@ -254,12 +260,37 @@ func (rec *Records) wrote(w *rewriting, err error) error {
 		return err
 	}
 	rec.keep(w.of, w.data, w.why)
+	rec.settle(w.of, w.now.Desired)
 	if w.now.Desired != service.IntentNone {
 		rec.mu.Lock()
 		rec.intents[w.of] = w.now.Desired
 		rec.mu.Unlock()
 	}
 	return nil
+}
+
+// owes tells whether a subject's state file is yet to say what a command has recorded.
+func (rec *Records) owes(of Subject) bool {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return rec.owed[of]
+}
+
+// settle notes that a subject's state file says that so much is wanted. What was
+// recorded since is owed still.
+func (rec *Records) settle(of Subject, says service.Intent) {
+	l := rec.ledger.Load()
+	if l == nil {
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if known, _ := l.known(of); known != says {
+		return
+	}
+	if delete(rec.owed, of); len(rec.owed) == 0 {
+		rec.owed = nil
+	}
 }
 
 // recall is what a state file had when it was looked at last, so that a copy over it
@@ -402,6 +433,7 @@ func (rec *Records) forget(profile string) {
 	rec.mu.Lock()
 	delete(rec.intents, Gateway(profile))
 	delete(rec.copies, Gateway(profile))
+	delete(rec.owed, Gateway(profile))
 	rec.mu.Unlock()
 }
 

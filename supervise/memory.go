@@ -44,6 +44,7 @@ func (u *unit) memory() memory {
 // keepState keeps what a successor is to know of u. It is called after each change
 // of that, before anything is done or said that follows from it.
 func (r *records) keepState(u *unit) {
+	u.kept.intended = false
 	err := r.states.Save(u.name, u.memory().encode(handover.StateMax-len(u.name)))
 	if u.kept.unsaved && err == nil {
 		slog.Info("a successor will know of a service again", "service", u.name)

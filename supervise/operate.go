@@ -107,10 +107,11 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		if part == 0 {
 			begun = c.operations.begin(id, v.name, members(units), operation.Running, actor, nil)
 		}
-		for _, u := range v.apply(c.fleet, act, event) {
-			went = append(went, u.title())
-		}
-		c.records.intend(order.wants, units, along)
+		c.records.intend(order.wants, units, along, func() {
+			for _, u := range v.apply(c.fleet, act, event) {
+				went = append(went, u.title())
+			}
+		})
 		for _, u := range along {
 			went = append(went, u.title())
 		}
@@ -146,6 +147,8 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	}
 	if wait != nil {
 		c.records.written(flushPatience)
+	} else if order.wants != service.IntentNone {
+		c.records.copied()
 	}
 	return outcomes, begun, nil
 }

@@ -45,6 +45,7 @@ type records struct {
 type kept struct {
 	seen     string   // the public state that was published last
 	changed  bool     // desired is newer than the state that a predecessor left
+	intended bool     // desired has changed since a successor was told
 	unsaved  bool     // a successor would not know what is true of it
 	ended    []uint64 // exits to be acknowledged once a successor and the log would know of them
 	outdated outdated // what of its run is older than the definition
@@ -99,18 +100,43 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 	return nil
 }
 
-// intend has units be wanted as a command is recorded, when what follows from that has
-// begun, or is in the book of operations: a successor begins what the journal alone
-// knows of. Only the loop calls it.
-func (r *records) intend(intent service.Intent, units, along []*unit) {
-	for _, u := range slices.Concat(units, along) {
+// intend has units be wanted as a command is recorded, and begins what follows from
+// that; nil: it has begun, or is in the book of operations. A successor, who begins what
+// the journal alone knows of, learns of a unit's intent with the first step of what
+// follows, and of those that take none when all others have taken theirs. Only the loop
+// calls it.
+func (r *records) intend(intent service.Intent, units, along []*unit, begin func()) {
+	all := slices.Concat(units, along)
+	for _, u := range all {
 		if intent != service.IntentNone && u.desired != intent && u.state.Phase != machine.Gone {
-			u.desired = intent
+			u.desired, u.kept.intended = intent, true
+		}
+	}
+	if begin != nil {
+		begin()
+	}
+	for _, u := range all {
+		if u.kept.intended && u.state.Phase != machine.Gone {
 			r.keepState(u)
 			r.publishStatus(u)
 		}
+		if intent != service.IntentNone {
+			r.recordSeen(u) // the state file is to say what is wanted, too
+		}
 	}
 }
+
+// copied waits until the state files say what was wanted before, but for no longer
+// than copyPatience: a command counts by the journal, and its copies follow.
+func (r *records) copied() {
+	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
+	defer cancel()
+	r.recorder.flush(ctx)
+}
+
+// copyPatience is how long the answer to a command waits for copies of what was
+// recorded: whoever edits one afterwards, for an adoption, is not to lose that.
+const copyPatience = 250 * time.Millisecond
 
 // recordPatience is how long a command waits for its record to be durable.
 const recordPatience = 10 * time.Second

@@ -57,7 +57,7 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 			cancel()
 			<-over // whoever cancels is answered when what that means is recorded
 		})
-		c.records.intend(order.wants, units, order.along)
+		c.records.intend(order.wants, units, order.along, nil)
 	})
 	order.release() // not before: a later command would be taken for an earlier one
 	go func() {
@@ -68,6 +68,7 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 			g.leave()
 		}
 	}()
+	c.records.copied()
 	return g.Handle, nil
 }
 
@@ -101,7 +102,8 @@ func (c *commands) leave(roused []*unit, id uint64, actor control.Actor) {
 		slog.Warn("what an operation has not come to stays recorded as wanted", "operation", id, "err", order.unrecorded)
 		return
 	}
-	c.loop.ask(func() { c.records.intend(order.wants, order.units, nil) })
+	c.loop.ask(func() { c.records.intend(order.wants, order.units, nil, nil) })
+	c.records.copied()
 }
 
 // run takes one member after the other.

@@ -119,7 +119,7 @@ func TestStoppedBeforeAllIsRestarted(t *testing.T) {
 	})
 	p.now.loop.ask(func() {
 		p.now.fleet.stopUnits([]*unit{two}, commanded(verbStop, control.Actor{}))
-		p.now.records.intend(service.Stopped, []*unit{two}, nil)
+		p.now.records.intend(service.Stopped, []*unit{two}, nil, nil)
 	})
 	release()
 	_, members := p.awaitEnd((<-begun).ID)
