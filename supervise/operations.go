@@ -25,7 +25,8 @@ type operations struct {
 	fleet *fleet
 
 	book *operation.Book
-	file int // memfd: what a successor is to know of them; 0: none
+	file int    // memfd: what a successor is to know of them; 0: none
+	room []byte // for the text that is written there
 }
 
 // members are units as an operation begins with them.
@@ -129,8 +130,8 @@ func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
 			}
 		}
 		o.fleet.follow()
+		o.keep()
 	})
-	o.keep()
 	return is, nil
 }
 
@@ -206,12 +207,19 @@ func (o *operations) resume() {
 }
 
 // keep writes down, for a successor, what is under way and what is over.
-// It is memory: it does not wait.
+// It is memory: it does not wait. Only the loop calls it.
 func (o *operations) keep() {
 	if o.file <= 0 {
 		return
 	}
-	content := o.book.Encode()
+	content := o.book.AppendTo(o.room[:0])
 	_, _ = unix.Pwrite(o.file, content, 0)
 	_ = unix.Ftruncate(o.file, int64(len(content)))
+	if o.room = content; cap(content) > largeBook {
+		o.room = nil
+	}
 }
+
+// largeBook is how long a text of the operations may be, in bytes, whose memory is kept
+// for the next one: it is written twice for each command.
+const largeBook = 64 << 10

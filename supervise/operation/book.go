@@ -305,22 +305,18 @@ func (b *Book) List() []control.Operation {
 	return list
 }
 
-// Encode is List as JSON, of those that are over Shortened. It is asked for at
+// AppendTo appends List as JSON, of those that are over Shortened. It is asked for at
 // each change, so only what has changed is encoded anew.
-func (b *Book) Encode() []byte {
+func (b *Book) AppendTo(list []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	size := len("[]")
-	for _, e := range b.all {
-		if e.encoded == nil {
-			e.encode()
-		}
-		size += len(e.encoded) + len(",")
-	}
-	list := append(make([]byte, 0, size), '[')
+	list = append(list, '[')
 	for i, e := range b.all {
 		if i > 0 {
 			list = append(list, ',')
+		}
+		if e.encoded == nil {
+			e.encode()
 		}
 		list = append(list, e.encoded...)
 	}

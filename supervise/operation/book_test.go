@@ -110,7 +110,7 @@ func TestEncode(t *testing.T) {
 			}
 		}
 		want, err := json.Marshal(list)
-		if got := b.Encode(); err != nil || string(got) != string(want) {
+		if got := b.AppendTo(nil); err != nil || string(got) != string(want) {
 			t.Errorf("%s:\n%s\n%s", what, got, want)
 		}
 	}
@@ -130,7 +130,7 @@ func TestEncode(t *testing.T) {
 	holds("a member ends later")
 	var next Book
 	var before []control.Operation
-	if err := json.Unmarshal(b.Encode(), &before); err != nil {
+	if err := json.Unmarshal(b.AppendTo(nil), &before); err != nil {
 		t.Fatal(err)
 	}
 	next.Recall(before, 0)
