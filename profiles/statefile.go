@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"rlminit/service"
 )
@@ -88,52 +88,88 @@ func parseState(data []byte) (stateFile, error) {
 // splitObject cuts a JSON object into its members, in order. Of a key that
 // stands twice the last value counts.
 func splitObject(data []byte) ([]member, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	open, err := d.Token()
-	if err == io.EOF {
-		return nil, errors.New("it is empty")
+	if !json.Valid(data) {
+		return nil, notJSON(data)
 	}
-	if err != nil {
-		return nil, atOffset(d, err)
-	}
-	if open != json.Delim('{') {
+	rest := bytes.TrimSpace(data)
+	if rest[0] != '{' {
 		return nil, errors.New("it is not a JSON object")
 	}
 	var members []member
 	at := map[string]int{}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, atOffset(d, err)
+	for rest = bytes.TrimSpace(rest[1:]); rest[0] != '}'; rest = bytes.TrimSpace(rest) {
+		if rest[0] == ',' {
+			rest = bytes.TrimSpace(rest[1:])
 		}
-		m := member{key: key.(string)} // the decoder lets nothing else be a key
-		if err := d.Decode(&m.value); err != nil {
-			return nil, atOffset(d, err)
-		}
-		if i, twice := at[m.key]; twice {
+		n := valueLen(rest)
+		key := asString(rest[:n])
+		rest = bytes.TrimSpace(rest[n:])[1:] // its colon
+		rest = bytes.TrimSpace(rest)
+		n = valueLen(rest)
+		m := member{key, rest[:n:n]}
+		rest = rest[n:]
+		if i, twice := at[key]; twice {
 			members[i] = m
 			continue
 		}
-		at[m.key] = len(members)
+		at[key] = len(members)
 		members = append(members, m)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, atOffset(d, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the JSON object at byte %d", d.InputOffset())
 	}
 	return members, nil
 }
 
-func atOffset(d *json.Decoder, err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("it ends in the middle")
+// valueLen is how long the value is with which a text begins that is JSON, in bytes.
+func valueLen(text []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+			continue
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+			continue
+		case c == '{' || c == '[':
+			depth++
+			continue
+		case c == '}' || c == ']':
+			if depth--; depth < 0 { // of what it stands in
+				return i
+			}
+		case c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			if depth == 0 {
+				return i
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 && !quoted {
+			return i + 1
+		}
 	}
-	return fmt.Errorf("%s at byte %d", printable(err.Error(), 120), d.InputOffset())
+	return len(text)
 }
 
+// notJSON is why a text is not JSON.
+func notJSON(data []byte) error {
+	err := json.Unmarshal(data, new(json.RawMessage))
+	var at *json.SyntaxError
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return errors.New("it is empty")
+	case !errors.As(err, &at) || at.Offset >= int64(len(data)):
+		return errors.New("it ends in the middle")
+	}
+	return fmt.Errorf("%s at byte %d", printable(err.Error(), 120), at.Offset)
+}
+
+// asString is what a JSON string says; "" if it is another value.
 func asString(raw json.RawMessage) string {
+	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -153,34 +189,17 @@ func asInt(raw json.RawMessage, max int) int {
 // encode writes the file: our keys in their order, then the others in theirs.
 // desired_state is left out where nobody has said.
 func (f stateFile) encode() []byte {
-	var b bytes.Buffer
-	put := func(key string, value any) {
-		if b.Len() == 0 {
-			b.WriteByte('{')
-		} else {
-			b.WriteByte(',')
-		}
-		b.Write(compact(key))
-		b.WriteByte(':')
-		b.Write(compact(value))
-	}
-	put("version", f.version)
-	put("profile", f.Profile)
+	b := fmt.Appendf(make([]byte, 0, 256), `{"version":%d,"profile":%s`, f.version, compact(f.Profile))
 	if f.Desired != service.IntentNone {
-		put("desired_state", f.Desired)
+		b = fmt.Appendf(b, `,"desired_state":%s`, compact(f.Desired))
 	}
-	put("gateway_state", f.Seen)
-	put("pid", f.PID)
-	put("start_time", f.StartTime)
-	put("port", f.Port)
-	put("exit_reason", printable(f.ExitReason, maxReason))
-	put("restarts", f.Restarts)
-	put("updated_at", f.UpdatedAt.UTC().Format(time.RFC3339))
+	b = fmt.Appendf(b, `,"gateway_state":%s,"pid":%d,"start_time":%d,"port":%d,"exit_reason":%s,"restarts":%d,"updated_at":"%s"`,
+		compact(f.Seen), f.PID, f.StartTime, f.Port, compact(printable(f.ExitReason, maxReason)), f.Restarts,
+		f.UpdatedAt.UTC().Format(time.RFC3339))
 	for _, m := range f.others {
-		put(m.key, m.value)
+		b = fmt.Appendf(b, `,%s:%s`, compact(m.key), compact(m.value))
 	}
-	b.WriteString("}\n")
-	return b.Bytes()
+	return append(b, "}\n"...)
 }
 
 // compact is json.Marshal without making < and > unreadable. The values are
