@@ -381,3 +381,17 @@ func TestWhatGoesAlongWithARollingStartThatIsCancelled(t *testing.T) {
 		}
 	}
 }
+
+// A rolling restart of what requires a service that has ended says so, and ends.
+func TestRollingRestartOfWhatCannotStart(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\nservices:\n  one: {command: [one], restart: {policy: no}}\n  above: {command: [above], requires: [one]}\n")
+	p.bootAll()
+	p.await("above", "running")
+	p.exit("one")
+	p.await("one", "exited")
+	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"above"}, Rolling: 1})
+	state, _ := p.awaitEnd(begun.ID)
+	if o, _ := p.now.commands.operations.Operation(begun.ID); state != "failed" || !strings.Contains(o.Reason, "requires one, which is exited") {
+		t.Errorf("%s: %s", state, o.Reason)
+	}
+}

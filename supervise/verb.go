@@ -117,7 +117,7 @@ func (u *unit) seen() operation.Seen {
 		seen.Ended = true
 	case machine.Waiting:
 		seen.Hopeless = u.order.stuck
-		seen.Ended = u.order.stuck
+		seen.Ended, seen.Stuck = u.order.stuck, u.order.stuck
 	}
 	return seen
 }

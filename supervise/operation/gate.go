@@ -35,7 +35,7 @@ func (g *Gate) Look(s Seen, standing Standing) Judgement {
 		return Judgement{Why: "somebody has started it"}
 	case g.Down:
 		return Judgement{Passed: s.Down}
-	case g.Fresh && s.Run == g.Old:
+	case g.Fresh && s.Run == g.Old && !s.Stuck:
 		return Judgement{}
 	case g.run != 0 && s.Run != g.run:
 		return Judgement{Why: fmt.Sprintf("it ended before it had been ready for %s", g.Steady)}

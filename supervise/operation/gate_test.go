@@ -75,3 +75,16 @@ func TestGateDown(t *testing.T) {
 		t.Errorf("when it is down: %+v", j)
 	}
 }
+
+// A restart of what has ended, and waits for what will not come up by itself, is over.
+func TestGateOfWhatCannotStart(t *testing.T) {
+	g := Gate{Fresh: true, Old: 1}
+	waits := Seen{Run: 1, Wanted: true, How: "waiting (requires db, which is starting)"}
+	if j := g.Look(waits, Standing{}); j.Passed || j.Why != "" {
+		t.Errorf("as long as it may start: %+v", j)
+	}
+	waits.Ended, waits.Stuck = true, true
+	if j := g.Look(waits, Standing{}); j.Passed || j.Why == "" {
+		t.Errorf("%+v", j)
+	}
+}

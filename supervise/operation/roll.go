@@ -12,6 +12,7 @@ type Seen struct {
 	Run       uint64        // the id of its latest run
 	Ended     bool          // its run is over, and a next one is not on its way by itself, or only after a pause
 	Hopeless  bool          // nothing but a person or a retry brings it up
+	Stuck     bool          // it waits for what will not come up by itself, with the run that it had before
 	Unhealthy bool          // it runs, and its probe fails
 	Wanted    bool          // it is to run
 	Down      bool          // nothing of it is left, and nothing is on its way by itself
