@@ -115,7 +115,7 @@ func (rs *rolls) run(ctx context.Context, g *rolling) {
 			verdict = rs.look(ctx, g)
 			rs.waiting[wake] = g.units
 		})
-		o, _ := g.Now()
+		o, changed := g.Now()
 		if o.Over() || verdict.Over || verdict.Failed >= 0 {
 			if !o.Over() && !verdict.Over {
 				g.leave()
@@ -137,6 +137,7 @@ func (rs *rolls) run(ctx context.Context, g *rolling) {
 			timer := time.NewTimer(pause)
 			select {
 			case <-wake:
+			case <-changed: // somebody has commanded a member otherwise
 			case <-timer.C:
 			case <-ctx.Done():
 			}
@@ -149,23 +150,24 @@ func (rs *rolls) run(ctx context.Context, g *rolling) {
 // look judges what there is to see of the members, and takes the next one if it may be
 // taken: in one piece of the loop's work, so that nobody goes out of service in between.
 func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
-	seen := make([]operation.Seen, len(g.units))
-	for i, u := range g.units {
-		seen[i] = g.verb.seen(u, g.roll.Taken(i))
-		if (u.state.Removed || u.order.turn == order.Remove) && g.verb.name != "stop" {
-			rs.operations.member(g.ID(), u, operation.Failed, "it was removed")
-			g.roll.Skip(i)
-			seen[i].InService = true // it is no service of the set that is out
-		}
-		if !g.roll.Taken(i) && !g.verb.needed(u) {
-			g.roll.Skip(i)
-		}
-	}
 	o, _ := g.Now()
 	for i, m := range o.Members {
 		if m.State == operation.Superseded {
 			g.roll.Skip(i)
 		}
+	}
+	seen := make([]operation.Seen, len(g.units))
+	for i, u := range g.units {
+		removed := (u.state.Removed || u.order.turn == order.Remove) && g.verb.name != "stop"
+		if removed {
+			rs.operations.member(g.ID(), u, operation.Failed, "it was removed")
+			g.roll.Skip(i)
+		}
+		if !g.roll.Taken(i) && !g.verb.needed(u) {
+			g.roll.Skip(i)
+		}
+		seen[i] = g.verb.seen(u, g.roll.Taken(i) && !g.roll.Done[i])
+		seen[i].InService = seen[i].InService || removed // it is no service of the set that is out
 	}
 	verdict := g.roll.Next(seen)
 	for i, u := range g.units {

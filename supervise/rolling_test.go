@@ -395,3 +395,24 @@ func TestRollingRestartOfWhatCannotStart(t *testing.T) {
 		t.Errorf("%s: %s", state, o.Reason)
 	}
 }
+
+// A rolling stop goes on when one of its members is started meanwhile.
+func TestRollingStopOfWhatIsStartedAgain(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "running")
+	}
+	p.mu.Lock()
+	p.deaf["one"] = true
+	p.mu.Unlock()
+	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "two", "zed"}, Rolling: 1})
+	p.await("one", "stopping")
+	p.begin(control.BeginOperation{Verb: "start", Names: []string{"one"}})
+	p.exit("one")
+	state, members := p.awaitEnd(begun.ID)
+	if state != "done" || members["one"] != "superseded" || members["two"] != "done" || members["zed"] != "done" {
+		t.Errorf("%s, %v", state, members)
+	}
+	p.await("one", "running")
+}

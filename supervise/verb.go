@@ -73,14 +73,14 @@ func commanded(v verb, actor control.Actor) machine.Event {
 	return machine.Event{Cause: fmt.Sprintf("%s by uid %d", v.name, actor.UID), Actor: &actor.UID}
 }
 
-// seen is u as the gate of the verb sees it. To be started or stopped harms nobody,
-// so there it is about those alone that were taken; and what has come to be stopped
-// is what a new run is elsewhere.
-func (v verb) seen(u *unit, taken bool) operation.Seen {
+// seen is u as the gate of the verb sees it; under: it was taken, and is yet to be done.
+// To be started or stopped harms nobody, so there it is about those alone that are under
+// way; and what has come to be stopped is what a new run is elsewhere.
+func (v verb) seen(u *unit, under bool) operation.Seen {
 	seen := u.seen()
 	switch {
 	case v.renews:
-	case !taken:
+	case !under:
 		seen.InService, seen.Hopeless = true, false
 	case v.name == "stop":
 		gone := !u.active() && !u.order.turn.Stops()
