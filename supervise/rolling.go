@@ -163,7 +163,7 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 			rs.operations.member(g.ID(), u, operation.Failed, "it was removed")
 			g.roll.Skip(i)
 		}
-		if !g.roll.Taken(i) && !g.verb.needed(u) {
+		if !g.roll.Taken(i) && !g.verb.needed(u) && (g.verb.name != "start" || len(rs.along(u)) == 0) {
 			g.roll.Skip(i)
 		}
 		seen[i] = g.verb.seen(u, g.roll.Taken(i) && !g.roll.Done[i])
@@ -184,11 +184,16 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 		rs.operations.book.Member(g.ID(), u.title(), operation.Running, "", 0)
 		act := []*unit{u}
 		if g.verb.name != "stop" {
-			act = append(rs.fleet.along(u), u)
+			act = append(rs.along(u), u)
 		}
 		g.verb.apply(rs.fleet, act, g.event)
 	}
 	return verdict
+}
+
+// along are those that are started with u: not who was stopped since that was recorded.
+func (rs *rolls) along(u *unit) []*unit {
+	return slices.DeleteFunc(rs.fleet.along(u), func(other *unit) bool { return other.desired != service.Running })
 }
 
 // hopeless says why a rolling operation would end at its gate before it has taken

@@ -416,3 +416,39 @@ func TestRollingStopOfWhatIsStartedAgain(t *testing.T) {
 	}
 	p.await("one", "running")
 }
+
+// What a service wants that runs already is started with it by a rolling start, as it is
+// by a start.
+func TestRollingStartOfWhatRunsAlready(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
+	p.bootAll()
+	for _, name := range []string{"two", "above"} {
+		p.await(name, "running")
+	}
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}}).ID)
+	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"above"}, Rolling: 1})
+	if state, members := p.awaitEnd(begun.ID); state != "done" || p.spawned("above") != 1 {
+		t.Errorf("%s, %v; above was started %d times", state, members, p.spawned("above"))
+	}
+	p.await("two", "running")
+}
+
+// Who was stopped since a rolling start began is not started along with a member that
+// it takes later.
+func TestStoppedBeforeARollingStartComesToIt(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "above"} {
+		p.await(name, "running")
+	}
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
+	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "above"}, Rolling: 1, SteadyMS: 1000})
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}}).ID)
+	if state, members := p.awaitEnd(begun.ID); state != "done" {
+		t.Errorf("%s, %v", state, members)
+	}
+	p.await("above", "running")
+	if state, _ := p.state("two"); state != "stopped" || p.recordedAs("two") != service.Stopped {
+		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
+	}
+}
