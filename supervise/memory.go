@@ -22,6 +22,7 @@ type memory struct {
 	Profile    string         `json:"profile,omitempty"`
 	Recorded   bool           `json:"recorded,omitempty"`
 	Desired    service.Intent `json:"desired,omitempty"`
+	Before     service.Intent `json:"before,omitempty"`     // what Desired was, of one that a rolling operation is yet to come to
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
 	Outdated   *outdated      `json:"outdated,omitempty"`
 	Machine    machine.State  `json:"machine"`
@@ -32,7 +33,7 @@ const labelMax = 4 << 10
 
 func (u *unit) memory() memory {
 	m := memory{
-		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired,
+		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired, Before: u.kept.before,
 		Definition: []byte(u.fingerprint), Machine: u.state,
 	}
 	if u.older() != "" {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
@@ -112,8 +111,8 @@ func (o *operations) AwaitOperation(ctx context.Context, id uint64) (control.Ope
 }
 
 // CancelOperation has an operation go no further: who waits for its turn to be
-// restarted stays as it is, and a rolling one takes nobody any more. An intent that
-// was recorded stays, and so does what has begun.
+// restarted stays as it is, and a rolling one takes nobody any more: whom it has not come
+// to is wanted as before. What has begun stays, and so does its intent.
 func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
 	is, problem := o.book.Cancel(id)
 	if problem != nil {
@@ -178,11 +177,9 @@ func (o *operations) open(hold func(key string, fd int)) {
 	hold(operationsKey, fd)
 }
 
-// resume ends those of a predecessor that were under way. A member that
-// has come to what was asked is done, by what is true of it now; one that is recorded
-// as wanted and was yet to be taken is started.
+// resume ends those of a predecessor that were under way. A member that has come to
+// what was asked is done, by what is true of it now.
 func (o *operations) resume() {
-	var due []*unit
 	o.book.Resume(func(verb string, m control.OperationMember) (int, bool) {
 		u := o.fleet.find(m.Name)
 		switch {
@@ -190,19 +187,10 @@ func (o *operations) resume() {
 			return 0, false
 		case verb == "stop":
 			return 0, !u.active() && u.state.Want != machine.WantUp
-		case u.desired == service.Running && verb != "reload":
-			for _, other := range append(o.fleet.along(u), u) {
-				if other.desired == service.Running && !other.wanted() {
-					due = append(due, other)
-				}
-			}
 		}
 		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy())
 		return u.pid(), up && (verb == "start" || u.pid() != m.OldPID)
 	})
-	if len(due) > 0 {
-		o.fleet.startUnits(due, machine.Event{Cause: "was to be started when the supervisor was replaced"})
-	}
 	o.keep()
 }
 

@@ -43,12 +43,13 @@ type records struct {
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
-	seen     string   // the public state that was published last
-	changed  bool     // desired is newer than the state that a predecessor left
-	intended bool     // desired has changed since a successor was told
-	unsaved  bool     // a successor would not know what is true of it
-	ended    []uint64 // exits to be acknowledged once a successor and the log would know of them
-	outdated outdated // what of its run is older than the definition
+	seen     string         // the public state that was published last
+	changed  bool           // desired is newer than the state that a predecessor left
+	intended bool           // desired has changed since a successor was told
+	before   service.Intent // what desired was before a rolling operation that is yet to come to it; IntentNone: none is
+	unsaved  bool           // a successor would not know what is true of it
+	ended    []uint64       // exits to be acknowledged once a successor and the log would know of them
+	outdated outdated       // what of its run is older than the definition
 }
 
 // written waits until status files and the volume show what has happened, but
@@ -137,6 +138,17 @@ func (r *records) copied() {
 // copyPatience is how long the answer to a command waits for copies of what was
 // recorded: whoever edits one afterwards, for an adoption, is not to lose that.
 const copyPatience = 250 * time.Millisecond
+
+// cameTo notes that no rolling operation is yet to come to the units, when what follows
+// from their being recorded as they are has begun. Only the loop calls it.
+func (r *records) cameTo(units ...*unit) {
+	for _, u := range units {
+		if u.kept.before != service.IntentNone {
+			u.kept.before = service.IntentNone
+			r.keepState(u)
+		}
+	}
+}
 
 // recordPatience is how long a command waits for its record to be durable.
 const recordPatience = 10 * time.Second

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 type rolls struct {
 	loop       *mailbox
 	fleet      *fleet
+	records    *records
 	operations *operations
 
 	waiting map[chan struct{}][]*unit // for a change of one of these units; the loop's
@@ -46,13 +48,12 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	c.loop.ask(func() {
-		var roused []*unit
 		for _, u := range slices.Concat(units, order.along) {
-			if order.wants == service.Running && u.desired != order.wants {
-				roused = append(roused, u)
+			if order.wants != service.IntentNone && u.desired != order.wants {
+				u.kept.before = cmp.Or(u.kept.before, u.desired)
 			}
 		}
-		g.leave = func() { c.leave(roused, order.id, actor) }
+		g.leave = func() { c.leave(order.id, actor) }
 		g.Handle = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, func() {
 			cancel()
 			<-over // whoever cancels is answered when what that means is recorded
@@ -64,46 +65,69 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 		defer close(over)
 		defer cancel()
 		c.rolls.run(ctx, g)
-		if o, _ := g.Now(); o.State == operation.Cancelled {
-			g.leave()
-		}
+		g.leave()
 	}()
 	c.records.copied()
 	return g.Handle, nil
 }
 
-// leave has those that an operation has recorded as wanted, and goes no further to come
-// to, be wanted as little as before: or status and health would each say something else
-// of them, and the next boot start them. Who is in another operation that is under way,
-// or goes along with one of its members, is that one's.
-func (c *commands) leave(roused []*unit, id uint64, actor control.Actor) {
-	another := func(u *unit) bool {
-		var awaited []*unit
-		for _, other := range c.fleet.all() {
-			if c.operations.book.Awaits(other.title(), id) {
-				awaited = append(awaited, other)
-			}
+// leave has those that rolling operations have recorded otherwise, and none goes on to
+// come to, be wanted as before: or status and health would each say something else of
+// them, and the next boot start or stop them. Whom another operation than one is yet to
+// take, or who goes along with such a member, is that one's.
+func (c *commands) leave(id uint64, actor control.Actor) {
+	for _, v := range []verb{verbStop, verbStart} {
+		var left []*unit
+		if c.loop.ask(func() { left = c.left(id, v.intent) }); len(left) == 0 {
+			continue
 		}
-		return slices.Contains(append(awaited, c.fleet.along(awaited...)...), u)
+		var still map[*unit]bool // found in one piece of the loop's work
+		v.meant = func(u *unit) bool {
+			if still == nil {
+				still = setOf(c.left(id, v.intent))
+			}
+			return still[u]
+		}
+		order, refused := c.accept(context.Background(), v, left, nil, actor, id)
+		c.loop.ask(func() {
+			for _, u := range order.units {
+				u.kept.before = service.IntentNone
+			}
+			c.records.intend(order.wants, order.units, nil, nil)
+		})
+		if order.unrecorded != nil {
+			slog.Warn("what an operation has not come to stays recorded as it was to be", "operation", id, "err", order.unrecorded)
+		}
+		if refused == nil {
+			order.release()
+		}
+		c.records.copied()
 	}
-	v := verb{name: "stop", intent: service.Stopped, meant: func(u *unit) bool {
-		return u.desired == service.Running && u.state.Want != machine.WantUp && !another(u)
-	}}
-	c.loop.ask(func() { roused = slices.DeleteFunc(roused, func(u *unit) bool { return !v.meant(u) }) })
-	if len(roused) == 0 {
-		return
+}
+
+// left are those that were recorded as intent says before a rolling operation, and that
+// no other operation than one has. Only the loop calls it.
+func (c *commands) left(id uint64, intent service.Intent) (left []*unit) {
+	var taken []*unit // by another
+	awaited := c.operations.book.Awaited(id)
+	for _, u := range c.fleet.all() {
+		if u.kept.before == intent && u.desired != intent {
+			left = append(left, u)
+		}
+		if awaited[u.title()] {
+			taken = append(taken, u)
+		}
 	}
-	order, refused := c.accept(context.Background(), v, roused, nil, actor, id)
-	if refused != nil {
-		return // the container is stopping
+	others := setOf(append(taken, c.fleet.along(taken...)...))
+	return slices.DeleteFunc(left, func(u *unit) bool { return others[u] })
+}
+
+func setOf(units []*unit) map[*unit]bool {
+	set := make(map[*unit]bool, len(units))
+	for _, u := range units {
+		set[u] = true
 	}
-	defer order.release()
-	if order.unrecorded != nil {
-		slog.Warn("what an operation has not come to stays recorded as wanted", "operation", id, "err", order.unrecorded)
-		return
-	}
-	c.loop.ask(func() { c.records.intend(order.wants, order.units, nil, nil) })
-	c.records.copied()
+	return set
 }
 
 // run takes one member after the other.
@@ -117,12 +141,16 @@ func (rs *rolls) run(ctx context.Context, g *rolling) {
 		})
 		o, changed := g.Now()
 		if o.Over() || verdict.Over || verdict.Failed >= 0 {
-			if !o.Over() && !verdict.Over {
+			if !o.Over() { // before it is known to be: a successor starts whom nobody has left
 				g.leave()
 			}
 			rs.loop.ask(func() {
 				delete(rs.waiting, wake)
-				if !o.Over() && !verdict.Over {
+				switch {
+				case o.Over():
+				case verdict.Over:
+					rs.done(g)
+				default:
 					rs.halt(g, verdict)
 				}
 				rs.operations.keep()
@@ -165,15 +193,14 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 		}
 		if !g.roll.Taken(i) && !g.verb.needed(u) && (g.verb.name != "start" || len(rs.along(u)) == 0) {
 			g.roll.Skip(i)
+			rs.records.cameTo(u)
 		}
 		seen[i] = g.verb.seen(u, g.roll.Taken(i) && !g.roll.Done[i])
 		seen[i].InService = seen[i].InService || removed // it is no service of the set that is out
 	}
 	verdict := g.roll.Next(seen)
-	for i, u := range g.units {
-		if g.roll.Done[i] {
-			rs.operations.member(g.ID(), u, operation.Done, "")
-		}
+	if !verdict.Over {
+		rs.done(g)
 	}
 	if rs.fleet.stopping {
 		rs.operations.book.Stop(g.ID(), operation.Interrupted, "the container is stopping")
@@ -187,6 +214,7 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 			act = append(rs.along(u), u)
 		}
 		g.verb.apply(rs.fleet, act, g.event)
+		rs.records.cameTo(act...)
 	}
 	return verdict
 }
@@ -194,6 +222,15 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 // along are those that are started with u: not who was stopped since that was recorded.
 func (rs *rolls) along(u *unit) []*unit {
 	return slices.DeleteFunc(rs.fleet.along(u), func(other *unit) bool { return other.desired != service.Running })
+}
+
+// done notes the members that have come to what they are to be.
+func (rs *rolls) done(g *rolling) {
+	for i, u := range g.units {
+		if g.roll.Done[i] {
+			rs.operations.member(g.ID(), u, operation.Done, "")
+		}
+	}
 }
 
 // hopeless says why a rolling operation would end at its gate before it has taken

@@ -452,3 +452,107 @@ func TestStoppedBeforeARollingStartComesToIt(t *testing.T) {
 		t.Errorf("two is %s, and recorded as %s", state, p.recordedAs("two"))
 	}
 }
+
+// What was to go along with members that somebody has stopped since is wanted as before,
+// though nobody has cancelled the rolling start.
+func TestWhatGoesAlongWithWhatSomebodyStopped(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
+		p.bootAll()
+		for _, name := range []string{"one", "two", "above"} {
+			p.await(name, "running")
+		}
+		p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
+		begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "above"}, Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
+		p.await("one", "running")
+		p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"above"}}).ID)
+		if killed { // before it has ended, so that what is recorded is carried out
+			p.kill()
+			p.supervise()
+			p.bootAll()
+			p.await("one", "running")
+			p.await("two", "running")
+			continue
+		}
+		p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one"}}).ID)
+		if state, members := p.awaitEnd(begun.ID); state != "superseded" {
+			t.Errorf("%s, %v", state, members)
+		}
+		p.eventually("two is wanted as before", func() (bool, any) { is := p.recordedAs("two"); return is == service.Stopped, is })
+	}
+}
+
+// What two rolling starts were to come to is as before when neither does.
+func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n  over: {command: [over], wants: [two]}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed", "above", "over"} {
+		p.await(name, "running")
+	}
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
+	var begun []uint64
+	for _, names := range [][]string{{"one", "above"}, {"zed", "over"}} {
+		begun = append(begun, p.begin(control.BeginOperation{Verb: "start", Names: names, Rolling: 1, SteadyMS: time.Hour.Milliseconds()}).ID)
+		p.await(names[0], "running")
+	}
+	for i, wanted := range []service.Intent{service.Running, service.Stopped} {
+		if _, err := p.now.commands.operations.CancelOperation(begun[i]); err != nil {
+			t.Fatal(err)
+		}
+		if is := p.recordedAs("two"); is != wanted {
+			t.Errorf("with %d of them cancelled two is recorded as %s", i+1, is)
+		}
+	}
+}
+
+// Whom a rolling stop that is cancelled has not come to is wanted as before, for a
+// successor too.
+func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "running")
+	}
+	p.mu.Lock()
+	p.deaf["one"] = true
+	p.mu.Unlock()
+	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "two", "zed"}, Rolling: 1})
+	p.await("one", "stopping")
+	if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	for name, is := range map[string]service.Intent{"one": service.Stopped, "two": service.Running, "zed": service.Running} {
+		if got := p.recordedAs(name); got != is || p.unit(name).desired != is {
+			t.Errorf("%s is recorded as %s, and is to be %s; want %s", name, got, p.unit(name).desired, is)
+		}
+	}
+	for _, name := range []string{"two", "zed"} {
+		if state, _ := p.state(name); state != "running" {
+			t.Errorf("%s is %s", name, state)
+		}
+	}
+}
+
+// What is stopped for now before a rolling start comes to it stays so with the next
+// supervisor.
+func TestStoppedForNowBeforeASupervisorThatIsKilled(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "running")
+	}
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
+	p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "two", "zed"}, Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
+	p.await("one", "running")
+	p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}, Runtime: true})
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	p.await("zed", "running")
+	if state, _ := p.state("two"); state != "stopped" {
+		t.Errorf("two is %s", state)
+	}
+}

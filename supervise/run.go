@@ -110,7 +110,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 			loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet,
 			book: &operation.Book{Ended: s.records.chronicle.operationEnded},
 		},
-		rolls: rolls{loop: &s.loop, fleet: &s.fleet, operations: &s.commands.operations, waiting: map[chan struct{}][]*unit{}},
+		rolls: rolls{loop: &s.loop, fleet: &s.fleet, records: &s.records, operations: &s.commands.operations, waiting: map[chan struct{}][]*unit{}},
 	}
 	s.jobs = jobHost{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,

@@ -90,8 +90,8 @@ func cancelVerb(t *terminal) *cobra.Command {
 		Short: "have an operation go no further",
 		Long: `Ends an operation. What has begun goes on to its end; a restart that a service
 still waits for is dropped, and a rolling one takes nobody any more. What has
-begun stays recorded as wanted; whom a rolling one has not come to is wanted as
-little as before. Exit code 17 if the operation is over, 4 if there is none of
+begun stays recorded as it was to be; whom a rolling one has not come to is
+wanted as before. Exit code 17 if the operation is over, 4 if there is none of
 that id.`,
 		Example: `  rlminit cancel 12`,
 		Args:    exactly("ID"),

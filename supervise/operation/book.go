@@ -270,17 +270,20 @@ func (b *Book) Cancel(id uint64) (control.Operation, *control.Problem) {
 	return now, nil
 }
 
-// Awaits tells whether another operation than one, which is under way, has yet to bring
-// a member to what it is to be.
-func (b *Book) Awaits(member string, but uint64) bool {
+// Awaited are the members that other operations than one, which are under way, have yet
+// to take.
+func (b *Book) Awaited(but uint64) map[string]bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	awaited := map[string]bool{}
 	for _, e := range b.all {
-		if i, has := e.by[member]; has && e.ID != but && !e.Over() && open(e.Members[i].State) {
-			return true
+		for _, m := range e.Members {
+			if m.State == Pending && e.ID != but && !e.Over() {
+				awaited[m.Name] = true
+			}
 		}
 	}
-	return false
+	return awaited
 }
 
 // Get is an operation that is remembered.
