@@ -56,9 +56,12 @@ func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 		}
 		return c.operations.now(begun), nil
 	}
-	_, begun, refused := c.operateAs(ctx, v, units, c.startedAlong(v, units), actor, nil, 0)
-	if refused != nil {
+	outcomes, begun, refused := c.operateAs(ctx, v, units, c.startedAlong(v, units), actor, nil, 0)
+	switch {
+	case refused != nil:
 		return control.Operation{}, refused
+	case len(outcomes) > 0 && outcomes[0].Problem != nil: // nobody has waited for anything else
+		return control.Operation{}, outcomes[0].Problem
 	}
 	return c.operations.now(begun), nil
 }

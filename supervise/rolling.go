@@ -68,6 +68,9 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 		g.leave()
 	}()
 	c.records.copied()
+	if order.unrecorded != nil {
+		return begun, stoppedOnly(fmt.Sprintf("what operation %d is for", order.id), order.unrecorded)
+	}
 	return g.Handle, nil
 }
 

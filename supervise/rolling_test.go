@@ -556,3 +556,21 @@ func TestStoppedForNowBeforeASupervisorThatIsKilled(t *testing.T) {
 		t.Errorf("two is %s", state)
 	}
 }
+
+// An operation that stops services and cannot be recorded is carried out, and says so.
+func TestStopsThatCannotBeRecorded(t *testing.T) {
+	p := newPlace(t, trio)
+	p.bootAll()
+	for _, name := range []string{"one", "two"} {
+		p.await(name, "running")
+	}
+	p.full.Store(true)
+	for name, rolling := range map[string]int{"one": 0, "two": 1} {
+		_, err := p.now.commands.BeginOperation(t.Context(), control.BeginOperation{Verb: "stop", Names: []string{name}, Rolling: rolling}, control.Actor{})
+		if err == nil || !strings.Contains(err.Error(), "as with --runtime") {
+			t.Errorf("%s: %v", name, err)
+		}
+		p.await(name, "stopped")
+	}
+	p.full.Store(false)
+}
