@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"time"
 
@@ -161,8 +163,7 @@ func (o *operations) open(hold func(key string, fd int)) {
 			content := make([]byte, st.Size)
 			n, _ := unix.Pread(o.file, content, 0)
 			var before []control.Operation
-			// What is longer than the value is what was there before it.
-			if json.NewDecoder(bytes.NewReader(content[:max(0, n)])).Decode(&before) == nil {
+			if list := whole(content[:max(0, n)]); list != nil && json.Unmarshal(list, &before) == nil {
 				o.book.Recall(before, 0)
 			}
 		}
@@ -200,7 +201,7 @@ func (o *operations) keep() {
 	if o.file <= 0 {
 		return
 	}
-	content := o.book.AppendTo(o.room[:0])
+	content := sealed(o.book.AppendTo(o.room[:0]))
 	_, _ = unix.Pwrite(o.file, content, 0)
 	_ = unix.Ftruncate(o.file, int64(len(content)))
 	if o.room = content; cap(content) > largeBook {
@@ -211,3 +212,17 @@ func (o *operations) keep() {
 // largeBook is how long a text of the operations may be, in bytes, whose memory is kept
 // for the next one: it is written twice for each command.
 const largeBook = 64 << 10
+
+// sealed is a list as the file has it, with its checksum.
+func sealed(list []byte) []byte { return fmt.Appendf(list, "%08x", crc32.ChecksumIEEE(list)) }
+
+// whole is the list in the file's content; what comes after its checksum is of a longer
+// one before it. nil: a supervisor was killed as it wrote, and the journal counts.
+func whole(content []byte) []byte {
+	var list json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(content))
+	if d.Decode(&list) != nil || !bytes.HasPrefix(content, sealed(list)) {
+		return nil
+	}
+	return list
+}
