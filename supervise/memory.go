@@ -22,7 +22,7 @@ type memory struct {
 	Profile    string         `json:"profile,omitempty"`
 	Recorded   bool           `json:"recorded,omitempty"`
 	Desired    service.Intent `json:"desired,omitempty"`
-	Before     service.Intent `json:"before,omitempty"`     // what Desired was, of one that a rolling operation is yet to come to
+	Before     service.Intent `json:"before,omitempty"`     // what Desired was, where what follows from it is yet to begin
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
 	Outdated   *outdated      `json:"outdated,omitempty"`
 	Machine    machine.State  `json:"machine"`

@@ -115,7 +115,6 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 				went = append(went, u.title())
 			}
 		})
-		c.records.cameTo(slices.Concat(units, along)...)
 		for _, u := range along {
 			went = append(went, u.title())
 		}

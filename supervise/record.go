@@ -46,7 +46,7 @@ type kept struct {
 	seen     string         // the public state that was published last
 	changed  bool           // desired is newer than the state that a predecessor left
 	intended bool           // desired has changed since a successor was told
-	before   service.Intent // what desired was before a rolling operation that is yet to come to it; IntentNone: none is
+	before   service.Intent // what desired was, until what follows from it has begun; IntentNone: it has
 	unsaved  bool           // a successor would not know what is true of it
 	ended    []uint64       // exits to be acknowledged once a successor and the log would know of them
 	outdated outdated       // what of its run is older than the definition
@@ -102,19 +102,27 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 }
 
 // intend has units be wanted as a command is recorded, and begins what follows from
-// that; nil: it has begun, or is in the book of operations. A successor, who begins what
-// the journal alone knows of, learns of a unit's intent with the first step of what
-// follows, and of those that take none when all others have taken theirs. Only the loop
-// calls it.
+// that; nil: a rolling operation, which is in the book, is yet to come to each of them. A
+// successor, who begins what the journal alone knows of, learns of a unit's intent with
+// the first step of what follows, which may be that it waits, so with what it was before;
+// and of those that take none when all others have taken theirs. Only the loop calls it.
 func (r *records) intend(intent service.Intent, units, along []*unit, begin func()) {
 	all := slices.Concat(units, along)
+	var fresh []*unit
 	for _, u := range all {
 		if intent != service.IntentNone && u.desired != intent && u.state.Phase != machine.Gone {
+			if u.kept.before == service.IntentNone {
+				u.kept.before, fresh = u.desired, append(fresh, u)
+			}
 			u.desired, u.kept.intended = intent, true
 		}
 	}
 	if begin != nil {
 		begin()
+		for _, u := range fresh { // a successor makes nothing of it where it has begun
+			u.kept.before = service.IntentNone
+		}
+		r.cameTo(all...)
 	}
 	for _, u := range all {
 		if u.kept.intended && u.state.Phase != machine.Gone {

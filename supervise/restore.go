@@ -76,7 +76,7 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	leaving := false
 	c.loop.ask(func() {
 		u := c.takeBack(p, was.Machine, recorded)
-		// Whom a rolling operation was yet to start is started: that is recorded.
+		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
 		if was.Outdated != nil {
 			u.kept.outdated = *was.Outdated

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -48,11 +47,6 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	c.loop.ask(func() {
-		for _, u := range slices.Concat(units, order.along) {
-			if order.wants != service.IntentNone && u.desired != order.wants {
-				u.kept.before = cmp.Or(u.kept.before, u.desired)
-			}
-		}
 		g.leave = func() { c.leave(order.id, actor) }
 		g.Handle = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, func() {
 			cancel()
@@ -92,12 +86,7 @@ func (c *commands) leave(id uint64, actor control.Actor) {
 			return still[u]
 		}
 		order, refused := c.accept(context.Background(), v, left, nil, actor, id)
-		c.loop.ask(func() {
-			for _, u := range order.units {
-				u.kept.before = service.IntentNone
-			}
-			c.records.intend(order.wants, order.units, nil, nil)
-		})
+		c.loop.ask(func() { c.records.intend(order.wants, order.units, nil, func() {}) })
 		if order.unrecorded != nil {
 			slog.Warn("what an operation has not come to stays recorded as it was to be", "operation", id, "err", order.unrecorded)
 		}

@@ -1,11 +1,14 @@
 package supervise
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/control"
 	"rlminit/service"
@@ -573,4 +576,39 @@ func TestStopsThatCannotBeRecorded(t *testing.T) {
 		p.await(name, "stopped")
 	}
 	p.full.Store(false)
+}
+
+// A supervisor that is killed as it tells of the first step of a start, which is that the
+// service waits, has a successor that starts it.
+func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], requires: [one]}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "above"} {
+		p.await(name, "running")
+	}
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
+	p.mu.Lock()
+	states := p.held["states"][0]
+	p.mu.Unlock()
+	var told, over bool // the loop's
+	p.now.loop.ask(func() {
+		p.now.records.states.Through(func(b []byte, at int64) (int, error) {
+			if over {
+				return len(b), nil // nobody is there to write
+			}
+			over = bytes.Contains(b, []byte("above")) && bytes.Contains(b, []byte(`"desired":"running"`))
+			told = told || over && !bytes.Contains(b, []byte(`"want":"up"`))
+			return unix.Pwrite(states, b, at)
+		})
+	})
+	p.begin(control.BeginOperation{Verb: "start", Names: []string{"above", "one"}})
+	p.now.loop.ask(func() {
+		if !over || !told {
+			t.Errorf("the first step of above was told: %v, and had not begun it: %v", over, told)
+		}
+	})
+	p.kill()
+	p.supervise()
+	p.bootAll()
+	p.await("above", "running")
 }
