@@ -183,6 +183,10 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 			rs.operations.member(g.ID(), u, operation.Failed, "it was removed")
 			g.roll.Skip(i)
 		}
+		if g.verb.name == "stop" && g.roll.Taken(i) && !g.roll.Done[i] && u.wanted() { // along with another
+			rs.operations.member(g.ID(), u, operation.Failed, "it was started again before it had stopped")
+			g.roll.Skip(i)
+		}
 		if !g.roll.Taken(i) && !g.verb.needed(u) && (g.verb.name != "start" || len(rs.along(u)) == 0) {
 			g.roll.Skip(i)
 			rs.records.cameTo(u)

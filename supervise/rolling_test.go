@@ -612,3 +612,19 @@ func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
 	p.bootAll()
 	p.await("above", "running")
 }
+
+// A rolling stop of which a member is started along with another service goes on with the
+// others, and ends.
+func TestRollingStopOfWhatIsStartedAlong(t *testing.T) {
+	p := deafAbove(t)
+	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}}).ID)
+	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "zed"}, Rolling: 1})
+	p.await("above", "stopping") // and one waits for it
+	p.begin(control.BeginOperation{Verb: "start", Names: []string{"above"}})
+	p.exit("above")
+	state, members := p.awaitEnd(begun.ID)
+	if state != "failed" || members["one"] != "failed" || members["zed"] != "done" {
+		t.Errorf("%s, %v", state, members)
+	}
+	p.await("above", "running")
+}
