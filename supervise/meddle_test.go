@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +23,10 @@ import (
 func (s *simulation) remove(name string) {
 	w, now := s.world, s.now
 	delete(s.wanted, name)
+	s.orders.forget(name)
+	if len(s.orders.rolling) > 0 {
+		w.tally("removed when rolling")
+	}
 	if s.rand.IntN(2) == 0 {
 		w.tally("removed", name)
 		now.registry.Drop(name)
@@ -48,8 +50,11 @@ func (s *simulation) putBack(name string) {
 			return
 		}
 	}
+	delete(w.removed, name)
 	w.mu.Unlock()
 	w.tally("put back", name)
+	delete(s.orders.unlike, name)
+	s.orders.fresh = append(s.orders.fresh, name)
 	desired, _ := s.recorded(name)
 	p := registry.Ours(s.defs[name])
 	p.Ours, p.Desired, p.Start = false, desired, desired != service.Stopped
@@ -75,8 +80,7 @@ func (s *simulation) meddle(everything context.Context) {
 	switch luck := s.rand.IntN(100); {
 	case luck < 12:
 		w.tally("replaced")
-		s.kill()
-		s.replace(everything)
+		s.succeed(everything)
 	case luck < 20: // somebody kills a process
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -106,9 +110,13 @@ func (s *simulation) meddle(everything context.Context) {
 		s.remove(name)
 	case luck < 37:
 		w.breakDisk(s.rand)
-	case luck < 75:
+	case luck < 60:
 		w.tally("commands")
 		s.command(everything, names, name)
+	case luck < 80:
+		s.operate(everything, names)
+	case luck < 86:
+		s.cancel(everything)
 	}
 }
 
@@ -153,38 +161,23 @@ func (s *simulation) command(everything context.Context, names []string, name st
 			}
 		}
 	})
-	want := machine.WantUp
-	if v.name == "stop" {
-		want = machine.WantDown
-	}
-	s.world.mu.Lock()
-	s.world.note("%s %v along %v", v.name, namesOf(units), namesOf(along))
-	s.world.mu.Unlock()
-	how := s.rand.IntN(10)
-	switch how {
-	case 1:
-		s.world.killAfter(1 + s.rand.IntN(2*len(units)+1))
-	case 2, 3:
-		s.world.endAfter(1 + s.rand.IntN(4*len(units)+1))
-	}
+	want := wantOf(v.name)
+	g := s.give(v.name, namesOf(units), namesOf(along), 0)
+	failures, was := s.world.failures(), s.orders.before
 	var outcomes []control.Outcome
-	go func() { outcomes = now.commands.operate(context.Background(), v, units, along, 1000, nil) }()
-	switch how {
-	case 0: // it is killed meanwhile
-		time.Sleep(time.Duration(s.rand.Int64N(int64(10 * time.Millisecond))))
-	default: // or in the middle of a write to the volume, or to the file of states, or not at all
-		time.Sleep(time.Second)
-	}
-	synctest.Wait()
-	s.world.killAfter(0)
-	s.world.endAfter(0)
-	if s.dead() || outcomes == nil {
-		s.world.tally("killed in a command")
-		s.kill()
-		for _, u := range append(units, along...) {
-			delete(s.wanted, u.name)
+	answered := s.attempt(everything, len(units), func() { outcomes = now.commands.operate(context.Background(), v, units, along, g.uid, nil) })
+	involved := namesOf(slices.Concat(units, along))
+	unwritten := s.world.failures() > failures || !answered && failures > was
+	if !answered || unwritten {
+		s.orders.forget(involved...)
+		for _, name := range involved {
+			s.orders.unlike[name] = s.orders.unlike[name] || unwritten
 		}
-		s.replace(everything)
+	}
+	if !answered {
+		for _, name := range involved {
+			delete(s.wanted, name)
+		}
 		return
 	}
 	done := true
@@ -195,19 +188,29 @@ func (s *simulation) command(everything context.Context, names []string, name st
 			s.world.tally("refused", units[i].name)
 			if v.name == "stop" { // it is carried out, and not recorded
 				delete(s.wanted, units[i].name)
+				s.orders.forget(units[i].name)
+				s.orders.unlike[units[i].name] = true
 			}
 		case units[i].state.Removed, units[i].order.turn == order.Remove: // what is removed is not started any more
 		default:
 			s.wanted[units[i].name] = want
+			s.ordered(g, units[i].name)
 		}
 	}
 	for _, u := range along {
 		if done && !u.state.Removed && u.order.turn != order.Remove {
 			s.wanted[u.name] = want
+			s.ordered(g, u.name)
 		} else {
 			delete(s.wanted, u.name)
 		}
 	}
+}
+
+// ordered takes note of a service of which a command was acknowledged and carried out.
+func (s *simulation) ordered(g *given, name string) {
+	s.orders.intents[name], s.orders.latest[name] = intentOf(g.verb != "stop"), g.uid
+	delete(s.orders.unlike, name)
 }
 
 func namesOf(units []*unit) (names []string) {

@@ -28,6 +28,8 @@ type operations struct {
 	book *operation.Book
 	file int    // memfd: what a successor is to know of them; 0: none
 	room []byte // for the text that is written there
+
+	write func(file int, content []byte) // a simulation ends its supervisor in the middle of it
 }
 
 // members are units as an operation begins with them.
@@ -202,8 +204,7 @@ func (o *operations) keep() {
 		return
 	}
 	content := sealed(o.book.AppendTo(o.room[:0]))
-	_, _ = unix.Pwrite(o.file, content, 0)
-	_ = unix.Ftruncate(o.file, int64(len(content)))
+	o.write(o.file, content)
 	if o.room = content; cap(content) > largeBook {
 		o.room = nil
 	}
@@ -225,4 +226,10 @@ func whole(content []byte) []byte {
 		return nil
 	}
 	return list
+}
+
+// rewrite gives a memfd another content.
+func rewrite(file int, content []byte) {
+	_, _ = unix.Pwrite(file, content, 0)
+	_ = unix.Ftruncate(file, int64(len(content)))
 }

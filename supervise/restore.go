@@ -41,15 +41,23 @@ type succession struct {
 // restore takes over what a predecessor left: the services that it knew of, with
 // their states, and the children in tier 1's table. Nothing is restarted for it.
 // What else is in the service directory, the registry sees to.
-func (c *succession) restore() {
+func (c *succession) restore() { c.takeOver(c.recall()) }
+
+// recall makes anew the units of the services that a predecessor knew of, and returns
+// those whose definitions are not the ones that were in force.
+func (c *succession) recall() (outdated []*unit) {
 	c.loop.ask(c.tier1.claimed)
-	var outdated []*unit
 	all := c.records.recalled()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if u := c.restoreService(name, all[name]); u != nil {
 			outdated = append(outdated, u)
 		}
 	}
+	return outdated
+}
+
+// takeOver gives the units their processes, and goes on with what was under way.
+func (c *succession) takeOver(outdated []*unit) {
 	c.loop.ask(func() {
 		c.adoptAll()
 		for name, children := range c.tier1.children {

@@ -61,6 +61,7 @@ func TestSimulation(t *testing.T) {
 				began := time.Now()
 				boottime = func() int64 { return int64(time.Since(began)) + int64(time.Hour) }
 				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots.Dir{Path: t.TempDir()}, home: volumeDir(t), wanted: map[string]machine.Want{}}
+				s.begin()
 				s.run()
 				for what, n := range s.world.counts {
 					total[what] += n
@@ -75,6 +76,8 @@ func TestSimulation(t *testing.T) {
 	for _, what := range []string{
 		"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back",
 		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command", "torn",
+		"rolling", "cancelled", "not cancelled", "stopped for now", "rolling when replaced", "removed when rolling", "rolling when killed in a write",
+		"rolling start done", "rolling restart done", "rolling stop done", "rolling failed", "rolling refused",
 	} {
 		if runs >= 30 && total[what] == 0 {
 			t.Errorf("in %d runs nothing was %s", runs, what)
@@ -93,11 +96,11 @@ type simulation struct {
 	slots  slots.Dir
 	home   string         // the volume
 	socket *notify.Socket // of all services: nobody listens
-	tags   int            // the table of tags, as tier 1 holds it
-	states int            // and what a successor is to know of each service
+	held   handover.Held  // memfds, as tier 1 holds them: the table of tags, and what a successor is to know
 	defs   map[string]*service.Definition
 	shared map[*service.Definition]string // each that was in force, as it was then
 	wanted map[string]machine.Want        // as acknowledged; absent: not sure
+	orders orders
 }
 
 func (s *simulation) run() {
@@ -105,16 +108,17 @@ func (s *simulation) run() {
 	if s.socket, err = notify.Listen(filepath.Join(s.TempDir(), "notify"), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	if s.tags, err = unix.MemfdCreate("tags", unix.MFD_CLOEXEC); err == nil {
-		defer unix.Close(s.tags)
-		err = unix.Ftruncate(s.tags, 10_000*16)
-	}
-	if err == nil {
-		s.states, err = unix.MemfdCreate("states", unix.MFD_CLOEXEC)
-		defer unix.Close(s.states)
-	}
-	if err != nil {
-		s.Fatal(err)
+	s.held = handover.Held{}
+	for key, size := range map[string]int64{"tags": 10_000 * 16, "states": 0, operationsKey: 0} {
+		fd, err := unix.MemfdCreate(key, unix.MFD_CLOEXEC)
+		if err == nil {
+			defer unix.Close(fd)
+			err = unix.Ftruncate(fd, size)
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.held[key] = []int{fd}
 	}
 	s.define()
 	everything, over := context.WithCancel(s.Context())
@@ -126,14 +130,21 @@ func (s *simulation) run() {
 	}
 	for range 150 {
 		time.Sleep(time.Duration(s.rand.ExpFloat64() * float64(400*time.Millisecond)))
+		synctest.Wait()
+		if s.dead() { // in the middle of a write
+			s.succeed(everything)
+		}
 		s.meddle(everything)
 		synctest.Wait()
-		s.check()
+		if !s.dead() {
+			s.check()
+		}
+		s.world.tally("steps")
 		if len(s.world.wrong) > 0 {
 			break
 		}
 	}
-	s.end()
+	s.end(everything)
 	s.kill()
 	over()
 	synctest.Wait()
@@ -186,14 +197,6 @@ func (s *simulation) replace(everything context.Context) {
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
 	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.prep.policy)
 	next.tier1.tagged = true
-	next.tier1.held["tags"], next.tier1.held["states"] = []int{s.tags}, []int{s.states}
-	var err error
-	if next.tier1.tags, err = handover.OpenTags(50000, 59999, next.tier1.held, nil); err != nil {
-		s.Fatal(err)
-	}
-	if next.records.states, err = handover.OpenStates(next.tier1.held, nil); err != nil {
-		s.Fatal(err)
-	}
 	next.prep.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
@@ -208,24 +211,19 @@ func (s *simulation) replace(everything context.Context) {
 	}
 	next.prober.network = w.network
 	alive, kill := context.WithCancel(everything)
-	store := s.volume(next, alive, kill)
 	next.tier1.link = link.To(func(o link.Outgoing) {
 		if alive.Err() == nil {
 			w.take(o.Message)
 		}
 	})
+	maps.Copy(next.tier1.held, s.held)
+	if err := next.openHandover(); err != nil {
+		s.Fatal(err)
+	}
+	s.tearing(next, alive, kill)
+	store := s.volume(next, alive, kill)
 	next.records.publisher = &publisher{} // nobody decides by a copy
 	next.records.publisher.newest = newNewest(time.Millisecond, func(map[string]published) map[string]published { return nil })
-	torn := rand.New(rand.NewPCG(s.rand.Uint64(), 1))
-	next.records.states.Through(func(b []byte, at int64) (int, error) {
-		if alive.Err() != nil {
-			return len(b), nil // nobody is there to write
-		}
-		if w.endsHere(kill) {
-			b = b[:torn.IntN(len(b)+1)]
-		}
-		return unix.Pwrite(s.states, b, at)
-	})
 	next.records.recorder = newRecorder(next.prep.volume)
 	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, handover.BootWork{}, nil))
 	gone := make(chan error)
@@ -294,8 +292,10 @@ func (s *simulation) replace(everything context.Context) {
 		close(gone)
 		synctest.Wait()
 		unprobed()
+		dissolve(next)
 		time.Sleep(time.Second) // until its last write was thrown away
 		unprobed()
+		dissolve(next)
 		synctest.Wait()
 		if j := next.records.chronicle.journal.Load(); j != nil {
 			j.Close()
@@ -310,30 +310,22 @@ func (s *simulation) replace(everything context.Context) {
 		next.records.publisher.wake, next.records.recorder.wake = nil, nil
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
-	next.loop.ask(next.tier1.claimed)
-	known := next.records.recalled()
-	var outdated []*unit
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if u := next.succession.restoreService(name, known[name]); u != nil {
-			outdated = append(outdated, u)
-		}
-		next.loop.ask(func() { s.equip(next.fleet.units[name]) })
-	}
+	outdated := next.succession.recall()
 	next.loop.ask(func() {
-		next.succession.adoptAll()
+		for _, u := range next.fleet.all() {
+			s.equip(u)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		for name, children := range next.tier1.children {
 			for _, child := range children {
-				w.mu.Lock()
-				if b := w.table[child.ID]; child.State != wire.ChildExited && b.asking == nil {
+				if next.fleet.units[name] == nil && child.State != wire.ChildExited && w.table[child.ID].asking == nil {
 					w.fault("nobody takes over %s, spawn %d", name, child.ID)
 				}
-				w.mu.Unlock()
-				next.tier1.dismiss(name, child)
 			}
 		}
-		next.succession.catchUp()
-		next.succession.bringUpToDate(outdated)
 	})
+	next.succession.takeOver(outdated)
 	next.registry.Start(next.registry.Rescan)
 	synctest.Wait()
 }
@@ -369,9 +361,11 @@ func (s *simulation) equip(u *unit) {
 // true of every service at any time.
 func (s *simulation) check() {
 	now, w := s.now, s.world
+	journal, errands := wantedBy(s.T, s.home), w.failures()
 	now.loop.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		s.settle(now, errands)
 		active := 0
 		for _, u := range now.fleet.all() {
 			w.awaits(u.name, u.order.turn.Stops())
@@ -395,14 +389,14 @@ func (s *simulation) check() {
 			if want, sure := s.wanted[u.name]; sure && !u.order.turn.Stops() && u.state.Want != want {
 				w.fault("%s is wanted %q, and %q was acknowledged; its state is %+v", u.name, u.state.Want, want, u.state)
 			}
-			if desired, _ := s.recorded(u.name); u.recorded && desired != "" && desired != u.desired {
+			desired := journal[u.name]
+			if u.recorded && desired != "" && desired != u.desired {
 				w.fault("%s is to be %s, and %s is recorded", u.name, u.desired, desired)
 			}
-			if want, sure := s.wanted[u.name]; sure && u.recorded {
-				if desired, _ := s.recorded(u.name); desired != intentOf(want == machine.WantUp) {
-					w.fault("%q of %s was acknowledged, and %q is recorded", want, u.name, desired)
-				}
+			if want, sure := s.wanted[u.name]; sure && u.recorded && desired != intentOf(want == machine.WantUp) {
+				w.fault("%q of %s was acknowledged, and %q is recorded", want, u.name, desired)
 			}
+			s.consistent(now, u, desired)
 		}
 		if active != now.fleet.active {
 			w.fault("%d units are active, counted are %d", active, now.fleet.active)
@@ -459,13 +453,21 @@ func complaints(u *unit, w *world) (all []string) {
 }
 
 // end makes peace, stops everything, and looks that nothing is left.
-func (s *simulation) end() {
-	w, now := s.world, s.now
+func (s *simulation) end(everything context.Context) {
+	w := s.world
+	w.endAfter(0)
+	if s.dead() {
+		s.succeed(everything)
+	}
+	now := s.now
 	w.mu.Lock()
 	w.note("peace")
 	w.calm()
 	w.mu.Unlock()
 	time.Sleep(time.Minute)
+	synctest.Wait()
+	s.check()
+	s.over()
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 		var known bool
 		now.loop.ask(func() { known = now.fleet.units[name] != nil })
@@ -476,6 +478,7 @@ func (s *simulation) end() {
 	s.meddled(slices.Collect(maps.Keys(s.defs)))
 	var all []*unit
 	now.loop.ask(func() { all = now.fleet.all() })
+	s.orders.forget(namesOf(all)...)
 	for _, v := range []verb{verbStart, verbRestart, verbStop} {
 		runs := map[*unit]uint64{}
 		now.loop.ask(func() {
@@ -511,6 +514,7 @@ func (s *simulation) end() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	s.check()
+	s.over()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, u := range all {

@@ -38,6 +38,7 @@ type world struct {
 	lastPID   int32
 	starts    map[string][]time.Time // since somebody meddled
 	ordered   map[string]bool        // is to be restarted in its turn
+	removed   map[string]bool        // was removed, and is not put back
 	policies  map[string]machine.Policy
 	trace     []string
 	wrong     []string
@@ -67,7 +68,7 @@ type body struct {
 func newWorld(seed uint64) *world {
 	return &world{
 		seed: seed, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
-		starts: map[string][]time.Time{}, ordered: map[string]bool{}, policies: map[string]machine.Policy{},
+		starts: map[string][]time.Time{}, ordered: map[string]bool{}, removed: map[string]bool{}, policies: map[string]machine.Policy{},
 		counts: map[string]int{},
 		hear:   func(wire.Message) {}, ready: func(*body) {},
 	}
@@ -154,6 +155,9 @@ func (w *world) spawn(m *wire.Spawn) {
 	if string(m.Label) == probeLabel {
 		w.probe(b, m.Argv[1])
 		return
+	}
+	if w.removed[m.Name] {
+		w.fault("%s is spawned, and was removed", m.Name)
 	}
 	var at memory
 	if err := json.Unmarshal(m.Label, &at); err != nil || at.Machine.ID != m.ID || at.Machine.Phase != machine.Spawning || at.Machine.Want != machine.WantUp {

@@ -1,0 +1,605 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/service"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/operation"
+	"rlminit/supervise/order"
+)
+
+// What a simulation commands as operations, rolling and at once, and what must be true
+// of them. Each command has a uid of its own, by which what follows from it is known.
+
+// orders is what was commanded. The test's goroutine has it, but for given, which is
+// the world's.
+type orders struct {
+	uid     uint32                    // of the latest command
+	given   map[uint32]*given         // by uid
+	intents map[string]service.Intent // as acknowledged; absent: not sure
+	latest  map[string]uint32         // the latest command that was acknowledged, by service
+	unlike  map[string]bool           // services that may be otherwise than recorded: stopped for now, or not recorded
+	rolling map[uint64]*given         // under way, by id
+	failed  int                       // writes to the volume that had failed when it was looked last
+	before  int                       // and when the supervisor took over
+	phases  map[string]machine.Phase  // as they were seen last
+
+	lastID uint64            // the highest that was acknowledged, or seen
+	known  map[uint64]string // verb and members by id
+	ended  map[uint64]string // state by id, of those that are over
+	fresh  []string          // put back since it was looked
+	torn   bool              // the supervisor before ended in the middle of writing down its operations
+}
+
+// given is one command.
+type given struct {
+	uid   uint32
+	verb  string
+	names []string        // whom it is for
+	along []string        // and who is started with them
+	stops map[string]bool // whom it may stop: these, and but for a start who requires them
+	width int             // how many may be out because of it at once; 0: it does not roll
+	taken map[string]bool // members that it has come to
+	out   map[string]bool // those of them that were out of service since, and are not back
+	to    *Supervisor
+	now   bool // nothing is recorded of it: stop --runtime
+}
+
+// begin is before anything is commanded.
+func (s *simulation) begin() {
+	s.orders = orders{
+		uid: 1000, given: map[uint32]*given{}, intents: map[string]service.Intent{}, latest: map[string]uint32{}, unlike: map[string]bool{},
+		rolling: map[uint64]*given{}, phases: map[string]machine.Phase{}, known: map[uint64]string{}, ended: map[uint64]string{},
+	}
+}
+
+// forget has nothing sure of services any more.
+func (o *orders) forget(names ...string) {
+	for _, name := range names {
+		delete(o.intents, name)
+		delete(o.latest, name)
+	}
+}
+
+// give notes a command before it is given.
+func (s *simulation) give(verb string, names, along []string, width int) *given {
+	s.orders.uid++
+	g := &given{uid: s.orders.uid, verb: verb, names: names, along: along, width: width, stops: map[string]bool{}, taken: map[string]bool{}, out: map[string]bool{}, to: s.now}
+	for _, name := range slices.Concat(names, along) {
+		g.stops[name] = true // a start too: one that requires what is on its way down goes along with that
+	}
+	if verb != "start" {
+		for range s.defs { // as long as the longest chain
+			for name, d := range s.defs {
+				g.stops[name] = g.stops[name] || slices.ContainsFunc(d.Requires, func(other string) bool { return g.stops[other] })
+			}
+		}
+	}
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.orders.given[g.uid] = g
+	s.world.note("%s %v along %v by %d, %d at once", verb, names, along, g.uid, width)
+	return g
+}
+
+// attempt has a command given, perhaps to a supervisor that is killed meanwhile, and
+// tells whether it was answered. If not, there is another supervisor. writes is about
+// how many it takes.
+func (s *simulation) attempt(everything context.Context, writes int, command func()) (answered bool) {
+	how := s.rand.IntN(10)
+	switch how {
+	case 1:
+		s.world.killAfter(1 + s.rand.IntN(2*writes+1))
+	case 2, 3:
+		s.world.endAfter(1 + s.rand.IntN(4*writes+1))
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		command()
+	}()
+	switch how {
+	case 0: // it is killed meanwhile
+		time.Sleep(time.Duration(s.rand.Int64N(int64(10 * time.Millisecond))))
+	default: // or in the middle of a write to the volume, or to the file of states, or not at all
+		time.Sleep(time.Second)
+	}
+	synctest.Wait()
+	s.world.killAfter(0)
+	s.world.endAfter(0)
+	select {
+	case <-over:
+		answered = !s.dead()
+	default:
+	}
+	if !answered {
+		s.world.tally("killed in a command")
+		s.succeed(everything)
+	}
+	return answered
+}
+
+// succeed ends the supervisor, unless it was killed already, and has another take over.
+// Of the operations that were under way nothing is left to be done then.
+func (s *simulation) succeed(everything context.Context) {
+	o, w := &s.orders, s.world
+	s.meddled(slices.Collect(maps.Keys(s.defs))) // what was to be started is, as if somebody asked for it
+	if len(o.rolling) > 0 {
+		w.tally("rolling when replaced")
+	}
+	for id, g := range o.rolling { // which may have ended, and left those that it had not come to
+		s.unsure(g)
+		s.unwritten(g, w.failures())
+		delete(o.rolling, id)
+	}
+	for _, name := range o.fresh { // its slot may be there, and nothing else of it
+		o.unlike[name] = true
+	}
+	s.kill()
+	w.endAfter(0)
+	o.before = w.failures()
+	s.replace(everything)
+	list := s.now.commands.operations.book.List()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	there := map[uint64]bool{}
+	for _, is := range list {
+		there[is.ID] = true
+		if !is.Over() {
+			w.fault("%s %d is under way, and nobody goes on with it", is.Verb, is.ID)
+		}
+		if was := o.ended[is.ID]; was != "" && was != is.State && !o.torn {
+			w.fault("%s %d was %s, and is %s for a successor", is.Verb, is.ID, was, is.State)
+		}
+	}
+	for id, what := range o.known {
+		if !there[id] && !o.torn && len(list) < 50 {
+			w.fault("%s (%d) is not known to a successor", what, id)
+		}
+	}
+	if o.torn { // the journal alone has the operations, and what was noted last is not in it
+		maps.DeleteFunc(o.known, func(id uint64, _ string) bool { return !there[id] })
+		o.lastID, o.torn = 0, false
+	}
+	clear(o.ended)
+	clear(o.phases)
+}
+
+// unsure has nothing sure of the services of a command that no later one is for.
+func (s *simulation) unsure(g *given) {
+	for _, name := range slices.Concat(g.names, g.along) {
+		if s.orders.latest[name] == g.uid {
+			delete(s.orders.intents, name)
+			delete(s.wanted, name)
+		}
+	}
+}
+
+// dissolve ends the goroutines of the operations of a supervisor that is dead.
+func dissolve(dead *Supervisor) {
+	for _, o := range dead.commands.operations.book.List() {
+		if !o.Over() {
+			_, _ = dead.commands.operations.CancelOperation(o.ID)
+		}
+	}
+}
+
+// tearing has a supervisor end in the middle of a write to what a successor is to know,
+// and looks at each such write, which is at each change, whether what must be is so.
+func (s *simulation) tearing(next *Supervisor, alive context.Context, kill func()) {
+	w, torn := s.world, s.rand.Uint64()
+	part := func(b []byte) []byte {
+		torn = torn*6364136223846793005 + 1442695040888963407
+		return b[:(torn>>33)%uint64(len(b)+1)]
+	}
+	states := s.held["states"][0]
+	next.records.states.Through(func(b []byte, at int64) (int, error) {
+		if alive.Err() != nil {
+			return len(b), nil // nobody is there to write
+		}
+		s.atAnyTime(next)
+		if w.endsHere(kill) {
+			b = part(b)
+		}
+		return unix.Pwrite(states, b, at)
+	})
+	next.commands.operations.write = func(file int, content []byte) {
+		switch {
+		case alive.Err() != nil:
+		case w.endsHere(kill):
+			written := part(content)
+			if luck := torn >> 40 % 4; luck < 2 { // before it, or after it and before what was longer is cut off
+				written = content[:len(content)*int(luck)]
+			}
+			w.mu.Lock()
+			s.orders.torn = len(written) > 0 && len(written) < len(content)
+			w.mu.Unlock()
+			_, _ = unix.Pwrite(file, written, 0)
+		default:
+			rewrite(file, content)
+		}
+	}
+}
+
+// atAnyTime holds what was commanded against what must be true in the middle of any
+// change. The loop calls it.
+func (s *simulation) atAnyTime(now *Supervisor) {
+	w, o := s.world, &s.orders
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, is := range now.commands.operations.book.List() {
+		if g := o.given[is.Actor.UID]; g != nil && g.to == now && g.width > 0 && !is.Over() {
+			s.within(now, g, is)
+		}
+	}
+	for name, u := range now.fleet.units {
+		was := o.phases[name]
+		o.phases[name] = u.state.Phase
+		if u.state.Phase == machine.Stopping && was != machine.Stopping && u.state.Actor != nil {
+			if g := o.given[*u.state.Actor]; g != nil && !g.stops[name] {
+				w.fault("%s is stopped by %d, which was to %s %v: %+v", name, g.uid, g.verb, g.names, u.state)
+			}
+		}
+	}
+}
+
+// within holds a rolling operation to its width: by what it says that it has come to,
+// and by who is seen to be out because of it. Who requires one that is out goes along.
+func (s *simulation) within(now *Supervisor, g *given, is control.Operation) {
+	w, taken := s.world, 0
+	for _, m := range is.Members {
+		u := now.fleet.find(m.Name)
+		if m.State != operation.Running || u == nil {
+			delete(g.out, m.Name)
+			continue
+		}
+		taken++
+		if !g.taken[m.Name] {
+			g.taken[m.Name] = true
+			for name := range s.defs {
+				w.meddled(name)
+			}
+		}
+		switch serves := u.seen().InService; {
+		case serves != (g.verb != "stop"):
+			g.out[m.Name] = true
+		case u.state.Phase != machine.Stopping:
+			delete(g.out, m.Name)
+		}
+	}
+	out := 0
+	for name := range g.out {
+		if !s.requires(name, g.out) {
+			out++
+		}
+	}
+	if taken > g.width || out > g.width {
+		w.fault("%s %d has come to %d at once, of whom %v are out, and may to %d: %+v", is.Verb, is.ID, taken, slices.Sorted(maps.Keys(g.out)), g.width, is.Members)
+	}
+}
+
+// requires tells whether a service requires one of others, by whatever way.
+func (s *simulation) requires(name string, others map[string]bool) bool {
+	return slices.ContainsFunc(s.defs[name].Requires, func(other string) bool { return others[other] || s.requires(other, others) })
+}
+
+// settle takes note of the operations that have ended, and holds all of them against
+// what must be true when nothing is on its way. The loop calls it, with the world. failed
+// are the writes to the volume that have failed so far.
+func (s *simulation) settle(now *Supervisor, failed int) {
+	w, o := s.world, &s.orders
+	list := now.commands.operations.book.List()
+	byID := map[uint64]control.Operation{}
+	for _, is := range list {
+		byID[is.ID] = is
+		if is.ID > o.lastID {
+			o.lastID = is.ID
+		}
+		var names []string
+		for _, m := range is.Members {
+			names = append(names, m.Name)
+			u := now.fleet.units[m.Name]
+			yet := m.State == operation.Pending || m.State == operation.Running
+			switch {
+			case !yet:
+			case is.Over() && is.State != operation.Failed && is.State != operation.Interrupted: // else it is left where it was
+				w.fault("%s %d is over, and %s is %s", is.Verb, is.ID, m.Name, m.State)
+			case is.Over():
+			case u == nil:
+				w.fault("%s is gone, and %s of %s %d", m.Name, m.State, is.Verb, is.ID)
+			case u.state.Removed && m.State == operation.Pending && is.Verb != "stop":
+				w.fault("%s is removed, and %s of %s %d", m.Name, m.State, is.Verb, is.ID)
+			}
+		}
+		if g := o.given[is.Actor.UID]; g != nil && g.to == now && g.width > 0 && g.verb != "restart" && !is.Over() && !under(is) {
+			w.fault("%s %d waits for nothing: %+v", is.Verb, is.ID, is.Members)
+		}
+		slices.Sort(names)
+		what := is.Verb + " of " + strings.Join(names, ", ")
+		if was, known := o.known[is.ID]; known && was != what {
+			w.fault("%d was %s, and is %s", is.ID, was, what)
+		}
+		o.known[is.ID] = what
+		if is.Over() {
+			if was := o.ended[is.ID]; was != "" && was != is.State {
+				w.fault("%s %d was %s, and is %s", is.Verb, is.ID, was, is.State)
+			}
+			o.ended[is.ID] = is.State
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.rolling)) {
+		g, is := o.rolling[id], byID[id]
+		s.unwritten(g, failed)
+		if is.ID != id || is.Over() {
+			delete(o.rolling, id)
+			s.ended(g, is)
+		}
+	}
+	o.failed, o.fresh = failed, nil
+}
+
+// under tells whether an operation has come to a member that is yet to be done. One that
+// only starts or stops takes another if not, whatever else is out of service.
+func under(is control.Operation) bool {
+	return slices.ContainsFunc(is.Members, func(m control.OperationMember) bool { return m.State == operation.Running })
+}
+
+// unwritten is for whom a rolling operation may have left as the disk failed: that is not
+// recorded then. failed are the writes that have failed so far.
+func (s *simulation) unwritten(g *given, failed int) {
+	if failed > s.orders.failed {
+		for _, name := range slices.Concat(g.names, g.along) {
+			s.orders.unlike[name] = true
+		}
+	}
+}
+
+// ended takes note of a rolling operation that is over.
+func (s *simulation) ended(g *given, is control.Operation) {
+	w, o := s.world, &s.orders
+	w.note("%s %d by %d is %s: %s", is.Verb, is.ID, g.uid, is.State, is.Reason)
+	switch is.State {
+	case operation.Done:
+		w.counts["rolling "+is.Verb+" "+is.State]++
+	default:
+		w.counts["rolling "+is.State]++
+	}
+	if is.State != operation.Done || g.now {
+		s.unsure(g)
+		return
+	}
+	all := true
+	for _, m := range is.Members {
+		if m.State == operation.Done && o.latest[m.Name] == g.uid {
+			s.wanted[m.Name] = wantOf(g.verb)
+			delete(o.unlike, m.Name)
+		}
+		all = all && m.State == operation.Done
+	}
+	for _, name := range g.along { // each was started, if it came to all that it goes along with
+		if all && o.latest[name] == g.uid && !o.unlike[name] {
+			s.wanted[name] = wantOf(g.verb)
+		}
+	}
+}
+
+func wantOf(verb string) machine.Want {
+	if verb == "stop" {
+		return machine.WantDown
+	}
+	return machine.WantUp
+}
+
+// consistent holds what is wanted of a service against what is recorded of it, unless an
+// operation is yet to come to it. The loop calls it, with the world.
+func (s *simulation) consistent(now *Supervisor, u *unit, recorded service.Intent) {
+	w, o := s.world, &s.orders
+	w.removed[u.name] = w.removed[u.name] || u.state.Removed
+	if intent, sure := o.intents[u.name]; sure && u.recorded && (u.desired != intent || recorded != intent) {
+		w.fault("%s is to be %s, and is recorded as %s, and %s was acknowledged to %d", u.name, u.desired, recorded, intent, o.latest[u.name])
+	}
+	if !u.recorded || o.unlike[u.name] || u.state.Removed || u.order.turn == order.Remove || s.awaited(now, u) {
+		return
+	}
+	up := u.state.Want == machine.WantUp && u.order.turn != order.Stop || u.order.turn == order.Start || u.order.turn == order.Restart
+	if up != (u.desired == service.Running) {
+		w.fault("%s is to be %s, no operation is to come to it, and it is wanted %q with the turn %s; its state is %+v", u.name, u.desired, u.state.Want, u.order.turn, u.state)
+	}
+}
+
+// awaited tells whether an operation is yet to take a service, or one with which it is
+// started, or is yet to end and leave it as it was.
+func (s *simulation) awaited(now *Supervisor, u *unit) bool {
+	if u.kept.before != service.IntentNone && len(s.orders.rolling) > 0 {
+		return true
+	}
+	var awaited []*unit
+	pending := now.commands.operations.book.Awaited(0)
+	for _, other := range now.fleet.all() {
+		if pending[other.name] {
+			awaited = append(awaited, other)
+		}
+	}
+	return slices.Contains(awaited, u) || slices.Contains(now.fleet.along(awaited...), u)
+}
+
+// over looks that no operation is under way, and nobody waits for a turn: nothing has
+// happened for a while.
+func (s *simulation) over() {
+	w := s.world
+	list := s.now.commands.operations.book.List()
+	s.now.loop.ask(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, is := range list {
+			if !is.Over() {
+				w.fault("%s %d never ends: %+v", is.Verb, is.ID, is.Members)
+			}
+		}
+		for _, u := range s.now.fleet.all() {
+			if u.order.turn != order.NoTurn {
+				w.fault("the turn %s of %s never comes; its state is %+v", u.order.turn, u.name, u.state)
+			}
+		}
+	})
+}
+
+// operate begins an operation on some of the services, as a client does.
+func (s *simulation) operate(everything context.Context, names []string) {
+	now, o, w := s.now, &s.orders, s.world
+	how := control.BeginOperation{Verb: [...]string{"start", "start", "stop", "restart", "restart"}[s.rand.IntN(5)]}
+	how.Rolling = s.rand.IntN(4)
+	how.SteadyMS = s.rand.Int64N(800)
+	how.Runtime = how.Verb == "stop" && s.rand.IntN(4) == 0
+	var along []string
+	serving := how.Verb == "restart" && s.rand.IntN(3) > 0 // else it is refused, or ends, as a rule
+	now.loop.ask(func() {
+		var units []*unit
+		for _, name := range names {
+			if u := now.fleet.units[name]; u != nil && s.rand.IntN(2) == 0 && (!serving || u.seen().InService) {
+				how.Names, units = append(how.Names, name), append(units, u)
+			}
+		}
+		if how.Verb != "stop" {
+			along = namesOf(now.fleet.along(units...))
+		}
+	})
+	if len(how.Names) == 0 {
+		return
+	}
+	s.meddled(names)
+	if how.Rolling == 0 {
+		w.tally("at once")
+	} else {
+		w.tally("rolling")
+	}
+	g := s.give(how.Verb, how.Names, along, how.Rolling)
+	if g.now = how.Runtime; g.now {
+		w.tally("stopped for now", how.Names...)
+	}
+	failures, was := w.failures(), o.before
+	var begun control.Operation
+	var refused error
+	answered := s.attempt(everything, len(how.Names)+len(along), func() {
+		begun, refused = now.commands.BeginOperation(context.Background(), how, control.Actor{UID: g.uid})
+	})
+	involved := slices.Concat(how.Names, along)
+	unwritten := w.failures() > failures || !answered && failures > was
+	if !answered || refused == nil || unwritten {
+		o.forget(involved...)
+		for _, name := range involved {
+			delete(s.wanted, name)
+			o.unlike[name] = how.Runtime || unwritten || o.unlike[name] && (!answered || how.Rolling > 0)
+		}
+	}
+	if !answered {
+		return
+	}
+	if refused != nil && how.Verb == "stop" { // it is carried out, and not recorded
+		o.forget(involved...)
+		for _, name := range involved {
+			delete(s.wanted, name)
+			o.unlike[name] = true
+		}
+	}
+	if refused != nil {
+		w.tally("rolling refused")
+		w.mu.Lock()
+		w.note("refused: %v", refused)
+		w.mu.Unlock()
+		return
+	}
+	if begun.ID <= o.lastID {
+		w.wrongly("%s has the id %d, and %d was given", how.Verb, begun.ID, o.lastID)
+	}
+	o.lastID = begun.ID
+	for _, earlier := range now.commands.operations.book.List() {
+		for _, m := range earlier.Members {
+			if earlier.ID < begun.ID && !earlier.Over() && slices.Contains(how.Names, m.Name) && (m.State == operation.Pending || m.State == operation.Running) {
+				w.wrongly("%s is %s of %s %d, and %d came later", m.Name, m.State, earlier.Verb, earlier.ID, begun.ID)
+			}
+		}
+	}
+	for _, name := range involved {
+		if s.leaving(name) { // and is not started any more
+			continue
+		}
+		o.latest[name] = g.uid
+		if !how.Runtime && !unwritten && (how.Rolling == 0 || slices.Contains(how.Names, name)) {
+			o.intents[name] = intentOf(how.Verb != "stop")
+		}
+	}
+	if how.Rolling > 0 {
+		o.rolling[begun.ID] = g
+		if s.rand.IntN(6) == 0 { // some time until it is over
+			w.endAfter(1 + s.rand.IntN(60))
+			w.tally("rolling when killed in a write")
+		}
+	}
+}
+
+// leaving tells whether a service is removed, or on its way to it.
+func (s *simulation) leaving(name string) (leaving bool) {
+	s.now.loop.ask(func() {
+		u := s.now.fleet.units[name]
+		leaving = u == nil || u.state.Removed || u.order.turn == order.Remove
+	})
+	return leaving
+}
+
+// cancel has an operation go no further, that is under way or over.
+func (s *simulation) cancel(everything context.Context) {
+	now, w, o := s.now, s.world, &s.orders
+	list := now.commands.operations.book.List()
+	if len(list) == 0 {
+		return
+	}
+	list = list[max(0, len(list)-4):]
+	is := list[s.rand.IntN(len(list))]
+	if under := slices.DeleteFunc(list, func(o control.Operation) bool { return o.Over() }); len(under) > 0 && s.rand.IntN(4) > 0 {
+		is = under[s.rand.IntN(len(under))]
+	}
+	w.mu.Lock()
+	w.note("cancel %d", is.ID)
+	w.mu.Unlock()
+	if g := o.rolling[is.ID]; g != nil {
+		s.unsure(g)
+	}
+	var after control.Operation
+	var refused error
+	if !s.attempt(everything, len(is.Members), func() { after, refused = now.commands.operations.CancelOperation(is.ID) }) {
+		return
+	}
+	switch {
+	case refused != nil:
+		w.tally("not cancelled")
+	case after.State != operation.Cancelled:
+		w.wrongly("%d was cancelled, and is %s", is.ID, after.State)
+	default:
+		w.tally("cancelled")
+	}
+}
+
+// failures is how many writes to the volume have failed.
+func (w *world) failures() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counts["write failed"]
+}
+
+// wrongly is fault, for who has not the world.
+func (w *world) wrongly(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault("%s", fmt.Sprintf(format, args...))
+}
