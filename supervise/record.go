@@ -44,9 +44,9 @@ type records struct {
 // kept is how far what is true of a unit is known outside.
 type kept struct {
 	seen     string         // the public state that was published last
+	before   service.Intent // what desired was, until what follows from it has begun; IntentNone: it has
 	changed  bool           // desired is newer than the state that a predecessor left
 	intended bool           // desired has changed since a successor was told
-	before   service.Intent // what desired was, until what follows from it has begun; IntentNone: it has
 	unsaved  bool           // a successor would not know what is true of it
 	ended    []uint64       // exits to be acknowledged once a successor and the log would know of them
 	outdated outdated       // what of its run is older than the definition

@@ -23,11 +23,11 @@ type unit struct {
 	ours        bool   // its definition is ours, so it may grant what only configuration grants
 	recorded    bool   // the configuration or the volume has it; false: put into the service directory by hand
 	forgotten   bool   // its profile is being deleted: nothing is recorded of it any more
+	tag         uint32 // of its processes; 0: it has had none yet
 	fault       string // why there is no usable definition; "" if there is one. The registry's word
 
 	state   machine.State
 	desired service.Intent // Invariant: never IntentNone once it is adopted or started
-	tag     uint32
 	timer   timerSlot
 	waiters waiters
 
