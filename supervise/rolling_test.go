@@ -399,9 +399,10 @@ func TestRollingRestartOfWhatCannotStart(t *testing.T) {
 	}
 }
 
-// A rolling stop goes on when one of its members is started meanwhile.
-func TestRollingStopOfWhatIsStartedAgain(t *testing.T) {
-	p := newPlace(t, trio)
+// rollingStop is a place in which a trio is stopped one by one, and the first of them
+// does not hear it.
+func rollingStop(t *testing.T) (p *place, begun control.Operation) {
+	p = newPlace(t, trio)
 	p.bootAll()
 	for _, name := range []string{"one", "two", "zed"} {
 		p.await(name, "running")
@@ -409,8 +410,14 @@ func TestRollingStopOfWhatIsStartedAgain(t *testing.T) {
 	p.mu.Lock()
 	p.deaf["one"] = true
 	p.mu.Unlock()
-	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "two", "zed"}, Rolling: 1})
+	begun = p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "two", "zed"}, Rolling: 1})
 	p.await("one", "stopping")
+	return p, begun
+}
+
+// A rolling stop goes on when one of its members is started meanwhile.
+func TestRollingStopOfWhatIsStartedAgain(t *testing.T) {
+	p, begun := rollingStop(t)
 	p.begin(control.BeginOperation{Verb: "start", Names: []string{"one"}})
 	p.exit("one")
 	state, members := p.awaitEnd(begun.ID)
@@ -511,16 +518,7 @@ func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
 // Whom a rolling stop that is cancelled has not come to is wanted as before, for a
 // successor too.
 func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
-	p := newPlace(t, trio)
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed"} {
-		p.await(name, "running")
-	}
-	p.mu.Lock()
-	p.deaf["one"] = true
-	p.mu.Unlock()
-	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "two", "zed"}, Rolling: 1})
-	p.await("one", "stopping")
+	p, begun := rollingStop(t)
 	if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
 		t.Fatal(err)
 	}
