@@ -110,6 +110,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		if part == 0 {
 			begun = c.operations.begin(id, v.name, members(units), operation.Running, actor, nil)
 		}
+		c.operations.along(id, along)
 		c.records.intend(order.wants, units, along, func() {
 			for _, u := range v.apply(c.fleet, act, event) {
 				went = append(went, u.title())

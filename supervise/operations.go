@@ -48,6 +48,20 @@ func (o *operations) begin(id uint64, verb string, members []control.OperationMe
 	return begun
 }
 
+// along notes who is started along with an operation's members: what others still do
+// for them ends, as it does for a member.
+func (o *operations) along(id uint64, units []*unit) {
+	if len(units) == 0 {
+		return
+	}
+	names := make([]string, len(units))
+	for i, u := range units {
+		names[i] = u.title()
+	}
+	o.book.Along(id, names)
+	o.keep()
+}
+
 // member notes what has become of u in an operation.
 func (o *operations) member(id uint64, u *unit, state operation.State, reason string) {
 	o.book.Member(id, u.title(), state, reason, u.pid())

@@ -52,6 +52,7 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 			cancel()
 			<-over // whoever cancels is answered when what that means is recorded
 		})
+		c.operations.along(order.id, order.along)
 		c.records.intend(order.wants, units, order.along, nil)
 	})
 	order.release() // not before: a later command would be taken for an earlier one

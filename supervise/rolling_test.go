@@ -621,8 +621,35 @@ func TestRollingStopOfWhatIsStartedAlong(t *testing.T) {
 	p.begin(control.BeginOperation{Verb: "start", Names: []string{"above"}})
 	p.exit("above")
 	state, members := p.awaitEnd(begun.ID)
-	if state != "failed" || members["one"] != "failed" || members["zed"] != "done" {
+	if state != "done" || members["one"] != "superseded" || members["zed"] != "done" {
 		t.Errorf("%s, %v", state, members)
 	}
 	p.await("above", "running")
+}
+
+// Whom a later command has started along with another service a rolling stop, which was
+// yet to come to it, does not stop any more.
+func TestRollingStopThatIsYetToComeToWhatIsStartedAlong(t *testing.T) {
+	p := newPlace(t, trio+"  above: {command: [above], enabled: false, requires: [two]}\n")
+	p.bootAll()
+	for _, name := range []string{"one", "two", "zed"} {
+		p.await(name, "running")
+	}
+	p.mu.Lock()
+	p.deaf["one"], p.deaf["two"] = true, true
+	p.mu.Unlock()
+	p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}, Runtime: true})
+	p.await("two", "stopping") // so it is not wanted, and yet there to be stopped
+	begun := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "two"}, Rolling: 1})
+	p.await("one", "stopping")
+	p.begin(control.BeginOperation{Verb: "start", Names: []string{"above"}})
+	p.exit("one")
+	if state, members := p.awaitEnd(begun.ID); state != "done" || members["one"] != "done" || members["two"] != "superseded" {
+		t.Errorf("%s, %v", state, members)
+	}
+	p.exit("two")
+	p.await("above", "running")
+	if is := p.recordedAs("two"); is != service.Running {
+		t.Errorf("two is recorded as %s", is)
+	}
 }

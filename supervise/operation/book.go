@@ -94,22 +94,35 @@ func (b *Book) Begin(id uint64, verb string, actor control.Actor, at time.Time, 
 		members[i].State = state
 		e.by[members[i].Name] = i
 	}
-	for _, earlier := range b.all {
-		if earlier.Over() {
-			continue
-		}
-		for i, m := range earlier.Members {
-			if _, also := e.by[m.Name]; also && open(m.State) {
-				earlier.set(i, Superseded, fmt.Sprintf("by operation %d", e.ID), 0)
-			}
-		}
-	}
+	b.supersede(id, func(name string) bool { _, also := e.by[name]; return also })
 	b.insert(e)
 	b.forget()
 	if len(members) == 0 {
 		e.end(Done, "")
 	}
 	return Handle{b, e}
+}
+
+// Along ends what other operations still do for those who are started along with the
+// members of one.
+func (b *Book) Along(id uint64, names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.supersede(id, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// supersede ends what other operations than one still do for whom it has.
+func (b *Book) supersede(id uint64, has func(name string) bool) {
+	for _, other := range b.all {
+		if other.ID == id || other.Over() {
+			continue
+		}
+		for i, m := range other.Members {
+			if open(m.State) && has(m.Name) {
+				other.set(i, Superseded, fmt.Sprintf("by operation %d", id), 0)
+			}
+		}
+	}
 }
 
 // insert puts an entry in its place, where there is none of its id.
