@@ -18,8 +18,8 @@ func TestSystemdNotify(t *testing.T) {
 systemd-notify --status="reading 1 of 2"
 echo told the status
 until [ -e "$RLMINIT_HOME/go" ]; do sleep 0.02; done
-systemd-notify --ready --status="serving" MAINPID=$$
 trap 'systemd-notify STOPPING=1 STATUS=draining; exit 0' TERM
+systemd-notify --ready --status="serving" MAINPID=$$
 while :; do sleep 0.02; done`)+`, environment: {RLMINIT_HOME: "${RLMINIT_HOME}"}, ready: {notify: true, timeout: 20s}}`)
 	b.AwaitThat("worker", "shows its status", func(s control.Service) bool {
 		return s.State == "starting" && s.StatusText != nil && *s.StatusText == "reading 1 of 2" && s.Ready != nil && !*s.Ready
