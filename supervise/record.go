@@ -151,7 +151,7 @@ const copyPatience = 250 * time.Millisecond
 // from their being recorded as they are has begun. Only the loop calls it.
 func (r *records) cameTo(units ...*unit) {
 	for _, u := range units {
-		if u.kept.before != service.IntentNone {
+		if u.kept.before != service.IntentNone && u.state.Phase != machine.Gone { // a successor would look for that
 			u.kept.before = service.IntentNone
 			r.keepState(u)
 		}

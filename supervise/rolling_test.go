@@ -16,6 +16,16 @@ import (
 
 const trio = pair + "  zed: {command: [zed]}\n"
 
+// running is a place in which what is configured was booted, and the named run.
+func running(t *testing.T, config string, names ...string) *place {
+	p := newPlace(t, config)
+	p.bootAll()
+	for _, name := range names {
+		p.await(name, "running")
+	}
+	return p
+}
+
 // unit is that of a service.
 func (p *place) unit(name string) (u *unit) {
 	p.now.loop.ask(func() { u = p.now.fleet.units[name] })
@@ -104,11 +114,7 @@ func TestCommandOnWhatIsGone(t *testing.T) {
 
 // Who is stopped while restart --all waits to be recorded stays stopped.
 func TestStoppedBeforeAllIsRestarted(t *testing.T) {
-	p := newPlace(t, trio)
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio, "one", "two", "zed")
 	one, two := p.unit("one"), p.unit("two")
 	release := oneAtATime([]*unit{two}) // as long as its stop is recorded
 	begun := make(chan control.Operation, 1)
@@ -159,11 +165,7 @@ func TestRollingStartWithASupervisorThatIsKilled(t *testing.T) {
 // What was recorded a moment before the container was told to stop gives nothing a
 // process any more, nor does what goes along with it.
 func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], requires: [one]}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed", "above"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "two", "zed", "above")
 	one, two, zed := p.unit("one"), p.unit("two"), p.unit("zed")
 	p.now.loop.ask(func() {
 		p.now.ending.shutdown(boottime() + int64(time.Minute))
@@ -204,11 +206,7 @@ func TestRollingThatCannotBegin(t *testing.T) {
 // deafAbove is a place in which all of trio runs, and above, which requires one and
 // does not end when it is told to.
 func deafAbove(t *testing.T) *place {
-	p := newPlace(t, trio+"  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed", "above"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], requires: [one], stop: {timeout: 1h}}\n", "one", "two", "zed", "above")
 	p.mu.Lock()
 	p.deaf["above"] = true
 	p.mu.Unlock()
@@ -230,11 +228,7 @@ func TestRollingStartOfWhatWasToBeRestarted(t *testing.T) {
 // What was stopped after a rolling start had taken it along stays so with the next
 // supervisor, whatever wants it; and so does what has another definition by then.
 func TestStoppedBeforeASupervisorThatIsKilled(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed", "above"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], wants: [two]}\n", "one", "two", "zed", "above")
 	p.begin(control.BeginOperation{Verb: "stop"})
 	for _, name := range []string{"one", "two", "zed", "above"} {
 		p.await(name, "stopped")
@@ -402,11 +396,7 @@ func TestRollingRestartOfWhatCannotStart(t *testing.T) {
 // rollingStop is a place in which a trio is stopped one by one, and the first of them
 // does not hear it.
 func rollingStop(t *testing.T) (p *place, begun control.Operation) {
-	p = newPlace(t, trio)
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed"} {
-		p.await(name, "running")
-	}
+	p = running(t, trio, "one", "two", "zed")
 	p.mu.Lock()
 	p.deaf["one"] = true
 	p.mu.Unlock()
@@ -430,11 +420,7 @@ func TestRollingStopOfWhatIsStartedAgain(t *testing.T) {
 // What a service wants that runs already is started with it by a rolling start, as it is
 // by a start.
 func TestRollingStartOfWhatRunsAlready(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
-	p.bootAll()
-	for _, name := range []string{"two", "above"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], wants: [two]}\n", "two", "above")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}}).ID)
 	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"above"}, Rolling: 1})
 	if state, members := p.awaitEnd(begun.ID); state != "done" || p.spawned("above") != 1 {
@@ -446,11 +432,7 @@ func TestRollingStartOfWhatRunsAlready(t *testing.T) {
 // Who was stopped since a rolling start began is not started along with a member that
 // it takes later.
 func TestStoppedBeforeARollingStartComesToIt(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "above"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], wants: [two]}\n", "one", "two", "above")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
 	begun := p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "above"}, Rolling: 1, SteadyMS: 1000})
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}}).ID)
@@ -494,11 +476,7 @@ func TestWhatGoesAlongWithWhatSomebodyStopped(t *testing.T) {
 
 // What two rolling starts were to come to is as before when neither does.
 func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], wants: [two]}\n  over: {command: [over], wants: [two]}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed", "above", "over"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], wants: [two]}\n  over: {command: [over], wants: [two]}\n", "one", "two", "zed", "above", "over")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
 	var begun []uint64
 	for _, names := range [][]string{{"one", "above"}, {"zed", "over"}} {
@@ -540,11 +518,7 @@ func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
 // What is stopped for now before a rolling start comes to it stays so with the next
 // supervisor.
 func TestStoppedForNowBeforeASupervisorThatIsKilled(t *testing.T) {
-	p := newPlace(t, trio)
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio, "one", "two", "zed")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
 	p.begin(control.BeginOperation{Verb: "start", Names: []string{"one", "two", "zed"}, Rolling: 1, SteadyMS: time.Hour.Milliseconds()})
 	p.await("one", "running")
@@ -560,11 +534,7 @@ func TestStoppedForNowBeforeASupervisorThatIsKilled(t *testing.T) {
 
 // An operation that stops services and cannot be recorded is carried out, and says so.
 func TestStopsThatCannotBeRecorded(t *testing.T) {
-	p := newPlace(t, trio)
-	p.bootAll()
-	for _, name := range []string{"one", "two"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio, "one", "two")
 	p.full.Store(true)
 	for name, rolling := range map[string]int{"one": 0, "two": 1} {
 		_, err := p.now.commands.BeginOperation(t.Context(), control.BeginOperation{Verb: "stop", Names: []string{name}, Rolling: rolling}, control.Actor{})
@@ -579,11 +549,7 @@ func TestStopsThatCannotBeRecorded(t *testing.T) {
 // A supervisor that is killed as it tells of the first step of a start, which is that the
 // service waits, has a successor that starts it.
 func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], requires: [one]}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "above"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "above")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
 	p.mu.Lock()
 	states := p.held["states"][0]
@@ -630,11 +596,7 @@ func TestRollingStopOfWhatIsStartedAlong(t *testing.T) {
 // Whom a later command has started along with another service a rolling stop, which was
 // yet to come to it, does not stop any more.
 func TestRollingStopThatIsYetToComeToWhatIsStartedAlong(t *testing.T) {
-	p := newPlace(t, trio+"  above: {command: [above], enabled: false, requires: [two]}\n")
-	p.bootAll()
-	for _, name := range []string{"one", "two", "zed"} {
-		p.await(name, "running")
-	}
+	p := running(t, trio+"  above: {command: [above], enabled: false, requires: [two]}\n", "one", "two", "zed")
 	p.mu.Lock()
 	p.deaf["one"], p.deaf["two"] = true, true
 	p.mu.Unlock()
@@ -651,5 +613,21 @@ func TestRollingStopThatIsYetToComeToWhatIsStartedAlong(t *testing.T) {
 	p.await("above", "running")
 	if is := p.recordedAs("two"); is != service.Running {
 		t.Errorf("two is recorded as %s", is)
+	}
+}
+
+// Of a member that is gone before a rolling stop comes to it a successor knows nothing.
+func TestRollingStopOfWhatIsGone(t *testing.T) {
+	p, begun := rollingStop(t)
+	p.now.registry.Drop("two")
+	p.eventually("two is gone", func() (bool, any) { return p.unit("two") == nil, nil })
+	p.exit("one")
+	p.awaitEnd(begun.ID)
+	p.kill()
+	p.supervise()
+	known := map[string]memory{}
+	p.now.loop.ask(func() { known = p.now.records.recalled() })
+	if two, still := known["two"]; still {
+		t.Errorf("it knows of %v", two.Machine)
 	}
 }
