@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"sync"
@@ -103,8 +104,7 @@ func splitObject(data []byte) ([]member, error) {
 		}
 		n := valueLen(rest)
 		key := asString(rest[:n])
-		rest = bytes.TrimSpace(rest[n:])[1:] // its colon
-		rest = bytes.TrimSpace(rest)
+		rest = bytes.TrimSpace(bytes.TrimSpace(rest[n:])[1:]) // behind its colon
 		n = valueLen(rest)
 		m := member{key, rest[:n:n]}
 		rest = rest[n:]
@@ -120,24 +120,23 @@ func splitObject(data []byte) ([]member, error) {
 
 // valueLen is how long the value is with which a text begins that is JSON, in bytes.
 func valueLen(text []byte) int {
-	depth, quoted := 0, false
+	depth := 0
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-			continue
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-			continue
-		case c == '{' || c == '[':
+		switch text[i] {
+		case '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
 			depth++
-			continue
-		case c == '}' || c == ']':
-			if depth--; depth < 0 { // of what it stands in
+		case '}', ']':
+			if depth == 0 { // of what it stands in
 				return i
 			}
-		case c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			depth--
+		case ',', ' ', '\t', '\n', '\r':
 			if depth == 0 {
 				return i
 			}
@@ -145,24 +144,27 @@ func valueLen(text []byte) int {
 		default:
 			continue
 		}
-		if depth == 0 && !quoted {
+		if depth == 0 {
 			return i + 1
 		}
 	}
 	return len(text)
 }
 
-// notJSON is why a text is not JSON.
+// notJSON is why a text is not JSON, or not one value.
 func notJSON(data []byte) error {
-	err := json.Unmarshal(data, new(json.RawMessage))
+	d := json.NewDecoder(bytes.NewReader(data))
+	err := d.Decode(new(json.RawMessage))
 	var at *json.SyntaxError
 	switch {
-	case len(bytes.TrimSpace(data)) == 0:
+	case err == nil:
+		return fmt.Errorf("something follows the JSON object at byte %d", d.InputOffset())
+	case err == io.EOF:
 		return errors.New("it is empty")
-	case !errors.As(err, &at) || at.Offset >= int64(len(data)):
-		return errors.New("it ends in the middle")
+	case errors.As(err, &at):
+		return fmt.Errorf("%s at byte %d", printable(err.Error(), 120), at.Offset)
 	}
-	return fmt.Errorf("%s at byte %d", printable(err.Error(), 120), at.Offset)
+	return errors.New("it ends in the middle")
 }
 
 // asString is what a JSON string says; "" if it is another value.

@@ -37,3 +37,20 @@ func FuzzSplitObject(f *testing.F) {
 		}
 	})
 }
+
+// What is no JSON object says why, and where.
+func TestWhyAStateFileCannotBeRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"":           "it is empty",
+		" \n":        "it is empty",
+		"[1]":        "it is not a JSON object",
+		`{"a":1`:     "it ends in the middle",
+		`{"a":1]`:    "invalid character ']' after object key:value pair at byte 7",
+		`{"a":1} x`:  "something follows the JSON object at byte 7",
+		`{"a":tru }`: "invalid character ' ' in literal true (expecting 'e') at byte 9",
+	} {
+		if _, err := splitObject([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
