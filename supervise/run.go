@@ -59,8 +59,8 @@ func Run(version string) int {
 		return 1
 	}
 	traceable()
-	debug.SetGCPercent(35) // a supervisor is idle: memory is dearer than time
-	unix.Umask(0o022)      // status files are for everybody; what is not says its mode
+	debug.SetGCPercent(littleGarbage)
+	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		slog.Warn("cannot become undumpable", "err", err)
@@ -86,7 +86,7 @@ func Run(version string) int {
 	s.jobs.employ()
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
-	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
+	if err := s.run(gone, newThrift(&s.loop)); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
 	s.logging.troubles.say()

@@ -1,0 +1,71 @@
+package supervise
+
+import (
+	"runtime/debug"
+	"time"
+)
+
+// thrift is how much garbage may lie about. A supervisor is idle as a rule, and memory
+// dearer than time: little. While the loop has much to do that would cost a fifth of all
+// its time, so there may be more, until it is quiet again. Only the loop touches it; a nil
+// one changes nothing.
+type thrift struct {
+	loop    *mailbox
+	percent func(garbage int) // of what is in use
+	free    func()            // gives back what is not in use any more
+
+	since    int64 // when the present second began, ns of the boot clock
+	work     int   // pieces of work in it
+	busy     int64 // when there was last much of it
+	generous bool
+}
+
+const (
+	littleGarbage = 35
+	muchGarbage   = 100
+	// muchWork is in a second what some fifty commands come to.
+	muchWork = 500
+	// quiet is how long there is little to do before memory is given back.
+	quiet = 2 * time.Second
+)
+
+func newThrift(loop *mailbox) *thrift {
+	return &thrift{
+		loop:    loop,
+		percent: func(garbage int) { go debug.SetGCPercent(garbage) }, // it waits for a collection that runs
+		free:    func() { go debug.FreeOSMemory() },
+	}
+}
+
+// worked notes a piece of work.
+func (t *thrift) worked(now int64) {
+	if t == nil {
+		return
+	}
+	if now-t.since >= int64(time.Second) {
+		t.since, t.work = now, 0
+	}
+	if t.work++; t.work < muchWork {
+		return
+	}
+	if t.busy = now; !t.generous {
+		t.generous = true
+		t.percent(muchGarbage)
+		t.look(quiet)
+	}
+}
+
+// look comes back after some time, to see whether it is quiet.
+func (t *thrift) look(after time.Duration) {
+	time.AfterFunc(after, func() {
+		t.loop.do(func() {
+			if left := t.busy + int64(quiet) - boottime(); left > 0 {
+				t.look(time.Duration(left))
+				return
+			}
+			t.generous = false
+			t.percent(littleGarbage)
+			t.free()
+		})
+	})
+}
