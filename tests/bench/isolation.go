@@ -92,7 +92,7 @@ func measureSpawns(cgroup string) (f spawnFigures, err error) {
 			fmt.Fprintf(&b, "  %s%02d: {command: [sleep, \"1000000\"], enabled: false, isolation: %s, stop: {signal: KILL}}\n", level, i, level)
 		}
 	}
-	err = inContainer(b.String(), "walls", &f, ownCgroup+"="+cgroup)
+	err = container{more: b.String(), env: []string{ownCgroup + "=" + cgroup}}.play("walls", &f)
 	return f, err
 }
 

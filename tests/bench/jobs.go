@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -39,67 +38,8 @@ func jobMeasures() []measure {
 
 // measureJobs has a container's main command measure.
 func measureJobs() (f jobFigures, err error) {
-	err = inContainer("jobs: {at_once: 8}\n", "jobs", &f)
+	err = container{more: "jobs: {at_once: 8}\n"}.play("jobs", &f)
 	return f, err
-}
-
-// inContainer runs this program as the main command of a container with a
-// configuration, plays an act there, and reads the figures that it prints. PID 1 has
-// the variables env besides.
-func inContainer(more, act string, figures any, env ...string) error {
-	return inPrepared(more, act, func(string) error { return nil }, figures, env...)
-}
-
-// inPrepared is inContainer with a volume that prepare has put something on.
-func inPrepared(more, act string, prepare func(home string) error, figures any, env ...string) error {
-	dir, err := os.MkdirTemp("/var/tmp", "rlminit-bench-") // not in /tmp, which is a special place for walls
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	home, file := filepath.Join(dir, "data"), filepath.Join(dir, "rlminit.yaml")
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(home, 0o755); err != nil {
-		return err
-	}
-	if err := prepare(home); err != nil {
-		return err
-	}
-	if os.Geteuid() == 0 {
-		if err := exec.Command("chown", "-R", "1000:1000", home).Run(); err != nil {
-			return fmt.Errorf("cannot give the volume away: %w", err)
-		}
-	}
-	config := fmt.Sprintf("version: 1\nuser: \"1000:1000\"\nhome: %s\n%s", home, more)
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
-		return err
-	}
-	self, err := os.ReadFile("/proc/self/exe") // which may lie where the service user cannot look
-	if err != nil {
-		return err
-	}
-	program := filepath.Join(dir, "bench")
-	if err := os.WriteFile(program, self, 0o755); err != nil {
-		return err
-	}
-	own, err := os.ReadFile(*binary)
-	if err != nil {
-		return err
-	}
-	init := filepath.Join(dir, "rlminit")
-	if err := os.WriteFile(init, own, 0o755); err != nil {
-		return err
-	}
-	cmd := boxed(init, "init", "--", program, act, init)
-	cmd.Env = append(append(cmd.Env, "RLMINIT_CONFIG="+file), env...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(out, figures)
 }
 
 // sync measures what of a run is the disk's.

@@ -61,6 +61,7 @@ var acts = map[string]func(args []string) error{
 	"jobs":    playJobs,
 	"views":   playViews,
 	"records": playRecords,
+	"rates":   playRates,
 	"walls":   playWalls,
 	"boot":    playBoot,
 }

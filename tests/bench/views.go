@@ -35,7 +35,7 @@ func viewMeasures() []measure {
 		for i := range 1000 {
 			fmt.Fprintf(&b, "  s%05d: {command: [sleep, \"1000000\"]}\n", i)
 		}
-		err = inContainer(b.String(), "views", &f)
+		err = container{more: b.String()}.play("views", &f)
 		return f, err
 	})
 	var all []measure
