@@ -118,8 +118,12 @@ func flagLines(cmd *cobra.Command) string {
 		if f.Shorthand != "" {
 			flag = "-" + f.Shorthand + ", --" + f.Name
 		}
-		if f.NoOptDefVal == "" && name != "" {
+		switch {
+		case name == "", f.Value.Type() == "count":
+		case f.NoOptDefVal == "":
 			flag += " " + name
+		default:
+			flag += "[=" + name + "]"
 		}
 		width = max(width, len([]rune(flag)))
 		lines = append(lines, line{flag, usage})

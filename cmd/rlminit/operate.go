@@ -62,7 +62,7 @@ func (o *operation) flags(cmd *cobra.Command) {
 func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 	switch {
 	case o.all && len(names) > 0:
-		return misused(cmd, "--all leaves no place for names such as %q", names[0])
+		return misplaced(cmd, names[:1], misused(cmd, "--all leaves no place for names such as %q", names[0]))
 	case o.all:
 		names = []string{control.All}
 	case len(names) == 0 && o.options.State != "":
@@ -101,9 +101,23 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == control.All })
 	}
 	if err := o.carryOut(ctx, t, client, names); wrong == nil || exitCodeOf(err) > exitCodeOf(wrong) {
-		return err
+		return misplaced(cmd, names, err)
 	}
 	return wrong
+}
+
+// misplaced is err, and says what may be its reason: that the number of --rolling was
+// taken for a name.
+func misplaced(cmd *cobra.Command, names []string, err error) error {
+	if err == nil || !cmd.Flags().Changed("rolling") {
+		return err
+	}
+	for _, name := range names {
+		if strings.Trim(name, "0123456789") == "" {
+			return fmt.Errorf("%w; if it is how many at a time, write --rolling=%s", err, name)
+		}
+	}
+	return err
 }
 
 // carryOut asks for it in the form that suits.

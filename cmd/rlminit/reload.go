@@ -55,7 +55,7 @@ far it is; ^C ends the waiting alone, and says the operation's id.`,
 			}
 			done, err := client.Reload(cmd.Context(), how)
 			if err != nil {
-				return err
+				return misplaced(cmd, names, err)
 			}
 			if asJSON {
 				err = t.printJSON(done)

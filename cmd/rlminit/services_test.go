@@ -400,6 +400,10 @@ func TestOperations(t *testing.T) {
 			args: []string{"restart", "--all", "--rolling=4", "--steady", "1s"}, out: "alice: done (pid 43, was 42)\n",
 			asks: []string{"GET /v1/operations/7?wait=true", `POST /v1/operations {"verb":"restart","rolling":4,"steady_ms":1000}`},
 		},
+		{
+			args: []string{"restart", "--all", "--rolling", "4"}, code: 2, asks: []string{},
+			err: "rlminit: --all leaves no place for names such as \"4\"; see rlminit help restart; if it is how many at a time, write --rolling=4\n",
+		},
 		{args: []string{"restart", "alice", "--steady", "1s"}, code: 2, err: "rlminit: --steady goes with --rolling; see rlminit help restart\n", asks: []string{}},
 		{
 			args: []string{"wait", "--operation", "8"}, code: 8, out: "alice: failed (pid 43, was 42): it is failed\n",
