@@ -26,7 +26,7 @@ func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 	var begun operation.Handle
 	s.loop.ask(func() {
 		members := s.membersOf(k)
-		begun = s.commands.operations.begin(id, verb, members, operation.Running, by, nil)
+		begun = s.commands.operations.begin(id, verb, members, nil, operation.Running, by, nil)
 	})
 	go func() {
 		for {

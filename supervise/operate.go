@@ -108,17 +108,16 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 			}
 		}
 		if part == 0 {
-			begun = c.operations.begin(id, v.name, members(units), operation.Running, actor, nil)
+			begun = c.operations.begin(id, v.name, members(units), along, operation.Running, actor, nil)
+		} else {
+			c.operations.along(id, along)
 		}
-		c.operations.along(id, along)
 		c.records.intend(order.wants, units, along, func() {
 			for _, u := range v.apply(c.fleet, act, event) {
 				went = append(went, u.title())
 			}
 		})
-		for _, u := range along {
-			went = append(went, u.title())
-		}
+		went = append(went, titles(along)...)
 		for i, u := range units {
 			if part == 0 {
 				u.waiters.then(u, over[i], func(problem *control.Problem) { c.operations.conclude(id, u, problem) })

@@ -38,7 +38,6 @@ type orders struct {
 	known  map[uint64]string // verb and members by id
 	ended  map[uint64]string // state by id, of those that are over
 	fresh  []string          // put back since it was looked
-	torn   bool              // the supervisor before ended in the middle of writing down its operations
 }
 
 // given is one command.
@@ -158,18 +157,14 @@ func (s *simulation) succeed(everything context.Context) {
 		if !is.Over() {
 			w.fault("%s %d is under way, and nobody goes on with it", is.Verb, is.ID)
 		}
-		if was := o.ended[is.ID]; was != "" && was != is.State && !o.torn {
+		if was := o.ended[is.ID]; was != "" && was != is.State {
 			w.fault("%s %d was %s, and is %s for a successor", is.Verb, is.ID, was, is.State)
 		}
 	}
 	for id, what := range o.known {
-		if !there[id] && !o.torn && len(list) < 50 {
+		if !there[id] && len(list) < 50 {
 			w.fault("%s (%d) is not known to a successor", what, id)
 		}
-	}
-	if o.torn { // the journal alone has the operations, and what was noted last is not in it
-		maps.DeleteFunc(o.known, func(id uint64, _ string) bool { return !there[id] })
-		o.lastID, o.torn = 0, false
 	}
 	clear(o.ended)
 	clear(o.phases)
@@ -213,22 +208,16 @@ func (s *simulation) tearing(next *Supervisor, alive context.Context, kill func(
 		}
 		return unix.Pwrite(states, b, at)
 	})
-	next.commands.operations.write = func(file int, content []byte) {
-		switch {
-		case alive.Err() != nil:
-		case w.endsHere(kill):
-			written := part(content)
-			if luck := torn >> 40 % 4; luck < 2 { // before it, or after it and before what was longer is cut off
-				written = content[:len(content)*int(luck)]
-			}
-			w.mu.Lock()
-			s.orders.torn = len(written) > 0 && len(written) < len(content)
-			w.mu.Unlock()
-			_, _ = unix.Pwrite(file, written, 0)
-		default:
-			rewrite(file, content)
+	operations := s.held["operations"][0]
+	next.commands.operations.text.Through(func(b []byte, at int64) (int, error) {
+		if alive.Err() != nil {
+			return len(b), nil
 		}
-	}
+		if w.endsHere(kill) {
+			b = part(b)
+		}
+		return unix.Pwrite(operations, b, at)
+	})
 }
 
 // atAnyTime holds what was commanded against what must be true in the middle of any

@@ -1,17 +1,13 @@
 package supervise
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"hash/crc32"
 	"log/slog"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/control"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
@@ -26,10 +22,7 @@ type operations struct {
 	fleet *fleet
 
 	book *operation.Book
-	file int    // memfd: what a successor is to know of them; 0: none
-	room []byte // for the text that is written there
-
-	write func(file int, content []byte) // a simulation ends its supervisor in the middle of it
+	text *handover.Text // what a successor is to know of them; nil: nothing
 }
 
 // members are units as an operation begins with them.
@@ -41,25 +34,33 @@ func members(units []*unit) []control.OperationMember {
 	return list
 }
 
-// begin notes an operation. Only the loop calls it.
-func (o *operations) begin(id uint64, verb string, members []control.OperationMember, state operation.State, actor control.Actor, cancel func()) operation.Handle {
-	begun := o.book.Begin(id, verb, actor, time.Now().UTC(), members, state, cancel)
-	o.keep()
-	return begun
-}
-
-// along notes who is started along with an operation's members: what others still do
-// for them ends, as it does for a member.
-func (o *operations) along(id uint64, units []*unit) {
-	if len(units) == 0 {
-		return
-	}
+// titles are what units are called.
+func titles(units []*unit) []string {
 	names := make([]string, len(units))
 	for i, u := range units {
 		names[i] = u.title()
 	}
-	o.book.Along(id, names)
+	return names
+}
+
+// begin notes an operation, and who is started along with its members. Only the loop
+// calls it.
+func (o *operations) begin(id uint64, verb string, members []control.OperationMember, along []*unit, state operation.State, actor control.Actor, cancel func()) operation.Handle {
+	begun := o.book.Begin(id, verb, actor, time.Now().UTC(), members, state, cancel)
+	if len(along) > 0 {
+		o.book.Along(id, titles(along))
+	}
 	o.keep()
+	return begun
+}
+
+// along notes who is started along with more of an operation's members: what others
+// still do for them ends, as it does for a member.
+func (o *operations) along(id uint64, units []*unit) {
+	if len(units) > 0 {
+		o.book.Along(id, titles(units))
+		o.keep()
+	}
 }
 
 // member notes what has become of u in an operation.
@@ -165,33 +166,18 @@ func (o *operations) waitsFor(u *unit) string {
 	return "is " + u.state.Public()
 }
 
-// operationsKey names the file in which a successor finds the operations, among
-// what tier 1 holds.
-const operationsKey = "operations"
-
-// open takes over what a predecessor kept of its operations, before any
-// is begun, or makes the file for it.
-func (o *operations) open(hold func(key string, fd int)) {
-	if fds := o.tier1.held.Take(operationsKey); len(fds) == 1 {
-		o.file = fds[0]
-		var st unix.Stat_t
-		if unix.Fstat(o.file, &st) == nil && st.Size > 0 {
-			content := make([]byte, st.Size)
-			n, _ := unix.Pread(o.file, content, 0)
-			var before []control.Operation
-			if list := whole(content[:max(0, n)]); list != nil && json.Unmarshal(list, &before) == nil {
-				o.book.Recall(before, 0)
-			}
-		}
-		return
-	}
-	fd, err := unix.MemfdCreate("operations", unix.MFD_CLOEXEC)
+// open takes over what a predecessor kept of its operations, before any is begun.
+func (o *operations) open(hold handover.Hold) {
+	text, left, err := handover.OpenText("operations", o.tier1.held, hold)
 	if err != nil {
 		slog.Warn("a successor will not know of operations", "err", err)
 		return
 	}
-	o.file = fd
-	hold(operationsKey, fd)
+	o.text = text
+	var before []control.Operation
+	if json.Unmarshal(left, &before) == nil {
+		o.book.Recall(before, 0)
+	}
 }
 
 // resume ends those of a predecessor that were under way. A member that has come to
@@ -214,36 +200,7 @@ func (o *operations) resume() {
 // keep writes down, for a successor, what is under way and what is over.
 // It is memory: it does not wait. Only the loop calls it.
 func (o *operations) keep() {
-	if o.file <= 0 {
-		return
+	if o.text != nil {
+		o.text.Write(o.book.AppendTo)
 	}
-	content := sealed(o.book.AppendTo(o.room[:0]))
-	o.write(o.file, content)
-	if o.room = content; cap(content) > largeBook {
-		o.room = nil
-	}
-}
-
-// largeBook is how long a text of the operations may be, in bytes, whose memory is kept
-// for the next one: it is written twice for each command.
-const largeBook = 64 << 10
-
-// sealed is a list as the file has it, with its checksum.
-func sealed(list []byte) []byte { return fmt.Appendf(list, "%08x", crc32.ChecksumIEEE(list)) }
-
-// whole is the list in the file's content; what comes after its checksum is of a longer
-// one before it. nil: a supervisor was killed as it wrote, and the journal counts.
-func whole(content []byte) []byte {
-	var list json.RawMessage
-	d := json.NewDecoder(bytes.NewReader(content))
-	if d.Decode(&list) != nil || !bytes.HasPrefix(content, sealed(list)) {
-		return nil
-	}
-	return list
-}
-
-// rewrite gives a memfd another content.
-func rewrite(file int, content []byte) {
-	_, _ = unix.Pwrite(file, content, 0)
-	_ = unix.Ftruncate(file, int64(len(content)))
 }

@@ -48,11 +48,10 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 	over := make(chan struct{})
 	c.loop.ask(func() {
 		g.leave = func() { c.leave(order.id, actor) }
-		g.Handle = c.operations.begin(order.id, v.name, members(units), operation.Pending, actor, func() {
+		g.Handle = c.operations.begin(order.id, v.name, members(units), order.along, operation.Pending, actor, func() {
 			cancel()
 			<-over // whoever cancels is answered when what that means is recorded
 		})
-		c.operations.along(order.id, order.along)
 		c.records.intend(order.wants, units, order.along, nil)
 	})
 	order.release() // not before: a later command would be taken for an earlier one

@@ -107,7 +107,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.commands = commands{
 		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory,
 		operations: operations{
-			loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, write: rewrite,
+			loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet,
 			book: &operation.Book{Ended: s.records.chronicle.operationEnded},
 		},
 		rolls: rolls{loop: &s.loop, fleet: &s.fleet, records: &s.records, operations: &s.commands.operations, waiting: map[chan struct{}][]*unit{}},

@@ -109,7 +109,7 @@ func (s *simulation) run() {
 		s.Fatal(err)
 	}
 	s.held = handover.Held{}
-	for key, size := range map[string]int64{"tags": 10_000 * 16, "states": 0, operationsKey: 0} {
+	for key, size := range map[string]int64{"tags": 10_000 * 16, "states": 0, "operations": 0} {
 		fd, err := unix.MemfdCreate(key, unix.MFD_CLOEXEC)
 		if err == nil {
 			defer unix.Close(fd)
