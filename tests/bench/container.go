@@ -7,10 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"time"
 )
 
-// container is one of which this program is the main command.
+// container is one in which this program plays an act: as its main command, with the
+// services' user, or as root, as docker exec has it.
 type container struct {
+	root    bool
 	more    string                  // of its configuration
 	env     []string                // variables that PID 1 has besides
 	prepare func(home string) error // puts something on the volume; may be nil
@@ -61,12 +65,51 @@ func (c container) play(act string, figures any) error {
 	if err := os.WriteFile(init, own, 0o755); err != nil {
 		return err
 	}
-	cmd := boxed(append(slices.Clone(c.by), init, "init", "--", program, act, init)...)
+	role := []string{program, act, init}
+	main := role
+	if c.root {
+		main = []string{"/bin/sleep", "1000"}
+	}
+	cmd := boxed(slices.Concat(c.by, []string{init, "init", "--"}, main)...)
 	cmd.Env = append(append(cmd.Env, "RLMINIT_CONFIG="+file), c.env...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	ask := cmd.Output
+	if c.root {
+		ask = func() ([]byte, error) { return asRoot(cmd, home, role) }
+	}
+	out, err := ask()
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(out, figures)
+}
+
+// asRoot starts a container, runs a command in it, and ends it.
+func asRoot(container *exec.Cmd, home string, argv []string) ([]byte, error) {
+	if err := container.Start(); err != nil {
+		return nil, err
+	}
+	defer container.Wait()
+	defer container.Process.Kill()
+	if err := awaitCommand(container.Process.Pid, "/bin/sleep"); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(container.Process.Pid), "-p", "-m", "--"}, argv...)...)
+	cmd.Env = append(slices.Clone(container.Env), "RLMINIT_HOME="+home)
+	cmd.Stderr = os.Stderr
+	return cmd.Output()
+}
+
+// awaitCommand returns when a command runs in the namespace that pid is the first of.
+func awaitCommand(pid int, name string) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		all, err := within(pid)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(p process) bool { return p.argv[0] == name }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not run after %s", name, patience)
 }

@@ -46,17 +46,8 @@ func idle(key, unit string) ([]row, error) {
 		}
 		defer cmd.Wait()
 		defer cmd.Process.Kill()
-		for deadline := time.Now().Add(patience); ; { // until the command runs
-			all, err := within(cmd.Process.Pid)
-			if err != nil {
-				return 0, err
-			}
-			if len(all) == 2 && all[1].argv[0] == "/bin/sleep" {
-				break
-			}
-			if time.Now().After(deadline) {
-				return 0, fmt.Errorf("the command does not run after %s", patience)
-			}
+		if err := awaitCommand(cmd.Process.Pid, "/bin/sleep"); err != nil {
+			return 0, err
 		}
 		time.Sleep(200 * time.Millisecond)
 		if key != "" {
