@@ -95,10 +95,11 @@ var recordWords = map[string]func(line []byte) string{
 		if n := len(b.Steps); n > 0 {
 			took = fmt.Sprintf(" after %.1fms", b.Steps[n-1].MS)
 		}
+		who := "the supervisor"
 		if b.Generation > 1 {
-			return fmt.Sprintf("supervisor number %d is ready%s, with %d services", b.Generation, took, b.Services)
+			who = fmt.Sprintf("supervisor number %d", b.Generation)
 		}
-		return fmt.Sprintf("the supervisor is ready%s, with %d services", took, b.Services)
+		return who + " is ready" + took + ", with " + counted(b.Services, "service", "services")
 	}),
 
 	history.TypeSubmitted: words(func(j history.Submitted) string {
