@@ -8,6 +8,7 @@ import (
 
 	"rlminit/logs"
 	"rlminit/service"
+	"rlminit/supervise/console"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -45,7 +46,7 @@ type logging struct {
 	records *records
 	logs    *logs.Collector
 
-	troubles troubles
+	troubles console.Troubles
 
 	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
 }
@@ -53,11 +54,11 @@ type logging struct {
 // openLogs starts the collector, on the volume where there is one, and else in
 // the directory fallback.
 func (l *logging) openLogs(fallback string) error {
-	l.mainOnTerminal = l.tier1.terminal || l.prep.policy.Main != nil && isTerminal(1)
-	out := ownOutput(1)
+	l.mainOnTerminal = l.tier1.terminal || l.prep.policy.Main != nil && console.IsTerminal(1)
+	out := console.Open(1)
 	options := logs.Options{
 		Home: l.prep.config().Home, Held: l.tier1.held.Take(collectorKey), Tee: out,
-		Colour: out >= 0 && isTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.hear,
+		Colour: out >= 0 && console.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.Hear,
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
 		// Without a volume there is nothing to write to; the slots' newest lines

@@ -19,6 +19,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
 	"rlminit/service"
+	"rlminit/supervise/console"
 )
 
 // said keeps what a supervisor says, as docker logs would have it.
@@ -32,7 +33,7 @@ func overhear(t *testing.T) *said {
 	t.Helper()
 	s := new(said)
 	was := slog.Default()
-	slog.SetDefault(slog.New(newLogHandler(s)))
+	slog.SetDefault(slog.New(console.NewHandler(s)))
 	t.Cleanup(func() { slog.SetDefault(was) })
 	return s
 }

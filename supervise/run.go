@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/supervise/console"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/operation"
@@ -53,12 +54,12 @@ type Supervisor struct {
 // when it cannot begin. version is this binary's.
 func Run(version string) int {
 	reserved := threads.Reserve()
-	slog.SetDefault(slog.New(newLogHandler(patientStderr())))
+	slog.SetDefault(slog.New(console.NewHandler(console.Stderr())))
 	if reserved != nil {
 		slog.Error("cannot supervise", "err", reserved)
 		return 1
 	}
-	traceable()
+	console.Traceable()
 	debug.SetGCPercent(littleGarbage)
 	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// Where the services have our uid they must not read our memory or descriptors.
@@ -89,7 +90,7 @@ func Run(version string) int {
 	if err := s.run(gone, newThrift(&s.loop)); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
-	s.logging.troubles.say()
+	s.logging.troubles.Say()
 	return 0
 }
 

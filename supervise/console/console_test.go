@@ -1,4 +1,4 @@
-package supervise
+package console
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestOurLinesAreHarmless(t *testing.T) {
 		"\u202ex":      `rlminit: cannot read �x service="\u202ex"` + "\n",
 	} {
 		var out bytes.Buffer
-		slog.New(newLogHandler(&out)).Warn("cannot read "+name, "service", name)
+		slog.New(NewHandler(&out)).Warn("cannot read "+name, "service", name)
 		if got := out.String(); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}

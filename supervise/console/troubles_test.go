@@ -1,4 +1,4 @@
-package supervise
+package console
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ func TestTroubleWithLogsIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var printed bytes.Buffer
 		defer slog.SetDefault(slog.Default())
-		slog.SetDefault(slog.New(newLogHandler(&printed)))
-		var logs troubles
+		slog.SetDefault(slog.New(NewHandler(&printed)))
+		var logs Troubles
 		name := func(i int) string { return fmt.Sprintf("s%05d", i) }
 		denied := func(i int) error { return fmt.Errorf("cannot open logs/services/%s: %w", name(i), syscall.EACCES) }
 		said := func(want ...string) {
@@ -41,35 +41,35 @@ func TestTroubleWithLogsIsSaidOnce(t *testing.T) {
 			}
 		}
 		for i := range 1000 {
-			logs.hear(name(i), denied(i))
+			logs.Hear(name(i), denied(i))
 			time.Sleep(2 * time.Millisecond)
 		}
-		logs.hear("full", fmt.Errorf("cannot write logs/services/full: %w", syscall.ENOSPC))
-		logs.hear("odd", errors.New("cannot write: it is odd"))
+		logs.Hear("full", fmt.Errorf("cannot write logs/services/full: %w", syscall.ENOSPC))
+		logs.Hear("odd", errors.New("cannot write: it is odd"))
 		said(`cannot write a log; the newest lines are kept in memory service=odd err="cannot write: it is odd"`,
 			`cannot write a log; the newest lines are kept in memory service=full err="cannot write logs/services/full: no space left on device"`,
 			`cannot write logs; the newest lines of each are kept in memory services=1000 in_all=1002 such_as=s00000 err="cannot open logs/services/s00000: permission denied"`)
 
-		logs.hear(name(1), nil)
-		logs.hear(name(1), denied(1)) // as was said
-		logs.hear("brief", denied(0))
-		logs.hear("brief", nil)
+		logs.Hear(name(1), nil)
+		logs.Hear(name(1), denied(1)) // as was said
+		logs.Hear("brief", denied(0))
+		logs.Hear("brief", nil)
 		said()
 
-		logs.hear("more", denied(0))
-		logs.hear("most", denied(0))
+		logs.Hear("more", denied(0))
+		logs.Hear("most", denied(0))
 		said("services=2 in_all=1004 such_as=more")
 
 		for i := range 1000 {
-			logs.hear(name(i), nil)
+			logs.Hear(name(i), nil)
 		}
 		said("logs are written again services=1000 still_not=4")
-		logs.hear("full", nil)
+		logs.Hear("full", nil)
 		said("a log is written again service=full")
 
 		// That ever more of them come keeps nobody from hearing of the first.
 		for i := range 100 {
-			logs.hear(name(i), denied(i))
+			logs.Hear(name(i), denied(i))
 			time.Sleep(troubleGap * 7 / 10) // never at the moment at which something is said
 		}
 		if !strings.Contains(printed.String(), "services=14 ") {

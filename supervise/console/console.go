@@ -1,4 +1,6 @@
-package supervise
+// Package console is what the supervisor says of itself where the container's engine
+// listens: a line for each message, and rather one lost than one that is waited for.
+package console
 
 import (
 	"bytes"
@@ -15,14 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func isTerminal(fd int) bool {
+// IsTerminal tells whether a descriptor is a terminal: tcgetattr(3).
+func IsTerminal(fd int) bool {
 	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	return err == nil
 }
 
-// ownOutput opens descriptor fd anew, non-blocking: O_NONBLOCK on the one that
+// Open opens descriptor fd anew, non-blocking: O_NONBLOCK on the one that
 // we inherited would be everybody's. -1: it cannot be opened anew.
-func ownOutput(fd int) int {
+func Open(fd int) int {
 	own, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
 		return -1
@@ -36,34 +39,34 @@ type rawOutput int
 
 func (fd rawOutput) Write(p []byte) (int, error) { return unix.Write(int(fd), p) }
 
-// patientStderr is stderr, opened anew so that it does not block, where that can
+// Stderr is stderr, opened anew so that it does not block, where that can
 // be done.
-func patientStderr() io.Writer {
-	if fd := ownOutput(2); fd >= 0 {
+func Stderr() io.Writer {
+	if fd := Open(2); fd >= 0 {
 		return rawOutput(fd)
 	}
 	return os.Stderr
 }
 
-// newLogHandler writes our own messages, one line each, and rather drops one
+// NewHandler writes our own messages, one line each, and rather drops one
 // than waits for a reader that does not read.
-func newLogHandler(w io.Writer) slog.Handler {
-	return &logHandler{mu: new(sync.Mutex), out: w}
+func NewHandler(w io.Writer) slog.Handler {
+	return &handler{mu: new(sync.Mutex), out: w}
 }
 
-// logHandler formats as `rlminit: message key=value …`: the time is the
+// handler formats as `rlminit: message key=value …`: the time is the
 // container engine's to add.
-type logHandler struct {
+type handler struct {
 	mu    *sync.Mutex
 	out   io.Writer
 	attrs []slog.Attr
 }
 
-func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo
 }
 
-func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	var line bytes.Buffer
 	line.WriteString("rlminit: ")
 	line.WriteString(oneLine(r.Message))
@@ -86,11 +89,11 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &logHandler{mu: h.mu, out: h.out, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{mu: h.mu, out: h.out, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
-func (h *logHandler) WithGroup(string) slog.Handler { return h }
+func (h *handler) WithGroup(string) slog.Handler { return h }
 
 // oneLine keeps a message from taking more than its line, and from saying
 // anything to a terminal: the name of a file that a service made may be in it.

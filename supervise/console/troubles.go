@@ -1,4 +1,4 @@
-package supervise
+package console
 
 import (
 	"cmp"
@@ -18,10 +18,10 @@ const (
 	troubleLast = 10 * time.Second
 )
 
-// troubles are the logs that cannot be written. What befalls one often befalls
+// Troubles are the logs that cannot be written. What befalls one often befalls
 // thousands, as when a volume is full or somebody else's, and is said once for all of
 // them.
-type troubles struct {
+type Troubles struct {
 	mu      sync.Mutex
 	failing map[string]bool  // the services of which it was said
 	unsaid  map[string]error // by service; nil: its log is written again
@@ -29,8 +29,8 @@ type troubles struct {
 	timer   *time.Timer      // nil: there are none
 }
 
-// hear takes note that the log of a service cannot be written, or (nil) can be again.
-func (t *troubles) hear(service string, err error) {
+// Hear takes note that the log of a service cannot be written, or (nil) can be again.
+func (t *Troubles) Hear(service string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if (err != nil) == t.failing[service] {
@@ -42,14 +42,14 @@ func (t *troubles) hear(service string, err error) {
 	}
 	t.unsaid[service] = err
 	if t.timer == nil {
-		t.first, t.timer = time.Now(), time.AfterFunc(troubleGap, t.say)
+		t.first, t.timer = time.Now(), time.AfterFunc(troubleGap, t.Say)
 	} else if time.Since(t.first) < troubleLast-troubleGap {
 		t.timer.Reset(troubleGap)
 	}
 }
 
-// say writes a line for each cause.
-func (t *troubles) say() {
+// Say writes a line for each cause.
+func (t *Troubles) Say() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.timer = nil

@@ -1,4 +1,4 @@
-package supervise
+package console
 
 import (
 	"log/slog"
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traceable lets a crash say where it happened, and SIGUSR1 where everything is.
+// Traceable lets a crash say where it happened, and SIGUSR1 where everything is.
 // Begun with two group ids, as a set-group-ID program is, a Go program says
 // neither by itself: package runtime, Security. For that its runtime sets
 // GOTRACEBACK; what services inherit is the container's.
-func traceable() {
+func Traceable() {
 	level, found := os.LookupEnv("RLMINIT_GOTRACEBACK")
 	if found {
 		_ = os.Setenv("GOTRACEBACK", level)
