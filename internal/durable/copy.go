@@ -35,7 +35,7 @@ func (d *Dir) CopyFiles(from *Dir, to string, dirMode uint32) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpCopyFiles, From: from.path, To: to, Mode: dirMode}, from.fd)
 	}
-	if err := d.failing("copy"); err != nil {
+	if err := d.disk.failing("copy"); err != nil {
 		return d.fail("copy", to, err)
 	}
 	dst, err := d.OpenDir(to)

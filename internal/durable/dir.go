@@ -18,23 +18,16 @@ import (
 // several goroutines at once; Close only when none runs.
 type Dir struct {
 	fd    int
-	path  string                  // for people; never resolved again
-	hands Hands                   // who does all that is asked for; nil: this process
-	fault func(step string) error // a test's disk that fails; nil: none
+	path  string // for people; never resolved again
+	hands Hands  // who does all that is asked for; nil: this process
+	disk  disk
 }
 
 // Fail has changes below d, not below what OpenDir returns, fail wherever fault
 // returns an error: WriteFile before anything is written ("write"), or when only
 // the new name is yet to be made durable ("sync"); and others before they begin
 // ("mkdir", "rename", "copy", "remove"). It is for tests.
-func (d *Dir) Fail(fault func(step string) error) { d.fault = fault }
-
-func (d *Dir) failing(step string) error {
-	if d.fault == nil {
-		return nil
-	}
-	return d.fault(step)
-}
+func (d *Dir) Fail(fault func(step string) error) { d.disk.fault = fault }
 
 // Open opens the directory at path, following links as the system does: the
 // path comes from root's configuration. What lies below is not trusted.
@@ -116,7 +109,7 @@ func (d *Dir) lstat(rel string) (st unix.Stat_t, err error) {
 		_, err = retry(func() (int, error) { return 0, unix.Fstat(d.fd, &st) })
 		return st, err
 	}
-	err = d.inParent(rel, func(at int, base string) error {
+	err = inParent(d.fd, rel, func(at int, base string) error {
 		st, err = lstatAt(at, base)
 		return err
 	})
@@ -206,10 +199,10 @@ func (d *Dir) Mkdir(rel string, mode uint32) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpMkdir, Rel: rel, Mode: mode})
 	}
-	if err := d.failing("mkdir"); err != nil {
+	if err := d.disk.failing("mkdir"); err != nil {
 		return d.fail("make", rel, err)
 	}
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		if err := unix.Mkdirat(at, base, mode); err != nil {
 			return err
 		}
@@ -275,7 +268,7 @@ func (d *Dir) Writable(rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpWritable, Rel: rel})
 	}
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		return unix.Faccessat(at, base, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	})
 	if err == unix.ENOSYS || err == unix.EINVAL { // no faccessat2(2): then the call itself tells
@@ -289,7 +282,7 @@ func (d *Dir) Symlink(target, rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpSymlink, Rel: rel, To: target})
 	}
-	err := d.inParent(rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
+	err := inParent(d.fd, rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
 	return d.fail("write", rel, err)
 }
 
@@ -299,7 +292,7 @@ func (d *Dir) Date(rel string, modified time.Time) error {
 		return d.order(Request{Op: OpDate, Rel: rel, Max: modified.UnixNano()})
 	}
 	when := unix.NsecToTimespec(modified.UnixNano())
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		return unix.UtimesNanoAt(at, base, []unix.Timespec{when, when}, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	return d.fail("write", rel, err)
@@ -311,7 +304,7 @@ func (d *Dir) Readlink(rel string) (target string, err error) {
 		a, _, err := d.ask(Request{Op: OpReadlink, Rel: rel})
 		return string(a.Data), err
 	}
-	err = d.inParent(rel, func(at int, base string) error {
+	err = inParent(d.fd, rel, func(at int, base string) error {
 		buf := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(at, base, buf)
 		if err == nil {
@@ -332,25 +325,7 @@ func (d *Dir) SyncDir(rel string) error {
 		return d.fail("write", rel, err)
 	}
 	defer unix.Close(fd)
-	return d.fail("write", rel, d.syncNames(fd))
-}
-
-// syncNames makes the names in an open directory durable.
-func (d *Dir) syncNames(fd int) error {
-	if err := d.failing("sync"); err != nil {
-		return err
-	}
-	return syncNames(fd)
-}
-
-// syncNames is fsync(2) on a directory. File systems that cannot (some FUSE and
-// network ones: EINVAL) have nothing better to offer.
-func syncNames(fd int) error {
-	_, err := retry(func() (int, error) { return 0, unix.Fsync(fd) })
-	if err == unix.EINVAL || err == unix.ENOTSUP {
-		return nil
-	}
-	return err
+	return d.fail("write", rel, d.disk.sync(fd))
 }
 
 // Rename moves from to the name to, over what is there, durably.
@@ -370,49 +345,12 @@ func (d *Dir) rename(from, to string, flags uint) error {
 		}
 		return d.order(Request{Op: op, Rel: from, To: to})
 	}
-	if err := d.failing("rename"); err != nil {
+	if err := d.disk.failing("rename"); err != nil {
 		return d.fail("rename", from, err)
 	}
-	err := d.inParent(from, func(fromAt int, fromBase string) error {
-		return d.inParent(to, func(toAt int, toBase string) error {
-			err := unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
-			if err == unix.EACCES {
-				// A directory that gets another parent must be writable itself,
-				// and whoever it belongs to may have taken that away.
-				if fd, e := openToEmpty(fromAt, fromBase); e == nil {
-					unix.Close(fd)
-					err = unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
-				}
-			}
-			if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) {
-				// NFS and some FUSE file systems know no RENAME_NOREPLACE.
-				// What remains is a gap between the look and the rename, which
-				// for directories ends in ENOTEMPTY.
-				if _, e := lstatAt(toAt, toBase); e == nil {
-					return unix.EEXIST
-				}
-				err = unix.Renameat(fromAt, fromBase, toAt, toBase)
-				if err == unix.ENOTEMPTY {
-					err = unix.EEXIST
-				}
-			}
-			if err != nil {
-				return err
-			}
-			if err = d.syncNames(toAt); err == nil && path.Dir(from) != path.Dir(to) {
-				err = d.syncNames(fromAt)
-			}
-			if err == nil || flags == 0 {
-				return err
-			}
-			back := d.failing("rename")
-			if back == nil {
-				back = unix.Renameat(toAt, toBase, fromAt, fromBase)
-			}
-			if back != nil {
-				return fmt.Errorf("%w; %w", err, ErrInDoubt)
-			}
-			return err
+	err := inParent(d.fd, from, func(fromAt int, fromBase string) error {
+		return inParent(d.fd, to, func(toAt int, toBase string) error {
+			return d.disk.move(fromAt, fromBase, toAt, toBase, flags, path.Dir(from) == path.Dir(to))
 		})
 	})
 	return d.fail("move", from, err)

@@ -139,17 +139,17 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// inParent calls f with the descriptor of the directory that holds rel, and
-// rel's last component.
-func (d *Dir) inParent(rel string, f func(at int, base string) error) error {
+// inParent calls f with the descriptor of the directory below dirfd that holds rel,
+// and rel's last component.
+func inParent(dirfd int, rel string, f func(at int, base string) error) error {
 	if !fs.ValidPath(rel) || rel == "." || strings.ContainsRune(rel, 0) {
 		return unix.EINVAL
 	}
 	i := strings.LastIndexByte(rel, '/')
 	if i < 0 {
-		return f(d.fd, rel)
+		return f(dirfd, rel)
 	}
-	at, err := openBeneath(d.fd, rel[:i], unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	at, err := openBeneath(dirfd, rel[:i], unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}

@@ -47,8 +47,8 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 			Why: fmt.Sprintf("%d KB, at most %d KB are allowed", len(data)>>10, limit>>10),
 		}
 	}
-	err := d.inParent(rel, func(at int, base string) error {
-		if err := d.failing("write"); err != nil {
+	err := inParent(d.fd, rel, func(at int, base string) error {
+		if err := d.disk.failing("write"); err != nil {
 			return err
 		}
 		temp := TempName()
@@ -56,7 +56,7 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 			return err
 		}
 		if how.Over {
-			return d.putOver(at, temp, base, data, how.Was)
+			return d.disk.putOver(at, temp, base, data, how.Was)
 		}
 		if !how.Names || how.Loose {
 			err := unix.Renameat(at, temp, at, base)
@@ -65,46 +65,9 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 			}
 			return err
 		}
-		return d.putDurably(at, temp, base)
+		return d.disk.put(at, temp, base)
 	})
 	return d.fail("write", rel, err)
-}
-
-// putDurably gives temp the name base, and makes that durable. What was there is
-// kept until then, so that a disk that fails changes nothing.
-func (d *Dir) putDurably(at int, temp, base string) error {
-	if st, err := lstatAt(at, base); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		_ = unix.Unlinkat(at, temp, 0)
-		return unix.EISDIR // as rename(2) has it
-	}
-	err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
-	kept := err == nil // as temp
-	if !kept {         // nothing was there, or the file system cannot
-		absent := err == unix.ENOENT
-		if err = unix.Renameat(at, temp, at, base); err != nil {
-			_ = unix.Unlinkat(at, temp, 0)
-			return err
-		}
-		if err = d.syncNames(at); err == nil {
-			return nil
-		}
-		if !absent || d.failing("remove") != nil || unix.Unlinkat(at, base, 0) != nil {
-			return fmt.Errorf("%w; %w", err, ErrInDoubt)
-		}
-		return err
-	}
-	if err = d.syncNames(at); err != nil {
-		back := d.failing("rename")
-		if back == nil {
-			back = unix.Renameat(at, temp, at, base)
-		}
-		if back != nil {
-			return fmt.Errorf("%w; %w", err, ErrInDoubt)
-		}
-		return err
-	}
-	_ = unix.Unlinkat(at, temp, 0) // CleanTemps removes it where this fails
-	return nil
 }
 
 // writeNew makes the file name, which must not exist, with data on the disk unless
