@@ -97,23 +97,11 @@ func (d *Dir) Lstat(rel string) (Info, error) {
 		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
 		return a.Info, err
 	}
-	st, err := d.lstat(rel)
+	st, err := lstatBeneath(d.fd, rel)
 	if err != nil {
 		return Info{}, d.fail("read", rel, err)
 	}
 	return infoOf(&st), nil
-}
-
-func (d *Dir) lstat(rel string) (st unix.Stat_t, err error) {
-	if rel == "." {
-		_, err = retry(func() (int, error) { return 0, unix.Fstat(d.fd, &st) })
-		return st, err
-	}
-	err = inParent(d.fd, rel, func(at int, base string) error {
-		st, err = lstatAt(at, base)
-		return err
-	})
-	return st, err
 }
 
 func typeOf(mode uint32) fs.FileMode {
@@ -159,7 +147,7 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: mostEntries})
 		found := slices.DeleteFunc(a.Entries, func(e Entry) bool { return !wanted(e) })
 		if len(found) > max {
-			return found[:max], d.tooMany(rel, max)
+			return found[:max], tooMany(d.Path(rel), max)
 		}
 		return found, err
 	}
@@ -175,7 +163,7 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 			return nil
 		}
 		if len(found) == max {
-			return d.tooMany(rel, max)
+			return tooMany(d.Path(rel), max)
 		}
 		found = append(found, Entry{name, kind})
 		return nil
@@ -186,13 +174,6 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 // mostEntries is how many entries of a directory are looked at for those that are
 // wanted.
 const mostEntries = 1 << 20
-
-func (d *Dir) tooMany(rel string, max int) error {
-	return &Error{
-		Do: "read", Path: d.Path(rel), Err: ErrTooBig,
-		Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
-	}
-}
 
 // Mkdir makes the directory rel with exactly this mode; its parent must exist.
 func (d *Dir) Mkdir(rel string, mode uint32) error {
@@ -236,7 +217,7 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpMkdirAll, Rel: rel, Mode: mode})
 	}
-	st, err := d.lstat(rel)
+	st, err := lstatBeneath(d.fd, rel)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return nil
 	}
@@ -378,7 +359,7 @@ func (d *Dir) CleanTemps(rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpCleanTemps, Rel: rel})
 	}
-	entries, err := d.ReadDir(rel, 1<<20)
+	entries, err := d.ReadDir(rel, mostEntries)
 	if err != nil && !errors.Is(err, ErrTooBig) {
 		return err
 	}
@@ -387,11 +368,7 @@ func (d *Dir) CleanTemps(rel string) error {
 		if !IsTemp(e.Name) {
 			continue
 		}
-		at := e.Name
-		if rel != "." {
-			at = rel + "/" + e.Name
-		}
-		if err := d.RemoveAll(at); err != nil && first == nil {
+		if err := d.RemoveAll(path.Join(rel, e.Name)); err != nil && first == nil {
 			first = err
 		}
 	}

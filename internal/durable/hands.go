@@ -227,21 +227,20 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 		r.Steps.writeFiles(d, &a)
 		return a, nil
 	}
-	err := d.carry(r, fds, &a, &opened)
+	err := r.carry(d, fds, &a, &opened)
 	a.Failure = FailureOf(err)
 	return a, opened
 }
 
-func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) {
+func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) {
+	fd := -1
 	switch r.Op {
 	case OpOpenDir:
-		var sub *Dir
-		if sub, err = d.OpenDir(r.Rel); err == nil {
-			*opened = []int{sub.fd}
-		}
+		fd, err = openBeneath(d.fd, r.Rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		err = d.fail("read", r.Rel, err)
 	case OpLstat:
 		var st unix.Stat_t
-		if st, err = d.lstat(r.Rel); err == nil {
+		if st, err = lstatBeneath(d.fd, r.Rel); err == nil {
 			a.Info, a.Dev, a.Ino = infoOf(&st), st.Dev, st.Ino
 		}
 		err = d.fail("read", r.Rel, err)
@@ -254,10 +253,7 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 	case OpSyncDir:
 		err = d.SyncDir(r.Rel)
 	case OpHandle:
-		var fd int
-		if fd, err = d.Handle(r.Rel); err == nil {
-			*opened = []int{fd}
-		}
+		fd, err = d.Handle(r.Rel)
 	case OpRename:
 		err = d.Rename(r.Rel, r.To)
 	case OpRenameNew:
@@ -275,10 +271,7 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 	case OpReadFile:
 		a.Data, err = d.ReadFile(r.Rel, r.Max)
 	case OpOpenRegular:
-		var fd int
-		if fd, err = d.openRegular(r.Rel, r.Flags, r.Mode); err == nil {
-			*opened = []int{fd}
-		}
+		fd, err = openRegular(d.fd, r.Rel, r.Flags, r.Mode)
 		err = d.fail(doing(r.Flags), r.Rel, err)
 	case OpWriteFile:
 		err = d.WriteFile(r.Rel, r.Data, Write{Mode: r.Mode, Max: r.Max, Names: r.Names, Loose: r.Loose, Over: r.Over, Was: r.Was})
@@ -302,6 +295,9 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 		}
 	default:
 		err = unix.EOPNOTSUPP
+	}
+	if err == nil && fd >= 0 {
+		*opened = []int{fd}
 	}
 	return err
 }

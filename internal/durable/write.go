@@ -113,12 +113,12 @@ func (d *Dir) Append(rel string, data []byte, mode uint32, max int64) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpAppend, Rel: rel, Data: data, Mode: mode, Max: max})
 	}
-	if st, err := d.lstat(rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {
+	if st, err := lstatBeneath(d.fd, rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {
 		if err := d.Rename(rel, rel+".1"); err != nil {
 			return err
 		}
 	}
-	fd, err := d.openRegular(rel, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, mode)
+	fd, err := openRegular(d.fd, rel, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, mode)
 	if err != nil {
 		return d.fail("write", rel, err)
 	}
