@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -52,32 +53,42 @@ func (d *Dir) Path(rel string) string {
 
 // OpenDir opens a directory below d.
 func (d *Dir) OpenDir(rel string) (*Dir, error) {
-	if d.hands != nil {
-		_, opened, err := d.ask(Request{Op: OpOpenDir, Rel: rel})
-		if err != nil {
-			return nil, err
-		}
-		return &Dir{fd: opened[0], path: d.Path(rel), hands: d.hands}, nil
-	}
-	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := d.open(OpOpenDir, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, d.fail("read", rel, err)
+		return nil, err
 	}
-	return &Dir{fd: fd, path: d.Path(rel)}, nil
+	return &Dir{fd: fd, path: d.Path(rel), hands: d.hands}, nil
 }
 
 // Handle is a descriptor of what rel is, for nothing but to name it: O_PATH,
 // open(2). It takes no right to rel itself, and is the caller's to close.
-func (d *Dir) Handle(rel string) (fd int, err error) {
-	if d.hands != nil {
-		_, opened, err := d.ask(Request{Op: OpHandle, Rel: rel})
+func (d *Dir) Handle(rel string) (fd int, err error) { return d.open(OpHandle, rel, unix.O_PATH, 0) }
+
+// OpenRegular opens the regular file rel with the flags of open(2), following
+// no link and waiting for nobody; perm is for O_CREAT, less the umask.
+func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) {
+	fd, err := d.open(OpOpenRegular, rel, flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), d.Path(rel)), nil
+}
+
+// open is what is common to those that open something.
+func (d *Dir) open(op Op, rel string, flags int, perm uint32) (fd int, err error) {
+	switch {
+	case d.hands != nil:
+		_, opened, err := d.ask(Request{Op: op, Rel: rel, Flags: flags, Mode: perm})
 		if err != nil {
 			return -1, err
 		}
 		return opened[0], nil
+	case op == OpOpenRegular:
+		fd, err = openRegular(d.fd, rel, flags, perm)
+	default:
+		fd, err = openBeneath(d.fd, rel, flags, perm)
 	}
-	fd, err = openBeneath(d.fd, rel, unix.O_PATH, 0)
-	return fd, d.fail("read", rel, err)
+	return fd, d.fail(doing(flags), rel, err)
 }
 
 // Info is what lstat(2) says about a name.

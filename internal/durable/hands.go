@@ -34,7 +34,7 @@ const (
 	OpCleanTemps
 	OpRemoveAll
 	OpCopyTree
-	OpCopyFiles
+	OpCopyFiles // CopyTree, with Copy.Pass
 	OpChmod
 	OpReadFile
 	OpOpenRegular
@@ -236,8 +236,7 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 	fd := -1
 	switch r.Op {
 	case OpOpenDir:
-		fd, err = openBeneath(d.fd, r.Rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		err = d.fail("read", r.Rel, err)
+		fd, err = d.open(r.Op, r.Rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	case OpLstat:
 		var st unix.Stat_t
 		if st, err = lstatBeneath(d.fd, r.Rel); err == nil {
@@ -262,17 +261,14 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 		err = d.CleanTemps(r.Rel)
 	case OpRemoveAll:
 		err = d.RemoveAll(r.Rel)
-	case OpCopyTree:
-		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, r.Mode)
-	case OpCopyFiles:
-		err = d.CopyFiles(&Dir{fd: fds[1], path: r.From}, r.To, r.Mode)
+	case OpCopyTree, OpCopyFiles:
+		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, Copy{DirMode: r.Mode, Pass: r.Op == OpCopyFiles})
 	case OpChmod:
 		err = d.Chmod(r.Rel, r.Mode)
 	case OpReadFile:
 		a.Data, err = d.ReadFile(r.Rel, r.Max)
 	case OpOpenRegular:
-		fd, err = openRegular(d.fd, r.Rel, r.Flags, r.Mode)
-		err = d.fail(doing(r.Flags), r.Rel, err)
+		fd, err = d.open(r.Op, r.Rel, r.Flags, r.Mode)
 	case OpWriteFile:
 		err = d.WriteFile(r.Rel, r.Data, Write{Mode: r.Mode, Max: r.Max, Names: r.Names, Loose: r.Loose, Over: r.Over, Was: r.Was})
 	case OpAppend:

@@ -62,23 +62,6 @@ func readAll(fd int, max int64) ([]byte, error) {
 	}
 }
 
-// OpenRegular opens the regular file rel with the flags of open(2), following
-// no link and waiting for nobody; perm is for O_CREAT, less the umask.
-func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) {
-	if d.hands != nil {
-		_, opened, err := d.ask(Request{Op: OpOpenRegular, Rel: rel, Flags: flags, Mode: perm})
-		if err != nil {
-			return nil, err
-		}
-		return os.NewFile(uintptr(opened[0]), d.Path(rel)), nil
-	}
-	fd, err := openRegular(d.fd, rel, flags, perm)
-	if err != nil {
-		return nil, d.fail(doing(flags), rel, err)
-	}
-	return os.NewFile(uintptr(fd), d.Path(rel)), nil
-}
-
 // Same tells whether rel is the very file that f has open.
 func (d *Dir) Same(rel string, f *os.File) bool {
 	var open unix.Stat_t

@@ -78,7 +78,16 @@ func writeNew(at int, name string, data []byte, mode uint32, loose bool) error {
 	if err != nil {
 		return err
 	}
-	err = writeAll(fd, data)
+	err = finish(fd, writeAll(fd, data), mode, loose)
+	if err != nil {
+		_ = unix.Unlinkat(at, name, 0)
+	}
+	return err
+}
+
+// finish closes a new file. If all was written (err) it has its mode before, and is on
+// the disk unless that is not needed.
+func finish(fd int, err error, mode uint32, loose bool) error {
 	if err == nil {
 		err = unix.Fchmod(fd, mode)
 	}
@@ -88,9 +97,6 @@ func writeNew(at int, name string, data []byte, mode uint32, loose bool) error {
 	// close(2) is where NFS reports a full disk.
 	if e := unix.Close(fd); err == nil && e != unix.EINTR {
 		err = e
-	}
-	if err != nil {
-		_ = unix.Unlinkat(at, name, 0)
 	}
 	return err
 }
