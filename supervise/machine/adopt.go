@@ -1,5 +1,11 @@
 package machine
 
+import "time"
+
+// adoptGrace is the least time that a new supervisor gives a service whose
+// sign of life may still lie unread in its socket.
+const adoptGrace = 5 * time.Second
+
 // adoption reconciles a State that another supervisor left with what tier 1 says
 // is true. The State may be older than the truth or (it is stored before its
 // actions are carried out) newer. The timer slot and the probes of the old
@@ -128,11 +134,7 @@ func (a *adoption) resume() {
 
 // forgive gives a service time to be heard: what it said while no supervisor
 // listened lies in its socket and has not been read yet.
-func (a *adoption) forgive() {
-	if a.state.Phase == Starting {
-		a.life.watch.notBefore(a.event.after(adoptGrace))
-	}
-}
+func (a *adoption) forgive() { a.life.watch.notBefore(a.event.after(adoptGrace)) }
 
 // exited: its main process went, and nobody has acknowledged that.
 func (a *adoption) exited(same bool) {

@@ -15,29 +15,23 @@ func (m *step) onStart() {
 	}
 	was := s.Want
 	s.Want = WantUp
-	if s.Phase != Stopping && s.Phase != Sweeping {
-		s.StopWithin = 0
-	}
 	switch s.Phase {
 	case Stopped, Waiting, Backoff, Failed, Exited:
 		s.History.forget()
 		m.life.launch()
-	case Parked:
-		if was == WantDown { // it was killed when it was stopped
-			s.Again = true
-		}
 	case Stopping, Sweeping:
 		s.Again = true
+	default:
+		s.StopWithin = 0
+		// One that was stopped while it was parked has been killed.
+		s.Again = s.Again || s.Phase == Parked && was == WantDown
 	}
 }
 
 func (m *step) onRestart() {
-	s := m.state
-	if s.Removed {
-		return
-	}
-	switch s.Phase {
-	case Stopped, Waiting, Backoff, Failed, Exited:
+	switch s := m.state; {
+	case s.Removed:
+	case s.ID == 0:
 		m.onStart()
 	default:
 		s.Want = WantUp
@@ -67,11 +61,7 @@ func (m *step) onStop() {
 		ending.bound()
 	}
 	switch s.Phase {
-	case Stopped:
-		if s.Removed {
-			m.life.rest()
-		}
-	case Waiting, Backoff, Failed, Exited:
+	case Stopped, Waiting, Backoff, Failed, Exited:
 		m.life.rest()
 	case Parked:
 		m.sendKill(s.ID)
@@ -101,11 +91,9 @@ func (m *step) onStop() {
 
 func (m *step) onUpdate() {
 	s := m.state
-	if s.Removed {
-		s.Removed = false
-		if s.Phase == Gone {
-			m.life.rest()
-		}
+	s.Removed = false
+	if s.Phase == Gone {
+		m.life.rest()
 	}
 	switch {
 	case !m.event.NeedsRestart:

@@ -94,10 +94,8 @@ func (m *step) onExtend() {
 		return
 	}
 	at := m.event.after(time.Duration(m.event.Within))
-	switch m.state.Phase {
-	case Starting:
-		m.life.watch.notBefore(at)
-	case Stopping:
+	m.life.watch.notBefore(at)
+	if m.state.Phase == Stopping {
 		m.life.ending.extend(at)
 	}
 }

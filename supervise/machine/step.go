@@ -31,7 +31,7 @@ type turn struct {
 	event   Event
 	actions []Action
 	cause   string // of the transition, if there is one
-	reason  string // State.Reason
+	reason  string // State.Reason, when the turn is over
 }
 
 func (t *turn) do(a Action) { t.actions = append(t.actions, a) }

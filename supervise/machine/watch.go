@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// adoptGrace is the least time that a new supervisor gives a service whose
-// sign of life may still lie unread in its socket.
-const adoptGrace = 5 * time.Second
-
 // watch is what a live process is held to: that it becomes ready in time, then that it
 // stays well and gives signs of life.
 type watch struct {
@@ -41,7 +37,7 @@ func (w *watch) untilReady() {
 	}
 }
 
-// notBefore moves the end of the wait for readiness, where it has one.
+// notBefore moves the end of a wait for readiness, where there is one and it has an end.
 func (w *watch) notBefore(at int64) {
 	if w.due.Ready != 0 {
 		w.due.Ready = max(w.due.Ready, at)
