@@ -241,12 +241,9 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 	if err != unix.ENOENT {
 		return d.fail("write", rel, err)
 	}
-	parent := "."
-	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
-		parent = rel[:i]
-		if err := d.MkdirAll(parent, mode); err != nil {
-			return err
-		}
+	parent := path.Dir(rel)
+	if err := d.MkdirAll(parent, mode); err != nil {
+		return err
 	}
 	if err := d.Mkdir(rel, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

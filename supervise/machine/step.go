@@ -47,13 +47,12 @@ func (t *turn) arm(slot *Timer, next int64) {
 	if next == slot.At && !empty {
 		return
 	}
-	armed := slot.At != 0 && !empty
 	slot.Generation++
 	slot.At = next
 	switch {
 	case next != 0:
 		t.do(Action{Kind: Arm, Generation: slot.Generation, At: next})
-	case armed:
+	case !empty:
 		t.do(Action{Kind: Disarm})
 	}
 }
