@@ -82,7 +82,7 @@ func own(home *durable.Dir, rel string, deep, separated bool, id wire.Identity, 
 	case separated && rel == ".":
 		err = ownHome(home, deep, as)
 	default:
-		err = home.OwnAs(rel, as)
+		err = home.Own(rel, as)
 	}
 	if err != nil {
 		if errors.Is(err, unix.ENOENT) {
@@ -102,7 +102,7 @@ func own(home *durable.Dir, rel string, deep, separated bool, id wire.Identity, 
 			continue
 		}
 		as.Within = true
-		if failed := home.OwnAs(config.ProfilesDir+"/"+e.Name, as); failed != nil && !errors.Is(failed, unix.ENOENT) {
+		if failed := home.Own(config.ProfilesDir+"/"+e.Name, as); failed != nil && !errors.Is(failed, unix.ENOENT) {
 			err = errors.Join(err, failed)
 		}
 	}
@@ -117,7 +117,7 @@ func ownHome(home *durable.Dir, deep bool, as durable.Ownership) error {
 		return err
 	}
 	as.Trust, as.Except = false, []string{privateDir, logsDir, lockFile}
-	return home.OwnAs(".", as)
+	return home.Own(".", as)
 }
 
 // mostProfiles bounds the directories that are looked at one by one.
@@ -143,14 +143,14 @@ func dirOf(home *durable.Dir, rel string, d config.Dir, path string, id wire.Ide
 		if err := home.MkdirAll(made, parentMode); err != nil {
 			return err
 		}
-		if _, err := home.Own(made, id.UID, id.GID); err != nil {
+		if err := home.Own(made, durable.Ownership{UID: id.UID, GID: id.GID, Trust: true}); err != nil {
 			return err
 		}
 	}
 	if err := home.MkdirAll(rel, d.Mode); err != nil {
 		return err
 	}
-	if _, err := home.Own(rel, owner.UID, owner.GID); err != nil {
+	if err := home.Own(rel, durable.Ownership{UID: owner.UID, GID: owner.GID, Trust: true}); err != nil {
 		return err
 	}
 	return home.Chmod(rel, d.Mode)

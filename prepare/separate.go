@@ -315,7 +315,7 @@ func separate(home *durable.Dir, user, supervisor wire.Identity) []error {
 		}
 	}
 	if there, err := home.Lstat("."); err != nil || there.UID != 0 || there.Perm&0o1002 != 0o1002 {
-		err := home.OwnAs(".", durable.Ownership{UID: 0, GID: user.GID, Mode: homeMode, Alone: true})
+		err := home.Own(".", durable.Ownership{UID: 0, GID: user.GID, Mode: homeMode, Alone: true})
 		if errors.Is(err, unix.EPERM) {
 			return makeOurs(home, user, supervisor)
 		}
@@ -335,7 +335,7 @@ func separate(home *durable.Dir, user, supervisor wire.Identity) []error {
 		if there, err := home.Lstat(d.name); err != nil || there.Type != fs.ModeDir {
 			continue // what is in its place is said by who uses it
 		}
-		try(home.OwnAs(d.name, d.Ownership))
+		try(home.Own(d.name, d.Ownership))
 	}
 	try(ownLock(home, user, supervisor))
 	return failed
@@ -379,7 +379,7 @@ func ownLock(home *durable.Dir, user, supervisor wire.Identity) error {
 	if there, err := home.Lstat(lockFile); err != nil || there.Type != 0 {
 		return nil
 	}
-	return home.OwnAs(lockFile, durable.Ownership{UID: supervisor.UID, GID: user.GID, Mode: lockMode})
+	return home.Own(lockFile, durable.Ownership{UID: supervisor.UID, GID: user.GID, Mode: lockMode})
 }
 
 // Reach says what of the supervisor's the services' user can change all the same,

@@ -140,7 +140,7 @@ func plantTree(home *durable.Dir, rel string, s config.Seed) error {
 	if err := home.Mkdir(unfinished, parentMode); err != nil {
 		return err
 	}
-	err = home.CopyTree(from, unfinished, parentMode)
+	err = home.CopyTree(from, unfinished, durable.Copy{DirMode: parentMode})
 	if err == nil {
 		err = home.RenameNew(unfinished, rel)
 	}

@@ -86,7 +86,7 @@ func (f *furnisher) copyTemplate(template, dir string) error {
 		return err
 	}
 	defer from.Close()
-	return f.tree.home.CopyTree(from, dir, dirMode)
+	return f.tree.home.CopyTree(from, dir, durable.Copy{DirMode: dirMode})
 }
 
 // mark puts the marker into a directory that lacks it; what else a new profile

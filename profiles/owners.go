@@ -234,7 +234,7 @@ func (o *Ownership) copyFrom(source *durable.Dir, temp string, uid uint32) error
 			return err
 		}
 	}
-	if err := o.tree.home.CopyFiles(source, temp, dirMode); err != nil {
+	if err := o.tree.home.CopyTree(source, temp, durable.Copy{DirMode: dirMode, Pass: true}); err != nil {
 		return err
 	}
 	return o.takeBack(temp)

@@ -129,7 +129,7 @@ func TestADirectoryByOtherHands(t *testing.T) {
 				return nil, err
 			}
 			defer from.Close()
-			return nil, d.CopyTree(from, "b/c", 0o750)
+			return nil, d.CopyTree(from, "b/c", durable.Copy{DirMode: 0o750})
 		}},
 		{"a directory below", func(d *durable.Dir) (any, error) {
 			below, err := d.OpenDir("b/c")

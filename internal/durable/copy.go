@@ -12,30 +12,27 @@ import (
 // maxCopyDepth bounds the directories of a tree that is copied.
 const maxCopyDepth = 64
 
-// CopyTree copies what the directory from holds into the existing directory to
-// below d, onto the disk. Directories get dirMode, files keep their permission
-// bits (and become readable and writable for their owner); set-id bits are
-// dropped. Symbolic links are copied as links, never followed; anything but
-// files, directories and links is refused, and so is a name that is taken.
-func (d *Dir) CopyTree(from *Dir, to string, dirMode uint32) error {
-	if d.hands != nil {
-		return d.order(Request{Op: OpCopyTree, From: from.path, To: to, Mode: dirMode}, from.fd)
-	}
-	dst, err := d.OpenDir(to)
-	if err != nil {
-		return err
-	}
-	defer dst.Close()
-	return copyDir(from.fd, from.path, dst.fd, dirMode, 0, false)
+// Copy says how a tree is copied.
+type Copy struct {
+	DirMode uint32 // of its directories
+	// Pass: what is neither a file nor a directory nor a link is passed over, and not
+	// refused: a program's sockets and pipes are its own.
+	Pass bool
 }
 
-// CopyFiles is CopyTree that passes over what is neither a file nor a directory
-// nor a link: a program's sockets and pipes are its own.
-func (d *Dir) CopyFiles(from *Dir, to string, dirMode uint32) error {
+// CopyTree copies what the directory from holds into the existing directory to
+// below d, onto the disk. Files keep their permission bits (and become readable and
+// writable for their owner); set-id bits are dropped. Symbolic links are copied as
+// links, never followed; a name that is taken is refused.
+func (d *Dir) CopyTree(from *Dir, to string, how Copy) error {
 	if d.hands != nil {
-		return d.order(Request{Op: OpCopyFiles, From: from.path, To: to, Mode: dirMode}, from.fd)
+		op := OpCopyTree
+		if how.Pass {
+			op = OpCopyFiles
+		}
+		return d.order(Request{Op: op, From: from.path, To: to, Mode: how.DirMode}, from.fd)
 	}
-	if err := d.failing("copy"); err != nil {
+	if err := d.disk.failing("copy"); err != nil {
 		return d.fail("copy", to, err)
 	}
 	dst, err := d.OpenDir(to)
@@ -43,11 +40,14 @@ func (d *Dir) CopyFiles(from *Dir, to string, dirMode uint32) error {
 		return err
 	}
 	defer dst.Close()
-	return copyDir(from.fd, from.path, dst.fd, dirMode, 0, true)
+	return how.dir(from.fd, from.path, dst.fd, 0)
 }
 
-func copyDir(src int, srcPath string, dst int, dirMode uint32, depth int, pass bool) error {
+func (how Copy) dir(src int, srcPath string, dst, depth int) error {
 	fail := func(name string, err error) error {
+		if err == nil {
+			return nil
+		}
 		return &Error{Do: "copy", Path: path.Join(srcPath, name), Err: err}
 	}
 	if depth > maxCopyDepth {
@@ -65,32 +65,25 @@ func copyDir(src int, srcPath string, dst int, dirMode uint32, depth int, pass b
 		}
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
-			return copySubdir(src, path.Join(srcPath, name), name, dst, dirMode, depth, pass)
+			return how.subdir(src, path.Join(srcPath, name), name, dst, depth)
 		case unix.S_IFREG:
 			err = copyFile(src, dst, name, st.Mode&0o777|0o600)
 		case unix.S_IFLNK:
 			err = copyLink(src, dst, name)
 		default:
-			if pass {
-				return nil
+			if !how.Pass {
+				err = fmt.Errorf("it is neither a file nor a directory nor a link")
 			}
-			err = fmt.Errorf("it is neither a file nor a directory nor a link")
 		}
-		if err != nil {
-			return fail(name, err)
-		}
-		return nil
+		return fail(name, err)
 	})
 	if err != nil {
 		return err
 	}
-	if err := syncNames(dst); err != nil {
-		return fail("", err)
-	}
-	return nil
+	return fail("", syncNames(dst))
 }
 
-func copySubdir(src int, srcPath, name string, dst int, dirMode uint32, depth int, pass bool) error {
+func (how Copy) subdir(src int, srcPath, name string, dst, depth int) error {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	from, err := openat(src, name, flags, 0)
 	if err != nil {
@@ -105,10 +98,10 @@ func copySubdir(src int, srcPath, name string, dst int, dirMode uint32, depth in
 		return &Error{Do: "copy", Path: srcPath, Err: err}
 	}
 	defer unix.Close(to)
-	if err := copyDir(from, srcPath, to, dirMode, depth+1, pass); err != nil {
+	if err := how.dir(from, srcPath, to, depth+1); err != nil {
 		return err
 	}
-	return unix.Fchmod(to, dirMode)
+	return unix.Fchmod(to, how.DirMode)
 }
 
 func copyFile(src, dst int, name string, mode uint32) error {
@@ -130,16 +123,7 @@ func copyFile(src, dst int, name string, mode uint32) error {
 		}
 		err = writeAll(to, buf[:n])
 	}
-	if err == nil {
-		err = unix.Fchmod(to, mode)
-	}
-	if err == nil {
-		_, err = retry(func() (int, error) { return 0, unix.Fsync(to) })
-	}
-	if e := unix.Close(to); err == nil && e != unix.EINTR {
-		err = e
-	}
-	return err
+	return finish(to, err, mode, false)
 }
 
 func copyLink(src, dst int, name string) error {

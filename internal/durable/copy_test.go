@@ -18,7 +18,7 @@ func TestCopyTree(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(src, "note"), []byte("hello"), 0o444))
 	must(t, os.Symlink("/etc/passwd", filepath.Join(src, "link")))
 	must(t, to.Mkdir("p", 0o750))
-	must(t, to.CopyTree(from, "p", 0o750))
+	must(t, to.CopyTree(from, "p", Copy{DirMode: 0o750}))
 	for name, want := range map[string]os.FileMode{
 		"p/bin": os.ModeDir | 0o750, "p/bin/deep": os.ModeDir | 0o750,
 		"p/bin/deep/run": 0o755, "p/note": 0o644, "p/link": os.ModeSymlink | 0o777,
@@ -37,11 +37,11 @@ func TestCopyTree(t *testing.T) {
 
 	must(t, unix.Mkfifo(filepath.Join(src, "fifo"), 0o600))
 	must(t, to.Mkdir("q", 0o750))
-	if err := to.CopyTree(from, "q", 0o750); err == nil || !strings.Contains(err.Error(), "fifo: it is neither") {
+	if err := to.CopyTree(from, "q", Copy{DirMode: 0o750}); err == nil || !strings.Contains(err.Error(), "fifo: it is neither") {
 		t.Errorf("copied a FIFO: %v", err)
 	}
 	must(t, os.Remove(filepath.Join(src, "fifo")))
-	if err := to.CopyTree(from, "p", 0o750); err == nil {
+	if err := to.CopyTree(from, "p", Copy{DirMode: 0o750}); err == nil {
 		t.Error("copied over what was there")
 	}
 }

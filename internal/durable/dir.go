@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -18,23 +19,16 @@ import (
 // several goroutines at once; Close only when none runs.
 type Dir struct {
 	fd    int
-	path  string                  // for people; never resolved again
-	hands Hands                   // who does all that is asked for; nil: this process
-	fault func(step string) error // a test's disk that fails; nil: none
+	path  string // for people; never resolved again
+	hands Hands  // who does all that is asked for; nil: this process
+	disk  disk
 }
 
 // Fail has changes below d, not below what OpenDir returns, fail wherever fault
 // returns an error: WriteFile before anything is written ("write"), or when only
 // the new name is yet to be made durable ("sync"); and others before they begin
 // ("mkdir", "rename", "copy", "remove"). It is for tests.
-func (d *Dir) Fail(fault func(step string) error) { d.fault = fault }
-
-func (d *Dir) failing(step string) error {
-	if d.fault == nil {
-		return nil
-	}
-	return d.fault(step)
-}
+func (d *Dir) Fail(fault func(step string) error) { d.disk.fault = fault }
 
 // Open opens the directory at path, following links as the system does: the
 // path comes from root's configuration. What lies below is not trusted.
@@ -59,32 +53,42 @@ func (d *Dir) Path(rel string) string {
 
 // OpenDir opens a directory below d.
 func (d *Dir) OpenDir(rel string) (*Dir, error) {
-	if d.hands != nil {
-		_, opened, err := d.ask(Request{Op: OpOpenDir, Rel: rel})
-		if err != nil {
-			return nil, err
-		}
-		return &Dir{fd: opened[0], path: d.Path(rel), hands: d.hands}, nil
-	}
-	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := d.open(OpOpenDir, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, d.fail("read", rel, err)
+		return nil, err
 	}
-	return &Dir{fd: fd, path: d.Path(rel)}, nil
+	return &Dir{fd: fd, path: d.Path(rel), hands: d.hands}, nil
 }
 
 // Handle is a descriptor of what rel is, for nothing but to name it: O_PATH,
 // open(2). It takes no right to rel itself, and is the caller's to close.
-func (d *Dir) Handle(rel string) (fd int, err error) {
-	if d.hands != nil {
-		_, opened, err := d.ask(Request{Op: OpHandle, Rel: rel})
+func (d *Dir) Handle(rel string) (fd int, err error) { return d.open(OpHandle, rel, unix.O_PATH, 0) }
+
+// OpenRegular opens the regular file rel with the flags of open(2), following
+// no link and waiting for nobody; perm is for O_CREAT, less the umask.
+func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) {
+	fd, err := d.open(OpOpenRegular, rel, flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), d.Path(rel)), nil
+}
+
+// open is what is common to those that open something.
+func (d *Dir) open(op Op, rel string, flags int, perm uint32) (fd int, err error) {
+	switch {
+	case d.hands != nil:
+		_, opened, err := d.ask(Request{Op: op, Rel: rel, Flags: flags, Mode: perm})
 		if err != nil {
 			return -1, err
 		}
 		return opened[0], nil
+	case op == OpOpenRegular:
+		fd, err = openRegular(d.fd, rel, flags, perm)
+	default:
+		fd, err = openBeneath(d.fd, rel, flags, perm)
 	}
-	fd, err = openBeneath(d.fd, rel, unix.O_PATH, 0)
-	return fd, d.fail("read", rel, err)
+	return fd, d.fail(doing(flags), rel, err)
 }
 
 // Info is what lstat(2) says about a name.
@@ -104,23 +108,11 @@ func (d *Dir) Lstat(rel string) (Info, error) {
 		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
 		return a.Info, err
 	}
-	st, err := d.lstat(rel)
+	st, err := lstatBeneath(d.fd, rel)
 	if err != nil {
 		return Info{}, d.fail("read", rel, err)
 	}
 	return infoOf(&st), nil
-}
-
-func (d *Dir) lstat(rel string) (st unix.Stat_t, err error) {
-	if rel == "." {
-		_, err = retry(func() (int, error) { return 0, unix.Fstat(d.fd, &st) })
-		return st, err
-	}
-	err = d.inParent(rel, func(at int, base string) error {
-		st, err = lstatAt(at, base)
-		return err
-	})
-	return st, err
 }
 
 func typeOf(mode uint32) fs.FileMode {
@@ -166,7 +158,7 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: mostEntries})
 		found := slices.DeleteFunc(a.Entries, func(e Entry) bool { return !wanted(e) })
 		if len(found) > max {
-			return found[:max], d.tooMany(rel, max)
+			return found[:max], tooMany(d.Path(rel), max)
 		}
 		return found, err
 	}
@@ -182,7 +174,7 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 			return nil
 		}
 		if len(found) == max {
-			return d.tooMany(rel, max)
+			return tooMany(d.Path(rel), max)
 		}
 		found = append(found, Entry{name, kind})
 		return nil
@@ -194,22 +186,15 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 // wanted.
 const mostEntries = 1 << 20
 
-func (d *Dir) tooMany(rel string, max int) error {
-	return &Error{
-		Do: "read", Path: d.Path(rel), Err: ErrTooBig,
-		Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
-	}
-}
-
 // Mkdir makes the directory rel with exactly this mode; its parent must exist.
 func (d *Dir) Mkdir(rel string, mode uint32) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpMkdir, Rel: rel, Mode: mode})
 	}
-	if err := d.failing("mkdir"); err != nil {
+	if err := d.disk.failing("mkdir"); err != nil {
 		return d.fail("make", rel, err)
 	}
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		if err := unix.Mkdirat(at, base, mode); err != nil {
 			return err
 		}
@@ -243,7 +228,7 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpMkdirAll, Rel: rel, Mode: mode})
 	}
-	st, err := d.lstat(rel)
+	st, err := lstatBeneath(d.fd, rel)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return nil
 	}
@@ -256,12 +241,9 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 	if err != unix.ENOENT {
 		return d.fail("write", rel, err)
 	}
-	parent := "."
-	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
-		parent = rel[:i]
-		if err := d.MkdirAll(parent, mode); err != nil {
-			return err
-		}
+	parent := path.Dir(rel)
+	if err := d.MkdirAll(parent, mode); err != nil {
+		return err
 	}
 	if err := d.Mkdir(rel, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -275,7 +257,7 @@ func (d *Dir) Writable(rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpWritable, Rel: rel})
 	}
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		return unix.Faccessat(at, base, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	})
 	if err == unix.ENOSYS || err == unix.EINVAL { // no faccessat2(2): then the call itself tells
@@ -289,7 +271,7 @@ func (d *Dir) Symlink(target, rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpSymlink, Rel: rel, To: target})
 	}
-	err := d.inParent(rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
+	err := inParent(d.fd, rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
 	return d.fail("write", rel, err)
 }
 
@@ -299,7 +281,7 @@ func (d *Dir) Date(rel string, modified time.Time) error {
 		return d.order(Request{Op: OpDate, Rel: rel, Max: modified.UnixNano()})
 	}
 	when := unix.NsecToTimespec(modified.UnixNano())
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		return unix.UtimesNanoAt(at, base, []unix.Timespec{when, when}, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	return d.fail("write", rel, err)
@@ -311,7 +293,7 @@ func (d *Dir) Readlink(rel string) (target string, err error) {
 		a, _, err := d.ask(Request{Op: OpReadlink, Rel: rel})
 		return string(a.Data), err
 	}
-	err = d.inParent(rel, func(at int, base string) error {
+	err = inParent(d.fd, rel, func(at int, base string) error {
 		buf := make([]byte, unix.PathMax)
 		n, err := unix.Readlinkat(at, base, buf)
 		if err == nil {
@@ -332,25 +314,7 @@ func (d *Dir) SyncDir(rel string) error {
 		return d.fail("write", rel, err)
 	}
 	defer unix.Close(fd)
-	return d.fail("write", rel, d.syncNames(fd))
-}
-
-// syncNames makes the names in an open directory durable.
-func (d *Dir) syncNames(fd int) error {
-	if err := d.failing("sync"); err != nil {
-		return err
-	}
-	return syncNames(fd)
-}
-
-// syncNames is fsync(2) on a directory. File systems that cannot (some FUSE and
-// network ones: EINVAL) have nothing better to offer.
-func syncNames(fd int) error {
-	_, err := retry(func() (int, error) { return 0, unix.Fsync(fd) })
-	if err == unix.EINVAL || err == unix.ENOTSUP {
-		return nil
-	}
-	return err
+	return d.fail("write", rel, d.disk.sync(fd))
 }
 
 // Rename moves from to the name to, over what is there, durably.
@@ -370,49 +334,12 @@ func (d *Dir) rename(from, to string, flags uint) error {
 		}
 		return d.order(Request{Op: op, Rel: from, To: to})
 	}
-	if err := d.failing("rename"); err != nil {
+	if err := d.disk.failing("rename"); err != nil {
 		return d.fail("rename", from, err)
 	}
-	err := d.inParent(from, func(fromAt int, fromBase string) error {
-		return d.inParent(to, func(toAt int, toBase string) error {
-			err := unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
-			if err == unix.EACCES {
-				// A directory that gets another parent must be writable itself,
-				// and whoever it belongs to may have taken that away.
-				if fd, e := openToEmpty(fromAt, fromBase); e == nil {
-					unix.Close(fd)
-					err = unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
-				}
-			}
-			if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) {
-				// NFS and some FUSE file systems know no RENAME_NOREPLACE.
-				// What remains is a gap between the look and the rename, which
-				// for directories ends in ENOTEMPTY.
-				if _, e := lstatAt(toAt, toBase); e == nil {
-					return unix.EEXIST
-				}
-				err = unix.Renameat(fromAt, fromBase, toAt, toBase)
-				if err == unix.ENOTEMPTY {
-					err = unix.EEXIST
-				}
-			}
-			if err != nil {
-				return err
-			}
-			if err = d.syncNames(toAt); err == nil && path.Dir(from) != path.Dir(to) {
-				err = d.syncNames(fromAt)
-			}
-			if err == nil || flags == 0 {
-				return err
-			}
-			back := d.failing("rename")
-			if back == nil {
-				back = unix.Renameat(toAt, toBase, fromAt, fromBase)
-			}
-			if back != nil {
-				return fmt.Errorf("%w; %w", err, ErrInDoubt)
-			}
-			return err
+	err := inParent(d.fd, from, func(fromAt int, fromBase string) error {
+		return inParent(d.fd, to, func(toAt int, toBase string) error {
+			return d.disk.move(fromAt, fromBase, toAt, toBase, flags, path.Dir(from) == path.Dir(to))
 		})
 	})
 	return d.fail("move", from, err)
@@ -440,7 +367,7 @@ func (d *Dir) CleanTemps(rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpCleanTemps, Rel: rel})
 	}
-	entries, err := d.ReadDir(rel, 1<<20)
+	entries, err := d.ReadDir(rel, mostEntries)
 	if err != nil && !errors.Is(err, ErrTooBig) {
 		return err
 	}
@@ -449,11 +376,7 @@ func (d *Dir) CleanTemps(rel string) error {
 		if !IsTemp(e.Name) {
 			continue
 		}
-		at := e.Name
-		if rel != "." {
-			at = rel + "/" + e.Name
-		}
-		if err := d.RemoveAll(at); err != nil && first == nil {
+		if err := d.RemoveAll(path.Join(rel, e.Name)); err != nil && first == nil {
 			first = err
 		}
 	}

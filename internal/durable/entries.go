@@ -38,23 +38,5 @@ func direntAt(b []byte) (name string, kind fs.FileMode, size int) {
 	if i := bytes.IndexByte(raw, 0); i >= 0 {
 		raw = raw[:i]
 	}
-	switch b[unsafe.Offsetof(unix.Dirent{}.Type)] {
-	case unix.DT_REG:
-		kind = 0
-	case unix.DT_DIR:
-		kind = fs.ModeDir
-	case unix.DT_LNK:
-		kind = fs.ModeSymlink
-	case unix.DT_FIFO:
-		kind = fs.ModeNamedPipe
-	case unix.DT_SOCK:
-		kind = fs.ModeSocket
-	case unix.DT_CHR:
-		kind = fs.ModeDevice | fs.ModeCharDevice
-	case unix.DT_BLK:
-		kind = fs.ModeDevice
-	default:
-		kind = fs.ModeIrregular
-	}
-	return string(raw), kind, size
+	return string(raw), typeOf(uint32(b[unsafe.Offsetof(unix.Dirent{}.Type)]) << 12), size // IFTODT of dirent.h
 }

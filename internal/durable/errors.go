@@ -70,7 +70,7 @@ func (d *Dir) fail(do, rel string, err error) error {
 	e := &Error{Do: do, Path: d.Path(rel), Err: err}
 	switch err {
 	case unix.EACCES, unix.EPERM:
-		d.explainDenied(e, rel)
+		e.explainDenied(d, rel)
 	case unix.EROFS:
 		e.Remedy = "mount the volume read-write"
 	case unix.ENOSPC:
@@ -93,18 +93,26 @@ func (d *Dir) fail(do, rel string, err error) error {
 	return e
 }
 
+// tooMany is the error of a directory with more entries than somebody wants.
+func tooMany(path string, max int) error {
+	return &Error{
+		Do: "read", Path: path, Err: ErrTooBig,
+		Why: fmt.Sprintf("more than %d entries", max), Remedy: "move some of them away",
+	}
+}
+
 // explainDenied names the owner of what refused: the file itself, or for a
 // change the deepest directory on the way, unless that is ours.
-func (d *Dir) explainDenied(e *Error, rel string) {
+func (e *Error) explainDenied(d *Dir, rel string) {
 	uid, gid := rights()
 	at := rel
 	if e.Do != "read" {
-		if st, err := d.lstat(path.Dir(rel)); err != nil || int(st.Uid) != uid || e.Do != "write" {
+		if st, err := lstatBeneath(d.fd, path.Dir(rel)); err != nil || int(st.Uid) != uid || e.Do != "write" {
 			at = path.Dir(rel)
 		}
 	}
 	for ; ; at = path.Dir(at) {
-		st, err := d.lstat(at)
+		st, err := lstatBeneath(d.fd, at)
 		if err != nil {
 			if at == "." {
 				return

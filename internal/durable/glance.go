@@ -34,13 +34,13 @@ func (d *Dir) Glances(names []string, marker string, files []string, max int64) 
 	}
 	all := make([]Glance, len(names))
 	for i, name := range names {
-		all[i] = d.glance(name, marker, files, max)
+		all[i] = glance(d.fd, name, marker, files, max)
 	}
 	return all, nil
 }
 
-func (d *Dir) glance(name, marker string, files []string, max int64) (g Glance) {
-	fd, err := openBeneath(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+func glance(dirfd int, name, marker string, files []string, max int64) (g Glance) {
+	fd, err := openBeneath(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return g
 	}
@@ -48,7 +48,7 @@ func (d *Dir) glance(name, marker string, files []string, max int64) (g Glance) 
 		return Glance{Odd: true}
 	}
 	defer unix.Close(fd)
-	own := &Dir{fd: fd, path: d.Path(name)}
+	own := &Dir{fd: fd} // without a path: what goes wrong is odd, and not told
 	switch st, err := lstatAt(fd, marker); {
 	case err == unix.ENOENT:
 		return g

@@ -34,7 +34,7 @@ const (
 	OpCleanTemps
 	OpRemoveAll
 	OpCopyTree
-	OpCopyFiles
+	OpCopyFiles // CopyTree, with Copy.Pass
 	OpChmod
 	OpReadFile
 	OpOpenRegular
@@ -227,21 +227,19 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 		r.Steps.writeFiles(d, &a)
 		return a, nil
 	}
-	err := d.carry(r, fds, &a, &opened)
+	err := r.carry(d, fds, &a, &opened)
 	a.Failure = FailureOf(err)
 	return a, opened
 }
 
-func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) {
+func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) {
+	fd := -1
 	switch r.Op {
 	case OpOpenDir:
-		var sub *Dir
-		if sub, err = d.OpenDir(r.Rel); err == nil {
-			*opened = []int{sub.fd}
-		}
+		fd, err = d.open(r.Op, r.Rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	case OpLstat:
 		var st unix.Stat_t
-		if st, err = d.lstat(r.Rel); err == nil {
+		if st, err = lstatBeneath(d.fd, r.Rel); err == nil {
 			a.Info, a.Dev, a.Ino = infoOf(&st), st.Dev, st.Ino
 		}
 		err = d.fail("read", r.Rel, err)
@@ -254,10 +252,7 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 	case OpSyncDir:
 		err = d.SyncDir(r.Rel)
 	case OpHandle:
-		var fd int
-		if fd, err = d.Handle(r.Rel); err == nil {
-			*opened = []int{fd}
-		}
+		fd, err = d.Handle(r.Rel)
 	case OpRename:
 		err = d.Rename(r.Rel, r.To)
 	case OpRenameNew:
@@ -266,20 +261,14 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 		err = d.CleanTemps(r.Rel)
 	case OpRemoveAll:
 		err = d.RemoveAll(r.Rel)
-	case OpCopyTree:
-		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, r.Mode)
-	case OpCopyFiles:
-		err = d.CopyFiles(&Dir{fd: fds[1], path: r.From}, r.To, r.Mode)
+	case OpCopyTree, OpCopyFiles:
+		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, Copy{DirMode: r.Mode, Pass: r.Op == OpCopyFiles})
 	case OpChmod:
 		err = d.Chmod(r.Rel, r.Mode)
 	case OpReadFile:
 		a.Data, err = d.ReadFile(r.Rel, r.Max)
 	case OpOpenRegular:
-		var fd int
-		if fd, err = d.openRegular(r.Rel, r.Flags, r.Mode); err == nil {
-			*opened = []int{fd}
-		}
-		err = d.fail(doing(r.Flags), r.Rel, err)
+		fd, err = d.open(r.Op, r.Rel, r.Flags, r.Mode)
 	case OpWriteFile:
 		err = d.WriteFile(r.Rel, r.Data, Write{Mode: r.Mode, Max: r.Max, Names: r.Names, Loose: r.Loose, Over: r.Over, Was: r.Was})
 	case OpAppend:
@@ -302,6 +291,9 @@ func (d *Dir) carry(r Request, fds []int, a *Answer, opened *[]int) (err error) 
 		}
 	default:
 		err = unix.EOPNOTSUPP
+	}
+	if err == nil && fd >= 0 {
+		*opened = []int{fd}
 	}
 	return err
 }

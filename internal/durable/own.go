@@ -8,34 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// Owned is what Own did, in numbers of files.
-type Owned struct {
-	Changed int64 // have a new owner
-	Linked  int64 // left alone: another name of theirs may lie elsewhere
-}
-
 // maxOwnDepth bounds the directories of a tree whose owner is put right: each
 // costs a descriptor.
 const maxOwnDepth = 256
-
-// Own gives rel, and everything below it, to uid and gid, where the owner is
-// another. A tree whose topmost directory has the right owner is taken to be
-// right: that one is changed last, so that a walk that was cut short is done
-// again.
-//
-// Everything is reached by descriptor, by root, among files that others may
-// have made: no link is followed (it gets the owner itself), no mount crossed,
-// and files with several names, and devices, keep their owner. Errors do not end
-// the walk; the first one is returned.
-func (d *Dir) Own(rel string, uid, gid uint32) (Owned, error) {
-	o := owning{uid: uid, gid: gid, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
-	return d.ownBy(&o, rel, false, true, false)
-}
 
 // Ownership is whose a tree shall be.
 type Ownership struct {
@@ -49,34 +28,35 @@ type Ownership struct {
 	Keep func(uid uint32) bool
 }
 
-// OwnAs gives rel, and everything below it, what o says.
-func (d *Dir) OwnAs(rel string, as Ownership) error {
-	o := owning{uid: as.UID, gid: as.GID, mode: as.Mode, except: as.Except, keep: as.Keep, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
-	_, err := d.ownBy(&o, rel, !as.Alone && !as.Trust, !as.Within, as.Alone)
-	return err
-}
-
-func (d *Dir) ownBy(o *owning, rel string, deep, mounted, alone bool) (Owned, error) {
+// Own gives rel, and everything below it, what as says, where it is another's. The
+// topmost directory is changed last, so that a walk that was cut short is done again.
+//
+// Everything is reached by descriptor, by root, among files that others may
+// have made: no link is followed (it gets the owner itself), no mount crossed,
+// and files with several names, and devices, keep their owner. Errors do not end
+// the walk; the first one is returned.
+func (d *Dir) Own(rel string, as Ownership) error {
 	top, err := openBeneath(d.fd, rel, unix.O_PATH, 0)
 	if err != nil {
-		return Owned{}, d.fail("own", rel, err)
+		return d.fail("own", rel, err)
 	}
 	defer unix.Close(top)
 	var st unix.Stat_t
 	if err := unix.Fstat(top, &st); err != nil {
-		return Owned{}, d.fail("own", rel, err)
+		return d.fail("own", rel, err)
 	}
-	if !mounted && mountOf(top) != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && !deep && o.mode == 0 {
-		return Owned{}, nil
+	o := newOwning(as)
+	o.mount = mountOf(top)
+	if as.Within && o.mount != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && (as.Alone || as.Trust) && as.Mode == 0 {
+		return nil
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !alone {
-		o.mount = mountOf(top)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !as.Alone {
 		o.walk(top, d.Path(rel), 0)
 	}
 	if o.first == nil {
 		o.becomes(top, d.Path(rel))
 	}
-	return Owned{o.changed.Load(), o.linked.Load()}, o.first
+	return o.first
 }
 
 // HandOver gives a directory, and all in it that is from's, to uid and gid. What is
@@ -86,7 +66,8 @@ func (d *Dir) ownBy(o *owning, rel string, deep, mounted, alone bool) (Owned, er
 // It is an error where the directory is neither the one's nor the other's. top is a
 // descriptor of it, and path what to call it.
 func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
-	o := owning{uid: uid, gid: gid, from: &from, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+	o := newOwning(Ownership{UID: uid, GID: gid})
+	o.from = &from
 	var st unix.Stat_t
 	if err := unix.Fstat(top, &st); err != nil {
 		return &Error{Do: "change the owner of", Path: path, Err: err}
@@ -110,23 +91,22 @@ func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
 
 // owning is one walk, by several goroutines.
 type owning struct {
-	uid, gid uint32
-	from     *uint32               // whose alone is changed; nil: everybody's
-	keep     func(uid uint32) bool // whose is not, nor what is below; nil: nobody's
-	mode     uint32                // of directories; 0: as it is
-	except   []string              // in the topmost directory
-	mount    uint64                // where the walk stays, for kernels and filters without openat2
-	free     chan struct{}         // room for one goroutine each
-
-	changed, linked atomic.Int64
+	Ownership
+	from  *uint32       // whose alone is changed; nil: everybody's
+	mount uint64        // where the walk stays, for kernels and filters without openat2
+	free  chan struct{} // room for one goroutine each
 
 	mu    sync.Mutex
 	first error
 }
 
-func (o *owning) keeps(st *unix.Stat_t) bool { return o.keep != nil && o.keep(st.Uid) }
+func newOwning(as Ownership) *owning {
+	return &owning{Ownership: as, free: make(chan struct{}, 2*runtime.GOMAXPROCS(0)+2)}
+}
 
-func (o *owning) right(st *unix.Stat_t) bool { return st.Uid == o.uid && st.Gid == o.gid }
+func (o *owning) keeps(st *unix.Stat_t) bool { return o.Keep != nil && o.Keep(st.Uid) }
+
+func (o *owning) right(st *unix.Stat_t) bool { return st.Uid == o.UID && st.Gid == o.GID }
 
 func (o *owning) fail(path string, err error) {
 	o.failTo("change the owner of", path, err, "add --cap-add CHOWN, or chown it on the host")
@@ -149,7 +129,7 @@ func (o *owning) failTo(do, path string, err error, remedy string) {
 // all below is done.
 func (o *owning) walk(at int, path string, depth int) {
 	var above unix.Stat_t
-	if o.keep != nil && unix.Fstat(at, &above) == nil && o.keeps(&above) {
+	if o.Keep != nil && unix.Fstat(at, &above) == nil && o.keeps(&above) {
 		return
 	}
 	if depth > maxOwnDepth {
@@ -163,7 +143,7 @@ func (o *owning) walk(at int, path string, depth int) {
 	}
 	var below sync.WaitGroup
 	err = eachEntry(list, func(name string, kind fs.FileMode) error {
-		if depth == 0 && slices.Contains(o.except, name) {
+		if depth == 0 && slices.Contains(o.Except, name) {
 			return nil
 		}
 		if kind != fs.ModeDir && kind != fs.ModeIrregular {
@@ -233,15 +213,12 @@ func (o *owning) give(fd int, path string) {
 	switch kind := st.Mode & unix.S_IFMT; {
 	case o.right(&st), kind == unix.S_IFCHR, kind == unix.S_IFBLK, o.from != nil && st.Uid != *o.from, o.keeps(&st):
 		return
-	case kind != unix.S_IFDIR && st.Nlink > 1:
-		o.linked.Add(1)
+	case kind != unix.S_IFDIR && st.Nlink > 1: // another name of it may lie elsewhere
 		return
 	}
-	if err := unix.Fchownat(fd, "", int(o.uid), int(o.gid), unix.AT_EMPTY_PATH); err != nil {
+	if err := unix.Fchownat(fd, "", int(o.UID), int(o.GID), unix.AT_EMPTY_PATH); err != nil {
 		o.fail(path, err)
-		return
 	}
-	o.changed.Add(1)
 }
 
 // becomes puts right owner and mode of what a descriptor refers to. The mode of what
@@ -260,16 +237,16 @@ func (o *owning) becomes(fd int, path string) {
 // chmod puts the mode right of what a descriptor refers to.
 func (o *owning) chmod(fd int, path string) {
 	var st unix.Stat_t
-	if o.mode == 0 || unix.Fstat(fd, &st) != nil || st.Mode&0o7777 == o.mode {
+	if o.Mode == 0 || unix.Fstat(fd, &st) != nil || st.Mode&0o7777 == o.Mode {
 		return
 	}
 	// An O_PATH descriptor takes no fchmod(2) before Linux 6.6, and its name in
 	// /proc none where that is not mounted.
-	err := unix.Chmod(procPath(fd), o.mode)
+	err := unix.Chmod(procPath(fd), o.Mode)
 	if err == unix.ENOENT && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		var open int
 		if open, err = openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-			err = unix.Fchmod(open, o.mode)
+			err = unix.Fchmod(open, o.Mode)
 			unix.Close(open)
 		}
 	}

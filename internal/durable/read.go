@@ -18,7 +18,7 @@ func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
 		}
 		return a.Data, err
 	}
-	fd, err := d.openRegular(rel, unix.O_RDONLY, 0)
+	fd, err := openRegular(d.fd, rel, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, d.fail("read", rel, err)
 	}
@@ -31,28 +31,6 @@ func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
 		}
 	}
 	return data, d.fail("read", rel, err)
-}
-
-// openRegular opens rel if it is a regular file. The type is asked of the open
-// descriptor: the name may be something else by then.
-func (d *Dir) openRegular(rel string, flags int, perm uint32) (int, error) {
-	fd, err := OpenBeneath(d.fd, rel, flags, perm)
-	if err == unix.ENXIO { // a FIFO without a reader, a socket
-		return -1, ErrNotRegular
-	}
-	if err != nil {
-		return -1, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		unix.Close(fd)
-		return -1, ErrNotRegular
-	}
-	return fd, nil
 }
 
 // readAll reads to the end, but not beyond max bytes: a file may grow, and a
@@ -84,23 +62,6 @@ func readAll(fd int, max int64) ([]byte, error) {
 	}
 }
 
-// OpenRegular opens the regular file rel with the flags of open(2), following
-// no link and waiting for nobody; perm is for O_CREAT, less the umask.
-func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) {
-	if d.hands != nil {
-		_, opened, err := d.ask(Request{Op: OpOpenRegular, Rel: rel, Flags: flags, Mode: perm})
-		if err != nil {
-			return nil, err
-		}
-		return os.NewFile(uintptr(opened[0]), d.Path(rel)), nil
-	}
-	fd, err := d.openRegular(rel, flags, perm)
-	if err != nil {
-		return nil, d.fail(doing(flags), rel, err)
-	}
-	return os.NewFile(uintptr(fd), d.Path(rel)), nil
-}
-
 // Same tells whether rel is the very file that f has open.
 func (d *Dir) Same(rel string, f *os.File) bool {
 	var open unix.Stat_t
@@ -111,6 +72,6 @@ func (d *Dir) Same(rel string, f *os.File) bool {
 		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
 		return err == nil && a.Dev == open.Dev && a.Ino == open.Ino
 	}
-	named, err := d.lstat(rel)
+	named, err := lstatBeneath(d.fd, rel)
 	return err == nil && named.Dev == open.Dev && named.Ino == open.Ino
 }

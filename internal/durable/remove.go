@@ -23,10 +23,10 @@ func (d *Dir) RemoveAll(rel string) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpRemoveAll, Rel: rel})
 	}
-	if err := d.failing("remove"); err != nil {
+	if err := d.disk.failing("remove"); err != nil {
 		return d.fail("remove", rel, err)
 	}
-	err := d.inParent(rel, func(at int, base string) error {
+	err := inParent(d.fd, rel, func(at int, base string) error {
 		fd, err := unlink(at, base)
 		if err != nil || fd < 0 {
 			return err

@@ -36,6 +36,28 @@ func OpenBeneath(dirfd int, rel string, flags int, perm uint32) (int, error) {
 	return fd, err
 }
 
+// openRegular is OpenBeneath if rel is a regular file. The type is asked of the open
+// descriptor: the name may be something else by then.
+func openRegular(dirfd int, rel string, flags int, perm uint32) (int, error) {
+	fd, err := OpenBeneath(dirfd, rel, flags, perm)
+	if err == unix.ENXIO { // a FIFO without a reader, a socket
+		return -1, ErrNotRegular
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return -1, ErrNotRegular
+	}
+	return fd, nil
+}
+
 // inherit is Inherit from the directory that rel is in.
 func inherit(dirfd int, rel string, made int) {
 	i := strings.LastIndexByte(rel, '/')
@@ -139,22 +161,35 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// inParent calls f with the descriptor of the directory that holds rel, and
-// rel's last component.
-func (d *Dir) inParent(rel string, f func(at int, base string) error) error {
+// inParent calls f with the descriptor of the directory below dirfd that holds rel,
+// and rel's last component.
+func inParent(dirfd int, rel string, f func(at int, base string) error) error {
 	if !fs.ValidPath(rel) || rel == "." || strings.ContainsRune(rel, 0) {
 		return unix.EINVAL
 	}
 	i := strings.LastIndexByte(rel, '/')
 	if i < 0 {
-		return f(d.fd, rel)
+		return f(dirfd, rel)
 	}
-	at, err := openBeneath(d.fd, rel[:i], unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	at, err := openBeneath(dirfd, rel[:i], unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(at)
 	return f(at, rel[i+1:])
+}
+
+// lstatBeneath is lstat(2) of rel below dirfd; for ".", of dirfd.
+func lstatBeneath(dirfd int, rel string) (st unix.Stat_t, err error) {
+	if rel == "." {
+		_, err = retry(func() (int, error) { return 0, unix.Fstat(dirfd, &st) })
+		return st, err
+	}
+	err = inParent(dirfd, rel, func(at int, base string) error {
+		st, err = lstatAt(at, base)
+		return err
+	})
+	return st, err
 }
 
 // isOnSame tells whether the directory that rel is in lies on dirfd's own file system,

@@ -53,7 +53,7 @@ func (s Steps) take(d *Dir, a *Answer) {
 		case r.Op == OpAbsent:
 			err = r.absent(d)
 		case r.Op == OpMkdir, r.Op == OpWriteFile, r.Op == OpSyncDir, r.Op == OpRenameNew:
-			err = d.carry(r, nil, a, nil)
+			err = r.carry(d, nil, a, nil)
 		default:
 			err = unix.EPROTO
 		}
@@ -111,11 +111,11 @@ func (r Request) writeFile(d *Dir) error {
 	case !isOnSame(d.fd, r.Rel), r.isAnothers(d, &a):
 		return ErrApart
 	}
-	return d.carry(r, nil, &a, nil)
+	return r.carry(d, nil, &a, nil)
 }
 
 func (r Request) absent(d *Dir) error {
-	switch _, err := d.lstat(r.Rel); err {
+	switch _, err := lstatBeneath(d.fd, r.Rel); err {
 	case unix.ENOENT:
 		return nil
 	case nil:
@@ -131,7 +131,7 @@ func (r Request) isAnothers(d *Dir, a *Answer) bool {
 	if r.Whose == "" {
 		return false
 	}
-	st, err := d.lstat(r.Whose)
+	st, err := lstatBeneath(d.fd, r.Whose)
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid < r.Low || st.Uid > r.High {
 		return false
 	}

@@ -47,8 +47,8 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 			Why: fmt.Sprintf("%d KB, at most %d KB are allowed", len(data)>>10, limit>>10),
 		}
 	}
-	err := d.inParent(rel, func(at int, base string) error {
-		if err := d.failing("write"); err != nil {
+	err := inParent(d.fd, rel, func(at int, base string) error {
+		if err := d.disk.failing("write"); err != nil {
 			return err
 		}
 		temp := TempName()
@@ -56,7 +56,7 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 			return err
 		}
 		if how.Over {
-			return d.putOver(at, temp, base, data, how.Was)
+			return d.disk.putOver(at, temp, base, data, how.Was)
 		}
 		if !how.Names || how.Loose {
 			err := unix.Renameat(at, temp, at, base)
@@ -65,46 +65,9 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 			}
 			return err
 		}
-		return d.putDurably(at, temp, base)
+		return d.disk.put(at, temp, base)
 	})
 	return d.fail("write", rel, err)
-}
-
-// putDurably gives temp the name base, and makes that durable. What was there is
-// kept until then, so that a disk that fails changes nothing.
-func (d *Dir) putDurably(at int, temp, base string) error {
-	if st, err := lstatAt(at, base); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		_ = unix.Unlinkat(at, temp, 0)
-		return unix.EISDIR // as rename(2) has it
-	}
-	err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
-	kept := err == nil // as temp
-	if !kept {         // nothing was there, or the file system cannot
-		absent := err == unix.ENOENT
-		if err = unix.Renameat(at, temp, at, base); err != nil {
-			_ = unix.Unlinkat(at, temp, 0)
-			return err
-		}
-		if err = d.syncNames(at); err == nil {
-			return nil
-		}
-		if !absent || d.failing("remove") != nil || unix.Unlinkat(at, base, 0) != nil {
-			return fmt.Errorf("%w; %w", err, ErrInDoubt)
-		}
-		return err
-	}
-	if err = d.syncNames(at); err != nil {
-		back := d.failing("rename")
-		if back == nil {
-			back = unix.Renameat(at, temp, at, base)
-		}
-		if back != nil {
-			return fmt.Errorf("%w; %w", err, ErrInDoubt)
-		}
-		return err
-	}
-	_ = unix.Unlinkat(at, temp, 0) // CleanTemps removes it where this fails
-	return nil
 }
 
 // writeNew makes the file name, which must not exist, with data on the disk unless
@@ -115,7 +78,16 @@ func writeNew(at int, name string, data []byte, mode uint32, loose bool) error {
 	if err != nil {
 		return err
 	}
-	err = writeAll(fd, data)
+	err = finish(fd, writeAll(fd, data), mode, loose)
+	if err != nil {
+		_ = unix.Unlinkat(at, name, 0)
+	}
+	return err
+}
+
+// finish closes a new file. If all was written (err) it has its mode before, and is on
+// the disk unless that is not needed.
+func finish(fd int, err error, mode uint32, loose bool) error {
 	if err == nil {
 		err = unix.Fchmod(fd, mode)
 	}
@@ -125,9 +97,6 @@ func writeNew(at int, name string, data []byte, mode uint32, loose bool) error {
 	// close(2) is where NFS reports a full disk.
 	if e := unix.Close(fd); err == nil && e != unix.EINTR {
 		err = e
-	}
-	if err != nil {
-		_ = unix.Unlinkat(at, name, 0)
 	}
 	return err
 }
@@ -150,12 +119,12 @@ func (d *Dir) Append(rel string, data []byte, mode uint32, max int64) error {
 	if d.hands != nil {
 		return d.order(Request{Op: OpAppend, Rel: rel, Data: data, Mode: mode, Max: max})
 	}
-	if st, err := d.lstat(rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {
+	if st, err := lstatBeneath(d.fd, rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {
 		if err := d.Rename(rel, rel+".1"); err != nil {
 			return err
 		}
 	}
-	fd, err := d.openRegular(rel, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, mode)
+	fd, err := openRegular(d.fd, rel, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, mode)
 	if err != nil {
 		return d.fail("write", rel, err)
 	}

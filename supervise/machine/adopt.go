@@ -1,158 +1,158 @@
 package machine
 
-// onAdopt reconciles a State that another supervisor left with what tier 1 says
+import "time"
+
+// adoptGrace is the least time that a new supervisor gives a service whose
+// sign of life may still lie unread in its socket.
+const adoptGrace = 5 * time.Second
+
+// adoption reconciles a State that another supervisor left with what tier 1 says
 // is true. The State may be older than the truth or (it is stored before its
 // actions are carried out) newer. The timer slot and the probes of the old
 // supervisor are gone.
-func (m *step) onAdopt() {
-	m.rearm = true
-	m.Probing = ""
-	m.cause = "the supervisor was replaced"
-	if m.Removed {
-		m.Want = WantDown
-	} else if m.event.SetWant && m.Want != m.event.Want {
-		m.Want = m.event.Want
-		m.Again = m.Want == WantUp && (m.Phase == Stopping || m.Phase == Sweeping)
+type adoption struct {
+	*turn
+	state *State
+	life  life
+}
+
+func (a *adoption) reconcile() {
+	s, e := a.state, &a.event
+	s.Probing = ""
+	a.cause = "the supervisor was replaced"
+	if s.Removed {
+		s.Want = WantDown
+	} else if e.SetWant && s.Want != e.Want {
+		s.Want = e.Want
+		s.Again = s.Want == WantUp && (s.Phase == Stopping || s.Phase == Sweeping)
 	}
-	switch m.event.Child {
+	switch same := e.ID == s.ID && s.ID != 0; e.Child {
 	case ChildPending:
-		m.adoptPending()
+		a.pending(same)
 	case ChildAlive:
-		m.adoptAlive()
+		a.alive(same)
 	case ChildExited:
-		m.adoptExited()
+		a.exited(same)
 	default:
-		m.adoptNone()
+		a.none()
 	}
 }
 
-// adoptNone: no process, no exit, no spawn.
-func (m *step) adoptNone() {
-	m.ID = 0
-	switch m.Phase {
+// none: no process, no exit, no spawn.
+func (a *adoption) none() {
+	s := a.state
+	s.ID = 0
+	switch s.Phase {
 	case Stopped, Gone:
-		if m.Want == WantUp && !m.Removed {
-			m.launch()
+		if s.Want == WantUp && !s.Removed {
+			a.life.launch()
 		}
 	case Waiting, Backoff, Failed, Exited:
 		switch {
-		case m.Want == WantDown:
-			m.rest()
-		case m.Phase == Waiting && m.Blocked == "":
-			m.launch()
+		case s.Want == WantDown:
+			a.life.rest()
+		case s.Phase == Waiting && s.Blocked == "":
+			a.life.launch()
 		}
 	case Starting, Running, Stopping:
 		// Its exit was acknowledged, and the State after it was not stored.
-		m.event.Leftovers = 0
-		m.ended(Exit{Lost: true, Wall: m.event.Wall})
+		a.event.Leftovers = 0
+		a.life.ended(Exit{Lost: true, Wall: a.event.Wall})
 	case Sweeping: // likewise, once all were gone
-		m.over()
+		a.life.over()
 	default:
 		// Of Spawning and Parked: the request never came through, or it failed and
 		// nobody was there to hear it. Or a phase of some other version.
-		if m.Want == WantDown {
-			m.rest()
+		if s.Want == WantDown {
+			a.life.rest()
 		} else {
-			m.launch()
+			a.life.launch()
 		}
 	}
 }
 
-// adoptPending: tier 1 still works on a spawn.
-func (m *step) adoptPending() {
-	if m.event.ID == m.ID && (m.Phase == Spawning || m.Phase == Parked) {
-		m.Adopted = true
+// pending: tier 1 still works on a spawn.
+func (a *adoption) pending(same bool) {
+	s := a.state
+	if same && s.asked() {
+		s.Adopted = true
 		return
 	}
-	m.take()
-	m.enter(Spawning)
-	m.Deadlines.Spawn = m.after(spawnAnswer)
+	a.take()
+	a.life.enter(Spawning)
+	s.Deadlines.Spawn = a.event.after(spawnAnswer)
 }
 
 // take makes the spawn of the event the current one, with a clean run.
-func (m *step) take() {
-	m.Run = Run{}
-	m.ID = m.event.ID
-	m.Adopted = true
-	m.LastID = max(m.LastID, m.ID)
-	m.NoRetry = false
-	m.Reason = ""
+func (a *adoption) take() {
+	s := a.state
+	s.Run = Run{ID: a.event.ID, Process: Process{Adopted: true}}
+	s.LastID = max(s.LastID, s.ID)
+	s.NoRetry = false
+	a.reason = ""
 }
 
-func (m *step) adoptAlive() {
-	same := m.event.ID == m.ID && m.ID != 0
+// alive: its main process lives; the same as the State knows, or another.
+func (a *adoption) alive(same bool) {
+	s := a.state
 	switch {
-	case same && m.Alive():
-		m.PID, m.StartTime = m.event.PID, m.event.StartTime
-		m.Adopted = true
-		m.resume()
-	case same && (m.Phase == Spawning || m.Phase == Parked):
-		m.Adopted = true
-		m.begin(m.startedAt())
-		m.forgive()
+	case same && s.Alive():
+		s.PID, s.StartTime = a.event.PID, a.event.StartTime
+		s.Adopted = true
+		a.resume()
+		return
+	case same && s.asked():
+		s.Adopted = true
 	default:
-		m.take()
-		m.enter(Spawning)
-		m.begin(m.startedAt())
-		m.forgive()
+		a.take()
+		a.life.enter(Spawning)
 	}
-}
-
-func (m *step) startedAt() int64 {
-	if at := m.event.StartedAt; at > 0 && at <= m.event.Now {
-		return at
-	}
-	return m.event.Now
+	a.life.begin(a.event.startedAt())
+	a.forgive()
 }
 
 // resume goes on with a run that the State knows.
-func (m *step) resume() {
+func (a *adoption) resume() {
+	s := a.state
 	switch {
-	case m.Phase == Stopping:
-		if m.Want == WantDown && m.StopBy == StopSelf {
-			m.stopMain(StopCommand, "", m.stopSignal())
+	case s.Phase == Stopping:
+		if s.Want == WantDown && s.StopBy == StopSelf {
+			a.life.stop(StopCommand, "")
 		}
-		return
-	case m.Want == WantDown:
-		m.stopMain(StopCommand, "", m.stopSignal())
-		return
-	case m.Phase == Starting:
-		at := m.Deadlines.Ready
-		m.awaitReady()
-		m.Deadlines.Ready = max(m.Deadlines.Ready, at)
-	case m.Phase == Running:
-		m.Fails = 0
-		m.watch()
+	case s.Want == WantDown:
+		a.life.stop(StopCommand, "")
+	case s.Phase == Starting:
+		at := s.Deadlines.Ready
+		a.life.watch.untilReady()
+		s.Deadlines.Ready = max(s.Deadlines.Ready, at)
+		a.forgive()
+	case s.Phase == Running:
+		s.Fails = 0
+		a.life.watch.begin()
 	}
-	m.forgive()
 }
 
 // forgive gives a service time to be heard: what it said while no supervisor
 // listened lies in its socket and has not been read yet.
-func (m *step) forgive() {
-	if m.Phase == Starting && m.Deadlines.Ready != 0 {
-		m.Deadlines.Ready = max(m.Deadlines.Ready, m.after(adoptGrace))
-	}
-}
+func (a *adoption) forgive() { a.life.watch.notBefore(a.event.after(adoptGrace)) }
 
-// adoptExited: its main process went, and nobody has acknowledged that.
-func (m *step) adoptExited() {
-	same := m.event.ID == m.ID && m.ID != 0
-	switch {
-	case same && m.Phase == Sweeping:
-		m.Leftovers = m.event.Leftovers
-		if m.Leftovers <= 0 {
-			m.over()
+// exited: its main process went, and nobody has acknowledged that.
+func (a *adoption) exited(same bool) {
+	s := a.state
+	if same && s.Phase == Sweeping {
+		s.Leftovers = a.event.Leftovers
+		if s.Leftovers <= 0 {
+			a.life.over()
 		} else {
-			m.sweepAgain()
+			a.life.ending.sweepAgain()
 		}
 		return
-	case same && m.Alive():
-	default:
-		if !same {
-			m.take()
-		}
-		m.countStart(m.startedAt())
 	}
-	m.ended(m.exit())
+	if !same {
+		a.take()
+	}
+	if !same || !s.Alive() {
+		s.History.started(a.event.startedAt(), &a.policy)
+	}
+	a.life.ended(a.event.exit(s.Killed))
 }

@@ -1,189 +1,150 @@
 package machine
 
+import (
+	"cmp"
+
+	"golang.org/x/sys/unix"
+)
+
 // A command in any phase ends in the state that it asks for: the later one wins.
 
 func (m *step) onStart() {
-	if m.Removed {
+	s := m.state
+	if s.Removed {
 		return
 	}
-	was := m.Want
-	m.Want = WantUp
-	if m.Phase != Stopping && m.Phase != Sweeping {
-		m.StopWithin = 0
-	}
-	switch m.Phase {
+	was := s.Want
+	s.Want = WantUp
+	switch s.Phase {
 	case Stopped, Waiting, Backoff, Failed, Exited:
-		m.resetHistory()
-		m.launch()
-	case Parked:
-		if was == WantDown { // it was killed when it was stopped
-			m.Again = true
-		}
+		s.History.forget()
+		m.life.launch()
 	case Stopping, Sweeping:
-		m.Again = true
+		s.Again = true
+	default:
+		s.StopWithin = 0
+		// One that was stopped while it was parked has been killed.
+		s.Again = s.Again || s.Phase == Parked && was == WantDown
 	}
 }
 
 func (m *step) onRestart() {
-	if m.Removed {
-		return
-	}
-	switch m.Phase {
-	case Stopped, Waiting, Backoff, Failed, Exited:
+	switch s := m.state; {
+	case s.Removed:
+	case s.ID == 0:
 		m.onStart()
 	default:
-		m.Want = WantUp
+		s.Want = WantUp
 		m.anew("restart")
 	}
 }
 
-// anew ends the run that there is, so that a new one follows it.
+// anew ends the run that there is, so that a new one follows it. One that is being
+// spawned is from before the command, and cannot be taken back: it is stopped as soon
+// as it is there.
 func (m *step) anew(why string) {
-	switch m.Phase {
-	case Spawning:
-		// What is being spawned is from before the command. This cannot be taken
-		// back, so it is stopped as soon as it is there.
-		m.Again = true
-	case Parked:
-		m.Again = true
-		m.do(Action{Kind: Signal, Signal: sigKill, Scope: ScopeGroup})
-	case Starting, Running:
-		m.Again = true
-		m.stopMain(StopCommand, why, m.stopSignal())
-	case Stopping:
-		m.Again = true
-		if m.StopBy == StopSelf {
-			m.stopMain(StopCommand, why, m.stopSignal())
-		}
-	case Sweeping:
-		m.Again = true
+	s := m.state
+	s.Again = s.ID != 0
+	switch {
+	case s.Phase == Parked:
+		m.sendKill(s.ID)
+	case s.Phase == Starting, s.Phase == Running, s.Phase == Stopping && s.StopBy == StopSelf:
+		m.life.stop(StopCommand, why)
 	}
 }
 
 // onStop serves Stop and Remove.
 func (m *step) onStop() {
-	m.Want = WantDown
-	m.Again = false
-	switch m.Phase {
-	case Stopped:
-		if m.Removed {
-			m.rest()
-		}
-	case Waiting, Backoff, Failed, Exited:
-		m.rest()
-	case Spawning:
-		m.boundStop()
+	s, ending := m.state, &m.life.ending
+	s.Want, s.Again = WantDown, false
+	if s.ID != 0 {
+		ending.bound()
+	}
+	switch s.Phase {
+	case Stopped, Waiting, Backoff, Failed, Exited:
+		m.life.rest()
 	case Parked:
-		m.boundStop()
-		m.do(Action{Kind: Signal, Signal: sigKill, Scope: ScopeGroup})
+		m.sendKill(s.ID)
 	case Starting, Running:
-		m.boundStop()
-		m.stopMain(StopCommand, "", m.stopSignal())
+		m.life.stop(StopCommand, "")
 	case Stopping:
-		m.boundStop()
 		switch {
-		case m.Killed:
+		case s.Killed:
 		case m.event.Hurry:
-			m.kill()
-		case m.StopBy == StopSelf:
-			m.stopMain(StopCommand, "", m.stopSignal())
-		case m.StopWithin > 0:
-			m.StopMax = m.after(m.within())
-			m.Deadlines.Stop = min(m.Deadlines.Stop, m.StopMax)
+			ending.kill()
+		case s.StopBy == StopSelf:
+			m.life.stop(StopCommand, "")
+		case s.StopWithin > 0:
+			s.StopMax = m.event.after(ending.within())
+			s.Deadlines.Stop = min(s.Deadlines.Stop, s.StopMax)
 		}
 	case Sweeping:
-		m.boundStop()
 		switch {
-		case m.SweepWith == sigKill:
+		case s.SweepWith == unix.SIGKILL:
 		case m.event.Hurry:
-			m.sweepKill()
-		case m.StopWithin > 0:
-			m.Deadlines.Stop = min(m.Deadlines.Stop, m.after(m.within()))
+			ending.sweepKill()
+		case s.StopWithin > 0:
+			s.Deadlines.Stop = min(s.Deadlines.Stop, m.event.after(ending.within()))
 		}
-	}
-}
-
-// boundStop notes how long this stop may take, if the command says so. A later
-// command may shorten it only: the first came from the same budget.
-func (m *step) boundStop() {
-	within := m.event.Within
-	if m.event.Hurry {
-		within = 1
-	}
-	if within > 0 && (m.StopWithin == 0 || within < m.StopWithin) {
-		m.StopWithin = within
 	}
 }
 
 func (m *step) onUpdate() {
-	if m.Removed {
-		m.Removed = false
-		if m.Phase == Gone {
-			m.rest()
-		}
+	s := m.state
+	s.Removed = false
+	if s.Phase == Gone {
+		m.life.rest()
 	}
-	if m.event.NeedsRestart {
-		if m.Want == WantDown {
-			return
-		}
-		switch m.Phase {
-		case Backoff, Failed:
-			m.resetHistory()
-			m.launch()
-		default:
-			m.anew("its definition changed")
-		}
-		return
+	switch {
+	case !m.event.NeedsRestart:
+		m.refresh()
+	case s.Want == WantDown:
+	case s.Phase == Backoff, s.Phase == Failed:
+		s.History.forget()
+		m.life.launch()
+	default:
+		m.anew("its definition changed")
 	}
-	switch m.Phase {
+}
+
+// refresh applies a new policy to a service that goes on as it is.
+func (m *step) refresh() {
+	s, p, watch := m.state, &m.policy, &m.life.watch
+	switch s.Phase {
 	case Starting:
-		m.refreshStarting()
+		if p.Ready != ReadyProbe {
+			watch.stopProbe()
+		}
+		if p.Ready == ReadyAtOnce {
+			m.life.run()
+		} else {
+			watch.untilReady()
+		}
 	case Running:
-		m.refreshRunning()
+		if !p.Health {
+			watch.stopProbe()
+			s.Health = HealthUnknown
+			m.reason = ""
+		}
+		s.Fails = 0
+		watch.begin()
 	case Failed:
-		m.NoRetry = m.NoRetry || m.policy.Restart == restartNo
-		m.armRetry()
+		m.life.armRetry()
 	}
-}
-
-// refreshStarting applies a new policy to a service that is not ready yet.
-func (m *step) refreshStarting() {
-	if m.policy.Ready != ReadyProbe {
-		m.stopProbe()
-	}
-	if m.policy.Ready == ReadyAtOnce {
-		m.run()
-		return
-	}
-	m.awaitReady()
-}
-
-// refreshRunning applies a new policy to a service that runs.
-func (m *step) refreshRunning() {
-	if !m.policy.Health {
-		m.stopProbe()
-		m.Health = HealthUnknown
-		m.Reason = ""
-	}
-	m.Fails = 0
-	m.watch()
 }
 
 func (m *step) onDependenciesMet() {
-	m.Blocked = ""
-	if m.Phase == Waiting {
+	m.state.Blocked = ""
+	if m.state.Phase == Waiting {
 		m.cause = "what it requires is up"
-		m.launch()
+		m.life.launch()
 	}
 }
 
 // onDependenciesUnmet does not touch what lives: STATES.md says why.
 func (m *step) onDependenciesUnmet() {
-	m.Blocked = m.event.Reason
-	if m.Blocked == "" {
-		m.Blocked = "something that it requires is not up"
-	}
-	if m.Phase == Waiting {
-		m.Reason = m.Blocked
+	m.state.Blocked = cmp.Or(m.event.Reason, "something that it requires is not up")
+	if m.state.Phase == Waiting {
+		m.reason = m.state.Blocked
 	}
 }

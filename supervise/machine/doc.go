@@ -15,6 +15,18 @@
 // back, a State that is at most ahead of the world, which is what the Adopt
 // event reconciles.
 //
+// A step takes the event to the phase that it finds the service in. What it reaches
+// are the State and rooms, each of which owns its part of what follows:
+//
+//	life.go      life: the way from phase to phase; restart.go what follows a run
+//	watch.go     watch: what a live process is held to: ready in time, well, not silent
+//	ending.go    ending: a run's stop, the sweep of what it left, and how it ended
+//	adopt.go     adoption: a State that another supervisor left
+//
+// and values, which answer for themselves alone: Policy (signals, exits, delays),
+// History (earlier starts), Deadlines, Event. The step itself is in a file for each that
+// it hears: command.go, tier1.go, report.go, and the timer in step.go.
+//
 // STATES.md specifies the behaviour in prose. The tables in it are made from
 // this code by exploration; a test fails when they are stale.
 package machine

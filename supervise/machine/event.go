@@ -1,6 +1,11 @@
 package machine
 
-import "golang.org/x/sys/unix"
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // EventKind names an event.
 type EventKind string
@@ -122,4 +127,30 @@ type Event struct {
 	Child   Child // of Adopt
 	Want    Want
 	SetWant bool
+}
+
+// after is the time d from now. It does not overflow.
+func (e *Event) after(d time.Duration) int64 {
+	d = max(d, 0)
+	if e.Now > math.MaxInt64-int64(d) {
+		return math.MaxInt64
+	}
+	return e.Now + int64(d)
+}
+
+// startedAt is the time of the start that Adopt tells of, as far as it is known.
+func (e *Event) startedAt() int64 {
+	if e.StartedAt > 0 && e.StartedAt <= e.Now {
+		return e.StartedAt
+	}
+	return e.Now
+}
+
+// exit is the one that the event tells of.
+func (e *Event) exit(killed bool) Exit {
+	x := Exit{Code: e.Code, Signal: e.Signal, Wall: e.Wall}
+	if !killed { // or it was we who sent KILL
+		x.Memory = e.Memory
+	}
+	return x
 }

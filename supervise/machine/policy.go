@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,4 +92,23 @@ func PolicyOf(d *service.Definition) Policy {
 		p.HealthRestart = d.Health.Action != service.HealthNone
 	}
 	return p
+}
+
+func (p *Policy) stopSignal() unix.Signal { return cmp.Or(p.StopSignal, unix.SIGTERM) }
+
+func (p *Policy) stopScope() Scope { return cmp.Or(p.StopScope, ScopeGroup) }
+
+// judge classifies an exit.
+func (p *Policy) judge(x Exit) Verdict {
+	switch {
+	case x.Signal != 0 || x.Lost:
+		return VerdictFailure
+	case slices.Contains(p.ExitFatal, x.Code):
+		return VerdictFatal
+	case slices.Contains(p.ExitRestart, x.Code):
+		return VerdictRestart
+	case slices.Contains(p.ExitSuccess, x.Code):
+		return VerdictSuccess
+	}
+	return VerdictFailure
 }

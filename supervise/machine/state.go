@@ -82,28 +82,6 @@ type Exit struct {
 	Wall   int64       `json:"wall"`             // nanoseconds since 1970
 }
 
-// Deadlines are the times, in nanoseconds of the events' monotonic clock, at
-// which something is due. 0: nothing is. The one timer of the service is armed
-// for the earliest.
-type Deadlines struct {
-	Start    int64 `json:"start,omitempty"`    // the next start: of Backoff, and of Failed where it is retried
-	Spawn    int64 `json:"spawn,omitempty"`    // the spawn should be answered
-	Ready    int64 `json:"ready,omitempty"`    // it should be ready
-	Watchdog int64 `json:"watchdog,omitempty"` // WATCHDOG=1 should have come
-	Stop     int64 `json:"stop,omitempty"`     // SIGKILL, and again while it lives
-	Sweep    int64 `json:"sweep,omitempty"`    // look again for what is left
-
-	// Stalled is how long of the wait for Ready nobody could run, in nanoseconds:
-	// Ready was moved by it.
-	Stalled int64 `json:"stalled,omitempty"`
-}
-
-// Timer is the state of the service's one timer slot.
-type Timer struct {
-	Generation uint64 `json:"generation"`
-	At         int64  `json:"at,omitempty"` // 0: not armed
-}
-
 // State is all that is known of one service. It is a value: it can be written
 // as JSON, read back by another process, and goes on from there.
 // The zero State is a service that is stopped and not wanted.
@@ -128,16 +106,7 @@ type State struct {
 	LastID uint64 `json:"last_id,omitempty"` // the highest id ever used
 	Text   string `json:"text,omitempty"`    // STATUS= of sd_notify(3), until the next run
 
-	// History.
-	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
-	Tries    int     `json:"tries,omitempty"`    // exponent of the next back-off
-	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
-	LastExit *Exit   `json:"last_exit,omitempty"`
-
-	// LastWords is how the last run ended, if its exit alone does not tell: it said
-	// itself what it failed of, or had to be ended. Of use until a run has been
-	// good, or somebody has asked for another.
-	LastWords string `json:"last_words,omitempty"`
+	History
 
 	Deadlines Deadlines `json:"deadlines"`
 	Timer     Timer     `json:"timer"`
@@ -215,6 +184,9 @@ func (s State) Public() string {
 func (s State) Alive() bool {
 	return s.Phase == Starting || s.Phase == Running || s.Phase == Stopping
 }
+
+// asked reports whether a spawn was asked for, and not answered.
+func (s *State) asked() bool { return s.Phase == Spawning || s.Phase == Parked }
 
 // Satisfies reports whether what requires this service may start: a daemon must
 // be running, a oneshot must have exited with success.

@@ -27,10 +27,8 @@ type size struct{ methods, fields int }
 // large are the types above the bounds, as large as they are now. A number may only
 // become smaller: a type that has shrunk is to be written down so, or taken out.
 var large = map[string]size{
-	"control.Client":         {57, 7},
-	"internal/durable.Dir":   {53, 4},
-	"reap/sys.Command":       {21, 43},
-	"supervise/machine.step": {76, 53},
+	"control.Client":   {57, 7},
+	"reap/sys.Command": {21, 43},
 }
 
 func TestTypesHaveWalls(t *testing.T) {

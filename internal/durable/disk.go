@@ -1,0 +1,202 @@
+package durable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is where names are put in the place of others, so that they stay there. It
+// knows directories by their descriptors.
+type disk struct {
+	fault func(step string) error // a test's disk that fails; nil: none
+}
+
+func (k disk) failing(step string) error {
+	if k.fault == nil {
+		return nil
+	}
+	return k.fault(step)
+}
+
+// sync makes the names in an open directory durable.
+func (k disk) sync(fd int) error {
+	if err := k.failing("sync"); err != nil {
+		return err
+	}
+	return syncNames(fd)
+}
+
+// syncNames is fsync(2) on a directory. File systems that cannot (some FUSE and
+// network ones: EINVAL) have nothing better to offer.
+func syncNames(fd int) error {
+	_, err := retry(func() (int, error) { return 0, unix.Fsync(fd) })
+	if err == unix.EINVAL || err == unix.ENOTSUP {
+		return nil
+	}
+	return err
+}
+
+// move renames durably. What may have nothing in its way (RENAME_NOREPLACE) is taken
+// back where that cannot be made durable.
+func (k disk) move(fromAt int, from string, toAt int, to string, flags uint, within bool) error {
+	err := unix.Renameat2(fromAt, from, toAt, to, flags)
+	if err == unix.EACCES {
+		// A directory that gets another parent must be writable itself,
+		// and whoever it belongs to may have taken that away.
+		if fd, e := openToEmpty(fromAt, from); e == nil {
+			unix.Close(fd)
+			err = unix.Renameat2(fromAt, from, toAt, to, flags)
+		}
+	}
+	if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) {
+		// NFS and some FUSE file systems know no RENAME_NOREPLACE.
+		// What remains is a gap between the look and the rename, which
+		// for directories ends in ENOTEMPTY.
+		if _, e := lstatAt(toAt, to); e == nil {
+			return unix.EEXIST
+		}
+		err = unix.Renameat(fromAt, from, toAt, to)
+		if err == unix.ENOTEMPTY {
+			err = unix.EEXIST
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err = k.sync(toAt); err == nil && !within {
+		err = k.sync(fromAt)
+	}
+	if err == nil || flags == 0 {
+		return err
+	}
+	return k.back(err, toAt, to, fromAt, from)
+}
+
+// back takes a rename back that could not be made durable.
+func (k disk) back(why error, at int, name string, toAt int, to string) error {
+	err := k.failing("rename")
+	if err == nil {
+		err = unix.Renameat(at, name, toAt, to)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; %w", why, ErrInDoubt)
+	}
+	return why
+}
+
+// put gives temp the name base, and makes that durable. What was there is
+// kept until then, so that a disk that fails changes nothing.
+func (k disk) put(at int, temp, base string) error {
+	if st, err := lstatAt(at, base); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		_ = unix.Unlinkat(at, temp, 0)
+		return unix.EISDIR // as rename(2) has it
+	}
+	err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
+	kept := err == nil // as temp
+	if !kept {         // nothing was there, or the file system cannot
+		absent := err == unix.ENOENT
+		if err = unix.Renameat(at, temp, at, base); err != nil {
+			_ = unix.Unlinkat(at, temp, 0)
+			return err
+		}
+		if err = k.sync(at); err == nil {
+			return nil
+		}
+		if !absent || k.failing("remove") != nil || unix.Unlinkat(at, base, 0) != nil {
+			return fmt.Errorf("%w; %w", err, ErrInDoubt)
+		}
+		return err
+	}
+	if err = k.sync(at); err != nil {
+		return k.back(err, at, temp, at, base)
+	}
+	_ = unix.Unlinkat(at, temp, 0) // CleanTemps removes it where this fails
+	return nil
+}
+
+// putOver gives temp, which has data, the name base, if that is was. The two names
+// are exchanged, so that what somebody else puts there at the same moment is not
+// lost, but comes out under the name temp, and goes back to its place.
+func (k disk) putOver(at int, temp, base string, data, was []byte) error {
+	err := k.failing("put")
+	switch {
+	case err != nil:
+	case len(was) == 0:
+		err = putNew(at, temp, base)
+	default:
+		err = k.exchange(at, temp, base, data, was)
+	}
+	if !errors.Is(err, ErrInDoubt) {
+		_ = unix.Unlinkat(at, temp, 0) // there is none where it has its name
+	}
+	return err
+}
+
+// putNew is putOver where nothing is to be there.
+func putNew(at int, temp, base string) error {
+	err := unix.Renameat2(at, temp, at, base, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // NFS, some FUSE
+		if _, err = lstatAt(at, base); err == unix.ENOENT {
+			return unix.Renameat(at, temp, at, base)
+		}
+		err = unix.EEXIST
+	}
+	if err == unix.EEXIST {
+		return ErrChanged
+	}
+	return err
+}
+
+// exchange leaves under the name temp what nobody needs any more.
+func (k disk) exchange(at int, temp, base string, data, was []byte) error {
+	err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
+	switch {
+	case err == unix.ENOENT:
+		return ErrChanged // it is gone
+	case err == unix.EINVAL, err == unix.ENOSYS: // NFS, some FUSE: a look has to do
+		if !holds(at, base, was) {
+			return ErrChanged
+		}
+		return unix.Renameat(at, temp, at, base)
+	case err != nil:
+		return err
+	}
+	failed := k.failing("look")
+	if failed == nil && holds(at, temp, was) {
+		return nil
+	}
+	// Back with it, until what comes out is what went in: or it is newer still.
+	for went := data; ; {
+		back, _ := content(at, temp)
+		err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
+		if err == unix.ENOENT { // ours was taken away, and what comes back with it
+			return errors.Join(failed, ErrChanged)
+		}
+		if err != nil { // what somebody has put there stays, as temp
+			return errors.Join(failed, err, ErrInDoubt)
+		}
+		if holds(at, temp, went) {
+			return errors.Join(failed, ErrChanged)
+		}
+		went = back
+	}
+}
+
+// holds tells whether a name is a regular file with this content.
+func holds(at int, name string, want []byte) bool {
+	is, ok := content(at, name)
+	return ok && bytes.Equal(is, want)
+}
+
+func content(at int, name string) ([]byte, bool) {
+	fd, err := openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	data, err := readAll(fd, defaultMax)
+	return data, err == nil
+}

@@ -1,0 +1,59 @@
+package machine
+
+import "slices"
+
+// History is what counts of earlier runs.
+type History struct {
+	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
+	Tries    int     `json:"tries,omitempty"`    // exponent of the next back-off
+	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
+	LastExit *Exit   `json:"last_exit,omitempty"`
+
+	// LastWords is how the last run ended, if its exit alone does not tell: it said
+	// itself what it failed of, or had to be ended. Of use until a run has been
+	// good, or somebody has asked for another.
+	LastWords string `json:"last_words,omitempty"`
+}
+
+// forget is for a start that somebody asked for: earlier ones do not count.
+func (h *History) forget() { h.Starts, h.Tries, h.LastWords = nil, 0, "" }
+
+// started records a start, and forgets those that limit and window no longer
+// need. The slice is copied: the old State keeps its own.
+func (h *History) started(at int64, p *Policy) {
+	if p.Limit <= 0 {
+		h.Starts = nil
+		return
+	}
+	old := h.Starts
+	if n := len(old) - p.Limit + 1; n > 0 {
+		old = old[n:]
+	}
+	for len(old) > 0 && old[0] <= at-int64(p.Window) {
+		old = old[1:]
+	}
+	h.Starts = append(slices.Clone(old), at)
+}
+
+// startsBefore counts the starts in the window that ends at the given time, and
+// tells when the first of them was.
+func (h *History) startsBefore(at int64, p *Policy) (n int, first int64) {
+	for _, t := range h.Starts {
+		if t > at-int64(p.Window) {
+			if n == 0 {
+				first = t
+			}
+			n++
+		}
+	}
+	return n, first
+}
+
+// hear adds what a service said of its failure after its exit to the reason.
+func (h *History) hear(reason string, e *Event) string {
+	said := explained(reason, e.Errno, e.ExitStatus, h.LastExit)
+	if said != reason {
+		h.LastWords = said
+	}
+	return said
+}
