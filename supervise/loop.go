@@ -10,11 +10,9 @@ import (
 
 // run is the loop, which owns every unit. It ends when PID 1 is gone, and never waits for
 // anything but the next thing to do.
-func (s *Supervisor) run(gone <-chan error, thrift *thrift) error {
+func (s *Supervisor) run(gone <-chan error) error {
 	for {
-		now := boottime()
-		thrift.worked(now)
-		s.fleet.timers.arm(now)
+		s.fleet.timers.arm(boottime())
 		select {
 		case f := <-s.loop.letters:
 			s.excuse()

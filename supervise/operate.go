@@ -22,6 +22,7 @@ type commands struct {
 
 	operations operations
 	rolls      rolls
+	thrift     *thrift // nil in a simulation
 }
 
 // BeginOperation begins one operation on the services that it says, and returns it
@@ -95,6 +96,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	changed := make([]bool, len(units))
 	var went []string // along
 	c.loop.ask(func() {
+		c.thrift.worked(boottime())
 		event := commanded(v, actor)
 		over := make([]func(*unit) (bool, *control.Problem), len(units))
 		act := slices.Clone(along)

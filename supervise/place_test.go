@@ -153,7 +153,7 @@ func (p *place) supervise(args ...string) {
 	p.now, p.gone, p.over = s, gone, over
 	go func() {
 		defer close(over)
-		s.run(gone, nil)
+		s.run(gone)
 	}()
 }
 

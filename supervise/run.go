@@ -83,11 +83,12 @@ func Run(version string) int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
+	s.commands.thrift = newThrift(&s.loop)
 	s.openUser()
 	s.jobs.employ()
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
-	if err := s.run(gone, newThrift(&s.loop)); err != nil && !errors.Is(err, wire.ErrClosed) {
+	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}
 	s.logging.troubles.Say()

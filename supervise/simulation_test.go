@@ -229,7 +229,7 @@ func (s *simulation) replace(everything context.Context) {
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
-		next.run(gone, nil)
+		next.run(gone)
 		for {
 			select {
 			case f := <-next.loop.letters:

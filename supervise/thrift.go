@@ -6,8 +6,9 @@ import (
 )
 
 // thrift is how much garbage may lie about. A supervisor is idle as a rule, and memory
-// dearer than time: little. While the loop has much to do that would cost a fifth of all
-// its time, so there may be more, until it is quiet again. Only the loop touches it; a nil
+// dearer than time: little. While commands come in numbers that would cost a fifth of
+// their time, so there may be more, until it is quiet again. A boot is no reason: what it
+// leaves between what stays would never be given back. Only the loop touches it; a nil
 // one changes nothing.
 type thrift struct {
 	loop    *mailbox
@@ -15,17 +16,16 @@ type thrift struct {
 	free    func()            // gives back what is not in use any more
 
 	since    int64 // when the present second began, ns of the boot clock
-	work     int   // pieces of work in it
-	busy     int64 // when there was last much of it
+	commands int   // in it
+	busy     int64 // when there were last many
 	generous bool
 }
 
 const (
 	littleGarbage = 35
 	muchGarbage   = 100
-	// muchWork is in a second what some fifty commands come to.
-	muchWork = 500
-	// quiet is how long there is little to do before memory is given back.
+	manyCommands  = 50 // in a second
+	// quiet is how long there are few before memory is given back.
 	quiet = 2 * time.Second
 )
 
@@ -37,15 +37,15 @@ func newThrift(loop *mailbox) *thrift {
 	}
 }
 
-// worked notes a piece of work.
+// worked notes a command.
 func (t *thrift) worked(now int64) {
 	if t == nil {
 		return
 	}
 	if now-t.since >= int64(time.Second) {
-		t.since, t.work = now, 0
+		t.since, t.commands = now, 0
 	}
-	if t.work++; t.work < muchWork {
+	if t.commands++; t.commands < manyCommands {
 		return
 	}
 	if t.busy = now; !t.generous {
