@@ -130,11 +130,17 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
 		return Profile{}, err
 	}
+	intent, err := s.Records.renamed(profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
+	if err != nil { // what is wanted of it would be what its state file says, which is a copy
+		if e := s.tree.home.RenameNew(dirOf(to), dirOf(from)); e != nil {
+			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
+		}
+		return Profile{}, err
+	}
 	s.Records.forget(from)
 	if before.Port != 0 {
 		s.ports.claim(to, before.Port)
 	}
-	intent := s.Records.renamed(profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
 	s.tree.moveLog(from, to)
 	if err := s.Records.update(Gateway(to), durably, func(f *stateFile) { f.Desired = intent }); err != nil {
 		// It has its name; what still says the old one is put right at the next

@@ -327,3 +327,24 @@ func TestRenameOfWhatIsStoppedMeanwhile(t *testing.T) {
 		t.Errorf("after another boot it is to be %s", is)
 	}
 }
+
+// A rename that cannot be recorded is refused, and not done: what the state file says
+// of it, which is a copy, may be older than what was acknowledged.
+func TestRenameThatCannotBeRecorded(t *testing.T) {
+	v := prepared(t)
+	must(t, verbs["stop"](v)) // of which no copy was written yet
+	v.fault = func(step string) error {
+		if step == "write" {
+			return unix.EIO
+		}
+		return nil
+	}
+	if _, err := v.Rename("alice", "bob", nil); err == nil {
+		t.Error("it was acknowledged")
+	}
+	v.again()
+	list := v.list()
+	if _, there := list["bob"]; there || list["alice"].Record.Desired != service.Stopped {
+		t.Errorf("there is bob, %v, and alice is to be %q", there, list["alice"].Record.Desired)
+	}
+}
