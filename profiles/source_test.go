@@ -348,3 +348,17 @@ func TestRenameThatCannotBeRecorded(t *testing.T) {
 		t.Errorf("there is bob, %v, and alice is to be %q", there, list["alice"].Record.Desired)
 	}
 }
+
+// What is restored is wanted as it was when it was deleted, whether or not a copy of the
+// last command was written by then.
+func TestRestoredAsItWasWanted(t *testing.T) {
+	v := prepared(t)
+	must(t, verbs["stop"](v)) // of which no copy was written yet
+	_, err := v.Delete("alice", false, nil)
+	must(t, err)
+	p, _, err := v.Create("alice", Creation{Restore: "alice"})
+	must(t, err)
+	if p.Record.Desired != service.Stopped {
+		t.Errorf("it was stopped, and is to be %s", p.Record.Desired)
+	}
+}
