@@ -104,7 +104,11 @@ func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step str
 
 // volume gives a supervisor the volume, as long as it lives.
 func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()) *profiles.Store {
-	store, err := profiles.Open(nil, nil, s.home, profiles.Settings{}, func(string) {})
+	settings := profiles.Settings{}
+	if s.homes != nil {
+		settings = profiles.SettingsOf(s.homes.config)
+	}
+	store, err := profiles.Open(nil, nil, s.home, settings, func(string) {})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -112,6 +116,9 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
 	store.Ours().Fail(fault)
 	next.records.chronicle.fault = fault
+	if s.homes != nil {
+		store.SweepUnfinished() // as who takes a volume over does
+	}
 	next.tenure.openJournal(store)
 	next.prep.volume.store.Store(store)
 	return store
@@ -157,7 +164,11 @@ func (s *simulation) recorded(name string) (desired service.Intent, seen string)
 	var f struct {
 		Seen string `json:"gateway_state"`
 	}
-	content, err := os.ReadFile(filepath.Join(s.home, "state/services", name+".json"))
+	file := filepath.Join(s.home, "state/services", name+".json")
+	if s.homes != nil && s.homes.has(name) {
+		file = filepath.Join(s.home, "profiles", profileOf(name), "gateway_state.json")
+	}
+	content, err := os.ReadFile(file)
 	if err == nil {
 		if err := json.Unmarshal(content, &f); err != nil {
 			s.world.fault("the record of %s: %v", name, err)
