@@ -427,8 +427,9 @@ func (rec *Records) remember(of Subject, r service.Record) service.Record {
 	return r
 }
 
-// keepsIntent has a profile's state file say what the journal has, durably: in the trash
-// nobody else has it. A disk on which it cannot be written keeps nobody from deleting.
+// keepsIntent has a profile's state file say what the journal has, durably: in the trash,
+// and under a name that is not recorded yet, nobody else has it. A disk on which it cannot
+// be written keeps nobody from deleting.
 func (rec *Records) keepsIntent(profile string) {
 	of, l := Gateway(profile), rec.ledger.Load()
 	if l == nil {
@@ -439,7 +440,7 @@ func (rec *Records) keepsIntent(profile string) {
 		err = rec.update(of, durably, settled)
 	}
 	if err != nil {
-		rec.tree.told.once(fmt.Sprintf("%v; if %s is restored, it may be wanted as before the last command on it", err, profile))
+		rec.tree.told.once(fmt.Sprintf("%v; it may say of %s what was wanted before the last command on it", err, profile))
 	}
 }
 

@@ -127,6 +127,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err != nil {
 		return Profile{}, err
 	}
+	s.Records.keepsIntent(from) // what is left in the middle is known by that
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
 		return Profile{}, err
 	}

@@ -362,3 +362,26 @@ func TestRestoredAsItWasWanted(t *testing.T) {
 		t.Errorf("it was stopped, and is to be %s", p.Record.Desired)
 	}
 }
+
+// A rename that is left in its middle, by a kill or a disk that goes on failing, leaves a
+// profile that is wanted as it was, whichever name it has.
+func TestRenameInItsMiddleIsWantedAsBefore(t *testing.T) {
+	v := prepared(t)
+	must(t, verbs["stop"](v)) // of which no copy was written yet
+	moved := false
+	v.fault = func(step string) error {
+		if moved && step != "sync" {
+			return unix.EIO
+		}
+		moved = moved || step == "rename"
+		return nil
+	}
+	if _, err := v.Rename("alice", "bob", nil); !errors.Is(err, durable.ErrInDoubt) {
+		t.Fatalf("it ended with %v", err)
+	}
+	v.again()
+	list := v.list()
+	if _, there := list["alice"]; there || list["bob"].Record.Desired != service.Stopped {
+		t.Errorf("there is alice, %v, and bob is to be %q", there, list["bob"].Record.Desired)
+	}
+}
