@@ -385,3 +385,32 @@ func TestRenameInItsMiddleIsWantedAsBefore(t *testing.T) {
 		t.Errorf("there is alice, %v, and bob is to be %q", there, list["bob"].Record.Desired)
 	}
 }
+
+// A restore that is refused leaves what is in the trash as it was: the next one does not
+// find the intent that the refused one was asked for.
+func TestRefusedRestoreChangesNothing(t *testing.T) {
+	for step, why := range map[string]string{"rename": "it cannot be moved", "write": "it cannot be recorded"} {
+		v := prepared(t)
+		v.fault = func(is string) error {
+			if is == step && (step == "rename" || v.moved("dora")) {
+				return unix.EIO
+			}
+			return nil
+		}
+		if _, _, err := v.Create("dora", Creation{Restore: "dora", Intent: service.Running}); err == nil {
+			t.Fatalf("%s: it was restored", why)
+		}
+		v.fault = func(string) error { return nil }
+		p, _, err := v.Create("dora", Creation{Restore: "dora"})
+		must(t, err)
+		if p.Record.Desired != service.Stopped {
+			t.Errorf("%s: it was stopped, and is to be %s", why, p.Record.Desired)
+		}
+	}
+}
+
+// moved tells whether there is a profile's directory.
+func (v *journaled) moved(name string) bool {
+	_, err := os.Stat(v.path("profiles/" + name))
+	return err == nil
+}
