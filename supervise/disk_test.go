@@ -42,7 +42,10 @@ func (w *world) breakDisk(r *rand.Rand) {
 		{unix.EROFS, "write", 100},
 		{unix.EIO, "write", 50},
 		{unix.EIO, "sync", 50},
-	}[r.IntN(5)]
+		{unix.EIO, "rename", 50},
+		{unix.EIO, "remove", 50},
+		{unix.EACCES, "mkdir", 100},
+	}[r.IntN(8)]
 	w.note("the disk fails: %v", w.disk)
 	w.counts["disk broken"]++
 	w.later(time.Duration(r.ExpFloat64()*float64(5*time.Second)), func() {

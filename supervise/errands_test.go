@@ -26,7 +26,8 @@ type errand struct {
 	intent   service.Intent
 	touched  map[string]int
 	failures int
-	unlike   bool // what was true of the service before
+	unlike   bool   // what was true of the service before
+	latest   uint32 // the command whose intent it had
 	over     chan struct{}
 	answered bool // by one who was alive
 	problem  error
@@ -104,6 +105,7 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 	for _, name := range slices.Backward(e.names()) { // that which there is last
 		svc := profiles.GatewayName(name)
 		if name == e.from {
+			e.latest = s.orders.latest[svc]
 			if e.of.intent = s.orders.intents[svc]; h.busy(e) {
 				e.of.intent = service.IntentNone
 			}
@@ -253,19 +255,23 @@ func (h *homes) finished(e *errand) {
 			}
 		}
 	}
+	touched := slices.ContainsFunc(e.names(), func(name string) bool { // commanded meanwhile
+		svc := profiles.GatewayName(name)
+		return h.touched[svc] != e.touched[svc]
+	})
+	if touched {
+		intent = service.IntentNone
+	}
 	if e.of.intent = intent; at == "" {
 		return
 	}
 	svc := profiles.GatewayName(at)
-	if h.touched[svc] != e.touched[svc] || e.from != "" && h.touched[profiles.GatewayName(e.from)] != e.touched[profiles.GatewayName(e.from)] {
-		e.of.intent = service.IntentNone
-		return
-	}
 	e.of.intent = service.IntentNone
 	if intent != service.IntentNone {
-		s.orders.intents[svc], s.orders.latest[svc] = intent, 0
+		s.orders.intents[svc], s.orders.latest[svc] = intent, e.latest
 	}
 	switch {
+	case touched: // it may have been stopped for now
 	case how == "refused":
 		s.orders.unlike[svc] = e.unlike
 	case how == "done":
@@ -318,6 +324,7 @@ func (h *homes) agree(journal map[string]service.Intent) {
 				w.fault("there is no profile %s, and %s has a slot", name, svc)
 			case !there && journal[svc] != service.IntentNone && !h.lagging[name]:
 				w.fault("there is no profile %s, and %s is recorded of it", name, journal[svc])
+			case there && u == nil && at.Name == "" && h.out[name]:
 			case there && u == nil && at.Name == "":
 				w.fault("the profile %s is not registered", name)
 			case there && u == nil && journal[svc] != "" && at.Desired != string(journal[svc]):
@@ -326,6 +333,9 @@ func (h *homes) agree(journal map[string]service.Intent) {
 				w.fault("%s is at rest, and is to run", svc)
 			case there && u != nil && u.definition.Environment["HOME_ID"].Text != by[name] && !u.state.Removed:
 				w.fault("%s is that of %q, and its directory that of %s", svc, u.definition.Environment["HOME_ID"].Text, by[name])
+			}
+			if u != nil && !u.state.Removed && u.order.turn.String() != "remove" {
+				delete(h.out, name)
 			}
 			if intent, sure := s.orders.intents[svc]; there && u == nil && sure && journal[svc] != "" && intent != journal[svc] {
 				w.fault("%s is at rest, was to be %s, and %s is recorded", svc, intent, journal[svc])

@@ -63,6 +63,7 @@ type homes struct {
 	made    int               // the number of the latest id
 	lagging map[string]bool   // names of which the journal may have what is not there any more
 	touched map[string]int    // how often a service was commanded
+	out     map[string]bool   // names whose slot was taken out by hand, until they are registered again
 
 	mu   sync.Mutex
 	path int             // the number of the service directory of the moment
@@ -86,7 +87,7 @@ func profileOf(name string) string { return strings.TrimPrefix(name, service.Gat
 func (s *simulation) moveIn() {
 	h := &homes{
 		sim: s, runtime: s.TempDir(), names: []string{"ann", "bob", "cid", "dot"}, all: map[string]*home{}, seen: map[string]string{},
-		lagging: map[string]bool{}, touched: map[string]int{}, gone: map[string]bool{},
+		lagging: map[string]bool{}, touched: map[string]int{}, out: map[string]bool{}, gone: map[string]bool{},
 	}
 	s.homes = h
 	h.slotsAre(1)
@@ -331,6 +332,7 @@ func (s *simulation) settleIn(name string) {
 			s.world.wrongly("in peace, %s cannot be created: %v", name, err)
 		}
 	} else {
+		s.now.registry.Look(profileOf(name)) // its slot may have been taken out
 		s.now.registry.AtRest.WakeNamed(name)
 	}
 	synctest.Wait()

@@ -27,7 +27,7 @@ func (s *simulation) remove(name string) {
 	if len(s.orders.rolling) > 0 {
 		w.tally("removed when rolling")
 	}
-	if s.rand.IntN(2) == 0 {
+	if s.homes == nil && s.rand.IntN(2) == 0 {
 		w.tally("removed", name)
 		now.registry.Drop(name)
 		return
@@ -86,6 +86,10 @@ func (s *simulation) meddle(everything context.Context) {
 		w.tally("booted anew")
 		s.reboot(everything)
 	case s.homes != nil && 20 <= luck && luck < 32: // what is defined here is the configuration's
+		if luck < 25 && !leaving && s.homes.has(name) {
+			s.homes.out[profileOf(name)] = true
+			s.remove(name)
+		}
 	case luck < 12:
 		w.tally("replaced")
 		s.succeed(everything)
