@@ -20,18 +20,19 @@ import (
 
 // errand is a command on profiles that is under way.
 type errand struct {
-	verb     string
-	of       *home
-	from, to string // names; "": none
-	intent   service.Intent
-	touched  map[string]int
-	failures int
-	unlike   bool   // what was true of the service before
-	latest   uint32 // the command whose intent it had
-	over     chan struct{}
-	answered bool // by one who was alive
-	problem  error
-	cancel   context.CancelFunc
+	verb      string
+	of        *home
+	from, to  string // names; "": none
+	intent    service.Intent
+	touched   map[string]int
+	failures  int
+	unlike    bool   // what was true of the service before
+	latest    uint32 // the command whose intent it had
+	over      chan struct{}
+	answered  bool // by one who was alive
+	contested bool // there was another for the same profile or name at the same time
+	problem   error
+	cancel    context.CancelFunc
 }
 
 func (e *errand) names() []string {
@@ -102,11 +103,17 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 	s, w := h.sim, h.sim.world
 	s.meddled(slices.Collect(maps.Keys(s.defs)))
 	e.failures, e.touched = w.failures(), map[string]int{}
+	h.contest(e)
 	for _, name := range slices.Backward(e.names()) { // that which there is last
 		svc := profiles.GatewayName(name)
 		if name == e.from {
 			e.latest = s.orders.latest[svc]
-			if e.of.intent = s.orders.intents[svc]; h.busy(e) {
+			if e.of.intent = s.orders.intents[svc]; e.contested {
+				e.of.intent = service.IntentNone
+			}
+		}
+		for _, g := range s.orders.rolling { // it may leave whom it does not come to as they were
+			if name == e.from && (slices.Contains(g.names, svc) || slices.Contains(g.along, svc)) {
 				e.of.intent = service.IntentNone
 			}
 		}
@@ -202,7 +209,7 @@ func (h *homes) finished(e *errand) {
 			w.wrongly("%s of %s from %q to %q is %s, and it is at %q, in the trash as %q", e.verb, e.of.id, e.from, e.to, how, at, entry)
 		}
 	}
-	if h.busy(e) { // somebody else may have done something to it since
+	if e.contested { // somebody else may have done something to it since
 		e.of.intent = service.IntentNone
 		return
 	}
@@ -279,11 +286,13 @@ func (h *homes) finished(e *errand) {
 	}
 }
 
-// busy tells whether another command is for what an errand was for.
-func (h *homes) busy(e *errand) bool {
-	return slices.ContainsFunc(h.errands, func(other *errand) bool {
-		return other != e && (other.of == e.of || slices.ContainsFunc(e.names(), func(name string) bool { return slices.Contains(other.names(), name) }))
-	})
+// contest notes, of a command that is to begin, that others are for what it is for.
+func (h *homes) contest(e *errand) {
+	for _, other := range h.errands {
+		if other.of == e.of || slices.ContainsFunc(e.names(), func(name string) bool { return slices.Contains(other.names(), name) }) {
+			e.contested, other.contested = true, true
+		}
+	}
 }
 
 // agree holds what lies on the volume against what is registered and recorded, when no
