@@ -25,6 +25,7 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 	if purge {
 		trash, err = s.Trash.purge(dir)
 	} else {
+		s.Records.keepsIntent(name)
 		trash, err = s.Trash.take(dir, name)
 	}
 	if err != nil {

@@ -365,18 +365,20 @@ func (rec *Records) created(p profileBody) error {
 	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: p})
 }
 
-// renamed records a new name, and returns what is wanted under it. The directory's
-// counts: a journal that cannot be written to is put right at the next boot.
-func (rec *Records) renamed(p profileBody) service.Intent {
+// renamed records a new name, and returns what is wanted under it.
+func (rec *Records) renamed(p profileBody) (service.Intent, error) {
 	l := rec.ledger.Load()
 	if l == nil {
 		rec.learn(p.To, p.Desired)
-	} else if err := l.append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p}); err != nil {
-		rec.tree.told.once(err.Error())
-	} else if latest, ok := l.known(Gateway(p.To)); ok {
-		return latest
+		return p.Desired, nil
 	}
-	return p.Desired
+	if err := l.append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p}); err != nil {
+		return service.IntentNone, err
+	}
+	if latest, ok := l.known(Gateway(p.To)); ok {
+		return latest, nil
+	}
+	return p.Desired, nil
 }
 
 // deleted records that a profile is gone. The directory's end is what counts: a

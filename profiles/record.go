@@ -427,6 +427,23 @@ func (rec *Records) remember(of Subject, r service.Record) service.Record {
 	return r
 }
 
+// keepsIntent has a profile's state file say what the journal has, durably: in the trash,
+// and under a name that is not recorded yet, nobody else has it. A disk on which it cannot
+// be written keeps nobody from deleting.
+func (rec *Records) keepsIntent(profile string) {
+	of, l := Gateway(profile), rec.ledger.Load()
+	if l == nil {
+		return // it is the record
+	}
+	f, err := readRecord(rec.tree.home, of.file(rec.tree.settings.Load()))
+	if known, ok := l.known(of); err == nil && ok && f.Desired != known {
+		err = rec.update(of, durably, settled)
+	}
+	if err != nil {
+		rec.tree.told.once(fmt.Sprintf("%v; it may say of %s what was wanted before the last command on it", err, profile))
+	}
+}
+
 // forget drops what is known of a profile that is gone.
 func (rec *Records) forget(profile string) {
 	rec.ports.release(profile)

@@ -16,8 +16,8 @@ import (
 //
 //	clone    a directory aside, which the next boot removes; or the whole profile
 //	import   the same, and one of the log; or the log without the profile; or both
-//	restore  the entry in the trash, perhaps with a new port in its state file; or
-//	         the whole profile
+//	restore  the entry in the trash, perhaps with a new port, or the other intent that
+//	         was asked for, in its state file; or the whole profile
 //	rename   the old name; or the new one with the log still under the old, which
 //	         the next boot moves; or all of it
 
@@ -29,7 +29,8 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		return Profile{}, err
 	}
 	dir := trashDir + "/" + t.Entry
-	state, err := readRecord(s.tree.home, dir+"/"+settings.StateFile)
+	file := dir + "/" + settings.StateFile
+	state, text, err := readState(s.tree.home, file)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -55,26 +56,42 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	state.Profile, state.Seen, state.PID, state.StartTime = name, service.SeenStopped, 0, 0
 	state.Port, state.UpdatedAt = port, s.tree.now()
-	if err := s.tree.home.WriteFile(dir+"/"+settings.StateFile, state.encode(), durable.Write{Mode: 0o640, Names: true}); err != nil {
-		return Profile{}, err
+	err = s.tree.home.WriteFile(file, state.encode(), durable.Write{Mode: 0o640, Names: true})
+	if err == nil {
+		err = s.tree.home.MkdirAll(profilesDir, dirMode)
 	}
-	if err := s.tree.home.MkdirAll(profilesDir, dirMode); err != nil {
-		return Profile{}, err
+	if err == nil {
+		err = s.tree.home.RenameNew(dir, dirOf(name))
 	}
-	err = s.tree.home.RenameNew(dir, dirOf(name))
 	if errors.Is(err, unix.EEXIST) {
 		err = s.exists(name)
 	}
 	if err != nil {
+		s.unrestored(file, text)
 		return Profile{}, err
 	}
 	if err := s.Records.created(profileBody{Profile: name, Desired: state.Desired, Restored: t.Entry, Actor: how.Actor}); err != nil {
 		if e := s.tree.home.RenameNew(dirOf(name), dir); e != nil {
-			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
+			return Profile{}, fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
+		s.unrestored(file, text)
 		return Profile{}, err
 	}
 	return s.list.load(name)
+}
+
+// unrestored has a state file in the trash have the text again that it had before a
+// restore that has failed: the next one is not to find what that one was asked for.
+func (s *Store) unrestored(file string, text []byte) {
+	var err error
+	if len(text) > 0 {
+		err = s.tree.home.WriteFile(file, text, durable.Write{Mode: 0o640})
+	} else {
+		err = s.tree.home.RemoveAll(file)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.tree.told.say(fmt.Sprintf("%v; it may have what a restore asked for that was refused", err))
+	}
 }
 
 // CheckRename refuses what Rename would, as far as that is known without doing
@@ -127,14 +144,21 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err != nil {
 		return Profile{}, err
 	}
+	s.Records.keepsIntent(from) // what is left in the middle is known by that
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
+		return Profile{}, err
+	}
+	intent, err := s.Records.renamed(profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
+	if err != nil { // what is wanted of it would be what its state file says, which is a copy
+		if e := s.tree.home.RenameNew(dirOf(to), dirOf(from)); e != nil {
+			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
+		}
 		return Profile{}, err
 	}
 	s.Records.forget(from)
 	if before.Port != 0 {
 		s.ports.claim(to, before.Port)
 	}
-	intent := s.Records.renamed(profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
 	s.tree.moveLog(from, to)
 	if err := s.Records.update(Gateway(to), durably, func(f *stateFile) { f.Desired = intent }); err != nil {
 		// It has its name; what still says the old one is put right at the next

@@ -327,3 +327,90 @@ func TestRenameOfWhatIsStoppedMeanwhile(t *testing.T) {
 		t.Errorf("after another boot it is to be %s", is)
 	}
 }
+
+// A rename that cannot be recorded is refused, and not done: what the state file says
+// of it, which is a copy, may be older than what was acknowledged.
+func TestRenameThatCannotBeRecorded(t *testing.T) {
+	v := prepared(t)
+	must(t, verbs["stop"](v)) // of which no copy was written yet
+	v.fault = func(step string) error {
+		if step == "write" {
+			return unix.EIO
+		}
+		return nil
+	}
+	if _, err := v.Rename("alice", "bob", nil); err == nil {
+		t.Error("it was acknowledged")
+	}
+	v.again()
+	list := v.list()
+	if _, there := list["bob"]; there || list["alice"].Record.Desired != service.Stopped {
+		t.Errorf("there is bob, %v, and alice is to be %q", there, list["alice"].Record.Desired)
+	}
+}
+
+// What is restored is wanted as it was when it was deleted, whether or not a copy of the
+// last command was written by then.
+func TestRestoredAsItWasWanted(t *testing.T) {
+	v := prepared(t)
+	must(t, verbs["stop"](v)) // of which no copy was written yet
+	_, err := v.Delete("alice", false, nil)
+	must(t, err)
+	p, _, err := v.Create("alice", Creation{Restore: "alice"})
+	must(t, err)
+	if p.Record.Desired != service.Stopped {
+		t.Errorf("it was stopped, and is to be %s", p.Record.Desired)
+	}
+}
+
+// A rename that is left in its middle, by a kill or a disk that goes on failing, leaves a
+// profile that is wanted as it was, whichever name it has.
+func TestRenameInItsMiddleIsWantedAsBefore(t *testing.T) {
+	v := prepared(t)
+	must(t, verbs["stop"](v)) // of which no copy was written yet
+	moved := false
+	v.fault = func(step string) error {
+		if moved && step != "sync" {
+			return unix.EIO
+		}
+		moved = moved || step == "rename"
+		return nil
+	}
+	if _, err := v.Rename("alice", "bob", nil); !errors.Is(err, durable.ErrInDoubt) {
+		t.Fatalf("it ended with %v", err)
+	}
+	v.again()
+	list := v.list()
+	if _, there := list["alice"]; there || list["bob"].Record.Desired != service.Stopped {
+		t.Errorf("there is alice, %v, and bob is to be %q", there, list["bob"].Record.Desired)
+	}
+}
+
+// A restore that is refused leaves what is in the trash as it was: the next one does not
+// find the intent that the refused one was asked for.
+func TestRefusedRestoreChangesNothing(t *testing.T) {
+	for step, why := range map[string]string{"rename": "it cannot be moved", "write": "it cannot be recorded"} {
+		v := prepared(t)
+		v.fault = func(is string) error {
+			if is == step && (step == "rename" || v.moved("dora")) {
+				return unix.EIO
+			}
+			return nil
+		}
+		if _, _, err := v.Create("dora", Creation{Restore: "dora", Intent: service.Running}); err == nil {
+			t.Fatalf("%s: it was restored", why)
+		}
+		v.fault = func(string) error { return nil }
+		p, _, err := v.Create("dora", Creation{Restore: "dora"})
+		must(t, err)
+		if p.Record.Desired != service.Stopped {
+			t.Errorf("%s: it was stopped, and is to be %s", why, p.Record.Desired)
+		}
+	}
+}
+
+// moved tells whether there is a profile's directory.
+func (v *journaled) moved(name string) bool {
+	_, err := os.Stat(v.path("profiles/" + name))
+	return err == nil
+}

@@ -42,7 +42,10 @@ func (w *world) breakDisk(r *rand.Rand) {
 		{unix.EROFS, "write", 100},
 		{unix.EIO, "write", 50},
 		{unix.EIO, "sync", 50},
-	}[r.IntN(5)]
+		{unix.EIO, "rename", 50},
+		{unix.EIO, "remove", 50},
+		{unix.EACCES, "mkdir", 100},
+	}[r.IntN(8)]
 	w.note("the disk fails: %v", w.disk)
 	w.counts["disk broken"]++
 	w.later(time.Duration(r.ExpFloat64()*float64(5*time.Second)), func() {
@@ -104,7 +107,11 @@ func (w *world) write(r *rand.Rand, alive context.Context, kill func(), step str
 
 // volume gives a supervisor the volume, as long as it lives.
 func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()) *profiles.Store {
-	store, err := profiles.Open(nil, nil, s.home, profiles.Settings{}, func(string) {})
+	settings := profiles.Settings{}
+	if s.homes != nil {
+		settings = profiles.SettingsOf(s.homes.config)
+	}
+	store, err := profiles.Open(nil, nil, s.home, settings, func(string) {})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -112,6 +119,9 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
 	store.Ours().Fail(fault)
 	next.records.chronicle.fault = fault
+	if s.homes != nil {
+		store.SweepUnfinished() // as who takes a volume over does
+	}
 	next.tenure.openJournal(store)
 	next.prep.volume.store.Store(store)
 	return store
@@ -157,7 +167,11 @@ func (s *simulation) recorded(name string) (desired service.Intent, seen string)
 	var f struct {
 		Seen string `json:"gateway_state"`
 	}
-	content, err := os.ReadFile(filepath.Join(s.home, "state/services", name+".json"))
+	file := filepath.Join(s.home, "state/services", name+".json")
+	if s.homes != nil && s.homes.has(name) {
+		file = filepath.Join(s.home, "profiles", profileOf(name), "gateway_state.json")
+	}
+	content, err := os.ReadFile(file)
 	if err == nil {
 		if err := json.Unmarshal(content, &f); err != nil {
 			s.world.fault("the record of %s: %v", name, err)

@@ -27,7 +27,7 @@ func (s *simulation) remove(name string) {
 	if len(s.orders.rolling) > 0 {
 		w.tally("removed when rolling")
 	}
-	if s.rand.IntN(2) == 0 {
+	if s.homes == nil && s.rand.IntN(2) == 0 {
 		w.tally("removed", name)
 		now.registry.Drop(name)
 		return
@@ -72,12 +72,24 @@ func (s *simulation) meddle(everything context.Context) {
 			known, leaving = true, u.state.Removed
 		}
 	})
+	if s.homes != nil && (!known && s.homes.has(name) || s.rand.IntN(4) == 0 || len(s.orders.rolling) > 0 && s.rand.IntN(2) == 0) {
+		s.housekeep(everything)
+		return
+	}
 	if !known {
 		s.meddled(names)
 		s.putBack(name)
 		return
 	}
 	switch luck := s.rand.IntN(100); {
+	case s.homes != nil && luck < 3:
+		w.tally("booted anew")
+		s.reboot(everything)
+	case s.homes != nil && 20 <= luck && luck < 32: // what is defined here is the configuration's
+		if luck < 25 && !leaving && s.homes.has(name) {
+			s.homes.out[profileOf(name)] = true
+			s.remove(name)
+		}
 	case luck < 12:
 		w.tally("replaced")
 		s.succeed(everything)
@@ -192,6 +204,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 				s.orders.unlike[units[i].name] = true
 			}
 		case units[i].state.Removed, units[i].order.turn == order.Remove: // what is removed is not started any more
+			delete(s.orders.intents, units[i].name)
 		default:
 			s.wanted[units[i].name] = want
 			s.ordered(g, units[i].name)
@@ -203,6 +216,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 			s.ordered(g, u.name)
 		} else {
 			delete(s.wanted, u.name)
+			delete(s.orders.intents, u.name)
 		}
 	}
 }

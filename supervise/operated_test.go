@@ -38,6 +38,7 @@ type orders struct {
 	known  map[uint64]string // verb and members by id
 	ended  map[uint64]string // state by id, of those that are over
 	fresh  []string          // put back since it was looked
+	reboot bool              // the container ended: the journal alone has the operations
 }
 
 // given is one command.
@@ -51,7 +52,8 @@ type given struct {
 	taken map[string]bool // members that it has come to
 	out   map[string]bool // those of them that were out of service since, and are not back
 	to    *Supervisor
-	now   bool // nothing is recorded of it: stop --runtime
+	now   bool              // nothing is recorded of it: stop --runtime
+	ids   map[string]string // of the profiles that it is for
 }
 
 // begin is before anything is commanded.
@@ -73,7 +75,8 @@ func (o *orders) forget(names ...string) {
 // give notes a command before it is given.
 func (s *simulation) give(verb string, names, along []string, width int) *given {
 	s.orders.uid++
-	g := &given{uid: s.orders.uid, verb: verb, names: names, along: along, width: width, stops: map[string]bool{}, taken: map[string]bool{}, out: map[string]bool{}, to: s.now}
+	g := &given{uid: s.orders.uid, verb: verb, names: names, along: along, width: width, stops: map[string]bool{}, taken: map[string]bool{}, out: map[string]bool{}, to: s.now, ids: s.homes.ids(names, along)}
+	s.homes.touch(names, along)
 	for _, name := range slices.Concat(names, along) {
 		g.stops[name] = true // a start too: one that requires what is on its way down goes along with that
 	}
@@ -157,14 +160,18 @@ func (s *simulation) succeed(everything context.Context) {
 		if !is.Over() {
 			w.fault("%s %d is under way, and nobody goes on with it", is.Verb, is.ID)
 		}
-		if was := o.ended[is.ID]; was != "" && was != is.State {
+		if was := o.ended[is.ID]; was != "" && was != is.State && !o.reboot {
 			w.fault("%s %d was %s, and is %s for a successor", is.Verb, is.ID, was, is.State)
 		}
 	}
 	for id, what := range o.known {
-		if !there[id] && len(list) < 50 {
+		if !there[id] && !o.reboot && len(list) < 50 {
 			w.fault("%s (%d) is not known to a successor", what, id)
 		}
+	}
+	if o.reboot { // what was noted last is not in the journal
+		maps.DeleteFunc(o.known, func(id uint64, _ string) bool { return !there[id] })
+		o.lastID, o.reboot = 0, false
 	}
 	clear(o.ended)
 	clear(o.phases)
@@ -239,6 +246,12 @@ func (s *simulation) atAnyTime(now *Supervisor) {
 				w.fault("%s is stopped by %d, which was to %s %v: %+v", name, g.uid, g.verb, g.names, u.state)
 			}
 		}
+		if new := u.state.Phase != was && (u.state.Phase == machine.Stopping || u.state.Phase == machine.Spawning); new && u.state.Actor != nil && s.homes.has(name) {
+			id := u.definition.Environment["HOME_ID"].Text // none of one whose definition is gone, and that goes itself
+			if g := o.given[*u.state.Actor]; g != nil && g.ids[name] != "" && id != "" && id != g.ids[name] {
+				w.fault("%s, which is %q now, is %s by %d, which was to %s %q", name, id, u.state.Phase, g.uid, g.verb, g.ids[name])
+			}
+		}
 	}
 }
 
@@ -247,6 +260,7 @@ func (s *simulation) atAnyTime(now *Supervisor) {
 func (s *simulation) within(now *Supervisor, g *given, is control.Operation) {
 	w, taken := s.world, 0
 	for _, m := range is.Members {
+		m.Name = s.homes.service(m.Name)
 		u := now.fleet.find(m.Name)
 		if m.State != operation.Running || u == nil {
 			delete(g.out, m.Name)
@@ -296,6 +310,7 @@ func (s *simulation) settle(now *Supervisor, failed int) {
 		}
 		var names []string
 		for _, m := range is.Members {
+			m.Name = s.homes.service(m.Name)
 			names = append(names, m.Name)
 			u := now.fleet.units[m.Name]
 			yet := m.State == operation.Pending || m.State == operation.Running
@@ -369,6 +384,7 @@ func (s *simulation) ended(g *given, is control.Operation) {
 	}
 	all := true
 	for _, m := range is.Members {
+		m.Name = s.homes.service(m.Name)
 		if m.State == operation.Done && o.latest[m.Name] == g.uid {
 			s.wanted[m.Name] = wantOf(g.verb)
 			delete(o.unlike, m.Name)
@@ -393,7 +409,7 @@ func wantOf(verb string) machine.Want {
 // operation is yet to come to it. The loop calls it, with the world.
 func (s *simulation) consistent(now *Supervisor, u *unit, recorded service.Intent) {
 	w, o := s.world, &s.orders
-	w.removed[u.name] = w.removed[u.name] || u.state.Removed
+	w.removed[u.name] = w.removed[u.name] || u.state.Removed && !s.homes.has(u.name) // a profile's may be had back
 	if intent, sure := o.intents[u.name]; sure && u.recorded && (u.desired != intent || recorded != intent) {
 		w.fault("%s is to be %s, and is recorded as %s, and %s was acknowledged to %d", u.name, u.desired, recorded, intent, o.latest[u.name])
 	}
@@ -415,7 +431,7 @@ func (s *simulation) awaited(now *Supervisor, u *unit) bool {
 	var awaited []*unit
 	pending := now.commands.operations.book.Awaited(0)
 	for _, other := range now.fleet.all() {
-		if pending[other.name] {
+		if pending[other.title()] {
 			awaited = append(awaited, other)
 		}
 	}
@@ -514,13 +530,14 @@ func (s *simulation) operate(everything context.Context, names []string) {
 	o.lastID = begun.ID
 	for _, earlier := range now.commands.operations.book.List() {
 		for _, m := range earlier.Members {
-			if earlier.ID < begun.ID && !earlier.Over() && slices.Contains(how.Names, m.Name) && (m.State == operation.Pending || m.State == operation.Running) {
+			if earlier.ID < begun.ID && !earlier.Over() && slices.Contains(how.Names, s.homes.service(m.Name)) && (m.State == operation.Pending || m.State == operation.Running) {
 				w.wrongly("%s is %s of %s %d, and %d came later", m.Name, m.State, earlier.Verb, earlier.ID, begun.ID)
 			}
 		}
 	}
 	for _, name := range involved {
-		if s.leaving(name) { // and is not started any more
+		if s.leaving(name) { // and is not started any more, unless its profile comes back
+			delete(o.intents, name)
 			continue
 		}
 		o.latest[name] = g.uid

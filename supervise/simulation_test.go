@@ -35,25 +35,43 @@ import (
 
 var (
 	simSeed = flag.Uint64("seed", 0, "run the one simulation of this seed")
-	simRuns = flag.Int("simulations", 30, "how many simulations to run")
+	simRuns = flag.Int("simulations", shortRuns, "how many simulations to run")
 )
+
+const shortRuns = 30
 
 // TestSimulation runs the loop, with its launches, dependencies, commands and
 // its replacement, against a model of tier 1 with faults. A failure names its
 // seed; go test -run Simulation -seed N replays it.
 func TestSimulation(t *testing.T) {
+	total := simulate(t, *simRuns, func(*simulation) {})
+	for _, what := range []string{
+		"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back",
+		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command", "torn",
+		"rolling", "cancelled", "not cancelled", "stopped for now", "rolling when replaced", "removed when rolling", "rolling when killed in a write",
+		"rolling start done", "rolling restart done", "rolling stop done", "rolling failed", "rolling refused",
+	} {
+		if *simRuns >= 30 && !testing.Short() && *simSeed == 0 && total[what] == 0 {
+			t.Errorf("in %d runs nothing was %s", *simRuns, what)
+		}
+	}
+}
+
+// simulate runs so many simulations, each of which prepare has made ready, and returns
+// what befell all of them.
+func simulate(t *testing.T, runs int, prepare func(*simulation)) (total map[string]int) {
 	was := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	defer slog.SetDefault(was)
 	defer func() { boottime = readBoottime }()
-	first, runs := rand.Uint64(), *simRuns
+	first := rand.Uint64()
 	if *simSeed != 0 {
 		first, runs = *simSeed, 1
 	}
 	if testing.Short() {
 		runs = min(runs, 5)
 	}
-	total := map[string]int{}
+	total = map[string]int{}
 	for i := range runs {
 		seed := first + uint64(i)
 		ok := t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -62,6 +80,7 @@ func TestSimulation(t *testing.T) {
 				boottime = func() int64 { return int64(time.Since(began)) + int64(time.Hour) }
 				s := &simulation{T: t, world: newWorld(seed), rand: rand.New(rand.NewPCG(seed, 0)), slots: slots.Dir{Path: t.TempDir()}, home: volumeDir(t), wanted: map[string]machine.Want{}}
 				s.begin()
+				prepare(s)
 				s.run()
 				for what, n := range s.world.counts {
 					total[what] += n
@@ -69,20 +88,11 @@ func TestSimulation(t *testing.T) {
 			})
 		})
 		if !ok {
-			t.Fatalf("replay it with: go test ./supervise -run Simulation -seed %d", seed)
+			t.Fatalf("replay it with: go test ./supervise -run '%s$' -seed %d", t.Name(), seed)
 		}
 	}
-	t.Logf("figure: simulation: %d runs: %v", runs, total)
-	for _, what := range []string{
-		"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back",
-		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command", "torn",
-		"rolling", "cancelled", "not cancelled", "stopped for now", "rolling when replaced", "removed when rolling", "rolling when killed in a write",
-		"rolling start done", "rolling restart done", "rolling stop done", "rolling failed", "rolling refused",
-	} {
-		if runs >= 30 && total[what] == 0 {
-			t.Errorf("in %d runs nothing was %s", runs, what)
-		}
-	}
+	t.Logf("figure: %s: %d runs: %v", strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), runs, total)
+	return total
 }
 
 // simulation is one run: the world, and the supervisor of the moment.
@@ -101,6 +111,7 @@ type simulation struct {
 	shared map[*service.Definition]string // each that was in force, as it was then
 	wanted map[string]machine.Want        // as acknowledged; absent: not sure
 	orders orders
+	homes  *homes // the profiles; nil: it has none
 }
 
 func (s *simulation) run() {
@@ -108,22 +119,16 @@ func (s *simulation) run() {
 	if s.socket, err = notify.Listen(filepath.Join(s.TempDir(), "notify"), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	s.held = handover.Held{}
-	for key, size := range map[string]int64{"tags": 10_000 * 16, "states": 0, "operations": 0} {
-		fd, err := unix.MemfdCreate(key, unix.MFD_CLOEXEC)
-		if err == nil {
-			defer unix.Close(fd)
-			err = unix.Ftruncate(fd, size)
-		}
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.held[key] = []int{fd}
+	s.hold()
+	if s.homes == nil {
+		s.define()
 	}
-	s.define()
 	everything, over := context.WithCancel(s.Context())
 	s.replace(everything)
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
+		if s.homes != nil {
+			break // a boot finds all
+		}
 		p := registry.Ours(s.defs[name])
 		p.Ours = false
 		s.now.registry.Register(p)
@@ -134,8 +139,10 @@ func (s *simulation) run() {
 		if s.dead() { // in the middle of a write
 			s.succeed(everything)
 		}
+		s.look()
 		s.meddle(everything)
 		synctest.Wait()
+		s.look()
 		if !s.dead() {
 			s.check()
 		}
@@ -153,7 +160,23 @@ func (s *simulation) run() {
 	}
 	if len(s.world.wrong) > 0 {
 		trace := s.world.trace
-		s.Errorf("%s\n%s", strings.Join(trace[max(0, len(trace)-100):], "\n"), strings.Join(s.world.wrong, "\n"))
+		s.Errorf("%s\n%s", strings.Join(trace[max(0, len(trace)-300):], "\n"), strings.Join(s.world.wrong, "\n"))
+	}
+}
+
+// hold has tier 1 hold nothing yet but empty memory.
+func (s *simulation) hold() {
+	s.held = handover.Held{}
+	for key, size := range map[string]int64{"tags": 10_000 * 16, "states": 0, "operations": 0} {
+		fd, err := unix.MemfdCreate(key, unix.MFD_CLOEXEC)
+		if err == nil {
+			s.Cleanup(func() { unix.Close(fd) })
+			err = unix.Ftruncate(fd, size)
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.held[key] = []int{fd}
 	}
 }
 
@@ -196,6 +219,10 @@ func (s *simulation) replace(everything context.Context) {
 	w := s.world
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
 	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.prep.policy)
+	if s.homes != nil {
+		next.prep.settings = settings.Fixed(s.homes.config, next.prep.policy)
+		s.slots = s.homes.slotsOf(next)
+	}
 	next.tier1.tagged = true
 	next.prep.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
@@ -211,6 +238,9 @@ func (s *simulation) replace(everything context.Context) {
 	}
 	next.prober.network = w.network
 	alive, kill := context.WithCancel(everything)
+	if s.homes != nil {
+		kill = s.homes.away(kill)
+	}
 	next.tier1.link = link.To(func(o link.Outgoing) {
 		if alive.Err() == nil {
 			w.take(o.Message)
@@ -225,7 +255,11 @@ func (s *simulation) replace(everything context.Context) {
 	next.records.publisher = &publisher{} // nobody decides by a copy
 	next.records.publisher.newest = newNewest(time.Millisecond, func(map[string]published) map[string]published { return nil })
 	next.records.recorder = newRecorder(next.prep.volume)
-	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, handover.BootWork{}, nil))
+	work := handover.BootWork{}
+	if s.homes != nil {
+		work = next.records.work
+	}
+	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, work, unheld))
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
@@ -297,6 +331,7 @@ func (s *simulation) replace(everything context.Context) {
 		unprobed()
 		dissolve(next)
 		synctest.Wait()
+		s.forsake(next)
 		if j := next.records.chronicle.journal.Load(); j != nil {
 			j.Close()
 		}
@@ -326,7 +361,11 @@ func (s *simulation) replace(everything context.Context) {
 		}
 	})
 	next.succession.takeOver(outdated)
-	next.registry.Start(next.registry.Rescan)
+	if s.homes == nil {
+		next.registry.Start(next.registry.Rescan)
+	} else {
+		next.registry.Boot()
+	}
 	synctest.Wait()
 }
 
@@ -344,6 +383,7 @@ type equipped struct {
 
 func (e equipped) Define(p registry.Proposal) {
 	e.loop.ask(func() {
+		e.s.policed(p)
 		if known := e.fleet.units[p.Name]; known != nil {
 			e.define(p)
 			return
@@ -362,6 +402,7 @@ func (s *simulation) equip(u *unit) {
 func (s *simulation) check() {
 	now, w := s.now, s.world
 	journal, errands := wantedBy(s.T, s.home), w.failures()
+	s.homes.agree(journal)
 	now.loop.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -456,6 +497,7 @@ func complaints(u *unit, w *world) (all []string) {
 func (s *simulation) end(everything context.Context) {
 	w := s.world
 	w.endAfter(0)
+	w.killAfter(0)
 	if s.dead() {
 		s.succeed(everything)
 	}
@@ -466,12 +508,17 @@ func (s *simulation) end(everything context.Context) {
 	w.mu.Unlock()
 	time.Sleep(time.Minute)
 	synctest.Wait()
+	s.look()
 	s.check()
 	s.over()
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 		var known bool
 		now.loop.ask(func() { known = now.fleet.units[name] != nil })
-		if !known {
+		switch {
+		case known:
+		case s.homes != nil:
+			s.settleIn(name)
+		default:
 			s.putBack(name)
 		}
 	}
@@ -513,6 +560,7 @@ func (s *simulation) end(everything context.Context) {
 	}
 	time.Sleep(time.Minute)
 	synctest.Wait()
+	s.look()
 	s.check()
 	s.over()
 	w.mu.Lock()

@@ -43,6 +43,8 @@ type world struct {
 	trace     []string
 	wrong     []string
 	counts    map[string]int
+	boots     int                 // of the container: what was to happen in the one before does not
+	inhabits  func(m *wire.Spawn) // looks at a service's spawn; nil: nobody does
 }
 
 // body is a child as tier 1's table has it.
@@ -61,6 +63,7 @@ type body struct {
 	leftovers uint32
 	deaf      bool
 	frozen    bool    // the spawn is stuck
+	home      string  // the id of the profile that it is for
 	asking    *asking // of a probe
 	asked             // of a service
 }
@@ -95,10 +98,13 @@ func (w *world) tally(what string, names ...string) {
 
 // later does something to the world after some time.
 func (w *world) later(d time.Duration, f func()) {
+	boot := w.boots
 	time.AfterFunc(d, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		f()
+		if boot == w.boots {
+			f()
+		}
 	})
 }
 
@@ -167,6 +173,9 @@ func (w *world) spawn(m *wire.Spawn) {
 		if other != b && other.asking == nil && other.name == m.Name && (other.state == wire.ChildPending || other.state == wire.ChildAlive || other.leftovers > 0) {
 			w.fault("%s is spawned as %d, and %d still has %d leftovers in state %d", m.Name, m.ID, other.id, other.leftovers, other.state)
 		}
+	}
+	if w.inhabits != nil {
+		w.inhabits(m)
 	}
 	delay := time.Duration(b.rand.Int64N(int64(20 * time.Millisecond)))
 	switch luck := b.rand.IntN(100); {

@@ -84,7 +84,9 @@ func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(No
 	for _, n := range along {
 		give(n, facts[n].next(goes))
 	}
+	stopping := make(map[Node]bool, len(members)) // before this command
 	for _, n := range members {
+		stopping[n] = facts[n].Turn.Stops()
 		give(n, facts[n].next(t))
 	}
 	if t != Start {
@@ -93,7 +95,7 @@ func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(No
 	for _, n := range members { // now that all of them have theirs
 		switch {
 		case facts[n].Turn != NoTurn:
-		case pulled(g, facts, n):
+		case stopping[n] && pulled(g, facts, n):
 			give(n, Along)
 		default:
 			release(g, facts, n, give)
@@ -126,10 +128,12 @@ func (f Fact) next(t Turn) Turn {
 	return t
 }
 
-// pulled tells whether something that n requires is still to be stopped.
+// pulled tells whether something that n requires is yet to be stopped by a command that
+// takes along what requires it. What is on its way out already takes nobody along: it
+// ended by itself, or for its health, or had waited for all that was to go with it.
 func pulled(g *Graph, facts []Fact, n Node) bool {
 	for _, e := range g.nodes[n].edges {
-		if e.Kind == Requires && facts[e.To].leaving() {
+		if f := facts[e.To]; e.Kind == Requires && f.uses() && f.Turn.Stops() && f.Turn != Remove {
 			return true
 		}
 	}

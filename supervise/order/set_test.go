@@ -238,3 +238,31 @@ func TestThousands(t *testing.T) {
 		})
 	}
 }
+
+// A start of what lives ends nothing, though what it requires is on its way out by
+// itself; one that takes back a stop leaves what is to go along with another.
+func TestStartEndsNothing(t *testing.T) {
+	up := order.Fact{Phase: order.Up, Wanted: true}
+	turned := func(turn order.Turn) order.Fact { return order.Fact{Phase: order.Up, Wanted: true, Turn: turn} }
+	for name, c := range map[string]struct {
+		required, is order.Fact
+		want         order.Turn
+	}{
+		"it is ended for its health":     {order.Fact{Phase: order.Ending, Wanted: true}, up, order.NoTurn},
+		"it is being removed":            {turned(order.Remove), up, order.NoTurn},
+		"a stop is taken back":           {order.Fact{Phase: order.Ending, Wanted: true}, turned(order.Stop), order.NoTurn},
+		"it goes along":                  {turned(order.Restart), turned(order.Along), order.Along},
+		"a stop is taken back for along": {turned(order.Restart), turned(order.Stop), order.Along},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var g order.Graph
+			required, n := g.Add(), g.Add()
+			g.Link(n, []order.Edge{{To: required, Kind: order.Requires}})
+			facts := []order.Fact{c.required, c.is}
+			order.Command(&g, facts, order.Start, []order.Node{n}, nil, func(n order.Node, turn order.Turn) { facts[n].Turn = turn })
+			if is := facts[n].Turn; is != c.want {
+				t.Errorf("its turn is %s, want %s", is, c.want)
+			}
+		})
+	}
+}

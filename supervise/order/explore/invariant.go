@@ -90,6 +90,27 @@ func (w *World) licensed(a Asked, members uint8, along []order.Node) error {
 	return nil
 }
 
+// endsNobody: a start gives nobody a turn by which its process ends, but one that had
+// such a turn, and goes along now with what it requires and is to be stopped. s is as it
+// was before the command, and Facts as it is with it.
+func (w *World) endsNobody(s *State) error {
+	for i := range w.N {
+		was, is := s[i].Turn, w.Facts[i].Turn
+		if !is.Stops() || is == was {
+			continue
+		}
+		ok := false
+		for _, e := range w.Graph.Edges(order.Node(i)) {
+			t := w.Facts[e.To].Turn
+			ok = ok || e.Kind == order.Requires && (t == order.Along || t == order.Restart || t == order.Stop)
+		}
+		if is != order.Along || !was.Stops() || !ok {
+			return fmt.Errorf("a start ends %c: its turn was %s, and is %s: %v", 'a'+i, was, is, s)
+		}
+	}
+	return nil
+}
+
 // atRest tells whether nothing happens any more but by a person, or a retry.
 func (w *World) atRest(s *State) bool {
 	for i := range w.N {

@@ -413,6 +413,11 @@ func (w *World) command(s *State, a Asked, members uint8) error {
 		return err
 	}
 	order.Command(&w.Graph, w.Facts, t, named, along, func(n order.Node, t order.Turn) { w.Facts[n].Turn = t })
+	if a == AskedStart {
+		if err := w.endsNobody(s); err != nil {
+			return err
+		}
+	}
 	with := uint8(0)
 	for i := range w.N {
 		s[i].Turn = w.Facts[i].Turn
