@@ -157,13 +157,20 @@ func NoSuchProfile(name string, known []string) *Problem {
 // ServiceStates are the states that a service can be in, as Service.State has them.
 var ServiceStates = []string{"stopped", "waiting", "starting", "running", "stopping", "backoff", "failed", "exited"}
 
+// Unhealthy is what people see of a service that is running, and whose health probe
+// fails.
+const Unhealthy = "unhealthy"
+
+// States are those by which services can be chosen.
+var States = append(slices.Clone(ServiceStates), Unhealthy)
+
 // CheckState refuses what is asked of the services in a state that none can be in; ""
 // is any.
 func CheckState(state string) error {
-	if state == "" || slices.Contains(ServiceStates, state) {
+	if state == "" || slices.Contains(States, state) {
 		return nil
 	}
-	return NoneOf("no state", state, ServiceStates, "a service is "+strings.Join(ServiceStates, ", "))
+	return NoneOf("no state", state, States, "a service is "+strings.Join(States, ", "))
 }
 
 // NoneOf refuses a word that is none of those that are known, and says which was

@@ -33,6 +33,7 @@ type rolling struct {
 	roll  *operation.Roll
 	event machine.Event
 	leave func() // before it ends early
+	waits string // what those wait for that it has not come to; "": their turn
 }
 
 // roll restarts units, at most limit of which are out of service at once; or has
@@ -202,6 +203,7 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 		rs.operations.book.Stop(g.ID(), operation.Interrupted, "the container is stopping")
 		return verdict
 	}
+	rs.tell(g, verdict)
 	if verdict.Take >= 0 && ctx.Err() == nil {
 		u := g.units[verdict.Take]
 		rs.operations.book.Member(g.ID(), u.title(), operation.Running, "", 0)
@@ -213,6 +215,24 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 		rs.records.cameTo(act...)
 	}
 	return verdict
+}
+
+// tell notes what those wait for that it has not come to.
+func (rs *rolls) tell(g *rolling, verdict operation.Verdict) {
+	waits := ""
+	if verdict.Take < 0 && verdict.Failed < 0 && verdict.Out >= 0 {
+		u := g.units[verdict.Out]
+		waits = fmt.Sprintf("%s is %s, and no more than %d may be out of service at once", u.title(), u.plight(), g.roll.Limit)
+	}
+	if waits == g.waits {
+		return
+	}
+	g.waits = waits
+	for i, u := range g.units {
+		if !g.roll.Taken(i) {
+			rs.operations.book.Member(g.ID(), u.title(), operation.Pending, waits, 0)
+		}
+	}
 }
 
 // along are those that are started with u: not who was stopped since that was recorded.

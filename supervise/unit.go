@@ -285,6 +285,11 @@ func (u *unit) lastWords() string {
 	return "before: " + u.state.LastWords
 }
 
+// unhealthy tells whether it runs, and its health probe fails.
+func (u *unit) unhealthy() bool {
+	return u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy
+}
+
 // reasonMax bounds a reason within a reason, which has one in it in its turn.
 const reasonMax = 200
 
@@ -293,6 +298,9 @@ func (u *unit) plight() string {
 	state, reason := u.state.Public(), u.state.Reason
 	if u.fault != "" && !u.active() {
 		state, reason = "failed", u.fault
+	}
+	if u.unhealthy() {
+		state = control.Unhealthy
 	}
 	if len(reason) > reasonMax {
 		reason = strings.ToValidUTF8(reason[:reasonMax], "") + "…"

@@ -26,7 +26,7 @@ type verb struct {
 func (v verb) meaning(names []string, state string, failedOnly bool) verb {
 	v.meant = func(u *unit) bool {
 		switch {
-		case state != "" && u.status().State != state:
+		case state != "" && state != u.status().State && (state != control.Unhealthy || !u.unhealthy()):
 			return false
 		case len(names) > 0:
 			return true
@@ -97,7 +97,7 @@ func (u *unit) seen() operation.Seen {
 	seen := operation.Seen{
 		InService: u.state.Phase == machine.Running && !u.order.turn.Stops() && u.state.Health != machine.Unhealthy,
 		Run:       u.state.LastID,
-		Unhealthy: u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy,
+		Unhealthy: u.unhealthy(),
 		Wanted:    u.state.Want == machine.WantUp,
 		Down:      !u.active() && u.state.Phase != machine.Backoff,
 		How:       u.plight(),

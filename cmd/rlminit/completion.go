@@ -53,7 +53,7 @@ var flagWords = map[string][]string{
 	"level":        levelNames,
 	"health level": {"alive", "ready"},
 	"type":         control.RecordTypes,
-	"state":        control.ServiceStates,
+	"state":        control.States,
 	"for":          {"running", "stopped"},
 	"isolation":    {"strict", "profile", "none"},
 }

@@ -39,7 +39,7 @@ func (o *operation) flags(cmd *cobra.Command) {
 		all = "every service that is meant to run, in the order of their dependencies; what is stopped stays so"
 	}
 	f.BoolVar(&o.all, "all", false, all)
-	f.StringVar(&o.options.State, "state", "", "of those, the ones that are in this `STATE` now, such as failed")
+	f.StringVar(&o.options.State, "state", "", "of those, the ones that are in this `STATE` now, such as failed or unhealthy")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
 	f.BoolVar(&o.json, "json", false, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")

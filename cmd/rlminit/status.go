@@ -179,7 +179,7 @@ func statusTable(t *terminal, services []control.Service, wide bool) *table {
 		state := s.State
 		colour := stateColour(s.State)
 		if s.State == "running" && s.Healthy != nil && !*s.Healthy {
-			state, colour = "unhealthy", red
+			state, colour = control.Unhealthy, red
 		}
 		row := []cell{{text: printable(shortName(s))}, {state, colour}, {text: number(s.PID)}, {text: uptime(s.UptimeS)}}
 		if wide {

@@ -189,12 +189,17 @@ func (b *Book) Over(id uint64) bool {
 	return e == nil || e.Over()
 }
 
-// Stop ends an operation at its gate: what is not over of it is left as it is.
+// Stop ends an operation at its gate: what is not over of it is left as it is, or
+// interrupted with it.
 func (b *Book) Stop(id uint64, state State, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.find(id); e != nil && !e.Over() {
-		e.end(state, reason)
+		if state == Interrupted {
+			e.interrupt(reason)
+		} else {
+			e.end(state, reason)
+		}
 	}
 }
 

@@ -44,16 +44,19 @@ type Verdict struct {
 	Take   int           // the member to take now; -1: none
 	Wait   time.Duration // look again after this at the latest; 0: when something changes
 	Over   bool          // all are done
+	Out    int           // a member out of service for which the others wait; -1: none, or it was taken
 	Failed int           // the member that it stops at; -1: none
 	Why    string        // of that
 }
 
 // Next says how it goes on, with what is seen of each member. The one that it
 // takes counts as taken from then on. It takes none while Limit of the members are
-// out of service, for whatever reason.
+// out of service, for whatever reason, but one that is unhealthy: that is out already,
+// and perhaps for ever if it is not restarted.
 func (r *Roll) Next(seen []Seen) Verdict {
-	v := Verdict{Take: -1, Failed: -1}
-	out, hopeless, under := 0, -1, 0
+	v := Verdict{Take: -1, Out: -1, Failed: -1}
+	out, under := 0, 0
+	hopeless, lost := -1, 0
 	for i, s := range seen {
 		if r.taken[i] && !r.Done[i] {
 			// Whom somebody has commanded otherwise is skipped, and not looked at.
@@ -70,24 +73,29 @@ func (r *Roll) Next(seen []Seen) Verdict {
 				continue
 			}
 		}
-		if !s.InService {
-			out++
-			if s.Hopeless && hopeless < 0 {
+		if s.InService {
+			continue
+		}
+		if out++; s.Hopeless {
+			if lost++; hopeless < 0 {
 				hopeless = i
 			}
+		}
+		if v.Out < 0 {
+			v.Out = i
 		}
 	}
 	next := -1
 	for i := range seen {
 		// What is out already comes first: to take it costs nobody anything.
-		if !r.taken[i] && (next < 0 || !seen[i].InService && seen[next].InService) {
+		if !r.taken[i] && (next < 0 || urgency(seen[i]) > urgency(seen[next])) {
 			next = i
 		}
 	}
 	switch {
 	case next < 0:
 		v.Over = under == 0
-	case out < r.Limit:
+	case out < r.Limit, seen[next].Unhealthy && under < r.Limit && lost < r.Limit:
 		v.Take = next
 		r.taken[next], r.gates[next] = true, Gate{Steady: r.Steady, Fresh: r.Fresh, Old: seen[next].Run}
 	case under == 0 && hopeless >= 0:
@@ -95,6 +103,17 @@ func (r *Roll) Next(seen []Seen) Verdict {
 		v.Why = fmt.Sprintf("it is %s, and no more than %d may be out of service at once", seen[hopeless].How, r.Limit)
 	}
 	return v
+}
+
+// urgency is which member is taken before others.
+func urgency(s Seen) int {
+	switch {
+	case s.InService:
+		return 0
+	case s.Unhealthy:
+		return 2
+	}
+	return 1
 }
 
 // Skip leaves a member out: somebody has commanded otherwise.

@@ -15,20 +15,22 @@ type member struct {
 	taken  bool
 	broken bool // its next run does not get up
 	failed bool
+	sick   bool // it runs, and is not well until it is restarted
 }
 
 func (m member) seen(now int) Seen {
 	return Seen{
-		InService: m.up, For: time.Duration(now-m.since) * time.Second, Run: m.run,
+		InService: m.up && !m.sick, Unhealthy: m.up && m.sick, For: time.Duration(now-m.since) * time.Second, Run: m.run,
 		Ended: m.failed, Hopeless: m.failed, How: "failed",
 	}
 }
 
-// However members die and come back meanwhile, none is taken while as many as the
-// limit are out of service; it comes to an end; and at the end each has a new run,
-// or it stopped at one that is named.
+// However members die and come back meanwhile, and fall ill, none is taken while as many
+// as the limit are out of service, but one that is ill, and no more of these at once;
+// it comes to an end; and at the end each has a new run, or it stopped at one that is
+// named.
 func TestRollingKeepsTheRestInService(t *testing.T) {
-	ends := map[bool]int{}
+	ends, ill := map[bool]int{}, map[bool]bool{}
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n, limit, steady := 1+r.IntN(40), 1+r.IntN(5), r.IntN(4)
@@ -37,6 +39,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 		for i := range members {
 			members[i] = member{up: r.IntN(10) > 0, run: uint64(i + 1)}
 			members[i].broken = r.IntN(60) == 0
+			members[i].sick = seed%2 == 0 && r.IntN(8) == 0
 		}
 		next := uint64(n + 1)
 		deaths := r.IntN(2)
@@ -45,23 +48,29 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 				t.Fatalf("seed %d: it comes to no end", seed)
 			}
 			seen := make([]Seen, n)
-			out := 0
+			out, under := 0, 0
 			for i, m := range members {
 				seen[i] = m.seen(now)
-				if !m.up {
+				if !seen[i].InService {
 					out++
 				}
 			}
 			v := roll.Next(seen)
-			if v.Take >= 0 {
-				if out >= limit {
-					t.Fatalf("seed %d: %d is taken while %d of %d are out", seed, v.Take, out, limit)
+			for i, m := range members {
+				if m.taken && !roll.Done[i] {
+					under++
 				}
+			}
+			if v.Take >= 0 {
 				m := &members[v.Take]
+				if out >= limit && (!m.up || !m.sick || under >= limit) {
+					t.Fatalf("seed %d: %d is taken while %d of %d are out, %d by its doing", seed, v.Take, out, limit, under)
+				}
+				ill[m.sick] = true
 				if m.taken {
 					t.Fatalf("seed %d: %d is taken twice", seed, v.Take)
 				}
-				m.up, m.taken, m.failed = false, true, false
+				m.up, m.taken, m.failed, m.sick = false, true, false, false
 				continue
 			}
 			if v.Failed >= 0 {
@@ -84,7 +93,9 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 				m := &members[i]
 				switch {
 				case m.up && r.IntN(500) < deaths: // by itself; it comes back later
-					m.up = false
+					m.up, m.sick = false, false
+				case m.up && !m.taken && seed%2 == 0 && r.IntN(500) == 0:
+					m.sick = true
 				case !m.up && !m.failed && r.IntN(3) == 0:
 					m.run, next = next, next+1
 					if m.failed = m.broken; !m.failed {
@@ -94,8 +105,8 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 			}
 		}
 	}
-	if ends[true] < 100 || ends[false] < 100 {
-		t.Errorf("too few of one kind: %v", ends)
+	if ends[true] < 100 || ends[false] < 100 || !ill[true] {
+		t.Errorf("too few of one kind: %v, %v", ends, ill)
 	}
 }
 

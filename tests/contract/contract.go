@@ -52,6 +52,7 @@ var All = []Test{
 	{Name: "DependenciesAreOrdered", Run: DependenciesAreOrdered},
 	{Name: "AfterAndWantsAreOrdered", Run: AfterAndWantsAreOrdered},
 	{Name: "Operations", Run: Operations},
+	{Name: "RollingHealsTheUnhealthy", Run: RollingHealsTheUnhealthy},
 	{Name: "OperationsAreRemembered", Run: OperationsAreRemembered},
 	{Name: "ServiceRequiresAGateway", Run: ServiceRequiresAGateway},
 	{Name: "SlotsInACircle", Run: SlotsInACircle},

@@ -578,6 +578,46 @@ func Operations(t *testing.T, start New) {
 	}
 }
 
+// RollingHealsTheUnhealthy: who is unhealthy, and stays so until it is restarted, is
+// taken first by a rolling restart, and can be chosen by that.
+func RollingHealsTheUnhealthy(t *testing.T, start New) {
+	const well = `"${RLMINIT_HOME}/well-`
+	names := []string{"web-1", "web-2", "web-3"}
+	var services []string
+	for _, name := range names {
+		services = append(services, name+`: {command: [bash, -c, 'touch "$0"; exec nasty sleep', `+well+name+`"],
+    health: {exec: [test, -e, `+well+name+`"], interval: 100ms, retries: 1, action: none}}`)
+	}
+	b := start(t, box.Spec{Config: Services(services...)})
+	for _, name := range names {
+		b.Await(name, "running")
+	}
+	// falls has web-2 fall ill, and heals whom a command restarts.
+	falls := func(and func()) (before, after map[string]control.Service) {
+		t.Helper()
+		b.Shell(box.Service, `rm "${RLMINIT_HOME:-/data}/well-web-2"`)
+		box.Eventually(b, long, "web-2 is unhealthy", func() (bool, any) {
+			s := b.Status()["web-2"]
+			return s.Healthy != nil && !*s.Healthy, box.Describe(s)
+		})
+		before = b.Status()
+		and()
+		return before, b.Status()
+	}
+	before, after := falls(func() { b.Must("restart", "web-*", "--rolling", "--steady", "300ms", "--timeout", "60s") })
+	for _, name := range names {
+		if *after[name].PID == *before[name].PID || after[name].Since.Before(*after["web-2"].Since) {
+			t.Errorf("%s, and before that %s", box.Describe(after[name]), box.Describe(before[name]))
+		}
+	}
+	before, after = falls(func() { b.Must("restart", "--all", "--state", "unhealthy") })
+	for _, name := range names {
+		if (*after[name].PID == *before[name].PID) != (name != "web-2") {
+			t.Errorf("%s, and before that %s", box.Describe(after[name]), box.Describe(before[name]))
+		}
+	}
+}
+
 // OperationsAreRemembered: over a kill of the container and over its stop, with who
 // gave them; what was under way is interrupted, and ids go on.
 func OperationsAreRemembered(t *testing.T, start New) {
@@ -632,6 +672,9 @@ func OperationsAreRemembered(t *testing.T, start New) {
 	is(done, "restart", "done", 2)
 	is(cut, "restart", "interrupted", 2)
 	is(stopped, "restart", "interrupted", 2)
+	if out := b.Must("operations", stopped); strings.Contains(out, "running") || strings.Contains(out, "pending") {
+		t.Errorf("of an operation that was interrupted something goes on:\n%s", out)
+	}
 	begin("restart", "web-1")
 	if out := b.Must("events", "--type", "operation_ended", "--json"); !strings.Contains(out, `"operation":`+stopped+`,"verb":"restart","state":"interrupted"`) {
 		t.Errorf("the journal has of operation %s:\n%s", stopped, out)
