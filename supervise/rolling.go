@@ -181,11 +181,11 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 	for i, u := range g.units {
 		removed := (u.state.Removed || u.order.turn == order.Remove) && g.verb.name != "stop"
 		if removed {
-			rs.operations.member(g.ID(), u, operation.Failed, "it was removed")
+			rs.operations.member(g.ID(), u, operation.Failed, u.title()+" was removed")
 			g.roll.Skip(i)
 		}
 		if g.verb.name == "stop" && g.roll.Taken(i) && !g.roll.Done[i] && u.wanted() { // along with another
-			rs.operations.member(g.ID(), u, operation.Failed, "it was started again before it had stopped")
+			rs.operations.member(g.ID(), u, operation.Failed, u.title()+" was started again before it had stopped")
 			g.roll.Skip(i)
 		}
 		if !g.roll.Taken(i) && !g.verb.needed(u) && (g.verb.name != "start" || len(rs.along(u)) == 0) {

@@ -70,7 +70,7 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 		o.all = true
 	case len(names) == 0:
 		return misused(cmd, "NAME or --all is missing")
-	case o.rolling < 0:
+	case cmd.Flags().Changed("rolling") && o.rolling < 1:
 		return misused(cmd, "--rolling takes a number above 0")
 	case cmd.Flags().Changed("steady") && o.rolling == 0:
 		return misused(cmd, "--steady goes with --rolling")

@@ -40,7 +40,7 @@ far it is; ^C ends the waiting alone, and says the operation's id.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			how := control.Reload{Names: once(names), DryRun: dryRun, Operation: wait, Rolling: rolling}
 			switch {
-			case rolling < 0:
+			case cmd.Flags().Changed("rolling") && rolling < 1:
 				return misused(cmd, "--rolling takes a number above 0")
 			case cmd.Flags().Changed("steady") && rolling == 0:
 				return misused(cmd, "--steady goes with --rolling")

@@ -10,32 +10,40 @@ import (
 )
 
 func waitVerb(t *terminal) *cobra.Command {
-	var want string
+	var want, operation string
 	var id uint64
 	var timeout time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "wait NAME --for running|stopped | --operation ID",
+		Use:   "wait NAME [--for running|stopped] | --operation ID",
 		Short: "wait until a service runs, or is stopped",
 		Long: `Waits until a service is running (and ready, where it has a probe) or stopped,
 and changes nothing. Waiting for one to run ends at once with exit code 1 if it
 has failed or exited, and with 4 if it is removed; one that is stopped is waited
 for, for somebody may start it. Exit code 7 when the time is over. With
 --operation it waits until that is over: 0 if it is done, 1 if it failed, 8 if it
-stopped at a member that was not ready, 17 if it was cancelled or superseded; on
-a terminal it shows how far it is.`,
+stopped at a member that was not ready, 17 if it was cancelled, superseded or
+interrupted; on a terminal it shows how far it is.`,
 		Example:           `  rlminit wait alice --for running --timeout 30s`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if want != "running" && want != "stopped" {
 				return misused(cmd, "--for takes running or stopped, not %q", want)
 			}
-			if !cmd.Flags().Changed("operation") {
+			switch {
+			case !cmd.Flags().Changed("operation"):
 				if err := exactly("NAME")(cmd, args); err != nil {
 					return err
 				}
-			} else if len(args) > 0 {
+			case len(args) > 0:
 				return misused(cmd, "--operation leaves no place for names such as %q", args[0])
+			case cmd.Flags().Changed("for"):
+				return misused(cmd, "--for goes with NAME, not with --operation")
+			default:
+				var err error
+				if id, err = operationID(cmd, operation); err != nil {
+					return err
+				}
 			}
 			client, err := t.open()
 			if err != nil {
@@ -70,8 +78,8 @@ a terminal it shows how far it is.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running or stopped")
-	cmd.Flags().Uint64Var(&id, "operation", 0, "wait for the operation of this `ID`")
+	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running (default) or stopped")
+	cmd.Flags().StringVar(&operation, "operation", "", "wait for the operation of this `ID`")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the service as it is then, or the operation, a JSON object")
 	return cmd

@@ -145,11 +145,16 @@ func with[T any](r Record, f func(*T)) {
 
 func (h *History) submitted(r Record, s *Submitted) {
 	n := job.Number(s.Job)
-	if e := h.Jobs[s.Job]; n == 0 || e != nil && s.Attempt <= e.Attempt {
+	before := h.Jobs[s.Job]
+	if n == 0 || before != nil && s.Attempt <= before.Attempt {
 		return // twice
 	}
 	h.Last = max(h.Last, n)
-	h.Jobs[s.Job] = &Entry{Submitted: *s, At: r.At, Boot: r.Boot}
+	at := r.At
+	if before != nil { // it is run once more, and was asked for then
+		at = before.At
+	}
+	h.Jobs[s.Job] = &Entry{Submitted: *s, At: at, Boot: r.Boot}
 	if e := h.Sessions[s.Session]; e != nil && !s.TurnedAway {
 		e.Jobs++
 	}
