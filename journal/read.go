@@ -15,7 +15,8 @@ type Query struct {
 	Since, Until time.Time // zero: from the first, to the last
 	Types        []string  // none: all but snapshots
 	// Names are of services or profiles: records whose "service", "services",
-	// "profile" or "profiles" has one of them. none: all.
+	// "profile" or "profiles" has one of them, or "to" of a profile that was renamed.
+	// none: all.
 	Names  []string
 	Last   *int   // of those that there are, the last so many; nil: all
 	After  uint64 // records of higher numbers; with it a reader goes on where it was
@@ -197,12 +198,13 @@ func (r Record) names(wanted []string) bool {
 	}
 	var about struct {
 		Service, Profile   string
+		To                 string // of a profile: its new name; else another word
 		Services, Profiles json.RawMessage
 	}
 	if r.Decode(&about) != nil {
 		return false
 	}
-	if slices.Contains(wanted, about.Service) || slices.Contains(wanted, about.Profile) {
+	if slices.Contains(wanted, about.Service) || slices.Contains(wanted, about.Profile) || about.Profile != "" && slices.Contains(wanted, about.To) {
 		return true
 	}
 	for _, list := range []json.RawMessage{about.Services, about.Profiles} {
