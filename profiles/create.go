@@ -69,7 +69,8 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	_, err = s.tree.home.Lstat(dirOf(name))
 	switch {
 	case err == nil && how.ExistOK:
-		takeBack, err := s.Secrets.add(name, how.Secrets)
+		_, none := s.list.load(name)
+		takeBack, err := s.Secrets.add(name, !errors.Is(none, ErrNotFound), how.Secrets)
 		if err != nil {
 			return Profile{}, false, err
 		}
@@ -175,7 +176,7 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 	}
 	saves := err == nil && secret
 	if saves {
-		if _, err = s.Secrets.Save(name, how.Secrets); err == nil {
+		if err = s.Secrets.begin(name, how.Secrets); err == nil {
 			err = s.tree.home.RenameNew(temp, dirOf(name))
 		}
 	}
@@ -193,11 +194,8 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 // saved some.
 func (s *Store) undo(name string, secrets bool, made ...string) {
 	s.furnisher.undo(made...)
-	if !secrets {
-		return
-	}
-	if err := s.Secrets.drop(name); err != nil {
-		s.tree.told.once(err.Error())
+	if secrets {
+		s.Secrets.forget(name)
 	}
 }
 
@@ -230,7 +228,7 @@ func (s *Store) furnishAside(name, temp string, how Creation, state stateFile, s
 	}
 	if err == nil {
 		// Before there is a gateway that could start without them.
-		_, err = s.Secrets.Save(name, how.Secrets)
+		err = s.Secrets.begin(name, how.Secrets)
 	}
 	if err == nil && log != "" {
 		placed := gatewayLogs + "/" + name

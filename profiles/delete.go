@@ -1,9 +1,6 @@
 package profiles
 
-import (
-	"fmt"
-	"path"
-)
+import "path"
 
 // Delete takes a profile away, durably: into the trash, whose path it returns,
 // or for good with purge, where it returns the path of what could not be removed,
@@ -39,14 +36,6 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 	s.Records.deleted(record)
 	s.Secrets.forget(name)
 	return trash, nil
-}
-
-// forget removes the secrets of a profile that is gone. A new one of its
-// name does not get what cannot be removed.
-func (s *Secrets) forget(name string) {
-	if err := s.drop(name); err != nil {
-		s.tree.told.once(fmt.Sprintf("%v; they are of the profile %s, which is deleted: remove them yourself", err, name))
-	}
 }
 
 // CheckDelete refuses what Delete would, as far as that is known without doing

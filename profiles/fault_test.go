@@ -80,6 +80,20 @@ func (v *journaled) picture() picture {
 	return p
 }
 
+// nobodys are the names under which secrets lie, and no profile has.
+func (v *journaled) nobodys() (left []string) {
+	v.t.Helper()
+	list := v.list()
+	entries, err := os.ReadDir(v.path(secretsDir))
+	must(v.t, err)
+	for _, e := range entries {
+		if _, there := list[e.Name()]; !there {
+			left = append(left, e.Name())
+		}
+	}
+	return left
+}
+
 // verbs are the commands on profiles, on a volume with alice, and dora in the trash.
 var verbs = map[string]func(*journaled) error{
 	"create": func(v *journaled) error { _, _, err := v.Create("bob", Creation{}); return err },
@@ -93,9 +107,24 @@ var verbs = map[string]func(*journaled) error{
 	},
 	"clone":   func(v *journaled) error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
 	"restore": func(v *journaled) error { _, _, err := v.Create("dora", Creation{Restore: "dora"}); return err },
-	"rename":  func(v *journaled) error { _, err := v.Rename("alice", "bob", nil); return err },
-	"delete":  func(v *journaled) error { _, err := v.Delete("alice", false, nil); return err },
-	"purge":   func(v *journaled) error { _, err := v.Delete("alice", true, nil); return err },
+	"restore onto an orphaned name": func(v *journaled) error {
+		_, _, err := v.Create("orphan", Creation{Restore: "dora"})
+		return err
+	},
+	"rename":                     func(v *journaled) error { _, err := v.Rename("alice", "bob", nil); return err },
+	"rename to an orphaned name": func(v *journaled) error { _, err := v.Rename("alice", "orphan", nil); return err },
+	"rename without secrets to an orphaned name": func(v *journaled) error { _, err := v.Rename("bare", "orphan", nil); return err },
+	"take back": func(v *journaled) error {
+		_, err := v.Restore("orphan", "apart-revision-1", map[string]string{"S": "mine"})
+		return err
+	},
+	"secrets": func(v *journaled) error {
+		_, err := v.SetSecrets("alice", map[string]string{"T": "u"})
+		return err
+	},
+	"no secrets": func(v *journaled) error { _, err := v.SetSecrets("alice", nil); return err },
+	"delete":     func(v *journaled) error { _, err := v.Delete("alice", false, nil); return err },
+	"purge":      func(v *journaled) error { _, err := v.Delete("alice", true, nil); return err },
 	"set": func(v *journaled) error {
 		two := "2"
 		_, err := v.SetEnvironment("alice", map[string]*string{"A": &two})
@@ -130,6 +159,9 @@ func prepared(t *testing.T) *journaled {
 	v.create("dora", Creation{Intent: service.Stopped})
 	_, err = v.Delete("dora", false, nil)
 	must(t, err)
+	v.create("apart", Creation{})
+	must(t, v.Discard("apart", "apart-revision-1"))
+	v.orphan("orphan")
 	v.create("bare", Creation{Environment: map[string]string{"A": "1"}})
 	v.create("said", Creation{})
 	v.write("profiles/said/gateway_state.json", `{"version":1,"profile":"said","desired_state":"stopped"}`)
@@ -200,6 +232,9 @@ func TestRefusedMeansNotDone(t *testing.T) {
 						}
 						if !reflect.DeepEqual(later, want) {
 							t.Errorf("%s: after a restart there is\n%+v, want\n%+v", why, later, want)
+						}
+						if left := v.nobodys(); len(left) > 0 {
+							t.Errorf("%s: after a restart there are secrets of %q", why, left)
 						}
 						v.done()
 					}

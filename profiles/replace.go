@@ -1,7 +1,11 @@
 package profiles
 
 import (
+	"errors"
+	"io/fs"
+
 	"rlminit/config"
+	"rlminit/internal/durable"
 	"rlminit/service"
 )
 
@@ -85,18 +89,29 @@ func (s *Store) Discard(name, trash string) error {
 	return nil
 }
 
-// Restore takes a profile back out of the trash, as it was. It fails with
-// fs.ErrNotExist where the trash does not have it, and with ErrExists where
-// there is one of that name again.
-func (s *Store) Restore(name, trash string) (Profile, error) {
+// Restore takes a profile back out of the trash, as it was, with these secrets: its
+// own went when it was put there. It fails with fs.ErrNotExist where the trash does
+// not have it, and with ErrExists where there is one of that name again.
+func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile, error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
 	defer s.tree.names.lock(Gateway(name).key())()
-	if _, err := s.tree.home.Lstat(dirOf(name)); err == nil {
+	_, err := s.tree.home.Lstat(dirOf(name))
+	switch {
+	case err == nil:
 		return Profile{}, s.exists(name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return Profile{}, err // it may have secrets of its own
 	}
-	if err := s.tree.home.RenameNew(trashDir+"/"+trash, dirOf(name)); err != nil {
+	err = s.Secrets.begin(name, secrets)
+	if err == nil {
+		err = s.tree.home.RenameNew(trashDir+"/"+trash, dirOf(name))
+	}
+	if err != nil {
+		if !errors.Is(err, durable.ErrInDoubt) {
+			s.Secrets.forget(name)
+		}
 		return Profile{}, err
 	}
 	p, err := s.list.load(name)

@@ -53,14 +53,14 @@ func TestDiscardAndRestore(t *testing.T) {
 	if err := v.Store.Discard("alice", "alice-revision-3"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("again: %v", err)
 	}
-	back, err := v.Store.Restore("alice", "alice-revision-3")
+	back, err := v.Store.Restore("alice", "alice-revision-3", nil)
 	if err != nil || back.Port != p.Port || back.Record.Desired != service.Stopped || v.read("profiles/alice/notes") != "precious" {
 		t.Errorf("%v %+v", err, back)
 	}
-	if _, err := v.Store.Restore("alice", "alice-revision-3"); !errors.Is(err, ErrExists) {
+	if _, err := v.Store.Restore("alice", "alice-revision-3", nil); !errors.Is(err, ErrExists) {
 		t.Errorf("it is there: %v", err)
 	}
-	if _, err := v.Store.Restore("bob", "bob-revision-3"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := v.Store.Restore("bob", "bob-revision-3", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it never was: %v", err)
 	}
 	v.write("trash/alice-revision-4/notes", "another")

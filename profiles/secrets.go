@@ -15,6 +15,11 @@ import (
 // secretsDir holds the secrets of profiles that were declared with them, where
 // no service can look: PROFILE/N/NAME, of which the highest N counts. A set of
 // secrets is there whole or not at all, and what runs keeps what it was given.
+//
+// They are under a profile's name before its directory is, and after it: whenever a
+// kill or a disk that fails ends a creation, a rename or a deletion, a profile has its
+// own, under whichever name. What lies under the name of none is nobody's: who takes
+// the name begins with its own secrets or none, and a boot sweeps it.
 const (
 	privateDir  = ".rlminit"
 	secretsDir  = privateDir + "/secrets"
@@ -75,10 +80,22 @@ func (s *Secrets) Of(profile string) (map[string]string, error) {
 	return secrets, nil
 }
 
-// Save gives a profile these secrets, durably, and no other. changed is
-// false where it has them already.
-func (s *Secrets) Save(profile string, secrets map[string]string) (changed bool, err error) {
-	defer s.tree.names.lock("secrets/" + profile)()
+// SetSecrets gives a profile these secrets, durably, and no other. changed is false
+// where it has them already. It fails with ErrNotFound if there is no such profile.
+func (s *Store) SetSecrets(name string, secrets map[string]string) (changed bool, err error) {
+	if err := s.list.prime(); err != nil {
+		return false, err
+	}
+	defer s.tree.names.lock(Gateway(name).key())()
+	if _, err := s.list.load(name); err != nil {
+		return false, err
+	}
+	return s.Secrets.save(name, secrets)
+}
+
+// save gives a profile these secrets, durably, and no other. changed is false where it
+// has them already. The caller holds the name's lock.
+func (s *Secrets) save(profile string, secrets map[string]string) (changed bool, err error) {
 	is, err := s.Of(profile)
 	if err == nil && maps.Equal(is, secrets) {
 		return false, nil
@@ -90,10 +107,8 @@ func (s *Secrets) Save(profile string, secrets map[string]string) (changed bool,
 	if err != nil {
 		return false, err
 	}
-	for _, dir := range []string{privateDir, secretsDir, secretsDir + "/" + profile} {
-		if err := s.tree.ours.Mkdir(dir, secretsMode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return false, err
-		}
+	if err := s.tree.ours.MkdirAll(secretsDir+"/"+profile, secretsMode); err != nil {
+		return false, err
 	}
 	if err := s.tree.ours.CleanTemps(secretsDir + "/" + profile); err != nil {
 		return false, err
@@ -117,32 +132,99 @@ func (s *Secrets) Save(profile string, secrets map[string]string) (changed bool,
 		return false, err
 	}
 	if number > 0 {
-		if err := s.tree.ours.RemoveAll(versionDir(profile, number)); err != nil {
-			s.tree.told.once(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
-		}
+		s.discard(versionDir(profile, number))
 	}
 	return true, nil
 }
 
-// drop takes a profile's secrets away.
-func (s *Secrets) drop(profile string) error {
-	err := s.tree.ours.RemoveAll(secretsDir + "/" + profile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// begin gives who is about to take a name these secrets, and nothing of what lies
+// under it. Where it fails, whether they are there may be in doubt, and of the profile
+// nothing is.
+func (s *Secrets) begin(profile string, secrets map[string]string) error {
+	_, err := s.save(profile, secrets)
+	if errors.Is(err, durable.ErrInDoubt) {
+		err = errors.New(err.Error())
 	}
 	return err
 }
 
-// add gives a profile these secrets beside those that it has. takeBack gives
-// it the earlier ones again where what was to follow failed with why.
-func (s *Secrets) add(profile string, secrets map[string]string) (takeBack func(why error) error, err error) {
+// drop takes what lies under a name away, all of it or nothing.
+func (s *Secrets) drop(profile string) error {
+	gone := secretsDir + "/" + durable.TempName()
+	err := s.tree.ours.RenameNew(secretsDir+"/"+profile, gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		s.discard(gone)
+	}
+	return err
+}
+
+// discard removes what no longer counts.
+func (s *Secrets) discard(rel string) {
+	if err := s.tree.ours.RemoveAll(rel); err != nil {
+		s.tree.told.once(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
+	}
+}
+
+// forget removes what lies under a name that no profile has, not yet or no more. It says
+// itself why it cannot.
+func (s *Secrets) forget(name string) (gone bool) {
+	err := s.drop(name)
+	if err != nil {
+		s.tree.told.once(fmt.Sprintf("%v; it holds secrets that are nobody's, and the next boot tries again", err))
+	}
+	return err == nil
+}
+
+// sweep removes what lies under the names of no profiles: a creation, a rename or a
+// deletion was killed, or somebody has removed a profile by hand. profiles are those
+// that there are. Where there are none at all, their directory may be missing for
+// once, and what is removed here does not come back.
+func (s *Secrets) sweep(profiles []string) {
+	if len(profiles) == 0 {
+		return
+	}
+	there := make(map[string]bool, len(profiles))
+	for _, name := range profiles {
+		there[name] = true
+	}
+	entries, err := s.tree.ours.ReadDir(secretsDir, maxProfiles)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.tree.told.once(err.Error())
+	}
+	for _, e := range entries {
+		if !there[e.Name] && e.Name != Default && ValidName(e.Name) {
+			s.sweepOne(e.Name)
+		}
+	}
+}
+
+func (s *Secrets) sweepOne(name string) {
+	defer s.tree.names.lock(Gateway(name).key())()
+	// One that cannot be read, or lacks its marker, is not gone.
+	if _, err := s.tree.home.Lstat(dirOf(name)); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if s.forget(name) {
+		s.tree.told.say(fmt.Sprintf("the secrets kept for a profile %s are removed: there is no such profile", name))
+	}
+}
+
+// add gives who has a directory already these secrets, beside its own if it is known as
+// a profile. takeBack gives it the earlier ones again where what was to follow failed
+// with why.
+func (s *Secrets) add(profile string, known bool, secrets map[string]string) (takeBack func(why error) error, err error) {
 	nothing := func(why error) error { return why }
-	if len(secrets) == 0 {
+	if known && len(secrets) == 0 {
 		return nothing, nil
 	}
-	before, err := s.Of(profile)
-	if err != nil {
-		return nothing, err
+	var before map[string]string
+	if known {
+		if before, err = s.Of(profile); err != nil {
+			return nothing, err
+		}
 	}
 	all := map[string]string{}
 	maps.Copy(all, before)
@@ -150,9 +232,9 @@ func (s *Secrets) add(profile string, secrets map[string]string) (takeBack func(
 	if err := checkSecrets(all); err != nil {
 		return nothing, err
 	}
-	_, err = s.Save(profile, all)
+	_, err = s.save(profile, all)
 	return func(why error) error {
-		if _, err := s.Save(profile, before); err != nil {
+		if _, err := s.save(profile, before); err != nil {
 			return fmt.Errorf("%w; its secrets are changed already, and that cannot be taken back (%w); %w", why, err, durable.ErrInDoubt)
 		}
 		return why

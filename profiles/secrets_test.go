@@ -3,7 +3,11 @@ package profiles
 import (
 	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
+
+	"rlminit/internal/durable"
 )
 
 // A profile's secrets are replaced as a whole, and go with it.
@@ -28,7 +32,7 @@ func TestSecrets(t *testing.T) {
 	}
 	save := func(want map[string]string, changes bool) {
 		t.Helper()
-		if changed, err := v.Secrets.Save("alice", want); err != nil || changed != changes {
+		if changed, err := v.SetSecrets("alice", want); err != nil || changed != changes {
 			t.Errorf("%v %v", changed, err)
 		}
 		has(want)
@@ -44,7 +48,7 @@ func TestSecrets(t *testing.T) {
 	if info, _ := os.Stat(v.path(".rlminit/secrets/alice")); info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	if _, err := v.Secrets.Save("alice", map[string]string{".x": ""}); err == nil {
+	if _, err := v.SetSecrets("alice", map[string]string{".x": ""}); err == nil {
 		t.Error("an odd name was taken")
 	}
 	has(map[string]string{"B": "three"})
@@ -62,4 +66,139 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(nil)
+}
+
+// secretive is a volume with alice, who has a secret, and dora in the trash.
+func secretive(t *testing.T) *volume {
+	t.Helper()
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Secrets: map[string]string{"S": "s"}})
+	v.create("dora", Creation{})
+	_, err := v.Delete("dora", false, nil)
+	must(t, err)
+	return v
+}
+
+// secretsAre holds what a profile has against what it is to have.
+func (v *volume) secretsAre(name string, want map[string]string) {
+	v.t.Helper()
+	if got, err := v.Secrets.Of(name); err != nil || !maps.Equal(got, want) {
+		v.t.Errorf("%s has %v %v, want %v", name, got, err, want)
+	}
+}
+
+// keeps holds the names under which secrets lie against those of profiles.
+func (v *volume) keeps(want ...string) {
+	v.t.Helper()
+	var got []string
+	entries, _ := os.ReadDir(v.path(secretsDir))
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, want) {
+		v.t.Errorf("secrets are kept of %q, want %q", got, want)
+	}
+}
+
+// orphan leaves secrets under the name of no profile, as a disk that fails may.
+func (v *volume) orphan(name string) {
+	v.t.Helper()
+	v.write(versionDir(name, 1)+"/S", "another's")
+}
+
+// A profile has its secrets under its new name, and nobody has them under the old one.
+func TestRenameKeepsSecrets(t *testing.T) {
+	v := secretive(t)
+	v.orphan("bob")
+	_, err := v.Rename("alice", "bob", nil)
+	must(t, err)
+	v.secretsAre("bob", map[string]string{"S": "s"})
+	v.keeps("bob")
+	v.reopen(nil)
+	v.secretsAre("bob", map[string]string{"S": "s"})
+	_, err = v.Rename("bob", "alice", nil)
+	must(t, err)
+	v.secretsAre("alice", map[string]string{"S": "s"})
+	v.keeps("alice")
+}
+
+// takers are all the ways to take a name, here bob.
+var takers = map[string]func(*volume) error{
+	"create":  func(v *volume) error { _, _, err := v.Create("bob", Creation{}); return err },
+	"clone":   func(v *volume) error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
+	"import":  func(v *volume) error { _, err := v.imported("bob", exported(v.t, v, "alice")); return err },
+	"restore": func(v *volume) error { _, _, err := v.Create("bob", Creation{Restore: "dora"}); return err },
+	"rename": func(v *volume) error {
+		v.create("carol", Creation{})
+		_, err := v.Rename("carol", "bob", nil)
+		return err
+	},
+	"take what is there": func(v *volume) error {
+		must(v.t, os.Mkdir(v.path("profiles/bob"), 0o750))
+		_, _, err := v.Create("bob", Creation{ExistOK: true})
+		return err
+	},
+	"take back": func(v *volume) error {
+		v.create("bob", Creation{})
+		must(v.t, v.Discard("bob", "bob-revision-1"))
+		v.orphan("bob")
+		_, err := v.Restore("bob", "bob-revision-1", nil)
+		return err
+	},
+}
+
+// Whoever takes a name has nothing of what another has left under it.
+func TestNextOwnerOfANameHasNoSecrets(t *testing.T) {
+	for name, take := range takers {
+		t.Run(name, func(t *testing.T) {
+			v := secretive(t)
+			v.orphan("bob")
+			must(t, take(v))
+			v.secretsAre("bob", nil)
+			v.secretsAre("alice", map[string]string{"S": "s"})
+			v.keeps("alice")
+			v.reopen(nil)
+			v.secretsAre("bob", nil)
+		})
+	}
+}
+
+// A name that a rename has left is nobody's: the next profile of it begins anew.
+func TestRestoreOntoAnOrphanedNameHasNoSecrets(t *testing.T) {
+	v := secretive(t)
+	_, err := v.Rename("alice", "bob", nil)
+	must(t, err)
+	v.orphan("alice") // what could not be removed
+	p, _, err := v.Create("alice", Creation{Restore: "dora", Secrets: map[string]string{"T": "t"}})
+	must(t, err)
+	v.secretsAre(p.Name, map[string]string{"T": "t"})
+	_, err = v.Delete("alice", false, nil)
+	must(t, err)
+	v.orphan("alice")
+	v.create("alice", Creation{Restore: "alice"})
+	v.secretsAre("alice", nil)
+	v.keeps("bob")
+}
+
+// A boot removes what is no profile's, and says so; what cannot be told it leaves.
+func TestOrphanedSecretsAreSwept(t *testing.T) {
+	v := secretive(t)
+	v.create("bob", Creation{Secrets: map[string]string{"S": "b"}})
+	boot := func() {
+		t.Helper()
+		v.reopen(nil)
+		v.PrepareBoot(slices.Collect(maps.Values(v.list())))
+	}
+	v.orphan("orphan")
+	v.write(secretsDir+"/"+durable.TempName()+"/1/S", "half removed")
+	must(t, os.Rename(v.path("profiles/bob/profile.yaml"), v.path("profiles/bob/aside")))
+	boot()
+	v.keeps("alice", "bob")
+	if len(v.told) == 0 || !strings.Contains(v.told[len(v.told)-1], "the secrets kept for a profile orphan are removed") {
+		t.Errorf("said is %q", v.told)
+	}
+	// Of a volume without any profile, they may lie on another that is not mounted.
+	must(t, os.Rename(v.path("profiles"), v.path("elsewhere")))
+	boot()
+	v.keeps("alice", "bob")
 }

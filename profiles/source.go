@@ -20,6 +20,11 @@ import (
 //	         was asked for, in its state file; or the whole profile
 //	rename   the old name; or the new one with the log still under the old, which
 //	         the next boot moves; or all of it
+//
+// Its secrets are under a name before the profile is. A rename copies them first, and
+// removes those of the old name last, so that a kill leaves them under both: whichever
+// name the profile has, it has its secrets. Under the other one the next boot removes
+// them, or whoever takes that name before.
 
 // restore takes a profile out of the trash. Its state is put right where it lies,
 // and then one rename makes it a profile.
@@ -61,28 +66,35 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		err = s.tree.home.MkdirAll(profilesDir, dirMode)
 	}
 	if err == nil {
+		err = s.Secrets.begin(name, how.Secrets)
+	}
+	if err == nil {
 		err = s.tree.home.RenameNew(dir, dirOf(name))
 	}
 	if errors.Is(err, unix.EEXIST) {
 		err = s.exists(name)
 	}
 	if err != nil {
-		s.unrestored(file, text)
+		s.unrestored(name, file, text, err)
 		return Profile{}, err
 	}
 	if err := s.Records.created(profileBody{Profile: name, Desired: state.Desired, Restored: t.Entry, Actor: how.Actor}); err != nil {
 		if e := s.tree.home.RenameNew(dirOf(name), dir); e != nil {
 			return Profile{}, fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
-		s.unrestored(file, text)
+		s.unrestored(name, file, text, err)
 		return Profile{}, err
 	}
 	return s.list.load(name)
 }
 
 // unrestored has a state file in the trash have the text again that it had before a
-// restore that has failed: the next one is not to find what that one was asked for.
-func (s *Store) unrestored(file string, text []byte) {
+// restore that has failed with why: the next one is not to find what that one was asked
+// for. Nor does anybody find its secrets, unless it may be there.
+func (s *Store) unrestored(name, file string, text []byte, why error) {
+	if !errors.Is(why, durable.ErrInDoubt) {
+		s.Secrets.forget(name)
+	}
 	var err error
 	if len(text) > 0 {
 		err = s.tree.home.WriteFile(file, text, durable.Write{Mode: 0o640})
@@ -122,8 +134,8 @@ func (s *Store) CheckRename(from, to string) error {
 	return nil
 }
 
-// Rename gives a profile another name, durably; port, intent and log stay its
-// own. Its gateway must have been stopped. by is who asked; nil: rlminit itself.
+// Rename gives a profile another name, durably; port, intent, secrets and log stay
+// its own. Its gateway must have been stopped. by is who asked; nil: rlminit itself.
 func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
@@ -145,14 +157,8 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 		return Profile{}, err
 	}
 	s.Records.keepsIntent(from) // what is left in the middle is known by that
-	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
-		return Profile{}, err
-	}
-	intent, err := s.Records.renamed(profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
-	if err != nil { // what is wanted of it would be what its state file says, which is a copy
-		if e := s.tree.home.RenameNew(dirOf(to), dirOf(from)); e != nil {
-			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
-		}
+	intent, err := s.move(from, to, profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
+	if err != nil {
 		return Profile{}, err
 	}
 	s.Records.forget(from)
@@ -166,6 +172,36 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 		s.tree.told.once(err.Error())
 	}
 	return s.list.load(to)
+}
+
+// move moves a profile's directory and records it. Its secrets are under both names
+// meanwhile, and stay so where it is in doubt which one it has.
+func (s *Store) move(from, to string, record profileBody) (intent service.Intent, err error) {
+	secrets, err := s.Secrets.Of(from)
+	if err != nil {
+		return service.IntentNone, err
+	}
+	free := to // the name that is nobody's in the end
+	defer func() {
+		if !errors.Is(err, durable.ErrInDoubt) {
+			s.Secrets.forget(free)
+		}
+	}()
+	if err := s.Secrets.begin(to, secrets); err != nil {
+		return service.IntentNone, err
+	}
+	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
+		return service.IntentNone, err
+	}
+	intent, err = s.Records.renamed(record)
+	if err != nil { // what is wanted of it would be what its state file says, which is a copy
+		if e := s.tree.home.RenameNew(dirOf(to), dirOf(from)); e != nil {
+			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
+		}
+		return service.IntentNone, err
+	}
+	free = from
+	return intent, nil
 }
 
 // gatewayLogs is where the logs of profiles lie.

@@ -19,7 +19,7 @@ import (
 func furnished(t *testing.T) *volume {
 	t.Helper()
 	v := newVolume(t, func(s *Settings) { s.RemoveAtBoot = []string{"*.pid"} })
-	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Intent: service.Running})
+	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Intent: service.Running, Secrets: map[string]string{"S": "s"}})
 	v.write("profiles/alice/notes/one", "one")
 	v.write("profiles/alice/gateway.pid", "1")
 	v.write("logs/gateways/alice/current", "a line\n")
@@ -178,6 +178,22 @@ func TestKilledBetweenSteps(t *testing.T) {
 		}
 		return nil
 	}
+	renames := func(v *volume) error { _, err := v.Rename("alice", "bob", nil); return err }
+	renamed := func(v *volume, list map[string]Profile) error {
+		if len(list) != 1 {
+			return fmt.Errorf("there are %v", list)
+		}
+		for name, p := range list {
+			if err := whole(p, v); err != nil {
+				return err
+			}
+			v.secretsAre(name, map[string]string{"S": "s"})
+			if text, err := os.ReadFile(v.path("logs/gateways/" + name + "/current")); err != nil || string(text) != "a line\n" {
+				return fmt.Errorf("the log of %s is %q, %v", name, text, err)
+			}
+		}
+		return nil
+	}
 	for name, c := range map[string]struct {
 		prepare func(*volume)
 		do      func(*volume) error
@@ -219,24 +235,29 @@ func TestKilledBetweenSteps(t *testing.T) {
 				return whole(v.list()["alice"], v)
 			},
 		},
-		"rename": {
+		"delete": {
 			func(*volume) {},
-			func(v *volume) error { _, err := v.Rename("alice", "bob", nil); return err },
+			func(v *volume) error { _, err := v.Delete("alice", false, nil); return err },
 			func(v *volume, list map[string]Profile) error {
-				if len(list) != 1 {
-					return fmt.Errorf("there are %v", list)
-				}
-				for name, p := range list {
-					if err := whole(p, v); err != nil {
-						return err
-					}
-					if text, err := os.ReadFile(v.path("logs/gateways/" + name + "/current")); err != nil || string(text) != "a line\n" {
-						return fmt.Errorf("the log of %s is %q, %v", name, text, err)
-					}
+				if p, there := list["alice"]; there {
+					v.secretsAre("alice", map[string]string{"S": "s"})
+					return whole(p, v)
 				}
 				return nil
 			},
 		},
+		"restore onto an orphaned name": {
+			func(v *volume) { _, err := v.Delete("alice", false, nil); must(v.t, err); v.orphan("bob") },
+			func(v *volume) error { _, _, err := v.Create("bob", Creation{Restore: "alice"}); return err },
+			func(v *volume, list map[string]Profile) error {
+				if p, there := list["bob"]; there {
+					return whole(p, v)
+				}
+				return nil
+			},
+		},
+		"rename":                     {func(*volume) {}, renames, renamed},
+		"rename to an orphaned name": {func(v *volume) { v.orphan("bob") }, renames, renamed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := 0; ; at++ {
@@ -263,9 +284,15 @@ func TestKilledBetweenSteps(t *testing.T) {
 				}()
 				v.Store = nil // a process that was killed closes nothing
 				v.reopen(nil)
+				v.secretsAreTheirs() // for a successor too, before the next boot
 				v.PrepareBoot(slices.Collect(maps.Values(v.list())))
+				v.secretsAreTheirs()
 				if wrong := c.after(v, v.list()); wrong != nil {
 					t.Errorf("killed before step %d (%s): %v", at+1, last, wrong)
+				}
+				v.nobodysAreFree()
+				if t.Failed() {
+					t.Fatalf("killed before step %d (%s)", at+1, last)
 				}
 				entries, _ := os.ReadDir(v.path("profiles"))
 				if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return durable.IsTemp(e.Name()) }) {
@@ -279,6 +306,43 @@ func TestKilledBetweenSteps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// secretsAreTheirs finds alice's secrets with alice, whatever the name, unless alice was
+// deleted, and with nobody else.
+func (v *volume) secretsAreTheirs() {
+	v.t.Helper()
+	list := v.list()
+	for name := range list {
+		is, err := v.Secrets.Of(name)
+		must(v.t, err)
+		if len(is) > 0 && (name == "bob" && len(list) > 1 || is["S"] != "s" || len(is) > 1) {
+			v.t.Errorf("%s has %v", name, is)
+		}
+	}
+}
+
+// nobodysAreFree has the names that are left be taken, by profiles that have no secrets,
+// and nothing lie under any other.
+func (v *volume) nobodysAreFree() {
+	v.t.Helper()
+	list := v.list()
+	if list["bob"].Name == "" {
+		v.create("bob", Creation{})
+		v.secretsAre("bob", nil)
+	}
+	if list["alice"].Name == "" {
+		v.create("x", Creation{})
+		_, err := v.Rename("x", "alice", nil)
+		must(v.t, err)
+		v.secretsAre("alice", nil)
+	}
+	entries, _ := os.ReadDir(v.path(secretsDir))
+	for _, e := range entries {
+		if list[e.Name()].Name == "" {
+			v.t.Errorf("%s is left", e.Name())
+		}
 	}
 }
 
@@ -368,12 +432,10 @@ func TestRestoredAsItWasWanted(t *testing.T) {
 func TestRenameInItsMiddleIsWantedAsBefore(t *testing.T) {
 	v := prepared(t)
 	must(t, verbs["stop"](v)) // of which no copy was written yet
-	moved := false
 	v.fault = func(step string) error {
-		if moved && step != "sync" {
+		if step != "sync" && v.moved("bob") {
 			return unix.EIO
 		}
-		moved = moved || step == "rename"
 		return nil
 	}
 	if _, err := v.Rename("alice", "bob", nil); !errors.Is(err, durable.ErrInDoubt) {

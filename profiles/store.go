@@ -154,20 +154,22 @@ func below(dir, rel string) string {
 }
 
 // dirFor is the volume's directory for whose what lies at a path below it is: the
-// supervisor's logs, or else the services' user's.
+// supervisor's logs and secrets, or else the services' user's.
 func (v *tree) dirFor(rel string) *durable.Dir {
-	if rel == gatewayLogs || strings.HasPrefix(rel, gatewayLogs+"/") {
-		return v.ours
+	for _, is := range []string{gatewayLogs, secretsDir} {
+		if rel == is || strings.HasPrefix(rel, is+"/") {
+			return v.ours
+		}
 	}
 	return v.home
 }
 
-// PrepareBoot removes what an earlier life left unfinished, and of each profile
-// what remove_at_boot names. Only before anything is started: not when a
-// supervisor takes over from another. What cannot be removed is said. changed: the
-// list may not be what List returns now.
+// PrepareBoot removes what an earlier life left unfinished, the secrets that are no
+// profile's, and of each profile what remove_at_boot names. Only before anything is
+// started: not when a supervisor takes over from another. What cannot be removed is
+// said. changed: the list may not be what List returns now.
 func (s *Store) PrepareBoot(list []Profile) (changed bool) {
-	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs} {
+	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs, secretsDir} {
 		s.Ownership.takeBackTemps(dir)
 		if err := s.tree.dirFor(dir).CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.tree.told.once(err.Error())
@@ -186,6 +188,7 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 		}
 		s.tidy(".", settings.RemoveAtBoot)
 	}
+	s.Secrets.sweep(names)
 	changed = changed || settings.ImportState != "" && len(settings.RemoveAtBoot) > 0
 	if len(names) == 0 {
 		return changed
@@ -227,7 +230,7 @@ func (s *Store) tidy(dir string, patterns []string) {
 // next boot.
 func (s *Store) SweepUnfinished() {
 	var left []string
-	for _, dir := range []string{profilesDir, gatewayLogs} {
+	for _, dir := range []string{profilesDir, gatewayLogs, secretsDir} {
 		entries, err := s.tree.dirFor(dir).ReadDir(dir, maxProfiles)
 		if err != nil && !errors.Is(err, durable.ErrTooBig) {
 			continue // who needs the directory says it

@@ -132,7 +132,7 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 	if s.rand.IntN(2) == 0 {
 		wait = &control.Wait{TimeoutMS: 5000}
 	}
-	create := control.CreateProfile{Name: e.to, Wait: wait, Environment: map[string]string{"HOME_ID": e.of.id}}
+	create := control.CreateProfile{Name: e.to, Wait: wait, Environment: map[string]string{"HOME_ID": e.of.id}, Secrets: map[string]string{"ID": e.of.id}}
 	e.intent = e.of.intent
 	if e.verb == "create" {
 		e.intent = service.Running
@@ -142,7 +142,7 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 	}
 	value := fmt.Sprint(s.rand.IntN(100))
 	if e.verb == "restore" {
-		create.Environment, create.Restore = nil, trash[e.of.id]
+		create.Environment, create.Secrets, create.Restore = nil, nil, trash[e.of.id]
 		h.leave(e.of, false) // from now on it may come back
 	}
 	w.mu.Lock()

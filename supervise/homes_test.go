@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,6 +74,7 @@ type homes struct {
 // home is one profile, whatever its name.
 type home struct {
 	id     string
+	binned bool           // it has been in the trash, where none has secrets
 	gone   bool           // its deletion was acknowledged, and nobody has had it back since
 	intent service.Intent // as acknowledged; IntentNone: not sure
 }
@@ -118,6 +120,9 @@ func (s *simulation) moveIn() {
 			s.Fatal(faults.Err())
 		}
 		s.defs[d.Name] = d
+		if err := os.MkdirAll(filepath.Join(h.runtime, "services", d.Name), 0o755); err != nil { // for its secrets
+			s.Fatal(err)
+		}
 	}
 	s.world.inhabits = h.inhabits
 }
@@ -242,7 +247,38 @@ func (h *homes) lie() (names map[string]string, trash map[string]string) {
 			h.sim.world.wrongly("%s is the profile %s, and in the trash as %s", id, name, entry)
 		}
 	}
+	h.givenTheirs(names, trash)
 	return names, trash
+}
+
+// givenTheirs sees that each profile has the secret that it was made with, which is its
+// id, whatever its name is by now; or none, if it has been in the trash.
+func (h *homes) givenTheirs(names, trash map[string]string) {
+	for id := range trash {
+		if of := h.all[id]; of != nil {
+			of.binned = true
+		}
+	}
+	for id, name := range names {
+		of, secret := h.all[id], h.secretOf(name)
+		if of != nil && secret != id && (secret != "" || !of.binned) {
+			h.sim.world.wrongly("%s is the profile %s, and has the secret %q", name, id, secret)
+		}
+	}
+}
+
+// secretOf is the secret that a process of a profile would be given; "": none.
+func (h *homes) secretOf(name string) string {
+	kept := filepath.Join(h.sim.home, ".rlminit/secrets", name)
+	entries, _ := os.ReadDir(kept)
+	latest := 0
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			latest = max(latest, n)
+		}
+	}
+	secret, _ := os.ReadFile(filepath.Join(kept, strconv.Itoa(latest), "ID"))
+	return string(secret)
 }
 
 // look is what the watcher of the volume does, and takes note of the errands that are over.
@@ -328,7 +364,7 @@ func (s *simulation) settleIn(name string) {
 		h.made++
 		of := &home{id: fmt.Sprint("id", h.made)}
 		h.all[of.id] = of
-		if _, err := s.now.registry.Profiles.Create(context.Background(), control.CreateProfile{Name: profileOf(name), Environment: map[string]string{"HOME_ID": of.id}}, control.Actor{}); err != nil {
+		if _, err := s.now.registry.Profiles.Create(context.Background(), control.CreateProfile{Name: profileOf(name), Environment: map[string]string{"HOME_ID": of.id}, Secrets: map[string]string{"ID": of.id}}, control.Actor{}); err != nil {
 			s.world.wrongly("in peace, %s cannot be created: %v", name, err)
 		}
 	} else {

@@ -201,7 +201,7 @@ func (s *revised) keepSecrets(name string, c revision.Content) (changed bool, er
 	if err != nil {
 		return false, err
 	}
-	return store.Secrets.Save(name, c.Secrets)
+	return store.SetSecrets(name, c.Secrets)
 }
 
 // run is the id of a process that a profile's service has, and is not on its
@@ -221,11 +221,11 @@ func (s *revised) record(name string, c revision.Content, create bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := store.Secrets.Save(name, c.Secrets); err != nil {
-		return err
-	}
 	if create {
 		_, _, err := store.Create(name, profiles.Creation{Text: c.Text, Secrets: c.Secrets, Intent: c.State})
+		return err
+	}
+	if _, err := store.SetSecrets(name, c.Secrets); err != nil {
 		return err
 	}
 	if _, err := store.Replace(name, c.Text); err != nil {
@@ -282,11 +282,11 @@ func (s *revised) Discard(ctx context.Context, name, trash string, how revision.
 	return err
 }
 
-// Restore takes a profile back out of the trash.
-func (s *revised) Restore(name, trash string) error {
+// Restore takes a profile back out of the trash, with these secrets.
+func (s *revised) Restore(name, trash string, secrets map[string]string) error {
 	store, err := s.directory.registry.Profiles.Store()
 	if err == nil {
-		_, err = store.Restore(name, trash)
+		_, err = store.Restore(name, trash, secrets)
 	}
 	return err
 }

@@ -221,6 +221,7 @@ func (s *simulation) replace(everything context.Context) {
 	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.prep.policy)
 	if s.homes != nil {
 		next.prep.settings = settings.Fixed(s.homes.config, next.prep.policy)
+		next.prep.runtime = s.homes.runtime
 		s.slots = s.homes.slotsOf(next)
 	}
 	next.tier1.tagged = true

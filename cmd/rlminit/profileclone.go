@@ -18,7 +18,8 @@ func profileCloneVerb(t *terminal) *cobra.Command {
 		Long: `Makes the profile NEW with a copy of what NAME's directory holds, less its state
 and what is removed at boot, and starts its gateway. It has a port and an intent
 of its own. A gateway that writes meanwhile is copied as it is at that moment:
-stop it first where that matters. Sockets and pipes are left out.`,
+stop it first where that matters. Sockets and pipes are left out, and so are
+NAME's secrets.`,
 		Example:           `  rlminit profile clone alice alice-next --env CHANNEL=next --stopped`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,
@@ -47,7 +48,9 @@ func profileRestoreVerb(t *terminal) *cobra.Command {
 		Short: "take a deleted profile out of the trash",
 		Long: `Makes a profile again of what the last deletion of NAME has put into the trash,
 or of an entry that rlminit profile list --trash shows. It is wanted as it was
-when it was deleted, and has its port if nobody else has that now.`,
+when it was deleted, and has its port if nobody else has that now. Its secrets
+went when it was deleted: profile create --exist-ok --secret gives them to it
+again.`,
 		Example: `  rlminit profile restore alice
   rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
 		Args:              exactly("NAME"),
@@ -106,10 +109,10 @@ func profileRenameVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rename NAME NEW",
 		Short: "give a profile another name",
-		Long: `Stops the profile's gateway if it runs, renames the profile and its log, and
-starts it again under the new name. Port and intent stay as they are. A log that
-an earlier profile NEW has left is kept beside, with the date in its name. One
-that has jobs or open sessions is not renamed; the answer names them.`,
+		Long: `Stops the profile's gateway if it runs, renames the profile, its secrets and its
+log, and starts it again under the new name. Port and intent stay as they are. A
+log that an earlier profile NEW has left is kept beside, with the date in its
+name. One that has jobs or open sessions is not renamed; the answer names them.`,
 		Example:           `  rlminit profile rename alice alice-old`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,

@@ -20,9 +20,9 @@ func profileDeleteVerb(t *terminal) *cobra.Command {
 		Long: `Ends the profile's jobs and sessions, stops the gateway and moves the
 profile's directory to the trash on the volume, under its name and the date,
 from where rlminit profile restore takes it back; its log stays in
-logs/gateways. With --purge the directory and the log are removed instead, and
-cannot be had back; a log that lies behind a symbolic link is named, and left
-to you.`,
+logs/gateways. Its secrets (profile create --secret) are removed for good. With
+--purge the directory and the log are removed too, and cannot be had back; a log
+that lies behind a symbolic link is named, and left to you.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,

@@ -54,8 +54,9 @@ type Box interface {
 	Put(ctx context.Context, name string, c Content, how Put) error
 	// Discard stops a profile's service and moves it into the trash, as trash.
 	Discard(ctx context.Context, name, trash string, how Put) error
-	// Restore takes a profile back out of the trash; Put comes after it.
-	Restore(name, trash string) error
+	// Restore takes a profile back out of the trash, which has no secrets, with
+	// these; Put comes after it.
+	Restore(name, trash string, secrets map[string]string) error
 	// Begin notes what is done in a step as an operation, and returns its id; End
 	// notes what came of it, and why it failed, if it did. halted is called if
 	// somebody cancels it, or commands a service of it meanwhile.

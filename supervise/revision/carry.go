@@ -200,7 +200,7 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	}
 	how := c.how(k, operation, false)
 	how.Create = is == nil
-	if is == nil && k.From != "" && c.r.box.Restore(k.Name, k.From) == nil {
+	if is == nil && k.From != "" && c.r.box.Restore(k.Name, k.From, k.After.Secrets) == nil {
 		how.Create = false // else somebody has emptied the trash
 	}
 	err = c.r.box.Put(ctx, k.Name, *k.After, how)
@@ -334,7 +334,7 @@ func (c *carrier) putBack(ctx context.Context, k Kept, operation uint64, cold bo
 	case k.Before == nil:
 		return c.r.box.Discard(ctx, k.Name, k.Trash, how)
 	case is == nil:
-		if err := c.r.box.Restore(k.Name, k.Trash); err != nil {
+		if err := c.r.box.Restore(k.Name, k.Trash, k.Before.Secrets); err != nil {
 			return fmt.Errorf("cannot take it out of the trash: %w", err)
 		}
 	case !sameContent(is, k.Before) && !sameContent(is, k.After) && !within(is, k):

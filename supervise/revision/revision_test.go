@@ -127,17 +127,20 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 
 func (l *life) Discard(_ context.Context, name, trash string, _ Put) error {
 	defer l.enter()()
-	l.trash[trash] = l.profiles[name]
+	c := l.profiles[name]
+	c.Secrets = nil // which go
+	l.trash[trash] = c
 	delete(l.profiles, name)
 	return nil
 }
 
-func (l *life) Restore(name, trash string) error {
+func (l *life) Restore(name, trash string, secrets map[string]string) error {
 	defer l.enter()()
 	c, ok := l.trash[trash]
 	if !ok {
 		return fs.ErrNotExist
 	}
+	c.Secrets = secrets
 	l.profiles[name] = c
 	delete(l.trash, trash)
 	return nil

@@ -153,6 +153,7 @@ var All = []Test{
 	{Name: "WallsHold", Run: WallsHold},
 	{Name: "JobsAreIsolated", Run: JobsAreIsolated},
 	{Name: "SecretsAreNotShown", Run: SecretsAreNotShown},
+	{Name: "SecretsGoWithTheirProfile", Run: SecretsGoWithTheirProfile},
 	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
 	{Name: "SupervisorIsOutOfReach", Run: SupervisorIsOutOfReach, Root: true},
 	{Name: "ProfilesHaveUsers", Run: ProfilesHaveUsers, Root: true},

@@ -338,3 +338,80 @@ gateway:
 		t.Errorf("the last line is not shown: %s", out)
 	}
 }
+
+// SecretsGoWithTheirProfile: a profile has its secrets at once under another name, and
+// whoever takes a name has nothing of what another has left under it.
+func SecretsGoWithTheirProfile(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: `version: 1
+user: "1000:1000"
+gateway:
+  command: [bash, -c, 'echo "$PROFILE has $(cat "$${CREDENTIALS_DIRECTORY-/nowhere}"/* 2>&1)."; exec sleep infinity']
+`})
+	kept := b.Home() + "/.rlminit/secrets/"
+	has := func(profile, secret string) {
+		t.Helper()
+		if secret == "" {
+			logged(b, profile, profile+" has cat: ") // which finds nothing
+		} else {
+			logged(b, profile, profile+" has "+secret+".")
+		}
+		r := b.As(box.Root, "bash", "-c", "cat /run/rlminit/services/gateway-"+profile+"/credentials/*")
+		if r.Out != secret {
+			t.Errorf("%s was given %s, want %q", profile, r, secret)
+		}
+	}
+	keeps := func(want ...string) {
+		t.Helper()
+		if got := strings.Fields(b.Shell(box.Root, "ls "+kept)); !slices.Equal(got, want) {
+			t.Errorf("secrets are kept of %q, want %q", got, want)
+		}
+	}
+	again := func() {
+		t.Helper()
+		if err := b.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		b.Again()
+	}
+	b.Write(box.Service, b.Home()+"/given", "k1-secret")
+	b.Must("profile", "create", "k1", "--secret", "TOK=@"+b.Home()+"/given")
+	has("k1", "k1-secret")
+	b.Must("profile", "rename", "k1", "k2")
+	has("k2", "k1-secret")
+	b.Must("profile", "create", "other")
+	b.Must("profile", "rename", "other", "k1")
+	has("k1", "")
+	keeps("k2")
+	// What a disk that failed has left under names is given to nobody.
+	b.Must("profile", "create", "gone")
+	b.Must("profile", "delete", "gone")
+	for _, name := range []string{"m1", "m2", "m3"} {
+		b.Shell(box.Root, "cp -r "+kept+"k2 "+kept+name)
+	}
+	b.Must("profile", "restore", "gone", "--as", "m1")
+	has("m1", "")
+	b.Must("profile", "rename", "k1", "m2")
+	has("m2", "")
+	keeps("k2", "m3")
+	again()
+	for name, secret := range map[string]string{"k2": "k1-secret", "m1": "", "m2": ""} {
+		b.Await("gateway-"+name, "running")
+		has(name, secret)
+	}
+	keeps("k2")
+	if !strings.Contains(b.Printed(), "the secrets kept for a profile m3 are removed") {
+		t.Error("what was removed at boot is not said")
+	}
+	// What a set declares follows too.
+	path, hash := planned(b, "version: 1\nprofiles: {d1: {secrets: {TOK: {file: given}}}}\n", "--scope", "profile/d1")
+	exits(b, 9, "apply", path, "--approve", hash, "--steady", "0")
+	has("d1", "k1-secret")
+	b.Must("profile", "rename", "d1", "d2")
+	has("d2", "k1-secret")
+	b.Must("profile", "delete", "d2", "k2")
+	b.Must("profile", "restore", "d2")
+	has("d2", "")
+	if left := b.Shell(box.Root, "ls "+kept); left != "" {
+		t.Errorf("what is left is %q", left)
+	}
+}
