@@ -53,6 +53,12 @@ func TestDiscardAndRestore(t *testing.T) {
 	if err := v.Store.Discard("alice", "alice-revision-3"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("again: %v", err)
 	}
+	if text, intent, err := v.Trash.Look("alice-revision-3"); err != nil || string(text) != string(p.Text()) || intent != service.Stopped {
+		t.Errorf("in the trash: %v %s %q", err, text, intent)
+	}
+	if _, _, err := v.Trash.Look("alice-revision-4"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("not in the trash: %v", err)
+	}
 	back, err := v.Store.Restore("alice", "alice-revision-3")
 	if err != nil || back.Port != p.Port || back.Record.Desired != service.Stopped || v.read("profiles/alice/notes") != "precious" {
 		t.Errorf("%v %+v", err, back)

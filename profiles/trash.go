@@ -14,6 +14,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/service"
 )
 
 // Trash is where profiles lie that were deleted, each under its name and the time.
@@ -33,6 +34,31 @@ type Trashed struct {
 // trashEntry is the name of one: that of the profile, the time, and a number
 // where there are several of one second.
 var trashEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)-(\d{8}T\d{6}Z)(?:-\d+)?$`) })
+
+// RevisionEntry is the name in the trash of a profile that a revision has moved there.
+func RevisionEntry(profile string, revision int) string {
+	return fmt.Sprintf("%s-revision-%d", profile, revision)
+}
+
+// Look tells what the definition of a profile in the trash is, nil if it has none that
+// can be read, and what was wanted of it. It fails with fs.ErrNotExist where the trash
+// does not have it.
+func (t *Trash) Look(entry string) (text []byte, intent service.Intent, err error) {
+	dir := trashDir + "/" + entry
+	if _, err := t.tree.home.Lstat(dir); err != nil {
+		return nil, service.IntentNone, err
+	}
+	text, err = t.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrNotRegular), errors.Is(err, durable.ErrTooBig),
+		errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		text = nil
+	case err != nil:
+		return nil, service.IntentNone, err
+	}
+	state, err := readRecord(t.tree.home, dir+"/"+t.tree.settings.Load().StateFile)
+	return text, state.Desired, err
+}
 
 // List lists what is in the trash, by profile, the newest of each last.
 func (t *Trash) List() ([]Trashed, error) {
