@@ -47,7 +47,8 @@ func profileRestoreVerb(t *terminal) *cobra.Command {
 		Short: "take a deleted profile out of the trash",
 		Long: `Makes a profile again of what the last deletion of NAME has put into the trash,
 or of an entry that rlminit profile list --trash shows. It is wanted as it was
-when it was deleted, and has its port if nobody else has that now.`,
+when it was deleted, and has its port if nobody else has that now. A rollback
+that would have taken it out then changes it where it is.`,
 		Example: `  rlminit profile restore alice
   rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
 		Args:              exactly("NAME"),

@@ -137,6 +137,22 @@ func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
 	return places, nil
 }
 
+// Needs tells whether a rollback of a revision takes what that has moved into the trash
+// of a profile. What is there of a creation that was put back no rollback takes.
+func (r *Revisions) Needs(profile string, revision int) (needs bool) {
+	r.ledger.View(func(f *apply.Fold) {
+		k := f.Find(revision)
+		if k == nil || revision <= f.Last()-kept {
+			return // it can be rolled back no longer
+		}
+		for i, p := range k.Begun.Steps {
+			place := k.State.Steps[i].Place
+			needs = needs || p.Name == profile && p.Action == plan.Delete && place != apply.Waiting && place != apply.Undone
+		}
+	})
+	return needs
+}
+
 // takes completes a step that puts back a profile, or says why that cannot be: it is to
 // have the directory that it had. there tells whether there is a profile of that name.
 func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) {

@@ -219,7 +219,7 @@ func TestRollbackSaysWhatTheTrashLacks(t *testing.T) {
 			before := v.snapshot()
 			r := v.live(0).revisions()
 			_, ask := makePlan(t, r, declared)
-			if done := finishAs(t, r, ask, 0); done.State != control.RevisionApplied || done.Steps[4].Note != "in the trash as zed-revision-1" {
+			if done := finishAs(t, r, ask, 0); done.State != control.RevisionApplied || done.Steps[4].Note != "in the trash as zed-revision-1" || !r.Needs("zed", 1) || r.Needs("dave", 1) {
 				t.Fatalf("%+v", done)
 			}
 			row.spoil(v)

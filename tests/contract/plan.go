@@ -187,11 +187,27 @@ func RollbackIsRolledBack(t *testing.T, start New) {
 		t.Errorf("rolled back: %s", box.Describe(s))
 	}
 
-	path, hash = planned(b, "version: 1\nprofiles: {alice: {}}\n")
-	exits(b, 9, "apply", path, "--approve", hash, "--allow-delete", "--steady", "0")
+	deletes := func() {
+		path, hash := planned(b, "version: 1\nprofiles: {alice: {}}\n")
+		exits(b, 9, "apply", path, "--approve", hash, "--allow-delete", "--steady", "0")
+	}
+	deletes()
+	if out := b.Must("profile", "list", "--trash"); !strings.Contains(out, "zed-revision-5  a rollback of revision 5") {
+		t.Errorf("the trash is\n%s", out)
+	}
+	b.Must("profile", "restore", "zed")
+	if s := b.Await("gateway-zed", "running"); *s.Port != port || b.Shell(box.Service, "cat "+b.Home()+"/profiles/zed/notes") != "precious" {
+		t.Errorf("restored by hand: %s", box.Describe(s))
+	}
+	b.Must("profile", "set", "zed", "A=b")
+	if r := exits(b, 9, "rollback", "--steady", "0"); !strings.Contains(r.Out, "zed: changed, in the directory that is there, for what revision 5 deleted is no longer in the trash") {
+		t.Errorf("it says %s", r)
+	}
+
+	deletes()
 	b.Shell(box.Service, "rm -r "+b.Home()+"/trash/*")
-	b.Fails(17, "the directory of zed, which revision 5 deleted, is no longer in the trash as zed-revision-5", "rollback", "--steady", "0")
-	if _, there := b.Status()["gateway-zed"]; there || len(revisions(b)) != 5 {
+	b.Fails(17, "the directory of zed, which revision 7 deleted, is no longer in the trash as zed-revision-7", "rollback", "--steady", "0")
+	if _, there := b.Status()["gateway-zed"]; there || len(revisions(b)) != 7 {
 		t.Error("something was touched")
 	}
 }
