@@ -86,6 +86,7 @@ type RevisionStep struct {
 	Action string `json:"action"`
 	State  string `json:"state"` // waiting, begun, passed, undone, stuck
 	Reason string `json:"reason"`
+	Note   string `json:"note,omitempty"` // where its directory comes from, or is in the trash, when it has passed
 }
 
 // The states of a Revision.

@@ -233,6 +233,9 @@ type Trashed struct {
 	Entry   string    `json:"entry"`
 	Profile string    `json:"profile"`
 	At      time.Time `json:"at"`
+
+	Revision int  `json:"revision,omitempty"` // that has moved it there; absent: a person has
+	Needed   bool `json:"needed,omitempty"`   // a rollback of that revision takes it
 }
 
 // AdoptProfile is the body of POST /v1/profiles/{name}/adopt.

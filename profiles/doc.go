@@ -10,6 +10,7 @@
 //	profiles/NAME/STATE_FILE       intent and last-known state
 //	state/services/NAME.json       the same, of a static service
 //	trash/NAME-DATE/               deleted profiles
+//	trash/NAME-revision-N/         the same, by a revision
 //	logs/container-boot.log        one line a profile a boot
 //	.rlminit/secrets/NAME/         secrets of a profile
 //

@@ -78,6 +78,7 @@ func (s *Store) Discard(name, trash string) error {
 	if err := s.Trash.make(); err != nil {
 		return err
 	}
+	s.Records.keepsIntent(name)
 	if err := s.Ownership.takeBack(dirOf(name)); err != nil {
 		return err
 	}

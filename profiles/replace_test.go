@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,6 +54,15 @@ func TestDiscardAndRestore(t *testing.T) {
 	if err := v.Store.Discard("alice", "alice-revision-3"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("again: %v", err)
 	}
+	if text, intent, err := v.Trash.Look("alice-revision-3"); err != nil || string(text) != string(p.Text()) || intent != service.Stopped {
+		t.Errorf("in the trash: %v %s %q", err, text, intent)
+	}
+	if _, _, err := v.Trash.Look("alice-revision-4"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("not in the trash: %v", err)
+	}
+	if list, err := v.Trash.List(); err != nil || len(list) != 1 || list[0].Entry != "alice-revision-3" || list[0].Profile != "alice" || list[0].Revision != 3 || time.Since(list[0].At) > time.Hour {
+		t.Errorf("the trash: %v %+v", err, list)
+	}
 	back, err := v.Store.Restore("alice", "alice-revision-3", nil)
 	if err != nil || back.Port != p.Port || back.Record.Desired != service.Stopped || v.read("profiles/alice/notes") != "precious" {
 		t.Errorf("%v %+v", err, back)
@@ -62,6 +72,15 @@ func TestDiscardAndRestore(t *testing.T) {
 	}
 	if _, err := v.Store.Restore("bob", "bob-revision-3", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it never was: %v", err)
+	}
+	v.write("trash/bob-revision-0/notes", "no entry")
+	v.write("trash/bob-revision-5", "nor this")
+	must(t, v.Store.Discard("alice", "alice-revision-3"))
+	if list, err := v.Trash.List(); err != nil || len(list) != 1 {
+		t.Errorf("the trash: %v %+v", err, list)
+	}
+	if p := v.create("alice", Creation{Restore: "alice"}); p.Port != back.Port || p.Record.Desired != service.Stopped || v.read("profiles/alice/notes") != "precious" {
+		t.Errorf("restored by a person: %+v", p)
 	}
 	v.write("trash/alice-revision-4/notes", "another")
 	if err := v.Store.Discard("alice", "alice-revision-4"); !errors.Is(err, unix.EEXIST) {

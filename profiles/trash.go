@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,9 +15,11 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/service"
 )
 
-// Trash is where profiles lie that were deleted, each under its name and the time.
+// Trash is where profiles lie that were deleted, each under its name and the time, or
+// the number of the revision that has done it.
 // What is put there was given back to the services' user before.
 type Trash struct {
 	tree      *tree
@@ -28,11 +31,41 @@ type Trashed struct {
 	Entry   string // the directory's name there
 	Profile string
 	At      time.Time // when it was deleted
+
+	Revision int // that has moved it there; 0: a person has
 }
 
 // trashEntry is the name of one: that of the profile, the time, and a number
 // where there are several of one second.
 var trashEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)-(\d{8}T\d{6}Z)(?:-\d+)?$`) })
+
+// revisionEntry is the name of one that a revision has moved: RevisionEntry.
+var revisionEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)-revision-([1-9]\d{0,8})$`) })
+
+// RevisionEntry is the name in the trash of a profile that a revision has moved there.
+func RevisionEntry(profile string, revision int) string {
+	return fmt.Sprintf("%s-revision-%d", profile, revision)
+}
+
+// Look tells what the definition of a profile in the trash is, nil if it has none that
+// can be read, and what was wanted of it. It fails with fs.ErrNotExist where the trash
+// does not have it.
+func (t *Trash) Look(entry string) (text []byte, intent service.Intent, err error) {
+	dir := trashDir + "/" + entry
+	if _, err := t.tree.home.Lstat(dir); err != nil {
+		return nil, service.IntentNone, err
+	}
+	text, err = t.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrNotRegular), errors.Is(err, durable.ErrTooBig),
+		errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		text = nil
+	case err != nil:
+		return nil, service.IntentNone, err
+	}
+	state, err := readRecord(t.tree.home, dir+"/"+t.tree.settings.Load().StateFile)
+	return text, state.Desired, err
+}
 
 // List lists what is in the trash, by profile, the newest of each last.
 func (t *Trash) List() ([]Trashed, error) {
@@ -45,12 +78,8 @@ func (t *Trash) List() ([]Trashed, error) {
 	}
 	var list []Trashed
 	for _, e := range entries {
-		m := trashEntry().FindStringSubmatch(e.Name)
-		if m == nil || !ValidName(m[1]) {
-			continue
-		}
-		if at, err := time.Parse("20060102T150405Z", m[2]); err == nil {
-			list = append(list, Trashed{Entry: e.Name, Profile: m[1], At: at})
+		if one, ok := t.entry(e.Name); ok {
+			list = append(list, one)
 		}
 	}
 	slices.SortFunc(list, func(a, b Trashed) int {
@@ -66,6 +95,25 @@ func (t *Trash) List() ([]Trashed, error) {
 		return strings.Compare(a.Entry, b.Entry)
 	})
 	return list, nil
+}
+
+// entry is what the name of one says. When a revision has moved it there no name tells,
+// but the directory does: the rename is what changed it last.
+func (t *Trash) entry(name string) (one Trashed, ok bool) {
+	if m := trashEntry().FindStringSubmatch(name); m != nil {
+		at, err := time.Parse("20060102T150405Z", m[2])
+		return Trashed{Entry: name, Profile: m[1], At: at}, err == nil && ValidName(m[1])
+	}
+	m := revisionEntry().FindStringSubmatch(name)
+	if m == nil || !ValidName(m[1]) {
+		return one, false
+	}
+	revision, err := strconv.Atoi(m[2])
+	if err != nil {
+		return one, false
+	}
+	info, err := t.tree.home.Lstat(trashDir + "/" + name)
+	return Trashed{Entry: name, Profile: m[1], At: info.Changed.UTC().Truncate(time.Second), Revision: revision}, err == nil && info.Type == fs.ModeDir
 }
 
 // find finds the entry that a person means: by its own name, or the newest of

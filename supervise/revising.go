@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"rlminit/config"
@@ -280,6 +281,22 @@ func (s *revised) Discard(ctx context.Context, name, trash string, how revision.
 		err = store.Discard(name, trash)
 	}
 	return err
+}
+
+// Trashed is what a profile is in the trash.
+func (s *revised) Trashed(_, trash string) (c revision.Content, err error) {
+	store, err := s.directory.registry.Profiles.Store()
+	if err != nil {
+		return c, err
+	}
+	c.Text, c.State, err = store.Trash.Look(trash)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, revision.ErrGone
+	}
+	if c.State == service.IntentNone {
+		c.State = service.Stopped
+	}
+	return c, err
 }
 
 // Restore takes a profile back out of the trash, with these secrets.

@@ -261,9 +261,13 @@ func stepText(s control.RevisionStep) string {
 			plan.Create: "is created", plan.Update: "is changed", plan.Start: "is started", plan.Stop: "is stopped", plan.Delete: "is deleted",
 		}[s.Action]
 	case "passed":
-		return map[string]string{
+		done := map[string]string{
 			plan.Create: "created", plan.Update: "changed", plan.Start: "started", plan.Stop: "stopped", plan.Delete: "deleted",
 		}[s.Action]
+		if s.Note != "" {
+			done += ", " + printable(s.Note)
+		}
+		return done
 	case "undone":
 		return "put back"
 	}

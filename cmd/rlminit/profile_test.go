@@ -165,6 +165,10 @@ func TestProfileCloneRenameRestore(t *testing.T) {
 		},
 		{args: []string{"profile", "list", "--trash"}, out: "NAME   DELETED               ENTRY\nalice  2026-05-24 18:05:33Z  alice-20260524T180533Z\n"},
 	})
+	kept := control.Trashed{Entry: "bob-revision-3", Profile: "bob", At: entry.At, Revision: 3, Needed: true}
+	tell(t, map[string]any{"GET /v1/trash": []control.Trashed{entry, kept}}, []story{
+		{args: []string{"profile", "list", "--trash"}, out: "NAME   DELETED               ENTRY                   KEPT FOR\nalice  2026-05-24 18:05:33Z  alice-20260524T180533Z\nbob    2026-05-24 18:05:33Z  bob-revision-3          a rollback of revision 3\n"},
+	})
 	tell(t, map[string]any{"GET /v1/trash": []control.Trashed(nil)}, []story{
 		{args: []string{"profile", "list", "--trash"}, out: "nothing is in the trash\n"},
 		{args: []string{"profile", "list", "--trash", "--json"}, out: "[]\n"},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +56,20 @@ func listTrash(ctx context.Context, t *terminal, client *control.Client, asJSON 
 		return t.printJSON(list)
 	}
 	b := new(table)
-	b.header("NAME", "DELETED", "ENTRY")
+	byRevision := slices.ContainsFunc(list, func(e control.Trashed) bool { return e.Revision != 0 })
+	columns := []string{"NAME", "DELETED", "ENTRY"}
+	if byRevision {
+		columns = append(columns, "KEPT FOR")
+	}
+	b.header(columns...)
 	for _, e := range list {
-		b.row(cell{text: printable(e.Profile)}, cell{text: trashTime(e.At)}, cell{text: printable(e.Entry)})
+		row := []cell{{text: printable(e.Profile)}, {text: trashTime(e.At)}, {text: printable(e.Entry)}}
+		if e.Needed {
+			row = append(row, cell{text: "a rollback of revision " + strconv.Itoa(e.Revision)})
+		} else if byRevision {
+			row = append(row, cell{})
+		}
+		b.row(row...)
 	}
 	if len(list) == 0 {
 		t.printf("nothing is in the trash\n")

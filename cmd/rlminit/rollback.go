@@ -17,8 +17,10 @@ func rollbackVerb(t *terminal) *cobra.Command {
 		Short: "put back what an applied revision has changed",
 		Long: `Without REV, puts back what the last applied revision has changed: definitions,
 environment, secrets and intents, as they were before it; with REV all that was
-changed by those after it, so that 0 is before the first. It is a revision of its
-own, gated and rolled back like an apply, and needs no approval.`,
+changed by those after it, so that 0 is before the first. A profile that was
+deleted comes out of the trash; where that is not possible, nothing is touched,
+and what is missing is said. It is a revision of its own, gated and rolled back
+like an apply, and needs no approval.`,
 		Example: `  rlminit rollback
   rlminit rollback 12 --steady 5s`,
 		Args: atMost("REV"),

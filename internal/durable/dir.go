@@ -100,6 +100,7 @@ type Info struct {
 	GID  uint32
 
 	Modified time.Time
+	Changed  time.Time // it, its owner or its name: st_ctim of stat(3)
 }
 
 // Lstat tells what rel is, without following a link. For ".", d itself.

@@ -67,12 +67,14 @@ func (i *Info) fields(c *coder.Coder) {
 	c.I64(&i.Size)
 	c.U32(&i.UID)
 	c.U32(&i.GID)
-	dated := !i.Modified.IsZero()
-	if c.Bool(&dated); dated {
-		seconds, nanos := i.Modified.Unix(), int64(i.Modified.Nanosecond())
-		c.I64(&seconds)
-		c.I64(&nanos)
-		i.Modified = time.Unix(seconds, nanos)
+	for _, at := range []*time.Time{&i.Modified, &i.Changed} {
+		dated := !at.IsZero()
+		if c.Bool(&dated); dated {
+			seconds, nanos := at.Unix(), int64(at.Nanosecond())
+			c.I64(&seconds)
+			c.I64(&nanos)
+			*at = time.Unix(seconds, nanos)
+		}
 	}
 }
 

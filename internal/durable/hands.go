@@ -299,7 +299,7 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 }
 
 func infoOf(st *unix.Stat_t) Info {
-	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, GID: st.Gid, Modified: time.Unix(st.Mtim.Unix())}
+	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, GID: st.Gid, Modified: time.Unix(st.Mtim.Unix()), Changed: time.Unix(st.Ctim.Unix())}
 }
 
 // doing is what opening a file with these flags is for.

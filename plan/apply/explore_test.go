@@ -260,8 +260,8 @@ func (w world) wellOrdered(t *testing.T) {
 // The records make the state that was recorded.
 func TestFold(t *testing.T) {
 	var f Fold
-	f.Begin(RecordedBegun{Revision: 1, Steps: []Planned{{"a", "create", 1}, {"b", "update", 2}}}, "t0", "b0")
-	f.Begin(RecordedBegun{Revision: 1, Steps: []Planned{{"x", "delete", 4}}}, "t0", "b0") // twice: the first counts
+	f.Begin(RecordedBegun{Revision: 1, Steps: []Planned{{Name: "a", Action: "create", Wave: 1}, {Name: "b", Action: "update", Wave: 2}}}, "t0", "b0")
+	f.Begin(RecordedBegun{Revision: 1, Steps: []Planned{{Name: "x", Action: "delete", Wave: 4}}}, "t0", "b0") // twice: the first counts
 	f.Move(RecordedStep{Revision: 1, Steps: []int{0}, Place: Passed}, "b0")
 	f.Move(RecordedStep{Revision: 1, Steps: []int{1, 7}, Place: Begun}, "b1")
 	open := f.Open()

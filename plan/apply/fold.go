@@ -34,6 +34,7 @@ type Planned struct {
 	Name   string `json:"name"` // of the profile
 	Action string `json:"action"`
 	Wave   int    `json:"wave"`
+	Note   string `json:"note,omitempty"` // for people, once it is done
 }
 
 // RecordedStep says where some steps are now.

@@ -417,7 +417,7 @@ func (r *Profiles) Trash() ([]control.Trashed, error) {
 	}
 	list := []control.Trashed{}
 	for _, t := range found {
-		list = append(list, control.Trashed{Entry: t.Entry, Profile: t.Profile, At: t.At})
+		list = append(list, control.Trashed{Entry: t.Entry, Profile: t.Profile, At: t.At, Revision: t.Revision})
 	}
 	return list, nil
 }

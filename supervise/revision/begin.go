@@ -13,6 +13,7 @@ import (
 	"rlminit/control"
 	"rlminit/plan"
 	"rlminit/plan/apply"
+	"rlminit/profiles"
 )
 
 // defaultTimeout is how long a gate of a caller who says nothing is waited for.
@@ -259,10 +260,17 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 	waves := make([]int, len(changes))
 	for i, c := range changes {
 		waves[i] = waveOf(c)
-		begun.Steps = append(begun.Steps, apply.Planned{Name: c.Name, Action: c.Action, Wave: waves[i]})
-		if c.Action == plan.Delete || c.Action == plan.Create {
-			doc.Steps[i].Trash = fmt.Sprintf("%s-revision-%d", c.Name, begun.Revision)
+		k := &doc.Steps[i]
+		switch {
+		case k.From != "": // and to there it goes back
+			k.Trash, k.Note = k.From, "out of the trash, where it was "+k.From
+		case c.Action == plan.Create:
+			k.Trash = profiles.RevisionEntry(c.Name, begun.Revision)
+		case c.Action == plan.Delete:
+			k.Trash = profiles.RevisionEntry(c.Name, begun.Revision)
+			k.Note = "in the trash as " + k.Trash
 		}
+		begun.Steps = append(begun.Steps, apply.Planned{Name: c.Name, Action: c.Action, Wave: waves[i], Note: k.Note})
 	}
 	begun.Rolling, begun.SteadyMS, begun.TimeoutMS, begun.DeadlineMS = max(g.Rolling, 1), g.SteadyMS, g.TimeoutMS, g.DeadlineMS
 	if begun.TimeoutMS <= 0 {
@@ -311,7 +319,7 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	if err != nil {
 		return answer, err
 	}
-	contents, order, trash, err := r.before(undone)
+	contents, order, places, err := r.before(undone)
 	if err == nil && ask.Revision != nil {
 		err = r.asApplied(to, contents)
 	}
@@ -329,6 +337,7 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	}
 	doc := &Document{Salt: salt, Declared: map[string]plan.Profile{}}
 	var changes []plan.Change
+	var faults []string // why profiles cannot be put back
 	for _, name := range order {
 		f, there := s.found[name]
 		is, was := map[string]plan.Present{}, map[string]plan.Profile{}
@@ -336,15 +345,23 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 			is[name] = present(f, salt)
 		}
 		content := contents[name]
+		kept := Kept{Name: name, After: content}
+		if content != nil && !plan.IsConfiguration(name) {
+			why, err := r.takes(&kept, there, places[name])
+			if err != nil {
+				return answer, err
+			}
+			if why != "" {
+				faults = append(faults, why)
+			}
+		}
 		if content != nil {
 			was[name] = present(Found{Name: name, Content: *content}, salt).Profile
 			doc.Declared[name] = was[name]
 		}
 		for _, c := range plan.Compare(is, was, nil, func(string) bool { return true }) {
-			k := Kept{Name: name, Action: c.Action, After: content}
-			if c.Action == plan.Create {
-				k.From = trash[name]
-			}
+			k := kept
+			k.Action = c.Action
 			if there {
 				k.Before, k.Up = &f.Content, f.Up
 			}
@@ -359,6 +376,8 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	p := &plan.Plan{Changes: changes}
 	settings := r.settings()
 	switch {
+	case len(faults) > 0:
+		return answer, control.NewProblem(control.KindMoved, "nothing was touched: "+strings.Join(faults, "; "))
 	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
 		return answer, refused("uid %d may not roll this back: no rule of apply.allow covers all of its changes", actor)
 	case len(changes) == 0:
@@ -452,10 +471,11 @@ func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
 }
 
 // before is each profile that some revisions have changed, as it was before the
-// first of them (nil: there was none), their names in order, and where in the
-// trash those are that were deleted. The revisions come newest first.
-func (r *Revisions) before(undone []int) (contents map[string]*Content, order []string, trash map[string]string, err error) {
-	contents, trash = map[string]*Content{}, map[string]string{}
+// first of them (nil: there was none), their names in order, and where the directories
+// are that they had. The revisions come newest first.
+func (r *Revisions) before(undone []int) (contents map[string]*Content, order []string, places map[string]place, err error) {
+	contents = map[string]*Content{}
+	var docs []*Document
 	for _, number := range undone {
 		doc, err := r.load(number)
 		if err != nil {
@@ -463,14 +483,15 @@ func (r *Revisions) before(undone []int) (contents map[string]*Content, order []
 		}
 		for _, k := range doc.Steps {
 			contents[k.Name] = k.Before
-			if k.After == nil {
-				trash[k.Name] = k.Trash
-			}
 			order = append(order, k.Name)
 		}
+		docs = append(docs, doc)
+	}
+	if places, err = r.placed(docs); err != nil {
+		return nil, nil, nil, err
 	}
 	slices.Sort(order)
-	return contents, slices.Compact(order), trash, nil
+	return contents, slices.Compact(order), places, nil
 }
 
 // sameContent tells whether two contents say the same.

@@ -55,8 +55,9 @@ type Box interface {
 	// Discard stops a profile's service and moves it into the trash, as trash.
 	Discard(ctx context.Context, name, trash string, how Put) error
 	// Restore takes a profile back out of the trash, which has no secrets, with
-	// these; Put comes after it.
+	// these; Put comes after it. Trashed is what it is there, or ErrGone.
 	Restore(name, trash string, secrets map[string]string) error
+	Trashed(name, trash string) (Content, error)
 	// Begin notes what is done in a step as an operation, and returns its id; End
 	// notes what came of it, and why it failed, if it did. halted is called if
 	// somebody cancels it, or commands a service of it meanwhile.
@@ -153,8 +154,10 @@ type Kept struct {
 	Before *Content `json:"before"`
 	After  *Content `json:"after"`
 	Up     bool     `json:"up"`    // it was ready before
-	Trash  string   `json:"trash"` // the name that it has in the trash, once it is deleted
+	Trash  string   `json:"trash"` // the name that it has in the trash, once it is deleted, or its creation undone
 	From   string   `json:"from"`  // the name that it had there; "": it is created anew
+	Was    *Content `json:"was"`   // what it was there
+	Note   string   `json:"note"`  // what a person may want to know of its directory
 
 	Services []Touched `json:"services,omitempty"` // of the configuration
 }

@@ -185,23 +185,27 @@ func (c *carrier) act(i int, operation uint64) {
 }
 
 func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched bool, err error) {
-	is, err := c.now(k.Name)
-	if err != nil {
+	f, err := c.find(k)
+	switch {
+	case err != nil:
 		return true, err
-	}
-	if !sameContent(is, k.Before) && !sameContent(is, k.After) && !within(is, k) {
-		return true, errTouched
+	case f.lost(k):
+		return false, fmt.Errorf("%w, where it was %s", errLost, k.From)
+	case !f.ours(k):
+		return !f.done(k), errTouched
 	}
 	if k.After == nil {
-		if is == nil {
+		if f.is == nil {
 			return false, nil // it is in the trash already
 		}
 		return false, c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, operation, false))
 	}
 	how := c.how(k, operation, false)
-	how.Create = is == nil
-	if is == nil && k.From != "" && c.r.box.Restore(k.Name, k.From, k.After.Secrets) == nil {
-		how.Create = false // else somebody has emptied the trash
+	how.Create = f.is == nil && k.From == ""
+	if f.trashed {
+		if err := c.r.box.Restore(k.Name, k.From, k.After.Secrets); err != nil {
+			return false, fmt.Errorf("cannot take it out of the trash: %w", err)
+		}
 	}
 	err = c.r.box.Put(ctx, k.Name, *k.After, how)
 	if plan.IsConfiguration(k.Name) && err != nil {
@@ -217,16 +221,16 @@ func (c *carrier) allowance(k Kept) time.Duration {
 	return c.timeout() * time.Duration(max(1, len(k.Services)))
 }
 
-// within tells whether a profile is between before and after: a kill can leave
+// between tells whether a profile is between before and after: a kill can leave
 // the definition written, and the intent not yet.
-func within(is *Content, k Kept) bool {
-	if is == nil || k.After == nil || k.Before == nil {
+func between(is, before, after *Content) bool {
+	if is == nil || after == nil || before == nil {
 		return false
 	}
 	mixed := *is
-	for _, text := range [][]byte{k.Before.Text, k.After.Text} {
-		for _, state := range []service.Intent{k.Before.State, k.After.State} {
-			for _, secrets := range []map[string]string{k.Before.Secrets, k.After.Secrets} {
+	for _, text := range [][]byte{before.Text, after.Text} {
+		for _, state := range []service.Intent{before.State, after.State} {
+			for _, secrets := range []map[string]string{before.Secrets, after.Secrets} {
 				mixed.Text, mixed.State, mixed.Secrets = text, state, secrets
 				if sameContent(is, &mixed) {
 					return true
@@ -320,25 +324,27 @@ func (c *carrier) backTo(k Kept, operation uint64) Gating {
 const backAgain = 2 * time.Second
 
 func (c *carrier) putBack(ctx context.Context, k Kept, operation uint64, cold bool) error {
-	is, err := c.now(k.Name)
+	f, err := c.find(k)
 	if err != nil {
 		return err
 	}
 	how := c.how(k, operation, cold)
 	how.Create = false
 	switch {
-	case k.Before == nil && is == nil:
-		return nil // it was never made, or is gone again
-	case k.Before == nil && !sameContent(is, k.After):
+	case f.lost(k):
+		return fmt.Errorf("%w, where it was %s", errLost, k.From)
+	case !f.ours(k) && f.trashed:
+		return fmt.Errorf("there is another one by now, which is left as it is; it is in the trash as %s", k.entry())
+	case !f.ours(k):
 		return fmt.Errorf("%w; it is left as it is", errTouched)
+	case k.Before == nil && f.is == nil:
+		return nil // it was never made, or is gone again
 	case k.Before == nil:
 		return c.r.box.Discard(ctx, k.Name, k.Trash, how)
-	case is == nil:
+	case f.is == nil:
 		if err := c.r.box.Restore(k.Name, k.Trash, k.Before.Secrets); err != nil {
 			return fmt.Errorf("cannot take it out of the trash: %w", err)
 		}
-	case !sameContent(is, k.Before) && !sameContent(is, k.After) && !within(is, k):
-		return fmt.Errorf("%w; it is left as it is", errTouched)
 	}
 	before := *k.Before
 	before.Secrets = maps.Clone(before.Secrets)

@@ -163,7 +163,7 @@ func describe(k apply.Known, version uint64) control.Revision {
 		if s.Place == apply.Waiting {
 			state = "waiting"
 		}
-		v.Steps = append(v.Steps, control.RevisionStep{Name: p.Name, Action: p.Action, State: state, Reason: s.Reason})
+		v.Steps = append(v.Steps, control.RevisionStep{Name: p.Name, Action: p.Action, State: state, Reason: s.Reason, Note: p.Note})
 	}
 	return v
 }

@@ -13,6 +13,24 @@ type Server interface {
 	Handle(pattern string, needs api.May, h api.Handler)
 }
 
+// Profiles are profiles of whose trash is said what a rollback takes from it.
+type Profiles struct {
+	api.Profiles
+	Revisions func() *Revisions // nil as long as the volume is not ours
+}
+
+// Trash is every profile that can be restored.
+func (p Profiles) Trash() ([]control.Trashed, error) {
+	list, err := p.Profiles.Trash()
+	if all := p.Revisions(); all != nil {
+		for i := range list {
+			t := &list[i]
+			t.Needed = t.Revision != 0 && all.Needs(t.Profile, t.Revision)
+		}
+	}
+	return list, err
+}
+
 // requests are those that need revisions.
 type requests struct {
 	server    Server

@@ -26,6 +26,8 @@ type volume struct {
 	mu       sync.Mutex
 	profiles map[string]Content
 	trash    map[string]Content
+	made     map[string]int // by profile, and by entry of the trash: which directory it is
+	makes    int
 	records  Records
 	seq      uint64
 	files    map[int][]byte
@@ -42,7 +44,8 @@ type volume struct {
 type life struct {
 	*volume
 	dead  chan struct{}
-	until int // calls until it is killed; 0: never
+	until int   // calls until it is killed; 0: never
+	half  *bool // whether that call is still done; nil: by chance
 }
 
 func (v *volume) live(until int) *life {
@@ -63,6 +66,9 @@ func (l *life) enter() (leave func()) {
 		if l.until--; l.until == 0 {
 			close(l.dead)
 			half := rand.IntN(2) == 0
+			if l.half != nil {
+				half = *l.half
+			}
 			if !half {
 				l.mu.Unlock()
 				select {}
@@ -117,6 +123,9 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 	half := c
 	if there {
 		half.State = l.profiles[name].State
+	} else {
+		l.makes++
+		l.made[name] = l.makes
 	}
 	l.profiles[name] = half
 	leave()
@@ -125,12 +134,18 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 	return nil
 }
 
+// Discard keeps of a profile what lies in its directory: its secrets do not.
 func (l *life) Discard(_ context.Context, name, trash string, _ Put) error {
 	defer l.enter()()
-	c := l.profiles[name]
-	c.Secrets = nil // which go
-	l.trash[trash] = c
+	c, there := l.profiles[name]
+	_, taken := l.trash[trash]
+	if !there || taken {
+		return fs.ErrExist
+	}
+	c.Secrets = nil
+	l.trash[trash], l.made[trash] = c, l.made[name]
 	delete(l.profiles, name)
+	delete(l.made, name)
 	return nil
 }
 
@@ -140,10 +155,23 @@ func (l *life) Restore(name, trash string, secrets map[string]string) error {
 	if !ok {
 		return fs.ErrNotExist
 	}
+	if _, there := l.profiles[name]; there {
+		return fs.ErrExist
+	}
 	c.Secrets = secrets
-	l.profiles[name] = c
+	l.profiles[name], l.made[name] = c, l.made[trash]
 	delete(l.trash, trash)
+	delete(l.made, trash)
 	return nil
+}
+
+func (l *life) Trashed(_, trash string) (Content, error) {
+	defer l.enter()()
+	c, ok := l.trash[trash]
+	if !ok {
+		return c, ErrGone
+	}
+	return c, nil
 }
 
 func (l *life) Begin(string, Kept, uint32, func(Halted)) uint64 { return 0 }
@@ -182,7 +210,7 @@ func (l *life) Gate(ctx context.Context, name string, _ Gating) error {
 	leave := l.enter()
 	err := l.bad[name]
 	if strings.Contains(string(l.profiles[name].Text), "before") {
-		err = nil
+		err = l.bad[name+", out of the trash"]
 	}
 	leave()
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -228,12 +256,13 @@ func newVolume() *volume {
 	text := []byte("environment: {V: before}\n")
 	return &volume{
 		boot: "b0", files: map[int][]byte{}, trash: map[string]Content{},
+		made: map[string]int{"alice": 1, "bob": 2, "carol": 3, "zed": 4}, makes: 4,
 		bad: map[string]error{}, stuck: map[string]bool{}, strange: map[string]bool{},
 		profiles: map[string]Content{
 			"alice": {Text: text, State: service.Running},
 			"bob":   {Text: text, State: service.Running},
 			"carol": {Text: text, State: service.Stopped},
-			"zed":   {Text: text, State: service.Running},
+			"zed":   {Text: text, State: service.Running, Secrets: map[string]string{"KEY": "z3d"}},
 		},
 	}
 }
@@ -248,7 +277,7 @@ profiles:
   alice: {environment: {V: after, API_TOKEN: hunter2}}
   bob: {environment: {V: after}, secrets: {CERT: s3cret}}
   carol: {environment: {V: before}}
-  dave: {environment: {V: after}}
+  dave: {environment: {V: after}, secrets: {KEY: d4ve}}
 `
 
 // configured declares the configuration, which is to have the text rootsNew.
@@ -274,7 +303,7 @@ func makePlan(t *testing.T, r *Revisions, text string) (*plan.Plan, control.Appl
 	}
 	return p, control.ApplyRequest{
 		Plan: planned.Plan, Approve: p.Hash, AllowDelete: true, Request: "r" + p.Hash, By: "a reviewer",
-		Secrets: map[string]map[string]string{"alice": {"environment.API_TOKEN": "hunter2"}, "bob": {"secrets.CERT": "s3cret"}, rootsFile: {plan.ConfigurationText: rootsNew}},
+		Secrets: map[string]map[string]string{"alice": {"environment.API_TOKEN": "hunter2"}, "bob": {"secrets.CERT": "s3cret"}, "dave": {"secrets.KEY": "d4ve"}, rootsFile: {plan.ConfigurationText: rootsNew}},
 		Gating:  control.Gating{TimeoutMS: 60_000},
 	}
 }

@@ -87,6 +87,7 @@ var All = []Test{
 	{Name: "FilesAreTheServiceUsers", Run: FilesAreTheServiceUsers},
 
 	{Name: "PlanAndApply", Run: PlanAndApply},
+	{Name: "RollbackIsRolledBack", Run: RollbackIsRolledBack},
 	{Name: "PlanRefuses", Run: PlanRefuses, Root: true},
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
 	{Name: "ApplyGivesWay", Run: ApplyGivesWay},

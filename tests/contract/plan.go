@@ -136,6 +136,82 @@ func PlanAndApply(t *testing.T, start New) {
 	}
 }
 
+// RollbackIsRolledBack: what a rollback had taken out of the trash goes back to where it
+// was, so that the next one finds it; and of what is no longer there nothing empty is made.
+func RollbackIsRolledBack(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	b.Must("profile", "create", "zed")
+	port := *b.Await("gateway-zed", "running").Port
+	b.Write(box.Service, b.Home()+"/profiles/zed/notes", "precious")
+	path, hash := planned(b, "version: 1\nprofiles: {alice: {}}\n")
+	if r := exits(b, 9, "apply", path, "--approve", hash, "--allow-delete", "--steady", "0"); !strings.Contains(r.Out, "zed: deleted, in the trash as zed-revision-1") {
+		t.Errorf("it says %s", r)
+	}
+	for what, halt := range map[string]func(){
+		"cancelled": func() {
+			var all []control.Operation
+			if err := json.Unmarshal([]byte(b.Must("operations", "--json")), &all); err != nil {
+				t.Fatal(err)
+			}
+			b.Must("cancel", strconv.FormatUint(all[len(all)-1].ID, 10))
+		},
+		"killed": func() {
+			if err := b.Signal(int(unix.SIGKILL)); err != nil {
+				t.Fatal(err)
+			}
+			b.Again()
+		},
+	} {
+		done := make(chan box.Result, 1)
+		go func() {
+			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "rollback", "--steady", "60s"})
+			done <- r
+		}()
+		b.Await("gateway-zed", "running")
+		halt()
+		box.Eventually(b, 20*time.Second, "the rollback is rolled back", func() (bool, any) {
+			all := revisions(b)
+			return all[len(all)-1].State == "rolled-back", all
+		})
+		if r := <-done; what == "cancelled" && r.Code != 8 {
+			t.Errorf("cancelled: %s", r)
+		}
+		if _, there := b.Status()["gateway-zed"]; there || b.Shell(box.Service, "cat "+b.Home()+"/trash/zed-revision-1/notes") != "precious" {
+			t.Errorf("%s: zed is not where it was", what)
+		}
+	}
+	if r := exits(b, 9, "rollback", "--steady", "0"); !strings.Contains(r.Out, "zed: created, out of the trash, where it was zed-revision-1") {
+		t.Errorf("it says %s", r)
+	}
+	if s := b.Await("gateway-zed", "running"); *s.Port != port || b.Shell(box.Service, "cat "+b.Home()+"/profiles/zed/notes") != "precious" {
+		t.Errorf("rolled back: %s", box.Describe(s))
+	}
+
+	deletes := func() {
+		path, hash := planned(b, "version: 1\nprofiles: {alice: {}}\n")
+		exits(b, 9, "apply", path, "--approve", hash, "--allow-delete", "--steady", "0")
+	}
+	deletes()
+	if out := b.Must("profile", "list", "--trash"); !strings.Contains(out, "zed-revision-5  a rollback of revision 5") {
+		t.Errorf("the trash is\n%s", out)
+	}
+	b.Must("profile", "restore", "zed")
+	if s := b.Await("gateway-zed", "running"); *s.Port != port || b.Shell(box.Service, "cat "+b.Home()+"/profiles/zed/notes") != "precious" {
+		t.Errorf("restored by hand: %s", box.Describe(s))
+	}
+	b.Must("profile", "set", "zed", "A=b")
+	if r := exits(b, 9, "rollback", "--steady", "0"); !strings.Contains(r.Out, "zed: changed, in the directory that is there, for what revision 5 deleted is no longer in the trash") {
+		t.Errorf("it says %s", r)
+	}
+
+	deletes()
+	b.Shell(box.Service, "rm -r "+b.Home()+"/trash/*")
+	b.Fails(17, "the directory of zed, which revision 7 deleted, is no longer in the trash as zed-revision-7", "rollback", "--steady", "0")
+	if _, there := b.Status()["gateway-zed"]; there || len(revisions(b)) != 7 {
+		t.Error("something was touched")
+	}
+}
+
 // PlanRefuses: a declared set, a scope or a source with which there is no plan.
 func PlanRefuses(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})

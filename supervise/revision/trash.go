@@ -1,0 +1,180 @@
+package revision
+
+import (
+	"errors"
+	"fmt"
+
+	"rlminit/plan"
+	"rlminit/plan/apply"
+)
+
+// A deletion moves a profile's directory into the trash, and a creation that takes one
+// back moves it out. What such a step has done is told by where the directory is, and
+// not by what it says: another profile may say the same.
+//
+//	             in the trash as     then the step        and there may be
+//	deletion     Trash               has been done        none of that name
+//	             not                 not yet, or undone   the profile, perhaps without its secrets
+//	creation     From                not yet, or undone   none of that name
+//	             not                 has been done        the profile, between what it was there and After
+
+// moves tells whether a step moves a directory into the trash or out of it.
+func (k Kept) moves() bool {
+	return !plan.IsConfiguration(k.Name) && (k.After == nil || k.From != "")
+}
+
+// entry is where in the trash the directory of a step lies that moves one.
+func (k Kept) entry() string {
+	if k.After == nil {
+		return k.Trash
+	}
+	return k.From
+}
+
+// finding is what there is of a step's profile.
+type finding struct {
+	is      *Content // nil: there is none
+	trashed bool     // its directory is in the trash
+}
+
+func (c *carrier) find(k Kept) (f finding, err error) {
+	if f.is, err = c.now(k.Name); err != nil || !k.moves() {
+		return f, err
+	}
+	_, err = c.r.box.Trashed(k.Name, k.entry())
+	if errors.Is(err, ErrGone) {
+		return f, nil
+	}
+	f.trashed = err == nil
+	return f, err
+}
+
+// done tells whether a step that moves a directory has moved it.
+func (f finding) done(k Kept) bool { return k.moves() && f.trashed == (k.After == nil) }
+
+// lost is a directory that is neither in its place nor in the trash.
+func (f finding) lost(k Kept) bool { return k.From != "" && !f.trashed && f.is == nil }
+
+// ours tells whether there is what the step, or its undoing, may have left.
+func (f finding) ours(k Kept) bool {
+	switch {
+	case f.trashed:
+		return f.is == nil
+	case k.moves() && f.is != nil:
+		bare, whole := k.Was, k.After
+		if k.After == nil {
+			bare, whole = k.Before, k.Before
+		}
+		if bare == nil || whole == nil {
+			return sameContent(f.is, whole)
+		}
+		without := *bare
+		without.Secrets = nil
+		return between(f.is, &without, whole)
+	}
+	return sameContent(f.is, k.Before) || sameContent(f.is, k.After) || between(f.is, k.Before, k.After)
+}
+
+// errLost is what a step says of a directory that somebody has taken.
+var errLost = errors.New("it is neither there nor in the trash any more")
+
+// place is where the revisions that are undone have left the directory that a profile
+// had before them.
+type place struct {
+	entry    string // in the trash; "": it is the profile's
+	revision int    // which has put it there
+}
+
+// after is that place after one more step, the next newer one. there looks into the
+// trash: what was not put back says of itself nothing more.
+func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (bool, error)) (place, error) {
+	deleted := k.After == nil && p.entry == ""
+	taken := k.After != nil && k.From != "" && k.From == p.entry
+	switch {
+	case came == apply.Waiting || came == apply.Undone || !deleted && !taken:
+		return p, nil
+	case came == apply.Stuck:
+		is, err := there(k)
+		if err != nil || is == taken {
+			return p, err
+		}
+	}
+	if taken {
+		return place{}, nil
+	}
+	return place{k.Trash, revision}, nil
+}
+
+// placed is where the revisions that are undone, which come newest first, have left
+// the profiles' directories.
+func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
+	places := map[string]place{}
+	there := func(k Kept) (bool, error) {
+		_, err := r.box.Trashed(k.Name, k.entry())
+		if errors.Is(err, ErrGone) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	for i := range undone {
+		doc := undone[len(undone)-1-i]
+		came := make([]apply.Place, len(doc.Steps))
+		r.ledger.View(func(f *apply.Fold) {
+			if known := f.Find(doc.Revision); known != nil {
+				for i := range min(len(came), len(known.State.Steps)) {
+					came[i] = known.State.Steps[i].Place
+				}
+			}
+		})
+		for i, k := range doc.Steps {
+			p, err := places[k.Name].after(k, doc.Revision, came[i], there)
+			if err != nil {
+				return nil, err
+			}
+			places[k.Name] = p
+		}
+	}
+	return places, nil
+}
+
+// Needs tells whether a rollback of a revision takes what that has moved into the trash
+// of a profile. What is there of a creation that was put back no rollback takes.
+func (r *Revisions) Needs(profile string, revision int) (needs bool) {
+	r.ledger.View(func(f *apply.Fold) {
+		k := f.Find(revision)
+		if k == nil || revision <= f.Last()-kept {
+			return // it can be rolled back no longer
+		}
+		for i, p := range k.Begun.Steps {
+			place := k.State.Steps[i].Place
+			needs = needs || p.Name == profile && p.Action == plan.Delete && place != apply.Waiting && place != apply.Undone
+		}
+	})
+	return needs
+}
+
+// takes completes a step that puts back a profile, or says why that cannot be: it is to
+// have the directory that it had. there tells whether there is a profile of that name.
+func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) {
+	const otherwise = "rlminit profile list --trash shows what is in the trash, and rlminit profile restore takes it out; rlminit profile create makes an empty one; roll back then"
+	if p.entry == "" {
+		if there {
+			return "", nil
+		}
+		return k.Name + " is gone, and by no revision that is undone, so its directory cannot be put back: " + otherwise, nil
+	}
+	was, err := r.box.Trashed(k.Name, p.entry)
+	switch gone := errors.Is(err, ErrGone); {
+	case gone && there:
+		k.Note = fmt.Sprintf("in the directory that is there, for what revision %d deleted is no longer in the trash as %s", p.revision, p.entry)
+	case gone:
+		return fmt.Sprintf("the directory of %s, which revision %d deleted, is no longer in the trash as %s, so it cannot be put back: %s", k.Name, p.revision, p.entry, otherwise), nil
+	case err != nil:
+		return "", err
+	case there:
+		return fmt.Sprintf("there is another %s than that which revision %d deleted, and which is in the trash as %s: delete the one that is there, or rename it, and roll back then", k.Name, p.revision, p.entry), nil
+	default:
+		k.From, k.Was = p.entry, &was
+	}
+	return "", nil
+}

@@ -1,0 +1,329 @@
+package revision
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rlminit/control"
+	"rlminit/plan"
+	"rlminit/plan/apply"
+	"rlminit/service"
+)
+
+// directories are which directory each profile has.
+func (v *volume) directories() map[string]int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d := map[string]int{}
+	for name := range v.profiles {
+		d[name] = v.made[name]
+	}
+	return d
+}
+
+// lost says which of some directories is not in exactly one place.
+func (v *volume) lost(directories map[string]int) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name, id := range directories {
+		var at []string
+		for where, is := range v.made {
+			if is == id {
+				at = append(at, where)
+			}
+		}
+		if len(at) != 1 {
+			return fmt.Errorf("what %s had is in %q", name, at)
+		}
+	}
+	return nil
+}
+
+// rollBack rolls the last revision back, and all of it comes to its end.
+func rollBack(t *testing.T, r *Revisions, request string) control.Revision {
+	t.Helper()
+	answer, err := r.Rollback(control.RollbackRequest{Request: request, Gating: control.Gating{TimeoutMS: 60_000}}, 0)
+	return finish(t, r, answer, err)
+}
+
+// wait waits until a life has ended, or a revision.
+func (l *life) wait(t *testing.T, number int) (over bool) {
+	t.Helper()
+	for range 20_000 {
+		l.mu.Lock()
+		k := l.records.fold.Find(number)
+		over = k != nil && k.State.Over()
+		l.mu.Unlock()
+		select {
+		case <-l.dead:
+			return over
+		default:
+		}
+		if over {
+			return true
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+	t.Fatal("neither is it killed, nor over")
+	return false
+}
+
+// A rollback is killed at every call, and who finishes it at another: whatever became
+// of it, nothing is lost, and the next rollback has each profile in the directory that
+// it had.
+func TestRollbackOfARollbackKilledAnywhere(t *testing.T) {
+	ends := map[string]int{}
+	for variant := range 8 {
+		k := killing{half: variant&1 != 0, boot: variant&2 != 0, bad: variant&4 != 0}
+		for died := true; died; {
+			k.first++
+			k.second = 0
+			one := k.rollBack(t, ends)
+			died = one.died
+			stride := 17
+			if one.amid {
+				stride = 1
+			}
+			for k.second = 1 + k.first%stride; died && k.rollBack(t, ends).again; {
+				k.second += stride
+			}
+		}
+	}
+	t.Logf("figure: rollbacks that were killed: %v", ends)
+	for _, state := range []string{control.RevisionApplied, control.RevisionRolledBack} {
+		if ends[state] == 0 {
+			t.Errorf("none was %s", state)
+		}
+	}
+}
+
+// killing is when a rollback is killed, by its calls, and who finishes it (0: never),
+// whether that call is still done, by whom it is finished, and whether a gate fails.
+type killing struct {
+	first, second   int
+	half, boot, bad bool
+}
+
+// killed is which of the kills came before the end, and whether the first left in the
+// trash what the rollback deletes, or out of it what it takes from there, and not done.
+type killed struct{ died, amid, again bool }
+
+// rollBack holds one of them against what must be.
+func (k killing) rollBack(t *testing.T, ends map[string]int) (was killed) {
+	t.Helper()
+	v := newVolume()
+	before, had := v.snapshot(), v.directories()
+	r := v.live(0).revisions()
+	_, ask := makePlan(t, r, declared)
+	if done := finishAs(t, r, ask, 0); done.State != control.RevisionApplied {
+		t.Fatalf("%+v", done)
+	}
+	after := v.snapshot()
+	if k.bad {
+		v.bad["zed, out of the trash"] = errors.New("exit 1")
+	}
+	first := v.live(k.first)
+	first.half = &k.half
+	go first.revisions().Rollback(control.RollbackRequest{Request: "back", Gating: control.Gating{TimeoutMS: 60_000}}, 0) //nolint:errcheck // it may be killed
+	first.wait(t, 2)
+	was.died = first.died()
+	first.kill()
+	was.amid = v.amid()
+	for _, until := range []int{k.second, 0} {
+		next := v.live(until)
+		next.half = &k.half
+		finish := next.revisions().Resume
+		if k.boot {
+			finish = next.revisions().Rewind
+		}
+		if !v.begun(2) {
+			break
+		}
+		go finish()
+		next.wait(t, 2)
+		was.again = was.again || next.died()
+		next.kill()
+	}
+	clear(v.bad)
+
+	r = v.live(0).revisions()
+	state := "never begun"
+	if v.begun(2) {
+		state = r.List()[1].State
+	}
+	ends[state]++
+	if err := v.lost(had); err != nil {
+		t.Fatalf("%+v: %s: %v", k, state, err)
+	}
+	switch {
+	case state == control.RevisionApplied && equal(v.snapshot(), before):
+		if done := rollBack(t, r, "forth"); done.State != control.RevisionApplied || !equal(v.snapshot(), after) {
+			t.Fatalf("%+v: rolled forth: %+v", k, done)
+		}
+	case (state == control.RevisionRolledBack || state == "never begun") && equal(v.snapshot(), after):
+	default:
+		t.Fatalf("%+v: %+v\nis %v", k, r.List(), v.snapshot())
+	}
+	done := rollBack(t, r, "at last")
+	if done.State != control.RevisionApplied || !equal(v.snapshot(), before) || !maps.Equal(v.directories(), had) {
+		t.Fatalf("%+v: %s, and the next rollback: %+v\nis %v with %v\nwas %v with %v", k, state, done, v.snapshot(), v.directories(), before, had)
+	}
+	return was
+}
+
+// amid tells whether a directory was moved by a step that is only begun.
+func (v *volume) amid() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.records.fold.Find(2)
+	if known == nil {
+		return false
+	}
+	for i, p := range known.Begun.Steps {
+		_, there := v.profiles[p.Name]
+		if known.State.Steps[i].Place == apply.Begun && (p.Action == plan.Create && there || p.Action == plan.Delete && !there) {
+			return true
+		}
+	}
+	return false
+}
+
+// Where a rollback cannot put back the directory that a profile had, it says so of each,
+// and touches nothing.
+func TestRollbackSaysWhatTheTrashLacks(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		spoil func(*volume)
+		why   []string // it is refused; nil: applied
+		note  string
+	}{
+		{"emptied", func(v *volume) { clear(v.trash) }, []string{"zed, which revision 1 deleted, is no longer in the trash as zed-revision-1", "profile create"}, ""},
+		{"deleted by hand", func(v *volume) { delete(v.profiles, "bob"); clear(v.trash) }, []string{"bob is gone", "zed-revision-1"}, ""},
+		{"another one", func(v *volume) { v.profiles["zed"] = v.profiles["alice"] }, []string{"another zed", "zed-revision-1"}, ""},
+		{"the same text", func(v *volume) {
+			v.profiles["zed"] = Content{Text: v.trash["zed-revision-1"].Text, State: service.Running, Secrets: map[string]string{"KEY": "z3d"}}
+		}, []string{"another zed"}, ""},
+		{"restored by hand", func(v *volume) {
+			v.profiles["zed"] = Content{State: service.Stopped}
+			clear(v.trash)
+		}, nil, "no longer in the trash as zed-revision-1"},
+		{"as it was", func(*volume) {}, nil, "where it was zed-revision-1"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			v := newVolume()
+			before := v.snapshot()
+			r := v.live(0).revisions()
+			_, ask := makePlan(t, r, declared)
+			if done := finishAs(t, r, ask, 0); done.State != control.RevisionApplied || done.Steps[4].Note != "in the trash as zed-revision-1" || !r.Needs("zed", 1) || r.Needs("dave", 1) {
+				t.Fatalf("%+v", done)
+			}
+			row.spoil(v)
+			is := v.snapshot()
+			if row.why != nil {
+				_, err := r.Rollback(control.RollbackRequest{Request: "back"}, 0)
+				if code := problemCode(t, err); code != control.ExitExists {
+					t.Errorf("exit code %d", code)
+				}
+				for _, why := range append(row.why, "nothing was touched") {
+					if !strings.Contains(err.Error(), why) {
+						t.Errorf("%q is not in: %v", why, err)
+					}
+				}
+				if !equal(v.snapshot(), is) || len(r.List()) != 1 || len(v.refusals) != 1 || v.refusals[0].Reason != err.Error() {
+					t.Errorf("%+v %+v", r.List(), v.refusals)
+				}
+				return
+			}
+			done := rollBack(t, r, "back")
+			i := slices.IndexFunc(done.Steps, func(s control.RevisionStep) bool { return s.Name == "zed" })
+			if done.State != control.RevisionApplied || !equal(v.snapshot(), before) || !strings.Contains(done.Steps[i].Note, row.note) {
+				t.Errorf("%+v", done)
+			}
+		})
+	}
+}
+
+// A trash that is emptied after a rollback has begun: nothing empty is made of it.
+func TestTheTrashIsEmptiedMeanwhile(t *testing.T) {
+	v := newVolume()
+	l := v.live(0)
+	r := l.revisions()
+	_, ask := makePlan(t, r, declared)
+	finishAs(t, r, ask, 0)
+	after := v.snapshot()
+	r.box = emptier{l}
+	done := rollBack(t, r, "back")
+	i := slices.IndexFunc(done.Steps, func(s control.RevisionStep) bool { return s.State == "stuck" })
+	if done.State != control.RevisionPartly || !equal(v.snapshot(), after) || i < 0 || !strings.Contains(done.Steps[i].Reason, "zed: it is neither there nor in the trash any more, where it was zed-revision-1") {
+		t.Errorf("%+v\n%v", done, v.snapshot())
+	}
+}
+
+// emptier empties the trash when a step begins.
+type emptier struct{ *life }
+
+func (e emptier) Begin(string, Kept, uint32, func(Halted)) uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.trash)
+	return 0
+}
+
+// A profile that was deleted, put back and deleted again is taken from where it is now,
+// and not from where it was first; another one of its name that came between does not
+// hide it.
+func TestRollbackOverSeveralDeletions(t *testing.T) {
+	v := newVolume()
+	before, had := v.snapshot(), v.directories()
+	r := v.live(0).revisions()
+	to := func(number int) {
+		t.Helper()
+		answer, err := r.Rollback(control.RollbackRequest{Revision: &number, Request: fmt.Sprint(len(r.List())), Gating: control.Gating{TimeoutMS: 60_000}}, 0)
+		if done := finish(t, r, answer, err); done.State != control.RevisionApplied {
+			t.Fatalf("%+v", done)
+		}
+	}
+	_, ask := makePlan(t, r, declared)
+	finishAs(t, r, ask, 0)
+	to(0)
+	to(1)
+	if len(v.trash) != 1 {
+		t.Errorf("%v", v.trash)
+	}
+	to(0)
+	if !equal(v.snapshot(), before) || !maps.Equal(v.directories(), had) {
+		t.Fatalf("%v %v", v.snapshot(), v.directories())
+	}
+	_, ask = makePlan(t, r, declared)
+	finishAs(t, r, ask, 0) // 5 deletes zed
+	_, ask = makePlan(t, r, declared+"  zed: {}\n")
+	finishAs(t, r, ask, 0) // 6 makes another
+	to(5)
+	to(0)
+	if !equal(v.snapshot(), before) || !maps.Equal(v.directories(), had) {
+		t.Fatalf("%v %v", v.snapshot(), v.directories())
+	}
+	if err := v.lost(had); err != nil {
+		t.Error(err)
+	}
+}
+
+func (l *life) died() bool {
+	select {
+	case <-l.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+func (v *volume) begun(number int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.records.fold.Find(number) != nil
+}
