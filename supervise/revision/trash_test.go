@@ -85,7 +85,7 @@ func TestRollbackOfARollbackKilledAnywhere(t *testing.T) {
 			k.second = 0
 			one := k.rollBack(t, ends)
 			died = one.died
-			stride := 17
+			stride := 41
 			if one.amid {
 				stride = 1
 			}
