@@ -47,9 +47,9 @@ func recordMeasures() []measure {
 		err = container{more: b.String()}.play("records", &f)
 		return f, err
 	})
-	rates := func(by ...string) ([]row, error) {
+	rates := func(by ...string) ([]row, error) { // as root, whom no tracer holds up
 		var f rateFigures
-		err := container{more: b.String(), by: by}.play("rates", &f)
+		err := container{root: true, more: b.String(), by: by}.play("rates", &f)
 		return []row{{"64 clients", f.Many, "a second"}, {"one", f.One, "a second"}}, err
 	}
 	return []measure{
