@@ -113,7 +113,7 @@ func misplaced(cmd *cobra.Command, names []string, err error) error {
 		return err
 	}
 	for _, name := range names {
-		if strings.Trim(name, "0123456789") == "" {
+		if name != "" && strings.Trim(name, "0123456789") == "" {
 			return fmt.Errorf("%w; if it is how many at a time, write --rolling=%s", err, name)
 		}
 	}
