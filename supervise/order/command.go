@@ -84,9 +84,11 @@ func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(No
 	for _, n := range along {
 		give(n, facts[n].next(goes))
 	}
-	stopping := make(map[Node]bool, len(members)) // before this command
+	stopping := map[Node]bool{} // whom a start takes that back of
 	for _, n := range members {
-		stopping[n] = facts[n].Turn.Stops()
+		if t == Start && facts[n].Turn.Stops() {
+			stopping[n] = true
+		}
 		give(n, facts[n].next(t))
 	}
 	if t != Start {

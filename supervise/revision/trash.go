@@ -41,12 +41,17 @@ func (c *carrier) find(k Kept) (f finding, err error) {
 	if f.is, err = c.now(k.Name); err != nil || !k.moves() {
 		return f, err
 	}
-	_, err = c.r.box.Trashed(k.Name, k.entry())
-	if errors.Is(err, ErrGone) {
-		return f, nil
-	}
-	f.trashed = err == nil
+	f.trashed, err = c.r.trashed(k)
 	return f, err
+}
+
+// trashed tells whether the directory of a step that moves one is in the trash.
+func (r *Revisions) trashed(k Kept) (bool, error) {
+	_, err := r.box.Trashed(k.Name, k.entry())
+	if errors.Is(err, ErrGone) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // done tells whether a step that moves a directory has moved it.
@@ -109,13 +114,6 @@ func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (b
 // the profiles' directories.
 func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
 	places := map[string]place{}
-	there := func(k Kept) (bool, error) {
-		_, err := r.box.Trashed(k.Name, k.entry())
-		if errors.Is(err, ErrGone) {
-			return false, nil
-		}
-		return err == nil, err
-	}
 	for i := range undone {
 		doc := undone[len(undone)-1-i]
 		came := make([]apply.Place, len(doc.Steps))
@@ -127,7 +125,7 @@ func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
 			}
 		})
 		for i, k := range doc.Steps {
-			p, err := places[k.Name].after(k, doc.Revision, came[i], there)
+			p, err := places[k.Name].after(k, doc.Revision, came[i], r.trashed)
 			if err != nil {
 				return nil, err
 			}
