@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,11 +19,11 @@ type container struct {
 	more    string                  // of its configuration
 	env     []string                // variables that PID 1 has besides
 	prepare func(home string) error // puts something on the volume; may be nil
-	by      []string                // a command that executes init as itself
+	slow    bool                    // its volume is on a slow disk
 }
 
 // play plays an act there, and reads the figures that it prints.
-func (c container) play(act string, figures any) error {
+func (c container) play(act string, figures any) (err error) {
 	dir, err := os.MkdirTemp("/var/tmp", "rlminit-bench-") // not in /tmp, which is a special place for walls
 	if err != nil {
 		return err
@@ -34,6 +35,13 @@ func (c container) play(act string, figures any) error {
 	}
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return err
+	}
+	if c.slow {
+		leave, refused := slowDisk(home)
+		if refused != nil {
+			return refused
+		}
+		defer func() { err = errors.Join(err, leave()) }()
 	}
 	if c.prepare != nil {
 		if err := c.prepare(home); err != nil {
@@ -70,7 +78,7 @@ func (c container) play(act string, figures any) error {
 	if c.root {
 		main = []string{"/bin/sleep", "1000"}
 	}
-	cmd := boxed(slices.Concat(c.by, []string{init, "init", "--"}, main)...)
+	cmd := boxed(append([]string{init, "init", "--"}, main...)...)
 	cmd.Env = append(append(cmd.Env, "RLMINIT_CONFIG="+file), c.env...)
 	cmd.Stderr = os.Stderr
 	ask := cmd.Output

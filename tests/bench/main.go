@@ -102,7 +102,7 @@ func show(m measure, rows []row) {
 	ours := median(rows[0].values)
 	for i, r := range rows {
 		fmt.Printf("    %-12s %10.2f %-9s", r.peer, median(r.values), r.unit)
-		if i > 0 && median(r.values) > 0 {
+		if i > 0 && r.unit == rows[0].unit && median(r.values) > 0 {
 			fmt.Printf(" rlminit takes %.2f of it", ours/median(r.values))
 			if m.differences {
 				fmt.Printf(", %.3f %s more", ours-median(r.values), r.unit)
