@@ -42,10 +42,10 @@ or the profile; with --older-than only what was deleted at least so long ago, an
 without any name all of that. None of it can be had back. A name that fits
 nothing is refused before anything is removed.
 
-What a rollback still takes is left, and a line names the revision; the exit code
-is 17 where it was asked for by ENTRY or NAME, and 0 where by a pattern or an age.
-With --needed it goes too, and that rollback is refused from then on. What a
-revision may need that is just being applied is left in any case, with 17.`,
+What a rollback still takes is left, and a line names the revision; the exit
+code is 17 where it was asked for by ENTRY or NAME, and 0 where by a pattern or
+an age. With --needed it goes too, and that rollback is refused from then on.
+What a revision may need that is just being applied is left in any case, with 17.`,
 		Example: `  rlminit profile purge --older-than 30d
   rlminit profile purge alice 'test-*' --dry-run
   rlminit profile purge alice-20260524T180533Z`,
