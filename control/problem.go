@@ -234,6 +234,12 @@ func NotSupported(format string, args ...any) *Problem {
 	return NewProblem(KindNotSupported, fmt.Sprintf(format, args...))
 }
 
+// StillNeeded is a problem with exit code 17: an entry of the trash is left, for a
+// rollback of a revision takes it.
+func StillNeeded(entry string, revision int) *Problem {
+	return Conflict("%s is left for a rollback of revision %d; --needed removes it all the same", entry, revision)
+}
+
 // Conflict is a problem with exit code 17: the state of the thing forbids what
 // was asked for.
 func Conflict(format string, args ...any) *Problem {

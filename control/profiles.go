@@ -77,13 +77,30 @@ func (c *Client) AdoptProfile(ctx context.Context, name string, a AdoptProfile) 
 	})
 }
 
-// Trash returns the deleted profiles that can be restored.
-func (c *Client) Trash(ctx context.Context) ([]Trashed, error) {
-	list, err := ask[[]Trashed](ctx, c, get("/v1/trash", "the trash"))
+// Trash asks about deleted profiles.
+type Trash struct{ client *Client }
+
+// Trash is where they are.
+func (c *Client) Trash() Trash { return Trash{c} }
+
+// List returns those that can be restored.
+func (t Trash) List(ctx context.Context) ([]Trashed, error) {
+	list, err := ask[[]Trashed](ctx, t.client, get("/v1/trash", "the trash"))
 	if err == nil && list == nil {
 		list = []Trashed{}
 	}
 	return list, err
+}
+
+// Purge removes an entry for good; needed: also one that a rollback takes.
+func (t Trash) Purge(ctx context.Context, entry string, needed bool) (Purged, error) {
+	query := url.Values{}
+	if needed {
+		query.Set("needed", "true")
+	}
+	return ask[Purged](ctx, t.client, request{
+		method: http.MethodDelete, path: "/v1/trash/" + segment(entry), query: query, what: "the removal of " + entry,
+	})
 }
 
 // DeleteProfile stops a profile's gateway and moves its directory to the

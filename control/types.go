@@ -333,6 +333,11 @@ type Deleted struct {
 	Left []string `json:"left,omitempty"` // what purge could not remove of a profile that is gone
 }
 
+// Purged is the answer of DELETE /v1/trash/{entry}.
+type Purged struct {
+	Left []string `json:"left,omitempty"` // what could not be removed of an entry that is gone
+}
+
 // Environment is the answer of GET /v1/environment/{profile}, and of GET
 // /v1/environment for a command that belongs to no profile: how `rlminit exec`
 // runs a command.
@@ -406,7 +411,7 @@ var RecordTypes = []string{
 	"job_failed", "job_rolled_back", "job_started", "job_submitted", "job_validated",
 	"notes_lost", "oom_seen", "operation", "operation_ended", "plan_refused",
 	"profile_adopted", "profile_changed", "profile_created", "profile_deleted",
-	"profile_renamed", "profile_user", "revision_begun", "revision_ended", "revision_step",
+	"profile_purged", "profile_renamed", "profile_user", "revision_begun", "revision_ended", "revision_step",
 	"revision_turned", "schedule_set", "schedule_skipped", "session_created",
 	"session_ended", "session_extended", "snapshot", "transition",
 }

@@ -77,9 +77,9 @@ func (e *examination) room(st unix.Statfs_t) {
 	free := int64(st.Bavail) * st.Bsize
 	switch {
 	case free < 16<<20:
-		e.add("volume", Fail, fmt.Sprintf("%s has %s free: intents and logs cannot be kept much longer", e.Home, bytesText(free, 0)), "make room: rlminit profile delete --purge, or a larger volume")
+		e.add("volume", Fail, fmt.Sprintf("%s has %s free: intents and logs cannot be kept much longer", e.Home, bytesText(free, 0)), "make room: rlminit profile purge --older-than 30d, rlminit profile delete --purge, or a larger volume")
 	case st.Blocks > 0 && st.Bavail < st.Blocks/20:
-		e.add("volume", Warn, fmt.Sprintf("%s has %s free, %d %%", e.Home, bytesText(free, 0), st.Bavail*100/st.Blocks), "make room, or use a larger volume")
+		e.add("volume", Warn, fmt.Sprintf("%s has %s free, %d %%", e.Home, bytesText(free, 0), st.Bavail*100/st.Blocks), "make room, as with rlminit profile purge --older-than 30d, or use a larger volume")
 	default:
 		e.add("volume", OK, fmt.Sprintf("%s has %s free", e.Home, bytesText(free, 0)), "")
 	}

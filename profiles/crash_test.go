@@ -28,7 +28,7 @@ func openPlain(t *testing.T, home, template string) *Store {
 	return s
 }
 
-// TestKilledAtAnyMoment kills a process that creates, stops and deletes
+// TestKilledAtAnyMoment kills a process that creates, stops, deletes and purges
 // profiles, and holds the volume against what it had acknowledged.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if home := os.Getenv("CRASH_HOME"); home != "" {
@@ -47,6 +47,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				_, err := s.Delete(name, i%2 == 0, nil)
 				must(t, err)
 				fmt.Println("deleted", name)
+			}
+			if i%9 == 3 {
+				list, err := s.Trash.List()
+				must(t, err)
+				_, err = s.Purge(list[0].Entry, nil, func(_ Trashed, takeOut func() error) error { return takeOut() })
+				must(t, err)
+				fmt.Println("purged", list[0].Profile)
 			}
 		}
 	}
@@ -105,20 +112,30 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		p, there := found[name]
 		// A later step may have been done and not acknowledged.
 		switch {
-		case what == "deleted" && there:
-			t.Errorf("%s was deleted, and is there", name)
+		case (what == "deleted" || what == "purged") && there:
+			t.Errorf("%s was %s, and is there", name, what)
 		case what == "stopped" && there && p.Record.Desired != service.Stopped:
 			t.Errorf("%s was stopped, and is wanted %s", name, p.Record.Desired)
 		}
 	}
 	missing := 0
 	for name, what := range acknowledged {
-		if _, there := found[name]; !there && what != "deleted" {
+		if _, there := found[name]; !there && what != "deleted" && what != "purged" {
 			missing++ // at most the one that each round was deleting
 		}
 	}
 	if missing > 8 {
 		t.Errorf("%d acknowledged profiles are gone", missing)
+	}
+	trash, err := s.Trash.List()
+	must(t, err)
+	for _, e := range trash {
+		if acknowledged[e.Profile] == "purged" {
+			t.Errorf("%s was purged, and is in the trash", e.Profile)
+		}
+		if files, err := os.ReadDir(filepath.Join(home, "trash", e.Entry)); err != nil || len(files) != 7 {
+			t.Errorf("%s is in the trash by halves: %v %v", e.Entry, files, err)
+		}
 	}
 	s.PrepareBoot(nil)
 	entries, err := os.ReadDir(filepath.Join(home, "profiles"))

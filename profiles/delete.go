@@ -38,6 +38,27 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 	return trash, nil
 }
 
+// Purge takes an entry out of the trash for good, durably, and returns the path of what
+// could not be removed, as Delete does. release is told which one it is, and calls
+// takeOut, after which it is gone, or says why it stays; what it returns wins. It fails
+// with ErrNotFound if there is none. by is who asked; nil: rlminit itself.
+func (s *Store) Purge(entry string, by *Actor, release func(t Trashed, takeOut func() error) error) (left string, err error) {
+	one, ok := s.Trash.entry(entry)
+	if !ok {
+		return "", notThere(entry)
+	}
+	temp := ""
+	err = release(one, func() (err error) {
+		temp, err = s.Trash.takeOut(entry)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	s.Records.purged(profileBody{Profile: one.Profile, Trash: entry, Actor: by})
+	return s.Trash.remove(temp), nil
+}
+
 // CheckDelete refuses what Delete would, as far as that is known without doing
 // anything: the gateway runs on then.
 func (s *Store) CheckDelete(name string) error {

@@ -125,6 +125,13 @@ var verbs = map[string]func(*journaled) error{
 	"no secrets": func(v *journaled) error { _, err := v.SetSecrets("alice", nil); return err },
 	"delete":     func(v *journaled) error { _, err := v.Delete("alice", false, nil); return err },
 	"purge":      func(v *journaled) error { _, err := v.Delete("alice", true, nil); return err },
+	"empty": func(v *journaled) error {
+		list, err := v.Trash.List()
+		if err != nil || len(list) != 2 || list[1].Profile != "dora" {
+			return fmt.Errorf("the trash has %v: %w", list, err)
+		}
+		return v.volume.empty(list[1].Entry)
+	},
 	"set": func(v *journaled) error {
 		two := "2"
 		_, err := v.SetEnvironment("alice", map[string]*string{"A": &two})

@@ -19,12 +19,14 @@ const (
 	// nothing: "services", by name what is wanted of them.
 	TypeFound = "found"
 	// TypeCreated, TypeDeleted, TypeRenamed, TypeAdopted and TypeChanged are of one
-	// "profile"; all but the second and the last have what is "desired" of it.
+	// "profile"; all but the second and the last have what is "desired" of it. So is
+	// TypePurged, of what was in the trash as "trash".
 	TypeCreated = "profile_created"
 	TypeDeleted = "profile_deleted"
 	TypeRenamed = "profile_renamed"
 	TypeAdopted = "profile_adopted"
 	TypeChanged = "profile_changed"
+	TypePurged  = "profile_purged"
 	// TypeGone are "services" that the volume and the configuration no longer have.
 	TypeGone = "gone"
 )
@@ -127,7 +129,7 @@ type profileBody struct {
 	To          string         `json:"to,omitempty"`          // its new name
 	Clone       string         `json:"clone,omitempty"`       // the profile that it was made of
 	Restored    string         `json:"restored,omitempty"`    // what it was in the trash
-	Trash       string         `json:"trash,omitempty"`       // what it is there now
+	Trash       string         `json:"trash,omitempty"`       // what it is there now, or was
 	Environment []string       `json:"environment,omitempty"` // the variables that were changed
 	Actor       *Actor         `json:"actor,omitempty"`       // nil: rlminit itself
 }
@@ -381,11 +383,17 @@ func (rec *Records) renamed(p profileBody) (service.Intent, error) {
 	return p.Desired, nil
 }
 
-// deleted records that a profile is gone. The directory's end is what counts: a
-// journal that cannot be written to is put right at the next boot.
-func (rec *Records) deleted(p profileBody) {
+// deleted records that a profile is gone.
+func (rec *Records) deleted(p profileBody) { rec.end(TypeDeleted, p) }
+
+// purged records that an entry of the trash is gone.
+func (rec *Records) purged(p profileBody) { rec.end(TypePurged, p) }
+
+// end records an end. That of the directory is what counts: a journal that cannot be
+// written to is put right at the next boot.
+func (rec *Records) end(kind string, p profileBody) {
 	if l := rec.ledger.Load(); l != nil {
-		if err := l.append(context.Background(), true, journal.Entry{Type: TypeDeleted, Body: p}); err != nil {
+		if err := l.append(context.Background(), true, journal.Entry{Type: kind, Body: p}); err != nil {
 			rec.tree.told.once(err.Error())
 		}
 	}

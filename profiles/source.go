@@ -74,7 +74,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	if errors.Is(err, unix.EEXIST) {
 		err = s.exists(name)
 	}
-	if err != nil {
+	if err = s.Trash.missed(t.Entry, err); err != nil {
 		s.unrestored(name, file, text, err)
 		return Profile{}, err
 	}

@@ -21,6 +21,27 @@ import (
 // Trash is where profiles lie that were deleted, each under its name and the time, or
 // the number of the revision that has done it.
 // What is put there was given back to the services' user before.
+//
+// Whoever takes an entry out of it, to make a profile of it again or to remove it, does so
+// by one rename, and holds no lock of it: the first has it, and the other finds nothing.
+//
+//	a purge beside                   comes to
+//	a restore of the entry           whose rename is first has it; the other is refused, with
+//	                                 ErrNotFound, and leaves nothing
+//	one that gives up at the end     the entry is back; a purge in between was refused
+//	a rollback that takes it         package revision: one of them has begun, the other is refused
+//	a deletion                       the entry that it makes has a name that is free; one that was
+//	                                 freed in the same second may be its own
+//	another purge                    as a restore
+//	a kill before the rename         the entry, whole
+//	a kill after it                  nothing of it in the trash; what is left has a name by which
+//	                                 the next supervisor, and a boot, remove it
+//	a disk that fails at the rename  the entry, whole; or ErrInDoubt, and one of the two
+//	the same later                   nothing of it in the trash; what is left is named, and as above
+//	a volume that is read-only       the entry, whole
+//	a mount point, a lower layer     the entry, whole: what cannot be moved is not removed by halves
+//	a link, a file                   it is removed itself, and nothing behind it
+//	a name that is no entry's        ErrNotFound, without a look at the volume
 type Trash struct {
 	tree      *tree
 	ownership *Ownership
@@ -128,7 +149,7 @@ func (t *Trash) find(name string) (Trashed, error) {
 			return t, nil
 		}
 	}
-	return Trashed{}, refuse(ErrNotFound, "nothing of %s is in the trash; rlminit profile list --trash shows what is", document.Quote(name))
+	return Trashed{}, notThere(name)
 }
 
 // make makes the trash. Any service may have put something else in its place,
@@ -161,15 +182,12 @@ func (t *Trash) take(dir, name string) (string, error) {
 	return t.tree.home.Path(to), nil
 }
 
-// purge moves the profile out of sight first, so that it is gone at once and
-// whole; what a crash leaves, PrepareBoot removes. left is what could not be
-// removed.
+// purge removes the profile for good. left is what could not be removed.
 func (t *Trash) purge(dir string) (left string, err error) {
 	if err := t.ownership.takeBack(dir); err != nil {
 		return "", err
 	}
-	temp := profilesDir + "/" + durable.TempName()
-	err = t.tree.home.RenameNew(dir, temp)
+	temp, err := t.aside(dir)
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EBUSY) {
 		// A directory of an overlay's lower layer cannot be moved, a mount
 		// point neither. Without its marker it is no profile any more.
@@ -180,12 +198,51 @@ func (t *Trash) purge(dir string) (left string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return t.remove(temp), nil
+}
+
+// aside moves out of sight what is to be removed, so that it is gone at once and
+// whole; what a crash leaves of it, PrepareBoot removes.
+func (t *Trash) aside(dir string) (temp string, err error) {
+	temp = profilesDir + "/" + durable.TempName()
+	return temp, t.tree.home.RenameNew(dir, temp)
+}
+
+// remove removes what is out of sight. left is what could not be removed.
+func (t *Trash) remove(temp string) (left string) {
 	if err := t.tree.home.RemoveAll(temp); err != nil {
 		t.tree.told.once(err.Error())
-		return t.tree.home.Path(temp), nil
+		return t.tree.home.Path(temp)
 	}
 	if err := t.tree.home.SyncDir(profilesDir); err != nil {
 		t.tree.told.once(err.Error()) // after a power cut the next boot may have to remove it again
 	}
-	return "", nil
+	return ""
+}
+
+// takeOut moves an entry out of the trash, and out of sight.
+func (t *Trash) takeOut(entry string) (temp string, err error) {
+	dir := trashDir + "/" + entry
+	if err = t.ownership.takeBack(dir); err == nil {
+		err = t.tree.home.MkdirAll(profilesDir, dirMode)
+	}
+	if err == nil {
+		temp, err = t.aside(dir)
+	}
+	return temp, t.missed(entry, err)
+}
+
+// missed is the error of what was done with an entry, which may not be there any more.
+func (t *Trash) missed(entry string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, gone := t.tree.home.Lstat(trashDir + "/" + entry); errors.Is(gone, fs.ErrNotExist) {
+		return notThere(entry)
+	}
+	return err
+}
+
+func notThere(name string) error {
+	return refuse(ErrNotFound, "nothing of %s is in the trash; rlminit profile list --trash shows what is", document.Quote(name))
 }

@@ -59,6 +59,13 @@ func (s *simulation) housekeep(everything context.Context) {
 	luck := s.rand.IntN(100)
 	entries := slices.Sorted(maps.Keys(trash))
 	switch {
+	case is == "" && luck >= 90 && len(entries) > 0:
+		e.verb, e.of = "empty", h.all[entries[s.rand.IntN(len(entries))]]
+		for _, other := range h.errands { // beside one who wants it back, if there is one
+			if other.verb == "restore" && trash[other.of.id] != "" {
+				e.of = other.of
+			}
+		}
 	case is == "" && luck < 50 && len(entries) > 0:
 		e.verb, e.to, e.of = "restore", name, h.all[entries[s.rand.IntN(len(entries))]]
 	case is == "":
@@ -156,12 +163,14 @@ func (h *homes) begin(e *errand, trash map[string]string) {
 			_, e.problem = of.Create(ctx, create, by)
 		case "delete", "purge":
 			_, e.problem = of.Delete(ctx, e.from, e.verb == "purge", by)
+		case "empty":
+			_, e.problem = of.Purge(trash[e.of.id], false, by)
 		case "rename":
 			_, e.problem = of.Rename(ctx, e.from, control.RenameProfile{To: e.to, Wait: wait}, by)
 		case "set":
 			_, e.problem = of.Set(ctx, e.from, control.SetProfile{Environment: map[string]*string{"N": &value}, Wait: wait}, by)
 		}
-		if e.answered = !dead(); e.answered && e.problem == nil && (e.verb == "delete" || e.verb == "purge") {
+		if e.answered = !dead(); e.answered && e.problem == nil && (e.verb == "delete" || e.verb == "purge" || e.verb == "empty") {
 			h.leave(e.of, true)
 		}
 	}()
@@ -224,8 +233,11 @@ func (h *homes) finished(e *errand) {
 			e.of.intent = service.IntentNone
 		}
 		return
-	case "done purge":
+	case "done purge", "done empty":
 		is("", "")
+		return
+	case "refused empty":
+		is("", "trash")
 		return
 	case "done set":
 		is(e.from, "")
@@ -244,8 +256,11 @@ func (h *homes) finished(e *errand) {
 		is(e.from, "")
 		return
 	default:
-		if at == "" && e.verb != "create" && e.verb != "purge" && entry == "" {
+		if at == "" && e.verb != "create" && e.verb != "purge" && e.verb != "empty" && entry == "" {
 			is("somewhere", "")
+		}
+		if e.verb == "empty" && at != "" {
+			is("", "")
 		}
 		if at != "" && !slices.Contains(e.names(), at) {
 			is(e.names()[0], "")

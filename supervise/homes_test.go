@@ -27,8 +27,8 @@ import (
 	"rlminit/wire"
 )
 
-// A simulation with profiles on its volume, that are made, deleted, had back and renamed
-// by the product's own registry, as the control socket asks it, while all else goes on.
+// A simulation with profiles on its volume, that are made, deleted, had back, renamed and
+// removed from the trash by the product's own registry, as the control socket asks it, while all else goes on.
 // Each bears an id in its environment, by which it is known wherever it lies. What a
 // watcher would hear of the volume is told after each step.
 
@@ -41,8 +41,8 @@ func TestSimulationOfProfiles(t *testing.T) {
 	total := simulate(t, runs, (*simulation).moveIn)
 	often := []string{"create done", "delete done", "rename done", "rename killed", "booted anew", "replaced", "rolling", "disk broken"}
 	if runs >= 100 {
-		often = append(often, "purge done", "restore done", "set done", "create refused", "delete refused", "purge refused", "rename refused", "restore refused",
-			"create killed", "delete killed", "purge killed", "restore killed", "delete when rolling", "purge when rolling", "rename when rolling")
+		often = append(often, "purge done", "empty done", "restore done", "set done", "create refused", "delete refused", "purge refused", "rename refused", "restore refused",
+			"create killed", "delete killed", "purge killed", "empty killed", "restore killed", "delete when rolling", "purge when rolling", "rename when rolling")
 	}
 	for _, what := range often {
 		if !testing.Short() && *simSeed == 0 && runs >= 8 && total[what] == 0 {

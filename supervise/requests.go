@@ -45,7 +45,8 @@ func (s *Supervisor) desk() *desk {
 func (s *Supervisor) server() *api.Server {
 	d := s.desk()
 	server := api.NewServer(s.prep.policy, d)
-	server.Add(d, revision.Profiles{Profiles: s.registry.Profiles, Revisions: s.tenure.revisions.Load}, d, d)
+	s.registry.Profiles.Heed(revision.Claims{Revisions: s.tenure.revisions.Load})
+	server.Add(d, s.registry.Profiles, d, d)
 	server.AddOperations(struct {
 		*commands
 		*operations

@@ -39,6 +39,9 @@ var recordWords = map[string]func(line []byte) string{
 		}
 		return "profile " + p.Profile + " was deleted for good" + by(p.Actor)
 	}),
+	profiles.TypePurged: words(func(p profileRecord) string {
+		return p.Trash + " was removed from the trash" + by(p.Actor)
+	}),
 	profiles.TypeRenamed: words(func(p profileRecord) string {
 		return "profile " + p.Profile + " was renamed to " + p.To + by(p.Actor)
 	}),

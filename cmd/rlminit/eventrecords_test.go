@@ -104,6 +104,7 @@ func TestRecordLines(t *testing.T) {
 		`{"type":"profile_created","profile":"alice","desired":"running","actor":{"uid":1000}}`:                                            "profile alice was created (by uid 1000)",
 		`{"type":"profile_deleted","profile":"alice","trash":"alice-1"}`:                                                                   "profile alice was deleted, and is alice-1 in the trash",
 		`{"type":"profile_deleted","profile":"alice"}`:                                                                                     "profile alice was deleted for good",
+		`{"type":"profile_purged","profile":"alice","trash":"alice-1","actor":{"uid":0}}`:                                                  "alice-1 was removed from the trash (by uid 0)",
 		`{"type":"profile_adopted","profile":"alice","desired":"stopped"}`:                                                                 "profile alice is to be stopped, as its state file says",
 		`{"type":"found","services":{"gateway-bob":"stopped","gateway-alice":"running"}}`:                                                  "what is wanted was taken from state files: alice running, bob stopped",
 		`{"type":"boot_begun","machine":"m","version":"1.0","prior_exit":"killed"}`:                                                        "the container was started (1.0); the start before ended: killed",

@@ -44,6 +44,7 @@ func TestJSONReference(t *testing.T) {
 		control.Health{},
 		checked{},
 		deletedProfile{},
+		purgedEntry{},
 		control.Reloaded{},
 		control.Capabilities{},
 		verified{},

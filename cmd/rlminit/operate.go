@@ -362,8 +362,8 @@ func milliseconds(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-// seconds is a flag's value in Go's notation for durations, or a plain number
-// of seconds.
+// seconds is a flag's value in Go's notation for durations, a number of days such as
+// 2d, or a plain number of seconds.
 type seconds time.Duration
 
 func (s *seconds) String() string { return "" }
@@ -374,9 +374,15 @@ func (s *seconds) Set(text string) error {
 		*s = seconds(n * float64(time.Second))
 		return nil
 	}
+	if days, whole := strings.CutSuffix(text, "d"); whole {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n < 1e4 {
+			*s = seconds(n * float64(24*time.Hour))
+			return nil
+		}
+	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return fmt.Errorf("write a time such as 30s, 5m or 1h30m")
+		return fmt.Errorf("write a time such as 30s, 5m, 1h30m or 2d")
 	}
 	*s = seconds(d)
 	return nil

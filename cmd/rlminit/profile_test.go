@@ -174,3 +174,59 @@ func TestProfileCloneRenameRestore(t *testing.T) {
 		{args: []string{"profile", "list", "--trash", "--json"}, out: "[]\n"},
 	})
 }
+
+func TestProfilePurge(t *testing.T) {
+	day := func(ago int) time.Time { return time.Now().UTC().Truncate(time.Second).AddDate(0, 0, -ago) }
+	answers := map[string]any{
+		"GET /v1/trash": []control.Trashed{
+			{Entry: "alice-20260501T000000Z", Profile: "alice", At: day(40)},
+			{Entry: "alice-20260524T180533Z", Profile: "alice", At: day(2)},
+			{Entry: "alice-revision-3", Profile: "alice", At: day(40), Revision: 3, Needed: true},
+			{Entry: "bob-20260524T180533Z", Profile: "bob", At: day(-1)},
+			{Entry: "bob-20260524T180533Z-2", Profile: "bob", At: day(2)},
+			{Entry: "alice-revision-3-20260524T180533Z", Profile: "alice-revision-3", At: day(2)},
+			{Entry: "carol-revision-4", Profile: "carol", At: day(2), Revision: 4},
+		},
+		"DELETE /v1/trash/alice-20260501T000000Z":            control.Purged{},
+		"DELETE /v1/trash/alice-20260524T180533Z":            control.Purged{},
+		"DELETE /v1/trash/alice-revision-3":                  control.Purged{},
+		"DELETE /v1/trash/alice-revision-3-20260524T180533Z": control.Purged{},
+		"DELETE /v1/trash/bob-20260524T180533Z":              control.NewProblem(control.KindNoSuchName, "nothing of it is in the trash"),
+		"DELETE /v1/trash/bob-20260524T180533Z-2":            control.Purged{Left: []string{"/data/profiles/.rlminit-1.tmp"}},
+		"DELETE /v1/trash/carol-revision-4":                  control.Conflict("carol-revision-4 is left, for revision 5, which changes carol, is being applied"),
+	}
+	const kept = "rlminit: alice-revision-3 is left for a rollback of revision 3; --needed removes it all the same\n"
+	const missing = "rlminit: ENTRY, NAME or --older-than AGE is missing; see rlminit help profile purge\n"
+	nothing := []string{"GET /v1/trash"}
+	tell(t, answers, []story{
+		{args: []string{"profile", "purge"}, code: 2, err: missing, asks: []string{}},
+		{args: []string{"profile", "purge", "--needed"}, code: 2, err: missing, asks: []string{}},
+		{args: []string{"profile", "purge", "--older-than", "a week"}, code: 2, err: "rlminit: --older-than: \"a week\": write a time such as 30s, 5m, 1h30m or 2d; see rlminit help profile purge\n", asks: []string{}},
+		{
+			args: []string{"profile", "purge", "alice-20260501T000000Z"}, out: "alice-20260501T000000Z: removed\n",
+			asks: []string{"DELETE /v1/trash/alice-20260501T000000Z", "GET /v1/trash"},
+		},
+		{
+			args: []string{"profile", "purge", "alice"}, code: 17, err: kept,
+			out: "alice-20260501T000000Z: removed\nalice-20260524T180533Z: removed\n",
+		},
+		{args: []string{"profile", "purge", "gateway-alice", "--older-than", "0"}, code: 17, err: kept, out: "alice-20260501T000000Z: removed\nalice-20260524T180533Z: removed\n"},
+		{
+			name: "an entry comes before a profile of its name", args: []string{"profile", "purge", "alice-revision-3", "--needed"}, out: "alice-revision-3: removed\n",
+			asks: []string{"DELETE /v1/trash/alice-revision-3?needed=true", "GET /v1/trash"},
+		},
+		{args: []string{"profile", "purge", "al*e", "--older-than", "30d"}, out: "alice-20260501T000000Z: removed\n", err: kept},
+		{args: []string{"profile", "purge", "--older-than", "30d"}, out: "alice-20260501T000000Z: removed\n", err: kept},
+		{args: []string{"profile", "purge", "--older-than", "30d", "--needed", "--dry-run"}, out: "alice-20260501T000000Z: would be removed\nalice-revision-3: would be removed\n", asks: nothing},
+		{args: []string{"profile", "purge", "alice", "--older-than", "41d"}, out: "nothing in the trash is that old\n", asks: nothing},
+		{args: []string{"profile", "purge", "--older-than", "41d", "--json"}, asks: nothing},
+		{name: "of tomorrow", args: []string{"profile", "purge", "bob"}, code: 4, out: "bob-20260524T180533Z-2: removed\n", err: "rlminit: nothing of it is in the trash\nrlminit: cannot remove what is left of bob-20260524T180533Z-2: see docker logs; then remove it yourself: rm -r /data/profiles/.rlminit-1.tmp\n"},
+		{args: []string{"profile", "purge", "carol"}, code: 17, err: "rlminit: carol-revision-4 is left, for revision 5, which changes carol, is being applied\n"},
+		{
+			args: []string{"profile", "purge", "alice", "alcie", "[", "x*", "--needed"}, code: 4, asks: nothing,
+			err: "rlminit: nothing of \"alcie\" is in the trash; did you mean \"alice\"?\n" +
+				"rlminit: nothing of \"[\" is in the trash; rlminit profile list --trash shows what is\n" +
+				"rlminit: nothing of \"x*\" is in the trash; rlminit profile list --trash shows what is\n",
+		},
+	})
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,7 @@ again. A rollback that would have taken it out then changes it where it is.`,
 // profileOfEntry is the profile that an entry of the trash was; any other word is
 // taken for the profile's name itself.
 func profileOfEntry(ctx context.Context, client *control.Client, word string) string {
-	list, err := client.Trash(ctx)
+	list, err := client.Trash().List(ctx)
 	if err != nil {
 		return word
 	}
@@ -90,16 +91,26 @@ func profileOfEntry(ctx context.Context, client *control.Client, word string) st
 }
 
 func completeTrash(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completeMoreTrash(cmd, args, "")
+}
+
+// completeMoreTrash offers the entries that are not named yet.
+func completeMoreTrash(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	client, err := control.Open()
-	if err != nil || len(args) > 0 {
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	list, _ := client.Trash(ctx)
+	list, _ := client.Trash().List(ctx)
 	var names []string
 	for _, e := range list {
-		names = append(names, e.Entry)
+		if !slices.Contains(args, e.Entry) {
+			names = append(names, e.Entry)
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -19,10 +19,11 @@ func profileDeleteVerb(t *terminal) *cobra.Command {
 		Short: "stop gateways and remove their profiles",
 		Long: `Ends the profile's jobs and sessions, stops the gateway and moves the
 profile's directory to the trash on the volume, under its name and the date,
-from where rlminit profile restore takes it back; its log stays in
-logs/gateways. Its secrets (profile create --secret) are removed for good. With
---purge the directory and the log are removed too, and cannot be had back; a log
-that lies behind a symbolic link is named, and left to you.`,
+from where rlminit profile restore takes it back, and rlminit profile purge
+removes it; its log stays in logs/gateways. Its secrets (profile create
+--secret) are removed for good. With --purge the directory and the log are
+removed too, and cannot be had back; a log that lies behind a symbolic link is
+named, and left to you.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,
@@ -41,9 +42,7 @@ that lies behind a symbolic link is named, and left to you.`,
 					if left := deleted.LogLeft; left != "" {
 						t.complain("cannot remove the log of " + name + ": it lies behind a symbolic link, which is not followed; remove it yourself: rm -r " + left)
 					}
-					for _, left := range deleted.Left {
-						t.complain("cannot remove what is left of " + name + ": see docker logs; then remove it yourself: rm -r " + left)
-					}
+					t.tellLeft(name, deleted.Left)
 					return nil
 				}}
 			})
@@ -52,4 +51,11 @@ that lies behind a symbolic link is named, and left to you.`,
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was deleted")
 	return cmd
+}
+
+// tellLeft says what could not be removed of something that is gone.
+func (t *terminal) tellLeft(name string, left []string) {
+	for _, path := range left {
+		t.complain("cannot remove what is left of " + name + ": see docker logs; then remove it yourself: rm -r " + path)
+	}
 }

@@ -48,7 +48,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 
 // listTrash prints what rlminit profile restore can take back.
 func listTrash(ctx context.Context, t *terminal, client *control.Client, asJSON bool) error {
-	list, err := client.Trash(ctx)
+	list, err := client.Trash().List(ctx)
 	if err != nil {
 		return err
 	}

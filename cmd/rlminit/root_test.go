@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 		{args: []string{"--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help\n"},
 		{args: []string{"status", "--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help status\n"},
 		{args: []string{"status", "-x"}, code: 2, err: "rlminit: no flag -x; see rlminit help status\n"},
-		{args: []string{"start", "--timeout", "soon", "x"}, code: 2, err: "rlminit: --timeout: \"soon\": write a time such as 30s, 5m or 1h30m; see rlminit help start\n"},
+		{args: []string{"start", "--timeout", "soon", "x"}, code: 2, err: "rlminit: --timeout: \"soon\": write a time such as 30s, 5m, 1h30m or 2d; see rlminit help start\n"},
 		{args: []string{"start", "x", "--timeout"}, code: 2, err: "rlminit: --timeout needs a value; see rlminit help start\n"},
 		{args: []string{"start", "--all=maybe"}, code: 2, err: "rlminit: --all: \"maybe\": write true or false; see rlminit help start\n"},
 		{args: []string{"version", "x"}, code: 2, err: "rlminit: unexpected argument \"x\"; see rlminit help version\n"},

@@ -164,6 +164,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 	done := control.Operation{ID: 12, State: "done", Members: member}
 	gated := control.Operation{ID: 13, State: "failed", Reason: "stopped at alice: it is failed", Members: member}
 	trash := "/data/trash/alice-20260524T180533Z"
+	binned := control.Trashed{Entry: "bob-1", Profile: "bob", Revision: 3}
 	job := control.JobResult{Job: "7", State: "cancelled", LeftBehind: []control.LeftBehind{}, Tried: []control.IsolationTried{}}
 	session := control.Session{Session: "3", State: "open"}
 	undone := control.Revision{Revision: 4, State: control.RevisionRolledBack, Reason: "web died", ExitCode: 8, Steps: []control.RevisionStep{}}
@@ -176,6 +177,8 @@ func TestOutcomesAsJSON(t *testing.T) {
 		"PATCH /v1/profiles/alice":       aliceProfile(),
 		"DELETE /v1/profiles/alice":      control.Deleted{Trash: trash},
 		"DELETE /v1/profiles/bob":        control.Deleted{Left: []string{"/data/trash/bob"}},
+		"GET /v1/trash":                  []control.Trashed{binned},
+		"DELETE /v1/trash/bob-1":         control.Purged{Left: []string{"/data/profiles/.x"}},
 		"POST /v1/services/alice/signal": alice(),
 		"POST /v1/services/web/signal":   control.NotRunning("web"),
 		"POST /v1/services/alice/wait":   alice(),
@@ -212,6 +215,8 @@ func TestOutcomesAsJSON(t *testing.T) {
 			[]any{deletedProfile{"alice", control.Deleted{Trash: trash}}, deletedProfile{"bob", control.Deleted{Left: []string{"/data/trash/bob"}}}},
 			"rlminit: no profile or service \"alcie\"; did you mean \"alice\"?\n",
 		},
+		{[]string{"profile", "purge", "bob"}, 0, []any{purgedEntry{binned, control.Purged{Left: []string{"/data/profiles/.x"}}}}, ""},
+		{[]string{"profile", "purge", "bob", "--dry-run"}, 0, []any{purgedEntry{Trashed: binned}}, ""},
 		{[]string{"signal", "HUP", "web", "alice"}, 3, []any{alice()}, "rlminit: web is not running\n"},
 		{[]string{"wait", "alice"}, 0, []any{alice()}, ""},
 		{[]string{"wait", "slow"}, 7, nil, "rlminit: slow: still starting after 1s; see rlminit status slow\n"},

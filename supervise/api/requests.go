@@ -100,6 +100,8 @@ type Profiles interface {
 	Delete(ctx context.Context, name string, purge bool, by control.Actor) (control.Deleted, error)
 	Rename(ctx context.Context, name string, what control.RenameProfile, by control.Actor) (control.Outcome, error)
 	Trash() ([]control.Trashed, error)
+	// Purge removes an entry of the trash; needed: also one that a rollback takes.
+	Purge(entry string, needed bool, by control.Actor) (control.Purged, error)
 	Text(name string) (control.ProfileText, error)
 	Edit(name string, what control.ReplaceProfile, by control.Actor) (control.Profile, error)
 }
@@ -235,6 +237,13 @@ func (s *Server) addProfiles(profiles Profiles) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
 	})
 	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
+	s.Handle("DELETE /v1/trash/{entry}", MayCommand, func(r *http.Request) (any, error) {
+		needed, err := askedFor(r, "needed")
+		if err != nil {
+			return nil, err
+		}
+		return profiles.Purge(r.PathValue("entry"), needed, By(r))
+	})
 }
 
 // importAsked reads the query of an import, whose body is the archive.

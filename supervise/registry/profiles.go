@@ -29,7 +29,8 @@ type Profiles struct {
 	services Services
 	volume   Volume
 	settings *settings.Settings
-	jobs     Jobs // nil: there are none
+	jobs     Jobs   // nil: there are none
+	claims   Claims // nil: there are none
 }
 
 // Jobs is what runs for profiles beside their services.
@@ -41,8 +42,21 @@ type Jobs interface {
 	Reserve(profile, what string) (release func(), err error)
 }
 
+// Claims is what revisions say of the trash.
+type Claims interface {
+	// Needs tells whether a rollback of a revision takes what that has moved there of
+	// a profile.
+	Needs(profile string, revision int) bool
+	// Release has takeOut take away an entry that a revision has moved there, or says
+	// why it stays; needed: also one that a rollback takes.
+	Release(t control.Trashed, needed bool, takeOut func() error) error
+}
+
 // Employ tells of jobs, before the registry begins.
 func (r *Profiles) Employ(j Jobs) { r.jobs = j }
+
+// Heed tells of claims to the trash, before anything is asked.
+func (r *Profiles) Heed(c Claims) { r.claims = c }
 
 // vacateJobs ends the jobs and sessions of a profile that is to go.
 func (r *Profiles) vacateJobs(profile, cause string) (release func()) {
@@ -417,9 +431,33 @@ func (r *Profiles) Trash() ([]control.Trashed, error) {
 	}
 	list := []control.Trashed{}
 	for _, t := range found {
-		list = append(list, control.Trashed{Entry: t.Entry, Profile: t.Profile, At: t.At, Revision: t.Revision})
+		view := describeTrashed(t)
+		view.Needed = r.claims != nil && t.Revision != 0 && r.claims.Needs(t.Profile, t.Revision)
+		list = append(list, view)
 	}
 	return list, nil
+}
+
+func describeTrashed(t profiles.Trashed) control.Trashed {
+	return control.Trashed{Entry: t.Entry, Profile: t.Profile, At: t.At, Revision: t.Revision}
+}
+
+// Purge removes an entry of the trash for good.
+func (r *Profiles) Purge(entry string, needed bool, by control.Actor) (answer control.Purged, err error) {
+	store, err := r.store()
+	if err != nil {
+		return answer, err
+	}
+	left, err := store.Purge(entry, recorded(by), func(t profiles.Trashed, takeOut func() error) error {
+		if r.claims == nil || t.Revision == 0 {
+			return takeOut()
+		}
+		return r.claims.Release(describeTrashed(t), needed, takeOut)
+	})
+	if left != "" {
+		answer.Left = []string{left}
+	}
+	return answer, problemOf(err)
 }
 
 // beginDeletion ends a profile's service. ended gives the end of its log, when

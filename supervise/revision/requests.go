@@ -13,22 +13,27 @@ type Server interface {
 	Handle(pattern string, needs api.May, h api.Handler)
 }
 
-// Profiles are profiles of whose trash is said what a rollback takes from it.
-type Profiles struct {
-	api.Profiles
-	Revisions func() *Revisions // nil as long as the volume is not ours
+// Claims is what revisions say of the trash.
+type Claims struct {
+	Revisions func() *Revisions // nil as long as the volume is not ours, or has no journal
 }
 
-// Trash is every profile that can be restored.
-func (p Profiles) Trash() ([]control.Trashed, error) {
-	list, err := p.Profiles.Trash()
-	if all := p.Revisions(); all != nil {
-		for i := range list {
-			t := &list[i]
-			t.Needed = t.Revision != 0 && all.Needs(t.Profile, t.Revision)
-		}
+// Needs is Revisions'.
+func (c Claims) Needs(profile string, revision int) bool {
+	all := c.Revisions()
+	return all != nil && all.Needs(profile, revision)
+}
+
+// Release is Revisions'. Where nobody knows what a rollback takes, it may be this.
+func (c Claims) Release(t control.Trashed, needed bool, takeOut func() error) error {
+	all := c.Revisions()
+	switch {
+	case all != nil:
+		return all.Release(t, needed, takeOut)
+	case !needed:
+		return control.Conflict("%s is left: whether a rollback takes it is in the journal, and there is none; --needed removes it all the same", t.Entry)
 	}
-	return list, err
+	return takeOut()
 }
 
 // requests are those that need revisions.

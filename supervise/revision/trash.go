@@ -3,7 +3,9 @@ package revision
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"rlminit/control"
 	"rlminit/plan"
 	"rlminit/plan/apply"
 )
@@ -17,6 +19,16 @@ import (
 //	             not                 not yet, or undone   the profile, perhaps without its secrets
 //	creation     From                not yet, or undone   none of that name
 //	             not                 has been done        the profile, between what it was there and After
+//
+// Somebody may remove an entry for good, a purge; Release is between them, under the lock
+// under which revisions begin:
+//
+//	                                 without needed       with it
+//	no rollback takes it             it goes              it goes
+//	a rollback takes it              it stays             it goes; the rollback is refused, with 17
+//	a revision that changes the      it stays             it stays
+//	profile is under way, or was
+//	begun when a kill came
 
 // moves tells whether a step moves a directory into the trash or out of it.
 func (k Kept) moves() bool {
@@ -149,6 +161,28 @@ func (r *Revisions) Needs(profile string, revision int) (needs bool) {
 		}
 	})
 	return needs
+}
+
+// Release has takeOut take an entry out of the trash that a revision has moved there,
+// unless a rollback takes it; needed: that one too. As long as a revision that changes
+// the profile is under way, it stays in any case: what that cannot put back, nobody can.
+// None begins meanwhile.
+func (r *Revisions) Release(t control.Trashed, needed bool, takeOut func() error) (err error) {
+	r.beginning.Lock()
+	defer r.beginning.Unlock()
+	r.ledger.View(func(f *apply.Fold) {
+		k := f.Open()
+		if k != nil && slices.ContainsFunc(k.Begun.Steps, func(p apply.Planned) bool { return p.Name == t.Profile }) {
+			err = control.Conflict("%s is left, for revision %d, which changes %s, is being applied; wait for its end: rlminit revisions", t.Entry, k.Begun.Revision, t.Profile)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case !needed && r.Needs(t.Profile, t.Revision):
+		return control.StillNeeded(t.Entry, t.Revision)
+	}
+	return takeOut()
 }
 
 // takes completes a step that puts back a profile, or says why that cannot be: it is to

@@ -1,11 +1,13 @@
 package revision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +137,11 @@ func (k killing) rollBack(t *testing.T, ends map[string]int) (was killed) {
 	was.died = first.died()
 	first.kill()
 	was.amid = v.amid()
+	if v.open() {
+		if err := v.purge(v.live(0).revisions(), true); problemCode(t, err) != control.ExitExists {
+			t.Fatalf("%+v: what a revision was in the middle of can be purged: %v", k, err)
+		}
+	}
 	for _, until := range []int{k.second, 0} {
 		next := v.live(until)
 		next.half = &k.half
@@ -327,4 +334,177 @@ func (v *volume) begun(number int) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.records.fold.Find(number) != nil
+}
+
+// open tells whether a revision is under way, or was when a kill came.
+func (v *volume) open() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.records.fold.Open() != nil
+}
+
+// purge removes from the trash what revision 1 has deleted.
+func (v *volume) purge(r *Revisions, needed bool) error {
+	const entry = "zed-revision-1"
+	return r.Release(control.Trashed{Entry: entry, Profile: "zed", Revision: 1}, needed, func() error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if _, there := v.trash[entry]; !there {
+			return ErrGone
+		}
+		delete(v.trash, entry)
+		delete(v.made, entry)
+		return nil
+	})
+}
+
+// purger has somebody purge what a rollback takes before one of its calls. One who comes
+// while it is about to begin waits for that.
+type purger struct {
+	*life
+	r      *Revisions
+	needed bool
+	before int // which call
+
+	mu    sync.Mutex
+	calls int
+	said  chan error // what the purge is to come to; nil: none is under way
+	err   error      // what it came to
+}
+
+func (p *purger) step() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls++; p.calls == p.before {
+		said := make(chan error)
+		p.said = said
+		go func() { said <- p.purge(p.r, p.needed) }()
+	}
+	if p.said != nil && p.open() {
+		p.err, p.said = <-p.said, nil
+	}
+}
+
+func (p *purger) Profiles() ([]Found, error) {
+	p.step()
+	return p.life.Profiles()
+}
+
+func (p *purger) Profile(name string) (Found, error) {
+	p.step()
+	return p.life.Profile(name)
+}
+
+func (p *purger) Put(ctx context.Context, name string, c Content, how Put) error {
+	p.step()
+	return p.life.Put(ctx, name, c, how)
+}
+
+func (p *purger) Discard(ctx context.Context, name, trash string, how Put) error {
+	p.step()
+	return p.life.Discard(ctx, name, trash, how)
+}
+
+func (p *purger) Restore(name, trash string, secrets map[string]string) error {
+	p.step()
+	return p.life.Restore(name, trash, secrets)
+}
+
+func (p *purger) Trashed(name, trash string) (Content, error) {
+	p.step()
+	return p.life.Trashed(name, trash)
+}
+
+func (p *purger) Gate(ctx context.Context, name string, how Gating) error {
+	p.step()
+	return p.life.Gate(ctx, name, how)
+}
+
+// A purge beside a rollback that takes the same entry, before each of its calls: from the
+// beginning of the rollback to its end the entry is the rollback's, whatever the purge was
+// asked with. Before and after, the purge needs to be asked with needed, and the rollback
+// that comes then is refused.
+func TestPurgeBesideARollback(t *testing.T) {
+	calls := 0
+	for variant := range 4 {
+		needed, bad := variant&1 != 0, variant&2 != 0
+		for before, more := 1, true; more; before++ {
+			v := newVolume()
+			had, was := v.directories(), v.snapshot()
+			l := v.live(0)
+			r := l.revisions()
+			_, ask := makePlan(t, r, declared)
+			finishAs(t, r, ask, 0)
+			after := v.snapshot()
+			if bad {
+				v.bad["zed, out of the trash"] = errors.New("exit 1")
+			}
+			p := &purger{life: l, r: r, needed: needed, before: before}
+			r.box = p
+			done := rollBack(t, r, "back")
+			want, end := was, control.RevisionApplied
+			if bad {
+				want, end = after, control.RevisionRolledBack
+			}
+			if done.State != end || !equal(v.snapshot(), want) {
+				t.Fatalf("%+v", done)
+			}
+			more = p.calls >= before
+			if err := v.lost(had); err != nil {
+				t.Fatalf("before call %d: %v", before, err)
+			}
+			if more {
+				calls++
+				if problemCode(t, p.err) != control.ExitExists || !strings.Contains(p.err.Error(), "revision 2, which changes zed, is being applied") {
+					t.Fatalf("before call %d: %v", before, p.err)
+				}
+				continue
+			}
+			r.box, v.bad = l, map[string]error{}
+			switch err := v.purge(r, needed); {
+			case !needed && (problemCode(t, err) != control.ExitExists || err.Error() != "zed-revision-1 is left for a rollback of revision 1; --needed removes it all the same"):
+				t.Errorf("after a rollback: %v", err)
+			case needed && !bad && !errors.Is(err, ErrGone), needed && bad && err != nil:
+				t.Errorf("after a rollback: %v", err)
+			}
+			if !bad {
+				continue
+			}
+			answer, err := r.Rollback(control.RollbackRequest{Request: "again", Gating: control.Gating{TimeoutMS: 60_000}}, 0)
+			if needed {
+				if problemCode(t, err) != control.ExitExists || !strings.Contains(err.Error(), "no longer in the trash as zed-revision-1") || !equal(v.snapshot(), after) {
+					t.Errorf("a rollback of what was purged: %v", err)
+				}
+			} else if done := finish(t, r, answer, err); done.State != control.RevisionApplied || !equal(v.snapshot(), was) {
+				t.Errorf("%+v", done)
+			}
+		}
+	}
+	t.Logf("figure: purges beside a rollback: %d", calls)
+	if calls < 40 {
+		t.Error("too few")
+	}
+}
+
+// What no rollback takes goes, and where nobody knows it stays.
+func TestClaims(t *testing.T) {
+	v := newVolume()
+	r := v.live(0).revisions()
+	_, ask := makePlan(t, r, declared)
+	v.bad["dave"] = errors.New("exit 1")
+	finishAs(t, r, ask, 0)
+	gone := 0
+	takeOut := func() error { gone++; return nil }
+	dave := control.Trashed{Entry: "dave-revision-1", Profile: "dave", Revision: 1}
+	c := Claims{Revisions: func() *Revisions { return r }}
+	if err := c.Release(dave, false, takeOut); err != nil || gone != 1 || c.Needs("dave", 1) {
+		t.Errorf("a creation that was put back: %v", err)
+	}
+	c.Revisions = func() *Revisions { return nil }
+	if err := c.Release(dave, false, takeOut); problemCode(t, err) != control.ExitExists || gone != 1 || c.Needs("dave", 1) {
+		t.Errorf("without a journal: %v", err)
+	}
+	if err := c.Release(dave, true, takeOut); err != nil || gone != 2 {
+		t.Errorf("without a journal: %v", err)
+	}
 }

@@ -76,6 +76,7 @@ var All = []Test{
 	{Name: "ProfileTravels", Run: ProfileTravels},
 	{Name: "ProfilesInQuickSuccession", Run: ProfilesInQuickSuccession},
 	{Name: "PurgeLeavesNothing", Run: PurgeLeavesNothing},
+	{Name: "PurgeEmptiesTheTrash", Run: PurgeEmptiesTheTrash},
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
 	{Name: "ProfileSetIsWaitedFor", Run: ProfileSetIsWaitedFor},
 	{Name: "BriefGatewaysAreSaid", Run: BriefGatewaysAreSaid},

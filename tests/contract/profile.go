@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -98,6 +99,59 @@ func ProfileLifecycle(t *testing.T, start New) {
 	}
 	b.Fails(4, "alice", "profile", "delete", "alice")
 	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+}
+
+// PurgeEmptiesTheTrash: what was deleted goes for good by entry, name, pattern and age, is
+// recorded, and cannot be had back; a name that fits nothing removes nothing; what a
+// rollback takes is left, and if it goes all the same, that rollback is refused.
+func PurgeEmptiesTheTrash(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	trash := func() (entries []string) {
+		return strings.Fields(b.Shell(box.Service, "ls "+b.Home()+"/trash"))
+	}
+	b.Must("profile", "create", "bob", "carol", "dora", "zed", "--stopped")
+	b.Must("profile", "delete", "bob", "carol", "dora")
+	b.Must("profile", "create", "carol", "--stopped")
+	b.Must("profile", "delete", "carol")
+	path, hash := planned(b, "version: 1\nprofiles: {alice: {}}\n")
+	exits(b, 9, "apply", path, "--approve", hash, "--allow-delete", "--steady", "0")
+	all := trash()
+	if len(all) != 5 {
+		t.Fatalf("the trash holds %q", all)
+	}
+	b.Fails(2, "--older-than AGE is missing", "profile", "purge")
+	b.Fails(4, "did you mean", "profile", "purge", "bob", "carl")
+	b.Fails(4, "nothing of", "profile", "purge", "../profiles/alice", "*")
+	if out := b.Must("profile", "purge", "bob", "--older-than", "1d"); out != "nothing in the trash is that old\n" {
+		t.Errorf("of a day ago: %s", out)
+	}
+	if out := b.Must("profile", "purge", "--older-than", "0", "--dry-run"); strings.Count(out, ": would be removed\n") != 4 {
+		t.Errorf("it would: %s", out)
+	}
+	b.Fails(17, "zed-revision-1 is left for a rollback of revision 1", "profile", "purge", "zed")
+	if now := trash(); !slices.Equal(now, all) {
+		t.Errorf("what is refused has removed something: %q, %q", now, all)
+	}
+	var one control.Trashed
+	if out := b.Must("profile", "purge", all[0], "--json"); json.Unmarshal([]byte(out), &one) != nil || one.Entry != all[0] || one.Profile != "bob" {
+		t.Errorf("by entry: %s", out)
+	}
+	b.Fails(4, "nothing of", "profile", "restore", "bob")
+	if r := exits(b, 0, "profile", "purge", "carol", "[dz]*"); strings.Count(r.Out, ": removed\n") != 3 || !strings.Contains(r.Err, "zed-revision-1 is left") {
+		t.Errorf("by name and pattern: %s", r)
+	}
+	if now := trash(); len(now) != 1 || now[0] != "zed-revision-1" {
+		t.Errorf("the trash holds %q", now)
+	}
+	b.Must("profile", "purge", "zed", "--needed")
+	b.Fails(17, "no longer in the trash as zed-revision-1", "rollback", "--steady", "0")
+	if out := b.Must("events", "--type", "profile_purged", "--json"); strings.Count(out, `"actor":{"uid":`) != 5 || !strings.Contains(out, `"profile":"zed","trash":"zed-revision-1"`) {
+		t.Errorf("recorded is\n%s", out)
+	}
+	if left := b.Shell(box.Service, "ls -A "+b.Home()+"/trash "+b.Home()+"/profiles | grep -c '^[.]rlminit-' || true"); left != "0\n" {
+		t.Errorf("left: %s", left)
+	}
 	b.Await("gateway-alice", "running")
 }
 

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+	"rlminit/internal/nearest"
+	"rlminit/service"
+)
+
+// purgedEntry is what became of an entry of the trash, for programs.
+type purgedEntry struct {
+	control.Trashed
+	control.Purged
+}
+
+// purge is what is to be removed of the trash.
+type purge struct {
+	words  []string        // "ENTRY", "NAME" or a pattern; none: all
+	until  time.Time       // the latest deletion that is meant; zero: any
+	needed bool            // also what a rollback takes
+	named  map[string]bool // entries that are meant by a word that is no pattern
+}
+
+func profilePurgeVerb(t *terminal) *cobra.Command {
+	p := &purge{}
+	var older time.Duration
+	var dryRun, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "purge [ENTRY|NAME|'GLOB'…]",
+		Short: "remove deleted profiles from the trash for good",
+		Long: `Removes what is in the trash by its ENTRY, which rlminit profile list --trash
+shows, all entries of a profile NAME, or those of which a pattern fits the entry
+or the profile; with --older-than only what was deleted at least so long ago, and
+without any name all of that. None of it can be had back. A name that fits
+nothing is refused before anything is removed.
+
+What a rollback still takes is left, and a line names the revision; the exit
+code is 17 where it was asked for by ENTRY or NAME, and 0 where by a pattern or
+an age. With --needed it goes too, and that rollback is refused from then on.
+What a revision may need that is just being applied is left in any case, with 17.`,
+		Example: `  rlminit profile purge --older-than 30d
+  rlminit profile purge alice 'test-*' --dry-run
+  rlminit profile purge alice-20260524T180533Z`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !cmd.Flags().Changed("older-than") {
+				return misused(cmd, "ENTRY, NAME or --older-than AGE is missing")
+			}
+			return nil
+		},
+		ValidArgsFunction: completeMoreTrash,
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
+			list, err := client.Trash().List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if p.words = args; cmd.Flags().Changed("older-than") {
+				p.until = t.now().Add(-older)
+			}
+			chosen, err := p.choose(list)
+			if err != nil {
+				return err
+			}
+			if len(chosen) == 0 && !asJSON {
+				t.printf("nothing in the trash is that old\n")
+			}
+			return forEach(t, slices.Sorted(maps.Keys(chosen)), func(entry string) answered {
+				gone, err := purgedEntry{Trashed: chosen[entry]}, error(nil)
+				switch {
+				case gone.Needed && !p.needed:
+					return p.leave(t, gone.Trashed)
+				case !dryRun:
+					gone.Purged, err = client.Trash().Purge(cmd.Context(), entry, p.needed)
+				}
+				return answered{err: err, tell: func() error { return gone.tell(t, dryRun, asJSON) }}
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.Var((*seconds)(&older), "older-than", "only what was deleted at least `AGE` ago, such as 12h or 30d")
+	f.BoolVar(&p.needed, "needed", false, "also what a rollback still takes")
+	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and remove nothing")
+	f.BoolVar(&asJSON, "json", false, "write a JSON object for each that was removed, or would be")
+	return cmd
+}
+
+// choose is what of the trash is meant, by entry. A word that is for nothing there is a
+// problem.
+func (p *purge) choose(list []control.Trashed) (chosen map[string]control.Trashed, err error) {
+	meant, missing := map[string]bool{}, []string(nil)
+	p.named = map[string]bool{}
+	for _, word := range p.words {
+		entries := entriesOf(word, list)
+		if len(entries) == 0 {
+			missing = append(missing, nothingOf(word, list))
+		}
+		for _, entry := range entries {
+			meant[entry] = true
+			p.named[entry] = p.named[entry] || !strings.ContainsAny(word, "*?[")
+		}
+	}
+	if len(missing) > 0 {
+		return nil, control.NewProblem(control.KindNoSuchName, strings.Join(missing, "\n"))
+	}
+	chosen = map[string]control.Trashed{}
+	for _, e := range list {
+		if (len(p.words) == 0 || meant[e.Entry]) && (p.until.IsZero() || !e.At.After(p.until)) {
+			chosen[e.Entry] = e
+		}
+	}
+	return chosen, nil
+}
+
+// entriesOf is what of the trash a word is for: the entry of that name, or else all of
+// which it is the profile, by its name or its service's, or a pattern of either.
+func entriesOf(word string, list []control.Trashed) (entries []string) {
+	for _, e := range list {
+		if e.Entry == word {
+			return []string{word}
+		}
+		for _, name := range []string{e.Entry, e.Profile, service.GatewayPrefix + e.Profile} {
+			if fits, err := path.Match(word, name); fits && err == nil {
+				entries = append(entries, e.Entry)
+				break
+			}
+		}
+	}
+	return entries
+}
+
+func nothingOf(word string, list []control.Trashed) string {
+	var known []string
+	for _, e := range list {
+		known = append(known, e.Profile, e.Entry)
+	}
+	if near := nearest.Name(word, known); near != "" {
+		return fmt.Sprintf("nothing of %q is in the trash; did you mean %q?", word, near)
+	}
+	return fmt.Sprintf("nothing of %q is in the trash; rlminit profile list --trash shows what is", word)
+}
+
+// leave tells of an entry that is left for a rollback. Whoever has named it does not get
+// what was asked for.
+func (p *purge) leave(t *terminal, e control.Trashed) answered {
+	why := control.StillNeeded(e.Entry, e.Revision)
+	if p.named[e.Entry] {
+		return answered{err: why}
+	}
+	return answered{tell: func() error {
+		t.complain(why.Error())
+		return nil
+	}}
+}
+
+// tell tells of an entry that was removed, or would be.
+func (e purgedEntry) tell(t *terminal, would, asJSON bool) error {
+	switch {
+	case asJSON:
+		return t.printJSON(e)
+	case would:
+		t.printf("%s: would be removed\n", printable(e.Entry))
+	default:
+		t.printf("%s: removed\n", printable(e.Entry))
+	}
+	t.tellLeft(e.Entry, e.Left)
+	return nil
+}
