@@ -67,6 +67,7 @@ var All = []Test{
 	{Name: "ReloadIsAnOperation", Run: ReloadIsAnOperation},
 	{Name: "ReloadGoesOn", Run: ReloadGoesOn},
 	{Name: "ServiceNamedLikeAProfile", Run: ServiceNamedLikeAProfile},
+	{Name: "ServiceNamedLikeAProfileAtBoot", Run: ServiceNamedLikeAProfileAtBoot, Root: true},
 
 	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
 	{Name: "ProfileMoves", Run: ProfileMoves},
