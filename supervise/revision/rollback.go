@@ -51,7 +51,8 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	}
 	doc := &Document{Salt: salt, Declared: map[string]plan.Profile{}}
 	var changes []plan.Change
-	var faults []string // why profiles cannot be put back
+	var faults []string  // why profiles cannot be put back
+	taken := r.box.Taken // by the configuration that there will be
 	for _, name := range order {
 		f, there := s.found[name]
 		is, was := map[string]plan.Present{}, map[string]plan.Profile{}
@@ -80,13 +81,14 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 				k.Before, k.Up = &f.Content, f.Up
 			}
 			if c.Kind == plan.KindConfiguration {
-				if err := r.reconfigures(&k, &c, actor); err != nil {
+				if taken, err = r.reconfigures(&k, &c, actor); err != nil {
 					return answer, err
 				}
 			}
 			changes, doc.Steps = append(changes, c), append(doc.Steps, k)
 		}
 	}
+	faults = append(faults, takenOf(doc, taken)...)
 	p := &plan.Plan{Changes: changes}
 	settings := r.settings()
 	switch {
@@ -101,24 +103,25 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	return r.start(doc, begun, changes, ask.Gating)
 }
 
-// reconfigures completes a step that puts back a configuration.
-func (r *Revisions) reconfigures(k *Kept, c *plan.Change, actor uint32) error {
+// reconfigures completes a step that puts back a configuration, and tells which names
+// its services have.
+func (r *Revisions) reconfigures(k *Kept, c *plan.Change, actor uint32) (taken func(name string) bool, err error) {
 	if actor != 0 {
-		return refused("uid %d may not roll this back: the configuration is root's", actor)
+		return nil, refused("uid %d may not roll this back: the configuration is root's", actor)
 	}
 	if err := r.box.Replaceable(); err != nil {
-		return refused("%v", err)
+		return nil, refused("%v", err)
 	}
 	effects, err := r.box.Preview(k.Name, k.After.Text)
 	if err != nil {
-		return control.Conflict("the configuration from before is no longer one: %v", err)
+		return nil, control.Conflict("the configuration from before is no longer one: %v", err)
 	}
 	if len(effects.Container) > 0 {
-		return refused("a rollback cannot bring this about: %s", strings.Join(effects.Container, "; "))
+		return nil, refused("a rollback cannot bring this about: %s", strings.Join(effects.Container, "; "))
 	}
 	c.Touches(effects.Services)
 	k.Services = r.box.Running(effects.Services)
-	return nil
+	return effects.Taken, nil
 }
 
 // asApplied makes of contents, which are those before the revisions that are
