@@ -328,3 +328,17 @@ func sameContent(a, b *Content) bool {
 }
 
 var errTouched = errors.New("somebody has changed it since")
+
+// touched is errTouched, with what became of a profile that is gone.
+func (r *Revisions) touched(name string) error {
+	if gone, ok := r.gone(name); ok {
+		return fmt.Errorf("%w: it was %s", errTouched, gone)
+	}
+	return errTouched
+}
+
+// gone is what somebody has made of a profile that is gone, where that is known.
+func (r *Revisions) gone(name string) (gone apply.Gone, ok bool) {
+	r.ledger.View(func(f *apply.Fold) { gone, ok = f.Gone[name] })
+	return gone, ok
+}

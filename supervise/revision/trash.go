@@ -14,7 +14,8 @@ import (
 //
 //	             in the trash as     then the step        and there may be
 //	deletion     Trash               has been done        none of that name
-//	             not                 not yet, or undone   the profile, perhaps without its secrets
+//	             not                 not yet, or undone   the profile, perhaps without its secrets;
+//	                                                      if there is none, a person has it
 //	creation     From                not yet, or undone   none of that name
 //	             not                 has been done        the profile, between what it was there and After
 
@@ -58,7 +59,7 @@ func (r *Revisions) trashed(k Kept) (bool, error) {
 func (f finding) done(k Kept) bool { return k.moves() && f.trashed == (k.After == nil) }
 
 // lost is a directory that is neither in its place nor in the trash.
-func (f finding) lost(k Kept) bool { return k.From != "" && !f.trashed && f.is == nil }
+func (f finding) lost(k Kept) bool { return k.moves() && !f.trashed && f.is == nil }
 
 // ours tells whether there is what the step, or its undoing, may have left.
 func (f finding) ours(k Kept) bool {
@@ -80,8 +81,17 @@ func (f finding) ours(k Kept) bool {
 	return sameContent(f.is, k.Before) || sameContent(f.is, k.After) || between(f.is, k.Before, k.After)
 }
 
-// errLost is what a step says of a directory that somebody has taken.
-var errLost = errors.New("it is neither there nor in the trash any more")
+// lost is what a step says of a directory that somebody has taken.
+func (r *Revisions) lost(k Kept) error {
+	why := fmt.Sprintf("it is neither there nor in the trash any more, where it was %s", k.entry())
+	if k.After == nil {
+		why = fmt.Sprintf("it is neither there nor in the trash as %s", k.entry())
+	}
+	if gone, ok := r.gone(k.Name); ok {
+		why = fmt.Sprintf("it was %s, which is left as it is", gone)
+	}
+	return errors.New(why)
+}
 
 // place is where the revisions that are undone have left the directory that a profile
 // had before them.
