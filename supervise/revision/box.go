@@ -148,6 +148,8 @@ type Document struct {
 	Salt     string                  `json:"salt"`
 	Declared map[string]plan.Profile `json:"declared"` // all of its scope, whether changed or not
 	Steps    []Kept                  `json:"steps"`
+	Gone     []string                `json:"gone,omitempty"` // profiles that a rollback would take away, and somebody has
+	Left     []string                `json:"left,omitempty"` // and the names that these have by now
 }
 
 // Kept is one step's profile, or configuration, before and after; null: there is

@@ -207,3 +207,58 @@ func (m meddling) check(t *testing.T, v *volume, did bool, before map[string]Con
 		bad("of its deletion is said " + step.State)
 	}
 }
+
+// A rollback of a profile that was renamed or deleted by hand leaves it as it is, says so,
+// and nobody wants it back after that.
+func TestRollbackOfWhatIsGone(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		goes  func(*volume)
+		left  string
+		forth string // why it cannot be had back
+	}{
+		{"renamed", func(v *volume) { v.rename("dave", "yak"); v.rename("yak", "zebra") }, "dave: renamed to zebra by hand, which is left as it is", "rlminit profile rename zebra dave"},
+		{"deleted", func(v *volume) { v.remove("dave") }, "dave: deleted by hand, in the trash as dave-2026", "dave is gone"},
+		{"moved", func(v *volume) { delete(v.profiles, "dave") }, "dave: gone", "dave is gone"},
+	} {
+		for _, text := range []string{declared, alone} {
+			t.Run(row.name, func(t *testing.T) {
+				v := newVolume()
+				before := v.snapshot()
+				r := v.live(0).revisions()
+				_, ask := makePlan(t, r, text)
+				finishAs(t, r, ask, 0)
+				row.goes(v)
+				if c, there := v.profiles["zebra"]; there {
+					before["zebra"] = c
+				}
+				done := rollBack(t, r, "back")
+				if done.State != control.RevisionApplied || len(done.Left) != 1 || !strings.HasPrefix(done.Left[0], row.left) || !equal(v.snapshot(), before) {
+					t.Fatalf("%+v\n%v", done, v.snapshot())
+				}
+				if d, err := r.Drift(); err != nil || len(d.Changes) != 0 || d.Revision != 2 {
+					t.Errorf("drift: %v %+v", err, d)
+				}
+				none := 0
+				if again, err := r.Rollback(control.RollbackRequest{Revision: &none, Request: "again"}, 0); err != nil || again.State != control.RevisionUnchanged {
+					t.Errorf("again: %v %+v", err, again)
+				}
+				one := 1
+				_, err := r.Rollback(control.RollbackRequest{Revision: &one, Request: "forth"}, 0)
+				if problemCode(t, err) != 17 || !strings.Contains(err.Error(), row.forth) {
+					t.Errorf("forth: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// alone creates dave, and does nothing else.
+const alone = `version: 1
+profiles:
+  alice: {environment: {V: before}}
+  bob: {environment: {V: before}}
+  carol: {state: stopped, environment: {V: before}}
+  dave: {environment: {V: after}, secrets: {KEY: d4ve}}
+  zed: {environment: {V: before}, secrets: {KEY: z3d}}
+`

@@ -152,7 +152,7 @@ func describe(k apply.Known, version uint64) control.Revision {
 	v := control.Revision{
 		Revision: k.Begun.Revision, State: stateOf(k.State), At: at, UID: k.Begun.UID, By: k.Begun.By, Source: k.Begun.Source,
 		Hash: k.Begun.Hash, Rollback: k.Begun.Rollback, Cause: string(k.State.Turned), Reason: k.State.Reason,
-		ExitCode: exitOf(k.State), Version: version, Steps: []control.RevisionStep{},
+		ExitCode: exitOf(k.State), Version: version, Left: k.Begun.Left, Steps: []control.RevisionStep{},
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, k.Ended); err == nil {
 		v.Ended = &ended

@@ -3,6 +3,7 @@ package revision
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"rlminit/plan"
 	"rlminit/plan/apply"
@@ -120,20 +121,25 @@ func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (b
 	return place{k.Trash, revision}, nil
 }
 
+// came is what has become of each step of a revision.
+func (r *Revisions) came(doc *Document) []apply.Place {
+	came := make([]apply.Place, len(doc.Steps))
+	r.ledger.View(func(f *apply.Fold) {
+		if known := f.Find(doc.Revision); known != nil {
+			for i := range min(len(came), len(known.State.Steps)) {
+				came[i] = known.State.Steps[i].Place
+			}
+		}
+	})
+	return came
+}
+
 // placed is where the revisions that are undone, which come newest first, have left
 // the profiles' directories.
 func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
 	places := map[string]place{}
-	for i := range undone {
-		doc := undone[len(undone)-1-i]
-		came := make([]apply.Place, len(doc.Steps))
-		r.ledger.View(func(f *apply.Fold) {
-			if known := f.Find(doc.Revision); known != nil {
-				for i := range min(len(came), len(known.State.Steps)) {
-					came[i] = known.State.Steps[i].Place
-				}
-			}
-		})
+	for _, doc := range slices.Backward(undone) {
+		came := r.came(doc)
 		for i, k := range doc.Steps {
 			p, err := places[k.Name].after(k, doc.Revision, came[i], r.trashed)
 			if err != nil {
@@ -168,6 +174,9 @@ func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) 
 	if p.entry == "" {
 		if there {
 			return "", nil
+		}
+		if gone, ok := r.gone(k.Name); ok && gone.To != "" {
+			return fmt.Sprintf("%s was %s, and by no revision that is undone: rlminit profile rename %s %s, and roll back then", k.Name, gone, gone.To, k.Name), nil
 		}
 		return k.Name + " is gone, and by no revision that is undone, so its directory cannot be put back: " + otherwise, nil
 	}
