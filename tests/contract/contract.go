@@ -89,6 +89,7 @@ var All = []Test{
 
 	{Name: "PlanAndApply", Run: PlanAndApply},
 	{Name: "RollbackIsRolledBack", Run: RollbackIsRolledBack},
+	{Name: "ApplyGivesWayToRenames", Run: ApplyGivesWayToRenames},
 	{Name: "PlanRefuses", Run: PlanRefuses, Root: true},
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
 	{Name: "ApplyGivesWay", Run: ApplyGivesWay},
