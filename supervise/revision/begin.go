@@ -3,7 +3,6 @@ package revision
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -325,20 +324,4 @@ func sameContent(a, b *Content) bool {
 		}
 	}
 	return true
-}
-
-var errTouched = errors.New("somebody has changed it since")
-
-// touched is errTouched, with what became of a profile that is gone.
-func (r *Revisions) touched(name string) error {
-	if gone, ok := r.gone(name); ok {
-		return fmt.Errorf("%w: it was %s", errTouched, gone)
-	}
-	return errTouched
-}
-
-// gone is what somebody has made of a profile that is gone, where that is known.
-func (r *Revisions) gone(name string) (gone apply.Gone, ok bool) {
-	r.ledger.View(func(f *apply.Fold) { gone, ok = f.Gone[name] })
-	return gone, ok
 }

@@ -190,11 +190,11 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	case err != nil:
 		return true, err
 	case f.lost(k) && k.After == nil:
-		return true, c.r.touched(k.Name)
+		return true, c.r.whereabouts.touched(k.Name)
 	case f.lost(k):
-		return false, c.r.lost(k)
+		return false, c.r.whereabouts.lost(k)
 	case !f.ours(k):
-		return !f.done(k), c.r.touched(k.Name)
+		return !f.done(k), c.r.whereabouts.touched(k.Name)
 	}
 	if k.After == nil {
 		if f.is == nil {
@@ -202,7 +202,7 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 		}
 		err := c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, operation, false))
 		if err != nil && c.left(k) {
-			return true, c.r.touched(k.Name)
+			return true, c.r.whereabouts.touched(k.Name)
 		}
 		return false, err
 	}
@@ -215,7 +215,7 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	}
 	err = c.r.box.Put(ctx, k.Name, *k.After, how)
 	if err != nil && f.is != nil && c.left(k) {
-		err = c.r.touched(k.Name)
+		err = c.r.whereabouts.touched(k.Name)
 	}
 	if plan.IsConfiguration(k.Name) && err != nil {
 		is, failure := c.now(k.Name)
@@ -348,13 +348,13 @@ func (c *carrier) putBackFrom(ctx context.Context, k Kept, f finding, how Put) e
 	how.Create = false
 	switch {
 	case f.lost(k):
-		return c.r.lost(k)
+		return c.r.whereabouts.lost(k)
 	case !f.ours(k) && f.trashed:
 		return fmt.Errorf("there is another one by now, which is left as it is; it is in the trash as %s", k.entry())
 	case !f.ours(k):
-		return fmt.Errorf("%w; it is left as it is", c.r.touched(k.Name))
+		return fmt.Errorf("%w; it is left as it is", c.r.whereabouts.touched(k.Name))
 	case k.Before == nil && f.is == nil:
-		if gone, ok := c.r.gone(k.Name); ok && gone.To != "" {
+		if gone, ok := c.r.whereabouts.of(k.Name); ok && gone.To != "" {
 			return fmt.Errorf("it was %s, which is left as it is", gone)
 		}
 		return nil // it was never made, or is gone again

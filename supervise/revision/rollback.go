@@ -63,7 +63,7 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 		}
 		content := contents[name]
 		if content == nil && !there && was.made[name] {
-			left = append(left, r.leave(doc, name))
+			left = append(left, r.whereabouts.leave(doc, name))
 		}
 		kept := Kept{Name: name, After: content}
 		if content != nil && !plan.IsConfiguration(name) {
@@ -244,19 +244,4 @@ func (r *Revisions) before(undone []int) (was undoing, err error) {
 	slices.Sort(was.order)
 	was.order = slices.Compact(was.order)
 	return was, nil
-}
-
-// leave notes that what the revisions have left of a profile is gone by hand, so that a
-// rollback has nothing to take away, and returns that for people.
-func (r *Revisions) leave(doc *Document, name string) string {
-	doc.Gone = append(doc.Gone, name)
-	gone, known := r.gone(name)
-	switch {
-	case !known:
-		return name + ": gone, by nobody whom rlminit knows of"
-	case gone.To != "":
-		doc.Left = append(doc.Left, gone.To)
-		return fmt.Sprintf("%s: %s by hand, which is left as it is", name, gone)
-	}
-	return fmt.Sprintf("%s: %s", name, gone)
 }

@@ -82,18 +82,6 @@ func (f finding) ours(k Kept) bool {
 	return sameContent(f.is, k.Before) || sameContent(f.is, k.After) || between(f.is, k.Before, k.After)
 }
 
-// lost is what a step says of a directory that somebody has taken.
-func (r *Revisions) lost(k Kept) error {
-	why := fmt.Sprintf("it is neither there nor in the trash any more, where it was %s", k.entry())
-	if k.After == nil {
-		why = fmt.Sprintf("it is neither there nor in the trash as %s", k.entry())
-	}
-	if gone, ok := r.gone(k.Name); ok {
-		why = fmt.Sprintf("it was %s, which is left as it is", gone)
-	}
-	return errors.New(why)
-}
-
 // place is where the revisions that are undone have left the directory that a profile
 // had before them.
 type place struct {
@@ -175,7 +163,7 @@ func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) 
 		if there {
 			return "", nil
 		}
-		if gone, ok := r.gone(k.Name); ok && gone.To != "" {
+		if gone, ok := r.whereabouts.of(k.Name); ok && gone.To != "" {
 			return fmt.Sprintf("%s was %s, and by no revision that is undone: rlminit profile rename %s %s, and roll back then", k.Name, gone, gone.To, k.Name), nil
 		}
 		return k.Name + " is gone, and by no revision that is undone, so its directory cannot be put back: " + otherwise, nil
