@@ -77,7 +77,8 @@ type Revision struct {
 	Reason   string         `json:"reason"`
 	ExitCode int            `json:"exit_code"` // of the apply, when it has ended
 	Steps    []RevisionStep `json:"steps"`
-	Version  uint64         `json:"version"` // grows with every change of it
+	Left     []string       `json:"left,omitempty"` // what a rollback found gone by hand, and does not take back
+	Version  uint64         `json:"version"`        // grows with every change of it
 }
 
 // RevisionStep is what became of one change.

@@ -320,8 +320,9 @@ func (c Change) Refused() bool { return c.Action == "refuse" }
 type Health struct {
 	OK      bool     `json:"ok"`
 	Reasons []string `json:"reasons"`
-	// Missing is why there may be profiles that nothing here shows: another
-	// container has the volume, or it cannot be read. It is among the reasons too.
+	// Missing is why there may be profiles that nothing here shows: another container
+	// has the volume, or it cannot be read; or are some whose names services have. It
+	// is among the reasons too.
 	Missing string `json:"missing,omitempty"`
 }
 

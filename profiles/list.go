@@ -105,6 +105,7 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 	list := make([]Profile, 0, len(entries)+1)
 	for _, p := range found {
 		if p != nil {
+			p.shadow(settings.Services)
 			list = append(list, *p)
 		}
 	}
@@ -195,7 +196,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 		c.settlePorts(list, settings.Ports)
 		return list[0], nil
 	}
-	if settings.Marker == "" || CheckName(name, settings.Services) != nil {
+	if settings.Marker == "" || checkForm(name) != nil {
 		return Profile{}, missing
 	}
 	dir, err := c.tree.home.OpenDir(profilesDir)
@@ -218,6 +219,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 	if p == nil {
 		return Profile{}, missing
 	}
+	p.shadow(settings.Services)
 	list := []Profile{*p}
 	c.settlePorts(list, settings.Ports)
 	return list[0], nil
@@ -269,7 +271,7 @@ func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, setti
 			return
 		}
 		for i, e := range some {
-			odd := seen[i].Odd || CheckName(e.Name, settings.Services) != nil
+			odd := seen[i].Odd || checkForm(e.Name) != nil
 			switch {
 			case odd:
 				found[from+i] = c.consider(dir, e, settings, &large, left)
@@ -320,7 +322,7 @@ func (c *catalogue) consider(dir *durable.Dir, e durable.Entry, settings *Settin
 	if !mayBeOne(dir, e, left) {
 		return nil
 	}
-	if err := CheckName(e.Name, settings.Services); err != nil {
+	if err := checkForm(e.Name); err != nil {
 		if ok, _ := isRegular(dir, e.Name+"/"+settings.Marker); ok {
 			left.add(noName, e.Name, fmt.Sprintf("a directory in %s is skipped: %v", dir.Path("."), err))
 		}

@@ -29,6 +29,7 @@ var (
 	ErrValue     = errors.New("not a value that can be used")
 	ErrPortTaken = errors.New("port is taken")
 	ErrBroken    = errors.New("the profile is broken")
+	ErrShadowed  = errors.New("a service has the name")
 )
 
 // Refusal is an error that the caller of an operation brought about, not the
@@ -63,20 +64,50 @@ func ValidName(name string) bool {
 	return true
 }
 
-// CheckName refuses a name that no profile may have. services are the names of
+// CheckName refuses a name that no profile may get. services are the names of
 // static services.
 func CheckName(name string, services []string) error {
+	if err := checkForm(name); err != nil {
+		return err
+	}
+	return CheckTaken(name, services)
+}
+
+// CheckTaken refuses a name that one of the static services has.
+func CheckTaken(name string, services []string) error {
+	if shadows(name, services) {
+		return refuse(ErrName, "%q is the name of a service in the configuration; choose another", name)
+	}
+	return nil
+}
+
+// checkForm refuses a name that no profile can have, whatever services there are.
+func checkForm(name string) error {
 	if !ValidName(name) {
 		return refuse(ErrName, "%s is not a profile name; use a-z, 0-9, - and _, at most %d of them, the first a letter or a digit",
 			document.Quote(name), maxName)
 	}
-	switch {
-	case service.Reserved(name):
+	if service.Reserved(name) {
 		return refuse(ErrName, "%q is a reserved name; choose another", name)
-	case slices.Contains(services, name), slices.Contains(services, GatewayName(name)):
-		return refuse(ErrName, "%q is the name of a service in the configuration; choose another", name)
 	}
 	return nil
+}
+
+// shadows tells whether one of the services has the name of a profile.
+func shadows(name string, services []string) bool {
+	return slices.Contains(services, name) || slices.Contains(services, GatewayName(name))
+}
+
+// Shadowed tells whether a service of the configuration has the profile's name: it was
+// added while the container was down, or at the very moment that the profile was made.
+func (p Profile) Shadowed() bool { return errors.Is(p.Fault, ErrShadowed) }
+
+// shadow is the fault of a profile that there is, and whose name a service has.
+func (p *Profile) shadow(services []string) {
+	if shadows(p.Name, services) {
+		p.Fault = refuse(ErrShadowed, "the profile in %s cannot be run: the configuration has a service %s; give the profile another name: rlminit profile rename %s NEW, or the service, and rlminit reload",
+			p.Dir, p.Name, p.Name)
+	}
 }
 
 // printable makes text from a file fit for a line that a person reads.

@@ -92,12 +92,16 @@ func (s *Store) Discard(name, trash string) error {
 
 // Restore takes a profile back out of the trash, as it was, with these secrets: its
 // own went when it was put there. It fails with fs.ErrNotExist where the trash does
-// not have it, and with ErrExists where there is one of that name again.
+// not have it, with ErrExists where there is one of that name again, and with ErrName
+// where a service has it.
 func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile, error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
 	defer s.tree.names.lock(Gateway(name).key())()
+	if err := CheckTaken(name, s.tree.settings.Load().Services); err != nil {
+		return Profile{}, err // it could not be run
+	}
 	_, err := s.tree.home.Lstat(dirOf(name))
 	switch {
 	case err == nil:

@@ -294,7 +294,7 @@ func (w *Watcher) unmarkedOf(entries []durable.Entry) []string {
 
 // await watches a directory until it has its marker.
 func (w *Watcher) await(name string) {
-	if w.unmarked[name] || CheckName(name, w.tree.settings.Load().Services) != nil || w.marked(name) {
+	if w.unmarked[name] || checkForm(name) != nil || w.marked(name) {
 		return
 	}
 	info, err := w.tree.home.Lstat(dirOf(name))

@@ -85,6 +85,7 @@ func (v *services) bare(p registry.Proposal) *unit {
 	if p.Fault == "" {
 		u.definition = p.Value
 	}
+	_, u.shadowed = v.prep.config().Services[u.definition.Profile]
 	u.process.uid, _ = v.prep.recordedUser(u.definition)
 	v.fleet.add(u)
 	v.fleet.tie(u)
@@ -96,6 +97,7 @@ func (v *services) bare(p registry.Proposal) *unit {
 // cannot follow.
 func (v *services) redefine(u *unit, p registry.Proposal) {
 	u.ours = p.Ours
+	_, u.shadowed = v.prep.config().Services[u.definition.Profile]
 	u.recorded = u.recorded || p.Recorded
 	if p.Fault != "" {
 		if u.fault != p.Fault {

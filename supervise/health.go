@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"strings"
+
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/machine"
@@ -8,7 +10,7 @@ import (
 
 // Ready tells whether what is wanted is so: of the names, or of all. Then it is
 // also about what nobody could be asked for: profiles of a volume that is another
-// container's, or that cannot be read.
+// container's, or that cannot be read, or one whose name a service has.
 func (s *desk) Ready(names []string) (health control.Health, err error) {
 	health.Reasons = []string{}
 	var units []*unit
@@ -31,6 +33,14 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 		named := len(units) > 0
 		if !named {
 			units = s.fleet.all()
+		}
+		if !named {
+			for _, u := range units {
+				if u.shadowed {
+					health.Missing = strings.TrimPrefix(health.Missing+"; "+u.fault, "; ")
+					health.Reasons = append(health.Reasons, u.fault)
+				}
+			}
 		}
 		if !s.fleet.booted {
 			health.Reasons = append(health.Reasons, "rlminit is still starting")

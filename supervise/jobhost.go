@@ -156,8 +156,25 @@ func (h *jobHost) Canonical(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h.loop.ask(func() { name = u.title() })
+	h.loop.ask(func() {
+		name = u.title()
+		if h.fleet.find(name) != u { // that name means another
+			name = u.name
+		}
+	})
 	return name, nil
+}
+
+// profileOf is the profile of the service that a job's name means; "": it has none. Of
+// one that is gone the name is all that there is.
+func (h *jobHost) profileOf(name string) (profile string) {
+	profile = name
+	h.loop.ask(func() {
+		if u := h.fleet.find(name); u != nil {
+			profile = u.definition.Profile
+		}
+	})
+	return profile
 }
 
 func (h *jobHost) Environment(profile string) (control.Environment, error) {
@@ -205,8 +222,11 @@ func (h *jobHost) Limits(profile string) (limits service.Limits, err error) {
 func (h *jobHost) Walls(profile string, isolation service.Isolation, env []string, own string) (walls.Walls, error) {
 	subject := walls.Subject{Name: "job", Isolation: isolation, Environment: env, Named: func(string) bool { return false }}
 	if profile != "" {
-		subject.Name = profiles.GatewayName(profile)
-		subject.Own = profileDir(h.prep.config().For(subject.Name), profile)
+		subject.Name = profile
+	}
+	if of := h.profileOf(profile); of != "" {
+		subject.Name = profiles.GatewayName(of)
+		subject.Own = profileDir(h.prep.config().For(subject.Name), of)
 	}
 	subject.UID, subject.User = h.User(profile)
 	if own != "" {
@@ -218,7 +238,7 @@ func (h *jobHost) Walls(profile string, isolation service.Isolation, env []strin
 
 func (h *jobHost) User(profile string) (uint32, *rights.User) {
 	d := service.Default(profiles.GatewayName(profile))
-	d.Profile = profile
+	d.Profile = h.profileOf(profile)
 	return h.prep.recordedUser(d)
 }
 

@@ -42,6 +42,7 @@ func (s *revised) Preview(file string, text []byte) (e revision.Effects, err err
 	}
 	e.Container, e.Later = p.Container, p.Later
 	e.Judge = func(w plan.Wanted) (bool, error) { return s.judge(p.Config, w) }
+	e.Taken = func(name string) bool { return taken(p.Config, name) != nil }
 	return e, nil
 }
 

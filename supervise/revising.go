@@ -137,7 +137,11 @@ func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 	p, err := store.Load(w.Name)
 	if err == nil {
 		of.Dir, of.Port = p.Dir, p.Port
-	} else if err := store.Check(w.Name); err != nil {
+		err = taken(c, w.Name)
+	} else {
+		err = cmp.Or(taken(c, w.Name), store.Check(w.Name))
+	}
+	if err != nil {
 		return false, document.Faults{{File: w.Node.File(), Line: w.Node.Line(), Field: "profiles." + w.Name, Text: err.Error()}}
 	}
 	cfg := c.For(name)
@@ -151,6 +155,14 @@ func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 		}
 	})
 	return restarts, faults.Err()
+}
+
+// Taken tells whether a service of the configuration in force has a name.
+func (s *revised) Taken(name string) bool { return taken(s.prep.config(), name) != nil }
+
+// taken says that a service of a configuration has a profile's name.
+func taken(c *config.Config, name string) error {
+	return profiles.CheckTaken(name, profiles.SettingsOf(c).Services)
 }
 
 // Secrets tells whether there is a way to give services secrets.

@@ -22,6 +22,7 @@ type unit struct {
 	fingerprint string // of the service.yaml that definition was decoded from
 	ours        bool   // its definition is ours, so it may grant what only configuration grants
 	recorded    bool   // the configuration or the volume has it; false: put into the service directory by hand
+	shadowed    bool   // a service of the configuration has its profile's name, which means that one
 	forgotten   bool   // its profile is being deleted: nothing is recorded of it any more
 	tag         uint32 // of its processes; 0: it has had none yet
 	fault       string // why there is no usable definition; "" if there is one. The registry's word
@@ -42,9 +43,10 @@ type unit struct {
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
 
-// title is how a person names the unit: a gateway by its profile.
+// title is how a person names the unit: a gateway by its profile, unless that name
+// means a service.
 func (u *unit) title() string {
-	if u.definition.Profile != "" {
+	if u.definition.Profile != "" && !u.shadowed {
 		return u.definition.Profile
 	}
 	return u.name

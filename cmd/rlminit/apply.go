@@ -188,6 +188,9 @@ func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client
 		return g.end(t, r, 0)
 	}
 	g.say(t, "revision %d: %s\n", r.Revision, counted(len(r.Steps), "change", "changes"))
+	for _, line := range r.Left {
+		g.say(t, "%s\n", printable(line))
+	}
 	begun := t.now()
 	told := make([]string, len(r.Steps))
 	for {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +47,8 @@ service.yaml as the definition of the service that its directory is named
 after, and all else as a configuration with the services.d beside it. Without
 FILE it checks the configuration that init would read here, and whether it can
 be had in this place: so it does with a profile.yaml of this volume, whose
-program, directory and secrets it looks for, and in a container of rlminit's with
+program, directory and secrets it looks for, with a service that has the name of
+a profile of this volume, and in a container of rlminit's with
 the user of any configuration. The exit code is 0 if there is no fault, and 1
 otherwise.
 
@@ -196,11 +199,36 @@ func checkHere(path string) (faults, err error) {
 		if err = in(filepath.Dir(path), faults); err == nil {
 			_, err = config.Compile(c, host, nil)
 		}
+		if err == nil {
+			err = checkNames(c, path)
+		}
 		if err == nil && c.User != "" { // who asks may be no root, whom PID 1 was
 			err = config.CheckUser(c, host.Accounts)
 		}
 	}
 	return err, nil
+}
+
+// checkNames says which services have the name of a profile on this volume. Who asks
+// may not look into one that has a user of its own: then its directory is enough.
+func checkNames(c *config.Config, path string) error {
+	var faults document.Faults
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		if c.Gateway == nil {
+			break
+		}
+		dir := filepath.Join(c.Home, config.ProfilesDir, name)
+		if there, err := os.Lstat(dir); err != nil || !there.IsDir() {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, c.Gateway.Marker)); err == nil || errors.Is(err, fs.ErrPermission) {
+			faults = append(faults, document.Fault{
+				File: path, Field: "services." + name,
+				Text: fmt.Sprintf("is the name of the profile in %s, which cannot be run then; give one of them another: rlminit profile rename %s NEW", dir, name),
+			})
+		}
+	}
+	return faults.Err()
 }
 
 // checkService finds the faults of a static service's definition.

@@ -24,7 +24,8 @@ func healthVerb(t *terminal) *cobra.Command {
 whether rlminit itself is well. Level ready says whether all that is wanted is
 up; with names, whether these are. The exit code is 0 or 1 whatever the cause,
 for Docker knows no other. With --json: an object with ok, reasons and missing
-(why there may be profiles that nothing here shows; absent without).`,
+(why there may be profiles that nothing here shows, or are some whose names
+services have; absent without).`,
 		Example: `  HEALTHCHECK CMD ["rlminit", "health"]
   rlminit health --level ready alice`,
 		ValidArgsFunction: completeServices,

@@ -280,6 +280,18 @@ func TestFold(t *testing.T) {
 	if f.Last() != 2 || f.LastApplied() != 2 {
 		t.Fatalf("%+v", f)
 	}
+	f.Rename("a", "c")
+	f.Rename("c", "d")
+	f.Rename("x", "y") // of no revision
+	f.Delete("b", "b-2026")
+	if len(f.Gone) != 2 || f.Gone["a"].String() != "renamed to d" || f.Gone["b"].String() != "deleted by hand, in the trash as b-2026" {
+		t.Fatalf("%+v", f.Gone)
+	}
+	f.Delete("d", "")
+	f.Appear("b")
+	if len(f.Gone) != 1 || f.Gone["a"].String() != "deleted by hand" {
+		t.Fatalf("%+v", f.Gone)
+	}
 	for i := 3; i < 3*maxKnown; i++ {
 		f.Begin(RecordedBegun{Revision: i}, "t", "b")
 		f.End(RecordedEnd{Revision: i, Outcome: Applied}, "t", "b")

@@ -23,6 +23,7 @@ type RecordedBegun struct {
 	Request    string    `json:"request"`               // the caller's own id of it
 	Rollback   *int      `json:"rollback_to,omitempty"` // a rollback: to which revision
 	Steps      []Planned `json:"steps"`
+	Left       []string  `json:"left,omitempty"` // what a rollback does not take back, for people
 	Rolling    int       `json:"rolling"`
 	SteadyMS   int64     `json:"steady_ms"`
 	TimeoutMS  int64     `json:"timeout_ms"`
@@ -85,6 +86,55 @@ const maxKnown = 1000
 // a volume without records.
 type Fold struct {
 	Revisions []Known `json:"revisions"`
+	// Gone is what people have made of profiles that revisions are about, by the name
+	// that these have them by, and that no profile has had since.
+	Gone map[string]Gone `json:"gone,omitempty"`
+}
+
+// Gone is what became of a profile by hand: it has another name, or was deleted.
+type Gone struct {
+	To    string `json:"to,omitempty"`    // its name now
+	Trash string `json:"trash,omitempty"` // what it is in the trash; "" without To: it is not there
+}
+
+func (g Gone) String() string {
+	switch {
+	case g.To != "":
+		return "renamed to " + g.To
+	case g.Trash != "":
+		return "deleted by hand, in the trash as " + g.Trash
+	}
+	return "deleted by hand"
+}
+
+// Rename takes that somebody has renamed a profile.
+func (f *Fold) Rename(from, to string) {
+	f.Appear(to)
+	f.went(from, Gone{To: to})
+}
+
+// Delete takes that somebody has deleted a profile.
+func (f *Fold) Delete(name, trash string) { f.went(name, Gone{Trash: trash}) }
+
+// Appear takes that there is a profile of a name.
+func (f *Fold) Appear(name string) { delete(f.Gone, name) }
+
+// went notes what became of a profile, whatever name a revision has it by.
+func (f *Fold) went(name string, what Gone) {
+	for other, g := range f.Gone {
+		if g.To == name {
+			f.Gone[other] = what
+		}
+	}
+	for _, k := range f.Revisions {
+		if slices.ContainsFunc(k.Begun.Steps, func(p Planned) bool { return p.Name == name }) {
+			if f.Gone == nil {
+				f.Gone = map[string]Gone{}
+			}
+			f.Gone[name] = what
+			return
+		}
+	}
 }
 
 // Begin takes a RecordedBegun.

@@ -216,8 +216,9 @@ func (v *surveyor) change(op reconcile.Op, found *findings) control.Change {
 	return v.services.Plan(op.Service, found.values[op.Service])
 }
 
-// namesClash refuses a configuration in which a service has the name of a
-// profile that there is: the profile would be out of reach, and its gateway gone.
+// namesClash refuses a configuration in which a service gets the name of a
+// profile that there is: the profile could not be run any more. With one that has it
+// since the container was started the others are none the worse.
 func (v *surveyor) namesClash(next *settings.Next) error {
 	store := v.volume.Store()
 	if store == nil {
@@ -228,7 +229,7 @@ func (v *surveyor) namesClash(next *settings.Next) error {
 		return control.Failed("cannot list the profiles: %v", err)
 	}
 	for _, p := range list {
-		if _, taken := next.Services[p.Name]; taken {
+		if _, taken := next.Services[p.Name]; taken && !p.Shadowed() {
 			return control.Conflict("service %q has the name of a profile; give it another one, or remove the profile first: rlminit profile delete %s",
 				p.Name, p.Name)
 		}

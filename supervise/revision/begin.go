@@ -3,7 +3,6 @@ package revision
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -109,15 +108,18 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 	for _, name := range p.Unchanged {
 		doc.Declared[name] = s.present[name].Profile
 	}
+	taken := r.box.Taken // by the configuration that there will be
 	for _, c := range p.Changes {
 		k := Kept{Name: c.Name, Action: c.Action}
 		if f, ok := s.found[c.Name]; ok {
 			k.Before, k.Up = &f.Content, f.Up
 		}
 		if c.Kind == plan.KindConfiguration {
-			if err := r.configure(doc, &k, c, p.Salt, ask.Secrets[c.Name]); err != nil {
+			effects, err := r.configure(doc, &k, c, p.Salt, ask.Secrets[c.Name])
+			if err != nil {
 				return answer, hash, err
 			}
+			taken = effects.Taken
 		} else if c.After != nil {
 			if k.After, err = unsealed(c, p.Salt, ask.Secrets[c.Name], k.Before); err != nil {
 				return answer, hash, err
@@ -130,6 +132,9 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 		}
 		doc.Steps = append(doc.Steps, k)
 	}
+	if taken := takenOf(doc, taken); len(taken) > 0 {
+		return answer, hash, control.NewProblem(control.KindMoved, "the plan does not fit what there is: "+strings.Join(taken, "; ")+"; then make it again with rlminit plan")
+	}
 	begun := apply.RecordedBegun{Hash: hash, UID: actor, By: ask.By, Source: sourceOf(p.Source), Request: ask.Request}
 	answer, err = r.start(doc, begun, p.Changes, ask.Gating)
 	return answer, hash, err
@@ -137,22 +142,31 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 
 // configure completes the step that changes the configuration. What it touches must
 // be what was approved.
-func (r *Revisions) configure(doc *Document, k *Kept, c plan.Change, salt string, values map[string]string) error {
+func (r *Revisions) configure(doc *Document, k *Kept, c plan.Change, salt string, values map[string]string) (effects Effects, err error) {
 	text, ok := values[plan.ConfigurationText]
 	if !ok || plan.Digest(salt, plan.ConfigurationText, text) != c.After.Sealed[0].Digest {
-		return control.NewProblem(control.KindNotApproved, fmt.Sprintf("%s is not the configuration that was approved; make the plan again", c.After.Sealed[0].File))
+		return effects, control.NewProblem(control.KindNotApproved, fmt.Sprintf("%s is not the configuration that was approved; make the plan again", c.After.Sealed[0].File))
 	}
-	effects, err := r.box.Preview(c.After.Sealed[0].File, []byte(text))
-	if err != nil {
-		return err
+	if effects, err = r.box.Preview(c.After.Sealed[0].File, []byte(text)); err != nil {
+		return effects, err
 	}
 	if !slices.Equal(effects.Services, c.Services) {
-		return control.NewProblem(control.KindMoved, "the plan does not fit what there is: the configuration touches other services by now; make it again with rlminit plan")
+		return effects, control.NewProblem(control.KindMoved, "the plan does not fit what there is: the configuration touches other services by now; make it again with rlminit plan")
 	}
 	k.After = &Content{Text: []byte(text)}
 	k.Services = r.box.Running(c.Services)
 	doc.Declared[c.Name] = plan.ShapeConfiguration(salt, k.After.Text)
-	return nil
+	return effects, nil
+}
+
+// takenOf says of which steps there can be no profile, for services have their names.
+func takenOf(doc *Document, taken func(name string) bool) (why []string) {
+	for _, k := range doc.Steps {
+		if k.After != nil && !plan.IsConfiguration(k.Name) && taken(k.Name) {
+			why = append(why, fmt.Sprintf("there can be no profile %s, for the configuration has a service %s: give that another name, or take it out, and rlminit reload", k.Name, k.Name))
+		}
+	}
+	return why
 }
 
 // allowed is everything about a plan but what it starts from.
@@ -311,5 +325,3 @@ func sameContent(a, b *Content) bool {
 	}
 	return true
 }
-
-var errTouched = errors.New("somebody has changed it since")

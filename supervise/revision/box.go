@@ -38,6 +38,9 @@ type Box interface {
 	Judge(plan.Wanted) (restarts bool, faults error)
 	// Secrets tells whether there is a way to give services secrets.
 	Secrets() bool
+	// Taken tells whether a service of the configuration has a name, so that no
+	// profile can get it.
+	Taken(name string) bool
 
 	// Configuration is root's, which has its path for a name, and Replaceable why
 	// another cannot be put in its place. Preview is what another text would come
@@ -83,6 +86,7 @@ type Effects struct {
 	Container []string // what of it would need a new container
 	Later     []string // what of it would count from a next start on
 	Judge     func(plan.Wanted) (restarts bool, faults error)
+	Taken     func(name string) bool
 }
 
 // Touched is a service that a change of the configuration touches.
@@ -144,6 +148,8 @@ type Document struct {
 	Salt     string                  `json:"salt"`
 	Declared map[string]plan.Profile `json:"declared"` // all of its scope, whether changed or not
 	Steps    []Kept                  `json:"steps"`
+	Gone     []string                `json:"gone,omitempty"` // profiles that a rollback would take away, and somebody has
+	Left     []string                `json:"left,omitempty"` // and the names that these have by now
 }
 
 // Kept is one step's profile, or configuration, before and after; null: there is

@@ -189,16 +189,22 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 	switch {
 	case err != nil:
 		return true, err
+	case f.lost(k) && k.After == nil:
+		return true, c.r.whereabouts.touched(k.Name)
 	case f.lost(k):
-		return false, fmt.Errorf("%w, where it was %s", errLost, k.From)
+		return false, c.r.whereabouts.lost(k)
 	case !f.ours(k):
-		return !f.done(k), errTouched
+		return !f.done(k), c.r.whereabouts.touched(k.Name)
 	}
 	if k.After == nil {
 		if f.is == nil {
 			return false, nil // it is in the trash already
 		}
-		return false, c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, operation, false))
+		err := c.r.box.Discard(ctx, k.Name, k.Trash, c.how(k, operation, false))
+		if err != nil && c.left(k) {
+			return true, c.r.whereabouts.touched(k.Name)
+		}
+		return false, err
 	}
 	how := c.how(k, operation, false)
 	how.Create = f.is == nil && k.From == ""
@@ -208,6 +214,9 @@ func (c *carrier) do(ctx context.Context, k Kept, operation uint64) (untouched b
 		}
 	}
 	err = c.r.box.Put(ctx, k.Name, *k.After, how)
+	if err != nil && f.is != nil && c.left(k) {
+		err = c.r.whereabouts.touched(k.Name)
+	}
 	if plan.IsConfiguration(k.Name) && err != nil {
 		is, failure := c.now(k.Name)
 		untouched = failure == nil && sameContent(is, k.Before) // it was not even put in place
@@ -328,16 +337,26 @@ func (c *carrier) putBack(ctx context.Context, k Kept, operation uint64, cold bo
 	if err != nil {
 		return err
 	}
-	how := c.how(k, operation, cold)
+	err = c.putBackFrom(ctx, k, f, c.how(k, operation, cold))
+	if err != nil && f.is != nil && c.left(k) {
+		return c.putBackFrom(ctx, k, finding{}, c.how(k, operation, cold))
+	}
+	return err
+}
+
+func (c *carrier) putBackFrom(ctx context.Context, k Kept, f finding, how Put) error {
 	how.Create = false
 	switch {
 	case f.lost(k):
-		return fmt.Errorf("%w, where it was %s", errLost, k.From)
+		return c.r.whereabouts.lost(k)
 	case !f.ours(k) && f.trashed:
 		return fmt.Errorf("there is another one by now, which is left as it is; it is in the trash as %s", k.entry())
 	case !f.ours(k):
-		return fmt.Errorf("%w; it is left as it is", errTouched)
+		return fmt.Errorf("%w; it is left as it is", c.r.whereabouts.touched(k.Name))
 	case k.Before == nil && f.is == nil:
+		if gone, ok := c.r.whereabouts.of(k.Name); ok && gone.To != "" {
+			return fmt.Errorf("it was %s, which is left as it is", gone)
+		}
 		return nil // it was never made, or is gone again
 	case k.Before == nil:
 		return c.r.box.Discard(ctx, k.Name, k.Trash, how)
@@ -349,4 +368,11 @@ func (c *carrier) putBack(ctx context.Context, k Kept, operation uint64, cold bo
 	before := *k.Before
 	before.Secrets = maps.Clone(before.Secrets)
 	return c.r.box.Put(ctx, k.Name, before, how)
+}
+
+// left tells whether a step's profile has gone while the step was acted: somebody had
+// begun to rename or delete it.
+func (c *carrier) left(k Kept) bool {
+	f, err := c.find(k)
+	return err == nil && f.is == nil && !f.trashed && !plan.IsConfiguration(k.Name)
 }

@@ -2,6 +2,7 @@ package revision
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"rlminit/control"
@@ -20,11 +21,12 @@ type applied struct {
 // scope does not drift.
 func (r *Revisions) Drift() (control.Drift, error) {
 	d := control.Drift{Changes: []control.Drifts{}}
-	wanted, closed, last, err := r.applied()
-	if err != nil || last == 0 {
+	all, err := r.applied()
+	if err != nil || all.last == 0 {
 		return d, err
 	}
-	d.Revision = last
+	wanted, closed := all.wanted, all.closed
+	d.Revision = all.last
 	names := slices.Collect(maps.Keys(wanted))
 	scope := plan.Profiles
 	if closed == 0 && !slices.ContainsFunc(names, func(name string) bool { return !plan.IsConfiguration(name) }) {
@@ -41,7 +43,7 @@ func (r *Revisions) Drift() (control.Drift, error) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		want, known := wanted[name]
-		if !known && closed == 0 {
+		if !known && (closed == 0 || all.left[name]) {
 			continue // no revision decides about it
 		}
 		if !known {
@@ -69,28 +71,42 @@ func drifts(c plan.Change, revision int) control.Drifts {
 	return d
 }
 
-// applied is what the revisions have made of each profile, the newest counting.
-// closed is the revision that decided about all profiles, 0 if none did: what
-// it does not know is not to be there.
-func (r *Revisions) applied() (wanted map[string]applied, closed, last int, err error) {
-	var numbers []int
+// decided is what the revisions that are in force have made of each profile, the newest
+// counting.
+type decided struct {
+	wanted map[string]applied
+	left   map[string]bool // what rollbacks have left that was renamed by hand
+	closed int             // the revision that decided about all profiles: what it does not know is not to be there; 0: none did
+	last   int             // the newest; 0: there is none
+}
+
+// applied is what was applied, and not rolled back since.
+func (r *Revisions) applied() (d decided, err error) {
+	var known []apply.RecordedBegun
 	r.ledger.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
 			if k.State.Outcome == apply.Applied {
-				numbers = append(numbers, k.Begun.Revision)
+				known = append(known, k.Begun)
 			}
 		}
 	})
-	wanted = map[string]applied{}
-	for _, number := range slices.Backward(numbers) {
+	d = decided{wanted: map[string]applied{}, left: map[string]bool{}}
+	to := math.MaxInt // those after it are rolled back
+	for _, begun := range slices.Backward(known) {
+		number := begun.Revision
+		if d.last = max(d.last, number); number > to {
+			continue
+		}
+		if begun.Rollback != nil {
+			to = *begun.Rollback
+		}
 		doc, err := r.load(number)
 		if err != nil {
-			return nil, 0, 0, control.Failed("cannot tell what revision %d has applied: %v", number, err)
+			return d, control.Failed("cannot tell what revision %d has applied: %v", number, err)
 		}
-		last = max(last, number)
 		decide := func(name string, p *plan.Profile) {
-			if _, known := wanted[name]; !known {
-				wanted[name] = applied{revision: number, salt: doc.Salt, profile: p}
+			if _, known := d.wanted[name]; !known {
+				d.wanted[name] = applied{revision: number, salt: doc.Salt, profile: p}
 			}
 		}
 		for name, p := range doc.Declared {
@@ -101,9 +117,16 @@ func (r *Revisions) applied() (wanted map[string]applied, closed, last int, err 
 				decide(k.Name, nil)
 			}
 		}
+		for _, name := range doc.Gone {
+			decide(name, nil)
+		}
+		for _, name := range doc.Left {
+			d.left[name] = true
+		}
 		if doc.Scope == plan.Profiles || doc.Scope == plan.All {
-			return wanted, number, last, nil
+			d.closed = number
+			return d, nil
 		}
 	}
-	return wanted, 0, last, nil
+	return d, nil
 }

@@ -11,7 +11,9 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/plan"
 	"rlminit/plan/apply"
+	"rlminit/profiles"
 )
 
 // Section is the name of this package's part of the journal's snapshots.
@@ -28,6 +30,11 @@ func (r *Records) Apply(record journal.Record) {
 		var body apply.RecordedBegun
 		if record.Decode(&body) == nil {
 			r.fold.Begin(body, at, record.Boot)
+			for _, p := range body.Steps {
+				if p.Action == plan.Create { // what had the name before is another
+					r.fold.Appear(p.Name)
+				}
+			}
 		}
 	case apply.TypeStep:
 		var body apply.RecordedStep
@@ -44,6 +51,30 @@ func (r *Records) Apply(record journal.Record) {
 		if record.Decode(&body) == nil {
 			r.fold.End(body, at, record.Boot)
 		}
+	case profiles.TypeCreated, profiles.TypeRenamed, profiles.TypeDeleted:
+		var body personBody
+		if record.Decode(&body) == nil {
+			r.moved(record.Type, body)
+		}
+	}
+}
+
+// personBody is what counts here of a record about a profile that somebody has made,
+// renamed or deleted.
+type personBody struct {
+	Profile string `json:"profile"`
+	To      string `json:"to"`
+	Trash   string `json:"trash"`
+}
+
+func (r *Records) moved(what string, body personBody) {
+	switch what {
+	case profiles.TypeCreated:
+		r.fold.Appear(body.Profile)
+	case profiles.TypeRenamed:
+		r.fold.Rename(body.Profile, body.To)
+	case profiles.TypeDeleted:
+		r.fold.Delete(body.Profile, body.Trash)
 	}
 }
 

@@ -18,11 +18,12 @@ import (
 // Revisions is every revision of one volume. Its methods may be called by many
 // at once.
 type Revisions struct {
-	box      Box
-	ledger   Ledger
-	archive  Archive
-	settings func() Settings
-	now      func() time.Time
+	box         Box
+	ledger      Ledger
+	archive     Archive
+	whereabouts whereabouts
+	settings    func() Settings
+	now         func() time.Time
 
 	beginning sync.Mutex // held from the look at what there is until a revision has begun
 
@@ -34,7 +35,7 @@ type Revisions struct {
 // New is the revisions that the ledger has.
 func New(box Box, ledger Ledger, archive Archive, settings func() Settings) *Revisions {
 	return &Revisions{
-		box: box, ledger: ledger, archive: archive, settings: settings, now: time.Now,
+		box: box, ledger: ledger, archive: archive, whereabouts: whereabouts{ledger}, settings: settings, now: time.Now,
 		version: 1, changed: make(chan struct{}),
 	}
 }
@@ -152,7 +153,7 @@ func describe(k apply.Known, version uint64) control.Revision {
 	v := control.Revision{
 		Revision: k.Begun.Revision, State: stateOf(k.State), At: at, UID: k.Begun.UID, By: k.Begun.By, Source: k.Begun.Source,
 		Hash: k.Begun.Hash, Rollback: k.Begun.Rollback, Cause: string(k.State.Turned), Reason: k.State.Reason,
-		ExitCode: exitOf(k.State), Version: version, Steps: []control.RevisionStep{},
+		ExitCode: exitOf(k.State), Version: version, Left: k.Begun.Left, Steps: []control.RevisionStep{},
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, k.Ended); err == nil {
 		v.Ended = &ended

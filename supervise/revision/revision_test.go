@@ -37,6 +37,7 @@ type volume struct {
 	bad     map[string]error // of profiles whose gate is not passed, with their new text
 	stuck   map[string]bool  // of profiles that cannot be written
 	strange map[string]bool  // of profiles that do not run before
+	taken   map[string]bool  // by name: a service has it
 	calls   int
 }
 
@@ -46,6 +47,9 @@ type life struct {
 	dead  chan struct{}
 	until int   // calls until it is killed; 0: never
 	half  *bool // whether that call is still done; nil: by chance
+
+	meddled int           // calls until a person comes; 0: nobody does
+	meddle  func(*volume) // and what they do
 }
 
 func (v *volume) live(until int) *life {
@@ -62,6 +66,11 @@ func (l *life) enter() (leave func()) {
 	default:
 	}
 	l.calls++
+	if l.meddled > 0 {
+		if l.meddled--; l.meddled == 0 {
+			l.meddle(l.volume)
+		}
+	}
 	if l.until > 0 {
 		if l.until--; l.until == 0 {
 			close(l.dead)
@@ -112,10 +121,15 @@ func (l *life) Judge(w plan.Wanted) (bool, error) {
 
 func (l *life) Secrets() bool { return true }
 
+func (l *life) Taken(name string) bool {
+	defer l.enter()()
+	return l.taken[name]
+}
+
 func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 	leave := l.enter()
 	_, there := l.profiles[name]
-	if l.stuck[name] || there == how.Create {
+	if l.stuck[name] || there == how.Create || how.Create && l.taken[name] {
 		leave()
 		return errors.New("disk")
 	}
@@ -130,6 +144,9 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 	l.profiles[name] = half
 	leave()
 	defer l.enter()()
+	if _, there := l.profiles[name]; !there {
+		return errors.New("no profile " + name)
+	}
 	l.profiles[name] = c
 	return nil
 }
@@ -155,7 +172,7 @@ func (l *life) Restore(name, trash string, secrets map[string]string) error {
 	if !ok {
 		return fs.ErrNotExist
 	}
-	if _, there := l.profiles[name]; there {
+	if _, there := l.profiles[name]; there || l.taken[name] {
 		return fs.ErrExist
 	}
 	c.Secrets = secrets
@@ -190,7 +207,7 @@ func (l *life) Replaceable() error { return nil }
 
 func (l *life) Preview(file string, text []byte) (Effects, error) {
 	defer l.enter()()
-	e := Effects{Judge: func(plan.Wanted) (bool, error) { return true, nil }}
+	e := Effects{Judge: func(plan.Wanted) (bool, error) { return true, nil }, Taken: l.Taken}
 	switch {
 	case strings.Contains(string(text), "fault"):
 		return e, errors.New(file + ":1: fault")
@@ -257,7 +274,7 @@ func newVolume() *volume {
 	return &volume{
 		boot: "b0", files: map[int][]byte{}, trash: map[string]Content{},
 		made: map[string]int{"alice": 1, "bob": 2, "carol": 3, "zed": 4}, makes: 4,
-		bad: map[string]error{}, stuck: map[string]bool{}, strange: map[string]bool{},
+		bad: map[string]error{}, taken: map[string]bool{}, stuck: map[string]bool{}, strange: map[string]bool{},
 		profiles: map[string]Content{
 			"alice": {Text: text, State: service.Running},
 			"bob":   {Text: text, State: service.Running},
@@ -499,6 +516,7 @@ func TestRefusals(t *testing.T) {
 		{"stopped by hand", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) {
 			v.profiles["zed"] = Content{State: service.Stopped, Text: v.profiles["zed"].Text}
 		}},
+		{"a service has got the name of one to create", 17, 0, func(v *volume, _ *Revisions, _ *control.ApplyRequest) { v.taken["dave"] = true }},
 		{"of another volume", 17, 0, func(_ *volume, _ *Revisions, ask *control.ApplyRequest) {
 			p, err := plan.Read([]byte(ask.Plan))
 			if err != nil {

@@ -33,7 +33,8 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	if err != nil {
 		return answer, err
 	}
-	contents, order, places, err := r.before(undone)
+	was, err := r.before(undone)
+	contents, order, places := was.contents, was.order, was.places
 	if err == nil && ask.Revision != nil {
 		err = r.asApplied(to, contents)
 	}
@@ -51,14 +52,19 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	}
 	doc := &Document{Salt: salt, Declared: map[string]plan.Profile{}}
 	var changes []plan.Change
-	var faults []string // why profiles cannot be put back
+	var left []string    // what became of profiles that it would take away
+	var faults []string  // why profiles cannot be put back
+	taken := r.box.Taken // by the configuration that there will be
 	for _, name := range order {
 		f, there := s.found[name]
-		is, was := map[string]plan.Present{}, map[string]plan.Profile{}
+		is, wanted := map[string]plan.Present{}, map[string]plan.Profile{}
 		if there {
 			is[name] = present(f, salt)
 		}
 		content := contents[name]
+		if content == nil && !there && was.made[name] {
+			left = append(left, r.whereabouts.leave(doc, name))
+		}
 		kept := Kept{Name: name, After: content}
 		if content != nil && !plan.IsConfiguration(name) {
 			why, err := r.takes(&kept, there, places[name])
@@ -70,55 +76,60 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 			}
 		}
 		if content != nil {
-			was[name] = present(Found{Name: name, Content: *content}, salt).Profile
-			doc.Declared[name] = was[name]
+			wanted[name] = present(Found{Name: name, Content: *content}, salt).Profile
+			doc.Declared[name] = wanted[name]
 		}
-		for _, c := range plan.Compare(is, was, nil, func(string) bool { return true }) {
+		for _, c := range plan.Compare(is, wanted, nil, func(string) bool { return true }) {
 			k := kept
 			k.Action = c.Action
 			if there {
 				k.Before, k.Up = &f.Content, f.Up
 			}
 			if c.Kind == plan.KindConfiguration {
-				if err := r.reconfigures(&k, &c, actor); err != nil {
+				if taken, err = r.reconfigures(&k, &c, actor); err != nil {
 					return answer, err
 				}
 			}
 			changes, doc.Steps = append(changes, c), append(doc.Steps, k)
 		}
 	}
-	p := &plan.Plan{Changes: changes}
+	faults = append(faults, takenOf(doc, taken)...)
+	p := &plan.Plan{Changes: slices.Clone(changes)}
+	for _, name := range doc.Gone {
+		p.Changes = append(p.Changes, plan.Change{Kind: plan.KindProfile, Name: name})
+	}
 	settings := r.settings()
 	switch {
 	case len(faults) > 0:
 		return answer, control.NewProblem(control.KindMoved, "nothing was touched: "+strings.Join(faults, "; "))
 	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
 		return answer, refused("uid %d may not roll this back: no rule of apply.allow covers all of its changes", actor)
-	case len(changes) == 0:
+	case len(p.Changes) == 0:
 		return control.Revision{Revision: to, State: control.RevisionUnchanged, UID: actor, By: ask.By, Steps: []control.RevisionStep{}}, nil
 	}
-	begun := apply.RecordedBegun{UID: actor, By: ask.By, Source: fmt.Sprintf("rollback to %d", to), Request: ask.Request, Rollback: &to}
+	begun := apply.RecordedBegun{UID: actor, By: ask.By, Source: fmt.Sprintf("rollback to %d", to), Request: ask.Request, Rollback: &to, Left: left}
 	return r.start(doc, begun, changes, ask.Gating)
 }
 
-// reconfigures completes a step that puts back a configuration.
-func (r *Revisions) reconfigures(k *Kept, c *plan.Change, actor uint32) error {
+// reconfigures completes a step that puts back a configuration, and tells which names
+// its services have.
+func (r *Revisions) reconfigures(k *Kept, c *plan.Change, actor uint32) (taken func(name string) bool, err error) {
 	if actor != 0 {
-		return refused("uid %d may not roll this back: the configuration is root's", actor)
+		return nil, refused("uid %d may not roll this back: the configuration is root's", actor)
 	}
 	if err := r.box.Replaceable(); err != nil {
-		return refused("%v", err)
+		return nil, refused("%v", err)
 	}
 	effects, err := r.box.Preview(k.Name, k.After.Text)
 	if err != nil {
-		return control.Conflict("the configuration from before is no longer one: %v", err)
+		return nil, control.Conflict("the configuration from before is no longer one: %v", err)
 	}
 	if len(effects.Container) > 0 {
-		return refused("a rollback cannot bring this about: %s", strings.Join(effects.Container, "; "))
+		return nil, refused("a rollback cannot bring this about: %s", strings.Join(effects.Container, "; "))
 	}
 	c.Touches(effects.Services)
 	k.Services = r.box.Running(effects.Services)
-	return nil
+	return effects.Taken, nil
 }
 
 // asApplied makes of contents, which are those before the revisions that are
@@ -145,6 +156,11 @@ func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 		for _, k := range doc.Steps {
 			if _, meant := contents[k.Name]; meant && !known[k.Name] {
 				known[k.Name], contents[k.Name] = true, k.After
+			}
+		}
+		for _, name := range doc.Gone {
+			if _, meant := contents[name]; meant && !known[name] {
+				known[name], contents[name] = true, nil
 			}
 		}
 	}
@@ -184,26 +200,48 @@ func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
 	return to, undone, err
 }
 
-// before is each profile that some revisions have changed, as it was before the
-// first of them (nil: there was none), their names in order, and where the directories
-// are that they had. The revisions come newest first.
-func (r *Revisions) before(undone []int) (contents map[string]*Content, order []string, places map[string]place, err error) {
-	contents = map[string]*Content{}
+// undoing is what some revisions have changed, as it was before the first of them.
+type undoing struct {
+	contents map[string]*Content // nil: there was none
+	order    []string            // their names
+	places   map[string]place    // where the directories are that they had
+	made     map[string]bool     // whether they have left a profile there
+}
+
+// before is what the revisions have changed, which come newest first.
+func (r *Revisions) before(undone []int) (was undoing, err error) {
+	was = undoing{contents: map[string]*Content{}, made: map[string]bool{}}
 	var docs []*Document
 	for _, number := range undone {
 		doc, err := r.load(number)
 		if err != nil {
-			return nil, nil, nil, control.Failed("cannot roll revision %d back: %v", number, err)
+			return was, control.Failed("cannot roll revision %d back: %v", number, err)
+		}
+		for _, name := range doc.Gone {
+			was.contents[name] = nil
+			was.order = append(was.order, name)
 		}
 		for _, k := range doc.Steps {
-			contents[k.Name] = k.Before
-			order = append(order, k.Name)
+			was.contents[k.Name] = k.Before
+			was.order = append(was.order, k.Name)
 		}
 		docs = append(docs, doc)
 	}
-	if places, err = r.placed(docs); err != nil {
-		return nil, nil, nil, err
+	for _, doc := range slices.Backward(docs) {
+		came := r.came(doc)
+		for i, k := range doc.Steps {
+			if came[i] == apply.Passed {
+				was.made[k.Name] = k.After != nil
+			}
+		}
+		for _, name := range doc.Gone {
+			was.made[name] = false
+		}
 	}
-	slices.Sort(order)
-	return contents, slices.Compact(order), places, nil
+	if was.places, err = r.placed(docs); err != nil {
+		return was, err
+	}
+	slices.Sort(was.order)
+	was.order = slices.Compact(was.order)
+	return was, nil
 }

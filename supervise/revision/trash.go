@@ -16,7 +16,8 @@ import (
 //
 //	             in the trash as     then the step        and there may be
 //	deletion     Trash               has been done        none of that name
-//	             not                 not yet, or undone   the profile, perhaps without its secrets
+//	             not                 not yet, or undone   the profile, perhaps without its secrets;
+//	                                                      if there is none, a person has it
 //	creation     From                not yet, or undone   none of that name
 //	             not                 has been done        the profile, between what it was there and After
 //
@@ -70,7 +71,7 @@ func (r *Revisions) trashed(k Kept) (bool, error) {
 func (f finding) done(k Kept) bool { return k.moves() && f.trashed == (k.After == nil) }
 
 // lost is a directory that is neither in its place nor in the trash.
-func (f finding) lost(k Kept) bool { return k.From != "" && !f.trashed && f.is == nil }
+func (f finding) lost(k Kept) bool { return k.moves() && !f.trashed && f.is == nil }
 
 // ours tells whether there is what the step, or its undoing, may have left.
 func (f finding) ours(k Kept) bool {
@@ -91,9 +92,6 @@ func (f finding) ours(k Kept) bool {
 	}
 	return sameContent(f.is, k.Before) || sameContent(f.is, k.After) || between(f.is, k.Before, k.After)
 }
-
-// errLost is what a step says of a directory that somebody has taken.
-var errLost = errors.New("it is neither there nor in the trash any more")
 
 // place is where the revisions that are undone have left the directory that a profile
 // had before them.
@@ -122,20 +120,25 @@ func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (b
 	return place{k.Trash, revision}, nil
 }
 
+// came is what has become of each step of a revision.
+func (r *Revisions) came(doc *Document) []apply.Place {
+	came := make([]apply.Place, len(doc.Steps))
+	r.ledger.View(func(f *apply.Fold) {
+		if known := f.Find(doc.Revision); known != nil {
+			for i := range min(len(came), len(known.State.Steps)) {
+				came[i] = known.State.Steps[i].Place
+			}
+		}
+	})
+	return came
+}
+
 // placed is where the revisions that are undone, which come newest first, have left
 // the profiles' directories.
 func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
 	places := map[string]place{}
-	for i := range undone {
-		doc := undone[len(undone)-1-i]
-		came := make([]apply.Place, len(doc.Steps))
-		r.ledger.View(func(f *apply.Fold) {
-			if known := f.Find(doc.Revision); known != nil {
-				for i := range min(len(came), len(known.State.Steps)) {
-					came[i] = known.State.Steps[i].Place
-				}
-			}
-		})
+	for _, doc := range slices.Backward(undone) {
+		came := r.came(doc)
 		for i, k := range doc.Steps {
 			p, err := places[k.Name].after(k, doc.Revision, came[i], r.trashed)
 			if err != nil {
@@ -192,6 +195,9 @@ func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) 
 	if p.entry == "" {
 		if there {
 			return "", nil
+		}
+		if gone, ok := r.whereabouts.of(k.Name); ok && gone.To != "" {
+			return fmt.Sprintf("%s was %s, and by no revision that is undone: rlminit profile rename %s %s, and roll back then", k.Name, gone, gone.To, k.Name), nil
 		}
 		return k.Name + " is gone, and by no revision that is undone, so its directory cannot be put back: " + otherwise, nil
 	}

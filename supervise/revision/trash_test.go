@@ -216,6 +216,7 @@ func TestRollbackSaysWhatTheTrashLacks(t *testing.T) {
 		{"the same text", func(v *volume) {
 			v.profiles["zed"] = Content{Text: v.trash["zed-revision-1"].Text, State: service.Running, Secrets: map[string]string{"KEY": "z3d"}}
 		}, []string{"another zed"}, ""},
+		{"a service has got the name", func(v *volume) { v.taken["zed"] = true }, []string{"no profile zed, for the configuration has a service zed"}, ""},
 		{"restored by hand", func(v *volume) {
 			v.profiles["zed"] = Content{State: service.Stopped}
 			clear(v.trash)

@@ -67,6 +67,7 @@ var All = []Test{
 	{Name: "ReloadIsAnOperation", Run: ReloadIsAnOperation},
 	{Name: "ReloadGoesOn", Run: ReloadGoesOn},
 	{Name: "ServiceNamedLikeAProfile", Run: ServiceNamedLikeAProfile},
+	{Name: "ServiceNamedLikeAProfileAtBoot", Run: ServiceNamedLikeAProfileAtBoot, Root: true},
 
 	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
 	{Name: "ProfileMoves", Run: ProfileMoves},
@@ -89,6 +90,7 @@ var All = []Test{
 
 	{Name: "PlanAndApply", Run: PlanAndApply},
 	{Name: "RollbackIsRolledBack", Run: RollbackIsRolledBack},
+	{Name: "ApplyGivesWayToRenames", Run: ApplyGivesWayToRenames},
 	{Name: "PlanRefuses", Run: PlanRefuses, Root: true},
 	{Name: "ApplyIsRolledBack", Run: ApplyIsRolledBack},
 	{Name: "ApplyGivesWay", Run: ApplyGivesWay},

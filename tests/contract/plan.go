@@ -212,6 +212,70 @@ func RollbackIsRolledBack(t *testing.T, start New) {
 	}
 }
 
+// ApplyGivesWayToRenames: a profile that is renamed or deleted by hand while a revision
+// is under way, or since, is left as it is and named, and nothing is claimed that is not so;
+// and none is made that has the name of a service.
+func ApplyGivesWayToRenames(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	b.Must("profile", "create", "carl")
+	b.Await("gateway-carl", "running")
+	during := func(set, service string, meddle ...string) box.Result {
+		t.Helper()
+		plan, hash := planned(b, "version: 1\nprofiles: {"+set+"}\n")
+		done := make(chan box.Result, 1)
+		number := len(revisions(b)) + 1
+		go func() {
+			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "apply", plan, "--approve", hash, "--allow-delete", "--steady", "3s"})
+			done <- r
+		}()
+		box.Eventually(b, 20*time.Second, "the revision begins", func() (bool, any) { all := revisions(b); return len(all) == number, all })
+		b.Await(service, "running")
+		b.Must(meddle...)
+		return <-done
+	}
+	r := during("alice: {}, dora: {}", "gateway-dora", "profile", "rename", "carl", "dirk")
+	if r.Code != 8 || !strings.Contains(r.Err, "carl: cannot delete it: somebody has changed it since: it was renamed to dirk") {
+		t.Errorf("to be deleted, and renamed: %s", r)
+	}
+	for _, set := range []string{"alice: {}, dirk: {}, dora: {}", "alice: {environment: {A: b}}, dirk: {}, dora: {}"} {
+		r = during(set, "gateway-dora", "profile", "rename", "dora", "emil")
+		if r.Code != 12 || !strings.Contains(r.Err, "not put back: dora: it was renamed to emil, which is left as it is") {
+			t.Errorf("created, and renamed: %s", r)
+		}
+		b.Await("gateway-emil", "running")
+		b.Must("profile", "delete", "emil", "--purge")
+	}
+	if r = during("alice: {}, dirk: {}, dora: {}", "gateway-dora", "profile", "delete", "dora"); r.Code != 8 {
+		t.Errorf("created, and deleted: %s", r)
+	}
+
+	plan, hash := planned(b, "version: 1\nprofiles: {alice: {}, dirk: {}, fred: {}}\n")
+	exits(b, 9, "apply", plan, "--approve", hash, "--steady", "0")
+	b.Must("profile", "rename", "fred", "gert")
+	if r := exits(b, 9, "rollback", "--steady", "0"); !strings.Contains(r.Out, "fred: renamed to gert by hand, which is left as it is") {
+		t.Errorf("rolled back: %s", r)
+	}
+	exits(b, 0, "drift")
+	b.Await("gateway-gert", "running")
+
+	plan, hash = planned(b, "version: 1\nprofiles: {alice: {}, gert: {}}\n")
+	exits(b, 9, "apply", plan, "--approve", hash, "--allow-delete", "--steady", "0")
+	plan, hash = planned(b, "version: 1\nprofiles: {alice: {}, gert: {}, web: {}}\n")
+	b.Write(box.Root, path, Services(`dirk: {command: [sleep, infinity]}`, `web: {command: [sleep, infinity]}`))
+	b.Must("reload")
+	before := len(revisions(b))
+	b.Fails(17, "there can be no profile web, for the configuration has a service web", "apply", plan, "--approve", hash)
+	b.Fails(17, "nothing was touched: there can be no profile dirk, for the configuration has a service dirk", "rollback", "--steady", "0")
+	if len(revisions(b)) != before {
+		t.Errorf("something was begun: %+v", revisions(b))
+	}
+	b.Write(box.Root, path, Config())
+	b.Must("reload")
+	exits(b, 9, "rollback", "--steady", "0")
+	b.Await("gateway-dirk", "running")
+}
+
 // PlanRefuses: a declared set, a scope or a source with which there is no plan.
 func PlanRefuses(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})

@@ -483,6 +483,52 @@ func ServiceNamedLikeAProfile(t *testing.T, start New) {
 	b.Await("web", "running")
 }
 
+// ServiceNamedLikeAProfileAtBoot: a container that is started with such a configuration
+// says so wherever somebody asks; the name means the service, which gets nothing of the
+// profile's; and the profile can be renamed, or deleted.
+func ServiceNamedLikeAProfileAtBoot(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: ownUsers()})
+	for _, name := range []string{"alice", "zed"} {
+		b.Must("profile", "create", name)
+		b.Await("gateway-"+name, "running")
+		b.Write(box.Root, b.Home()+"/profiles/"+name+"/notes", "precious")
+	}
+	port := *b.Await("gateway-alice", "running").Port
+	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	b.Write(box.Root, path, ownUsers("services: {alice: {command: [sleep, infinity]}, zed: {command: [sleep, infinity]}}\n"))
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("alice", "running")
+	if s := b.Await("gateway-alice", "failed"); s.Reason == nil || !strings.Contains(*s.Reason, "rlminit profile rename alice") {
+		t.Errorf("%s", box.Describe(s))
+	}
+	var health control.Health
+	r := b.Run("health", "--level", "ready", "--json")
+	if err := json.Unmarshal([]byte(r.Out), &health); err != nil || r.Code == 0 || !strings.Contains(health.Missing, "service alice") || !strings.Contains(health.Missing, "service zed") {
+		t.Errorf("health: %s %v", r, err)
+	}
+	for _, args := range [][]string{{"profile", "list"}, {"doctor"}, {"status"}, {"check"}} {
+		if r := b.Run(args...); !strings.Contains(r.Out+r.Err, "alice") || args[0] != "status" && !strings.Contains(r.Out+r.Err, "rlminit profile rename alice") && args[0] != "profile" {
+			t.Errorf("%v: %s", args, r)
+		}
+	}
+	if r := b.Run("run", "-p", "alice", "--", "bash", "-c", `id -u; cat "$0"`, b.Home()+"/profiles/alice/notes"); separable(b) && (!strings.HasPrefix(r.Out, "1000\n") || strings.Contains(r.Out, "precious")) {
+		t.Errorf("a job of the service alice: %s", r)
+	}
+	b.Must("reload")
+	b.Must("profile", "rename", "alice", "carol")
+	if s := b.Await("gateway-carol", "running"); *s.Port != port {
+		t.Errorf("%s; it had port %d", box.Describe(s), port)
+	}
+	b.Must("profile", "delete", "zed")
+	b.Must("health", "--level", "ready")
+	if b.Shell(box.Root, "cat "+b.Home()+"/profiles/carol/notes "+b.Home()+"/trash/zed-*/notes") != "preciousprecious" {
+		t.Error("not all is where it should be")
+	}
+}
+
 // Operations: a command on several is one operation, which can be listed, waited
 // for and cancelled; a rolling restart takes one while fewer than its number are
 // out of service, and stops at the first that does not get ready.

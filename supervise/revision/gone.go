@@ -1,0 +1,66 @@
+package revision
+
+import (
+	"errors"
+	"fmt"
+
+	"rlminit/plan/apply"
+)
+
+// A profile that a step is about, and that is neither there nor, as that step would have
+// it, in the trash, is a person's, who has renamed or deleted it:
+//
+//	the step                what it does               its undoing
+//	changes or deletes it   nothing, and it is said    stuck: it is left as it is
+//	has created it          –                          renamed: stuck; deleted: it is undone
+//	takes it from the trash nothing, and it is stuck   stuck
+//	a rollback would take   is none; it is said, and   –
+//	it away                 nobody wants it back
+//
+// Which name it has, the journal knows.
+
+var errTouched = errors.New("somebody has changed it since")
+
+// whereabouts is what has become of profiles that people have renamed or deleted.
+type whereabouts struct{ ledger Ledger }
+
+// of is what somebody has made of a profile that is gone, where that is known.
+func (w whereabouts) of(name string) (gone apply.Gone, ok bool) {
+	w.ledger.View(func(f *apply.Fold) { gone, ok = f.Gone[name] })
+	return gone, ok
+}
+
+// touched is errTouched, with what became of a profile that is gone.
+func (w whereabouts) touched(name string) error {
+	if gone, ok := w.of(name); ok {
+		return fmt.Errorf("%w: it was %s", errTouched, gone)
+	}
+	return errTouched
+}
+
+// lost is what a step says of a directory that somebody has taken.
+func (w whereabouts) lost(k Kept) error {
+	why := fmt.Sprintf("it is neither there nor in the trash any more, where it was %s", k.entry())
+	if k.After == nil {
+		why = fmt.Sprintf("it is neither there nor in the trash as %s", k.entry())
+	}
+	if gone, ok := w.of(k.Name); ok {
+		why = fmt.Sprintf("it was %s, which is left as it is", gone)
+	}
+	return errors.New(why)
+}
+
+// leave notes that what the revisions have left of a profile is gone by hand, so that a
+// rollback has nothing to take away, and returns that for people.
+func (w whereabouts) leave(doc *Document, name string) string {
+	doc.Gone = append(doc.Gone, name)
+	gone, known := w.of(name)
+	switch {
+	case !known:
+		return name + ": gone, and not by rlminit"
+	case gone.To != "":
+		doc.Left = append(doc.Left, gone.To)
+		return fmt.Sprintf("%s: %s by hand, which is left as it is", name, gone)
+	}
+	return fmt.Sprintf("%s: %s", name, gone)
+}
