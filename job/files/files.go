@@ -22,11 +22,7 @@ import (
 	"rlminit/job"
 )
 
-// UndoDir keeps, below a profile's directory, what was in files before they were
-// written.
-const UndoDir = ".rlminit-undo"
-
-// mostKept bounds what is kept there.
+// mostKept bounds what is kept in job.UndoDir.
 const mostKept = 100
 
 // Run does one thing: make, remove, read, write or undo, below args[1]. It returns
@@ -235,12 +231,12 @@ type Written struct {
 // keeping opens the directory of what is kept. It is locked by the one write or undo at a
 // time that puts something in place.
 func keeping(root int) (int, error) {
-	if err := unix.Mkdirat(root, UndoDir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return -1, fmt.Errorf("cannot make %s: %w", UndoDir, err)
+	if err := unix.Mkdirat(root, job.UndoDir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, fmt.Errorf("cannot make %s: %w", job.UndoDir, err)
 	}
-	keep, err := unix.Openat(root, UndoDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	keep, err := unix.Openat(root, job.UndoDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("cannot open %s: %w", UndoDir, err)
+		return -1, fmt.Errorf("cannot open %s: %w", job.UndoDir, err)
 	}
 	return keep, nil
 }
@@ -271,7 +267,7 @@ func write(root int, name, id string, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("cannot write %s: %w", name, err)
 	}
 	if err := unix.Flock(keep, unix.LOCK_EX); err != nil {
-		return fmt.Errorf("cannot lock %s: %w", UndoDir, err)
+		return fmt.Errorf("cannot lock %s: %w", job.UndoDir, err)
 	}
 	st, err := writable(dir, last, name) // again: somebody else may have written
 	if err != nil {
@@ -360,7 +356,7 @@ func undo(root int, name, id, written string) error {
 	}
 	defer unix.Close(keep)
 	if err := unix.Flock(keep, unix.LOCK_EX); err != nil {
-		return fmt.Errorf("cannot lock %s: %w", UndoDir, err)
+		return fmt.Errorf("cannot lock %s: %w", job.UndoDir, err)
 	}
 	if err := unchanged(dir, last, name, id, w); err != nil {
 		return err
@@ -415,7 +411,7 @@ func prune(keep int) {
 	if err != nil {
 		return
 	}
-	dir := os.NewFile(uintptr(fd), UndoDir)
+	dir := os.NewFile(uintptr(fd), job.UndoDir)
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	var kept []string

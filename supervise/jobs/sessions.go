@@ -29,9 +29,6 @@ type session struct {
 	epoch   uint
 }
 
-// SessionsDir is where the directories of sessions lie, below the profile's.
-const SessionsDir = ".rlminit-sessions"
-
 // sessions are those that are not over.
 type sessions struct {
 	runner *Runner
@@ -86,7 +83,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 		}
 		b := ss.runner.books.current()
 		id := b.nextSession()
-		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: filepath.Join(base, SessionsDir, id), made: make(chan struct{})}
+		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: filepath.Join(base, job.SessionsDir, id), made: make(chan struct{})}
 		ss.open[id] = s
 		fresh = true
 	})
@@ -123,7 +120,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 
 // make makes a session's directory, with the rights of its user.
 func (ss *sessions) make(s *session, base string) error {
-	result, err := ss.runner.internal(s.profile, []string{"make", base, filepath.Join(SessionsDir, s.id)})
+	result, err := ss.runner.internal(s.profile, []string{"make", base, filepath.Join(job.SessionsDir, s.id)})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
 	}
@@ -431,7 +428,7 @@ func (ss *sessions) end(id, cause string) error {
 }
 
 func (ss *sessions) finish(s *session, cause string) error {
-	base, name := filepath.Dir(filepath.Dir(s.dir)), filepath.Join(SessionsDir, s.id)
+	base, name := filepath.Dir(filepath.Dir(s.dir)), filepath.Join(job.SessionsDir, s.id)
 	result, err := ss.runner.internal(s.profile, []string{"remove", base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
