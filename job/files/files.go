@@ -25,8 +25,8 @@ import (
 // mostKept bounds what is kept in job.UndoDir.
 const mostKept = 100
 
-// Run does one thing: make, remove, read, write or undo, below args[1]. It returns
-// the exit code, having said on err why it is not 0.
+// Run does one thing: make, remake, remove, sweep, read, write or undo, below args[1]. It
+// returns the exit code, having said on err why it is not 0.
 func Run(args []string, in io.Reader, out, err io.Writer) int {
 	failure := run(args, in, out)
 	if failure == nil {
@@ -65,8 +65,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	}
 	defer unix.Close(root)
 	switch what := args[0]; {
-	case what == "make":
-		return makeDir(root, name)
+	case what == "make" || what == "remake":
+		return makeDir(root, name, what == "make")
+	case what == "sweep":
+		return sweep(args[1], name)
 	case what == "remove":
 		return remove(args[1], name)
 	case what == "read":
@@ -167,11 +169,16 @@ func regular(name string, st *unix.Stat_t) error {
 	return refuse("%s is a device", name)
 }
 
-func makeDir(root int, name string) error {
+// makeDir makes a directory and those above it; fresh: one that is there is not taken.
+func makeDir(root int, name string, fresh bool) error {
 	at, made := root, ""
 	for part := range strings.SplitSeq(name, "/") {
 		made = path.Join(made, part)
-		if err := unix.Mkdirat(at, part, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		err := unix.Mkdirat(at, part, 0o700)
+		switch {
+		case errors.Is(err, unix.EEXIST) && made == name && fresh:
+			return refuse("%s is there already, and is somebody else's", name)
+		case err != nil && !errors.Is(err, unix.EEXIST):
 			return fmt.Errorf("%s: %w", made, err)
 		}
 		next, err := unix.Openat(at, part, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -201,6 +208,30 @@ func remove(root, name string) error {
 		return err
 	}
 	return nil
+}
+
+// sweep removes the directories of ours that begin so and that nobody has locked.
+func sweep(root, prefix string) error {
+	dir, err := durable.Open(root)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	const most = 10000
+	entries, err := dir.ReadDirOf(".", most, func(e durable.Entry) bool { return strings.HasPrefix(e.Name, prefix) })
+	var failures []error
+	for _, e := range entries {
+		fd, err := unix.Open(path.Join(root, e.Name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // no directory, or somebody else's
+		}
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil && int(st.Uid) == unix.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			failures = append(failures, dir.RemoveAll(e.Name))
+		}
+		unix.Close(fd)
+	}
+	return errors.Join(append(failures, err)...)
 }
 
 func read(root int, name string, out io.Writer) error {

@@ -87,6 +87,7 @@ type Runner struct {
 	outputs   *outputs
 	stopping  bool
 	started   bool
+	swept     bool           // it was looked for what sessions of an earlier start have left
 	internals uint64         // were given a number
 	children  []wire.Child   // a predecessor's; until it is started
 	early     []wire.Message // heard before they were taken over

@@ -3,7 +3,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +21,7 @@ type session struct {
 	book    *book // where it is recorded
 	profile string
 	dir     string
+	held    *os.File      // the directory, locked, where another container may have the same place; nil: it is not
 	made    chan struct{} // closed when its directory is there, or cannot be
 	failure error         // why not; set before made is closed
 	ending  chan struct{} // closed when it has ended; nil: it is not on its way
@@ -83,7 +84,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 		}
 		b := ss.runner.books.current()
 		id := b.nextSession()
-		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: filepath.Join(base, job.SessionsDir, id), made: make(chan struct{})}
+		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: sessionDir(b, base, id), made: make(chan struct{})}
 		ss.open[id] = s
 		fresh = true
 	})
@@ -95,7 +96,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 			Session: s.id, Key: c.Key, Profile: c.Profile, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 		})
 		if s.failure == nil {
-			s.failure = ss.make(s, base)
+			s.failure = ss.make(s, "make")
 		} else {
 			s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
 		}
@@ -118,11 +119,16 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	return ss.show(s.id)
 }
 
-// make makes a session's directory, with the rights of its user.
-func (ss *sessions) make(s *session, base string) error {
-	result, err := ss.runner.internal(s.profile, []string{"make", base, filepath.Join(job.SessionsDir, s.id)})
+// make makes a session's directory, with the rights of its user: with make one that is not
+// there yet, with remake its own once more.
+func (ss *sessions) make(s *session, how string) error {
+	base, name := s.place()
+	result, err := ss.runner.internal(s.profile, []string{how, base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
+	}
+	if err == nil && s.book.prefix == job.InMemory {
+		err = ss.hold(s)
 	}
 	if err != nil {
 		return control.Failed("cannot make the session's directory: %v", err)
@@ -195,7 +201,7 @@ func (ss *sessions) adopt(b *book) {
 // makeAgain makes the directories of sessions that were adopted.
 func (ss *sessions) makeAgain(adopted []*session) {
 	for _, s := range adopted {
-		s.failure = ss.make(s, filepath.Dir(filepath.Dir(s.dir)))
+		s.failure = ss.make(s, "remake")
 		close(s.made)
 		if s.failure != nil {
 			_ = ss.end(s.id, "its directory could not be made again: "+s.failure.Error()) // or its time does
@@ -428,7 +434,7 @@ func (ss *sessions) end(id, cause string) error {
 }
 
 func (ss *sessions) finish(s *session, cause string) error {
-	base, name := filepath.Dir(filepath.Dir(s.dir)), filepath.Join(job.SessionsDir, s.id)
+	base, name := s.place()
 	result, err := ss.runner.internal(s.profile, []string{"remove", base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
@@ -441,6 +447,9 @@ func (ss *sessions) finish(s *session, cause string) error {
 	}
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
+	}
+	if s.held != nil {
+		s.held.Close()
 	}
 	if err := s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: cause}); err != nil {
 		return control.Failed("the end of session %s cannot be recorded: %v", s.id, err)

@@ -121,6 +121,7 @@ var All = []Test{
 	{Name: "JobsAreCancelled", Run: JobsAreCancelled},
 	{Name: "FilesAreWrittenAndUndone", Run: FilesAreWrittenAndUndone},
 	{Name: "Sessions", Run: Sessions},
+	{Name: "SessionsBesideTheVolume", Run: SessionsBesideTheVolume},
 	{Name: "Hooks", Run: Hooks},
 	{Name: "JobsInCrowds", Run: JobsInCrowds},
 	{Name: "StdinThatMayBeSilent", Run: StdinThatMayBeSilent},
