@@ -1,6 +1,8 @@
 package history
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -14,5 +16,31 @@ func TestRunOnceMoreIsSubmittedOnce(t *testing.T) {
 	}
 	if e := h.Jobs["1"]; e == nil || !e.At.Equal(asked) || e.Attempt != 1 {
 		t.Errorf("it is %+v", e)
+	}
+}
+
+// The key of a job is remembered as long as the job is, over a snapshot too.
+func TestKeyIsRememberedWithItsJob(t *testing.T) {
+	h := NewHistory()
+	apply := func(kind, line string) { h.Apply(Record{Type: kind, Line: []byte(line)}) }
+	end := func(n int) { apply(TypeCompleted, fmt.Sprintf(`{"job":"%d","state":"succeeded"}`, n)) }
+	apply(TypeSubmitted, `{"job":"1","kind":"run","key":"K"}`)
+	end(1)
+	snapshot, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Restore(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n <= mostOver+1; n++ {
+		if e := h.Keyed("K"); e == nil || e.Job != "1" {
+			t.Fatalf("before job %d it is that of %+v", n, e)
+		}
+		apply(TypeSubmitted, fmt.Sprintf(`{"job":"%d","kind":"run"}`, n))
+		end(n)
+	}
+	if e := h.Keyed("K"); e != nil || len(h.keys) != 0 {
+		t.Errorf("it is that of %+v, of %v", e, h.keys)
 	}
 }

@@ -58,6 +58,9 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
 		return nil, control.BadRequest("a path is needed, without a NUL byte")
 	}
+	if err := checkKey(body.Key); err != nil {
+		return nil, err
+	}
 	t, err := a.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, "write", body.Path, "")
 	if err != nil {
 		return nil, err
@@ -77,9 +80,13 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 // did not work.
 func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
 	t.followers.count = 1
-	taken, err := a.runner.submit(t)
+	taken, past, err := a.runner.submit(t)
 	if err != nil {
 		return nil, err
+	}
+	if past != nil {
+		result := resultOf(past, a.outputsNow())
+		return result, failureOf(result)
 	}
 	if taken != t {
 		defer a.attach(taken)()

@@ -296,7 +296,7 @@ func TestVolumeIsLost(t *testing.T) {
 				t.Errorf("written afterwards: %v", after[written:])
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, err := g.submit(next); err != nil || next.spec.ID != "m1" {
+			if _, _, err := g.submit(next); err != nil || next.spec.ID != "m1" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 		})
@@ -349,7 +349,7 @@ func TestVolumeIsTaken(t *testing.T) {
 				t.Errorf("%s: %v", first.spec.ID, states)
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, err := g.submit(next); err != nil || next.spec.ID != "8" {
+			if _, _, err := g.submit(next); err != nil || next.spec.ID != "8" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 			if list := (requests{g.Runner}).list(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
@@ -379,7 +379,7 @@ func TestProfileGoes(t *testing.T) {
 			gone := make(chan func(), 1)
 			go func() { gone <- g.Vacate("alice", "its profile was deleted") }()
 			next := func() error {
-				_, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
+				_, _, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
 				return err
 			}
 			g.until("nothing begins", func() bool { return g.doors.shut["alice"] == 1 })

@@ -51,8 +51,9 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 		return control.Session{}, control.BadRequest("the time to live may be above 0 and up to %s", control.MostSessionTTL)
 	case c.Jobs < 0 || c.TimeMS < 0:
 		return control.Session{}, control.BadRequest("the bounds of a session must be above 0")
-	case len(c.Key) > 256 || strings.ContainsFunc(c.Key, func(r rune) bool { return r < ' ' }):
-		return control.Session{}, control.BadRequest("a key has at most 256 bytes, and no control characters")
+	}
+	if err := checkKey(c.Key); err != nil {
+		return control.Session{}, err
 	}
 	if err := ss.runner.place.named(&c.Profile); err != nil {
 		return control.Session{}, err
