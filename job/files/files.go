@@ -5,12 +5,14 @@
 package files
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path"
 	"slices"
@@ -257,7 +259,11 @@ type Written struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	Before bool   `json:"before"` // there was a file, and it is kept
+	Kept   string `json:"kept"`   // the entry of job.UndoDir that is of this write
 }
+
+// keepFlags are those by which job.UndoDir is opened.
+const keepFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // keeping opens the directory of what is kept. It is locked by the one write or undo at a
 // time that puts something in place.
@@ -265,15 +271,18 @@ func keeping(root int) (int, error) {
 	if err := unix.Mkdirat(root, job.UndoDir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, fmt.Errorf("cannot make %s: %w", job.UndoDir, err)
 	}
-	keep, err := unix.Openat(root, job.UndoDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	keep, err := unix.Openat(root, job.UndoDir, keepFlags, 0)
 	if err != nil {
 		return -1, fmt.Errorf("cannot open %s: %w", job.UndoDir, err)
 	}
 	return keep, nil
 }
 
-// write replaces a file by what comes in, and keeps what was there under the id of
-// the job: a hard link, so that it stays as it was, mode and owner too.
+// write replaces a file by what comes in, and keeps what was there as an entry of its own:
+// a hard link, so that it stays as it was, mode and owner too. Where there was nothing the
+// entry is an empty file: by it an undo knows the directory, whatever that is called. The
+// number of a job in memory is given again, by another container too, so that it is not
+// all of the entry's name.
 func write(root int, name, id string, in io.Reader, out io.Writer) error {
 	dir, last, err := parent(root, name)
 	if err != nil {
@@ -291,7 +300,8 @@ func write(root int, name, id string, in io.Reader, out io.Writer) error {
 	} else if st != nil {
 		mode = st.Mode & 0o7777
 	}
-	fresh := id + ".new"
+	kept := fmt.Sprintf("%s-%08x", id, rand.Uint32())
+	fresh := kept + ".new"
 	defer func() { _ = unix.Unlinkat(keep, fresh, 0) }() // as a rule it is gone
 	w, err := fill(keep, fresh, mode, in)
 	if err != nil {
@@ -304,13 +314,17 @@ func write(root int, name, id string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	w.Kept = kept
 	if w.Before = st != nil; w.Before {
-		if err := unix.Linkat(dir, last, keep, id, 0); err != nil {
-			return fmt.Errorf("cannot keep what is in %s: %w", name, err)
-		}
+		err = unix.Linkat(dir, last, keep, kept, 0)
+	} else {
+		err = unix.Mknodat(keep, kept, unix.S_IFREG|0o600, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep what is in %s: %w", name, err)
 	}
 	if err := unix.Renameat(keep, fresh, dir, last); err != nil {
-		_ = unix.Unlinkat(keep, id, 0) // nothing was changed
+		_ = unix.Unlinkat(keep, kept, 0) // nothing was changed
 		if errors.Is(err, unix.EXDEV) {
 			return refuse("%s is on another file system than the profile's directory", name)
 		}
@@ -381,25 +395,32 @@ func undo(root int, name, id, written string) error {
 		return err
 	}
 	defer unix.Close(dir)
-	keep, err := keeping(root)
+	kept := cmp.Or(w.Kept, id)
+	forgotten := refuse("what was in %s before job %s is not kept in this directory, or not any more: the last %d writes are", name, id, mostKept)
+	keep, err := unix.Openat(root, job.UndoDir, keepFlags, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return forgotten
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot open %s: %w", job.UndoDir, err)
 	}
 	defer unix.Close(keep)
 	if err := unix.Flock(keep, unix.LOCK_EX); err != nil {
 		return fmt.Errorf("cannot lock %s: %w", job.UndoDir, err)
 	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(keep, kept, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+		return forgotten
+	}
 	if err := unchanged(dir, last, name, id, w); err != nil {
 		return err
 	}
-	if !w.Before {
-		if err := unix.Unlinkat(dir, last, 0); err != nil {
-			return explain(name, err)
-		}
-	} else if err := unix.Renameat(keep, id, dir, last); err != nil {
-		if errors.Is(err, unix.ENOENT) {
-			return refuse("what was in %s before job %s is not kept any more: the last %d writes are", name, id, mostKept)
-		}
+	if w.Before {
+		err = unix.Renameat(keep, kept, dir, last)
+	} else if err = unix.Unlinkat(dir, last, 0); err == nil {
+		_ = unix.Unlinkat(keep, kept, 0) // or a later write does
+	}
+	if err != nil {
 		return explain(name, err)
 	}
 	_ = unix.Fsync(keep) // the names

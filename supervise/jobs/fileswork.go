@@ -8,6 +8,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/job"
+	"rlminit/job/history"
 	"rlminit/supervise/api"
 )
 
@@ -136,12 +137,33 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 	case e.State != job.Succeeded || len(e.Wrote) == 0:
 		return nil, control.Conflict("job %s %s: there is nothing to undo", id, e.State)
 	}
-	undo, err := a.ownWork(kindUndo, e.Profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
+	profile, err := writtenInto(e)
+	if err != nil {
+		return nil, err
+	}
+	undo, err := a.ownWork(kindUndo, profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
 	if err != nil {
 		return nil, err
 	}
 	undo.spec.Actor = &actor
 	return a.carryOut(ctx, undo)
+}
+
+// writtenInto is the profile, by its name now, into whose directory a job has written; ""
+// is the services' user's home.
+func writtenInto(e *history.Entry) (profile string, err error) {
+	if e.Profile == "" {
+		return "", nil
+	}
+	in := e.Place()
+	if entry, is := in.Trashed(); is {
+		return "", control.Conflict("profile %q, into which job %s has written, is %s in the trash; nothing was undone", e.Profile, e.Job, entry)
+	}
+	profile, is := in.Profile()
+	if !is {
+		return "", control.Conflict("profile %q, into which job %s has written, is no more; nothing was undone", e.Profile, e.Job)
+	}
+	return profile, nil
 }
 
 // serveRead streams what is in a file, as a job's stdout.

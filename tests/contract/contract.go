@@ -120,6 +120,7 @@ var All = []Test{
 	{Name: "RunSurvivesItsSupervisor", Run: RunSurvivesItsSupervisor},
 	{Name: "JobsAreCancelled", Run: JobsAreCancelled},
 	{Name: "FilesAreWrittenAndUndone", Run: FilesAreWrittenAndUndone},
+	{Name: "UndoFollowsItsProfile", Run: UndoFollowsItsProfile},
 	{Name: "Sessions", Run: Sessions},
 	{Name: "SessionsBesideTheVolume", Run: SessionsBesideTheVolume},
 	{Name: "Hooks", Run: Hooks},

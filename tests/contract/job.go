@@ -190,6 +190,47 @@ func FilesAreWrittenAndUndone(t *testing.T, start New) {
 	}
 }
 
+// UndoFollowsItsProfile: what was written can be undone when the profile has another name,
+// or was deleted and restored; nothing of another profile with that name is touched.
+func UndoFollowsItsProfile(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	write := func(profile, path, content string) string {
+		return strings.TrimSpace(b.Shell(box.Service, fmt.Sprintf("printf %%s %q | rlminit file write --profile %s %q", content, profile, path)))
+	}
+	has := func(profile, path, want string) {
+		t.Helper()
+		if got := b.Must("file", "read", "--profile", profile, path); got != want {
+			t.Errorf("%s of %s holds %q, not %q", path, profile, got, want)
+		}
+	}
+	write("alice", "f", "one")
+	two, made, third := write("alice", "f", "two"), write("alice", "new", "x"), write("alice", "later", "x")
+	b.Must("profile", "rename", "alice", "bob")
+	b.Must("profile", "clone", "bob", "alice")
+	b.Must("job", "undo", two)
+	has("bob", "f", "one")
+	has("alice", "f", "two")
+	if err := b.Signal(9); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("gateway-bob", "running")
+	b.Must("job", "undo", made)
+	has("alice", "new", "x")
+	b.Shell(box.Service, "[ ! -e "+b.Home()+"/profiles/bob/new ]")
+	b.Must("profile", "delete", "bob")
+	b.Must("profile", "create", "bob")
+	b.Fails(17, `profile "alice", into which job `+third+` has written, is bob-`, "job", "undo", third)
+	b.Must("profile", "delete", "--purge", "bob")
+	b.Must("profile", "restore", "bob", "--as", "carol")
+	b.Must("job", "undo", third)
+	b.Shell(box.Service, "[ ! -e "+b.Home()+"/profiles/carol/later ]")
+	last := write("carol", "f", "last")
+	b.Must("profile", "delete", "--purge", "carol")
+	b.Fails(17, `profile "carol", into which job `+last+` has written, is no more`, "job", "undo", last)
+}
+
 // Sessions: many who ask for one get the same, and its end is the end of all in it.
 func Sessions(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
