@@ -111,16 +111,16 @@ func (r *Runner) submit(t *task) (taken *task, past *history.Entry, err error) {
 // keyed finds the job that has a job's key, which is the same one, asked for once more:
 // one that is not over, or past, what is recorded of it. The key of another is refused.
 // What it reads and with what environment is not compared.
-func (r *Runner) keyed(t *task) (other *task, past *history.Entry, err error) {
+func keyed(t *task, running *tasks, recorded *books) (other *task, past *history.Entry, err error) {
 	key := t.spec.Request.Key
 	if key == "" {
 		return nil, nil, nil
 	}
 	var had history.Submitted
-	if other = r.tasks.byKey[key]; other != nil {
+	if other = running.byKey[key]; other != nil {
 		had = other.spec.submission()
 	}
-	for _, b := range r.books.all() {
+	for _, b := range recorded.all() {
 		b.View(func(h *history.History) {
 			if e := h.Keyed(key); other == nil && past == nil && e != nil && e.State != "" {
 				copied := *e
@@ -147,7 +147,7 @@ func (r *Runner) admit(t *task) (other *task, past *history.Entry, err error) {
 	if !r.started {
 		return nil, nil, control.NoAnswer("the supervisor is not ready yet")
 	}
-	if other, past, err = r.keyed(t); other != nil || past != nil || err != nil {
+	if other, past, err = keyed(t, &r.tasks, &r.books); other != nil || past != nil || err != nil {
 		return other, past, err
 	}
 	return nil, nil, r.enlist(t)
