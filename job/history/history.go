@@ -154,6 +154,9 @@ func (h *History) submitted(r Record, s *Submitted) {
 		return // twice
 	}
 	h.Last = max(h.Last, n)
+	if s.Service == "" && s.Schedule != "" && s.Profile == s.Schedule { // as it was written before they were told apart
+		s.Profile, s.Service = "", s.Schedule
+	}
 	at := r.At
 	if before != nil { // it is run once more, and was asked for then
 		at = before.At

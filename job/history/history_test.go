@@ -44,3 +44,21 @@ func TestKeyIsRememberedWithItsJob(t *testing.T) {
 		t.Errorf("it is that of %+v, of %v", e, h.keys)
 	}
 }
+
+// A job of a service's schedule is the service's, also where it was recorded as a
+// profile's of that name; that of a gateway's is its profile's.
+func TestScheduledJobIsItsServices(t *testing.T) {
+	h := NewHistory()
+	for _, line := range []string{
+		`{"job":"1","kind":"schedule","profile":"tick","schedule":"tick"}`,
+		`{"job":"2","kind":"schedule","profile":"alice","schedule":"gateway-alice"}`,
+		`{"job":"3","kind":"schedule","service":"tick","schedule":"tick"}`,
+	} {
+		h.Apply(Record{Type: TypeSubmitted, Line: []byte(line)})
+	}
+	for id, want := range map[string][2]string{"1": {"", "tick"}, "2": {"alice", ""}, "3": {"", "tick"}} {
+		if e := h.Jobs[id]; [2]string{e.Profile, e.Service} != want {
+			t.Errorf("job %s is of profile %q and service %q", id, e.Profile, e.Service)
+		}
+	}
+}

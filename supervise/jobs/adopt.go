@@ -201,7 +201,7 @@ func (r *Runner) interruptRest(b *book) {
 	})
 	for _, e := range rest {
 		t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
-			Command: e.Command, Profile: e.Profile, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
+			Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
 			Key: e.Key,
 		})
 		t.spec.Schedule = e.Schedule

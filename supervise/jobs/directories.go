@@ -54,7 +54,7 @@ func (s *session) place() (base, name string) {
 
 // hold has nobody take a directory that has just been made for what a container has left.
 func (ss *sessions) hold(s *session) error {
-	_, user := ss.runner.host.User(s.profile)
+	_, user := ss.runner.host.User(s.of)
 	dir, err := user.Open(s.dir)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (ss *sessions) sweep() {
 		if !strings.HasPrefix(e.Name(), temporaryPrefix) {
 			continue
 		}
-		result, err := ss.runner.internal("", []string{"sweep", temporary, temporaryPrefix})
+		result, err := ss.runner.internal(Owner{}, []string{"sweep", temporary, temporaryPrefix})
 		if err == nil && result.State != string(job.Succeeded) {
 			err = control.Failed("%s", strings.TrimSpace(result.Stderr))
 		}

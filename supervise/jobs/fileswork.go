@@ -29,15 +29,21 @@ func (a requests) addFiles(server *api.Server) {
 // ownWork is a job that runs a part of rlminit as a profile's user, below the
 // profile's directory.
 func (a requests) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
-	if err := a.runner.place.named(&profile); err != nil {
+	of, err := a.runner.place.named(profile)
+	if err != nil {
 		return nil, err
 	}
-	who, err := a.runner.host.Environment(profile)
+	return a.workOf(kind, of, shown, args...)
+}
+
+// workOf is ownWork of an owner that was named.
+func (a requests) workOf(kind string, of Owner, shown []string, args ...string) (*task, error) {
+	who, err := a.runner.host.Environment(of)
 	if err != nil {
 		return nil, err
 	}
 	t := newTask("", kind, nil, control.RunJob{
-		Command: shown, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput,
+		Command: shown, Profile: of.Profile, Service: of.Service, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput,
 	})
 	t.spec.Argv = append([]string{"/proc/self/exe", "files", args[0], cmp.Or(who.Dir, who.Home)}, args[1:]...)
 	return t, nil
@@ -137,11 +143,11 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 	case e.State != job.Succeeded || len(e.Wrote) == 0:
 		return nil, control.Conflict("job %s %s: there is nothing to undo", id, e.State)
 	}
-	profile, err := writtenInto(e)
+	of, err := writtenInto(e)
 	if err != nil {
 		return nil, err
 	}
-	undo, err := a.ownWork(kindUndo, profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
+	undo, err := a.workOf(kindUndo, of, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
 	if err != nil {
 		return nil, err
 	}
@@ -149,21 +155,21 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 	return a.carryOut(ctx, undo)
 }
 
-// writtenInto is the profile, by its name now, into whose directory a job has written; ""
-// is the services' user's home.
-func writtenInto(e *history.Entry) (profile string, err error) {
-	if e.Profile == "" {
-		return "", nil
+// writtenInto is the owner, by its name now, into whose directory a job has written.
+func writtenInto(e *history.Entry) (Owner, error) {
+	was := recordedOwner(&e.Submitted)
+	if was.Profile == "" {
+		return was, nil
 	}
 	in := e.Place()
 	if entry, is := in.Trashed(); is {
-		return "", control.Conflict("profile %q, into which job %s has written, is %s in the trash; nothing was undone", e.Profile, e.Job, entry)
+		return was, control.Conflict("%s, into which job %s has written, is %s in the trash; nothing was undone", was, e.Job, entry)
 	}
 	profile, is := in.Profile()
 	if !is {
-		return "", control.Conflict("profile %q, into which job %s has written, is no more; nothing was undone", e.Profile, e.Job)
+		return was, control.Conflict("%s, into which job %s has written, is no more; nothing was undone", was, e.Job)
 	}
-	return profile, nil
+	return Owner{Profile: profile}, nil
 }
 
 // serveRead streams what is in a file, as a job's stdout.

@@ -85,7 +85,7 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	}
 	err := check(&body)
 	if err == nil {
-		err = a.runner.place.named(&body.Profile) // a wrong name is no job
+		err = a.runner.place.claim(&body) // a wrong name is no job
 	}
 	if err == nil {
 		err = a.runner.place.enforceable(&body)

@@ -19,7 +19,7 @@ import (
 type session struct {
 	id, key string
 	book    *book // where it is recorded
-	profile string
+	of      Owner
 	dir     string
 	held    *os.File      // the directory, locked, where another container may have the same place; nil: it is not
 	made    chan struct{} // closed when its directory is there, or cannot be
@@ -55,10 +55,11 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	if err := checkKey(c.Key); err != nil {
 		return control.Session{}, err
 	}
-	if err := ss.runner.place.named(&c.Profile); err != nil {
+	of, err := ss.runner.place.named(c.Profile)
+	if err != nil {
 		return control.Session{}, err
 	}
-	who, err := ss.runner.host.Environment(c.Profile)
+	who, err := ss.runner.host.Environment(of)
 	if err != nil {
 		return control.Session{}, err
 	}
@@ -71,7 +72,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	fresh := false
 	ss.runner.loop.Ask(func() {
 		if s = ss.of(c.Key); s != nil {
-			if s.profile != c.Profile {
+			if s.of != of {
 				failure = control.Conflict("session %s has the key %q, and is another profile's", s.id, c.Key)
 			}
 			return
@@ -80,12 +81,12 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 			failure = control.Refused("the container is stopping: no session is opened any more")
 			return
 		}
-		if failure = ss.runner.doors.vacant(c.Profile); failure != nil {
+		if failure = ss.runner.doors.vacant(of.Profile); failure != nil {
 			return
 		}
 		b := ss.runner.books.current()
 		id := b.nextSession()
-		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: sessionDir(b, base, id), made: make(chan struct{})}
+		s = &session{id: id, book: b, key: c.Key, of: of, dir: sessionDir(b, base, id), made: make(chan struct{})}
 		ss.open[id] = s
 		fresh = true
 	})
@@ -94,7 +95,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	}
 	if fresh {
 		s.failure = s.book.Append(forRecord(), history.TypeSessionCreated, history.Session{
-			Session: s.id, Key: c.Key, Profile: c.Profile, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
+			Session: s.id, Key: c.Key, Profile: of.Profile, Service: of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 		})
 		if s.failure == nil {
 			s.failure = ss.make(s, "make")
@@ -124,7 +125,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 // there yet, with remake its own once more.
 func (ss *sessions) make(s *session, how string) error {
 	base, name := s.place()
-	result, err := ss.runner.internal(s.profile, []string{how, base, name})
+	result, err := ss.runner.internal(s.of, []string{how, base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
 	}
@@ -187,7 +188,7 @@ func (ss *sessions) adopt(b *book) {
 	var ours []*session
 	defer func() { go ss.makeAgain(ours) }()
 	for _, e := range open {
-		s := &session{id: e.Session.Session, book: b, key: e.Key, profile: e.Profile, dir: e.Dir, made: make(chan struct{})}
+		s := &session{id: e.Session.Session, book: b, key: e.Key, of: Owner{e.Profile, e.Service}, dir: e.Dir, made: make(chan struct{})}
 		ss.open[s.id] = s
 		if e.Boot != b.Boot() {
 			close(s.made)
@@ -223,7 +224,7 @@ func (ss *sessions) lose(b *book) {
 // ofProfile are the numbers of those of a profile that are open.
 func (ss *sessions) ofProfile(profile string) (ids []string) {
 	for id, s := range ss.open {
-		if s.profile == profile {
+		if s.of == (Owner{Profile: profile}) {
 			ids = append(ids, id)
 		}
 	}
@@ -260,11 +261,12 @@ func (ss *sessions) admit(t *task) error {
 		return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
 	case s == nil || s.ending != nil || entry == nil:
 		return control.Conflict("session %s is over", id)
-	case t.spec.Request.Profile != "" && t.spec.Request.Profile != s.profile:
-		return control.BadRequest("session %s is of profile %q, not %q", id, s.profile, t.spec.Request.Profile)
 	}
-	t.spec.Request.Profile = s.profile
-	if err := ss.runner.doors.vacant(s.profile); err != nil {
+	if of := ownerOf(&t.spec.Request); of != (Owner{}) && of != s.of {
+		return control.BadRequest("session %s is of %s, not of %s", id, s.of, of)
+	}
+	s.of.give(&t.spec.Request)
+	if err := ss.runner.doors.vacant(s.of.Profile); err != nil {
 		return err
 	}
 	count, reserved := entry.Jobs, entry.TookMS
@@ -340,7 +342,7 @@ func (ss *sessions) markEnding(list []control.Session) {
 
 func describeSession(e *history.SessionEntry) control.Session {
 	s := control.Session{
-		Session: e.Session.Session, Key: orNull(e.Key), State: "open", Profile: orNull(e.Profile), Dir: e.Dir, Actor: e.Actor,
+		Session: e.Session.Session, Key: orNull(e.Key), State: "open", Profile: orNull(e.Profile), Service: orNull(e.Service), Dir: e.Dir, Actor: e.Actor,
 		Created: e.At, Until: e.Until, Extends: control.MostExtensions - e.Extended, Jobs: e.Jobs, JobsMax: e.JobsMax,
 		TookMS: e.TookMS, TimeMS: e.TimeMS, Ended: e.Ended, Cause: orNull(e.Cause),
 	}
@@ -436,7 +438,7 @@ func (ss *sessions) end(id, cause string) error {
 
 func (ss *sessions) finish(s *session, cause string) error {
 	base, name := s.place()
-	result, err := ss.runner.internal(s.profile, []string{"remove", base, name})
+	result, err := ss.runner.internal(s.of, []string{"remove", base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
 	}

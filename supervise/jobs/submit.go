@@ -132,10 +132,11 @@ func keyed(t *task, running *tasks, recorded *books) (other *task, past *history
 		return nil, nil, nil
 	}
 	asked := t.spec.submission()
-	if asked.Session != "" && asked.Profile == "" {
-		asked.Profile = had.Profile // the session's
+	of := recordedOwner(&asked)
+	if asked.Session != "" && of == (Owner{}) {
+		of = recordedOwner(&had) // the session's
 	}
-	if asked.Kind != had.Kind || asked.Profile != had.Profile || asked.Session != had.Session || !slices.Equal(asked.Command, had.Command) {
+	if asked.Kind != had.Kind || of != recordedOwner(&had) || asked.Session != had.Session || !slices.Equal(asked.Command, had.Command) {
 		return nil, nil, control.Conflict("job %s has the key %q, and is another: a key is for one request, sent again", had.Job, key)
 	}
 	return other, past, nil
@@ -158,7 +159,7 @@ func (r *Runner) enlist(t *task) error {
 	switch {
 	case r.stopping:
 		return control.Refused("the container is stopping: no job is started any more")
-	case r.queue.full(t.spec.Request.Profile):
+	case r.queue.full(ownerOf(&t.spec.Request)):
 		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue)
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
@@ -206,7 +207,7 @@ func (r *Runner) submitted(t *task) {
 	record := t.spec.submission()
 	r.gone(t)
 	seen := r.place.seen()
-	if t.spec.Argv == nil && !r.stopping && r.queue.free(t.spec.Request.Profile) {
+	if t.spec.Argv == nil && !r.stopping && r.queue.free(ownerOf(&t.spec.Request)) {
 		t.prep.ahead = r.beginPreparing(t, seen, r.queue.busy(nil))
 	} else {
 		go seen()

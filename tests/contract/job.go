@@ -556,23 +556,31 @@ func Schedules(t *testing.T, start New) {
 	box.Eventually(b, 80*time.Second, "both have run", func() (bool, any) {
 		found = map[string]string{}
 		for _, j := range listed(b) {
-			if j.Kind == "schedule" && j.State == "succeeded" {
+			if j.Kind != "schedule" || j.State != "succeeded" {
+				continue
+			}
+			if j.Service != nil && j.Profile == nil {
+				found["service "+*j.Service] = j.Job
+			} else {
 				found[*j.Profile] = j.Job
 			}
 		}
-		return found["tick"] != "" && found["gateway-alice"]+found["alice"] != "", listed(b)
+		return found["service tick"] != "" && found["alice"] != "", listed(b)
 	})
-	if out := b.Must("job", "logs", found["tick"]); out != "tick\n" {
+	if out := b.Must("job", "logs", found["service tick"]); out != "tick\n" {
 		t.Errorf("the service has printed %q", out)
 	}
-	if out := b.Must("job", "logs", found["gateway-alice"]+found["alice"]); out != "alice blue "+b.Home()+"/profiles/alice\n" {
+	if out := b.Must("job", "logs", found["alice"]); out != "alice blue "+b.Home()+"/profiles/alice\n" {
 		t.Errorf("the profile has printed %q", out)
 	}
-	if found["never"] != "" {
+	if list, told := b.Must("job", "list"), b.Must("events", "--type", "job_submitted"); !strings.Contains(list, "service tick") || !strings.Contains(told, "(service tick)") || !strings.Contains(told, "(profile alice)") {
+		t.Errorf("listed:\n%s\nand told:\n%s", list, told)
+	}
+	if found["service never"] != "" {
 		t.Error("what is not due has run")
 	}
 	s := b.Status()["tick"].Schedule
-	if s == nil || s.Next == nil || s.Last == nil || *s.LastJob != found["tick"] && s.LastState != nil && *s.LastState != "succeeded" {
+	if s == nil || s.Next == nil || s.Last == nil || *s.LastJob != found["service tick"] && s.LastState != nil && *s.LastState != "succeeded" {
 		t.Errorf("status says %+v", s)
 	}
 }
