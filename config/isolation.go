@@ -8,6 +8,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/isolate"
+	"rlminit/job"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -18,9 +19,6 @@ var kept = []string{".rlminit", ".rlminit.lock", "logs", "state", "trash"}
 
 // profilesName is the directory of the profiles on the volume.
 const profilesName = "profiles"
-
-// sessionsName is the directory of the sessions of jobs that are no profile's.
-const sessionsName = ".rlminit-sessions"
 
 // checkPlaces refuses a path that would take in what isolation is to hide.
 func (c *Config) checkPlaces(n document.Node, i service.Isolation) {
@@ -75,7 +73,7 @@ func (k *compiler) isolation(p *wire.Policy) {
 	if !p.Enclosed {
 		return
 	}
-	p.Opened = []string{path.Join(c.Home, profilesName), path.Join(c.Home, sessionsName)}
+	p.Opened = []string{path.Join(c.Home, profilesName), path.Join(c.Home, job.SessionsDir)}
 	strictest := isolate.None
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		i := all[name]

@@ -18,7 +18,8 @@ const (
 // RunJob is the body of POST /v1/jobs.
 type RunJob struct {
 	Command     []string          `json:"command"`
-	Profile     string            `json:"profile,omitempty"`
+	Profile     string            `json:"profile,omitempty"` // whose it is; what is no profile's name may be a service's
+	Service     string            `json:"service,omitempty"` // the same, of a service alone
 	Session     string            `json:"session,omitempty"`
 	Dir         string            `json:"dir,omitempty"`         // where it starts; relative to the profile's or session's
 	Environment map[string]string `json:"environment,omitempty"` // beside the profile's
@@ -99,7 +100,8 @@ type Job struct {
 	State     string     `json:"state"`
 	Kind      string     `json:"kind"` // run, write, undo, schedule, hook
 	Command   []string   `json:"command"`
-	Profile   *string    `json:"profile"`
+	Profile   *string    `json:"profile"` // whose it is
+	Service   *string    `json:"service"` // the same, where it is a service's
 	Session   *string    `json:"session"`
 	Actor     *uint32    `json:"actor"` // the uid that asked; null: rlminit itself
 	Submitted time.Time  `json:"submitted"`

@@ -28,8 +28,9 @@ type ExtendSession struct {
 type Session struct {
 	Session string     `json:"session"`
 	Key     *string    `json:"key"`
-	State   string     `json:"state"` // open, ending, ended
-	Profile *string    `json:"profile"`
+	State   string     `json:"state"`   // open, ending, ended
+	Profile *string    `json:"profile"` // whose it is
+	Service *string    `json:"service"` // the same, where it is a service's
 	Dir     string     `json:"dir"`
 	Actor   *uint32    `json:"actor"`
 	Created time.Time  `json:"created"`

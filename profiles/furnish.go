@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"rlminit/internal/durable"
+	"rlminit/job"
 	"rlminit/profiles/archive"
 )
 
@@ -151,7 +152,7 @@ func (f *furnisher) replace(dir string, text []byte) error {
 }
 
 // clone copies another profile's files aside, without what is that one's alone:
-// its state, and what is removed at boot.
+// its state, what its jobs keep there, and what is removed at boot.
 func (f *furnisher) clone(from, temp string, env map[string]string, settings *Settings) error {
 	if from == Default {
 		return refuse(ErrName, "the profile %q is the home directory itself, and cannot be cloned", from)
@@ -167,7 +168,7 @@ func (f *furnisher) clone(from, temp string, env map[string]string, settings *Se
 	if err := f.ownership.copyFrom(source, temp, ownerOf(f.tree.home, f.ownership.owners, dirOf(from))); err != nil {
 		return err
 	}
-	for _, pattern := range append([]string{settings.StateFile}, settings.RemoveAtBoot...) {
+	for _, pattern := range append([]string{settings.StateFile, job.SessionsDir, job.UndoDir}, settings.RemoveAtBoot...) {
 		if err := f.tree.removeAll(temp, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/job"
 	"rlminit/profiles/archive"
 )
 
@@ -56,7 +57,12 @@ func TestImportIsWhatWasExported(t *testing.T) {
 	v.create("alice", Creation{Environment: map[string]string{"A": "b"}, Port: 9300})
 	v.write("profiles/alice/x.pid", "7")
 	v.write("profiles/alice/deep/file", "deep")
+	v.write("profiles/alice/"+job.SessionsDir+"/7/secret", "another's")
+	v.write("profiles/alice/"+job.UndoDir+"/9", "a secret of before")
 	content := exported(t, v, "alice")
+	if bytes.Contains(content, []byte("another's")) || bytes.Contains(content, []byte("of before")) {
+		t.Error("what jobs keep there is in the archive")
+	}
 	if _, err := v.imported("alice", content); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("over one that is there: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/job"
 	"rlminit/service"
 )
 
@@ -67,6 +68,12 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	if err == nil {
 		err = s.Secrets.begin(name, how.Secrets)
+	}
+	if err == nil {
+		// Its sessions ended when it was deleted: nobody owns what one has left.
+		if err = s.tree.removeAll(dir, job.SessionsDir); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 	}
 	if err == nil {
 		err = s.tree.home.RenameNew(dir, dirOf(name))

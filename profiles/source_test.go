@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/job"
 	"rlminit/service"
 )
 
@@ -22,6 +23,8 @@ func furnished(t *testing.T) *volume {
 	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Intent: service.Running, Secrets: map[string]string{"S": "s"}})
 	v.write("profiles/alice/notes/one", "one")
 	v.write("profiles/alice/gateway.pid", "1")
+	v.write("profiles/alice/"+job.SessionsDir+"/7/secret", "another's")
+	v.write("profiles/alice/"+job.UndoDir+"/9", "a secret of before")
 	v.write("logs/gateways/alice/current", "a line\n")
 	return v
 }
@@ -37,7 +40,7 @@ func TestClone(t *testing.T) {
 	if v.read("profiles/bob/notes/one") != "one" || v.read("profiles/bob/link") != "one" {
 		t.Error("the files are not those of alice")
 	}
-	for _, name := range []string{"gateway.pid", "pipe"} {
+	for _, name := range []string{"gateway.pid", "pipe", job.SessionsDir, job.UndoDir} {
 		if _, err := os.Lstat(v.path("profiles/bob/" + name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -75,6 +78,9 @@ func TestRestore(t *testing.T) {
 	}
 	if list, err := v.Trash.List(); err != nil || len(list) != 0 {
 		t.Errorf("%v %v", list, err)
+	}
+	if _, err := os.Lstat(v.path("profiles/alice/" + job.SessionsDir)); !errors.Is(err, os.ErrNotExist) || v.read("profiles/alice/"+job.UndoDir+"/9") == "" {
+		t.Errorf("what a session has left came back, or what a write has kept did not: %v", err)
 	}
 	// Twice in one second, and another has taken the name and the port: the newest
 	// comes back, under another name, with another port.

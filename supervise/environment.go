@@ -10,16 +10,24 @@ import (
 // Environment is what `rlminit exec` needs to be like the service: the
 // service user's for "", a profile's or a static service's by name.
 func (d *directory) Environment(name string) (answer control.Environment, err error) {
+	if name == "" {
+		return d.environmentOf(nil)
+	}
+	u, err := d.lookUp(name)
+	if err != nil {
+		return answer, err
+	}
+	return d.environmentOf(u)
+}
+
+// environmentOf is that of a unit; nil: of the service user.
+func (d *directory) environmentOf(u *unit) (answer control.Environment, err error) {
 	answer = control.Environment{
 		UID: d.prep.policy.User.UID, GID: d.prep.policy.User.GID, Groups: d.prep.policy.User.Groups, Home: d.prep.policy.User.Home, Dir: d.prep.policy.User.Home,
 	}
 	of := service.Default("exec")
 	own := uint32(0)
-	if name != "" {
-		u, err := d.lookUp(name)
-		if err != nil {
-			return answer, err
-		}
+	if u != nil {
 		d.loop.ask(func() {
 			of = u.definition
 			if u.tag != 0 {

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"slices"
 
 	"rlminit/config"
@@ -151,58 +152,68 @@ func (h *jobHost) End(id uint64, tag uint32) {
 
 func (h *jobHost) Send(m wire.Message, fds, after []int) { h.tier1.link.Send(m, fds, after) }
 
-func (h *jobHost) Canonical(name string) (string, error) {
+func (h *jobHost) Canonical(name string) (of jobs.Owner, err error) {
 	u, err := h.directory.lookUp(name)
 	if err != nil {
-		return "", err
+		return of, err
 	}
-	h.loop.ask(func() {
-		name = u.title()
-		if h.fleet.find(name) != u { // that name means another
-			name = u.name
-		}
-	})
-	return name, nil
+	h.loop.ask(func() { of = ownerOf(u) })
+	return of, nil
 }
 
-// profileOf is the profile of the service that a job's name means; "": it has none. Of
-// one that is gone the name is all that there is.
-func (h *jobHost) profileOf(name string) (profile string) {
-	profile = name
-	h.loop.ask(func() {
-		if u := h.fleet.find(name); u != nil {
-			profile = u.definition.Profile
-		}
-	})
-	return profile
-}
-
-func (h *jobHost) Environment(profile string) (control.Environment, error) {
-	return h.directory.Environment(profile)
-}
-
-func (h *jobHost) Isolation(profile string) (service.Isolation, error) {
-	if profile == "" {
-		return service.Isolation{}, nil
+func ownerOf(u *unit) jobs.Owner {
+	if u.definition.Profile != "" {
+		return jobs.Owner{Profile: u.definition.Profile}
 	}
-	u, err := h.directory.lookUp(profile)
+	return jobs.Owner{Service: u.name}
+}
+
+// unit is an owner's; nil: it is nobody's. What has only the name of one that is no more is
+// another.
+func (h *jobHost) unit(of jobs.Owner) (u *unit, err error) {
+	if of == (jobs.Owner{}) {
+		return nil, nil
+	}
+	name := of.Service
+	if of.Profile != "" {
+		name = profiles.GatewayName(of.Profile) // which is no service's of the configuration
+	}
+	if u, err = h.directory.lookUp(name); err != nil {
+		if _, named := h.directory.lookUp(of.Name()); named != nil {
+			err = named // as a person calls it
+		}
+		return nil, err
+	}
+	now := of
+	if h.loop.ask(func() { now = ownerOf(u) }); now != of {
+		return nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("there is no %s any more", of))
+	}
+	return u, nil
+}
+
+func (h *jobHost) Environment(of jobs.Owner) (control.Environment, error) {
+	u, err := h.unit(of)
 	if err != nil {
-		return service.Isolation{}, err
+		return control.Environment{}, err
 	}
-	var isolation service.Isolation
+	return h.directory.environmentOf(u)
+}
+
+func (h *jobHost) Isolation(of jobs.Owner) (isolation service.Isolation, err error) {
+	u, err := h.unit(of)
+	if err != nil || u == nil {
+		return isolation, err
+	}
 	h.loop.ask(func() { isolation = u.definition.Isolation })
-	if profile == profiles.Default {
+	if of.Profile == profiles.Default {
 		return service.Isolation{}, nil // Landlock can hide nothing from it
 	}
 	return isolation, nil
 }
 
-func (h *jobHost) Limits(profile string) (limits service.Limits, err error) {
-	if profile == "" {
-		return limits, nil
-	}
-	u, err := h.directory.lookUp(profile)
-	if err != nil {
+func (h *jobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
+	u, err := h.unit(of)
+	if err != nil || u == nil {
 		return limits, err
 	}
 	h.loop.ask(func() { limits = u.definition.Limits })
@@ -219,16 +230,16 @@ func (h *jobHost) Limits(profile string) (limits service.Limits, err error) {
 	return limits, nil
 }
 
-func (h *jobHost) Walls(profile string, isolation service.Isolation, env []string, own string) (walls.Walls, error) {
+func (h *jobHost) Walls(of jobs.Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error) {
 	subject := walls.Subject{Name: "job", Isolation: isolation, Environment: env, Named: func(string) bool { return false }}
-	if profile != "" {
-		subject.Name = profile
+	switch {
+	case of.Profile != "":
+		subject.Name = profiles.GatewayName(of.Profile)
+		subject.Own = profileDir(h.prep.config().For(subject.Name), of.Profile)
+	case of.Service != "":
+		subject.Name = of.Service
 	}
-	if of := h.profileOf(profile); of != "" {
-		subject.Name = profiles.GatewayName(of)
-		subject.Own = profileDir(h.prep.config().For(subject.Name), of)
-	}
-	subject.UID, subject.User = h.User(profile)
+	subject.UID, subject.User = h.User(of)
 	if own != "" {
 		subject.Isolation.Write = append(slices.Clip(isolation.Write), own)
 		subject.Isolation.Exec = append(slices.Clip(isolation.Exec), own)
@@ -236,9 +247,9 @@ func (h *jobHost) Walls(profile string, isolation service.Isolation, env []strin
 	return h.prep.walls().Build(subject)
 }
 
-func (h *jobHost) User(profile string) (uint32, *rights.User) {
-	d := service.Default(profiles.GatewayName(profile))
-	d.Profile = h.profileOf(profile)
+func (h *jobHost) User(of jobs.Owner) (uint32, *rights.User) {
+	d := service.Default(profiles.GatewayName(of.Profile))
+	d.Profile = of.Profile
 	return h.prep.recordedUser(d)
 }
 

@@ -110,7 +110,7 @@ var recordWords = map[string]func(line []byte) string{
 		if j.TurnedAway {
 			what = "job " + j.Job + " was refused"
 		}
-		return what + after(": ", cmp.Or(strings.Join(j.Command, " "), j.Path)) + bracketed(after("profile ", j.Profile), after("session ", j.Session), byUID(j.Actor))
+		return what + after(": ", cmp.Or(strings.Join(j.Command, " "), j.Path)) + bracketed(after("profile ", j.Profile), after("service ", j.Service), after("session ", j.Session), byUID(j.Actor))
 	}),
 	history.TypeValidated: words(func(j history.Validated) string { return "job " + j.Job + " has passed every guard" }),
 	history.TypeStarted:   words(func(j history.Started) string { return fmt.Sprintf("job %s runs (pid %d)", j.Job, j.PID) }),
@@ -126,7 +126,7 @@ var recordWords = map[string]func(line []byte) string{
 		return fmt.Sprintf("%d times of the schedule of %s were skipped%s", s.Count, shortService(s.Schedule), after(": ", s.Cause))
 	}),
 	history.TypeSessionCreated: words(func(s history.Session) string {
-		return "session " + s.Session + " was created" + bracketed(after("key ", s.Key), after("profile ", s.Profile), byUID(s.Actor))
+		return "session " + s.Session + " was created" + bracketed(after("key ", s.Key), after("profile ", s.Profile), after("service ", s.Service), byUID(s.Actor))
 	}),
 	history.TypeSessionExtended: words(func(s history.SessionExtended) string {
 		return "session " + s.Session + " may live for " + tookText(time.Duration(s.TTLMS)*time.Millisecond) + " from now on"

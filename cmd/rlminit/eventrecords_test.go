@@ -110,6 +110,7 @@ func TestRecordLines(t *testing.T) {
 		`{"type":"boot_begun","machine":"m","version":"1.0","prior_exit":"killed"}`:                                                        "the container was started (1.0); the start before ended: killed",
 		`{"type":"booted","generation":1,"services":3,"steps":[{"step":"volume","ms":1},{"step":"serving","ms":12.34}]}`:                   "the supervisor is ready after 12.3ms, with 3 services",
 		`{"type":"job_failed","job":"7","state":"timed_out","took_ms":30000,"result":{"exit_code":null}}`:                                  "job 7 timed out after 30.0s",
+		`{"type":"job_submitted","job":"8","command":["true"],"service":"tick","schedule":"tick","actor":null}`:                            "job 8 was submitted: true (service tick)",
 		`{"type":"job_submitted","job":"7","command":["sleep","1"],"profile":"alice","actor":0}`:                                           "job 7 was submitted: sleep 1 (profile alice, by uid 0)",
 		`{"type":"revision_begun","revision":3,"uid":0,"by":"eve","steps":[{"name":"alice","action":"create"}]}`:                           "revision 3 was begun: create alice (approved by eve, by uid 0)",
 		`{"type":"revision_ended","revision":3,"outcome":"partly"}`:                                                                        "revision 3 was rolled back in part: a person is needed",

@@ -40,11 +40,19 @@ func jobListVerb(t *terminal) *cobra.Command {
 		b := new(table)
 		b.header("JOB", "STATE", "KIND", "PROFILE", "SUBMITTED", "COMMAND")
 		for _, j := range jobs {
-			b.row(cell{text: j.Job}, cell{j.State, jobColour(j.State)}, cell{text: j.Kind}, cell{text: textOr(j.Profile, "-")},
+			b.row(cell{text: j.Job}, cell{j.State, jobColour(j.State)}, cell{text: j.Kind}, cell{text: ownerText(j.Profile, j.Service)},
 				cell{text: j.Submitted.Local().Format(time.DateTime)}, cell{text: printable(strings.Join(j.Command, " "))})
 		}
 		b.write(t)
 	})
+}
+
+// ownerText is whose a job or a session is.
+func ownerText(profile, service *string) string {
+	if service != nil {
+		return "service " + printable(*service)
+	}
+	return textOr(profile, "-")
 }
 
 func textOr(s *string, absent string) string {
@@ -84,6 +92,9 @@ func showJob(t *terminal, j control.Job) {
 	line("command", "%s", strings.Join(j.Command, " "))
 	if j.Profile != nil {
 		line("profile", "%s", *j.Profile)
+	}
+	if j.Service != nil {
+		line("service", "%s", *j.Service)
 	}
 	if j.Session != nil {
 		line("session", "%s", *j.Session)
@@ -213,8 +224,9 @@ func jobUndoVerb(t *terminal) *cobra.Command {
 		Use:   "undo ID",
 		Short: "put back what a file had before rlminit file write",
 		Long: `Puts back what was in a file before a job of rlminit file write, with its mode and
-owner; a file that was not there before is removed. It is refused, with exit code
-10, where the file has changed since.`,
+owner; a file that was not there before is removed. It follows a profile that was
+renamed since, and one that was restored. It is refused, with exit code 10, where
+the file has changed since.`,
 		Args: exactly("ID"),
 	}, (*control.Client).UndoJob, func(t *terminal, r *control.JobResult) { t.printf("%s\n", r.Job) })
 }

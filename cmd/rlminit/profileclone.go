@@ -20,7 +20,8 @@ func profileCloneVerb(t *terminal) *cobra.Command {
 and what is removed at boot, and starts its gateway. It has a port and an intent
 of its own. A gateway that writes meanwhile is copied as it is at that moment:
 stop it first where that matters. Sockets and pipes are left out, and so are
-NAME's secrets.`,
+NAME's secrets, the directories of its sessions, and what rlminit file write keeps
+for job undo.`,
 		Example:           `  rlminit profile clone alice alice-next --env CHANNEL=next --stopped`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,
@@ -51,7 +52,8 @@ func profileRestoreVerb(t *terminal) *cobra.Command {
 or of an entry that rlminit profile list --trash shows. It is wanted as it was
 when it was deleted, and has its port if nobody else has that now. Its secrets
 went when it was deleted: profile create --exist-ok --secret gives them to it
-again. A rollback that would have taken it out then changes it where it is.`,
+again. What a session has left in its directory is removed. A rollback that would
+have taken it out then changes it where it is.`,
 		Example: `  rlminit profile restore alice
   rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
 		Args:              exactly("NAME"),

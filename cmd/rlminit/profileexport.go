@@ -28,7 +28,8 @@ here or elsewhere. Its files are read with your rights, as they are at that
 moment: stop the profile where it matters that they fit together. Sockets,
 pipes, and links that lead out of the profile are left out, which is said. So
 are its secrets (those of profile create --secret, which are not in its
-directory); what is secret in its profile.yaml is not.`,
+directory); what is secret in its profile.yaml is not. The directories of its
+sessions, and what rlminit file write keeps for job undo, are no part of it.`,
 		Example: `  docker exec box rlminit profile export alice >alice.tar
   rlminit profile export alice --no-log | gzip >alice.tar.gz`,
 		Args:              exactly("NAME"),
@@ -138,7 +139,8 @@ not at all, and starts its gateway if it was meant to run. It has its log again,
 and its port if that is free here. An archive that was cut short or changed is
 refused: one with absolute names, with links that lead out of the profile, with
 devices. Secrets are not in it: profile create --exist-ok --secret gives them to
-it again.`,
+it again. What sessions and rlminit file write keep in a profile's directory is
+passed over, should somebody have put that into it.`,
 		Example: `  docker exec -i box rlminit profile import - <alice.tar
   gunzip -c alice.tar.gz | rlminit profile import - --as alice-next --stopped`,
 		Args: exactly("FILE"),

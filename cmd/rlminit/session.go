@@ -78,7 +78,7 @@ func sessionListVerb(t *terminal) *cobra.Command {
 		b := new(table)
 		b.header("SESSION", "STATE", "KEY", "PROFILE", "JOBS", "UNTIL", "DIR")
 		for _, s := range sessions {
-			b.row(cell{text: s.Session}, cell{text: s.State}, cell{text: textOr(s.Key, "-")}, cell{text: textOr(s.Profile, "-")},
+			b.row(cell{text: s.Session}, cell{text: s.State}, cell{text: textOr(s.Key, "-")}, cell{text: ownerText(s.Profile, s.Service)},
 				cell{text: number(&s.Jobs)}, cell{text: s.Until.Local().Format(time.DateTime)}, cell{text: printable(s.Dir)})
 		}
 		b.write(t)
@@ -95,7 +95,7 @@ func sessionShowVerb(t *terminal) *cobra.Command {
 
 func showSession(t *terminal, s control.Session) {
 	t.printf("session    %s\nstate      %s\nkey        %s\nprofile    %s\ndirectory  %s\nuntil      %s%s\njobs       %d of %d\n",
-		s.Session, s.State, textOr(s.Key, "-"), textOr(s.Profile, "-"), printable(s.Dir), s.Until.Format(time.RFC3339), extensions(s), s.Jobs, s.JobsMax)
+		s.Session, s.State, textOr(s.Key, "-"), ownerText(s.Profile, s.Service), printable(s.Dir), s.Until.Format(time.RFC3339), extensions(s), s.Jobs, s.JobsMax)
 	took := time.Duration(s.TookMS) * time.Millisecond
 	if s.TimeMS > 0 {
 		t.printf("time       %s of %s\n", took, time.Duration(s.TimeMS)*time.Millisecond)

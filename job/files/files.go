@@ -5,12 +5,14 @@
 package files
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path"
 	"slices"
@@ -22,15 +24,11 @@ import (
 	"rlminit/job"
 )
 
-// UndoDir keeps, below a profile's directory, what was in files before they were
-// written.
-const UndoDir = ".rlminit-undo"
-
-// mostKept bounds what is kept there.
+// mostKept bounds what is kept in job.UndoDir.
 const mostKept = 100
 
-// Run does one thing: make, remove, read, write or undo, below args[1]. It returns
-// the exit code, having said on err why it is not 0.
+// Run does one thing: make, remake, remove, sweep, read, write or undo, below args[1]. It
+// returns the exit code, having said on err why it is not 0.
 func Run(args []string, in io.Reader, out, err io.Writer) int {
 	failure := run(args, in, out)
 	if failure == nil {
@@ -69,8 +67,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	}
 	defer unix.Close(root)
 	switch what := args[0]; {
-	case what == "make":
-		return makeDir(root, name)
+	case what == "make" || what == "remake":
+		return makeDir(root, name, what == "make")
+	case what == "sweep":
+		return sweep(args[1], name)
 	case what == "remove":
 		return remove(args[1], name)
 	case what == "read":
@@ -171,11 +171,16 @@ func regular(name string, st *unix.Stat_t) error {
 	return refuse("%s is a device", name)
 }
 
-func makeDir(root int, name string) error {
+// makeDir makes a directory and those above it; fresh: one that is there is not taken.
+func makeDir(root int, name string, fresh bool) error {
 	at, made := root, ""
 	for part := range strings.SplitSeq(name, "/") {
 		made = path.Join(made, part)
-		if err := unix.Mkdirat(at, part, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		err := unix.Mkdirat(at, part, 0o700)
+		switch {
+		case errors.Is(err, unix.EEXIST) && made == name && fresh:
+			return refuse("%s is there already, and is somebody else's", name)
+		case err != nil && !errors.Is(err, unix.EEXIST):
 			return fmt.Errorf("%s: %w", made, err)
 		}
 		next, err := unix.Openat(at, part, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -207,6 +212,30 @@ func remove(root, name string) error {
 	return nil
 }
 
+// sweep removes the directories of ours that begin so and that nobody has locked.
+func sweep(root, prefix string) error {
+	dir, err := durable.Open(root)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	const most = 10000
+	entries, err := dir.ReadDirOf(".", most, func(e durable.Entry) bool { return strings.HasPrefix(e.Name, prefix) })
+	var failures []error
+	for _, e := range entries {
+		fd, err := unix.Open(path.Join(root, e.Name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // no directory, or somebody else's
+		}
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil && int(st.Uid) == unix.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			failures = append(failures, dir.RemoveAll(e.Name))
+		}
+		unix.Close(fd)
+	}
+	return errors.Join(append(failures, err)...)
+}
+
 func read(root int, name string, out io.Writer) error {
 	fd, err := open(root, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -230,23 +259,30 @@ type Written struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	Before bool   `json:"before"` // there was a file, and it is kept
+	Kept   string `json:"kept"`   // the entry of job.UndoDir that is of this write
 }
+
+// keepFlags are those by which job.UndoDir is opened.
+const keepFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // keeping opens the directory of what is kept. It is locked by the one write or undo at a
 // time that puts something in place.
 func keeping(root int) (int, error) {
-	if err := unix.Mkdirat(root, UndoDir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return -1, fmt.Errorf("cannot make %s: %w", UndoDir, err)
+	if err := unix.Mkdirat(root, job.UndoDir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, fmt.Errorf("cannot make %s: %w", job.UndoDir, err)
 	}
-	keep, err := unix.Openat(root, UndoDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	keep, err := unix.Openat(root, job.UndoDir, keepFlags, 0)
 	if err != nil {
-		return -1, fmt.Errorf("cannot open %s: %w", UndoDir, err)
+		return -1, fmt.Errorf("cannot open %s: %w", job.UndoDir, err)
 	}
 	return keep, nil
 }
 
-// write replaces a file by what comes in, and keeps what was there under the id of
-// the job: a hard link, so that it stays as it was, mode and owner too.
+// write replaces a file by what comes in, and keeps what was there as an entry of its own:
+// a hard link, so that it stays as it was, mode and owner too. Where there was nothing the
+// entry is an empty file: by it an undo knows the directory, whatever that is called. The
+// number of a job in memory is given again, by another container too, so that it is not
+// all of the entry's name.
 func write(root int, name, id string, in io.Reader, out io.Writer) error {
 	dir, last, err := parent(root, name)
 	if err != nil {
@@ -264,26 +300,31 @@ func write(root int, name, id string, in io.Reader, out io.Writer) error {
 	} else if st != nil {
 		mode = st.Mode & 0o7777
 	}
-	fresh := id + ".new"
+	kept := fmt.Sprintf("%s-%08x", id, rand.Uint32())
+	fresh := kept + ".new"
 	defer func() { _ = unix.Unlinkat(keep, fresh, 0) }() // as a rule it is gone
 	w, err := fill(keep, fresh, mode, in)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", name, err)
 	}
 	if err := unix.Flock(keep, unix.LOCK_EX); err != nil {
-		return fmt.Errorf("cannot lock %s: %w", UndoDir, err)
+		return fmt.Errorf("cannot lock %s: %w", job.UndoDir, err)
 	}
 	st, err := writable(dir, last, name) // again: somebody else may have written
 	if err != nil {
 		return err
 	}
+	w.Kept = kept
 	if w.Before = st != nil; w.Before {
-		if err := unix.Linkat(dir, last, keep, id, 0); err != nil {
-			return fmt.Errorf("cannot keep what is in %s: %w", name, err)
-		}
+		err = unix.Linkat(dir, last, keep, kept, 0)
+	} else {
+		err = unix.Mknodat(keep, kept, unix.S_IFREG|0o600, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep what is in %s: %w", name, err)
 	}
 	if err := unix.Renameat(keep, fresh, dir, last); err != nil {
-		_ = unix.Unlinkat(keep, id, 0) // nothing was changed
+		_ = unix.Unlinkat(keep, kept, 0) // nothing was changed
 		if errors.Is(err, unix.EXDEV) {
 			return refuse("%s is on another file system than the profile's directory", name)
 		}
@@ -354,25 +395,32 @@ func undo(root int, name, id, written string) error {
 		return err
 	}
 	defer unix.Close(dir)
-	keep, err := keeping(root)
+	kept := cmp.Or(w.Kept, id)
+	forgotten := refuse("what was in %s before job %s is not kept in this directory, or not any more: the last %d writes are", name, id, mostKept)
+	keep, err := unix.Openat(root, job.UndoDir, keepFlags, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return forgotten
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot open %s: %w", job.UndoDir, err)
 	}
 	defer unix.Close(keep)
 	if err := unix.Flock(keep, unix.LOCK_EX); err != nil {
-		return fmt.Errorf("cannot lock %s: %w", UndoDir, err)
+		return fmt.Errorf("cannot lock %s: %w", job.UndoDir, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(keep, kept, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+		return forgotten
 	}
 	if err := unchanged(dir, last, name, id, w); err != nil {
 		return err
 	}
-	if !w.Before {
-		if err := unix.Unlinkat(dir, last, 0); err != nil {
-			return explain(name, err)
-		}
-	} else if err := unix.Renameat(keep, id, dir, last); err != nil {
-		if errors.Is(err, unix.ENOENT) {
-			return refuse("what was in %s before job %s is not kept any more: the last %d writes are", name, id, mostKept)
-		}
+	if w.Before {
+		err = unix.Renameat(keep, kept, dir, last)
+	} else if err = unix.Unlinkat(dir, last, 0); err == nil {
+		_ = unix.Unlinkat(keep, kept, 0) // or a later write does
+	}
+	if err != nil {
 		return explain(name, err)
 	}
 	_ = unix.Fsync(keep) // the names
@@ -415,7 +463,7 @@ func prune(keep int) {
 	if err != nil {
 		return
 	}
-	dir := os.NewFile(uintptr(fd), UndoDir)
+	dir := os.NewFile(uintptr(fd), job.UndoDir)
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	var kept []string

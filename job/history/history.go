@@ -27,6 +27,9 @@ type History struct {
 	Schedules   map[string]*Schedule     `json:"schedules"` // by service
 	Over        []string                 `json:"over"`      // jobs that are, the oldest first
 	TurnedAway  []string                 `json:"turned_away,omitempty"`
+
+	// The newest job of each key, but for those that were refused: follows from Jobs.
+	keys map[string]string
 }
 
 // Entry is what the records say of a job.
@@ -42,6 +45,7 @@ type Entry struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Wrote      json.RawMessage `json:"wrote,omitempty"`
 	RolledBack string          `json:"rolled_back,omitempty"` // by which job
+	In         Place           `json:"in,omitempty"`          // where its profile's directory is now; "": where it was
 }
 
 // SessionEntry is what the records say of a session.
@@ -70,7 +74,7 @@ type Schedule struct {
 
 // NewHistory knows of nothing.
 func NewHistory() *History {
-	return &History{Jobs: map[string]*Entry{}, Sessions: map[string]*SessionEntry{}, Schedules: map[string]*Schedule{}}
+	return &History{Jobs: map[string]*Entry{}, Sessions: map[string]*SessionEntry{}, Schedules: map[string]*Schedule{}, keys: map[string]string{}}
 }
 
 // Record is one record, as the journal has it.
@@ -150,11 +154,15 @@ func (h *History) submitted(r Record, s *Submitted) {
 		return // twice
 	}
 	h.Last = max(h.Last, n)
+	if s.Service == "" && s.Schedule != "" && s.Profile == s.Schedule { // as it was written before they were told apart
+		s.Profile, s.Service = "", s.Schedule
+	}
 	at := r.At
 	if before != nil { // it is run once more, and was asked for then
 		at = before.At
 	}
 	h.Jobs[s.Job] = &Entry{Submitted: *s, At: at, Boot: r.Boot}
+	h.keyed(h.Jobs[s.Job])
 	if e := h.Sessions[s.Session]; e != nil && !s.TurnedAway {
 		e.Jobs++
 	}
@@ -188,6 +196,22 @@ func (h *History) open(job string, change func(*Entry)) {
 	}
 }
 
+// keyed notes whose the key of a job is.
+func (h *History) keyed(e *Entry) {
+	if e.Key != "" && !e.TurnedAway && job.Compare(h.keys[e.Key], e.Job) < 0 {
+		h.keys[e.Key] = e.Job
+	}
+}
+
+// Keyed is the job that was submitted under a key, as long as it is remembered; nil: there
+// is none. One that was refused was not run, and does not count.
+func (h *History) Keyed(key string) *Entry {
+	if e := h.Jobs[h.keys[key]]; e != nil && e.State != job.RefusedAs {
+		return e
+	}
+	return nil
+}
+
 // over puts a job among those that are over, and forgets the oldest of them.
 func (h *History) over(e *Entry) {
 	list, most := &h.Over, mostOver
@@ -196,6 +220,9 @@ func (h *History) over(e *Entry) {
 	}
 	*list = append(*list, e.Job)
 	for len(*list) > most {
+		if old := h.Jobs[(*list)[0]]; old != nil && h.keys[old.Key] == old.Job {
+			delete(h.keys, old.Key)
+		}
 		delete(h.Jobs, (*list)[0])
 		*list = (*list)[1:]
 	}
@@ -254,6 +281,7 @@ func (h *History) Restore(section []byte) error {
 		if e == nil || e.Job != id {
 			return errors.New("a job's number is not that of its entry")
 		}
+		n.keyed(e)
 	}
 	for id, s := range n.Sessions {
 		if s == nil || s.Session.Session != id {

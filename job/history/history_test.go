@@ -1,6 +1,8 @@
 package history
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -14,5 +16,49 @@ func TestRunOnceMoreIsSubmittedOnce(t *testing.T) {
 	}
 	if e := h.Jobs["1"]; e == nil || !e.At.Equal(asked) || e.Attempt != 1 {
 		t.Errorf("it is %+v", e)
+	}
+}
+
+// The key of a job is remembered as long as the job is, over a snapshot too.
+func TestKeyIsRememberedWithItsJob(t *testing.T) {
+	h := NewHistory()
+	apply := func(kind, line string) { h.Apply(Record{Type: kind, Line: []byte(line)}) }
+	end := func(n int) { apply(TypeCompleted, fmt.Sprintf(`{"job":"%d","state":"succeeded"}`, n)) }
+	apply(TypeSubmitted, `{"job":"1","kind":"run","key":"K"}`)
+	end(1)
+	snapshot, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Restore(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n <= mostOver+1; n++ {
+		if e := h.Keyed("K"); e == nil || e.Job != "1" {
+			t.Fatalf("before job %d it is that of %+v", n, e)
+		}
+		apply(TypeSubmitted, fmt.Sprintf(`{"job":"%d","kind":"run"}`, n))
+		end(n)
+	}
+	if e := h.Keyed("K"); e != nil || len(h.keys) != 0 {
+		t.Errorf("it is that of %+v, of %v", e, h.keys)
+	}
+}
+
+// A job of a service's schedule is the service's, also where it was recorded as a
+// profile's of that name; that of a gateway's is its profile's.
+func TestScheduledJobIsItsServices(t *testing.T) {
+	h := NewHistory()
+	for _, line := range []string{
+		`{"job":"1","kind":"schedule","profile":"tick","schedule":"tick"}`,
+		`{"job":"2","kind":"schedule","profile":"alice","schedule":"gateway-alice"}`,
+		`{"job":"3","kind":"schedule","service":"tick","schedule":"tick"}`,
+	} {
+		h.Apply(Record{Type: TypeSubmitted, Line: []byte(line)})
+	}
+	for id, want := range map[string][2]string{"1": {"", "tick"}, "2": {"alice", ""}, "3": {"", "tick"}} {
+		if e := h.Jobs[id]; [2]string{e.Profile, e.Service} != want {
+			t.Errorf("job %s is of profile %q and service %q", id, e.Profile, e.Service)
+		}
 	}
 }

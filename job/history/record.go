@@ -33,8 +33,9 @@ const (
 type Submitted struct {
 	Job       string          `json:"job"`
 	Kind      string          `json:"kind"`
-	Command   []string        `json:"command"` // shortened to what a person needs
-	Profile   string          `json:"profile,omitempty"`
+	Command   []string        `json:"command"`           // shortened to what a person needs
+	Profile   string          `json:"profile,omitempty"` // whose it is
+	Service   string          `json:"service,omitempty"` // the same, where it is a service's of the configuration
 	Session   string          `json:"session,omitempty"`
 	Actor     *uint32         `json:"actor"` // null: rlminit itself
 	TimeoutMS int64           `json:"timeout_ms"`
@@ -43,7 +44,7 @@ type Submitted struct {
 	Attempt   int             `json:"attempt,omitempty"`
 	Path      string          `json:"path,omitempty"`     // of a write: the file, below the profile's directory
 	Occurs    *time.Time      `json:"occurs,omitempty"`   // of a schedule: the time that it is for
-	Schedule  string          `json:"schedule,omitempty"` // the service whose it is
+	Schedule  string          `json:"schedule,omitempty"` // the service that has it
 	// TurnedAway says that it was refused before it was put in line.
 	TurnedAway bool `json:"turned_away,omitempty"`
 }
@@ -94,7 +95,8 @@ func TypeOf(s job.Status) string {
 type Session struct {
 	Session string  `json:"session"`
 	Key     string  `json:"key,omitempty"`
-	Profile string  `json:"profile,omitempty"`
+	Profile string  `json:"profile,omitempty"` // whose it is
+	Service string  `json:"service,omitempty"` // the same, where it is a service's of the configuration
 	Dir     string  `json:"dir"`
 	Actor   *uint32 `json:"actor"`
 	TTLMS   int64   `json:"ttl_ms"`

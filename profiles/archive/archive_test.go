@@ -242,7 +242,8 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 		})
 	}
-	home, _, err := unpack(t, entries(t, dir("profile/"), file("profile/skipped"), file("profile/kept")))
+	home, _, err := unpack(t, entries(t, dir("profile/"), file("profile/skipped"), file("profile/kept"),
+		dir("profile/.rlminit-undo/"), file("profile/.rlminit-undo/9"), dir("profile/.rlminit-sessions/"), file("profile/.rlminit-sessions/7")))
 	must(t, err)
 	if got := tree(t, filepath.Join(home, "p")); len(got) != 1 || !strings.HasPrefix(got[0], "kept ") {
 		t.Errorf("%q", got)

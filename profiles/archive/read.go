@@ -17,6 +17,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/job"
 )
 
 // Archive is one that is being read.
@@ -110,8 +111,9 @@ func unexpected(err error) error {
 }
 
 // Unpack writes what the archive holds into two empty directories, onto the disk.
-// skip are names at the top of the profile that are left out. After an error what
-// was written is still there.
+// skip are names at the top of the profile that are left out, as is what jobs keep there:
+// an archive of somebody else's may have that all the same. After an error what was
+// written is still there.
 func (a *Archive) Unpack(profile, log Place, skip ...string) error {
 	u := unpacking{Archive: a, profile: profile, log: log, skip: skip}
 	for {
@@ -188,7 +190,7 @@ func (u *unpacking) entry(h *tar.Header) error {
 	}
 	switch part {
 	case profilePart:
-		if top, _, _ := strings.Cut(rel, "/"); slices.Contains(u.skip, top) {
+		if top, _, _ := strings.Cut(rel, "/"); slices.Contains(u.skip, top) || job.Keeps(top) {
 			return nil
 		}
 		return u.named(h, u.write(h, u.profile, rel))

@@ -14,11 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/job"
 )
 
-// Write writes a profile as an archive. log may be nil. note is told, a line each,
-// what is left out and what has changed while it was read; what vanishes meanwhile
-// was not there.
+// Write writes a profile as an archive, without what jobs keep in its directory. log may
+// be nil. note is told, a line each, what else is left out and what has changed while it
+// was read; what vanishes meanwhile was not there.
 func Write(to io.Writer, m Manifest, profile, log *durable.Dir, note func(string)) error {
 	w := &writer{tar: tar.NewWriter(to), note: note}
 	m.Format = Format
@@ -82,7 +83,7 @@ func (w *writer) tree(d *durable.Dir, rel, name string, depth int) error {
 	}
 	slices.SortFunc(entries, func(a, b durable.Entry) int { return cmp.Compare(a.Name, b.Name) })
 	for _, e := range entries {
-		if depth == 0 && durable.IsTemp(e.Name) {
+		if depth == 0 && (durable.IsTemp(e.Name) || job.Keeps(e.Name)) {
 			continue
 		}
 		at, named := e.Name, name+"/"+e.Name

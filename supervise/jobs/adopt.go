@@ -42,6 +42,10 @@ func (r *Runner) Open() {
 		for _, b := range r.books.all() {
 			r.sessions.adopt(b)
 		}
+		if !r.swept && r.books.memory.lastSession == 0 { // else a job of a predecessor's runs in one
+			go r.sessions.sweep()
+		}
+		r.swept = true
 		r.turns()
 	})
 	r.Rescheduled()
@@ -79,6 +83,9 @@ func (r *Runner) adopt(held map[string][]int) {
 			t.book = &book{Journal: Unrecorded()} // the volume's, which is another container's now
 		} else {
 			t.book.given(t.spec.ID)
+		}
+		if in := r.books.of(t.spec.Request.Session); in != nil {
+			in.givenSession(t.spec.Request.Session)
 		}
 		c, has := children[t.spec.name()]
 		delete(children, t.spec.name())
@@ -194,7 +201,8 @@ func (r *Runner) interruptRest(b *book) {
 	})
 	for _, e := range rest {
 		t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
-			Command: e.Command, Profile: e.Profile, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
+			Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
+			Key: e.Key,
 		})
 		t.spec.Schedule = e.Schedule
 		t.spec.Submitted, t.spec.Occurs, t.spec.Attempt, t.book = e.At, e.Occurs, e.Attempt, b

@@ -43,6 +43,9 @@ func (b *book) nextSession() string {
 // given notes that a number was given, by a predecessor.
 func (b *book) given(id string) { b.last = max(b.last, job.Number(id)) }
 
+// givenSession notes the same of a session's; "" is none.
+func (b *book) givenSession(id string) { b.lastSession = max(b.lastSession, job.Number(id)) }
+
 // books are where jobs are recorded at a time: the volume may come and go.
 type books struct {
 	memory *book // of what is begun while the volume is not ours

@@ -22,7 +22,7 @@ import (
 // out where less will do. A job that asks for no isolation has its profile's, and
 // none has less than that.
 func (l *place) enforceable(q *control.RunJob) error {
-	of, err := l.host.Isolation(q.Profile)
+	of, err := l.host.Isolation(ownerOf(q))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (l *place) enforceable(q *control.RunJob) error {
 		q.IsolationFallback = true // as the profile's gateway does without it here
 	}
 	if of.Level.Above(isolate.Level(q.Isolation)) {
-		return control.NotSupported("isolation %s is below %s, which the profile %s has; rlminit exec runs a command outside of it", q.Isolation, of.Level, q.Profile)
+		return control.NotSupported("isolation %s is below %s, which %s has; rlminit exec runs a command outside of it", q.Isolation, of.Level, ownerOf(q))
 	}
 	if why := lacking(q); why != "" && !q.IsolationFallback {
 		return control.NotSupported("isolation %s cannot be enforced here: %s; see rlminit capabilities, or use --isolation-fallback", q.Isolation, why)
@@ -67,7 +67,7 @@ func (l *place) limited(q *control.RunJob) error {
 
 // limitsOf are the limits of a job: its profile's, and lower ones that it asks for.
 func (l *place) limitsOf(q *control.RunJob) (service.Limits, error) {
-	base, err := l.host.Limits(q.Profile)
+	base, err := l.host.Limits(ownerOf(q))
 	if err != nil || len(q.Limits) == 0 {
 		return base, err
 	}

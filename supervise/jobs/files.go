@@ -171,6 +171,13 @@ func (f *outputFile) copyFrom(mem int, total int64) {
 	}
 }
 
+// length is how much it has, in bytes.
+func (f *outputFile) length() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.size
+}
+
 // abandon puts nothing there any more.
 func (f *outputFile) abandon() {
 	f.mu.Lock()

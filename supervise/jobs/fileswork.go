@@ -8,6 +8,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/job"
+	"rlminit/job/history"
 	"rlminit/supervise/api"
 )
 
@@ -28,15 +29,21 @@ func (a requests) addFiles(server *api.Server) {
 // ownWork is a job that runs a part of rlminit as a profile's user, below the
 // profile's directory.
 func (a requests) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
-	if err := a.runner.place.named(&profile); err != nil {
+	of, err := a.runner.place.named(profile)
+	if err != nil {
 		return nil, err
 	}
-	who, err := a.runner.host.Environment(profile)
+	return a.workOf(kind, of, shown, args...)
+}
+
+// workOf is ownWork of an owner that was named.
+func (a requests) workOf(kind string, of Owner, shown []string, args ...string) (*task, error) {
+	who, err := a.runner.host.Environment(of)
 	if err != nil {
 		return nil, err
 	}
 	t := newTask("", kind, nil, control.RunJob{
-		Command: shown, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput,
+		Command: shown, Profile: of.Profile, Service: of.Service, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput,
 	})
 	t.spec.Argv = append([]string{"/proc/self/exe", "files", args[0], cmp.Or(who.Dir, who.Home)}, args[1:]...)
 	return t, nil
@@ -58,6 +65,9 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
 		return nil, control.BadRequest("a path is needed, without a NUL byte")
 	}
+	if err := checkKey(body.Key); err != nil {
+		return nil, err
+	}
 	t, err := a.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, "write", body.Path, "")
 	if err != nil {
 		return nil, err
@@ -77,9 +87,13 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 // did not work.
 func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
 	t.followers.count = 1
-	taken, err := a.runner.submit(t)
+	taken, past, err := a.runner.submit(t)
 	if err != nil {
 		return nil, err
+	}
+	if past != nil {
+		result := resultOf(past, a.outputsNow())
+		return result, failureOf(result)
 	}
 	if taken != t {
 		defer a.attach(taken)()
@@ -129,12 +143,33 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 	case e.State != job.Succeeded || len(e.Wrote) == 0:
 		return nil, control.Conflict("job %s %s: there is nothing to undo", id, e.State)
 	}
-	undo, err := a.ownWork(kindUndo, e.Profile, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
+	of, err := writtenInto(e)
+	if err != nil {
+		return nil, err
+	}
+	undo, err := a.workOf(kindUndo, of, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
 	if err != nil {
 		return nil, err
 	}
 	undo.spec.Actor = &actor
 	return a.carryOut(ctx, undo)
+}
+
+// writtenInto is the owner, by its name now, into whose directory a job has written.
+func writtenInto(e *history.Entry) (Owner, error) {
+	was := recordedOwner(&e.Submitted)
+	if was.Profile == "" {
+		return was, nil
+	}
+	in := e.Place()
+	if entry, is := in.Trashed(); is {
+		return was, control.Conflict("%s, into which job %s has written, is %s in the trash; nothing was undone", was, e.Job, entry)
+	}
+	profile, is := in.Profile()
+	if !is {
+		return was, control.Conflict("%s, into which job %s has written, is no more; nothing was undone", was, e.Job)
+	}
+	return Owner{Profile: profile}, nil
 }
 
 // serveRead streams what is in a file, as a job's stdout.

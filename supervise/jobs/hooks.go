@@ -110,7 +110,7 @@ func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 		slog.Warn("a hook is left out: 8 of them run or wait already", "command", hook.Command[0])
 		return
 	}
-	if _, err := r.submit(t); err != nil {
+	if _, _, err := r.submit(t); err != nil {
 		slog.Warn("a hook cannot be run", "command", hook.Command[0], "err", err)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"rlminit/job"
 )
 
-// internal runs a part of rlminit as a profile's user, as a job that nobody hears
+// internal runs a part of rlminit as an owner's user, as a job that nobody hears
 // of: what touches a profile's files is done with that user's rights.
-func (r *Runner) internal(profile string, args []string) (*control.JobResult, error) {
-	if _, err := r.host.Environment(profile); err != nil {
+func (r *Runner) internal(of Owner, args []string) (*control.JobResult, error) {
+	if _, err := r.host.Environment(of); err != nil {
 		return nil, err
 	}
 	argv := append([]string{"/proc/self/exe", "files"}, args...)
 	t := newTask("", kindInternal, nil, control.RunJob{
-		Command: argv, Profile: profile, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput, Detach: true,
+		Command: argv, Profile: of.Profile, Service: of.Service, TimeoutMS: internalTimeout.Milliseconds(), MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
 	t.spec.Argv = argv
 	if err := r.begin(t); err != nil {

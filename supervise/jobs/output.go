@@ -26,11 +26,12 @@ type stream struct {
 
 	pumped chan struct{} // closed when the pump has ended
 
-	mu    sync.RWMutex  // for total, freed and mem
+	mu    sync.RWMutex  // for total, freed, mem and rest
 	total int64         // bytes that have come. Invariant: the memfd's position
 	freed int64         // up to here all of the memfd but its head was given back
 	grown chan struct{} // closed at the next growth; nil: nobody waits
 	ended bool
+	rest  []byte // once the memfd is closed: all that it had, where the file has less
 }
 
 // streams are a job's two outputs. Invariant: both are there, or neither is.
@@ -255,11 +256,16 @@ func (s *stream) waiting() (n int) {
 	return n
 }
 
-// close lets go of what is left. Nobody reads any more but from the file.
+// close lets go of what is left. Who has not read all of it yet reads from the file; where
+// that has less, as without a volume, what the memfd had is kept for as long as they do.
 func (s *stream) close() (fds []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pipe.Close()
+	if s.mem >= 0 && s.freed == 0 && s.file.length() < s.total { // else it is more than a result has
+		s.rest = make([]byte, s.total)
+		s.rest = s.rest[:s.pread(s.rest, 0)]
+	}
 	fds = []int{s.mem}
 	s.mem, s.ended = -1, true
 	s.wake()
@@ -299,6 +305,9 @@ func (s *stream) readNow(offset int64, b []byte) (n int, lost int64, grown <-cha
 		return n, 0, nil
 	}
 	if s.mem < 0 {
+		if offset < int64(len(s.rest)) {
+			return copy(b, s.rest[offset:]), 0, nil
+		}
 		return 0, s.total - offset, nil
 	}
 	lost = s.freed - offset

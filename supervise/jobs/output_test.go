@@ -101,6 +101,23 @@ func TestLongOutputWithoutVolume(t *testing.T) {
 	}
 }
 
+// Who follows a job and comes late has all of what it wrote, without a volume too.
+func TestLateReaderWithoutVolume(t *testing.T) {
+	s, w := opened(t, openOutputs(""), 64<<10)
+	go s.pump()
+	want := pattern(30 << 10)
+	w.Write(want)
+	w.Close()
+	<-s.pumped
+	s.finish()
+	for _, fd := range s.close() {
+		unix.Close(fd)
+	}
+	if got := readFrom(s, 0, int64(len(want))); !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of %d", len(got), len(want))
+	}
+}
+
 // A supervisor is killed at any moment of the pumping: the next one goes on at the
 // very byte. Of each step that a kill can come between there is one here.
 func TestNothingIsLostWhenKilled(t *testing.T) {

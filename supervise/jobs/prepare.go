@@ -202,17 +202,37 @@ func (l *place) look() *control.Telemetry {
 // seen looks at its first call, for all that ask.
 func (l *place) seen() func() *control.Telemetry { return sync.OnceValue(l.look) }
 
-// named makes of what a person calls a profile its name; "" stays.
-func (l *place) named(profile *string) (err error) {
-	if *profile != "" {
-		*profile, err = l.host.Canonical(*profile)
+// named is whose a job is to be, by what a person calls a profile, or a service; "" for
+// nobody.
+func (l *place) named(name string) (of Owner, err error) {
+	if name != "" {
+		of, err = l.host.Canonical(name)
+	}
+	return of, err
+}
+
+// claim makes a job that is asked for that of whom the request names.
+func (l *place) claim(q *control.RunJob) error {
+	switch {
+	case q.Service == "":
+		of, err := l.named(q.Profile)
+		if err == nil {
+			of.give(q)
+		}
+		return err
+	case q.Profile != "":
+		return control.BadRequest("a job is a profile's or a service's, not both")
+	}
+	of, err := l.named(q.Service)
+	if err == nil && of.Service == "" {
+		err = control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no service %q", q.Service))
 	}
 	return err
 }
 
 // userOf is who touches the files of a job's profile.
 func (l *place) userOf(t *task) *rights.User {
-	_, user := l.host.User(t.spec.Request.Profile)
+	_, user := l.host.User(ownerOf(&t.spec.Request))
 	return user
 }
 
@@ -242,12 +262,13 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	if argv != nil {
 		p.argv = argv
 	}
-	who, err := l.host.Environment(q.Profile)
+	of := ownerOf(q)
+	who, err := l.host.Environment(of)
 	if err != nil {
 		p.problem, p.code = err.Error(), exitFailed
 		return p
 	}
-	uid, user := l.host.User(q.Profile)
+	uid, user := l.host.User(of)
 	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
 	base := who.Dir
 	if base == "" {
@@ -280,10 +301,10 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	p.limits, p.bounds = rlimits(limits), config.Bounds(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
-		isolation, err := l.host.Isolation(q.Profile)
+		isolation, err := l.host.Isolation(of)
 		if err == nil {
 			isolation.Level = level
-			p.walls, err = l.host.Walls(q.Profile, isolation, p.env, session)
+			p.walls, err = l.host.Walls(of, isolation, p.env, session)
 		}
 		if err != nil {
 			p.problem, p.code = err.Error(), exitFailed

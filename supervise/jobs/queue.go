@@ -9,13 +9,13 @@ import (
 // alone.
 //
 // Invariant: active is how many tasks there are with active set, and of counts them
-// by profile, without a zero; none of them is in line.
+// by owner, without a zero; none of them is in line.
 type queue struct {
 	bounds func() Settings
 	coming int     // that are being recorded, and then wait
 	line   []*task // that wait, the oldest first
 	active int     // whose turn has come, and that are not over
-	of     map[string]int
+	of     map[Owner]int
 	quiet  time.Time // when the last of them ended; zero: never
 	open   bool      // profiles and services are known: what waits may begin
 }
@@ -28,7 +28,7 @@ func (q *queue) next() *task {
 		return nil
 	}
 	for _, t := range q.line {
-		if t.spec.Request.Profile == "" || q.of[t.spec.Request.Profile] < bounds.PerProfile {
+		if of := ownerOf(&t.spec.Request); of == (Owner{}) || q.of[of] < bounds.PerProfile {
 			q.take(t)
 			return t
 		}
@@ -36,20 +36,20 @@ func (q *queue) next() *task {
 	return nil
 }
 
-// full tells whether one more of a profile's would have to wait, and cannot.
-func (q *queue) full(profile string) bool {
+// full tells whether one more of an owner's would have to wait, and cannot.
+func (q *queue) full(of Owner) bool {
 	bounds := q.bounds()
 	room := bounds.AtOnce - q.active
-	if profile != "" {
-		room = min(room, bounds.PerProfile-q.of[profile])
+	if of != (Owner{}) {
+		room = min(room, bounds.PerProfile-q.of[of])
 	}
 	return len(q.line)+q.coming-max(room, 0) >= bounds.Queue
 }
 
 // free tells whether nobody is before a job that is about to be submitted.
-func (q *queue) free(profile string) bool {
+func (q *queue) free(of Owner) bool {
 	bounds := q.bounds()
-	return len(q.line) == 0 && q.active < bounds.AtOnce && q.open && (profile == "" || q.of[profile] < bounds.PerProfile)
+	return len(q.line) == 0 && q.active < bounds.AtOnce && q.open && (of == (Owner{}) || q.of[of] < bounds.PerProfile)
 }
 
 // busy tells whether another job than t runs, or has just run.
@@ -78,7 +78,7 @@ func (q *queue) leave(t *task) {
 func (q *queue) take(t *task) {
 	t.active = true
 	q.active++
-	q.of[t.spec.Request.Profile]++
+	q.of[ownerOf(&t.spec.Request)]++
 }
 
 // giveBack notes that a job is over, whether or not it had its turn.
@@ -89,7 +89,8 @@ func (q *queue) giveBack(t *task) {
 	t.active = false
 	q.active--
 	q.quiet = time.Now()
-	if q.of[t.spec.Request.Profile]--; q.of[t.spec.Request.Profile] == 0 {
-		delete(q.of, t.spec.Request.Profile)
+	of := ownerOf(&t.spec.Request)
+	if q.of[of]--; q.of[of] == 0 {
+		delete(q.of, of)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"rlminit/job/history"
 	"rlminit/journal"
+	"rlminit/profiles"
 )
 
 // FoldName is the section of jobs in the journal's snapshots.
@@ -19,9 +20,31 @@ type Fold struct{ history *history.History }
 // NewFold is one that knows of nothing yet.
 func NewFold() *Fold { return &Fold{history.NewHistory()} }
 
-// Apply takes a record.
+// Apply takes a record. Those of profiles tell where their directories are.
 func (f *Fold) Apply(r journal.Record) {
 	f.history.Apply(history.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
+	var p struct{ Profile, To, Trash, Restored string }
+	switch r.Type {
+	case profiles.TypeCreated, profiles.TypeDeleted, profiles.TypeRenamed:
+		if r.Decode(&p) != nil {
+			return
+		}
+	}
+	switch r.Type {
+	case profiles.TypeRenamed:
+		f.history.Moved(history.InProfile(p.Profile), history.InProfile(p.To))
+	case profiles.TypeDeleted:
+		to := history.Gone
+		if p.Trash != "" {
+			to = history.InTrash(p.Trash)
+		}
+		f.history.Moved(history.InProfile(p.Profile), to)
+	case profiles.TypeCreated:
+		f.history.Moved(history.InProfile(p.Profile), history.Gone) // of one before, whose end nobody has recorded
+		if p.Restored != "" {
+			f.history.Moved(history.InTrash(p.Restored), history.InProfile(p.Profile))
+		}
+	}
 }
 
 // Snapshot is all of it.

@@ -85,7 +85,7 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	}
 	err := check(&body)
 	if err == nil {
-		err = a.runner.place.named(&body.Profile) // a wrong name is no job
+		err = a.runner.place.claim(&body) // a wrong name is no job
 	}
 	if err == nil {
 		err = a.runner.place.enforceable(&body)
@@ -110,9 +110,20 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	if follow {
 		t.followers.count = 1 // before its absence is noted
 	}
-	taken, err := a.runner.submit(t)
-	if err != nil {
+	taken, past, err := a.runner.submit(t)
+	switch {
+	case err != nil:
 		return err
+	case past != nil && follow:
+		out := newFrames(w)
+		if out.send(&control.JobOutput{Job: past.Job}) != nil {
+			return nil
+		}
+		return a.tellPast(out, past, [2]int64{})
+	case past != nil:
+		j := describe(past)
+		j.Result = resultOf(past, a.outputsNow())
+		return answer(w, j)
 	}
 	attached := taken == t // else it is one with the same key
 	t = taken
@@ -174,7 +185,11 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 		}
 		return nil
 	}
-	out := newFrames(w)
+	return a.tellPast(newFrames(w), e, from)
+}
+
+// tellPast streams what there is of a job that is over.
+func (a requests) tellPast(out *frames, e *history.Entry, from [2]int64) error {
 	for i, name := range streamNames {
 		k := a.outputsNow().kept(e.Job, name)
 		err := out.all(k, name, from[i])

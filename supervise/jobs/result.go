@@ -234,7 +234,7 @@ func (t *task) describe() control.Job {
 	j := control.Job{
 		Job: t.spec.ID, State: string(t.state.Status()), Kind: t.spec.Kind, Command: shortened(t.spec.Request.Command), Actor: t.spec.Actor,
 		Submitted: t.spec.Submitted.UTC(), TimeoutMS: t.spec.Request.TimeoutMS,
-		Profile: orNull(t.spec.Request.Profile), Session: orNull(t.spec.Request.Session),
+		Profile: orNull(t.spec.Request.Profile), Service: orNull(t.spec.Request.Service), Session: orNull(t.spec.Request.Session),
 	}
 	if t.run.pid != 0 {
 		j.PID = &t.run.pid
@@ -247,7 +247,7 @@ func describe(e *history.Entry) control.Job {
 	j := control.Job{
 		Job: e.Job, State: string(e.State), Kind: e.Kind, Command: e.Command, Actor: e.Actor,
 		Submitted: e.At, Started: e.Started, Ended: e.Ended, TimeoutMS: e.TimeoutMS,
-		Profile: orNull(e.Profile), Session: orNull(e.Session),
+		Profile: orNull(e.Profile), Service: orNull(e.Service), Session: orNull(e.Session),
 	}
 	return j
 }

@@ -27,19 +27,19 @@ type Host interface {
 	End(id uint64, tag uint32)
 	// Send queues a message to tier 1; those in after are closed when it is sent.
 	Send(m wire.Message, fds, after []int)
-	// Canonical is the name of the profile, or of the service, that a person means.
-	Canonical(name string) (string, error)
-	// Environment is what a process of a profile has; "": of the service user.
-	Environment(profile string) (control.Environment, error)
-	// Isolation is that of a profile's gateway; "": none.
-	Isolation(profile string) (service.Isolation, error)
-	// Limits are those of a profile's gateway; "": none.
-	Limits(profile string) (service.Limits, error)
-	// Walls are those of a job of a profile, with a directory beside the profile's
-	// that is its own, "" for none.
-	Walls(profile string, isolation service.Isolation, env []string, own string) (walls.Walls, error)
+	// Canonical is the profile, or the service, that a person means.
+	Canonical(name string) (Owner, error)
+	// Environment is what a process of an owner has.
+	Environment(of Owner) (control.Environment, error)
+	// Isolation is that of a profile's gateway, or of a service; of nobody: none.
+	Isolation(of Owner) (service.Isolation, error)
+	// Limits are theirs; of nobody: none.
+	Limits(of Owner) (service.Limits, error)
+	// Walls are those of a job, with a directory beside the profile's that is its own,
+	// "" for none.
+	Walls(of Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error)
 	// User touches files as the jobs' user.
-	User(profile string) (own uint32, user *rights.User)
+	User(of Owner) (own uint32, user *rights.User)
 	// ProfileUsers tells whether profiles can have users of their own here.
 	ProfileUsers() control.Enforced
 	// Tags tells whether processes bear tags here.
@@ -87,6 +87,7 @@ type Runner struct {
 	outputs   *outputs
 	stopping  bool
 	started   bool
+	swept     bool           // it was looked for what sessions of an earlier start have left
 	internals uint64         // were given a number
 	children  []wire.Child   // a predecessor's; until it is started
 	early     []wire.Message // heard before they were taken over
@@ -97,7 +98,7 @@ type Runner struct {
 func New(host Host, settings func() Settings) *Runner {
 	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks()}
 	r.books.memory = inMemory()
-	r.queue = queue{bounds: settings, of: map[string]int{}}
+	r.queue = queue{bounds: settings, of: map[Owner]int{}}
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
 	r.sessions = sessions{runner: r, open: map[string]*session{}}
 	r.place = place{host: host, sessions: &r.sessions}

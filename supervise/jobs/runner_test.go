@@ -29,6 +29,7 @@ type tier1 struct {
 	forgot   []uint64          // that were acknowledged
 	begun    []uint64          // ids that Begin gave and End did not take back
 	profiles map[string]bool
+	services map[string]bool
 	hang     chan struct{} // Environment waits for it; nil: it does not
 	dir      string        // the volume; "": it is not ours
 }
@@ -63,31 +64,36 @@ func (h *tier1) Send(m wire.Message, _, after []int) {
 	}
 }
 
-func (h *tier1) Canonical(name string) (string, error) { return name, nil }
+func (h *tier1) Canonical(name string) (Owner, error) {
+	if h.services[name] {
+		return Owner{Service: name}, nil
+	}
+	return Owner{Profile: name}, nil
+}
 
-func (h *tier1) Environment(profile string) (control.Environment, error) {
+func (h *tier1) Environment(of Owner) (control.Environment, error) {
 	h.mu.Lock()
-	hang, known := h.hang, profile == "" || h.profiles[profile]
+	hang, known := h.hang, of == (Owner{}) || h.profiles[of.Profile] || h.services[of.Service]
 	h.mu.Unlock()
 	if hang != nil {
 		<-hang
 	}
 	if !known {
-		return control.Environment{}, control.NewProblem(control.KindNoSuchName, "no profile "+profile)
+		return control.Environment{}, control.NewProblem(control.KindNoSuchName, "there is no "+of.String())
 	}
 	return control.Environment{UID: 1000, Home: "/", Environment: []string{"PATH=/usr/bin:/bin"}}, nil
 }
 
-func (h *tier1) Isolation(string) (service.Isolation, error) { return service.Isolation{}, nil }
+func (h *tier1) Isolation(Owner) (service.Isolation, error) { return service.Isolation{}, nil }
 
-func (h *tier1) Limits(string) (service.Limits, error) { return service.Limits{}, nil }
+func (h *tier1) Limits(Owner) (service.Limits, error) { return service.Limits{}, nil }
 
-func (h *tier1) Walls(string, service.Isolation, []string, string) (walls.Walls, error) {
+func (h *tier1) Walls(Owner, service.Isolation, []string, string) (walls.Walls, error) {
 	return walls.Walls{}, errors.New("there are none here")
 }
 
-func (h *tier1) ProfileUsers() control.Enforced     { return control.Enforced{} }
-func (h *tier1) User(string) (uint32, *rights.User) { return 0, nil }
+func (h *tier1) ProfileUsers() control.Enforced    { return control.Enforced{} }
+func (h *tier1) User(Owner) (uint32, *rights.User) { return 0, nil }
 
 func (h *tier1) Tags() bool { return false }
 
@@ -157,7 +163,7 @@ type rig struct {
 
 // newRig has one with a volume of which journal is; nil: it is not ours.
 func newRig(t *testing.T, journal, memory Journal) *rig {
-	host := &tier1{spawned: map[string]uint64{}, profiles: map[string]bool{"alice": true}}
+	host := &tier1{spawned: map[string]uint64{}, profiles: map[string]bool{"alice": true}, services: map[string]bool{"tick": true}}
 	g := &rig{T: t, host: host, Runner: New(host, func() Settings { return Settings{AtOnce: 4, PerProfile: 4, Queue: 100} })}
 	if journal != nil {
 		host.dir = t.TempDir()
@@ -296,7 +302,7 @@ func TestVolumeIsLost(t *testing.T) {
 				t.Errorf("written afterwards: %v", after[written:])
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, err := g.submit(next); err != nil || next.spec.ID != "m1" {
+			if _, _, err := g.submit(next); err != nil || next.spec.ID != "m1" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 		})
@@ -349,7 +355,7 @@ func TestVolumeIsTaken(t *testing.T) {
 				t.Errorf("%s: %v", first.spec.ID, states)
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, err := g.submit(next); err != nil || next.spec.ID != "8" {
+			if _, _, err := g.submit(next); err != nil || next.spec.ID != "8" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 			if list := (requests{g.Runner}).list(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
@@ -379,7 +385,7 @@ func TestProfileGoes(t *testing.T) {
 			gone := make(chan func(), 1)
 			go func() { gone <- g.Vacate("alice", "its profile was deleted") }()
 			next := func() error {
-				_, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
+				_, _, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
 				return err
 			}
 			g.until("nothing begins", func() bool { return g.doors.shut["alice"] == 1 })

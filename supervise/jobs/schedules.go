@@ -212,13 +212,15 @@ func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now ti
 func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 	r := s.runner
 	t := newTask("", kindSchedule, nil, control.RunJob{
-		Command: what.Command, Profile: what.Name, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
+		Command: what.Command, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
 		MaxOutput: control.DefaultJobOutput, Detach: true,
 	})
 	t.spec.Occurs, t.spec.Schedule = &at, what.Name
-	if r.place.named(&t.spec.Request.Profile) != nil {
+	of, err := r.place.named(what.Name)
+	if err != nil {
 		return // it has gone this moment
 	}
+	of.give(&t.spec.Request)
 	var before []*task
 	r.loop.Ask(func() {
 		before = r.tasks.which(func(other *task) bool { return other.spec.Schedule == what.Name })
@@ -245,7 +247,7 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 		for _, other := range before {
 			<-other.end.done
 		}
-		if _, err := r.submit(t); err != nil {
+		if _, _, err := r.submit(t); err != nil {
 			stopping := false
 			if r.loop.Ask(func() { stopping = r.stopping }); !stopping { // else the next boot deals with it
 				s.skip(b, what, at, 1, err.Error(), true)

@@ -3,10 +3,13 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"rlminit/control"
 	"rlminit/internal/schedule"
+	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/service"
 	"rlminit/wire"
@@ -91,5 +94,41 @@ func TestOccurrences(t *testing.T) {
 				t.Errorf("%d were run", ran())
 			}
 		})
+	}
+}
+
+// A job of a service is not that of a profile which comes to have its name: it keeps no
+// rename, no deletion ends it, and one that waits does not begin as the profile's.
+func TestServiceIsNoProfile(t *testing.T) {
+	g := newRig(t, newDisk("here"), Unrecorded())
+	g.Open()
+	what := Scheduled{Name: "tick", Command: []string{"true"}, Schedule: service.Schedule{Cron: "* * * * *", Overlap: service.OverlapSkip, Timeout: time.Hour}}
+	(&schedules{runner: g.Runner}).occur(g.books.current(), what, time.Now())
+	g.until("its job is spawned", func() bool {
+		g.task = g.tasks.byID["1"]
+		return g.task != nil && g.spawn() != 0
+	})
+	g.Hear(&wire.Spawned{ID: g.task.run.id, PID: 1 << 30})
+	j, err := (requests{g.Runner}).show("1")
+	if err != nil || j.Profile != nil || j.Service == nil || *j.Service != "tick" {
+		t.Errorf("shown as %+v, %v", j, err)
+	}
+	g.host.mu.Lock()
+	g.host.services, g.host.profiles["tick"] = nil, true
+	g.host.mu.Unlock()
+	release, err := g.Reserve("tick", "renamed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	g.Vacate("tick", "its profile was deleted")()
+	g.until("it runs on", func() bool { return g.task.state.Marked == 0 && g.task.state.Stage == job.Alive })
+	late := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Service: "tick", TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
+	if _, _, err := g.submit(late); err != nil {
+		t.Fatal(err)
+	}
+	<-late.end.done
+	if why := late.end.result.Error; why == nil || !strings.Contains(*why, `there is no service "tick"`) {
+		t.Errorf("%+v", late.end.result)
 	}
 }

@@ -3,7 +3,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +19,9 @@ import (
 type session struct {
 	id, key string
 	book    *book // where it is recorded
-	profile string
+	of      Owner
 	dir     string
+	held    *os.File      // the directory, locked, where another container may have the same place; nil: it is not
 	made    chan struct{} // closed when its directory is there, or cannot be
 	failure error         // why not; set before made is closed
 	ending  chan struct{} // closed when it has ended; nil: it is not on its way
@@ -28,9 +29,6 @@ type session struct {
 	expiry  *time.Timer
 	epoch   uint
 }
-
-// SessionsDir is where the directories of sessions lie, below the profile's.
-const SessionsDir = ".rlminit-sessions"
 
 // sessions are those that are not over.
 type sessions struct {
@@ -53,13 +51,15 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 		return control.Session{}, control.BadRequest("the time to live may be above 0 and up to %s", control.MostSessionTTL)
 	case c.Jobs < 0 || c.TimeMS < 0:
 		return control.Session{}, control.BadRequest("the bounds of a session must be above 0")
-	case len(c.Key) > 256 || strings.ContainsFunc(c.Key, func(r rune) bool { return r < ' ' }):
-		return control.Session{}, control.BadRequest("a key has at most 256 bytes, and no control characters")
 	}
-	if err := ss.runner.place.named(&c.Profile); err != nil {
+	if err := checkKey(c.Key); err != nil {
 		return control.Session{}, err
 	}
-	who, err := ss.runner.host.Environment(c.Profile)
+	of, err := ss.runner.place.named(c.Profile)
+	if err != nil {
+		return control.Session{}, err
+	}
+	who, err := ss.runner.host.Environment(of)
 	if err != nil {
 		return control.Session{}, err
 	}
@@ -72,7 +72,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	fresh := false
 	ss.runner.loop.Ask(func() {
 		if s = ss.of(c.Key); s != nil {
-			if s.profile != c.Profile {
+			if s.of != of {
 				failure = control.Conflict("session %s has the key %q, and is another profile's", s.id, c.Key)
 			}
 			return
@@ -81,12 +81,12 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 			failure = control.Refused("the container is stopping: no session is opened any more")
 			return
 		}
-		if failure = ss.runner.doors.vacant(c.Profile); failure != nil {
+		if failure = ss.runner.doors.vacant(of.Profile); failure != nil {
 			return
 		}
 		b := ss.runner.books.current()
 		id := b.nextSession()
-		s = &session{id: id, book: b, key: c.Key, profile: c.Profile, dir: filepath.Join(base, SessionsDir, id), made: make(chan struct{})}
+		s = &session{id: id, book: b, key: c.Key, of: of, dir: sessionDir(b, base, id), made: make(chan struct{})}
 		ss.open[id] = s
 		fresh = true
 	})
@@ -95,10 +95,10 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	}
 	if fresh {
 		s.failure = s.book.Append(forRecord(), history.TypeSessionCreated, history.Session{
-			Session: s.id, Key: c.Key, Profile: c.Profile, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
+			Session: s.id, Key: c.Key, Profile: of.Profile, Service: of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 		})
 		if s.failure == nil {
-			s.failure = ss.make(s, base)
+			s.failure = ss.make(s, "make")
 		} else {
 			s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
 		}
@@ -121,11 +121,16 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	return ss.show(s.id)
 }
 
-// make makes a session's directory, with the rights of its user.
-func (ss *sessions) make(s *session, base string) error {
-	result, err := ss.runner.internal(s.profile, []string{"make", base, filepath.Join(SessionsDir, s.id)})
+// make makes a session's directory, with the rights of its user: with make one that is not
+// there yet, with remake its own once more.
+func (ss *sessions) make(s *session, how string) error {
+	base, name := s.place()
+	result, err := ss.runner.internal(s.of, []string{how, base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
+	}
+	if err == nil && s.book.prefix == job.InMemory {
+		err = ss.hold(s)
 	}
 	if err != nil {
 		return control.Failed("cannot make the session's directory: %v", err)
@@ -183,7 +188,7 @@ func (ss *sessions) adopt(b *book) {
 	var ours []*session
 	defer func() { go ss.makeAgain(ours) }()
 	for _, e := range open {
-		s := &session{id: e.Session.Session, book: b, key: e.Key, profile: e.Profile, dir: e.Dir, made: make(chan struct{})}
+		s := &session{id: e.Session.Session, book: b, key: e.Key, of: Owner{e.Profile, e.Service}, dir: e.Dir, made: make(chan struct{})}
 		ss.open[s.id] = s
 		if e.Boot != b.Boot() {
 			close(s.made)
@@ -198,7 +203,7 @@ func (ss *sessions) adopt(b *book) {
 // makeAgain makes the directories of sessions that were adopted.
 func (ss *sessions) makeAgain(adopted []*session) {
 	for _, s := range adopted {
-		s.failure = ss.make(s, filepath.Dir(filepath.Dir(s.dir)))
+		s.failure = ss.make(s, "remake")
 		close(s.made)
 		if s.failure != nil {
 			_ = ss.end(s.id, "its directory could not be made again: "+s.failure.Error()) // or its time does
@@ -219,7 +224,7 @@ func (ss *sessions) lose(b *book) {
 // ofProfile are the numbers of those of a profile that are open.
 func (ss *sessions) ofProfile(profile string) (ids []string) {
 	for id, s := range ss.open {
-		if s.profile == profile {
+		if s.of == (Owner{Profile: profile}) {
 			ids = append(ids, id)
 		}
 	}
@@ -256,11 +261,12 @@ func (ss *sessions) admit(t *task) error {
 		return control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no session %q; see rlminit session list", id))
 	case s == nil || s.ending != nil || entry == nil:
 		return control.Conflict("session %s is over", id)
-	case t.spec.Request.Profile != "" && t.spec.Request.Profile != s.profile:
-		return control.BadRequest("session %s is of profile %q, not %q", id, s.profile, t.spec.Request.Profile)
 	}
-	t.spec.Request.Profile = s.profile
-	if err := ss.runner.doors.vacant(s.profile); err != nil {
+	if of := ownerOf(&t.spec.Request); of != (Owner{}) && of != s.of {
+		return control.BadRequest("session %s is of %s, not of %s", id, s.of, of)
+	}
+	s.of.give(&t.spec.Request)
+	if err := ss.runner.doors.vacant(s.of.Profile); err != nil {
 		return err
 	}
 	count, reserved := entry.Jobs, entry.TookMS
@@ -336,7 +342,7 @@ func (ss *sessions) markEnding(list []control.Session) {
 
 func describeSession(e *history.SessionEntry) control.Session {
 	s := control.Session{
-		Session: e.Session.Session, Key: orNull(e.Key), State: "open", Profile: orNull(e.Profile), Dir: e.Dir, Actor: e.Actor,
+		Session: e.Session.Session, Key: orNull(e.Key), State: "open", Profile: orNull(e.Profile), Service: orNull(e.Service), Dir: e.Dir, Actor: e.Actor,
 		Created: e.At, Until: e.Until, Extends: control.MostExtensions - e.Extended, Jobs: e.Jobs, JobsMax: e.JobsMax,
 		TookMS: e.TookMS, TimeMS: e.TimeMS, Ended: e.Ended, Cause: orNull(e.Cause),
 	}
@@ -431,8 +437,8 @@ func (ss *sessions) end(id, cause string) error {
 }
 
 func (ss *sessions) finish(s *session, cause string) error {
-	base, name := filepath.Dir(filepath.Dir(s.dir)), filepath.Join(SessionsDir, s.id)
-	result, err := ss.runner.internal(s.profile, []string{"remove", base, name})
+	base, name := s.place()
+	result, err := ss.runner.internal(s.of, []string{"remove", base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
 	}
@@ -444,6 +450,9 @@ func (ss *sessions) finish(s *session, cause string) error {
 	}
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
+	}
+	if s.held != nil {
+		s.held.Close()
 	}
 	if err := s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: cause}); err != nil {
 		return control.Failed("the end of session %s cannot be recorded: %v", s.id, err)

@@ -24,7 +24,7 @@ type spec struct {
 	Stdin     bool           `json:"stdin"` // goes along with it
 	Attempt   int            `json:"attempt,omitempty"`
 	Occurs    *time.Time     `json:"occurs,omitempty"`   // of a schedule: the time that it is for
-	Schedule  string         `json:"schedule,omitempty"` // the service whose it is
+	Schedule  string         `json:"schedule,omitempty"` // the service that has it
 
 	Again json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
 	Path  string          `json:"-"` // of a write
@@ -36,7 +36,7 @@ func (s *spec) name() string { return namePrefix + s.ID }
 func (s *spec) submission() history.Submitted {
 	q := &s.Request
 	record := history.Submitted{
-		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Session: q.Session,
+		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Service: q.Service, Session: q.Session,
 		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path,
 	}
 	if q.Retry && s.Again == nil {

@@ -39,6 +39,9 @@ func check(q *control.RunJob) error {
 	case q.Retry && (q.Stdin != "" || q.Descriptor):
 		return control.BadRequest("retry goes with no stdin: after the container's end nobody has it any more")
 	}
+	if err := checkKey(q.Key); err != nil {
+		return err
+	}
 	if q.Isolation != "" && q.Isolation != "none" && q.Isolation != "profile" && q.Isolation != "strict" {
 		return control.BadRequest("there is no isolation %q; write none, profile or strict", q.Isolation)
 	}
@@ -64,60 +67,106 @@ func check(q *control.RunJob) error {
 	return nil
 }
 
-// submit takes a job, or the one that has its key already. fd is its stdin, -1 for
-// none, and is the runner's from now on. It returns when the job is recorded.
-func (r *Runner) submit(t *task) (*task, error) {
+// checkKey refuses a key of a job, or a session, that nobody should have.
+func checkKey(key string) error {
+	if len(key) > 256 || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' }) {
+		return control.BadRequest("a key has at most 256 bytes, and no control characters")
+	}
+	return nil
+}
+
+// submit takes a job, or the one that has its key already: past is that one if it is over.
+// It returns when the job is recorded. Its stdin is the runner's from now on.
+func (r *Runner) submit(t *task) (taken *task, past *history.Entry, err error) {
 	if t.spec.Request.Stdin != "" {
 		fd, err := memfdOf("rlminit-stdin", []byte(t.spec.Request.Stdin))
 		if err != nil {
-			return nil, control.Failed("cannot keep its stdin: %v", err)
+			return nil, nil, control.Failed("cannot keep its stdin: %v", err)
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
 	var failure error
 	kept := make(chan *task, 1)
 	r.loop.Do(func() {
-		other, err := r.admit(t)
-		if err != nil || other != nil {
+		var other *task
+		if other, past, failure = r.admit(t); failure != nil || other != nil || past != nil {
 			t.held.closeStdin()
-			failure = r.turnAway(t, err)
+			failure = r.turnAway(t, failure)
 			kept <- other
 			return
 		}
 		t.accepted = func() { kept <- t }
 		r.submitted(t)
 	})
-	taken := <-kept
-	if failure != nil {
-		return nil, failure
+	taken = <-kept
+	if failure != nil || past != nil {
+		return nil, past, failure
 	}
 	if taken.end.unkept { // its result was there before
-		return nil, control.Failed("%s", *taken.end.result.Error)
+		return nil, nil, control.Failed("%s", *taken.end.result.Error)
 	}
-	return taken, nil
+	return taken, nil, nil
+}
+
+// keyed finds the job that has a job's key, which is the same one, asked for once more:
+// one that is not over, or past, what is recorded of it. The key of another is refused.
+// What it reads and with what environment is not compared.
+func keyed(t *task, running *tasks, recorded *books) (other *task, past *history.Entry, err error) {
+	key := t.spec.Request.Key
+	if key == "" {
+		return nil, nil, nil
+	}
+	var had history.Submitted
+	if other = running.byKey[key]; other != nil {
+		had = other.spec.submission()
+	}
+	for _, b := range recorded.all() {
+		b.View(func(h *history.History) {
+			if e := h.Keyed(key); other == nil && past == nil && e != nil && e.State != "" {
+				copied := *e
+				past, had = &copied, e.Submitted
+			}
+		})
+	}
+	if other == nil && past == nil {
+		return nil, nil, nil
+	}
+	asked := t.spec.submission()
+	of := recordedOwner(&asked)
+	if asked.Session != "" && of == (Owner{}) {
+		of = recordedOwner(&had) // the session's
+	}
+	if asked.Kind != had.Kind || of != recordedOwner(&had) || asked.Session != had.Session || !slices.Equal(asked.Command, had.Command) {
+		return nil, nil, control.Conflict("job %s has the key %q, and is another: a key is for one request, sent again", had.Job, key)
+	}
+	return other, past, nil
 }
 
 // admit gives a job its number, or finds the one with its key, or says why there
 // can be none.
-func (r *Runner) admit(t *task) (other *task, err error) {
-	if key := t.spec.Request.Key; key != "" {
-		if other := r.tasks.byKey[key]; other != nil {
-			return other, nil
-		}
+func (r *Runner) admit(t *task) (other *task, past *history.Entry, err error) {
+	if !r.started {
+		return nil, nil, control.NoAnswer("the supervisor is not ready yet")
 	}
+	if other, past, err = keyed(t, &r.tasks, &r.books); other != nil || past != nil || err != nil {
+		return other, past, err
+	}
+	return nil, nil, r.enlist(t)
+}
+
+// enlist gives a job its number, and has it held.
+func (r *Runner) enlist(t *task) error {
 	switch {
-	case !r.started:
-		return nil, control.NoAnswer("the supervisor is not ready yet")
 	case r.stopping:
-		return nil, control.Refused("the container is stopping: no job is started any more")
-	case r.queue.full(t.spec.Request.Profile):
-		return nil, control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue)
+		return control.Refused("the container is stopping: no job is started any more")
+	case r.queue.full(ownerOf(&t.spec.Request)):
+		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue)
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.sessions.admit(t); err != nil {
-		return nil, err
+		return err
 	}
 	t.book = r.books.current()
 	t.spec.ID = t.book.nextJob()
@@ -125,11 +174,11 @@ func (r *Runner) admit(t *task) (other *task, err error) {
 		t.spec.Argv[len(t.spec.Argv)-1] = t.spec.ID
 	}
 	if err := t.held.write(&t.spec); err != nil {
-		return nil, control.Failed("cannot keep the job: %v", err)
+		return control.Failed("cannot keep the job: %v", err)
 	}
 	r.tasks.add(t)
 	t.hold(r)
-	return nil, nil
+	return nil
 }
 
 // turnAway records a job that is refused before it is one. What is asked for
@@ -158,7 +207,7 @@ func (r *Runner) submitted(t *task) {
 	record := t.spec.submission()
 	r.gone(t)
 	seen := r.place.seen()
-	if t.spec.Argv == nil && !r.stopping && r.queue.free(t.spec.Request.Profile) {
+	if t.spec.Argv == nil && !r.stopping && r.queue.free(ownerOf(&t.spec.Request)) {
 		t.prep.ahead = r.beginPreparing(t, seen, r.queue.busy(nil))
 	} else {
 		go seen()

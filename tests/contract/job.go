@@ -190,6 +190,47 @@ func FilesAreWrittenAndUndone(t *testing.T, start New) {
 	}
 }
 
+// UndoFollowsItsProfile: what was written can be undone when the profile has another name,
+// or was deleted and restored; nothing of another profile with that name is touched.
+func UndoFollowsItsProfile(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	write := func(profile, path, content string) string {
+		return strings.TrimSpace(b.Shell(box.Service, fmt.Sprintf("printf %%s %q | rlminit file write --profile %s %q", content, profile, path)))
+	}
+	has := func(profile, path, want string) {
+		t.Helper()
+		if got := b.Must("file", "read", "--profile", profile, path); got != want {
+			t.Errorf("%s of %s holds %q, not %q", path, profile, got, want)
+		}
+	}
+	write("alice", "f", "one")
+	two, made, third := write("alice", "f", "two"), write("alice", "new", "x"), write("alice", "later", "x")
+	b.Must("profile", "rename", "alice", "bob")
+	b.Must("profile", "clone", "bob", "alice")
+	b.Must("job", "undo", two)
+	has("bob", "f", "one")
+	has("alice", "f", "two")
+	if err := b.Signal(9); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	b.Await("gateway-bob", "running")
+	b.Must("job", "undo", made)
+	has("alice", "new", "x")
+	b.Shell(box.Service, "[ ! -e "+b.Home()+"/profiles/bob/new ]")
+	b.Must("profile", "delete", "bob")
+	b.Must("profile", "create", "bob")
+	b.Fails(17, `profile "alice", into which job `+third+` has written, is bob-`, "job", "undo", third)
+	b.Must("profile", "delete", "--purge", "bob")
+	b.Must("profile", "restore", "bob", "--as", "carol")
+	b.Must("job", "undo", third)
+	b.Shell(box.Service, "[ ! -e "+b.Home()+"/profiles/carol/later ]")
+	last := write("carol", "f", "last")
+	b.Must("profile", "delete", "--purge", "carol")
+	b.Fails(17, `profile "carol", into which job `+last+` has written, is no more`, "job", "undo", last)
+}
+
 // Sessions: many who ask for one get the same, and its end is the end of all in it.
 func Sessions(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config()})
@@ -236,6 +277,55 @@ func Sessions(t *testing.T, start New) {
 	if shown := b.Must("session", "show", id); !strings.Contains(shown, "state      ended") || !strings.Contains(shown, "ended      by rlminit session end") || strings.Contains(shown, "extended") {
 		t.Errorf("ended, and shown as\n%s", shown)
 	}
+}
+
+// SessionsBesideTheVolume: as long as the volume is not this container's, a session has
+// nothing on it. Its directory is its own, whatever number it has, and goes with it, and
+// with the container or the supervisor that it was of.
+func SessionsBesideTheVolume(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config(), Env: []string{"RLMINIT_PROFILES=off"}})
+	lies := func() string {
+		return b.Shell(box.Root, "find "+b.Home()+" $(getent passwd 1000 | cut -d: -f6) | sort")
+	}
+	before := lies()
+	open := func() (id, dir string) {
+		id = strings.TrimSpace(b.Must("session", "create"))
+		return id, strings.TrimSpace(b.Must("run", "--session", id, "--isolation", "strict", "--isolation-fallback", "--", "bash", "-c", "ls -A; echo secret >file; pwd"))
+	}
+	first, dir := open()
+	if second, other := open(); first != "m1" || second != "m2" || !strings.HasPrefix(dir, "/tmp/") || dir == other {
+		t.Errorf("session %s is in %s, and session %s in %s", first, dir, second, other)
+	} else {
+		b.Must("session", "end", second)
+		b.Shell(box.Root, "[ ! -e "+other+" ]")
+	}
+	if mode := b.Shell(box.Root, "stat -c '%a %u' "+dir); mode != "700 1000\n" {
+		t.Errorf("its directory is %s", mode)
+	}
+	if after := lies(); after != before {
+		t.Errorf("on the volume there was\n%s\nand is\n%s", before, after)
+	}
+	gone := func() {
+		b.Helper()
+		box.Eventually(b, long, "what the session has left is gone", func() (bool, any) {
+			r := b.As(box.Root, "test", "!", "-e", dir)
+			return r.Code == 0, r
+		})
+		id, now := open()
+		if id != first || now == dir || strings.Contains(now, "file") {
+			t.Errorf("session %s is in %s, with what was in %s", id, now, dir)
+		}
+		dir = now
+	}
+	if err := b.Signal(9); err != nil {
+		t.Fatal(err)
+	}
+	b.Again()
+	gone()
+	old := b.Supervisor().PID
+	kill(b, "KILL", old)
+	replaced(b, old)
+	gone()
 }
 
 // Hooks: what happens to a service is told to a command, as one line of JSON;
@@ -466,23 +556,31 @@ func Schedules(t *testing.T, start New) {
 	box.Eventually(b, 80*time.Second, "both have run", func() (bool, any) {
 		found = map[string]string{}
 		for _, j := range listed(b) {
-			if j.Kind == "schedule" && j.State == "succeeded" {
+			if j.Kind != "schedule" || j.State != "succeeded" {
+				continue
+			}
+			if j.Service != nil && j.Profile == nil {
+				found["service "+*j.Service] = j.Job
+			} else {
 				found[*j.Profile] = j.Job
 			}
 		}
-		return found["tick"] != "" && found["gateway-alice"]+found["alice"] != "", listed(b)
+		return found["service tick"] != "" && found["alice"] != "", listed(b)
 	})
-	if out := b.Must("job", "logs", found["tick"]); out != "tick\n" {
+	if out := b.Must("job", "logs", found["service tick"]); out != "tick\n" {
 		t.Errorf("the service has printed %q", out)
 	}
-	if out := b.Must("job", "logs", found["gateway-alice"]+found["alice"]); out != "alice blue "+b.Home()+"/profiles/alice\n" {
+	if out := b.Must("job", "logs", found["alice"]); out != "alice blue "+b.Home()+"/profiles/alice\n" {
 		t.Errorf("the profile has printed %q", out)
 	}
-	if found["never"] != "" {
+	if list, told := b.Must("job", "list"), b.Must("events", "--type", "job_submitted"); !strings.Contains(list, "service tick") || !strings.Contains(told, "(service tick)") || !strings.Contains(told, "(profile alice)") {
+		t.Errorf("listed:\n%s\nand told:\n%s", list, told)
+	}
+	if found["service never"] != "" {
 		t.Error("what is not due has run")
 	}
 	s := b.Status()["tick"].Schedule
-	if s == nil || s.Next == nil || s.Last == nil || *s.LastJob != found["tick"] && s.LastState != nil && *s.LastState != "succeeded" {
+	if s == nil || s.Next == nil || s.Last == nil || *s.LastJob != found["service tick"] && s.LastState != nil && *s.LastState != "succeeded" {
 		t.Errorf("status says %+v", s)
 	}
 }

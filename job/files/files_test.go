@@ -1,0 +1,127 @@
+package files
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// did runs one thing, and returns its exit code and what it printed on both.
+func did(in string, args ...string) (code int, out, err string) {
+	var o, e bytes.Buffer
+	code = Run(args, strings.NewReader(in), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// A session's directory is made by it alone; what a predecessor had made is its own.
+func TestADirectoryIsNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, err := did("", "make", dir, "sessions/1"); code != 0 {
+		t.Fatal(err)
+	}
+	if code, _, err := did("", "make", dir, "sessions/1"); code != exitRefused || !strings.Contains(err, "is there already") {
+		t.Errorf("once more: %d, %s", code, err)
+	}
+	if code, _, err := did("", "remake", dir, "sessions/1"); code != 0 {
+		t.Errorf("its own: %s", err)
+	}
+}
+
+// What is swept is what nobody has locked, and is named so.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"s-left", "s-held", "other"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "in/it"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, err := os.Open(filepath.Join(dir, "s-held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("other", filepath.Join(dir, "s-link")); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, err := did("", "sweep", dir, "s-"); code != 0 || err != "" {
+		t.Errorf("%d, %s", code, err)
+	}
+	for name, want := range map[string]bool{"s-left": false, "s-held/in/it": true, "other/in/it": true} {
+		if there(filepath.Join(dir, name)) != want {
+			t.Errorf("%s is there: %v", name, !want)
+		}
+	}
+}
+
+// An undo is of the directory that was written into, whatever its name is by then, and of
+// no other.
+func TestUndoIsOfItsDirectory(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"alice", "other"} {
+		if err := os.Mkdir(in(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, file, text string) (wrote string) {
+		t.Helper()
+		code, wrote, err := did(text, "write", in(name), file, "m1") // a number that both have
+		if code != 0 {
+			t.Fatal(err)
+		}
+		return wrote
+	}
+	if err := os.WriteFile(in("alice/f"), []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replaced, made := write("alice", "f", "after"), write("alice", "new", "after")
+	write("other", "f", "after")
+	write("other", "new", "after")
+	if err := os.Rename(in("alice"), in("bob")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(in("alice"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"f", "new"} { // as one has it who is called so now
+		if err := os.WriteFile(in("alice/"+file), []byte("after"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"alice", "other"} {
+		for file, wrote := range map[string]string{"f": replaced, "new": made} {
+			if code, _, err := did("", "undo", in(name), file, "m1", wrote); code != exitRefused || !strings.Contains(err, "is not kept in this directory") {
+				t.Errorf("%s of %s: %d, %s", file, name, code, err)
+			}
+			if text, _ := os.ReadFile(in(name + "/" + file)); string(text) != "after" {
+				t.Errorf("%s of %s holds %q", file, name, text)
+			}
+		}
+	}
+	if there(in("alice/.rlminit-undo")) {
+		t.Error("something was made in a directory that is another's")
+	}
+	for file, wrote := range map[string]string{"f": replaced, "new": made} {
+		if code, _, err := did("", "undo", in("bob"), file, "m1", wrote); code != 0 {
+			t.Errorf("%s: %d, %s", file, code, err)
+		}
+	}
+	if text, _ := os.ReadFile(in("bob/f")); string(text) != "before" || there(in("bob/new")) {
+		t.Errorf("f holds %q, and new is there: %v", text, there(in("bob/new")))
+	}
+	if left, err := os.ReadDir(in("bob/.rlminit-undo")); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,65 @@
+package jobs
+
+import (
+	"errors"
+	"testing"
+
+	"rlminit/control"
+	"rlminit/job"
+	"rlminit/job/history"
+	"rlminit/wire"
+)
+
+// keyedTask is a job under the key K that somebody asks for.
+func keyedTask(kind, profile string, command ...string) *task {
+	return newTask("", kind, nil, control.RunJob{Command: command, Profile: profile, Key: "K", TimeoutMS: 3_600_000, MaxOutput: 1000, Detach: true})
+}
+
+// A request that is sent again under its key is the job that it was, while that runs and
+// as long as it is remembered, by another container too; the key of another is refused,
+// and one that was refused was none.
+func TestKeys(t *testing.T) {
+	d := newDisk("here")
+	g := newRig(t, d, Unrecorded())
+	g.Open()
+	g.task = keyedTask("run", "alice", "id")
+	if taken, past, err := g.submit(g.task); taken != g.task || past != nil || err != nil {
+		t.Fatalf("%v, %v, %v", taken, past, err)
+	}
+	others := func(when string) {
+		t.Helper()
+		for what, other := range map[string]*task{
+			"of another profile": keyedTask("run", "bob", "id"), "of none": keyedTask("run", "", "id"),
+			"another command": keyedTask("run", "alice", "id", "-u"), "another kind": keyedTask(kindWrite, "alice", "id"),
+		} {
+			_, _, err := g.submit(other)
+			var problem *control.Problem
+			if !errors.As(err, &problem) || problem.ExitCode != control.ExitExists {
+				t.Errorf("%s, %s: %v", what, when, err)
+			}
+		}
+	}
+	others("while it runs")
+	if taken, _, err := g.submit(keyedTask("run", "alice", "id")); taken != g.task || err != nil {
+		t.Errorf("sent again: %v, %v", taken, err)
+	}
+	g.until("it is spawned", func() bool { return g.spawn() != 0 })
+	g.Hear(&wire.Exited{ID: g.task.run.id, Exit: wire.Exit{At: 1}})
+	g.over()
+	others("when it is over")
+	if taken, past, err := g.submit(keyedTask("run", "alice", "id")); taken != nil || past == nil || past.Job != "1" || past.State != job.Succeeded || err != nil {
+		t.Errorf("sent again when it is over: %v, %v, %v", taken, past, err)
+	}
+	next := newRig(t, d, Unrecorded())
+	if _, past, err := next.submit(keyedTask("run", "alice", "id")); past == nil || past.Job != "1" || err != nil {
+		t.Errorf("sent again to the next: %v, %v", past, err)
+	}
+
+	refused := newDisk("here")
+	refused.Note(history.TypeSubmitted, history.Submitted{Job: "1", Kind: "run", Command: []string{"id"}, Profile: "alice", Key: "K"})
+	refused.Note(history.TypeFailed, history.Ended{Job: "1", State: job.RefusedAs})
+	again := newRig(t, refused, Unrecorded())
+	if taken, past, err := again.submit(keyedTask("run", "alice", "id")); taken == nil || past != nil || err != nil {
+		t.Errorf("one that was refused, sent again: %v, %v, %v", taken, past, err)
+	}
+}
