@@ -351,18 +351,66 @@ func TestReplaceFrom(t *testing.T) {
 	v := furnished(t)
 	p, err := v.Load("alice")
 	must(t, err)
-	base := string(p.Text())
-	if _, err := v.ReplaceFrom("alice", &base, []byte("environment: {A: \"2\"}\n")); err != nil {
+	text := string(p.Text())
+	base := Base{Text: &text}
+	if _, err := v.ReplaceFrom("alice", base, []byte("environment: {A: \"2\"}\n")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.ReplaceFrom("alice", &base, []byte("environment: {A: \"3\"}\n")); !errors.Is(err, ErrBroken) {
+	if _, err := v.ReplaceFrom("alice", base, []byte("environment: {A: \"3\"}\n")); !errors.Is(err, ErrBroken) {
 		t.Errorf("%v", err)
 	}
 	if p, _ := v.Load("alice"); p.Environment()["A"] != "2" {
 		t.Errorf("%v", p.Environment())
 	}
-	if _, err := v.ReplaceFrom("nobody", nil, nil); !errors.Is(err, ErrNotFound) {
+	if _, err := v.ReplaceFrom("nobody", Base{}, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An edit is of the profile that was opened, and not of another one that has its name
+// and its text by then: of one that was made after a rename, or after a purge, whose
+// directory may have the inode again.
+func TestReplaceFromIsOfOneProfile(t *testing.T) {
+	for how, leave := range map[string]func(v *volume) error{
+		"renamed": func(v *volume) error { _, err := v.Rename("alice", "bob", nil); return err },
+		"deleted": func(v *volume) error { _, err := v.Delete("alice", false, nil); return err },
+		"purged":  func(v *volume) error { _, err := v.Delete("alice", true, nil); return err },
+	} {
+		v := newVolume(t, nil)
+		v.create("alice", Creation{})
+		p, id, err := v.ToEdit("alice")
+		must(t, err)
+		text := string(p.Text())
+		must(t, leave(v))
+		if q := v.create("alice", Creation{}); string(q.Text()) != text {
+			t.Fatalf("%s: the new one has another text: %q, not %q", how, q.Text(), text)
+		}
+		if _, err := v.ReplaceFrom("alice", Base{ID: &id, Text: &text}, []byte("environment: {A: \"2\"}\n")); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "another profile by now") {
+			t.Errorf("%s: %v", how, err)
+		}
+		if is, _ := v.Load("alice"); string(is.Text()) != text {
+			t.Errorf("%s: the new one has %q", how, is.Text())
+		}
+	}
+}
+
+// It is the same profile after an edit, a rename there and back, and out of the trash.
+func TestReplaceFromOfOneThatWasAway(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	_, id, err := v.ToEdit("alice")
+	must(t, err)
+	_, err = v.Rename("alice", "bob", nil)
+	must(t, err)
+	_, err = v.Rename("bob", "alice", nil)
+	must(t, err)
+	_, err = v.Delete("alice", false, nil)
+	must(t, err)
+	v.create("alice", Creation{Restore: "alice"})
+	for _, text := range []string{"environment: {A: \"2\"}\n", "environment: {A: \"3\"}\n"} {
+		if _, err := v.ReplaceFrom("alice", Base{ID: &id}, []byte(text)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

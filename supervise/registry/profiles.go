@@ -329,14 +329,18 @@ func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by contr
 	}
 }
 
-// Text is a profile's profile.yaml.
+// Text is a profile's profile.yaml, and which profile that is.
 func (r *Profiles) Text(name string) (answer control.ProfileText, err error) {
-	_, p, err := r.profile(name)
-	return control.ProfileText{Text: string(p.Text())}, err
+	store, p, err := r.profile(name)
+	if err != nil {
+		return answer, err
+	}
+	p, id, err := store.ToEdit(p.Name)
+	return control.ProfileText{Text: string(p.Text()), ID: id}, problemOf(err)
 }
 
-// Edit puts another profile.yaml in force, if it has no fault and is made of the
-// one that is there.
+// Edit puts another profile.yaml in force, if it has no fault, and is made of the one
+// that is there, of the profile that is there.
 func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Actor) (view control.Profile, err error) {
 	store, p, err := r.profile(name)
 	if err != nil {
@@ -345,7 +349,7 @@ func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Act
 	if err := p.With([]byte(what.Text)).Valid(r.settings.Current()); err != nil {
 		return view, control.BadRequest("%v", err)
 	}
-	next, err := store.ReplaceFrom(p.Name, what.Base, []byte(what.Text))
+	next, err := store.ReplaceFrom(p.Name, profiles.Base{ID: what.ID, Text: what.Base}, []byte(what.Text))
 	if err != nil {
 		return view, problemOf(err)
 	}
