@@ -148,7 +148,9 @@ func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
 			v.directory.registry.Gone(name, nil)
 			return
 		}
-		u.forgotten = forgotten
+		if u.forgotten = forgotten; forgotten {
+			u.output.parting = cause
+		}
 		v.remove(u, cause, actor)
 	})
 }
@@ -297,6 +299,7 @@ func (v *services) forget(u *unit) {
 	v.fleet.timers.set(u, 0)
 	v.descriptors.closeSockets(u, nil)
 	v.descriptors.closeNotify(u)
+	v.logging.part(u)
 	var closed <-chan struct{}
 	if u.output.slot != nil {
 		u.output.slot.Close()

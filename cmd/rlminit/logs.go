@@ -44,7 +44,9 @@ func logsVerb(t *terminal) *cobra.Command {
 		Short: "show the logs of services",
 		Long: `Shows what services wrote, across rotations of their log. Several are merged by
 time, each line with the service's name in front. With -f the log is followed,
-also over restarts of the service, until interrupted.
+also over restarts of the service, until interrupted. What is followed is the
+name: that its profile was renamed or deleted is a line of the log (but where
+log.timestamps is off), and what comes then is of the next profile of that name.
 
 --grep looks at what the service wrote, not at time and stream, and --level at
 what a line says of itself: <3> in front, level=error, {"level":"error"},

@@ -264,6 +264,15 @@ func (r *Profiles) before(name string) (e *entry) {
 // before is the entry of its name before it was made: the watcher may have
 // registered the new one by now.
 func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
+	cause := "profile changed"
+	if made {
+		cause = "profile created"
+	}
+	return r.enrolFor(cause, p, made, before, actor)
+}
+
+// enrolFor is enrol with the cause of what its service does now.
+func (r *Profiles) enrolFor(cause string, p profiles.Profile, made bool, before *entry, actor uint32) error {
 	var over chan struct{}
 	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
@@ -283,9 +292,7 @@ func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uin
 			prop = Ours(d)
 		}
 		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running
-		if prop.Cause, prop.Actor = "profile changed", &actor; made {
-			prop.Cause = "profile created"
-		}
+		prop.Cause, prop.Actor = cause, &actor
 		renew := made && before != nil && before == r.registry.names.of[prop.Name] && before.life == Supervised
 		r.registry.register(prop)
 		if renew {
@@ -316,7 +323,7 @@ func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by contr
 		}
 		release := r.vacateJobs(p.Name, "its profile was deleted")
 		defer release()
-		ended, other := r.beginDeletion(p.Service(), &by.UID)
+		ended, other := r.beginDeletion(p.Service(), deleted, &by.UID)
 		if other != nil {
 			<-other
 			continue // is there one still?
@@ -378,7 +385,7 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 			}
 			defer release()
 		}
-		ended, other := r.beginDeletion(p.Service(), &by.UID)
+		ended, other := r.beginDeletion(p.Service(), "profile renamed to "+what.To, &by.UID)
 		if other != nil {
 			<-other
 			continue // is there one still?
@@ -391,7 +398,7 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		if err != nil {
 			return outcome, problemOf(err)
 		}
-		if err := r.enrol(renamed, true, nil, by.UID); err != nil {
+		if err := r.enrolFor("profile renamed from "+p.Name, renamed, true, nil, by.UID); err != nil {
 			return outcome, err
 		}
 		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil
@@ -426,9 +433,12 @@ func (r *Profiles) Trash() ([]control.Trashed, error) {
 	return list, nil
 }
 
-// beginDeletion ends a profile's service. ended gives the end of its log, when
+// deleted is the cause of the end of a profile's service.
+const deleted = "profile deleted"
+
+// beginDeletion ends a profile's service, for a cause. ended gives the end of its log, when
 // nothing is left of it. other: somebody else deletes it, until that is closed.
-func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
+func (r *Profiles) beginDeletion(name, cause string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
 	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[name]; e != nil && e.over != nil {
 			other = e.over
@@ -438,7 +448,7 @@ func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-ch
 		e := r.registry.names.entry(name)
 		e.over = make(chan struct{})
 		if action == Remove {
-			r.registry.remove(name, "profile deleted", actor, true)
+			r.registry.remove(name, cause, actor, true)
 		}
 		end := make(chan (<-chan struct{}), 1)
 		ended = end
