@@ -25,7 +25,8 @@ func profileExportVerb(t *terminal) *cobra.Command {
 		Short: "write a profile as one file: its directory, its intent and its log",
 		Long: `Writes a tar archive of which rlminit profile import makes the profile again,
 here or elsewhere. Its files are read with your rights, as they are at that
-moment: stop the profile where it matters that they fit together. Sockets,
+moment: stop the profile where it matters that they fit together. Those of one
+with a user of its own (user: auto) only root can read. Sockets,
 pipes, and links that lead out of the profile are left out, which is said. So
 are its secrets (those of profile create --secret, which are not in its
 directory); what is secret in its profile.yaml is not.`,
@@ -98,7 +99,7 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 	defer home.Close()
 	dir, err := home.OpenDir("profiles/" + p.Name)
 	if err != nil {
-		return control.Failed("%v", err)
+		return unreadable(client, home, p.Name, err)
 	}
 	defer dir.Close()
 	var log *durable.Dir
@@ -125,6 +126,17 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 		err = control.Failed("cannot export %s: %v", p.Name, err)
 	}
 	return err
+}
+
+// unreadable is why a profile's directory cannot be opened. That of a profile with a
+// user of its own is in order, and to be given to nobody else.
+func unreadable(client *control.Client, home *durable.Dir, name string, err error) error {
+	info, e := home.Lstat("profiles/" + name)
+	if uid := os.Geteuid(); errors.Is(err, fs.ErrPermission) && e == nil && uid != 0 && client.ProfileUser(info.UID) {
+		return control.NotPermitted("cannot read %s as uid %d: it belongs to uid %d, the user of profile %s, and only root can read it; use docker exec without -u",
+			home.Path("profiles/"+name), uid, info.UID, name)
+	}
+	return control.Failed("%v", err)
 }
 
 func profileImportVerb(t *terminal) *cobra.Command {
