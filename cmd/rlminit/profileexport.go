@@ -84,6 +84,10 @@ func exportInto(path string, write func(io.Writer) error) error {
 // exportProfile writes a profile's archive. What is to be known of it goes to
 // stderr.
 func exportProfile(ctx context.Context, t *terminal, client *control.Client, name string, withLog bool, to io.Writer) error {
+	before, err := client.ProfileText(ctx, name)
+	if err != nil {
+		return err
+	}
 	p, err := client.Profile(ctx, name)
 	if err != nil {
 		return err
@@ -112,6 +116,13 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 		default:
 			defer log.Close()
 		}
+	}
+	// What is open stays what it is, whatever gets the name from here on.
+	switch after, err := client.ProfileText(ctx, p.Name); {
+	case err != nil:
+		return err
+	case after.ID != before.ID:
+		return control.Conflict("%s is another profile by now: the one that was to be exported was renamed or deleted meanwhile", p.Name)
 	}
 	m := archive.Manifest{Profile: p.Name, Desired: p.Desired, At: time.Now().UTC(), Version: version}
 	if p.Port != nil {
