@@ -214,12 +214,14 @@ type ImportProfile struct {
 // ProfileText is the answer of GET /v1/profiles/{name}/text: its profile.yaml.
 type ProfileText struct {
 	Text string `json:"text"` // "": there is none
+	ID   string `json:"id"`   // of the profile: another one that has its name later has another
 }
 
 // ReplaceProfile is the body of POST /v1/profiles/{name}/replace: a profile.yaml.
 type ReplaceProfile struct {
 	Text string  `json:"text"`
 	Base *string `json:"base,omitempty"` // what it was made of; null: whatever is there
+	ID   *string `json:"id,omitempty"`   // of the profile that it was made for; null: whichever has the name
 }
 
 // RenameProfile is the body of POST /v1/profiles/{name}/rename.

@@ -196,6 +196,33 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	must(t, v.Records.SaveIntent(Gateway("alice"), service.Stopped))
 }
 
+// A disk that fills up in the midst of what is copied or unpacked is said as one that is
+// full before.
+func TestADiskThatFillsUp(t *testing.T) {
+	v := &volume{t: t, home: onTmpfs(t, "size=512k")}
+	v.reopen(nil)
+	v.create("alice", Creation{})
+	v.write("profiles/alice/deep/large", strings.Repeat("x", 100_000))
+	content := exported(t, v, "alice")
+	v.write("room", strings.Repeat("x", 60_000))
+	fill, err := os.Create(v.path("fill"))
+	must(t, err)
+	_, err = io.Copy(fill, io.LimitReader(zeroes{}, 1<<20))
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	must(t, fill.Close())
+	must(t, os.Remove(v.path("room")))
+	for what, make := range map[string]func() error{
+		"clone":  func() error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
+		"import": func() error { _, err := v.imported("bob", content); return err },
+	} {
+		if err := make(); err == nil || !strings.Contains(err.Error(), "deep/large: no space left on device; free some space on the volume") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { return len(p), nil }

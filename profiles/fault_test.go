@@ -138,7 +138,7 @@ var verbs = map[string]func(*journaled) error{
 		return err
 	},
 	"edit": func(v *journaled) error {
-		_, err := v.ReplaceFrom("alice", nil, []byte("environment: {A: \"3\"}\n"))
+		_, err := v.ReplaceFrom("alice", Base{}, []byte("environment: {A: \"3\"}\n"))
 		return err
 	},
 	"without text": func(v *journaled) error { _, err := v.Replace("bare", nil); return err },

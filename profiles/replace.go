@@ -2,7 +2,11 @@ package profiles
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"rlminit/config"
 	"rlminit/internal/durable"
@@ -40,9 +44,49 @@ func (p Profile) Valid(c *config.Config) error {
 	return err
 }
 
-// ReplaceFrom is Replace, unless somebody else has changed the text that the new
-// one is made of: that is ErrBroken. A nil base is whatever is there.
-func (s *Store) ReplaceFrom(name string, base *string, text []byte) (Profile, error) {
+// Base is what a new profile.yaml is made of. A nil field is whatever is there.
+type Base struct {
+	ID   *string // the profile whose text it was, as ToEdit has it
+	Text *string
+}
+
+// ToEdit is a profile, and what tells it from another one that has its name later:
+// which directory it is. Two that were just made have the same text.
+func (s *Store) ToEdit(name string) (p Profile, id string, err error) {
+	if err := s.list.prime(); err != nil {
+		return Profile{}, "", err
+	}
+	defer s.tree.names.lock(Gateway(name).key())()
+	if p, err = s.list.load(name); err != nil {
+		return Profile{}, "", err
+	}
+	id, err = s.tree.identity(dirOf(name))
+	return p, id, err
+}
+
+// identity tells a directory from every other, under whatever name it is: by its
+// inode, and its birth where the file system knows it, for a number is given away
+// again when its directory is gone. Not by the device, whose number the next boot may
+// change.
+func (v *tree) identity(dir string) (string, error) {
+	fd, err := v.home.Handle(dir)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return "", fmt.Errorf("cannot look at %s: %w", v.home.Path(dir), err)
+	}
+	if st.Mask&unix.STATX_BTIME == 0 {
+		return strconv.FormatUint(st.Ino, 10), nil
+	}
+	return fmt.Sprintf("%d-%d.%09d", st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
+}
+
+// ReplaceFrom is Replace, unless the profile is another one than the text is of, or
+// somebody else has changed what it is made of: that is ErrBroken.
+func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
@@ -51,7 +95,15 @@ func (s *Store) ReplaceFrom(name string, base *string, text []byte) (Profile, er
 	if err != nil {
 		return Profile{}, err
 	}
-	if base != nil && string(p.overrides) != *base {
+	if base.ID != nil {
+		switch id, err := s.tree.identity(dirOf(name)); {
+		case err != nil:
+			return Profile{}, err
+		case id != *base.ID:
+			return Profile{}, refuse(ErrBroken, "%s is another profile by now: the one that your text is of was renamed or deleted meanwhile", name)
+		}
+	}
+	if base.Text != nil && string(p.overrides) != *base.Text {
 		return Profile{}, refuse(ErrBroken, "the profile.yaml of %s was changed by somebody else meanwhile; take that up and try again", name)
 	}
 	if err := s.furnisher.replace(dirOf(name), text); err != nil {

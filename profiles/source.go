@@ -220,9 +220,23 @@ func (v *tree) moveLog(from, to string) {
 	if _, err := v.ours.Lstat(old); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
+	if err := v.setAside(old); err != nil {
+		v.told.once(err.Error())
+	}
 	if err := v.placeLog(old, next); err != nil {
 		v.told.once(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, v.ours.Path(old)))
 	}
+}
+
+// setAside has the file of a log that is written to be one of those before, as a
+// rotation does. Who follows the log under the old name has it open, and would be shown
+// what the new one writes.
+func (v *tree) setAside(log string) error {
+	err := v.ours.RenameNew(log+"/current", log+"/"+v.now().UTC().Format("20060102T150405.000000Z")+".log")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // placeLog gives a log the name of its profile. One that an earlier profile of

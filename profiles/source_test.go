@@ -3,8 +3,10 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +111,33 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// logOf is the log of a profile, of which a rename begins another file.
+func (v *volume) logOf(name string) string {
+	files, err := filepath.Glob(v.path("logs/gateways/" + name + "/*"))
+	must(v.t, err)
+	text := ""
+	for _, file := range files {
+		some, err := os.ReadFile(file)
+		must(v.t, err)
+		text += string(some)
+	}
+	return text
+}
+
+// A log has another file after a rename: who has the one before open, to follow it under
+// the old name, is not shown what the new one writes.
+func TestRenameBeginsAnotherFileOfTheLog(t *testing.T) {
+	v := furnished(t)
+	_, err := v.Rename("alice", "bob", nil)
+	must(t, err)
+	if _, err := os.Stat(v.path("logs/gateways/bob/current")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is written to by the new name: %v", err)
+	}
+	if is := v.read("logs/gateways/bob/20260524T180533.000000Z.log"); is != "a line\n" {
+		t.Errorf("the lines from before: %q", is)
+	}
+}
+
 func TestRename(t *testing.T) {
 	v := furnished(t)
 	v.write("logs/gateways/bob/current", "of an earlier bob\n")
@@ -118,7 +147,7 @@ func TestRename(t *testing.T) {
 	if p.Name != "bob" || p.Port != before.Port || p.Record.Desired != service.Running || p.Record.Profile != "bob" {
 		t.Errorf("%+v", p)
 	}
-	if v.read("logs/gateways/bob/current") != "a line\n" || v.read("logs/gateways/bob.before-20260524T180533Z/current") != "of an earlier bob\n" {
+	if v.logOf("bob") != "a line\n" || v.read("logs/gateways/bob.before-20260524T180533Z/current") != "of an earlier bob\n" {
 		t.Error("the logs are not where they should be")
 	}
 	v.create("alice", Creation{}) // the name is free, and its port too
@@ -194,8 +223,8 @@ func TestKilledBetweenSteps(t *testing.T) {
 				return err
 			}
 			v.secretsAre(name, map[string]string{"S": "s"})
-			if text, err := os.ReadFile(v.path("logs/gateways/" + name + "/current")); err != nil || string(text) != "a line\n" {
-				return fmt.Errorf("the log of %s is %q, %v", name, text, err)
+			if text := v.logOf(name); text != "a line\n" {
+				return fmt.Errorf("the log of %s is %q", name, text)
 			}
 		}
 		return nil
@@ -357,18 +386,66 @@ func TestReplaceFrom(t *testing.T) {
 	v := furnished(t)
 	p, err := v.Load("alice")
 	must(t, err)
-	base := string(p.Text())
-	if _, err := v.ReplaceFrom("alice", &base, []byte("environment: {A: \"2\"}\n")); err != nil {
+	text := string(p.Text())
+	base := Base{Text: &text}
+	if _, err := v.ReplaceFrom("alice", base, []byte("environment: {A: \"2\"}\n")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.ReplaceFrom("alice", &base, []byte("environment: {A: \"3\"}\n")); !errors.Is(err, ErrBroken) {
+	if _, err := v.ReplaceFrom("alice", base, []byte("environment: {A: \"3\"}\n")); !errors.Is(err, ErrBroken) {
 		t.Errorf("%v", err)
 	}
 	if p, _ := v.Load("alice"); p.Environment()["A"] != "2" {
 		t.Errorf("%v", p.Environment())
 	}
-	if _, err := v.ReplaceFrom("nobody", nil, nil); !errors.Is(err, ErrNotFound) {
+	if _, err := v.ReplaceFrom("nobody", Base{}, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An edit is of the profile that was opened, and not of another one that has its name
+// and its text by then: of one that was made after a rename, or after a purge, whose
+// directory may have the inode again.
+func TestReplaceFromIsOfOneProfile(t *testing.T) {
+	for how, leave := range map[string]func(v *volume) error{
+		"renamed": func(v *volume) error { _, err := v.Rename("alice", "bob", nil); return err },
+		"deleted": func(v *volume) error { _, err := v.Delete("alice", false, nil); return err },
+		"purged":  func(v *volume) error { _, err := v.Delete("alice", true, nil); return err },
+	} {
+		v := newVolume(t, nil)
+		v.create("alice", Creation{})
+		p, id, err := v.ToEdit("alice")
+		must(t, err)
+		text := string(p.Text())
+		must(t, leave(v))
+		if q := v.create("alice", Creation{}); string(q.Text()) != text {
+			t.Fatalf("%s: the new one has another text: %q, not %q", how, q.Text(), text)
+		}
+		if _, err := v.ReplaceFrom("alice", Base{ID: &id, Text: &text}, []byte("environment: {A: \"2\"}\n")); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "another profile by now") {
+			t.Errorf("%s: %v", how, err)
+		}
+		if is, _ := v.Load("alice"); string(is.Text()) != text {
+			t.Errorf("%s: the new one has %q", how, is.Text())
+		}
+	}
+}
+
+// It is the same profile after an edit, a rename there and back, and out of the trash.
+func TestReplaceFromOfOneThatWasAway(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{})
+	_, id, err := v.ToEdit("alice")
+	must(t, err)
+	_, err = v.Rename("alice", "bob", nil)
+	must(t, err)
+	_, err = v.Rename("bob", "alice", nil)
+	must(t, err)
+	_, err = v.Delete("alice", false, nil)
+	must(t, err)
+	v.create("alice", Creation{Restore: "alice"})
+	for _, text := range []string{"environment: {A: \"2\"}\n", "environment: {A: \"3\"}\n"} {
+		if _, err := v.ReplaceFrom("alice", Base{ID: &id}, []byte(text)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

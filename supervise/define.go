@@ -150,7 +150,9 @@ func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
 			v.directory.registry.Gone(name, nil)
 			return
 		}
-		u.forgotten = forgotten
+		if u.forgotten = forgotten; forgotten {
+			u.output.parting = cause
+		}
 		v.remove(u, cause, actor)
 	})
 }
@@ -299,6 +301,7 @@ func (v *services) forget(u *unit) {
 	v.fleet.timers.set(u, 0)
 	v.descriptors.closeSockets(u, nil)
 	v.descriptors.closeNotify(u)
+	v.logging.part(u)
 	var closed <-chan struct{}
 	if u.output.slot != nil {
 		u.output.slot.Close()

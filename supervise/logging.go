@@ -33,6 +33,7 @@ type output struct {
 	last    string                   // what its process wrote last before it ended
 	unheard uint64                   // the run whose last line is still to come; 0: none
 	lines   []string                 // the end of its log, of a failed service
+	parting string                   // what its log says last, when its name is nobody's any more; "": nothing
 }
 
 // collectorKey names what the log collector needs of its predecessor.
@@ -111,6 +112,14 @@ func (l *logging) openLog(u *unit) error {
 func (l *logging) reconfigureLog(u *unit) {
 	if err := u.output.slot.Reconfigure(l.logConfig(u)); err != nil {
 		slog.Warn("cannot change how a log is kept", "service", u.name, "err", err)
+	}
+}
+
+// part has u's log say why nothing more of it comes under its name, whether it has run
+// or not: who follows the log may see that of another profile next.
+func (l *logging) part(u *unit) {
+	if u.output.parting != "" && l.openLog(u) == nil {
+		u.output.slot.Mark(u.output.parting)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -86,16 +87,23 @@ func examine(ctx context.Context) []doctor.Finding {
 		}
 	}
 	if err != nil {
-		silent = &doctor.Finding{
-			Check: "supervisor", State: doctor.Fail, What: err.Error(),
-			Remedy: "docker logs CONTAINER has what rlminit says of itself",
-		}
+		silent = &doctor.Finding{Check: "supervisor", State: doctor.Fail, What: err.Error(), Remedy: asOther(err)}
 	}
 	findings := doctor.Examine(place)
 	if silent != nil {
 		return append([]doctor.Finding{*silent}, findings...)
 	}
 	return append([]doctor.Finding{{Check: "supervisor", State: doctor.OK, What: "the supervisor answers"}}, findings...)
+}
+
+// asOther is what to do where the supervisor cannot be asked: of one that is there,
+// and does not answer this user, its log has nothing.
+func asOther(err error) string {
+	var problem *control.Problem
+	if errors.As(err, &problem) && problem.ExitCode == control.ExitNotPermitted {
+		return "run it by docker exec without -u, or as the user that services run as"
+	}
+	return "docker logs CONTAINER has what rlminit says of itself"
 }
 
 func examined(services []control.Service) []doctor.Service {

@@ -54,6 +54,23 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// Who may not ask is told how to be somebody else, not to look into a log.
+func TestDoctorOfAnotherUser(t *testing.T) {
+	b := newBox(t, map[string]any{"GET /v1/services": control.WrongUser(1234, 1000)})
+	r := b.rlminit(t, "doctor", "--json")
+	var findings []doctor.Finding
+	if err := json.Unmarshal([]byte(r.out), &findings); err != nil {
+		t.Fatalf("%v in %q", err, r.out)
+	}
+	want := doctor.Finding{
+		Check: "supervisor", State: doctor.Fail, What: "permission denied: you are uid 1234, services run as 1000; use docker exec without -u, or with -u 1000",
+		Remedy: "run it by docker exec without -u, or as the user that services run as",
+	}
+	if r.code != 1 || findings[0] != want {
+		t.Errorf("%d %+v", r.code, findings[0])
+	}
+}
+
 // Where nobody answers the place is examined all the same.
 func TestDoctorWithoutSupervisor(t *testing.T) {
 	cmd := (*box)(nil).command("doctor")

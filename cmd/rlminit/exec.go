@@ -49,7 +49,7 @@ executed and 127 if it is not found.`,
 	}
 	// What follows the command's name is its own, dashes or not.
 	cmd.Flags().SetInterspersed(false)
-	cmd.Flags().StringVarP(&profile, "profile", "p", "", "with the environment, groups and directory of profile `NAME`")
+	cmd.Flags().StringVarP(&profile, "profile", "p", "", "with the environment, groups and directory of profile or service `NAME`")
 	return cmd
 }
 

@@ -49,7 +49,7 @@ func fileReadVerb(t *terminal) *cobra.Command {
 			return control.Failed("%s", verdict(r))
 		}),
 	}
-	cmd.Flags().StringVarP(&f.Profile, "profile", "p", "", "below the directory of profile `NAME`")
+	cmd.Flags().StringVarP(&f.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ new file has mode 0640.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile `NAME`")
+	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the job's result, a JSON object")
 	return cmd
 }

@@ -43,8 +43,9 @@ func logsVerb(t *terminal) *cobra.Command {
 		Use:   "logs NAME… | --all",
 		Short: "show the logs of services",
 		Long: `Shows what services wrote, across rotations of their log. Several are merged by
-time, each line with the service's name in front. With -f the log is followed,
-also over restarts of the service, until interrupted.
+time, each line with the service's name in front. With -f the name is followed
+until interrupted: over restarts, and over a rename or deletion of its profile,
+which is a line of the log, to the next profile of that name.
 
 --grep looks at what the service wrote, not at time and stream, and --level at
 what a line says of itself: <3> in front, level=error, {"level":"error"},
@@ -55,10 +56,9 @@ but with -f what there is before that.
 On a terminal control characters are shown as ^[ and the like, and do nothing to
 it; --raw writes them as they are, as in a pipe.
 
-With --json a line is an object with service, at (null in a log without times),
-stream (out, err, or rlminit for what rlminit adds), level (null where the line
-tells none), cut (where the next line goes on with this one) and text, or
-text_base64 for what is no UTF-8.`,
+With --json a line is an object with service, at (null without times), stream
+(out, err, or rlminit for what rlminit adds), level (null: the line tells none),
+cut (the next line goes on with this one) and text, or text_base64 if no UTF-8.`,
 		Example: `  rlminit logs alice
   rlminit logs -f -n 50 alice bob
   rlminit logs --all --since 10m --level warn

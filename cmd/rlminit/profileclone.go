@@ -123,7 +123,9 @@ func profileRenameVerb(t *terminal) *cobra.Command {
 		Use:   "rename NAME NEW",
 		Short: "give a profile another name",
 		Long: `Stops the profile's gateway if it runs, renames the profile, its secrets and its
-log, and starts it again under the new name. Port and intent stay as they are. A
+log, and starts it again under the new name. Port and intent stay as they are.
+The log's last line under the old name says so, and the new name begins another
+file of it, so that logs -f of the old name shows nothing of the new one's. A
 log that an earlier profile NEW has left is kept beside, with the date in its
 name. One that has jobs or open sessions is not renamed; the answer names them.`,
 		Example:           `  rlminit profile rename alice alice-old`,

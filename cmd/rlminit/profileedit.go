@@ -20,7 +20,8 @@ func profileEditVerb(t *terminal) *cobra.Command {
 editor ends well, and has changed it, the text is checked, takes the old one's
 place, and is in force: a gateway that runs is restarted if it must be. What has
 a fault, or was changed by somebody else meanwhile, changes nothing: the text is
-kept, and named. Of an editor that fails nothing is taken.`,
+kept, and named. The same where the profile was renamed or deleted meanwhile,
+and another one has its name. Of an editor that fails nothing is taken.`,
 		Example:           `  EDITOR=nano rlminit profile edit alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
@@ -60,7 +61,7 @@ func editProfile(ctx context.Context, t *terminal, client *control.Client, name 
 		t.printf("%s: nothing was changed\n", printable(name))
 		return nil
 	}
-	if _, err := client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: string(after), Base: &before.Text}); err != nil {
+	if _, err := client.ReplaceProfile(ctx, name, control.ReplaceProfile{Text: string(after), Base: &before.Text, ID: &before.ID}); err != nil {
 		code := t.report(err)
 		t.complain("your text is kept in " + file)
 		return status(code)

@@ -10,7 +10,7 @@ import (
 
 func TestProfileEdit(t *testing.T) {
 	answers := map[string]any{
-		"GET /v1/profiles/alice/text":     control.ProfileText{Text: "restart: {limit: 3}\n"},
+		"GET /v1/profiles/alice/text":     control.ProfileText{Text: "restart: {limit: 3}\n", ID: "7-1.5"},
 		"POST /v1/profiles/alice/replace": aliceProfile(),
 		"GET /v1/profiles/bob/text":       control.ProfileText{Text: "x\n"},
 		"POST /v1/profiles/bob/replace":   control.BadRequest("profile.yaml:1: restart.limit: x is refused; write a whole number from 0 to 100000"),
@@ -41,7 +41,7 @@ func TestProfileEdit(t *testing.T) {
 			if kept := name == "faulty"; (len(left) > 0) != kept || kept && !strings.Contains(r.err, "to 100000\nrlminit: your text is kept in "+temporary) {
 				t.Errorf("left are %v; %q", left, r.err)
 			}
-			if name == "changed" && b.requests()[1] != `POST /v1/profiles/alice/replace {"text":"restart: {limit: 4}\n","base":"restart: {limit: 3}\n"}` {
+			if name == "changed" && b.requests()[1] != `POST /v1/profiles/alice/replace {"text":"restart: {limit: 4}\n","base":"restart: {limit: 3}\n","id":"7-1.5"}` {
 				t.Errorf("%q", b.requests())
 			}
 		})

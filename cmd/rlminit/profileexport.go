@@ -25,7 +25,8 @@ func profileExportVerb(t *terminal) *cobra.Command {
 		Short: "write a profile as one file: its directory, its intent and its log",
 		Long: `Writes a tar archive of which rlminit profile import makes the profile again,
 here or elsewhere. Its files are read with your rights, as they are at that
-moment: stop the profile where it matters that they fit together. Sockets,
+moment: stop the profile where it matters that they fit together. Those of one
+with a user of its own (user: auto) only root can read. Sockets,
 pipes, and links that lead out of the profile are left out, which is said. So
 are its secrets (those of profile create --secret, which are not in its
 directory); what is secret in its profile.yaml is not. The directories of its
@@ -84,6 +85,10 @@ func exportInto(path string, write func(io.Writer) error) error {
 // exportProfile writes a profile's archive. What is to be known of it goes to
 // stderr.
 func exportProfile(ctx context.Context, t *terminal, client *control.Client, name string, withLog bool, to io.Writer) error {
+	before, err := client.ProfileText(ctx, name)
+	if err != nil {
+		return err
+	}
 	p, err := client.Profile(ctx, name)
 	if err != nil {
 		return err
@@ -99,7 +104,7 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 	defer home.Close()
 	dir, err := home.OpenDir("profiles/" + p.Name)
 	if err != nil {
-		return control.Failed("%v", err)
+		return unreadable(client, home, p.Name, err)
 	}
 	defer dir.Close()
 	var log *durable.Dir
@@ -112,6 +117,13 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 		default:
 			defer log.Close()
 		}
+	}
+	// What is open stays what it is, whatever gets the name from here on.
+	switch after, err := client.ProfileText(ctx, p.Name); {
+	case err != nil:
+		return err
+	case after.ID != before.ID:
+		return control.Conflict("%s is another profile by now: the one that was to be exported was renamed or deleted meanwhile", p.Name)
 	}
 	m := archive.Manifest{Profile: p.Name, Desired: p.Desired, At: time.Now().UTC(), Version: version}
 	if p.Port != nil {
@@ -126,6 +138,17 @@ func exportProfile(ctx context.Context, t *terminal, client *control.Client, nam
 		err = control.Failed("cannot export %s: %v", p.Name, err)
 	}
 	return err
+}
+
+// unreadable is why a profile's directory cannot be opened. That of a profile with a
+// user of its own is in order, and to be given to nobody else.
+func unreadable(client *control.Client, home *durable.Dir, name string, err error) error {
+	info, e := home.Lstat("profiles/" + name)
+	if uid := os.Geteuid(); errors.Is(err, fs.ErrPermission) && e == nil && uid != 0 && client.ProfileUser(info.UID) {
+		return control.NotPermitted("cannot read %s as uid %d: it belongs to uid %d, the user of profile %s, and only root can read it; use docker exec without -u",
+			home.Path("profiles/"+name), uid, info.UID, name)
+	}
+	return control.Failed("%v", err)
 }
 
 func profileImportVerb(t *terminal) *cobra.Command {

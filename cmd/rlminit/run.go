@@ -72,7 +72,7 @@ and all of it is in the file that the result names.`,
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVarP(&o.job.Profile, "profile", "p", "", "as the user, with the environment and in the directory of profile `NAME`")
+	f.StringVarP(&o.job.Profile, "profile", "p", "", "as the user, with the environment and in the directory of profile or service `NAME`")
 	f.Var((*seconds)(&o.timeout), "timeout", "the deadline: `TIME` from its start, at most 7 days (default 30s)")
 	f.StringVar(&o.maxOutput, "max-output", "64KiB", "keep at most `SIZE` of each stream in the result")
 	f.StringVar(&o.stdin, "stdin", "", "what it reads: `FILE`, or - for standard input (default: nothing)")

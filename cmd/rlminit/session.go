@@ -61,7 +61,7 @@ ask at once all get the same. The bounds count for one that is opened.`
 		return nil
 	}
 	f := cmd.Flags()
-	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs are those of profile `NAME`")
+	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs are those of profile or service `NAME`")
 	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
 	f.IntVar(&s.Jobs, "jobs", 0, "how many jobs it may run (default 1000)")
 	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")

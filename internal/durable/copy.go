@@ -48,7 +48,7 @@ func (how Copy) dir(src int, srcPath string, dst, depth int) error {
 		if err == nil {
 			return nil
 		}
-		return &Error{Do: "copy", Path: path.Join(srcPath, name), Err: err}
+		return &Error{Do: "copy", Path: path.Join(srcPath, name), Err: err, Remedy: Room(err)}
 	}
 	if depth > maxCopyDepth {
 		return fail("", fmt.Errorf("more than %d directories deep", maxCopyDepth))
@@ -87,15 +87,15 @@ func (how Copy) subdir(src int, srcPath, name string, dst, depth int) error {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	from, err := openat(src, name, flags, 0)
 	if err != nil {
-		return &Error{Do: "copy", Path: srcPath, Err: err}
+		return &Error{Do: "copy", Path: srcPath, Err: err, Remedy: Room(err)}
 	}
 	defer unix.Close(from)
 	if err := unix.Mkdirat(dst, name, 0o700); err != nil {
-		return &Error{Do: "copy", Path: srcPath, Err: err}
+		return &Error{Do: "copy", Path: srcPath, Err: err, Remedy: Room(err)}
 	}
 	to, err := openat(dst, name, flags, 0)
 	if err != nil {
-		return &Error{Do: "copy", Path: srcPath, Err: err}
+		return &Error{Do: "copy", Path: srcPath, Err: err, Remedy: Room(err)}
 	}
 	defer unix.Close(to)
 	if err := how.dir(from, srcPath, to, depth+1); err != nil {

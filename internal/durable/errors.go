@@ -73,10 +73,8 @@ func (d *Dir) fail(do, rel string, err error) error {
 		e.explainDenied(d, rel)
 	case unix.EROFS:
 		e.Remedy = "mount the volume read-write"
-	case unix.ENOSPC:
-		e.Remedy = "free some space on the volume"
-	case unix.EDQUOT:
-		e.Remedy = "free some space, or raise the quota"
+	case unix.ENOSPC, unix.EDQUOT:
+		e.Remedy = Room(err)
 	case unix.ELOOP:
 		e.Why = "it is, or lies behind, a symbolic link"
 		e.Remedy = "put a real file or directory there"
@@ -91,6 +89,18 @@ func (d *Dir) fail(do, rel string, err error) error {
 		e.Remedy = "remove it, or put a regular file there"
 	}
 	return e
+}
+
+// Room is what a person can do where err says that a file system has no room; "" for
+// any other error.
+func Room(err error) string {
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return "free some space on the volume"
+	case errors.Is(err, unix.EDQUOT):
+		return "free some space, or raise the quota"
+	}
+	return ""
 }
 
 // tooMany is the error of a directory with more entries than somebody wants.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -255,7 +254,7 @@ func (u *unpacking) file(h *tar.Header, at Place, mode int64) error {
 	}
 	defer f.Close()
 	failed := func(err error) error {
-		return fmt.Errorf("cannot write %s: %w", at.Dir.Path(at.Rel), err)
+		return &durable.Error{Do: "write", Path: at.Dir.Path(at.Rel), Err: err, Remedy: durable.Room(err)}
 	}
 	buf := make([]byte, 64<<10)
 	for {

@@ -285,6 +285,15 @@ func (r *Profiles) before(name string) (e *entry) {
 // before is the entry of its name before it was made: the watcher may have
 // registered the new one by now.
 func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uint32) error {
+	cause := "profile changed"
+	if made {
+		cause = "profile created"
+	}
+	return r.enrolFor(cause, p, made, before, actor)
+}
+
+// enrolFor is enrol with the cause of what its service does now.
+func (r *Profiles) enrolFor(cause string, p profiles.Profile, made bool, before *entry, actor uint32) error {
 	var over chan struct{}
 	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[p.Service()]; e != nil && (e.life == Deleting || e.life == Deleted) {
@@ -304,9 +313,7 @@ func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uin
 			prop = Ours(d)
 		}
 		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running
-		if prop.Cause, prop.Actor = "profile changed", &actor; made {
-			prop.Cause = "profile created"
-		}
+		prop.Cause, prop.Actor = cause, &actor
 		renew := made && before != nil && before == r.registry.names.of[prop.Name] && before.life == Supervised
 		r.registry.register(prop)
 		if renew {
@@ -337,7 +344,7 @@ func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by contr
 		}
 		release := r.vacateJobs(p.Name, "its profile was deleted")
 		defer release()
-		ended, other := r.beginDeletion(p.Service(), &by.UID)
+		ended, other := r.beginDeletion(p.Service(), deleted, &by.UID)
 		if other != nil {
 			<-other
 			continue // is there one still?
@@ -350,14 +357,18 @@ func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by contr
 	}
 }
 
-// Text is a profile's profile.yaml.
+// Text is a profile's profile.yaml, and which profile that is.
 func (r *Profiles) Text(name string) (answer control.ProfileText, err error) {
-	_, p, err := r.profile(name)
-	return control.ProfileText{Text: string(p.Text())}, err
+	store, p, err := r.profile(name)
+	if err != nil {
+		return answer, err
+	}
+	p, id, err := store.ToEdit(p.Name)
+	return control.ProfileText{Text: string(p.Text()), ID: id}, problemOf(err)
 }
 
-// Edit puts another profile.yaml in force, if it has no fault and is made of the
-// one that is there.
+// Edit puts another profile.yaml in force, if it has no fault, and is made of the one
+// that is there, of the profile that is there.
 func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Actor) (view control.Profile, err error) {
 	store, p, err := r.profile(name)
 	if err != nil {
@@ -366,7 +377,7 @@ func (r *Profiles) Edit(name string, what control.ReplaceProfile, by control.Act
 	if err := p.With([]byte(what.Text)).Valid(r.settings.Current()); err != nil {
 		return view, control.BadRequest("%v", err)
 	}
-	next, err := store.ReplaceFrom(p.Name, what.Base, []byte(what.Text))
+	next, err := store.ReplaceFrom(p.Name, profiles.Base{ID: what.ID, Text: what.Base}, []byte(what.Text))
 	if err != nil {
 		return view, problemOf(err)
 	}
@@ -395,7 +406,7 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 			}
 			defer release()
 		}
-		ended, other := r.beginDeletion(p.Service(), &by.UID)
+		ended, other := r.beginDeletion(p.Service(), "profile renamed to "+what.To, &by.UID)
 		if other != nil {
 			<-other
 			continue // is there one still?
@@ -408,7 +419,7 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		if err != nil {
 			return outcome, problemOf(err)
 		}
-		if err := r.enrol(renamed, true, nil, by.UID); err != nil {
+		if err := r.enrolFor("profile renamed from "+p.Name, renamed, true, nil, by.UID); err != nil {
 			return outcome, err
 		}
 		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil
@@ -467,9 +478,12 @@ func (r *Profiles) Purge(entry string, needed bool, by control.Actor) (answer co
 	return answer, problemOf(err)
 }
 
-// beginDeletion ends a profile's service. ended gives the end of its log, when
+// deleted is the cause of the end of a profile's service.
+const deleted = "profile deleted"
+
+// beginDeletion ends a profile's service, for a cause. ended gives the end of its log, when
 // nothing is left of it. other: somebody else deletes it, until that is closed.
-func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
+func (r *Profiles) beginDeletion(name, cause string, actor *uint32) (ended <-chan (<-chan struct{}), other <-chan struct{}) {
 	r.registry.queue.Ask(func() {
 		if e := r.registry.names.of[name]; e != nil && e.over != nil {
 			other = e.over
@@ -479,7 +493,7 @@ func (r *Profiles) beginDeletion(name string, actor *uint32) (ended <-chan (<-ch
 		e := r.registry.names.entry(name)
 		e.over = make(chan struct{})
 		if action == Remove {
-			r.registry.remove(name, "profile deleted", actor, true)
+			r.registry.remove(name, cause, actor, true)
 		}
 		end := make(chan (<-chan struct{}), 1)
 		ended = end

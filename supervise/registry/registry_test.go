@@ -157,7 +157,7 @@ func (p *place) made(name string) {
 // deletion not quite over, is registered and not refused.
 func TestCreatedAtTheEndOfADeletion(t *testing.T) {
 	p := newPlace(t, gateways)
-	ended, other := p.Profiles.beginDeletion("gateway-alice", nil)
+	ended, other := p.Profiles.beginDeletion("gateway-alice", deleted, nil)
 	if other != nil {
 		t.Fatal("somebody else deletes it")
 	}

@@ -53,7 +53,7 @@ func (r *Profiles) Discard(ctx context.Context, name, trash string, actor uint32
 		}
 		release := r.vacateJobs(p.Name, "its profile was deleted")
 		defer release()
-		ended, other := r.beginDeletion(p.Service(), &actor)
+		ended, other := r.beginDeletion(p.Service(), deleted, &actor)
 		if other != nil {
 			<-other
 			continue // is there one still?

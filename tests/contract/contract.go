@@ -71,6 +71,7 @@ var All = []Test{
 
 	{Name: "ProfileLifecycle", Run: ProfileLifecycle},
 	{Name: "ProfileMoves", Run: ProfileMoves},
+	{Name: "AnotherOfTheName", Run: AnotherOfTheName},
 	{Name: "ProfilesCannotBeRead", Run: ProfilesCannotBeRead},
 	{Name: "ProfileIsAdopted", Run: ProfileIsAdopted},
 	{Name: "StoppedProfilesRest", Run: StoppedProfilesRest},

@@ -172,6 +172,10 @@ func OwnedProfilesMove(t *testing.T, start New) {
 	if out := b.Must("file", "read", "--profile", "alice", "written"); out != "x" {
 		t.Errorf("written: %q", out)
 	}
+	// Whose files they are is in order: nobody is told to change that.
+	if r := b.As(box.Service, "rlminit", "profile", "export", "alice", "-o", "/dev/shm/alice.tar"); r.Code != 5 || !strings.Contains(r.Err, fmt.Sprintf("it belongs to uid %d, the user of profile alice, and only root can read it", first+1)) || strings.Contains(r.Err, "chown") {
+		t.Errorf("exported by the services' user: %s", r)
+	}
 	// An operator's mv on the host takes the user along.
 	b.Must("stop", "alice")
 	b.Shell(box.Root, "cd "+b.Home()+"/profiles && mv alice moved")

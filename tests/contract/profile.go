@@ -54,6 +54,56 @@ func ProfileMoves(t *testing.T, start New) {
 	b.Fails(4, "trash", "profile", "restore", "nobody")
 }
 
+// AnotherOfTheName: a profile that gets the name of one that was renamed meanwhile is
+// not taken for it: not by an edit, nor by who follows the log.
+func AnotherOfTheName(t *testing.T, start New) {
+	b, _ := alice(t, start, Config())
+	b.Shell(box.Service, "rlminit logs -f -n all alice >"+b.Home()+"/followed 2>&1 </dev/null & echo $!")
+	followed := func() string { return b.Shell(box.Service, "cat "+b.Home()+"/followed") }
+	box.Eventually(b, long, "the log is followed", func() (bool, any) {
+		text := followed()
+		return strings.Contains(text, "gateway alice"), text
+	})
+
+	editor := b.Home() + "/editor"
+	b.Shell(box.Service, "cat >"+editor+` <<'END'
+#!/bin/sh
+rlminit profile rename alice zoe && rlminit profile create alice >&2
+echo 'environment: {MINE: "1"}' >"$1"
+END
+chmod +x `+editor)
+	r := b.As(box.Service, "sh", "-c", "EDITOR="+editor+" rlminit profile edit alice")
+	if r.Code != 17 || !strings.Contains(r.Err, "alice is another profile by now") || !strings.Contains(r.Err, "your text is kept in ") {
+		t.Errorf("edited: %s", r)
+	}
+	for _, name := range []string{"alice", "zoe"} {
+		if text := b.Must("profile", "show", name); strings.Contains(text, "MINE") {
+			t.Errorf("%s has the text: %s", name, text)
+		}
+	}
+
+	zoe := b.Await("gateway-zoe", "running")
+	b.Must("restart", "zoe", "alice")
+	alice := b.Await("gateway-alice", "running")
+	box.Eventually(b, long, "the log of the new one is followed", func() (bool, any) {
+		text := followed()
+		return strings.Contains(text, fmt.Sprintf("--- starting pid %d", *alice.PID)) || strings.Count(text, "--- starting") >= 3, text
+	})
+	text := followed()
+	if strings.Contains(text, "gateway zoe") || strings.Contains(text, fmt.Sprint("pid ", *zoe.PID)) {
+		t.Errorf("it has lines of zoe: %s", text)
+	}
+	if !strings.Contains(text, " --- profile renamed to zoe\n") {
+		t.Errorf("it does not say whose lines follow: %s", text)
+	}
+	if log := b.Must("logs", "zoe"); !strings.Contains(log, "gateway alice") || !strings.Contains(log, "gateway zoe") {
+		t.Errorf("the log did not follow: %q", log)
+	}
+	if events := b.Must("events"); !strings.Contains(events, "profile renamed to zoe") || !strings.Contains(events, "profile renamed from alice") || strings.Contains(events, "profile deleted") {
+		t.Errorf("the events are %s", events)
+	}
+}
+
 // ProfileLifecycle: create starts a gateway, delete removes it and keeps the
 // directory in the trash, --purge keeps nothing.
 func ProfileLifecycle(t *testing.T, start New) {
