@@ -105,22 +105,22 @@ func (g *Gateway) own() document.Fields {
 	}
 }
 
-// GatewaySays is what the section comes to for any profile, for two of them to be
-// compared: but for the users of profiles, which need a new container. nil: there is
-// none.
-func (c *Config) GatewaySays() []any {
-	if c.Gateway == nil {
+// Says is what the section of a configuration comes to for any profile, for two of them
+// to be compared: but for the users of profiles, which need a new container. nil: there
+// is none.
+func (g *Gateway) Says(c *Config) []any {
+	if g == nil {
 		return nil
 	}
-	g, sample := *c.Gateway, c.Gateway.sample(c)
+	own, sample := *g, g.sample(c)
 	says := []any{}
 	for _, name := range []string{sample.Name, DefaultProfile} {
 		sample.Name = name
 		d, _ := c.GatewayDefinition(sample) // without a fault: it was read
 		says = append(says, string(service.Encode(d)))
 	}
-	g.node, g.defaultNode, g.User, g.Groups = document.Node{}, document.Node{}, "", nil
-	return append(says, g)
+	own.node, own.defaultNode, own.User, own.Groups = document.Node{}, document.Node{}, "", nil
+	return append(says, own)
 }
 
 // sample is a profile for a first look at the definition.

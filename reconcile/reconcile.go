@@ -34,6 +34,7 @@ type Profile struct {
 	Fingerprint string // changes when the definition does
 	Record      service.Record
 	Unrecorded  bool // its port is not in the state file yet
+	Scheduled   bool // its schedule alone runs it: registered stopped, whatever is recorded
 
 	// Declared is what a declared set wants of it, whatever is recorded;
 	// IntentNone where there is no such set: then only a command changes that.
@@ -44,6 +45,7 @@ type Profile struct {
 type Static struct {
 	Service     string
 	Enabled     bool
+	Scheduled   bool // its schedule alone runs it: registered stopped, whatever is recorded
 	Fault       string
 	Fingerprint string
 	Record      service.Record
@@ -95,7 +97,7 @@ type Op struct {
 
 	// Record: the state file lacks something that must outlive the container
 	// (the port, or what was decided): save Intent, IntentNone leaves the
-	// recorded one as it is.
+	// recorded one as it is. Without Record it is recorded already.
 	Record bool
 	Intent service.Intent
 
@@ -183,6 +185,9 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
+	if p.Scheduled && op.Start {
+		op.Start, op.Intent = false, service.Running // wanted it stays: that is the profile's
+	}
 	op.Stale = stale(op, p.Record)
 	op.Action = ActionRegistered
 	if op.Start {
@@ -219,6 +224,7 @@ func static(s Static, is Present, held bool) (Op, bool) {
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
+	op.Start = op.Start && !s.Scheduled
 	op.Stale = !held && stale(op, s.Record)
 	op.Action = ActionRegistered
 	if op.Start {

@@ -126,6 +126,9 @@ func TestGolden(t *testing.T) {
 		row{"static: disabled, only seen running", static(Static{Record: recorded("", "running")})},
 		row{"static: enabled, corrupt record", static(Static{Enabled: true, Record: service.Record{Origin: service.Corrupt, Fault: "corrupt: it is empty"}})},
 		row{"static: enabled, stopped on a volume held by another", with(static(Static{Enabled: true, Record: recorded("stopped", "")}), func(in *Input) { in.Held = true })},
+		row{"static: scheduled, a person started it", static(Static{Enabled: true, Scheduled: true, Record: recorded("running", "running")})},
+		row{"static: scheduled, no record, on a volume held by another", with(static(Static{Enabled: true, Scheduled: true}), func(in *Input) { in.Held = true })},
+		row{"boot: a scheduled profile, desired_state=running", with(one(recorded("running", "stopped")), func(in *Input) { in.Profiles[0].Scheduled = true })},
 		row{"static: broken", static(Static{Enabled: true, Fault: "bad"})},
 		row{"order", Input{
 			FoundState: service.Running,

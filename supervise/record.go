@@ -72,7 +72,7 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 	var subjects []profiles.Subject
 	r.loop.ask(func() {
 		for _, u := range all {
-			if u.recorded && u.state.Phase != machine.Gone && v.intent != service.IntentNone {
+			if u.recorded && u.state.Phase != machine.Gone && v.intent != service.IntentNone && !u.onlyScheduled() {
 				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
 				c.Services = append(c.Services, u.name)
 			}

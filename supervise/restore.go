@@ -114,7 +114,7 @@ func (c *succession) bringUpToDate(outdated []*unit) {
 // what is wanted.
 func (c *succession) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
 	u := c.services.bare(p)
-	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) {
+	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
 		u.desired, u.kept.changed = recorded, true

@@ -55,7 +55,7 @@ var parts = []part{
 	{key: "apply", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Apply }}, // none is everybody, an empty one nobody
 	{key: "jobs", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Jobs }},
 	{key: "hooks", when: atOnce, of: func(_ *Settings, c *config.Config) any { return list(c.Hooks) }},
-	{key: "gateway", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.GatewaySays() }},
+	{key: "gateway", when: atOnce, of: func(_ *Settings, c *config.Config) any { return c.Gateway.Says(c) }},
 
 	{key: "environment", when: nextStart, of: func(_ *Settings, c *config.Config) any { return pairs(c.Environment) }},
 	{key: "env_file", when: nextStart, of: func(_ *Settings, c *config.Config) any { return list(c.EnvFile) }},
