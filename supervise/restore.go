@@ -80,10 +80,11 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	held := c.tier1.held.Take(registry.UnpublishedKey(name))
 	p := c.directory.registry.Recall(name, was.Profile, was.Recorded, held)
 	p.Desired = was.Desired
-	recorded := c.recordedIntent(name, was.Profile, was.Recorded)
+	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
 	leaving := false
 	c.loop.ask(func() {
 		u := c.takeBack(p, was.Machine, recorded)
+		u.kept.commanded = was.Commanded
 		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
 		if was.Outdated != nil {
