@@ -533,6 +533,9 @@ func startsOnce(b *box.Box) {
 	if s := b.Status()["never"]; s.State != "stopped" || s.Desired != "stopped" || s.LastExit != nil {
 		b.Errorf("after a restart of the container: %s", box.Describe(s))
 	}
+	if s := b.Status()["gateway-alice"]; s.State != "stopped" || s.LastExit != nil {
+		b.Errorf("a profile whose gateway has a schedule, after a restart of the container: %s", box.Describe(s))
+	}
 	if out := b.Must("logs", "never"); strings.Count(out, " never\n") != 1 {
 		b.Errorf("its log is %q", out)
 	}
