@@ -105,6 +105,24 @@ func (g *Gateway) own() document.Fields {
 	}
 }
 
+// Says is what the section of a configuration comes to for any profile, for two of them
+// to be compared: but for the users of profiles, which need a new container. nil: there
+// is none.
+func (g *Gateway) Says(c *Config) []any {
+	if g == nil {
+		return nil
+	}
+	own, sample := *g, g.sample(c)
+	says := []any{}
+	for _, name := range []string{sample.Name, DefaultProfile} {
+		sample.Name = name
+		d, _ := c.GatewayDefinition(sample) // without a fault: it was read
+		says = append(says, string(service.Encode(d)))
+	}
+	own.node, own.defaultNode, own.User, own.Groups = document.Node{}, document.Node{}, "", nil
+	return append(says, own)
+}
+
 // sample is a profile for a first look at the definition.
 func (g *Gateway) sample(c *Config) Profile {
 	return Profile{Name: "sample", Dir: path.Join(c.Home, ProfilesDir, "sample"), Port: g.Ports.Low}

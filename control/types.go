@@ -168,7 +168,8 @@ type Schedule struct {
 	Next      *time.Time `json:"next"`
 	Last      *time.Time `json:"last"` // the last occurrence that was run; null: none
 	LastJob   *string    `json:"last_job"`
-	LastState *string    `json:"last_state"` // of that job; null: it is not over
+	LastState *string    `json:"last_state"`        // of that job; null: it is not over
+	NotRun    string     `json:"not_run,omitempty"` // why there is no next
 }
 
 // Exit tells how a process ended: a code, or a signal.
@@ -276,7 +277,7 @@ type Outcome struct {
 	Changed bool     `json:"changed"` // false: it was so already
 	Problem *Problem `json:"problem"`
 	Along   []string `json:"along,omitempty"` // what was started, stopped or restarted with it
-	Note    string   `json:"note,omitempty"`  // what a profile that was created does without
+	Note    string   `json:"note,omitempty"`  // what a profile that was created does without; what a stop leaves
 }
 
 // Signal is the body of POST /v1/services/{name}/signal.

@@ -24,6 +24,9 @@ type Input struct {
 	// Held: another container has the volume, or RLMINIT_PROFILES=off. No
 	// profile is registered, and records do not count: they are not ours.
 	Held bool
+	// Taken: the volume is ours since this moment. What was registered before goes by
+	// what is recorded on it from now on.
+	Taken bool
 }
 
 // Profile is a profile found on the volume.
@@ -34,6 +37,7 @@ type Profile struct {
 	Fingerprint string // changes when the definition does
 	Record      service.Record
 	Unrecorded  bool // its port is not in the state file yet
+	Scheduled   bool // its schedule alone runs it: registered stopped, whatever is recorded
 
 	// Declared is what a declared set wants of it, whatever is recorded;
 	// IntentNone where there is no such set: then only a command changes that.
@@ -44,6 +48,7 @@ type Profile struct {
 type Static struct {
 	Service     string
 	Enabled     bool
+	Scheduled   bool // its schedule alone runs it: registered stopped, whatever is recorded
 	Fault       string
 	Fingerprint string
 	Record      service.Record
@@ -76,7 +81,7 @@ const (
 	Report                 // show it as failed with Reason; a live process is left alone
 	Update                 // the definition changed
 	Register               // make it known; Start says whether to start it
-	Intend                 // it stays as it is, but is to be started (Start) or stopped
+	Intend                 // it stays as it is, but is to be started (Start) or stopped; of a static service: goes by its record
 )
 
 func (k Kind) String() string {
@@ -95,7 +100,7 @@ type Op struct {
 
 	// Record: the state file lacks something that must outlive the container
 	// (the port, or what was decided): save Intent, IntentNone leaves the
-	// recorded one as it is.
+	// recorded one as it is. Without Record it is recorded already.
 	Record bool
 	Intent service.Intent
 
@@ -135,7 +140,7 @@ func Diff(in Input) []Op {
 	wanted := make(map[string]bool, len(in.Profiles)+len(in.Services))
 	for _, s := range in.Services {
 		wanted[s.Service] = true
-		add(static(s, present[s.Service], in.Held))
+		add(static(s, present[s.Service], in))
 	}
 	for _, p := range in.Profiles {
 		if in.Held {
@@ -183,6 +188,9 @@ func profile(p Profile, is Present, found service.Intent) (Op, bool) {
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
+	if p.Scheduled && op.Start {
+		op.Start, op.Intent = false, service.Running // wanted it stays: that is the profile's
+	}
 	op.Stale = stale(op, p.Record)
 	op.Action = ActionRegistered
 	if op.Start {
@@ -198,7 +206,7 @@ func stale(op Op, r service.Record) bool {
 }
 
 // static decides about one service of the configuration.
-func static(s Static, is Present, held bool) (Op, bool) {
+func static(s Static, is Present, in Input) (Op, bool) {
 	op := Op{Service: s.Service, Reason: s.Fault}
 	if s.Fault != "" {
 		op.Kind = Report
@@ -206,11 +214,15 @@ func static(s Static, is Present, held bool) (Op, bool) {
 	}
 	if is.Registered {
 		op.Kind = Update
-		return op, is.Fingerprint != s.Fingerprint || is.Fault != ""
+		if is.Fingerprint != s.Fingerprint || is.Fault != "" {
+			return op, true
+		}
+	} else {
+		op.Kind = Register
 	}
-	op.Kind, op.Start, op.Adopt, op.Reason = Register, s.Enabled, is.Alive, s.Record.Fault
+	op.Start, op.Adopt, op.Reason = s.Enabled, is.Alive, s.Record.Fault
 	switch {
-	case held:
+	case in.Held:
 	case s.Record.Origin == service.Corrupt:
 		op.Start, op.Record, op.Intent = false, true, service.Stopped
 	case s.Record.Desired != service.IntentNone:
@@ -219,7 +231,11 @@ func static(s Static, is Present, held bool) (Op, bool) {
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
-	op.Stale = !held && stale(op, s.Record)
+	op.Start = op.Start && !s.Scheduled
+	if is.Registered {
+		return Op{Kind: Intend, Service: s.Service, Start: op.Start, Record: op.Record, Intent: op.Intent}, in.Taken && !s.Scheduled
+	}
+	op.Stale = !in.Held && stale(op, s.Record)
 	op.Action = ActionRegistered
 	if op.Start {
 		op.Action = ActionStarted

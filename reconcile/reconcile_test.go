@@ -23,7 +23,7 @@ func gateway(name string, r service.Record) Profile {
 // text is one operation as the golden file has it.
 func (op Op) text() string {
 	words := []string{op.Kind.String(), op.Service}
-	if op.Kind == Register {
+	if op.Kind == Register || op.Kind == Intend {
 		words = append(words, map[bool]string{true: "start", false: "stopped"}[op.Start])
 	}
 	if op.Adopt {
@@ -126,6 +126,21 @@ func TestGolden(t *testing.T) {
 		row{"static: disabled, only seen running", static(Static{Record: recorded("", "running")})},
 		row{"static: enabled, corrupt record", static(Static{Enabled: true, Record: service.Record{Origin: service.Corrupt, Fault: "corrupt: it is empty"}})},
 		row{"static: enabled, stopped on a volume held by another", with(static(Static{Enabled: true, Record: recorded("stopped", "")}), func(in *Input) { in.Held = true })},
+		row{"static: scheduled, a person started it", static(Static{Enabled: true, Scheduled: true, Record: recorded("running", "running")})},
+		row{"static: scheduled, no record, on a volume held by another", with(static(Static{Enabled: true, Scheduled: true}), func(in *Input) { in.Held = true })},
+		row{"boot: a scheduled profile, desired_state=running", with(one(recorded("running", "stopped")), func(in *Input) { in.Profiles[0].Scheduled = true })},
+		row{"static: registered, and the volume was taken: a person stopped it", with(static(Static{Enabled: true, Record: recorded("stopped", "stopped")}), func(in *Input) {
+			in.Taken = true
+			in.Present = []Present{{Service: "web", Registered: true, Fingerprint: "1", Alive: true}}
+		})},
+		row{"static: registered, and the volume was taken: corrupt record", with(static(Static{Enabled: true, Record: service.Record{Origin: service.Corrupt, Fault: "corrupt: it is empty"}}), func(in *Input) {
+			in.Taken = true
+			in.Present = []Present{{Service: "web", Registered: true, Fingerprint: "1", Alive: true}}
+		})},
+		row{"static: scheduled, registered, and the volume was taken", with(static(Static{Enabled: true, Scheduled: true, Record: recorded("running", "stopped")}), func(in *Input) {
+			in.Taken = true
+			in.Present = []Present{{Service: "web", Registered: true, Fingerprint: "1"}}
+		})},
 		row{"static: broken", static(Static{Enabled: true, Fault: "bad"})},
 		row{"order", Input{
 			FoundState: service.Running,

@@ -32,7 +32,7 @@ type Definition struct {
 
 	Type     Type
 	Schedule *Schedule // nil: none
-	Enabled  bool      // never with a schedule
+	Enabled  bool      // of one with a schedule: whether that runs it
 	Control  bool      // may command the control socket
 
 	Requires, Wants, After []string

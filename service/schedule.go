@@ -61,13 +61,15 @@ func readSchedule(p **Schedule) document.Setter {
 	}
 }
 
-// checkSchedule refuses what a job cannot be, and leaves the starting to the
-// schedule.
+// StartsAtBoot tells whether it runs where nobody has started or stopped it yet. What
+// has a schedule is started by that.
+func (d *Definition) StartsAtBoot() bool { return d.Enabled && d.Schedule == nil }
+
+// checkSchedule refuses what a job cannot be.
 func (d *Definition) checkSchedule(n document.Node) {
 	if d.Schedule == nil {
 		return
 	}
-	d.Enabled = false
 	switch {
 	case d.Type != Oneshot:
 		at(n, "schedule").Fault("goes with type: oneshot; a daemon runs always")

@@ -18,7 +18,7 @@ schedule: {cron: "30 2 * * *", timezone: Europe/Berlin, catch_up: one, overlap: 
 `
 	d, faults := Decode("f", "backup", []byte(source), nil)
 	want := Schedule{"30 2 * * *", "Europe/Berlin", schedule.CatchUpOne, OverlapKill, 30 * time.Second, time.Hour}
-	if len(faults) > 0 || d.Schedule == nil || *d.Schedule != want || d.Enabled {
+	if len(faults) > 0 || d.Schedule == nil || *d.Schedule != want || d.StartsAtBoot() {
 		t.Fatalf("%+v, %v", d.Schedule, faults)
 	}
 	again, faults := Decode("f", "backup", Encode(d), nil)

@@ -263,6 +263,99 @@ services: {web: {command: [web]}}
 	}
 }
 
+// topKeys are the keys of rlminit.yaml.
+func topKeys(t *testing.T) map[string]any {
+	t.Helper()
+	for _, shape := range config.Schemas()[config.ConfigurationFile]["anyOf"].([]any) {
+		if keys, ok := shape.(map[string]any)["properties"].(map[string]any); ok {
+			return keys
+		}
+	}
+	t.Fatal("the schema has no keys")
+	return nil
+}
+
+// Whatever changes at the top of a configuration, a reload and its dry run say when it
+// counts. Each key that there is has a change here.
+func TestReloadNamesEveryKey(t *testing.T) {
+	const base = "version: 1\ngateway: {command: [agent]}\nservices: {web: {command: [web], enabled: no}}\n"
+	restart, once, later := ": that needs a new container", ": that counts at once", " from its next start on"
+	changes := map[string]struct{ line, says string }{
+		"user":            {"user: other", restart},
+		"supervisor_user": {"supervisor_user: 4711:4711", restart},
+		"stop_timeout":    {"stop_timeout: 5s", restart},
+		"strict":          {"strict: true", restart},
+		"parent_death":    {"parent_death: TERM", restart},
+		"warn_on_reap":    {"warn_on_reap: true", restart},
+		"verbose":         {"verbose: 2", restart},
+		"tags":            {"tags: 50000-50999", restart},
+		"profile_users":   {"profile_users: 41000-44999", restart},
+		"groups_of":       {"groups_of: [/var/run/docker.sock]", restart},
+		"metrics":         {`metrics: {listen: "tcp:127.0.0.1:9100"}`, restart},
+		"main":            {"main: {command: [main]}", restart},
+		"remap":           {`remap: {uid: ["4711"]}`, restart},
+		"own":             {"own: [cache]", restart},
+		"dirs":            {"dirs: [cache]", restart},
+		"seed":            {"seed: [{from: /usr/share, to: share}]", restart},
+		"boot":            {"boot: [{command: [true]}]", restart},
+		"access":          {"access: {read: all}", once},
+		"apply":           {"apply: {allow: []}", once},
+		"jobs":            {"jobs: {at_once: 1}", once},
+		"hooks":           {"hooks: [{on: [failed], command: [notify]}]", once},
+		"environment":     {"environment: {A: b}", later},
+		"env_file":        {`env_file: ["?/etc/environment"]`, later},
+		"inherit_env":     {"inherit_env: [PATH]", later},
+		"gateway":         {"", once},
+		"services":        {"", ""},
+		"version":         {"", ""}, // which has one value
+		"home":            {"", ""}, // TestReloadKeepsWhatNeedsANewContainer
+	}
+	for key := range topKeys(t) {
+		if _, there := changes[key]; !there {
+			t.Errorf("nobody has looked at what a reload says of %s", key)
+		}
+	}
+	p := newPlace(t, "user: app\n"+base)
+	p.open()
+	p.now.registry.TakeUp()
+	notes := func(text string) []string {
+		t.Helper()
+		p.configure(p.home, text)
+		done, err := p.now.registry.Reload(control.Reload{DryRun: true})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			return nil
+		}
+		return done.Notes
+	}
+	for key, change := range changes {
+		if change.line == "" {
+			continue
+		}
+		text := "user: app\n" + base + change.line + "\n"
+		if key == "user" {
+			text = base + change.line + "\n"
+		}
+		if got := notes(text); len(got) != 1 || !strings.HasPrefix(got[0], key+" changed") || !strings.Contains(got[0], change.says) {
+			t.Errorf("of %s it says %q", key, got)
+		}
+	}
+	for _, section := range []string{"command: [other]", "command: [agent], ports: 9000-9100", "command: [agent], default: {limits: {core: 0}}"} {
+		text := strings.Replace("user: app\n"+base, "command: [agent]", section, 1)
+		if got := notes(text); len(got) != 1 || got[0] != "gateway changed"+once {
+			t.Errorf("of the gateway's %s it says %q", section, got)
+		}
+	}
+	p.configure(p.home, "user: app\n"+base+"access: {read: all}\n")
+	done, err := p.now.registry.Reload(control.Reload{})
+	if err != nil || !slices.Equal(done.Notes, []string{"access changed" + once}) || !p.now.prep.config().ReadAll {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if done, err = p.now.registry.Reload(control.Reload{}); err != nil || len(done.Notes) > 0 {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+}
+
 // What needs a new container is as the container was started with, whatever the
 // file says at a reload, and for a successor too; and it is said each time.
 func TestReloadKeepsWhatNeedsANewContainer(t *testing.T) {

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -81,12 +82,14 @@ func (h *jobHost) open() {
 	}
 }
 
-// scheduled is every service that is run by its schedule.
+// scheduled is every service that has a schedule.
 func (h *jobHost) scheduled() (list []jobs.Scheduled) {
 	h.loop.ask(func() {
 		for _, u := range h.fleet.units {
 			if u.definition.Schedule != nil && u.fault == "" {
-				list = append(list, jobs.Scheduled{Name: u.name, Command: u.definition.Command, Schedule: *u.definition.Schedule})
+				list = append(list, jobs.Scheduled{
+					Name: u.name, Command: u.definition.Command, Schedule: *u.definition.Schedule, Off: !u.definition.Enabled,
+				})
 			}
 		}
 	})
@@ -109,10 +112,77 @@ func (h *jobHost) tellSchedules(list []control.Service) {
 		for i := range list {
 			if list[i].Name == what.Name {
 				next := h.runner.NextOf(what)
+				if next.NotRun == jobs.NotHere {
+					next.NotRun = cmp.Or(h.notHere(), next.NotRun)
+				}
 				list[i].Schedule = &next
 			}
 		}
 	}
+}
+
+// occurring is what a stop has ended of a service that has a schedule.
+type occurring struct {
+	over <-chan struct{} // closed when nothing of it is left; nil: there was nothing
+	note string          // that its schedule goes on; "": it does not
+}
+
+// endOccurrences ends what the schedules of the units have begun: those are jobs, and
+// a person who stops a service means them too. It is for any goroutine but the loop.
+func (h *jobHost) endOccurrences(units []*unit, cause string) map[*unit]occurring {
+	if h.runner == nil {
+		return nil
+	}
+	var scheduled []*unit
+	profile := map[*unit]bool{}
+	h.loop.ask(func() {
+		for _, u := range units {
+			if u.definition.Schedule != nil {
+				scheduled, profile[u] = append(scheduled, u), u.definition.Profile != ""
+			}
+		}
+	})
+	if len(scheduled) == 0 {
+		return nil
+	}
+	ended := map[*unit]occurring{}
+	all := h.scheduled()
+	for _, u := range scheduled {
+		is := occurring{over: h.runner.EndOccurrences(u.name, cause)}
+		i := slices.IndexFunc(all, func(what jobs.Scheduled) bool { return what.Name == u.name })
+		if i >= 0 && h.runner.NextOf(all[i]).NotRun == "" {
+			is.note = "its schedule goes on"
+			if !profile[u] {
+				is.note += " (enabled: false, and rlminit reload, switch it off)"
+			}
+		}
+		ended[u] = is
+	}
+	return ended
+}
+
+// after is over when both are: what is waited for of u, and what its schedule has begun.
+func (o occurring) after(over func(*unit) (bool, *control.Problem)) func(*unit) (bool, *control.Problem) {
+	return func(u *unit) (bool, *control.Problem) {
+		is, problem := over(u)
+		select {
+		case <-o.over:
+		default:
+			is = is && problem != nil
+		}
+		return is, problem
+	}
+}
+
+// notHere says why no schedule is run in this container; "": nobody knows.
+func (h *jobHost) notHere() string {
+	switch {
+	case h.prep.volume.Store() == nil:
+		return h.prep.volume.Absent()
+	case h.prep.volume.readOnly.Load():
+		return "the volume cannot be written to"
+	}
+	return ""
 }
 
 // stop ends every job, which is recorded as interrupted. Only the loop calls it.

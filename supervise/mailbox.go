@@ -22,6 +22,14 @@ func (m *mailbox) ask(f func()) {
 	<-done
 }
 
+// when has f run by the loop when a channel is closed.
+func (m *mailbox) when(closed <-chan struct{}, f func()) {
+	go func() {
+		<-closed
+		m.do(f)
+	}()
+}
+
 // soon has f run by the loop after what it is doing now. Only the loop calls it.
 func (m *mailbox) soon(f func()) { m.later = append(m.later, f) }
 

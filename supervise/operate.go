@@ -19,6 +19,7 @@ type commands struct {
 	fleet     *fleet
 	records   *records
 	directory *directory
+	jobs      *jobHost
 
 	operations operations
 	rolls      rolls
@@ -95,6 +96,10 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 	waiters := make([]*waiter, len(units))
 	changed := make([]bool, len(units))
 	var went []string // along
+	var ended map[*unit]occurring
+	if v.name == "stop" {
+		ended = c.jobs.endOccurrences(units, commanded(v, actor).Cause)
+	}
 	c.loop.ask(func() {
 		c.thrift.worked(boottime())
 		event := commanded(v, actor)
@@ -102,11 +107,15 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		act := slices.Clone(along)
 		for i, u := range units {
 			over[i] = v.outcome(u)
+			if ended[u].over != nil {
+				changed[i], over[i] = true, ended[u].after(over[i])
+				c.loop.when(ended[u].over, func() { u.waiters.answer(u) })
+			}
 			if u.fault != "" && v.intent == service.Running {
 				continue
 			}
-			if changed[i] = v.needed(u); changed[i] {
-				act = append(act, u)
+			if v.needed(u) {
+				changed[i], act = true, append(act, u)
 			}
 		}
 		if part == 0 {
@@ -146,6 +155,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 		outcomes[i].Along = went
 	}
 	for i, u := range units {
+		outcomes[i].Note = ended[u].note
 		if order.unrecorded != nil && outcomes[i].Problem == nil {
 			outcomes[i].Problem = stoppedOnly(u.title(), order.unrecorded)
 		}

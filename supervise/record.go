@@ -50,6 +50,10 @@ type kept struct {
 	unsaved  bool           // a successor would not know what is true of it
 	ended    []uint64       // exits to be acknowledged once a successor and the log would know of them
 	outdated outdated       // what of its run is older than the definition
+
+	// commanded: desired is what a person has commanded, and was recorded nowhere, for
+	// there is no volume of ours. It is when we take one over.
+	commanded bool
 }
 
 // written waits until status files and the volume show what has happened, but
@@ -72,7 +76,7 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 	var subjects []profiles.Subject
 	r.loop.ask(func() {
 		for _, u := range all {
-			if u.recorded && u.state.Phase != machine.Gone && v.intent != service.IntentNone {
+			if u.recorded && u.state.Phase != machine.Gone && v.intent != service.IntentNone && !u.onlyScheduled() {
 				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
 				c.Services = append(c.Services, u.name)
 			}
@@ -87,6 +91,14 @@ func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, a
 	store := r.volume.Store()
 	switch {
 	case store == nil:
+		r.loop.ask(func() {
+			for _, u := range all {
+				if v.intent != service.IntentNone && !u.onlyScheduled() {
+					u.kept.commanded = true
+					r.keepState(u)
+				}
+			}
+		})
 	case len(subjects) == 0:
 		store.Records.Note(c)
 	default:

@@ -80,10 +80,11 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	held := c.tier1.held.Take(registry.UnpublishedKey(name))
 	p := c.directory.registry.Recall(name, was.Profile, was.Recorded, held)
 	p.Desired = was.Desired
-	recorded := c.recordedIntent(name, was.Profile, was.Recorded)
+	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
 	leaving := false
 	c.loop.ask(func() {
 		u := c.takeBack(p, was.Machine, recorded)
+		u.kept.commanded = was.Commanded
 		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
 		if was.Outdated != nil {
@@ -114,7 +115,7 @@ func (c *succession) bringUpToDate(outdated []*unit) {
 // what is wanted.
 func (c *succession) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
 	u := c.services.bare(p)
-	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) {
+	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
 		u.desired, u.kept.changed = recorded, true

@@ -109,6 +109,7 @@ func (s *revised) observe(p profiles.Profile) revision.Found {
 	f.Up = u.state.Phase == machine.Running && u.state.Health != machine.Unhealthy
 	on := u.state.Want == machine.WantUp
 	switch {
+	case u.definition.Schedule != nil: // when it runs is the schedule's
 	case u.desired == service.Running && st.State == "failed":
 		f.Astray = "failed"
 		if st.Reason != nil {

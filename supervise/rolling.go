@@ -56,9 +56,21 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 		c.records.intend(order.wants, units, order.along, nil)
 	})
 	order.release() // not before: a later command would be taken for an earlier one
+	var ended map[*unit]occurring
+	if v.name == "stop" { // of all at once: nobody is out of service by that
+		ended = c.jobs.endOccurrences(units, g.event.Cause)
+	}
 	go func() {
 		defer close(over)
 		defer cancel()
+		for _, is := range ended {
+			if is.over != nil {
+				select {
+				case <-is.over:
+				case <-ctx.Done():
+				}
+			}
+		}
 		c.rolls.run(ctx, g)
 		g.leave()
 	}()

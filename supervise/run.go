@@ -107,7 +107,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: newEvents(), chronicle: newChronicle()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
-		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory, jobs: &s.jobs,
 		operations: operations{
 			loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet,
 			book: &operation.Book{Ended: s.records.chronicle.operationEnded},

@@ -52,6 +52,12 @@ func (u *unit) title() string {
 	return u.name
 }
 
+// onlyScheduled tells whether nothing that is wanted of u outlives the container: it
+// is a service that its schedule runs. Of a profile that is part of what it is.
+func (u *unit) onlyScheduled() bool {
+	return u.definition.Schedule != nil && u.definition.Profile == ""
+}
+
 // policy is what of u's definition decides its lifecycle.
 func (u *unit) policy() machine.Policy { return machine.PolicyOf(u.definition) }
 

@@ -120,7 +120,7 @@ var recordWords = map[string]func(line []byte) string{
 		return "job " + j.Job + " was undone by job " + j.By
 	}),
 	history.TypeScheduled: words(func(s history.Scheduled) string {
-		return "the schedule of " + shortService(s.Schedule) + " is " + s.Cron + bracketed(s.Timezone)
+		return "the schedule of " + shortService(s.Schedule) + " is " + cmp.Or(s.Cron, "off") + bracketed(s.Timezone)
 	}),
 	history.TypeSkipped: words(func(s history.Skipped) string {
 		return fmt.Sprintf("%d times of the schedule of %s were skipped%s", s.Count, shortService(s.Schedule), after(": ", s.Cause))

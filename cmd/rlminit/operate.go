@@ -268,6 +268,9 @@ func (o *operation) tell(t *terminal, name string, outcome control.Outcome, took
 		done := map[string]string{"start": "started", "stop": "stopped", "restart": "restarted"}[o.verb]
 		line += "; " + done + " along with it: " + printable(strings.Join(outcome.Along, ", "))
 	}
+	if outcome.Note != "" {
+		line += "; " + printable(outcome.Note)
+	}
 	t.printf("%s\n", line)
 	return 0
 }

@@ -18,12 +18,13 @@ func reloadVerb(t *terminal) *cobra.Command {
 		Short: "read definitions again, and apply what changed",
 		Long: `Reads the gateway template, services and profiles again: a profile.yaml or a
 configuration that was changed by hand is taken up here. Only what changed is
-touched, and restarted only if the change needs it. What needs a new container
-(user, home, main, the privilege policy, what is done before anything starts)
-stays as it is, and is named; so is a changed environment of all services, which
-each of them has from its next start on. A definition with a fault is refused,
-and the exit code is 1. A configuration with a fault, or with a service that has
-a profile's name, changes nothing. With NAME it is for these alone, and
+touched, and restarted only if the change needs it. What changed beside the
+services is named with when it counts: access, apply, jobs, hooks and gateway at
+once; the environment of all services from each one's next start on; and the rest
+(user, home, main, the privilege policy, what is done before anything starts) in
+a new container, until which it stays as it is. A definition with a fault is
+refused, and the exit code is 1. A configuration with a fault, or with a service
+that has a profile's name, changes nothing. With NAME it is for these alone, and
 the others keep what they have until they are reloaded.
 
 With --wait it returns when what it restarts and starts is up, and with 1 where

@@ -206,13 +206,17 @@ func own(uid *uint32) string {
 }
 
 // remark is what the last column says: why a service is as it is, else what it
-// says of itself, else how it last ended.
+// says of itself, else how it last ended; and of one with a schedule, when that runs it.
 func remark(s control.Service) string {
 	switch {
+	case s.Schedule != nil:
+		text := recurrence(s.Schedule)
+		if s.Reason != nil && *s.Reason != "" {
+			text = *s.Reason + "; " + text
+		}
+		return printable(text)
 	case s.Reason != nil && *s.Reason != "":
 		return printable(*s.Reason)
-	case s.Schedule != nil && s.State != "running":
-		return printable(recurrence(s.Schedule))
 	case s.LogLostBytes > 0:
 		return fmt.Sprintf("its log has lost %d bytes", s.LogLostBytes)
 	case s.StatusText != nil && *s.StatusText != "":
@@ -226,7 +230,10 @@ func remark(s control.Service) string {
 // recurrence says when a scheduled service runs next, and what became of it last.
 func recurrence(s *control.Schedule) string {
 	text := "never again"
-	if s.Next != nil {
+	switch {
+	case s.NotRun != "":
+		text = "its schedule is not run: " + s.NotRun
+	case s.Next != nil:
 		text = "next at " + s.Next.Local().Format(time.DateTime)
 	}
 	if s.Last != nil {

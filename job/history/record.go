@@ -116,7 +116,8 @@ type SessionEnded struct {
 	Cause   string `json:"cause"`
 }
 
-// Scheduled is a schedule that has come into force, or changed: schedule_set.
+// Scheduled is a schedule that has come into force, or changed: schedule_set. Without
+// Cron it is in force no more.
 type Scheduled struct {
 	Schedule string `json:"schedule"` // the service
 	Cron     string `json:"cron"`

@@ -87,16 +87,17 @@ type Runner struct {
 	outputs   *outputs
 	stopping  bool
 	started   bool
-	swept     bool           // it was looked for what sessions of an earlier start have left
-	internals uint64         // were given a number
-	children  []wire.Child   // a predecessor's; until it is started
-	early     []wire.Message // heard before they were taken over
-	onIdle    []func()       // once no job is left
+	swept     bool              // it was looked for what sessions of an earlier start have left
+	internals uint64            // were given a number
+	ends      map[string]uint64 // how often the occurrences of a service's schedule were ended
+	children  []wire.Child      // a predecessor's; until it is started
+	early     []wire.Message    // heard before they were taken over
+	onIdle    []func()          // once no job is left
 }
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks()}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks(), ends: map[string]uint64{}}
 	r.books.memory = inMemory()
 	r.queue = queue{bounds: settings, of: map[Owner]int{}}
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}

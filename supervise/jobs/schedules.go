@@ -25,6 +25,7 @@ type Scheduled struct {
 	Name     string
 	Command  []string
 	Schedule service.Schedule
+	Off      bool // it is never run: enabled is false
 }
 
 // schedules is the clock of what recurs: one timer, for the next of all of them,
@@ -109,6 +110,12 @@ func (s *schedules) due(now time.Time) (next time.Time) {
 	present := map[string]bool{}
 	for _, what := range s.list() {
 		present[what.Name] = true
+		if what.Off {
+			if !s.off(b, what) {
+				next = earlier(next, now.Add(retrySkip))
+			}
+			continue
+		}
 		cron, err := what.Schedule.Parsed()
 		if err != nil {
 			continue // it was checked when it was read
@@ -176,6 +183,17 @@ func lateness(name string, most time.Duration) time.Duration {
 	return time.Duration(h.Sum64() % uint64(most))
 }
 
+// off records that a schedule is in force no more: what it misses is not made up for
+// when it is again. False: it cannot be recorded.
+func (s *schedules) off(b *book, what Scheduled) bool {
+	off := true
+	b.View(func(h *history.History) {
+		e := h.Schedules[what.Name]
+		off = e == nil || e.Cron == ""
+	})
+	return off || b.Append(forRecord(), history.TypeScheduled, history.Scheduled{Schedule: what.Name}) == nil
+}
+
 // timerOf is a schedule with what is recorded of it: since when it is in force, and
 // its last occurrence. One that is new, or changed, is recorded first.
 func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
@@ -222,9 +240,8 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 	}
 	of.give(&t.spec.Request)
 	var before []*task
-	r.loop.Ask(func() {
-		before = r.tasks.which(func(other *task) bool { return other.spec.Schedule == what.Name })
-	})
+	var ends uint64
+	r.loop.Ask(func() { before, ends = r.tasks.occurrences(what.Name), r.ends[what.Name] })
 	go func() {
 		if len(before) > 0 {
 			switch what.Schedule.Overlap {
@@ -247,6 +264,11 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 		for _, other := range before {
 			<-other.end.done
 		}
+		ended := false
+		if r.loop.Ask(func() { ended = r.ends[what.Name] != ends }); ended {
+			s.skip(b, what, at, 1, "it was stopped while it waited for the occurrence before", true)
+			return
+		}
 		if _, _, err := r.submit(t); err != nil {
 			stopping := false
 			if r.loop.Ask(func() { stopping = r.stopping }); !stopping { // else the next boot deals with it
@@ -255,6 +277,42 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 		}
 	}()
 }
+
+// occurrences are the jobs of a service's schedule.
+func (ts *tasks) occurrences(name string) []*task {
+	return ts.which(func(t *task) bool { return t.spec.Schedule == name })
+}
+
+// EndOccurrences ends what the schedule of a service has begun, and what waits for
+// that. What is returned is closed when nothing of it is left; nil: there was nothing.
+// The schedule goes on.
+func (r *Runner) EndOccurrences(name, cause string) (over <-chan struct{}) {
+	var ended []*task
+	r.loop.Ask(func() {
+		r.ends[name]++
+		ended = r.tasks.occurrences(name)
+		for _, t := range ended {
+			r.cancel(t, cause)
+		}
+	})
+	if len(ended) == 0 {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, t := range ended {
+			<-t.end.done
+		}
+	}()
+	return done
+}
+
+// Why a schedule is not run.
+const (
+	NotHere = "nothing can be recorded on a volume of this container's own"
+	notOn   = "enabled is false"
+)
 
 // NextOf is when a scheduled service is run next, and its last occurrence with what
 // came of it.
@@ -265,7 +323,8 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 		return s
 	}
 	var entry history.Schedule
-	r.books.current().View(func(h *history.History) {
+	b := r.books.current()
+	b.View(func(h *history.History) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
 		}
@@ -275,7 +334,14 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 	})
 	late := lateness(what.Name, what.Schedule.Jitter)
 	timer := schedule.Timer{Cron: cron, Last: entry.Last, Since: entry.Since}
-	if next := timer.Next(time.Now().Add(-late)); !next.IsZero() {
+	next := timer.Next(time.Now().Add(-late))
+	_, ours := r.host.Volume()
+	switch {
+	case what.Off:
+		s.NotRun = notOn
+	case b == r.books.memory || !ours:
+		s.NotRun = NotHere
+	case !next.IsZero():
 		next = next.Add(late).UTC()
 		s.Next = &next
 	}

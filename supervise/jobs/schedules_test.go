@@ -132,3 +132,75 @@ func TestServiceIsNoProfile(t *testing.T) {
 		t.Errorf("%+v", late.end.result)
 	}
 }
+
+// Where no schedule is run, that is said in the place of a next occurrence; and what one
+// that is switched off has missed is not made up for.
+func TestScheduleThatIsNotRun(t *testing.T) {
+	d := &skips{disk: newDisk("here")}
+	g := newRig(t, d, Unrecorded())
+	g.Open()
+	g.host.profiles["nightly"] = true
+	what := Scheduled{Name: "nightly", Schedule: service.Schedule{Cron: "*/5 * * * *", CatchUp: schedule.CatchUpOne, Timeout: time.Minute}}
+	s := &schedules{runner: g.Runner, fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
+	begin := time.Now()
+	s.due(begin)
+	if is := g.NextOf(what); is.Next == nil || is.NotRun != "" {
+		t.Errorf("in force: %+v", is)
+	}
+	what.Off = true
+	s.due(begin.Add(time.Second))
+	if is := g.NextOf(what); is.Next != nil || is.NotRun == "" {
+		t.Errorf("switched off: %+v", is)
+	}
+	if next := s.due(begin.Add(time.Hour)); !next.IsZero() {
+		t.Errorf("it is looked at again at %s", next)
+	}
+	what.Off = false
+	s.due(time.Now())
+	ran := 0
+	d.View(func(h *history.History) { ran = len(h.Jobs) })
+	if ran > 0 || len(d.taken()) > 0 {
+		t.Errorf("%d were run, skipped %v", ran, d.taken())
+	}
+	g.host.has("")
+	if is := g.NextOf(what); is.Next != nil || is.NotRun != NotHere {
+		t.Errorf("without a volume: %+v", is)
+	}
+}
+
+// A stop ends what its schedule has begun, with what waits for that, and the next
+// occurrence is run all the same.
+func TestOccurrencesAreEnded(t *testing.T) {
+	d := &skips{disk: newDisk("here")}
+	g := newRig(t, d, Unrecorded())
+	g.Open()
+	g.host.profiles["nightly"] = true
+	what := Scheduled{Name: "nightly", Command: []string{"true"}, Schedule: service.Schedule{Cron: "*/5 * * * *", Overlap: service.OverlapQueue, Timeout: time.Minute}}
+	s := &schedules{runner: g.Runner, fd: -1, last: map[string]time.Time{}, list: func() []Scheduled { return []Scheduled{what} }}
+	if over := g.EndOccurrences("nightly", "stop by uid 0"); over != nil {
+		t.Error("there was something to end")
+	}
+	begin := time.Now()
+	s.due(begin)
+	first := begin.Truncate(5 * time.Minute).Add(5 * time.Minute)
+	s.due(first)
+	g.until("the first runs", func() bool { return g.host.spawned["job/1"] != 0 })
+	s.due(first.Add(5 * time.Minute)) // waits for it
+	over := g.EndOccurrences("nightly", "stop by uid 0")
+	if over == nil {
+		t.Fatal("nothing was ended")
+	}
+	g.until("it is told to end", func() bool { return len(g.host.ended) == 1 })
+	select {
+	case <-over:
+		t.Error("it is over before its process is")
+	default:
+	}
+	g.Hear(&wire.Exited{ID: g.host.spawned["job/1"], Exit: wire.Exit{At: 1}})
+	<-over
+	g.until("the one that waited is skipped", func() bool { return len(d.taken()) == 1 })
+	s.due(first.Add(10 * time.Minute))
+	g.until("the next is run", func() bool { return g.host.spawned["job/2"] != 0 })
+	g.Hear(&wire.Exited{ID: g.host.spawned["job/2"], Exit: wire.Exit{At: 2}})
+	g.until("it is over", func() bool { return len(g.tasks.byID) == 0 })
+}

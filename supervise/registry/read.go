@@ -90,7 +90,8 @@ func (d *reader) recognise(p *Proposal) {
 	}
 	p.Recorded = true
 	p.Ours = p.Fault == "" && own != nil && string(p.source) == string(service.Encode(own))
-	if record.Desired != service.IntentNone {
+	scheduled := p.Value != nil && p.Value.Schedule != nil
+	if record.Desired != service.IntentNone && !scheduled {
 		p.Desired, p.Start = record.Desired, record.Desired == service.Running
 	}
 }

@@ -49,7 +49,7 @@ func (r *Registry) reconcileAs(boot bool, list lister, names ...string) error {
 	if len(names) == 0 { // else there may be others of which nobody knows yet
 		r.trouble.well()
 	}
-	found.boot = boot
+	found.boot, found.input.Taken = boot, boot
 	ops := about(names, reconcile.Diff(found.input))
 	if boot {
 		if err := r.surveyor.logBoot(ops, found); err != nil {
@@ -118,6 +118,15 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	})
 	for _, op := range ops[first:] {
 		r.carry(op, f)
+	}
+	var follow []string
+	for _, op := range ops {
+		if op.Kind == reconcile.Intend {
+			follow = append(follow, op.Service)
+		}
+	}
+	if len(follow) > 0 {
+		r.services.Follow(follow)
 	}
 }
 

@@ -34,6 +34,9 @@ type Services interface {
 	// Renew has what runs make way for what the proposal says: its directory is
 	// another one.
 	Renew(Proposal)
+	// Follow has services be as is recorded of them on a volume that was taken over;
+	// what a person has commanded of one before that is recorded in its place.
+	Follow(names []string)
 	// Alive is every service of which a process may exist.
 	Alive() map[string]bool
 	// Status is a service as status shows it; ok is false if there is none.

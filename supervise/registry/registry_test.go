@@ -95,6 +95,7 @@ func (p *place) Vacated(string)    {}
 func (p *place) Announce([]string) {}
 func (p *place) Withdraw([]string) {}
 func (p *place) Together(f func()) { f() }
+func (p *place) Follow([]string)   {}
 func (p *place) Renew(Proposal)    {}
 func (p *place) Alive() map[string]bool {
 	p.mu.Lock()

@@ -151,7 +151,14 @@ func (r *Registry) use(next *settings.Next) {
 func PlanUpdate(name string, from, to *service.Definition, active bool) control.Change {
 	c := control.Change{Service: name, Action: "update"}
 	restart, why := service.NeedsRestart(from, to)
-	if c.Why = why; why == "" && from.Enabled != to.Enabled {
+	switch c.Why = why; {
+	case why != "":
+	case from.Schedule != nil && to.Schedule == nil && to.Enabled:
+		c.Why = "schedule changed: without one it is started when the container starts"
+	case from.Enabled == to.Enabled:
+	case to.Schedule != nil:
+		c.Why = "enabled changed: its schedule is " + map[bool]string{true: "on", false: "off"}[to.Enabled]
+	default:
 		c.Why = "enabled changed: it counts when the container starts"
 	}
 	if restart && active {

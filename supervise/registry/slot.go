@@ -31,7 +31,7 @@ func (r *Registry) noticed(name string) {
 	p := Proposal{Name: name, Profile: e.profile, source: source, Start: true, Cause: "put into the service directory"}
 	r.reader.understand(&p, e, err)
 	if p.Fault == "" {
-		p.Start = p.Value.Enabled
+		p.Start = p.Value.StartsAtBoot()
 	}
 	r.reader.recognise(&p)
 	if p.Recorded && !p.Ours && r.settings.Holds(name) {

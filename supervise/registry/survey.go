@@ -82,7 +82,7 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 		d := cfg.Services[name]
 		f.add(d)
 		f.input.Services = append(f.input.Services, reconcile.Static{
-			Service: name, Enabled: d.Enabled, Fingerprint: f.prints[name], Record: record,
+			Service: name, Enabled: d.Enabled, Scheduled: d.Schedule != nil, Fingerprint: f.prints[name], Record: record,
 		})
 	}
 	if store != nil && cfg.Gateway != nil {
@@ -105,7 +105,7 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 				entry.Fingerprint = atRest
 			} else if d, err := p.Definition(cfg); err != nil {
 				entry.Fault = profiles.Reason(err)
-			} else if entry.Fingerprint = atRest; !rests {
+			} else if entry.Fingerprint, entry.Scheduled = atRest, d.Schedule != nil; !rests {
 				f.add(d)
 				entry.Fingerprint = f.prints[p.Service()]
 			}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -98,13 +97,14 @@ func (s *Settings) Started() (*config.Config, config.Bundle) { return s.first, s
 type Next struct {
 	*config.Config
 	Container []string // what of it needs a new container
+	AtOnce    []string // what of it counts at once, and is of no service
 	Later     []string // what of it counts from a next start on
 
 	encoded []byte // for a successor
 }
 
-// Notes are what of it does not hold at once.
-func (n *Next) Notes() []string { return append(slices.Clone(n.Container), n.Later...) }
+// Notes are what of it is to be known beside what becomes of services.
+func (n *Next) Notes() []string { return slices.Concat(n.Container, n.AtOnce, n.Later) }
 
 // LookAt is Look where the text of another file is in the place of the
 // configuration's own.
@@ -141,9 +141,10 @@ func (s *Settings) look(services []string, change func(*config.Bundle)) (*Next, 
 	if len(next.encoded) > bundleMax {
 		return nil, control.Failed("the configurations of services that were reloaded one by one take too much memory; reload all of them")
 	}
-	next.Later = append(next.Later, atNextStart(old, c, "each service", "--all")...)
+	next.AtOnce = s.changed(atOnce, old, c, "that counts at once")
+	next.Later = append(next.Later, s.atNextStart(old, c, "each service", "--all")...)
 	for _, name := range services {
-		next.Later = append(next.Later, atNextStart(old.For(name), c.For(name), name, name)...)
+		next.Later = append(next.Later, s.atNextStart(old.For(name), c.For(name), name, name)...)
 	}
 	return next, nil
 }
@@ -181,7 +182,7 @@ func (s *Settings) understand(b config.Bundle) (c *config.Config, notes []string
 		return nil, nil, faults.Err()
 	}
 	first := s.first
-	notes = s.needContainer(first, c)
+	notes = s.changed(container, first, c, "that needs a new container (docker restart)")
 	if c.Home != first.Home || c.User != first.User {
 		// All that names the volume, or the user, is to name these.
 		b.Flags = maps.Clone(b.Flags)
@@ -216,66 +217,6 @@ func (s *Settings) understand(b config.Bundle) (c *config.Config, notes []string
 	}
 	c.Carry(b.Run)
 	return c, notes, nil
-}
-
-// needContainer says which changes have no effect before the container is
-// started anew: what tier 1 was given at boot.
-func (s *Settings) needContainer(old, next *config.Config) []string {
-	notes := []string{}
-	for _, part := range []struct {
-		name     string
-		old, new any
-	}{
-		{"user", old.User, next.User},
-		{"home", old.Home, next.Home},
-		{"stop_timeout", old.StopTimeout, next.StopTimeout},
-		{"tags", old.Tags, next.Tags},
-		{"profile_users", old.ProfileUsers, next.ProfileUsers},
-		{"user or groups of gateway", gatewayUsers(old), gatewayUsers(next)},
-		{"strict", old.Strict, next.Strict},
-		{"parent_death", old.ParentDeath, next.ParentDeath},
-		{"warn_on_reap", old.WarnOnReap, next.WarnOnReap},
-		{"verbose", old.Verbose, next.Verbose},
-		{"metrics", old.Metrics, next.Metrics},
-		{"remap", [2]uint32{old.UID, old.GID}, [2]uint32{next.UID, next.GID}},
-		{"own", old.Own, next.Own},
-		{"dirs", old.Dirs, next.Dirs},
-		{"seed", old.Seed, next.Seed},
-		{"boot", old.Boot, next.Boot},
-		{"main", old.Main, next.Main},
-		{"privileged services", s.privileges(old), s.privileges(next)},
-	} {
-		if !reflect.DeepEqual(part.old, part.new) {
-			notes = append(notes, fmt.Sprintf("%s changed: that needs a new container (docker restart)", part.name))
-		}
-	}
-	return notes
-}
-
-// gatewayUsers is what a configuration says of who profiles are.
-func gatewayUsers(c *config.Config) []string {
-	if c.Gateway == nil || !c.Gateway.OwnUsers() {
-		return nil
-	}
-	return append([]string{"auto"}, c.Gateway.Groups...)
-}
-
-// atNextStart says which changes are in force for some services, though what
-// runs was started without them.
-func atNextStart(old, next *config.Config, whose, restart string) (notes []string) {
-	for _, part := range []struct {
-		name string
-		same bool
-	}{
-		{"environment", maps.Equal(old.Environment, next.Environment)},
-		{"env_file", slices.Equal(old.EnvFile, next.EnvFile)},
-		{"inherit_env", slices.Equal(old.InheritEnv, next.InheritEnv)},
-	} {
-		if !part.same {
-			notes = append(notes, fmt.Sprintf("%s changed: %s has it from its next start on (rlminit restart %s)", part.name, whose, restart))
-		}
-	}
-	return notes
 }
 
 // Replaceable says why another file cannot take the place of the configuration's:

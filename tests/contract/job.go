@@ -544,10 +544,12 @@ func JobsAreRetried(t *testing.T, start New) {
 }
 
 // Schedules: what recurs is run at its time as a job: a service's, and a profile's
-// with its environment and in its directory.
+// with its environment and in its directory. A stop ends what runs of it; a start runs
+// it once, and no boot does.
 func Schedules(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: strings.Replace(Services(
 		`tick: {type: oneshot, schedule: {cron: "* * * * *"}, `+bash(`echo tick`)+`}`,
+		`long: {type: oneshot, schedule: {cron: "* * * * *"}, command: [sleep, "86400"]}`,
 		`never: {type: oneshot, schedule: {cron: "0 0 29 2 *"}, `+bash(`echo never`)+`}`,
 	), "  command: [gateway, --profile, \"${PROFILE}\", --port, \"${PORT}\"]\n  ready: {notify: true, timeout: 20s}\n",
 		"  type: oneshot\n  schedule: {cron: \"* * * * *\"}\n  command: [bash, -c, \"echo $PROFILE $COLOUR $PWD\"]\n", 1)})
@@ -582,5 +584,57 @@ func Schedules(t *testing.T, start New) {
 	s := b.Status()["tick"].Schedule
 	if s == nil || s.Next == nil || s.Last == nil || *s.LastJob != found["service tick"] && s.LastState != nil && *s.LastState != "succeeded" {
 		t.Errorf("status says %+v", s)
+	}
+	stopsOccurrence(b)
+	startsOnce(b)
+}
+
+// stopsOccurrence stops a service whose schedule has begun something.
+func stopsOccurrence(b *box.Box) {
+	running := func() []string {
+		var ids []string
+		for _, j := range listed(b) {
+			if j.Profile != nil && *j.Profile == "long" && j.State == "running" {
+				ids = append(ids, j.Job)
+			}
+		}
+		return ids
+	}
+	box.Eventually(b, 80*time.Second, "the long one runs", func() (bool, any) { return len(running()) == 1, listed(b) })
+	id := running()[0]
+	if out := b.Must("stop", "long"); !strings.HasPrefix(out, "long: stopped") || !strings.Contains(out, "its schedule goes on") {
+		b.Errorf("stop says %q", out)
+	}
+	if out := b.Must("job", "show", id); !strings.Contains(out, "cancelled") {
+		b.Errorf("what ran when it was stopped: %s", out)
+	}
+	if s := b.Status()["long"].Schedule; s == nil || s.Next == nil {
+		b.Errorf("its schedule is %+v", s)
+	}
+}
+
+// startsOnce starts a service that has a schedule, and then the container again.
+func startsOnce(b *box.Box) {
+	if out := b.Must("start", "never"); !strings.HasPrefix(out, "never: exited (exit 0") {
+		b.Errorf("start says %q", out)
+	}
+	if out := b.Must("status", "never"); !strings.Contains(out, "exit 0; next at ") {
+		b.Errorf("after it has run status says\n%s", out)
+	}
+	if err := b.Stop(); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.AwaitReady()
+	if s := b.Status()["never"]; s.State != "stopped" || s.Desired != "stopped" || s.LastExit != nil {
+		b.Errorf("after a restart of the container: %s", box.Describe(s))
+	}
+	if s := b.Status()["gateway-alice"]; s.State != "stopped" || s.LastExit != nil {
+		b.Errorf("a profile whose gateway has a schedule, after a restart of the container: %s", box.Describe(s))
+	}
+	if out := b.Must("logs", "never"); strings.Count(out, " never\n") != 1 {
+		b.Errorf("its log is %q", out)
 	}
 }
