@@ -276,12 +276,7 @@ func (r *Profiles) enrol(p profiles.Profile, made bool, before *entry, actor uin
 				p = newest
 			}
 		}
-		prop := Proposal{Name: p.Service(), Profile: p.Name, Ours: true, Recorded: true}
-		if d, err := p.Definition(r.settings.Current()); err != nil {
-			prop.Fault = profiles.Reason(err)
-		} else {
-			prop = Ours(d)
-		}
+		prop := ofProfile(p, r.settings.Current())
 		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running
 		if prop.Cause, prop.Actor = "profile changed", &actor; made {
 			prop.Cause = "profile created"
