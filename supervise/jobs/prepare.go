@@ -235,6 +235,12 @@ func (l *place) preparation(q *control.RunJob, argv []string, before func() *con
 	return p
 }
 
+// fail notes that it is rlminit that failed.
+func (p *prepared) fail(problem string) *prepared {
+	p.problem, p.code = problem, exitFailed
+	return p
+}
+
 // found is what preparation looks for; argv, where it is set, is in the place of what
 // is asked for.
 func (l *place) found(q *control.RunJob, argv []string) *prepared {
@@ -244,8 +250,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	who, err := l.host.Environment(q.Profile)
 	if err != nil {
-		p.problem, p.code = err.Error(), exitFailed
-		return p
+		return p.fail(err.Error())
 	}
 	uid, user := l.host.User(q.Profile)
 	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
@@ -255,8 +260,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	session, problem := l.sessions.dir(q.Session)
 	if problem != "" {
-		p.problem, p.code = problem, exitFailed
-		return p
+		return p.fail(problem)
 	}
 	if session != "" {
 		base = session
@@ -275,8 +279,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	limits, err := l.limitsOf(q)
 	if err != nil {
-		p.problem, p.code = err.Error(), exitFailed
-		return p
+		return p.fail(err.Error())
 	}
 	p.limits, p.bounds = rlimits(limits), config.Bounds(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
@@ -286,8 +289,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 			p.walls, err = l.host.Walls(q.Profile, isolation, p.env, session)
 		}
 		if err != nil {
-			p.problem, p.code = err.Error(), exitFailed
-			return p
+			return p.fail(err.Error())
 		}
 		p.env = withEnvironment(p.walls.Environment, q.Environment)
 	}
