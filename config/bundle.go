@@ -15,6 +15,7 @@ import (
 
 	"rlminit/internal/coder"
 	"rlminit/internal/document"
+	"rlminit/internal/durable"
 )
 
 // Bundle is the configuration as it is on disk: bytes, not yet understood. Both
@@ -118,7 +119,7 @@ func readBundle(path string, trustNobody bool) (Bundle, error) {
 		return b, nil
 	}
 	if err != nil {
-		return b, fmt.Errorf("cannot read %s: %w", dir, reason(err))
+		return b, fmt.Errorf("cannot read %s: %w", dir, durable.Bare(err))
 	}
 	if trustNobody {
 		if err := trustDir(dir); err != nil {
@@ -177,7 +178,7 @@ func readFile(path string, limit int, trustNobody bool) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", path, reason(err))
+		return nil, fmt.Errorf("cannot read %s: %w", path, durable.Bare(err))
 	}
 	return data, nil
 }
@@ -215,13 +216,4 @@ func trusted(fd int, path string, st unix.Stat_t) error {
 		return fmt.Errorf("cannot trust %s: its mode %04o lets others than root write it%s", path, st.Mode&0o7777, remedy)
 	}
 	return nil
-}
-
-// reason is an error of os without the path, which the sentence has already.
-func reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }

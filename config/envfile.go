@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/document"
+	"rlminit/internal/durable"
 	"rlminit/rights"
 	"rlminit/service"
 )
@@ -24,19 +25,19 @@ const (
 func readSmall(user *rights.User, path string, limit int) (string, error) {
 	f, err := user.Open(path)
 	if err != nil {
-		return "", reason(err)
+		return "", durable.Bare(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", reason(err)
+		return "", durable.Bare(err)
 	}
 	if !info.Mode().IsRegular() {
 		return "", errors.New("it is no regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
-		return "", reason(err)
+		return "", durable.Bare(err)
 	}
 	if len(data) > limit {
 		return "", fmt.Errorf("it has more than %d bytes", limit)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"rlminit/internal/document"
+	"rlminit/internal/durable"
 	"rlminit/wire"
 )
 
@@ -32,7 +33,7 @@ func (k *compiler) given() []uint32 {
 	for _, path := range k.config.GroupsOf {
 		info, err := os.Stat(path)
 		if err != nil {
-			k.note("groups_of: cannot look at %s: %v; nobody gets its group", path, reason(err))
+			k.note("groups_of: cannot look at %s: %v; nobody gets its group", path, durable.Bare(err))
 			continue
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/document"
+	"rlminit/internal/durable"
 )
 
 // A configuration is put in the place of another by a short-lived child of PID 1,
@@ -108,7 +109,7 @@ func Place(path, digest string) error {
 		err = writeDurably(path, text, info.Mode().Perm())
 	}
 	if err != nil {
-		return fmt.Errorf("cannot put another %s in place: %w", path, reason(err))
+		return fmt.Errorf("cannot put another %s in place: %w", path, durable.Bare(err))
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func Replaceable(path string) error {
 	const how = "; change it where it comes from, and start the container again"
 	info, err := os.Lstat(path)
 	if err != nil {
-		return fmt.Errorf("cannot put another %s in place: %w", path, reason(err))
+		return fmt.Errorf("cannot put another %s in place: %w", path, durable.Bare(err))
 	}
 	var dir unix.Statfs_t
 	var file, parent unix.Statx_t

@@ -138,16 +138,16 @@ func NotRunning(name string) *Problem {
 // names as a suggestion. Known holds what a person may write: the names of
 // services and the bare names of profiles.
 func NoSuchName(name string, known []string) *Problem {
-	detail := fmt.Sprintf("no profile or service %q", name)
-	if near := nearest.Name(name, known); near != "" {
-		detail += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return NewProblem(KindNoSuchName, detail)
+	return noSuch("profile or service", name, known)
 }
 
 // NoSuchProfile is NoSuchName where only a profile would do.
 func NoSuchProfile(name string, known []string) *Problem {
-	detail := fmt.Sprintf("no profile %q", name)
+	return noSuch("profile", name, known)
+}
+
+func noSuch(what, name string, known []string) *Problem {
+	detail := fmt.Sprintf("no %s %q", what, name)
 	if near := nearest.Name(name, known); near != "" {
 		detail += fmt.Sprintf("; did you mean %q?", near)
 	}

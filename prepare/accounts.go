@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/wire"
 )
 
@@ -143,7 +144,7 @@ func replace(path, content string) error {
 	}
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return reason(err)
+		return durable.Bare(err)
 	}
 	_, err = f.WriteString(content)
 	if err == nil && (st.Uid != 0 || st.Gid != 0) {
@@ -161,14 +162,5 @@ func replace(path, content string) error {
 	if err != nil {
 		unix.Unlink(fresh) // the first error is the one to tell
 	}
-	return reason(err)
-}
-
-// reason is an error of os without the path, which the sentence has already.
-func reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
+	return durable.Bare(err)
 }

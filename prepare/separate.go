@@ -214,10 +214,7 @@ func givable(home int, user, to wire.Identity, dir func(at int, name string, uid
 
 // giveTo makes a directory and gives it away, which takes CAP_CHOWN.
 func giveTo(at int, name string, uid, gid, mode uint32) error {
-	if err := unix.Mkdirat(at, name, privateMode); err != nil {
-		return err
-	}
-	fd, err := durable.OpenBeneath(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := makePrivate(at, name)
 	if err != nil {
 		return err
 	}
@@ -233,16 +230,21 @@ func giveTo(at int, name string, uid, gid, mode uint32) error {
 func makeAs(at int, name string, uid, gid, mode uint32) error {
 	return as(wire.Identity{UID: uid, GID: gid}, func() error {
 		raise(unix.CAP_DAC_OVERRIDE)
-		if err := unix.Mkdirat(at, name, privateMode); err != nil {
-			return err
-		}
-		fd, err := durable.OpenBeneath(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		fd, err := makePrivate(at, name)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
 		return unix.Fchmod(fd, mode)
 	})
+}
+
+// makePrivate makes a directory for its owner alone, and opens it.
+func makePrivate(at int, name string) (fd int, err error) {
+	if err := unix.Mkdirat(at, name, privateMode); err != nil {
+		return -1, err
+	}
+	return durable.OpenBeneath(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
 // raise gives the calling thread back a capability that setfsuid(2) has taken.

@@ -16,6 +16,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -123,7 +124,7 @@ func step(ctx context.Context, c *config.Config, id wire.Identity, s config.Step
 	case timed.Err() == context.DeadlineExceeded:
 		return 1, fmt.Errorf("it did not end within %s", s.Timeout)
 	case !errors.As(err, &exit):
-		return 126, fmt.Errorf("cannot run %q: %w", s.Command[0], reason(err))
+		return 126, fmt.Errorf("cannot run %q: %w", s.Command[0], durable.Bare(err))
 	}
 	status := exit.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
@@ -172,7 +173,7 @@ func executable(file string) (code int, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return 127, unix.ENOENT
 	case err != nil:
-		return 126, reason(err)
+		return 126, durable.Bare(err)
 	case info.IsDir():
 		return 126, unix.EISDIR
 	}

@@ -107,13 +107,13 @@ func plant(home *durable.Dir, rel string, s config.Seed) error {
 	}
 	from, err := os.OpenFile(s.From, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", s.From, reason(err))
+		return fmt.Errorf("cannot read %s: %w", s.From, durable.Bare(err))
 	}
 	defer from.Close()
 	info, err := from.Stat()
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot read %s: %w", s.From, reason(err))
+		return fmt.Errorf("cannot read %s: %w", s.From, durable.Bare(err))
 	case info.IsDir():
 		return plantTree(home, rel, s)
 	case !info.Mode().IsRegular():
@@ -121,7 +121,7 @@ func plant(home *durable.Dir, rel string, s config.Seed) error {
 	}
 	content, err := io.ReadAll(io.LimitReader(from, maxSeed+1))
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", s.From, reason(err))
+		return fmt.Errorf("cannot read %s: %w", s.From, durable.Bare(err))
 	}
 	mode := s.Mode
 	if mode == 0 {

@@ -91,7 +91,7 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 	if recorded && !has(o.owners, uid) && o.owners.Auto() {
 		return 0, fmt.Errorf("profile %s has uid %d, which is not in profile_users any more; widen that, and restart the container", name, uid)
 	}
-	stands := standing{auto: o.owners.Auto(), is: o.whose(there, name, uid, l), recorded: recorded}
+	stands := standing{auto: o.owners.Auto(), is: o.whose(there, uid, l), recorded: recorded}
 	elsewhere := ""
 	if stands.auto && stands.is == services && recorded {
 		if elsewhere, err = o.elsewhere(uid, name); err != nil {
@@ -147,7 +147,7 @@ func (o *Ownership) free(l *ledger) (uid uint32, err error) {
 }
 
 // whose is whose a profile's directory is. uid is the profile's user; 0: it has none.
-func (o *Ownership) whose(there durable.Info, name string, uid uint32, l *ledger) owner {
+func (o *Ownership) whose(there durable.Info, uid uint32, l *ledger) owner {
 	switch {
 	case there.UID == o.owners.Services():
 		return services

@@ -19,17 +19,7 @@ func (p Profile) Text() []byte { return p.overrides }
 // Replace writes a profile's profile.yaml whole, durably; nil removes it. What
 // is so already is not written. A broken profile can be mended by it.
 func (s *Store) Replace(name string, text []byte) (Profile, error) {
-	if err := s.list.prime(); err != nil {
-		return Profile{}, err
-	}
-	defer s.tree.names.lock(Gateway(name).key())()
-	if _, err := s.list.load(name); err != nil {
-		return Profile{}, err
-	}
-	if err := s.furnisher.replace(dirOf(name), text); err != nil {
-		return Profile{}, err
-	}
-	return s.list.load(name)
+	return s.ReplaceFrom(name, Base{}, text)
 }
 
 // With is the profile as it would be with another profile.yaml.

@@ -101,7 +101,7 @@ func listen(network, address string) (int, error) {
 
 // removeStale removes a socket that nobody listens on any more.
 func removeStale(path string) {
-	if strings.HasPrefix(path, "@") || !isSocket(path) {
+	if strings.HasPrefix(path, "@") || !IsSocket(path) {
 		return
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
@@ -112,8 +112,8 @@ func removeStale(path string) {
 	}
 }
 
-// isSocket is true too where nobody can tell.
-func isSocket(path string) bool {
+// IsSocket tells whether a socket lies at a path. It is true too where nobody can tell.
+func IsSocket(path string) bool {
 	info, err := os.Lstat(path)
 	return err != nil || info.Mode()&os.ModeSocket != 0
 }

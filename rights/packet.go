@@ -10,6 +10,7 @@ import (
 
 	"rlminit/internal/coder"
 	"rlminit/internal/durable"
+	"rlminit/wire"
 )
 
 // A call is one thing to be done, an answer what came of it.
@@ -168,7 +169,7 @@ func (l *link) receive(m message) (fds []int, err error) {
 	}
 	defer func() {
 		if err != nil {
-			closeAll(fds)
+			wire.CloseAll(fds)
 			fds = nil
 		}
 	}()
@@ -224,10 +225,4 @@ func readMemory(fd int) ([]byte, error) {
 		at += n
 	}
 	return content, nil
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
 }

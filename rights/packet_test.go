@@ -11,6 +11,7 @@ import (
 	"rlminit/internal/coder"
 	"rlminit/internal/coder/fill"
 	"rlminit/internal/durable"
+	"rlminit/wire"
 )
 
 // Nothing of a call or an answer is lost on its way, as a packet or in a memfd.
@@ -61,7 +62,7 @@ func exchange(t *testing.T, from, to *link, sent, got message) {
 		t.Fatal(err)
 	}
 	fds, err := to.receive(got)
-	closeAll(fds)
+	wire.CloseAll(fds)
 	if err != nil || len(fds) != 1 || !reflect.DeepEqual(got, sent) {
 		t.Fatalf("%v, descriptors %v: sent %+v, got %+v", err, fds, sent, got)
 	}

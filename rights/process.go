@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"rlminit/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -226,7 +228,7 @@ func (r *running) answered(a answer, fds []int) {
 	done := r.waiting[a.ID]
 	delete(r.waiting, a.ID)
 	if done == nil {
-		closeAll(fds)
+		wire.CloseAll(fds)
 	} else {
 		done <- result{answer: a, fds: fds}
 	}

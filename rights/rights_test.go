@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/wire"
 )
 
 // server is a process that serves, in this one: what rights it has is another
@@ -50,7 +51,7 @@ func (s *server) start() (int, func(), error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.ended++
-		closeAll(s.peers)
+		wire.CloseAll(s.peers)
 		s.peers = nil
 	}, nil
 }
@@ -365,7 +366,7 @@ func TestAProcessThatEndsIsReplaced(t *testing.T) {
 	for closed := false; !closed; {
 		s.mu.Lock()
 		if closed = len(s.peers) > 0; closed {
-			closeAll(s.peers)
+			wire.CloseAll(s.peers)
 			s.peers = nil
 		}
 		s.mu.Unlock()

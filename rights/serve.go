@@ -10,6 +10,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/internal/turns"
+	"rlminit/wire"
 )
 
 // slow is after how long a call gives its place to another.
@@ -50,11 +51,11 @@ func Serve(fd, atOnce int, users *Users) error {
 		go func() {
 			leave := places.Take(slow) // not before: pings are answered whatever hangs
 			a, opened := users.carry(c, fds)
-			closeAll(fds)
+			wire.CloseAll(fds)
 			if err := l.send(&a, opened...); err != nil {
 				_ = l.send(&answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}})
 			}
-			closeAll(opened)
+			wire.CloseAll(opened)
 			leave()
 		}()
 	}
@@ -75,7 +76,7 @@ func (u *Users) carry(c call, fds []int) (a answer, opened []int) {
 		one := c
 		one.File.UIDs, one.File.Rels, one.UID = nil, all[i:i+1], uid
 		got, more := u.carry(one, fds)
-		closeAll(more) // what concerns many opens nothing
+		wire.CloseAll(more) // what concerns many opens nothing
 		if got.File.Failure != nil {
 			got.File = durable.Missed(one.File)
 		}

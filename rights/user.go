@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/wire"
 )
 
 // User is somebody whose files are touched. nil is who we are ourselves. Its
@@ -136,7 +137,7 @@ func (u *User) ask(c call, fds ...int) (answer, []int, error) {
 		err = a.File.Failure.Err()
 	}
 	if err != nil {
-		closeAll(opened)
+		wire.CloseAll(opened)
 		opened = nil
 	}
 	return a, opened, err
@@ -148,7 +149,7 @@ func first(fds []int, err error) (int, error) {
 		return -1, err
 	}
 	if len(fds) != 1 {
-		closeAll(fds)
+		wire.CloseAll(fds)
 		return -1, unix.EPROTO
 	}
 	return fds[0], nil

@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/term"
+
 	"rlminit/logs"
 	"rlminit/service"
 	"rlminit/supervise/console"
@@ -55,11 +57,11 @@ type logging struct {
 // openLogs starts the collector, on the volume where there is one, and else in
 // the directory fallback.
 func (l *logging) openLogs(fallback string) error {
-	l.mainOnTerminal = l.tier1.terminal || l.prep.policy.Main != nil && console.IsTerminal(1)
+	l.mainOnTerminal = l.tier1.terminal || l.prep.policy.Main != nil && term.IsTerminal(1)
 	out := console.Open(1)
 	options := logs.Options{
 		Home: l.prep.config().Home, Held: l.tier1.held.Take(collectorKey), Tee: out,
-		Colour: out >= 0 && console.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.Hear,
+		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.Hear,
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
 		// Without a volume there is nothing to write to; the slots' newest lines

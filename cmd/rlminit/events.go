@@ -66,7 +66,7 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 			}
 			client, err := t.open()
 			if err == nil {
-				err = showEvents(cmd, t, client, q, each)
+				err = showEvents(cmd, client, q, each)
 			}
 			if err == nil && shown == 0 && !follow {
 				return unheardOf(cmd, client, names)
@@ -127,7 +127,7 @@ func offlineEvents(cmd *cobra.Command, q control.EventQuery, each func(control.E
 // showEvents prints the events. One who follows them is cut off when the
 // supervisor is replaced, or when too slow, and goes on where that was: an
 // event that was seen is known by its number and time.
-func showEvents(cmd *cobra.Command, t *terminal, client *control.Client, q control.EventQuery, each func(control.Event) error) error {
+func showEvents(cmd *cobra.Command, client *control.Client, q control.EventQuery, each func(control.Event) error) error {
 	ctx, cancel := untilInterrupted(cmd.Context())
 	defer cancel()
 	seen := map[uint64]time.Time{}

@@ -15,6 +15,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/reap/sys"
 )
 
@@ -279,10 +280,4 @@ func executable(file string) error {
 }
 
 // reason strips an error of the path and call that the line already names.
-func reason(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
+func reason(err error) error { return durable.Bare(err) }

@@ -213,11 +213,11 @@ func showLogs(ctx context.Context, t *terminal, client *control.Client, names []
 // filteredLog reads one log, and hands on the lines that are asked for.
 func filteredLog(ctx context.Context, t *terminal, client *control.Client, name string, o logAsk, each func([]byte) error) error {
 	if !o.filter.on() {
-		return readLog(ctx, t, client, name, o.LogOptions, each)
+		return readLog(ctx, client, name, o.LogOptions, each)
 	}
 	filter := o.filter // each log has a line before
 	last := lastOnes{n: o.newest}
-	err := readLog(ctx, t, client, name, o.LogOptions, func(line []byte) error {
+	err := readLog(ctx, client, name, o.LogOptions, func(line []byte) error {
 		switch {
 		case !filter.keeps(line):
 		case o.newest >= 0:
@@ -235,7 +235,7 @@ func filteredLog(ctx context.Context, t *terminal, client *control.Client, name 
 
 // readLog reads one log. A log that is followed is followed over the
 // replacement of the supervisor, from the last line that was seen.
-func readLog(ctx context.Context, t *terminal, client *control.Client, name string, o control.LogOptions, each func([]byte) error) error {
+func readLog(ctx context.Context, client *control.Client, name string, o control.LogOptions, each func([]byte) error) error {
 	if name == control.All {
 		return namedAll()
 	}

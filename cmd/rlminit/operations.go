@@ -54,7 +54,7 @@ ended, or the supervisor was replaced, is interrupted.`,
 			if asJSON {
 				return t.printJSON(o)
 			}
-			t.printf("%s\n", operationLine(t, o))
+			t.printf("%s\n", operationLine(o))
 			for _, m := range o.Members {
 				t.printf("  %s\n", memberLine(t, m))
 			}
@@ -78,7 +78,7 @@ func listOperations(ctx context.Context, t *terminal, client *control.Client, as
 		return t.printJSON(list)
 	}
 	for _, o := range list {
-		t.printf("%s\n", operationLine(t, o))
+		t.printf("%s\n", operationLine(o))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ that id.`,
 			case asJSON:
 				return t.printJSON(o)
 			}
-			t.printf("%s\n", operationLine(t, o))
+			t.printf("%s\n", operationLine(o))
 			return nil
 		},
 	}
@@ -161,7 +161,7 @@ func followOperation(ctx context.Context, t *terminal, client *control.Client, o
 }
 
 // operationLine is `12 restart: running, 3 of 40 done (uid 0)`.
-func operationLine(t *terminal, o control.Operation) string {
+func operationLine(o control.Operation) string {
 	done := 0
 	for _, m := range o.Members {
 		if m.State == "done" {

@@ -151,7 +151,7 @@ func show(t *terminal, services []control.Service, named bool, flags statusFlags
 		}
 		return nil
 	}
-	statusTable(t, services, flags.wide).write(t)
+	statusTable(services, flags.wide).write(t)
 	if named {
 		for _, s := range services {
 			lastLines(t, s)
@@ -160,7 +160,7 @@ func show(t *terminal, services []control.Service, named bool, flags statusFlags
 	return nil
 }
 
-func statusTable(t *terminal, services []control.Service, wide bool) *table {
+func statusTable(services []control.Service, wide bool) *table {
 	b := new(table)
 	header := []string{"NAME", "STATE", "PID", "UPTIME"}
 	pressed := wide && slices.ContainsFunc(services, func(s control.Service) bool { return s.Usage != nil && s.Usage.Cgroup != nil })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"rlminit/control"
 	"rlminit/reap/sys"
@@ -50,10 +51,7 @@ func (t *terminal) measure() {
 	}
 }
 
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
 

@@ -319,18 +319,18 @@ func (d *Dir) SyncDir(rel string) error {
 }
 
 // Rename moves from to the name to, over what is there, durably.
-func (d *Dir) Rename(from, to string) error { return d.rename(from, to, 0) }
+func (d *Dir) Rename(from, to string) error { return d.rename(from, to, false) }
 
 // RenameNew moves from to the name to if nothing is there (fs.ErrExist
 // otherwise), durably. Where that cannot be made durable it is taken back.
 func (d *Dir) RenameNew(from, to string) error {
-	return d.rename(from, to, unix.RENAME_NOREPLACE)
+	return d.rename(from, to, true)
 }
 
-func (d *Dir) rename(from, to string, flags uint) error {
+func (d *Dir) rename(from, to string, fresh bool) error {
 	if d.hands != nil {
 		op := OpRename
-		if flags != 0 {
+		if fresh {
 			op = OpRenameNew
 		}
 		return d.order(Request{Op: op, Rel: from, To: to})
@@ -340,7 +340,7 @@ func (d *Dir) rename(from, to string, flags uint) error {
 	}
 	err := inParent(d.fd, from, func(fromAt int, fromBase string) error {
 		return inParent(d.fd, to, func(toAt int, toBase string) error {
-			return d.disk.move(fromAt, fromBase, toAt, toBase, flags, path.Dir(from) == path.Dir(to))
+			return d.disk.move(fromAt, fromBase, toAt, toBase, fresh, path.Dir(from) == path.Dir(to))
 		})
 	})
 	return d.fail("move", from, err)

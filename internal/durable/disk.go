@@ -39,28 +39,20 @@ func syncNames(fd int) error {
 	return err
 }
 
-// move renames durably. What may have nothing in its way (RENAME_NOREPLACE) is taken
-// back where that cannot be made durable.
-func (k disk) move(fromAt int, from string, toAt int, to string, flags uint, within bool) error {
-	err := unix.Renameat2(fromAt, from, toAt, to, flags)
+// move renames durably, over what is there, or as renameNew does: that is taken back
+// where it cannot be made durable.
+func (k disk) move(fromAt int, from string, toAt int, to string, fresh, within bool) error {
+	rename := unix.Renameat
+	if fresh {
+		rename = renameNew
+	}
+	err := rename(fromAt, from, toAt, to)
 	if err == unix.EACCES {
 		// A directory that gets another parent must be writable itself,
 		// and whoever it belongs to may have taken that away.
 		if fd, e := openToEmpty(fromAt, from); e == nil {
 			unix.Close(fd)
-			err = unix.Renameat2(fromAt, from, toAt, to, flags)
-		}
-	}
-	if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) {
-		// NFS and some FUSE file systems know no RENAME_NOREPLACE.
-		// What remains is a gap between the look and the rename, which
-		// for directories ends in ENOTEMPTY.
-		if _, e := lstatAt(toAt, to); e == nil {
-			return unix.EEXIST
-		}
-		err = unix.Renameat(fromAt, from, toAt, to)
-		if err == unix.ENOTEMPTY {
-			err = unix.EEXIST
+			err = rename(fromAt, from, toAt, to)
 		}
 	}
 	if err != nil {
@@ -69,10 +61,32 @@ func (k disk) move(fromAt int, from string, toAt int, to string, flags uint, wit
 	if err = k.sync(toAt); err == nil && !within {
 		err = k.sync(fromAt)
 	}
-	if err == nil || flags == 0 {
+	if err == nil || !fresh {
 		return err
 	}
 	return k.back(err, toAt, to, fromAt, from)
+}
+
+// renameNew renames to a name that nothing has, or fails with EEXIST. NFS and some
+// FUSE file systems know no RENAME_NOREPLACE. What remains there is a gap between
+// the look and the rename, which for directories ends in ENOTEMPTY.
+func renameNew(fromAt int, from string, toAt int, to string) error {
+	err := unix.Renameat2(fromAt, from, toAt, to, unix.RENAME_NOREPLACE)
+	if err != unix.EINVAL && err != unix.ENOSYS {
+		return err
+	}
+	switch _, err := lstatAt(toAt, to); err {
+	case unix.ENOENT:
+	case nil:
+		return unix.EEXIST
+	default: // who cannot look does not know that nothing is there
+		return err
+	}
+	err = unix.Renameat(fromAt, from, toAt, to)
+	if err == unix.ENOTEMPTY {
+		return unix.EEXIST
+	}
+	return err
 }
 
 // back takes a rename back that could not be made durable.
@@ -125,27 +139,14 @@ func (k disk) putOver(at int, temp, base string, data, was []byte) error {
 	switch {
 	case err != nil:
 	case len(was) == 0:
-		err = putNew(at, temp, base)
+		if err = renameNew(at, temp, at, base); err == unix.EEXIST {
+			err = ErrChanged
+		}
 	default:
 		err = k.exchange(at, temp, base, data, was)
 	}
 	if !errors.Is(err, ErrInDoubt) {
 		_ = unix.Unlinkat(at, temp, 0) // there is none where it has its name
-	}
-	return err
-}
-
-// putNew is putOver where nothing is to be there.
-func putNew(at int, temp, base string) error {
-	err := unix.Renameat2(at, temp, at, base, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL || err == unix.ENOSYS { // NFS, some FUSE
-		if _, err = lstatAt(at, base); err == unix.ENOENT {
-			return unix.Renameat(at, temp, at, base)
-		}
-		err = unix.EEXIST
-	}
-	if err == unix.EEXIST {
-		return ErrChanged
 	}
 	return err
 }

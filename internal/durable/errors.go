@@ -44,6 +44,15 @@ func Cause(err error) string {
 	return e.Err.Error()
 }
 
+// Bare is an error of os without the call and the path that it puts around the
+// system's, for a sentence that has them.
+func Bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
 // The errors of files that are not what they should be.
 var (
 	ErrNotRegular = errors.New("not a regular file")

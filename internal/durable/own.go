@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -46,8 +45,7 @@ func (d *Dir) Own(rel string, as Ownership) error {
 		return d.fail("own", rel, err)
 	}
 	o := newOwning(as)
-	o.mount = mountOf(top)
-	if as.Within && o.mount != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && (as.Alone || as.Trust) && as.Mode == 0 {
+	if as.Within && mountOf(top) != mountOf(d.fd) || o.keeps(&st) || o.right(&st) && (as.Alone || as.Trust) && as.Mode == 0 {
 		return nil
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !as.Alone {
@@ -78,7 +76,6 @@ func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
 	case st.Uid != from && st.Uid != uid:
 		return &Error{Do: "change the owner of", Path: path, Err: fmt.Errorf("it belongs to uid %d", st.Uid)}
 	}
-	o.mount = mountOf(top)
 	if back {
 		o.give(top, path)
 	}
@@ -92,9 +89,8 @@ func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
 // owning is one walk, by several goroutines.
 type owning struct {
 	Ownership
-	from  *uint32       // whose alone is changed; nil: everybody's
-	mount uint64        // where the walk stays, for kernels and filters without openat2
-	free  chan struct{} // room for one goroutine each
+	from *uint32       // whose alone is changed; nil: everybody's
+	free chan struct{} // room for one goroutine each
 
 	mu    sync.Mutex
 	first error
@@ -150,7 +146,7 @@ func (o *owning) walk(at int, path string, depth int) {
 			o.file(list, name, path)
 			return nil
 		}
-		fd, err := o.open(list, name, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := openSameMount(list, name, unix.O_PATH|unix.O_DIRECTORY)
 		switch err {
 		case nil:
 		case unix.ENOTDIR, unix.ELOOP:
@@ -191,7 +187,7 @@ func (o *owning) file(at int, name, path string) {
 	if err != nil || o.right(&st) {
 		return // it is gone, or right
 	}
-	fd, err := o.open(at, name, unix.O_PATH)
+	fd, err := openSameMount(at, name, unix.O_PATH)
 	switch err {
 	case nil:
 		o.give(fd, path+"/"+name)
@@ -270,38 +266,6 @@ func Inherit(parent, made int) {
 	if unix.Fchown(made, -1, int(above.Gid)) == nil && directory {
 		_ = unix.Fchmod(made, st.Mode&0o7777|unix.S_ISGID)
 	}
-}
-
-// open opens a name in a directory: no link is followed, and EXDEV is the answer
-// for a mount.
-func (o *owning) open(at int, name string, flags int) (int, error) {
-	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
-	if hasOpenat2() && !strings.ContainsRune(name, 0) {
-		return retry(func() (int, error) {
-			return unix.Openat2(at, name, &unix.OpenHow{
-				Flags:   uint64(flags),
-				Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
-			})
-		})
-	}
-	fd, err := openat(at, name, flags, 0)
-	if err == nil && mountOf(fd) != o.mount {
-		unix.Close(fd)
-		return -1, unix.EXDEV
-	}
-	return fd, err
-}
-
-// mountOf returns the id of the mount that a file lies on, statx(2).
-func mountOf(fd int) uint64 {
-	var st unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st); err != nil {
-		return 0
-	}
-	if st.Mask&unix.STATX_MNT_ID == 0 {
-		return uint64(st.Dev_major)<<32 | uint64(st.Dev_minor)
-	}
-	return st.Mnt_id
 }
 
 // Chmod gives the file or directory rel exactly this mode. A link, or anything

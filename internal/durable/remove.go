@@ -144,13 +144,13 @@ func (r *removal) failed(rel string, err error) {
 // openToEmpty opens the directory name for reading and gives its owner the
 // rights to empty it. Mounted file systems are refused with EXDEV.
 func openToEmpty(at int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 	fd, err := openSameMount(at, name, flags)
 	if err == unix.EACCES {
 		// Only its owner gets here. chmod goes by descriptor, since the name
 		// could become a link; an O_PATH descriptor takes chmod only by way of
 		// /proc (fchmodat2 is Linux 6.6).
-		handle, e := openSameMount(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		handle, e := openSameMount(at, name, unix.O_PATH|unix.O_DIRECTORY)
 		if e != nil {
 			return -1, err
 		}
@@ -166,23 +166,6 @@ func openToEmpty(at int, name string) (int, error) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700 {
 		_ = unix.Fchmod(fd, 0o700) // what still fails then is reported by name
-	}
-	return fd, nil
-}
-
-func openSameMount(at int, name string, flags int) (int, error) {
-	if hasOpenat2() {
-		how := &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
-		return retry(func() (int, error) { return unix.Openat2(at, name, how) })
-	}
-	fd, err := openat(at, name, flags, 0)
-	if err != nil {
-		return -1, err
-	}
-	var here, there unix.Stat_t
-	if unix.Fstat(at, &here) != nil || unix.Fstat(fd, &there) != nil || here.Dev != there.Dev {
-		unix.Close(fd)
-		return -1, unix.EXDEV
 	}
 	return fd, nil
 }

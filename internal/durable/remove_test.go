@@ -107,20 +107,27 @@ func TestRemoveAllLeavesMountsAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount")
 	}
+	mounts := map[string]func(at, other string) error{
+		"tmpfs": func(at, _ string) error { return unix.Mount("tmpfs", at, "tmpfs", 0, "") },
+		"bind":  func(at, other string) error { return unix.Mount(other, at, "", unix.MS_BIND, "") },
+	}
 	bothWays(t, func(t *testing.T) {
-		d, path := open(t)
-		at := filepath.Join(path, "p/mnt")
-		must(t, os.MkdirAll(at, 0o700))
-		if err := unix.Mount("tmpfs", at, "tmpfs", 0, ""); err != nil {
-			t.Skipf("needs the right to mount: %v", err)
-		}
-		defer unix.Unmount(at, unix.MNT_DETACH)
-		kept := mustCreate(t, filepath.Join(at, "kept"))
-		if err := d.RemoveAll("p"); err == nil || !strings.Contains(err.Error(), "mount point") {
-			t.Errorf("got %v", err)
-		}
-		if _, err := os.Stat(kept); err != nil {
-			t.Errorf("removed from another file system: %v", err)
+		for kind, mount := range mounts {
+			d, path := open(t)
+			at, other := filepath.Join(path, "p/mnt"), filepath.Join(path, "other")
+			must(t, os.MkdirAll(at, 0o700))
+			must(t, os.Mkdir(other, 0o700))
+			if err := mount(at, other); err != nil {
+				t.Skipf("needs the right to mount: %v", err)
+			}
+			defer unix.Unmount(at, unix.MNT_DETACH)
+			kept := mustCreate(t, filepath.Join(at, "kept"))
+			if err := d.RemoveAll("p"); err == nil || !strings.Contains(err.Error(), "mount point") {
+				t.Errorf("%s: got %v", kind, err)
+			}
+			if _, err := os.Stat(kept); err != nil {
+				t.Errorf("%s: removed from what is mounted: %v", kind, err)
+			}
 		}
 	})
 }

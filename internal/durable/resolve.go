@@ -192,6 +192,34 @@ func lstatBeneath(dirfd int, rel string) (st unix.Stat_t, err error) {
 	return st, err
 }
 
+// openSameMount opens a name in a directory: no link is followed, and EXDEV is the
+// answer for a mount.
+func openSameMount(at int, name string, flags int) (int, error) {
+	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if hasOpenat2() {
+		how := &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
+		return retry(func() (int, error) { return unix.Openat2(at, name, how) })
+	}
+	fd, err := openat(at, name, flags, 0)
+	if err == nil && mountOf(fd) != mountOf(at) {
+		unix.Close(fd)
+		return -1, unix.EXDEV
+	}
+	return fd, err
+}
+
+// mountOf returns the id of the mount that a file lies on, statx(2), or else the
+// device: a filter that knows no openat2(2) may refuse this too.
+func mountOf(fd int) uint64 {
+	var asked unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &asked) == nil && asked.Mask&unix.STATX_MNT_ID != 0 {
+		return asked.Mnt_id
+	}
+	var st unix.Stat_t
+	_ = unix.Fstat(fd, &st) // of an open file it does not fail
+	return st.Dev
+}
+
 // isOnSame tells whether the directory that rel is in lies on dirfd's own file system,
 // and does not ask any other one.
 func isOnSame(dirfd int, rel string) bool {

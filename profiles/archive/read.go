@@ -261,7 +261,7 @@ func (u *unpacking) file(h *tar.Header, at Place, mode int64) error {
 		n, err := u.tar.Read(buf)
 		if n > 0 {
 			if _, err := f.Write(buf[:n]); err != nil {
-				return failed(bare(err))
+				return failed(durable.Bare(err))
 			}
 		}
 		if err == io.EOF {
@@ -280,17 +280,9 @@ func (u *unpacking) file(h *tar.Header, at Place, mode int64) error {
 		return err
 	}
 	if err := f.Sync(); err != nil {
-		return failed(bare(err))
+		return failed(durable.Bare(err))
 	}
 	return nil
-}
-
-// bare is an error of os without the path, which the sentence has.
-func bare(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // wrongName says what is wrong with the name of an entry, as the end of a

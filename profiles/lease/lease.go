@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"time"
@@ -411,12 +410,8 @@ func (l *Lease) write(at time.Time) error {
 	if err == nil {
 		err = unix.Fdatasync(int(l.file.Fd()))
 	}
-	var why *fs.PathError
-	if errors.As(err, &why) {
-		err = why.Err
-	}
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", c.home.Path(File), err)
+		return fmt.Errorf("cannot write %s: %w", c.home.Path(File), durable.Bare(err))
 	}
 	return nil
 }

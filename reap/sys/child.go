@@ -499,7 +499,7 @@ func (c *Command) exec() Errno {
 //go:norace
 //go:nocheckptr
 func (c *Command) execve(path *byte, argv []*byte) Errno {
-	return try(sysExecve, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&c.envp[0])))
+	return try(sysExecve, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(unsafe.SliceData(argv))), uintptr(unsafe.Pointer(unsafe.SliceData(c.envp))))
 }
 
 const (

@@ -137,18 +137,10 @@ func allow(ruleset int32, path *byte, flags uintptr, rights uint64) Errno {
 	if errno != 0 {
 		return Errno(errno)
 	}
-	result := addRule(ruleset, fd, rights)
-	Call(sysClose, fd, 0, 0, 0, 0, 0)
-	return result
-}
-
-//go:nosplit
-//go:norace
-//go:nocheckptr
-func addRule(ruleset int32, fd uintptr, rights uint64) Errno {
 	// struct landlock_path_beneath_attr is packed: 12 bytes, as these are.
 	rule := [3]uint32{uint32(rights), uint32(rights >> 32), uint32(fd)}
-	_, errno := Call(sysLandlockAddRule, uintptr(ruleset), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, errno = Call(sysLandlockAddRule, uintptr(ruleset), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	Call(sysClose, fd, 0, 0, 0, 0, 0)
 	return Errno(errno)
 }
 

@@ -29,7 +29,6 @@ const (
 	sysEpollCtl      = 233
 	sysEpollCreate1  = 291
 	sysWait4         = 61
-	sysWaitid        = 247
 	sysOpenat        = 257
 	sysFaccessat     = 269
 	sysEventfd2      = 290

@@ -29,7 +29,6 @@ const (
 	sysEpollCtl      = 21
 	sysEpollCreate1  = 20
 	sysWait4         = 260
-	sysWaitid        = 95
 	sysOpenat        = 56
 	sysFaccessat     = 48
 	sysEventfd2      = 19

@@ -4,28 +4,27 @@ import "unsafe"
 
 // Numbers of signals, signal(7), the same on amd64 and arm64.
 const (
-	SIGHUP   = 1
-	SIGINT   = 2
-	SIGQUIT  = 3
-	SIGILL   = 4
-	SIGTRAP  = 5
-	SIGABRT  = 6
-	SIGBUS   = 7
-	SIGFPE   = 8
-	SIGKILL  = 9
-	SIGUSR1  = 10
-	SIGSEGV  = 11
-	SIGPIPE  = 13
-	SIGTERM  = 15
-	SIGCHLD  = 17
-	SIGCONT  = 18
-	SIGSTOP  = 19
-	SIGTSTP  = 20
-	SIGTTIN  = 21
-	SIGTTOU  = 22
-	SIGURG   = 23
-	SIGWINCH = 28
-	SIGSYS   = 31
+	SIGHUP  = 1
+	SIGINT  = 2
+	SIGQUIT = 3
+	SIGILL  = 4
+	SIGTRAP = 5
+	SIGABRT = 6
+	SIGBUS  = 7
+	SIGFPE  = 8
+	SIGKILL = 9
+	SIGUSR1 = 10
+	SIGSEGV = 11
+	SIGPIPE = 13
+	SIGTERM = 15
+	SIGCHLD = 17
+	SIGCONT = 18
+	SIGSTOP = 19
+	SIGTSTP = 20
+	SIGTTIN = 21
+	SIGTTOU = 22
+	SIGURG  = 23
+	SIGSYS  = 31
 
 	lastSignal = 64
 )

@@ -17,12 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsTerminal tells whether a descriptor is a terminal: tcgetattr(3).
-func IsTerminal(fd int) bool {
-	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil
-}
-
 // Open opens descriptor fd anew, non-blocking: O_NONBLOCK on the one that
 // we inherited would be everybody's. -1: it cannot be opened anew.
 func Open(fd int) int {

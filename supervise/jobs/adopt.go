@@ -51,9 +51,6 @@ func (r *Runner) Open() {
 	r.Rescheduled()
 }
 
-// HeldKey tells whether descriptors that tier 1 holds are a job's.
-func HeldKey(key string) bool { return strings.HasPrefix(key, namePrefix) }
-
 func (r *Runner) adopt(held map[string][]int) {
 	children := map[string]wire.Child{}
 	for _, c := range r.children {
@@ -230,7 +227,7 @@ func (r *Runner) interruptRest(b *book) {
 func Keys(held map[string][]int) []string {
 	var keys []string
 	for key := range held {
-		if HeldKey(key) {
+		if isJob(key) {
 			keys = append(keys, key)
 		}
 	}

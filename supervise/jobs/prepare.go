@@ -255,6 +255,12 @@ func (l *place) preparation(q *control.RunJob, argv []string, before func() *con
 	return p
 }
 
+// fail notes that it is rlminit that failed.
+func (p *prepared) fail(problem string) *prepared {
+	p.problem, p.code = problem, exitFailed
+	return p
+}
+
 // found is what preparation looks for; argv, where it is set, is in the place of what
 // is asked for.
 func (l *place) found(q *control.RunJob, argv []string) *prepared {
@@ -265,8 +271,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	of := ownerOf(q)
 	who, err := l.host.Environment(of)
 	if err != nil {
-		p.problem, p.code = err.Error(), exitFailed
-		return p
+		return p.fail(err.Error())
 	}
 	uid, user := l.host.User(of)
 	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
@@ -276,8 +281,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	session, problem := l.sessions.dir(q.Session)
 	if problem != "" {
-		p.problem, p.code = problem, exitFailed
-		return p
+		return p.fail(problem)
 	}
 	if session != "" {
 		base = session
@@ -296,8 +300,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	limits, err := l.limitsOf(q)
 	if err != nil {
-		p.problem, p.code = err.Error(), exitFailed
-		return p
+		return p.fail(err.Error())
 	}
 	p.limits, p.bounds = rlimits(limits), config.Bounds(limits)
 	if level := isolationOf(q); level.Above(isolate.None) {
@@ -307,8 +310,7 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 			p.walls, err = l.host.Walls(of, isolation, p.env, session)
 		}
 		if err != nil {
-			p.problem, p.code = err.Error(), exitFailed
-			return p
+			return p.fail(err.Error())
 		}
 		p.env = withEnvironment(p.walls.Environment, q.Environment)
 	}

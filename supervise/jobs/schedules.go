@@ -198,22 +198,19 @@ func (s *schedules) off(b *book, what Scheduled) bool {
 // its last occurrence. One that is new, or changed, is recorded first.
 func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
 	var entry history.Schedule
-	b.View(func(h *history.History) {
+	look := func(h *history.History) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
 		}
-	})
+	}
+	b.View(look)
 	if entry.Cron != what.Schedule.Cron || entry.Timezone != what.Schedule.Timezone {
 		fresh := history.Scheduled{Schedule: what.Name, Cron: what.Schedule.Cron, Timezone: what.Schedule.Timezone}
 		if err := b.Append(forRecord(), history.TypeScheduled, fresh); err != nil {
 			return schedule.Timer{}, false
 		}
 		entry.Since = now
-		b.View(func(h *history.History) {
-			if e := h.Schedules[what.Name]; e != nil {
-				entry = *e
-			}
-		})
+		b.View(look)
 	}
 	last := entry.Last
 	if entry.Dealt.After(last) {

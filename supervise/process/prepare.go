@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/rights"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -88,7 +89,7 @@ func enterable(l rights.Look, dir string) error {
 	case errors.Is(l.Err, fs.ErrNotExist):
 		return fmt.Errorf("cannot enter working_dir %s: there is no such directory", dir)
 	case l.Err != nil:
-		return fmt.Errorf("cannot enter working_dir %s: %w", dir, bare(l.Err))
+		return fmt.Errorf("cannot enter working_dir %s: %w", dir, durable.Bare(l.Err))
 	case l.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("cannot enter working_dir %s: it is no directory", dir)
 	case l.Denied != nil:
@@ -154,20 +155,11 @@ func executable(l rights.Look, path, name string) error {
 		}
 		return fmt.Errorf("cannot run %q: %s: %w", name, path, unix.ENOENT)
 	case l.Err != nil:
-		return fmt.Errorf("cannot run %q: %s: %w", name, path, bare(l.Err))
+		return fmt.Errorf("cannot run %q: %s: %w", name, path, durable.Bare(l.Err))
 	case l.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return fmt.Errorf("cannot run %q: %s is a directory", name, named(name, path))
 	case l.Denied != nil:
 		return fmt.Errorf("cannot run %q: %s is not executable (%w); chmod +x it, or mount its file system with exec", name, named(name, path), l.Denied)
 	}
 	return nil
-}
-
-// bare is the system's error without the path that os puts around it.
-func bare(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
 }

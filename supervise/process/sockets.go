@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -106,12 +105,6 @@ func everywhere(host string) bool {
 
 func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" }
 
-// isSocket is true too where nobody can tell.
-func isSocket(path string) bool {
-	info, err := os.Lstat(path)
-	return err != nil || info.Mode()&os.ModeSocket != 0
-}
-
 func explainListen(s service.Socket, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -120,7 +113,7 @@ func explainListen(s service.Socket, err error) error {
 	switch {
 	case errno == syscall.EACCES && s.Network != "unix" && s.Network != "unixgram":
 		return fmt.Errorf("cannot listen on %s:%s: the port is below what an unprivileged user may use; run the container with --sysctl net.ipv4.ip_unprivileged_port_start=0, or use a higher port", s.Network, s.Address)
-	case errno == syscall.EADDRINUSE && strings.HasPrefix(s.Network, "unix") && !isSocket(s.Address):
+	case errno == syscall.EADDRINUSE && strings.HasPrefix(s.Network, "unix") && !rights.IsSocket(s.Address):
 		return fmt.Errorf("cannot listen on %s:%s: what is there is no socket; remove it, or use another path", s.Network, s.Address)
 	case errno == syscall.EADDRINUSE:
 		return &InUse{s}

@@ -306,12 +306,7 @@ func (r *Profiles) enrolFor(cause string, p profiles.Profile, made bool, before 
 				p = newest
 			}
 		}
-		prop := Proposal{Name: p.Service(), Profile: p.Name, Ours: true, Recorded: true}
-		if d, err := p.Definition(r.settings.Current()); err != nil {
-			prop.Fault = profiles.Reason(err)
-		} else {
-			prop = Ours(d)
-		}
+		prop := ofProfile(p, r.settings.Current())
 		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running
 		prop.Cause, prop.Actor = cause, &actor
 		renew := made && before != nil && before == r.registry.names.of[prop.Name] && before.life == Supervised

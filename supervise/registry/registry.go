@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/inbox"
 	"rlminit/profiles"
@@ -92,6 +93,15 @@ func Ours(d *service.Definition) Proposal {
 		Name: d.Name, Profile: d.Profile, Value: d, Fingerprint: fingerprint(source),
 		Ours: true, Recorded: true, source: source,
 	}
+}
+
+// ofProfile is the proposal of a profile: of its definition, or of what is wrong with that.
+func ofProfile(p profiles.Profile, c *config.Config) Proposal {
+	d, err := p.Definition(c)
+	if err != nil {
+		return Proposal{Name: p.Service(), Profile: p.Name, Fault: profiles.Reason(err), Ours: true, Recorded: true}
+	}
+	return Ours(d)
 }
 
 // Registry knows which services there are: it brings each name on by what befalls it,

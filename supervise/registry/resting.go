@@ -109,12 +109,7 @@ func (s *AtRest) rouse(name string) {
 
 // proposal is that of a profile that is not to run.
 func (s *AtRest) proposal(p profiles.Profile, intent service.Intent) Proposal {
-	prop := Proposal{Name: p.Service(), Profile: p.Name, Ours: true, Recorded: true}
-	if d, err := p.Definition(s.settings.Current()); err != nil {
-		prop.Fault = profiles.Reason(err)
-	} else {
-		prop = Ours(d)
-	}
+	prop := ofProfile(p, s.settings.Current())
 	prop.Desired, prop.Cause = intent, "boot"
 	return prop
 }

@@ -74,7 +74,7 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 		return checkRetry(before, p, e)
 	}
 	if spawns > 0 && before.Phase != machine.Failed && before.ID != 0 {
-		return checkRestart(before, p, e, after)
+		return checkRestart(before, p, e)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func checkRetry(before machine.State, p machine.Policy, e machine.Event) error {
 
 // checkRestart: a run is followed by another only as the policy says, or because
 // somebody asked for it.
-func checkRestart(before machine.State, p machine.Policy, e machine.Event, after machine.State) error {
+func checkRestart(before machine.State, p machine.Policy, e machine.Event) error {
 	if e.Kind == machine.Adopt || before.Again || before.StopBy == machine.StopCommand {
 		return nil
 	}
