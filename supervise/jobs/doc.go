@@ -10,7 +10,7 @@
 //	tasks.go     tasks: those that are not over, by number, key and spawn
 //	book.go      books: where jobs are recorded, in memory or on the volume
 //	sessions.go  sessions: those that are open, their time and their budget
-//	directories.go   where each has its directory, and who removes that
+//	directories.go  where each has its directory, and who removes that
 //	schedules.go schedules: the clock of what recurs
 //	vacate.go    doors: the profiles of which nothing begins
 //	prepare.go   place: what a job finds here; and what happens before a spawn
@@ -23,6 +23,7 @@
 // and of the runner itself:
 //
 //	runner.go    a job's stages, and the end of all of them
+//	owner.go     whose a job is: a profile's, or a service's
 //	submit.go    from a request to a job that is recorded
 //	task.go      one of them, and its parts: what a step's actions do
 //	spec.go      what it is to do, as a successor finds it

@@ -438,15 +438,21 @@ func (ss *sessions) end(id, cause string) error {
 
 func (ss *sessions) finish(s *session, cause string) error {
 	base, name := s.place()
-	result, err := ss.runner.internal(s.of, []string{"remove", base, name})
-	if err == nil && result.State != string(job.Succeeded) {
-		err = errors.New(strings.TrimSpace(result.Stderr))
-	}
-	if err != nil {
-		var problem *control.Problem
-		if errors.As(err, &problem) && problem.ExitCode == control.ExitNoSuchName {
-			err = nil // the profile is gone, with all that was in it
+	remove := func(of Owner) error {
+		result, err := ss.runner.internal(of, []string{"remove", base, name})
+		if err == nil && result.State != string(job.Succeeded) {
+			err = errors.New(strings.TrimSpace(result.Stderr))
 		}
+		return err
+	}
+	err := remove(s.of)
+	var problem *control.Problem
+	switch {
+	case !errors.As(err, &problem) || problem.ExitCode != control.ExitNoSuchName:
+	case s.of.Service != "": // which is gone, and not what the services' user has of it
+		err = remove(Owner{})
+	default:
+		err = nil // the profile is gone, with all that was in it
 	}
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
