@@ -30,8 +30,8 @@ import (
 //	                                 ErrNotFound, and leaves nothing
 //	one that gives up at the end     the entry is back; a purge in between was refused
 //	a rollback that takes it         package revision: one of them has begun, the other is refused
-//	a deletion                       the entry that it makes has a name that is free; one that was
-//	                                 freed in the same second may be its own
+//	a deletion                       both; the new entry may have the name of the one that is gone
+//	                                 only if both were made in the same second
 //	another purge                    as a restore
 //	a kill before the rename         the entry, whole
 //	a kill after it                  nothing of it in the trash; what is left has a name by which
