@@ -3,9 +3,11 @@ package revision
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,14 +66,28 @@ type meddling struct {
 // two calls of an apply: nothing is lost, nothing is claimed that is not so, and who put
 // it where is named.
 func TestMeddledWithAnywhere(t *testing.T) {
+	_, ask := makePlan(t, newVolume().live(0).revisions(), declared)
+	var mu sync.Mutex
 	ends := map[string]int{}
-	for _, name := range []string{"zed", "dave", "alice"} {
-		for variant := range 9 {
-			m := meddling{name: name, rename: variant%3 == 0, taken: variant%3 == 1, bad: variant/3 == 1, boot: variant/3 == 2}
-			for m.at = 1; m.apply(t, ends); m.at++ {
+	t.Run("each", func(t *testing.T) {
+		for _, name := range []string{"zed", "dave", "alice"} {
+			for variant := range 9 {
+				m := meddling{name: name, rename: variant%3 == 0, taken: variant%3 == 1, bad: variant/3 == 1, boot: variant/3 == 2}
+				t.Run(fmt.Sprintf("%+v", m), func(t *testing.T) {
+					t.Parallel()
+					for m.at = 1; ; m.at++ {
+						state, came := m.apply(t, ask)
+						if !came {
+							return
+						}
+						mu.Lock()
+						ends[state]++
+						mu.Unlock()
+					}
+				})
 			}
 		}
-	}
+	})
 	t.Logf("figure: applies that were meddled with: %v", ends)
 	for _, state := range []string{control.RevisionApplied, control.RevisionRolledBack, control.RevisionPartly} {
 		if ends[state] == 0 {
@@ -80,11 +96,11 @@ func TestMeddledWithAnywhere(t *testing.T) {
 	}
 }
 
-// apply holds one of them against what must be. came: the person did.
-func (m meddling) apply(t *testing.T, ends map[string]int) (came bool) {
+// apply holds one of them against what must be, and returns how it ended. came: the
+// person did.
+func (m meddling) apply(t *testing.T, ask control.ApplyRequest) (state string, came bool) {
 	t.Helper()
 	v := newVolume()
-	_, ask := makePlan(t, v.live(0).revisions(), declared)
 	if m.bad {
 		v.bad["bob"] = errors.New("exit 1")
 	}
@@ -116,21 +132,22 @@ func (m meddling) apply(t *testing.T, ends map[string]int) (came bool) {
 		next := v.live(0)
 		next.revisions().Rewind()
 	}
+	l.mu.Lock()
+	l.meddled = 0 // it comes no more
+	l.mu.Unlock()
 	if !came {
-		return false
+		return "", false
 	}
 	r := v.live(0).revisions()
 	if err := v.lost(had); err != nil {
 		t.Fatalf("%+v: %v", m, err)
 	}
 	if !v.begun(1) { // refused, or killed before
-		ends["never begun"]++
-		return true
+		return "never begun", true
 	}
 	done := r.List()[0]
-	ends[done.State]++
 	m.check(t, v, did, before, done)
-	return true
+	return done.State, true
 }
 
 // ended waits until an apply is over, or refused, or who carries it out is killed.
