@@ -169,6 +169,7 @@ func newRig(t *testing.T, journal, memory Journal) *rig {
 		host.dir = t.TempDir()
 	}
 	g.books.memory.Journal = memory
+	g.sessions.below = t.TempDir() // in /tmp there may be what other containers have left
 	g.Start(journal, nil, false)
 	return g
 }
