@@ -168,7 +168,7 @@ func newRig(t *testing.T, journal, memory Journal) *rig {
 	if journal != nil {
 		host.dir = t.TempDir()
 	}
-	g.books.memory.Journal = memory
+	g.books.memory.Journal, g.sessions.temporary = memory, t.TempDir()
 	g.Start(journal, nil, false)
 	return g
 }

@@ -35,6 +35,8 @@ type sessions struct {
 	runner *Runner
 	open   map[string]*session // the runner's goroutine's alone
 
+	temporary string // where those in memory have their directories
+
 	extending sync.Mutex // two extensions at once are two of those that there are
 }
 
@@ -86,7 +88,7 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 		}
 		b := ss.runner.books.current()
 		id := b.nextSession()
-		s = &session{id: id, book: b, key: c.Key, of: of, dir: sessionDir(b, base, id), made: make(chan struct{})}
+		s = &session{id: id, book: b, key: c.Key, of: of, dir: ss.dirOf(b, base, id), made: make(chan struct{})}
 		ss.open[id] = s
 		fresh = true
 	})
