@@ -20,8 +20,8 @@ func profileCloneVerb(t *terminal) *cobra.Command {
 and what is removed at boot, and starts its gateway. It has a port and an intent
 of its own. A gateway that writes meanwhile is copied as it is at that moment:
 stop it first where that matters. Sockets and pipes are left out, and so are
-NAME's secrets, the directories of its sessions, and what rlminit file write keeps
-for job undo.`,
+NAME's secrets, the directories of its sessions, and what rlminit file write
+keeps for job undo.`,
 		Example:           `  rlminit profile clone alice alice-next --env CHANNEL=next --stopped`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,

@@ -38,7 +38,7 @@ const (
 func (ss *sessions) dirOf(b *book, base, id string) string {
 	name := fmt.Sprintf("%s-%08x", id, rand.Uint32())
 	if b.prefix == job.InMemory {
-		return filepath.Join(ss.below, temporaryPrefix+name)
+		return filepath.Join(ss.temporary, temporaryPrefix+name)
 	}
 	return filepath.Join(base, job.SessionsDir, name)
 }
@@ -72,17 +72,17 @@ func (ss *sessions) hold(s *session) error {
 
 // sweep removes what sessions in memory of an earlier start have left, if there is any.
 func (ss *sessions) sweep() {
-	entries, _ := os.ReadDir(ss.below) // without it there is nothing to be found
+	entries, _ := os.ReadDir(ss.temporary) // without it there is nothing to be found
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), temporaryPrefix) {
 			continue
 		}
-		result, err := ss.runner.internal(Owner{}, []string{"sweep", ss.below, temporaryPrefix})
+		result, err := ss.runner.internal(Owner{}, []string{"sweep", ss.temporary, temporaryPrefix})
 		if err == nil && result.State != string(job.Succeeded) {
 			err = control.Failed("%s", strings.TrimSpace(result.Stderr))
 		}
 		if err != nil {
-			slog.Warn("what a session has left is not removed", "below", ss.below, "err", err)
+			slog.Warn("what a session has left is not removed", "below", ss.temporary, "err", err)
 		}
 		return
 	}

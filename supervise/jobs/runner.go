@@ -101,7 +101,7 @@ func New(host Host, settings func() Settings) *Runner {
 	r.books.memory = inMemory()
 	r.queue = queue{bounds: settings, of: map[Owner]int{}}
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
-	r.sessions = sessions{runner: r, open: map[string]*session{}, below: temporary}
+	r.sessions = sessions{runner: r, open: map[string]*session{}, temporary: temporary}
 	r.place = place{host: host, sessions: &r.sessions}
 	go r.loop.Run()
 	return r

@@ -168,8 +168,7 @@ func newRig(t *testing.T, journal, memory Journal) *rig {
 	if journal != nil {
 		host.dir = t.TempDir()
 	}
-	g.books.memory.Journal = memory
-	g.sessions.below = t.TempDir() // in /tmp there may be what other containers have left
+	g.books.memory.Journal, g.sessions.temporary = memory, t.TempDir()
 	g.Start(journal, nil, false)
 	return g
 }

@@ -34,7 +34,8 @@ type session struct {
 type sessions struct {
 	runner *Runner
 	open   map[string]*session // the runner's goroutine's alone
-	below  string              // where those in memory have their directories
+
+	temporary string // where those in memory have their directories
 
 	extending sync.Mutex // two extensions at once are two of those that there are
 }

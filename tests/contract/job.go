@@ -326,6 +326,8 @@ func SessionsBesideTheVolume(t *testing.T, start New) {
 	kill(b, "KILL", old)
 	replaced(b, old)
 	gone()
+	b.Must("session", "end", first)
+	b.Shell(box.Root, "[ ! -e "+dir+" ]")
 }
 
 // Hooks: what happens to a service is told to a command, as one line of JSON;
