@@ -43,10 +43,7 @@ func openPlain(t *testing.T) (d *Dir, behind string, blind *atomic.Int32) {
 	}
 	behind, at, blind := t.TempDir(), t.TempDir(), new(atomic.Int32)
 	tree := &fuse.LoopbackRoot{Path: behind}
-	tree.NewNode = func(root *fuse.LoopbackRoot, _ *fuse.Inode, _ string, _ *syscall.Stat_t) fuse.InodeEmbedder {
-		return &plain{fuse.LoopbackNode{RootData: root}, blind}
-	}
-	tree.RootNode = tree.NewNode(tree, nil, "", nil)
+	tree.RootNode = &plain{fuse.LoopbackNode{RootData: tree}, blind}
 	server, err := fuse.Mount(at, tree.RootNode, &fuse.Options{MountOptions: raw.MountOptions{DirectMount: true}})
 	if err != nil {
 		t.Skipf("needs the right to mount: %v", err)
