@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/job"
+	"rlminit/job/history"
 )
 
 // Bounds of what is kept of outputs on the volume, in bytes.
@@ -87,6 +90,22 @@ func (o *outputs) make() error {
 	err = logs.MkdirAll(filepath.Base(o.dir), 0o750)
 	o.made = err == nil
 	return err
+}
+
+// sweepBeside has the outputs of jobs that a book has forgotten removed, beside those that
+// are not over. Only the runner's goroutine calls it.
+func (o *outputs) sweepBeside(running *tasks, b *book) {
+	ours := maps.Clone(running.byID)
+	last := strconv.FormatUint(b.last, 10)
+	go func() {
+		known := map[string]bool{}
+		b.View(func(h *history.History) {
+			for id := range h.Jobs {
+				known[id] = true
+			}
+		})
+		o.sweep(func(id string) bool { return known[id] }, func(id string) bool { return ours[id] != nil || job.Compare(id, last) > 0 })
+	}()
 }
 
 // sweep removes outputs whose job is not among those that are known, and then the

@@ -231,25 +231,6 @@ func (r *Runner) forget(t *task) {
 	r.turns()
 	r.idle()
 	if n, _ := strconv.Atoi(t.spec.ID); n%64 == 0 {
-		r.sweep()
+		r.outputs.sweepBeside(&r.tasks, r.books.current())
 	}
-}
-
-// sweep removes outputs of jobs that nobody remembers.
-func (r *Runner) sweep() {
-	running := map[string]bool{}
-	for id := range r.tasks.byID {
-		running[id] = true
-	}
-	outputs, b := r.outputs, r.books.current()
-	last := strconv.FormatUint(b.last, 10)
-	go func() {
-		known := map[string]bool{}
-		b.View(func(h *history.History) {
-			for id := range h.Jobs {
-				known[id] = true
-			}
-		})
-		outputs.sweep(func(id string) bool { return known[id] }, func(id string) bool { return running[id] || job.Compare(id, last) > 0 })
-	}()
 }
