@@ -35,6 +35,9 @@ func (d *directory) environmentOf(u *unit) (answer control.Environment, err erro
 			}
 		})
 		answer.Dir = of.WorkingDir
+		if answer.Dir == "" && of.Profile != "" { // with a fault it has no definition
+			answer.Dir = profileDir(d.prep.config(), of.Profile)
+		}
 		if own, _, err = d.prep.ownUser(of); err != nil {
 			return answer, err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -45,7 +46,8 @@ nothing is refused before anything is removed.
 What a rollback still takes is left, and a line names the revision; the exit
 code is 17 where it was asked for by ENTRY or NAME, and 0 where by a pattern or
 an age. With --needed it goes too, and that rollback is refused from then on.
-What a revision may need that is just being applied is left in any case, with 17.`,
+What a revision may need that is just being applied is left with --needed too,
+with 17.`,
 		Example: `  rlminit profile purge --older-than 30d
   rlminit profile purge alice 'test-*' --dry-run
   rlminit profile purge alice-20260524T180533Z`,
@@ -75,9 +77,12 @@ What a revision may need that is just being applied is left in any case, with 17
 				gone, err := purgedEntry{Trashed: chosen[entry]}, error(nil)
 				switch {
 				case gone.Needed && !p.needed:
-					return p.leave(t, gone.Trashed)
+					return p.leave(t, entry, control.StillNeeded(entry, gone.Revision))
 				case !dryRun:
 					gone.Purged, err = client.Trash().Purge(cmd.Context(), entry, p.needed)
+				}
+				if isConflict(err) && !p.needed { // needed since, or there is no telling who does
+					return p.leave(t, entry, err)
 				}
 				return answered{err: err, tell: func() error { return gone.tell(t, dryRun, asJSON) }}
 			})
@@ -148,15 +153,19 @@ func nothingOf(word string, list []control.Trashed) string {
 
 // leave tells of an entry that is left for a rollback. Whoever has named it does not get
 // what was asked for.
-func (p *purge) leave(t *terminal, e control.Trashed) answered {
-	why := control.StillNeeded(e.Entry, e.Revision)
-	if p.named[e.Entry] {
+func (p *purge) leave(t *terminal, entry string, why error) answered {
+	if p.named[entry] {
 		return answered{err: why}
 	}
 	return answered{tell: func() error {
 		t.complain(why.Error())
 		return nil
 	}}
+}
+
+func isConflict(err error) bool {
+	var problem *control.Problem
+	return errors.As(err, &problem) && problem.ExitCode == control.ExitExists
 }
 
 // tell tells of an entry that was removed, or would be.

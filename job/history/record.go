@@ -40,7 +40,8 @@ type Submitted struct {
 	Actor     *uint32         `json:"actor"` // null: rlminit itself
 	TimeoutMS int64           `json:"timeout_ms"`
 	Key       string          `json:"key,omitempty"`
-	Again     json.RawMessage `json:"again,omitempty"` // all that is needed to run it once more: with retry
+	Digest    string          `json:"digest,omitempty"` // of the whole command, of one that has a key
+	Again     json.RawMessage `json:"again,omitempty"`  // all that is needed to run it once more: with retry
 	Attempt   int             `json:"attempt,omitempty"`
 	Path      string          `json:"path,omitempty"`     // of a write: the file, below the profile's directory
 	Occurs    *time.Time      `json:"occurs,omitempty"`   // of a schedule: the time that it is for

@@ -201,10 +201,11 @@ func (r *Runner) interruptRest(b *book) {
 			Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
 			Key: e.Key,
 		})
-		t.spec.Schedule = e.Schedule
+		t.spec.Schedule, t.spec.Digest = e.Schedule, e.Digest
 		t.spec.Submitted, t.spec.Occurs, t.spec.Attempt, t.book = e.At, e.Occurs, e.Attempt, b
 		r.tasks.add(t)
-		if len(e.Again) > 0 && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {
+		asked := e.Key != "" && r.tasks.byKey[e.Key] != t // once more, and it is run already
+		if len(e.Again) > 0 && !asked && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {
 			t.spec.Again, t.spec.Attempt = e.Again, e.Attempt+1
 			err := t.held.write(&t.spec)
 			if err == nil {

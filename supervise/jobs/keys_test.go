@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"rlminit/control"
@@ -61,5 +62,43 @@ func TestKeys(t *testing.T) {
 	again := newRig(t, refused, Unrecorded())
 	if taken, past, err := again.submit(keyedTask("run", "alice", "id")); taken == nil || past != nil || err != nil {
 		t.Errorf("one that was refused, sent again: %v, %v, %v", taken, past, err)
+	}
+}
+
+// A key is of the whole command, not of what is recorded of it for people.
+func TestKeyIsOfTheWholeCommand(t *testing.T) {
+	g := newRig(t, newDisk("here"), Unrecorded())
+	g.Open()
+	long := strings.Repeat("x", 2000)
+	first := keyedTask("run", "alice", "sh", "-c", long+"1")
+	if _, _, err := g.submit(first); err != nil {
+		t.Fatal(err)
+	}
+	if taken, _, err := g.submit(keyedTask("run", "alice", "sh", "-c", long+"1")); taken != first || err != nil {
+		t.Errorf("sent again: %v, %v", taken, err)
+	}
+	var problem *control.Problem
+	if _, _, err := g.submit(keyedTask("run", "alice", "sh", "-c", long+"2")); !errors.As(err, &problem) || problem.ExitCode != control.ExitExists {
+		t.Errorf("another command: %v", err)
+	}
+}
+
+// Of two jobs with one key, of two books, the first has it, and keeps it when the other
+// is over.
+func TestKeyInTwoBooks(t *testing.T) {
+	all := newTasks()
+	in, left := keyedTask("run", "alice", "id"), keyedTask("run", "alice", "id")
+	in.spec.ID, left.spec.ID = "m1", "17"
+	key := in.spec.Request.Key
+	all.add(in)
+	all.add(left)
+	if all.byKey[key] != in {
+		t.Error("the later one has it")
+	}
+	if all.remove(left); all.byKey[key] != in {
+		t.Error("it went with the other")
+	}
+	if all.remove(in); all.byKey[key] != nil {
+		t.Error("it stays")
 	}
 }

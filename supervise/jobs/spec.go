@@ -1,9 +1,12 @@
 package jobs
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,8 +29,9 @@ type spec struct {
 	Occurs    *time.Time     `json:"occurs,omitempty"`   // of a schedule: the time that it is for
 	Schedule  string         `json:"schedule,omitempty"` // the service that has it
 
-	Again json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
-	Path  string          `json:"-"` // of a write
+	Again  json.RawMessage `json:"-"` // what it is run by once more, as it was recorded
+	Path   string          `json:"-"` // of a write
+	Digest string          `json:"-"` // as it was recorded; "": the request has the whole command
 }
 
 func (s *spec) name() string { return namePrefix + s.ID }
@@ -37,12 +41,21 @@ func (s *spec) submission() history.Submitted {
 	q := &s.Request
 	record := history.Submitted{
 		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Service: q.Service, Session: q.Session,
-		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path,
+		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path, Digest: s.Digest,
+	}
+	if q.Key != "" && record.Digest == "" {
+		record.Digest = digest(q.Command)
 	}
 	if q.Retry && s.Again == nil {
 		record.Again, _ = json.Marshal(q) // of strings and numbers
 	}
 	return record
+}
+
+// digest tells one command from another, however long they are.
+func digest(argv []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(argv, "\x00")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // held are the descriptors that a job has before it has a process, -1 for none. Tier 1

@@ -122,7 +122,7 @@ func keyed(t *task, running *tasks, recorded *books) (other *task, past *history
 	}
 	for _, b := range recorded.all() {
 		b.View(func(h *history.History) {
-			if e := h.Keyed(key); other == nil && past == nil && e != nil && e.State != "" {
+			if e := h.Keyed(key); other == nil && e != nil && e.State != "" && (past == nil || e.At.After(past.At)) {
 				copied := *e
 				past, had = &copied, e.Submitted
 			}
@@ -136,7 +136,7 @@ func keyed(t *task, running *tasks, recorded *books) (other *task, past *history
 	if asked.Session != "" && of == (Owner{}) {
 		of = recordedOwner(&had) // the session's
 	}
-	if asked.Kind != had.Kind || of != recordedOwner(&had) || asked.Session != had.Session || !slices.Equal(asked.Command, had.Command) {
+	if asked.Kind != had.Kind || of != recordedOwner(&had) || asked.Session != had.Session || asked.Digest != had.Digest {
 		return nil, nil, control.Conflict("job %s has the key %q, and is another: a key is for one request, sent again", had.Job, key)
 	}
 	return other, past, nil

@@ -9,8 +9,9 @@ import (
 
 // tasks are the jobs that are not over. They are the runner's goroutine's alone.
 //
-// Invariant: byID has each of them; byKey those that have a key, and bySpawn those
-// that tier 1 was asked for and has not been told to forget.
+// Invariant: byID has each of them; byKey those that have a key, of two books' with the
+// same one that which was first here; and bySpawn those that tier 1 was asked for and has
+// not been told to forget.
 type tasks struct {
 	byID    map[string]*task
 	byKey   map[string]*task
@@ -24,15 +25,17 @@ func newTasks() tasks {
 // add takes in a job that has its number.
 func (all *tasks) add(t *task) {
 	all.byID[t.spec.ID] = t
-	if t.spec.Request.Key != "" {
-		all.byKey[t.spec.Request.Key] = t
+	if key := t.spec.Request.Key; key != "" && all.byKey[key] == nil {
+		all.byKey[key] = t
 	}
 }
 
 // remove takes out one that is over.
 func (all *tasks) remove(t *task) {
 	delete(all.byID, t.spec.ID)
-	delete(all.byKey, t.spec.Request.Key)
+	if key := t.spec.Request.Key; all.byKey[key] == t {
+		delete(all.byKey, key)
+	}
 }
 
 // spawned notes the spawn of a job.

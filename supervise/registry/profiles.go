@@ -60,17 +60,10 @@ func (r *Profiles) Heed(c Claims) { r.claims = c }
 
 // vacateJobs ends the jobs and sessions of a profile that is to go.
 func (r *Profiles) vacateJobs(profile, cause string) (release func()) {
-	if !r.hasJobs(profile) {
+	if r.jobs == nil {
 		return func() {}
 	}
 	return r.jobs.Vacate(profile, cause)
-}
-
-// hasJobs tells whether jobs of that name are the profile's: where a service of the
-// configuration has its name they are that one's.
-func (r *Profiles) hasJobs(profile string) bool {
-	_, shadowed := r.settings.Current().Services[profile]
-	return r.jobs != nil && !shadowed
 }
 
 // store is the volume's, or the problem of not having it.
@@ -394,7 +387,7 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		if err := store.CheckRename(p.Name, what.To); err != nil {
 			return outcome, problemOf(err) // and nothing has been stopped
 		}
-		if r.hasJobs(p.Name) {
+		if r.jobs != nil {
 			release, err := r.jobs.Reserve(p.Name, "renamed")
 			if err != nil {
 				return outcome, err

@@ -518,6 +518,12 @@ func ServiceNamedLikeAProfileAtBoot(t *testing.T, start New) {
 		t.Errorf("a job of the service alice: %s", r)
 	}
 	b.Must("reload")
+	id := strings.TrimSpace(b.Must("run", "-p", "gateway-alice", "--detach", "--", "sleep", "600"))
+	b.Fails(17, "it has job "+id, "profile", "rename", "alice", "carol")
+	b.Must("job", "cancel", id)
+	if dir := b.Must("run", "-p", "gateway-alice", "--", "pwd"); strings.TrimSpace(dir) != b.Home()+"/profiles/alice" {
+		t.Errorf("a job of the profile alice is in %s", dir)
+	}
 	b.Must("profile", "rename", "alice", "carol")
 	if s := b.Await("gateway-carol", "running"); *s.Port != port {
 		t.Errorf("%s; it had port %d", box.Describe(s), port)
