@@ -241,7 +241,7 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 			return
 		}
 		over := started
-		if u.desired != service.Running {
+		if u.desired != service.Running || u.definition.Schedule != nil {
 			over = func(*unit) (bool, *control.Problem) { return true, nil }
 		}
 		w = u.waiters.add(u, changed, over)

@@ -258,7 +258,7 @@ func (s *revised) known(name string) (known bool) {
 func (s *revised) on(name string) (on bool) {
 	s.loop.ask(func() {
 		u := s.fleet.units[profiles.GatewayName(name)]
-		on = u != nil && u.desired == service.Running && u.state.Want == machine.WantUp && u.state.Phase != machine.Failed
+		on = u != nil && u.desired == service.Running && (u.state.Want == machine.WantUp || u.definition.Schedule != nil) && u.state.Phase != machine.Failed
 	})
 	return on
 }

@@ -300,7 +300,8 @@ func (r *Profiles) enrolFor(cause string, p profiles.Profile, made bool, before 
 			}
 		}
 		prop := ofProfile(p, r.settings.Current())
-		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running
+		scheduled := prop.Value != nil && prop.Value.Schedule != nil // which then says when it runs
+		prop.Desired, prop.Start = p.Record.Desired, p.Record.Desired == service.Running && !scheduled
 		prop.Cause, prop.Actor = cause, &actor
 		renew := made && before != nil && before == r.registry.names.of[prop.Name] && before.life == Supervised
 		r.registry.register(prop)

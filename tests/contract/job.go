@@ -555,7 +555,11 @@ func Schedules(t *testing.T, start New) {
 		`never: {type: oneshot, schedule: {cron: "0 0 29 2 *"}, `+bash(`echo never`)+`}`,
 	), "  command: [gateway, --profile, \"${PROFILE}\", --port, \"${PORT}\"]\n  ready: {notify: true, timeout: 20s}\n",
 		"  type: oneshot\n  schedule: {cron: \"* * * * *\"}\n  command: [bash, -c, \"echo $PROFILE $COLOUR $PWD\"]\n", 1)})
-	b.Must("profile", "create", "alice", "--env", "COLOUR=blue")
+	b.Must("profile", "create", "carol", "--env", "COLOUR=blue")
+	b.Must("profile", "rename", "carol", "alice")
+	if told := b.Must("events", "--type", "transition", "-n", "all"); strings.Contains(told, "starting: ") {
+		t.Errorf("out of its time:\n%s", told)
+	}
 	var found map[string]string
 	box.Eventually(b, 80*time.Second, "both have run", func() (bool, any) {
 		found = map[string]string{}
@@ -596,7 +600,7 @@ func stopsOccurrence(b *box.Box) {
 	running := func() []string {
 		var ids []string
 		for _, j := range listed(b) {
-			if j.Profile != nil && *j.Profile == "long" && j.State == "running" {
+			if j.Service != nil && *j.Service == "long" && j.State == "running" {
 				ids = append(ids, j.Job)
 			}
 		}
