@@ -93,7 +93,7 @@ type Fold struct {
 
 // Gone is what became of a profile by hand: it has another name, or was deleted.
 type Gone struct {
-	To    string `json:"to,omitempty"`    // its name now
+	To    string `json:"to,omitempty"`    // its name now, also where it was restored under that
 	Trash string `json:"trash,omitempty"` // what it is in the trash; "" without To: it is not there
 }
 
@@ -115,6 +115,22 @@ func (f *Fold) Rename(from, to string) {
 
 // Delete takes that somebody has deleted a profile.
 func (f *Fold) Delete(name, trash string) { f.went(name, Gone{Trash: trash}) }
+
+// Restore takes that somebody has taken an entry out of the trash, as a profile that has
+// appeared.
+func (f *Fold) Restore(trash, to string) { f.untrashed(trash, Gone{To: to}) }
+
+// Purge takes that somebody has removed an entry of the trash for good.
+func (f *Fold) Purge(trash string) { f.untrashed(trash, Gone{}) }
+
+// untrashed notes what became of what was in the trash.
+func (f *Fold) untrashed(trash string, what Gone) {
+	for name, g := range f.Gone {
+		if trash != "" && g.Trash == trash {
+			f.Gone[name] = what
+		}
+	}
+}
 
 // Appear takes that there is a profile of a name.
 func (f *Fold) Appear(name string) { delete(f.Gone, name) }

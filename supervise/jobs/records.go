@@ -25,7 +25,7 @@ func (f *Fold) Apply(r journal.Record) {
 	f.history.Apply(history.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
 	var p struct{ Profile, To, Trash, Restored string }
 	switch r.Type {
-	case profiles.TypeCreated, profiles.TypeDeleted, profiles.TypeRenamed:
+	case profiles.TypeCreated, profiles.TypeDeleted, profiles.TypeRenamed, profiles.TypePurged:
 		if r.Decode(&p) != nil {
 			return
 		}
@@ -39,6 +39,8 @@ func (f *Fold) Apply(r journal.Record) {
 			to = history.InTrash(p.Trash)
 		}
 		f.history.Moved(history.InProfile(p.Profile), to)
+	case profiles.TypePurged:
+		f.history.Moved(history.InTrash(p.Trash), history.Gone)
 	case profiles.TypeCreated:
 		f.history.Moved(history.InProfile(p.Profile), history.Gone) // of one before, whose end nobody has recorded
 		if p.Restored != "" {

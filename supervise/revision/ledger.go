@@ -51,7 +51,7 @@ func (r *Records) Apply(record journal.Record) {
 		if record.Decode(&body) == nil {
 			r.fold.End(body, at, record.Boot)
 		}
-	case profiles.TypeCreated, profiles.TypeRenamed, profiles.TypeDeleted:
+	case profiles.TypeCreated, profiles.TypeRenamed, profiles.TypeDeleted, profiles.TypePurged:
 		var body personBody
 		if record.Decode(&body) == nil {
 			r.moved(record.Type, body)
@@ -60,21 +60,25 @@ func (r *Records) Apply(record journal.Record) {
 }
 
 // personBody is what counts here of a record about a profile that somebody has made,
-// renamed or deleted.
+// renamed or deleted, or of the trash.
 type personBody struct {
-	Profile string `json:"profile"`
-	To      string `json:"to"`
-	Trash   string `json:"trash"`
+	Profile  string `json:"profile"`
+	To       string `json:"to"`
+	Trash    string `json:"trash"`
+	Restored string `json:"restored"` // what it was in the trash
 }
 
 func (r *Records) moved(what string, body personBody) {
 	switch what {
 	case profiles.TypeCreated:
 		r.fold.Appear(body.Profile)
+		r.fold.Restore(body.Restored, body.Profile)
 	case profiles.TypeRenamed:
 		r.fold.Rename(body.Profile, body.To)
 	case profiles.TypeDeleted:
 		r.fold.Delete(body.Profile, body.Trash)
+	case profiles.TypePurged:
+		r.fold.Purge(body.Trash)
 	}
 }
 

@@ -52,6 +52,20 @@ func (v *volume) remove(name string) bool {
 	return true
 }
 
+// restore and empty are by hand too, of what remove has put into the trash.
+func (v *volume) restore(entry, name string) {
+	v.profiles[name], v.made[name] = v.trash[entry], v.made[entry]
+	delete(v.trash, entry)
+	delete(v.made, entry)
+	v.record(profiles.TypeCreated, map[string]string{"profile": name, "restored": entry})
+}
+
+func (v *volume) empty(entry, profile string) {
+	delete(v.trash, entry)
+	delete(v.made, entry)
+	v.record(profiles.TypePurged, map[string]string{"profile": profile, "trash": entry})
+}
+
 // meddling is what a person does between two calls of an apply, or of who finishes it.
 type meddling struct {
 	name   string
@@ -236,7 +250,9 @@ func TestRollbackOfWhatIsGone(t *testing.T) {
 	}{
 		{"renamed", func(v *volume) { v.rename("dave", "yak"); v.rename("yak", "zebra") }, "dave: renamed to zebra by hand, which is left as it is", "rlminit profile rename zebra dave"},
 		{"deleted", func(v *volume) { v.remove("dave") }, "dave: deleted by hand, in the trash as dave-2026", "dave is gone"},
-		{"moved", func(v *volume) { delete(v.profiles, "dave") }, "dave: gone", "dave is gone"},
+		{"restored", func(v *volume) { v.remove("dave"); v.restore("dave-2026", "zebra") }, "dave: renamed to zebra by hand, which is left as it is", "rlminit profile rename zebra dave"},
+		{"purged", func(v *volume) { v.remove("dave"); v.empty("dave-2026", "dave") }, "dave: deleted by hand", "dave is gone"},
+		{"moved", func(v *volume) { delete(v.profiles, "dave") }, "dave: gone, and not by rlminit", "dave is gone"},
 	} {
 		for _, text := range []string{declared, alone} {
 			t.Run(row.name, func(t *testing.T) {
@@ -250,7 +266,7 @@ func TestRollbackOfWhatIsGone(t *testing.T) {
 					before["zebra"] = c
 				}
 				done := rollBack(t, r, "back")
-				if done.State != control.RevisionApplied || len(done.Left) != 1 || !strings.HasPrefix(done.Left[0], row.left) || !equal(v.snapshot(), before) {
+				if done.State != control.RevisionApplied || len(done.Left) != 1 || done.Left[0] != row.left || !equal(v.snapshot(), before) {
 					t.Fatalf("%+v\n%v", done, v.snapshot())
 				}
 				if d, err := r.Drift(); err != nil || len(d.Changes) != 0 || d.Revision != 2 {
