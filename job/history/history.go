@@ -204,9 +204,10 @@ func (h *History) keyed(e *Entry) {
 }
 
 // Keyed is the job that was submitted under a key, as long as it is remembered; nil: there
-// is none. One that was refused was not run, and does not count.
+// is none. One that was refused was not run, and does not count; neither does a write into
+// a profile that is not there under its name any more.
 func (h *History) Keyed(key string) *Entry {
-	if e := h.Jobs[h.keys[key]]; e != nil && e.State != job.RefusedAs {
+	if e := h.Jobs[h.keys[key]]; e != nil && e.State != job.RefusedAs && !e.hasMoved() {
 		return e
 	}
 	return nil

@@ -45,6 +45,20 @@ func TestKeyIsRememberedWithItsJob(t *testing.T) {
 	}
 }
 
+// The key of a write goes with the profile that it was into: another one of the name
+// has yet to be written into.
+func TestKeyOfAWriteThatHasMoved(t *testing.T) {
+	h := NewHistory()
+	h.Apply(Record{Type: TypeSubmitted, Line: []byte(`{"job":"1","kind":"write","profile":"alice","path":"f","key":"K"}`)})
+	if e := h.Keyed("K"); e == nil || e.Job != "1" {
+		t.Fatalf("it is that of %+v", e)
+	}
+	h.Moved(InProfile("alice"), InProfile("bob"))
+	if e := h.Keyed("K"); e != nil {
+		t.Errorf("it is that of job %s, which wrote into %s", e.Job, e.Place())
+	}
+}
+
 // A job of a service's schedule is the service's, also where it was recorded as a
 // profile's of that name; that of a gateway's is its profile's.
 func TestScheduledJobIsItsServices(t *testing.T) {

@@ -33,6 +33,12 @@ func (e *Entry) Place() Place {
 	return InProfile(e.Profile)
 }
 
+// hasMoved tells whether the directory that a job wrote into is no more, or another's by
+// its name.
+func (e *Entry) hasMoved() bool {
+	return e.Path != "" && e.Profile != "" && e.Place() != InProfile(e.Profile)
+}
+
 // Moved notes that a directory is in another place, with what jobs keep in it.
 func (h *History) Moved(from, to Place) {
 	for _, e := range h.Jobs {
