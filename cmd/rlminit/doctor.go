@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"time"
@@ -99,8 +98,7 @@ func examine(ctx context.Context) []doctor.Finding {
 // asOther is what to do where the supervisor cannot be asked: of one that is there,
 // and does not answer this user, its log has nothing.
 func asOther(err error) string {
-	var problem *control.Problem
-	if errors.As(err, &problem) && problem.ExitCode == control.ExitNotPermitted {
+	if exitCodeOf(err) == control.ExitNotPermitted {
 		return "run it by docker exec without -u, or as the user that services run as"
 	}
 	return "docker logs CONTAINER has what rlminit says of itself"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -81,7 +80,7 @@ with 17.`,
 				case !dryRun:
 					gone.Purged, err = client.Trash().Purge(cmd.Context(), entry, p.needed)
 				}
-				if isConflict(err) && !p.needed { // needed since, or there is no telling who does
+				if exitCodeOf(err) == control.ExitExists && !p.needed { // needed since, or there is no telling who does
 					return p.leave(t, entry, err)
 				}
 				return answered{err: err, tell: func() error { return gone.tell(t, dryRun, asJSON) }}
@@ -161,11 +160,6 @@ func (p *purge) leave(t *terminal, entry string, why error) answered {
 		t.complain(why.Error())
 		return nil
 	}}
-}
-
-func isConflict(err error) bool {
-	var problem *control.Problem
-	return errors.As(err, &problem) && problem.ExitCode == control.ExitExists
 }
 
 // tell tells of an entry that was removed, or would be.

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -85,11 +86,7 @@ func (s *Settings) changed(at when, old, next *config.Config, what string) []str
 	notes := []string{}
 	for _, p := range parts {
 		if p.when == at && p.of != nil && !reflect.DeepEqual(p.of(s, old), p.of(s, next)) {
-			name := p.name
-			if name == "" {
-				name = p.key
-			}
-			notes = append(notes, fmt.Sprintf("%s changed: %s", name, what))
+			notes = append(notes, fmt.Sprintf("%s changed: %s", cmp.Or(p.name, p.key), what))
 		}
 	}
 	return notes
