@@ -117,7 +117,7 @@ bench: build ## times and memory beside tini, s6, runit and others, and the rati
 .PHONY: bench-logs
 bench-logs: go ## throughput of the log pipes, beside s6-log, svlogd and cat
 	@tests/install-tools s6-log svlogd
-	$(GO) run ./logs/bench
+	$(GO) run ./tests/benchlogs
 
 .PHONY: image
 image: go ## the images $(IMAGE):latest and $(IMAGE):demo, from the local Go, without pulling anything

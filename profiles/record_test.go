@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/durable/unprivileged"
 	"rlminit/service"
+	"rlminit/tests/unprivileged"
 )
 
 func TestIntentOutlivesWhatIsSeen(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/durable/unprivileged"
+	"rlminit/tests/unprivileged"
 )
 
 // await waits until changes named all these, or said that all may have changed.

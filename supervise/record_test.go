@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
-	"rlminit/internal/durable/unprivileged"
 	"rlminit/profiles"
 	"rlminit/profiles/lease"
 	"rlminit/service"
 	"rlminit/supervise/console"
+	"rlminit/tests/unprivileged"
 )
 
 // said keeps what a supervisor says, as docker logs would have it.

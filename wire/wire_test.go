@@ -13,7 +13,7 @@ import (
 
 	"rlminit/internal/coder"
 	"rlminit/internal/coder/fill"
-	"rlminit/internal/durable/unprivileged"
+	"rlminit/tests/unprivileged"
 )
 
 // every returns one message of each kind, with all fields set at random.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/durable/unprivileged"
+	"rlminit/tests/unprivileged"
 )
 
 // bothWays runs a test with openat2 and without.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/durable/unprivileged"
+	"rlminit/tests/unprivileged"
 )
 
 func TestRemoveAllFollowsNoLink(t *testing.T) {

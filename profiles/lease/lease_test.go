@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
-	"rlminit/internal/durable/unprivileged"
 	"rlminit/journal"
+	"rlminit/tests/unprivileged"
 )
 
 var (

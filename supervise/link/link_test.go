@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/internal/durable/unprivileged"
+	"rlminit/tests/unprivileged"
 	"rlminit/wire"
 )
 

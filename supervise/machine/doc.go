@@ -31,4 +31,4 @@
 // this code by exploration; a test fails when they are stale.
 package machine
 
-//go:generate go run ./diagram -w STATES.md
+//go:generate go run rlminit/tests/cmd/diagram -w STATES.md

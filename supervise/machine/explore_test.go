@@ -5,19 +5,19 @@ import (
 	"testing"
 
 	"rlminit/supervise/machine"
-	"rlminit/supervise/machine/explore"
+	"rlminit/tests/explorelife"
 )
 
 // Every state that a small policy can reach is visited, with every event, true
 // or not, and with the supervisor killed at every point; no invariant breaks, and
 // what STATES.md says was found is what is found.
 func TestEveryReachableState(t *testing.T) {
-	var all explore.Result
-	for _, n := range explore.Policies() {
+	var all explorelife.Result
+	for _, n := range explorelife.Policies() {
 		if raced && n.Name != "oneshot" {
 			continue
 		}
-		r, err := explore.Search(n.Policy)
+		r, err := explorelife.Search(n.Policy)
 		if err != nil {
 			t.Fatalf("%s: %v", n.Name, err)
 		}
@@ -30,7 +30,7 @@ func TestEveryReachableState(t *testing.T) {
 	pairs := 0
 	for _, ph := range machine.Phases {
 		for _, k := range machine.EventKinds {
-			if all.Visits[explore.Pair{Phase: ph, Event: k}] == 0 {
+			if all.Visits[explorelife.Pair{Phase: ph, Event: k}] == 0 {
 				t.Errorf("never visited: phase %q, event %s", ph, k)
 				continue
 			}
@@ -44,7 +44,7 @@ func TestEveryReachableState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := explore.Replace(string(text), all.Markdown())
+	want, err := explorelife.Replace(string(text), all.Markdown())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"rlminit/supervise/machine/explore"
+	"rlminit/tests/explorelife"
 )
 
 var (
@@ -17,7 +17,7 @@ var (
 // failure names its seed: go test -run RandomWalks -seed N takes it again.
 func TestRandomWalks(t *testing.T) {
 	if *seed != 0 {
-		if _, err := explore.Walk(*seed, *steps); err != nil {
+		if _, err := explorelife.Walk(*seed, *steps); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -28,7 +28,7 @@ func TestRandomWalks(t *testing.T) {
 	}
 	first, spawns := uint64(time.Now().UnixNano()), 0
 	for n := range uint64(total / *steps) {
-		count, err := explore.Walk(first+n, *steps)
+		count, err := explorelife.Walk(first+n, *steps)
 		if err != nil {
 			t.Fatalf("-seed %d -steps %d: %v", first+n, *steps, err)
 		}

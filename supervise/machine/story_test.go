@@ -13,7 +13,7 @@ import (
 
 	"rlminit/service"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/machine/explore"
+	"rlminit/tests/explorelife"
 )
 
 var update = flag.Bool("update", false, "write what the machine does into testdata and STATES.md")
@@ -161,7 +161,7 @@ func (s *teller) event(kind machine.EventKind, args map[string]string) error {
 	after, actions := machine.Step(before, s.policy, e)
 	s.state = after
 	s.tell(before, actions)
-	return explore.Check(before, s.policy, e, after, actions)
+	return explorelife.Check(before, s.policy, e, after, actions)
 }
 
 // tell writes what a person would notice.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"rlminit/supervise/order"
-	"rlminit/supervise/order/explore"
+	"rlminit/tests/exploreorder"
 )
 
 // The search finds what is wrong with rules that look right one service at a
@@ -14,20 +14,20 @@ import (
 func TestBrokenRulesAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		rules explore.Rules
+		rules exploreorder.Rules
 		says  string
 	}{
-		{"what a boot has yet to register counts as not to come", explore.Rules{Decide: unannounced}, "starts, and after b: a: down wanted"},
-		{"a restart does not hold what is only after another", explore.Rules{Decide: oneService, Remembers: true}, "starts, and after"},
-		{"likewise, and a stop waits until what depends on it is down", explore.Rules{Decide: oneService, Remembers: true, Lenient: true}, "never ends"},
-		{"nothing stops in reverse", explore.Rules{Decide: atOnce}, "is stopped before"},
-		{"the edges of a ring count", explore.Rules{Decide: ringed}, "waits for ever"},
+		{"what a boot has yet to register counts as not to come", exploreorder.Rules{Decide: unannounced}, "starts, and after b: a: down wanted"},
+		{"a restart does not hold what is only after another", exploreorder.Rules{Decide: oneService, Remembers: true}, "starts, and after"},
+		{"likewise, and a stop waits until what depends on it is down", exploreorder.Rules{Decide: oneService, Remembers: true, Lenient: true}, "never ends"},
+		{"nothing stops in reverse", exploreorder.Rules{Decide: atOnce}, "is stopped before"},
+		{"the edges of a ring count", exploreorder.Rules{Decide: ringed}, "waits for ever"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var all []string
-			explore.Graphs(2, func(edges [explore.Most][explore.Most]uint8, oneshot [explore.Most]bool) {
-				w := explore.NewWorld(2, edges, oneshot, c.rules)
-				if _, _, err := explore.Search(w, explore.Everything(2), explore.NewShape()); err != nil {
+			exploreorder.Graphs(2, func(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot [exploreorder.Most]bool) {
+				w := exploreorder.NewWorld(2, edges, oneshot, c.rules)
+				if _, _, err := exploreorder.Search(w, exploreorder.Everything(2), exploreorder.NewShape()); err != nil {
 					all = append(all, err.Error())
 				}
 			})
@@ -43,7 +43,7 @@ func TestBrokenRulesAreFound(t *testing.T) {
 }
 
 // unannounced knows nothing of what is yet to be registered.
-func unannounced(w *explore.World, _ *explore.State, n order.Node) order.Decision {
+func unannounced(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	facts := slices.Clone(w.Facts)
 	for i, f := range facts {
 		if order.Node(i) != n && f.Phase == order.Absent {
@@ -56,7 +56,7 @@ func unannounced(w *explore.World, _ *explore.State, n order.Node) order.Decisio
 // oneService looks at what another service does, and not at what it was told to:
 // an after is met by one that is up, though it is about to be restarted, and a
 // stop waits until each that depends on it, and is stopped with it, is down.
-func oneService(w *explore.World, s *explore.State, n order.Node) order.Decision {
+func oneService(w *exploreorder.World, s *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	if t := w.Facts[n].Turn; t.Stops() {
 		d.Go, d.Before = true, order.None
@@ -77,14 +77,14 @@ func oneService(w *explore.World, s *explore.State, n order.Node) order.Decision
 }
 
 // atOnce gives each its turn at once.
-func atOnce(w *explore.World, _ *explore.State, n order.Node) order.Decision {
+func atOnce(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	d.Go = w.Facts[n].Turn.Stops() || d.Go
 	return d
 }
 
 // ringed waits for everything that is not settled.
-func ringed(w *explore.World, _ *explore.State, n order.Node) order.Decision {
+func ringed(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	for _, e := range w.Graph.Edges(n) {
 		if f := w.Facts[e.To]; d.Held == order.Free && (f.Phase == order.Starting || f.Phase == order.Waiting) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"rlminit/supervise/order/explore"
+	"rlminit/tests/exploreorder"
 )
 
 var (
@@ -19,13 +19,13 @@ var (
 )
 
 type graph struct {
-	edges   [explore.Most][explore.Most]uint8
-	oneshot [explore.Most]bool
+	edges   [exploreorder.Most][exploreorder.Most]uint8
+	oneshot [exploreorder.Most]bool
 }
 
 // graphsOf n services are all that keep lets through.
 func graphsOf(n int, keep func(graph) bool) (all []graph) {
-	explore.Graphs(n, func(edges [explore.Most][explore.Most]uint8, oneshot [explore.Most]bool) {
+	exploreorder.Graphs(n, func(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot [exploreorder.Most]bool) {
 		if g := (graph{edges, oneshot}); keep(g) {
 			all = append(all, g)
 		}
@@ -53,12 +53,12 @@ func TestEveryGraph(t *testing.T) {
 				}
 			}
 		}
-		return g.oneshot == [explore.Most]bool{}
+		return g.oneshot == [exploreorder.Most]bool{}
 	}
 	var graphs, states, steps int
-	look := func(n int, g graph, l explore.Limits, known *explore.Shape) {
-		w := explore.NewWorld(n, g.edges, g.oneshot, explore.Proper)
-		a, b, err := explore.Search(w, l, known)
+	look := func(n int, g graph, l exploreorder.Limits, known *exploreorder.Shape) {
+		w := exploreorder.NewWorld(n, g.edges, g.oneshot, exploreorder.Proper)
+		a, b, err := exploreorder.Search(w, l, known)
 		if err != nil {
 			t.Fatalf("%v\n(-seed %d)", err, random)
 		}
@@ -68,9 +68,9 @@ func TestEveryGraph(t *testing.T) {
 		t.Logf("%5d graphs of %d services: %9d states, %10d steps", graphs, n, states, steps)
 		graphs, states, steps = 0, 0, 0
 	}
-	search := func(n int, some []graph, l explore.Limits) {
+	search := func(n int, some []graph, l exploreorder.Limits) {
 		for _, g := range some {
-			look(n, g, l, explore.NewShape())
+			look(n, g, l, exploreorder.NewShape())
 		}
 		tell(n)
 	}
@@ -80,8 +80,8 @@ func TestEveryGraph(t *testing.T) {
 		}
 		return some
 	}
-	search(1, graphsOf(1, every), explore.Everything(1))
-	search(2, graphsOf(2, every), explore.Everything(2))
+	search(1, graphsOf(1, every), exploreorder.Everything(1))
+	search(2, graphsOf(2, every), exploreorder.Everything(2))
 	if testing.Short() {
 		return
 	}
@@ -92,17 +92,17 @@ func TestEveryGraph(t *testing.T) {
 		return n
 	}
 	if *three < 0 {
-		search(3, graphsOf(3, every), explore.Everything(3))
+		search(3, graphsOf(3, every), exploreorder.Everything(3))
 	} else {
 		all := graphsOf(3, plain)
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		search(3, all[:some(len(all))], explore.Mostly(3))
-		search(3, sample(3, some(*three)), explore.Everything(3))
+		search(3, all[:some(len(all))], exploreorder.Mostly(3))
+		search(3, sample(3, some(*three)), exploreorder.Everything(3))
 	}
-	search(4, sample(4, some(*four)), explore.Mostly(4))
-	var shapes [][][explore.Most][explore.Most]uint8
+	search(4, sample(4, some(*four)), exploreorder.Mostly(4))
+	var shapes [][][exploreorder.Most][exploreorder.Most]uint8
 	left := 0
-	explore.Acyclic(4, func(graphs [][explore.Most][explore.Most]uint8) {
+	exploreorder.Acyclic(4, func(graphs [][exploreorder.Most][exploreorder.Most]uint8) {
 		shapes = append(shapes, graphs)
 		left += len(graphs)
 	})
@@ -111,9 +111,9 @@ func TestEveryGraph(t *testing.T) {
 	}
 	r.Shuffle(len(shapes), func(i, j int) { shapes[i], shapes[j] = shapes[j], shapes[i] })
 	for _, shape := range shapes {
-		known := explore.NewShape()
+		known := exploreorder.NewShape()
 		for _, edges := range shape[:min(left, len(shape))] {
-			look(4, graph{edges: edges}, explore.Mostly(4), known)
+			look(4, graph{edges: edges}, exploreorder.Mostly(4), known)
 			if left--; left%100 == 99 { // it may take long
 				fmt.Fprintf(os.Stderr, "%d graphs are left; of %d: %d states, %d steps\n", left, graphs, states, steps)
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"rlminit/supervise/order"
-	"rlminit/supervise/order/explore"
+	"rlminit/tests/exploreorder"
 )
 
 // A Set looks at the neighbours of what has changed, and comes to what Decide says
@@ -76,15 +76,15 @@ func TestSetComesToWhatDecideSays(t *testing.T) {
 
 // Numbering the services anew numbers the decisions anew, and changes nothing else.
 func TestNumbersDecideNothing(t *testing.T) {
-	const n = explore.Most
+	const n = exploreorder.Most
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 3000 {
 		g := randomGraph(r, n)
 		facts := randomFacts(r, n)
-		w := explore.NewWorld(n, g.edges, g.oneshot, explore.Proper)
-		for _, p := range explore.Permutations(n) {
-			edges, oneshot := explore.Permute(n, g.edges, g.oneshot, p)
-			other := explore.NewWorld(n, edges, oneshot, explore.Proper)
+		w := exploreorder.NewWorld(n, g.edges, g.oneshot, exploreorder.Proper)
+		for _, p := range exploreorder.Permutations(n) {
+			edges, oneshot := exploreorder.Permute(n, g.edges, g.oneshot, p)
+			other := exploreorder.NewWorld(n, edges, oneshot, exploreorder.Proper)
 			moved := make([]order.Fact, n)
 			for i, f := range facts {
 				moved[p[i]] = f
@@ -102,7 +102,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 
 // A wants holds a service, and what it depends on, as an after does.
 func TestWantsIsWaitedForAsAfter(t *testing.T) {
-	const n = explore.Most
+	const n = exploreorder.Most
 	r := rand.New(rand.NewPCG(8, 8))
 	for range 30_000 {
 		g := randomGraph(r, n)
@@ -114,7 +114,7 @@ func TestWantsIsWaitedForAsAfter(t *testing.T) {
 				}
 			}
 		}
-		one, two := explore.NewWorld(n, g.edges, g.oneshot, explore.Proper), explore.NewWorld(n, other.edges, g.oneshot, explore.Proper)
+		one, two := exploreorder.NewWorld(n, g.edges, g.oneshot, exploreorder.Proper), exploreorder.NewWorld(n, other.edges, g.oneshot, exploreorder.Proper)
 		facts := randomFacts(r, n)
 		for i := range order.Node(n) {
 			a, b := order.Decide(&one.Graph, facts, i), order.Decide(&two.Graph, facts, i)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"rlminit/supervise/order"
-	"rlminit/supervise/order/explore"
+	"rlminit/tests/exploreorder"
 )
 
 var update = flag.Bool("update", false, "write what the rules do into testdata and ORDER.md")
@@ -44,8 +44,8 @@ func TestStories(t *testing.T) {
 }
 
 type teller struct {
-	world *explore.World
-	state explore.State
+	world *exploreorder.World
+	state exploreorder.State
 	names []string
 	out   strings.Builder
 }
@@ -76,26 +76,26 @@ func (s *teller) line(line string) error {
 	before := s.state
 	words := strings.Fields(line)
 	var err error
-	switch asked := map[string]explore.Asked{"start": explore.AskedStart, "stop": explore.AskedStop, "restart": explore.AskedRestart}[words[0]]; {
+	switch asked := map[string]exploreorder.Asked{"start": exploreorder.AskedStart, "stop": exploreorder.AskedStop, "restart": exploreorder.AskedRestart}[words[0]]; {
 	case words[0] == "boot":
 		err = s.world.Boot(&s.state, s.set(words[1:]))
-	case asked != explore.Nothing:
+	case asked != exploreorder.Nothing:
 		err = s.world.Command(&s.state, asked, s.set(words[1:]))
 	default:
 		what := strings.Join(words[1:], " ")
-		n, m := slices.Index(s.names, words[0]), slices.IndexFunc(explore.Moves(), func(m explore.Move) bool { return m.String() == what })
-		if n < 0 || m < 0 || !s.world.Can(&s.state, order.Node(n), explore.Move(m)) {
+		n, m := slices.Index(s.names, words[0]), slices.IndexFunc(exploreorder.Moves(), func(m exploreorder.Move) bool { return m.String() == what })
+		if n < 0 || m < 0 || !s.world.Can(&s.state, order.Node(n), exploreorder.Move(m)) {
 			return fmt.Errorf("it cannot: %v", s.state)
 		}
-		err = s.world.Make(&s.state, order.Node(n), explore.Move(m))
+		err = s.world.Make(&s.state, order.Node(n), exploreorder.Move(m))
 	}
 	s.show(before)
 	return err
 }
 
 func (s *teller) services(list string) error {
-	var edges [explore.Most][explore.Most]uint8
-	var oneshot [explore.Most]bool
+	var edges [exploreorder.Most][exploreorder.Most]uint8
+	var oneshot [exploreorder.Most]bool
 	node := func(name string) int {
 		if i := slices.Index(s.names, name); i >= 0 {
 			return i
@@ -119,7 +119,7 @@ func (s *teller) services(list string) error {
 			edges[n][node(words[i])] = uint8(kind + 1)
 		}
 	}
-	s.world = explore.NewWorld(len(s.names), edges, oneshot, explore.Proper)
+	s.world = exploreorder.NewWorld(len(s.names), edges, oneshot, exploreorder.Proper)
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (s *teller) set(names []string) (set uint8) {
 }
 
 // show writes what has changed, and of who waits, what for.
-func (s *teller) show(before explore.State) {
+func (s *teller) show(before exploreorder.State) {
 	for i, name := range s.names {
 		was, is := before[i], s.state[i]
 		what := is.Phase.String()

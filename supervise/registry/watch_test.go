@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"rlminit/internal/durable/unprivileged"
 	"rlminit/supervise/slots"
+	"rlminit/tests/unprivileged"
 )
 
 // watching is a watcher of a fresh directory, and what waits until it has told of

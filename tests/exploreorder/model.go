@@ -1,8 +1,8 @@
-// Package explore walks sets of services through the rules of package order: a
+// Package exploreorder walks sets of services through the rules of package order: a
 // model of what a service may do, the invariants that must hold whatever it does
 // and whatever is asked of it, and a search through every state of every small
 // graph. No part of it runs in production.
-package explore
+package exploreorder
 
 import (
 	"fmt"

@@ -1,9 +1,9 @@
-// Package explore walks the service machine: a model of what tier 1 and the
+// Package explorelife walks the service machine: a model of what tier 1 and the
 // kernel may do with a service, the invariants that must hold whatever they do,
 // and a search through every state that can be reached. The tests of the machine
 // and the tables in its specification are made with it. No part of it runs in
 // production.
-package explore
+package explorelife
 
 import (
 	"fmt"

@@ -8,14 +8,14 @@ import (
 	"log"
 	"os"
 
-	"rlminit/supervise/machine/explore"
+	"rlminit/tests/explorelife"
 )
 
 func main() {
 	log.SetFlags(0)
 	file := flag.String("w", "", "the document to write to, instead of stdout")
 	flag.Parse()
-	all, err := explore.All()
+	all, err := explorelife.All()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	now, err := explore.Replace(string(text), all.Markdown())
+	now, err := explorelife.Replace(string(text), all.Markdown())
 	if err != nil {
 		log.Fatalf("%s: %v", *file, err)
 	}

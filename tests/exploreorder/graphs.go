@@ -1,4 +1,4 @@
-package explore
+package exploreorder
 
 import "rlminit/supervise/order"
 

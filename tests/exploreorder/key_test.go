@@ -1,4 +1,4 @@
-package explore
+package exploreorder
 
 import (
 	"math/rand/v2"
