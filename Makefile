@@ -114,6 +114,10 @@ bench: build ## times and memory beside tini, s6, runit and others, and the rati
 	@echo 'jobs: telemetry, once (promised: less than 2 ms, with a hundred processes)'; $(GO) test -run '^$$' -bench Telemetry -benchtime 100x ./supervise/jobs | grep Benchmark
 	@echo 'plan: 1,000 profiles, each changed, from the text to the hash (promised: less than 0.3 s)'; $(GO) test -run '^$$' -bench Plan -benchtime 10x ./plan | grep Benchmark
 
+.PHONY: figures
+figures: go ## how much code the product is, by package, file and function
+	@$(GO) run ./tests/cmd/figures
+
 .PHONY: bench-logs
 bench-logs: go ## throughput of the log pipes, beside s6-log, svlogd and cat
 	@tests/install-tools s6-log svlogd

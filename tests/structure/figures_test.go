@@ -1,0 +1,70 @@
+package structure
+
+import (
+	"testing"
+
+	"rlminit/tests/box"
+	"rlminit/tests/figures"
+)
+
+// Bounds of the product's code, in lines that are neither blank nor comment, as
+// `make figures` prints them.
+const (
+	totalMost    = 68500
+	packageMost  = 3500
+	functionMost = 60 // lines in all, so that one fits on a screen
+)
+
+// largePackages are the packages above the bound, as large as they may be. A number
+// may only become smaller: it stands for work that is to be done.
+var largePackages = map[string]int{
+	"cmd/rlminit":    9600, // a file for each verb; it has no bound of its own
+	"supervise":      7300,
+	"profiles":       4600,
+	"supervise/jobs": 4400,
+	"reap":           bounds["reap"],
+}
+
+// longFunctions is how many functions are above functionMost. It may only become smaller.
+const longFunctions = 29
+
+func TestCodeStaysSmall(t *testing.T) {
+	root, err := box.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := figures.Measure(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("figure: the product has %d lines of code", f.Total.Lines)
+	if f.Total.Lines == 0 || f.Total.Lines > totalMost {
+		t.Errorf("the product has %d lines of code; the bound is %d: remove a mechanism before you add one", f.Total.Lines, totalMost)
+	}
+	for name, is := range f.Packages {
+		most, listed := largePackages[name]
+		switch {
+		case !listed && is.Lines > packageMost:
+			t.Errorf("%s has %d lines of code; the bound is %d: find the wall in it", name, is.Lines, packageMost)
+		case listed && is.Lines > most:
+			t.Errorf("%s has %d lines of code; it may have %d, and shrink", name, is.Lines, most)
+		case listed && is.Lines <= packageMost:
+			t.Errorf("%s is within the bound with %d lines of code: take it out of the table", name, is.Lines)
+		}
+	}
+	for name := range largePackages {
+		if _, there := f.Packages[name]; !there {
+			t.Errorf("%s is gone: take it out of the table", name)
+		}
+	}
+	long := 0
+	for _, fn := range f.Functions {
+		if fn.Size > functionMost {
+			long++
+			t.Logf("%s has %d lines", fn.Name, fn.Size)
+		}
+	}
+	if long != longFunctions {
+		t.Errorf("%d functions have more than %d lines where %d had; cut the new one, or write down the smaller number", long, functionMost, longFunctions)
+	}
+}
