@@ -32,7 +32,7 @@ PLAIN = $(shell $(GO) list ./... | grep -vE '/tests/(docker|ns|programs|vm)$$')
 
 .PHONY: help
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: go ## bin/rlminit and bin/gateway for this machine, static
@@ -93,13 +93,17 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 	EXPLORE_LONG=1 $(GO) test ./journal -run EveryCrash -timeout 0 -v
 
 .PHONY: test-docker
-test-docker: go ## the real binary in a real Docker engine
+test-docker: go ## the real binary in a real Docker engine, with what an engine changes of the contract
 	@if [ -n '$(ENGINE_ARCH)' ]; then \
 		tests/install-tools mmdebstrap podman runc busybox; \
 		{ $(GO) test -count=1 -timeout 40m -json ./tests/docker && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog docker -timeout 40m; \
 	else \
 		echo 'no Docker engine answers: the Docker tests were not run' | tee -a "$${LEFT_OUT:-/dev/null}"; [ "$${CI:-}" != true ]; \
 	fi
+
+.PHONY: test-docker-all
+test-docker-all: ## the same with the whole contract, which test-ns runs in namespaces
+	@RLMINIT_TEST_ALL=1 $(MAKE) test-docker
 
 .PHONY: test-vm
 test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs, a container of podman's; ONE=TestCgroups/Born for a part

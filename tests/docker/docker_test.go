@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/tests/box"
-	"rlminit/tests/contract"
 )
 
 // built are the images of this run.
@@ -147,13 +146,4 @@ func volume(t testing.TB) string {
 		}
 	})
 	return name
-}
-
-func TestContract(t *testing.T) {
-	for _, c := range contract.All {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			c.Run(t, start)
-		})
-	}
 }
