@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -323,18 +322,7 @@ func (k *compiler) privileged(d *service.Definition) (*wire.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := k.program(d, id)
-	if err != nil || d.WorkingDir != "" {
-		return program, err
-	}
-	var closed error
-	if err := k.host.as(id, func() { _, closed = os.Stat(".") }); err != nil {
-		return nil, err
-	}
-	if closed != nil { // the container's directory is not for this user
-		program.Dir = "/"
-	}
-	return program, nil
+	return k.program(d, id)
 }
 
 // probesOf are the probes that execute something: as the service, for whom its

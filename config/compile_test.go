@@ -346,28 +346,6 @@ services: {db: {command: [y], user: "1001", environment: {TOKEN: {file: %s/token
 	}
 }
 
-// A service is not left in a directory that its user cannot enter.
-func TestClosedWorkingDir(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to look as another user")
-	}
-	c := parsed(t, nil, "version: 1\nuser: app\nservices: {a: {command: [x], user: www}, b: {command: [x], user: www, working_dir: /srv}}\n")
-	for mode, want := range map[os.FileMode]string{0o700: "/", 0o711: ""} {
-		dir := openDir(t)
-		t.Chdir(dir)
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
-		got, err := Compile(c, dockerRoot(nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a, b := got.Policy.Privileged[0].Dir, got.Policy.Privileged[1].Dir; a != want || b != "/srv" {
-			t.Errorf("%#o: %q, want %q; %q", mode, a, want, b)
-		}
-	}
-}
-
 func TestThisHost(t *testing.T) {
 	h, err := ThisHost()
 	if err != nil || h.UID != uint32(os.Geteuid()) || len(h.Environ) != len(os.Environ()) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"time"
 
 	"rlminit/isolate"
@@ -92,6 +93,23 @@ type Telemetry struct {
 	DiskSize       int64      `json:"disk_size"`
 	Processes      int        `json:"processes"`
 	Zombies        int        `json:"zombies"`
+}
+
+// Why is why a job has failed, in words.
+func (r *JobResult) Why() string {
+	switch {
+	case r.Refused != nil:
+		return "refused: " + *r.Refused
+	case r.TimedOut:
+		return "it had not ended by its deadline"
+	case r.Error != nil:
+		return *r.Error
+	case r.Signal != nil:
+		return "killed by " + *r.Signal
+	case r.ExitCode != nil:
+		return fmt.Sprintf("exit code %d", *r.ExitCode)
+	}
+	return r.State
 }
 
 // Job is one element of `job list --json`, and `job show --json` with its result.

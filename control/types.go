@@ -132,6 +132,14 @@ type Pressure struct {
 type Counts struct {
 	Journal  *JournalCounts  `json:"journal"`  // null: there is none
 	Services []ServiceCounts `json:"services"` // of which anything was counted
+	Jobs     []JobCounts     `json:"jobs"`     // that have ended, since the supervisor began
+}
+
+// JobCounts is how many jobs of a kind have ended in a state.
+type JobCounts struct {
+	Kind  string `json:"kind"`  // run, write, undo, schedule, hook
+	State string `json:"state"` // succeeded, failed, timed_out, refused, cancelled, interrupted
+	Count uint64 `json:"count"`
 }
 
 // JournalCounts is what the journal has done.
@@ -350,7 +358,7 @@ type Environment struct {
 	UID         uint32   `json:"uid"`
 	GID         uint32   `json:"gid"`
 	Groups      []uint32 `json:"groups"` // supplementary, with the tag
-	Dir         string   `json:"dir"`    // the profile's; "": none
+	Dir         string   `json:"dir"`    // the definition's or the profile's; "": home if it can be entered, else /
 	Home        string   `json:"home"`
 }
 

@@ -31,6 +31,7 @@ type Place struct {
 	Runtime  string // the runtime directory
 	Missing  string // why the profiles are not there, as the supervisor says it; "": they are
 	Services []Service
+	Jobs     []Job  // the latest of each hook and schedule
 	Steps    []Step // of the last boot, in their order; none: they are not known
 
 	kernel kernel
@@ -43,6 +44,13 @@ type Service struct {
 	Desired string
 	Reason  string
 	Port    int // 0: none
+}
+
+// Job is the latest job of a hook or a schedule.
+type Job struct {
+	ID     string
+	Of     string // hook COMMAND, or schedule SERVICE
+	Failed string // why it has failed; "": it has not
 }
 
 // Step is a part of the last boot.
@@ -71,6 +79,7 @@ func Examine(p Place) []Finding {
 	e.ports()
 	e.zombies()
 	e.services()
+	e.jobs()
 	return e.findings
 }
 

@@ -153,3 +153,17 @@ func (e *examination) services() {
 		e.add("services", OK, fmt.Sprintf("%d services, none failed", n), "")
 	}
 }
+
+// jobs are those of hooks and schedules: nobody waits for them.
+func (e *examination) jobs() {
+	bad := 0
+	for _, j := range e.Jobs {
+		if j.Failed != "" {
+			bad++
+			e.add("jobs", Warn, "the latest job of "+j.Of+" has failed: "+j.Failed, "rlminit job show "+j.ID)
+		}
+	}
+	if n := len(e.Jobs); n > 0 && bad == 0 {
+		e.add("jobs", OK, fmt.Sprintf("%d hooks and schedules, the latest job of each has not failed", n), "")
+	}
+}

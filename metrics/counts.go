@@ -30,6 +30,7 @@ func (w *writer) counts(s Snapshot) {
 			}
 		})
 	})
+	w.jobs(s.Counts.Jobs)
 	if s.Counts.Journal != nil {
 		w.journal(*s.Counts.Journal)
 	}
@@ -52,6 +53,15 @@ func (w *writer) probes(each func(write func(c control.ProbeCounts, labels strin
 	each(func(c control.ProbeCounts, labels string) { w.sample(last, labels, c.LastS) })
 	w.head(passed, "gauge", "", "Whether the latest probe passed.")
 	each(func(c control.ProbeCounts, labels string) { w.sample(passed, labels, truth(c.Passed)) })
+}
+
+// jobs are those that have ended.
+func (w *writer) jobs(counts []control.JobCounts) {
+	const name = "rlminit_jobs"
+	w.head(name, "counter", "", "Jobs that have ended since the supervisor began, by kind and state.")
+	for _, c := range counts {
+		w.sample(w.sampleName(name, "counter"), `kind="`+c.Kind+`",state="`+c.State+`"`, float64(c.Count))
+	}
 }
 
 // journal is the journal of the volume, as long as the volume is this container's.

@@ -230,7 +230,9 @@ func (o *commands) program(c *sys.Command, p *wire.Program, argv, env []string, 
 	if no := setLimits(c, p.Rlimits, false); no != nil {
 		return no
 	}
-	c.WorkingDir(p.Dir)
+	if c.WorkingDir(p.Dir); p.Dir == "" && p.Name != wire.MainService { // that starts where the container does
+		c.WorkingDir(cmp.Or(p.Identity.Home, "/"), "/")
+	}
 	c.Program(pure.Candidates(argv[0], pure.Lookup(env, "PATH")), argv, env)
 	return nil
 }

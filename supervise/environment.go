@@ -23,7 +23,7 @@ func (d *directory) Environment(name string) (answer control.Environment, err er
 // environmentOf is that of a unit; nil: of the service user.
 func (d *directory) environmentOf(u *unit) (answer control.Environment, err error) {
 	answer = control.Environment{
-		UID: d.prep.policy.User.UID, GID: d.prep.policy.User.GID, Groups: d.prep.policy.User.Groups, Home: d.prep.policy.User.Home, Dir: d.prep.policy.User.Home,
+		UID: d.prep.policy.User.UID, GID: d.prep.policy.User.GID, Groups: d.prep.policy.User.Groups, Home: d.prep.policy.User.Home,
 	}
 	of := service.Default("exec")
 	own := uint32(0)

@@ -47,6 +47,9 @@ func (s *desk) counts() control.Counts {
 			Refused: n.Refused, Dropped: n.Dropped, Segments: n.Segments, SegmentBytes: n.Segment,
 		}
 	}
+	if s.jobs.runner != nil {
+		answer.Jobs = s.jobs.runner.Tally.Counts()
+	}
 	s.loop.ask(func() {
 		for _, u := range s.fleet.all() {
 			of := control.ServiceCounts{Service: u.name, Ready: u.probes.answers.of(machine.ProbeReady), Health: u.probes.answers.of(machine.ProbeHealth)}

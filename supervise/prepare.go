@@ -59,7 +59,7 @@ func (p *preparer) prepare(d *service.Definition, privileged bool) process.Prepa
 	if err != nil {
 		return process.Prepared{Err: err}
 	}
-	ready := process.Prepare(user, d.WorkingDir, d.Command, built.Environment)
+	ready := process.Prepare(user, process.WhereOf(d, p.identity(uid, d).Home), d.Command, built.Environment)
 	ready.Walls, ready.UID, ready.User = built, uid, user
 	return ready
 }
@@ -124,7 +124,7 @@ func (p *preparer) probe(d *service.Definition, argv []string, privileged bool) 
 	if err != nil {
 		return nil, built, err
 	}
-	ready := process.Prepare(user, d.WorkingDir, argv, built.Environment)
+	ready := process.Prepare(user, process.WhereOf(d, p.identity(uid, d).Home), argv, built.Environment)
 	if ready.Err != nil {
 		built.Close()
 		return nil, built, ready.Err

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +75,7 @@ func examine(ctx context.Context) []doctor.Finding {
 		if health, err := client.Health(ctx, "ready", nil); err == nil {
 			place.Missing = health.Missing
 		}
+		place.Jobs = latestJobs(ctx, client)
 		if _, steps, err := lastBoot(ctx, client); err == nil {
 			for _, s := range analyze.Steps(steps) {
 				place.Steps = append(place.Steps, doctor.Step{Name: s.Step, Took: time.Duration(s.TookS * float64(time.Second))})
@@ -93,6 +97,46 @@ func examine(ctx context.Context) []doctor.Finding {
 		return append([]doctor.Finding{*silent}, findings...)
 	}
 	return append([]doctor.Finding{{Check: "supervisor", State: doctor.OK, What: "the supervisor answers"}}, findings...)
+}
+
+// latestJobs are the latest job of each hook and each schedule that is over.
+func latestJobs(ctx context.Context, client *control.Client) (latest []doctor.Job) {
+	all, err := client.Jobs(ctx)
+	if err != nil {
+		return nil // an older supervisor, or one that does not answer, which is said
+	}
+	newest := map[string]control.Job{}
+	for _, j := range all {
+		if j.Ended == nil || j.Kind != "hook" && j.Kind != "schedule" {
+			continue
+		}
+		of := j.Kind + " " + strings.Join(j.Command, " ")
+		if j.Kind == "schedule" {
+			of = j.Kind + " " + cmp.Or(deref(j.Profile), deref(j.Service))
+		}
+		if was, seen := newest[of]; !seen || was.Submitted.Before(j.Submitted) {
+			newest[of] = j
+		}
+	}
+	for _, of := range slices.Sorted(maps.Keys(newest)) {
+		j := doctor.Job{ID: newest[of].Job, Of: of}
+		switch newest[of].State {
+		case "failed", "timed_out", "refused":
+			j.Failed = strings.ReplaceAll(newest[of].State, "_", " ")
+			if whole, err := client.Job(ctx, j.ID); err == nil && whole.Result != nil {
+				j.Failed = whole.Result.Why()
+			}
+		}
+		latest = append(latest, j)
+	}
+	return latest
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // asOther is what to do where the supervisor cannot be asked: of one that is there,

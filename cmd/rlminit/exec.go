@@ -25,11 +25,11 @@ func execVerb(t *terminal) *cobra.Command {
 		Use:   "exec [--profile NAME] -- CMD [ARG…]",
 		Short: "run a command as the service user",
 		Long: `Meant for docker exec as root: gives up every privilege for good, becomes the
-user that services run as, and runs the command in its home, or on the volume if
-it has none. With --profile the command gets that profile's environment, groups
-and directory. So nothing it writes to the volume belongs to root. From a shell
-of root's on a terminal it gets a terminal of its own, so that it cannot type
-into that shell. Called as the service user it passes straight through; any
+user that services run as, and runs the command in its home, or in / if that
+cannot be entered. With --profile the command gets that profile's environment,
+groups and directory. So nothing it writes to the volume belongs to root. From a
+shell of root's on a terminal it gets a terminal of its own, so that it cannot
+type into that shell. Called as the service user it passes straight through; any
 other user is refused. The exit code is the command's; 126 if it cannot be
 executed and 127 if it is not found.`,
 		Example: `  docker exec -it box rlminit exec --profile alice -- bash
@@ -97,30 +97,27 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 	case uint32(uid) != e.UID:
 		return control.WrongUser(uint32(uid), e.UID)
 	}
-	dir := e.Dir
-	if dir == "" {
-		dir = e.Home
-	}
-	if _, err := os.Stat(dir); profile == "" && errors.Is(err, os.ErrNotExist) {
-		dir = homeless(e.Environment) // useradd without -m
-	}
-	if dir != "" {
-		if err := os.Chdir(dir); err != nil {
-			return control.Failed("cannot change to %s: %v", dir, reason(err))
-		}
+	if err := enter(&e); err != nil {
+		return err
 	}
 	return replace(args, withTerminal(e.Environment, os.Environ()))
 }
 
-// homeless is where a user without a home directory is: on the volume, or at the
-// root.
-func homeless(environment []string) string {
-	for _, v := range environment {
-		if home, ok := strings.CutPrefix(v, "RLMINIT_HOME="); ok && os.Chdir(home) == nil {
-			return home
+// enter changes to the directory that process.Where is the rule of.
+func enter(e *control.Environment) error {
+	if e.Dir != "" {
+		if err := os.Chdir(e.Dir); err != nil {
+			return control.Failed("cannot change to %s: %v", e.Dir, reason(err))
 		}
+		return nil
 	}
-	return "/"
+	if e.Home != "" && os.Chdir(e.Home) == nil {
+		return nil
+	}
+	if err := os.Chdir("/"); err != nil {
+		return control.Failed("cannot change to /: %v", reason(err))
+	}
+	return nil
 }
 
 // passes tells whether the caller, who is not root, may run a command as it is:

@@ -173,11 +173,14 @@ func (c *Command) child() {
 		return
 	}
 	// As the target user, so that root does not enter where the user may not.
-	if c.Dir != nil {
+	for i := 0; i < len(c.Dirs) && c.Dirs[i] != nil; i++ {
 		c.Step = StepDir
-		if c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dir)), 0, 0); c.Errno != 0 {
-			return
+		if c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dirs[i])), 0, 0); c.Errno == 0 {
+			break
 		}
+	}
+	if c.Errno != 0 {
+		return
 	}
 	if c.ListenPID != nil {
 		c.writeListenPID()

@@ -87,7 +87,7 @@ type Command struct {
 	// TimerSlack is by how many ns the kernel may be late to wake each thread of the
 	// process, PR_SET_TIMERSLACK of prctl(2). 0: by as many as it is for us.
 	TimerSlack uintptr
-	Dir        *byte
+	Dirs       [2]*byte // where to start: the first that can be entered; none: where we are
 
 	// Fds become Targets, in the same order. Everything else above 2 is
 	// expected to be close-on-exec. Without a program the child closes Fds in our own
@@ -179,11 +179,14 @@ func (c *Command) ShellFallback() {
 	c.shell = append(c.shell, nil)
 }
 
-// WorkingDir sets where the program starts; "" leaves that as it is.
-func (c *Command) WorkingDir(dir string) {
-	c.Dir = nil
-	if dir != "" {
-		c.Dir = cstring(dir)
+// WorkingDir sets where the program starts: in the first of two directories at most
+// that it can enter; "" leaves that as it is.
+func (c *Command) WorkingDir(dirs ...string) {
+	c.Dirs = [2]*byte{}
+	for i, dir := range dirs {
+		if dir != "" {
+			c.Dirs[i] = cstring(dir)
+		}
 	}
 }
 

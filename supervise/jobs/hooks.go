@@ -2,8 +2,10 @@ package jobs
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +19,8 @@ const kindHook = "hook"
 
 // Bounds of hooks: a hook that starts what triggers it must not be the end of it.
 const (
-	hooksAtOnce    = 8
+	hooksAtOnce    = 4
+	hooksWaiting   = 256
 	hooksPerMinute = 60 // of one hook
 )
 
@@ -101,16 +104,7 @@ func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 		Command: slices.Clone(hook.Command), TimeoutMS: max(1, hook.Timeout.Milliseconds()), MaxOutput: control.DefaultJobOutput,
 		Stdin: event, Detach: true,
 	})
-	full := false
-	r.loop.Ask(func() {
-		running := r.tasks.which(func(other *task) bool { return other.spec.Kind == kindHook })
-		full = len(running) >= hooksAtOnce || r.stopping
-	})
-	if full {
-		slog.Warn("a hook is left out: 8 of them run or wait already", "command", hook.Command[0])
-		return
-	}
-	if _, _, err := r.submit(t); err != nil {
-		slog.Warn("a hook cannot be run", "command", hook.Command[0], "err", err)
+	if _, _, err := r.submit(t); err != nil && !errors.Is(err, errStopping) {
+		slog.Warn("a hook cannot be run", "hook", strings.Join(hook.Command, " "), "err", err)
 	}
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -153,11 +154,12 @@ func (r *Runner) prepare(t *task) {
 // process is asked for first, and the rest meanwhile.
 func (r *Runner) beginPreparing(t *task, seen func() *control.Telemetry, busy bool) <-chan *prepared {
 	request, argv, outputs := t.spec.Request, t.spec.Argv, r.outputs
+	guarded := argv == nil && t.spec.Kind != kindHook // who tells of trouble is not kept out by it
 	if t.spec.Kind == kindInternal {
 		outputs = openOutputs("")
 	}
 	piped, coming := openPipes(t.spec.ID, request.MaxOutput, outputs), make(chan *prepared, 1)
-	go func() { coming <- r.place.preparation(&request, argv, seen, piped, argv == nil, busy) }()
+	go func() { coming <- r.place.preparation(&request, argv, seen, piped, guarded, busy) }()
 	go piped()
 	go seen()
 	return coming
@@ -275,24 +277,20 @@ func (l *place) found(q *control.RunJob, argv []string) *prepared {
 	}
 	uid, user := l.host.User(of)
 	p.uid, p.who, p.env = uid, who, withEnvironment(who.Environment, q.Environment)
-	base := who.Dir
-	if base == "" {
-		base = who.Home
-	}
 	session, problem := l.sessions.dir(q.Session)
 	if problem != "" {
 		return p.fail(problem)
 	}
 	if session != "" {
-		base = session
+		who.Dir = session
 		p.env = append(p.env, "RLMINIT_SESSION="+q.Session, "SESSION_DIR="+session)
 	}
-	where := base
+	where := process.Where{Dir: who.Dir, Home: who.Home}
 	switch {
 	case filepath.IsAbs(q.Dir):
-		where = q.Dir
+		where.Dir = q.Dir
 	case q.Dir != "":
-		where = filepath.Join(base, q.Dir)
+		where.Dir = filepath.Join(cmp.Or(who.Dir, who.Home), q.Dir)
 	}
 	if argv != nil { // rlminit itself
 		p.path, p.dir = argv[0], "/"

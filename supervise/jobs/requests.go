@@ -420,6 +420,6 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 	if p.problem != "" {
 		d.Error = &p.problem
 	}
-	r.loop.Ask(func() { d.Waiting = len(r.queue.line) })
+	r.loop.Ask(func() { d.Waiting = r.queue.waiting() })
 	return d
 }

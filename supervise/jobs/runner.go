@@ -79,6 +79,7 @@ type Runner struct {
 	place    place
 	clock    atomic.Pointer[schedules] // nil: nothing recurs
 	sessions sessions
+	Tally    Tally
 
 	// What follows is the goroutine's alone.
 	tasks     tasks
@@ -99,7 +100,7 @@ type Runner struct {
 func New(host Host, settings func() Settings) *Runner {
 	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks(), ends: map[string]uint64{}}
 	r.books.memory = inMemory()
-	r.queue = queue{bounds: settings, of: map[Owner]int{}}
+	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
 	r.sessions = sessions{runner: r, open: map[string]*session{}, temporary: temporary}
 	r.place = place{host: host, sessions: &r.sessions}
@@ -175,7 +176,7 @@ func (r *Runner) step(t *task, e job.Event) {
 	was := t.state
 	var do job.Action
 	t.state, do = job.Step(was, e)
-	if was.Stage == job.Queued && t.state.Stage != job.Queued {
+	if was.Stage == job.Queued && t.state.Stage != job.Queued { // also without its turn
 		r.queue.leave(t)
 	}
 	if do&job.Queue != 0 {
@@ -219,12 +220,13 @@ func (r *Runner) turns() {
 		if t == nil {
 			return
 		}
-		r.step(t, job.Event{Kind: job.Turn}) // which takes it out of the line
+		r.step(t, job.Event{Kind: job.Turn})
 	}
 }
 
 // forget lets go of a job that is over.
 func (r *Runner) forget(t *task) {
+	r.Tally.over(t)
 	t.letGo(r)
 	r.tasks.remove(t)
 	r.queue.giveBack(t)

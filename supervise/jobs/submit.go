@@ -154,13 +154,16 @@ func (r *Runner) admit(t *task) (other *task, past *history.Entry, err error) {
 	return nil, nil, r.enlist(t)
 }
 
+// errStopping is why no job is begun any more.
+var errStopping error = control.Refused("the container is stopping: no job is started any more")
+
 // enlist gives a job its number, and has it held.
 func (r *Runner) enlist(t *task) error {
 	switch {
 	case r.stopping:
-		return control.Refused("the container is stopping: no job is started any more")
-	case r.queue.full(ownerOf(&t.spec.Request)):
-		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue)
+		return errStopping
+	case r.queue.lane(t).full(ownerOf(&t.spec.Request)):
+		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.lane(t).bounds().Queue)
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
 		return err
@@ -196,6 +199,8 @@ func (r *Runner) turnAway(t *task, why error) error {
 	result, _ := json.Marshal(t.conclude(job.State{Outcome: job.RefusedAs}, nil)) // of strings and numbers
 	t.book.Note(history.TypeSubmitted, submitted)
 	t.book.Note(history.TypeFailed, history.Ended{Job: t.spec.ID, State: job.RefusedAs, Result: result})
+	t.state.Outcome = job.RefusedAs
+	r.Tally.over(t)
 	told := *problem
 	told.Job = t.spec.ID
 	return &told
@@ -203,11 +208,11 @@ func (r *Runner) turnAway(t *task, why error) error {
 
 // submitted has a job recorded, before anything else is done with it.
 func (r *Runner) submitted(t *task) {
-	r.queue.coming++
+	r.queue.lane(t).coming++
 	record := t.spec.submission()
 	r.gone(t)
 	seen := r.place.seen()
-	if t.spec.Argv == nil && !r.stopping && r.queue.free(ownerOf(&t.spec.Request)) {
+	if t.spec.Argv == nil && !r.stopping && r.queue.free(t) {
 		t.prep.ahead = r.beginPreparing(t, seen, r.queue.busy(nil))
 	} else {
 		go seen()
@@ -216,7 +221,7 @@ func (r *Runner) submitted(t *task) {
 		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
 		before := seen()
 		r.loop.Do(func() {
-			r.queue.coming--
+			r.queue.lane(t).coming--
 			t.prep.before = before
 			if failure == nil {
 				r.step(t, job.Event{Kind: job.Kept})

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/rights"
+	"rlminit/service"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -32,18 +35,31 @@ type Prepared struct {
 	Unrunnable int32 // the exit code that a shell has for Err: 126, 127; 0: none
 }
 
+// Where is the rule for a working directory: of services, jobs, hooks and `rlminit
+// exec`, the definition's or the profile's; else the home of the user, if that user
+// can enter it; else /.
+type Where struct {
+	Dir  string // the definition's or the profile's; "": none is named
+	Home string // the user's; "": it has none
+}
+
+// WhereOf is the rule for a service with this home. The main command is started where
+// the container was (docker run -w), which takes the place of its home.
+func WhereOf(d *service.Definition, home string) Where {
+	if d.Name == config.MainService && d.Profile == "" {
+		home, _ = os.Getwd()
+	}
+	return Where{d.WorkingDir, home}
+}
+
 // Prepare does for a spawn of argv what may take time: it looks for the working
-// directory and for the program on the PATH of env, as user may. A service is started
-// where its definition says, or else, with where "", where the container was
-// (docker run -w) if its user may go there.
-func Prepare(user *rights.User, where string, argv, env []string) Prepared {
+// directory and for the program on the PATH of env, as user may. A directory that is
+// named and cannot be entered is an error.
+func Prepare(user *rights.User, where Where, argv, env []string) Prepared {
 	if len(argv) == 0 {
 		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
 	}
-	dir := where
-	if dir == "" {
-		dir, _ = os.Getwd()
-	}
+	dir := cmp.Or(where.Dir, where.Home, "/")
 	s := searchFor(argv[0], dir, env)
 	looks, err := user.LookAlong(append([]string{dir}, s.paths...), unix.X_OK)
 	switch {
@@ -53,10 +69,10 @@ func Prepare(user *rights.User, where string, argv, env []string) Prepared {
 		return Prepared{Err: fmt.Errorf("cannot run %q: %w", argv[0], unix.EPROTO)}
 	}
 	if err := enterable(looks[0], dir); err != nil {
-		if where != "" || dir == "/" {
+		if where.Dir != "" || dir == "/" {
 			return Prepared{Err: err}
 		}
-		return Prepare(user, "/", argv, env)
+		return Prepare(user, Where{}, argv, env)
 	}
 	path, err := s.found(looks[1:])
 	return Prepared{Argv: argv, Dir: dir, Path: path, Env: env, Err: err, Unrunnable: Unrunnable(err)}

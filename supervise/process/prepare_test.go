@@ -26,7 +26,7 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 	write("noshell", "#!/no/such/shell -e\n", 0o755)
 	env := []string{"PATH=" + dir + ":/nowhere"}
 	in := func(dir, name string) Prepared {
-		return Prepare(nil, dir, []string{name}, env)
+		return Prepare(nil, Where{Dir: dir}, []string{name}, env)
 	}
 	for name, at := range map[string]string{"good": "/", "./good": dir} {
 		if p := in(at, name); p.Err != nil || p.Path != filepath.Join(dir, "good") || p.Dir != at || p.Unrunnable != 0 {
@@ -42,20 +42,10 @@ func TestPrepareSaysWhyAProgramCannotRun(t *testing.T) {
 			}
 		}
 	}
-	t.Chdir(dir)
-	if p := in("", "./good"); p.Err != nil || p.Dir != dir {
-		t.Errorf("where the container was: %+v", p)
-	}
-	gone := filepath.Join(dir, "gone")
-	if err := os.Mkdir(gone, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(gone)
-	if err := os.Remove(gone); err != nil {
-		t.Fatal(err)
-	}
-	if p := in("", "good"); p.Err != nil || p.Dir != "/" {
-		t.Errorf("where nobody can go: %+v", p)
+	for home, want := range map[string]string{dir: dir, dir + "/none": "/", dir + "/plain": "/", "": "/"} {
+		if p := Prepare(nil, Where{Home: home}, []string{"good"}, env); p.Err != nil || p.Dir != want {
+			t.Errorf("with the home %q: %+v, want %q", home, p, want)
+		}
 	}
 	for name, want := range map[string]string{
 		"agent":  fmt.Sprintf(`cannot run "agent": not found in PATH (%s:/nowhere)`, dir),

@@ -351,6 +351,17 @@ func Hooks(t *testing.T, start New) {
 		told = states["hook succeeded"]
 		return told != "" && states["hook timed_out"] != "", jobs
 	})
+	// Nobody waits for a hook, so that it failed is said, counted and found.
+	for where, text := range map[string][2]string{
+		"docker logs": {b.Printed(), "the job of a hook failed"},
+		"its reason":  {b.Printed(), "it had not ended by its deadline"},
+		"metrics":     {b.Must("metrics"), `rlminit_jobs_total{kind="hook",state="timed_out"} 1`},
+		"doctor":      {b.Run("doctor").Out, "the latest job of hook sleep 1000 has failed: it had not ended by its deadline"},
+	} {
+		if !strings.Contains(text[0], text[1]) {
+			t.Errorf("%s does not say %q:\n%s", where, text[1], text[0])
+		}
+	}
 	line := b.Must("job", "logs", told)
 	var e control.Event
 	if err := json.Unmarshal([]byte(line), &e); err != nil || strings.Count(line, "\n") != 1 || e.Service != "web" || e.To != "failed" {

@@ -26,6 +26,8 @@ func imageName(run string) string { return imagePrefix + run }
 
 // images are what the tests run.
 type images struct {
+	base  string // what stands for debian:bookworm-slim
+	bare  string // rlminit alone, as other images copy it: FROM scratch
 	demo  string // the demo as `make image` makes it: FROM scratch
 	based string // rlminit, the gateway and the tests' programs on Debian
 	pure  string // the same without a configuration
@@ -33,7 +35,7 @@ type images struct {
 
 // debian is the recipe of the base: its content decides the image's tag, so a
 // change of it makes a new one.
-var debian = []string{"--variant=essential", "--include=procps", "--format=tar", "bookworm"}
+var debian = []string{"--variant=essential", "--include=procps,passwd", "--format=tar", "bookworm"}
 
 // buildImages makes the images that are not there yet.
 func buildImages() (images, error) {
@@ -69,7 +71,7 @@ func buildImages() (images, error) {
 	if err := run(programs, "docker", "build", "-q", "-f", "pure", "-t", name+":pure", "."); err != nil {
 		return images{}, err
 	}
-	return images{demo: name + ":demo", based: name + ":nasty", pure: name + ":pure"}, nil
+	return images{base: base, bare: name + ":latest", demo: name + ":demo", based: name + ":nasty", pure: name + ":pure"}, nil
 }
 
 // run runs a command in a directory, and complains with its output.

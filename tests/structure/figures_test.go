@@ -21,12 +21,12 @@ var largePackages = map[string]int{
 	"cmd/rlminit":    9600, // a file for each verb; it has no bound of its own
 	"supervise":      7300,
 	"profiles":       4600,
-	"supervise/jobs": 4400,
+	"supervise/jobs": 4600,
 	"reap":           bounds["reap"],
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.
-const longFunctions = 29
+const longFunctions = 28
 
 func TestCodeStaysSmall(t *testing.T) {
 	root, err := box.Repository()
