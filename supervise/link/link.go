@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -37,12 +38,15 @@ type Link struct {
 // what waits behind them, an answer to a ping above all, must not come too late.
 const fullPatience = time.Second
 
-// Outgoing is a message on its way, with the descriptors it passes. Those in
-// after are closed once it is sent.
+// Outgoing is a message on its way, with the descriptors it passes.
+//
+// Invariant: own has every one of FDs, and nobody else closes or uses what it has. So
+// none of these numbers can become another file's on the way.
 type Outgoing struct {
 	Message wire.Message
 	FDs     []int
-	after   []int
+	own     []int           // closed once it is sent
+	refused error           // why it has none of its descriptors, and is not sent
 	sent    chan<- struct{} // instead of a message: closed when all before it is sent
 }
 
@@ -73,10 +77,26 @@ func To(out func(Outgoing)) *Link {
 // Close ends the sending. What is sent after it goes nowhere.
 func (l *Link) Close() { l.queue.Close() }
 
-// Send queues a message. The descriptors fds must stay open until it is sent,
-// those in after are the link's to close then.
-func (l *Link) Send(m wire.Message, fds, after []int) {
-	l.queue.Put(Outgoing{Message: m, FDs: fds, after: after})
+// Send queues a message with descriptors. Those in given are the link's from now on:
+// it closes them once the message is sent, whether or not they go with it. Of the
+// others in fds it makes copies of its own, so that the caller may close its own at
+// any time.
+func (l *Link) Send(m wire.Message, fds, given []int) {
+	o := Outgoing{Message: m, own: given}
+	for _, fd := range fds {
+		if !slices.Contains(given, fd) {
+			own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+			if err != nil {
+				o.refused = fmt.Errorf("cannot copy a descriptor: %w", err)
+				break
+			}
+			o.own, fd = append(slices.Clip(o.own), own), own
+		}
+		o.FDs = append(o.FDs, fd)
+	}
+	if !l.queue.Put(o) {
+		wire.CloseAll(o.own)
+	}
 }
 
 // Flush waits until all that was queued before is sent, so that it cannot be
@@ -95,16 +115,19 @@ func (l *Link) write(o Outgoing) {
 		return
 	}
 	l.out(o)
+	if len(o.own) > 0 {
+		// Beside us: it may be the last close of a socket that a service has
+		// told to linger, and that takes its time.
+		go wire.CloseAll(o.own)
+	}
 }
 
 func (l *Link) deliver(o Outgoing) {
-	if len(o.after) > 0 {
-		// Beside us: it may be the last close of a socket that a service has
-		// told to linger, and that takes its time.
-		defer func() { go wire.CloseAll(o.after) }()
+	err := o.refused
+	if err == nil {
+		err = l.try(o)
 	}
-	err := l.try(o)
-	for pause := time.Millisecond; err != nil && Temporary(err) && l.patience > 0; pause *= 2 {
+	for pause := time.Millisecond; err != nil && o.refused == nil && Temporary(err) && l.patience > 0; pause *= 2 {
 		l.patience -= pause
 		time.Sleep(pause)
 		err = l.try(o)

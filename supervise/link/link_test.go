@@ -99,3 +99,44 @@ func socketPair(t *testing.T) (int, int) {
 	}
 	return pair[0], pair[1]
 }
+
+// A descriptor on its way is the link's: whoever sends it may close its own at once,
+// and the number become another file's.
+func TestDescriptorsOnTheWayAreTheLinks(t *testing.T) {
+	held := make(chan struct{})
+	got := make(chan string)
+	l := To(func(o Outgoing) {
+		<-held
+		b := make([]byte, 10)
+		n, err := unix.Pread(o.FDs[0], b, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(b[:n])
+	})
+	file := func(content string) int {
+		fd, err := unix.MemfdCreate("sent", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Write(fd, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	lent, given := file("lent"), file("given")
+	l.Send(&wire.Hold{Key: "lent"}, []int{lent}, nil)
+	l.Send(&wire.Hold{Key: "given"}, []int{given}, []int{given})
+	unix.Close(lent)
+	if other := file("other"); other != lent {
+		t.Errorf("the number %d is not used again, but %d: the test shows nothing", lent, other)
+	}
+	close(held)
+	for _, want := range []string{"lent", "given"} {
+		if is := <-got; is != want {
+			t.Errorf("%q was sent in place of %q", is, want)
+		}
+	}
+	l.Flush()
+	l.Close()
+}
