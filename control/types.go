@@ -312,7 +312,7 @@ type Reloaded struct {
 // Change is one thing that a reload does.
 type Change struct {
 	Service string `json:"service"`
-	Action  string `json:"action"` // add, remove, update, restart, refuse
+	Action  string `json:"action"` // add, remove, update, restart, start (it had failed or was in back-off), refuse
 	Why     string `json:"why"`
 }
 

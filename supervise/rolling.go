@@ -53,6 +53,12 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 			cancel()
 			<-over // whoever cancels is answered when what that means is recorded
 		})
+		for i, u := range units {
+			if v.begun != nil && v.begun(u) {
+				g.roll.Begun(i)
+				c.operations.member(order.id, u, operation.Running, "")
+			}
+		}
 		c.records.intend(order.wants, units, order.along, nil)
 	})
 	order.release() // not before: a later command would be taken for an earlier one

@@ -18,6 +18,7 @@ type verb struct {
 	needed  func(*unit) bool
 	apply   func(*fleet, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
+	begun   func(*unit) bool // of the members of a rolling one: it is on its way already; nil: none is
 	meant   func(*unit) bool // of those that were chosen by how they are: whether they still are so; nil: by name
 }
 
@@ -47,7 +48,7 @@ var (
 		name: "start", intent: service.Running,
 		needed:  func(u *unit) bool { return !u.wanted() || u.order.turn.Stops() || u.state.Phase != machine.Running },
 		apply:   (*fleet).startUnits,
-		outcome: always(started),
+		outcome: func(*unit) func(*unit) (bool, *control.Problem) { return started() },
 	}
 	verbStop = verb{
 		name: "stop", intent: service.Stopped,
