@@ -132,8 +132,8 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	v.update([]*unit{u}, machine.Event{
 		Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: strings.TrimSuffix("definition changed: "+why, ": "), Actor: p.Actor,
 	})
-	if wasBroken && (p.Start || u.owed) && !v.fleet.stopping {
-		u.desired, u.owed = service.Running, false
+	if wasBroken && (p.Start || u.kept.owed) && !v.fleet.stopping {
+		u.desired, u.kept.owed = service.Running, false
 		v.fleet.start(u, machine.Event{Cause: "its definition was mended"})
 	}
 }

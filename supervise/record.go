@@ -54,6 +54,7 @@ type kept struct {
 	// commanded: desired is what a person has commanded, and was recorded nowhere, for
 	// there is no volume of ours. It is when we take one over.
 	commanded bool
+	owed      bool // a start was recorded, and its fault kept it from being carried out
 }
 
 // written waits until status files and the volume show what has happened, but

@@ -118,7 +118,6 @@ func reloading(runs []run) verb {
 	return verb{
 		name: "reload", renews: true,
 		needed: stale,
-		begun:  func(u *unit) bool { _, restarts := old[u]; return !restarts },
 		apply:  (*fleet).restartUnits,
 		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
 			if stale(u) {

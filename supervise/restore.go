@@ -83,7 +83,7 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	leaving := false
 	c.loop.ask(func() {
 		u := c.takeBack(p, was.Machine, recorded)
-		u.kept.commanded, u.owed = was.Commanded, was.Owed
+		u.kept.commanded, u.kept.owed = was.Commanded, was.Owed
 		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
 		if was.Outdated != nil {

@@ -53,12 +53,6 @@ func (c *commands) roll(v verb, units []*unit, limit int, steady time.Duration, 
 			cancel()
 			<-over // whoever cancels is answered when what that means is recorded
 		})
-		for i, u := range units {
-			if v.begun != nil && v.begun(u) {
-				g.roll.Begun(i)
-				c.operations.member(order.id, u, operation.Running, "")
-			}
-		}
 		c.records.intend(order.wants, units, order.along, nil)
 	})
 	order.release() // not before: a later command would be taken for an earlier one
@@ -206,7 +200,13 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 			rs.operations.member(g.ID(), u, operation.Failed, u.title()+" was started again before it had stopped")
 			g.roll.Skip(i)
 		}
-		if !g.roll.Taken(i) && !g.verb.needed(u) && (g.verb.name != "start" || len(rs.along(u)) == 0) {
+		switch {
+		case g.roll.Taken(i) || g.verb.needed(u):
+		case g.verb.renews: // it is on its way with a new process
+			g.roll.Begun(i)
+			rs.operations.book.Member(g.ID(), u.title(), operation.Running, "", 0)
+			rs.records.cameTo(u)
+		case g.verb.name != "start" || len(rs.along(u)) == 0:
 			g.roll.Skip(i)
 			rs.records.cameTo(u)
 		}

@@ -26,7 +26,6 @@ type unit struct {
 	forgotten   bool   // its profile is being deleted: nothing is recorded of it any more
 	tag         uint32 // of its processes; 0: it has had none yet
 	fault       string // why there is no usable definition; "" if there is one. The registry's word
-	owed        bool   // a start was recorded, and its fault kept it from being carried out
 
 	state   machine.State
 	desired service.Intent // Invariant: never IntentNone once it is adopted or started

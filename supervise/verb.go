@@ -18,7 +18,6 @@ type verb struct {
 	needed  func(*unit) bool
 	apply   func(*fleet, []*unit, machine.Event) (along []*unit)
 	outcome func(*unit) func(*unit) (bool, *control.Problem)
-	begun   func(*unit) bool // of the members of a rolling one: it is on its way already; nil: none is
 	meant   func(*unit) bool // of those that were chosen by how they are: whether they still are so; nil: by name
 }
 
