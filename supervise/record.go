@@ -28,6 +28,8 @@ const copiesAtOnce = 2
 // durable here; a copy that cannot be written delays nobody. The loop's, but for
 // recordCommand and written, which wait.
 type records struct {
+	version string // of this binary, as it is told; "": of no release
+
 	loop   *mailbox
 	tier1  *tier1
 	fleet  *fleet

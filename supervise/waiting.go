@@ -93,7 +93,7 @@ func (a *attempt) over(u *unit) (bool, *control.Problem) {
 	if u.state.Phase == machine.Backoff {
 		next = "it is tried again in " + soon(u.state.Deadlines.Start)
 	}
-	return u.output.unheard == 0, control.Failed("%s is not up: %s; %s; see rlminit logs %s", u.title(), why, next, u.title())
+	return u.output.unheard == 0, control.Failed("%s is not up: %s; %s; see rlminit logs %s", u.title(), why, next, u.title()).Retry()
 }
 
 // look notes that the attempt failed. Where there is no delay none is to be seen between
@@ -137,7 +137,7 @@ func came(u *unit) (bool, *control.Problem) {
 	case u.state.Phase == machine.Waiting && u.order.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Backoff && slices.Contains(full, u.state.Reason):
-		return true, control.Failed("%s cannot be started yet: %s; it is tried again", u.title(), u.state.Reason)
+		return true, control.Failed("%s cannot be started yet: %s; it is tried again", u.title(), u.state.Reason).Retry()
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return u.output.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:

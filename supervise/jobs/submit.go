@@ -160,7 +160,7 @@ func (r *Runner) enlist(t *task) error {
 	case r.stopping:
 		return control.Refused("the container is stopping: no job is started any more")
 	case r.queue.full(ownerOf(&t.spec.Request)):
-		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue)
+		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.bounds().Queue).Retry()
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
 		return err
