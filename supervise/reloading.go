@@ -94,7 +94,9 @@ func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (res
 			if u == nil || u.fault != "" || u.state.Removed || !u.wanted() {
 				continue
 			}
-			if u.older() != "" || c.Action == "restart" && u.active() && u.state.LastID == before[u.name] {
+			// One whose run from before has ended since waits for its next start.
+			again := u.state.FellShort() || c.Action == "restart" && u.active()
+			if u.older() != "" || again && u.state.LastID == before[u.name] {
 				restarts = append(restarts, run{u, u.state.LastID})
 			} else if up, problem := came(u); !up || problem != nil {
 				starts = append(starts, u)

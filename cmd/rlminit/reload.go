@@ -31,7 +31,7 @@ What is wanted and has failed, or waits for its next start, is started at once
 by any change of its definition, and earlier restarts no longer count.
 
 With --wait it returns when all that is wanted and was touched is up, and with
-1 at the first attempt that fails, which is tried again all the same. With
+1 where the first attempt of one fails, which is tried again all the same. With
 --rolling it restarts the next only while fewer than N of them are out of
 service (those that are so already are started at once), and stops with 8 at
 the first that does not get ready. Those that it has not come to keep running
