@@ -110,7 +110,15 @@ func NewProblem(kind, detail string) *Problem {
 		Status:   status,
 		Detail:   detail,
 		ExitCode: exit,
+
+		Retryable: kind == KindNoAnswer || kind == KindTimedOut,
 	}
+}
+
+// Retry is p as one that may succeed at another time.
+func (p *Problem) Retry() *Problem {
+	p.Retryable = true
+	return p
 }
 
 // Failed is a problem with exit code 1: what was asked for was tried and did
@@ -160,6 +168,9 @@ var ServiceStates = []string{"stopped", "waiting", "starting", "running", "stopp
 // Unhealthy is what people see of a service that is running, and whose health probe
 // fails.
 const Unhealthy = "unhealthy"
+
+// Scheduled is what people see of a service that is stopped, and that its schedule runs.
+const Scheduled = "scheduled"
 
 // States are those by which services can be chosen.
 var States = append(slices.Clone(ServiceStates), Unhealthy)

@@ -320,7 +320,7 @@ type Reloaded struct {
 // Change is one thing that a reload does.
 type Change struct {
 	Service string `json:"service"`
-	Action  string `json:"action"` // add, remove, update, restart, refuse
+	Action  string `json:"action"` // add, remove, update, restart, start (it had failed or was in back-off), refuse
 	Why     string `json:"why"`
 }
 
@@ -335,6 +335,17 @@ type Health struct {
 	// has the volume, or it cannot be read; or are some whose names services have. It
 	// is among the reasons too.
 	Missing string `json:"missing,omitempty"`
+
+	Supervisor *Supervisor `json:"supervisor,omitempty"` // nil: a pure init, or one that does not say
+}
+
+// Supervisor is who supervises services: rlminit's two processes, by their ids in the
+// PID namespace of the container.
+type Supervisor struct {
+	Name    string `json:"name"`     // rlminit
+	Version string `json:"version"`  // devel: of no release
+	PID     int    `json:"pid"`      // of the one that decides, and answers
+	InitPID int    `json:"init_pid"` // of the one that reaps and starts; 1, unless another init began it
 }
 
 // Deleted is the answer of DELETE /v1/profiles/{name}.
@@ -454,8 +465,11 @@ type Problem struct {
 	Title    string `json:"title"`
 	Status   int    `json:"status"` // HTTP
 	Detail   string `json:"detail"`
-	ExitCode int    `json:"exit_code"`     // what the command exits with, DESIGN.md
-	Job      string `json:"job,omitempty"` // the number under which a refused job is recorded
+	ExitCode int    `json:"exit_code"` // what the command exits with, DESIGN.md
+	// Retryable: the same request may succeed at another time, with nothing changed by
+	// whoever makes it. False is no promise that it cannot.
+	Retryable bool   `json:"retryable"`
+	Job       string `json:"job,omitempty"` // the number under which a refused job is recorded
 }
 
 // Error makes a Problem an error.

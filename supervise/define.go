@@ -1,8 +1,10 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -117,7 +119,7 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	}
 	u.kept.outdated = u.kept.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
 	v.jobs.reschedule(u)
-	u.definition, u.fingerprint = p.Value, p.Fingerprint
+	u.definition = p.Value
 	v.jobs.reschedule(u)
 	v.fleet.linkUp(u)
 	v.descriptors.closeSockets(u, p.Value.Sockets)
@@ -126,18 +128,33 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	}
 	v.fleet.observe(u) // its policy may be another
 	v.fleet.follow()
-	update := machine.Event{Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: "definition changed: " + why, Actor: p.Actor}
-	switch {
-	case u.order.turn.Stops(): // what runs ends anyway
-		update.NeedsRestart = false
-		v.step(u, update)
-	case restart && !p.Later && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
-		v.fleet.command(order.Restart, []*unit{u}, nil, func(*unit) machine.Event { return update })
-	default:
-		v.step(u, update)
-	}
-	if wasBroken && p.Start && !v.fleet.stopping {
+	u.fingerprint = p.Fingerprint // not before: a successor tells by it whether the machine knows
+	v.update([]*unit{u}, machine.Event{
+		Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: strings.TrimSuffix("definition changed: "+why, ": "), Actor: p.Actor,
+	})
+	if wasBroken && (p.Start || u.kept.owed) && !v.fleet.stopping {
+		u.desired, u.kept.owed = service.Running, false
 		v.fleet.start(u, machine.Event{Cause: "its definition was mended"})
+	}
+}
+
+// update tells the machines of units that their definitions are others. What runs, and
+// is to be restarted for that, is so in its turn.
+func (v *services) update(units []*unit, e machine.Event) {
+	var restarts []*unit
+	for _, u := range units {
+		now := e
+		switch {
+		case u.order.turn.Stops(): // what runs ends anyway
+			now.NeedsRestart = false
+		case e.NeedsRestart && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
+			restarts = append(restarts, u)
+			continue
+		}
+		v.step(u, now)
+	}
+	if len(restarts) > 0 {
+		v.fleet.command(order.Restart, restarts, nil, func(*unit) machine.Event { return e })
 	}
 }
 
@@ -201,6 +218,9 @@ func (v *services) Plan(name string, to *service.Definition) (c control.Change) 
 	v.loop.ask(func() {
 		if u := v.fleet.units[name]; u != nil {
 			c = registry.PlanUpdate(name, u.definition, to, u.active())
+			if u.wanted() && u.state.FellShort() {
+				c.Action, c.Why = "start", cmp.Or(c.Why, "its definition changed")+"; it is "+u.plight()
+			}
 		} else {
 			c = control.Change{Service: name, Action: "add", Why: "its definition is new"}
 		}
@@ -240,7 +260,7 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 			outcome = control.Outcome{Service: u.status(), Changed: changed}
 			return
 		}
-		over := started
+		over := started()
 		if u.desired != service.Running || u.definition.Schedule != nil {
 			over = func(*unit) (bool, *control.Problem) { return true, nil }
 		}
@@ -272,7 +292,7 @@ func (v *services) stands(u *unit, changed bool) (w *waiter) {
 			if u.state.Phase == machine.Running && u.state.ID == run {
 				return time.Duration(boottime()-u.state.ReadyAt) >= standing, nil
 			}
-			if over, problem := started(u); over || u.state.Want != machine.WantUp || u.order.turn.Stops() {
+			if over, problem := came(u); over || u.state.Want != machine.WantUp || u.order.turn.Stops() {
 				return over, problem
 			}
 			return u.output.unheard == 0, control.Failed("%s ended as soon as it was started: %s%s; it is started again, see rlminit logs %s",

@@ -71,7 +71,7 @@ func TestCircleOfSlots(t *testing.T) {
 		t.Errorf("start: %v", start[0].Problem)
 	}
 	var over bool
-	p.now.loop.ask(func() { over, _ = started(u) })
+	p.now.loop.ask(func() { over, _ = came(u) })
 	if !over {
 		t.Error("whoever starts it waits for ever")
 	}

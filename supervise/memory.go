@@ -24,6 +24,7 @@ type memory struct {
 	Desired    service.Intent `json:"desired,omitempty"`
 	Before     service.Intent `json:"before,omitempty"`     // what Desired was, where what follows from it is yet to begin
 	Commanded  bool           `json:"commanded,omitempty"`  // as in kept
+	Owed       bool           `json:"owed,omitempty"`       // likewise
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
 	Outdated   *outdated      `json:"outdated,omitempty"`
 	Machine    machine.State  `json:"machine"`
@@ -34,7 +35,7 @@ const labelMax = 4 << 10
 
 func (u *unit) memory() memory {
 	m := memory{
-		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired, Before: u.kept.before, Commanded: u.kept.commanded,
+		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired, Before: u.kept.before, Commanded: u.kept.commanded, Owed: u.kept.owed,
 		Definition: []byte(u.fingerprint), Machine: u.state,
 	}
 	if u.older() != "" {

@@ -111,6 +111,7 @@ func (c *commands) operateAs(ctx context.Context, v verb, units, along []*unit, 
 				changed[i], over[i] = true, ended[u].after(over[i])
 				c.loop.when(ended[u].over, func() { u.waiters.answer(u) })
 			}
+			u.kept.owed = u.fault != "" && v.name != "stop" && (u.kept.owed || v.intent == service.Running)
 			if u.fault != "" && v.intent == service.Running {
 				continue
 			}

@@ -53,7 +53,7 @@ func effectOf(c control.Change, p *registry.Preview) string {
 		return plan.Restarts
 	case c.Action == "remove":
 		return plan.Stops
-	case c.Action == "add" && p.Starts[c.Service]:
+	case c.Action == "add" && p.Starts[c.Service], c.Action == "start":
 		return plan.Starts
 	}
 	return plan.NoEffect

@@ -28,6 +28,8 @@ const copiesAtOnce = 2
 // durable here; a copy that cannot be written delays nobody. The loop's, but for
 // recordCommand and written, which wait.
 type records struct {
+	version string // of this binary, as it is told; "": of no release
+
 	loop   *mailbox
 	tier1  *tier1
 	fleet  *fleet
@@ -54,6 +56,7 @@ type kept struct {
 	// commanded: desired is what a person has commanded, and was recorded nowhere, for
 	// there is no volume of ours. It is when we take one over.
 	commanded bool
+	owed      bool // a start was recorded, and its fault kept it from being carried out
 }
 
 // written waits until status files and the volume show what has happened, but

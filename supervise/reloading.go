@@ -26,6 +26,7 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 	if problem := s.commands.refusal(verb{name: "reload"}); problem != nil && asOne {
 		return nil, problem
 	}
+	before := s.lastRuns()
 	done, err := s.directory.registry.Reload(how)
 	if err != nil {
 		return done, err
@@ -39,19 +40,17 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 		return done, nil
 	}
 	done.Changes = append(done.Changes, older...)
-	restarts, starts := s.reloaded(done.Changes)
-	v := reloading(restarts)
-	if how.Rolling > 0 {
-		if len(restarts) > 0 {
-			begun, err := s.commands.roll(v, unitsOf(restarts), how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
-			if err != nil {
-				return done, err
-			}
-			done.Operation = begun.ID()
+	restarts, starts := s.reloaded(done.Changes, before)
+	v, all := reloading(restarts), append(unitsOf(restarts), starts...)
+	switch {
+	case len(all) == 0:
+	case how.Rolling > 0:
+		begun, err := s.commands.roll(v, all, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
+		if err != nil {
+			return done, err
 		}
-		return done, nil
-	}
-	if all := append(unitsOf(restarts), starts...); len(all) > 0 {
+		done.Operation = begun.ID()
+	default:
 		_, begun, refused := s.commands.operateAs(ctx, v, all, nil, by, nil, 0)
 		if refused != nil {
 			return nil, refused
@@ -59,6 +58,17 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 		done.Operation = begun.ID()
 	}
 	return done, nil
+}
+
+// lastRuns are the ids of each service's latest run, by name.
+func (s *desk) lastRuns() map[string]uint64 {
+	last := map[string]uint64{}
+	s.loop.ask(func() {
+		for name, u := range s.fleet.units {
+			last[name] = u.state.LastID
+		}
+	})
+	return last
 }
 
 // run is a service, and the id of its run at some moment.
@@ -75,16 +85,20 @@ func unitsOf(runs []run) (units []*unit) {
 }
 
 // reloaded are the services whose definition has changed so that what runs of them
-// is yet to be restarted, and those that are on their way up with a new one.
-func (s *desk) reloaded(changes []control.Change) (restarts []run, starts []*unit) {
+// is yet to be restarted, and those that are not up and on their way with a new one. What
+// counts is how they are now: a run may have ended since the changes were found.
+func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (restarts []run, starts []*unit) {
 	s.loop.ask(func() {
 		for _, c := range changes {
 			u := s.fleet.find(c.Service)
-			switch {
-			case u == nil || u.fault != "" || u.state.Removed || !u.wanted():
-			case c.Action == "restart":
+			if u == nil || u.fault != "" || u.state.Removed || !u.wanted() {
+				continue
+			}
+			// One whose run from before has ended since waits for its next start.
+			again := u.state.FellShort() || c.Action == "restart" && u.active()
+			if u.older() != "" || again && u.state.LastID == before[u.name] {
 				restarts = append(restarts, run{u, u.state.LastID})
-			case c.Action == "add":
+			} else if up, problem := came(u); !up || problem != nil {
 				starts = append(starts, u)
 			}
 		}
@@ -111,7 +125,7 @@ func reloading(runs []run) verb {
 			if stale(u) {
 				return restarted(u.state.ID)
 			}
-			return started
+			return started()
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
 	"slices"
 	"syscall"
 
@@ -32,6 +33,11 @@ type desk struct {
 	commands  *commands
 	services  *services
 	jobs      *jobHost
+}
+
+// Supervisor names the two tiers.
+func (s *desk) Supervisor() control.Supervisor {
+	return control.Supervisor{Name: "rlminit", Version: cmp.Or(s.records.version, "devel"), PID: os.Getpid(), InitPID: os.Getppid()}
 }
 
 func (s *Supervisor) desk() *desk {

@@ -10,7 +10,6 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
@@ -84,7 +83,7 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	leaving := false
 	c.loop.ask(func() {
 		u := c.takeBack(p, was.Machine, recorded)
-		u.kept.commanded = was.Commanded
+		u.kept.commanded, u.kept.owed = was.Commanded, was.Owed
 		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
 		if was.Outdated != nil {
@@ -99,16 +98,12 @@ func (c *succession) restoreService(name string, was memory) (outdated *unit) {
 	return outdated
 }
 
-// bringUpToDate restarts what runs with a definition that was replaced when nobody
-// was there to take it up, or just before.
+// bringUpToDate tells of definitions that were replaced when nobody was there to take
+// them up, or just before. What is to be stopped, and what is gone, is left alone.
 func (c *succession) bringUpToDate(outdated []*unit) {
-	update := machine.Event{Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced"}
-	outdated = slices.DeleteFunc(outdated, func(u *unit) bool {
-		return !u.active() || !u.wanted() || u.state.Removed // what is to be stopped is, though its turn has not come
+	c.services.update(slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }), machine.Event{
+		Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced",
 	})
-	if len(outdated) > 0 {
-		c.fleet.command(order.Restart, outdated, nil, func(*unit) machine.Event { return update })
-	}
 }
 
 // takeBack makes a unit in the state that it was in. The volume may know better

@@ -200,7 +200,13 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 			rs.operations.member(g.ID(), u, operation.Failed, u.title()+" was started again before it had stopped")
 			g.roll.Skip(i)
 		}
-		if !g.roll.Taken(i) && !g.verb.needed(u) && (g.verb.name != "start" || len(rs.along(u)) == 0) {
+		switch {
+		case g.roll.Taken(i) || g.verb.needed(u):
+		case g.verb.renews: // it is on its way with a new process
+			g.roll.Begun(i)
+			rs.operations.book.Member(g.ID(), u.title(), operation.Running, "", 0)
+			rs.records.cameTo(u)
+		case g.verb.name != "start" || len(rs.along(u)) == 0:
 			g.roll.Skip(i)
 			rs.records.cameTo(u)
 		}

@@ -86,6 +86,7 @@ func Run(version string) int {
 	s.commands.thrift = newThrift(&s.loop)
 	s.openUser()
 	s.jobs.employ()
+	s.records.version = version
 	s.serveMetrics(version)
 	go s.boot(wire.ControlFD)
 	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {

@@ -47,7 +47,7 @@ var (
 		name: "start", intent: service.Running,
 		needed:  func(u *unit) bool { return !u.wanted() || u.order.turn.Stops() || u.state.Phase != machine.Running },
 		apply:   (*fleet).startUnits,
-		outcome: always(started),
+		outcome: func(*unit) func(*unit) (bool, *control.Problem) { return started() },
 	}
 	verbStop = verb{
 		name: "stop", intent: service.Stopped,

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"rlminit/control"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
 	"rlminit/supervise/process"
 )
 
@@ -66,8 +68,61 @@ func (ws *waiters) drop(w *waiter) {
 // end makes, perhaps that of the very command that asks for it.
 var full = []string{handover.ErrNoTag.Error(), process.NoProcess}
 
-// started is over when a start has come to an end: a oneshot's with its work.
-func started(u *unit) (bool, *control.Problem) {
+// started is over when the first attempt to start a service has come to an end: a
+// oneshot's with its work. One that failed is tried again, for which nobody waits: with
+// a service that never gets ready that would have no end.
+func started() func(*unit) (bool, *control.Problem) { return (&attempt{restarts: -1}).over }
+
+// attempt is the first start of a service since a command.
+type attempt struct {
+	restarts int    // of the service when it was to begin; -1: it is yet to be
+	failed   string // why it did; "": it did not
+}
+
+func (a *attempt) over(u *unit) (bool, *control.Problem) {
+	if u.fault == "" && u.order.turn == order.NoTurn && u.state.Want == machine.WantUp {
+		a.look(&u.state)
+	}
+	if over, problem := came(u); a.failed == "" || over && problem != nil {
+		return over, problem
+	}
+	why, next := a.failed+lastSaid(u.output.last), "it has been tried again, and is "+u.plight()
+	if strings.HasPrefix(a.failed, "cannot ") { // and has said nothing
+		why = a.failed
+	}
+	if u.state.Phase == machine.Backoff {
+		next = "it is tried again in " + soon(u.state.Deadlines.Start)
+	}
+	return u.output.unheard == 0, control.Failed("%s is not up: %s; %s; see rlminit logs %s", u.title(), why, next, u.title()).Retry()
+}
+
+// look notes that the attempt failed. Where there is no delay none is to be seen between
+// two.
+func (a *attempt) look(s *machine.State) {
+	if a.restarts < 0 {
+		a.restarts = s.Restarts
+	}
+	switch {
+	case a.failed != "":
+	case s.Phase == machine.Backoff:
+		a.failed = s.Reason
+	case s.Restarts > a.restarts && s.LastExit != nil:
+		a.failed = cmp.Or(s.LastWords, s.LastExit.String())
+	}
+}
+
+// soon is how long it is until a time of the boot clock, for people.
+func soon(at int64) string {
+	left := time.Duration(max(0, at-boottime()))
+	if left > time.Second {
+		return left.Round(time.Second).String()
+	}
+	return max(left.Round(10*time.Millisecond), 10*time.Millisecond).String()
+}
+
+// came is over when a service has come to be as a start would have it, and when it will
+// not do so by itself.
+func came(u *unit) (bool, *control.Problem) {
 	switch {
 	case u.fault != "":
 		return true, control.Failed("%s failed: %s", u.title(), u.fault)
@@ -82,7 +137,7 @@ func started(u *unit) (bool, *control.Problem) {
 	case u.state.Phase == machine.Waiting && u.order.stuck:
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Backoff && slices.Contains(full, u.state.Reason):
-		return true, control.Failed("%s cannot be started yet: %s; it is tried again", u.title(), u.state.Reason)
+		return true, control.Failed("%s cannot be started yet: %s; it is tried again", u.title(), u.state.Reason).Retry()
 	case u.state.Phase == machine.Exited && (u.state.Verdict != machine.VerdictSuccess || u.state.NeverReady):
 		return u.output.unheard == 0, u.failure()
 	case u.state.Want != machine.WantUp && u.state.Phase == machine.Stopped:
@@ -117,6 +172,7 @@ func becameRunning(u *unit) (bool, *control.Problem) {
 
 // restarted is over when a run other than that of the spawn id has started.
 func restarted(id uint64) func(*unit) (bool, *control.Problem) {
+	anew := started()
 	return func(u *unit) (bool, *control.Problem) {
 		switch {
 		case u.fault != "" && u.active(): // with the definition before, and left alone
@@ -124,7 +180,7 @@ func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 		case u.order.turn.Stops() || u.state.ID == id && u.active():
 			return false, nil
 		}
-		return started(u)
+		return anew(u)
 	}
 }
 

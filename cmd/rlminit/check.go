@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ import (
 type checked struct {
 	File   string       `json:"file"`
 	Valid  bool         `json:"valid"`
-	Note   string       `json:"note,omitempty"` // what was not looked at
+	Note   string       `json:"note,omitempty"` // what was not looked at, or does not do what it seems to
 	Faults []checkFault `json:"faults"`
 }
 
@@ -47,14 +48,15 @@ service.yaml as the definition of the service that its directory is named
 after, and all else as a configuration with the services.d beside it. Without
 FILE it checks the configuration that init would read here, and whether it can
 be had in this place: so it does with a profile.yaml of this volume, whose
-program, directory and secrets it looks for, with a service that has the name of
-a profile of this volume, and in a container of rlminit's with
-the user of any configuration. The exit code is 0 if there is no fault, and 1
-otherwise.
+program, directory and secrets it looks for, with a service that has the name
+of a profile of this volume, and in a container of rlminit's with the user of
+any configuration. A restart limit that cannot be reached within its window,
+because the delays alone take longer, is said, and is no fault. The exit code
+is 0 if there is no fault, and 1 otherwise.
 
-With --json: an array of objects with file, valid, note (what was not looked at;
-absent without) and faults: each with text, and file, line and field where it is
-of one.`,
+With --json: an array of objects with file, valid, note (what was not looked
+at, or does not do what it seems to; absent without) and faults: each with
+text, and file, line and field where it is of one.`,
 		Example: `  rlminit check
   rlminit check rlminit.yaml --json | jq -r '.[].faults[] | "\(.line): \(.text)"'
   docker run --rm -v "$PWD:/x:ro" IMAGE rlminit check /x/rlminit.yaml`,
@@ -65,11 +67,11 @@ of one.`,
 				all = append(all, checkedFile(file, note, err))
 			}
 			if len(files) == 0 {
-				faults, err := checkHere(configPath())
+				note, faults, err := checkHere(configPath())
 				if err != nil {
 					return err
 				}
-				all = append(all, checkedFile(configPath(), "", faults))
+				all = append(all, checkedFile(configPath(), note, faults))
 			}
 			return t.tellChecked(all, asJSON)
 		},
@@ -128,17 +130,45 @@ func check(file string) (note string, err error) {
 	dir := filepath.Dir(full)
 	switch base := filepath.Base(full); {
 	case base == "profile.yaml":
-		return "", checkProfile(file, dir)
+		return checkProfile(file, dir)
 	case base == "service.yaml":
-		return "", checkService(file, filepath.Base(dir))
+		return checkService(file, filepath.Base(dir))
 	case filepath.Base(dir) == "services.d":
-		return "", checkService(file, strings.TrimSuffix(base, ".yaml"))
+		return checkService(file, strings.TrimSuffix(base, ".yaml"))
 	}
 	c, err := checkConfig(file)
 	if err != nil {
 		return "", err
 	}
-	return checkUser(c)
+	note, err = checkUser(c)
+	return note + limits(c), err
+}
+
+// limits says which restart limits of a configuration do not hold what they seem to.
+func limits(c *config.Config) (note string) {
+	if g := c.Gateway; g != nil {
+		// A configuration that was read has no fault in it.
+		d, _ := c.GatewayDefinition(config.Profile{Name: "sample", Dir: filepath.Join(c.Home, config.ProfilesDir, "sample"), Port: g.Ports.Low})
+		note = limit("gateway", d)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		note += limit("services."+name, c.Services[name])
+	}
+	return note
+}
+
+// limit is limits for one definition.
+func limit(what string, d *service.Definition) string {
+	takes, is := d.Restart.Unreachable()
+	if !is {
+		return ""
+	}
+	note := fmt.Sprintf("; but %s.restart: %d restarts take %s at the least, so limit is never reached within a window of %s",
+		what, d.Restart.Limit, takes.Round(100*time.Millisecond), d.Restart.Window)
+	if d.Ready != nil {
+		note += " by runs that were ready"
+	}
+	return note + "; write a longer window or a lower limit"
 }
 
 // checkConfig finds the faults of a configuration. They name its files by the
@@ -185,19 +215,20 @@ func underInit() bool {
 
 // checkHere finds the faults of the configuration that init would read, and
 // what this place would refuse of it. An error keeps it from looking.
-func checkHere(path string) (faults, err error) {
+func checkHere(path string) (note string, faults, err error) {
 	host, err := config.ThisHost()
 	if err != nil {
-		return nil, control.Failed("%v", err)
+		return "", nil, control.Failed("%v", err)
 	}
 	bundle, err := config.ReadBundle(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, control.Failed("cannot check %s: there is no such file, so rlminit init is a pure init; name another with rlminit check FILE", path)
+		return "", nil, control.Failed("cannot check %s: there is no such file, so rlminit init is a pure init; name another with rlminit check FILE", path)
 	}
 	if err == nil {
 		c, faults := config.Parse(bundle, host.Lookup)
 		if err = in(filepath.Dir(path), faults); err == nil {
 			_, err = config.Compile(c, host, nil)
+			note = limits(c)
 		}
 		if err == nil {
 			err = checkNames(c, path)
@@ -206,7 +237,7 @@ func checkHere(path string) (faults, err error) {
 			err = config.CheckUser(c, host.Accounts)
 		}
 	}
-	return err, nil
+	return note, err, nil
 }
 
 // checkNames says which services have the name of a profile on this volume. Who asks
@@ -232,42 +263,49 @@ func checkNames(c *config.Config, path string) error {
 }
 
 // checkService finds the faults of a static service's definition.
-func checkService(file, name string) error {
+func checkService(file, name string) (note string, err error) {
 	data, err := config.ReadUntrustedFile(file, service.MaxSize)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, faults := service.Decode(file, name, data, os.LookupEnv)
-	return faults.Err()
+	d, faults := service.Decode(file, name, data, os.LookupEnv)
+	if err := faults.Err(); err != nil {
+		return "", err
+	}
+	return limit(name, d), nil
 }
 
 // checkProfile finds the faults of a profile.yaml, which changes what the
 // configuration says of every gateway; of one on this volume also what its gateway
 // would not find here.
-func checkProfile(file, dir string) error {
+func checkProfile(file, dir string) (note string, err error) {
 	c, err := checkConfig(configPath())
 	if err != nil {
-		return control.Failed("cannot check %s: the configuration that it changes cannot be used: %v", file, firstLine(err))
+		return "", control.Failed("cannot check %s: the configuration that it changes cannot be used: %v", file, firstLine(err))
 	}
 	if c.Gateway == nil {
-		return control.Failed("cannot check %s: %s has no gateway section, so there are no profiles", file, configPath())
+		return "", control.Failed("cannot check %s: %s has no gateway section, so there are no profiles", file, configPath())
 	}
 	data, err := config.ReadUntrustedFile(file, document.MaxSize)
 	if err != nil {
-		return err
+		return "", err
 	}
 	profile := config.Profile{Name: filepath.Base(dir), Dir: dir, Port: c.Gateway.Ports.Low}
 	here := filepath.Dir(dir) == filepath.Join(c.Home, config.ProfilesDir)
 	if here {
 		if err := profiles.CheckName(profile.Name, profiles.SettingsOf(c).Services); err != nil {
-			return control.Failed("%s: its directory is no profile: %v", file, err)
+			return "", control.Failed("%s: its directory is no profile: %v", file, err)
 		}
 	}
 	d, faults := c.ProfileDefinition(profile, file, data)
-	if err := faults.Err(); err != nil || !here {
-		return err
+	if err := faults.Err(); err != nil {
+		return "", err
 	}
-	return checkPlace(c, profile, d, file)
+	note = limit(profile.Name, d)
+	if here {
+		err = checkPlace(c, profile, d, file)
+	}
+	return note, err
 }
 
 // checkPlace says what a gateway would not find: a secret, its directory, its

@@ -19,21 +19,26 @@ func reloadVerb(t *terminal) *cobra.Command {
 		Long: `Reads the gateway template, services and profiles again: a profile.yaml or a
 configuration that was changed by hand is taken up here. Only what changed is
 touched, and restarted only if the change needs it. What changed beside the
-services is named with when it counts: access, apply, jobs, hooks and gateway at
-once; the environment of all services from each one's next start on; and the rest
-(user, home, main, the privilege policy, what is done before anything starts) in
-a new container, until which it stays as it is. A definition with a fault is
-refused, and the exit code is 1. A configuration with a fault, or with a service
-that has a profile's name, changes nothing. With NAME it is for these alone, and
-the others keep what they have until they are reloaded.
+services is named with when it counts: access, apply, jobs, hooks and gateway
+at once; the environment of all services from each one's next start on; and the
+rest (user, home, main, the privilege policy, what is done before anything
+starts) in a new container, until which it stays as it is. A definition with a
+fault is refused, and the exit code is 1. A configuration with a fault, or with
+a service that has a profile's name, changes nothing. With NAME it is for these
+alone, and the others keep what they have until they are reloaded.
 
-With --wait it returns when what it restarts and starts is up, and with 1 where
-one does not come up. With --rolling it restarts the next only while fewer than N
-of them are out of service, and stops with 8 at the first that does not get
-ready. Those that it has not come to keep running as they were begun: each reload
-names them until they are restarted, and with --wait or --rolling restarts them
-along with what has changed since. On a terminal the waiting shows how
-far it is; ^C ends the waiting alone, and says the operation's id.`,
+What is wanted and has failed, or waits for its next start, is started at once
+by any change of its definition, and earlier restarts no longer count.
+
+With --wait it returns when all that is wanted and was touched is up, and with
+1 where the first attempt of one fails, which is tried again all the same. With
+--rolling it restarts the next only while fewer than N of them are out of
+service (those that are so already are started at once), and stops with 8 at
+the first that does not get ready. Those that it has not come to keep running
+as they were begun: each reload names them until they are restarted, and with
+--wait or --rolling restarts them along with what has changed since. On a
+terminal the waiting shows how far it is; ^C ends the waiting alone, and says
+the operation's id.`,
 		Example: `  rlminit reload --dry-run
   rlminit reload alice --wait
   rlminit reload --rolling=4 --steady 10s`,

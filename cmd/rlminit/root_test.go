@@ -187,6 +187,11 @@ func TestCheck(t *testing.T) {
 	if r := run(0, write("user.yaml", "version: 1\nuser: nobody-of-that-name\n")); !strings.Contains(r.out, `valid; but in this place user "nobody-of-that-name"`) {
 		t.Errorf("%s", r.out)
 	}
+	// A limit that cannot be reached is said.
+	if r := run(0, write("limit.yaml", "version: 1\nservices: {web: {command: [sleep], ready: {exec: [\"true\"]}, restart: {delay: 20s, limit: 5, window: 1m, reset_after: 30s}}}\n")); !strings.Contains(r.out,
+		"valid; but services.web.restart: 5 restarts take 1m54s at the least, so limit is never reached within a window of 1m0s by runs that were ready") {
+		t.Errorf("%s", r.out)
+	}
 	// Nor what a gateway of this volume would not find.
 	good = write("home/rlminit.yaml", "version: 1\nhome: "+dir+"\nuser: \"1000\"\ngateway:\n  command: [sh]\n")
 	for name, want := range map[string]string{

@@ -89,7 +89,7 @@ alice  running  42   1h02m   2         9471
 bob    failed   -    -       8         9300  8 starts in 26s, last exit 1, "KeyError: TOKEN"
 seed   exited   -    -       0         -     exit 0
 web    stopped  -    -       0         -     killed by TERM
-`, asks: []string{"GET /v1/services"}},
+`, asks: []string{"GET /v1/health?level=alive", "GET /v1/services"}},
 		{args: []string{"status", "bob"}, out: `NAME  STATE   PID  UPTIME  RESTARTS  PORT  REASON
 bob   failed  -    -       8         9300  8 starts in 26s, last exit 1, "KeyError: TOKEN"
 
@@ -154,6 +154,21 @@ func TestStatusOfNothing(t *testing.T) {
 
 func outcome(s control.Service, changed bool) []control.Outcome {
 	return []control.Outcome{{Service: s, Changed: changed}}
+}
+
+// Status names who supervises, under another init too, and has a word for what waits
+// for its schedule, which JSON has not: there it is stopped, as before.
+func TestStatusNamesTheSupervisorAndSchedules(t *testing.T) {
+	nightly := control.Service{Name: "nightly", Type: "oneshot", State: "stopped", Desired: "stopped", Schedule: &control.Schedule{Next: ptr(time.Unix(1779645933, 0).UTC())}}
+	off := control.Service{Name: "off", Type: "oneshot", State: "stopped", Desired: "stopped", Schedule: &control.Schedule{NotRun: "enabled is false"}}
+	by := &control.Supervisor{Name: "rlminit", Version: "1.2.3", PID: 9, InitPID: 7}
+	next := time.Unix(1779645933, 0).Local().Format(time.DateTime)
+	answers := map[string]any{"GET /v1/services": []control.Service{nightly, off}, "GET /v1/health": control.Health{OK: true, Supervisor: by}}
+	tell(t, answers, []story{{args: []string{"status"}, out: `NAME     STATE      PID  UPTIME  RESTARTS  PORT  REASON
+nightly  scheduled  -    -       0         -     next at ` + next + `
+off      stopped    -    -       0         -     its schedule is not run: enabled is false
+supervised by rlminit 1.2.3, pid 7 and 9
+`}})
 }
 
 // For programs commands write what became of each, and exit as they do for people.

@@ -18,9 +18,10 @@ func startVerb(t *terminal) *cobra.Command {
 		Long: `Starts services and records that they are meant to run. A service that runs
 already is left as it is, and that is no error. A oneshot is waited for until
 its work is done. One with a schedule is run once, now, and by no start of the
-container. With several names the exit code is the highest of theirs. On a
-terminal the waiting shows how far it is; ^C ends the waiting alone, and says the
-operation's id.`,
+container. The waiting ends with 1 at the first attempt that fails, with the
+reason and when it is tried again by itself. With several names the exit code
+is the highest of theirs. On a terminal the waiting shows how far it is; ^C
+ends the waiting alone, and says the operation's id.`,
 		Example: `  rlminit start alice
   rlminit start alice bob --timeout 30s
   rlminit start --failed`,

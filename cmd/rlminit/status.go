@@ -24,7 +24,12 @@ func statusVerb(t *terminal) *cobra.Command {
 		Short: "show how services are",
 		Long: `Shows each service with its state: stopped, waiting (for what it requires),
 starting, running, unhealthy (it runs, but its health probe fails), stopping,
-backoff (waiting before the next attempt), failed, or exited. With -q nothing is
+backoff (waiting before the next attempt), failed, exited, or scheduled (stopped
+until its schedule runs it, of which the last column has the time). Below them is
+who supervises: rlminit, its version, the pid of its init and of its supervisor.
+In JSON a state is what it was before these words: unhealthy is running with
+healthy false, scheduled is stopped with schedule.next; and who supervises is in
+health --json. With -q nothing is
 printed, and the exit code is 3 when a named service is not running; without
 names, when something that is wanted is not so, as health --level ready has it.
 
@@ -71,7 +76,7 @@ and cgroup.`,
 					return shown
 				}
 				if len(names) == 0 && !flags.json {
-					missing(cmd.Context(), t, client, services)
+					supervisedBy(cmd.Context(), t, client, services)
 				}
 			}
 			return err
@@ -127,15 +132,21 @@ func allRunning(services []control.Service) bool {
 	return true
 }
 
-// missing says below the services why there may be profiles that are not among
-// them. Who may not ask is told nothing.
-func missing(ctx context.Context, t *terminal, client *control.Client, services []control.Service) {
-	for _, s := range services {
-		if s.Profile != nil {
-			return
-		}
+// supervisedBy says below the services who supervises them, and why there may be
+// profiles that are not among them. Who may not ask is told nothing.
+func supervisedBy(ctx context.Context, t *terminal, client *control.Client, services []control.Service) {
+	level := "ready"
+	if slices.ContainsFunc(services, func(s control.Service) bool { return s.Profile != nil }) {
+		level = "alive"
 	}
-	if health, err := client.Health(ctx, "ready", nil); err == nil && health.Missing != "" {
+	health, err := client.Health(ctx, level, nil)
+	if err != nil {
+		return
+	}
+	if by := health.Supervisor; by != nil {
+		t.printf("supervised by %s %s, pid %d and %d\n", printable(by.Name), printable(by.Version), by.InitPID, by.PID)
+	}
+	if health.Missing != "" {
 		t.complain(health.Missing)
 	}
 }
@@ -176,12 +187,7 @@ func statusTable(services []control.Service, wide bool) *table {
 	}
 	b.header(append(header, "REASON")...)
 	for _, s := range services {
-		state := s.State
-		colour := stateColour(s.State)
-		if s.State == "running" && s.Healthy != nil && !*s.Healthy {
-			state, colour = control.Unhealthy, red
-		}
-		row := []cell{{text: printable(shortName(s))}, {state, colour}, {text: number(s.PID)}, {text: uptime(s.UptimeS)}}
+		row := []cell{{text: printable(shortName(s))}, stateCell(s), {text: number(s.PID)}, {text: uptime(s.UptimeS)}}
 		if wide {
 			row = append(row, cell{text: memoryText(s.Usage)}, cell{text: cpuText(s.Usage)}, cell{text: processesText(s.Usage)})
 		}
@@ -195,6 +201,18 @@ func statusTable(services []control.Service, wide bool) *table {
 		b.row(append(row, cell{text: remark(s)})...)
 	}
 	return b
+}
+
+// stateCell is a state as people see it: one that runs and is not well, and one that
+// waits for its schedule, have words of their own.
+func stateCell(s control.Service) cell {
+	switch {
+	case s.State == "running" && s.Healthy != nil && !*s.Healthy:
+		return cell{control.Unhealthy, red}
+	case s.State == "stopped" && s.Schedule != nil && s.Schedule.Next != nil:
+		return cell{text: control.Scheduled}
+	}
+	return cell{s.State, stateColour(s.State)}
 }
 
 // own is the uid of a profile's own user.

@@ -29,6 +29,8 @@ type Services interface {
 	Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error)
 	// Ready tells whether what is wanted is up: of the names, or of all.
 	Ready(names []string) (control.Health, error)
+	// Supervisor names who answers.
+	Supervisor() control.Supervisor
 	// Environment is what `rlminit exec` needs to be like a service; "": like the
 	// service user.
 	Environment(name string) (control.Environment, error)
@@ -146,14 +148,17 @@ func (s *Server) addServices(services Services) {
 	s.Handle("GET /v1/environment", MayCommand, environment)
 	s.Handle("GET /v1/environment/{name}", MayCommand, environment)
 	s.Handle("GET /v1/health", MayStatus, func(r *http.Request) (any, error) {
+		health, err := control.Health{OK: true, Reasons: []string{}}, error(nil)
 		switch level := cmp.Or(r.URL.Query().Get("level"), "alive"); level {
 		case "alive": // which it is if it answers
-			return control.Health{OK: true, Reasons: []string{}}, nil
 		case "ready":
-			return services.Ready(r.URL.Query()["name"])
+			health, err = services.Ready(r.URL.Query()["name"])
 		default:
 			return nil, control.BadRequest("unknown level %q; write alive or ready", level)
 		}
+		by := services.Supervisor()
+		health.Supervisor = &by
+		return health, err
 	})
 	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {
 		var body control.Reload

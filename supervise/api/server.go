@@ -19,6 +19,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/control"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
@@ -311,7 +313,11 @@ func problemOf(err error) *control.Problem {
 	if errors.As(err, &problem) {
 		return problem
 	}
-	return control.Failed("%v", err)
+	problem = control.Failed("%v", err)
+	for _, short := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ENOSPC, unix.EDQUOT, unix.EBUSY} {
+		problem.Retryable = problem.Retryable || errors.Is(err, short)
+	}
+	return problem
 }
 
 // admit lets a request in, with its body, or says why not.

@@ -163,7 +163,7 @@ func (r *Runner) enlist(t *task) error {
 	case r.stopping:
 		return errStopping
 	case r.queue.lane(t).full(ownerOf(&t.spec.Request)):
-		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.lane(t).bounds().Queue)
+		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.lane(t).bounds().Queue).Retry()
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
 		return err

@@ -32,6 +32,11 @@ func (a *adoption) reconcile() {
 	case ChildAlive:
 		a.alive(same)
 	case ChildExited:
+		if !same && e.ID <= s.LastID && e.Leftovers <= 0 { // it was settled, and tier 1 was yet to be told
+			a.do(Action{Kind: Acknowledge, ID: e.ID})
+			a.none()
+			return
+		}
 		a.exited(same)
 	default:
 		a.none()

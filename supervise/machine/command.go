@@ -89,21 +89,27 @@ func (m *step) onStop() {
 	}
 }
 
+// onUpdate: what happened under the definition before says nothing of the one in force,
+// whatever the phase in which that is heard of.
 func (m *step) onUpdate() {
 	s := m.state
 	s.Removed = false
 	if s.Phase == Gone {
 		m.life.rest()
 	}
+	if s.Want == WantDown {
+		return
+	}
+	s.History.forget()
 	switch {
-	case !m.event.NeedsRestart:
-		m.refresh()
-	case s.Want == WantDown:
-	case s.Phase == Backoff, s.Phase == Failed:
-		s.History.forget()
+	case s.FellShort() && s.ID != 0:
+		s.Again = true
+	case s.FellShort():
 		m.life.launch()
-	default:
+	case m.event.NeedsRestart:
 		m.anew("its definition changed")
+	default:
+		m.refresh()
 	}
 }
 
@@ -128,8 +134,6 @@ func (m *step) refresh() {
 		}
 		s.Fails = 0
 		watch.begin()
-	case Failed:
-		m.life.armRetry()
 	}
 }
 

@@ -6,6 +6,7 @@ import "slices"
 type History struct {
 	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
 	Tries    int     `json:"tries,omitempty"`    // exponent of the next back-off
+	Unready  int     `json:"unready,omitempty"`  // how many of the latest runs in a row were never ready, of those that limit counts
 	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
 	LastExit *Exit   `json:"last_exit,omitempty"`
 
@@ -16,7 +17,16 @@ type History struct {
 }
 
 // forget is for a start that somebody asked for: earlier ones do not count.
-func (h *History) forget() { h.Starts, h.Tries, h.LastWords = nil, 0, "" }
+func (h *History) forget() { h.Starts, h.Tries, h.Unready, h.LastWords = nil, 0, 0, "" }
+
+// ended counts a run that was ready, or was not: as far as limit goes.
+func (h *History) ended(ready bool, p *Policy) {
+	if ready {
+		h.Unready = 0
+	} else {
+		h.Unready = min(h.Unready+1, p.Limit)
+	}
+}
 
 // started records a start, and forgets those that limit and window no longer
 // need. The slice is copied: the old State keeps its own.

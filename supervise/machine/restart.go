@@ -57,9 +57,14 @@ func (l *life) restart() {
 	if s.GoodRun {
 		s.Tries, delay = 0, 0
 	}
+	s.History.ended(!s.NeverReady, &l.policy)
 	if n, first := s.History.startsBefore(l.event.after(delay), &l.policy); l.policy.Limit > 0 && n >= l.policy.Limit {
 		took := time.Duration(l.event.Now - first)
 		l.fail(fmt.Sprintf("%d starts in %s, last %s", n, short(took), why), true)
+		return
+	}
+	if l.policy.Limit > 0 && s.Unready >= l.policy.Limit {
+		l.fail(fmt.Sprintf("%d starts in a row were never ready, last %s", s.Unready, why), true)
 		return
 	}
 	if delay <= 0 {

@@ -197,6 +197,23 @@ func (s State) Satisfies(p Policy) bool {
 	return s.Phase == Running
 }
 
+// FellShort reports whether the service is not up, or about to be down, because its run
+// was not as it should be. What a run was ended for by command is no fault of it.
+func (s *State) FellShort() bool {
+	bad := s.Verdict != VerdictSuccess || s.NeverReady
+	switch s.Phase {
+	case Backoff, Failed:
+		return true
+	case Exited:
+		return bad
+	case Stopping:
+		return s.byUs()
+	case Sweeping:
+		return bad && s.StopBy != StopCommand
+	}
+	return false
+}
+
 // Settled reports whether the service is at rest: it will not change without an
 // event from outside or the timer of a retry. What waits for the outcome of a
 // start or stop is answered when the service is settled, and what is to be

@@ -119,5 +119,9 @@ func urgency(s Seen) int {
 // Skip leaves a member out: somebody has commanded otherwise.
 func (r *Roll) Skip(i int) { r.taken[i], r.Done[i] = true, true }
 
+// Begun counts a member as taken that is on its way already: it is waited for, whatever
+// run it comes up with.
+func (r *Roll) Begun(i int) { r.taken[i], r.gates[i] = true, Gate{Steady: r.Steady} }
+
 // Taken tells whether a member was taken.
 func (r *Roll) Taken(i int) bool { return r.taken[i] }

@@ -69,6 +69,7 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	for _, op := range ops {
 		answer.Changes = append(answer.Changes, r.surveyor.change(op, found))
 	}
+	answer.Changes = append(answer.Changes, stillFaulty(how.Names, ops, found)...)
 	if how.DryRun {
 		return answer, nil
 	}
@@ -81,6 +82,19 @@ func (r *Registry) reload(how control.Reload, services []string) (*control.Reloa
 	r.carryOut(about(how.Names, reconcile.Diff(found.input)), found)
 	r.rescan()
 	return answer, nil
+}
+
+// stillFaulty are the faults, of the names or of all, that are no news: somebody has
+// asked before, or a profile was looked at when something else about it changed.
+func stillFaulty(names []string, ops []reconcile.Op, found *findings) (list []control.Change) {
+	for _, p := range found.input.Profiles {
+		known := slices.ContainsFunc(ops, func(op reconcile.Op) bool { return op.Service == p.Service })
+		_, shadowed := found.config.Services[p.Name] // which was no news when the container was started
+		if p.Fault != "" && !known && !shadowed && (len(names) == 0 || means(names, p.Service)) {
+			list = append(list, control.Change{Service: p.Service, Action: "refuse", Why: p.Fault})
+		}
+	}
+	return list
 }
 
 // Preview is what another configuration would come to.

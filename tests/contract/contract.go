@@ -66,6 +66,11 @@ var All = []Test{
 	{Name: "Reload", Run: Reload},
 	{Name: "ReloadIsAnOperation", Run: ReloadIsAnOperation},
 	{Name: "ReloadGoesOn", Run: ReloadGoesOn},
+	{Name: "RepairedConfiguration", Run: RepairedConfiguration},
+	{Name: "RepairedLifecycle", Run: RepairedLifecycle},
+	{Name: "RepairedProfile", Run: RepairedProfile},
+	{Name: "RepairedBetweenSupervisors", Run: RepairedBetweenSupervisors},
+	{Name: "NeverReady", Run: NeverReady},
 	{Name: "ServiceNamedLikeAProfile", Run: ServiceNamedLikeAProfile},
 	{Name: "ServiceNamedLikeAProfileAtBoot", Run: ServiceNamedLikeAProfileAtBoot, Root: true},
 

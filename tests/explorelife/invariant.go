@@ -59,6 +59,8 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 		return fmt.Errorf("probe %s in phase %q", after.Probing, after.Phase)
 	case after.Probing != asked && e.Kind != machine.Adopt:
 		return fmt.Errorf("probe %q is noted, and the owner runs %q", after.Probing, asked)
+	case spawns > 0 && p.Limit > 0 && after.Unready >= p.Limit && (e.Kind == machine.ExitedEvent || e.Kind == machine.Swept):
+		return fmt.Errorf("spawned though %d runs in a row were never ready", after.Unready)
 	case p.Limit > 0 && len(after.Starts) > p.Limit:
 		return fmt.Errorf("%d starts kept, the limit is %d", len(after.Starts), p.Limit)
 	}
@@ -67,7 +69,7 @@ func Check(before machine.State, p machine.Policy, e machine.Event, after machin
 			return err
 		}
 	}
-	if err := checkCommand(before, e, after); err != nil {
+	if err := errors.Join(checkCommand(before, e, after), checkUpdate(before, e, after)); err != nil {
 		return err
 	}
 	if before.Phase == machine.Failed && spawns > 0 {
@@ -118,6 +120,25 @@ func checkCommand(before machine.State, e machine.Event, after machine.State) er
 	return nil
 }
 
+// checkUpdate: a new definition starts what the one before has failed, whatever is left of
+// that, and with a clean history.
+func checkUpdate(before machine.State, e machine.Event, after machine.State) error {
+	if e.Kind != machine.Update || after.Want == machine.WantDown {
+		return nil
+	}
+	switch {
+	case len(after.Starts) > 0 || after.Tries > 0 || after.Unready > 0:
+		return fmt.Errorf("starts under the definition before count")
+	case after.Phase == machine.Backoff || after.Phase == machine.Failed:
+		return fmt.Errorf("%s under the definition before, and still so", after.Public())
+	case after.ID != 0 && after.FellShort() && !after.Again:
+		return fmt.Errorf("%s under the definition before, and that decides what follows", after.Public())
+	case before.Phase == machine.Exited && before.FellShort() && after.Phase == machine.Exited:
+		return fmt.Errorf("exited without success under the definition before, and still so")
+	}
+	return nil
+}
+
 // checkStalled: a pause leaves a service as it is, with as much time as it had
 // left; only the container's stop budget runs on.
 func checkStalled(before machine.State, e machine.Event, after machine.State) error {
@@ -145,9 +166,7 @@ func checkRetry(before machine.State, p machine.Policy, e machine.Event) error {
 	case machine.Start, machine.Restart:
 		return nil
 	case machine.Update:
-		if e.NeedsRestart {
-			return nil
-		}
+		return nil
 	case machine.TimerFired:
 		if p.RetryFailed > 0 && !before.NoRetry {
 			return nil

@@ -22,12 +22,12 @@ type key struct {
 	removed, again, noRetry, blocked, readyEarly, adopted bool
 	reloading, killed, goodRun, stuck, sameID             bool
 
-	childLeft, fails, left int
-	sweepWith              syscall.Signal
-	sweepPause, stopWithin int64
-	watchdog, delay        int64
-	starts                 [2]int64
-	times                  [11]int64
+	childLeft, fails, left, unready int
+	sweepWith                       syscall.Signal
+	sweepPause, stopWithin          int64
+	watchdog, delay                 int64
+	starts                          [2]int64
+	times                           [11]int64
 }
 
 func keyOf(w World, p machine.Policy) key {
@@ -35,7 +35,7 @@ func keyOf(w World, p machine.Policy) key {
 	if ends := s.Phase == machine.Stopping || s.Phase == machine.Sweeping; ends && (s.Want == machine.WantDown || s.Again) {
 		// How this run ends decides nothing: it is followed by rest, or by a start
 		// with a clean history.
-		s.Starts, s.Tries, s.Verdict, s.GoodRun, s.ReadyAt, s.GoodAt = nil, 0, "", false, 0, 0
+		s.Starts, s.Tries, s.Unready, s.Verdict, s.GoodRun, s.ReadyAt, s.GoodAt = nil, 0, 0, "", false, 0, 0
 	}
 	at := func(t, past int64) int64 {
 		if t == 0 {
@@ -49,7 +49,7 @@ func keyOf(w World, p machine.Policy) key {
 		removed: s.Removed, again: s.Again, noRetry: s.NoRetry, blocked: s.Blocked != "",
 		readyEarly: s.ReadyEarly, adopted: s.Adopted, reloading: s.Reloading,
 		killed: s.Killed, goodRun: s.GoodRun, stuck: w.Child.Stuck, sameID: w.Child.ID == s.ID,
-		childLeft: w.Child.Leftovers, fails: s.Fails, left: s.Leftovers,
+		childLeft: w.Child.Leftovers, fails: s.Fails, left: s.Leftovers, unready: s.Unready,
 		sweepWith: s.SweepWith, sweepPause: s.SweepPause,
 		stopWithin: s.StopWithin, watchdog: s.WatchdogNS,
 		delay: int64(min(float64(p.Delay)*math.Pow(p.Factor, float64(s.Tries)), float64(p.MaxDelay))),

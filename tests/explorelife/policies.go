@@ -50,8 +50,12 @@ func Policies() []Named {
 		with("health that only tells", func(p *machine.Policy) {
 			p.Health, p.HealthRetries, p.Limit = true, 1, 1
 		}),
+		with("never ready", func(p *machine.Policy) {
+			p.Ready, p.ReadyTimeout, p.Limit, p.Window = machine.ReadyNotify, 30*time.Millisecond, 2, time.Millisecond
+		}),
 		with("no delays, no deadline to be ready", func(p *machine.Policy) {
 			p.Delay, p.MaxDelay, p.ResetAfter, p.StopTimeout, p.Ready = 0, 0, 0, 0, machine.ReadyNotify
+			p.Limit = 2
 		}),
 	}
 }
