@@ -1,7 +1,7 @@
 package supervise
 
 import (
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -61,6 +61,9 @@ const spareWithin = time.Second
 // as is who touches the files of a profile's user.
 func (f *userFiles) as(uid uint32) *rights.User { return f.profiles.As(uid) }
 
+// profilesAnswer tells whether who touches the files of profiles' users lives.
+func (f *userFiles) profilesAnswer() bool { return f.profiles.Answers(filesAnswerWithin) }
+
 // starts is rights.Start for the services' user, or those of profiles.
 func (f *userFiles) starts(program string) rights.Start {
 	return func() (fd int, end func(), err error) {
@@ -85,7 +88,7 @@ func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, err error
 		go f.refill()
 	case <-time.After(spareWithin):
 		wire.CloseAll(after)
-		return 0, errors.New("the process that touches the services' files is being replaced; try again")
+		return 0, fmt.Errorf("cannot start the next one yet: %w", rights.ErrEnded)
 	}
 	m.ID, m.Privileged, m.NoNewPrivs = id, true, true
 	if changesOwners(m.Name) {

@@ -52,6 +52,15 @@ const (
 	OpWriteFiles
 )
 
+// OnlyLooks tells whether an operation leaves what it is about as it is.
+func (o Op) OnlyLooks() bool {
+	switch o {
+	case OpOpen, OpOpenDir, OpLstat, OpReadDir, OpReadFile, OpWritable, OpReadlink, OpHandle, OpGlances:
+		return true
+	}
+	return false
+}
+
 // Request is one operation on a directory: the arguments of the method.
 type Request struct {
 	Op      Op
