@@ -141,8 +141,9 @@ const (
 // decide is every case. Nothing is ever given that is not the services', and a user
 // goes where its directory has gone, so that whoever can rename directories gets no
 // profile's files for another one. A kill between record and gift leaves a directory
-// that is the services', with a user recorded, or partly given, whose topmost is:
-// both are give.
+// that is the services', with a user recorded: give. One that is partly given, or
+// partly taken back, is the services' too, and may not be readable: whoever reads it
+// takes it back, whole, first.
 func (s standing) decide() measure {
 	switch {
 	case !s.auto && (s.is == itsOwn || s.is == departed || s.is == nobodys):
