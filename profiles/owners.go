@@ -243,19 +243,20 @@ func (o *Ownership) takeBack(dir string) error {
 // 0: it has none, or is not that one's.
 func (o *Ownership) partlyOf(dir string) uint32 {
 	there, err := o.tree.home.Lstat(dir)
-	if err != nil || there.Type != fs.ModeDir || there.UID != o.owners.Services() {
+	if err != nil || there.Type != fs.ModeDir {
 		return 0
 	}
 	entries, err := o.tree.home.ReadDir(dir, maxProfiles)
 	if err != nil && !errors.Is(err, durable.ErrTooBig) {
 		return 0
 	}
-	for _, e := range entries {
-		if of, err := o.tree.home.Lstat(dir + "/" + e.Name); err == nil && has(o.owners, of.UID) {
-			return of.UID
+	return cutShort(there.UID, o.owners, func(yield func(uint32) bool) {
+		for _, e := range entries {
+			if of, err := o.tree.home.Lstat(dir + "/" + e.Name); err == nil && !yield(of.UID) {
+				return
+			}
 		}
-	}
-	return 0
+	})
 }
 
 // finish ends, for whoever meets it, a hand-over of a profile's directory that was cut

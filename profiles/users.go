@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"encoding/json"
+	"iter"
 
 	"rlminit/journal"
 )
@@ -100,6 +101,21 @@ func (u *Users) free(low, high uint32) uint32 {
 		return 0
 	}
 	return next
+}
+
+// cutShort is the profile's user to or from whom a directory was on its way when that
+// was cut short; 0: it was not. top is whose it is, entries whose is what lies in it
+// itself: durable.HandOver sees to it that these tell.
+func cutShort(top uint32, owners Owners, entries iter.Seq[uint32]) uint32 {
+	if top != owners.Services() {
+		return 0
+	}
+	for uid := range entries {
+		if has(owners, uid) {
+			return uid
+		}
+	}
+	return 0
 }
 
 // standing is how a profile's directory stands to its user: whose it is, and whose
