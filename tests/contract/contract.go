@@ -164,6 +164,7 @@ var All = []Test{
 	{Name: "SupervisorCannotBeTraced", Run: SupervisorCannotBeTraced, Root: true},
 	{Name: "SupervisorIsOutOfReach", Run: SupervisorIsOutOfReach, Root: true},
 	{Name: "ProfilesHaveUsers", Run: ProfilesHaveUsers, Root: true},
+	{Name: "RefusedDeletion", Run: RefusedDeletion},
 	{Name: "CutOffHandOver", Run: CutOffHandOver, Root: true},
 	{Name: "FileHelperStops", Run: FileHelperStops, Root: true},
 	{Name: "OwnedProfilesMove", Run: OwnedProfilesMove, Root: true},

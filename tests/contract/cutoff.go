@@ -145,3 +145,24 @@ func FileHelperStops(t *testing.T, start New) {
 		}
 	}
 }
+
+// RefusedDeletion: a deletion that the volume refuses has not stopped the gateway.
+func RefusedDeletion(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	b.Must("profile", "create", "bob")
+	pid := *b.Await("gateway-alice", "running").PID
+	b.Must("profile", "delete", "bob") // and there is a trash
+	for _, dir := range []string{"profiles", "trash"} {
+		path := b.Home() + "/" + dir
+		b.Shell(box.Root, "chmod a-w "+path)
+		if r := b.Run("profile", "delete", "alice"); r.Code == 0 || !strings.Contains(r.Err, path) {
+			t.Errorf("%s: %s", dir, r)
+		}
+		if s := b.Status()["gateway-alice"]; s.PID == nil || *s.PID != pid {
+			t.Errorf("%s: %s", dir, box.Describe(s))
+		}
+		b.Shell(box.Root, "chmod u+w "+path)
+	}
+	b.Must("profile", "delete", "alice")
+}
