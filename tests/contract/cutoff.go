@@ -99,6 +99,18 @@ func CutOffHandOver(t *testing.T, start New) {
 	}
 }
 
+// strike sends a signal to each process that touches files, and returns how many it has
+// reached: those of profiles' users end by themselves when nothing is asked of them.
+func strike(b *box.Box, signal string) (reached int) {
+	b.Helper()
+	for _, p := range b.Processes() {
+		if len(p.Args) > 1 && p.Args[1] == "rights" && b.As(box.Root, "bash", "-c", fmt.Sprintf("kill -%s %d", signal, p.PID)).Code == 0 {
+			reached++
+		}
+	}
+	return reached
+}
+
 // FileHelperStops: a process that touches files and that does not answer, or is killed,
 // costs no service its start, and no name that is there is unknown.
 func FileHelperStops(t *testing.T, start New) {
@@ -112,15 +124,8 @@ func FileHelperStops(t *testing.T, start New) {
 	b.Must("stop", "rests")
 	b.Must("reload")
 	for _, how := range []string{"STOP", "KILL"} {
-		struck := 0
-		for _, p := range b.Processes() {
-			if len(p.Args) > 1 && p.Args[1] == "rights" {
-				kill(b, how, p.PID)
-				struck++
-			}
-		}
-		if struck == 0 {
-			t.Error("there is none")
+		if strike(b, how) == 0 {
+			t.Errorf("%s reaches none", how)
 		}
 		before := b.Await("gateway-alice", "running").Restarts
 		b.Must("restart", "alice", "bob", "--timeout", "60s")
@@ -133,11 +138,7 @@ func FileHelperStops(t *testing.T, start New) {
 	}
 	// Whenever it ends, who asks for a profile at rest is not told that there is none.
 	for range 20 {
-		for _, p := range b.Processes() {
-			if len(p.Args) > 1 && p.Args[1] == "rights" {
-				kill(b, "KILL", p.PID)
-			}
-		}
+		strike(b, "KILL")
 		for _, ask := range [][]string{{"profile", "show", "rests"}, {"status", "rests"}} {
 			if r := b.Run(ask...); r.Code == 4 {
 				t.Errorf("%v, of one that is there: %s", ask, r)
