@@ -27,6 +27,7 @@ func (o owning) Range() (low, high uint32) { return o.uid, o.uid }
 func (o owning) Services() uint32          { return 0 }
 func (o owning) Give(uint32, int) error    { return errors.New("not here") }
 func (o owning) Take(uint32, int) error    { return errors.New("not here") }
+func (o owning) Settle() error             { return nil }
 
 func (o owning) Hands(uid uint32) durable.Hands { return noting{uid, o.asked} }
 

@@ -285,6 +285,8 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 		}
 	case err != nil:
 		return Profile{}, err
+	case p.Unread():
+		return Profile{}, p.Fault
 	case p.Fault != nil:
 		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
 	case how.Port != 0 && how.Port != p.Port:

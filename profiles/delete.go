@@ -1,6 +1,11 @@
 package profiles
 
-import "path"
+import (
+	"io/fs"
+	"path"
+
+	"rlminit/internal/durable"
+)
 
 // Delete takes a profile away, durably: into the trash, whose path it returns,
 // or for good with purge, where it returns the path of what could not be removed,
@@ -8,7 +13,7 @@ import "path"
 // can be deleted too. It fails with ErrNotFound if there is none. by is who asked;
 // nil: rlminit itself.
 func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err error) {
-	if err := s.CheckDelete(name); err != nil {
+	if err := s.deletable(name); err != nil {
 		return "", err
 	}
 	if err := s.list.prime(); err != nil {
@@ -59,9 +64,37 @@ func (s *Store) Purge(entry string, by *Actor, release func(t Trashed, takeOut f
 	return s.Trash.remove(temp), nil
 }
 
-// CheckDelete refuses what Delete would, as far as that is known without doing
-// anything: the gateway runs on then.
-func (s *Store) CheckDelete(name string) error {
+// CheckDelete refuses what Delete would, as far as can be known without the profile being
+// touched: the gateway runs on then. A disk that only fails when it is written to is
+// found out by a directory that is made and removed again; a full one keeps nobody from
+// deleting.
+func (s *Store) CheckDelete(name string, purge bool) error {
+	if err := s.deletable(name); err != nil {
+		return err
+	}
+	if !purge {
+		if there, err := s.tree.home.Lstat(trashDir); err == nil && there.Type == fs.ModeDir {
+			if err := s.tree.home.Writable(trashDir); err != nil {
+				return err
+			}
+		}
+	}
+	temp := profilesDir + "/" + durable.TempName()
+	err := s.tree.home.Mkdir(temp, dirMode)
+	if err == nil {
+		err = s.tree.home.SyncDir(profilesDir)
+		if e := s.tree.home.RemoveAll(temp); err == nil {
+			err = e
+		}
+	}
+	if durable.Room(err) != "" {
+		return nil
+	}
+	return err
+}
+
+// deletable is CheckDelete as far as names and rights tell.
+func (s *Store) deletable(name string) error {
 	if name == Default {
 		return refuse(ErrName, "the profile %q is the home directory itself; take gateway.default out of the configuration", name)
 	}

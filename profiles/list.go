@@ -44,6 +44,22 @@ type Profile struct {
 	Fault      error // why it cannot be run; nil: it can
 
 	overrides []byte // profile.yaml; nil: there is none
+	denied    bool   // a file of it is not for us to read
+}
+
+// Unread tells whether the fault says nothing about the profile: it cannot be read now,
+// and may well be soon, without anything being put right.
+func (p Profile) Unread() bool {
+	var failed *durable.Error
+	if errors.As(p.Fault, &failed) && failed.Do == durable.DoReach {
+		return true
+	}
+	for _, errno := range []unix.Errno{unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.ESTALE, unix.ETIMEDOUT} {
+		if errors.Is(p.Fault, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 // Service is the name of the profile's service.
@@ -211,7 +227,11 @@ func (c *catalogue) load(name string) (Profile, error) {
 	seen, err := glances(dir, []string{name}, settings)
 	switch {
 	case err != nil || seen[0].Odd:
-		p = c.consider(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, settings, new(atomic.Int64), nil)
+		entry := durable.Entry{Name: name, Type: fs.ModeIrregular}
+		p = c.consider(dir, entry, settings, new(atomic.Int64), nil)
+		if p != nil && (p.Fault != nil || p.denied) && c.ownership.finish(name) {
+			p = c.consider(dir, entry, settings, new(atomic.Int64), nil)
+		}
 	case seen[0].Marked:
 		p = &Profile{Name: name, Dir: dir.Path(name)}
 		c.glanced(p, dir, seen[0], settings)
@@ -280,9 +300,11 @@ func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, setti
 				c.glanced(p, dir, seen[i], settings)
 				found[from+i] = p
 			}
-			if p := found[from+i]; p != nil && c.ownership.owners != nil && (p.Fault != nil || p.Record.Origin == service.Corrupt) {
-				// It may have been on its way to another owner, which is over by then.
+			if p := found[from+i]; p != nil && c.ownership.owners != nil && (p.Fault != nil || p.denied) {
+				// It may have been on its way to another owner, which is over by then, or
+				// was cut short.
 				unlock := c.tree.names.lock(Gateway(p.Name).key())
+				c.ownership.finish(p.Name)
 				found[from+i] = c.consider(dir, e, settings, &large, left)
 				unlock()
 			}
@@ -370,7 +392,7 @@ func isRegular(dir *durable.Dir, rel string) (bool, error) {
 // large profile.yaml that were read along with it.
 func (c *catalogue) fill(p *Profile, dir *durable.Dir, settings *Settings, large *atomic.Int64) {
 	state, err := readRecord(dir, settings.StateFile)
-	p.Record = state.Record
+	p.Record, p.denied = state.Record, state.Origin == service.Corrupt
 	if err != nil {
 		p.Fault = err
 		return

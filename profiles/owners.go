@@ -28,6 +28,9 @@ type Owners interface {
 	// services' user, by a descriptor of it.
 	Give(uid uint32, directory int) error
 	Take(uid uint32, directory int) error
+	// Settle returns when nobody changes whose a directory is who was asked by another
+	// supervisor, or says that somebody still does.
+	Settle() error
 }
 
 func has(o Owners, uid uint32) bool {
@@ -217,13 +220,57 @@ func (o *Ownership) give(dir string, uid uint32) error {
 	return o.handOver(dir, func(fd int) error { return o.owners.Give(uid, fd) })
 }
 
-// takeBack makes a directory the services' again, if it is a profile's.
+// takeBack makes a directory the services' again, if it is a profile's, or was when a
+// walk that gave it, or took it back, was cut short.
 func (o *Ownership) takeBack(dir string) error {
+	if o.owners == nil {
+		return nil
+	}
+	if err := o.owners.Settle(); err != nil {
+		return err
+	}
 	uid := ownerOf(o.tree.home, o.owners, dir)
+	if uid == 0 {
+		uid = o.partlyOf(dir)
+	}
 	if uid == 0 {
 		return nil
 	}
 	return o.handOver(dir, func(fd int) error { return o.owners.Take(uid, fd) })
+}
+
+// partlyOf is the profile's user whose entries a directory of the services' user has;
+// 0: it has none, or is not that one's.
+func (o *Ownership) partlyOf(dir string) uint32 {
+	there, err := o.tree.home.Lstat(dir)
+	if err != nil || there.Type != fs.ModeDir {
+		return 0
+	}
+	entries, err := o.tree.home.ReadDir(dir, maxProfiles)
+	if err != nil && !errors.Is(err, durable.ErrTooBig) {
+		return 0
+	}
+	return cutShort(there.UID, o.owners, func(yield func(uint32) bool) {
+		for _, e := range entries {
+			if of, err := o.tree.home.Lstat(dir + "/" + e.Name); err == nil && !yield(of.UID) {
+				return
+			}
+		}
+	})
+}
+
+// finish ends, for whoever meets it, a hand-over of a profile's directory that was cut
+// short: it is the services' again, whole, and given when its service starts. It tells
+// whether something was done. The caller holds the name's lock.
+func (o *Ownership) finish(name string) bool {
+	if o.owners == nil || name == Default || o.partlyOf(dirOf(name)) == 0 {
+		return false
+	}
+	if err := o.takeBack(dirOf(name)); err != nil {
+		o.tree.told.once(err.Error())
+		return false
+	}
+	return true
 }
 
 // copyFrom copies a profile's directory aside. Who may read one that is its own

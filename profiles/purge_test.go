@@ -328,3 +328,36 @@ func TestPurgeKilledAnywhere(t *testing.T) {
 		t.Errorf("%d times it was gone, %d times whole", gone, whole)
 	}
 }
+
+// A deletion that a disk refuses is refused before the gateway is stopped, and has left
+// nothing; one that is only full keeps nobody from deleting.
+func TestADeletionIsRefusedAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		step string
+		err  error
+		want error
+	}{
+		{"mkdir", unix.EIO, unix.EIO}, {"sync", unix.EIO, unix.EIO}, {"mkdir", unix.EROFS, unix.EROFS}, {"mkdir", unix.ENOSPC, nil}, {"sync", unix.EDQUOT, nil}, {"", nil, nil},
+	} {
+		for _, purge := range []bool{false, true} {
+			v := newVolume(t, nil)
+			_, _, err := v.Create("dora", Creation{})
+			must(t, err)
+			v.Ours().Fail(func(step string) error {
+				if step == c.step {
+					return c.err
+				}
+				return nil
+			})
+			err = v.CheckDelete("dora", purge)
+			v.Ours().Fail(nil)
+			if !errors.Is(err, c.want) || c.want == nil && err != nil {
+				t.Errorf("%s fails with %v: %v, want %v", c.step, c.err, err, c.want)
+			}
+			left, err := os.ReadDir(v.path(profilesDir))
+			if err != nil || len(left) != 1 {
+				t.Errorf("%s fails with %v: %v, %v", c.step, c.err, left, err)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"encoding/json"
+	"iter"
 
 	"rlminit/journal"
 )
@@ -102,6 +103,21 @@ func (u *Users) free(low, high uint32) uint32 {
 	return next
 }
 
+// cutShort is the profile's user to or from whom a directory was on its way when that
+// was cut short; 0: it was not. top is whose it is, entries whose is what lies in it
+// itself: durable.HandOver sees to it that these tell.
+func cutShort(top uint32, owners Owners, entries iter.Seq[uint32]) uint32 {
+	if top != owners.Services() {
+		return 0
+	}
+	for uid := range entries {
+		if has(owners, uid) {
+			return uid
+		}
+	}
+	return 0
+}
+
 // standing is how a profile's directory stands to its user: whose it is, and whose
 // it should be.
 type standing struct {
@@ -141,8 +157,9 @@ const (
 // decide is every case. Nothing is ever given that is not the services', and a user
 // goes where its directory has gone, so that whoever can rename directories gets no
 // profile's files for another one. A kill between record and gift leaves a directory
-// that is the services', with a user recorded, or partly given, whose topmost is:
-// both are give.
+// that is the services', with a user recorded: give. One that is partly given, or
+// partly taken back, is the services' too, and may not be readable: whoever reads it
+// takes it back, whole, first.
 func (s standing) decide() measure {
 	switch {
 	case !s.auto && (s.is == itsOwn || s.is == departed || s.is == nobodys):

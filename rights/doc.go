@@ -17,8 +17,9 @@
 //
 // The two speak over a pair of packet sockets. The side of the supervisor never
 // trusts what comes from a user's file more than if it had read that itself. A
-// process that ends, or stops answering, is replaced; what it was in the middle
-// of is an error, for nobody knows how far it came.
+// process that ends, or stops answering, is replaced. What it was in the middle of is
+// asked of the next one if it only looks; anything else is ErrEnded, for nobody knows
+// how far it came.
 //
 // Where the supervisor has the user's uid, a User has no process: it is nil, and
 // everything is done at once.

@@ -63,6 +63,18 @@ func (m *answer) fields(c *coder.Coder) {
 	})
 }
 
+// repeatable tells whether a call may be carried out by two processes, one after the
+// other or both at once, and the last answer is right: what only looks.
+func (m *call) repeatable() bool {
+	switch m.Kind {
+	case kindOpen, kindLook, kindInotify, kindWatch:
+		return true
+	case kindFile:
+		return m.File.Op.OnlyLooks()
+	}
+	return false
+}
+
 // message is a call or an answer.
 type message interface{ fields(*coder.Coder) }
 

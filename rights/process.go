@@ -20,8 +20,13 @@ const (
 	mostStuck  = 12                     // times that it is asked while every call waits
 )
 
-// errEnded is what becomes of a call whose process ends.
-var errEnded = errors.New("the process that touches this user's files has ended; see what has come of it, and try again")
+// ErrEnded is in the error of a call whose process has ended before it answered, and
+// says nothing about the file: the next process may be asked again.
+var ErrEnded = errors.New("the process that touches this user's files has ended; see what has come of it, and try again")
+
+// mostEnds is how many processes in a row may end under one call that only looks, before
+// it fails with ErrEnded.
+const mostEnds = 4
 
 // Start starts a process that serves, and returns our end of the pair. end ends
 // it; it may be called more than once, and when the process has ended already.
@@ -95,9 +100,20 @@ type result struct {
 	err    error
 }
 
-// call has one thing done and waits for the answer. A process that had ended
-// before it was asked has done nothing, and the next one is asked.
+// call has one thing done and waits for the answer. Whose process ends meanwhile is
+// asked of the next one, if it can be done twice.
 func (p *process) call(c call, fds ...int) (answer, []int, error) {
+	for ends := 1; ; ends++ {
+		a, opened, err := p.callOnce(c, fds...)
+		if !errors.Is(err, ErrEnded) || !c.repeatable() || ends >= mostEnds {
+			return a, opened, err
+		}
+	}
+}
+
+// callOnce is call of one process. One that had ended before it was asked has done
+// nothing, and the next one is asked.
+func (p *process) callOnce(c call, fds ...int) (answer, []int, error) {
 	var rest func()
 	if p.brief {
 		rest = p.rest
@@ -122,7 +138,7 @@ func (p *process) call(c call, fds ...int) (answer, []int, error) {
 		switch {
 		case done == nil && r.isRested():
 		case !again:
-			return answer{}, nil, errEnded
+			return answer{}, nil, ErrEnded
 		default:
 			again = false
 		}
@@ -189,7 +205,7 @@ func (p *process) listen(r *running) {
 	r.waiting = nil
 	r.mu.Unlock()
 	for _, done := range waiting {
-		done <- result{err: errEnded}
+		done <- result{err: ErrEnded}
 	}
 }
 
@@ -210,6 +226,38 @@ func (r *running) await(c *call, say func(string), rest func()) chan result {
 		time.AfterFunc(askEvery, func() { r.watch(say, rest) })
 	}
 	return done
+}
+
+// answers tells whether the process, if there is one, says within a time that it lives.
+func (p *process) answers(within time.Duration) bool {
+	p.mu.Lock()
+	r := p.running
+	p.mu.Unlock()
+	if r == nil {
+		return true
+	}
+	ping := call{Kind: kindPing}
+	done := r.await(&ping, p.say, nil)
+	if done == nil {
+		return false
+	}
+	defer r.forget(ping.ID)
+	sent := make(chan error, 1)
+	go func() { sent <- r.link.send(&ping) }() // the buffer of one that is stopped may be full
+	over := time.NewTimer(within)
+	defer over.Stop()
+	for {
+		select {
+		case got := <-done:
+			return got.err == nil
+		case err := <-sent:
+			if err != nil {
+				return false
+			}
+		case <-over.C:
+			return false
+		}
+	}
 }
 
 func (r *running) forget(id uint64) {

@@ -22,7 +22,7 @@ import (
 // matter, and shown by tests of the whole.
 type server struct {
 	t       *testing.T
-	silent  bool // it takes calls and answers none
+	silent  int // how many of the first take calls and answer none
 	mu      sync.Mutex
 	started int
 	ended   int
@@ -38,7 +38,7 @@ func (s *server) start() (int, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started++
-	if s.silent && s.started == 1 {
+	if s.started <= s.silent {
 		s.peers = append(s.peers, pair[1])
 	} else {
 		go func() {
@@ -332,32 +332,86 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A process that takes calls and does not answer is ended and replaced; what it
-// was asked for is an error, and the next call is answered.
+// A process that takes calls and does not answer is ended and replaced. What only looks
+// is asked of the next one, and anything else, which may have been done, is an error.
 func TestASilentProcessIsReplaced(t *testing.T) {
 	real := askEvery
 	askEvery = 100 * time.Millisecond
 	defer func() { askEvery = real }()
+	for _, c := range []struct {
+		name string
+		do   func(*User) error
+		want error
+	}{
+		{"a look", func(u *User) error { _, _, err := u.Look("/", 0); return err }, nil},
+		{"a directory", func(u *User) error {
+			d, err := u.Dir("/")
+			if err == nil {
+				d.Close()
+			}
+			return err
+		}, nil},
+		{"a socket", func(u *User) error { _, err := u.Listen("unix", filepath.Join(t.TempDir(), "s")); return err }, ErrEnded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			user, s := newUser(t)
+			s.silent = 1
+			if err := c.do(user); !errors.Is(err, c.want) || c.want == nil && err != nil {
+				t.Errorf("the silent one: %v", err)
+			}
+			if _, _, err := user.Look("/", 0); err != nil {
+				t.Errorf("the next one: %v", err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.started != 2 || s.ended == 0 || len(s.said) != 1 {
+				t.Errorf("%d started, %d ended, said %q", s.started, s.ended, s.said)
+			}
+		})
+	}
+}
+
+// Where each process ends, that is an error in the end.
+func TestProcessesThatAllEnd(t *testing.T) {
+	real := askEvery
+	askEvery = 50 * time.Millisecond
+	defer func() { askEvery = real }()
 	user, s := newUser(t)
-	s.silent = true
-	if _, _, err := user.Look("/", 0); !errors.Is(err, errEnded) {
-		t.Errorf("the silent one: %v", err)
+	s.silent = mostEnds
+	if _, _, err := user.Look("/", 0); !errors.Is(err, ErrEnded) {
+		t.Errorf("all of them silent: %v", err)
 	}
 	if _, _, err := user.Look("/", 0); err != nil {
 		t.Errorf("the next one: %v", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.started != 2 || s.ended == 0 || len(s.said) != 1 {
-		t.Errorf("%d started, %d ended, said %q", s.started, s.ended, s.said)
+}
+
+// Whether a process lives is known before what it was asked for is.
+func TestAnswers(t *testing.T) {
+	user, _ := newUser(t)
+	if !user.Answers(time.Minute) {
+		t.Error("none was started, and it does not answer")
+	}
+	if _, _, err := user.Look("/", 0); err != nil {
+		t.Fatal(err)
+	}
+	if !user.Answers(time.Minute) {
+		t.Error("one that serves does not answer")
+	}
+	quiet, s := newUser(t)
+	s.silent = 1
+	if _, err := quiet.process.get(); err != nil {
+		t.Fatal(err)
+	}
+	if quiet.Answers(time.Millisecond) {
+		t.Error("one that is silent answers")
 	}
 }
 
-// One that ends is replaced too, without a word; what it was in the middle of is an
-// error.
+// One that ends is replaced too, without a word, and what only looks is asked again.
 func TestAProcessThatEndsIsReplaced(t *testing.T) {
 	user, s := newUser(t)
-	s.silent = true
+	s.silent = 1
 	failed := make(chan error)
 	go func() {
 		_, _, err := user.Look("/", 0)
@@ -371,16 +425,12 @@ func TestAProcessThatEndsIsReplaced(t *testing.T) {
 		}
 		s.mu.Unlock()
 	}
-	if err := <-failed; err != nil && !errors.Is(err, errEnded) { // nil: it had ended before it was asked
+	if err := <-failed; err != nil {
 		t.Errorf("%v", err)
 	}
-	var err error
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
-		if _, _, err = user.Look("/", 0); err == nil {
-			return
-		}
+	if _, _, err := user.Look("/", 0); err != nil {
+		t.Errorf("the next one: %v", err)
 	}
-	t.Errorf("the next one: %v", err)
 }
 
 // One that is for a moment ends when nothing is asked of it, is started again by the

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,10 @@ type User struct {
 
 // As is one of the users that the same process can be.
 func (u *User) As(uid uint32) *User { return &User{u.process, uid} }
+
+// Answers tells whether the process that touches the user's files, if there is one,
+// says within a time that it lives, whatever the files are like.
+func (u *User) Answers(within time.Duration) bool { return u == nil || u.process.answers(within) }
 
 // Dir is durable.Open with the user's rights, there and for all below.
 func (u *User) Dir(path string) (*durable.Dir, error) {

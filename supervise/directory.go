@@ -37,9 +37,12 @@ func (d *directory) lookUp(name string) (u *unit, err error) {
 	if u != nil {
 		return u, nil
 	}
-	d.registry.AtRest.WakeNamed(name)
+	unread := d.registry.AtRest.WakeNamed(name)
 	if d.loop.ask(func() { u = d.fleet.find(name) }); u != nil {
 		return u, nil
+	}
+	if unread != nil {
+		return nil, unread
 	}
 	return nil, d.unknown(name, err)
 }
@@ -65,8 +68,8 @@ func (d *directory) unknown(name string, err error) error {
 	if store := d.prep.volume.Store(); store != nil {
 		why = store.Unmarked(name)
 	}
-	if why == "" {
-		why = d.registry.Trouble()
+	if trouble := d.registry.Trouble(); why == "" && trouble != "" { // nobody knows
+		return control.Failed("cannot tell whether there is a %q: %s; that is tried again, and so can you", name, trouble)
 	}
 	if why == "" {
 		return err
@@ -79,7 +82,7 @@ func (d *directory) unknown(name string, err error) error {
 // on, which leaves out who is not meant any more when it comes to be recorded.
 func (d *directory) choose(names []string, state string, of verb, failedOnly bool) (units []*unit, v verb, problems map[string]*control.Problem) {
 	problems, v = map[string]*control.Problem{}, of.meaning(names, state, failedOnly)
-	d.wakeFor(names, state, v, failedOnly)
+	unread := d.wakeFor(names, state, v, failedOnly)
 	d.loop.ask(func() {
 		var all []*unit
 		if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return d.fleet.find(name) == nil }) {
@@ -124,12 +127,19 @@ func (d *directory) choose(names []string, state string, of verb, failedOnly boo
 			delete(problems, name)
 		}
 	}
+	for name, err := range unread {
+		var problem *control.Problem
+		if errors.As(err, &problem) {
+			problems[name] = problem
+		}
+	}
 	return units, v, problems
 }
 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
-// be restarted where it runs, is none of those that were not named.
-func (d *directory) wakeFor(names []string, state string, v verb, failedOnly bool) {
+// be restarted where it runs, is none of those that were not named. It returns, by the
+// service's name, why one cannot be read now.
+func (d *directory) wakeFor(names []string, state string, v verb, failedOnly bool) map[string]error {
 	all := len(names) == 0 && (v.name == "start" && !failedOnly || state != "")
 	if len(names) > 0 { // what has a unit is awake
 		d.loop.ask(func() {
@@ -137,9 +147,9 @@ func (d *directory) wakeFor(names []string, state string, v verb, failedOnly boo
 		})
 	}
 	if !all && len(names) == 0 {
-		return
+		return nil
 	}
-	d.registry.AtRest.Wake(func(service, profile string) bool {
+	return d.registry.AtRest.Wake(func(service, profile string) bool {
 		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"rlminit/config"
 	"rlminit/internal/redact"
 	"rlminit/internal/turns"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
@@ -104,7 +105,11 @@ func (l *launcher) beginLaunch(u *unit, id uint64) {
 				return
 			case <-stuck.C:
 				lastEnd, _ := l.lastReady.Load().(time.Time)
-				if left := stuckIn(time.Since(turned), time.Since(lastEnd)); left > 0 {
+				left := stuckIn(time.Since(turned), time.Since(lastEnd))
+				if left <= 0 && time.Since(turned) < stuckAtLast && !l.prep.filesAnswer() {
+					left = stuckAfter // it is replaced, and what only looks is asked again
+				}
+				if left > 0 {
 					stuck.Reset(left)
 					continue
 				}
@@ -146,7 +151,7 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 	defer p.Walls.Close()
 	fail := func(err error) {
 		delete(l.tier1.byID, mine.id)
-		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven)})
+		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: passing(err)})
 	}
 	if p.Err != nil {
 		fail(p.Err)
@@ -210,6 +215,12 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 		u.output.slot.Mark("isolation: " + note)
 	}
 	l.tier1.link.Send(spawn, append(fds, built...), built)
+}
+
+// passing tells whether a launch that failed with err may well succeed soon, without
+// anything being put right: the kernel has no room, or a process of ours has ended.
+func passing(err error) bool {
+	return link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven) || errors.Is(err, rights.ErrEnded)
 }
 
 // whose says of an address that is in use whether it is we who use it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"rlminit/config"
 	"rlminit/internal/redact"
@@ -37,6 +38,15 @@ type preparer struct {
 
 // config is the configuration in force.
 func (p *preparer) config() *config.Config { return p.settings.Current() }
+
+// filesAnswer tells whether the processes that touch files live: it is a file system
+// that does not answer then, and not they.
+func (p *preparer) filesAnswer() bool {
+	return p.user.Answers(filesAnswerWithin) && (p.files == nil || p.files.profilesAnswer())
+}
+
+// filesAnswerWithin is how long such a process may take to say that it lives.
+const filesAnswerWithin = time.Second
 
 // privileged tells whether tier 1 holds u's definition by name.
 func (p *preparer) privileged(u *unit) bool { return u.recorded && p.settings.Holds(u.name) }

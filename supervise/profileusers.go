@@ -47,6 +47,9 @@ func (o profileOwners) Take(uid uint32, directory int) error {
 	return o.files.owner(wire.TakeProgram, uid, directory)
 }
 
+// Settle is Owners'.
+func (o profileOwners) Settle() error { return o.files.settle() }
+
 // ownerWithin bounds how long a directory may take to change hands, before its file
 // system is said not to answer. What is left then is done at the next start.
 const ownerWithin = 10 * time.Minute
@@ -57,6 +60,9 @@ var errNotGiven = errors.New("the process that does that has ended before; try a
 
 // owner has tier 1 change whose a directory is, and waits for it.
 func (f *userFiles) owner(program string, uid uint32, directory int) error {
+	if err := f.settle(); err != nil {
+		return err
+	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -164,7 +165,13 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 	if len(units) > 0 { // a command on nothing is no operation
 		outcomes, begun, _ = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
 	}
-	for _, name := range names {
+	said := slices.Clone(names) // and what a pattern has matched that cannot be read now
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		if !slices.Contains(names, name) {
+			said = append(said, name)
+		}
+	}
+	for _, name := range said {
 		if problem := problems[name]; problem != nil {
 			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})
 		}

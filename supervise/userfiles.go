@@ -1,8 +1,10 @@
 package supervise
 
 import (
-	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,8 @@ type userFiles struct {
 	profiles *rights.User // nobody's: As is one of them
 
 	mu     sync.Mutex
-	givers map[uint64]bool // the ids of those that change owners
+	givers map[uint64]bool          // the ids of those that change owners
+	former map[uint64]chan struct{} // those of a predecessor's: closed when one has ended
 }
 
 // mostGiving is how many directories change hands at a time: half of what PID 1
@@ -44,7 +47,7 @@ func (s *Supervisor) openUser() {
 	if id := s.prep.policy.Supervisor.UID; id == 0 || id == s.prep.policy.User.UID {
 		return
 	}
-	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]bool{}}
+	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]bool{}, former: map[uint64]chan struct{}{}}
 	say := func(line string) { slog.Warn(line) }
 	s.prep.user, s.prep.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
 	f.profiles = rights.Brief(f.starts(wire.ProfileFilesProgram), threads.FilesAtOnce(), say)
@@ -60,6 +63,9 @@ const spareWithin = time.Second
 
 // as is who touches the files of a profile's user.
 func (f *userFiles) as(uid uint32) *rights.User { return f.profiles.As(uid) }
+
+// profilesAnswer tells whether who touches the files of profiles' users lives.
+func (f *userFiles) profilesAnswer() bool { return f.profiles.Answers(filesAnswerWithin) }
 
 // starts is rights.Start for the services' user, or those of profiles.
 func (f *userFiles) starts(program string) rights.Start {
@@ -85,7 +91,7 @@ func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, err error
 		go f.refill()
 	case <-time.After(spareWithin):
 		wire.CloseAll(after)
-		return 0, errors.New("the process that touches the services' files is being replaced; try again")
+		return 0, fmt.Errorf("cannot start the next one yet: %w", rights.ErrEnded)
 	}
 	m.ID, m.Privileged, m.NoNewPrivs = id, true, true
 	if changesOwners(m.Name) {
@@ -105,8 +111,29 @@ func changesOwners(program string) bool {
 	return program == wire.GiveProgram || program == wire.TakeProgram
 }
 
-// Takes is Owner's. A predecessor's ends by itself, for nobody asks it any more; if
-// it does not, it hangs.
+// settleWithin bounds the wait for a predecessor's process that was killed.
+const settleWithin = 10 * time.Second
+
+// settle waits until nobody changes owners whom a predecessor has asked to: behind who
+// moves a directory it would give that away.
+func (f *userFiles) settle() error {
+	f.mu.Lock()
+	former := slices.Collect(maps.Values(f.former))
+	f.mu.Unlock()
+	within := time.NewTimer(settleWithin)
+	defer within.Stop()
+	for _, ended := range former {
+		select {
+		case <-ended:
+		case <-within.C:
+			return fmt.Errorf("one that the supervisor before has started has not ended yet: %w", errNotGiven)
+		}
+	}
+	return nil
+}
+
+// Takes is Owner's. A predecessor's is ended, for nobody asks it any more. What it has
+// not come to is done by whoever meets it.
 func (f *userFiles) Takes(c wire.Child) bool {
 	owner := changesOwners(c.Name)
 	if c.Name != wire.FilesProgram && c.Name != wire.ProfileFilesProgram && !owner {
@@ -117,9 +144,12 @@ func (f *userFiles) Takes(c wire.Child) bool {
 		f.tier1.link.Send(&wire.Acknowledge{ID: c.ID}, nil, nil)
 		f.tier1.Disown(c.ID)
 	default:
-		if !owner { // that one ends, and what it does can be done twice
-			f.end(c.ID)
+		if owner {
+			f.mu.Lock()
+			f.former[c.ID] = make(chan struct{})
+			f.mu.Unlock()
 		}
+		f.end(c.ID)
 	}
 	return true
 }
@@ -145,5 +175,9 @@ func (f *userFiles) given(id uint64) {
 	if f.givers[id] {
 		delete(f.givers, id)
 		<-f.giving
+	}
+	if ended, is := f.former[id]; is {
+		delete(f.former, id)
+		close(ended)
 	}
 }

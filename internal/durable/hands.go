@@ -17,6 +17,10 @@ type Hands interface {
 	Do(r Request, fds ...int) (a Answer, opened []int, err error)
 }
 
+// DoReach is Error.Do of a request that nobody has answered: it says nothing about the
+// files.
+const DoReach = "reach"
+
 // Op is a method of Dir.
 type Op uint8
 
@@ -51,6 +55,15 @@ const (
 	OpAbsent // a step alone
 	OpWriteFiles
 )
+
+// OnlyLooks tells whether an operation leaves what it is about as it is.
+func (o Op) OnlyLooks() bool {
+	switch o {
+	case OpOpen, OpOpenDir, OpLstat, OpReadDir, OpReadFile, OpWritable, OpReadlink, OpHandle, OpGlances:
+		return true
+	}
+	return false
+}
 
 // Request is one operation on a directory: the arguments of the method.
 type Request struct {
@@ -172,7 +185,7 @@ func ask(hands Hands, r Request, fds ...int) (Answer, []int, error) {
 	if err == nil {
 		err = a.Failure.Err()
 	} else {
-		err = &Error{Do: "reach", Path: r.Base, Err: err}
+		err = &Error{Do: DoReach, Path: r.Base, Err: err}
 	}
 	opens := r.Op == OpOpen || r.Op == OpOpenDir || r.Op == OpOpenRegular || r.Op == OpHandle
 	if err == nil && opens != (len(opened) == 1) {

@@ -59,13 +59,14 @@ func (d *Dir) Own(rel string, as Ownership) error {
 
 // HandOver gives a directory, and all in it that is from's, to uid and gid. What is
 // anybody else's keeps its owner, and so do files with several names. The directory
-// is the last to change, so that of one that has its new owner nothing is left to
-// be done; the other way round with back, which undoes what such a walk has done.
+// is the last to change, after all below it from the top down. With back, which undoes
+// that, it is the first, before all below it from the bottom up. So a walk that was cut
+// short, either way, is seen at the top: an entry of the directory is not its owner's.
 // It is an error where the directory is neither the one's nor the other's. top is a
 // descriptor of it, and path what to call it.
 func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
 	o := newOwning(Ownership{UID: uid, GID: gid})
-	o.from = &from
+	o.from, o.down = &from, !back
 	var st unix.Stat_t
 	if err := unix.Fstat(top, &st); err != nil {
 		return &Error{Do: "change the owner of", Path: path, Err: err}
@@ -90,6 +91,7 @@ func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
 type owning struct {
 	Ownership
 	from *uint32       // whose alone is changed; nil: everybody's
+	down bool          // a directory is changed before what is in it
 	free chan struct{} // room for one goroutine each
 
 	mu    sync.Mutex
@@ -159,8 +161,13 @@ func (o *owning) walk(at int, path string, depth int) {
 			return nil
 		}
 		directory := func() {
+			if o.down {
+				o.becomes(fd, path+"/"+name)
+			}
 			o.walk(fd, path+"/"+name, depth+1)
-			o.becomes(fd, path+"/"+name)
+			if !o.down {
+				o.becomes(fd, path+"/"+name)
+			}
 			unix.Close(fd)
 		}
 		select {

@@ -328,7 +328,7 @@ func (r *Profiles) Delete(ctx context.Context, name string, purge bool, by contr
 		if err != nil {
 			return answer, err
 		}
-		if err := store.CheckDelete(p.Name); err != nil {
+		if err := store.CheckDelete(p.Name, purge); err != nil {
 			return answer, problemOf(err) // and nothing has been stopped
 		}
 		release := r.vacateJobs(p.Name, "its profile was deleted")

@@ -46,7 +46,9 @@ func (r *Registry) reconcileAs(boot bool, list lister, names ...string) error {
 	if err != nil {
 		return errors.Join(err, r.withoutProfiles())
 	}
-	if len(names) == 0 { // else there may be others of which nobody knows yet
+	if found.unread != nil {
+		r.trouble.lookAgain(found.unread)
+	} else if len(names) == 0 { // else there may be others of which nobody knows yet
 		r.trouble.well()
 	}
 	found.boot, found.input.Taken = boot, boot

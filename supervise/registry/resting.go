@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -63,8 +64,10 @@ func (s *AtRest) Count() (n int) {
 }
 
 // Wake registers the profiles at rest that are wanted, by the names of their
-// services and their own. The registry's own goroutine never calls it.
-func (s *AtRest) Wake(wanted func(service, profile string) bool) {
+// services and their own, and returns by its service's name why one could not be read.
+// The registry's own goroutine never calls it.
+func (s *AtRest) Wake(wanted func(service, profile string) bool) map[string]error {
+	unread := map[string]error{}
 	s.queue.Ask(func() {
 		var names []string
 		for name, e := range s.names.of {
@@ -74,37 +77,57 @@ func (s *AtRest) Wake(wanted func(service, profile string) bool) {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			s.rouse(name)
+			if err := s.rouse(name); err != nil {
+				unread[name] = err
+			}
+		}
+	})
+	return unread
+}
+
+// WakeNamed is Wake for what a person, or a definition, means by a name.
+func (s *AtRest) WakeNamed(name string) (err error) {
+	s.queue.Ask(func() { err = s.rouseNamed(name) })
+	return err
+}
+
+// WakeSoon is WakeNamed for one who does not wait.
+func (s *AtRest) WakeSoon(name string) {
+	s.queue.Do(func() {
+		if err := s.rouseNamed(name); err != nil {
+			slog.Warn("a profile that was asked for stays at rest", "err", err)
 		}
 	})
 }
 
-// WakeNamed is Wake for what a person, or a definition, means by a name.
-func (s *AtRest) WakeNamed(name string) { s.queue.Ask(func() { s.rouseNamed(name) }) }
-
-// WakeSoon is WakeNamed for one who does not wait.
-func (s *AtRest) WakeSoon(name string) { s.queue.Do(func() { s.rouseNamed(name) }) }
-
-func (s *AtRest) rouseNamed(name string) {
+func (s *AtRest) rouseNamed(name string) error {
 	for _, service := range []string{name, profiles.GatewayName(name)} {
 		if s.names.life(service) == Resting {
-			s.rouse(service)
-			return
+			return s.rouse(service)
 		}
 	}
+	return nil
 }
 
-func (s *AtRest) rouse(name string) {
+// rouse returns why a profile cannot be read now. One that is not there any more is
+// nobody's fault, and what is wrong with one is that of its service.
+func (s *AtRest) rouse(name string) error {
 	e, store := s.names.of[name], s.volume.Store()
 	if store == nil {
-		return
+		return nil
 	}
 	p, err := store.Load(e.profile)
+	switch {
+	case err == nil && p.Unread():
+		err = p.Fault
+	case errors.Is(err, profiles.ErrNotFound):
+		return nil
+	}
 	if err != nil {
-		slog.Warn("cannot read a profile that was asked for", "profile", e.profile, "err", err)
-		return
+		return control.Failed("profile %s, which is to be %s, cannot be read now: %v; try again", e.profile, e.intent, err)
 	}
 	s.register(s.proposal(p, e.intent))
+	return nil
 }
 
 // proposal is that of a profile that is not to run.

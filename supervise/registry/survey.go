@@ -32,8 +32,9 @@ type findings struct {
 	atRest map[string]profiles.Profile    // by service: those that are not compiled
 	prints map[string]string              // their fingerprints
 	input  reconcile.Input
-	later  bool // what runs is restarted by who asked
-	boot   bool // state files that say something else than what counts are put right
+	later  bool  // what runs is restarted by who asked
+	unread error // why one of the profiles cannot be read now; nil: each can
+	boot   bool  // state files that say something else than what counts are put right
 }
 
 // list reads the volume's profiles as the configuration in force has them.
@@ -94,6 +95,9 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 		for _, p := range found {
 			if how.skips(p.Service()) {
 				continue
+			}
+			if p.Unread() {
+				f.unread = fmt.Errorf("profile %s cannot be read now: %w", p.Name, p.Fault)
 			}
 			if life := v.names.life(p.Service()); life == Deleting || life == Deleted || cfg.For(p.Service()).Gateway == nil {
 				continue
