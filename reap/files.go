@@ -85,6 +85,20 @@ func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	return o.ourselves(c, m, fds, argv, rights)
 }
 
+// remover fills in the process that removes a directory for temporary files: one that
+// root has made, with what its services have put into it.
+func (o *commands) remover(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	if !o.place.root || m.UID != 0 || m.Tag != 0 || m.Terminal || len(fds) != 2 || len(m.Targets) != 2 ||
+		m.Targets[0] != wire.GivenFD || m.Targets[1] != wire.AnswerFD {
+		return &refusal{wire.StepPolicy, unix.EPERM, "there is nothing to be removed"}
+	}
+	if o.children.count(m.Name) >= mostOwners {
+		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
+	}
+	const rights = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER
+	return o.ourselves(c, m, fds, []string{"rlminit", "owner", m.Name}, rights&o.place.capabilities)
+}
+
 // ourselves fills in a process of rlminit's own, as root with some rights.
 func (o *commands) ourselves(c *sys.Command, m *wire.Spawn, fds []int, argv []string, rights uint64) *refusal {
 	c.Caps = rights

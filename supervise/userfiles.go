@@ -102,7 +102,7 @@ func (f *userFiles) end(id uint64) {
 }
 
 func changesOwners(program string) bool {
-	return program == wire.GiveProgram || program == wire.TakeProgram
+	return program == wire.GiveProgram || program == wire.TakeProgram || program == wire.RemoveProgram
 }
 
 // Takes is Owner's. A predecessor's ends by itself, for nobody asks it any more; if

@@ -310,6 +310,7 @@ func (c *Command) identity() Errno {
 	if errno := c.share(); errno != 0 {
 		return errno
 	}
+	c.make()
 	if c.SetIDs {
 		c.Step = StepGID
 		effective := c.GID
