@@ -55,10 +55,8 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		return c, o.files(c, m, fds)
 	case wire.ConfigurationProgram:
 		return c, o.configuration(c, m, fds)
-	case wire.GiveProgram, wire.TakeProgram:
+	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram:
 		return c, o.owners(c, m, fds)
-	case wire.RemoveProgram:
-		return c, o.remover(c, m, fds)
 	}
 	if m.Privileged {
 		if no := o.privileged(c, m); no != nil {

@@ -310,8 +310,8 @@ func (c *Command) identity() Errno {
 	if errno := c.share(); errno != 0 {
 		return errno
 	}
-	c.make()
 	if c.SetIDs {
+		c.Isolation.make(c.UID, c.GID)
 		c.Step = StepGID
 		effective := c.GID
 		if c.EffectiveGID != 0 {

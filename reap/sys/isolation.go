@@ -71,15 +71,12 @@ func cstrings(list []string) []*byte {
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func (c *Command) make() {
-	if !c.SetIDs || !c.Isolation.given {
-		return
-	}
-	for _, path := range c.Isolation.private {
-		if try(sysMkdirat, atCwd, uintptr(unsafe.Pointer(path)), 0o700) != 0 {
+func (i *Isolation) make(uid, gid uint32) {
+	for _, path := range i.private {
+		if !i.given || try(sysMkdirat, atCwd, uintptr(unsafe.Pointer(path)), 0o700) != 0 {
 			continue
 		}
-		if _, errno := Call(sysFchownat, atCwd, uintptr(unsafe.Pointer(path)), uintptr(c.UID), uintptr(c.GID), atNoFollow, 0); errno != 0 {
+		if _, errno := Call(sysFchownat, atCwd, uintptr(unsafe.Pointer(path)), uintptr(uid), uintptr(gid), atNoFollow, 0); errno != 0 {
 			try(sysUnlinkat, atCwd, uintptr(unsafe.Pointer(path)), atRemoveDir)
 		}
 	}
