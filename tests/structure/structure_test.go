@@ -165,9 +165,9 @@ func TestTier1LinksLittle(t *testing.T) {
 // Bounds of PID 1's own code, by part: lines that are neither empty nor comment.
 // Each part is to be read in one sitting.
 var bounds = map[string]int{
-	"reap":      4250, // tier 1
+	"reap":      4310, // tier 1
 	"reap/pure": 1200, // the init without a configuration, and the command lines of tini, dumb-init and catatonit
-	"reap/sys":  1300, // system calls, vfork, the signal handler
+	"reap/sys":  1310, // system calls, vfork, the signal handler
 }
 
 func TestTier1IsSmall(t *testing.T) {
