@@ -103,6 +103,7 @@ func (r *reaper) boot(o Options, spareThreads int) int {
 	if why != "" {
 		return giveUp(exitFailed, why)
 	}
+	r.commands.temporary = runtime.temporary
 	r.prepare.bootFile = directory + "/" + bootFile
 	r.place.giveStdio(r.commands.mainUser(), &r.policy.Supervisor)
 	r.orphans.open()

@@ -22,7 +22,8 @@ type commands struct {
 	main     *mainCommand // alone may have the terminal
 
 	enclosure sys.Enclosure
-	null      int // /dev/null, -1 where there is none
+	temporary string // the directory in which services get theirs for temporary files; "": there is none
+	null      int    // /dev/null, -1 where there is none
 
 	// What processes of rlminit itself get: the ways to the program, an
 	// environment, and copies of descriptors.
@@ -54,7 +55,7 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		return c, o.files(c, m, fds)
 	case wire.ConfigurationProgram:
 		return c, o.configuration(c, m, fds)
-	case wire.GiveProgram, wire.TakeProgram:
+	case wire.GiveProgram, wire.TakeProgram, wire.RemoveProgram:
 		return c, o.owners(c, m, fds)
 	}
 	if m.Privileged {

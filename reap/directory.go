@@ -23,6 +23,8 @@ type runtimeDirectory struct {
 	root   bool // effective uid 0
 	policy *wire.Policy
 	events *sys.Events
+
+	temporary string // what makeTemporary has made
 }
 
 // open makes the directory, empties it, and binds the control socket. Where that
@@ -116,6 +118,7 @@ func (d *runtimeDirectory) occupy(path string) (int, error) {
 		return -1, err
 	}
 	d.makeBootFile(directory)
+	d.makeTemporary(directory)
 	return bind(path + "/control.sock")
 }
 

@@ -64,20 +64,25 @@ func (o *commands) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	return o.ourselves(c, m, fds, argv, 1<<unix.CAP_SETUID|1<<unix.CAP_SETGID|1<<unix.CAP_SETPCAP)
 }
 
-// owners fills in the process that gives a profile's directory to its user, or
+// owners fills in the process that removes a directory for temporary files, which root
+// has made and services have filled; or that gives a profile's directory to its user, or
 // back to the services': root with the rights that takes, and with an argument for
 // each of the two. Of the message only the descriptors and the user are used.
 func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
+	remove := m.Name == wire.RemoveProgram && o.place.root
 	owner, no := o.whose(m)
 	if no != nil {
 		return no
 	}
-	if m.UID == 0 || m.Tag != 0 || m.Terminal || len(fds) != 2 || len(m.Targets) != 2 ||
+	if (m.UID == 0) != remove || m.Tag != 0 || m.Terminal || len(fds) != 2 || len(m.Targets) != 2 ||
 		m.Targets[0] != wire.GivenFD || m.Targets[1] != wire.AnswerFD {
 		return &refusal{wire.StepPolicy, unix.EPERM, "there is nothing to be given"}
 	}
 	if o.children.count(m.Name) >= mostOwners {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
+	}
+	if remove {
+		return o.ourselves(c, m, fds, []string{"rlminit", "owner", m.Name}, (1<<unix.CAP_DAC_OVERRIDE|1<<unix.CAP_FOWNER)&o.place.capabilities)
 	}
 	user := &o.policy.User
 	const rights = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE

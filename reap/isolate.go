@@ -1,6 +1,8 @@
 package reap
 
 import (
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
@@ -72,11 +74,23 @@ func (o *commands) isolate(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	}
 	if m.Ruleset {
 		c.Isolation.Ruleset = int32(fds[len(fds)-1])
-		c.Isolation.Private(m.Private, m.Rights)
+		c.Isolation.Private(m.Private, m.Rights, o.gives(m.Private))
 		if m.Name != o.policy.Unenclosed {
 			c.Enclosure = o.enclosure
 		}
 	}
 	c.Isolation.Filter(m.Filter)
 	return nil
+}
+
+// gives tells whether all directories lie in the one in which only we make names: those
+// alone are made with our rights, whatever tier 2 asks for.
+func (o *commands) gives(paths []string) bool {
+	for _, path := range paths {
+		name, inside := strings.CutPrefix(path, o.temporary+"/")
+		if !inside || name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+			return false
+		}
+	}
+	return o.temporary != ""
 }

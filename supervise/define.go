@@ -328,7 +328,7 @@ func (v *services) forget(u *unit) {
 		closed = u.output.slot.Closed()
 		v.tier1.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	}
-	v.directory.registry.Gone(u.name, closed)
+	v.directory.registry.Gone(u.name, v.prep.dropTemporary(u.definition, closed))
 }
 
 func intentOf(start bool) service.Intent {

@@ -108,7 +108,7 @@ func (f *userFiles) end(id uint64) {
 }
 
 func changesOwners(program string) bool {
-	return program == wire.GiveProgram || program == wire.TakeProgram
+	return program == wire.GiveProgram || program == wire.TakeProgram || program == wire.RemoveProgram
 }
 
 // settleWithin bounds the wait for a predecessor's process that was killed.

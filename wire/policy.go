@@ -83,6 +83,18 @@ const ConfigurationProgram = "@configuration"
 // FilesFD is the descriptor over which that process is asked.
 const FilesFD = 3
 
+// TemporaryPrefix begins the path of the directory below which isolated services have
+// theirs for temporary files; 16 hexadecimal digits follow, others at each boot.
+// TemporaryLink is the link in the runtime directory that leads to it.
+const (
+	TemporaryPrefix = "/tmp/rlminit-"
+	TemporaryLink   = "tmp"
+)
+
+// RemoveProgram is the name under which tier 2 asks for the process that removes such a
+// directory of an earlier start, or one service's in ours: as GiveProgram, of no user.
+const RemoveProgram = "@remove-temporary"
+
 // GiveProgram and TakeProgram are the names under which tier 2 asks for the process
 // that gives the directory of a profile to Spawn.UID, and back to User. Tier 1
 // fixes all of it but the descriptors: of the directory, and for the answer.

@@ -10,13 +10,19 @@ import (
 	"rlminit/wire"
 )
 
-// runOwner is the process that gives a profile's directory to its user, or back.
+// runOwner is the process that gives a profile's directory to its user, or back, or
+// removes a directory for temporary files.
 // PID 1 starts it, with what it is to do, and answers are read by the supervisor:
 // nothing where it is done, or else why not.
 func runOwner(args []string) int {
 	var ids []uint32
 	err := errors.New("owner is a part of init, and not for people")
-	if len(args) == 6 && os.Geteuid() == 0 {
+	remove := len(args) == 3 && args[2] == wire.RemoveProgram
+	switch {
+	case os.Geteuid() != 0:
+	case remove:
+		err = nil
+	case len(args) == 6:
 		ids, err = numbers(args[3:])
 	}
 	if err != nil {
@@ -24,8 +30,11 @@ func runOwner(args []string) int {
 		return control.ExitFailed
 	}
 	answer := os.NewFile(wire.AnswerFD, "answer")
-	services := wire.Identity{UID: ids[0], GID: ids[1]}
-	err = prepare.HandOver(args[2], wire.GivenFD, services, ids[2])
+	if remove {
+		err = prepare.RemoveTemporary(wire.GivenFD)
+	} else {
+		err = prepare.HandOver(args[2], wire.GivenFD, wire.Identity{UID: ids[0], GID: ids[1]}, ids[2])
+	}
 	if err != nil {
 		fmt.Fprint(answer, err)
 		return control.ExitFailed

@@ -25,12 +25,15 @@ func profileExportVerb(t *terminal) *cobra.Command {
 		Short: "write a profile as one file: its directory, its intent and its log",
 		Long: `Writes a tar archive of which rlminit profile import makes the profile again,
 here or elsewhere. Its files are read with your rights, as they are at that
-moment: stop the profile where it matters that they fit together. Those of one
-with a user of its own (user: auto) only root can read. Sockets,
-pipes, and links that lead out of the profile are left out, which is said. So
-are its secrets (those of profile create --secret, which are not in its
-directory); what is secret in its profile.yaml is not. The directories of its
-sessions, and what rlminit file write keeps for job undo, are no part of it.`,
+moment: stop the profile where it matters that they fit together. A file that
+changes is read again, up to five times and if it is no larger than 1 MB, and
+named if it still does; a name that is exchanged for something else each time is
+left out and named. The files of one with a user of its own (user: auto) only
+root can read. Sockets, pipes, and links that lead out of the profile are left
+out, which is said. So are its secrets (those of profile create --secret, which
+are not in its directory); what is secret in its profile.yaml is not. The
+directories of its sessions, and what rlminit file write keeps for job undo, are
+no part of it.`,
 		Example: `  docker exec box rlminit profile export alice >alice.tar
   rlminit profile export alice --no-log | gzip >alice.tar.gz`,
 		Args:              exactly("NAME"),

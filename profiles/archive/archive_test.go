@@ -187,6 +187,75 @@ func described(t *testing.T, manifest string) []byte {
 	return bytes.Replace(entries(t), []byte(manifestOfAlice), []byte(padded), 1)
 }
 
+// largeHeader is an archive with a pax header of 3 MB.
+func largeHeader(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	must(t, w.WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg, Size: 3 << 20, Format: tar.FormatUSTAR}))
+	header := bytes.Clone(out.Bytes()[:512])
+	const kind, sum = 156, 148
+	header[kind] = 'x'
+	copy(header[sum:], "        ")
+	total := 0
+	for _, b := range header {
+		total += int(b)
+	}
+	copy(header[sum:], fmt.Sprintf("%06o\x00 ", total))
+	first, _, _ := bytes.Cut(entries(t), []byte(endName))
+	return slices.Concat(first, header, make([]byte, 3<<20+1024))
+}
+
+// What is exchanged while it is read, a file for a link and that for a directory, and what
+// is written all the time, fails no export, and what is written can be read back.
+func TestWriteOfWhatChanges(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.Mkdir(at("d"), 0o700))
+	for i := range 50 {
+		must(t, os.WriteFile(at(fmt.Sprintf("d/%d", i)), []byte("deep"), 0o600))
+	}
+	must(t, os.WriteFile(at("f"), []byte("file"), 0o600))
+	must(t, os.Symlink("f", at("l")))
+	end, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				ended <- nil
+				return
+			default:
+			}
+			pair := [][2]string{{"f", "l"}, {"l", "d"}, {"d", "f"}}[i%3]
+			err := unix.Renameat2(unix.AT_FDCWD, at(pair[0]), unix.AT_FDCWD, at(pair[1]), unix.RENAME_EXCHANGE)
+			if err == nil {
+				err = os.WriteFile(at("written"), bytes.Repeat([]byte("w"), i%5000), 0o600)
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for i := range 300 {
+		var out bytes.Buffer
+		err := Write(&out, Manifest{Profile: "alice"}, open(t, dir), nil, func(line string) {
+			if !strings.Contains(line, " is left out: ") && !strings.Contains(line, " changed while it was read") {
+				t.Errorf("noted %q", line)
+			}
+		})
+		if err == nil && i%50 == 0 {
+			_, _, err = unpack(t, out.Bytes())
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(end)
+	must(t, <-ended)
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	file := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg, Linkname: "x"} }
 	dir := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeDir} }
@@ -218,6 +287,9 @@ func TestWhatIsRefused(t *testing.T) {
 		`its entry "profile/x/y" lies below a file`:                                                                   entries(t, file("profile/x"), file("profile/x/y")),
 		`its entry "profile/x/y" comes before its directory`:                                                          entries(t, file("profile/x/y")),
 		`its entry "profile/x" is a second name of "profile/y"; only rlminit profile export writes what is read here`: entries(t, file("profile/y"), tar.Header{Name: "profile/x", Typeflag: tar.TypeLink, Linkname: "profile/y"}),
+		`behind entry 1 is one whose header is larger than any export has`:                                            largeHeader(t),
+		`its entry "profile/` + strings.Repeat("n", 56) + `…" has a name of more than 255 bytes`:                      entries(t, file("profile/"+strings.Repeat("n", 256))),
+		`its entry "profile/profile.yaml" is no file; write one in its place and export the profile again`:            entries(t, link("profile/profile.yaml", "other")),
 		`its entry "profile/x" is a device or a pipe`:                                                                 entries(t, tar.Header{Name: "profile/x", Typeflag: tar.TypeBlock, Devmajor: 8}),
 		`its entry "profile/y" is a device or a pipe`:                                                                 entries(t, tar.Header{Name: "profile/y", Typeflag: tar.TypeFifo}),
 		`it is no export of a profile, which begins with rlminit-profile.json`: func() []byte {

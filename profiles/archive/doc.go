@@ -43,6 +43,8 @@ const (
 	endName      = "rlminit-end.json"
 	profilePart  = "profile"
 	logPart      = "log"
+
+	definitionName = "profile.yaml" // which is never followed, so never a link
 )
 
 // Bounds of what is read.
@@ -50,7 +52,8 @@ const (
 	maxManifest = 64 << 10
 	maxEntries  = 1 << 20
 	maxName     = 4095
-	maxDepth    = 64 // of directories, as of those that are copied
+	maxPart     = 255 // bytes of one name on the way, as file systems have it
+	maxDepth    = 64  // of directories, as of those that are copied
 )
 
 // logName is the name of a file of a log: the current one, or one that was rotated.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -78,6 +79,8 @@ func (a *Archive) next() (*tar.Header, error) {
 		return nil, cutShort()
 	case errors.Is(err, tar.ErrHeader) && a.entries > 0:
 		return nil, fault("it is damaged behind entry %d", a.entries)
+	case errors.Is(err, tar.ErrFieldTooLong): // an extended header of more than 1 MB
+		return nil, fault("behind entry %d is one whose header is larger than any export has", a.entries)
 	case err != nil:
 		return nil, err
 	}
@@ -192,6 +195,9 @@ func (u *unpacking) entry(h *tar.Header) error {
 		if top, _, _ := strings.Cut(rel, "/"); slices.Contains(u.skip, top) || job.Keeps(top) {
 			return nil
 		}
+		if rel == definitionName && h.Typeflag != tar.TypeReg {
+			return fault("its entry %s is no file; write one in its place and export the profile again", document.Quote(h.Name))
+		}
 		return u.named(h, u.write(h, u.profile, rel))
 	case logPart:
 		if h.Typeflag != tar.TypeReg || !logName().MatchString(rel) {
@@ -295,6 +301,8 @@ func wrongName(name string) string {
 		return "climbs out of the archive"
 	case name == "" || path.Clean(name) != name || strings.ContainsRune(name, 0):
 		return "has a name that no export gives"
+	case slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return len(part) > maxPart }):
+		return fmt.Sprintf("has a name of more than %d bytes", maxPart)
 	case len(name) > maxName || strings.Count(name, "/") > maxDepth+1:
 		return "has a name that is too long"
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func Write(to io.Writer, m Manifest, profile, log *durable.Dir, note func(string
 	if err := w.document(manifestName, m, m.At); err != nil {
 		return err
 	}
-	if err := w.tree(profile, ".", profilePart, 0); err != nil {
+	if err := w.directory(profile, profilePart, 0); err != nil {
 		return err
 	}
 	if log != nil {
@@ -65,19 +66,20 @@ func (w *writer) header(h *tar.Header) error {
 	return w.tar.WriteHeader(h)
 }
 
-// tree writes a directory and all below it, in the order of the names.
-func (w *writer) tree(d *durable.Dir, rel, name string, depth int) error {
-	info, err := d.Lstat(rel)
+// directory writes an open directory and all below it, in the order of the names. It is
+// walked by descriptor, so that nothing on the way to it can be exchanged meanwhile.
+func (w *writer) directory(d *durable.Dir, name string, depth int) error {
+	info, err := d.Lstat(".")
 	if err != nil {
 		return unlessGone(err)
 	}
 	if depth > maxDepth {
-		return fmt.Errorf("cannot export %s: it is more than %d directories deep", d.Path(rel), maxDepth)
+		return fmt.Errorf("cannot export %s: it is more than %d directories deep", d.Path("."), maxDepth)
 	}
 	if err := w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Perm & 0o777), ModTime: info.Modified}); err != nil {
 		return err
 	}
-	entries, err := d.ReadDir(rel, maxEntries)
+	entries, err := d.ReadDir(".", maxEntries)
 	if err != nil {
 		return unlessGone(err)
 	}
@@ -86,28 +88,66 @@ func (w *writer) tree(d *durable.Dir, rel, name string, depth int) error {
 		if depth == 0 && (durable.IsTemp(e.Name) || job.Keeps(e.Name)) {
 			continue
 		}
-		at, named := e.Name, name+"/"+e.Name
-		if rel != "." {
-			at = rel + "/" + e.Name
-		}
-		info, err := d.Lstat(at)
-		switch {
-		case err != nil:
-			err = unlessGone(err)
-		case info.Type == fs.ModeDir:
-			err = w.tree(d, at, named, depth+1)
-		case info.Type == 0:
-			err = w.file(d, at, named)
-		case info.Type == fs.ModeSymlink:
-			err = w.link(d, at, named, info)
-		default:
-			w.note(d.Path(at) + " is left out: it is neither a file nor a directory nor a link")
-		}
-		if err != nil {
+		if err := w.settle(d, e.Name, name+"/"+e.Name, depth); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// attempts is how often a name, or a file, that changes is looked at again.
+const attempts = 5
+
+// settle writes what has a name. What is exchanged for something of another kind between
+// the look and the opening is looked at again; of what is exchanged each time nothing is
+// written, which is said.
+func (w *writer) settle(d *durable.Dir, at, name string, depth int) error {
+	for range attempts {
+		again, err := w.entry(d, at, name, depth)
+		if !again {
+			return err
+		}
+	}
+	w.note(d.Path(at) + " is left out: it was exchanged for something else each time it was read; stop the profile to export it")
+	return nil
+}
+
+// entry is one attempt of settle. Nothing is written where it is to be done again.
+func (w *writer) entry(d *durable.Dir, at, name string, depth int) (again bool, err error) {
+	info, err := d.Lstat(at)
+	if err != nil {
+		return false, unlessGone(err)
+	}
+	switch info.Type {
+	case fs.ModeDir:
+		below, err := d.OpenDir(at)
+		if err != nil {
+			return exchanged(err), unlessGone(err)
+		}
+		defer below.Close()
+		return false, w.directory(below, name, depth+1)
+	case 0:
+		f, err := d.OpenRegular(at, unix.O_RDONLY, 0)
+		if err != nil {
+			return exchanged(err), unlessGone(err)
+		}
+		defer f.Close()
+		return false, w.file(f, name)
+	case fs.ModeSymlink:
+		target, err := d.Readlink(at)
+		if err != nil {
+			return exchanged(err), unlessGone(err)
+		}
+		return false, w.link(d.Path(at), name, target, info)
+	}
+	w.note(d.Path(at) + " is left out: it is neither a file nor a directory nor a link")
+	return false, nil
+}
+
+// exchanged tells whether an error is that of a name that has become another kind of
+// thing: readlink(2) of no link is EINVAL.
+func exchanged(err error) bool {
+	return errors.Is(err, durable.ErrNotRegular) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL)
 }
 
 // log writes a log's files, and nothing else that lies there.
@@ -122,46 +162,90 @@ func (w *writer) log(d *durable.Dir) error {
 		if err != nil || info.Type != 0 || !logName().MatchString(e.Name) {
 			continue
 		}
-		if err := w.file(d, e.Name, logPart+"/"+e.Name); err != nil {
+		f, err := d.OpenRegular(e.Name, unix.O_RDONLY, 0)
+		if err == nil {
+			info, failed := f.Stat()
+			if err = failed; err == nil {
+				err = w.stream(f, logPart+"/"+e.Name, info)
+			}
+			f.Close()
+		} else if exchanged(err) {
+			err = nil // since a moment ago
+		}
+		if err := unlessGone(err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) link(d *durable.Dir, at, name string, info durable.Info) error {
-	target, err := d.Readlink(at)
-	if err != nil {
-		return unlessGone(err)
-	}
+func (w *writer) link(path, name, target string, info durable.Info) error {
 	if why := outside(name, target); why != "" {
-		w.note(fmt.Sprintf("%s is left out: it is a link %s", d.Path(at), why))
+		w.note(fmt.Sprintf("%s is left out: it is a link %s", path, why))
 		return nil
 	}
 	return w.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777, ModTime: info.Modified})
 }
 
-// file writes as much of a file as it had when it was opened: a log grows.
-func (w *writer) file(d *durable.Dir, at, name string) error {
-	f, err := d.OpenRegular(at, unix.O_RDONLY, 0)
-	if errors.Is(err, durable.ErrNotRegular) {
-		return nil // since a moment ago
+// maxWhole is up to how many bytes of a file are read before any is written, so that
+// one that changes meanwhile can be read again.
+const maxWhole = 1 << 20
+
+// file writes a file as it was at one moment, if it is small and is left alone long
+// enough, and else says that it has changed.
+func (w *writer) file(f *os.File, name string) error {
+	before, err := f.Stat()
+	for range attempts {
+		if err != nil || before.Size() > maxWhole {
+			break
+		}
+		content := make([]byte, before.Size())
+		n, failed := io.ReadFull(io.NewSectionReader(f, 0, before.Size()), content)
+		if failed != nil && !errors.Is(failed, io.EOF) && !errors.Is(failed, io.ErrUnexpectedEOF) {
+			return failed
+		}
+		var after fs.FileInfo
+		if after, err = f.Stat(); err == nil && same(before, after) && n == len(content) {
+			return w.content(name, after, content)
+		}
+		before = after
 	}
-	if err != nil {
-		return unlessGone(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()}
-	if err := w.header(h); err != nil {
+	if err := w.stream(f, name, before); err != nil {
 		return err
 	}
-	n, err := io.Copy(w.tar, io.LimitReader(f, info.Size()))
+	if after, err := f.Stat(); err == nil && !same(before, after) {
+		w.note(f.Name() + " changed while it was read; stop the profile to export it as it is at one moment")
+	}
+	return nil
+}
+
+func same(before, after fs.FileInfo) bool {
+	return before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
+}
+
+func (w *writer) content(name string, info fs.FileInfo, content []byte) error {
+	if err := w.regular(name, info); err != nil {
+		return err
+	}
+	_, err := w.tar.Write(content)
+	return err
+}
+
+func (w *writer) regular(name string, info fs.FileInfo) error {
+	return w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()})
+}
+
+// stream writes as much of a file as it had when it was looked at: a log grows. What is
+// missing of one that has become shorter is zeros.
+func (w *writer) stream(f *os.File, name string, info fs.FileInfo) error {
+	if err := w.regular(name, info); err != nil {
+		return err
+	}
+	n, err := io.Copy(w.tar, io.NewSectionReader(f, 0, info.Size()))
 	if err == nil && n < info.Size() {
-		w.note(d.Path(at) + " became shorter while it was read; stop the profile to export it as it is at one moment")
 		_, err = io.CopyN(w.tar, zeros{}, info.Size()-n)
 	}
 	return err
@@ -171,6 +255,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
+// unlessGone is an error but for that of what has vanished, which was not there.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

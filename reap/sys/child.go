@@ -314,6 +314,7 @@ func (c *Command) identity() Errno {
 		return errno
 	}
 	if c.SetIDs {
+		c.Isolation.make(c.UID, c.GID)
 		c.Step = StepGID
 		effective := c.GID
 		if c.EffectiveGID != 0 {

@@ -21,6 +21,7 @@ type Isolation struct {
 	Owner, Tag          uint32
 
 	private []*byte
+	given   bool // private is made by whom the process was forked by, and given to its user
 	rights  uint64
 	filter  []byte
 	program filterProgram
@@ -42,9 +43,10 @@ func (e *Enclosure) Open(paths []string, published string, temporary bool, right
 }
 
 // Private sets the directories that the process makes, as its user, and gets
-// rights to in its ruleset.
-func (i *Isolation) Private(paths []string, rights uint64) {
-	i.private, i.rights = cstrings(paths), rights
+// rights to in its ruleset. given has them made before it is that, and given to it where
+// the right for that is there.
+func (i *Isolation) Private(paths []string, rights uint64, given bool) {
+	i.private, i.rights, i.given = cstrings(paths), rights, given
 }
 
 // Filter sets a program of struct sock_filter, of 8 bytes each.
@@ -61,6 +63,23 @@ func cstrings(list []string) []*byte {
 		pointers = append(pointers, cstring(s))
 	}
 	return pointers
+}
+
+// make makes the directories of Private that only tier 1 can make, and gives them to the
+// user. What cannot be given is made by the user, see restrict.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (i *Isolation) make(uid, gid uint32) {
+	for _, path := range i.private {
+		if !i.given || try(sysMkdirat, atCwd, uintptr(unsafe.Pointer(path)), 0o700) != 0 {
+			continue
+		}
+		if _, errno := Call(sysFchownat, atCwd, uintptr(unsafe.Pointer(path)), uintptr(uid), uintptr(gid), atNoFollow, 0); errno != 0 {
+			try(sysUnlinkat, atCwd, uintptr(unsafe.Pointer(path)), atRemoveDir)
+		}
+	}
 }
 
 // share gives a directory and a socket the group that only this process and what
@@ -175,6 +194,8 @@ var empty byte
 
 const (
 	atEmptyPath = 0x1000
+	atNoFollow  = 0x100
+	atRemoveDir = 0x200
 
 	sysLandlockCreateRuleset = 444 // these on every architecture
 	sysLandlockAddRule       = 445

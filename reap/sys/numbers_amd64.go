@@ -39,6 +39,7 @@ const (
 	sysSetfsuid      = 122
 	sysFchownat      = 260
 	sysMkdirat       = 258
+	sysUnlinkat      = 263
 
 	openDirectory = 0x10000
 	openNoFollow  = 0x20000

@@ -39,6 +39,7 @@ const (
 	sysSetfsuid      = 151
 	sysFchownat      = 54
 	sysMkdirat       = 34
+	sysUnlinkat      = 35
 
 	openDirectory = 0x4000
 	openNoFollow  = 0x8000

@@ -85,7 +85,7 @@ func explainCgroup(reason string, errno syscall.Errno) (string, bool) {
 // cannot be had.
 func explainPrivate(errno syscall.Errno) string {
 	if errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOTDIR || errno == unix.ELOOP {
-		return "cannot make its directory for temporary files, /tmp/rlminit-NAME: there is something of that name that is another user's; remove it"
+		return "cannot make its directory for temporary files: another process of its user has put something else in its place; the next start of the container makes it anew"
 	}
 	return fmt.Sprintf("cannot make its directory for temporary files: %v", errno)
 }

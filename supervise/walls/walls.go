@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -24,15 +23,14 @@ type Place struct {
 	image   *isolate.Image
 	able    isolate.Capabilities
 
-	// temporary is the /tmp that was found to be writable, where its mode says so to
-	// everybody, and 0 before: its mount's number, one up.
-	temporary atomic.Uint64
+	temporary string // where services have their directories for temporary files, "": nowhere
 }
 
 // New is the place with a volume and a runtime directory. What is in either is
 // hidden from every isolated service that is not given a part of it.
 func New(home, runtime string) *Place {
 	p := &Place{home: home, real: resolved(home), runtime: resolved(runtime), able: isolate.Capable()}
+	p.temporary, _ = os.Readlink(filepath.Join(runtime, wire.TemporaryLink)) // tier 1 has made it where it can be had
 	p.image = isolate.NewImage(home, p.real, runtime, p.runtime)
 	return p
 }
@@ -115,34 +113,28 @@ func (p *Place) Build(s Subject) (Walls, error) {
 	if w.ruleset, w.Notes, err = isolate.Build(p.image, rules); err != nil {
 		return Walls{}, fmt.Errorf("cannot isolate it: %w", err)
 	}
-	if dir := p.temporaryDirectory(&s); dir != "" && !s.Named("TMPDIR") {
+	if dir := p.TemporaryOf(s.Name, s.UID); dir != "" && !s.Named("TMPDIR") {
 		w.private = []string{dir}
 		w.Environment = set(w.Environment, "TMPDIR", dir)
 	}
 	return w, nil
 }
 
-// temporaryDirectory is a service's own, "" where it cannot write to /tmp. The
-// service makes it, so that it is its user's: of one that has got another user, that
-// of before is another one.
-func (p *Place) temporaryDirectory(s *Subject) string {
-	const everybody = 0o333 // may write and search
-	var st unix.Statx_t     // which waits for no file system
-	err := unix.Statx(unix.AT_FDCWD, "/tmp", unix.AT_STATX_DONT_SYNC, unix.STATX_MODE|unix.STATX_MNT_ID, &st)
-	mount := uint64(0)
-	if err == nil && st.Mask&unix.STATX_MNT_ID != 0 && st.Mode&everybody == everybody {
-		mount = st.Mnt_id + 1
+// Temporary is the directory in which isolated services have theirs for temporary files;
+// "": there is none.
+func (p *Place) Temporary() string { return p.temporary }
+
+// TemporaryOf is that of a service with a user of its own, or 0; "": it has none. Tier 1
+// makes it when the service is first started, so that it is nobody's but that user's: of
+// one that has got another user, that of before is another one.
+func (p *Place) TemporaryOf(name string, uid uint32) string {
+	switch {
+	case p.temporary == "":
+		return ""
+	case uid != 0:
+		return fmt.Sprintf("%s/%s-%d", p.temporary, name, uid)
 	}
-	if mount == 0 || p.temporary.Load() != mount {
-		if _, denied, err := s.User.Look("/tmp", unix.W_OK|unix.X_OK); err != nil || denied != nil {
-			return ""
-		}
-		p.temporary.Store(mount)
-	}
-	if s.UID != 0 {
-		return fmt.Sprintf("/tmp/rlminit-%s-%d", s.Name, s.UID)
-	}
-	return "/tmp/rlminit-" + s.Name
+	return p.temporary + "/" + name
 }
 
 // within puts the volume without links in the place of the volume as configured.

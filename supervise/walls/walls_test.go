@@ -25,6 +25,9 @@ func place(t *testing.T) (p *Place, home, runtime string) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Symlink("/tmp/rlminit-0123456789abcdef", runtime+"/"+wire.TemporaryLink); err != nil {
+		t.Fatal(err)
+	}
 	return New(home, runtime), home, runtime
 }
 
@@ -60,7 +63,7 @@ func TestWallsOfALevel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(w.Environment, "HOME="+own) || !slices.Contains(w.Environment, "TMPDIR=/tmp/rlminit-gateway-alice") || slices.Contains(w.Environment, "HOME=/home/app") {
+	if !slices.Contains(w.Environment, "HOME="+own) || !slices.Contains(w.Environment, "TMPDIR=/tmp/rlminit-0123456789abcdef/gateway-alice") || slices.Contains(w.Environment, "HOME=/home/app") {
 		t.Errorf("environment %q", w.Environment)
 	}
 	if subject.Environment[0] != "HOME=/home/app" {
@@ -72,7 +75,7 @@ func TestWallsOfALevel(t *testing.T) {
 	var m wire.Spawn
 	fds, err := w.Fill(&m)
 	if err != nil || len(fds) != 1 || !m.Ruleset || m.Credentials || m.Rights == 0 || len(m.Filter) == 0 ||
-		!slices.Equal(m.Private, []string{"/tmp/rlminit-gateway-alice"}) {
+		!slices.Equal(m.Private, []string{"/tmp/rlminit-0123456789abcdef/gateway-alice"}) {
 		t.Errorf("%v, %v, %+v", err, fds, m)
 	}
 	wire.CloseAll(fds)

@@ -22,6 +22,7 @@ func ProfileTravels(t *testing.T, start New) {
 	if want := " is left out: "; r.Code != 0 || r.Out != "" || strings.Count(r.Err, want) != 2 {
 		t.Fatalf("export: %s", r)
 	}
+	exportsWhatChanges(t, b)
 	b.Must("profile", "create", "carol")
 	b.Must("stop", "carol")
 	b.Must("profile", "export", "carol", "--no-log", "-o", home+"/carol.tar")
@@ -105,4 +106,18 @@ func ProfileTravels(t *testing.T, start New) {
 	}
 	b.Must("profile", "import", home+"/big.tar", "--as", "frank")
 	b.Await("gateway-frank", "running")
+}
+
+// exportsWhatChanges exports alice many times while her files are exchanged for links,
+// for directories and for others.
+func exportsWhatChanges(t *testing.T, b *box.Box) {
+	r := b.As(box.Service, "bash", "-c", `cd `+b.Home()+`/profiles/alice || exit 9
+(while [ ! -e over ]; do ln -sf d x; rm x; echo file >x; rm x; mkdir x; echo in >x/in; rm -r x; mv d/e/file d/e/else; mv d/e/else d/e/file; done) & 
+failed=0
+for i in $(seq 40); do rlminit profile export alice --no-log >/dev/null 2>>../../said || failed=$((failed+1)); done
+touch over; wait; rm -rf over x
+echo $failed; [ $failed = 0 ] || cat ../../said`)
+	if r.Code != 0 || r.Out != "0\n" {
+		t.Errorf("of 40 exports of a profile whose files change failed: %s", r)
+	}
 }

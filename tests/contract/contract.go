@@ -163,6 +163,7 @@ var All = []Test{
 	{Name: "HugeRequest", Run: HugeRequest},
 
 	{Name: "WallsHold", Run: WallsHold},
+	{Name: "TemporaryFilesAreOnesOwn", Run: TemporaryFilesAreOnesOwn},
 	{Name: "JobsAreIsolated", Run: JobsAreIsolated},
 	{Name: "SecretsAreNotShown", Run: SecretsAreNotShown},
 	{Name: "SecretsGoWithTheirProfile", Run: SecretsGoWithTheirProfile},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,7 +66,7 @@ var tries = []try{
 	{"read another's secret", `cat /run/rlminit/services/gateway-bob/credentials/KEY`, held, held, 1},
 	{"read its own secret", `grep -q precious "$CREDENTIALS_DIRECTORY/KEY"`, done, done, 1},
 	{"write to /tmp", `echo x >/tmp/isolation-test && rm /tmp/isolation-test`, held, held, 1},
-	{"read another's TMPDIR", `ls /tmp/rlminit-gateway-bob`, held, held, 1},
+	{"read another's TMPDIR", `ls "$(readlink /run/rlminit/tmp)/gateway-bob"`, held, held, 1},
 	{"write to /var/tmp", `echo x >/var/tmp/isolation-test && rm /var/tmp/isolation-test`, held, held, 1},
 	{"write to /dev/shm", `echo x >/dev/shm/isolation-test && rm /dev/shm/isolation-test`, held, held, 1},
 	{"write to the image", `touch /usr/local/isolation-test`, held, held, 1},
@@ -226,6 +227,89 @@ gateway:
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// TemporaryFilesAreOnesOwn: whatever a plain service makes in /tmp, an isolated gateway
+// starts and has a directory for its temporary files, which goes with it and is empty
+// at the next start.
+func TemporaryFilesAreOnesOwn(t *testing.T, start New) {
+	if isolate.Capable().Landlock == 0 {
+		t.Skip("this kernel offers no Landlock")
+	}
+	for _, users := range []string{"", "auto"} {
+		t.Run(users, func(t *testing.T) { temporaryFiles(t, start, users) })
+	}
+}
+
+func temporaryFiles(t *testing.T, start New, users string) {
+	config := `version: 1
+user: "1000:1000"
+services:
+  plain:
+    command:
+      - bash
+      - -c
+      - |
+        top=$$(readlink /run/rlminit/tmp)
+        for name in alice bob; do
+          for uid in "" -1000 $$(seq -f -%.0f 50000 50005); do
+            mkdir "/tmp/rlminit-gateway-$$name$$uid" "$$top/gateway-$$name$$uid" && echo made "$$top"
+            mv "$$top/gateway-$$name$$uid" "$$top/other" && echo moved
+          done
+        done 2>/dev/null
+        echo tried; exec sleep infinity
+gateway:
+  command: [bash, -c, 'echo x >"$$TMPDIR/file-$$$$" && ls "$$TMPDIR" | wc -l >"$$PROFILE_DIR/seen"; echo "$$TMPDIR" >"$$PROFILE_DIR/where"; exec sleep infinity']
+  isolation: profile
+`
+	if users != "" {
+		config += "  user: " + users + "\n"
+	}
+	b := start(t, box.Spec{Config: config})
+	tried := func() {
+		b.Await("plain", "running")
+		box.Eventually(b, 20*time.Second, "the plain service has tried", func() (bool, any) {
+			log := b.Must("logs", "plain")
+			return strings.Contains(log, "tried"), log
+		})
+	}
+	file := func(name string) string {
+		path := b.Home() + "/profiles/alice/" + name
+		return strings.TrimSpace(b.Shell(box.Root, "for i in $(seq 200); do [ -s "+path+" ] && break; sleep 0.1; done; cat "+path+"; rm "+path))
+	}
+	tried()
+	t.Cleanup(func() { b.As(box.Root, "bash", "-c", "rmdir /tmp/rlminit-gateway-{alice,bob}{,-1000,-5000[0-5]}") })
+	b.Must("profile", "create", "alice")
+	b.Await("gateway-alice", "running")
+	where, seen := file("where"), file("seen")
+	if !strings.HasPrefix(where, "/tmp/rlminit-") || seen != "1" {
+		t.Fatalf("it has %q, and saw %s files", where, seen)
+	}
+	b.Must("restart", "plain") // which may meet the gateway's, and change nothing of it
+	tried()
+	b.Must("restart", "alice")
+	if again, seen := file("where"), file("seen"); again != where || seen != "2" {
+		t.Errorf("started again it has %q, and saw %s files", again, seen)
+	}
+	if log := b.Must("logs", "plain"); strings.Contains(log, "moved") || strings.Contains(log, "made /tmp/") {
+		t.Errorf("the plain service: %s", log)
+	}
+	b.Must("profile", "create", "bob")
+	b.Must("profile", "delete", "--purge", "bob")
+	box.Eventually(b, 20*time.Second, "nothing is left of bob's", func() (bool, any) {
+		left := b.Shell(box.Root, "ls "+where[:strings.LastIndexByte(where, '/')])
+		return !strings.Contains(left, "bob"), left
+	})
+	b.Must("shutdown")
+	b.Again()
+	b.Await("gateway-alice", "running")
+	if now, seen := file("where"), file("seen"); now == where || seen != "1" {
+		t.Errorf("after the next start it has %q, and saw %s files", now, seen)
+	}
+	box.Eventually(b, 20*time.Second, "nothing is left of the last start's", func() (bool, any) {
+		left := b.Shell(box.Root, "ls -d /tmp/rlminit-*")
+		return !strings.Contains(left, where[:strings.LastIndexByte(where, '/')]), left
+	})
+}
 
 // JobsAreIsolated: a job has the walls of its profile's gateway, or those that it
 // asks for beyond them, and never fewer.
