@@ -127,7 +127,7 @@ func (c *Collector) Close(timeout time.Duration) error {
 		c.inbox.post(func() {
 			for _, s := range c.memory.slots {
 				if s != nil {
-					c.tasks.drain(s)
+					c.tasks.drain(s, nil)
 				}
 			}
 			c.tasks = append(c.tasks, task{marked: true, done: func() { c.ending = true }})
@@ -248,9 +248,9 @@ func (all *tasks) exit(s *Slot, id uint64, text string, done func()) {
 	*all = append(*all, t)
 }
 
-// drain appends a task that takes what is in a slot's pipes now.
-func (all *tasks) drain(s *Slot) {
-	all.exit(s, 0, "", nil)
+// drain appends a task that takes what is in a slot's pipes now; done may be nil.
+func (all *tasks) drain(s *Slot, done func()) {
+	all.exit(s, 0, "", done)
 	(*all)[len(*all)-1].marked = true
 }
 

@@ -249,6 +249,21 @@ func (s *Slot) Close() {
 	})
 }
 
+// AwaitWritten calls done, from the collector, when all that the pipes have now is taken.
+// done must not block; written tells whether all of the slot is in its file, so that it
+// can be closed and opened again, and nothing is lost.
+func (s *Slot) AwaitWritten(done func(written bool)) {
+	s.c.inbox.post(func() {
+		if s.closing {
+			done(false)
+			return
+		}
+		s.c.tasks.drain(s, func() {
+			done(!s.closing && s.cfg.File && s.failure == nil && !s.late && s.entry.queueHead == s.entry.queueTail)
+		})
+	})
+}
+
 // Closed is closed when nothing of the slot is written any more; nil before Close.
 func (s *Slot) Closed() <-chan struct{} { return s.closed }
 

@@ -13,7 +13,6 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
-	"rlminit/wire"
 )
 
 // services is what makes units of definitions, changes them and lets them go: the
@@ -322,13 +321,7 @@ func (v *services) forget(u *unit) {
 	v.descriptors.closeSockets(u, nil)
 	v.descriptors.closeNotify(u)
 	v.logging.part(u)
-	var closed <-chan struct{}
-	if u.output.slot != nil {
-		u.output.slot.Close()
-		closed = u.output.slot.Closed()
-		v.tier1.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
-	}
-	v.directory.registry.Gone(u.name, v.prep.dropTemporary(u.definition, closed))
+	v.directory.registry.Gone(u.name, v.prep.dropTemporary(u.definition, v.logging.closeLog(u)))
 }
 
 func intentOf(start bool) service.Intent {

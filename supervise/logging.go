@@ -23,6 +23,7 @@ type serviceLog interface {
 	MarkExit(id uint64, text string, done func(last string))
 	Tail(n int, timeout time.Duration) ([]string, error)
 	Stats() logs.Stats
+	AwaitWritten(done func(written bool))
 	Reconfigure(logs.Config) error
 	Close()
 	Closed() <-chan struct{} // when nothing is written any more
@@ -30,12 +31,25 @@ type serviceLog interface {
 
 // output is what a unit writes, and has written.
 type output struct {
-	slot    serviceLog               // nil: it has not been opened
+	slot    serviceLog               // nil: it is not open
+	before  logs.Stats               // what was counted before it was opened last
 	marks   map[uint64]chan struct{} // by run; closed when the log knows of its exit
 	last    string                   // what its process wrote last before it ended
 	unheard uint64                   // the run whose last line is still to come; 0: none
 	lines   []string                 // the end of its log, of a failed service
 	parting string                   // what its log says last, when its name is nobody's any more; "": nothing
+}
+
+// stats are what was written and lost since this supervisor began.
+func (o *output) stats() logs.Stats {
+	sum := o.before
+	if o.slot != nil {
+		now := o.slot.Stats()
+		sum.Bytes += now.Bytes
+		sum.LostBytes += now.LostBytes
+		sum.LostLines += now.LostLines
+	}
+	return sum
 }
 
 // collectorKey names what the log collector needs of its predecessor.
@@ -108,6 +122,38 @@ func (l *logging) openLog(u *unit) error {
 	u.output.slot = slot
 	l.tier1.link.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
 	return nil
+}
+
+// closeLog closes u's log, here and in tier 1. The channel is closed when nothing of it is
+// written any more; nil: it was not open.
+func (l *logging) closeLog(u *unit) (closed <-chan struct{}) {
+	slot := u.output.slot
+	if slot == nil {
+		return nil
+	}
+	u.output.before, u.output.slot = u.output.stats(), nil
+	slot.Close()
+	l.tier1.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
+	return slot.Closed()
+}
+
+// rest closes the log of a service that is at rest, once all of it is in its file: a
+// log that cannot be written, or has no file, keeps its newest lines in its pipes' slot.
+func (l *logging) rest(u *unit) {
+	slot := u.output.slot
+	if slot == nil {
+		return
+	}
+	slot.AwaitWritten(func(written bool) {
+		if !written {
+			return
+		}
+		go l.loop.do(func() {
+			if u.output.slot == slot && u.rests() {
+				l.closeLog(u)
+			}
+		})
+	})
 }
 
 // reconfigureLog brings what the definition says of the log into force.
@@ -191,16 +237,16 @@ func (l *logging) quote(u *unit) {
 		return
 	}
 	go func() {
-		lines, err := slot.Tail(5, time.Second)
-		if err != nil {
-			return
-		}
+		lines, _ := slot.Tail(5, time.Second) // without them it is shown without
 		l.loop.do(func() {
 			u.output.lines = lines
 			for i, line := range lines {
 				lines[i] = u.process.secrets.Text(line)
 			}
 			l.records.publishStatus(u)
+			if u.rests() {
+				l.rest(u)
+			}
 		})
 	}()
 }

@@ -53,9 +53,7 @@ func (s *desk) counts() control.Counts {
 	s.loop.ask(func() {
 		for _, u := range s.fleet.all() {
 			of := control.ServiceCounts{Service: u.name, Ready: u.probes.answers.of(machine.ProbeReady), Health: u.probes.answers.of(machine.ProbeHealth)}
-			if u.output.slot != nil {
-				of.LogBytes = u.output.slot.Stats().Bytes
-			}
+			of.LogBytes = u.output.stats().Bytes
 			if of != (control.ServiceCounts{Service: u.name}) {
 				answer.Services = append(answer.Services, of)
 			}

@@ -28,6 +28,8 @@ type descriptors struct {
 	prep  *preparer
 	slots *slots.Dir
 	step  func(*unit, machine.Event)
+
+	notifier func(name, path string, mode os.FileMode, held []int) (*process.Notifier, error) // process.OpenNotifier; a simulation has its own
 }
 
 // endpoints are the descriptors of one unit. Invariant: what is here tier 1 holds
@@ -76,7 +78,7 @@ func (d *descriptors) openNotify(u *unit, starts bool) (string, error) {
 	case d.prep.privileged(u) || d.prep.user != nil:
 		mode = 0o666 // it has another uid; the credentials of each message tell who sends
 	}
-	n, err := process.OpenNotifier(u.name, d.slots.File(u.name, slots.NotifySocket), mode, d.tier1.held.Take(notifyKey(u.name)))
+	n, err := d.notifier(u.name, d.slots.File(u.name, slots.NotifySocket), mode, d.tier1.held.Take(notifyKey(u.name)))
 	if err != nil {
 		return "", err
 	}

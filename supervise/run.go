@@ -150,7 +150,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		network: process.AskNetwork, runs: map[uint64]*probeRun{},
 	}
 	s.tier1.Host(&s.prober)
-	s.descriptors = descriptors{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, slots: &s.prep.slots, step: s.step}
+	s.descriptors = descriptors{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, slots: &s.prep.slots, step: s.step, notifier: process.OpenNotifier}
 	s.placer = placer{loop: &s.loop, tier1: &s.tier1, runs: map[uint64]chan error{}}
 	s.tier1.Host(&s.placer)
 	return s

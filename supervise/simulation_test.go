@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -238,6 +239,9 @@ func (s *simulation) replace(everything context.Context) {
 		return next.prep.prepare(d, privileged)
 	}
 	next.prober.network = w.network
+	next.descriptors.notifier = func(name, _ string, _ os.FileMode, _ []int) (*process.Notifier, error) {
+		return process.NewNotifier(name, "/", s.socket), nil
+	}
 	alive, kill := context.WithCancel(everything)
 	if s.homes != nil {
 		kill = s.homes.away(kill)

@@ -10,7 +10,6 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
-	"rlminit/supervise/process"
 	"rlminit/wire"
 )
 
@@ -68,6 +67,16 @@ func active(state machine.State) bool {
 	switch state.Phase {
 	case machine.Spawning, machine.Parked, machine.Starting, machine.Running, machine.Stopping, machine.Sweeping:
 		return true
+	}
+	return false
+}
+
+// rests tells whether u has no process and comes by none without a command or the retry
+// of one that has failed: it keeps no pipe, socket or file open.
+func (u *unit) rests() bool {
+	switch u.state.Phase {
+	case machine.Stopped, machine.Exited, machine.Failed:
+		return u.process.launch == nil
 	}
 	return false
 }
@@ -175,9 +184,12 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
 		s.logging.quote(u)
 	}
-	if u.state.Want == machine.WantDown && was != is && !u.active() && !s.fleet.stopping {
+	if u.rests() && !s.fleet.stopping {
 		s.descriptors.closeSockets(u, nil)
-		s.descriptors.dropStored(u, func(process.StoredFile) bool { return true })
+		s.descriptors.closeNotify(u)
+		if u.state.Phase != machine.Failed { // of that the end is quoted first
+			s.logging.rest(u)
+		}
 	}
 	if u.state.Phase == machine.Gone {
 		s.services.forget(u)
@@ -260,9 +272,7 @@ func (u *unit) statusAt(boottime int64) control.Service {
 			st.LastExit.Code = &e.Code
 		}
 	}
-	if u.output.slot != nil {
-		st.LogLostBytes = u.output.slot.Stats().LostBytes
-	}
+	st.LogLostBytes = u.output.stats().LostBytes
 	reason := cmp.Or(u.fault, u.state.Reason, u.lastWords())
 	if st.State == "stopped" {
 		reason = u.fault // how its last run ended is in last_exit

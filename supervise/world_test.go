@@ -371,5 +371,6 @@ func (silent) MarkExit(_ uint64, _ string, done func(string))      { done("") }
 func (silent) Tail(int, time.Duration) (lines []string, err error) { return nil, nil }
 func (silent) Stats() logs.Stats                                   { return logs.Stats{} }
 func (silent) Reconfigure(logs.Config) error                       { return nil }
+func (silent) AwaitWritten(done func(bool))                        { done(false) }
 func (silent) Close()                                              {}
 func (silent) Closed() <-chan struct{}                             { return nil }

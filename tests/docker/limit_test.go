@@ -350,3 +350,44 @@ func TestPidsLimit(t *testing.T) {
 		return err == nil && len(now) == many+1 && now["gateway-alice"] == alice, fmt.Sprint(now, err)
 	})
 }
+
+// TestFewDescriptors: where PID 1 may hold no more descriptors, a service more is refused
+// at once, with the figure and what to do. However many are refused, they keep nothing
+// open, and one that is stopped makes room for another.
+func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
+	b := startImage(t, built.based, box.Spec{Config: contract.Config(), Docker: []string{"--tmpfs", "/run", "--ulimit", "nofile=256:256", "-v", volume(t) + ":/data"}})
+	awaitAnswer(b)
+	open := func() int { // from the host, for nobody in the container may look
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.Place.(*Place).tier2(t)))
+		if err != nil || len(entries) == 0 {
+			t.Fatal("cannot look at the supervisor's descriptors: ", err)
+		}
+		return len(entries)
+	}
+	refused, full := 0, 0
+	for i := range 60 {
+		r := b.Run("profile", "create", fmt.Sprintf("a%02d", i))
+		switch {
+		case r.Code == 0 && refused > 0:
+			t.Errorf("a%02d runs after another was refused", i)
+		case r.Code == 0:
+		case r.Code != 1 || !strings.Contains(r.Err, "PID 1 cannot hold more descriptors (") || !strings.Contains(r.Err, "raise --ulimit nofile"):
+			t.Fatalf("a%02d: %s", i, r)
+		default:
+			if refused++; refused == 3 {
+				full = open()
+			}
+		}
+	}
+	if refused < 20 {
+		t.Fatalf("only %d of 60 were refused: the test shows nothing", refused)
+	}
+	box.Eventually(b, answerTimeout, "those that were refused keep nothing open", func() (bool, any) {
+		n := open()
+		return n <= full+3, fmt.Sprintf("%d, and %d when the first had been refused", n, full)
+	})
+	b.Must("stop", "a00")
+	b.Must("start", "a59")
+	b.Await("gateway-a59", "running")
+}
