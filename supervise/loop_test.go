@@ -3,7 +3,6 @@ package supervise
 import (
 	"context"
 	"fmt"
-	"math/rand"
 	"reflect"
 	"slices"
 	"testing"
@@ -12,41 +11,6 @@ import (
 	"rlminit/control"
 	"rlminit/wire"
 )
-
-func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
-	timers := newTimers()
-	units := make([]*unit, 200)
-	want := map[*unit]int64{}
-	for i := range units {
-		units[i] = &unit{timer: timerSlot{index: -1}}
-	}
-	r := rand.New(rand.NewSource(1))
-	for range 5000 {
-		u := units[r.Intn(len(units))]
-		at := int64(r.Intn(1000)) // 0 disarms
-		timers.set(u, at)
-		if at == 0 {
-			delete(want, u)
-		} else {
-			want[u] = at
-		}
-	}
-	last := int64(0)
-	for {
-		u := timers.due(1000)
-		if u == nil {
-			break
-		}
-		if u.timer.at < last || want[u] != u.timer.at {
-			t.Fatalf("fired at %d after %d, armed for %d", u.timer.at, last, want[u])
-		}
-		last = u.timer.at
-		delete(want, u)
-	}
-	if len(want) != 0 {
-		t.Fatalf("%d timers never fired", len(want))
-	}
-}
 
 func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	e := newEvents()
