@@ -31,6 +31,9 @@ func (s *Set) act(a order.Action) {
 	case a.Turn == order.NoTurn:
 		s.hold(l, a.Decision)
 	default:
+		if a.Decision.Held != order.Free { // who had the name before may have been told that, and not this one
+			s.hold(l, a.Decision)
+		}
 		e := l.command
 		l.turn, l.command = order.NoTurn, nil
 		if e == nil || e.Kind == machine.Start && s.stopping {
