@@ -150,11 +150,11 @@ func (f *fleet) all() []*unit {
 // one. It is called while decisions are held back.
 func (f *fleet) add(u *unit, state *machine.State) {
 	f.units[u.name], f.sorted = u, nil
-	alias, is := strings.CutPrefix(u.name, service.GatewayPrefix)
-	if !is {
-		alias = ""
+	profile, gateway := strings.CutPrefix(u.name, service.GatewayPrefix)
+	if !gateway {
+		profile = ""
 	}
-	f.apply(core.Input{Kind: core.Define, Name: u.name, Alias: alias, Definition: definitionOf(u), State: state})
+	f.apply(core.Input{Kind: core.Define, Name: u.name, Alias: profile, Definition: definitionOf(u), State: state})
 	u.life = f.set.Find(u.name)
 	u.state = u.life.State()
 	node := u.life.Node()
@@ -182,24 +182,20 @@ func definitionOf(u *unit) *core.Definition {
 	return &core.Definition{Policy: u.policy(), Requires: d.Requires, Wants: d.Wants, After: d.After, Fault: u.fault}
 }
 
-// nodesOf are the nodes of units.
+// nodesOf are the nodes of units; None of one that is gone.
 func nodesOf(units []*unit) []order.Node {
-	nodes := make([]order.Node, 0, len(units))
-	for _, u := range units {
-		if u.life.Node() != order.None { // it is not gone
-			nodes = append(nodes, u.life.Node())
-		}
+	nodes := make([]order.Node, len(units))
+	for i, u := range units {
+		nodes[i] = u.life.Node()
 	}
 	return nodes
 }
 
 // unitsOf are the units of nodes, by name.
 func (f *fleet) unitsOf(nodes []order.Node) []*unit {
-	units := make([]*unit, 0, len(nodes))
-	for _, n := range nodes {
-		if life := f.set.Life(n); life != nil {
-			units = append(units, f.byNode[n])
-		}
+	units := make([]*unit, len(nodes))
+	for i, n := range nodes {
+		units[i] = f.byNode[n]
 	}
 	slices.SortFunc(units, byName)
 	return units
@@ -216,9 +212,6 @@ func (f *fleet) along(units ...*unit) []*unit {
 func (f *fleet) command(t order.Turn, units, along []*unit, e machine.Event) {
 	f.apply(core.Input{Kind: core.Command, Turn: t, Nodes: nodesOf(units), Along: nodesOf(along), Event: e})
 }
-
-// start gives u, alone, the command to start.
-func (f *fleet) start(u *unit, e machine.Event) { f.startUnits([]*unit{u}, e) }
 
 // stopUnits stops units in reverse order of dependency, and what requires them
 // first, which waits then and comes back when they do.

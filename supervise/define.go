@@ -73,7 +73,7 @@ func (v *services) begin(p registry.Proposal) *unit {
 		u.desired = service.Running
 	}
 	if p.Fault == "" && (p.Start || purposed) && !v.fleet.set.Stopping() {
-		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
+		v.fleet.startUnits([]*unit{u}, machine.Event{Cause: p.Cause, Actor: p.Actor})
 	} else {
 		v.fleet.apply(core.Input{Kind: core.Revoke, Nodes: nodesOf([]*unit{u})}) // it may have been announced
 	}
@@ -141,7 +141,7 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 		v.step(u, update)
 	}
 	if wasBroken && p.Start && !v.fleet.set.Stopping() {
-		v.fleet.start(u, machine.Event{Cause: "its definition was mended"})
+		v.fleet.startUnits([]*unit{u}, machine.Event{Cause: "its definition was mended"})
 	}
 }
 

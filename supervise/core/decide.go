@@ -22,24 +22,21 @@ func (s *Set) decide() {
 	}
 }
 
-// act carries out what order has decided for one service.
+// act carries out what order has decided for one service. What holds it is told before
+// it is given a command: who had the name before may have been told, and not this one.
 func (s *Set) act(a order.Action) {
 	s.touched++
 	l := s.lives[a.Node]
-	switch {
-	case l == nil:
-	case a.Turn == order.NoTurn:
+	if l == nil {
+		return
+	}
+	if a.Turn == order.NoTurn || a.Decision.Held != order.Free {
 		s.hold(l, a.Decision)
-	default:
-		if a.Decision.Held != order.Free { // who had the name before may have been told that, and not this one
-			s.hold(l, a.Decision)
+	}
+	if e := l.command; a.Turn != order.NoTurn {
+		if l.turn, l.command = order.NoTurn, nil; e != nil {
+			s.transition(l, *e)
 		}
-		e := l.command
-		l.turn, l.command = order.NoTurn, nil
-		if e == nil || e.Kind == machine.Start && s.stopping {
-			return
-		}
-		s.transition(l, *e)
 	}
 }
 

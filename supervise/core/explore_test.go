@@ -103,6 +103,11 @@ func (w *world) live(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot 
 	if w.set.Active() != 0 || len(w.children) != 0 {
 		w.fault("the container ends, and %d services do not: %v", w.set.Active(), w.children)
 	}
+	w.apply(core.Input{Kind: core.Command, Turn: order.Remove, Nodes: w.all(), Event: machine.Event{Kind: machine.Remove}})
+	w.apply(core.Input{Kind: core.Unannounce, Names: w.names})
+	if w.set.Names() != 0 {
+		w.fault("nobody is there, and %d names are known", w.set.Names())
+	}
 }
 
 func (w *world) all() []order.Node { return slices.Sorted(maps.Keys(w.nodes)) }
@@ -149,6 +154,9 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		w.counts["announced"]++
 		w.apply(core.Input{Kind: kind, Names: w.names})
 	case 9:
+		if w.ended {
+			return // nobody takes back the end
+		}
 		w.counts["revoked"]++
 		w.apply(core.Input{Kind: core.Revoke, Nodes: some})
 	case 10:

@@ -109,27 +109,21 @@ func (s *Set) transition(l *Life, e machine.Event) {
 	}
 }
 
-// do adds what the machine asks for. Its timer slot is in the state, which the heap
-// follows.
+// effectOf are the actions that somebody else carries out. The timer slot is in the
+// state, which the heap follows.
+var effectOf = map[machine.ActionKind]EffectKind{
+	machine.Spawn: Spawn, machine.Signal: Signal, machine.Sweep: Sweep, machine.Acknowledge: Acknowledge,
+	machine.StartProbe: StartProbe, machine.StopProbe: StopProbe,
+}
+
+// do adds what the machine asks for.
 func (s *Set) do(l *Life, a machine.Action) {
-	kind := Spawn
-	switch a.Kind {
-	case machine.Arm, machine.Disarm:
-		return
-	case machine.Spawn:
+	if a.Kind == machine.Spawn {
 		s.input.NextID = a.ID + 1
-	case machine.Signal:
-		kind = Signal
-	case machine.Sweep:
-		kind = Sweep
-	case machine.Acknowledge:
-		kind = Acknowledge
-	case machine.StartProbe:
-		kind = StartProbe
-	case machine.StopProbe:
-		kind = StopProbe
 	}
-	s.effect(Effect{Kind: kind, Node: l.node, Action: a})
+	if kind, ok := effectOf[a.Kind]; ok {
+		s.effect(Effect{Kind: kind, Node: l.node, Action: a})
+	}
 }
 
 // replace gives a life another state, and has what is known of all follow.

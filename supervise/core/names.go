@@ -62,7 +62,6 @@ func (s *Set) define() {
 // forget takes a life away that is gone, with its edges.
 func (s *Set) forget(l *Life) {
 	n := l.node
-	s.timers.remove(l)
 	s.lives[n] = nil
 	if s.aliases[l.alias] == l {
 		delete(s.aliases, l.alias)
@@ -125,10 +124,7 @@ func (s *Set) relink(l *Life) {
 // announce gives names that nobody has a turn to start.
 func (s *Set) announce() {
 	for _, name := range s.input.Names {
-		if s.stopping {
-			return
-		}
-		if n := s.node(name); s.lives[n] == nil {
+		if n := s.node(name); s.lives[n] == nil && !s.stopping {
 			s.order.Command(order.Start, []order.Node{n}, nil)
 		}
 	}

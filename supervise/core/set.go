@@ -136,11 +136,13 @@ func (s *Set) Next() (at int64, ok bool) { return s.timers.next() }
 
 // StartAlong are the services that must, or should, be started with others and are not
 // wanted yet.
-func (s *Set) StartAlong(nodes []order.Node) []order.Node { return s.order.StartAlong(nodes) }
+func (s *Set) StartAlong(nodes []order.Node) []order.Node {
+	return s.order.StartAlong(s.present(nodes))
+}
 
 // StopAlong are those that a stop or restart of others takes along.
 func (s *Set) StopAlong(t order.Turn, nodes []order.Node) []order.Node {
-	return s.order.StopAlong(t, nodes)
+	return s.order.StopAlong(t, s.present(nodes))
 }
 
 // Before is the name of a service that is to be gone before the turn of n comes; "":

@@ -23,9 +23,8 @@ func (t *timers) next() (at int64, ok bool) {
 
 // set has the heap follow a life's timer slot.
 func (t *timers) set(l *Life) {
-	armed := l.state.Timer.At != 0
 	switch {
-	case !armed:
+	case l.state.Timer.At == 0:
 		t.remove(l)
 	case l.place >= 0:
 		heap.Fix(&t.heap, l.place)

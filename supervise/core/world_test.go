@@ -34,7 +34,8 @@ type world struct {
 	lastPID  int
 	held     int
 	ended    bool
-	mortal   bool // it may be killed now
+	stopped  map[string]bool // who may not be wanted any more
+	mortal   bool            // it may be killed now
 	adopting bool
 
 	trace  []string
@@ -56,7 +57,7 @@ type child struct {
 func newWorld(r *rand.Rand, names []string, twin bool) *world {
 	w := &world{
 		r: r, names: names, defs: map[string]*core.Definition{}, nextID: 1, now: int64(time.Hour), counts: map[string]int{},
-		children: map[uint64]*child{}, memory: map[string]machine.State{},
+		stopped: map[string]bool{}, children: map[uint64]*child{}, memory: map[string]machine.State{},
 	}
 	if twin {
 		w.twin = &core.Set{}
@@ -85,6 +86,11 @@ func (w *world) apply(in core.Input) {
 		return
 	}
 	in.Now, in.Wall, in.Rand, in.NextID = w.now, w.now, w.r.Uint64(), w.nextID
+	if stops := in.Turn == order.Stop || in.Turn == order.Remove; in.Kind == core.Command && stops {
+		for _, n := range in.Nodes {
+			w.stopped[w.nodes[n]] = true
+		}
+	}
 	w.trace = append(w.trace, fmt.Sprintf("%d %s %v %v %v %v", in.Kind, in.Event.Kind, in.Turn, in.Nodes, in.Name, in.Event.ID))
 	effects := w.set.Step(in)
 	if w.twin != nil {
@@ -196,12 +202,16 @@ func (w *world) carryOut(e *core.Effect) {
 		delete(w.children, e.Action.ID)
 	case core.Changed:
 		w.mayStop(name, e)
+		if e.After.Want == machine.WantDown && e.Before.Want == machine.WantUp && !w.stopped[name] && !w.ended {
+			w.fault("%s is not wanted any more, and nobody has stopped it: %+v", name, e.After)
+		}
 		state := *e.After
 		w.shadow[name] = &state
 		if e.After.Phase == machine.Gone {
 			delete(w.nodes, e.Node)
 			delete(w.shadow, name)
 			delete(w.memory, name)
+			delete(w.stopped, name)
 			w.counts["gone"]++
 		}
 	}
@@ -216,6 +226,9 @@ func (w *world) mayStart(name string, id uint64) {
 	}
 	if w.held > 0 || w.adopting {
 		return // nothing is decided
+	}
+	if w.ended {
+		w.fault("%s is spawned, and the container ends", name)
 	}
 	for _, other := range w.defs[name].Requires {
 		state := w.shadow[other]
