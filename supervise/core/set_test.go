@@ -130,10 +130,55 @@ func TestAPlainEventTakesNoMemory(t *testing.T) {
 // Each of the lives that one deadline wakes has a number of its own: they shall not all
 // come back at one time.
 func TestChanceIsEachTransitionsOwn(t *testing.T) {
+	s := many(t, 10)
+	first := s.Find("0")
+	s.Step(Input{Now: 1, NextID: 1 << 40, Rand: 7, Node: first.node, Event: machine.Event{Kind: machine.Restart}})
+	if a, b := s.random(), s.random(); s.input.Rand != 7 || s.chance == 7 || a == b {
+		t.Errorf("%d, then %d", a, b)
+	}
+}
+
+// A deadline is not fired before its time.
+func TestADeadlineIsNotFiredEarly(t *testing.T) {
+	s := many(t, 10)
+	l := s.Find("5")
+	s.Step(Input{Now: 1, NextID: 1 << 40, Node: l.node, Event: machine.Event{Kind: machine.Restart}})
+	s.Step(Input{Now: 1, NextID: 1 << 40, Node: l.node, Event: machine.Event{Kind: machine.ExitedEvent, ID: l.state.ID, Code: 1}})
+	at, ok := s.Next()
+	if !ok || l.Armed() != at {
+		t.Fatalf("it is %+v, and the next deadline %d", l.state, at)
+	}
+	if early := s.Step(Input{Kind: Due, Now: at - 1, NextID: 1 << 40}); len(early) != 0 {
+		t.Errorf("before its time: %+v", early)
+	}
+	if s.Step(Input{Kind: Due, Now: at, NextID: 1 << 40}); l.state.Phase != machine.Parked { // its spawn is not answered
+		t.Errorf("when it is due it is %s", l.state.Phase)
+	}
+}
+
+// Who waits for one that waits is told in its words what that waits for now.
+func TestTheWordsOfAReasonFollow(t *testing.T) {
 	s := &Set{}
-	s.begin(Input{Rand: 7})
-	if a, b := s.random(), s.random(); a == b {
-		t.Errorf("%d twice", a)
+	step := func(in Input) {
+		in.Now, in.NextID = 1, 1
+		s.Step(in)
+	}
+	define := func(name string, requires ...string) {
+		step(Input{Kind: Define, Name: name, Definition: &Definition{Requires: requires}})
+	}
+	define("b", "a")
+	define("c", "b")
+	step(Input{
+		Kind: Command, Turn: order.Start, Nodes: []order.Node{s.Find("b").node, s.Find("c").node},
+		Event: machine.Event{Kind: machine.Start},
+	})
+	c := s.Find("c").State()
+	if want := "requires b, which is waiting (requires a, which does not exist)"; c.Blocked != want {
+		t.Errorf("c %s, want %s", c.Blocked, want)
+	}
+	define("a")
+	if want := "requires b, which is waiting (requires a, which is stopped)"; c.Blocked != want {
+		t.Errorf("c %s, want %s", c.Blocked, want)
 	}
 }
 

@@ -35,7 +35,8 @@ type world struct {
 	held     int
 	ended    bool
 	stopped  map[string]bool // who may not be wanted any more
-	mortal   bool            // it may be killed now
+	stuck    map[string]bool
+	mortal   bool // it may be killed now
 	adopting bool
 
 	trace  []string
@@ -71,7 +72,7 @@ func (w *world) begin() {
 	if w.twin != nil {
 		w.twin = &core.Set{}
 	}
-	w.nodes, w.shadow = map[order.Node]string{}, map[string]*machine.State{}
+	w.nodes, w.shadow, w.stuck = map[order.Node]string{}, map[string]*machine.State{}, map[string]bool{}
 }
 
 func (w *world) fault(format string, args ...any) {
@@ -112,6 +113,7 @@ func (w *world) apply(in core.Input) {
 		}
 	}
 	w.ordered(effects)
+	w.told(effects)
 	killed := -1
 	if w.mortal && w.r.IntN(40) == 0 {
 		killed = w.r.IntN(len(effects) + 1)
@@ -127,6 +129,21 @@ func (w *world) apply(in core.Input) {
 		return
 	}
 	w.consistent()
+}
+
+// told: who is stuck now, and was not before, or the other way round, is said to have
+// changed.
+func (w *world) told(effects []core.Effect) {
+	for n, name := range w.nodes {
+		life := w.set.Life(n)
+		if life == nil || life.Stuck() == w.stuck[name] {
+			continue
+		}
+		w.stuck[name] = life.Stuck()
+		if !slices.ContainsFunc(effects, func(e core.Effect) bool { return e.Kind == core.Changed && e.Node == n }) {
+			w.fault("%s is stuck: %v, and nobody is told", name, life.Stuck())
+		}
+	}
 }
 
 // ordered holds the effects to their order: of each transition Remember, what the machine
@@ -212,6 +229,7 @@ func (w *world) carryOut(e *core.Effect) {
 			delete(w.shadow, name)
 			delete(w.memory, name)
 			delete(w.stopped, name)
+			delete(w.stuck, name)
 			w.counts["gone"]++
 		}
 	}
@@ -299,6 +317,11 @@ func (w *world) consistent() {
 		}
 		if fact := w.set.Fact(n); w.held == 0 && (fact.Turn != life.Turn() || fact.Phase != order.FactOf(*state, w.defs[name].Policy).Phase) {
 			w.fault("%s is %+v with the turn %s, and order knows %+v", name, state, life.Turn(), fact)
+		}
+	}
+	for id := range w.nextID {
+		if life := w.set.OfSpawn(id); life != nil && life.State().ID != id {
+			w.fault("the spawn %d is of one whose run is %d", id, life.State().ID)
 		}
 	}
 	if active != w.set.Active() {
