@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/supervise/core"
 	"rlminit/wire"
 )
 
@@ -83,4 +84,22 @@ func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	if want := fmt.Sprintf("9 to 7, scope %d", wire.ScopeGroup); !slices.Contains(p.sent, want) {
 		t.Errorf("sent: %q, want %q", p.sent, want)
 	}
+}
+
+// What an effect leads to waits until the core has been told all before it, and is told
+// before anybody else's turn comes.
+func TestAnInputThatAnEffectLeadsTo(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.now.loop.ask(func() {
+		var told []string
+		at := true
+		p.now.fleet.absent = func(name string) {
+			p.now.apply(core.Input{Kind: core.Booted})
+			told, at = append(told, name), at && !p.now.fleet.set.Booted()
+		}
+		p.now.apply(core.Input{Kind: core.Define, Name: "x", Definition: &core.Definition{Wants: []string{"nobody", "none"}}})
+		if !at || !p.now.fleet.set.Booted() || !slices.Equal(told, []string{"nobody", "none"}) || len(p.now.fleet.queue) != 0 {
+			t.Errorf("told of %q; at once: %v; in the end: %v", told, !at, p.now.fleet.set.Booted())
+		}
+	})
 }
