@@ -87,6 +87,7 @@ chaos: go ## kills of both tiers, a full /run and volume, a disk that fails, no 
 .PHONY: explore
 explore: go ## every graph of three services, of four daemons without a ring, and many more of four, through every command and fault, an apply through two kills, the supervisor through thousands of random lives, and every end that a power cut and a failing disk can make of a journal: hours of one core
 	$(GO) test ./supervise/order -run EveryGraph -three -1 -four 200 -acyclic -1 -timeout 0 -v
+	$(GO) test ./supervise/core -run EverySmallSet -walks 500 -timeout 0 -v
 	$(GO) test ./supervise -run '^TestSimulation$$' -simulations 10000 -timeout 0 -v
 	$(GO) test ./supervise -run '^TestSimulationOfProfiles$$' -simulations 10000 -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./plan/apply -run NeverAHalf -timeout 0 -v

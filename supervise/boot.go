@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rlminit/profiles"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/usage"
 	"rlminit/wire"
@@ -46,7 +47,7 @@ func (s *Supervisor) boot(control int) {
 	s.jobs.open()
 	var running int
 	s.loop.ask(func() {
-		s.fleet.booted = true
+		s.apply(core.Input{Kind: core.Booted})
 		s.tier1.tags.FreeRest()
 		running = len(s.fleet.units)
 		s.succession.releaseRest()

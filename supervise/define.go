@@ -9,6 +9,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
@@ -51,8 +52,14 @@ func (v *services) define(p registry.Proposal) *unit {
 }
 
 // newUnit registers a service that is stopped, and starts it if that is wanted.
-func (v *services) newUnit(p registry.Proposal) *unit {
-	u := v.bare(p)
+func (v *services) newUnit(p registry.Proposal) (u *unit) {
+	v.fleet.together(func() { u = v.begin(p) })
+	return u
+}
+
+// begin is newUnit, for one thing that is told.
+func (v *services) begin(p registry.Proposal) *unit {
+	u := v.bare(p, nil)
 	if u.desired == service.IntentNone {
 		u.desired = intentOf(p.Start)
 	}
@@ -66,20 +73,19 @@ func (v *services) newUnit(p registry.Proposal) *unit {
 	if purposed {
 		u.desired = service.Running
 	}
-	if p.Fault == "" && (p.Start || purposed) && !v.fleet.stopping {
-		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
+	if p.Fault == "" && (p.Start || purposed) && !v.fleet.set.Stopping() {
+		v.fleet.startUnits([]*unit{u}, machine.Event{Cause: p.Cause, Actor: p.Actor})
 	} else {
-		v.fleet.order.set.Withdraw(u.order.node) // it may have been announced
-		v.fleet.follow()
+		v.fleet.apply(core.Input{Kind: core.Revoke, Nodes: nodesOf([]*unit{u})}) // it may have been announced
 	}
 	return u
 }
 
-// bare makes a unit from a proposal, without a state or a process.
-func (v *services) bare(p registry.Proposal) *unit {
+// bare makes a unit from a proposal, without a process, in the state that a predecessor
+// left it in, if there is one.
+func (v *services) bare(p registry.Proposal, state *machine.State) *unit {
 	u := &unit{
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
-		timer: timerSlot{index: -1},
 	}
 	u.definition = service.Default(p.Name)
 	u.definition.Profile = p.Profile
@@ -88,8 +94,7 @@ func (v *services) bare(p registry.Proposal) *unit {
 	}
 	_, u.shadowed = v.prep.config().Services[u.definition.Profile]
 	u.process.uid, _ = v.prep.recordedUser(u.definition)
-	v.fleet.add(u)
-	v.fleet.tie(u)
+	v.fleet.add(u, state)
 	v.jobs.reschedule(u)
 	return u
 }
@@ -105,6 +110,7 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 			slog.Error("a changed definition is refused; the one before stays in force", "service", u.name, "err", p.Fault)
 		}
 		u.fault = p.Fault
+		v.fleet.redefine(u)
 		return
 	}
 	wasBroken := u.fault != ""
@@ -120,20 +126,18 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	v.jobs.reschedule(u)
 	u.definition = p.Value
 	v.jobs.reschedule(u)
-	v.fleet.linkUp(u)
 	v.descriptors.closeSockets(u, p.Value.Sockets)
 	if u.output.slot != nil {
 		v.logging.reconfigureLog(u)
 	}
-	v.fleet.observe(u) // its policy may be another
-	v.fleet.follow()
+	v.fleet.redefine(u)
 	u.fingerprint = p.Fingerprint // not before: a successor tells by it whether the machine knows
 	v.update([]*unit{u}, machine.Event{
 		Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: strings.TrimSuffix("definition changed: "+why, ": "), Actor: p.Actor,
 	})
-	if wasBroken && (p.Start || u.kept.owed) && !v.fleet.stopping {
+	if wasBroken && (p.Start || u.kept.owed) && !v.fleet.set.Stopping() {
 		u.desired, u.kept.owed = service.Running, false
-		v.fleet.start(u, machine.Event{Cause: "its definition was mended"})
+		v.fleet.startUnits([]*unit{u}, machine.Event{Cause: "its definition was mended"})
 	}
 }
 
@@ -144,7 +148,7 @@ func (v *services) update(units []*unit, e machine.Event) {
 	for _, u := range units {
 		now := e
 		switch {
-		case u.order.turn.Stops(): // what runs ends anyway
+		case u.life.Turn().Stops(): // what runs ends anyway
 			now.NeedsRestart = false
 		case e.NeedsRestart && u.active() && u.state.Want == machine.WantUp && !u.state.Removed:
 			restarts = append(restarts, u)
@@ -153,7 +157,7 @@ func (v *services) update(units []*unit, e machine.Event) {
 		v.step(u, now)
 	}
 	if len(restarts) > 0 {
-		v.fleet.command(order.Restart, restarts, nil, func(*unit) machine.Event { return e })
+		v.fleet.command(order.Restart, restarts, nil, e)
 	}
 }
 
@@ -187,7 +191,7 @@ func (v *services) Renew(p registry.Proposal) {
 		if p.Start {
 			e.Kind, turn = machine.Restart, order.Restart
 		}
-		v.fleet.command(turn, []*unit{u}, nil, func(*unit) machine.Event { return e })
+		v.fleet.command(turn, []*unit{u}, nil, e)
 	})
 }
 
@@ -291,7 +295,7 @@ func (v *services) stands(u *unit, changed bool) (w *waiter) {
 			if u.state.Phase == machine.Running && u.state.ID == run {
 				return time.Duration(boottime()-u.state.ReadyAt) >= standing, nil
 			}
-			if over, problem := came(u); over || u.state.Want != machine.WantUp || u.order.turn.Stops() {
+			if over, problem := came(u); over || u.state.Want != machine.WantUp || u.life.Turn().Stops() {
 				return over, problem
 			}
 			return u.output.unheard == 0, control.Failed("%s ended as soon as it was started: %s%s; it is started again, see rlminit logs %s",
@@ -305,19 +309,13 @@ func (v *services) stands(u *unit, changed bool) (w *waiter) {
 // remove stops a unit for good: its definition is gone.
 func (v *services) remove(u *unit, cause string, actor *uint32) {
 	e := machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor}
-	v.fleet.command(order.Remove, []*unit{u}, nil, func(*unit) machine.Event { return e })
+	v.fleet.command(order.Remove, []*unit{u}, nil, e)
 }
 
 // forget lets go of a unit that is gone, and of all that was kept for it.
 func (v *services) forget(u *unit) {
-	if v.fleet.units[u.name] != u {
-		return
-	}
-	v.fleet.remove(u)
 	v.jobs.reschedule(u)
 	v.tier1.tags.Free(u.tag)
-	v.fleet.untie(u)
-	v.fleet.timers.set(u, 0)
 	v.descriptors.closeSockets(u, nil)
 	v.descriptors.closeNotify(u)
 	v.logging.part(u)
@@ -344,36 +342,18 @@ func (v *services) Vacated(name string) {
 // Announce has names waited for that are yet to be registered, and will be started
 // then; Withdraw takes that back from those that were not.
 func (v *services) Announce(names []string) {
-	v.loop.ask(func() {
-		for _, name := range names {
-			if n := v.fleet.order.node(name); v.fleet.order.units[n] == nil && !v.fleet.stopping {
-				v.fleet.order.set.Command(order.Start, []order.Node{n}, nil)
-			}
-		}
-		v.fleet.follow()
-	})
+	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Announce, Names: names}) })
 }
 
 // Withdraw is for what was announced, whatever became of it.
 func (v *services) Withdraw(names []string) {
-	v.loop.ask(func() {
-		for _, name := range names {
-			if n, ok := v.fleet.order.nodes[name]; ok && v.fleet.order.units[n] == nil {
-				v.fleet.order.set.Withdraw(n)
-				v.fleet.order.drop(n)
-			}
-		}
-		v.fleet.follow()
-	})
+	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Unannounce, Names: names}) })
 }
 
 // Together has what f tells taken for one thing: nothing is decided before its
 // end. f runs beside the loop.
 func (v *services) Together(f func()) {
-	v.loop.ask(func() { v.fleet.order.held++ })
+	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Hold}) })
 	f()
-	v.loop.ask(func() {
-		v.fleet.order.held--
-		v.fleet.follow()
-	})
+	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Release}) })
 }

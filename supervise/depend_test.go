@@ -118,7 +118,7 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 	p.now.registry.Notice("b")
 	p.awaitReason("a", "requires b, which is starting")
 	p.now.loop.ask(func() {
-		if a := p.now.fleet.units["a"]; a.order.stuck {
+		if a := p.now.fleet.units["a"]; a.life.Stuck() {
 			t.Error("a start of a would fail, and b is on its way")
 		}
 	})

@@ -6,9 +6,10 @@
 // in tier 1's table, in the descriptors that tier 1 holds, in the slots on
 // tmpfs and on the volume. Its successor goes on from there (restore.go).
 //
-// One goroutine, the loop, owns every unit (unit.go, loop.go). It never waits:
-// what takes time (the volume, a file that may lie on a dead file system, a
-// probe) is done by others, who hand their results to the loop.
+// One goroutine, the loop, owns every unit (unit.go, loop.go). It tells supervise/core
+// what happens, and carries out the effects that follow (apply.go). It never waits:
+// what takes time (the volume, a file that may lie on a dead file system, a probe)
+// is done by others, who hand their results to the loop.
 //
 //	volume, configuration → registry → slots on tmpfs → loop → tier 1
 //	                           control socket ↗     ↘ status, events, log, volume

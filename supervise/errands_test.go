@@ -340,7 +340,7 @@ func (h *homes) agree(journal map[string]service.Intent) {
 			svc := profiles.GatewayName(name)
 			u, at, there := s.now.fleet.units[svc], rests[svc], by[name] != ""
 			switch {
-			case !there && u != nil && !u.state.Removed && u.order.turn.String() != "remove":
+			case !there && u != nil && !u.state.Removed && u.life.Turn().String() != "remove":
 				w.fault("there is no profile %s, and %s is supervised: %+v", name, svc, u.state)
 			case !there && at.Name != "":
 				w.fault("there is no profile %s, and %s is at rest", name, svc)
@@ -358,7 +358,7 @@ func (h *homes) agree(journal map[string]service.Intent) {
 			case there && u != nil && u.definition.Environment["HOME_ID"].Text != by[name] && !u.state.Removed:
 				w.fault("%s is that of %q, and its directory that of %s", svc, u.definition.Environment["HOME_ID"].Text, by[name])
 			}
-			if u != nil && !u.state.Removed && u.order.turn.String() != "remove" {
+			if u != nil && !u.state.Removed && u.life.Turn().String() != "remove" {
 				delete(h.out, name)
 			}
 			if intent, sure := s.orders.intents[svc]; there && u == nil && sure && journal[svc] != "" && intent != journal[svc] {

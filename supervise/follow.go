@@ -56,7 +56,7 @@ func (v *services) Follow(names []string) {
 		for _, u := range units {
 			is := recorded[u]
 			switch {
-			case v.fleet.stopping || u.state.Removed:
+			case v.fleet.set.Stopping() || u.state.Removed:
 			case u.kept.commanded:
 				late[profiles.SubjectOf(u.name, "")] = u.desired
 			case is == service.IntentNone, is == u.desired, v.purpose.isFor(u.name):

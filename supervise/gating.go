@@ -118,7 +118,7 @@ func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error 
 		var problem error
 		waits := false // for time alone
 		look := func(u *unit) (bool, *control.Problem) {
-			if s.fleet.stopping { // nothing is judged any more
+			if s.fleet.set.Stopping() { // nothing is judged any more
 				return false, nil
 			}
 			seen := u.seen()

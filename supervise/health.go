@@ -42,7 +42,7 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 				}
 			}
 		}
-		if !s.fleet.booted {
+		if !s.fleet.set.Booted() {
 			health.Reasons = append(health.Reasons, "rlminit is still starting")
 		}
 		for _, u := range units {

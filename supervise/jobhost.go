@@ -53,7 +53,7 @@ func (h *jobHost) start() {
 		for _, key := range jobs.Keys(h.tier1.held) {
 			held[key] = h.tier1.held.Take(key)
 		}
-		stopping = h.fleet.stopping
+		stopping = h.fleet.set.Stopping()
 	})
 	h.runner.Start(h.records.chronicle.jobRecords(), held, stopping)
 	h.runner.Schedules(h.scheduled)

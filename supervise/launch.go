@@ -136,7 +136,6 @@ func (l *launcher) abandonLaunch(u *unit) {
 	u.process.launch = nil
 	close(mine.abort)
 	l.loop.soon(func() {
-		delete(l.tier1.byID, mine.id)
 		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: "stopped before it was started", Temporary: true})
 	})
 }
@@ -150,7 +149,6 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 	u.process.unrunnable, u.process.uid = p.Unrunnable, p.UID
 	defer p.Walls.Close()
 	fail := func(err error) {
-		delete(l.tier1.byID, mine.id)
 		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: passing(err)})
 	}
 	if p.Err != nil {
@@ -256,7 +254,7 @@ func (l *launcher) allotTag(u *unit) (err error) {
 // acknowledged, or tier 1 would keep it for ever.
 func (l *launcher) about(id uint64, e machine.Event) {
 	e.ID = id
-	u := l.tier1.byID[id]
+	u := l.fleet.ofSpawn(id)
 	if u == nil {
 		l.tier1.dismissing(id, e)
 		if e.Kind == machine.ExitedEvent {
@@ -270,7 +268,7 @@ func (l *launcher) about(id uint64, e machine.Event) {
 // spawnFailed finds out why, which may mean to read the program's file, and
 // tells whom it concerns.
 func (l *launcher) spawnFailed(m *wire.SpawnFailed) {
-	u := l.tier1.byID[m.ID]
+	u := l.fleet.ofSpawn(m.ID)
 	if u == nil {
 		l.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: "cannot be started"})
 		l.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
@@ -286,7 +284,6 @@ func (l *launcher) spawnFailed(m *wire.SpawnFailed) {
 				u.process.unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
 			}
 			l.about(m.ID, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: retry})
-			delete(l.tier1.byID, m.ID)
 			l.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		})
 	}()

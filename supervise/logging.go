@@ -180,18 +180,18 @@ func (l *logging) stdio(u *unit) (fds []int, targets []int32) {
 
 // mark writes into the service's own log what happened to it, after all that
 // its process wrote before.
-func (l *logging) mark(u *unit, before machine.State) {
-	failed := u.state.Phase != before.Phase && (u.state.Phase == machine.Failed || u.state.Phase == machine.Backoff)
+func (l *logging) mark(u *unit, before, state *machine.State) {
+	failed := state.Phase != before.Phase && (state.Phase == machine.Failed || state.Phase == machine.Backoff)
 	if u.output.slot == nil && failed && l.openLog(u) != nil { // before its first run: a secret that is missing, a directory
 		return
 	}
 	if u.output.slot == nil {
 		return
 	}
-	if u.state.Phase == machine.Stopping && before.Phase != machine.Stopping && u.state.StopBy != machine.StopCommand {
-		u.output.slot.Mark(u.state.StopReason)
+	if state.Phase == machine.Stopping && before.Phase != machine.Stopping && state.StopBy != machine.StopCommand {
+		u.output.slot.Mark(state.StopReason)
 	}
-	if e := u.state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+	if e := state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
 		marked := make(chan struct{})
 		if u.output.marks == nil { // most services never end
 			u.output.marks = map[uint64]chan struct{}{}
@@ -206,7 +206,7 @@ func (l *logging) mark(u *unit, before machine.State) {
 		})
 	}
 	if failed {
-		u.output.slot.Mark(u.state.Public() + ": " + u.state.Reason)
+		u.output.slot.Mark(state.Public() + ": " + state.Reason)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -12,15 +13,16 @@ import (
 // anything but the next thing to do.
 func (s *Supervisor) run(gone <-chan error) error {
 	for {
-		s.fleet.timers.arm(boottime())
+		next, _ := s.fleet.set.Next()
+		s.fleet.alarm.arm(next, boottime())
 		select {
 		case f := <-s.loop.letters:
 			s.excuse()
 			f()
-		case <-s.fleet.timers.clock.C:
+		case <-s.fleet.alarm.clock.C:
 			s.excuse()
-			s.fleet.timers.rang()
-			s.fire()
+			s.fleet.alarm.rang()
+			s.apply(core.Input{Kind: core.Due})
 		case err := <-gone:
 			return err
 		}
@@ -31,23 +33,8 @@ func (s *Supervisor) run(gone <-chan error) error {
 // excuse gives everybody the time back in which nobody ran, before anything else
 // of that time is heard.
 func (s *Supervisor) excuse() {
-	lost := s.fleet.timers.lost(boottime())
-	if lost == 0 {
-		return
-	}
-	for _, u := range s.fleet.timers.running() {
-		s.step(u, machine.Event{Kind: machine.Stalled, Within: lost})
-	}
-}
-
-// fire delivers every timer that is due.
-func (s *Supervisor) fire() {
-	for now := boottime(); ; {
-		u := s.fleet.timers.due(now)
-		if u == nil {
-			return
-		}
-		s.step(u, machine.Event{Kind: machine.TimerFired, Generation: u.timer.generation})
+	if lost := s.fleet.alarm.lost(boottime()); lost != 0 {
+		s.apply(core.Input{Kind: core.Lost, Event: machine.Event{Within: lost}})
 	}
 }
 
@@ -74,7 +61,7 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 		s.launcher.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
 	case *wire.Exited:
 		event := exitEvent(machine.ExitedEvent, m.Exit)
-		s.launcher.memoryOf(s.tier1.byID[m.ID], m.Exit, &event)
+		s.launcher.memoryOf(s.fleet.ofSpawn(m.ID), m.Exit, &event)
 		s.launcher.about(m.ID, event)
 	case *wire.Signalled:
 		if m.Scope == wire.ScopeLeftover {

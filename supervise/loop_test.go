@@ -3,50 +3,15 @@ package supervise
 import (
 	"context"
 	"fmt"
-	"math/rand"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"rlminit/control"
+	"rlminit/supervise/core"
 	"rlminit/wire"
 )
-
-func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
-	timers := newTimers()
-	units := make([]*unit, 200)
-	want := map[*unit]int64{}
-	for i := range units {
-		units[i] = &unit{timer: timerSlot{index: -1}}
-	}
-	r := rand.New(rand.NewSource(1))
-	for range 5000 {
-		u := units[r.Intn(len(units))]
-		at := int64(r.Intn(1000)) // 0 disarms
-		timers.set(u, at)
-		if at == 0 {
-			delete(want, u)
-		} else {
-			want[u] = at
-		}
-	}
-	last := int64(0)
-	for {
-		u := timers.due(1000)
-		if u == nil {
-			break
-		}
-		if u.timer.at < last || want[u] != u.timer.at {
-			t.Fatalf("fired at %d after %d, armed for %d", u.timer.at, last, want[u])
-		}
-		last = u.timer.at
-		delete(want, u)
-	}
-	if len(want) != 0 {
-		t.Fatalf("%d timers never fired", len(want))
-	}
-}
 
 func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
 	e := newEvents()
@@ -119,4 +84,22 @@ func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	if want := fmt.Sprintf("9 to 7, scope %d", wire.ScopeGroup); !slices.Contains(p.sent, want) {
 		t.Errorf("sent: %q, want %q", p.sent, want)
 	}
+}
+
+// What an effect leads to waits until the core has been told all before it, and is told
+// before anybody else's turn comes.
+func TestAnInputThatAnEffectLeadsTo(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.now.loop.ask(func() {
+		var told []string
+		at := true
+		p.now.fleet.absent = func(name string) {
+			p.now.apply(core.Input{Kind: core.Booted})
+			told, at = append(told, name), at && !p.now.fleet.set.Booted()
+		}
+		p.now.apply(core.Input{Kind: core.Define, Name: "x", Definition: &core.Definition{Wants: []string{"nobody", "none"}}})
+		if !at || !p.now.fleet.set.Booted() || !slices.Equal(told, []string{"nobody", "none"}) || len(p.now.fleet.queue) != 0 {
+			t.Errorf("told of %q; at once: %v; in the end: %v", told, !at, p.now.fleet.set.Booted())
+		}
+	})
 }

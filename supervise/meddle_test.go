@@ -203,7 +203,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 				s.orders.forget(units[i].name)
 				s.orders.unlike[units[i].name] = true
 			}
-		case units[i].state.Removed, units[i].order.turn == order.Remove: // what is removed is not started any more
+		case units[i].state.Removed, units[i].life.Turn() == order.Remove: // what is removed is not started any more
 			delete(s.orders.intents, units[i].name)
 		default:
 			s.wanted[units[i].name] = want
@@ -211,7 +211,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 		}
 	}
 	for _, u := range along {
-		if done && !u.state.Removed && u.order.turn != order.Remove {
+		if done && !u.state.Removed && u.life.Turn() != order.Remove {
 			s.wanted[u.name] = want
 			s.ordered(g, u.name)
 		} else {

@@ -36,7 +36,7 @@ const labelMax = 4 << 10
 func (u *unit) memory() memory {
 	m := memory{
 		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired, Before: u.kept.before, Commanded: u.kept.commanded, Owed: u.kept.owed,
-		Definition: []byte(u.fingerprint), Machine: u.state,
+		Definition: []byte(u.fingerprint), Machine: *u.state,
 	}
 	if u.older() != "" {
 		m.Outdated = &u.kept.outdated
@@ -46,9 +46,15 @@ func (u *unit) memory() memory {
 
 // keepState keeps what a successor is to know of u. It is called after each change
 // of that, before anything is done or said that follows from it.
-func (r *records) keepState(u *unit) {
+func (r *records) keepState(u *unit) { r.remember(u, u.state) }
+
+// remember is keepState with a state of u that may have been followed by another, which
+// is yet to be remembered.
+func (r *records) remember(u *unit, state *machine.State) {
 	u.kept.intended = false
-	err := r.states.Save(u.name, u.memory().encode(handover.StateMax-len(u.name)))
+	m := u.memory()
+	m.Machine = *state
+	err := r.states.Save(u.name, m.encode(handover.StateMax-len(u.name)))
 	if u.kept.unsaved && err == nil {
 		slog.Info("a successor will know of a service again", "service", u.name)
 	}

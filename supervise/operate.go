@@ -222,7 +222,7 @@ func (c *commands) stillMeant(v verb, a *accepted) {
 // refusal is why a command is not even recorded.
 func (c *commands) refusal(v verb) (problem *control.Problem) {
 	c.loop.ask(func() {
-		if c.fleet.stopping {
+		if c.fleet.set.Stopping() {
 			problem = control.Conflict("cannot %s anything: the container is stopping", v.name)
 		}
 	})

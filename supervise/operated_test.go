@@ -413,12 +413,12 @@ func (s *simulation) consistent(now *Supervisor, u *unit, recorded service.Inten
 	if intent, sure := o.intents[u.name]; sure && u.recorded && (u.desired != intent || recorded != intent) {
 		w.fault("%s is to be %s, and is recorded as %s, and %s was acknowledged to %d", u.name, u.desired, recorded, intent, o.latest[u.name])
 	}
-	if !u.recorded || o.unlike[u.name] || u.state.Removed || u.order.turn == order.Remove || s.awaited(now, u) {
+	if !u.recorded || o.unlike[u.name] || u.state.Removed || u.life.Turn() == order.Remove || s.awaited(now, u) {
 		return
 	}
-	up := u.state.Want == machine.WantUp && u.order.turn != order.Stop || u.order.turn == order.Start || u.order.turn == order.Restart
+	up := u.state.Want == machine.WantUp && u.life.Turn() != order.Stop || u.life.Turn() == order.Start || u.life.Turn() == order.Restart
 	if up != (u.desired == service.Running) {
-		w.fault("%s is to be %s, no operation is to come to it, and it is wanted %q with the turn %s; its state is %+v", u.name, u.desired, u.state.Want, u.order.turn, u.state)
+		w.fault("%s is to be %s, no operation is to come to it, and it is wanted %q with the turn %s; its state is %+v", u.name, u.desired, u.state.Want, u.life.Turn(), u.state)
 	}
 }
 
@@ -452,8 +452,8 @@ func (s *simulation) over() {
 			}
 		}
 		for _, u := range s.now.fleet.all() {
-			if u.order.turn != order.NoTurn {
-				w.fault("the turn %s of %s never comes; its state is %+v", u.order.turn, u.name, u.state)
+			if u.life.Turn() != order.NoTurn {
+				w.fault("the turn %s of %s never comes; its state is %+v", u.life.Turn(), u.name, u.state)
 			}
 		}
 	})
@@ -558,7 +558,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 func (s *simulation) leaving(name string) (leaving bool) {
 	s.now.loop.ask(func() {
 		u := s.now.fleet.units[name]
-		leaving = u == nil || u.state.Removed || u.order.turn == order.Remove
+		leaving = u == nil || u.state.Removed || u.life.Turn() == order.Remove
 	})
 	return leaving
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
@@ -138,16 +139,16 @@ func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
 		return is, problem
 	}
 	o.loop.ask(func() {
+		var back []*unit
 		for _, m := range is.Members {
 			if m.State != operation.Cancelled {
 				continue // a later operation has it, or it is over
 			}
-			if u := o.fleet.find(m.Name); u != nil && (is.Verb == "restart" || is.Verb == "reload") && u.order.turn == order.Restart {
-				o.fleet.order.set.Withdraw(u.order.node)
-				u.order.turn, u.order.command = order.NoTurn, nil
+			if u := o.fleet.find(m.Name); u != nil && (is.Verb == "restart" || is.Verb == "reload") && u.life.Turn() == order.Restart {
+				back = append(back, u)
 			}
 		}
-		o.fleet.follow()
+		o.fleet.apply(core.Input{Kind: core.Revoke, Nodes: nodesOf(back)})
 		o.keep()
 	})
 	return is, nil
@@ -155,9 +156,9 @@ func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
 
 // waitsFor is what a member waits for, in words.
 func (o *operations) waitsFor(u *unit) string {
-	if u.order.turn.Stops() {
-		if before := o.fleet.order.set.Told(u.order.node).Before; before != order.None {
-			return "waits for " + o.fleet.order.names[before] + " to stop"
+	if u.life.Turn().Stops() {
+		if before := o.fleet.set.Before(u.life.Node()); before != "" {
+			return "waits for " + before + " to stop"
 		}
 	}
 	if u.state.Phase == machine.Waiting {

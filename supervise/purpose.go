@@ -113,7 +113,7 @@ func (p *purpose) startFor(name string) (code int32, err error) {
 // outlived ends the container with u if that is the service it lives with, and
 // u has come to an end that is not followed by another start.
 func (p *purpose) outlived(u *unit) {
-	if p.with == "" || p.fleet.find(p.with) != u || p.fleet.stopping || p.settled {
+	if p.with == "" || p.fleet.find(p.with) != u || p.fleet.set.Stopping() || p.settled {
 		return
 	}
 	switch u.state.Phase {

@@ -140,7 +140,7 @@ func (s *revised) gateAll(ctx context.Context, how revision.Gating) error {
 	s.loop.ask(func() {
 		for _, t := range how.Services {
 			u := s.fleet.units[t.Service]
-			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.wanted() && u.order.turn != order.Restart) {
+			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.wanted() && u.life.Turn() != order.Restart) {
 				continue // it is gone, or is not to run, or was not up before either
 			}
 			units = append(units, u)

@@ -215,7 +215,7 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 // recordSeen has u's state written to the volume. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
 func (r *records) recordSeen(u *unit) {
-	if r.fleet.stopping || !u.recorded || u.forgotten {
+	if r.fleet.set.Stopping() || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
@@ -253,9 +253,8 @@ func seenAs(u *unit) service.Seen {
 }
 
 // tell says in our own log what befell u though nobody asked for it.
-func (r *records) tell(u *unit, before machine.State) {
-	is := u.state
-	if is.Phase == before.Phase || r.fleet.stopping {
+func (r *records) tell(u *unit, before, is *machine.State) {
+	if is.Phase == before.Phase || r.fleet.set.Stopping() {
 		return
 	}
 	level, what, cause := slog.LevelWarn, "", is.Reason

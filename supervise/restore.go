@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/registry"
@@ -45,7 +46,10 @@ func (c *succession) restore() { c.takeOver(c.recall()) }
 // recall makes anew the units of the services that a predecessor knew of, and returns
 // those whose definitions are not the ones that were in force.
 func (c *succession) recall() (outdated []*unit) {
-	c.loop.ask(c.tier1.claimed)
+	c.loop.ask(func() {
+		c.fleet.apply(core.Input{Kind: core.Hold}) // until all are adopted
+		c.tier1.claimed()
+	})
 	all := c.records.recalled()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if u := c.restoreService(name, all[name]); u != nil {
@@ -109,13 +113,12 @@ func (c *succession) bringUpToDate(outdated []*unit) {
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
 func (c *succession) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
-	u := c.services.bare(p)
+	u := c.services.bare(p, &state)
 	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
 		u.desired, u.kept.changed = recorded, true
 	}
-	u.state = state
 	u.forgotten = u.state.Removed // its directory may be on its way out
 	_ = c.launcher.allotTag(u)
 	return u
@@ -149,6 +152,7 @@ func (c *succession) adopt(u *unit) {
 	delete(c.tier1.children, u.name)
 	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
 	event := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
+	left, newer := u.state, (*machine.State)(nil)
 	if len(children) > 0 {
 		newest := children[len(children)-1]
 		for _, older := range children[:len(children)-1] {
@@ -156,9 +160,9 @@ func (c *succession) adopt(u *unit) {
 		}
 		var at memory
 		if json.Unmarshal(newest.Label, &at) == nil && at.Machine.LastID > u.state.LastID {
-			u.state = at.Machine
+			newer = &at.Machine
+			left = newer
 		}
-		c.tier1.byID[newest.ID] = u
 		go func(d *service.Definition) {
 			secrets := c.prep.secrets(d)
 			c.loop.do(func() { u.process.secrets = secrets })
@@ -177,19 +181,16 @@ func (c *succession) adopt(u *unit) {
 		}
 	}
 	if u.desired == service.IntentNone { // nothing was kept of it yet
-		u.desired = intentOf(u.state.Want == machine.WantUp)
+		u.desired = intentOf(left.Want == machine.WantUp)
 	}
-	u.kept.seen = u.state.Public()
-	if active(u.state) {
-		c.fleet.active++
-	}
+	u.kept.seen = left.Public()
 	if u.kept.changed && u.desired == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.kept.changed = false
 	c.descriptors.readoptSockets(u)
 	u.open.stored.Restore(u.name, c.tier1.held)
-	c.step(u, event)
+	c.fleet.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: event, State: newer})
 	c.records.keepState(u)
 	c.records.recordSeen(u) // our predecessor may have had no time for it
 	if len(children) > 0 {
@@ -202,15 +203,10 @@ func (c *succession) adopt(u *unit) {
 // adoptAll adopts every unit. None is told of another before all know what is
 // true: it would start on the strength of what was.
 func (c *succession) adoptAll() {
-	c.fleet.order.held++
 	for _, u := range c.fleet.all() {
 		c.adopt(u)
 	}
-	c.fleet.order.held--
-	c.fleet.follow()
-	for _, u := range c.fleet.all() { // what a predecessor told them may be true no more
-		c.fleet.hold(u, c.fleet.order.set.Told(u.order.node))
-	}
+	c.fleet.apply(core.Input{Kind: core.Release})
 	c.stopOverdue()
 }
 

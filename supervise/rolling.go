@@ -191,7 +191,7 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 	}
 	seen := make([]operation.Seen, len(g.units))
 	for i, u := range g.units {
-		removed := (u.state.Removed || u.order.turn == order.Remove) && g.verb.name != "stop"
+		removed := (u.state.Removed || u.life.Turn() == order.Remove) && g.verb.name != "stop"
 		if removed {
 			rs.operations.member(g.ID(), u, operation.Failed, u.title()+" was removed")
 			g.roll.Skip(i)
@@ -217,7 +217,7 @@ func (rs *rolls) look(ctx context.Context, g *rolling) operation.Verdict {
 	if !verdict.Over {
 		rs.done(g)
 	}
-	if rs.fleet.stopping {
+	if rs.fleet.set.Stopping() {
 		rs.operations.book.Stop(g.ID(), operation.Interrupted, "the container is stopping")
 		return verdict
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/supervise/console"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/operation"
@@ -104,7 +105,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		prep:   preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
 		random: rand.Uint64,
 	}
-	s.fleet.step = s.step
+	s.fleet.apply = s.apply
 	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: newEvents(), chronicle: newChronicle()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
@@ -193,7 +194,9 @@ func connect() (*Supervisor, <-chan error, error) {
 		if s.tier1.version != wire.Version {
 			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.tier1.version, wire.Version)
 		}
-		s.fleet.stopping = s.tier1.stops
+		if s.tier1.stops {
+			s.apply(core.Input{Kind: core.Stopping})
+		}
 		return s, gone, nil
 	case err := <-gone:
 		return nil, nil, fmt.Errorf("PID 1 did not answer: %w", err)

@@ -414,9 +414,9 @@ func (s *simulation) check() {
 		s.settle(now, errands)
 		active := 0
 		for _, u := range now.fleet.all() {
-			w.awaits(u.name, u.order.turn.Stops())
-			if told := now.fleet.order.set.Fact(u.order.node); told.Turn != u.order.turn || told.Phase != order.FactOf(u.state, u.policy()).Phase {
-				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.order.turn, u.state.Phase, told)
+			w.awaits(u.name, u.life.Turn().Stops())
+			if told := now.fleet.set.Fact(u.life.Node()); told.Turn != u.life.Turn() || told.Phase != order.FactOf(*u.state, u.policy()).Phase {
+				w.fault("%s has the turn %s in the phase %s, and the order knows %+v", u.name, u.life.Turn(), u.state.Phase, told)
 			}
 			if u.active() {
 				active++
@@ -432,7 +432,7 @@ func (s *simulation) check() {
 			for _, complaint := range complaints(u, w) {
 				w.fault("%s: %s; its state is %+v", u.name, complaint, u.state)
 			}
-			if want, sure := s.wanted[u.name]; sure && !u.order.turn.Stops() && u.state.Want != want {
+			if want, sure := s.wanted[u.name]; sure && !u.life.Turn().Stops() && u.state.Want != want {
 				w.fault("%s is wanted %q, and %q was acknowledged; its state is %+v", u.name, u.state.Want, want, u.state)
 			}
 			desired := journal[u.name]
@@ -444,8 +444,8 @@ func (s *simulation) check() {
 			}
 			s.consistent(now, u, desired)
 		}
-		if active != now.fleet.active {
-			w.fault("%d units are active, counted are %d", active, now.fleet.active)
+		if active != now.fleet.set.Active() {
+			w.fault("%d units are active, counted are %d", active, now.fleet.set.Active())
 		}
 		for _, b := range w.table {
 			if b.asking != nil {
@@ -473,12 +473,11 @@ func complaints(u *unit, w *world) (all []string) {
 			all = append(all, what)
 		}
 	}
-	must((state.Timer.At != 0) == (u.timer.index >= 0), "its timer is not what the state says")
-	must(u.timer.index < 0 || u.timer.at == state.Timer.At && u.timer.generation == state.Timer.Generation, "its timer is armed for another time")
+	must(state.Timer.At == u.life.Armed(), "its timer is not what the state says")
 	b := w.table[state.ID]
 	switch state.Phase {
 	case machine.Stopped, machine.Waiting, machine.Exited, machine.Gone:
-		must(u.timer.index < 0, "at rest, with a timer")
+		must(u.life.Armed() == 0, "at rest, with a timer")
 		must(state.ID == 0, "at rest, with a spawn")
 	case machine.Starting:
 		must(state.Deadlines.Ready != 0, "starting without a deadline")

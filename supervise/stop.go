@@ -4,8 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"rlminit/supervise/machine"
-	"rlminit/supervise/order"
+	"rlminit/supervise/core"
 	"rlminit/wire"
 )
 
@@ -39,7 +38,6 @@ func (e *ending) beginShutdown() {
 func (e *ending) shutdown(deadline int64) {
 	hurried := e.shutdowns > 0
 	e.shutdowns++
-	e.fleet.stopping = true
 	budget := time.Duration(deadline - boottime())
 	if !hurried {
 		if len(e.fleet.units) > 0 {
@@ -48,30 +46,13 @@ func (e *ending) shutdown(deadline int64) {
 		notifyManager("STOPPING=1")
 		e.jobs.stop()
 	}
-	depth := e.fleet.chains()
-	longest := time.Duration(0)
-	for _, chain := range depth {
-		longest = max(longest, chain)
-	}
-	// The last tenth is for the sweeps of what the services leave behind.
-	budget = budget * 9 / 10
-	e.fleet.command(order.Stop, e.fleet.all(), nil, func(u *unit) machine.Event {
-		event := machine.Event{Kind: machine.Stop, Cause: "the container is stopping"}
-		if hurried || budget < 100*time.Millisecond {
-			event.Hurry = true
-		} else if longest > budget {
-			event.Within = int64(float64(u.policy().StopTimeout) * float64(budget) / float64(longest))
-		} else {
-			event.Within = int64(u.policy().StopTimeout)
-		}
-		return event
-	})
+	e.fleet.apply(core.Input{Kind: core.End, Budget: budget, Hurry: hurried})
 	e.checkStopped()
 }
 
 // checkStopped tells tier 1, once, that every service has stopped.
 func (e *ending) checkStopped() {
-	if !e.fleet.stopping || e.stopped || e.fleet.active > 0 || e.jobs.left {
+	if !e.fleet.set.Stopping() || e.stopped || e.fleet.set.Active() > 0 || e.jobs.left {
 		return
 	}
 	e.stopped = true

@@ -28,8 +28,7 @@ type tier1 struct {
 	held      handover.Held           // what it gave back and nobody has taken yet
 	children  map[string][]wire.Child // that a predecessor left, by name, and nobody has taken yet
 	nextID    uint64
-	byID      map[uint64]*unit
-	owned     map[uint64]Owner // Invariant: has no id that byID has
+	owned     map[uint64]Owner // Invariant: has no id of a service's run
 	owners    []Owner          // of what is no service's run
 	dismissed map[uint64]bool  // children that nobody answers for, until they have ended
 	memory    *oom.Watch       // asked when one has ended
@@ -42,7 +41,7 @@ type tier1 struct {
 func newTier1() tier1 {
 	return tier1{
 		tags: &handover.Tags{}, held: handover.Held{}, children: map[string][]wire.Child{},
-		byID: map[uint64]*unit{}, owned: map[uint64]Owner{}, dismissed: map[uint64]bool{},
+		owned: map[uint64]Owner{}, dismissed: map[uint64]bool{},
 		memory: oom.Open("/sys/fs/cgroup"), leaves: cgroup.Find(),
 	}
 }

@@ -1,8 +1,6 @@
 package supervise
 
 import (
-	"container/heap"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +18,9 @@ func readBoottime() int64 {
 	return ts.Nano()
 }
 
-// timers keeps the one deadline that each unit may have, the earliest on top.
+// alarm rings for the earliest deadline, and finds out by that for how long nobody ran.
 // Only the loop touches it.
-type timers struct {
-	heap  timerHeap
+type alarm struct {
 	clock *time.Timer
 	armed int64 // the deadline that the clock is on the way to; 0: none
 	look  int64 // ns between two rings on that way
@@ -41,98 +38,38 @@ const (
 	punctual     = int64(50 * time.Millisecond)
 )
 
-func newTimers() *timers {
+func newAlarm() *alarm {
 	clock := time.NewTimer(time.Hour)
 	clock.Stop()
-	return &timers{clock: clock}
+	return &alarm{clock: clock}
 }
 
-// set arms the unit's slot for a time of the boot clock; 0 disarms it.
-func (t *timers) set(u *unit, at int64) {
-	u.timer.at = at
-	switch {
-	case at == 0 && u.timer.index >= 0:
-		heap.Remove(&t.heap, u.timer.index)
-	case at == 0:
-	case u.timer.index >= 0:
-		heap.Fix(&t.heap, u.timer.index)
-	default:
-		heap.Push(&t.heap, u)
-	}
-}
-
-// due takes out a unit whose time has come, or returns nil.
-func (t *timers) due(now int64) *unit {
-	if len(t.heap) == 0 || t.heap[0].timer.at > now {
-		return nil
-	}
-	return heap.Pop(&t.heap).(*unit)
-}
-
-// arm sets the clock for the earliest deadline.
-func (t *timers) arm(now int64) {
-	var next int64
-	if len(t.heap) > 0 {
-		next = t.heap[0].timer.at
-	}
-	if next == t.armed && (next == 0 || t.rings != 0) {
+// arm sets the clock for the earliest deadline; 0: there is none.
+func (a *alarm) arm(next, now int64) {
+	if next == a.armed && (next == 0 || a.rings != 0) {
 		return
 	}
-	if next != t.armed {
-		t.armed, t.look = next, max((next-now)/looks, shortestLook)
+	if next != a.armed {
+		a.armed, a.look = next, max((next-now)/looks, shortestLook)
 	}
-	t.clock.Stop()
-	t.rings = 0
+	a.clock.Stop()
+	a.rings = 0
 	if next != 0 {
-		t.rings = min(next, now+t.look)
-		t.clock.Reset(time.Duration(max(0, t.rings-now)))
+		a.rings = min(next, now+a.look)
+		a.clock.Reset(time.Duration(max(0, a.rings-now)))
 	}
 }
 
 // rang notes that the clock has.
-func (t *timers) rang() { t.rings = 0 }
+func (a *alarm) rang() { a.rings = 0 }
 
 // lost is for how long nobody ran, as far as the clock tells: a container that was
 // paused, a host that stood still or slept. It is told once.
-func (t *timers) lost(now int64) int64 {
-	late := now - t.rings
-	if t.rings == 0 || late < punctual {
+func (a *alarm) lost(now int64) int64 {
+	late := now - a.rings
+	if a.rings == 0 || late < punctual {
 		return 0
 	}
-	t.rings = 0
+	a.rings = 0
 	return late
-}
-
-// running are the units with a deadline.
-func (t *timers) running() []*unit { return slices.Clone(t.heap) }
-
-// timerSlot is a unit's place in the heap.
-type timerSlot struct {
-	at         int64
-	generation uint64
-	index      int // -1: not in the heap
-}
-
-type timerHeap []*unit
-
-func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].timer.at < h[j].timer.at }
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].timer.index, h[j].timer.index = i, j
-}
-
-func (h *timerHeap) Push(x any) {
-	u := x.(*unit)
-	u.timer.index = len(*h)
-	*h = append(*h, u)
-}
-
-func (h *timerHeap) Pop() any {
-	last := len(*h) - 1
-	u := (*h)[last]
-	u.timer.index = -1
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return u
 }

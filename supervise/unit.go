@@ -2,15 +2,14 @@ package supervise
 
 import (
 	"cmp"
-	"strings"
 	"sync"
 	"time"
 
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
-	"rlminit/wire"
 )
 
 // unit is one supervised service. Only the loop touches it, but for commands.
@@ -26,13 +25,12 @@ type unit struct {
 	tag         uint32 // of its processes; 0: it has had none yet
 	fault       string // why there is no usable definition; "" if there is one. The registry's word
 
-	state   machine.State
+	life    *core.Life
+	state   *machine.State // life's; the core alone changes it
 	desired service.Intent // Invariant: never IntentNone once it is adopted or started
-	timer   timerSlot
 	waiters waiters
 
 	// What each part has of it.
-	order   ordered   // fleet
 	process launched  // launcher
 	probes  probes    // prober
 	open    endpoints // descriptors
@@ -61,15 +59,7 @@ func (u *unit) onlyScheduled() bool {
 func (u *unit) policy() machine.Policy { return machine.PolicyOf(u.definition) }
 
 // active tells whether a process of u may exist, or is about to.
-func (u *unit) active() bool { return active(u.state) }
-
-func active(state machine.State) bool {
-	switch state.Phase {
-	case machine.Spawning, machine.Parked, machine.Starting, machine.Running, machine.Stopping, machine.Sweeping:
-		return true
-	}
-	return false
-}
+func (u *unit) active() bool { return core.Active(u.state) }
 
 // rests tells whether u has no process and comes by none without a command or the retry
 // of one that has failed: it keeps no pipe, socket or file open.
@@ -83,7 +73,7 @@ func (u *unit) rests() bool {
 
 // wanted tells whether u is to run, after a stop that has yet to begin too.
 func (u *unit) wanted() bool {
-	return u.state.Want == machine.WantUp && u.order.turn < order.Stop
+	return u.state.Want == machine.WantUp && u.life.Turn() < order.Stop
 }
 
 // pid is that of u's process; 0: there is none.
@@ -94,133 +84,51 @@ func (u *unit) pid() int {
 	return 0
 }
 
-// step feeds one event to u's machine, keeps the new state, does what it asks
-// for and tells everybody who wants to know.
-func (s *Supervisor) step(u *unit, e machine.Event) {
-	e.Now = boottime()
-	e.Wall = time.Now().UnixNano()
-	e.NextID = s.tier1.nextID
-	e.Rand = s.random()
-	before := u.state
-	next, actions := machine.Step(u.state, u.policy(), e)
-	u.state = next
-	if digest(before) != digest(next) {
-		s.records.keepState(u)
-	}
-	for _, a := range actions {
-		s.act(u, a)
-	}
-	s.published(u, before)
-}
-
-// act carries out one action.
-func (s *Supervisor) act(u *unit, a machine.Action) {
-	switch a.Kind {
-	case machine.Spawn:
-		s.tier1.nextID = max(s.tier1.nextID, a.ID+1)
-		s.tier1.byID[a.ID] = u
-		s.launcher.beginLaunch(u, a.ID)
-	case machine.Signal:
-		scope := wire.ScopeGroup
-		if a.Scope == machine.ScopeMain {
-			scope = wire.ScopeMain
-		}
-		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
-	case machine.Sweep:
-		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
-	case machine.Acknowledge:
-		delete(s.tier1.byID, a.ID)
-		u.kept.ended = append(u.kept.ended, a.ID)
-	case machine.Arm:
-		u.timer.generation = a.Generation
-		s.fleet.timers.set(u, max(a.At, 1))
-	case machine.Disarm:
-		s.fleet.timers.set(u, 0)
-	case machine.StartProbe:
-		s.prober.startProbe(u, a)
-	case machine.StopProbe:
-		s.prober.stopProbe(u, a.Probe)
-	}
-}
-
-// published makes a transition known: on tmpfs, on the volume, in the log, to
-// readers of events, to what depends on u, and to whoever waits.
-func (s *Supervisor) published(u *unit, before machine.State) {
-	if was, is := active(before), u.active(); was != is {
-		if is {
-			s.fleet.active++
-		} else {
-			s.fleet.active--
-		}
-	}
-	if before.PID > 0 && u.state.PID != before.PID {
+// published makes a transition known: on tmpfs, on the volume, in the log, and to
+// readers of events.
+func (s *Supervisor) published(u *unit, e *core.Effect) {
+	before, state := e.Before, e.After
+	if before.PID > 0 && state.PID != before.PID {
 		u.open.formerPID = before.PID
 	}
-	s.logging.mark(u, before)
-	s.records.tell(u, before)
-	was, is := u.kept.seen, u.state.Public()
+	s.logging.mark(u, before, state)
+	s.records.tell(u, before, state)
+	was, is := u.kept.seen, state.Public()
 	u.kept.seen = is
-	if was != is || before.Health != u.state.Health {
+	if was != is || before.Health != state.Health {
 		s.records.recordSeen(u)
 	}
 	s.records.acknowledge(u)
-	if digest(before) != digest(u.state) {
+	if e.Remembered {
 		s.records.publishStatus(u)
 	}
 	if was != is {
 		event := control.Event{
-			At: time.Unix(0, u.state.Since), Service: u.name, From: was, To: is,
-			Cause: cmp.Or(u.state.Cause, u.state.Reason), Actor: u.state.Actor,
+			At: time.Unix(0, state.Since), Service: u.name, From: was, To: is,
+			Cause: cmp.Or(state.Cause, state.Reason), Actor: state.Actor,
 		}
-		if pid := u.state.PID; pid > 0 && u.state.Alive() {
+		if pid := state.PID; pid > 0 && state.Alive() {
 			event.PID = &pid
 		}
 		s.records.chronicle.note(s.records.events.publish(event))
 		s.purpose.outlived(u)
 	}
-	if u.process.launch != nil && u.state.Want == machine.WantDown {
+	if u.process.launch != nil && state.Want == machine.WantDown {
 		s.launcher.abandonLaunch(u)
 	}
-	if u.state.Phase == machine.Failed && before.Phase != machine.Failed {
+	if state.Phase == machine.Failed && before.Phase != machine.Failed {
 		s.logging.quote(u)
 	}
-	if u.rests() && !s.fleet.stopping {
+	if u.rests() && !s.fleet.set.Stopping() {
 		s.descriptors.closeSockets(u, nil)
 		s.descriptors.closeNotify(u)
 		if u.state.Phase != machine.Failed { // of that the end is quoted first
 			s.logging.rest(u)
 		}
 	}
-	if u.state.Phase == machine.Gone {
+	if state.Phase == machine.Gone {
+		s.fleet.remove(u, e.Node)
 		s.services.forget(u)
-	}
-	s.fleet.observe(u)
-	if u.state.Phase == machine.Waiting && before.Reason != u.state.Reason {
-		s.fleet.order.set.Retell(u.order.node)
-	}
-	s.fleet.follow()
-	u.waiters.answer(u)
-	s.commands.rolls.stir(u)
-	s.ending.checkStopped()
-}
-
-// digested is what of a state is worth telling a successor and a new status file: not the watchdog's
-// last ping, nor a timer that was armed anew.
-type digested struct {
-	want                           machine.Want
-	phase                          machine.Phase
-	id                             uint64
-	pid, fails, restarts, leftover int
-	health                         machine.Health
-	reason, text, blocked          string
-	again, removed                 bool
-	exit                           *machine.Exit
-}
-
-func digest(s machine.State) digested {
-	return digested{
-		s.Want, s.Phase, s.ID, s.PID, s.Fails, s.Restarts, s.Leftovers,
-		s.Health, s.Reason, s.Text, s.Blocked, s.Again, s.Removed, s.LastExit,
 	}
 }
 
@@ -304,27 +212,7 @@ func (u *unit) lastWords() string {
 }
 
 // unhealthy tells whether it runs, and its health probe fails.
-func (u *unit) unhealthy() bool {
-	return u.state.Phase == machine.Running && u.state.Health == machine.Unhealthy
-}
-
-// reasonMax bounds a reason within a reason, which has one in it in its turn.
-const reasonMax = 200
+func (u *unit) unhealthy() bool { return core.Unhealthy(u.state) }
 
 // plight is a state in words, for what waits on u.
-func (u *unit) plight() string {
-	state, reason := u.state.Public(), u.state.Reason
-	if u.fault != "" && !u.active() {
-		state, reason = "failed", u.fault
-	}
-	if u.unhealthy() {
-		state = control.Unhealthy
-	}
-	if len(reason) > reasonMax {
-		reason = strings.ToValidUTF8(reason[:reasonMax], "") + "…"
-	}
-	if reason != "" && (state == "failed" || state == "waiting") {
-		return state + " (" + reason + ")"
-	}
-	return state
-}
+func (u *unit) plight() string { return core.Plight(u.state, u.fault) }

@@ -45,7 +45,7 @@ func always(over func(*unit) (bool, *control.Problem)) func(*unit) func(*unit) (
 var (
 	verbStart = verb{
 		name: "start", intent: service.Running,
-		needed:  func(u *unit) bool { return !u.wanted() || u.order.turn.Stops() || u.state.Phase != machine.Running },
+		needed:  func(u *unit) bool { return !u.wanted() || u.life.Turn().Stops() || u.state.Phase != machine.Running },
 		apply:   (*fleet).startUnits,
 		outcome: func(*unit) func(*unit) (bool, *control.Problem) { return started() },
 	}
@@ -83,7 +83,7 @@ func (v verb) seen(u *unit, under bool) operation.Seen {
 	case !under:
 		seen.InService, seen.Hopeless = true, false
 	case v.name == "stop":
-		gone := !u.active() && !u.order.turn.Stops()
+		gone := !u.active() && !u.life.Turn().Stops()
 		seen = operation.Seen{InService: gone, For: time.Hour, Run: seen.Run, How: seen.How}
 		if gone {
 			seen.Run++
@@ -95,7 +95,7 @@ func (v verb) seen(u *unit, under bool) operation.Seen {
 // seen is u as the gate of a rolling operation sees it.
 func (u *unit) seen() operation.Seen {
 	seen := operation.Seen{
-		InService: u.state.Phase == machine.Running && !u.order.turn.Stops() && u.state.Health != machine.Unhealthy,
+		InService: u.state.Phase == machine.Running && !u.life.Turn().Stops() && u.state.Health != machine.Unhealthy,
 		Run:       u.state.LastID,
 		Unhealthy: u.unhealthy(),
 		Wanted:    u.state.Want == machine.WantUp,
@@ -107,7 +107,7 @@ func (u *unit) seen() operation.Seen {
 		seen.For = time.Duration(boottime() - u.state.ReadyAt)
 	case machine.Exited:
 		if u.state.Satisfies(u.policy()) { // a oneshot that is done
-			seen.InService, seen.For = !u.order.turn.Stops(), time.Duration(1<<62)
+			seen.InService, seen.For = !u.life.Turn().Stops(), time.Duration(1<<62)
 		} else {
 			seen.Ended, seen.Hopeless = true, true
 		}
@@ -116,8 +116,8 @@ func (u *unit) seen() operation.Seen {
 	case machine.Backoff:
 		seen.Ended = true
 	case machine.Waiting:
-		seen.Hopeless = u.order.stuck
-		seen.Ended, seen.Stuck = u.order.stuck, u.order.stuck
+		seen.Hopeless = u.life.Stuck()
+		seen.Ended, seen.Stuck = u.life.Stuck(), u.life.Stuck()
 	}
 	return seen
 }

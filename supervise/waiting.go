@@ -80,8 +80,8 @@ type attempt struct {
 }
 
 func (a *attempt) over(u *unit) (bool, *control.Problem) {
-	if u.fault == "" && u.order.turn == order.NoTurn && u.state.Want == machine.WantUp {
-		a.look(&u.state)
+	if u.fault == "" && u.life.Turn() == order.NoTurn && u.state.Want == machine.WantUp {
+		a.look(u.state)
 	}
 	if over, problem := came(u); a.failed == "" || over && problem != nil {
 		return over, problem
@@ -128,13 +128,13 @@ func came(u *unit) (bool, *control.Problem) {
 		return true, control.Failed("%s failed: %s", u.title(), u.fault)
 	case u.state.Phase == machine.Gone:
 		return true, control.Failed("%s was removed before it was ready", u.title())
-	case u.order.turn.Stops():
+	case u.life.Turn().Stops():
 		return false, nil
 	case u.state.Want != machine.WantUp && !u.state.Settled():
 		return false, nil
 	case u.state.Phase == machine.Failed, u.state.Phase == machine.Parked:
 		return u.output.unheard == 0, u.failure()
-	case u.state.Phase == machine.Waiting && u.order.stuck:
+	case u.state.Phase == machine.Waiting && u.life.Stuck():
 		return true, control.Failed("%s is waiting: %s", u.title(), u.state.Blocked)
 	case u.state.Phase == machine.Backoff && slices.Contains(full, u.state.Reason):
 		return true, control.Failed("%s cannot be started yet: %s; it is tried again", u.title(), u.state.Reason).Retry()
@@ -148,10 +148,10 @@ func came(u *unit) (bool, *control.Problem) {
 
 // stopped is over when nothing of the service is left.
 func stopped(u *unit) (bool, *control.Problem) {
-	if u.state.Want == machine.WantUp && !u.order.turn.Stops() {
+	if u.state.Want == machine.WantUp && !u.life.Turn().Stops() {
 		return true, control.Conflict("%s was started again before it had stopped", u.title())
 	}
-	return !u.active() && !u.order.turn.Stops(), nil
+	return !u.active() && !u.life.Turn().Stops(), nil
 }
 
 // becameRunning is over when a service runs, and when it will not do so by
@@ -177,7 +177,7 @@ func restarted(id uint64) func(*unit) (bool, *control.Problem) {
 		switch {
 		case u.fault != "" && u.active(): // with the definition before, and left alone
 			return true, control.Failed("%s is not restarted: %s", u.title(), u.fault)
-		case u.order.turn.Stops() || u.state.ID == id && u.active():
+		case u.life.Turn().Stops() || u.state.ID == id && u.active():
 			return false, nil
 		}
 		return anew(u)

@@ -26,7 +26,7 @@ var largePackages = map[string]int{
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.
-const longFunctions = 29
+const longFunctions = 28
 
 func TestCodeStaysSmall(t *testing.T) {
 	root, err := box.Repository()

@@ -4,6 +4,9 @@ package structure
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -135,6 +138,37 @@ func TestLifecycleIsPure(t *testing.T) {
 			if slices.Contains([]string{"os", "os/exec", "net", "sync", "context", "math/rand", "io", "syscall"}, i) {
 				t.Errorf("%s imports %s", top(p.ImportPath), i)
 			}
+		}
+	}
+}
+
+// TestCoreIsPure: what decides about services is made of pure packages, and does no more
+// than decide. Of time it has durations alone, and it starts no goroutine.
+func TestCoreIsPure(t *testing.T) {
+	allowed := []string{"container/heap", "slices", "strings", "time", module + "supervise/machine", module + "supervise/order"}
+	for _, p := range list(t, "./supervise/core") {
+		for _, i := range p.Imports {
+			if !slices.Contains(allowed, i) {
+				t.Errorf("%s imports %s: it may import %s", top(p.ImportPath), i, strings.Join(allowed, ", "))
+			}
+		}
+		for _, file := range p.GoFiles {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt:
+					t.Errorf("%s has a goroutine or a channel in %s", top(p.ImportPath), file)
+				case *ast.SelectorExpr:
+					durations := []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
+					if of, ok := n.X.(*ast.Ident); ok && of.Name == "time" && !slices.Contains(durations, n.Sel.Name) {
+						t.Errorf("%s uses time.%s in %s", top(p.ImportPath), n.Sel.Name, file)
+					}
+				}
+				return true
+			})
 		}
 	}
 }

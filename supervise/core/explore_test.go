@@ -1,0 +1,324 @@
+package core_test
+
+import (
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"rlminit/supervise/core"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
+	"rlminit/tests/exploreorder"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "of the lives that are taken at random")
+	walks = flag.Int("walks", 1, "how many lives of each graph")
+)
+
+// TestEverySmallSet takes every graph of up to three services through random lives: what
+// tier 1 answers, commands, deadlines, definitions that come and go, supervisors that are
+// killed between two effects. world has what must be true all along. At the end there is
+// peace, in which everything comes up that can, and stops when the container does.
+func TestEverySmallSet(t *testing.T) {
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	total, graphs := map[string]int{}, 0
+	for n := 1; n <= 3; n++ {
+		exploreorder.Graphs(n, func(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot [exploreorder.Most]bool) {
+			graphs++
+			if testing.Short() && graphs%20 != 0 {
+				return
+			}
+			for walk := range *walks {
+				r := rand.New(rand.NewPCG(first, uint64(graphs)<<16|uint64(walk)))
+				w := newWorld(r, []string{"a", "b", "c"}[:n], graphs%10 == 0)
+				w.live(edges, oneshot)
+				if w.wrong != "" {
+					t.Fatalf("graph %d, -seed %d: %v %v\n%v", graphs, first, edges, oneshot, w)
+				}
+				for what, times := range w.counts {
+					total[what] += times
+				}
+			}
+		})
+	}
+	t.Logf("figure: core: %d graphs: %v", graphs, total)
+	for _, what := range []string{
+		"killed", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "along",
+		"removed", "defined", "redefined", "held", "announced", "revoked", "ended",
+	} {
+		if total[what] == 0 {
+			t.Errorf("nothing was %s", what)
+		}
+	}
+}
+
+// live is one walk.
+func (w *world) live(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot [exploreorder.Most]bool) {
+	definition := func(i int) *core.Definition {
+		d := &core.Definition{Policy: w.policy(oneshot[i])}
+		for j, kind := range edges[i][:len(w.names)] {
+			of := [...]*[]string{nil, &d.Requires, &d.Wants, &d.After}[kind]
+			if of != nil {
+				*of = append(*of, w.names[j])
+			}
+		}
+		return d
+	}
+	for i, name := range w.names {
+		w.defs[name] = definition(i)
+	}
+	w.mortal = true
+	for range 60 {
+		i := w.r.IntN(len(w.names))
+		w.meddle(w.names[i], func() *core.Definition { return definition(i) })
+		if w.wrong != "" {
+			return
+		}
+	}
+	w.mortal = false
+	for ; w.held > 0; w.held-- {
+		w.apply(core.Input{Kind: core.Release})
+	}
+	w.peace()
+	if !w.ended {
+		for _, name := range w.names {
+			if w.shadow[name] == nil {
+				w.define(name)
+			}
+		}
+		w.command(order.Start, machine.Start, w.all())
+		w.peace()
+		w.up()
+	}
+	w.ended = true
+	w.apply(core.Input{Kind: core.End, Budget: time.Minute})
+	w.peace()
+	if w.set.Active() != 0 || len(w.children) != 0 {
+		w.fault("the container ends, and %d services do not: %v", w.set.Active(), w.children)
+	}
+	w.apply(core.Input{Kind: core.Command, Turn: order.Remove, Nodes: w.all(), Event: machine.Event{Kind: machine.Remove}})
+	w.apply(core.Input{Kind: core.Unannounce, Names: w.names})
+	if w.set.Names() != 0 {
+		w.fault("nobody is there, and %d names are known", w.set.Names())
+	}
+}
+
+func (w *world) all() []order.Node { return slices.Sorted(maps.Keys(w.nodes)) }
+
+// meddle does something at random, mostly to one service.
+func (w *world) meddle(name string, definition func() *core.Definition) {
+	life := w.set.Find(name)
+	if life == nil {
+		w.defs[name] = definition()
+		w.define(name)
+		return
+	}
+	n := life.Node()
+	some := []order.Node{n}
+	for other := range w.nodes {
+		if other != n && w.r.IntN(2) == 0 {
+			some = append(some, other)
+		}
+	}
+	slices.Sort(some)
+	switch w.r.IntN(20) {
+	case 0, 1, 2:
+		w.command(order.Start, machine.Start, some)
+	case 3:
+		w.command(order.Stop, machine.Stop, some)
+	case 4:
+		w.command(order.Restart, machine.Restart, some)
+	case 5:
+		w.counts["removed"]++
+		w.apply(core.Input{Kind: core.Command, Turn: order.Remove, Nodes: some[:1], Event: machine.Event{Kind: machine.Remove}})
+	case 6:
+		w.redefine(life, definition())
+	case 7:
+		if w.held > 0 {
+			w.held--
+			w.apply(core.Input{Kind: core.Release})
+		} else if w.r.IntN(3) == 0 {
+			w.held++
+			w.counts["held"]++
+			w.apply(core.Input{Kind: core.Hold})
+		}
+	case 8:
+		kind := []core.Kind{core.Announce, core.Unannounce}[w.r.IntN(2)]
+		w.counts["announced"]++
+		w.apply(core.Input{Kind: kind, Names: w.names})
+	case 9:
+		if w.ended {
+			return // nobody takes back the end
+		}
+		w.counts["revoked"]++
+		w.apply(core.Input{Kind: core.Revoke, Nodes: some})
+	case 10:
+		w.counts["lost"]++
+		w.now += int64(time.Second)
+		w.apply(core.Input{Kind: core.Lost, Event: machine.Event{Within: int64(time.Second)}})
+	case 11:
+		if w.r.IntN(20) == 0 {
+			w.ended = true
+			w.counts["ended"]++
+			w.apply(core.Input{Kind: core.End, Budget: 10 * time.Second})
+		}
+	case 12, 13:
+		w.due()
+	default:
+		w.hear(life, w.r.IntN(3) != 0)
+	}
+}
+
+func (w *world) define(name string) {
+	w.counts["defined"]++
+	mortal := w.mortal
+	w.mortal = false // of what nothing is known yet nothing is to be taken over
+	w.apply(core.Input{Kind: core.Hold})
+	w.held++
+	w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name]})
+	if life := w.set.Find(name); life != nil && w.r.IntN(2) == 0 {
+		w.apply(core.Input{Kind: core.Command, Turn: order.Start, Nodes: []order.Node{life.Node()}, Event: machine.Event{Kind: machine.Start}})
+	} else if life != nil {
+		w.apply(core.Input{Kind: core.Revoke, Nodes: []order.Node{life.Node()}})
+	}
+	w.held--
+	w.apply(core.Input{Kind: core.Release})
+	if state := w.shadow[name]; state != nil { // the supervisor keeps it when it is defined
+		w.memory[name] = *state
+	}
+	w.mortal = mortal
+}
+
+func (w *world) redefine(life *core.Life, d *core.Definition) {
+	w.counts["redefined"]++
+	n := life.Node()
+	w.defs[w.nodes[n]] = d
+	w.apply(core.Input{Kind: core.Redefine, Node: n, Definition: d})
+	if w.set.Life(n) != life {
+		return // another supervisor has taken over, or it is gone
+	}
+	update := machine.Event{Kind: machine.Update, NeedsRestart: w.r.IntN(2) == 0}
+	if state := life.State(); update.NeedsRestart && !life.Turn().Stops() && core.Active(state) && state.Want == machine.WantUp {
+		w.apply(core.Input{Kind: core.Command, Turn: order.Restart, Nodes: []order.Node{n}, Event: update})
+		return
+	}
+	update.NeedsRestart = false
+	w.apply(core.Input{Kind: core.Happened, Node: n, Event: update})
+}
+
+func (w *world) command(t order.Turn, kind machine.EventKind, nodes []order.Node) {
+	w.counts[string(kind)]++
+	in := core.Input{Kind: core.Command, Turn: t, Nodes: nodes, Event: machine.Event{Kind: kind}}
+	if t == order.Start {
+		in.Nodes = append(w.set.StartAlong(nodes), nodes...)
+	} else {
+		in.Along = w.set.StopAlong(t, nodes)
+		w.counts["along"] += len(in.Along)
+	}
+	w.apply(in)
+}
+
+// due lets time go by until the next deadline.
+func (w *world) due() bool {
+	at, ok := w.set.Next()
+	if !ok {
+		return false
+	}
+	w.counts["due"]++
+	w.now = max(w.now, at)
+	w.apply(core.Input{Kind: core.Due})
+	return true
+}
+
+// hear has tier 1, or the service itself, say something about it, and tells whether there
+// was anything. What is well is not ill meanwhile.
+func (w *world) hear(life *core.Life, well bool) bool {
+	n, state := life.Node(), life.State()
+	tell := func(what string, e machine.Event) bool {
+		w.counts[what]++
+		e.ID = state.ID
+		w.apply(core.Input{Kind: core.Happened, Node: n, Event: e})
+		return true
+	}
+	c := w.children[state.ID]
+	switch {
+	case c == nil:
+		return false
+	case c.pid == 0 && !c.exited:
+		if well {
+			w.lastPID++
+			c.pid = w.lastPID
+			return tell("answered", machine.Event{Kind: machine.Spawned, PID: c.pid})
+		}
+		if w.r.IntN(3) == 0 {
+			return tell("answered", machine.Event{Kind: machine.SpawnStuck})
+		}
+		delete(w.children, c.id)
+		return tell("answered", machine.Event{Kind: machine.SpawnFailed, Temporary: w.r.IntN(2) == 0})
+	case c.exited:
+		if c.leftovers > 0 && (well || w.r.IntN(2) == 0) {
+			c.leftovers--
+		}
+		return tell("swept", machine.Event{Kind: machine.Swept, Remaining: c.leftovers})
+	case !well && w.r.IntN(2) == 0, c.ending, well && w.defs[c.name].Policy.Oneshot && state.Phase == machine.Running:
+		c.exited = true
+		if !well {
+			c.code, c.leftovers = w.r.IntN(2), w.r.IntN(3)
+		}
+		return tell("exits", machine.Event{Kind: machine.ExitedEvent, Code: c.code, Leftovers: c.leftovers})
+	case state.Phase == machine.Starting && w.defs[c.name].Policy.Ready == machine.ReadyNotify:
+		return tell("told", machine.Event{Kind: machine.Ready})
+	case well:
+		return false
+	}
+	return tell("told", machine.Event{Kind: []machine.EventKind{machine.HealthFailed, machine.HealthPassed, machine.StoppingItself, machine.WatchdogPing}[w.r.IntN(4)]})
+}
+
+// peace lets everything go well until nothing happens by itself any more, or in an hour.
+func (w *world) peace() {
+	for until := w.now + int64(time.Hour); w.now < until && w.wrong == ""; {
+		heard := false
+		for _, n := range w.all() {
+			if life := w.set.Life(n); life != nil {
+				heard = w.hear(life, true) || heard
+			}
+		}
+		if !heard && !w.due() {
+			return
+		}
+	}
+}
+
+// up: in peace everything runs, or has done its work, whose requirements can.
+func (w *world) up() {
+	for _, name := range w.names {
+		if w.reachesBy(name, name, map[string]bool{}) {
+			continue
+		}
+		bound := false // to a ring, or to one of which a run failed before
+		for _, other := range w.names {
+			bound = bound || w.reachesBy(name, other, map[string]bool{}) && w.reachesBy(other, other, map[string]bool{})
+		}
+		if state := w.shadow[name]; !bound && (state == nil || !state.Satisfies(w.defs[name].Policy)) {
+			w.fault("in peace %s is not up: %+v", name, state)
+		}
+	}
+}
+
+// reachesBy is reaches over requires alone.
+func (w *world) reachesBy(from, to string, seen map[string]bool) bool {
+	seen[from] = true
+	for _, next := range w.defs[from].Requires {
+		if next == to || !seen[next] && w.reachesBy(next, to, seen) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package core
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
+)
+
+func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
+	var timers timers
+	lives := make([]*Life, 200)
+	want := map[*Life]int64{}
+	for i := range lives {
+		lives[i] = &Life{place: -1}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		l := lives[r.IntN(len(lives))]
+		at := r.Int64N(1000) // 0 disarms
+		l.state.Timer.At = at
+		timers.set(l)
+		if at == 0 {
+			delete(want, l)
+		} else {
+			want[l] = at
+		}
+	}
+	last := int64(0)
+	for at, ok := timers.next(); ok; at, ok = timers.next() {
+		l := timers.heap[0]
+		if at < last || want[l] != at || l.Armed() != at {
+			t.Fatalf("%d is next after %d, armed for %d", at, last, want[l])
+		}
+		timers.remove(l)
+		last = at
+		delete(want, l)
+	}
+	if len(want) != 0 {
+		t.Fatalf("%d timers never fired", len(want))
+	}
+}
+
+// many is a Set of n services that run, each of which requires the first of its ten.
+func many(t *testing.T, n int) *Set {
+	t.Helper()
+	s := &Set{}
+	next := uint64(1)
+	step := func(in Input) {
+		in.Now, in.NextID = 1, next
+		for _, e := range s.Step(in) {
+			if e.Kind == Spawn {
+				next = e.Action.ID + 1
+			}
+		}
+	}
+	var all []order.Node
+	step(Input{Kind: Hold})
+	for i := range n {
+		d := &Definition{}
+		if i%10 != 0 {
+			d.Requires = []string{strconv.Itoa(i - i%10)}
+		}
+		step(Input{Kind: Define, Name: strconv.Itoa(i), Definition: d})
+		all = append(all, s.Find(strconv.Itoa(i)).Node())
+	}
+	step(Input{Kind: Release})
+	step(Input{Kind: Command, Turn: order.Start, Nodes: all, Event: machine.Event{Kind: machine.Start}})
+	for range 2 { // the second ones wait for the first
+		for _, node := range all {
+			if state := s.Life(node).State(); state.Phase == machine.Spawning {
+				step(Input{Kind: Happened, Node: node, Event: machine.Event{Kind: machine.Spawned, ID: state.ID, PID: 1}})
+			}
+		}
+	}
+	for _, node := range all {
+		if state := s.Life(node).State(); state.Phase != machine.Running {
+			t.Fatalf("%s is %s", s.names[node], state.Phase)
+		}
+	}
+	return s
+}
+
+// What an event costs does not depend on how many services there are: it is that of the
+// service, of its neighbours, and of who follows.
+func TestTheCostOfAnEvent(t *testing.T) {
+	cost := func(n int) (costs []int) {
+		s := many(t, n)
+		first, fifth := s.Find("0"), s.Find("5")
+		for _, in := range []Input{
+			{Node: fifth.node, Event: machine.Event{Kind: machine.WatchdogPing, ID: fifth.state.ID}},
+			{Node: fifth.node, Event: machine.Event{Kind: machine.ExitedEvent, ID: fifth.state.ID, Code: 1}},
+			{Node: first.node, Event: machine.Event{Kind: machine.ExitedEvent, ID: first.state.ID}}, // nine depend on it
+			{Kind: Due},
+			{Kind: Command, Turn: order.Stop, Nodes: []order.Node{first.node}, Event: machine.Event{Kind: machine.Stop}},
+			{Kind: Redefine, Node: first.node, Definition: first.definition},
+		} {
+			in.Now, in.NextID = 1<<50, 1<<40
+			effects := s.Step(in)
+			costs = append(costs, s.touched, len(effects))
+		}
+		return costs
+	}
+	few, lots := cost(10), cost(10_000)
+	for i := range few {
+		if few[i] != lots[i] {
+			t.Fatalf("of ten services the lives that are touched, and the effects, are %v, and of ten thousand %v", few, lots)
+		}
+	}
+	if few[0] != 1 || few[1] != 1 {
+		t.Errorf("a ping touches %d lives and has %d effects", few[0], few[1])
+	}
+}
+
+// An event that changes nothing that others look at takes no memory, however many
+// services there are.
+func TestAPlainEventTakesNoMemory(t *testing.T) {
+	s := many(t, 1000)
+	l := s.Find("7")
+	ping := Input{Now: 1, NextID: 1 << 40, Node: l.node, Event: machine.Event{Kind: machine.WatchdogPing, ID: l.state.ID}}
+	s.Step(ping)
+	own := testing.AllocsPerRun(100, func() { machine.Step(l.state, l.definition.Policy, ping.Event) })
+	if n := testing.AllocsPerRun(100, func() { s.Step(ping) }); n > own {
+		t.Errorf("it takes memory %v times, of which the machine %v", n, own)
+	}
+}
+
+// Each of the lives that one deadline wakes has a number of its own: they shall not all
+// come back at one time.
+func TestChanceIsEachTransitionsOwn(t *testing.T) {
+	s := many(t, 10)
+	first := s.Find("0")
+	s.Step(Input{Now: 1, NextID: 1 << 40, Rand: 7, Node: first.node, Event: machine.Event{Kind: machine.Restart}})
+	if s.chance == 7 {
+		t.Error("a transition leaves its number to the next one")
+	}
+	if a, b := s.random(), s.random(); a == b {
+		t.Errorf("%d twice", a)
+	}
+}
+
+// A deadline is not fired before its time.
+func TestADeadlineIsNotFiredEarly(t *testing.T) {
+	s := many(t, 10)
+	l := s.Find("5")
+	s.Step(Input{Now: 1, NextID: 1 << 40, Node: l.node, Event: machine.Event{Kind: machine.Restart}})
+	s.Step(Input{Now: 1, NextID: 1 << 40, Node: l.node, Event: machine.Event{Kind: machine.ExitedEvent, ID: l.state.ID, Code: 1}})
+	at, ok := s.Next()
+	if !ok || l.Armed() != at {
+		t.Fatalf("it is %+v, and the next deadline %d", l.state, at)
+	}
+	if early := s.Step(Input{Kind: Due, Now: at - 1, NextID: 1 << 40}); len(early) != 0 {
+		t.Errorf("before its time: %+v", early)
+	}
+	if s.Step(Input{Kind: Due, Now: at, NextID: 1 << 40}); l.state.Phase != machine.Parked { // its spawn is not answered
+		t.Errorf("when it is due it is %s", l.state.Phase)
+	}
+}
+
+// Who waits for one that waits is told in its words what that waits for now.
+func TestTheWordsOfAReasonFollow(t *testing.T) {
+	s := &Set{}
+	step := func(in Input) {
+		in.Now, in.NextID = 1, 1
+		s.Step(in)
+	}
+	define := func(name string, requires ...string) {
+		step(Input{Kind: Define, Name: name, Definition: &Definition{Requires: requires}})
+	}
+	define("a")
+	define("b", "a", "nobody")
+	define("c", "b")
+	step(Input{
+		Kind: Command, Turn: order.Start, Nodes: []order.Node{s.Find("b").node, s.Find("c").node},
+		Event: machine.Event{Kind: machine.Start},
+	})
+	c := s.Find("c").State()
+	if want := "requires b, which is waiting (requires a, which is stopped)"; c.Blocked != want {
+		t.Errorf("c %s, want %s", c.Blocked, want)
+	}
+	step(Input{Node: s.Find("a").node, Event: machine.Event{Kind: machine.Start}})
+	if want := "requires b, which is waiting (requires nobody, which does not exist)"; c.Blocked != want {
+		t.Errorf("c %s, want %s", c.Blocked, want)
+	}
+}

@@ -1,0 +1,416 @@
+package core_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"rlminit/service"
+	"rlminit/supervise/core"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/order"
+)
+
+// world drives a Set as the supervisor does: it carries out effects one after the other,
+// plays tier 1 and time, and holds what comes out against what must be true whatever
+// happens. Some of its supervisors are killed between two effects.
+type world struct {
+	r     *rand.Rand
+	set   *core.Set
+	twin  *core.Set // gets the same inputs; nil: there is none
+	names []string
+	defs  map[string]*core.Definition // in force; of a name that is not there, the last or none
+
+	nodes    map[order.Node]string
+	shadow   map[string]*machine.State // as Changed has told it
+	memory   map[string]machine.State  // as Remember has told it
+	children map[uint64]*child
+	now      int64
+	nextID   uint64
+	lastPID  int
+	held     int
+	ended    bool
+	stopped  map[string]bool // who may not be wanted any more
+	stuck    map[string]bool
+	mortal   bool // it may be killed now
+	adopting bool
+
+	trace  []string
+	wrong  string
+	counts map[string]int
+}
+
+// child is a process of tier 1's table.
+type child struct {
+	id        uint64
+	name      string
+	pid       int // 0: its spawn is not answered yet
+	exited    bool
+	code      int
+	leftovers int
+	ending    bool // it was told to end
+}
+
+func newWorld(r *rand.Rand, names []string, twin bool) *world {
+	w := &world{
+		r: r, names: names, defs: map[string]*core.Definition{}, nextID: 1, now: int64(time.Hour), counts: map[string]int{},
+		stopped: map[string]bool{}, children: map[uint64]*child{}, memory: map[string]machine.State{},
+	}
+	if twin {
+		w.twin = &core.Set{}
+	}
+	w.begin()
+	return w
+}
+
+func (w *world) begin() {
+	w.set, w.held = &core.Set{}, 0
+	if w.twin != nil {
+		w.twin = &core.Set{}
+	}
+	w.nodes, w.shadow, w.stuck = map[order.Node]string{}, map[string]*machine.State{}, map[string]bool{}
+}
+
+func (w *world) fault(format string, args ...any) {
+	if w.wrong == "" {
+		w.wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// apply tells the Set one thing, and carries out what follows.
+func (w *world) apply(in core.Input) {
+	if w.wrong != "" {
+		return
+	}
+	in.Now, in.Wall, in.Rand, in.NextID = w.now, w.now, w.r.Uint64(), w.nextID
+	if stops := in.Turn == order.Stop || in.Turn == order.Remove; in.Kind == core.Command && stops {
+		for _, n := range in.Nodes {
+			w.stopped[w.nodes[n]] = true
+		}
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%d %s %v %v %v %v", in.Kind, in.Event.Kind, in.Turn, in.Nodes, in.Name, in.Event.ID))
+	effects := w.set.Step(in)
+	if w.twin != nil {
+		if again := w.twin.Step(in); !reflect.DeepEqual(effects, again) {
+			w.fault("the same inputs have other effects: %+v, %+v", effects, again)
+		}
+	}
+	if most := 60 * (len(w.names) + 1); len(effects) > most {
+		w.fault("a cascade of %d effects", len(effects))
+	}
+	if in.Kind == core.Define {
+		if life := w.set.Find(in.Name); life == nil {
+			w.fault("%s is defined, and nobody", in.Name)
+			return
+		} else {
+			w.nodes[life.Node()] = in.Name
+			state := *life.State()
+			w.shadow[in.Name] = &state
+		}
+	}
+	w.ordered(effects)
+	w.told(effects)
+	killed := -1
+	if w.mortal && w.r.IntN(40) == 0 {
+		killed = w.r.IntN(len(effects) + 1)
+	}
+	for i := range effects {
+		if i == killed || w.wrong != "" {
+			break
+		}
+		w.carryOut(&effects[i])
+	}
+	if killed >= 0 {
+		w.succeed()
+		return
+	}
+	w.consistent()
+}
+
+// told: who is stuck now, and was not before, or the other way round, is said to have
+// changed.
+func (w *world) told(effects []core.Effect) {
+	for n, name := range w.nodes {
+		life := w.set.Life(n)
+		if life == nil || life.Stuck() == w.stuck[name] {
+			continue
+		}
+		w.stuck[name] = life.Stuck()
+		if !slices.ContainsFunc(effects, func(e core.Effect) bool { return e.Kind == core.Changed && e.Node == n }) {
+			w.fault("%s is stuck: %v, and nobody is told", name, life.Stuck())
+		}
+	}
+}
+
+// ordered holds the effects to their order: of each transition Remember, what the machine
+// asks for, and Changed, with nothing of another service between them.
+func (w *world) ordered(effects []core.Effect) {
+	open, remembered := order.None, (*machine.State)(nil)
+	gone := map[order.Node]bool{}
+	last := map[order.Node]*machine.State{}
+	for i := range effects {
+		e := &effects[i]
+		w.trace = append(w.trace, fmt.Sprintf("    %d of %s: %s %d", e.Kind, w.nodes[e.Node], e.Action.Kind, e.Action.ID))
+		switch {
+		case e.Kind == core.Absent:
+			continue
+		case w.nodes[e.Node] == "" || gone[e.Node]:
+			w.fault("effect %d is about %d, which is nobody", i, e.Node)
+		case open != order.None && open != e.Node:
+			w.fault("effect %d is about another than the one before it", i)
+		}
+		switch open = e.Node; e.Kind {
+		case core.Remember:
+			if remembered != nil {
+				w.fault("effect %d is a second Remember of one transition", i)
+			}
+			remembered = e.After
+		case core.Changed:
+			before := last[e.Node]
+			if before == nil {
+				before = w.shadow[w.nodes[e.Node]]
+			}
+			if !w.adopting && !reflect.DeepEqual(before, e.Before) {
+				w.fault("%s was %+v, and is said to have been %+v", w.nodes[e.Node], before, e.Before)
+			}
+			if e.Remembered != (remembered != nil) || remembered != nil && !reflect.DeepEqual(remembered, e.After) {
+				w.fault("%s is %+v after its change, and a successor was told of %+v", w.nodes[e.Node], e.After, remembered)
+			}
+			last[e.Node], gone[e.Node] = e.After, e.After.Phase == machine.Gone
+			open, remembered = order.None, nil
+		case core.Spawn:
+			if remembered == nil {
+				w.fault("effect %d is carried out before it is remembered", i)
+			}
+		case core.Acknowledge: // a predecessor may have remembered the end already
+			if remembered == nil && w.memory[w.nodes[e.Node]].ID == e.Action.ID {
+				w.fault("effect %d tells tier 1 to forget an end that no successor would know of", i)
+			}
+		}
+	}
+	if open != order.None {
+		w.fault("the last transition has no end")
+	}
+}
+
+// carryOut is one effect.
+func (w *world) carryOut(e *core.Effect) {
+	name := w.nodes[e.Node]
+	switch e.Kind {
+	case core.Remember:
+		w.memory[name] = *e.After
+	case core.Spawn:
+		w.nextID = max(w.nextID, e.Action.ID+1)
+		w.mayStart(name, e.Action.ID)
+		w.children[e.Action.ID] = &child{id: e.Action.ID, name: name}
+		w.counts["spawns"]++
+	case core.Signal:
+		if c := w.children[e.Action.ID]; c != nil && c.pid != 0 {
+			c.ending = true
+		}
+	case core.Sweep:
+		if c := w.children[e.Action.ID]; c == nil || !c.exited {
+			w.fault("%s is swept, and has not ended", name)
+		}
+	case core.Acknowledge:
+		if c := w.children[e.Action.ID]; c == nil || !c.exited || c.leftovers > 0 {
+			w.fault("%d of %s is acknowledged: %+v", e.Action.ID, name, c)
+		}
+		delete(w.children, e.Action.ID)
+	case core.Changed:
+		w.mayStop(name, e)
+		if e.After.Want == machine.WantDown && e.Before.Want == machine.WantUp && !w.stopped[name] && !w.ended {
+			w.fault("%s is not wanted any more, and nobody has stopped it: %+v", name, e.After)
+		}
+		state := *e.After
+		w.shadow[name] = &state
+		if e.After.Phase == machine.Gone {
+			delete(w.nodes, e.Node)
+			delete(w.shadow, name)
+			delete(w.memory, name)
+			delete(w.stopped, name)
+			delete(w.stuck, name)
+			w.counts["gone"]++
+		}
+	}
+}
+
+// mayStart: one process of a service at most, and what it requires is up.
+func (w *world) mayStart(name string, id uint64) {
+	for _, c := range w.children {
+		if c.name == name {
+			w.fault("%s is spawned as %d, and %d is there: %+v", name, id, c.id, c)
+		}
+	}
+	if w.held > 0 || w.adopting {
+		return // nothing is decided
+	}
+	if w.ended {
+		w.fault("%s is spawned, and the container ends", name)
+	}
+	for _, other := range w.defs[name].Requires {
+		state := w.shadow[other]
+		if other != name && (state == nil || !state.Satisfies(w.defs[other].Policy)) {
+			w.fault("%s is spawned, and requires %s, which is %+v", name, other, state)
+		}
+	}
+}
+
+// mayStop: nobody is stopped by a command while what depends on it is still on its way down.
+func (w *world) mayStop(name string, e *core.Effect) {
+	by := e.After.Phase == machine.Stopping && e.After.StopBy == machine.StopCommand
+	if !by || e.Before.Phase != machine.Running && e.Before.Phase != machine.Starting || w.adopting {
+		return
+	}
+	for d, state := range w.shadow {
+		going := state.Phase == machine.Stopping || state.Phase == machine.Sweeping
+		if d != name && going && slices.Contains(w.refers(d), name) && !w.reaches(name, d, map[string]bool{}) {
+			w.fault("%s is stopped, and %s, which depends on it, is %s", name, d, state.Phase)
+		}
+	}
+	w.counts["stops"]++
+}
+
+// refers are the names that a service's definition names.
+func (w *world) refers(name string) []string {
+	d := w.defs[name]
+	return slices.Concat(d.Requires, d.Wants, d.After)
+}
+
+func (w *world) reaches(from, to string, seen map[string]bool) bool {
+	seen[from] = true
+	if w.defs[from] == nil {
+		return false
+	}
+	for _, next := range w.refers(from) {
+		if next == to || !seen[next] && w.reaches(next, to, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// consistent holds the Set against what was told, when all is carried out.
+func (w *world) consistent() {
+	active, next := 0, int64(0)
+	for n, name := range w.nodes {
+		life := w.set.Life(n)
+		if life == nil || w.set.Find(name) != life || life.Node() != n {
+			w.fault("%s, %d, is not to be found", name, n)
+			return
+		}
+		state := life.State()
+		if !w.adopting && !reflect.DeepEqual(state, w.shadow[name]) {
+			w.fault("%s is %+v, and was told to be %+v", name, state, w.shadow[name])
+		}
+		if core.Active(state) {
+			active++
+		}
+		if state.ID != 0 && w.set.OfSpawn(state.ID) != life {
+			w.fault("the spawn %d of %s is not to be found", state.ID, name)
+		}
+		if at := state.Timer.At; at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+		if !w.adopting && life.Armed() != state.Timer.At {
+			w.fault("%s is armed for %d, and its state says %d", name, life.Armed(), state.Timer.At)
+		}
+		if fact := w.set.Fact(n); w.held == 0 && (fact.Turn != life.Turn() || fact.Phase != order.FactOf(*state, w.defs[name].Policy).Phase) {
+			w.fault("%s is %+v with the turn %s, and order knows %+v", name, state, life.Turn(), fact)
+		}
+	}
+	for id := range w.nextID {
+		if life := w.set.OfSpawn(id); life != nil && life.State().ID != id {
+			w.fault("the spawn %d is of one whose run is %d", id, life.State().ID)
+		}
+	}
+	if active != w.set.Active() {
+		w.fault("%d are active, counted are %d", active, w.set.Active())
+	}
+	if at, ok := w.set.Next(); !w.adopting && (at != next || ok != (next != 0)) {
+		w.fault("the next deadline is %d, and said is %d", next, at)
+	}
+}
+
+// succeed is a kill of the supervisor, and a successor that takes over by what was
+// remembered and by tier 1's table.
+func (w *world) succeed() {
+	w.counts["killed"]++
+	mortal := w.mortal
+	w.trace = append(w.trace, "killed")
+	w.begin()
+	w.mortal, w.adopting = false, true
+	w.apply(core.Input{Kind: core.Hold})
+	known := slices.Sorted(maps.Keys(w.memory))
+	for _, name := range known {
+		state := w.memory[name]
+		w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name], State: &state})
+	}
+	if w.ended {
+		w.apply(core.Input{Kind: core.Stopping})
+	}
+	for _, name := range known {
+		w.apply(core.Input{Kind: core.Happened, Node: w.set.Find(name).Node(), Event: w.adoption(name)})
+	}
+	w.apply(core.Input{Kind: core.Release})
+	w.mortal, w.adopting = mortal, false
+	for name := range w.shadow {
+		if life := w.set.Find(name); life != nil {
+			state := *life.State()
+			w.shadow[name] = &state
+		}
+	}
+	w.consistent()
+	if w.ended {
+		w.apply(core.Input{Kind: core.End, Budget: 10 * time.Second})
+	}
+}
+
+// adoption is what tier 1 knows of a service.
+func (w *world) adoption(name string) machine.Event {
+	e := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
+	for _, c := range w.children {
+		if c.name != name {
+			continue
+		}
+		e.ID, e.PID = c.id, c.pid
+		switch {
+		case c.exited:
+			e.Child, e.Code, e.Leftovers = machine.ChildExited, c.code, c.leftovers
+		case c.pid != 0:
+			e.Child = machine.ChildAlive
+		default:
+			e.Child = machine.ChildPending
+		}
+	}
+	return e
+}
+
+// policy is one at random.
+func (w *world) policy(oneshot bool) machine.Policy {
+	p := machine.Policy{
+		Oneshot: oneshot,
+		Restart: []service.RestartPolicy{service.RestartAlways, service.RestartOnFailure, service.RestartNo}[w.r.IntN(3)],
+		Delay:   100 * time.Millisecond, Factor: 2, Jitter: 0.1, ResetAfter: 5 * time.Second, Limit: 3, Window: 10 * time.Second,
+		RetryFailed: 20 * time.Second, StopTimeout: time.Second, StopScope: machine.ScopeGroup, ReadyTimeout: 2 * time.Second,
+		ExitSuccess: []int{0},
+	}
+	if oneshot && p.Restart == service.RestartAlways {
+		p.Restart = service.RestartOnFailure
+	}
+	if !oneshot && w.r.IntN(3) == 0 {
+		p.Ready = machine.ReadyNotify
+	}
+	if !oneshot && w.r.IntN(3) == 0 {
+		p.Health, p.HealthRetries, p.HealthRestart = true, 1, w.r.IntN(2) == 0
+	}
+	return p
+}
+
+func (w *world) String() string {
+	return strings.Join(w.trace[max(0, len(w.trace)-120):], "\n") + "\n" + w.wrong
+}
