@@ -26,7 +26,6 @@ type Host struct {
 	Accounts     Accounts
 	Isolation    isolate.Capabilities // what the kernel and the engine allow
 	Leaves       cgroup.Leaves        // what PID 1 keeps for services and jobs
-	PIDs         int                  // the container's limit on processes and threads; 0: it is not known
 	Unprepared   bool                 // what environments are made of may not be there yet: see Environments
 
 	// Separable says why the supervisor cannot have a uid of its own here; "": it

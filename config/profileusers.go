@@ -61,12 +61,7 @@ func (k *compiler) profiles(p *wire.Policy) error {
 	if err := k.checkTags(wire.Identity{GID: of.Low, Groups: of.Groups, Name: "gateway"}); err != nil {
 		return err
 	}
-	if limit := k.host.PIDs; wanted && limit != 0 && limit < wire.OwnUserPIDs {
-		// What is one's already is the services' again then, which takes who is asked
-		// for it, and so the range.
-		of.Auto, of.Why = false, fmt.Sprintf("its pids limit of %d leaves no room for that; raise --pids-limit to %d", limit, wire.OwnUserPIDs)
-		k.note(sharedByProfiles, of.Why)
-	} else if !wanted {
+	if !wanted {
 		of.Why = "all have the container's user: gateway.user is not auto"
 	}
 	p.Profiles = of

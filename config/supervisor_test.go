@@ -86,25 +86,6 @@ func TestMapped(t *testing.T) {
 	}
 }
 
-// TestFewProcessesForProfiles: where the container may have few processes, profiles
-// have no user of their own, which is said; what is one's already can be taken back.
-func TestFewProcessesForProfiles(t *testing.T) {
-	for limit, own := range map[int]bool{0: true, wire.OwnUserPIDs: true, wire.OwnUserPIDs - 1: false} {
-		env := vars{"PATH": "/bin"}
-		h := dockerRoot(env)
-		h.Separable = func(string, wire.Identity, wire.Identity) (bool, string) { return false, "" }
-		h.PIDs, h.Capabilities = limit, ^uint64(0)
-		got, err := Compile(parsed(t, env, "version: 1\nuser: app\ngateway: {user: auto, command: [gateway]}\n"), h, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := strings.Join(got.Notes, "\n")
-		if p := got.Policy.Profiles; p.Auto != own || p.Low != 40000 || own != (said == "") || !own && !strings.Contains(said, "raise --pids-limit to 60") {
-			t.Errorf("with a limit of %d: %+v, said %q", limit, p, said)
-		}
-	}
-}
-
 // TestNamesOfProfileUsers: a line of passwd may give a profile's user a name; one that
 // is somebody else's keeps the range from being the profiles'.
 func TestNamesOfProfileUsers(t *testing.T) {

@@ -50,9 +50,6 @@ func Separable(home string, user, supervisor wire.Identity, former uint32) (join
 	if !canSetGroups() {
 		return false, "setgroups(2) does not work here"
 	}
-	if limit := PIDsLimit(); limit < wire.CrampedPIDs {
-		return false, fmt.Sprintf("its pids limit of %d leaves no room for that; raise --pids-limit to %d", limit, wire.CrampedPIDs)
-	}
 	fd, err := unix.Open(home, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) { // it is made, or there is no volume
 		return true, ""
@@ -290,19 +287,6 @@ func as(who wire.Identity, do func() error) error {
 func canSetGroups() bool {
 	groups, err := os.Getgroups()
 	return err == nil && unix.Setgroups(groups) == nil
-}
-
-// PIDsLimit is the container's, by cgroup v2 or v1.
-func PIDsLimit() int {
-	for _, file := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
-		var limit int
-		if text, err := os.ReadFile(file); err == nil {
-			if _, err := fmt.Sscan(string(text), &limit); err == nil {
-				return limit
-			}
-		}
-	}
-	return 1 << 30
 }
 
 // separate gives the supervisor what is its own on the volume. All goes by

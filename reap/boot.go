@@ -44,17 +44,15 @@ func Run(o Options) int {
 		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+decimal(int(limit))+
 			", and rlminit needs "+decimal(wire.FewestPIDs)+"; raise --pids-limit")
 	}
-	processors := processorsFor(limit)
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50) // there is little garbage, and memory is dearer than time
-	// A boot takes much that is not needed again; but to give it back may take a thread
-	// more, for which there is no room beside one processor. And the first timer makes
-	// the runtime open two descriptors: now it finds some free; one of the collector's,
-	// later, might not, and that would be its end.
-	time.AfterFunc([...]time.Duration{1: 1<<63 - 1, 2: 5 * time.Second}[processors], debug.FreeOSMemory)
+	// A boot takes much that is not needed again. And the first timer makes the runtime
+	// open two descriptors: now it finds some free; one of the collector's, later, might
+	// not, and that would be its end.
+	time.AfterFunc(5*time.Second, debug.FreeOSMemory)
 	r := newReaper()
 	r.place.pids = limit
-	if code := r.boot(o, sparesFor(processors)); code != 0 {
+	if code := r.boot(o); code != 0 {
 		return code
 	}
 	return r.loop()
@@ -62,7 +60,7 @@ func Run(o Options) int {
 
 // boot does all that may fail, and starts tier 2 and the main command. It
 // returns the exit code of a start that is not to be, having said why.
-func (r *reaper) boot(o Options, spareThreads int) int {
+func (r *reaper) boot(o Options) int {
 	closeOnExec()
 	unix.Umask(0o022)
 	openStderr()

@@ -249,7 +249,7 @@ func TestRuntimeDirectory(t *testing.T) {
 		t.Error("a link was followed")
 	}
 	entries, _ := os.ReadDir(run)
-	if len(entries) != 4 { // with the lock, and the name of the service user
+	if len(entries) != 5 { // with the lock, the name of the service user, and the link to temporary files
 		t.Errorf("left: %v", entries)
 	}
 	for name, want := range map[string]struct {

@@ -51,11 +51,10 @@ func crampedIn(files [2][2]string, needed int) bool {
 
 // full tells whether one more process, with those that wait to be, would take what is
 // kept free: the runtime of one supervisor has a thread more than that of another, and
-// where many services have a process each, none of them can be ended for it. At the
-// lowest limit services have all there is.
+// where many services have a process each, none of them can be ended for it.
 func (r *room) full(waiting int) bool {
 	limit := r.place.pids
-	return limit < wire.PlentyPIDs && crampedIn(pidsFiles, waiting+1+int(min(limit-wire.FewestPIDs, keptFree)))
+	return limit < wire.PlentyPIDs && crampedIn(pidsFiles, waiting+1+keptFree)
 }
 
 // wanted is told that tier 2, or what touches the services' files for it, could

@@ -6,24 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
-	"rlminit/wire"
 )
 
-// processorsFor is GOMAXPROCS: one for the loop, and one so that neither the
-// collector nor the end of a system call has to wait for it, unless services need
-// its threads more. Set by hand, it also stops the runtime from looking at the
-// cgroup's limits every second.
-func processorsFor(pids uint64) int {
-	if pids < wire.CrampedPIDs {
-		return 1
-	}
-	return 2
-}
+// processors is GOMAXPROCS: one for the loop, and one so that neither the collector
+// nor the end of a system call has to wait for it. Set by hand, it also stops the
+// runtime from looking at the cgroup's limits every second.
+const processors = 2
 
-// sparesFor is how many threads the runtime is made to have at the same time beside
+// spareThreads is how many threads the runtime is made to have at the same time beside
 // the loop's and the spawners', which leaves it one more. Each processor can need
 // one, and one more may be wanted while another is on its way to being idle again.
-func sparesFor(processors int) int { return 2*processors - 1 }
+const spareThreads = 2*processors - 1
 
 const spawnThreads = 2
 

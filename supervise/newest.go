@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"rlminit/supervise/threads"
 )
 
 // newest hands values on to be written beside those who make them. Of several
@@ -69,9 +67,6 @@ func (n *newest[K, V]) flush(ctx context.Context) {
 	}
 }
 
-// writeTurn is how long writing keeps others from the files.
-const writeTurn = time.Second
-
 // writeAgain is how long what could not be written waits for the next try.
 const writeAgain = 5 * time.Second
 
@@ -95,9 +90,7 @@ func (n *newest[K, V]) run() {
 		b := n.next
 		n.next, n.current = newBatch[K, V](), b
 		n.mu.Unlock()
-		done := threads.Common().Take(writeTurn)
 		failed := n.write(b.values)
-		done()
 		n.mu.Lock()
 		n.current = nil
 		for key, value := range failed {

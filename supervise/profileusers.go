@@ -77,7 +77,8 @@ func (f *userFiles) owner(program string, uid uint32, directory int) error {
 	}
 	fds := []int{given, ends[1]}
 	f.giving <- struct{}{} // given takes it away
-	if _, err := f.spawn(m, fds, fds); err != nil {
+	_, ended, err := f.spawn(m, fds, fds)
+	if err != nil {
 		<-f.giving
 		return err
 	}
@@ -100,10 +101,29 @@ func (f *userFiles) owner(program string, uid uint32, directory int) error {
 	case wire.Done:
 		return nil
 	case "":
-		return errNotGiven
+		return notGiven(ended)
 	default:
 		return errors.New(text)
 	}
+}
+
+// notStarted is errNotGiven of a process that could not be started.
+type notStarted struct{ why string }
+
+func (e notStarted) Error() string        { return e.why }
+func (e notStarted) Is(target error) bool { return target == errNotGiven }
+
+// notGiven is why a process has answered nothing: what tier 1 says of it comes another
+// way, and perhaps later.
+func notGiven(ended <-chan string) error {
+	select {
+	case why := <-ended:
+		if why != "" {
+			return notStarted{why}
+		}
+	case <-time.After(time.Second):
+	}
+	return errNotGiven
 }
 
 // ownUser is who a service's processes are, and who touches what it names: of a

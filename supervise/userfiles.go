@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/rights"
+	"rlminit/supervise/process"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
@@ -28,14 +29,14 @@ type userFiles struct {
 	profiles *rights.User // nobody's: As is one of them
 
 	mu     sync.Mutex
-	givers map[uint64]bool          // the ids of those that change owners
+	givers map[uint64]chan string   // by id of those that change owners: why one could not be started, or ""
 	former map[uint64]chan struct{} // those of a predecessor's: closed when one has ended
 }
 
 // mostGiving is how many directories change hands at a time: half of what PID 1
 // allows, for a predecessor may have as many; and one where processes are few.
 func mostGiving() int {
-	if threads.Limit() < 2*wire.OwnUserPIDs {
+	if threads.Limit() < 2*wire.FewestPIDs {
 		return 1
 	}
 	return 4
@@ -47,7 +48,7 @@ func (s *Supervisor) openUser() {
 	if id := s.prep.policy.Supervisor.UID; id == 0 || id == s.prep.policy.User.UID {
 		return
 	}
-	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]bool{}, former: map[uint64]chan struct{}{}}
+	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
 	say := func(line string) { slog.Warn(line) }
 	s.prep.user, s.prep.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
 	f.profiles = rights.Brief(f.starts(wire.ProfileFilesProgram), threads.FilesAtOnce(), say)
@@ -74,7 +75,7 @@ func (f *userFiles) starts(program string) rights.Start {
 		if err != nil {
 			return -1, nil, err
 		}
-		id, err := f.spawn(&wire.Spawn{Name: program, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
+		id, _, err := f.spawn(&wire.Spawn{Name: program, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
 		if err != nil {
 			unix.Close(pair[0])
 			return -1, nil, err
@@ -84,23 +85,24 @@ func (f *userFiles) starts(program string) rights.Start {
 }
 
 // spawn asks for one of the programs that tier 1 fixes. The descriptors after are
-// closed when they have been sent.
-func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, err error) {
+// closed when they have been sent. ended is told of the end of one that changes owners.
+func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-chan string, err error) {
 	select {
 	case id = <-f.spare:
 		go f.refill()
 	case <-time.After(spareWithin):
 		wire.CloseAll(after)
-		return 0, fmt.Errorf("cannot start the next one yet: %w", rights.ErrEnded)
+		return 0, nil, fmt.Errorf("cannot start the next one yet: %w", rights.ErrEnded)
 	}
 	m.ID, m.Privileged, m.NoNewPrivs = id, true, true
 	if changesOwners(m.Name) {
+		why := make(chan string, 1)
 		f.mu.Lock()
-		f.givers[id] = true
+		f.givers[id], ended = why, why
 		f.mu.Unlock()
 	}
 	f.tier1.link.Send(m, fds, after)
-	return id, nil
+	return id, ended, nil
 }
 
 func (f *userFiles) end(id uint64) {
@@ -158,22 +160,25 @@ func (f *userFiles) Takes(c wire.Child) bool {
 func (f *userFiles) Hear(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.SpawnFailed:
-		slog.Error("cannot start the process that touches the services' files", "err", unix.Errno(m.Errno), "reason", m.Reason)
-		f.given(m.ID)
+		why, _ := process.ExplainSpawn(nil, []string{"rlminit"}, "", "", m)
+		slog.Error("cannot start the process that touches the services' files", "err", why)
+		f.given(m.ID, why)
 		f.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 	case *wire.Exited:
-		f.given(m.ID)
+		f.given(m.ID, "")
 		f.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		f.tier1.Disown(m.ID)
 	}
 }
 
-// given lets the next directory change hands, if that was a process for it.
-func (f *userFiles) given(id uint64) {
+// given lets the next directory change hands, if that was a process for it; why is why
+// it could not be started, "" if it was.
+func (f *userFiles) given(id uint64, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.givers[id] {
+	if ended := f.givers[id]; ended != nil {
 		delete(f.givers, id)
+		ended <- why
 		<-f.giving
 	}
 	if ended, is := f.former[id]; is {

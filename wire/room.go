@@ -2,10 +2,10 @@ package wire
 
 // What the parts must agree on where the container's limit on processes is low.
 const (
-	FewestPIDs  = 20  // with which a container starts at all
-	CrampedPIDs = 40  // below it each tier makes do with one processor, and services and supervisor share a uid
-	PlentyPIDs  = 500 // from which on nobody needs to take turns
-	OwnUserPIDs = 60  // below it profiles share the services' uid: there is no room for who touches their files besides
+	FewestPIDs = 64  // with which a container that has a configuration starts at all
+	PlentyPIDs = 500 // from which on nobody needs to take turns
+
+	othersPIDs = 20 // that are not counted for the supervisor's threads: PID 1's, and some for services
 
 	fewestThreads = 6
 	mostThreads   = 24
@@ -18,7 +18,7 @@ const (
 // SupervisorThreads is how many threads tier 2 has ready for what waits in the kernel,
 // by the limit. Where that is low, services need the room more.
 func SupervisorThreads(limit int) int {
-	return max(fewestThreads, min(mostThreads, (limit-FewestPIDs)/2))
+	return max(fewestThreads, min(mostThreads, (limit-othersPIDs)/2))
 }
 
 // SupervisorRoom is how many processes and threads a tier 2 needs to start, with

@@ -63,7 +63,7 @@ func compileTo(o initOptions) error {
 	if err := faults.Err(); err != nil {
 		return err
 	}
-	host.Unprepared, host.PIDs = prepare.Needed(c), prepare.PIDsLimit()
+	host.Unprepared = prepare.Needed(c)
 	host.Separable = func(home string, user, supervisor wire.Identity) (bool, string) {
 		if why := rights.Unavailable(); why != "" {
 			return false, why

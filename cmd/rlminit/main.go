@@ -20,8 +20,6 @@ import (
 
 	"rlminit/job/files"
 	"rlminit/supervise"
-	"rlminit/supervise/threads"
-	"rlminit/wire"
 )
 
 // processors bounds GOMAXPROCS: the runtime has threads and memory for each, and
@@ -39,9 +37,6 @@ func main() {
 func run(args []string) int {
 	if part := partNamed(args); part != nil {
 		return part(args)
-	}
-	if threads.Limit() < wire.CrampedPIDs {
-		runtime.GOMAXPROCS(1) // services and the supervisor need the threads more
 	}
 	return runVerb(args, newTerminal())
 }

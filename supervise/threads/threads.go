@@ -6,7 +6,6 @@ package threads
 
 import (
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,12 +66,8 @@ func Reserve() error { return ReserveSome(wire.SupervisorThreads(limit())) }
 
 // ReserveSome has the runtime start threads while there is room for them: n
 // goroutines wait in the kernel at the same time, until the other end of their pipe
-// is closed. With runtime.LockOSThread it would start one more for itself. Where the
-// limit is low there is one processor, for each needs a thread of its own.
+// is closed. With runtime.LockOSThread it would start one more for itself.
 func ReserveSome(n int) error {
-	if limit() < wire.CrampedPIDs {
-		runtime.GOMAXPROCS(1)
-	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
@@ -93,13 +88,10 @@ func ReserveSome(n int) error {
 }
 
 // NewTurns is a Share of the threads for those who do one kind of thing, or nil where
-// there are processes in plenty. Where they are fewest, all kinds of things share one.
+// there are processes in plenty.
 func NewTurns() *turns.Turns {
-	switch {
-	case limit() >= wire.PlentyPIDs:
+	if limit() >= wire.PlentyPIDs {
 		return nil
-	case limit() < wire.CrampedPIDs:
-		return Common()
 	}
 	return turns.New(Share())
 }
@@ -113,14 +105,3 @@ func Launches() (of *turns.Turns, lasts time.Duration) {
 	}
 	return NewTurns(), 200 * time.Millisecond
 }
-
-// Common are the turns of all that touches files beside the loop, where processes
-// are fewest; elsewhere nobody waits. The threads at hand are then for whoever has
-// the turn, the collector of logs, the poller, the journal, whoever runs, one that
-// is on its way to being idle, and one more.
-var Common = sync.OnceValue(func() *turns.Turns {
-	if limit() < wire.CrampedPIDs {
-		return turns.New(1)
-	}
-	return nil
-})

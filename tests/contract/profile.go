@@ -500,7 +500,7 @@ func ProfilesCannotBeRead(t *testing.T, start New) {
 	b.Again()
 	b.Await("web", "running")
 	b.Fails(1, "profiles", "health", "--level", "ready")
-	b.Fails(4, "cannot list the profiles", "start", "alice")
+	b.Fails(1, "cannot tell whether there is a \"alice\": cannot list the profiles", "start", "alice")
 	if printed := b.Printed(); !strings.Contains(printed, "the profiles cannot be read; that is tried again until they can") {
 		t.Errorf("nothing is said of the profiles: %s", printed)
 	}

@@ -220,19 +220,19 @@ func TestRootWithoutCapabilities(t *testing.T) {
 // TestFewPIDs: where the runtime could not have its threads, one line says so.
 func TestFewPIDs(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []string{"5", "8", "10", "12", "14", "19"} {
+	for _, limit := range []string{"5", "8", "14", "20", "40", "63"} {
 		spec := box.Spec{Config: contract.Config(), Main: []string{"sleep", "0.2"}, Docker: []string{"--pids-limit", limit, "--network", "none"}}
 		b := startImage(t, built.based, spec)
 		code, err := b.Ended(answerTimeout)
-		want := "rlminit: cannot start: the pids limit of this container is " + limit + ", and rlminit needs 20; raise --pids-limit\n"
+		want := "rlminit: cannot start: the pids limit of this container is " + limit + ", and rlminit needs 64; raise --pids-limit\n"
 		if out := b.Printed(); err != nil || code != 1 || out != want {
 			t.Errorf("exit code %d, %v, printed %q", code, err, out)
 		}
 	}
-	spec := box.Spec{Config: contract.Config(), Main: []string{"sleep", "0.2"}, Docker: []string{"--pids-limit", "20", "--network", "none"}}
+	spec := box.Spec{Config: contract.Config(), Main: []string{"sleep", "0.2"}, Docker: []string{"--pids-limit", "64", "--network", "none"}}
 	b := startImage(t, built.based, spec)
 	if code, err := b.Ended(answerTimeout); err != nil || code != 0 || strings.Contains(b.Printed(), "runtime:") {
-		t.Errorf("with 20: exit code %d, %v, printed %q", code, err, b.Printed())
+		t.Errorf("with 64: exit code %d, %v, printed %q", code, err, b.Printed())
 	}
 }
 
