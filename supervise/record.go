@@ -249,6 +249,32 @@ func seenAs(u *unit) service.Seen {
 	return service.SeenStopped
 }
 
+// happened puts into the journal, for hooks and for readers of events, what a step has
+// changed of u, whose public state was the one given: first what its health probe has
+// come to say of it, once each time that this changes, and then the state that follows.
+func (r *records) happened(u *unit, was string, before machine.State) {
+	is, health := u.state.Public(), u.state.Health
+	event := control.Event{Service: u.name, At: time.Unix(0, u.state.Since)}
+	if pid := u.state.PID; pid > 0 && u.state.Alive() {
+		event.PID = &pid
+	}
+	if health != before.Health && health != machine.HealthUnknown {
+		told := event
+		told.From, told.To, told.Cause = cmp.Or(string(before.Health), was), string(health), "its health probe passed"
+		if health == machine.Unhealthy {
+			told.Cause = u.state.Reason
+		}
+		if is == was {
+			told.At = time.Now()
+		}
+		r.chronicle.note(r.events.publish(told))
+	}
+	if is != was {
+		event.From, event.To, event.Cause, event.Actor = was, is, cmp.Or(u.state.Cause, u.state.Reason), u.state.Actor
+		r.chronicle.note(r.events.publish(event))
+	}
+}
+
 // tell says in our own log what befell u though nobody asked for it.
 func (r *records) tell(u *unit, before machine.State) {
 	is := u.state

@@ -158,15 +158,8 @@ func (s *Supervisor) published(u *unit, before machine.State) {
 	if digest(before) != digest(u.state) {
 		s.records.publishStatus(u)
 	}
+	s.records.happened(u, was, before)
 	if was != is {
-		event := control.Event{
-			At: time.Unix(0, u.state.Since), Service: u.name, From: was, To: is,
-			Cause: cmp.Or(u.state.Cause, u.state.Reason), Actor: u.state.Actor,
-		}
-		if pid := u.state.PID; pid > 0 && u.state.Alive() {
-			event.PID = &pid
-		}
-		s.records.chronicle.note(s.records.events.publish(event))
 		s.purpose.outlived(u)
 	}
 	if u.process.launch != nil && u.state.Want == machine.WantDown {

@@ -128,6 +128,7 @@ var All = []Test{
 	{Name: "Sessions", Run: Sessions},
 	{Name: "SessionsBesideTheVolume", Run: SessionsBesideTheVolume},
 	{Name: "Hooks", Run: Hooks},
+	{Name: "HooksOnHealth", Run: HooksOnHealth},
 	{Name: "JobsInCrowds", Run: JobsInCrowds},
 	{Name: "StdinThatMayBeSilent", Run: StdinThatMayBeSilent},
 	{Name: "JobsAreBounded", Run: JobsAreBounded},
