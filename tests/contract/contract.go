@@ -128,6 +128,8 @@ var All = []Test{
 	{Name: "Sessions", Run: Sessions},
 	{Name: "SessionsBesideTheVolume", Run: SessionsBesideTheVolume},
 	{Name: "Hooks", Run: Hooks},
+	{Name: "VerbInPlace", Run: VerbInPlace},
+	{Name: "NoUser", Run: NoUser, Root: true},
 	{Name: "HooksOnHealth", Run: HooksOnHealth},
 	{Name: "JobsInCrowds", Run: JobsInCrowds},
 	{Name: "StdinThatMayBeSilent", Run: StdinThatMayBeSilent},
