@@ -207,8 +207,7 @@ func Identify(c *Config, h Host) (wire.Identity, error) {
 		return h.self(c.Home), nil
 	}
 	if c.User == "" {
-		return wire.Identity{}, fmt.Errorf(
-			`cannot start: running as root and no user is set; add "user: app" to %s or use docker run --user`, c.Path)
+		return wire.Identity{}, noUser(c)
 	}
 	id, err := h.Accounts.Resolve(c.User, "", nil, c.Home)
 	if err != nil {
@@ -237,9 +236,20 @@ func rootError(c *Config) error {
 	return fmt.Errorf("user %s is root, and %w; name another user in %s", document.Quote(c.User), ErrRoot, c.Path)
 }
 
-// CheckUser tells what is wrong with the user of a configuration where these are
-// the accounts: it is ErrRoot, or there is none.
+// ErrNoUser is of a configuration that says nothing of whom root is to become.
+var ErrNoUser = errors.New("running as root and no user is set")
+
+func noUser(c *Config) error {
+	return fmt.Errorf(`cannot start: %w; add "user: app" to %s or use docker run --user`, ErrNoUser, c.Path)
+}
+
+// CheckUser tells what is wrong with the user of a configuration for a container that
+// is started as root, where these are the accounts: it is ErrRoot or ErrNoUser, or the
+// accounts do not have it.
 func CheckUser(c *Config, accounts Accounts) error {
+	if c.User == "" {
+		return noUser(c)
+	}
 	id, err := accounts.Resolve(c.User, "", nil, c.Home)
 	if err == nil && id.UID == 0 && c.UID == 0 {
 		err = rootError(c)

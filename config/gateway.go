@@ -152,6 +152,7 @@ func (c *Config) GatewayDefinition(p Profile) (*service.Definition, Faults) {
 	found := reading.Found()
 	if p.Name == DefaultProfile && g.HasDefault {
 		over, reading := g.defaultNode.With(lookup, d.Name)
+		service.Over(reading, nil)
 		readUnprivileged(d.Fields(), over)
 		found = append(found, reading.Found()...)
 	}

@@ -1,13 +1,14 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"slices"
 	"syscall"
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/service"
 	"rlminit/wire"
 )
 
@@ -59,7 +60,7 @@ func (k *compiler) with(id wire.Identity) wire.Identity {
 func noRoot(groups []string, accounts Accounts) error {
 	for _, g := range groups {
 		if gid, err := accounts.group(g); err == nil && gid == 0 {
-			return fmt.Errorf("group %s is root's, and lets a service write what is root's; name another", document.Quote(g))
+			return errors.New(service.RootsGroup(g))
 		}
 	}
 	return nil

@@ -50,13 +50,27 @@ func TestGroupsOfTheContainer(t *testing.T) {
 	}
 }
 
+// Nobody has root's group: by its name or number the configuration is at fault, and by
+// another name, which only the place knows, it cannot be used there.
 func TestGroupRootIsRefused(t *testing.T) {
-	for _, name := range []string{"0", "root"} {
-		c := parsed(t, nil, "version: 1\nuser: app\nservices: {web: {command: [x], groups: [\""+name+"\"]}}\n")
-		_, err := Compile(c, dockerRoot(nil), nil)
-		if err == nil || !strings.Contains(err.Error(), "services.web: group \""+name+"\" is root's") {
-			t.Errorf("groups: [%s]: %v", name, err)
+	for _, name := range []string{"0", "root", "00"} {
+		for at, text := range map[string]string{
+			"services.web": "services: {web: {command: [x], groups: [audio, \"" + name + "\"]}}\n",
+			"main":         "main: {command: [x], groups: [audio, \"" + name + "\"]}\n",
+			"gateway":      "gateway: {command: [x], user: auto, groups: [audio, \"" + name + "\"]}\n",
+		} {
+			_, faults := Parse(bundle("version: 1\nuser: app\n"+text), nil)
+			want := "rlminit.yaml:3: " + at + ".groups[1]: group \"" + name + "\" is root's, and lets a service write what is root's; name another"
+			if faults.Error() != want {
+				t.Errorf("got %v\nwant %s", faults, want)
+			}
 		}
+	}
+	c := parsed(t, nil, "version: 1\nuser: app\nservices: {web: {command: [x], groups: [toor]}}\n")
+	host := dockerRoot(nil)
+	host.Accounts = ParseAccounts(passwd, group+"toor:x:0:\n")
+	if _, err := Compile(c, host, nil); err == nil || !strings.Contains(err.Error(), "services.web: group \"toor\" is root's") {
+		t.Errorf("groups: [toor]: %v", err)
 	}
 }
 

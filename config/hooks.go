@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"time"
 
 	"rlminit/internal/document"
@@ -18,8 +17,32 @@ type Hook struct {
 
 const defaultHookTimeout = 10 * time.Second
 
-// hookStates are what a hook can be on.
-var hookStates = []string{"ready", "running", "starting", "waiting", "stopping", "stopped", "backoff", "failed", "exited"}
+// hookStates are what a hook can be on: the states of a service, and what its health
+// probe says of it while it runs.
+var hookStates = []string{
+	"ready", "running", "starting", "waiting", "stopping", "stopped", "backoff", "failed", "exited",
+	"unhealthy", "healthy",
+}
+
+// hookOn reads the states that a hook is on, at least one.
+func hookOn(p *[]string) document.Setter {
+	return func(n document.Node) {
+		items, ok := n.Items()
+		if ok && len(items) == 0 {
+			n.Fault("is empty; write on: [failed]")
+		}
+		var list []string
+		for _, item := range items {
+			state := ""
+			document.OneOf(&state, hookStates...)(item)
+			if state == "ready" { // a service runs when it is ready
+				state = "running"
+			}
+			list = append(list, state)
+		}
+		*p = list
+	}
+}
 
 func (p *parser) hooks(n document.Node) {
 	items, _ := n.Items()
@@ -27,7 +50,7 @@ func (p *parser) hooks(n document.Node) {
 		h := Hook{Timeout: defaultHookTimeout}
 		d := service.Default("hook")
 		document.Fields{
-			"on":       document.Strings(&h.On),
+			"on":       hookOn(&h.On),
 			"services": document.Strings(&h.Services),
 			"command":  d.Fields()["command"],
 			"timeout":  document.Duration(&h.Timeout, time.Millisecond),
@@ -36,16 +59,8 @@ func (p *parser) hooks(n document.Node) {
 		if item.IsMapping() && item.Get("command").Absent() {
 			item.Fault("command is missing; write command: [prog, arg]")
 		}
-		if item.IsMapping() && len(h.On) == 0 {
+		if item.IsMapping() && item.Get("on").Absent() {
 			item.Fault("on is missing; write on: [failed]")
-		}
-		for i, on := range h.On {
-			if !slices.Contains(hookStates, on) {
-				item.Get("on").Fault("%s is no state; write %s", document.Quote(on), document.Or(hookStates))
-			}
-			if on == "ready" { // a service runs when it is ready
-				h.On[i] = "running"
-			}
 		}
 		p.config.Hooks = append(p.config.Hooks, h)
 	}

@@ -158,7 +158,7 @@ func (p *parser) home(n document.Node) {
 	if v, called, ok := p.setting("home"); ok {
 		refuse = func(format string, args ...any) { p.fault(called, format, args...) }
 		if !path.IsAbs(v) {
-			refuse("%s is no absolute path; write /%s", document.Quote(v), strings.TrimLeft(v, "./"))
+			refuse("%s is no absolute path; write %s", document.Quote(v), document.Absolute(v))
 			return
 		}
 		c.Home = path.Clean(v)

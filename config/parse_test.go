@@ -194,6 +194,13 @@ gateway: {command: [agent], default: {}}
 // of each text.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
+		{"metrics: {listen: 9100}", `rlminit.yaml:2: metrics.listen: "9100" is no socket; write "tcp:127.0.0.1:8080" or "unix:/run/app.sock"`},
+		{"metrics: {listen: 'unixgram:/x'}", `rlminit.yaml:2: metrics.listen: "unixgram:/x" is no socket; write "tcp:127.0.0.1:8080" or "unix:/run/app.sock"`},
+		{"hooks: [{on: broken, command: [a]}]", `rlminit.yaml:2: hooks[0].on: "broken" is a string; write [broken]`},
+		{"hooks: [{on: [broken], command: [a]}]", `rlminit.yaml:2: hooks[0].on[0]: "broken" is refused; write ready, running, starting, waiting, stopping, stopped, backoff, failed, exited, unhealthy or healthy`},
+		{"hooks: [{on: [], command: [a]}]", `rlminit.yaml:2: hooks[0].on: is empty; write on: [failed]`},
+		{"hooks: [{command: [a]}]", `rlminit.yaml:2: hooks[0]: on is missing; write on: [failed]`},
+		{"gateway: {command: [a], ready: {notify: true}, default: {ready: null}}", `rlminit.yaml:2: gateway.default.ready: is empty, which changes nothing; write another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
 		// As in the design.
 		{"\n\n\nservices:\n  web:\n    command: agent serve\n", `rlminit.yaml:7: services.web.command: "agent serve" is a string; write [agent, serve]`},
 		{"\n\n\nservices:\n  web:\n    command: [agent, serve]\n\n    enviroment: {A: b}\n", `rlminit.yaml:9: services.web: unknown key "enviroment"; did you mean "environment"?`},

@@ -79,6 +79,13 @@ func account(p *string) document.Setter {
 	}
 }
 
+// RootsGroup is why no service is given a group that is root's.
+func RootsGroup(group string) string {
+	return "group " + document.Quote(group) + " is root's, and lets a service write what is root's; name another"
+}
+
+// accounts reads names and numbers of groups. None is root's by its name or number;
+// which other name is only /etc/group knows.
 func accounts(p *[]string) document.Setter {
 	return func(n document.Node) {
 		items, ok := n.Items()
@@ -86,6 +93,10 @@ func accounts(p *[]string) document.Setter {
 		for _, item := range items {
 			var s string
 			account(&s)(item)
+			if id, err := strconv.ParseUint(s, 10, 32); s == "root" || err == nil && id == 0 {
+				item.Fault("%s", RootsGroup(s))
+				ok = false
+			}
 			ok = ok && s != ""
 			list = append(list, s)
 		}

@@ -317,8 +317,13 @@ func EnvFiles(p *[]string) document.Setter {
 		var list []string
 		for _, item := range items {
 			s, good := item.Text()
-			if name := strings.TrimPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
-				item.Fault("%s is no absolute path; write /%s", document.Quote(s), strings.TrimLeft(name, "./"))
+			if name, optional := strings.CutPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
+				mark := ""
+				if optional {
+					mark = "?"
+				}
+				full := mark + document.Absolute(name)
+				item.Fault("%s is no absolute path; write %s, or %s${RLMINIT_HOME}%s for one on the volume", document.Quote(s), full, mark, full[len(mark):])
 				good = false
 			}
 			ok = ok && good

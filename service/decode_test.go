@@ -173,8 +173,10 @@ func TestFaults(t *testing.T) {
 		{"environment: {A: {}}", `2: environment.A: file is missing; write a value, or {file: /run/secrets/name}`},
 		{"environment: {A: {flie: /x}}", "2: environment.A: unknown key \"flie\"; did you mean \"file\"?\n2: environment.A: file is missing; write a value, or {file: /run/secrets/name}"},
 		{"env_file: app.env", `2: env_file: "app.env" is a string; write [app.env]`},
-		{"env_file: [app.env]", `2: env_file[0]: "app.env" is no absolute path; write /app.env`},
-		{"env_file: ['?app.env']", `2: env_file[0]: "?app.env" is no absolute path; write /app.env`},
+		{"env_file: [app.env]", `2: env_file[0]: "app.env" is no absolute path; write /app.env, or ${RLMINIT_HOME}/app.env for one on the volume`},
+		{"env_file: [.env]", `2: env_file[0]: ".env" is no absolute path; write /.env, or ${RLMINIT_HOME}/.env for one on the volume`},
+		{"env_file: [./conf/../.env]", `2: env_file[0]: "./conf/../.env" is no absolute path; write /.env, or ${RLMINIT_HOME}/.env for one on the volume`},
+		{"env_file: ['?app.env']", `2: env_file[0]: "?app.env" is no absolute path; write ?/app.env, or ?${RLMINIT_HOME}/app.env for one on the volume`},
 
 		{"user: root", `2: user: "root" is refused: only main may run as root; name another user`},
 		{"user: 0", `2: user: "0" is refused: only main may run as root; name another user`},

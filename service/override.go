@@ -19,6 +19,7 @@ var overridable = []string{"environment", "command", "restart", "ready", "health
 func Override(base *Definition, file string, data []byte, lookup Lookup) (*Definition, Faults) {
 	doc, _ := document.Parse(file, data)
 	n, reading := doc.Read(lookup)
+	Over(reading, nil)
 	d := override(base, n, nil)
 	return d, reading.Faults()
 }
@@ -27,8 +28,25 @@ func Override(base *Definition, file string, data []byte, lookup Lookup) (*Defin
 // another file, beside keys that are that file's own.
 func OverrideAt(base *Definition, n document.Node, lookup Lookup, others []string) (*Definition, Faults) {
 	n, reading := n.With(lookup, "")
+	Over(reading, others)
 	d := override(base, n, others)
 	return d, reading.Found()
+}
+
+// Over has a pass read a definition that counts over another one, where null and {} are
+// faults. An environment may be empty: that is one without the variables it has had. So
+// may the keys that are others' than a definition's.
+func Over(r *document.Reading, others []string) {
+	instead := map[string]string{
+		"environment": "",
+		"ready":       `another probe, such as {tcp: "127.0.0.1:${PORT}"}`,
+		"health":      `{action: none} to leave an unhealthy gateway as it is, or another probe`,
+		"restart":     `"no", on-failure or always`,
+	}
+	for _, key := range others {
+		instead[key] = ""
+	}
+	r.Over(instead)
 }
 
 func override(base *Definition, n document.Node, others []string) *Definition {

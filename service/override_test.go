@@ -58,7 +58,7 @@ limits: {nofile: "50:200", memory: 50MB, pids: 50, nproc: 10}
 }
 
 func TestEmptyOverride(t *testing.T) {
-	for _, text := range []string{"", "# nothing yet\n", "{}", "---\n", "environment:\n"} {
+	for _, text := range []string{"", "# nothing yet\n", "{}", "---\n", "environment:\n", "environment: {}\n"} {
 		got, faults := Override(gateway(t), "profile.yaml", []byte(text), nil)
 		if len(faults) > 0 || !reflect.DeepEqual(got, gateway(t)) {
 			t.Errorf("%q: %v", text, faults)
@@ -89,6 +89,11 @@ func TestOverrideGrantsNothing(t *testing.T) {
 		{"a", `p:1: "a" is a string; write a mapping, key: value`},
 		{"[a]", `p:1: is a list; write a mapping, key: value`},
 		{"command: rm -rf", `p:1: command: "rm -rf" is a string; write [rm, -rf]`},
+		{"ready: null", `p:1: ready: is empty, which changes nothing; write another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
+		{"ready: {}", `p:1: ready: is empty, which changes nothing; write another probe, such as {tcp: "127.0.0.1:${PORT}"}, or take it out`},
+		{"health: ~", `p:1: health: is empty, which changes nothing; write {action: none} to leave an unhealthy gateway as it is, or another probe, or take it out`},
+		{"restart:\n  limit:\nstop: {}", "p:2: restart.limit: is empty, which changes nothing; write a value, or take it out\np:3: stop: is empty, which changes nothing; write a value, or take it out"},
+		{"command:", "p:1: command: is empty, which changes nothing; write a value, or take it out"},
 		{"limits: {nofile: 150}", "p:1: limits.nofile: 150 is above 100; a profile may only lower limits"},
 		{"limits: {nofile: '100:201'}", "p:1: limits.nofile: 201 is above 200; a profile may only lower limits"},
 		{"limits: {nofile: unlimited}", "p:1: limits.nofile: unlimited is above 200; a profile may only lower limits"},

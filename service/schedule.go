@@ -50,6 +50,10 @@ func readSchedule(p **Schedule) document.Setter {
 			n.Fault("cron is missing; write cron: \"0 3 * * *\"")
 			return
 		}
+		if _, err := schedule.Zone(s.Timezone); err != nil {
+			n.Get("timezone").Fault("%v", err)
+			s.Timezone = ""
+		}
 		if _, err := s.Parsed(); err != nil {
 			n.Get("cron").Fault("%v", err)
 			return

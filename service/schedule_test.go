@@ -30,7 +30,8 @@ schedule: {cron: "30 2 * * *", timezone: Europe/Berlin, catch_up: one, overlap: 
 		{`{cron: "* * *"}`, "write minute, hour, day, month and weekday"},
 		{`{cron: "0 0 31 2 *"}`, "never fires"},
 		{`{cron: "@every 1s"}`, "@every"},
-		{`{cron: "* * * * *", timezone: Berlin}`, "no time zone"},
+		{`{cron: "* * * * *", timezone: Berlin}`, `schedule.timezone: there is no time zone "Berlin"`},
+		{`{cron: "TZ=UTC * * * * *"}`, "schedule.cron: "},
 		{`{cron: "* * * * *", overlap: maybe}`, "skip, queue or kill"},
 		{`{cron: "* * * * *", timeout: 1000h}`, "daemon"},
 	} {

@@ -55,17 +55,34 @@ func sockets(p *[]Socket) document.Setter {
 func Listen(p *Socket, of ...string) document.Setter {
 	return func(n document.Node) {
 		var s Socket
-		listen(&s)(n)
-		if s.Network != "" && !slices.Contains(of, s.Network) {
-			n.Fault("%s is no place for this; write one of %s", document.Quote(s.Network), document.Or(of))
-			return
+		listenOn(&s, of)(n)
+		if s.Network != "" {
+			*p = s
 		}
-		*p = s
 	}
 }
 
 // listen reads NETWORK:ADDRESS.
-func listen(p *Socket) document.Setter {
+func listen(p *Socket) document.Setter { return listenOn(p, networks) }
+
+// examples are what a socket can be, of each kind.
+var examples = []struct{ network, socket string }{
+	{"tcp", `"tcp:127.0.0.1:8080"`}, {"udp", `"udp:127.0.0.1:53"`}, {"unix", `"unix:/run/app.sock"`},
+}
+
+// exampleOf is a socket of each kind that there is among the networks.
+func exampleOf(networks []string) string {
+	var all []string
+	for _, e := range examples {
+		if slices.Contains(networks, e.network) {
+			all = append(all, e.socket)
+		}
+	}
+	return document.Or(all)
+}
+
+// listenOn reads NETWORK:ADDRESS of one of some networks.
+func listenOn(p *Socket, networks []string) document.Setter {
 	return func(n document.Node) {
 		s, ok := n.Text()
 		if !ok {
@@ -74,8 +91,7 @@ func listen(p *Socket) document.Setter {
 		network, addr, found := strings.Cut(s, ":")
 		switch {
 		case !found || !slices.Contains(networks, network):
-			n.Fault(`%s is no socket; write "tcp:127.0.0.1:8080", "udp:127.0.0.1:53" or "unix:/run/app.sock"%s`,
-				document.Quote(s), document.DidYouMean(network, networks))
+			n.Fault(`%s is no socket; write %s%s`, document.Quote(s), exampleOf(networks), document.DidYouMean(network, networks))
 			return
 		case strings.HasPrefix(network, "unix"):
 			abstract := strings.HasPrefix(addr, "@") && len(addr) > 1

@@ -252,6 +252,32 @@ func seenAs(u *unit) service.Seen {
 	return service.SeenStopped
 }
 
+// happened puts into the journal, for hooks and for readers of events, what a step has
+// changed of u, whose public state was the one given: first what its health probe has
+// come to say of it, once each time that this changes, and then the state that follows.
+func (r *records) happened(u *unit, was string, before, state *machine.State) {
+	is, health := state.Public(), state.Health
+	event := control.Event{Service: u.name, At: time.Unix(0, state.Since)}
+	if pid := state.PID; pid > 0 && state.Alive() {
+		event.PID = &pid
+	}
+	if health != before.Health && health != machine.HealthUnknown {
+		told := event
+		told.From, told.To, told.Cause = cmp.Or(string(before.Health), was), string(health), "its health probe passed"
+		if health == machine.Unhealthy {
+			told.Cause = state.Reason
+		}
+		if is == was {
+			told.At = time.Now()
+		}
+		r.chronicle.note(r.events.publish(told))
+	}
+	if is != was {
+		event.From, event.To, event.Cause, event.Actor = was, is, cmp.Or(state.Cause, state.Reason), state.Actor
+		r.chronicle.note(r.events.publish(event))
+	}
+}
+
 // tell says in our own log what befell u though nobody asked for it.
 func (r *records) tell(u *unit, before, is *machine.State) {
 	if is.Phase == before.Phase || r.fleet.set.Stopping() {

@@ -102,15 +102,8 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 	if e.Remembered {
 		s.records.publishStatus(u)
 	}
+	s.records.happened(u, was, before, state)
 	if was != is {
-		event := control.Event{
-			At: time.Unix(0, state.Since), Service: u.name, From: was, To: is,
-			Cause: cmp.Or(state.Cause, state.Reason), Actor: state.Actor,
-		}
-		if pid := state.PID; pid > 0 && state.Alive() {
-			event.PID = &pid
-		}
-		s.records.chronicle.note(s.records.events.publish(event))
 		s.purpose.outlived(u)
 	}
 	if u.process.launch != nil && state.Want == machine.WantDown {

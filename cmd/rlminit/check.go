@@ -48,11 +48,14 @@ service.yaml as the definition of the service that its directory is named
 after, and all else as a configuration with the services.d beside it. Without
 FILE it checks the configuration that init would read here, and whether it can
 be had in this place: so it does with a profile.yaml of this volume, whose
-program, directory and secrets it looks for, with a service that has the name
-of a profile of this volume, and in a container of rlminit's with the user of
-any configuration. A restart limit that cannot be reached within its window,
-because the delays alone take longer, is said, and is no fault. The exit code
-is 0 if there is no fault, and 1 otherwise.
+program, directory and secrets it looks for, with a service that has the name of
+a profile of this volume, and in a container of rlminit's with any
+configuration. Elsewhere that is judged as for a container that begins as root,
+and users that are not known here are no fault; RLMINIT_USER stands for the
+user of docker run --user. As a container's command, check starts nothing else.
+A restart limit that cannot be reached within its window, because the delays
+alone take longer, is said, and is no fault. The exit code is 0 if there is no
+fault, and 1 otherwise.
 
 With --json: an array of objects with file, valid, note (what was not looked
 at, or does not do what it seems to; absent without) and faults: each with
@@ -137,8 +140,11 @@ func check(file string) (note string, err error) {
 		return checkService(file, strings.TrimSuffix(base, ".yaml"))
 	}
 	c, err := checkConfig(file)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case underInit():
+		return limits(c), checkCompiled(c)
 	}
 	note, err = checkUser(c)
 	return note + limits(c), err
@@ -171,6 +177,26 @@ func limit(what string, d *service.Definition) string {
 	return note + "; write a longer window or a lower limit"
 }
 
+// checkCompiled says what init would refuse of a configuration in this place, which is
+// a container of rlminit's.
+func checkCompiled(c *config.Config) error {
+	host, err := hostOfInit()
+	if err == nil {
+		_, err = config.Compile(c, host, nil)
+	}
+	return err
+}
+
+// hostOfInit is this place as init finds it: where PID 1 is rlminit and another user
+// than who asks, with what that has.
+func hostOfInit() (config.Host, error) {
+	host, err := config.ThisHost()
+	if err == nil && underInit() {
+		host = host.Of(1)
+	}
+	return host, err
+}
+
 // checkConfig finds the faults of a configuration. They name its files by the
 // directory too: many are called rlminit.yaml.
 func checkConfig(file string) (*config.Config, error) {
@@ -193,15 +219,15 @@ func in(dir string, faults config.Faults) error {
 }
 
 // checkUser says whether there is the user of a configuration, and that it is not
-// root. What is not known elsewhere may be known in the image that the file is
-// for; in a container of rlminit's it is known.
+// root: init is root, unless the container is told otherwise. What is not known here may
+// be known in the image that the file is for.
 func checkUser(c *config.Config) (note string, err error) {
 	host, err := config.ThisHost()
-	if err != nil || c.User == "" {
+	if err != nil {
 		return "", err
 	}
 	err = config.CheckUser(c, host.Accounts)
-	if err != nil && !errors.Is(err, config.ErrRoot) && !underInit() {
+	if err != nil && !errors.Is(err, config.ErrRoot) && !errors.Is(err, config.ErrNoUser) {
 		return "; but in this place " + err.Error(), nil
 	}
 	return "", err
@@ -216,7 +242,7 @@ func underInit() bool {
 // checkHere finds the faults of the configuration that init would read, and
 // what this place would refuse of it. An error keeps it from looking.
 func checkHere(path string) (note string, faults, err error) {
-	host, err := config.ThisHost()
+	host, err := hostOfInit()
 	if err != nil {
 		return "", nil, control.Failed("%v", err)
 	}
@@ -233,7 +259,7 @@ func checkHere(path string) (note string, faults, err error) {
 		if err == nil {
 			err = checkNames(c, path)
 		}
-		if err == nil && c.User != "" { // who asks may be no root, whom PID 1 was
+		if err == nil && !underInit() { // who asks may be no root, as init will be
 			err = config.CheckUser(c, host.Accounts)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +21,33 @@ const exitConfiguration = 78
 // the runtime keeps the main goroutine until all init functions are done.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "init" {
+		if verb := verbInPlace(os.Args); verb != nil {
+			os.Args = verb // main does it, and init is over
+			return
+		}
 		os.Exit(runInit(os.Args))
 	}
+}
+
+// alone are the verbs that need no supervisor: as the container's command they are
+// carried out in its place, and nothing else is started.
+var alone = []string{"check", "completion", "docs", "help", "install-compat", "journal", "schema", "version", "-h", "--help", "--version"}
+
+// verbInPlace is the command of `rlminit init` where that is such a verb of rlminit's
+// own: docker run IMAGE rlminit check. What the flags of init set it finds in the
+// variables that stand for them. nil: there is no such command.
+func verbInPlace(args []string) []string {
+	o, help, err := initArguments(args[2:])
+	if err != nil || help || len(o.command) < 2 || filepath.Base(o.command[0]) != "rlminit" || !slices.Contains(alone, o.command[1]) {
+		return nil
+	}
+	if o.config != "" {
+		os.Setenv("RLMINIT_CONFIG", o.config)
+	}
+	for name, value := range o.flags {
+		os.Setenv("RLMINIT_"+strings.ToUpper(name), value)
+	}
+	return o.command
 }
 
 // runInit is `rlminit init` with a configuration; without one, reap/pure has
@@ -106,12 +132,10 @@ func initVerb() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [--] [CMD ARG…]",
 		Short: "be PID 1: reap, supervise, and run the main command",
-		Long: `Runs as a container's PID 1. Without a configuration it is a pure init: it runs
-the command, forwards signals, reaps orphans, and exits with the command's code.
-With /etc/rlminit/rlminit.yaml (or RLMINIT_CONFIG, or --config) it supervises
-what is configured there, and the profiles on the volume; the other flags set
-what RLMINIT_HOME and so on set, and count for more.
-
+		Long: `Without a configuration it is a pure init: it runs the command, forwards signals,
+reaps orphans, and exits with the command's code. With /etc/rlminit/rlminit.yaml
+(or RLMINIT_CONFIG, or --config) it supervises what is configured there, and the
+profiles on the volume; other flags count for more than RLMINIT_HOME and so on.
 --signal-group, --success, --parent-death, --warn-on-reap and --verbose are for a
 pure init too. In a configuration they are main.signal_group, main.exits.success,
 parent_death, warn_on_reap and verbose. Where rlminit is not PID 1 it becomes a
@@ -121,7 +145,9 @@ flags of those instead: rlminit help install-compat.
 Without arguments it runs main.command; if the first one is a program, that; else
 main.command with the arguments, unless main.routes says otherwise. RLMINIT_UID
 and RLMINIT_GID, or PUID and PGID, give the service user another uid and gid, and
-a volume to which nothing was written yet to that user.
+a volume to which nothing was written yet to that user. rlminit check (or
+completion, help, install-compat, journal, schema, version) as the container's
+command is carried out in place of all else, as the container's user.
 
 It exits with its main command's code, 128+n if signal n ended that, 126 if it
 cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,

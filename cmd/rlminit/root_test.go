@@ -131,7 +131,7 @@ func TestCheck(t *testing.T) {
 		}
 		return file
 	}
-	good := write("good/rlminit.yaml", "version: 1\ngateway:\n  command: [agent]\n")
+	good := write("good/rlminit.yaml", "version: 1\nuser: \"1000\"\ngateway:\n  command: [agent]\n")
 	bad := write("bad/rlminit.yaml", "version: 1\nservices:\n  web:\n    command: agent serve\n    enviroment: {}\n")
 	unit := write("good/services.d/web.yaml", "command: [web]\n")
 	badUnit := write("bad/services.d/web.yaml", "command: web\n")
@@ -183,6 +183,12 @@ func TestCheck(t *testing.T) {
 		if r := run(1, file); !strings.Contains(r.err, want) {
 			t.Errorf("user %s: %s", user, r.err)
 		}
+	}
+	if r := run(1, write("user.yaml", "version: 1\n")); !strings.Contains(r.err, "running as root and no user is set; add \"user: app\"") {
+		t.Errorf("no user: %s", r.err)
+	}
+	if r := run(1, write("user.yaml", "version: 1\nuser: \"1000\"\nservices: {web: {command: [x], groups: [\"0\"]}}\n")); !strings.Contains(r.err, `:3: services.web.groups[0]: group "0" is root's`) {
+		t.Errorf("root's group: %s", r.err)
 	}
 	if r := run(0, write("user.yaml", "version: 1\nuser: nobody-of-that-name\n")); !strings.Contains(r.out, `valid; but in this place user "nobody-of-that-name"`) {
 		t.Errorf("%s", r.out)

@@ -24,6 +24,9 @@ type Reading struct {
 	faults   Faults
 	service  string
 	left     int // bytes that may still be expanded
+
+	over   bool              // the values count over others: see Over
+	advice map[string]string // what to write in place of an empty one
 }
 
 // Read begins a pass and gives the document's top node.
@@ -38,6 +41,11 @@ func (r *Reading) Faults() Faults {
 	all.Sort()
 	return all
 }
+
+// Over has this pass read values that count over others: a known key that is there and
+// says nothing, null or {}, would leave in force what its writer wants to be rid of, and
+// is a fault. instead has what to write, by the key; "": it may be empty.
+func (r *Reading) Over(instead map[string]string) { r.over, r.advice = true, instead }
 
 // Found are the faults of this pass alone, without those that Parse reported.
 func (r *Reading) Found() Faults { return r.faults }
@@ -166,7 +174,7 @@ type Setter func(Node)
 type Fields map[string]Setter
 
 // Read reads a mapping. Keys that are not among the fields are faults, a value
-// of null is as good as absent.
+// of null is as good as absent, but in a pass Over others.
 func (fs Fields) Read(n Node) { fs.ReadRefusing(n, nil) }
 
 // ReadRefusing is Read where some keys are known, but refused: for the reason
@@ -181,6 +189,8 @@ func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
 		set, ok := fs[name]
 		why, no := refused[name]
 		switch {
+		case ok && value.empty() && n.reading.over && n.reading.advised(name) != "":
+			value.Fault("is empty, which changes nothing; write %s, or take it out", n.reading.advised(name))
 		case ok && !value.Absent():
 			set(value)
 		case ok:
@@ -196,6 +206,17 @@ func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
 			}
 		}
 	})
+}
+
+// empty is true for null, and for a mapping without keys.
+func (n Node) empty() bool { return n.Absent() || n.IsMapping() && len(n.node.Content) == 0 }
+
+// advised is what to write in place of an empty value; "": it may be empty.
+func (r *Reading) advised(key string) string {
+	if instead, ok := r.advice[key]; ok {
+		return instead
+	}
+	return "a value"
 }
 
 // Each calls f for each key of a mapping whose keys are free, in the order of

@@ -47,13 +47,23 @@ func Path(p *string) Setter {
 		switch {
 		case !ok:
 		case !path.IsAbs(s):
-			n.Fault("%s is no absolute path; write /%s", n.shown(s), strings.TrimLeft(s, "./"))
+			n.Fault("%s is no absolute path; write %s", n.shown(s), Absolute(s))
 		case len(s) > 4095:
 			n.Fault("has %d bytes; a path has at most 4095", len(s))
 		default:
 			*p = path.Clean(s)
 		}
 	}
+}
+
+// Absolute is the absolute path that somebody who wrote a relative one may have
+// meant: from the root, with every dot that is a part of a name.
+func Absolute(relative string) string {
+	full := path.Join("/", relative)
+	if len(full) > len("/") && strings.HasSuffix(relative, "/") {
+		full += "/"
+	}
+	return full
 }
 
 // Strings reads a list of texts, none of them empty. An empty list is nil.

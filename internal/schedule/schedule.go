@@ -34,12 +34,9 @@ const longest = 9 * 366 * 24 * time.Hour
 // one of @hourly, @daily, @weekly, @monthly, @yearly, for a time zone by its name;
 // "" is UTC. One that never fires is refused.
 func Parse(expression, zone string) (*Cron, error) {
-	if zone == "" {
-		zone = "UTC"
-	}
-	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" {
-		return nil, fmt.Errorf("there is no time zone %q; write one such as Europe/Berlin", zone)
+	location, err := Zone(zone)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case strings.HasPrefix(expression, "@every"):
@@ -61,6 +58,15 @@ func Parse(expression, zone string) (*Cron, error) {
 		return nil, fmt.Errorf("%q never fires: no month has that day", expression)
 	}
 	return c, nil
+}
+
+// Zone is a time zone by its name; "" is UTC.
+func Zone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name) // "" is UTC there too
+	if err != nil || name == "Local" {
+		return nil, fmt.Errorf("there is no time zone %q; write one such as Europe/Berlin", name)
+	}
+	return zone, nil
 }
 
 // opensHour tells whether an expression leaves the hour open.

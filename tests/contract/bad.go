@@ -71,6 +71,44 @@ func BrokenConfiguration(t *testing.T, start New) {
 	}
 }
 
+// VerbInPlace: a verb of rlminit that needs no supervisor, as the container's command, is
+// carried out in place of everything else: nothing is prepared, no service is started.
+// What init refuses, check refuses.
+func VerbInPlace(t *testing.T, start New) {
+	web := `web: {command: [sh, -c, "echo web-ran; exec sleep infinity"], log: {tee: true}}`
+	for _, c := range []struct {
+		name, config string
+		main         []string
+		code         int
+		want         string
+	}{
+		{"check", Services(web), []string{"rlminit", "check"}, 0, ": valid"},
+		{"check of a faulty one", Services(`web: {command: agent}`), []string{"rlminit", "check"}, 1, "services.web.command"},
+		{"version", Services(web), []string{"rlminit", "version"}, 0, "rlminit "},
+		{"help", Services(web), []string{"rlminit", "help", "check"}, 0, "rlminit check"},
+		{"root's group", Services(`web: {command: [x], groups: [root]}`), []string{"rlminit", "check"}, 1, "services.web.groups[0]: group \"root\" is root's"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, box.Spec{Config: c.config + "boot: [{command: [sh, -c, 'echo booted']}]\n", Main: c.main})
+			code, out := exitCode(b), b.Printed()
+			if code != c.code || !strings.Contains(out, c.want) || strings.Contains(out, "web-ran") || strings.Contains(out, "booted") {
+				t.Errorf("exit code %d, want %d and %q; printed\n%s", code, c.code, c.want, out)
+			}
+		})
+	}
+}
+
+// NoUser: a configuration without a user is refused where PID 1 is root, by init and by
+// check.
+func NoUser(t *testing.T, start New) {
+	for want, main := range map[int][]string{78: {"true"}, 1: {"rlminit", "check"}} {
+		b := start(t, box.Spec{Config: "version: 1\n", Main: main})
+		if code := exitCode(b); code != want || !strings.Contains(b.Printed(), "running as root and no user is set") {
+			t.Errorf("%v: exit code %d, printed %q", main, code, b.Printed())
+		}
+	}
+}
+
 // OpenConfiguration: a configuration that others than root could exchange is not
 // read, for it says what runs with which rights.
 func OpenConfiguration(t *testing.T, start New) {

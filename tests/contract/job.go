@@ -372,6 +372,58 @@ func Hooks(t *testing.T, start New) {
 	}
 }
 
+// HooksOnHealth: what the health probe of a service comes to say is told to hooks, once
+// each time that it changes, and is among the events; also where the service is stopped
+// for it.
+func HooksOnHealth(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`web: {`+bash(`exec sleep infinity`)+`, health: {exec: [test, "!", -e, "${RLMINIT_HOME}/ill"], interval: 50ms, timeout: 10s, retries: 2, action: none}}`,
+		`api: {`+bash(`exec sleep infinity`)+`, health: {exec: [test, "!", -e, "${RLMINIT_HOME}/sick"], interval: 50ms, timeout: 10s, retries: 1}}`,
+	) + `hooks:
+  - {on: [unhealthy, healthy], services: [web], command: [sh, -c, "cat >>$RLMINIT_HOME/told"]}
+  - {on: [unhealthy], services: [api], command: [sh, -c, "cat >>$RLMINIT_HOME/api; rm -f $RLMINIT_HOME/sick"]}
+`})
+	told := func(file string) (all []control.Event, text string) {
+		text = b.Shell(box.Service, `cat "`+b.Home()+`/`+file+`" 2>/dev/null || true`)
+		for line := range strings.Lines(text) {
+			var e control.Event
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("a hook was told %q: %v", line, err)
+			}
+			all = append(all, e)
+		}
+		return all, text
+	}
+	awaitTold := func(want ...string) {
+		t.Helper()
+		box.Eventually(b, long, "web's hook is told "+strings.Join(want, ", "), func() (bool, any) {
+			all, text := told("told")
+			got := []string{}
+			for _, e := range all {
+				got = append(got, e.To)
+			}
+			return slices.Equal(got, want), text
+		})
+	}
+	awaitTold("healthy")
+	b.Shell(box.Service, `touch "`+b.Home()+`/sick"`)
+	box.Eventually(b, long, "api was stopped for it, and its hook told", func() (bool, any) {
+		all, text := told("api")
+		return len(all) > 0 && all[0].To == "unhealthy" && strings.HasPrefix(all[0].Cause, "unhealthy: "), text
+	})
+	b.Shell(box.Service, `touch "`+b.Home()+`/ill"`)
+	awaitTold("healthy", "unhealthy")
+	b.Shell(box.Service, `rm "`+b.Home()+`/ill"`)
+	awaitTold("healthy", "unhealthy", "healthy")
+	_, lines := told("told")
+	events := b.Must("events", "--json", "--type", "transition", "web")
+	for line := range strings.Lines(lines) {
+		if !strings.Contains("\n"+events, "\n"+line) {
+			t.Errorf("the hook was told %q, and events has\n%s", line, events)
+		}
+	}
+}
+
 func listed(b *box.Box) (jobs []control.Job) {
 	b.Helper()
 	if err := json.Unmarshal([]byte(b.Must("job", "list", "--json")), &jobs); err != nil {
