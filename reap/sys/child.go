@@ -173,14 +173,15 @@ func (c *Command) child() {
 		return
 	}
 	// As the target user, so that root does not enter where the user may not.
-	for i := 0; i < len(c.Dirs) && c.Dirs[i] != nil; i++ {
+	if c.Dirs[0] != nil {
 		c.Step = StepDir
-		if c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dirs[i])), 0, 0); c.Errno == 0 {
-			break
+		c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dirs[0])), 0, 0)
+		if c.Errno != 0 && c.Dirs[1] != nil {
+			c.Errno = try(sysChdir, uintptr(unsafe.Pointer(c.Dirs[1])), 0, 0)
 		}
-	}
-	if c.Errno != 0 {
-		return
+		if c.Errno != 0 {
+			return
+		}
 	}
 	if c.ListenPID != nil {
 		c.writeListenPID()
