@@ -14,7 +14,7 @@ import (
 var ErrNone = errors.New("this kernel offers no Landlock")
 
 // Build makes the ruleset of the rules, which the caller closes. A path that is
-// not there is left out: it is allowed from the next start on by which it is.
+// not there is left out: it is allowed at the first start after it has been made.
 // One that is a link below a directory of services is left out too, and so is one
 // that what is behind a link would make a hidden one. Notes have a line for each
 // of those.
@@ -94,7 +94,7 @@ func (i *Image) grant(r *Ruleset, by func(string, bool) (int, error), p string, 
 		if own {
 			return "", nil
 		}
-		return p + " is not there; it is allowed from the next start on by which it is", nil
+		return p + " is not there; it is allowed at the first start after it has been made", nil
 	case errors.Is(err, unix.ELOOP):
 		return p + " is not allowed: a symbolic link is on the way, which a service could change; name the place itself", nil
 	case err != nil:

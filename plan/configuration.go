@@ -121,7 +121,7 @@ func (p *Plan) Configures() bool {
 }
 
 // OnlyText is said of a configuration that differs in comments or form alone.
-const OnlyText = "its text is declared otherwise, and says the same"
+const OnlyText = "its declared text differs and means the same"
 
 // configurationFields leaves out that the text differs, where values say how.
 func configurationFields(list []Field) (fields []Field, reason string) {
@@ -130,7 +130,7 @@ func configurationFields(list []Field) (fields []Field, reason string) {
 		return list, OnlyText
 	}
 	if len(values) == 1 {
-		return values, "it is declared otherwise in one place"
+		return values, "its declaration differs in one place"
 	}
-	return values, fmt.Sprintf("it is declared otherwise in %d places", len(values))
+	return values, fmt.Sprintf("its declaration differs in %d places", len(values))
 }

@@ -132,7 +132,7 @@ func change(op reconcile.Op, name string, present map[string]Present, wanted map
 	case reconcile.Register:
 		c.Action, c.Reason = Create, "it is declared, and there is none"
 	case reconcile.Update:
-		c.Action, c.Reason = Update, "its definition is declared otherwise"
+		c.Action, c.Reason = Update, "its declared definition differs"
 		if before.Fault != "" {
 			c.Reason = "it cannot be run: " + before.Fault
 		}

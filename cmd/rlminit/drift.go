@@ -44,7 +44,7 @@ code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`
 func tellDrift(t *terminal, d control.Drift) {
 	for _, c := range d.Changes {
 		mark, colour := markOf(c.Action)
-		t.printf("%s %s: to be as in revision %d, it would be %s; %s\n", t.paint(colour, mark), t.paint(bold, c.Name), c.Revision, done(c.Action), printable(c.Reason))
+		t.printf("%s %s: differs from revision %d and would be %s; %s\n", t.paint(colour, mark), t.paint(bold, c.Name), c.Revision, done(c.Action), printable(c.Reason))
 		for _, f := range c.Fields {
 			mark := "~"
 			switch {

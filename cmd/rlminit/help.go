@@ -69,8 +69,8 @@ func helpText(cmd *cobra.Command) string {
 
 const exitCodes = `  0  done, or so already        5  not permitted
   1  failed                     6  no rlminit answers
-  2  usage                      7  timed out; of apply: and rolled back
-  3  not running (status -q)    8  unhealthy; of apply: and rolled back
+  2  usage                      7  timed out; apply: rolled back
+  3  not running (status -q)    8  unhealthy; apply: rolled back
   4  no such name              17  exists already, or its state forbids it
 
 Exit codes of plans:

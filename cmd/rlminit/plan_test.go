@@ -221,7 +221,7 @@ func TestRevisionsAndDrift(t *testing.T) {
 		"POST /v1/rollback": control.Revision{State: control.RevisionUnchanged},
 	}, []story{
 		{args: []string{"revisions"}, out: "REVISION  STATE    BEGUN                 BY          CHANGES  SOURCE  REASON\n1         applied  2026-05-24T18:05:33Z  me (uid 7)  1        v1\n"},
-		{args: []string{"drift"}, code: 14, out: "~ alice: to be as in revision 1, it would be started; it is declared running\n    ~ state: stopped -> running\n"},
+		{args: []string{"drift"}, code: 14, out: "~ alice: differs from revision 1 and would be started; it is declared running\n    ~ state: stopped -> running\n"},
 		{args: []string{"rollback", "3"}, out: "nothing to change\n"},
 		{args: []string{"rollback", "x"}, code: 2, err: "rlminit: \"x\" is no revision; write its number; see rlminit help rollback\n"},
 	})

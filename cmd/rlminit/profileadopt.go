@@ -12,7 +12,7 @@ func profileAdoptVerb(t *terminal) *cobra.Command {
 	o := &operation{verb: "start"}
 	cmd := &cobra.Command{
 		Use:   "adopt NAME",
-		Short: "take what a profile's state file says for what is wanted of it",
+		Short: "make the desired state in a profile's state file the recorded one",
 		Long: `What is wanted of a profile is in the journal, and the gateway_state.json in its
 directory is a copy: one that was changed by hand, or came with a directory from
 elsewhere, is put right by the next command or boot. This takes its desired_state

@@ -52,8 +52,8 @@ func profileRestoreVerb(t *terminal) *cobra.Command {
 or of an entry that rlminit profile list --trash shows. It is wanted as it was
 when it was deleted, and has its port if nobody else has that now. Its secrets
 went when it was deleted: profile create --exist-ok --secret gives them to it
-again. What a session has left in its directory is removed. A rollback that would
-have taken it out then changes it where it is.`,
+again. What a session has left in its directory is removed. If a later rollback
+needs the profile, it changes the restored one.`,
 		Example: `  rlminit profile restore alice
   rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
 		Args:              exactly("NAME"),
