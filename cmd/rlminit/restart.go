@@ -22,8 +22,8 @@ them, and named in the answer. With several names the exit code is the highest
 of theirs. --rolling takes one after the other, the next when the last has been
 ready for --steady, and stops at the first that is not, with exit code 8; where
 N are stopped or failed from the start, before anything is done or recorded. It
-restarts unhealthy services first. On a terminal the waiting shows how far it is; ^C
-ends the waiting alone, and says the operation's id.`,
+restarts unhealthy services first. On a terminal the waiting shows how far it
+is; ^C ends the waiting alone, and says the operation's id.`,
 		Example: `  rlminit restart alice
   rlminit restart 'gateway-*' --rolling=4
   rlminit restart --all --timeout 2m`,

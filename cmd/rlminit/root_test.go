@@ -194,7 +194,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%s", r.out)
 	}
 	// A limit that cannot be reached is said.
-	if r := run(0, write("limit.yaml", "version: 1\nservices: {web: {command: [sleep], ready: {exec: [\"true\"]}, restart: {delay: 20s, limit: 5, window: 1m, reset_after: 30s}}}\n")); !strings.Contains(r.out,
+	if r := run(0, write("limit.yaml", "version: 1\nuser: \"1000\"\nservices: {web: {command: [sleep], ready: {exec: [\"true\"]}, restart: {delay: 20s, limit: 5, window: 1m, reset_after: 30s}}}\n")); !strings.Contains(r.out,
 		"valid; but services.web.restart: 5 restarts take 1m54s at the least, so limit is never reached within a window of 1m0s by runs that were ready") {
 		t.Errorf("%s", r.out)
 	}
