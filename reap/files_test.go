@@ -116,3 +116,31 @@ func TestProfileUsers(t *testing.T) {
 		}
 	}
 }
+
+// What PID 1 makes with its own rights are directories of services in its directory for
+// temporary files, whatever tier 2 asks for.
+func TestPrivateDirectoriesOfPID1(t *testing.T) {
+	o := commands{temporary: "/tmp/rlminit-0123456789abcdef"}
+	for path, want := range map[string]bool{
+		o.temporary + "/web":          true,
+		o.temporary + "/..":           false,
+		o.temporary + "/.":            false,
+		o.temporary + "/":             false,
+		o.temporary + "/a/b":          false,
+		o.temporary + "/../etc":       false,
+		o.temporary:                   false,
+		o.temporary + "x/web":         false,
+		"/etc/cron.d":                 false,
+		"/tmp/rlminit-ffffffffff/web": false,
+	} {
+		if is := o.gives([]string{path}); is != want {
+			t.Errorf("%s: %t", path, is)
+		}
+		if o.gives([]string{path, "/etc"}) {
+			t.Errorf("%s and another", path)
+		}
+	}
+	if (&commands{}).gives([]string{"/web"}) {
+		t.Error("without such a directory")
+	}
+}
