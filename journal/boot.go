@@ -53,7 +53,7 @@ const (
 	ExitClean   Exit = "clean"   // the container was stopped, and the supervisor recorded it
 	ExitKilled  Exit = "killed"  // it ended without that, on a machine that went on
 	ExitHost    Exit = "host"    // the machine was started anew meanwhile
-	ExitOOM     Exit = "oom"     // the kernel had killed a service for want of memory, which was not up again
+	ExitOOM     Exit = "oom"     // the kernel had killed a service for want of memory within OOMOutlived before, which was not up again
 	ExitUnknown Exit = "unknown" // there is no record of a boot before
 )
 
@@ -62,7 +62,14 @@ const (
 	TypeBootBegun = "boot_begun" // a BootBegun, once a boot, durable
 	TypeBootEnded = "boot_ended" // an orderly end: no keys that are needed
 	TypeOOMSeen   = "oom_seen"   // the kernel killed for want of memory: an OOMSeen
+
+	// The container has outlived the latest of these by OOMOutlived: no keys.
+	TypeOOMOutlived = "oom_outlived"
 )
+
+// OOMOutlived is how long after a kill for want of memory the end of the container
+// counts as its consequence.
+const OOMOutlived = 10 * time.Second
 
 // BootBegun is the body of a boot's first record.
 type BootBegun struct {
@@ -106,6 +113,10 @@ func (b *Boots) Apply(r Record) {
 		var seen OOMSeen
 		if r.Boot == b.last.Boot && r.Decode(&seen) == nil {
 			b.last.OOM = seen.Service
+		}
+	case TypeOOMOutlived:
+		if r.Boot == b.last.Boot {
+			b.last.OOM = ""
 		}
 	case TypeTransition:
 		if b.last.OOM == "" {

@@ -30,6 +30,8 @@ func TestPriorExit(t *testing.T) {
 		"killed for want of memory":               {"m1", []Entry{oom("web"), transition("web", "backoff")}, ExitOOM},
 		"out of memory, while another runs":       {"m1", []Entry{oom("web"), transition("db", "running")}, ExitOOM},
 		"out of memory, and up again, and killed": {"m1", []Entry{oom("web"), transition("web", "starting"), transition("web", "running")}, ExitKilled},
+		"out of memory, and killed long after":    {"m1", []Entry{oom("web"), transition("web", "failed"), {Type: TypeOOMOutlived, Body: struct{}{}}}, ExitKilled},
+		"out of memory again, and killed":         {"m1", []Entry{oom("web"), {Type: TypeOOMOutlived, Body: struct{}{}}, oom("db")}, ExitOOM},
 		"out of memory, and stopped":              {"m1", []Entry{oom("web"), ended}, ExitClean},
 		"out of memory, and another machine":      {"m2", []Entry{oom("web")}, ExitHost},
 	} {

@@ -68,7 +68,7 @@ func (s *Supervisor) boot(control int) {
 	for _, after := range []time.Duration{settled, 5 * settled} { // a slow machine is still at it
 		time.AfterFunc(after, debug.FreeOSMemory) // booting takes much that is not needed again
 	}
-	go s.prep.dropOldTemporary()
+	time.AfterFunc(oldTemporaryAfter, s.prep.dropOldTemporary)
 	notifyManager("READY=1")
 }
 

@@ -30,7 +30,8 @@ type chronicle struct {
 	revisions *revision.Records
 	hooks     *jobs.Hooks // told of each transition; nil: nobody is
 	history   *operation.History
-	boot      string // the id of this boot, once there is a journal
+	boot      string        // the id of this boot, once there is a journal
+	ooms      atomic.Uint64 // kills for want of memory that were seen
 	folds     map[string]journal.Fold
 
 	mu    sync.Mutex
@@ -62,6 +63,12 @@ func (c *chronicle) earlier(j *journal.Journal) (all []control.Operation, last u
 // oomSeen records that the kernel killed a service for want of memory, without
 // waiting: the container may be next.
 func (c *chronicle) oomSeen(service, reason string) {
+	seen := c.ooms.Add(1)
+	time.AfterFunc(journal.OOMOutlived, func() {
+		if j := c.journal.Load(); j != nil && c.ooms.Load() == seen {
+			j.Note(journal.Entry{Type: journal.TypeOOMOutlived, Body: struct{}{}})
+		}
+	})
 	if j := c.journal.Load(); j != nil {
 		j.Note(journal.Entry{Type: journal.TypeOOMSeen, Body: journal.OOMSeen{Service: service, Reason: reason}})
 	}

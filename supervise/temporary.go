@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,10 @@ func (p *preparer) dropTemporary(d *service.Definition, before <-chan struct{}) 
 	}()
 	return done
 }
+
+// oldTemporaryAfter is how long after a boot what earlier starts have left is removed:
+// it takes a process each, which nobody waits for while services start.
+const oldTemporaryAfter = 10 * time.Second
 
 // dropOldTemporary removes what earlier starts have left.
 func (p *preparer) dropOldTemporary() {

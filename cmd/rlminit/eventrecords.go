@@ -84,6 +84,9 @@ var recordWords = map[string]func(line []byte) string{
 	journal.TypeOOMSeen: words(func(o journal.OOMSeen) string {
 		return "the kernel killed " + shortService(o.Service) + " for want of memory" + after(": ", o.Reason)
 	}),
+	journal.TypeOOMOutlived: words(func(struct{}) string {
+		return "the container has outlived that kill: what ends it later has another cause"
+	}),
 	journal.TypeLost: words(func(l struct{ Count int }) string {
 		return fmt.Sprintf("%d records before this one were not kept: the disk was too slow for them", l.Count)
 	}),
