@@ -146,7 +146,8 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 	defer p.Walls.Close()
 	fail := func(err error) {
 		delete(l.tier1.byID, mine.id)
-		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven)})
+		_, taken := errors.AsType[*process.PortTaken](err)
+		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: taken || link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven)})
 	}
 	if p.Err != nil {
 		fail(p.Err)
