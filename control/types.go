@@ -207,6 +207,7 @@ type CreateProfile struct {
 	Environment map[string]string `json:"environment,omitempty"`
 	Secrets     map[string]string `json:"secrets,omitempty"` // shown nowhere
 	Port        int               `json:"port,omitempty"`
+	PortAny     bool              `json:"port_any,omitempty"` // it need not be in gateway.ports
 	ExistOK     bool              `json:"exist_ok,omitempty"`
 	Clone       string            `json:"clone,omitempty"`   // the profile whose files it begins with
 	Restore     string            `json:"restore,omitempty"` // an entry of the trash, or the profile of which it is the newest

@@ -18,6 +18,7 @@ import (
 type Creation struct {
 	Environment map[string]string
 	Port        int               // 0: the next free one of the range
+	PortAny     bool              // it need not be in the range
 	Intent      service.Intent    // IntentNone: gateway.initial_state
 	ExistOK     bool              // take what is there as it is, and make a profile of it
 	Secrets     map[string]string // kept apart from its directory: CREDENTIALS_DIRECTORY
@@ -46,8 +47,8 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	if err := checkSecrets(how.Secrets); err != nil {
 		return Profile{}, false, err
 	}
-	if how.Port < 0 || how.Port > 65535 {
-		return Profile{}, false, refuse(ErrValue, "port %d is not in 1-65535", how.Port)
+	if err := how.check(settings); err != nil {
+		return Profile{}, false, err
 	}
 	if how.asked = how.Intent; how.Intent == service.IntentNone {
 		how.Intent = settings.InitialState
@@ -121,7 +122,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	}
 	done := s.ports.hold(name)
 	defer func() { done(err == nil) }()
-	port, err := s.ports.take(name, s.ports.wanted(name, how, settings.Ports), settings.Ports, s.tree.told)
+	port, err := s.ports.take(name, s.ports.wanted(name, how, settings), settings, s.tree.told)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -186,7 +187,7 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 	// It is what was just written.
 	f, _ := understood(said, nil)
 	list := []Profile{{Name: name, Dir: s.tree.home.Path(dirOf(name)), Record: s.Records.remember(Gateway(name), f.Record), overrides: text}}
-	s.list.settlePorts(list, settings.Ports)
+	s.list.settlePorts(list, settings)
 	return list[0], nil
 }
 
@@ -273,7 +274,7 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	switch {
 	case errors.Is(err, ErrNotFound):
 		if how.Port != 0 {
-			if _, err := s.ports.take(name, how.Port, settings.Ports, s.tree.told); err != nil {
+			if _, err := s.ports.take(name, how.Port, settings, s.tree.told); err != nil {
 				return Profile{}, err
 			}
 		}

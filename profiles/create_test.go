@@ -78,14 +78,14 @@ func TestCreateNamedLikeAGateway(t *testing.T) {
 
 func TestCreateStoppedWithAnotherMarkerAndAPort(t *testing.T) {
 	v := newVolume(t, func(s *Settings) { s.Marker = "SOUL.md" })
-	p := v.create("alice", Creation{Intent: service.Stopped, Port: 7000})
+	p := v.create("alice", Creation{Intent: service.Stopped, Port: 7000, PortAny: true})
 	if p.Port != 7000 || p.Record.Desired != service.Stopped {
 		t.Errorf("%+v", p)
 	}
 	if got := v.read("profiles/alice/SOUL.md"); got != "" {
 		t.Errorf("the marker holds %q", got)
 	}
-	_, _, err := v.Create("bob", Creation{Port: 7000})
+	_, _, err := v.Create("bob", Creation{Port: 7000, PortAny: true})
 	if !errors.Is(err, ErrPortTaken) || !strings.Contains(err.Error(), `"alice"`) {
 		t.Errorf("got %v", err)
 	}
@@ -167,7 +167,7 @@ func TestExistOKTakesWhatIsThere(t *testing.T) {
 	if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "--exist-ok") {
 		t.Errorf("got %v", err)
 	}
-	p, made, err := v.Create("alice", Creation{ExistOK: true, Port: 7777, Environment: map[string]string{"A": "1"}})
+	p, made, err := v.Create("alice", Creation{ExistOK: true, Port: 7777, PortAny: true, Environment: map[string]string{"A": "1"}})
 	if err != nil || made || p.Port != 7777 || p.Record.Desired != service.Running || p.Environment()["A"] != "1" {
 		t.Errorf("%+v, made %v, %v", p, made, err)
 	}
@@ -183,7 +183,7 @@ func TestExistOKTakesWhatIsThere(t *testing.T) {
 	if env := p.Environment(); env["A"] != "1" || env["B"] != "2" {
 		t.Errorf("environment %v", env)
 	}
-	if _, _, err := v.Create("alice", Creation{ExistOK: true, Port: 8888, Environment: map[string]string{"C": "3"}}); !errors.Is(err, ErrExists) {
+	if _, _, err := v.Create("alice", Creation{ExistOK: true, Port: 8888, PortAny: true, Environment: map[string]string{"C": "3"}}); !errors.Is(err, ErrExists) {
 		t.Errorf("another port: %v", err)
 	}
 	if env := v.list()["alice"].Environment(); env["C"] != "" {

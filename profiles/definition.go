@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rlminit/config"
@@ -26,9 +28,29 @@ func SettingsOf(c *config.Config) Settings {
 		InitialState: g.InitialState,
 		RemoveAtBoot: g.RemoveAtBoot,
 		Ports:        PortRange{g.Ports.Low, g.Ports.High},
+		Held:         held(c),
 		Default:      g.HasDefault,
 		Services:     services,
 	}
+}
+
+// held are the ports that a configuration gives to others than profiles.
+func held(c *config.Config) map[int]string {
+	all := map[int]string{}
+	take := func(s service.Socket, whose string) {
+		if _, port, err := net.SplitHostPort(s.Address); err == nil && strings.HasPrefix(s.Network, "tcp") {
+			if n, err := strconv.Atoi(port); err == nil {
+				all[n] = whose
+			}
+		}
+	}
+	take(c.Metrics, "metrics.listen")
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		for _, s := range c.Services[name].Sockets {
+			take(s, "service "+document.Quote(name))
+		}
+	}
+	return all
 }
 
 // Definition is how the profile's gateway is run: the template of the

@@ -140,7 +140,7 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	c.forgetMissing(known, list)
-	c.settlePorts(list, settings.Ports)
+	c.settlePorts(list, settings)
 	if len(names) == 0 {
 		c.primed.Store(true)
 	}
@@ -209,7 +209,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 		}
 		list := []Profile{{Name: Default, Dir: c.tree.home.Path(".")}}
 		c.fill(&list[0], c.tree.home, settings, new(atomic.Int64))
-		c.settlePorts(list, settings.Ports)
+		c.settlePorts(list, settings)
 		return list[0], nil
 	}
 	if settings.Marker == "" || checkForm(name) != nil {
@@ -241,7 +241,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 	}
 	p.shadow(settings.Services)
 	list := []Profile{*p}
-	c.settlePorts(list, settings.Ports)
+	c.settlePorts(list, settings)
 	return list[0], nil
 }
 
@@ -432,7 +432,7 @@ func (c *catalogue) forgetMissing(known []string, list []Profile) {
 // settlePorts gives every profile in the list its port: the recorded one where
 // it may have it, first those whose record bears their own name (a directory
 // that was copied carries the original's port), else a new one.
-func (c *catalogue) settlePorts(list []Profile, r PortRange) {
+func (c *catalogue) settlePorts(list []Profile, settings *Settings) {
 	for _, own := range []bool{true, false} {
 		for _, p := range list {
 			if p.Record.Port != 0 && (p.Record.Profile == p.Name) == own {
@@ -440,11 +440,12 @@ func (c *catalogue) settlePorts(list []Profile, r PortRange) {
 			}
 		}
 	}
+	r := settings.Ports
 	var without []string
 	for i := range list {
 		p := &list[i]
 		if len(without) == 0 { // else all are taken
-			p.Port = c.ports.allot(p.Name, r)
+			p.Port = c.ports.allot(p.Name, r, settings.Held)
 		} else {
 			p.Port = c.ports.of(p.Name)
 		}

@@ -68,8 +68,9 @@ func (p *ports) claim(name string, port int) (owner string, ok bool) {
 }
 
 // allot gives name the preferred port of the range, or the next free one; the
-// end of the range is followed by its start. 0: the range is full.
-func (p *ports) allot(name string, r PortRange) int {
+// end of the range is followed by its start, and what others than profiles have is left
+// out. 0: the range is full.
+func (p *ports) allot(name string, r PortRange, held map[int]string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if has, found := p.port[name]; found {
@@ -82,7 +83,7 @@ func (p *ports) allot(name string, r PortRange) int {
 	start := r.preferred(name) - r.First
 	for i := range n {
 		port := r.First + (start+i)%n
-		if _, taken := p.owner[port]; !taken {
+		if _, taken := p.owner[port]; !taken && held[port] == "" {
 			p.owner[port], p.port[name] = name, port
 			return port
 		}
@@ -141,8 +142,9 @@ func (p *ports) drop(name string) {
 
 // wanted is the port that a creation asks for: an import has that of its profile
 // again, if it is one of ours and free.
-func (p *ports) wanted(name string, how Creation, r PortRange) int {
-	if how.Port != 0 || how.Import == nil || how.Import.Port < r.First || how.Import.Port > r.Last {
+func (p *ports) wanted(name string, how Creation, settings *Settings) int {
+	r := settings.Ports
+	if how.Port != 0 || how.Import == nil || how.Import.Port < r.First || how.Import.Port > r.Last || settings.Held[how.Import.Port] != "" {
 		return how.Port
 	}
 	if _, free := p.claim(name, how.Import.Port); !free {
@@ -151,10 +153,27 @@ func (p *ports) wanted(name string, how Creation, r PortRange) int {
 	return how.Import.Port
 }
 
+// check refuses a port that was asked for and that no profile is to have.
+func (how *Creation) check(settings *Settings) error {
+	r := settings.Ports
+	switch port := how.Port; {
+	case port == 0:
+		return nil
+	case port < 0 || port > 65535:
+		return refuse(ErrValue, "port %d is not in 1-65535", port)
+	case settings.Held[port] != "":
+		return refuse(ErrPortTaken, "port %d belongs to %s; choose another, or leave out --port", port, settings.Held[port])
+	case !how.PortAny && r.size() > 0 && (port < r.First || port > r.Last):
+		return refuse(ErrValue, "port %d is not in gateway.ports, %d-%d; choose one of those, or add --port-any", port, r.First, r.Last)
+	}
+	return nil
+}
+
 // take gives name the port asked for, or one of the range.
-func (p *ports) take(name string, port int, r PortRange, told *told) (int, error) {
+func (p *ports) take(name string, port int, settings *Settings, told *told) (int, error) {
+	r := settings.Ports
 	if port == 0 {
-		port = p.allot(name, r)
+		port = p.allot(name, r, settings.Held)
 		if port == 0 && r.size() > 0 {
 			told.once(fullRange(name, r))
 		}

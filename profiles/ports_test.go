@@ -2,10 +2,12 @@ package profiles
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
 
+	"rlminit/config"
 	"rlminit/service"
 )
 
@@ -92,5 +94,46 @@ func TestNoRangeNoPort(t *testing.T) {
 	v := newVolume(t, func(s *Settings) { s.Ports = PortRange{} })
 	if p := v.create("alice", Creation{}); p.Port != 0 || len(v.told) != 0 {
 		t.Errorf("port %d, said %q", p.Port, v.told)
+	}
+}
+
+// A port that was asked for and that no profile is to have is refused before anything is
+// made; one that something else has is given to nobody.
+func TestPortsThatOthersHave(t *testing.T) {
+	v := newVolume(t, func(s *Settings) {
+		s.Ports, s.Held = PortRange{9200, 9202}, map[int]string{9201: `service "web"`, 80: "metrics.listen"}
+	})
+	for want, how := range map[string]Creation{
+		`port 9201 belongs to service "web"`:                                                   {Port: 9201},
+		"port 80 belongs to metrics.listen":                                                    {Port: 80, PortAny: true},
+		"port 9203 is not in gateway.ports, 9200-9202; choose one of those, or add --port-any": {Port: 9203},
+		"port 70000 is not in 1-65535":                                                         {Port: 70000, PortAny: true},
+	} {
+		if _, made, err := v.Create("alice", how); err == nil || made || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", how, err, want)
+		}
+	}
+	if _, err := os.Stat(v.path("profiles/alice")); !os.IsNotExist(err) {
+		t.Errorf("a refused profile is there: %v", err)
+	}
+	given := map[int]bool{}
+	for _, name := range []string{"a", "b", "c"} {
+		given[v.create(name, Creation{}).Port] = true
+	}
+	if len(given) != 3 || !given[9200] || !given[9202] || !given[0] {
+		t.Errorf("given were %v", given)
+	}
+}
+
+func TestPortsOfAConfiguration(t *testing.T) {
+	c, faults := config.Parse(config.Bundle{Path: "/c", Files: []config.File{{Name: "c", Data: []byte(`version: 1
+metrics: {listen: "tcp:127.0.0.1:9100"}
+gateway: {command: [a]}
+services:
+  web: {command: [a], sockets: [{listen: "tcp6:[::1]:9301"}, {listen: "udp:127.0.0.1:9302"}, {listen: "unix:/x"}]}
+`)}}}, nil)
+	want := map[int]string{9100: "metrics.listen", 9301: `service "web"`}
+	if got := SettingsOf(c).Held; len(faults) > 0 || !maps.Equal(got, want) {
+		t.Errorf("%v: got %v, want %v", faults, got, want)
 	}
 }

@@ -51,7 +51,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 			port = state.Port
 		}
 	}
-	if port, err = s.ports.take(name, port, settings.Ports, s.tree.told); err != nil {
+	if port, err = s.ports.take(name, port, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
 	switch {

@@ -28,8 +28,9 @@ type Settings struct {
 	InitialState service.Intent // of a profile just created
 	RemoveAtBoot []string       // relative to the profile's directory; patterns
 	Ports        PortRange
-	Default      bool     // the home directory itself is the profile "default"
-	Services     []string // names of static services, which no profile may have
+	Held         map[int]string // ports that no profile gets, with what has each: a service, metrics.listen
+	Default      bool           // the home directory itself is the profile "default"
+	Services     []string       // names of static services, which no profile may have
 }
 
 // Store is the profiles of one volume: it finds, makes, changes, renames and takes

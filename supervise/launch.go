@@ -149,7 +149,8 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 	u.process.unrunnable, u.process.uid = p.Unrunnable, p.UID
 	defer p.Walls.Close()
 	fail := func(err error) {
-		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: passing(err)})
+		_, taken := errors.AsType[*process.PortTaken](err)
+		l.step(u, machine.Event{Kind: machine.SpawnFailed, ID: mine.id, Reason: err.Error(), Temporary: taken || passing(err)})
 	}
 	if p.Err != nil {
 		fail(p.Err)

@@ -61,6 +61,11 @@ func (p *preparer) prepare(d *service.Definition, privileged bool) process.Prepa
 	if err != nil {
 		return process.Prepared{Err: err}
 	}
+	if d.Port != 0 {
+		if err := process.CheckPort(d.Port, user, p.user); err != nil {
+			return process.Prepared{Err: err}
+		}
+	}
 	env, err := p.environment(d, uid)
 	if err != nil {
 		return process.Prepared{Err: err}

@@ -59,6 +59,7 @@ whatever becomes of the others.`,
 	f.StringArrayVar(&env, "env", nil, "a variable of its environment, `KEY=VALUE`; may be repeated")
 	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=@FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
+	f.BoolVar(&body.PortAny, "port-any", false, "--port need not be in gateway.ports")
 	f.BoolVar(&body.ExistOK, "exist-ok", false, "a profile of that name may exist, and is kept as it is but for --env and --secret")
 	o.waitFlags(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions

@@ -187,7 +187,7 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 		return outcome, err
 	}
 	how := profiles.Creation{
-		Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
+		Environment: what.Environment, Secrets: what.Secrets, Port: what.Port, PortAny: what.PortAny, ExistOK: what.ExistOK, Clone: what.Clone, Restore: what.Restore,
 		Actor: recorded(by),
 	}
 	if what.Clone != "" && what.Restore != "" || what.ExistOK && (what.Clone != "" || what.Restore != "") {

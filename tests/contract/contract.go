@@ -134,6 +134,7 @@ var All = []Test{
 	{Name: "Sessions", Run: Sessions},
 	{Name: "SessionsBesideTheVolume", Run: SessionsBesideTheVolume},
 	{Name: "Hooks", Run: Hooks},
+	{Name: "PortIsTaken", Run: PortIsTaken},
 	{Name: "VerbInPlace", Run: VerbInPlace},
 	{Name: "NoUser", Run: NoUser, Root: true},
 	{Name: "HooksOnHealth", Run: HooksOnHealth},

@@ -570,3 +570,39 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	b.Fails(17, "has no state file", "profile", "adopt", "alice")
 	b.Fails(4, "alise", "profile", "adopt", "alise")
 }
+
+// PortIsTaken: a port that another process listens on is named with who has it, before the
+// gateway is tried, which runs when it is free again; one that cannot be had is refused
+// before anything is made.
+func PortIsTaken(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Services(
+		`squat: {command: [gateway, --profile, squat, --port, "9300"], ready: {notify: true}}`,
+		`web: {`+bash(`exec sleep infinity`)+`, sockets: [{listen: "tcp:127.0.0.1:9400"}]}`,
+	)})
+	squat := b.Await("squat", "running")
+	b.Must("profile", "create", "alice", "--stopped", "--port", "9300")
+	b.Must("start", "alice", "--no-wait")
+	want := fmt.Sprintf(`its port 9300 is taken: "gateway --profile squat --port 9300" (uid 1000, pid %d) listens on `, *squat.PID)
+	b.AwaitThat("gateway-alice", "says who has its port", func(s control.Service) bool {
+		return s.State == "backoff" && s.Reason != nil && strings.Contains(*s.Reason, want)
+	})
+	b.Must("stop", "squat")
+	b.Await("gateway-alice", "running")
+
+	for args, why := range map[string]string{
+		"--port 9300":            `port 9300 belongs to profile "alice"`,
+		"--port 9400":            `port 9400 belongs to service "web"`,
+		"--port 9400 --port-any": `port 9400 belongs to service "web"`,
+		"--port 8080":            "port 8080 is not in gateway.ports, 9200-9799; choose one of those, or add --port-any",
+	} {
+		r := b.Run(append([]string{"profile", "create", "bob"}, strings.Fields(args)...)...)
+		if r.Code == 0 || !strings.Contains(r.Err, why) {
+			t.Errorf("%s: %s", args, r)
+		}
+	}
+	if out := b.Shell(box.Service, `ls -A "`+b.Home()+`/profiles"`); strings.TrimSpace(out) != "alice" {
+		t.Errorf("there is %q", out)
+	}
+	b.Must("profile", "create", "bob", "--port", "8080", "--port-any")
+	b.Await("gateway-bob", "running")
+}
