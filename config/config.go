@@ -77,6 +77,26 @@ type Jobs struct {
 	AtOnce     int // that run
 	PerProfile int // of them, of one profile
 	Queue      int // that wait for their turn
+
+	Limits service.Limits // of one whose profile or service does not name them
+	Guards Guards
+}
+
+// Guards are thresholds above which no job is started.
+type Guards struct {
+	Memory         int // per cent of the container's, or the machine's, that is in use
+	MemoryPressure int // per cent of the last 10 s in which something waited for it
+	CPUPressure    int
+	Zombies        int // processes whose parents do not collect them
+}
+
+// defaultJobs are the bounds of jobs where the configuration does not say.
+func defaultJobs() Jobs {
+	return Jobs{
+		AtOnce: 8, PerProfile: 8, Queue: 1024,
+		Limits: service.Limits{Memory: 512 << 20, Pids: 256},
+		Guards: Guards{Memory: 80, MemoryPressure: 80, CPUPressure: 80, Zombies: 10},
+	}
 }
 
 // ApplyRule lets a uid apply plans whose changes its scope covers: all,

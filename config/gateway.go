@@ -29,6 +29,9 @@ func (p Profile) variables(home string) map[string]string {
 // ProfilesDir is where the profiles lie on the volume.
 const ProfilesDir = "profiles"
 
+// TrashDir is where those lie that were deleted.
+const TrashDir = "trash"
+
 // DefaultProfile is the profile that is the home directory itself.
 const DefaultProfile = "default"
 

@@ -38,7 +38,7 @@ func newParser(b Bundle, env Lookup) *parser {
 	p := &parser{
 		config: &Config{
 			Path: b.Path, Home: DefaultHome, StopTimeout: DefaultStopTimeout, Profiles: true,
-			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, ProfileUsers: profileUsers, Jobs: Jobs{AtOnce: 8, PerProfile: 8, Queue: 1024}, Services: map[string]*service.Definition{}, plain: map[string]bool{},
+			InheritEnv: []string{"*"}, Tags: Range{50000, 59999}, ProfileUsers: profileUsers, Jobs: defaultJobs(), Services: map[string]*service.Definition{}, plain: map[string]bool{},
 			Main: Main{Definition: *service.Default("main")}, env: env,
 		},
 		bundle: b, env: env, declared: map[string]declaration{},
@@ -117,6 +117,13 @@ func (p *parser) fields(readAll *string) document.Fields {
 			"at_once":     document.Int(&c.Jobs.AtOnce, 1, 1000),
 			"per_profile": document.Int(&c.Jobs.PerProfile, 1, 1000),
 			"queue":       document.Int(&c.Jobs.Queue, 0, 10000),
+			"limits":      service.ReadLimits(&c.Jobs.Limits),
+			"guards": document.Fields{
+				"memory":          document.Int(&c.Jobs.Guards.Memory, 1, 100),
+				"memory_pressure": document.Int(&c.Jobs.Guards.MemoryPressure, 1, 100),
+				"cpu_pressure":    document.Int(&c.Jobs.Guards.CPUPressure, 1, 100),
+				"zombies":         document.Int(&c.Jobs.Guards.Zombies, 0, 100000),
+			}.Read,
 		}.Read,
 		"hooks":    p.hooks,
 		"main":     p.main,

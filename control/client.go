@@ -44,15 +44,11 @@ type line struct {
 
 // Open finds the runtime directory and returns a client for it: the first of
 // RLMINIT_RUNTIME_DIR, /run/rlminit and /dev/shm/rlminit-UID that holds a
-// socket. A directory that belongs to neither root nor the caller is refused.
-// That nobody answers is found out by the first call.
-func Open() (*Client, error) {
+// socket. That a directory belongs to neither root nor the caller, and that nobody
+// answers, is the error of each call.
+func Open() *Client {
 	uid := os.Geteuid()
-	dir, err := findRuntimeDir(RuntimeDirs(os.Getenv("RLMINIT_RUNTIME_DIR"), uid), uid)
-	if err != nil {
-		return nil, err
-	}
-	return At(dir), nil
+	return At(findRuntimeDir(RuntimeDirs(os.Getenv("RLMINIT_RUNTIME_DIR"), uid), uid))
 }
 
 // At returns a client for the rlminit whose runtime directory is dir.
@@ -144,12 +140,7 @@ func (l *line) call(ctx context.Context, r request, out any) error {
 	if len(answer) == 0 { // 204
 		return nil
 	}
-	if list, ok := out.(*[]Service); ok {
-		*list, err = decodeServices(answer)
-	} else {
-		err = json.Unmarshal(answer, out)
-	}
-	if err != nil {
+	if err := json.Unmarshal(answer, out); err != nil {
 		return Failed("cannot understand the answer to %s: %v; is the rlminit that runs of another version?", r.what, err)
 	}
 	return nil
@@ -204,6 +195,9 @@ func (l *line) try(ctx context.Context, r request, read func(body io.Reader, len
 func (l *line) persist(ctx context.Context, r request, attempt func() error) error {
 	if name, ok := r.misnamed(); ok {
 		return NoSuchName(name, nil)
+	}
+	if err := l.Trusted(); err != nil {
+		return err
 	}
 	defer l.notice()()
 	var until time.Time

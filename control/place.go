@@ -2,11 +2,14 @@ package control
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // place is what there is to see here of the rlminit that is asked, without asking it.
@@ -15,6 +18,16 @@ type place struct {
 	proc    string   // where proc(5) is mounted
 	shared  string   // what runtime directories in /dev/shm begin with
 	configs []string // where the configuration would be
+}
+
+// Trusted says why nobody is to be asked in the runtime directory, and nothing there to
+// be believed.
+func (p *place) Trusted() error {
+	err := trusted(p.dir, os.Geteuid())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil // nobody answers there
+	}
+	return err
 }
 
 // RuntimeDir returns the directory that the client asks in.

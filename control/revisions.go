@@ -56,16 +56,18 @@ type ApplyRequest struct {
 
 // RollbackRequest is the body of POST /v1/rollback.
 type RollbackRequest struct {
-	Revision *int   `json:"revision"` // how it was after that one; null: before the last
-	By       string `json:"by,omitempty"`
-	Request  string `json:"request"`
+	Revision    *int   `json:"revision"` // how it was after that one; null: before the last
+	AllowDelete bool   `json:"allow_delete,omitempty"`
+	DryRun      bool   `json:"dry_run,omitempty"` // begin nothing, and answer with its plan
+	By          string `json:"by,omitempty"`
+	Request     string `json:"request"`
 	Gating
 }
 
 // Revision is a plan that was carried out, or is.
 type Revision struct {
 	Revision int            `json:"revision"`
-	State    string         `json:"state"`       // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do
+	State    string         `json:"state"`       // running, rolling-back, applied, rolled-back, partly; unchanged: there was nothing to do; planned: nothing was begun
 	At       time.Time      `json:"at,omitzero"` // zero: of unchanged, which is not recorded
 	Ended    *time.Time     `json:"ended"`
 	UID      uint32         `json:"uid"`
@@ -78,6 +80,8 @@ type Revision struct {
 	ExitCode int            `json:"exit_code"` // of the apply, when it has ended
 	Steps    []RevisionStep `json:"steps"`
 	Left     []string       `json:"left,omitempty"` // what a rollback found gone by hand, and does not take back
+	Plan     string         `json:"plan,omitempty"` // of a rollback that was only asked what it would do
+	Held     string         `json:"held,omitempty"` // why it waits, while it is under way: a disk that is full, a step that is tried again
 	Version  uint64         `json:"version"`        // grows with every change of it
 }
 
@@ -98,6 +102,7 @@ const (
 	RevisionRolledBack  = "rolled-back"
 	RevisionPartly      = "partly"
 	RevisionUnchanged   = "unchanged"
+	RevisionPlanned     = "planned"
 )
 
 // Over tells whether the revision has ended.

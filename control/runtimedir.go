@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,31 +42,23 @@ func RuntimeDirs(named string, uid int) []string {
 	return dirs
 }
 
-// findRuntimeDir returns the first of dirs that holds a socket. A directory
-// that somebody else could have prepared is passed over, and is the error when
-// there is no other. Without any it returns the first, so that what is said of
-// the failed connection names the place where the socket belongs.
-func findRuntimeDir(dirs []string, uid int) (string, error) {
-	var refused error
+// findRuntimeDir returns the first of dirs that holds a socket. One that somebody else
+// could have prepared is passed over, and returned when there is no other. Without any
+// it is the first, so that what is said of the failed connection names the place where
+// the socket belongs.
+func findRuntimeDir(dirs []string, uid int) string {
+	refused := ""
 	for _, dir := range dirs {
 		err := trusted(dir, uid)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			continue
-		}
-		if err != nil {
-			if refused == nil {
-				refused = err
+		if err == nil {
+			if _, err := os.Lstat(filepath.Join(dir, SocketName)); err == nil {
+				return dir
 			}
-			continue
-		}
-		if _, err := os.Lstat(filepath.Join(dir, SocketName)); err == nil {
-			return dir, nil
+		} else if refused == "" && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			refused = dir
 		}
 	}
-	if refused != nil {
-		return "", refused
-	}
-	return dirs[0], nil
+	return cmp.Or(refused, dirs[0])
 }
 
 // trusted refuses a directory that belongs to neither root nor uid, or where
@@ -138,6 +131,9 @@ func (p *place) ProfileUser(uid uint32) bool {
 }
 
 func (p *place) users() (uid, gid, low, high uint32, err error) {
+	if err := p.Trusted(); err != nil {
+		return 0, 0, 0, 0, err
+	}
 	path := filepath.Join(p.dir, userFile)
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -37,13 +37,11 @@ func TestRuntimeDirs(t *testing.T) {
 
 func TestFirstWithSocket(t *testing.T) {
 	empty, first, second := t.TempDir(), socketIn(t, 0o755), socketIn(t, 0o700)
-	dir, err := findRuntimeDir([]string{"/nonexistent", empty, first, second}, os.Geteuid())
-	if err != nil || dir != first {
-		t.Errorf("found %q, %v; want %q", dir, err, first)
+	if dir := findRuntimeDir([]string{"/nonexistent", empty, first, second}, os.Geteuid()); dir != first {
+		t.Errorf("found %q; want %q", dir, first)
 	}
-	dir, err = findRuntimeDir([]string{"/nonexistent", empty}, os.Geteuid())
-	if err != nil || dir != "/nonexistent" {
-		t.Errorf("found %q, %v; want the first, to be named in the error", dir, err)
+	if dir := findRuntimeDir([]string{"/nonexistent", empty}, os.Geteuid()); dir != "/nonexistent" {
+		t.Errorf("found %q; want the first, to be named in the error", dir)
 	}
 }
 
@@ -67,13 +65,13 @@ func TestUntrustedDirectory(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := findRuntimeDir([]string{test.dir}, uid)
+			_, err := At(findRuntimeDir([]string{test.dir}, uid)).Services(t.Context())
 			var p *Problem
 			if !errors.As(err, &p) || p.ExitCode != ExitNotPermitted || !strings.Contains(p.Detail, test.want) {
 				t.Errorf("err = %v, want %q", err, test.want)
 			}
-			if dir, err := findRuntimeDir([]string{test.dir, good}, uid); err != nil || dir != good {
-				t.Errorf("with a good one behind it: %q, %v", dir, err)
+			if dir := findRuntimeDir([]string{test.dir, good}, uid); dir != good {
+				t.Errorf("with a good one behind it: %q", dir)
 			}
 		})
 	}

@@ -51,6 +51,7 @@ type WriteFile struct {
 	Path       string `json:"path"` // below the profile's directory
 	Content    string `json:"content,omitempty"`
 	Descriptor bool   `json:"descriptor,omitempty"`
+	Parents    bool   `json:"parents,omitempty"` // make the directories above it that are missing
 	Key        string `json:"key,omitempty"`
 }
 

@@ -48,9 +48,17 @@ type Definition struct {
 	Service string           `json:"service"`
 	Profile string           `json:"profile"` // whose gateway it is; "": of none
 	Fault   string           `json:"fault"`   // why a newer definition is not in force; "": there is none
+	Stored  *Stored          `json:"stored"`  // nil: it has no notify socket, and can store none
 	Fields  []service.Field  `json:"fields"`
 	Files   []DefinitionFile `json:"files"` // that it was read from; none: that is not known
 	Edges   *Edges           `json:"edges"` // nil: an older supervisor, see Dependencies
+}
+
+// Stored is how many descriptors a service has stored, sd_pid_notify_with_fds(3), and
+// how many it may.
+type Stored struct {
+	Count int `json:"count"`
+	Most  int `json:"most"`
 }
 
 // DefinitionFile is a file of the configuration that a definition was read from.
@@ -255,6 +263,13 @@ type AdoptProfile struct {
 	Wait *Wait `json:"wait,omitempty"` // for its gateway
 }
 
+// Repaired is the answer of POST /v1/profiles/{name}/repair.
+type Repaired struct {
+	Profile string   `json:"profile"`
+	Changed int      `json:"changed"`        // how many files and directories have another owner now
+	Left    []string `json:"left,omitempty"` // with several names, which keep theirs: the first of them
+}
+
 // SetProfile is the body of PATCH /v1/profiles/{name}: a null value removes
 // the variable.
 type SetProfile struct {
@@ -336,6 +351,9 @@ type Health struct {
 	// has the volume, or it cannot be read; or are some whose names services have. It
 	// is among the reasons too.
 	Missing string `json:"missing,omitempty"`
+	// Walls are those that the configuration asks for and that cannot be had here, a
+	// sentence each.
+	Walls []string `json:"walls,omitempty"`
 
 	Supervisor *Supervisor `json:"supervisor,omitempty"` // nil: a pure init, or one that does not say
 }

@@ -26,10 +26,11 @@ type Finding struct {
 
 // Place is what is examined.
 type Place struct {
-	Root     string // where /proc and /sys are; "" but in a test
-	Home     string // the volume
-	Runtime  string // the runtime directory
-	Missing  string // why the profiles are not there, as the supervisor says it; "": they are
+	Root     string   // where /proc and /sys are; "" but in a test
+	Home     string   // the volume
+	Runtime  string   // the runtime directory
+	Missing  string   // why the profiles are not there, as the supervisor says it; "": they are
+	Walls    []string // that were asked for and are not in force, as the supervisor says it
 	Services []Service
 	Jobs     []Job  // the latest of each hook and schedule
 	Steps    []Step // of the last boot, in their order; none: they are not known
@@ -74,6 +75,7 @@ func Examine(p Place) []Finding {
 	e.limits()
 	e.runtimeDirectory()
 	e.volume()
+	e.owners()
 	e.clock()
 	e.boot()
 	e.ports()

@@ -85,6 +85,9 @@ func (e *examination) capabilities() {
 
 // sandbox: what services can be kept from.
 func (e *examination) sandbox() {
+	for _, wall := range e.Walls {
+		e.add("walls", Fail, wall, "give the container what it lacks, or ask for no more in rlminit.yaml than is to be had here")
+	}
 	switch abi := e.kernel.Landlock(); {
 	case abi == 0:
 		e.add("landlock", Warn, "the kernel has no Landlock, or the container's seccomp profile refuses it: services cannot be kept from each other's files by it",

@@ -58,3 +58,18 @@ func (c Capabilities) Lacks(l Level) []string {
 	say(!c.Seccomp && l == Strict, "no seccomp: no system call is denied")
 	return lines
 }
+
+// Lack is why a level cannot be had in full here; "" if it can.
+func (c Capabilities) Lack(level Level) string {
+	switch {
+	case !level.Above(None):
+		return ""
+	case c.Landlock == 0:
+		return "the kernel, or the container engine's seccomp profile, offers no Landlock"
+	case level == Strict && !c.Ports:
+		return "Landlock before ABI 4 does not limit TCP"
+	case level == Strict && !c.Seccomp:
+		return "there is no seccomp"
+	}
+	return ""
+}

@@ -51,6 +51,8 @@ func reopen(t *testing.T, m *model, why string) *opened {
 	o.Close()
 	again := openModel(t, m, "c2")
 	again.Close()
+	// What is missing between segments that stay is said at each boot.
+	again.said = slices.DeleteFunc(again.said, func(line string) bool { return o.saysOf(line) && strings.Contains(line, "missing at its end") })
 	if len(again.said) > 0 || !slices.Equal(again.has(), append(slices.Clone(got), "after")) {
 		t.Fatalf("%s: the boot after has %q and says %q, the first had %q", why, again.has(), again.said, got)
 	}
@@ -154,19 +156,22 @@ func TestSegmentsThatAreNotInTheirPlace(t *testing.T) {
 		want   int
 		says   string
 	}{
-		"the oldest is missing":     {func(m *model) { delete(m.names, one) }, 15, ""},
-		"one between is missing":    {func(m *model) { delete(m.names, two) }, 15, "segment 2, before 00000003.jsonl, is missing"},
-		"the newest is missing":     {func(m *model) { delete(m.names, three) }, 10, ""},
-		"the newest two are":        {func(m *model) { delete(m.names, three); delete(m.names, two) }, 5, ""},
-		"the newest is doubled":     {func(m *model) { m.names[segmentName(4)] = m.names[three] }, 15, "copy of"},
-		"an older one is doubled":   {func(m *model) { m.names[segmentName(7)] = m.names[one] }, 15, "copy of"},
-		"two are swapped":           {func(m *model) { m.names[two], m.names[three] = m.names[three], m.names[two] }, 15, "by what it holds"},
-		"the oldest and the newest": {func(m *model) { m.names[one], m.names[three] = m.names[three], m.names[one] }, 15, "by what it holds"},
-		"another volume's between":  {func(m *model) { m.names[two] = foreign.names[two] }, 15, "another volume"},
-		"another volume's after":    {func(m *model) { m.names[segmentName(4)] = foreign.names[segmentName(4)] }, 15, "another volume"},
-		"an empty one after":        {func(m *model) { m.names[segmentName(4)] = &inode{} }, 15, ""},
-		"nonsense after":            {func(m *model) { m.names[segmentName(4)] = &inode{data: []byte("hello\nworld\n")} }, 15, "torn end"},
-		"other files":               {func(m *model) { m.names["notes.txt"] = &inode{data: []byte("x")} }, 15, ""},
+		"the oldest is missing":        {func(m *model) { delete(m.names, one) }, 15, ""},
+		"one between is missing":       {func(m *model) { delete(m.names, two) }, 15, "00000002.jsonl: it is missing: of what happened from "},
+		"the newest is missing":        {func(m *model) { delete(m.names, three) }, 10, "00000003.jsonl: it is missing, and was the newest: of what happened since "},
+		"the newest two are":           {func(m *model) { delete(m.names, three); delete(m.names, two) }, 5, "00000003.jsonl: it is missing, and was the newest: of what happened since "},
+		"all are":                      {func(m *model) { delete(m.names, three); delete(m.names, two); delete(m.names, one) }, 0, "00000003.jsonl: it is missing, and was the newest: of what happened it is not known from when"},
+		"the newest is emptied":        {func(m *model) { m.names[three] = &inode{} }, 10, "00000003.jsonl: it is empty"},
+		"one between has lost its end": {func(m *model) { m.names[two] = &inode{data: firstLine(m.names[two].data)} }, 15, "00000002.jsonl: records 8 to "},
+		"the newest is doubled":        {func(m *model) { m.names[segmentName(4)] = m.names[three] }, 15, "copy of"},
+		"an older one is doubled":      {func(m *model) { m.names[segmentName(7)] = m.names[one] }, 15, "copy of"},
+		"two are swapped":              {func(m *model) { m.names[two], m.names[three] = m.names[three], m.names[two] }, 15, "by what it holds"},
+		"the oldest and the newest":    {func(m *model) { m.names[one], m.names[three] = m.names[three], m.names[one] }, 15, "by what it holds"},
+		"another volume's between":     {func(m *model) { m.names[two] = foreign.names[two] }, 15, "another volume"},
+		"another volume's after":       {func(m *model) { m.names[segmentName(4)] = foreign.names[segmentName(4)] }, 15, "another volume"},
+		"an empty one after":           {func(m *model) { m.names[segmentName(4)] = &inode{} }, 15, "00000004.jsonl: it is empty"},
+		"nonsense after":               {func(m *model) { m.names[segmentName(4)] = &inode{data: []byte("hello\nworld\n")} }, 15, "torn end"},
+		"other files":                  {func(m *model) { m.names["notes.txt"] = &inode{data: []byte("x")} }, 15, ""},
 		"an older state of the newest": {func(m *model) {
 			data := m.names[three].data
 			m.names[segmentName(9)] = &inode{data: slices.Clone(data[:len(data)-200])}
@@ -193,6 +198,10 @@ func TestSegmentsThatAreNotInTheirPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+func firstLine(data []byte) []byte {
+	return slices.Clone(data[:bytes.IndexByte(data, '\n')+1])
 }
 
 func volumeOf(t *testing.T, m *model) string {

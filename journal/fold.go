@@ -82,9 +82,11 @@ const (
 
 // snapshot is the body of a segment's first record.
 type snapshot struct {
-	Format   int                        `json:"format"`
-	Volume   string                     `json:"volume"`
-	Segment  uint64                     `json:"segment"`
-	Previous uint64                     `json:"previous,omitempty"` // the segment before; 0: none
-	Sections map[string]json.RawMessage `json:"sections"`
+	Format   int    `json:"format"`
+	Volume   string `json:"volume"`
+	Segment  uint64 `json:"segment"`
+	Previous uint64 `json:"previous,omitempty"` // the segment before; 0: none
+
+	PreviousSeq uint64                     `json:"previous_seq,omitempty"` // the last record there; 0: none
+	Sections    map[string]json.RawMessage `json:"sections"`
 }

@@ -18,7 +18,9 @@ type newest struct {
 	query Query
 	names [][]byte // without one of these a record is not wanted; none: whatever is in it
 	found []Record // the newest first
-	buf   []byte
+
+	anything bool // snapshots are wanted too
+	buf      []byte
 }
 
 // newest hands over the last records that the query is for.
@@ -75,7 +77,7 @@ func (n *newest) segment(d disk, name string, end int64) error {
 		}
 		for _, line := range slices.Backward(n.likely(text)) {
 			rec, bad := parseRecord(line)
-			if bad == nil && rec.Seq < before && n.wantsMore() && n.query.wants(rec) {
+			if bad == nil && rec.Seq < before && n.wantsMore() && (n.anything || n.query.wants(rec)) {
 				before, rec.Line = rec.Seq, bytes.Clone(line)
 				n.found = append(n.found, rec)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -104,7 +105,11 @@ func (o *Offline) Verify() (verdicts []Verdict, summary string, err error) {
 	if volume == "" {
 		volume = newestVolume(all)
 	}
+	lookAtEnds(d, all)
 	p, refused := planFor(all, volume)
+	if refused == nil {
+		p.missedNewest(newestBegun(d))
+	}
 	for i, s := range all {
 		v := Verdict{Name: s.name}
 		if why, ok := p.aside[i]; ok {
@@ -116,6 +121,13 @@ func (o *Offline) Verify() (verdicts []Verdict, summary string, err error) {
 			}
 		}
 		verdicts = append(verdicts, v)
+	}
+	for _, g := range p.missing {
+		i := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Name == g.name })
+		if i < 0 {
+			i, verdicts = len(verdicts), append(verdicts, Verdict{Name: g.name})
+		}
+		verdicts[i].Faults = append(verdicts[i].Faults, g.what)
 	}
 	switch {
 	case o.Refused != nil || refused != nil:

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,50 @@ type plan struct {
 	aside map[int]string // what is kept aside, and why
 	said  []string
 	next  uint64 // a number that no segment has had
+
+	missing []gap
+	end     time.Time // of the last record in the segments so far that count; zero: none is known
+}
+
+// gap is what is missing of a segment: all of it, or its end.
+type gap struct {
+	name string // the segment's
+	what string
+}
+
+// period is the time between two moments, for people.
+func period(from, to time.Time) string {
+	const form = "2006-01-02 15:04:05Z"
+	switch {
+	case from.IsZero() && to.IsZero():
+		return "it is not known from when"
+	case from.IsZero():
+		return "until " + to.UTC().Format(form)
+	case to.IsZero():
+		return "since " + from.UTC().Format(form)
+	}
+	return "from " + from.UTC().Format(form) + " to " + to.UTC().Format(form)
+}
+
+// missed finds what is missing before a segment, behind the one that counted last.
+func (p *plan) missed(before, s segment) {
+	h := s.head
+	switch {
+	case h.Previous > before.order():
+		p.missing = append(p.missing, gap{segmentName(h.Previous), fmt.Sprintf("it is missing: of what happened %s not all is known", period(p.end, h.at))})
+	case h.Previous == before.order() && before.end.seq > 0 && h.PreviousSeq > before.end.seq:
+		p.missing = append(p.missing, gap{before.name, fmt.Sprintf("records %d to %d are missing at its end: of what happened %s not all is known", before.end.seq+1, h.PreviousSeq, period(p.end, h.at))})
+	}
+}
+
+// missedNewest finds out that the newest segment is not there any more: begun is the
+// number of the newest that was.
+func (p *plan) missedNewest(begun uint64) {
+	if begun < p.next {
+		return
+	}
+	p.next = begun + 1
+	p.missing = append(p.missing, gap{segmentName(begun), fmt.Sprintf("it is missing, and was the newest: of what happened %s nothing is known", period(p.end, time.Time{}))})
 }
 
 // planFor decides. The segments are sorted by list; volume is the id that the
@@ -60,8 +105,14 @@ func planFor(all []segment, volume string) (plan, error) {
 		if s.head != nil && s.head.Segment != s.number {
 			p.said = append(p.said, fmt.Sprintf("%s is segment %d by what it holds, and counts as that", s.name, s.head.Segment))
 		}
-		if last >= 0 && s.head != nil && s.head.Previous > all[last].order() {
-			p.said = append(p.said, fmt.Sprintf("segment %d, before %s, is missing: events of that time are not known", s.head.Previous, s.name))
+		if last >= 0 && s.head != nil {
+			p.missed(all[last], s)
+		}
+		if s.size == 0 {
+			p.missing = append(p.missing, gap{s.name, fmt.Sprintf("it is empty, which no crash can do: of what happened %s not all is known", period(p.end, time.Time{}))})
+		}
+		if !s.end.at.IsZero() {
+			p.end = s.end.at
 		}
 		last = i
 		if s.head != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -46,6 +47,13 @@ type segment struct {
 	size   int64
 	head   *head // nil: its first line is no whole snapshot
 	fault  error // it is no file of ours
+	end    mark  // its last good record, where lookAtEnds has looked
+}
+
+// mark is a moment in the journal: a record, by its number, and its time.
+type mark struct {
+	seq uint64 // 0: not known
+	at  time.Time
 }
 
 // head is what a snapshot's record says, less its sections.
@@ -54,8 +62,11 @@ type head struct {
 	Volume   string `json:"volume"`
 	Segment  uint64 `json:"segment"`
 	Previous uint64 `json:"previous"`
-	seq      uint64
-	boot     string
+	// PreviousSeq is the number of the last record of that one; 0: it is not said.
+	PreviousSeq uint64 `json:"previous_seq"`
+	seq         uint64
+	boot        string
+	at          time.Time
 }
 
 // order is the segment's place in time. What a file is called may have been
@@ -126,9 +137,41 @@ func (s *segment) look(d disk) error {
 	if r.Decode(&h) != nil || r.Type != TypeSnapshot {
 		return nil
 	}
-	h.seq, h.boot = r.Seq, r.Boot
+	h.seq, h.boot, h.at = r.Seq, r.Boot, r.At
 	s.head = &h
 	return nil
+}
+
+// lookAtEnds reads the last record of each segment. One that cannot be read now stays
+// unknown.
+func lookAtEnds(d disk, all []segment) {
+	one, buf := 1, make([]byte, block)
+	for i := range all {
+		last := newest{query: Query{Last: &one}, anything: true, buf: buf}
+		if all[i].fault == nil && last.segment(d, all[i].name, -1) == nil && len(last.found) > 0 {
+			all[i].end = mark{last.found[0].Seq, last.found[0].At}
+		}
+	}
+}
+
+// newestPrefix begins the name of an empty file. The rest of its name is the number of the
+// newest segment. No later segment names that one, so this file shows when it is gone.
+const newestPrefix = "newest-"
+
+// newestBegun is the number in that file's name; 0 if there is no such file. It may be
+// lower than that of the newest segment: a writer can be killed before it makes the file.
+func newestBegun(d disk) (number uint64) {
+	names, err := d.list()
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		if digits, ok := strings.CutPrefix(name, newestPrefix); ok {
+			n, _ := strconv.ParseUint(digits, 10, 64)
+			number = max(number, n)
+		}
+	}
+	return number
 }
 
 var errEnough = errors.New("enough was read")

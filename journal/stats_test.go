@@ -18,7 +18,7 @@ func TestStats(t *testing.T) {
 	o.Flush(context.Background())
 	s := o.Stats()
 	name := segmentName(1)
-	if len(m.names) != 1 || m.names[name] == nil {
+	if len(m.names) != 2 || m.names[name] == nil {
 		t.Fatalf("there is not one segment: %v", m.names)
 	}
 	if size := int64(len(m.names[name].data)); s.Segment != size || s.Bytes != uint64(size) {

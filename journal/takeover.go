@@ -19,13 +19,18 @@ func (w *writer) takeOver() error {
 	if w.volume == "" {
 		w.volume = cmp.Or(newestVolume(all), newID())
 	}
+	lookAtEnds(w.disk, all)
 	p, err := planFor(all, w.volume)
 	if err != nil {
 		return err
 	}
+	p.missedNewest(newestBegun(w.disk))
 	w.fresh, w.next = len(all) == 0, p.next
 	for _, line := range p.said {
 		w.say("the journal: " + line)
+	}
+	for _, g := range p.missing {
+		w.say("the journal's " + g.name + ": " + g.what)
 	}
 	for i, why := range p.aside {
 		w.aside = append(w.aside, takenAside{all[i].name, why})
@@ -48,7 +53,7 @@ func (w *writer) takeOver() error {
 			return w.goOn(all[i], s)
 		default:
 			if w.cut(all[i], s); s.records > 0 {
-				w.prev = all[i].order()
+				w.prev, w.prevSeq = all[i].order(), w.seq
 			}
 		}
 	}
@@ -155,7 +160,7 @@ func (w *writer) goOn(s segment, found scanned) error {
 		_ = w.begin() // said; Append tries again
 		return nil
 	}
-	w.open.file, w.open.name, w.open.number, w.prev, w.open.pos = f, s.name, s.number, s.number, found.good
+	w.open.file, w.open.name, w.open.number, w.prev, w.prevSeq, w.open.pos = f, s.name, s.number, s.number, w.seq, found.good
 	w.journal.shown(w.open.name, w.open.pos)
 	return nil
 }

@@ -34,7 +34,9 @@ type writer struct {
 	seq  uint64 // of the last record
 	next uint64 // the number of the next segment
 	prev uint64 // that of the newest one that is there; 0: none
-	lost bool   // the volume is another's: nothing is written ever again
+	// prevSeq is the number of the last record there.
+	prevSeq uint64
+	lost    bool // the volume is another's: nothing is written ever again
 
 	// What is known follows from the segment with this number and later ones: none
 	// of them is removed before another has been begun. 0: from any there is.
@@ -186,7 +188,7 @@ func (w *writer) attempt(batch []*request, dropped uint64) error {
 	if w.lost = !w.held(); w.lost && durable {
 		return fmt.Errorf("%w; %w", ErrLost, ErrInDoubt) // its new owner may have read it, or not
 	}
-	w.seq = seq
+	w.seq, w.prevSeq = seq, seq
 	w.applied(line)
 	for r, line := range noted {
 		r.tell(line)
@@ -397,6 +399,8 @@ func (w *writer) tryBegin() error {
 	w.open = openSegment{file: f, name: name, number: number, pos: size, snapshot: size}
 	w.prev, w.needed = number, number
 	w.seq++
+	w.prevSeq = w.seq
+	w.markNewest(number)
 	w.journal.mu.Lock()
 	defer w.journal.mu.Unlock()
 	w.journal.shown(name, w.open.pos)
@@ -404,6 +408,26 @@ func (w *writer) tryBegin() error {
 	w.journal.stats.Records++
 	w.journal.stats.Bytes += uint64(w.open.pos)
 	return nil
+}
+
+// markNewest says which segment is the newest. Where that fails nothing is lost but that
+// its absence is not noticed.
+func (w *writer) markNewest(number uint64) {
+	names, err := w.disk.list()
+	if err != nil {
+		return
+	}
+	name := fmt.Sprintf("%s%0*d", newestPrefix, segmentDigits, number)
+	f, err := w.disk.create(name)
+	if err != nil {
+		return
+	}
+	f.Close()
+	for _, old := range names {
+		if strings.HasPrefix(old, newestPrefix) && old != name {
+			_ = w.disk.remove(old)
+		}
+	}
 }
 
 // snapshotLine makes the first record of the next segment.
@@ -414,7 +438,7 @@ func (w *writer) snapshotLine() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := encodeBody(Entry{Type: TypeSnapshot, Body: snapshot{Format: Format, Volume: w.volume, Segment: w.next, Previous: w.prev, Sections: sections}})
+	body, err := encodeBody(Entry{Type: TypeSnapshot, Body: snapshot{Format: Format, Volume: w.volume, Segment: w.next, Previous: w.prev, PreviousSeq: w.prevSeq, Sections: sections}})
 	if err != nil {
 		return nil, err
 	}

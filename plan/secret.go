@@ -77,6 +77,12 @@ func Unseal(t Tree, values map[string]string) (secrets map[string]string) {
 	return secrets
 }
 
+// IsVariable tells whether a secret's place is a variable of the environment.
+func IsVariable(at string) bool {
+	part, _ := partsOf(at)
+	return part == partEnvironment
+}
+
 // The parts of a profile that can hold secrets.
 const (
 	partEnvironment = "environment"

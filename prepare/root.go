@@ -20,7 +20,8 @@ import (
 // AsRoot does what takes root's rights, for the service user id: its entries in
 // passwd and group, the volume where it is absent or new, the owners of what own
 // lists, the directories of other users, and what is the supervisor's where that
-// is somebody of its own. What is a profile's stays so. Notes are what the place
+// is somebody of its own. What is a profile's stays so, and what is root's in its
+// directory becomes its own. Notes are what the place
 // does not allow and is done without, a line each.
 func AsRoot(c *config.Config, id, supervisor wire.Identity, profiles wire.Profiles) (notes []string) {
 	return asRoot(c, id, supervisor, profiles, "/etc/passwd", "/etc/group")
@@ -44,7 +45,7 @@ func asRoot(c *config.Config, id, supervisor wire.Identity, profiles wire.Profil
 		}
 	}
 	others := slices.DeleteFunc(slices.Clone(c.Dirs), func(d config.Dir) bool { return d.Owner == "" })
-	if len(c.Own)+len(others) == 0 && !separated {
+	if len(c.Own)+len(others) == 0 && !separated && c.Gateway == nil {
 		return notes
 	}
 	home, err := durable.Open(c.Home)
@@ -54,6 +55,12 @@ func asRoot(c *config.Config, id, supervisor wire.Identity, profiles wire.Profil
 	defer home.Close()
 	for _, o := range c.Own {
 		note(own(home, below(c.Home, o.Path), o.Deep, separated, id, profiles.Has))
+	}
+	if c.Gateway != nil {
+		deep := slices.ContainsFunc(c.Own, func(o config.Owned) bool { return o.Deep })
+		if err := reclaim(home, id, profiles.Has, deep); !c.Strict { // which is about the place, and this about files
+			note(err)
+		}
 	}
 	for _, d := range others {
 		note(dirOf(home, below(c.Home, d.Path), d, c.Home, id))

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/internal/durable"
 	"rlminit/service"
 )
@@ -25,9 +23,14 @@ type owning struct {
 func (o owning) Auto() bool                { return true }
 func (o owning) Range() (low, high uint32) { return o.uid, o.uid }
 func (o owning) Services() uint32          { return 0 }
-func (o owning) Give(uint32, int) error    { return errors.New("not here") }
-func (o owning) Take(uint32, int) error    { return errors.New("not here") }
-func (o owning) Settle() error             { return nil }
+func (o owning) Give(uint32, int) (durable.Handed, error) {
+	return durable.Handed{}, errors.New("not here")
+}
+
+func (o owning) Take(uint32, int) (durable.Handed, error) {
+	return durable.Handed{}, errors.New("not here")
+}
+func (o owning) Settle() error { return nil }
 
 func (o owning) Hands(uid uint32) durable.Hands { return noting{uid, o.asked} }
 
@@ -124,61 +127,38 @@ func TestStepsAreTakenByWhoseTheDirectoryIs(t *testing.T) {
 	}
 }
 
-// A copy over what was written last takes no look before; where somebody has written
-// something else meanwhile, that is what the table is asked about.
-func TestACopyOverWhatWasWrittenLastIsOneErrand(t *testing.T) {
+// A copy is one request, and what the file has is not looked at: what is recorded is
+// written, with what was seen, whatever somebody has put there.
+func TestACopyIsOneRequest(t *testing.T) {
 	v := prepared(t)
 	defer v.done()
 	var asked []string
 	defer func(is *durable.Dir) { v.tree.home = is }(v.tree.home)
 	v.tree.home = v.tree.home.By(noting{asked: &asked})
-	of, file := Gateway("alice"), "profiles/alice/gateway_state.json"
-	pid := 0
-	command := func(intent service.Intent) {
-		t.Helper()
-		must(t, v.Records.Command(t.Context(), Command{Verb: "x", Intent: intent, Services: []string{of.String()}}, []Subject{of}, false))
-		must(t, saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid}))
-	}
-	see := func() {
-		t.Helper()
-		pid++
-		must(t, saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid}))
-	}
-	says := func(want string, errands int) {
-		t.Helper()
-		if text := v.read(file); !strings.Contains(text, want) || len(asked) != errands {
-			t.Errorf("it says %s, want %s, by %v", text, want, asked)
-		}
+	const file = "profiles/alice/gateway_state.json"
+	for pid, want := range []service.Intent{service.Running, service.Stopped, service.Stopped, service.Running, service.Running} {
+		must(t, v.wants("alice", want))
 		asked = nil
+		must(t, saveSeen(v.Records, "alice", Seen{State: service.SeenRunning, PID: pid}))
+		if text := v.read(file); !strings.Contains(text, fmt.Sprintf(`"desired_state":%q,"gateway_state":"running","pid":%d,`, want, pid)) || len(asked) != 1 {
+			t.Errorf("it says %s, by %v", text, asked)
+		}
+		switch pid {
+		case 1:
+			v.write(file, `{"desired_state":"running"}`)
+		case 2:
+			v.write(file, "{")
+		case 3:
+			must(t, os.Remove(v.path(file)))
+		}
 	}
-	see()
-	says(`"pid":1,`, 2)
-	see()
-	says(`"pid":2,`, 1)
-	command(service.Stopped)
-	says(`"desired_state":"stopped"`, 1)
-	see()
-	says(`"pid":3,`, 1)
-	edited := strings.Replace(v.read(file), "stopped", "running", 1)
-	v.write(file, edited)
-	see()
-	says(`"desired_state":"running"`, 2) // waits to be adopted
-	command(service.Running)
-	command(service.Stopped)
-	says(`"desired_state":"stopped"`, 3) // a look and a copy, and another one
-	v.write(file, edited)
-	v.Records.copied([]Subject{of}) // the same once more
-	says(`"desired_state":"stopped"`, 2)
-	must(t, os.Remove(v.path(file)))
-	see()
-	says(`"pid":5,`, 3)
 }
 
-// Copies of many are written together, whatever becomes of one: who has written
-// something else into a file keeps it, one that belongs to another user is written as
-// that user, and somebody who is busy with a profile holds up nobody else's copy.
+// Copies of many are written together, whatever becomes of one: one that belongs to
+// another user is written as that user, one whose profile is gone fails alone, and somebody
+// who is busy with a profile holds up nobody else's copy.
 func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
-	const many = 3*together - 5
+	const many = 3*copiesTogether - 5
 	uid := uint32(4711)
 	v := prepared(t)
 	defer v.done()
@@ -186,15 +166,15 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 	is := v.tree.home
 	defer func() { v.tree.home = is }()
 	v.tree.home = is.By(byOwner{home: is, user: noting{asked: &asked}, owners: owning{uid, &asked}, recorded: func(string) uint32 { return 0 }})
-	var of []Subject
-	wanted := map[Subject]service.Intent{}
+	var of []string
+	wanted := map[string]service.Intent{}
 	for i := range many {
-		one := Gateway(fmt.Sprintf("p%03d", i))
-		of, wanted[one] = append(of, one), service.Running
-		v.write("profiles/"+one.Profile+"/profile.yaml", "")
+		name := fmt.Sprintf("p%03d", i)
+		of, wanted[GatewayName(name)] = append(of, name), service.Running
+		v.write("profiles/"+name+"/profile.yaml", "")
 	}
 	must(t, v.Records.TakeOver(wanted, of))
-	file := func(i int) string { return "profiles/" + of[i].Profile + "/gateway_state.json" }
+	file := func(i int) string { return "profiles/" + of[i] + "/gateway_state.json" }
 	seen := make([]Seen, many)
 	see := func() []error {
 		for i := range seen {
@@ -214,27 +194,22 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 	if len(asked) != 3 {
 		t.Errorf("%d copies took %v", many, asked)
 	}
-	must(t, os.Chown(v.path("profiles/"+of[1].Profile), int(uid), int(uid)))
-	edited := strings.Replace(v.read(file(2)), "running", "stopped", 1)
-	v.write(file(2), edited)
+	must(t, os.Chown(v.path("profiles/"+of[1]), int(uid), int(uid)))
 	v.write(file(3), "{")
-	must(t, os.RemoveAll(v.path("profiles/"+of[4].Profile)))
+	must(t, os.RemoveAll(v.path("profiles/"+of[4])))
 	asked = nil
 	for i, err := range see() {
-		if (err == nil) != (i != 3 && i != 4) {
+		if (err == nil) != (i != 4) {
 			t.Errorf("%s: %v", of[i], err)
 		}
-		if i < 2 || i > 4 {
+		if i != 4 {
 			shown(i, 3)
 		}
-	}
-	if v.read(file(2)) != edited || v.read(file(3)) != "{" {
-		t.Error("what somebody wrote is gone")
 	}
 	if n := strings.Count(fmt.Sprint(asked), fmt.Sprint("uid ", uid)); n != 1 {
 		t.Errorf("the other user's took %d errands", n)
 	}
-	unlock := v.tree.names.lock(of[0].key())
+	unlock := v.tree.names.lock(of[0])
 	done := make(chan []error)
 	go func() { done <- see() }()
 	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(v.read(file(5)), `"pid":4,`) && time.Now().Before(deadline); {
@@ -245,54 +220,4 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 	unlock()
 	<-done
 	shown(0, 4)
-}
-
-// What a command has recorded counts over the file with the next copy that succeeds, and
-// with no other after that; what is recorded while a copy is written waits for the next.
-func TestACopyIsOwedUntilTheFileSaysWhatIsRecorded(t *testing.T) {
-	v := prepared(t)
-	defer v.done()
-	of, file := Gateway("alice"), "profiles/alice/gateway_state.json"
-	command := func(intent service.Intent) error {
-		return v.Records.Command(t.Context(), Command{Verb: "x", Intent: intent, Services: []string{of.String()}}, []Subject{of}, true)
-	}
-	pid := 0
-	see := func() error {
-		pid++
-		return saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: pid})
-	}
-	says := func(intent service.Intent) {
-		t.Helper()
-		if text := v.read(file); !strings.Contains(text, fmt.Sprintf(`"desired_state":%q`, intent)) {
-			t.Errorf("it says %s, want %s", text, intent)
-		}
-	}
-	must(t, command(service.Running))
-	must(t, see())
-	must(t, command(service.Stopped))
-	v.tree.home.Fail(func(string) error { return unix.ENOSPC })
-	if see() == nil {
-		t.Error("a copy on a full disk succeeded")
-	}
-	v.tree.home.Fail(nil)
-	says(service.Running)
-	must(t, see())
-	says(service.Stopped)
-
-	v.write(file, strings.Replace(v.read(file), "stopped", "running", 1))
-	must(t, see())
-	says(service.Running) // waits to be adopted
-
-	must(t, command(service.Running))
-	meanwhile := error(nil)
-	v.tree.home.Fail(func(string) error {
-		v.tree.home.Fail(nil)
-		meanwhile = command(service.Stopped)
-		return nil
-	})
-	must(t, see())
-	must(t, meanwhile)
-	says(service.Running)
-	must(t, see())
-	says(service.Stopped)
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/journal"
 	"rlminit/service"
 )
 
@@ -25,6 +26,11 @@ func openPlain(t *testing.T, home, template string) *Store {
 		InitialState: service.Running, Ports: PortRange{9200, 19199},
 	}, func(line string) { t.Error(line) })
 	must(t, err)
+	intents := NewIntents()
+	j, err := journal.Open(s.Ours(), journal.Options{Boot: "a1a1a1a1", Folds: map[string]journal.Fold{"intents": intents}})
+	must(t, err)
+	t.Cleanup(func() { j.Close() })
+	s.Records.UseJournal(j, intents, NewUsers())
 	return s
 }
 
@@ -39,10 +45,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			must(t, err)
 			fmt.Println("created", name)
 			if i%2 == 0 {
-				must(t, s.Records.SaveIntent(Gateway(name), service.Stopped))
+				must(t, s.Records.SaveIntent(name, service.Stopped))
 				fmt.Println("stopped", name)
 			}
-			must(t, saveSeen(s.Records, Gateway(name), Seen{State: service.SeenRunning, PID: i + 1}))
+			must(t, saveSeen(s.Records, name, Seen{State: service.SeenRunning, PID: i + 1}))
 			if i%3 == 0 {
 				_, err := s.Delete(name, i%2 == 0, nil)
 				must(t, err)
@@ -162,12 +168,12 @@ func onTmpfs(t *testing.T, options string) string {
 }
 
 func TestAFullDiskLosesNothing(t *testing.T) {
-	v := &volume{t: t, home: onTmpfs(t, "size=256k")}
+	v := &volume{t: t, home: onTmpfs(t, "size=2m")}
 	v.reopen(nil)
 	v.create("alice", Creation{Environment: map[string]string{"A": "1"}})
 	fill, err := os.Create(v.path("fill"))
 	must(t, err)
-	_, err = io.Copy(fill, io.LimitReader(zeroes{}, 1<<20))
+	_, err = io.Copy(fill, io.LimitReader(zeroes{}, 4<<20))
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("it is not full: %v", err)
 	}
@@ -175,8 +181,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	before := v.read("profiles/alice/gateway_state.json")
 	value := strings.Repeat("x", 20_000)
 	for what, err := range map[string]error{
-		"intent": v.Records.SaveIntent(Gateway("alice"), service.Stopped),
-		"seen":   saveSeen(v.Records, Gateway("alice"), Seen{State: service.SeenRunning}),
+		"seen":   saveSeen(v.Records, "alice", Seen{State: service.SeenRunning}),
 		"set":    func() error { _, err := v.SetEnvironment("alice", map[string]*string{"B": &value}); return err }(),
 		"create": func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
 	} {
@@ -184,7 +189,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must(t, v.Records.SaveIntent(Gateway("alice"), service.Running)) // it is recorded already
+	must(t, v.wants("alice", service.Running)) // it is recorded already
 	if got := v.read("profiles/alice/gateway_state.json"); got != before {
 		t.Errorf("the old record is gone: %q", got)
 	}
@@ -193,13 +198,13 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	if p := list["alice"]; len(list) != 1 || p.Record.Desired != service.Running || p.Environment()["A"] != "1" {
 		t.Errorf("%+v", list)
 	}
-	must(t, v.Records.SaveIntent(Gateway("alice"), service.Stopped))
+	must(t, v.Records.SaveIntent("alice", service.Stopped))
 }
 
 // A disk that fills up in the midst of what is copied or unpacked is said as one that is
 // full before.
 func TestADiskThatFillsUp(t *testing.T) {
-	v := &volume{t: t, home: onTmpfs(t, "size=512k")}
+	v := &volume{t: t, home: onTmpfs(t, "size=2m")}
 	v.reopen(nil)
 	v.create("alice", Creation{})
 	v.write("profiles/alice/deep/large", strings.Repeat("x", 100_000))
@@ -207,7 +212,7 @@ func TestADiskThatFillsUp(t *testing.T) {
 	v.write("room", strings.Repeat("x", 60_000))
 	fill, err := os.Create(v.path("fill"))
 	must(t, err)
-	_, err = io.Copy(fill, io.LimitReader(zeroes{}, 1<<20))
+	_, err = io.Copy(fill, io.LimitReader(zeroes{}, 4<<20))
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("it is not full: %v", err)
 	}
@@ -228,16 +233,17 @@ type zeroes struct{}
 func (zeroes) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestAReadOnlyVolume(t *testing.T) {
-	home := onTmpfs(t, "size=1m")
+	home := onTmpfs(t, "size=4m")
 	v := &volume{t: t, home: home}
 	v.reopen(nil)
 	v.create("alice", Creation{})
+	v.unjournaled()
 	must(t, unix.Mount("", home, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	v.reopen(nil)
 	if p := v.list()["alice"]; p.Fault != nil || p.Record.Desired != service.Running {
 		t.Errorf("%+v", p)
 	}
-	if err := v.Records.SaveIntent(Gateway("alice"), service.Stopped); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
+	if err := v.Records.SaveIntent("alice", service.Stopped); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
 		t.Errorf("got %v", err)
 	}
 	v.PrepareBoot([]Profile{{Name: "alice"}})

@@ -11,6 +11,7 @@ import (
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/profiles/archive"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	if err := s.list.prime(); err != nil {
 		return Profile{}, false, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	if err := s.checkFresh(name); err != nil {
 		return Profile{}, false, err
 	}
@@ -126,7 +127,7 @@ func (s *Store) create(name string, how Creation, settings *Settings) (p Profile
 	if err != nil {
 		return Profile{}, err
 	}
-	state := stateFile{version: 1}
+	state := statefile.File{Version: 1}
 	state.Profile, state.Desired, state.Seen = name, how.Intent, service.SeenStopped
 	state.Port, state.UpdatedAt = port, s.tree.now()
 	temp := profilesDir + "/" + durable.TempName()
@@ -150,7 +151,7 @@ func (how *Creation) plain(settings *Settings) bool {
 
 // createPlain makes such a profile, in one errand if no secrets are to be in their
 // place before it is.
-func (s *Store) createPlain(name, temp string, how Creation, state stateFile, settings *Settings) (p Profile, err error) {
+func (s *Store) createPlain(name, temp string, how Creation, state statefile.File, settings *Settings) (p Profile, err error) {
 	before, err := s.Secrets.version(name)
 	if err != nil {
 		return Profile{}, err
@@ -163,7 +164,7 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 	if err != nil {
 		return Profile{}, err
 	}
-	said := state.encode()
+	said := state.Encode()
 	steps.WriteFile(temp+"/"+settings.StateFile, said, durable.Write{Mode: 0o640})
 	steps.SyncDir(temp)
 	if !secret {
@@ -185,8 +186,8 @@ func (s *Store) createPlain(name, temp string, how Creation, state stateFile, se
 		return Profile{}, err
 	}
 	// It is what was just written.
-	f, _ := understood(said, nil)
-	list := []Profile{{Name: name, Dir: s.tree.home.Path(dirOf(name)), Record: s.Records.remember(Gateway(name), f.Record), overrides: text}}
+	f, _ := statefile.Understood(said, nil)
+	list := []Profile{{Name: name, Dir: s.tree.home.Path(dirOf(name)), Record: s.Records.known(name, f), overrides: text}}
 	s.list.settlePorts(list, settings)
 	return list[0], nil
 }
@@ -202,7 +203,7 @@ func (s *Store) undo(name string, secrets bool, made ...string) {
 
 // furnishAside makes a profile's directory as temp, and puts its secrets and its log,
 // which it returns, in their places.
-func (s *Store) furnishAside(name, temp string, how Creation, state stateFile, settings *Settings) (log string, err error) {
+func (s *Store) furnishAside(name, temp string, how Creation, state statefile.File, settings *Settings) (log string, err error) {
 	err = s.tree.home.Mkdir(temp, dirMode)
 	if errors.Is(err, fs.ErrNotExist) { // somebody has taken the directory above away
 		if err = s.tree.home.MkdirAll(profilesDir, dirMode); err == nil {
@@ -222,7 +223,7 @@ func (s *Store) furnishAside(name, temp string, how Creation, state stateFile, s
 		err = s.furnisher.replace(temp, how.Text)
 	}
 	if err == nil {
-		err = s.tree.home.WriteFile(temp+"/"+settings.StateFile, state.encode(), durable.Write{Mode: 0o640})
+		err = s.tree.home.WriteFile(temp+"/"+settings.StateFile, state.Encode(), durable.Write{Mode: 0o640})
 	}
 	if err == nil {
 		err = s.tree.home.SyncDir(temp)
@@ -301,25 +302,13 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 	if p.Record.Desired != service.IntentNone {
 		intent = service.IntentNone
 	}
-	if s.Records.ledger.Load() != nil && intent != service.IntentNone {
+	if intent != service.IntentNone {
 		if err := s.Records.created(profileBody{Profile: name, Desired: intent, Actor: how.Actor}); err != nil {
 			return Profile{}, err
 		}
 	}
-	err = s.Records.update(Gateway(name), durably, func(f *stateFile) {
-		if intent != service.IntentNone {
-			f.Desired = intent
-		}
-		if f.Seen == service.SeenNone {
-			f.Seen = service.SeenStopped
-		}
-	})
-	switch {
-	case err == nil:
-	case s.Records.ledger.Load() != nil: // the file is a copy, and follows
-		s.tree.told.once(err.Error() + "; the journal has it, and counts")
-	default:
-		return Profile{}, err
+	if err = s.Records.restate(name, copyMode); err != nil { // the journal has it, and the copy follows
+		s.tree.told.once(err.Error() + "; the journal has what is wanted of it, and counts")
 	}
 	return s.list.load(name)
 }

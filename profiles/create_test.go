@@ -175,7 +175,7 @@ func TestExistOKTakesWhatIsThere(t *testing.T) {
 		t.Errorf("data: %q", got)
 	}
 
-	must(t, v.Records.SaveIntent(Gateway("alice"), service.Stopped))
+	must(t, v.Records.SaveIntent("alice", service.Stopped))
 	p, _, err = v.Create("alice", Creation{ExistOK: true, Environment: map[string]string{"B": "2"}})
 	if err != nil || p.Record.Desired != service.Stopped {
 		t.Errorf("what a person stopped is wanted %q again, %v", p.Record.Desired, err)
@@ -226,7 +226,8 @@ func TestDelete(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left: %v %v", entries, err)
 	}
-	if err := saveSeen(v.Records, Gateway("bob"), Seen{State: service.SeenStopped}); err == nil {
+	_ = saveSeen(v.Records, "bob", Seen{State: service.SeenStopped})
+	if _, err := os.Stat(v.path("profiles/bob")); err == nil {
 		t.Error("a deleted profile came back by being seen")
 	}
 }

@@ -19,7 +19,7 @@ func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err er
 	if err := s.list.prime(); err != nil {
 		return "", err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	if _, err := s.list.load(name); err != nil {
 		return "", err
 	}

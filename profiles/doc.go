@@ -1,14 +1,14 @@
 // Package profiles keeps the profiles of a volume: it finds, creates, changes
 // and deletes them, gives them ports, and keeps what is recorded about them and
-// about static services.
+// about services of the configuration.
 //
 // It owns what lies below $RLMINIT_HOME but logs and what else the supervisor keeps
 // in .rlminit:
 //
 //	profiles/NAME/                 a profile, if it holds the marker file
 //	profiles/NAME/profile.yaml     its overrides, 0600
-//	profiles/NAME/STATE_FILE       intent and last-known state
-//	state/services/NAME.json       the same, of a static service
+//	profiles/NAME/STATE_FILE       a copy of intent and last-known state: COPIES.md
+//	state/services/NAME.json       the same of a service, by earlier versions: taken over
 //	trash/NAME-DATE/               deleted profiles
 //	trash/NAME-revision-N/         the same, by a revision
 //	logs/container-boot.log        one line a profile a boot
@@ -19,8 +19,7 @@
 //
 //	store.go    tree: the volume as all rooms see it
 //	list.go     catalogue: which profiles there are, and their ports; ports.go
-//	record.go   Records: what is wanted, and was seen; intents.go: by the journal,
-//	            copying.go: what becomes of a file
+//	record.go   Records: state files; intents.go: what is wanted, by the journal
 //	owners.go   Ownership: whose directory is whose; users.go, byowner.go
 //	furnish.go  furnisher: what is in a profile's directory
 //	secrets.go  Secrets
@@ -28,6 +27,9 @@
 //	bootlog.go  BootLog
 //	skipped.go  told: what was said
 //	watch.go    Watcher: what others change
+//
+// Below it: statefile is the form of a state file, inotify watches with another user's
+// rights, archive is a profile as one file, lease the lock.
 //
 // But for the last two it is the service user's, and is touched with that user's
 // rights alone, package rights. Whatever lies there may have been put there by a

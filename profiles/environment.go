@@ -31,7 +31,7 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	p, err := s.list.load(name)
 	if err != nil {
 		return Profile{}, err

@@ -17,33 +17,13 @@ import (
 	"rlminit/service"
 )
 
-// journaled is a volume whose intents are in its journal, as a boot has it.
-type journaled struct {
-	*volume
-	journal *journal.Journal
-	fault   func(step string) error
-}
-
-// boot opens the volume at home as a container's start does.
-func (v *journaled) boot(id string) {
-	v.t.Helper()
-	v.reopen(func(s *Settings) { s.Marker = "marker" })
-	intents := NewIntents()
-	j, err := journal.Open(v.Ours(), journal.Options{
-		Boot: id, Folds: map[string]journal.Fold{"intents": intents},
-		Fault: func(step string) error { return v.fault(step) },
-	})
-	must(v.t, err)
-	v.Ours().Fail(func(step string) error { return v.fault(step) })
-	v.journal = j
-	v.Records.UseJournal(j, intents, NewUsers())
-}
+// marked has a marker that is no other file.
+func marked(s *Settings) { s.Marker = "marker" }
 
 // again boots once more, on a disk that works.
-func (v *journaled) again() {
-	v.fault = func(string) error { return nil }
-	v.journal.Close()
-	v.boot("b2b2b2b2")
+func (v *volume) again() {
+	v.fail, v.boot = nil, "b2b2b2b2"
+	v.reopen(marked)
 	v.PrepareBoot(slices.Collect(maps.Values(v.list())))
 }
 
@@ -60,7 +40,7 @@ type seen struct {
 	Files   int
 }
 
-func (v *journaled) picture() picture {
+func (v *volume) picture() picture {
 	v.t.Helper()
 	p := picture{Profiles: map[string]seen{}}
 	for name, is := range v.list() {
@@ -81,7 +61,7 @@ func (v *journaled) picture() picture {
 }
 
 // nobodys are the names under which secrets lie, and no profile has.
-func (v *journaled) nobodys() (left []string) {
+func (v *volume) nobodys() (left []string) {
 	v.t.Helper()
 	list := v.list()
 	entries, err := os.ReadDir(v.path(secretsDir))
@@ -95,57 +75,57 @@ func (v *journaled) nobodys() (left []string) {
 }
 
 // verbs are the commands on profiles, on a volume with alice, and dora in the trash.
-var verbs = map[string]func(*journaled) error{
-	"create": func(v *journaled) error { _, _, err := v.Create("bob", Creation{}); return err },
-	"create with secrets": func(v *journaled) error {
+var verbs = map[string]func(*volume) error{
+	"create": func(v *volume) error { _, _, err := v.Create("bob", Creation{}); return err },
+	"create with secrets": func(v *volume) error {
 		_, _, err := v.Create("bob", Creation{Environment: map[string]string{"B": "2"}, Secrets: map[string]string{"S": "t"}})
 		return err
 	},
-	"create what is there": func(v *journaled) error {
+	"create what is there": func(v *volume) error {
 		_, _, err := v.Create("alice", Creation{ExistOK: true, Environment: map[string]string{"A": "2"}, Secrets: map[string]string{"S": "u", "T": "v"}})
 		return err
 	},
-	"clone":   func(v *journaled) error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
-	"restore": func(v *journaled) error { _, _, err := v.Create("dora", Creation{Restore: "dora"}); return err },
-	"restore onto an orphaned name": func(v *journaled) error {
+	"clone":   func(v *volume) error { _, _, err := v.Create("bob", Creation{Clone: "alice"}); return err },
+	"restore": func(v *volume) error { _, _, err := v.Create("dora", Creation{Restore: "dora"}); return err },
+	"restore onto an orphaned name": func(v *volume) error {
 		_, _, err := v.Create("orphan", Creation{Restore: "dora"})
 		return err
 	},
-	"rename":                     func(v *journaled) error { _, err := v.Rename("alice", "bob", nil); return err },
-	"rename to an orphaned name": func(v *journaled) error { _, err := v.Rename("alice", "orphan", nil); return err },
-	"rename without secrets to an orphaned name": func(v *journaled) error { _, err := v.Rename("bare", "orphan", nil); return err },
-	"take back": func(v *journaled) error {
+	"rename":                     func(v *volume) error { _, err := v.Rename("alice", "bob", nil); return err },
+	"rename to an orphaned name": func(v *volume) error { _, err := v.Rename("alice", "orphan", nil); return err },
+	"rename without secrets to an orphaned name": func(v *volume) error { _, err := v.Rename("bare", "orphan", nil); return err },
+	"take back": func(v *volume) error {
 		_, err := v.Restore("orphan", "apart-revision-1", map[string]string{"S": "mine"})
 		return err
 	},
-	"secrets": func(v *journaled) error {
+	"secrets": func(v *volume) error {
 		_, err := v.SetSecrets("alice", map[string]string{"T": "u"})
 		return err
 	},
-	"no secrets": func(v *journaled) error { _, err := v.SetSecrets("alice", nil); return err },
-	"delete":     func(v *journaled) error { _, err := v.Delete("alice", false, nil); return err },
-	"purge":      func(v *journaled) error { _, err := v.Delete("alice", true, nil); return err },
-	"empty": func(v *journaled) error {
+	"no secrets": func(v *volume) error { _, err := v.SetSecrets("alice", nil); return err },
+	"delete":     func(v *volume) error { _, err := v.Delete("alice", false, nil); return err },
+	"purge":      func(v *volume) error { _, err := v.Delete("alice", true, nil); return err },
+	"empty": func(v *volume) error {
 		list, err := v.Trash.List()
 		if err != nil || len(list) != 2 || list[1].Profile != "dora" {
 			return fmt.Errorf("the trash has %v: %w", list, err)
 		}
-		return v.volume.empty(list[1].Entry)
+		return v.empty(list[1].Entry)
 	},
-	"set": func(v *journaled) error {
+	"set": func(v *volume) error {
 		two := "2"
 		_, err := v.SetEnvironment("alice", map[string]*string{"A": &two})
 		return err
 	},
-	"edit": func(v *journaled) error {
+	"edit": func(v *volume) error {
 		_, err := v.ReplaceFrom("alice", Base{}, []byte("environment: {A: \"3\"}\n"))
 		return err
 	},
-	"without text": func(v *journaled) error { _, err := v.Replace("bare", nil); return err },
-	"adopt":        func(v *journaled) error { _, err := v.Adopt(context.Background(), "said", Actor{}); return err },
-	"stop": func(v *journaled) error {
+	"without text": func(v *volume) error { _, err := v.Replace("bare", nil); return err },
+	"adopt":        func(v *volume) error { _, err := v.Adopt(context.Background(), "said", Actor{}); return err },
+	"stop": func(v *volume) error {
 		c := Command{Verb: "stop", Intent: service.Stopped, Services: []string{"gateway-alice"}}
-		return v.Records.Command(context.Background(), c, []Subject{Gateway("alice")}, true)
+		return v.Records.Command(context.Background(), c, true)
 	},
 }
 
@@ -154,14 +134,14 @@ var verbs = map[string]func(*journaled) error{
 const inParts = "create what is there"
 
 // prepared is the volume that they are tried on.
-func prepared(t *testing.T) *journaled {
+func prepared(t *testing.T) *volume {
 	t.Helper()
 	home, err := os.MkdirTemp("/dev/shm", "rlminit-profiles-")
 	if err != nil {
 		home = t.TempDir()
 	}
-	v := &journaled{volume: &volume{t: t, home: home}, fault: func(string) error { return nil }}
-	v.boot("a1a1a1a1")
+	v := &volume{t: t, home: home}
+	v.reopen(marked)
 	v.create("alice", Creation{Environment: map[string]string{"A": "1"}, Secrets: map[string]string{"S": "s"}})
 	v.create("dora", Creation{Intent: service.Stopped})
 	_, err = v.Delete("dora", false, nil)
@@ -176,9 +156,8 @@ func prepared(t *testing.T) *journaled {
 }
 
 // done closes it. A test makes thousands.
-func (v *journaled) done() {
-	v.journal.Close()
-	must(v.t, v.Close())
+func (v *volume) done() {
+	v.shut()
 	v.Store = nil
 	must(v.t, os.RemoveAll(v.home))
 }
@@ -193,7 +172,7 @@ func TestRefusedMeansNotDone(t *testing.T) {
 			calm := prepared(t)
 			before := calm.picture()
 			calls := 0
-			calm.fault = func(string) error { calls++; return nil }
+			calm.fail = func(string) error { calls++; return nil }
 			must(t, do(calm))
 			after := calm.picture()
 			calm.again()
@@ -207,7 +186,7 @@ func TestRefusedMeansNotDone(t *testing.T) {
 					for n := range calls {
 						v := prepared(t)
 						at, last := 0, ""
-						v.fault = func(step string) error {
+						v.fail = func(step string) error {
 							if at++; at > n && at <= n+times {
 								last = step
 								return errno
@@ -215,7 +194,7 @@ func TestRefusedMeansNotDone(t *testing.T) {
 							return nil
 						}
 						err := do(v)
-						v.fault = func(string) error { return nil }
+						v.fail = nil
 						why := fmt.Sprintf("%v at call %d, %d times, the last a %s, answered with %v", errno, n+1, times, last, err)
 						now := v.picture()
 						v.again()

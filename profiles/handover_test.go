@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"testing"
 )
 
 // modelTree has the owner of each object of a profile's directory; 0 is the services' user.
 type modelTree [5]uint32
+
+// roots is the owner of what root has left in it.
+const roots = 99
 
 // The objects, each directory before what is in it.
 const (
@@ -49,7 +53,7 @@ func (m modelTree) give(uid uint32, order []int) iter.Seq[modelTree] {
 			if !yield(m) {
 				return
 			}
-			if m[i] == 0 {
+			if m[i] == 0 || m[i] == roots {
 				m[i] = uid
 			}
 		}
@@ -60,6 +64,16 @@ func (m modelTree) give(uid uint32, order []int) iter.Seq[modelTree] {
 // take is the same of the walk back.
 func (m modelTree) take(uid uint32, order []int) iter.Seq[modelTree] {
 	return func(yield func(modelTree) bool) {
+		if m[top] == uid {
+			for _, i := range []int{definition, state, other} {
+				if !yield(m) {
+					return
+				}
+				if m[i] == roots {
+					m[i] = uid
+				}
+			}
+		}
 		back := []int{top}
 		for i := range order {
 			back = append(back, order[len(order)-1-i])
@@ -68,7 +82,7 @@ func (m modelTree) take(uid uint32, order []int) iter.Seq[modelTree] {
 			if !yield(m) {
 				return
 			}
-			if m[i] == uid {
+			if m[i] == uid || m[i] == roots {
 				m[i] = 0
 			}
 		}
@@ -88,13 +102,33 @@ func (m modelTree) takeBack(owners Owners, order []int) iter.Seq[modelTree] {
 	return m.take(uid, order)
 }
 
+// repair is what Ownership.Repair does with it: a hand-over that was cut short is ended
+// first, and then what is root's becomes the topmost's owner's. It is also what a boot
+// does, and a purge.
+func (m modelTree) repair(owners Owners, order []int) iter.Seq[modelTree] {
+	return func(yield func(modelTree) bool) {
+		if m.cutShort(owners) != 0 {
+			for m = range m.takeBack(owners, order) {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+		for m := range m.give(m[top], order) {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
 func last(states iter.Seq[modelTree]) (m modelTree) {
 	for m = range states {
 	}
 	return m
 }
 
-// Whatever a kill leaves between any two steps of a gift, a creation's or a clone's, and
+// Whatever root has left in it, and whatever a kill leaves between any two steps of a gift, a creation's or a clone's, and
 // of what a deletion, a purge, a restore and a rename begin with, killed again and again:
 // whoever meets the directory can read its definition after one walk, a deletion can move
 // it, a purge can remove all of it, and a start gives all of it to its user.
@@ -102,6 +136,17 @@ func TestCutOffHandOversExplored(t *testing.T) {
 	const uid = 7
 	owners := owning{uid: uid}
 	seen := map[modelTree]string{{}: "created"}
+	for which := range 1 << deep { // what root has left
+		m, of := modelTree{}, uint32(0)
+		for _, of = range []uint32{0, uid} {
+			for i := range m {
+				if m[i] = of; i > top && which>>(i-1)&1 == 1 {
+					m[i] = roots
+				}
+			}
+			seen[m] = "root wrote " + fmt.Sprint(m)
+		}
+	}
 	next := maps.Clone(seen)
 	for len(next) > 0 {
 		now := next
@@ -118,6 +163,7 @@ func TestCutOffHandOversExplored(t *testing.T) {
 				}
 				reached("give", m.give(uid, order))
 				reached("take back", m.takeBack(owners, order))
+				reached("repair", m.repair(owners, order))
 			}
 		}
 	}
@@ -127,13 +173,19 @@ func TestCutOffHandOversExplored(t *testing.T) {
 	for m, story := range seen {
 		for _, order := range down {
 			met := m
-			if !m.reads() {
-				met = last(m.takeBack(owners, order)) // Ownership.finish
+			if !m.reads() || slices.Contains(m[:], roots) {
+				met = last(m.repair(owners, order))
 			}
 			if !met.reads() {
-				t.Errorf("%s: not readable after it was met: %v", story, met)
+				t.Errorf("%s: not readable after it was repaired: %v", story, met)
 			}
-			if back := last(m.takeBack(owners, order)); back != (modelTree{}) {
+			if mended := last(m.repair(owners, order)); !mended.whole() {
+				t.Errorf("%s: repaired, and %v", story, mended)
+			}
+			if finished := last(m.takeBack(owners, order)); !slices.Contains(m[:], roots) && !m.reads() && !finished.reads() { // Ownership.finish
+				t.Errorf("%s: not readable after it was met: %v", story, finished)
+			}
+			if back := last(last(m.takeBack(owners, order)).repair(owners, order)); back != (modelTree{}) {
 				t.Errorf("%s: to be deleted, purged or restored, and %v", story, back)
 			}
 			is := itsOwn

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"rlminit/journal"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
 
@@ -139,6 +140,9 @@ type goneBody struct {
 }
 
 // ledger is where a Store has its intents: a journal, and its fold.
+// errNoJournal is why nothing is recorded before the journal is open.
+var errNoJournal = errors.New("the journal is not open")
+
 type ledger struct {
 	journal *journal.Journal
 	intents *Intents
@@ -146,14 +150,14 @@ type ledger struct {
 	refused error // why nothing can be recorded; journal is nil then
 }
 
-// UseJournal has the journal decide about intents and users from now on: the state
-// files are copies. Before the first List.
+// UseJournal has the journal decide about intents and users from now on. Before the
+// first List.
 func (rec *Records) UseJournal(j *journal.Journal, intents *Intents, users *Users) {
 	rec.ledger.Store(&ledger{journal: j, intents: intents, users: users})
 }
 
-// RefuseIntents has no intent be recorded any more: there is a journal, and it
-// cannot be used. The state files say what is wanted.
+// RefuseIntents has nothing be recorded, as is so before UseJournal: there is a journal,
+// and it cannot be used. The state files say what is wanted.
 func (rec *Records) RefuseIntents(why error) {
 	rec.ledger.Store(&ledger{intents: NewIntents(), users: NewUsers(), refused: why})
 }
@@ -178,25 +182,21 @@ func (l *ledger) append(ctx context.Context, urgent bool, e journal.Entry) error
 	return err
 }
 
-// known is the intent that the journal has of a subject.
-func (l *ledger) known(of Subject) (intent service.Intent, ok bool) {
-	l.view(func() { intent, ok = l.intents.by[of.String()] })
+// known is the intent that the journal has of a service.
+func (l *ledger) known(service string) (intent service.Intent, ok bool) {
+	l.view(func() { intent, ok = l.intents.by[service] })
 	return intent, ok
 }
 
-// Command records what somebody wants of the subjects, with one record and one
-// fsync; their state files are to say it with the next SaveSeen. What is recorded
-// already is only noted: a full disk keeps nobody from a restart. One that is to be
-// possible on a full disk is urgent. Without a journal each state file is made durable.
-func (rec *Records) Command(ctx context.Context, c Command, of []Subject, urgent bool) error {
+// Command records what somebody wants of services, with one record and one fsync; state
+// files say it with the next SaveSeen. What is recorded already is only noted: a full
+// disk keeps nobody from a restart. One that is to be possible on a full disk is urgent.
+func (rec *Records) Command(ctx context.Context, c Command, urgent bool) error {
 	l := rec.ledger.Load()
-	if l == nil {
-		return rec.saveEach(of, c.Intent)
-	}
 	changed := false
 	l.view(func() {
-		for _, one := range of {
-			intent, ok := l.intents.by[one.String()]
+		for _, name := range c.Services {
+			intent, ok := l.intents.by[name]
 			changed = changed || !ok || intent != c.Intent
 		}
 	})
@@ -205,18 +205,7 @@ func (rec *Records) Command(ctx context.Context, c Command, of []Subject, urgent
 		l.journal.Note(entry)
 		return nil
 	}
-	if err := l.append(ctx, urgent, entry); err != nil {
-		return err
-	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	if rec.owed == nil {
-		rec.owed = make(map[Subject]bool, len(of))
-	}
-	for _, one := range of {
-		rec.owed[one] = true
-	}
-	return nil
+	return l.append(ctx, urgent, entry)
 }
 
 // Note records a command that changes no intent, where there is a journal,
@@ -231,64 +220,32 @@ func (rec *Records) NoteChange(name string, variables []string, by Actor) {
 }
 
 func (rec *Records) note(e journal.Entry) {
-	if l := rec.ledger.Load(); l != nil && l.journal != nil {
+	if l := rec.ledger.Load(); l.journal != nil {
 		l.journal.Note(e)
 	}
 }
 
-// saveEach is Command without a journal. It returns the first error.
-func (rec *Records) saveEach(of []Subject, intent service.Intent) error {
-	failures := make([]error, len(of))
-	inParallel(len(of), func(i int) { failures[i] = rec.SaveIntent(of[i], intent) })
-	for _, err := range failures {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copied writes the subjects' state files as the journal has it.
-func (rec *Records) copied(of []Subject) {
-	for _, err := range rec.updateEach(of, ofIntent, len(of), func(_ int, f *stateFile) { settled(f) }) {
-		if err != nil {
-			rec.tree.told.once(err.Error() + "; the journal has it, and counts")
-		}
-	}
-}
-
-// settled completes the record of what has never been seen.
-func settled(f *stateFile) {
-	if f.Seen == service.SeenNone {
-		f.Seen = service.SeenStopped
-	}
-}
-
-// Unknown tells whether the journal, if there is one, knows nothing of a subject,
-// so that its state file decides.
-func (rec *Records) Unknown(of Subject) bool {
-	l := rec.ledger.Load()
-	if l == nil {
-		return false
-	}
-	_, known := l.known(of)
+// Unknown tells whether the journal knows nothing of a service, so that a state file
+// decides.
+func (rec *Records) Unknown(service string) bool {
+	_, known := rec.ledger.Load().known(service)
 	return !known
 }
 
-// TakeOver records what was found to be wanted, with one record; IntentNone is
-// nothing found. Then it completes the state files of incomplete.
-func (rec *Records) TakeOver(found map[Subject]service.Intent, incomplete []Subject) error {
+// SaveIntent records what is wanted of a profile, and has its state file say so.
+func (rec *Records) SaveIntent(profile string, intent service.Intent) error {
+	return rec.TakeOver(map[string]service.Intent{GatewayName(profile): intent}, []string{profile})
+}
+
+// TakeOver records what was found to be wanted of services, with one record. Then it
+// completes the state files of the profiles that are incomplete.
+func (rec *Records) TakeOver(found map[string]service.Intent, incomplete []string) error {
 	l := rec.ledger.Load()
-	if l == nil {
-		failures := make([]error, len(incomplete))
-		inParallel(len(incomplete), func(i int) { failures[i] = rec.SaveIntent(incomplete[i], found[incomplete[i]]) })
-		return errors.Join(failures...)
-	}
 	news := foundBody{map[string]service.Intent{}}
 	l.view(func() {
-		for one, intent := range found {
-			if intent != service.IntentNone && l.intents.by[one.String()] != intent {
-				news.Services[one.String()] = intent
+		for name, intent := range found {
+			if intent != service.IntentNone && l.intents.by[name] != intent {
+				news.Services[name] = intent
 			}
 		}
 	})
@@ -297,17 +254,14 @@ func (rec *Records) TakeOver(found map[Subject]service.Intent, incomplete []Subj
 			return err
 		}
 	}
-	rec.copied(incomplete)
+	rec.restated(incomplete)
 	return nil
 }
 
-// Forget has the journal forget services that are in neither list: what their
-// state files say counts if they come back.
+// Forget has the journal forget services that are not there: what the state file of a
+// profile says counts if it comes back.
 func (rec *Records) Forget(there map[string]bool) {
 	l := rec.ledger.Load()
-	if l == nil {
-		return
-	}
 	var gone goneBody
 	l.view(func() {
 		for name := range l.intents.by {
@@ -331,12 +285,12 @@ func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, e
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	p, err := s.list.load(name)
 	if err != nil {
 		return p, err
 	}
-	f, err := readRecord(s.tree.home, Gateway(name).file(s.tree.settings.Load()))
+	f, err := statefile.Read(s.tree.home, s.tree.stateFileOf(name))
 	switch {
 	case err != nil:
 		return p, err
@@ -345,42 +299,21 @@ func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, e
 	case f.Origin != service.Recorded || f.Desired == service.IntentNone:
 		return p, refuse(ErrBroken, "%s has no state file that says what is wanted of it", name)
 	}
-	l := s.Records.ledger.Load()
-	if l == nil {
-		s.Records.learn(name, f.Desired)
-	} else {
-		body := profileBody{Profile: name, Desired: f.Desired, Actor: &actor}
-		if err := l.append(ctx, false, journal.Entry{Type: TypeAdopted, Body: body}); err != nil {
-			return p, err
-		}
+	body := profileBody{Profile: name, Desired: f.Desired, Actor: &actor}
+	if err := s.Records.ledger.Load().append(ctx, false, journal.Entry{Type: TypeAdopted, Body: body}); err != nil {
+		return p, err
 	}
 	return s.list.load(name)
 }
 
 // created records a new profile.
 func (rec *Records) created(p profileBody) error {
-	l := rec.ledger.Load()
-	if l == nil {
-		rec.learn(p.Profile, p.Desired)
-		return nil
-	}
-	return l.append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: p})
+	return rec.ledger.Load().append(context.Background(), false, journal.Entry{Type: TypeCreated, Body: p})
 }
 
-// renamed records a new name, and returns what is wanted under it.
-func (rec *Records) renamed(p profileBody) (service.Intent, error) {
-	l := rec.ledger.Load()
-	if l == nil {
-		rec.learn(p.To, p.Desired)
-		return p.Desired, nil
-	}
-	if err := l.append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p}); err != nil {
-		return service.IntentNone, err
-	}
-	if latest, ok := l.known(Gateway(p.To)); ok {
-		return latest, nil
-	}
-	return p.Desired, nil
+// renamed records a new name.
+func (rec *Records) renamed(p profileBody) error {
+	return rec.ledger.Load().append(context.Background(), true, journal.Entry{Type: TypeRenamed, Body: p})
 }
 
 // deleted records that a profile is gone.
@@ -392,9 +325,7 @@ func (rec *Records) purged(p profileBody) { rec.end(TypePurged, p) }
 // end records an end. That of the directory is what counts: a journal that cannot be
 // written to is put right at the next boot.
 func (rec *Records) end(kind string, p profileBody) {
-	if l := rec.ledger.Load(); l != nil {
-		if err := l.append(context.Background(), true, journal.Entry{Type: kind, Body: p}); err != nil {
-			rec.tree.told.once(err.Error())
-		}
+	if err := rec.ledger.Load().append(context.Background(), true, journal.Entry{Type: kind, Body: p}); err != nil {
+		rec.tree.told.once(err.Error())
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
 
@@ -44,7 +44,6 @@ type Profile struct {
 	Fault      error // why it cannot be run; nil: it can
 
 	overrides []byte // profile.yaml; nil: there is none
-	denied    bool   // a file of it is not for us to read
 }
 
 // Unread tells whether the fault says nothing about the profile: it cannot be read now,
@@ -179,12 +178,10 @@ func (s *Store) List(names ...string) ([]Profile, error) { return s.list.list(na
 // Preview is List as other settings would have it. Nothing is changed by it: no
 // port is given away, and nothing is said.
 func (s *Store) Preview(settings Settings) ([]Profile, error) {
-	s.Records.mu.Lock()
-	intents := maps.Clone(s.Records.intents)
-	s.Records.mu.Unlock()
 	is := s.tree
 	tree := &tree{home: is.home, ours: is.ours, user: is.user, told: newTold(func(string) {}), now: is.now}
-	view := rooms(tree, s.Ownership.owners, s.ports.copy(), intents)
+	view := rooms(tree, s.Ownership.owners, s.ports.copy())
+	view.Records.ledger.Store(s.Records.ledger.Load())
 	view.Configure(settings)
 	return view.list.list()
 }
@@ -195,7 +192,7 @@ func (s *Store) Load(name string) (Profile, error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	return s.list.load(name)
 }
 
@@ -229,7 +226,7 @@ func (c *catalogue) load(name string) (Profile, error) {
 	case err != nil || seen[0].Odd:
 		entry := durable.Entry{Name: name, Type: fs.ModeIrregular}
 		p = c.consider(dir, entry, settings, new(atomic.Int64), nil)
-		if p != nil && (p.Fault != nil || p.denied) && c.ownership.finish(name) {
+		if p != nil && p.Fault != nil && c.ownership.finish(name) {
 			p = c.consider(dir, entry, settings, new(atomic.Int64), nil)
 		}
 	case seen[0].Marked:
@@ -300,10 +297,10 @@ func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, setti
 				c.glanced(p, dir, seen[i], settings)
 				found[from+i] = p
 			}
-			if p := found[from+i]; p != nil && c.ownership.owners != nil && (p.Fault != nil || p.denied) {
+			if p := found[from+i]; p != nil && c.ownership.owners != nil && p.Fault != nil {
 				// It may have been on its way to another owner, which is over by then, or
 				// was cut short.
-				unlock := c.tree.names.lock(Gateway(p.Name).key())
+				unlock := c.tree.names.lock(p.Name)
 				c.ownership.finish(p.Name)
 				found[from+i] = c.consider(dir, e, settings, &large, left)
 				unlock()
@@ -325,7 +322,7 @@ func (c *catalogue) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, s
 	if state.There {
 		err = nil
 	}
-	f, _ := understood(state.Data, err) // no other error comes of that
+	f, _ := statefile.Understood(state.Data, err) // no other error comes of that
 	if f.Origin == service.Missing && settings.ImportState != "" {
 		if own, err := dir.OpenDir(p.Name); err == nil {
 			defer own.Close()
@@ -333,7 +330,7 @@ func (c *catalogue) glanced(p *Profile, dir *durable.Dir, seen durable.Glance, s
 			return
 		}
 	}
-	p.Record = c.records.remember(Gateway(p.Name), f.Record)
+	p.Record = c.records.known(p.Name, f)
 	if overrides.There {
 		p.overrides = slices.Concat([]byte{}, overrides.Data) // an empty file is one
 	}
@@ -391,28 +388,41 @@ func isRegular(dir *durable.Dir, rel string) (bool, error) {
 // fill reads what the profile's directory holds. large counts the bytes of the
 // large profile.yaml that were read along with it.
 func (c *catalogue) fill(p *Profile, dir *durable.Dir, settings *Settings, large *atomic.Int64) {
-	state, err := readRecord(dir, settings.StateFile)
-	p.Record, p.denied = state.Record, state.Origin == service.Corrupt
+	state, err := statefile.Read(dir, settings.StateFile)
+	p.Record = state.Record
 	if err != nil {
-		p.Fault = err
+		p.Fault, p.Record = c.unreadable(p.Name, err), c.records.known(p.Name, state)
 		return
 	}
 	if p.Record.Origin == service.Missing && settings.ImportState != "" {
 		p.Record = c.records.readImport(dir, settings.ImportState)
+		state.Record = p.Record
 		if p.Record.Origin == service.Corrupt {
 			c.tree.told.once(fmt.Sprintf("cannot take over the state of %s: %s; its gateway stays stopped", p.Name, p.Record.Fault))
 		}
 	}
-	p.Record = c.records.remember(Gateway(p.Name), p.Record)
+	p.Record = c.records.known(p.Name, state)
 	p.overrides, err = dir.ReadFile(overridesFile, maxOverrides)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.Fault = err
+		p.Fault = c.unreadable(p.Name, err)
 	}
 	if n := len(p.overrides); n > smallOverrides && large.Add(int64(n)) > maxLarge {
 		p.overrides = nil
 		p.Fault = fmt.Errorf("cannot read %s: those of more than %d KB have more than %d MB together; make it smaller, or remove others",
 			dir.Path(overridesFile), smallOverrides>>10, maxLarge>>20)
 	}
+}
+
+// unreadable is why a profile's file cannot be read now. One that is somebody else's is
+// no fault of what is in it, and its owner can be put right.
+func (c *catalogue) unreadable(name string, err error) error {
+	var failed *durable.Error
+	if !errors.As(err, &failed) || !errors.Is(err, unix.EACCES) || name == Default || c.ownership.owners == nil {
+		return err
+	}
+	now := *failed
+	now.Do, now.Remedy = failed.Do+" now", "rlminit profile repair "+name
+	return &now
 }
 
 // forgetMissing frees the ports of profiles that were there before the scan

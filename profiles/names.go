@@ -110,20 +110,6 @@ func (p *Profile) shadow(services []string) {
 	}
 }
 
-// printable makes text from a file fit for a line that a person reads.
-func printable(s string, max int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > max {
-		s = strings.ToValidUTF8(s[:max], "")
-	}
-	return s
-}
-
 // Check says why there can be no profile of that name; one that there is may
 // have it.
 func (s *Store) Check(name string) error {

@@ -25,9 +25,10 @@ type Owners interface {
 	// request says as whom.
 	Hands(uid uint32) durable.Hands
 	// Give gives a profile's directory to one, and Take gives it back to the
-	// services' user, by a descriptor of it.
-	Give(uid uint32, directory int) error
-	Take(uid uint32, directory int) error
+	// services' user, by a descriptor of it, and with all that is root's in it. Given
+	// to whose it is (0: the services' user), it is what is root's alone.
+	Give(uid uint32, directory int) (durable.Handed, error)
+	Take(uid uint32, directory int) (durable.Handed, error)
 	// Settle returns when nobody changes whose a directory is who was asked by another
 	// supervisor, or says that somebody still does.
 	Settle() error
@@ -70,17 +71,13 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 	if o.owners == nil || name == Default {
 		return 0, nil
 	}
-	defer o.tree.names.lock(Gateway(name).key())()
+	defer o.tree.names.lock(name)()
 	l := o.records.ledger.Load()
-	if l == nil || l.journal == nil {
+	if l.journal == nil {
 		if !o.owners.Auto() {
 			return 0, nil
 		}
-		why := errors.New("there is no journal")
-		if l != nil {
-			why = l.refused
-		}
-		return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, why)
+		return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, l.refused)
 	}
 	dir := dirOf(name)
 	there, err := o.tree.home.Lstat(dir)
@@ -217,7 +214,8 @@ func (o *Ownership) give(dir string, uid uint32) error {
 			return err
 		}
 	}
-	return o.handOver(dir, func(fd int) error { return o.owners.Give(uid, fd) })
+	_, err := o.handOver(dir, uid, o.owners.Give)
+	return err
 }
 
 // takeBack makes a directory the services' again, if it is a profile's, or was when a
@@ -236,7 +234,8 @@ func (o *Ownership) takeBack(dir string) error {
 	if uid == 0 {
 		return nil
 	}
-	return o.handOver(dir, func(fd int) error { return o.owners.Take(uid, fd) })
+	_, err := o.handOver(dir, uid, o.owners.Take)
+	return err
 }
 
 // partlyOf is the profile's user whose entries a directory of the services' user has;
@@ -304,16 +303,51 @@ func (o *Ownership) takeBackTemps(dir string) {
 	}
 }
 
-func (o *Ownership) handOver(dir string, over func(fd int) error) error {
+func (o *Ownership) handOver(dir string, uid uint32, over func(uid uint32, fd int) (durable.Handed, error)) (did durable.Handed, err error) {
 	fd, err := o.tree.home.Handle(dir)
 	if err != nil {
-		return err
+		return did, err
 	}
 	defer unix.Close(fd)
-	if err := over(fd); err != nil {
-		return fmt.Errorf("cannot change the owner of %s: %w", o.tree.home.Path(dir), err)
+	if did, err = over(uid, fd); err != nil {
+		err = fmt.Errorf("cannot change the owner of %s: %w", o.tree.home.Path(dir), err)
 	}
-	return nil
+	return did, err
+}
+
+// Repair has all that is root's in a profile's directory be whose the directory is: its
+// own user's, or the services'. Files with several names are left alone, and named.
+func (o *Ownership) Repair(name string) (did durable.Handed, err error) {
+	dir := dirOf(name)
+	switch {
+	case name == Default:
+		return did, refuse(ErrName, "the profile %q is the volume itself, whose owners own in the configuration puts right at boot", name)
+	case o.owners == nil:
+		return did, refuse(ErrBroken, "rlminit can change no owners here: it has not the rights of root that takes; chown -R %s on the host", o.tree.home.Path(dir))
+	}
+	defer o.tree.names.lock(name)()
+	o.finish(name)
+	there, err := o.tree.home.Lstat(dir)
+	if err != nil {
+		return did, err
+	}
+	switch services := o.owners.Services(); {
+	case there.UID == services:
+		return o.handOver(dir, 0, o.owners.Give)
+	case !has(o.owners, there.UID):
+		return did, refuse(ErrBroken, "%s belongs to uid %d, and is not taken from that; chown -R %d it, if it is to be", o.tree.home.Path(dir), there.UID, services)
+	}
+	return o.handOver(dir, there.UID, o.owners.Give)
+}
+
+// mend is Repair of what is not a profile any more, after err was met there. Nil: it is
+// worth another try.
+func (o *Ownership) mend(dir string, err error) error {
+	if o.owners == nil || !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	_, failed := o.handOver(dir, 0, o.owners.Give)
+	return failed
 }
 
 // userOf is the recorded user of a profile.
@@ -325,7 +359,7 @@ func (l *ledger) userOf(name string) (uid uint32, known bool) {
 // Recorded is the recorded user of a profile; 0: it has none of its own, or none yet.
 func (o *Ownership) Recorded(name string) uint32 {
 	l := o.records.ledger.Load()
-	if l == nil || o.owners == nil || !o.owners.Auto() {
+	if o.owners == nil || !o.owners.Auto() {
 		return 0
 	}
 	uid, _ := l.userOf(name)

@@ -70,7 +70,7 @@ func TestACopiedProfileGetsAPortOfItsOwn(t *testing.T) {
 	if p := list["copy"]; p.Port == 9471 || p.Port == 0 || !p.Unrecorded {
 		t.Errorf("%+v", p)
 	}
-	must(t, v.Records.SaveIntent(Gateway("copy"), service.IntentNone))
+	must(t, v.Records.SaveIntent("copy", service.IntentNone))
 	want := fmt.Sprintf(`"profile":"copy","desired_state":"stopped","gateway_state":"stopped","pid":0,"start_time":0,"port":%d`, list["copy"].Port)
 	if got := v.read("profiles/copy/gateway_state.json"); !strings.Contains(got, want) {
 		t.Errorf("%s", got)

@@ -1,6 +1,8 @@
 package profiles
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/journal"
 	"rlminit/service"
 )
 
@@ -21,6 +24,11 @@ type volume struct {
 	*Store
 	t    *testing.T
 	home string
+	boot string                  // its id; "": one for all
+	fail func(step string) error // what a step on the disk comes to; nil: it works
+
+	journal *journal.Journal // nil: none can be had
+
 	mu   sync.Mutex
 	told []string
 }
@@ -43,7 +51,7 @@ func (v *volume) reopen(change func(*Settings)) {
 		change(&settings)
 	}
 	if v.Store != nil {
-		v.Close()
+		v.shut()
 	}
 	s, err := Open(nil, nil, v.home, settings, func(line string) {
 		v.mu.Lock()
@@ -56,10 +64,47 @@ func (v *volume) reopen(change func(*Settings)) {
 	v.Store = s
 	v.t.Cleanup(func() {
 		if v.Store == s {
-			s.Close()
+			v.shut()
 		}
 	})
 	s.tree.now = func() time.Time { return time.Date(2026, 5, 24, 18, 5, 33, 0, time.UTC) }
+	intents := NewIntents()
+	failing := func(step string) error {
+		if v.fail == nil {
+			return nil
+		}
+		return v.fail(step)
+	}
+	v.journal, err = journal.Open(s.Ours(), journal.Options{
+		Boot: cmp.Or(v.boot, "a1a1a1a1"), Folds: map[string]journal.Fold{"intents": intents}, Fault: failing,
+	})
+	if err != nil {
+		v.journal = nil
+		s.Records.RefuseIntents(err)
+		return
+	}
+	s.Ours().Fail(failing)
+	s.Records.UseJournal(v.journal, intents, NewUsers())
+}
+
+// shut closes it.
+func (v *volume) shut() {
+	if v.journal != nil {
+		v.journal.Close()
+	}
+	v.Close()
+}
+
+// unjournaled closes the journal: nothing is recorded from then on.
+func (v *volume) unjournaled() {
+	v.journal.Close()
+	v.journal = nil
+}
+
+// wants records what is wanted of a profile.
+func (v *volume) wants(profile string, intent service.Intent) error {
+	c := Command{Verb: "start", Intent: intent, Services: []string{GatewayName(profile)}}
+	return v.Records.Command(context.Background(), c, false)
 }
 
 func (v *volume) path(rel string) string { return filepath.Join(v.home, rel) }
@@ -215,7 +260,7 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "default" || list[0].Dir != v.home || list[0].Fault != nil {
 		t.Fatalf("%+v", list)
 	}
-	must(t, v.Records.SaveIntent(Gateway("default"), service.Running))
+	must(t, v.Records.SaveIntent("default", service.Running))
 	if got := v.read("gateway_state.json"); !strings.Contains(got, `"profile":"default","desired_state":"running"`) {
 		t.Errorf("%s", got)
 	}
@@ -274,6 +319,9 @@ func TestPrepareBootRemovesWhatItShould(t *testing.T) {
 	v.PrepareBoot([]Profile{{Name: "alice"}, {Name: "bob"}})
 	var left []string
 	must(t, filepath.WalkDir(v.home, func(path string, d os.DirEntry, err error) error {
+		if d.Name() == ".rlminit" {
+			return filepath.SkipDir
+		}
 		left = append(left, strings.TrimPrefix(path, v.home))
 		return err
 	}))

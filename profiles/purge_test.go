@@ -234,7 +234,7 @@ func TestPurgeOfWhatIsNoProfile(t *testing.T) {
 
 // What cannot be moved is not removed by halves, nor what nothing can be written beside.
 func TestPurgeThatIsRefused(t *testing.T) {
-	v := &volume{t: t, home: onTmpfs(t, "size=1m")}
+	v := &volume{t: t, home: onTmpfs(t, "size=2m")}
 	v.reopen(nil)
 	dora, erin := v.binned("dora"), v.binned("erin")
 	must(t, unix.Mount("tmpfs", v.path("trash/"+erin), "tmpfs", 0, ""))
@@ -251,6 +251,7 @@ func TestPurgeThatIsRefused(t *testing.T) {
 	}); !errors.Is(err, stays) {
 		t.Error(err)
 	}
+	v.unjournaled()
 	must(t, unix.Mount("", v.home, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	if err := v.empty(erin); err == nil || !strings.HasSuffix(err.Error(), "read-only file system; mount the volume read-write") {
 		t.Errorf("read-only: %v", err)
@@ -263,7 +264,7 @@ func TestPurgeThatIsRefused(t *testing.T) {
 	// A full disk is what it is for.
 	fill, err := os.Create(v.path("fill"))
 	must(t, err)
-	if _, err = io.Copy(fill, io.LimitReader(zeroes{}, 2<<20)); !errors.Is(err, unix.ENOSPC) {
+	if _, err = io.Copy(fill, io.LimitReader(zeroes{}, 4<<20)); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("it is not full: %v", err)
 	}
 	must(t, fill.Close())

@@ -3,60 +3,16 @@ package profiles
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
-
-// Subject is what a record is about: a profile's gateway or a static service.
-type Subject struct {
-	Profile string
-	Service string // of a static service; "" for a profile
-}
-
-// Gateway is the subject of a profile's record.
-func Gateway(profile string) Subject { return Subject{Profile: profile} }
-
-// Static is the subject of a static service's record.
-func Static(name string) Subject { return Subject{Service: name} }
-
-// SubjectOf is the subject of a service's record; profile is "" for a static one.
-func SubjectOf(name, profile string) Subject {
-	if profile != "" {
-		return Gateway(profile)
-	}
-	return Static(name)
-}
-
-// String is the name of the service, as a person writes it.
-func (of Subject) String() string {
-	if of.Service != "" {
-		return of.Service
-	}
-	return GatewayName(of.Profile)
-}
-
-func (of Subject) key() string {
-	if of.Service != "" {
-		return "service/" + of.Service
-	}
-	return "profile/" + of.Profile
-}
-
-// file is the state file's path, relative to the home directory.
-func (of Subject) file(s *Settings) string {
-	if of.Service != "" {
-		return servicesDir + "/" + of.Service + ".json"
-	}
-	return below(dirOf(of.Profile), s.StateFile)
-}
 
 // Seen is what was last seen of a service.
 type Seen struct {
@@ -67,279 +23,175 @@ type Seen struct {
 	Restarts   int
 }
 
-// Records keeps what is wanted, and was seen, of each gateway and static service.
-// What is wanted is in the ledger, and the state files are copies; without one the
-// files are all there is.
-//
-// Invariant: with a ledger, intents is not used. Without one it has what was read
-// from a file or written there, of each subject that was. Copies has nothing without a
-// ledger, and only its subject's lock lets one be relied on. Owed has nothing without a
-// ledger either: there a command waits for the file.
+// Records keeps what is wanted of each service, in the journal, and writes the state
+// files of profiles, which are copies of that with what was seen: COPIES.md.
 type Records struct {
 	tree   *tree
 	ports  *ports
 	ledger atomic.Pointer[ledger]
 
-	mu      sync.Mutex
-	intents map[Subject]service.Intent
-	copies  map[Subject][]byte // what a state file had when it was looked at, or written
-	owed    map[Subject]bool   // whose state file does not have yet what a command has recorded
+	mu     sync.Mutex
+	others map[string]statefile.File // by profile: of a file that has more than we write, what is not ours
 }
 
-// LoadService returns the record of a static service.
-func (rec *Records) LoadService(name string) (service.Record, error) {
-	of := Static(name)
-	defer rec.tree.names.lock(of.key())()
-	f, err := readRecord(rec.tree.home, of.file(rec.tree.settings.Load()))
+// stateFileOf is where a profile's state file is, relative to the home directory.
+func (v *tree) stateFileOf(profile string) string {
+	return below(dirOf(profile), v.settings.Load().StateFile)
+}
+
+// LoadService returns what is recorded of a service of the configuration: what the
+// journal has, or else the file that a volume has where earlier versions wrote one.
+func (rec *Records) LoadService(name string) service.Record {
+	if intent, ok := rec.ledger.Load().known(name); ok {
+		return service.Record{Origin: service.Recorded, Desired: intent}
+	}
+	f, err := statefile.Read(rec.tree.home, servicesDir+"/"+name+".json")
+	if err != nil || f.Origin != service.Recorded {
+		return service.Record{}
+	}
+	return service.Record{Origin: service.Recorded, Desired: f.Desired}
+}
+
+// sweepServices removes the files of earlier versions whose services the journal knows.
+func (rec *Records) sweepServices() {
+	entries, err := rec.tree.home.ReadDir(servicesDir, maxProfiles)
 	if err != nil {
-		return service.Record{}, err
+		return // as a rule there are none
 	}
-	return rec.remember(of, f.Record), nil
+	for _, e := range entries {
+		if _, ok := rec.ledger.Load().known(strings.TrimSuffix(e.Name, ".json")); ok {
+			if err := rec.tree.home.RemoveAll(servicesDir + "/" + e.Name); err != nil {
+				rec.tree.told.once(err.Error())
+			}
+		}
+	}
 }
 
-// SaveIntent records what a person wants, durably: when it returns nil, a power
-// cut does not undo it. With service.IntentNone it keeps the recorded intent
-// and makes the rest of the record (the port) durable. What is recorded already
-// is not written again: a full disk keeps nobody from a restart.
-func (rec *Records) SaveIntent(of Subject, intent service.Intent) error {
-	if rec.ledger.Load() != nil {
-		return rec.TakeOver(map[Subject]service.Intent{of: intent}, []Subject{of})
-	}
-	defer rec.tree.names.lock(of.key())()
-	if rec.saved(of, intent) {
-		return nil
-	}
-	return rec.update(of, durably, func(f *stateFile) {
-		if intent != service.IntentNone {
-			f.Desired = intent
-		}
-		if f.Seen == service.SeenNone {
-			f.Seen = service.SeenStopped
-		}
+// copiesTogether is how many state files are written by one request.
+const copiesTogether = 32
+
+// SaveSeen writes the state files of profiles, with what was seen of their services, in
+// at most so many requests at once, and returns an error for each. What a file had is
+// not looked at. A power cut may bring it back.
+func (rec *Records) SaveSeen(of []string, seen []Seen, most int) []error {
+	failures := make([]error, len(of))
+	parts := (len(of) + copiesTogether - 1) / copiesTogether
+	share(parts, min(most, parts), func(part int) {
+		first := part * copiesTogether
+		last := min(first+copiesTogether, len(of))
+		rec.saveTogether(of[first:last], seen[first:last], failures[first:last])
 	})
+	return failures
 }
 
-// saved tells whether the record on the volume is complete and has the intent
-// that this Store has saved. The caller holds the subject's lock.
-func (rec *Records) saved(of Subject, intent service.Intent) bool {
+// saveTogether is SaveSeen of some. Those that cannot be written together with others,
+// or with which somebody is busy, follow one after the other.
+func (rec *Records) saveTogether(of []string, seen []Seen, failures []error) {
+	var steps durable.Steps
+	var at, alone []int
+	var unlocks []func()
+	for i, name := range of {
+		unlock, free := rec.tree.names.tryLock(name)
+		if !free {
+			alone = append(alone, i)
+			continue
+		}
+		unlocks = append(unlocks, unlock)
+		text, err := rec.seenText(name, seen[i])
+		if failures[i] = err; text != nil {
+			steps.WriteFile(rec.tree.stateFileOf(name), text, copyMode)
+			at = append(at, i)
+		}
+	}
+	if len(steps) > 0 {
+		for k, err := range steps.WriteFiles(rec.tree.home) {
+			if failures[at[k]] = err; errors.Is(err, durable.ErrApart) {
+				alone = append(alone, at[k])
+			}
+		}
+	}
+	for _, unlock := range unlocks {
+		unlock()
+	}
+	for _, i := range alone {
+		unlock := rec.tree.names.lock(of[i])
+		text, err := rec.seenText(of[i], seen[i])
+		if text != nil {
+			err = rec.tree.home.WriteFile(rec.tree.stateFileOf(of[i]), text, copyMode)
+		}
+		failures[i] = err
+		unlock()
+	}
+}
+
+// copyMode is how a state file is written as a rule: another one follows, and the
+// journal has what must not be lost.
+var copyMode = durable.Write{Mode: 0o640, Loose: true}
+
+// seenText is what a profile's state file is to have. It is nil of one that the journal
+// does not know, whose file says what is wanted of it. The caller has the name's lock.
+func (rec *Records) seenText(name string, seen Seen) ([]byte, error) {
+	if rec.tree.settings.Load().Marker == "" {
+		return nil, refuse(ErrNotFound, "no profile %s: the configuration has no gateway section", document.Quote(name))
+	}
+	intent, ok := rec.ledger.Load().known(GatewayName(name))
+	if !ok {
+		return nil, nil
+	}
 	rec.mu.Lock()
-	known := rec.intents[of]
+	f, has := rec.others[name]
 	rec.mu.Unlock()
-	if intent == service.IntentNone || known != intent {
-		return false
+	if !has {
+		f.Version = 1
 	}
-	f, err := readRecord(rec.tree.home, of.file(rec.tree.settings.Load()))
-	return err == nil && f.Origin == service.Recorded && f.Desired == intent &&
-		(of.Service != "" || f.Port == rec.ports.of(of.Profile))
+	f.Record = service.Record{
+		Profile: name, Desired: intent, Seen: seen.State, PID: seen.PID, StartTime: seen.StartTime,
+		Port: rec.ports.of(name), ExitReason: seen.ExitReason, Restarts: seen.Restarts, UpdatedAt: rec.tree.now(),
+	}
+	return f.Encode(), nil
 }
 
-// SaveSeen records the states in which services were seen, in at most so many errands at
-// once, and returns an error for each. The intents are those of the ledger, whatever the order of calls. Each is written
-// whole, but a power cut may bring the state before it back.
-func (rec *Records) SaveSeen(of []Subject, seen []Seen, most int) []error {
-	return rec.updateEach(of, ofSeen, most, func(i int, f *stateFile) {
-		f.Seen, f.PID, f.StartTime = seen[i].State, seen[i].PID, seen[i].StartTime
-		f.ExitReason, f.Restarts = seen[i].ExitReason, seen[i].Restarts
-	})
-}
-
-// update reads the state file, changes it and writes it, as COPIES.md says. Of the
-// intent what this Store knows counts, not what a gateway may have written
-// meanwhile. The caller holds the subject's lock.
-func (rec *Records) update(of Subject, why reason, change func(*stateFile)) error {
-	settings := rec.tree.settings.Load()
-	if of.Service == "" && settings.Marker == "" {
-		return refuse(ErrNotFound, "no profile %s: the configuration has no gateway section", document.Quote(of.Profile))
-	}
-	file := of.file(settings)
-	for {
-		err := rec.rewrite(of, file, why, change)
-		if !errors.Is(err, durable.ErrChanged) { // else there is something else to be decided about
-			return err
-		}
-	}
-}
-
-// rewriting is what becomes of one state file.
-type rewriting struct {
-	of       Subject
-	file     string
-	why      reason
-	was      []byte // what it has
-	recalled bool   // was is what was remembered, and nobody has looked
-	before   stateFile
-	now      stateFile
-	data     []byte // of now; nil: there is nothing to write
-	how      durable.Write
-}
-
-// rewrite is update once. ErrChanged: somebody has written there at the same time, or
-// since the file was looked at, and it is not what was remembered.
-func (rec *Records) rewrite(of Subject, file string, why reason, change func(*stateFile)) error {
-	w := rec.over(of, why, change)
-	if w == nil {
-		w = &rewriting{of: of, file: file, why: why}
-		f, was, err := readState(rec.tree.home, file)
-		if err != nil {
-			return err
-		}
-		w.was = was
-		if err := rec.prepare(w, f, change); err != nil {
-			return err
-		}
-	}
-	if w.data == nil {
-		return nil
-	}
-	err := rec.tree.home.WriteFile(file, w.data, w.how)
-	if of.Service != "" && errors.Is(err, fs.ErrNotExist) { // the first of them
-		if err = rec.tree.home.MkdirAll(path.Dir(file), dirMode); err == nil {
-			err = rec.tree.home.WriteFile(file, w.data, w.how)
-		}
-	}
-	err = rec.wrote(w, err)
-	if err != nil && w.recalled { // whatever it is: a look tells
-		return durable.ErrChanged
-	}
-	return err
-}
-
-// prepare decides what a file that is f is to have.
-func (rec *Records) prepare(w *rewriting, f stateFile, change func(*stateFile)) error {
-	was := f.Record // what the file says
-	known := rec.remember(w.of, was)
-	if w.why == ofSeen && rec.owes(w.of) {
-		w.why = ofIntent
-	}
-	verdict := rec.weigh(w.why, was, known)
-	if w.recalled && verdict != writeOver {
-		return durable.ErrChanged
-	}
-	switch verdict {
-	case leaveAlone:
-		if was.Origin == service.Corrupt {
-			return refuse(ErrBroken, "%s: %s; the next command puts it right", rec.tree.home.Path(w.file), f.Fault)
-		}
-		return nil
-	case setAside:
-		if err := rec.keepAside(w.file, f.Fault); err != nil {
-			return err
-		}
-		f = stateFile{version: 1}
-		known = rec.remember(w.of, f.Record)
-	}
-	f.Record = known
-	w.before = f
-	change(&f)
-	if port := rec.ports.of(w.of.Profile); w.of.Service == "" && port != 0 {
-		f.Port = port
-	}
-	if was.Profile == w.of.Profile && same(was, f.Record) && w.why != durably {
-		if w.recalled && w.why == ofIntent {
-			return durable.ErrChanged // what counts is what it says now
-		}
-		rec.keep(w.of, w.was, w.why)
-		rec.settle(w.of, was.Desired)
-		return nil
-	}
-	f.Profile, f.UpdatedAt = w.of.Profile, rec.tree.now()
-	w.how = durable.Write{Mode: 0o640, Names: w.why == durably, Loose: rec.ledger.Load() != nil}
-	if w.recalled || w.why == ofSeen && w.how.Loose {
-		w.how.Over, w.how.Was = true, w.was
-	}
-	w.now, w.data = f, f.encode()
-	return nil
-}
-
-// wrote notes what has become of the writing, and returns err.
-func (rec *Records) wrote(w *rewriting, err error) error {
+// restate has a profile's state file say what is recorded, and leaves what was seen as
+// it says: for a boot, and for who makes, renames or deletes the profile. One that cannot
+// be used is kept aside. The caller has the name's lock.
+func (rec *Records) restate(name string, how durable.Write) error {
+	file := rec.tree.stateFileOf(name)
+	f, err := statefile.Read(rec.tree.home, file)
 	if err != nil {
-		if w.why == durably {
-			rec.takeBack(w.file, w.before)
-		}
 		return err
 	}
-	rec.keep(w.of, w.data, w.why)
-	rec.settle(w.of, w.now.Desired)
-	if w.now.Desired != service.IntentNone {
-		rec.mu.Lock()
-		rec.intents[w.of] = w.now.Desired
-		rec.mu.Unlock()
+	if f.Origin == service.Corrupt {
+		if err := rec.keepAside(file, f.Fault); err != nil {
+			return err
+		}
+		f = statefile.File{Version: 1}
 	}
-	return nil
+	was := f.Record
+	if intent, ok := rec.ledger.Load().known(GatewayName(name)); ok {
+		f.Desired = intent
+	}
+	if f.Seen == service.SeenNone {
+		f.Seen = service.SeenStopped
+	}
+	if port := rec.ports.of(name); port != 0 {
+		f.Port = port
+	}
+	if f.Profile = name; f.Record == was && was.Origin == service.Recorded {
+		return nil
+	}
+	f.UpdatedAt = rec.tree.now()
+	return rec.tree.home.WriteFile(file, f.Encode(), how)
 }
 
-// owes tells whether a subject's state file is yet to say what a command has recorded.
-func (rec *Records) owes(of Subject) bool {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	return rec.owed[of]
-}
-
-// settle notes that a subject's state file says that so much is wanted. What was
-// recorded since is owed still.
-func (rec *Records) settle(of Subject, says service.Intent) {
-	l := rec.ledger.Load()
-	if l == nil {
-		return
-	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	if known, _ := l.known(of); known != says {
-		return
-	}
-	if delete(rec.owed, of); len(rec.owed) == 0 {
-		rec.owed = nil
-	}
-}
-
-// recall is what a state file had when it was looked at last, so that a copy over it
-// takes no look. Whoever is told that it has changed looks: it is recalled once.
-func (rec *Records) recall(of Subject, why reason) (text []byte, ok bool) {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	text, ok = rec.copies[of]
-	delete(rec.copies, of)
-	return text, ok && why != durably
-}
-
-// keep has recall know what a state file has, in copies that are large for none.
-func (rec *Records) keep(of Subject, text []byte, why reason) {
-	if why == durably || rec.ledger.Load() == nil || len(text) == 0 || len(text) > largeCopy {
-		return
-	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	rec.copies[of] = text
-}
-
-// largeCopy is how long a state file that is kept in memory may be, in bytes: ours have
-// a few hundred.
-const largeCopy = 1 << 10
-
-// same tells whether a file has all of a record: a boot with thousands of stopped
-// profiles has nothing to write about them.
-func same(file, record service.Record) bool {
-	record.Said, record.UpdatedAt = file.Said, file.UpdatedAt
-	return file.Origin == service.Recorded && file == record
-}
-
-// takeBack undoes, as well as may be, a write that failed only when its new name
-// was to be made durable: who is told that nothing was done shall not find later
-// that it was.
-func (rec *Records) takeBack(file string, before stateFile) {
-	now, err := readRecord(rec.tree.home, file)
-	switch {
-	case err != nil || now.Desired == before.Desired:
-		return
-	case before.Origin == service.Recorded:
-		err = rec.tree.home.WriteFile(file, before.encode(), durable.Write{Mode: 0o640})
-	default:
-		err = rec.tree.home.RemoveAll(file)
-	}
-	if err != nil {
-		rec.tree.told.say(fmt.Sprintf("%v; it may have what a command asked for that was refused", err))
-	}
+// restated is restate of several, which delays and fails nothing.
+func (rec *Records) restated(names []string) {
+	inParallel(len(names), func(i int) {
+		unlock := rec.tree.names.lock(names[i])
+		defer unlock()
+		if err := rec.restate(names[i], copyMode); err != nil {
+			rec.tree.told.once(err.Error() + "; the journal has what is wanted of it, and counts")
+		}
+	})
 }
 
 // keepAside moves a file that cannot be used out of the way.
@@ -352,46 +204,9 @@ func (rec *Records) keepAside(file, fault string) error {
 	return nil
 }
 
-// readRecord is readState without the text.
-func readRecord(dir *durable.Dir, file string) (stateFile, error) {
-	f, _, err := readState(dir, file)
-	return f, err
-}
-
-// readState reads a state file below dir. What cannot be used is a record too,
-// a corrupt one; an error is the system's (EIO, too many open files), and says
-// nothing about the file.
-func readState(dir *durable.Dir, file string) (f stateFile, text []byte, err error) {
-	data, err := dir.ReadFile(file, maxStateFile)
-	f, err = understood(data, err)
-	return f, data, err
-}
-
-// understood is what was read of a state file, or why it could not be, as a record.
-func understood(data []byte, err error) (stateFile, error) {
-	f := stateFile{version: 1}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return f, nil
-	case errors.Is(err, durable.ErrNotRegular), errors.Is(err, durable.ErrTooBig),
-		errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		f.Origin, f.Fault = service.Corrupt, durable.Cause(err)
-		return f, nil
-	case err != nil:
-		return f, err
-	}
-	f, err = parseState(data)
-	f.Origin = service.Recorded
-	if err != nil {
-		f = stateFile{version: 1}
-		f.Origin, f.Fault = service.Corrupt, "corrupt: "+err.Error()
-	}
-	return f, nil
-}
-
 // readImport reads an application's state file. It is never moved or written.
 func (rec *Records) readImport(dir *durable.Dir, file string) service.Record {
-	f, err := readRecord(dir, file)
+	f, err := statefile.Read(dir, file)
 	switch {
 	case err != nil:
 		return service.Record{Origin: service.Corrupt, Fault: file + ": " + err.Error()}
@@ -403,43 +218,36 @@ func (rec *Records) readImport(dir *durable.Dir, file string) service.Record {
 	return f.Record
 }
 
-// remember puts the intent that this Store knows into a record, or learns it
-// from there. What the journal knows counts over whatever became of the file.
-func (rec *Records) remember(of Subject, r service.Record) service.Record {
-	if l := rec.ledger.Load(); l != nil {
-		if known, ok := l.known(of); ok {
-			if r.Origin != service.Recorded {
-				r = service.Record{Origin: service.Recorded, Said: service.IntentNone}
-			} else if r.Desired != known {
-				r.Said = r.Desired
-			}
-			r.Desired = known
-		}
-		return r
-	}
+// known is the record of a profile whose state file says f: what the journal has counts
+// over whatever became of the file.
+func (rec *Records) known(name string, f statefile.File) service.Record {
 	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	if known, ok := rec.intents[of]; ok && r.Origin != service.Corrupt {
-		r.Desired = known
-	} else if r.Desired != service.IntentNone && r.Origin == service.Recorded {
-		rec.intents[of] = r.Desired
+	if f.Version > 1 || len(f.Others) > 0 {
+		rec.others[name] = statefile.File{Version: f.Version, Others: f.Others}
+	} else if f.Origin == service.Recorded {
+		delete(rec.others, name)
+	}
+	rec.mu.Unlock()
+	r := f.Record
+	if intent, ok := rec.ledger.Load().known(GatewayName(name)); ok {
+		if r.Origin != service.Recorded {
+			r = service.Record{Origin: service.Recorded, Fault: r.Fault}
+		} else if r.Desired != intent {
+			r.Said = r.Desired
+		}
+		r.Desired = intent
 	}
 	return r
 }
 
-// keepsIntent has a profile's state file say what the journal has, durably: in the trash,
-// and under a name that is not recorded yet, nobody else has it. A disk on which it cannot
+// keepsIntent has a profile's state file say what the journal has: in the trash, and
+// under a name that is not recorded yet, nobody else has it. A disk on which it cannot
 // be written keeps nobody from deleting.
 func (rec *Records) keepsIntent(profile string) {
-	of, l := Gateway(profile), rec.ledger.Load()
-	if l == nil {
-		return // it is the record
+	if _, ok := rec.ledger.Load().known(GatewayName(profile)); !ok {
+		return // the file is the record
 	}
-	f, err := readRecord(rec.tree.home, of.file(rec.tree.settings.Load()))
-	if known, ok := l.known(of); err == nil && ok && f.Desired != known {
-		err = rec.update(of, durably, settled)
-	}
-	if err != nil {
+	if err := rec.restate(profile, durable.Write{Mode: 0o640, Names: true}); err != nil {
 		rec.tree.told.once(fmt.Sprintf("%v; it may say of %s what was wanted before the last command on it", err, profile))
 	}
 }
@@ -448,15 +256,6 @@ func (rec *Records) keepsIntent(profile string) {
 func (rec *Records) forget(profile string) {
 	rec.ports.release(profile)
 	rec.mu.Lock()
-	delete(rec.intents, Gateway(profile))
-	delete(rec.copies, Gateway(profile))
-	delete(rec.owed, Gateway(profile))
-	rec.mu.Unlock()
-}
-
-// learn remembers an intent that has just been saved.
-func (rec *Records) learn(name string, intent service.Intent) {
-	rec.mu.Lock()
-	rec.intents[Gateway(name)] = intent
+	delete(rec.others, profile)
 	rec.mu.Unlock()
 }

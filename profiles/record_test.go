@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 	"rlminit/tests/unprivileged"
 )
@@ -17,9 +18,8 @@ import (
 func TestIntentOutlivesWhatIsSeen(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{Intent: service.Running})
-	of := Gateway("alice")
-	must(t, v.Records.SaveIntent(of, service.Stopped))
-	must(t, saveSeen(v.Records, of, Seen{State: service.SeenRunning, PID: 42, StartTime: 8731, Restarts: 3, ExitReason: "said \"no\"\n"}))
+	must(t, v.wants("alice", service.Stopped))
+	must(t, saveSeen(v.Records, "alice", Seen{State: service.SeenRunning, PID: 42, StartTime: 8731, Restarts: 3, ExitReason: "said \"no\"\n"}))
 	v.reopen(nil)
 	p, err := v.Load("alice")
 	must(t, err)
@@ -36,13 +36,13 @@ func TestIntentAndSeenInAnyOrder(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			if err := saveSeen(v.Records, Gateway("alice"), Seen{State: service.SeenRunning, PID: i + 1}); err != nil {
+			if err := saveSeen(v.Records, "alice", Seen{State: service.SeenRunning, PID: i + 1}); err != nil {
 				t.Error(err)
 			}
 		})
 		if i == 10 {
 			all.Go(func() {
-				if err := v.Records.SaveIntent(Gateway("alice"), service.Stopped); err != nil {
+				if err := v.Records.SaveIntent("alice", service.Stopped); err != nil {
 					t.Error(err)
 				}
 			})
@@ -59,9 +59,10 @@ func TestIntentAndSeenInAnyOrder(t *testing.T) {
 func TestAGatewayCannotChangeTheIntent(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{Intent: service.Stopped})
+	v.list()
 	for _, text := range []string{`{"desired_state":"running"}`, `{`, ""} {
 		v.write("profiles/alice/gateway_state.json", text)
-		must(t, saveSeen(v.Records, Gateway("alice"), Seen{State: service.SeenStopped}))
+		must(t, saveSeen(v.Records, "alice", Seen{State: service.SeenStopped}))
 		if got := v.read("profiles/alice/gateway_state.json"); !strings.Contains(got, `"desired_state":"stopped"`) {
 			t.Errorf("%q: %s", text, got)
 		}
@@ -77,7 +78,7 @@ func TestUnknownKeysAreKept(t *testing.T) {
 	if p.Record.Origin != service.Recorded || p.Record.Desired != service.IntentNone || p.Record.Seen != service.SeenDegraded || !p.Unrecorded {
 		t.Errorf("%+v", p)
 	}
-	must(t, v.Records.SaveIntent(Gateway("alice"), service.Running))
+	must(t, v.Records.SaveIntent("alice", service.Running))
 	want := fmt.Sprintf(`{"version":3,"profile":"alice","desired_state":"running","gateway_state":"degraded","pid":0,"start_time":0,"port":%d,`+
 		`"exit_reason":"","restarts":0,"updated_at":"2026-05-24T18:05:33Z","zeta":{"b":2},"alpha":null}`+"\n", p.Port)
 	if got := v.read("profiles/alice/gateway_state.json"); got != want {
@@ -96,7 +97,7 @@ func TestCorruptStateIsKeptAsideAndSaid(t *testing.T) {
 		"bad-type":    func(v *volume, path string) { v.write(path, `{"desired_state":true}`) },
 		"binary":      func(v *volume, path string) { v.write(path, "\x00\xff\x1b[31m") },
 		"nested":      func(v *volume, path string) { v.write(path, `{"a":`+strings.Repeat("[", 60_000)) },
-		"huge":        func(v *volume, path string) { v.write(path, `{"a":"`+strings.Repeat("x", maxStateFile)+`"}`) },
+		"huge":        func(v *volume, path string) { v.write(path, `{"a":"`+strings.Repeat("x", statefile.Max)+`"}`) },
 		"fifo":        func(v *volume, path string) { must(t, unix.Mkfifo(v.path(path), 0o600)) },
 		"dir":         func(v *volume, path string) { must(t, os.MkdirAll(v.path(path+"/x"), 0o700)) },
 		"link":        func(v *volume, path string) { must(t, os.Symlink(filepath.Join(outside, "f"), v.path(path))) },
@@ -114,7 +115,7 @@ func TestCorruptStateIsKeptAsideAndSaid(t *testing.T) {
 			if strings.ContainsAny(p.Record.Fault, "\n\x1b") {
 				t.Errorf("%q", p.Record.Fault)
 			}
-			must(t, v.Records.SaveIntent(Gateway("alice"), service.Stopped))
+			must(t, v.Records.SaveIntent("alice", service.Stopped))
 			if _, err := os.Lstat(v.path(path + ".corrupt-20260524T180533Z")); err != nil {
 				t.Errorf("not kept: %v", err)
 			}
@@ -140,7 +141,7 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 	if p.Record.Origin != service.Imported || p.Record.Seen != service.SeenRunning || p.Port == 1234 {
 		t.Errorf("%+v", p)
 	}
-	must(t, v.Records.SaveIntent(Gateway("alice"), service.Running))
+	must(t, v.Records.SaveIntent("alice", service.Running))
 	if got := v.read("profiles/alice/app.json"); got != `{"gateway_state":"running","port":1234,"theirs":1}` {
 		t.Errorf("the application's file was changed: %s", got)
 	}
@@ -154,7 +155,7 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 	if p := v.list()["bob"]; p.Record.Origin != service.Corrupt || !strings.HasPrefix(p.Record.Fault, "app.json: ") {
 		t.Errorf("%+v", p.Record)
 	}
-	must(t, v.Records.SaveIntent(Gateway("bob"), service.Stopped))
+	must(t, v.Records.SaveIntent("bob", service.Stopped))
 	if n := v.said("cannot take over the state of bob: app.json: corrupt: "); n != 1 {
 		t.Errorf("said %q", v.told)
 	}
@@ -163,24 +164,71 @@ func TestImportedStateIsReadOnce(t *testing.T) {
 	}
 }
 
-func TestStaticServicesAreRecordedToo(t *testing.T) {
+// What is wanted of a service of the configuration is in the journal alone. The file that
+// an earlier version has left counts until the journal knows, and goes then.
+func TestServicesHaveNoStateFile(t *testing.T) {
 	v := newVolume(t, nil)
-	r, err := v.Records.LoadService("dashboard")
-	if err != nil || r.Origin != service.Missing {
-		t.Errorf("%+v %v", r, err)
-	}
-	must(t, saveSeen(v.Records, Static("dashboard"), Seen{State: service.SeenRunning, PID: 7}))
-	if r, _ := v.Records.LoadService("dashboard"); r.Desired != service.IntentNone || r.Seen != service.SeenRunning {
-		t.Errorf("being seen made an intent: %+v", r)
-	}
-	must(t, v.Records.SaveIntent(Static("dashboard"), service.Stopped))
-	v.reopen(nil)
-	if r, _ := v.Records.LoadService("dashboard"); r.Desired != service.Stopped || r.PID != 7 {
+	if r := v.Records.LoadService("dashboard"); r.Origin != service.Missing {
 		t.Errorf("%+v", r)
 	}
-	want := `{"version":1,"profile":"","desired_state":"stopped","gateway_state":"running","pid":7,`
-	if got := v.read("state/services/dashboard.json"); !strings.HasPrefix(got, want) {
+	v.write("state/services/dashboard.json", `{"version":1,"desired_state":"stopped","gateway_state":"running","pid":7}`)
+	v.write("state/services/broken.json", `{`)
+	if r := v.Records.LoadService("dashboard"); r.Desired != service.Stopped {
+		t.Errorf("%+v", r)
+	}
+	if r := v.Records.LoadService("broken"); r.Origin != service.Missing {
+		t.Errorf("%+v", r)
+	}
+	must(t, v.Records.TakeOver(map[string]service.Intent{"dashboard": service.Stopped}, nil))
+	v.write("state/services/dashboard.json", `{"desired_state":"running"}`)
+	v.reopen(nil)
+	v.PrepareBoot(nil)
+	if r := v.Records.LoadService("dashboard"); r.Desired != service.Stopped {
+		t.Errorf("%+v", r)
+	}
+	if left, _ := os.ReadDir(v.path("state/services")); len(left) != 1 || left[0].Name() != "broken.json" {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// Of a profile that the journal does not know the file is the record: no copy goes over
+// it, whatever is seen.
+func TestAFileThatCountsIsNotWrittenOver(t *testing.T) {
+	v := newVolume(t, nil)
+	v.write("profiles/alice/profile.yaml", "")
+	const said = `{"desired_state":"running"}`
+	v.write("profiles/alice/gateway_state.json", said)
+	if p := v.list()["alice"]; p.Record.Desired != service.Running {
+		t.Errorf("%+v", p.Record)
+	}
+	must(t, saveSeen(v.Records, "alice", Seen{State: service.SeenRunning, PID: 7}))
+	if got := v.read("profiles/alice/gateway_state.json"); got != said {
 		t.Errorf("%s", got)
+	}
+}
+
+// A copy that cannot be written fails nothing that the journal has.
+func TestAStateFileThatCannotBeWrittenFailsNothing(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Intent: service.Stopped})
+	must(t, os.Remove(v.path("profiles/alice/gateway_state.json")))
+	must(t, os.MkdirAll(v.path("profiles/alice/gateway_state.json/in-the-way"), 0o755))
+	writing := true
+	v.fail = func(step string) error {
+		if writing && step == "rename" {
+			return unix.EIO
+		}
+		return nil
+	}
+	must(t, v.Records.SaveIntent("alice", service.Running))
+	must(t, v.wants("alice", service.Stopped))
+	if err := saveSeen(v.Records, "alice", Seen{State: service.SeenRunning}); err == nil {
+		t.Error("a copy was written over a directory")
+	}
+	writing = false
+	v.reopen(nil)
+	if p := v.list()["alice"]; p.Record.Desired != service.Stopped {
+		t.Errorf("%+v", p.Record)
 	}
 }
 
@@ -208,7 +256,7 @@ func TestAVolumeThatCannotBeWrittenIsReadAllTheSame(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	for _, err := range []error{
-		v.Records.SaveIntent(Gateway("alice"), service.Stopped),
+		v.Records.SaveIntent("alice", service.Stopped),
 		func() error { _, _, err := v.Create("bob", Creation{}); return err }(),
 		func() error { _, err := v.Delete("alice", false, nil); return err }(),
 	} {
@@ -224,29 +272,25 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 	v := newVolume(t, nil)
 	v.create("alice", Creation{Intent: service.Running})
 	failing := true
-	v.Ours().Fail(func(step string) error {
+	v.fail = func(step string) error {
 		if failing && step == "sync" {
 			return unix.EIO
 		}
 		return nil
-	})
-	for _, of := range []Subject{Gateway("alice"), Static("web")} {
-		if err := v.Records.SaveIntent(of, service.Stopped); err == nil {
-			t.Errorf("%s: saved", of)
-		}
+	}
+	if err := v.wants("alice", service.Stopped); err == nil {
+		t.Error("recorded")
 	}
 	failing = false
 	v.reopen(nil)
 	p, err := v.Load("alice")
 	must(t, err)
-	web, err := v.Records.LoadService("web")
-	must(t, err)
-	if p.Record.Desired != service.Running || web.Desired != service.IntentNone {
-		t.Errorf("recorded are %q and %q", p.Record.Desired, web.Desired)
+	if p.Record.Desired != service.Running {
+		t.Errorf("recorded is %q", p.Record.Desired)
 	}
 }
 
 // saveSeen is SaveSeen of one.
-func saveSeen(rec *Records, of Subject, seen Seen) error {
-	return rec.SaveSeen([]Subject{of}, []Seen{seen}, 1)[0]
+func saveSeen(rec *Records, profile string, seen Seen) error {
+	return rec.SaveSeen([]string{profile}, []Seen{seen}, 1)[0]
 }

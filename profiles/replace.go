@@ -10,7 +10,6 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/durable"
-	"rlminit/service"
 )
 
 // Text is the profile's profile.yaml as it was found; nil: there is none.
@@ -46,7 +45,7 @@ func (s *Store) ToEdit(name string) (p Profile, id string, err error) {
 	if err := s.list.prime(); err != nil {
 		return Profile{}, "", err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	if p, err = s.list.load(name); err != nil {
 		return Profile{}, "", err
 	}
@@ -80,7 +79,7 @@ func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	p, err := s.list.load(name)
 	if err != nil {
 		return Profile{}, err
@@ -113,7 +112,7 @@ func (s *Store) Discard(name, trash string) error {
 	if err := s.list.prime(); err != nil {
 		return err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	if _, err := s.list.load(name); err != nil {
 		return err
 	}
@@ -140,7 +139,7 @@ func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile,
 	if err := s.list.prime(); err != nil {
 		return Profile{}, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	if err := CheckTaken(name, s.tree.settings.Load().Services); err != nil {
 		return Profile{}, err // it could not be run
 	}
@@ -161,9 +160,5 @@ func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile,
 		}
 		return Profile{}, err
 	}
-	p, err := s.list.load(name)
-	if err == nil && p.Record.Desired != service.IntentNone {
-		s.Records.learn(name, p.Record.Desired)
-	}
-	return p, err
+	return s.list.load(name)
 }

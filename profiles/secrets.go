@@ -86,7 +86,7 @@ func (s *Store) SetSecrets(name string, secrets map[string]string) (changed bool
 	if err := s.list.prime(); err != nil {
 		return false, err
 	}
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	if _, err := s.list.load(name); err != nil {
 		return false, err
 	}
@@ -202,7 +202,7 @@ func (s *Secrets) sweep(profiles []string) {
 }
 
 func (s *Secrets) sweepOne(name string) {
-	defer s.tree.names.lock(Gateway(name).key())()
+	defer s.tree.names.lock(name)()
 	// One that cannot be read, or lacks its marker, is not gone.
 	if _, err := s.tree.home.Lstat(dirOf(name)); !errors.Is(err, fs.ErrNotExist) {
 		return

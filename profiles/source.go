@@ -9,6 +9,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/job"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
 
@@ -36,12 +37,13 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	dir := trashDir + "/" + t.Entry
 	file := dir + "/" + settings.StateFile
-	state, text, err := readState(s.tree.home, file)
+	text, err := s.tree.home.ReadFile(file, statefile.Max)
+	state, err := statefile.Understood(text, err)
 	if err != nil {
 		return Profile{}, err
 	}
 	if state.Origin == service.Corrupt {
-		state = stateFile{version: 1}
+		state = statefile.File{Version: 1}
 	}
 	done := s.ports.hold(name)
 	defer func() { done(err == nil) }()
@@ -62,7 +64,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 	}
 	state.Profile, state.Seen, state.PID, state.StartTime = name, service.SeenStopped, 0, 0
 	state.Port, state.UpdatedAt = port, s.tree.now()
-	err = s.tree.home.WriteFile(file, state.encode(), durable.Write{Mode: 0o640, Names: true})
+	err = s.tree.home.WriteFile(file, state.Encode(), durable.Write{Mode: 0o640, Names: true})
 	if err == nil {
 		err = s.tree.home.MkdirAll(profilesDir, dirMode)
 	}
@@ -148,7 +150,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 		return Profile{}, err
 	}
 	// Of two at once in opposite directions both want both locks.
-	first, second := Gateway(from).key(), Gateway(to).key()
+	first, second := from, to
 	if second < first {
 		first, second = second, first
 	}
@@ -164,7 +166,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 		return Profile{}, err
 	}
 	s.Records.keepsIntent(from) // what is left in the middle is known by that
-	intent, err := s.move(from, to, profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
+	err = s.move(from, to, profileBody{Profile: from, To: to, Desired: before.Record.Desired, Actor: by})
 	if err != nil {
 		return Profile{}, err
 	}
@@ -173,7 +175,7 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 		s.ports.claim(to, before.Port)
 	}
 	s.tree.moveLog(from, to)
-	if err := s.Records.update(Gateway(to), durably, func(f *stateFile) { f.Desired = intent }); err != nil {
+	if err := s.Records.restate(to, copyMode); err != nil {
 		// It has its name; what still says the old one is put right at the next
 		// change.
 		s.tree.told.once(err.Error())
@@ -183,10 +185,10 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 
 // move moves a profile's directory and records it. Its secrets are under both names
 // meanwhile, and stay so where it is in doubt which one it has.
-func (s *Store) move(from, to string, record profileBody) (intent service.Intent, err error) {
+func (s *Store) move(from, to string, record profileBody) (err error) {
 	secrets, err := s.Secrets.Of(from)
 	if err != nil {
-		return service.IntentNone, err
+		return err
 	}
 	free := to // the name that is nobody's in the end
 	defer func() {
@@ -195,20 +197,19 @@ func (s *Store) move(from, to string, record profileBody) (intent service.Intent
 		}
 	}()
 	if err := s.Secrets.begin(to, secrets); err != nil {
-		return service.IntentNone, err
+		return err
 	}
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {
-		return service.IntentNone, err
+		return err
 	}
-	intent, err = s.Records.renamed(record)
-	if err != nil { // what is wanted of it would be what its state file says, which is a copy
+	if err = s.Records.renamed(record); err != nil { // what is wanted of it would be what its state file says, which is a copy
 		if e := s.tree.home.RenameNew(dirOf(to), dirOf(from)); e != nil {
 			err = fmt.Errorf("%w; %w", err, durable.ErrInDoubt)
 		}
-		return service.IntentNone, err
+		return err
 	}
 	free = from
-	return intent, nil
+	return nil
 }
 
 // gatewayLogs is where the logs of profiles lie.
@@ -254,8 +255,7 @@ func (v *tree) placeLog(from, to string) error {
 // finishRename has the log of a profile follow that a kill kept from it: the
 // state file still has the old name, and nobody else has it.
 func (s *Store) finishRename(name string) {
-	settings := s.tree.settings.Load()
-	f, err := readRecord(s.tree.home, Gateway(name).file(settings))
+	f, err := statefile.Read(s.tree.home, s.tree.stateFileOf(name))
 	if err != nil || f.Origin != service.Recorded || f.Profile == name || name == Default || !ValidName(f.Profile) {
 		return
 	}
@@ -263,8 +263,8 @@ func (s *Store) finishRename(name string) {
 		return // a copy of another profile's directory, say
 	}
 	s.tree.moveLog(f.Profile, name)
-	defer s.tree.names.lock(Gateway(name).key())()
-	if err := s.Records.update(Gateway(name), durably, func(*stateFile) {}); err != nil {
+	defer s.tree.names.lock(name)()
+	if err := s.Records.restate(name, copyMode); err != nil {
 		s.tree.told.once(err.Error())
 	}
 }

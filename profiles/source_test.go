@@ -15,6 +15,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/job"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
 
@@ -463,7 +464,7 @@ func TestRenameOfWhatIsStoppedMeanwhile(t *testing.T) {
 	p, err := v.Rename("alice", "bob", nil)
 	must(t, err)
 	must(t, stopped)
-	if f, err := readRecord(v.tree.home, Gateway("bob").file(v.tree.settings.Load())); err != nil || f.Desired != service.Stopped {
+	if f, err := statefile.Read(v.tree.home, v.tree.stateFileOf("bob")); err != nil || f.Desired != service.Stopped {
 		t.Errorf("the file says %s, %v", f.Desired, err)
 	}
 	if p.Record.Desired != service.Stopped {
@@ -480,7 +481,7 @@ func TestRenameOfWhatIsStoppedMeanwhile(t *testing.T) {
 func TestRenameThatCannotBeRecorded(t *testing.T) {
 	v := prepared(t)
 	must(t, verbs["stop"](v)) // of which no copy was written yet
-	v.fault = func(step string) error {
+	v.fail = func(step string) error {
 		if step == "write" {
 			return unix.EIO
 		}
@@ -515,7 +516,7 @@ func TestRestoredAsItWasWanted(t *testing.T) {
 func TestRenameInItsMiddleIsWantedAsBefore(t *testing.T) {
 	v := prepared(t)
 	must(t, verbs["stop"](v)) // of which no copy was written yet
-	v.fault = func(step string) error {
+	v.fail = func(step string) error {
 		if step != "sync" && v.moved("bob") {
 			return unix.EIO
 		}
@@ -536,7 +537,7 @@ func TestRenameInItsMiddleIsWantedAsBefore(t *testing.T) {
 func TestRefusedRestoreChangesNothing(t *testing.T) {
 	for step, why := range map[string]string{"rename": "it cannot be moved", "write": "it cannot be recorded"} {
 		v := prepared(t)
-		v.fault = func(is string) error {
+		v.fail = func(is string) error {
 			if is == step && (step == "rename" || v.moved("dora")) {
 				return unix.EIO
 			}
@@ -545,7 +546,7 @@ func TestRefusedRestoreChangesNothing(t *testing.T) {
 		if _, _, err := v.Create("dora", Creation{Restore: "dora", Intent: service.Running}); err == nil {
 			t.Fatalf("%s: it was restored", why)
 		}
-		v.fault = func(string) error { return nil }
+		v.fail = nil
 		p, _, err := v.Create("dora", Creation{Restore: "dora"})
 		must(t, err)
 		if p.Record.Desired != service.Stopped {
@@ -555,7 +556,7 @@ func TestRefusedRestoreChangesNothing(t *testing.T) {
 }
 
 // moved tells whether there is a profile's directory.
-func (v *journaled) moved(name string) bool {
+func (v *volume) moved(name string) bool {
 	_, err := os.Stat(v.path("profiles/" + name))
 	return err == nil
 }

@@ -14,6 +14,7 @@ import (
 	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/profiles/statefile"
 	"rlminit/rights"
 	"rlminit/service"
 )
@@ -64,7 +65,7 @@ type tree struct {
 // profilesDir holds the profiles, below the home directory.
 const (
 	profilesDir = config.ProfilesDir
-	trashDir    = "trash"
+	trashDir    = config.TrashDir
 	servicesDir = "state/services"
 	dirMode     = 0o750
 )
@@ -87,7 +88,7 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 		}
 	}
 	tree := &tree{home: dir, ours: ours, user: user, told: newTold(say), now: time.Now}
-	s := rooms(tree, owners, newPorts(), map[Subject]service.Intent{})
+	s := rooms(tree, owners, newPorts())
 	if owners != nil {
 		tree.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.Ownership.Recorded})
 	}
@@ -99,8 +100,9 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 }
 
 // rooms wires a Store.
-func rooms(tree *tree, owners Owners, ports *ports, intents map[Subject]service.Intent) *Store {
-	records := &Records{tree: tree, ports: ports, intents: intents, copies: map[Subject][]byte{}}
+func rooms(tree *tree, owners Owners, ports *ports) *Store {
+	records := &Records{tree: tree, ports: ports, others: map[string]statefile.File{}}
+	records.RefuseIntents(errNoJournal)
 	ownership := &Ownership{tree: tree, records: records, owners: owners}
 	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports}
 	return &Store{
@@ -190,6 +192,7 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 		s.tidy(".", settings.RemoveAtBoot)
 	}
 	s.Secrets.sweep(names)
+	s.Records.sweepServices()
 	changed = changed || settings.ImportState != "" && len(settings.RemoveAtBoot) > 0
 	if len(names) == 0 {
 		return changed

@@ -15,6 +15,7 @@ import (
 
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
+	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
 
@@ -84,7 +85,7 @@ func (t *Trash) Look(entry string) (text []byte, intent service.Intent, err erro
 	case err != nil:
 		return nil, service.IntentNone, err
 	}
-	state, err := readRecord(t.tree.home, dir+"/"+t.tree.settings.Load().StateFile)
+	state, err := statefile.Read(t.tree.home, dir+"/"+t.tree.settings.Load().StateFile)
 	return text, state.Desired, err
 }
 
@@ -210,7 +211,11 @@ func (t *Trash) aside(dir string) (temp string, err error) {
 
 // remove removes what is out of sight. left is what could not be removed.
 func (t *Trash) remove(temp string) (left string) {
-	if err := t.tree.home.RemoveAll(temp); err != nil {
+	err := t.tree.home.RemoveAll(temp)
+	if err != nil && t.ownership.mend(temp, err) == nil {
+		err = t.tree.home.RemoveAll(temp)
+	}
+	if err != nil {
 		t.tree.told.once(err.Error())
 		return t.tree.home.Path(temp)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/profiles/inotify"
 )
 
 const (
@@ -33,6 +34,15 @@ var rearmAfter = time.Minute
 type Change struct {
 	Names []string // these, sorted; or
 	All   bool     // any
+}
+
+// watches are directories of which is told what happens in them: those of fsnotify
+// where we are who may read them, else an inotify.
+type watches interface {
+	Add(dir string) error
+	Remove(dir string) error
+	WatchList() []string
+	Close() error
 }
 
 // Watcher tells of profiles that appear and disappear on the volume by other
@@ -94,11 +104,11 @@ func (w *Watcher) begin() {
 // open opens the watches, for whom may read the directories.
 func (w *Watcher) open() error {
 	if w.tree.user != nil {
-		i, err := newInotify(w.tree.user)
+		i, err := inotify.New(w.tree.user)
 		if err != nil {
 			return err
 		}
-		w.inotify, w.events, w.errs = i, i.events, i.errors
+		w.inotify, w.events, w.errs = i, i.Events, i.Errors
 		return nil
 	}
 	i, err := fsnotify.NewWatcher()

@@ -97,7 +97,7 @@ func TestWhatGatewaysWriteIsNoChange(t *testing.T) {
 	v.write("profiles/alice/db", "x")
 	v.write("profiles/alice/profile.yaml", "# edited\n")
 	must(t, os.MkdirAll(v.path("profiles/.hidden"), 0o755))
-	must(t, saveSeen(v.Records, Gateway("alice"), Seen{State: "running"}))
+	must(t, saveSeen(v.Records, "alice", Seen{State: "running"}))
 	quiet(t, v, w, "last")
 }
 

@@ -8,6 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
+	"rlminit/reap/runtimedir"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -36,13 +39,13 @@ const (
 // orphans; LockOSThread would do the same at the cost of one more thread.
 func Run(o Options) int {
 	if sys.Gettid() != sys.Getpid() {
-		say("cannot start: init does not run on the first thread; please report this")
+		say.Line("cannot start: init does not run on the first thread; please report this")
 		return exitFailed
 	}
-	limit := pidsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
+	limit := proc.PIDsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
 	if limit < wire.FewestPIDs {
-		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+decimal(int(limit))+
-			", and rlminit needs "+decimal(wire.FewestPIDs)+"; raise --pids-limit")
+		return giveUp(exitFailed, "cannot start: the pids limit of this container is "+say.Number(int(limit))+
+			", and rlminit needs "+say.Number(wire.FewestPIDs)+"; raise --pids-limit")
 	}
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50) // there is little garbage, and memory is dearer than time
@@ -63,7 +66,7 @@ func Run(o Options) int {
 func (r *reaper) boot(o Options) int {
 	closeOnExec()
 	unix.Umask(0o022)
-	openStderr()
+	say.Open()
 	if err := r.listen(); err != nil {
 		return giveUp(exitFailed, "cannot start: "+err.Error())
 	}
@@ -77,7 +80,7 @@ func (r *reaper) boot(o Options) int {
 	if err != nil {
 		return giveUp(exitFailed, "cannot start: "+err.Error())
 	}
-	r.leaves.open() // before any child is
+	r.leaves.Open(canSetGroups()) // before any child is
 	bundle, policy, code := r.compile(o)
 	if code != 0 {
 		return code
@@ -85,7 +88,7 @@ func (r *reaper) boot(o Options) int {
 	if r.stop.budget = r.policy.StopNanos; r.stop.budget <= 0 {
 		r.stop.budget = defaultBudget
 	}
-	r.voice.verbosity = r.policy.Verbosity
+	r.voice.Verbosity = r.policy.Verbosity
 	r.place.find(r.policy)
 	if code := r.place.settle(r.policy); code != 0 {
 		return code
@@ -94,28 +97,40 @@ func (r *reaper) boot(o Options) int {
 		// Services have our uid: none may trace us. As root that is needed only
 		// while a child of theirs shares our memory, and the kernel sees to it.
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+		sys.Undumpable = true
 	}
 	environ := os.Environ()
-	runtime := runtimeDirectory{root: r.place.root, policy: r.policy, events: r.events}
-	directory, listener, why := runtime.open(environ)
+	own := runtimedir.Directory{
+		Root: r.place.root, MayChown: r.place.has(unix.CAP_CHOWN), Policy: r.policy,
+		Watch: func(listener int) error { return asError(r.events.Add(int32(listener), sys.OneShot, keyControl)) },
+	}
+	directory, listener, why := own.Open(environ)
 	if why != "" {
 		return giveUp(exitFailed, why)
 	}
-	r.commands.temporary = runtime.temporary
-	r.prepare.bootFile = directory + "/" + bootFile
+	r.commands.temporary = own.Temporary
+	r.prepare.bootFile = directory + "/" + runtimedir.BootFile
 	r.place.giveStdio(r.commands.mainUser(), &r.policy.Supervisor)
 	r.orphans.open()
 	r.held.closer.open()
 	r.commands.keep(environ, directory, listener, bundle, policy)
 	release()
+	if code := r.diesWithParent(); code != 0 {
+		return code
+	}
+	r.now = monotonic()
+	r.begin()
+	return 0
+}
+
+// diesWithParent sets the signal that we are sent when our parent ends.
+func (r *reaper) diesWithParent() int {
 	if r.policy.ParentDeath != 0 { // else what our parent may have set counts
 		// Last, for a change of the rights to files takes it back.
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(r.policy.ParentDeath), 0, 0, 0); err != nil {
 			return giveUp(exitFailed, "cannot set the signal of the parent's death: "+err.Error())
 		}
 	}
-	r.now = monotonic()
-	r.begin()
 	return 0
 }
 
@@ -178,7 +193,7 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 		_, err = unix.Wait4(int(c.PID), &status, 0, nil)
 	}
 	if status.Signaled() {
-		return 0, 0, giveUp(exitFailed, "cannot read the configuration: its reader was killed by signal "+decimal(int(status.Signal())))
+		return 0, 0, giveUp(exitFailed, "cannot read the configuration: its reader was killed by signal "+say.Number(int(status.Signal())))
 	}
 	if status.ExitStatus() != 0 {
 		return 0, 0, status.ExitStatus() // which it has said
@@ -215,7 +230,7 @@ const largestPolicy = 16 << 20
 
 // giveUp says why init ends before it has begun, also to where Kubernetes looks.
 func giveUp(code int, line string) int {
-	say(line)
+	say.Line(line)
 	fd, err := unix.Open("/dev/termination-log", unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err == nil {
 		sys.Write(int32(fd), []byte("rlminit: "+line+"\n"))

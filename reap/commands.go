@@ -43,7 +43,7 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 	if no := cmp.Or(checkShape(m, fds), o.checkTag(m), o.main.checkTerminal(m)); no != nil {
 		return nil, no
 	}
-	c := &sys.Command{OOMScore: o.place.oomScore(oomChild), Session: sys.OwnSession}
+	c := &sys.Command{OOMScore: oomChild, Session: sys.OwnSession}
 	if m.Terminal {
 		c.Session = sys.ForegroundGroup
 	}
@@ -318,7 +318,7 @@ func (o *commands) keep(environ []string, directory string, listener, bundle, po
 // tier2 is the supervisor's process, with its end of the pair.
 func (o *commands) tier2(socket int, traceable bool) *sys.Command {
 	c := &sys.Command{
-		Session: sys.OwnSession, OOMScore: o.place.oomScore(oomTier2), NoNewPrivs: true,
+		Session: sys.OwnSession, OOMScore: oomTier2, NoNewPrivs: true,
 		// The runtime looks at its threads each 20 µs for as long as any is at work: with
 		// a service's slack that is a seventh of what the supervisor takes of a processor.
 		SetUmask: true, Umask: 0o027, TimerSlack: 500e3,
@@ -347,7 +347,7 @@ const opaqueGID = 65534
 // prepare is one of the two children that prepare the rest. Each gets its log, bundle
 // and policy, and a memfd to fill.
 func (o *commands) prepare(part string, environ []string, fill int) *sys.Command {
-	c := &sys.Command{Session: sys.SameGroup, OOMScore: o.place.oomScore(oomChild)}
+	c := &sys.Command{OOMScore: oomChild, Session: sys.SameGroup}
 	o.descriptors(c, []int{1, 2, o.bundle, o.sealed, fill}, []int32{1, 2, 3, 4, 5})
 	c.Program(self(), []string{"rlminit", part}, environ)
 	return c

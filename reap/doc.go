@@ -15,11 +15,9 @@
 // other touches and can be read by itself:
 //
 //	place.go     place: what this container allows, and OOM scores
-//	directory.go runtimeDirectory: made and emptied at boot
 //	table.go     children: the table, and each child's state in it; wire/PROTOCOL.md is its specification
 //	expiry.go    deadlines: of children, and the end of all that is theirs
 //	leftover.go  orphans: which there are, and whose, by their tags
-//	leaves.go    leaves: the cgroups of services and jobs
 //	commands.go  commands: a request held against the policy and turned into a command;
 //	             files.go, isolate.go: the parts of that
 //	threads.go   threads: which spawn, and what waits for them
@@ -32,7 +30,6 @@
 //	room.go      its room: what is done where the limit on processes is used up
 //	main.go      mainCommand: its process and the terminal
 //	stop.go      stop: the end of the container; everyone.go who there is to be ended
-//	say.go       voice: lines for people
 //
 // The reaper itself:
 //
@@ -42,10 +39,12 @@
 //	requests.go  messages of tier 2, and a child's way through the table
 //	spawn.go     a spawn, from the request to its end
 //	wait.go      ends of children and of orphans
-//	proc.go      reading /proc
 //
 // After boot it opens nothing but files in /proc, starts no thread, and nothing
 // makes it exit before the container shall end. It is the only caller of wait.
-// Package sys holds what is special about its system calls, and package pure
-// is the init for a container without a configuration.
+//
+// Packages below it know nothing of the loop or of the table: sys holds what is
+// special about the system calls, leaves the cgroups of services and jobs, runtimedir
+// the runtime directory that is made at boot, proc what is read of /proc, and say the
+// lines for people. Package pure is the init for a container without a configuration.
 package reap

@@ -3,6 +3,7 @@ package reap
 import (
 	"slices"
 
+	"rlminit/reap/leaves"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -41,7 +42,7 @@ type deadlines struct {
 
 	children  *children // are owed the word that nothing is left
 	orphans   *orphans
-	leaves    *leaves
+	leaves    *leaves.Leaves
 	signaller *signaller
 	tier2     *process     // has no child's tag, and must never be taken for one's
 	expire    func(*child) // takes one to its end, through the table
@@ -138,7 +139,7 @@ func (d *deadlines) slay(c *child, now int64) {
 		return
 	}
 	c.expiry.phase, c.expiry.next = slain, now+expireAgain
-	d.leaves.kill(c.tag, d.children)
+	d.leaves.Kill(c.tag)
 	d.signalAll(c, sys.SIGKILL)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -16,7 +17,7 @@ func (o *commands) whose(m *wire.Spawn) (wire.Identity, *refusal) {
 	case m.UID == 0:
 		return o.policy.User, nil
 	case !profiles.Has(m.UID) || !o.place.root:
-		return wire.Identity{}, &refusal{wire.StepPolicy, unix.EPERM, "uid " + decimal(int(m.UID)) + " is not in profile_users, as of the container's start"}
+		return wire.Identity{}, &refusal{wire.StepPolicy, unix.EPERM, "uid " + say.Number(int(m.UID)) + " is not in profile_users, as of the container's start"}
 	}
 	return wire.Identity{UID: m.UID, GID: m.UID, Groups: profiles.Groups}, nil
 }
@@ -50,15 +51,15 @@ func (o *commands) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
 	}
 	c.UID = supervisor.UID // whoever signals it must be: it becomes that itself
-	argv := []string{"rlminit", "rights", decimal(int(supervisor.UID)), decimal(int(supervisor.GID))}
+	argv := []string{"rlminit", "rights", say.Number(int(supervisor.UID)), say.Number(int(supervisor.GID))}
 	groups := user.Groups
 	if m.Name == wire.ProfileFilesProgram {
-		argv, groups = append(argv, "of", decimal(int(of.Low)), decimal(int(of.High))), of.Groups
+		argv, groups = append(argv, "of", say.Number(int(of.Low)), say.Number(int(of.High))), of.Groups
 	} else {
-		argv = append(argv, decimal(int(user.UID)), decimal(int(user.GID)))
+		argv = append(argv, say.Number(int(user.UID)), say.Number(int(user.GID)))
 	}
 	for _, group := range groups {
-		argv = append(argv, decimal(int(group)))
+		argv = append(argv, say.Number(int(group)))
 	}
 	// The last to give up the others for good.
 	return o.ourselves(c, m, fds, argv, 1<<unix.CAP_SETUID|1<<unix.CAP_SETGID|1<<unix.CAP_SETPCAP)
@@ -66,15 +67,14 @@ func (o *commands) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 
 // owners fills in the process that removes a directory for temporary files, which root
 // has made and services have filled; or that gives a profile's directory to its user, or
-// back to the services': root with the rights that takes, and with an argument for
-// each of the two. Of the message only the descriptors and the user are used.
+// back to the services', with what is root's in it: root with the rights that takes,
+// and with an argument for each of the two. Of the message only the descriptors and the user are used.
 func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
-	remove := m.Name == wire.RemoveProgram && o.place.root
-	owner, no := o.whose(m)
-	if no != nil {
+	remove := m.Name == wire.RemoveProgram
+	if _, no := o.whose(m); no != nil {
 		return no
 	}
-	if (m.UID == 0) != remove || m.Tag != 0 || m.Terminal || len(fds) != 2 || len(m.Targets) != 2 ||
+	if !o.place.root || m.UID == 0 && m.Name == wire.TakeProgram || m.UID != 0 && remove || m.Tag != 0 || m.Terminal || len(fds) != 2 || len(m.Targets) != 2 ||
 		m.Targets[0] != wire.GivenFD || m.Targets[1] != wire.AnswerFD {
 		return &refusal{wire.StepPolicy, unix.EPERM, "there is nothing to be given"}
 	}
@@ -86,7 +86,7 @@ func (o *commands) owners(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	}
 	user := &o.policy.User
 	const rights = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE
-	argv := []string{"rlminit", "owner", m.Name, decimal(int(user.UID)), decimal(int(user.GID)), decimal(int(owner.UID))}
+	argv := []string{"rlminit", "owner", m.Name, say.Number(int(user.UID)), say.Number(int(user.GID)), say.Number(int(m.UID))}
 	return o.ourselves(c, m, fds, argv, rights)
 }
 

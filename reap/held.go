@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/say"
 	"rlminit/wire"
 )
 
@@ -21,7 +22,7 @@ type held struct {
 	place    *place
 	children *children
 	closer   closer
-	voice    *voice
+	voice    *say.Voice
 }
 
 const (
@@ -53,7 +54,7 @@ func (h *held) hold(key string, fds []int) {
 // would lose its log at the next end of tier 2, and die of that: it is not
 // started, see admit.
 func (h *held) refuse(key string) {
-	h.voice.once("no more descriptors can be held for services (limit " + decimal(h.place.mostHeld) +
+	h.voice.Once("no more descriptors can be held for services (limit " + say.Number(h.place.mostHeld) +
 		"): what needs them is not started; raise --ulimit nofile")
 	if name := serviceOf(key); name != "" && len(h.refused) < mostRefused {
 		h.refused[key] = name
@@ -72,7 +73,7 @@ func serviceOf(key string) string {
 func (h *held) admit(name string) *refusal {
 	for _, of := range h.refused {
 		if of == name {
-			return &refusal{wire.StepPolicy, unix.EMFILE, "PID 1 cannot hold more descriptors (" + decimal(h.place.mostHeld) +
+			return &refusal{wire.StepPolicy, unix.EMFILE, "PID 1 cannot hold more descriptors (" + say.Number(h.place.mostHeld) +
 				" of them), and without its log it would not survive the end of the supervisor; raise --ulimit nofile"}
 		}
 	}

@@ -3,6 +3,7 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -58,7 +59,7 @@ func (s *signaller) killJob(j *job) {
 func (s *signaller) killUnknown(pid, signal int32) {
 	user := s.policy.User.UID
 	var st unix.Stat_t
-	if unix.Stat("/proc/"+decimal(int(pid)), &st) == nil && s.policy.Profiles.Has(st.Uid) {
+	if unix.Stat("/proc/"+say.Number(int(pid)), &st) == nil && s.policy.Profiles.Has(st.Uid) {
 		user = st.Uid
 	}
 	s.kill(pid, signal, user)

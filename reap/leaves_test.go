@@ -36,9 +36,13 @@ func TestLeavesExplored(t *testing.T) {
 		defer os.RemoveAll(dir)
 		r := newReaper()
 		r.place.tags = true
-		r.leaves = leaves{dir: openAt(unix.AT_FDCWD, dir), bounds: map[uint32]wire.Bounds{}}
-		defer sys.Close(int32(r.leaves.dir))
-		leaf := filepath.Join(dir, leafName(tag))
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		r.leaves.Use(fd)
+		leaf := filepath.Join(dir, fmt.Sprint(tag))
 		dying := filepath.Join(leaf, "dying")
 		for _, move := range moves {
 			var what string
@@ -52,7 +56,7 @@ func TestLeavesExplored(t *testing.T) {
 					if os.Remove(dying) != nil {
 						return w, false
 					}
-					r.leaves.tidy(&r.children) // as after every end of a process
+					r.leaves.Tidy() // as after every end of a process
 				}
 				continue
 			}
@@ -64,10 +68,10 @@ func TestLeavesExplored(t *testing.T) {
 				}
 				c = &child{id: id, name: "web", tag: tag, pidfd: -1}
 				var command sys.Command
-				if no := r.leaves.enter(&command, c.tag, wire.Bounds{}); no != nil || command.Cgroup == 0 {
+				if no := r.leaves.Enter(&command, c.tag, wire.Bounds{}); no != nil || command.Cgroup == 0 {
 					t.Fatalf("%v: %+v", moves, no)
 				}
-				r.leaves.close(&command)
+				r.leaves.Close(&command)
 				r.step(c, accepted)
 			case "replaced":
 				r.pair.disconnect()
@@ -80,7 +84,7 @@ func TestLeavesExplored(t *testing.T) {
 				r.step(c, e)
 			}
 		}
-		_, err := os.Stat(dying)
+		_, err = os.Stat(dying)
 		w.busy = err == nil
 		for i := range w.states {
 			if c := r.children.byID[firstID+uint64(i)]; c != nil {
@@ -113,29 +117,4 @@ func TestLeavesExplored(t *testing.T) {
 		t.Errorf("only %d situations were reached", len(seen))
 	}
 	t.Logf("%d situations, %d ways", len(seen), worlds)
-}
-
-// What /proc/PID/cgroup says is taken as it is, and nothing outside of the mount.
-func TestOwnCgroup(t *testing.T) {
-	for text, want := range map[string]string{
-		"0::/\n":          "/",
-		"0::/docker/12\n": "/docker/12",
-		"4:memory:/a\n1:name=systemd:/b\n0::/c\n": "/c",
-		"0::/../other\n": "",
-		"4:memory:/a\n":  "",
-		"":               "",
-		"0::":            "",
-	} {
-		if got := ownCgroup([]byte(text)); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestQuota(t *testing.T) {
-	for thousandths, want := range map[int64]string{0: "max", 1: "1000 1000000", 10: "1000 100000", 500: "50000 100000", 2000: "200000 100000"} {
-		if got := quota(thousandths); got != want {
-			t.Errorf("%d: %q, want %q", thousandths, got, want)
-		}
-	}
 }

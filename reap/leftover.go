@@ -5,6 +5,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/leaves"
+	"rlminit/reap/proc"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -26,7 +29,7 @@ type orphans struct {
 
 	place  *place
 	policy *wire.Policy
-	leaves *leaves
+	leaves *leaves.Leaves
 	ours   func(pid int32) bool // whether tier 1 itself has started it
 }
 
@@ -107,7 +110,7 @@ func (o *orphans) collected(pid int32) {
 func (o *orphans) scan() {
 	self := sys.Getpid()
 	o.eachProcess(func(pid int32) {
-		if parent(pid) == self {
+		if proc.Parent(pid) == self {
 			o.pids = append(o.pids, pid)
 		}
 	})
@@ -127,7 +130,7 @@ func (o *orphans) eachProcess(each func(pid int32)) {
 		}
 		_, _, names := unix.ParseDirent(o.buffer[:n], -1, nil)
 		for _, name := range names {
-			if pid := int32(number([]byte(name))); pid > 0 {
+			if pid := int32(proc.Number([]byte(name))); pid > 0 {
 				each(pid)
 			}
 		}
@@ -166,12 +169,12 @@ func (o *orphans) tagOf(pid int32) uint32 {
 		return tag
 	}
 	var buffer [4096]byte
-	status := readProc(buffer[:], "/proc/", decimal(int(pid)), "/status")
+	status := proc.Read(buffer[:], "/proc/", say.Number(int(pid)), "/status")
 	if len(status) == 0 {
 		return 0
 	}
 	if tag = tagIn(status, o.policy); tag == 0 {
-		tag = o.leaves.of(pid) // one with CAP_SETGID may have shed it
+		tag = o.leaves.Of(pid) // one with CAP_SETGID may have shed it
 	}
 	if listed { // what a scan finds may be collected as a child of ours
 		o.tags[pid] = tag
@@ -185,8 +188,7 @@ func (o *orphans) bears(pid int32, c *child) bool {
 		return c.leads(pid)
 	}
 	var buffer [4096]byte
-	status := readProc(buffer[:], "/proc/", decimal(int(pid)), "/status")
-	return len(status) > 0 && tagIn(status, o.policy) == c.tag
+	return tagIn(proc.Read(buffer[:], "/proc/", say.Number(int(pid)), "/status"), o.policy) == c.tag
 }
 
 // leads tells whether a process is of the child's session or group.
@@ -198,11 +200,11 @@ func (c *child) leads(pid int32) bool {
 func tagIn(status []byte, policy *wire.Policy) uint32 {
 	_, groups, _ := bytes.Cut(status, []byte("\nGroups:"))
 	for n := 1; ; n++ {
-		group := field(groups, n)
+		group := proc.Field(groups, n)
 		if len(group) == 0 {
 			return 0
 		}
-		if tag := number(group); tag >= uint64(policy.TagLow) && tag <= uint64(policy.TagHigh) {
+		if tag := proc.Number(group); tag >= uint64(policy.TagLow) && tag <= uint64(policy.TagHigh) {
 			return uint32(tag)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
+	"rlminit/reap/say"
 	"rlminit/wire"
 )
 
@@ -351,8 +353,8 @@ func TestTooManyDescriptorsInFlight(t *testing.T) {
 // processorTime is what a process has used so far, to the hundredth of a second.
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	stat := afterName(readProc(make([]byte, 512), "/proc/", decimal(pid), "/stat"))
-	return time.Duration(number(field(stat, 14-2))+number(field(stat, 15-2))) * 10 * time.Millisecond
+	stat := proc.AfterName(proc.Read(make([]byte, 512), "/proc/", say.Number(pid), "/stat"))
+	return time.Duration(proc.Number(proc.Field(stat, 14-2))+proc.Number(proc.Field(stat, 15-2))) * 10 * time.Millisecond
 }
 
 // Hostile or broken bytes from tier 2 change nothing.

@@ -3,7 +3,9 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/leaves"
 	"rlminit/reap/pure"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -19,13 +21,13 @@ type reaper struct {
 	signals   *sys.Signals
 	threads   threads
 	signaller signaller
-	voice     voice
+	voice     say.Voice
 	commands  commands
 
 	children  children
 	deadlines deadlines
 	orphans   orphans
-	leaves    leaves
+	leaves    leaves.Leaves
 	held      held
 
 	pair    pair
@@ -42,8 +44,8 @@ type reaper struct {
 func newReaper() *reaper {
 	r := &reaper{policy: new(wire.Policy), children: newChildren()}
 	r.threads.place = &r.place
+	r.leaves.Entries = func(tag uint32) int { return r.children.tags[tag].entries }
 	r.signaller = signaller{place: &r.place, policy: r.policy, threads: &r.threads}
-	r.voice.said = make(map[string]struct{})
 	r.commands = commands{policy: r.policy, place: &r.place, children: &r.children, main: &r.main, null: -1}
 	r.orphans = orphans{list: -1, place: &r.place, policy: r.policy, leaves: &r.leaves, ours: r.stop.everyone.own}
 	r.deadlines = deadlines{
@@ -105,7 +107,7 @@ func (r *reaper) turn() {
 		r.reapOrphans()
 		r.pollUnwatched()
 		r.deadlines.again()
-		r.leaves.tidy(&r.children)
+		r.leaves.Tidy()
 	}
 	if !r.pair.flush(r.now, r.deaf()) {
 		r.tier2.kill()
@@ -157,7 +159,7 @@ func (r *reaper) signal(record sys.Record) {
 		return // a line of ours that nobody reads
 	}
 	if r.policy.Verbosity > 1 { // the line is made for those alone who want it
-		say("received signal ", decimal(int(record.Signal)), " (", pure.Describe(record.Signal), ")")
+		say.Line("received signal ", say.Number(int(record.Signal)), " (", pure.Describe(record.Signal), ")")
 	}
 	switch record.Signal {
 	case sys.SIGTERM, sys.SIGINT:
@@ -208,7 +210,7 @@ func sayFault(fault any) {
 	if err, ok := fault.(error); ok { // the runtime's all are
 		what = err.Error()
 	}
-	say("internal error: ", what, "; rlminit goes on, please report this")
+	say.Line("internal error: ", what, "; rlminit goes on, please report this")
 }
 
 // monotonic returns CLOCK_MONOTONIC in ns.

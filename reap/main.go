@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/pure"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -43,15 +44,15 @@ func (r *reaper) startMain() {
 	if r.stop.mainSignal = p.StopSignal; p.StopSignal <= 0 || p.StopSignal > 64 {
 		r.stop.mainSignal = sys.SIGTERM
 	}
-	c := &sys.Command{Session: sys.ForegroundGroup, OOMScore: r.place.oomScore(oomChild)}
+	c := &sys.Command{OOMScore: oomChild, Session: sys.ForegroundGroup}
 	if no := r.commands.program(c, p, p.Argv, p.Env, 0); no != nil {
-		say("cannot run the main command: ", no.reason)
+		say.Line("cannot run the main command: ", no.reason)
 		r.mainFailed(exitFailed)
 		return
 	}
-	if r.leaves.bounds != nil {
-		if no := r.leaves.enter(c, 0, p.Bounds); no != nil {
-			say("cannot run the main command: its cgroup: ", no.reason, ": ", no.errno.Error())
+	if r.leaves.There() {
+		if no := r.leaves.Enter(c, 0, p.Bounds); no != nil {
+			say.Line("cannot run the main command: its cgroup: ", no.Reason, ": ", no.Errno.Error())
 			r.mainFailed(exitFailed)
 			return
 		}
@@ -59,14 +60,14 @@ func (r *reaper) startMain() {
 	c.ShellFallback() // an entrypoint may be a script that does not say so
 	m.user = c.UID
 	r.threads.submit(&job{command: c, done: r.mainSpawned, stuck: func(*job) {
-		say("cannot run \"", p.Argv[0], "\" yet: its file system does not answer")
+		say.Line("cannot run \"", p.Argv[0], "\" yet: its file system does not answer")
 	}}, r.now)
 }
 
 func (r *reaper) mainSpawned(j *job) {
 	m, c := &r.main, j.command
 	m.spawning = false
-	r.leaves.close(c)
+	r.leaves.Close(c)
 	if c.Errno != 0 {
 		code := exitFailed
 		reason := c.Errno.String()
@@ -79,13 +80,13 @@ func (r *reaper) mainSpawned(j *job) {
 		default:
 			code = exitNotExecutable
 		}
-		say("cannot run \"", r.policy.Main.Argv[0], "\": ", reason)
+		say.Line("cannot run \"", r.policy.Main.Argv[0], "\": ", reason)
 		r.mainFailed(code)
 		return
 	}
-	r.began(&m.process, c, oomChild)
+	r.began(&m.process, c)
 	r.sweep = true // it may have ended or been stopped before we knew its pid
-	r.voice.tell(1, "the main command runs, pid ", decimal(int(m.pid)))
+	r.voice.Tell(1, "the main command runs, pid ", say.Number(int(m.pid)))
 	for _, signal := range m.waiting {
 		m.signal(m.pid, signal, m.user)
 	}
@@ -107,7 +108,7 @@ func (r *reaper) mainEnded() {
 		return
 	}
 	m.code = codeOf(exit)
-	r.voice.tell(1, "the main command ", inWords(exit, "exited"))
+	r.voice.Tell(1, "the main command ", inWords(exit, "exited"))
 	for _, code := range r.policy.Success {
 		if m.code == int(code) {
 			m.code = 0

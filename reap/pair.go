@@ -3,6 +3,7 @@ package reap
 import (
 	"math/bits"
 
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -35,7 +36,7 @@ type pair struct {
 	events   *sys.Events
 	children *children
 	held     *held
-	voice    *voice
+	voice    *say.Voice
 }
 
 // retrySend is the pause after a send that failed for want of memory or
@@ -287,7 +288,7 @@ func (p *pair) send(now int64, m wire.Message, fds ...int) bool {
 	case wire.ErrClosed:
 		p.greeted = false // what was owed waits for the next one
 	case wire.ErrTooLarge:
-		p.voice.once("a message to the supervisor is too large; dropped")
+		p.voice.Once("a message to the supervisor is too large; dropped")
 		return true
 	default:
 		// Of the moment, and no event tells of its end: see wire.Send.

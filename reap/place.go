@@ -3,7 +3,9 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
 	"rlminit/reap/pure"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -44,9 +46,9 @@ func (p *place) find(policy *wire.Policy) {
 	if policy.Supervisor.UID != policy.User.UID {
 		p.mostHeld -= 2 // starting the process for the services' files takes some for a moment
 	}
-	score := signed(readProc(make([]byte, 16), "/proc/self/oom_score_adj"))
-	oomTier2 = []byte(decimal(min(score+oomTier2Above, 1000)))
-	oomChild = []byte(decimal(min(score+oomChildAbove, 1000)))
+	score := proc.Signed(proc.Read(make([]byte, 16), "/proc/self/oom_score_adj"))
+	oomTier2 = []byte(say.Number(min(score+oomTier2Above, 1000)))
+	oomChild = []byte(say.Number(min(score+oomChildAbove, 1000)))
 }
 
 // oomChild and oomTier2 are written to oom_score_adj: the kernel shall take a
@@ -55,32 +57,6 @@ var oomChild, oomTier2 []byte
 
 // How much likelier than PID 1 the others are to be taken, oom_score_adj.
 const oomTier2Above, oomChildAbove = 100, 300
-
-// oomScore is the score for a child to set itself, where it can.
-func (p *place) oomScore(score []byte) []byte {
-	if !p.root {
-		return nil
-	}
-	return score
-}
-
-// raiseOOMScore sets a process's score from outside. Where we are not root that
-// is the only way, for our own /proc files are root's as long as we cannot be
-// dumped, and a child shares that until it executes its program.
-func (p *place) raiseOOMScore(pid int32, score []byte) {
-	if p.root || len(score) == 0 {
-		return
-	}
-	for range 20 { // what has just begun its program may have 50 µs to go until it can be dumped
-		fd, err := unix.Open("/proc/"+decimal(int(pid))+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		sys.Write(int32(fd), score)
-		unix.Close(fd)
-		if err != unix.EACCES {
-			return
-		}
-		unix.Nanosleep(&unix.Timespec{Nsec: 100e3}, nil)
-	}
-}
 
 func (p *place) has(capability int) bool { return p.capabilities&(1<<capability) != 0 }
 
@@ -184,7 +160,7 @@ func (p *place) settle(policy *wire.Policy) int {
 		}
 		if missing := p.missing(); missing != "" {
 			return giveUp(exitConfig, "cannot start: user "+policy.User.Name+" cannot be reached without "+missing+
-				"; add it with --cap-add, or start the container with --user "+decimal(int(policy.User.UID)))
+				"; add it with --cap-add, or start the container with --user "+say.Number(int(policy.User.UID)))
 		}
 	} else if !p.setIDs {
 		policy.User.UID, policy.User.GID = uint32(unix.Geteuid()), uint32(unix.Getegid())
@@ -194,7 +170,7 @@ func (p *place) settle(policy *wire.Policy) int {
 		if policy.Strict {
 			return giveUp(exitConfig, "cannot start: "+lack+"; strict is set, so make it possible, or leave strict out")
 		}
-		say(lack)
+		say.Line(lack)
 	}
 	return 0
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
 	"rlminit/wire"
 )
 
@@ -82,15 +83,9 @@ func TestAsAnotherUser(t *testing.T) {
 	// Its score is set from outside, when the program has begun: its own look may
 	// come before that.
 	asleep, _ := b.link.spawn(t, nil, "sleep")
-	b.link.spawned(t, asleep)
-	scored := false
-	for pid := range b.processes() {
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		score, _ := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
-		scored = scored || strings.Contains(string(cmdline), "\x00sleep\x00") && string(score) == "300\n"
-	}
-	if !scored {
-		t.Error("the score of a child that is said to run is not set")
+	pid := b.link.spawned(t, asleep).PID
+	if score, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/proc/%d/oom_score_adj", b.cmd.Process.Pid, pid)); string(score) != "300\n" {
+		t.Errorf("the score of a child that is said to run is %q, %v", score, err)
 	}
 	b.link.signal(t, asleep, unix.SIGKILL, wire.ScopeGroup)
 	b.link.exited(t, asleep)
@@ -311,7 +306,7 @@ func TestRuntimeDirectoryOfOthers(t *testing.T) {
 	must(os.Chmod(open, 0o777))
 	held := filepath.Join(dir, "held")
 	must(os.MkdirAll(filepath.Join(held, "precious"), 0o755))
-	lock, err := os.Create(filepath.Join(held, lockName))
+	lock, err := os.Create(filepath.Join(held, ".lock"))
 	must(err)
 	defer lock.Close()
 	must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
@@ -369,8 +364,9 @@ func TestImports(t *testing.T) {
 		"os": true, "runtime": true, "runtime/debug": true, "sync/atomic": true, "time": true, "unsafe": true, "golang.org/x/sys/unix": true,
 		"bytes": true, "cmp": true, "math/bits": true, "slices": true, "strings": true,
 		"rlminit/wire": true, "rlminit/reap/sys": true, "rlminit/reap/pure": true,
+		"rlminit/reap/leaves": true, "rlminit/reap/runtimedir": true, "rlminit/reap/proc": true, "rlminit/reap/say": true,
 	}
-	for _, dir := range []string{".", "sys", "pure"} {
+	for _, dir := range []string{".", "leaves", "runtimedir", "proc", "say", "sys", "pure"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -381,7 +377,7 @@ func TestImports(t *testing.T) {
 			}
 			for _, path := range importsOf(t, file) {
 				ok := allowed[path]
-				if dir != "." {
+				if dir == "sys" || dir == "pure" {
 					ok = path == "unsafe" || dir == "pure" && path == "rlminit/reap/sys"
 				}
 				if !ok {
@@ -428,7 +424,7 @@ func TestPIDsLimit(t *testing.T) {
 		{[]string{empty}, 1 << 62},
 		{nil, 1 << 62},
 	} {
-		if got := pidsLimit(c.files...); got != c.want {
+		if got := proc.PIDsLimit(c.files...); got != c.want {
 			t.Errorf("%q: %d, want %d", c.files, got, c.want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -30,7 +31,7 @@ func (r *reaper) begin() {
 	}
 	steps, err := unix.MemfdCreate("rlminit-steps", unix.MFD_CLOEXEC)
 	if err != nil {
-		say("cannot make a memfd: ", err.Error())
+		say.Line("cannot make a memfd: ", err.Error())
 		r.stop.end(exitFailed, r.now)
 		return
 	}
@@ -44,7 +45,7 @@ func (r *reaper) startPrepare(part string, environ []string, fill int) {
 	r.prepare.spawning = true
 	c := r.commands.prepare(part, environ, fill)
 	r.threads.submit(&job{command: c, done: r.prepareSpawned, stuck: func(*job) {
-		say("cannot prepare the volume yet: the file system of rlminit itself does not answer")
+		say.Line("cannot prepare the volume yet: the file system of rlminit itself does not answer")
 	}}, r.now)
 }
 
@@ -60,11 +61,11 @@ func (r *reaper) prepareSpawned(j *job) {
 	p, c := &r.prepare, j.command
 	p.spawning = false
 	if c.Errno != 0 {
-		say("cannot prepare the volume: cannot run rlminit itself: ", c.Errno.String())
+		say.Line("cannot prepare the volume: cannot run rlminit itself: ", c.Errno.String())
 		r.stop.end(exitFailed, r.now)
 		return
 	}
-	r.began(&p.process, c, nil)
+	r.began(&p.process, c)
 	if r.stop.phase != running {
 		p.signal(sys.SIGTERM)
 	}
@@ -86,7 +87,7 @@ func (r *reaper) prepareEnded() {
 		}
 	case code != 0:
 		if exit.Signal != 0 {
-			say("cannot prepare the volume: killed by signal ", decimal(int(exit.Signal)))
+			say.Line("cannot prepare the volume: killed by signal ", say.Number(int(exit.Signal)))
 		}
 		r.stop.end(code, r.now)
 	case p.filled != nil:
@@ -102,7 +103,7 @@ func (r *reaper) prepareEnded() {
 func (r *reaper) makeEnvironments() {
 	fd, err := unix.MemfdCreate("rlminit-environments", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		say("cannot make a memfd: ", err.Error())
+		say.Line("cannot make a memfd: ", err.Error())
 		r.stop.end(exitFailed, r.now)
 		return
 	}
@@ -118,7 +119,7 @@ func (r *reaper) takeEnvironments() {
 		err = unix.EINVAL
 	}
 	if err != nil {
-		say("cannot read the environments: ", err.Error())
+		say.Line("cannot read the environments: ", err.Error())
 		r.stop.end(exitFailed, r.now)
 		return
 	}

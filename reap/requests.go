@@ -39,7 +39,7 @@ func (r *reaper) receive() {
 			r.letGo()
 			return
 		default:
-			r.voice.once("the supervisor sent what is no message; dropped")
+			r.voice.Once("the supervisor sent what is no message; dropped")
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (r *reaper) letGo() {
 func (r *reaper) handle(m wire.Message, fds []int) {
 	if _, hello := m.(*wire.Hello); !hello && !r.pair.greeted {
 		r.held.closer.close(fds)
-		r.voice.once("the supervisor did not say hello first; message dropped")
+		r.voice.Once("the supervisor did not say hello first; message dropped")
 		return
 	}
 	// Not only Pong: that may wait behind much else, which we are slow to handle.
@@ -102,17 +102,17 @@ func (r *reaper) handle(m wire.Message, fds []int) {
 	case *wire.End:
 		r.stop.end(int(m.Code), r.now)
 	default:
-		r.voice.once("the supervisor sent a message that is not for this direction; dropped")
+		r.voice.Once("the supervisor sent a message that is not for this direction; dropped")
 	}
 }
 
 func (r *reaper) hello(version uint32) {
 	switch {
 	case version < wire.Version: // it would misunderstand what it is told
-		r.voice.once("the supervisor is older than PID 1, and cannot speak with it; start the container again")
+		r.voice.Once("the supervisor is older than PID 1, and cannot speak with it; start the container again")
 		return
 	case r.pair.greeted:
-		r.voice.once("the supervisor said hello twice; dropped")
+		r.voice.Once("the supervisor said hello twice; dropped")
 		return
 	}
 	r.tier2.pulse.at = r.now + pingEvery
@@ -136,7 +136,7 @@ func (r *reaper) step(c *child, e event) {
 		}
 		r.deadlines.begin(c, r.now)
 	case dropMessage:
-		r.voice.once("the supervisor used a spawn id twice; dropped")
+		r.voice.Once("the supervisor used a spawn id twice; dropped")
 	case begin:
 		r.children.add(c)
 	case oweFailed:
@@ -153,7 +153,7 @@ func (r *reaper) step(c *child, e event) {
 	case forget:
 		r.deadlines.spare(c)
 		r.children.remove(c)
-		r.leaves.leave(c.tag, &r.children)
+		r.leaves.Leave(c.tag)
 	}
 }
 
@@ -201,7 +201,7 @@ func (r *reaper) deliver(c *child, m *wire.Signal, answer *wire.Signalled) {
 // have been given to another process: only this goroutine collects.
 func (r *reaper) deliverOrphans(c *child, signal int32, answer *wire.Signalled) {
 	if signal == sys.SIGKILL && c.state == exited {
-		r.leaves.kill(c.tag, &r.children) // what is no orphan yet, too
+		r.leaves.Kill(c.tag) // what is no orphan yet, too
 	}
 	for _, pid := range r.orphans.leftovers(c) {
 		if errno := r.signaller.kill(pid, signal, c.user); errno == 0 {

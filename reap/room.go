@@ -3,6 +3,8 @@ package reap
 import (
 	"bytes"
 
+	"rlminit/reap/proc"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -33,17 +35,17 @@ type room struct {
 	children  *children
 	orphans   *orphans
 	deadlines *deadlines
-	voice     *voice
+	voice     *say.Voice
 }
 
 // crampedIn tells whether fewer are free of the limit than are needed.
 func crampedIn(files [2][2]string, needed int) bool {
 	for _, f := range files {
-		limit := pidsLimit(f[0])
+		limit := proc.PIDsLimit(f[0])
 		var buffer [32]byte
-		current := readProc(buffer[:], f[1])
+		current := proc.Read(buffer[:], f[1])
 		if limit < 1<<62 && len(current) > 0 {
-			return number(current)+uint64(needed) > limit
+			return proc.Number(current)+uint64(needed) > limit
 		}
 	}
 	return false
@@ -60,7 +62,7 @@ func (r *room) full(waiting int) bool {
 // wanted is told that tier 2, or what touches the services' files for it, could
 // not be started, or ended early.
 func (r *room) wanted(errno sys.Errno, now int64) {
-	limit := pidsLimit(pidsFiles[0][0], pidsFiles[1][0])
+	limit := proc.PIDsLimit(pidsFiles[0][0], pidsFiles[1][0])
 	needed := wire.SupervisorRoom(int(min(limit, 1<<30)), r.policy.Supervisor.UID != r.policy.User.UID)
 	if errno == sys.EAGAIN || errno == 0 && crampedIn(pidsFiles, needed) {
 		r.make(now)
@@ -76,18 +78,18 @@ func (r *room) make(now int64) {
 	taken := make(map[uint32]int)
 	var buffer [4096]byte
 	r.orphans.eachProcess(func(pid int32) {
-		status := readProc(buffer[:], "/proc/", decimal(int(pid)), "/status")
+		status := proc.Read(buffer[:], "/proc/", say.Number(int(pid)), "/status")
 		taken[r.keyOf(pid, status)] += threadsIn(status)
 	})
 	delete(taken, 0)
 	most := r.fullest(taken)
 	if most == nil {
-		r.voice.once("the pids limit of this container is reached, and no one service takes it up: there is no room for the supervisor; raise --pids-limit")
+		r.voice.Once("the pids limit of this container is reached, and no one service takes it up: there is no room for the supervisor; raise --pids-limit")
 		return
 	}
 	r.at = now + roomWithin
-	say("the pids limit of this container is reached and leaves no room for the supervisor: ",
-		wire.ServiceOf(most.name), ", which has ", decimal(taken[r.key(most)]), " processes and threads, is ended")
+	say.Line("the pids limit of this container is reached and leaves no room for the supervisor: ",
+		wire.ServiceOf(most.name), ", which has ", say.Number(taken[r.key(most)]), " processes and threads, is ended")
 	r.deadlines.watch(most)
 	r.deadlines.slay(most, now)
 }
@@ -126,5 +128,5 @@ func (r *room) keyOf(pid int32, status []byte) uint32 {
 // threadsIn is how many threads /proc/PID/status tells of.
 func threadsIn(status []byte) int {
 	_, threads, _ := bytes.Cut(status, []byte("\nThreads:"))
-	return int(number(field(threads, 1)))
+	return int(proc.Number(proc.Field(threads, 1)))
 }

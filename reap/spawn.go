@@ -14,7 +14,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if m.ID < firstID || m.ID > r.children.nextID+mostAhead || r.children.byID[m.ID] != nil ||
 		len(r.children.byID) >= mostChildren || r.children.labels+len(m.Label) > mostLabels {
 		r.held.closer.close(fds)
-		r.voice.once("the supervisor used a spawn id twice, or out of turn, or has too many children; dropped")
+		r.voice.Once("the supervisor used a spawn id twice, or out of turn, or has too many children; dropped")
 		return
 	}
 	c := &child{id: m.ID, name: m.Name, tag: m.Tag, label: m.Label, pidfd: -1, expiry: expiry{deadline: m.Deadline}}
@@ -31,9 +31,11 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if no == nil && !touchesFiles(m.Name) && r.tier2.room.full(len(r.threads.queue)) {
 		no = &refusal{wire.StepFork, unix.EAGAIN, ""}
 	}
-	if no == nil && r.leaves.bounds != nil && m.Tag != 0 && r.place.tags {
-		no = r.leaves.enter(command, m.Tag, r.commands.bounds(m))
-		c.oomKills = r.leaves.oomKills(m.Tag)
+	if no == nil && r.leaves.There() && m.Tag != 0 && r.place.tags {
+		if why := r.leaves.Enter(command, m.Tag, r.commands.bounds(m)); why != nil {
+			no = &refusal{wire.StepCgroup, why.Errno, why.Reason}
+		}
+		c.oomKills = r.leaves.OOMKills(m.Tag)
 	}
 	if no != nil {
 		r.held.closer.close(fds)
@@ -69,7 +71,7 @@ func (r *reaper) spawnStuck(c *child, j *job) {
 func (r *reaper) spawned(c *child, j *job) {
 	r.held.closer.close(j.fds)
 	command := j.command
-	r.leaves.close(command)
+	r.leaves.Close(command)
 	if command.PIDFD >= 0 && r.held.crowded(1) {
 		sys.Close(command.PIDFD)
 		command.PIDFD = -1
@@ -79,7 +81,6 @@ func (r *reaper) spawned(c *child, j *job) {
 			r.children.unshareNumber(command.PID)
 		}
 		c.pid, c.pidfd, c.startTime = command.PID, command.PIDFD, j.startTime
-		r.place.raiseOOMScore(c.pid, oomChild)
 		if c.killed {
 			// Either its program runs and is about to die, or it died first.
 			// It is one that never ran, as soon as it is collected.

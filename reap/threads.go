@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
 	"rlminit/reap/sys"
 )
 
@@ -19,18 +20,6 @@ const processors = 2
 const spareThreads = 2*processors - 1
 
 const spawnThreads = 2
-
-// pidsLimit returns the pids limit of our cgroup, by the files of cgroup v2 and
-// v1; very many where neither shows one, or there is none.
-func pidsLimit(files ...string) uint64 {
-	var buffer [32]byte
-	for _, file := range files {
-		if b := readProc(buffer[:], file); len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
-			return number(b)
-		}
-	}
-	return 1 << 62
-}
 
 // A spawn that is still under way when it was looked at so often, 2 s after its
 // beginning, counts as stuck. Looks are counted, not the time that went by: a
@@ -131,7 +120,7 @@ func (t *threads) harvest(now int64) {
 			continue
 		}
 		t.jobs[i] = nil
-		j.startTime = startTime(s.Stat())
+		j.startTime = proc.StartTime(s.Stat())
 		j.done(j)
 	}
 	t.assign(now)

@@ -3,6 +3,7 @@ package reap
 import (
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -69,7 +70,7 @@ func (r *reaper) startTier2() {
 		command: r.commands.tier2(pair[1], t.traceable),
 		fds:     pair[1:],
 		stuck: func(*job) {
-			say("the supervisor cannot be started: its program lies on a file system that does not answer")
+			say.Line("the supervisor cannot be started: its program lies on a file system that does not answer")
 		},
 		done: r.tier2Spawned,
 	}, r.now)
@@ -91,7 +92,7 @@ func (r *reaper) tier2Spawned(j *job) {
 		r.tier2.room.wanted(c.Errno, r.now)
 		return
 	}
-	r.began(&t.process, c, oomTier2)
+	r.began(&t.process, c)
 }
 
 // tier2Ended collects tier 2 if it has ended, and makes a new one.
@@ -126,10 +127,10 @@ func (t *tier2) failed(now int64, what string) {
 		return
 	}
 	if e.unsaid > 0 {
-		what += " (and " + decimal(e.unsaid) + " times before)"
+		what += " (and " + say.Number(e.unsaid) + " times before)"
 	}
 	*e = ends{saidAt: now}
-	say(what, "; started again, services are not affected")
+	say.Line(what, "; started again, services are not affected")
 }
 
 // kill ends a tier 2 that is of no use. Its end starts the next.
@@ -159,10 +160,10 @@ func (t *tier2) look(now int64) {
 	switch {
 	case t.pair.socket < 0: // let go of: it is about to end
 	case !t.pair.greeted:
-		say("the supervisor does not say hello; replaced")
+		say.Line("the supervisor does not say hello; replaced")
 		t.kill()
 	case p.unanswered >= 2, p.owesPong >= mostPongs:
-		say("the supervisor does not answer; replaced")
+		say.Line("the supervisor does not answer; replaced")
 		t.kill()
 	default:
 		p.unanswered++

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/proc"
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -116,7 +118,7 @@ func TestNothingWaitsForStuckThreads(t *testing.T) {
 		s.Begin(j.command)
 		eventually(t, "the child is stopped", func() bool {
 			pid, _ := j.inFlight()
-			return pid != 0 && string(field(afterName(readProc(make([]byte, 512), "/proc/", decimal(int(pid)), "/stat")), 1)) == "T"
+			return pid != 0 && string(proc.Field(proc.AfterName(proc.Read(make([]byte, 512), "/proc/", say.Number(int(pid)), "/stat")), 1)) == "T"
 		})
 		defer func() {
 			pid, _ := j.inFlight()

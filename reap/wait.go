@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/say"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -57,9 +58,9 @@ func codeOf(e wire.Exit) int {
 // inWords tells how a process has ended.
 func inWords(e wire.Exit, by string) string {
 	if e.Signal != 0 {
-		return "was killed by signal " + decimal(int(e.Signal))
+		return "was killed by signal " + say.Number(int(e.Signal))
 	}
-	return by + " with code " + decimal(int(e.Code))
+	return by + " with code " + say.Number(int(e.Code))
 }
 
 // watch waits for the end of a process by its pidfd, and returns false where
@@ -127,9 +128,8 @@ func (p *process) collect() (exit wire.Exit, over bool) {
 func (p *process) unwatched() bool { return p.pid != 0 && p.pidfd < 0 }
 
 // began has the end of a process of our own waited for.
-func (r *reaper) began(p *process, c *sys.Command, score []byte) {
+func (r *reaper) began(p *process, c *sys.Command) {
 	p.pid, p.pidfd = c.PID, c.PIDFD
-	r.place.raiseOOMScore(c.PID, score)
 	if !watch(r.events, &p.pidfd, p.key) {
 		r.sweep = true
 	}
@@ -145,7 +145,7 @@ func (r *reaper) childEnded(c *child) {
 	// Its own children were handed to us before it became a zombie.
 	c.exit.Leftovers = uint32(len(r.orphans.leftovers(c)))
 	c.exit.TimedOut = c.expiry.timedOut
-	c.exit.OutOfMemory = c.tag != 0 && r.leaves.oomKills(c.tag) > c.oomKills
+	c.exit.OutOfMemory = c.tag != 0 && r.leaves.OOMKills(c.tag) > c.oomKills
 	r.sweep = r.sweep || c.expiry.watched // its end may be complete
 	r.main.serviceGone(c)
 	r.step(c, ended)
@@ -190,7 +190,7 @@ func (r *reaper) reapOrphans() {
 		}
 		r.orphans.collected(info.pid)
 		if r.policy.WarnOnReap || r.policy.Verbosity > 1 {
-			say("Reaped zombie process with pid=", decimal(int(info.pid)))
+			say.Line("Reaped zombie process with pid=", say.Number(int(info.pid)))
 		}
 	}
 	r.sweep = true // more may be waiting

@@ -51,7 +51,7 @@ type Static struct {
 	Scheduled   bool // its schedule alone runs it: registered stopped, whatever is recorded
 	Fault       string
 	Fingerprint string
-	Record      service.Record
+	Recorded    service.Intent // IntentNone: nothing is
 }
 
 // Present is a service that the supervisor knows, or whose process lives on
@@ -220,22 +220,17 @@ func static(s Static, is Present, in Input) (Op, bool) {
 	} else {
 		op.Kind = Register
 	}
-	op.Start, op.Adopt, op.Reason = s.Enabled, is.Alive, s.Record.Fault
-	switch {
-	case in.Held:
-	case s.Record.Origin == service.Corrupt:
-		op.Start, op.Record, op.Intent = false, true, service.Stopped
-	case s.Record.Desired != service.IntentNone:
-		op.Start = s.Record.Desired == service.Running
+	op.Start, op.Adopt = s.Enabled, is.Alive
+	if !in.Held && s.Recorded != service.IntentNone {
+		op.Start = s.Recorded == service.Running
 	}
 	if is.Wanted != service.IntentNone {
 		op.Start = is.Wanted == service.Running
 	}
 	op.Start = op.Start && !s.Scheduled
 	if is.Registered {
-		return Op{Kind: Intend, Service: s.Service, Start: op.Start, Record: op.Record, Intent: op.Intent}, in.Taken && !s.Scheduled
+		return Op{Kind: Intend, Service: s.Service, Start: op.Start}, in.Taken && !s.Scheduled
 	}
-	op.Stale = !in.Held && stale(op, s.Record)
 	op.Action = ActionRegistered
 	if op.Start {
 		op.Action = ActionStarted

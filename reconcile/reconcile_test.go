@@ -121,23 +121,17 @@ func TestGolden(t *testing.T) {
 	rows = append(rows,
 		row{"static: enabled, no record", static(Static{Enabled: true})},
 		row{"static: disabled, no record", static(Static{})},
-		row{"static: enabled, a person stopped it", static(Static{Enabled: true, Record: recorded("stopped", "stopped")})},
-		row{"static: disabled, a person started it", static(Static{Record: recorded("running", "running")})},
-		row{"static: disabled, only seen running", static(Static{Record: recorded("", "running")})},
-		row{"static: enabled, corrupt record", static(Static{Enabled: true, Record: service.Record{Origin: service.Corrupt, Fault: "corrupt: it is empty"}})},
-		row{"static: enabled, stopped on a volume held by another", with(static(Static{Enabled: true, Record: recorded("stopped", "")}), func(in *Input) { in.Held = true })},
-		row{"static: scheduled, a person started it", static(Static{Enabled: true, Scheduled: true, Record: recorded("running", "running")})},
+		row{"static: enabled, a person stopped it", static(Static{Enabled: true, Recorded: "stopped"})},
+		row{"static: disabled, a person started it", static(Static{Recorded: "running"})},
+		row{"static: enabled, stopped on a volume held by another", with(static(Static{Enabled: true, Recorded: "stopped"}), func(in *Input) { in.Held = true })},
+		row{"static: scheduled, a person started it", static(Static{Enabled: true, Scheduled: true, Recorded: "running"})},
 		row{"static: scheduled, no record, on a volume held by another", with(static(Static{Enabled: true, Scheduled: true}), func(in *Input) { in.Held = true })},
 		row{"boot: a scheduled profile, desired_state=running", with(one(recorded("running", "stopped")), func(in *Input) { in.Profiles[0].Scheduled = true })},
-		row{"static: registered, and the volume was taken: a person stopped it", with(static(Static{Enabled: true, Record: recorded("stopped", "stopped")}), func(in *Input) {
+		row{"static: registered, and the volume was taken: a person stopped it", with(static(Static{Enabled: true, Recorded: "stopped"}), func(in *Input) {
 			in.Taken = true
 			in.Present = []Present{{Service: "web", Registered: true, Fingerprint: "1", Alive: true}}
 		})},
-		row{"static: registered, and the volume was taken: corrupt record", with(static(Static{Enabled: true, Record: service.Record{Origin: service.Corrupt, Fault: "corrupt: it is empty"}}), func(in *Input) {
-			in.Taken = true
-			in.Present = []Present{{Service: "web", Registered: true, Fingerprint: "1", Alive: true}}
-		})},
-		row{"static: scheduled, registered, and the volume was taken", with(static(Static{Enabled: true, Scheduled: true, Record: recorded("running", "stopped")}), func(in *Input) {
+		row{"static: scheduled, registered, and the volume was taken", with(static(Static{Enabled: true, Scheduled: true, Recorded: "running"}), func(in *Input) {
 			in.Taken = true
 			in.Present = []Present{{Service: "web", Registered: true, Fingerprint: "1"}}
 		})},
@@ -231,7 +225,7 @@ func randomInput(r *rand.Rand) Input {
 	}
 	for i := range r.IntN(4) {
 		in.Services = append(in.Services, Static{
-			Service: fmt.Sprintf("s%d", i), Enabled: r.IntN(2) == 0, Fault: pick(r, "", "", "bad"), Fingerprint: pick(r, "1", "2"), Record: record(),
+			Service: fmt.Sprintf("s%d", i), Enabled: r.IntN(2) == 0, Fault: pick(r, "", "", "bad"), Fingerprint: pick(r, "1", "2"), Recorded: record().Desired,
 		})
 	}
 	for _, name := range []string{"gateway-p0", "gateway-p1", "gateway-p4", "s0", "s3"} {

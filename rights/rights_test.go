@@ -97,7 +97,19 @@ func TestADirectoryByOtherHands(t *testing.T) {
 		{"read a directory", func(d *durable.Dir) (any, error) { return d.ReadFile("a", 1) }},
 		{"read what is not there", func(d *durable.Dir) (any, error) { return d.ReadFile("none", 1) }},
 		{"date", func(d *durable.Dir) (any, error) { return nil, d.Date("a/file", time.Unix(1e9, 5)) }},
-		{"lstat", func(d *durable.Dir) (any, error) { return d.Lstat("a/file") }},
+		{"lstat", func(d *durable.Dir) (any, error) {
+			got, err := d.Lstat("a/file")
+			if err != nil {
+				return nil, err
+			}
+			// Each of the two files was changed at a moment of its own.
+			var st unix.Stat_t
+			if err := unix.Lstat(d.Path("a/file"), &st); err != nil || !got.Changed.Equal(time.Unix(st.Ctim.Unix())) {
+				t.Errorf("lstat of %s: changed at %v, want %v (%v)", d.Path("a/file"), got.Changed, time.Unix(st.Ctim.Unix()), err)
+			}
+			got.Changed = time.Time{}
+			return got, nil
+		}},
 		{"symlink", func(d *durable.Dir) (any, error) { return nil, d.Symlink("a/file", "says") }},
 		{"readlink", func(d *durable.Dir) (any, error) { return d.Readlink("says") }},
 		{"writable", func(d *durable.Dir) (any, error) { return nil, d.Writable("a") }},

@@ -99,7 +99,7 @@ func (d *Definition) Fields() document.Fields {
 		"stop":        stop(&d.Stop),
 		"sockets":     sockets(&d.Sockets),
 		"log":         log(&d.Log),
-		"limits":      limits(&d.Limits),
+		"limits":      ReadLimits(&d.Limits),
 		"sandbox":     sandbox(&d.Sandbox),
 		"isolation":   isolation(&d.Isolation),
 		"secrets":     secrets(&d.Secrets),
@@ -317,13 +317,9 @@ func EnvFiles(p *[]string) document.Setter {
 		var list []string
 		for _, item := range items {
 			s, good := item.Text()
-			if name, optional := strings.CutPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
-				mark := ""
-				if optional {
-					mark = "?"
-				}
-				full := mark + document.Absolute(name)
-				item.Fault("%s is no absolute path; write %s, or %s${RLMINIT_HOME}%s for one on the volume", document.Quote(s), full, mark, full[len(mark):])
+			if name := strings.TrimPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
+				mark := strings.TrimSuffix(s, name)
+				item.Fault("%s is no absolute path; write one, such as %s${RLMINIT_HOME}%s on the volume", document.Quote(s), mark, document.Absolute(name))
 				good = false
 			}
 			ok = ok && good

@@ -27,20 +27,33 @@ func Encode(d *Definition) []byte {
 	e.word(true, "env_file", list(d.EnvFile))
 	e.word(true, "type", string(d.Type))
 	e.word(true, "enabled", strconv.FormatBool(d.Enabled))
-	if s := d.Schedule; s != nil {
-		e.nested("schedule", func() {
-			e.word(true, "cron", text(s.Cron))
-			e.word(s.Timezone != "", "timezone", text(s.Timezone))
-			e.word(true, "catch_up", string(s.CatchUp))
-			e.word(true, "overlap", string(s.Overlap))
-			e.word(true, "jitter", s.Jitter.String())
-			e.word(true, "timeout", s.Timeout.String())
-		})
-	}
+	e.schedule(d.Schedule)
 	e.word(true, "control", strconv.FormatBool(d.Control))
 	e.word(true, "requires", list(d.Requires))
 	e.word(true, "wants", list(d.Wants))
 	e.word(true, "after", list(d.After))
+	e.lifecycle(d)
+	e.sockets(d.Sockets)
+	e.surroundings(d)
+	return []byte(e.out.String())
+}
+
+func (e *encoder) schedule(s *Schedule) {
+	if s == nil {
+		return
+	}
+	e.nested("schedule", func() {
+		e.word(true, "cron", text(s.Cron))
+		e.word(s.Timezone != "", "timezone", text(s.Timezone))
+		e.word(true, "catch_up", string(s.CatchUp))
+		e.word(true, "overlap", string(s.Overlap))
+		e.word(true, "jitter", s.Jitter.String())
+		e.word(true, "timeout", s.Timeout.String())
+	})
+}
+
+// lifecycle is when a service is ready, well and over, and what follows.
+func (e *encoder) lifecycle(d *Definition) {
 	e.restart(d.Restart)
 	e.nested("exits", func() {
 		e.word(true, "success", codes(d.Exits.Success))
@@ -65,7 +78,10 @@ func Encode(d *Definition) []byte {
 		e.word(true, "timeout", d.Stop.Timeout.String())
 		e.word(true, "kill", string(d.Stop.Kill))
 	})
-	e.sockets(d.Sockets)
+}
+
+// surroundings is what a service has around it: its log, limits, walls and secrets.
+func (e *encoder) surroundings(d *Definition) {
 	e.nested("log", func() {
 		e.word(true, "file", strconv.FormatBool(d.Log.File))
 		e.word(true, "max_size", strconv.FormatInt(d.Log.MaxSize, 10))
@@ -97,7 +113,6 @@ func Encode(d *Definition) []byte {
 			}
 		})
 	}
-	return []byte(e.out.String())
 }
 
 // encoder writes block mappings whose leaves are on one line each.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -68,15 +69,27 @@ func (l Limits) Lower(given map[string]string) (Limits, error) {
 		{"memory", float64(l.Memory), float64(next.Memory)}, {"pids", float64(l.Pids), float64(next.Pids)}, {"cpu", l.CPU, next.CPU},
 	} {
 		if whole.was > 0 && whole.now > whole.was {
-			return l, fmt.Errorf("the limit %s=%s is %w: the profile has %s", whole.name, given[whole.name], ErrAbove, strconv.FormatFloat(whole.was, 'f', -1, 64))
+			return l, fmt.Errorf("the limit %s=%s is %w: the profile, or jobs.limits, has %s", whole.name, given[whole.name], ErrAbove, strconv.FormatFloat(whole.was, 'f', -1, 64))
 		}
 	}
 	for number, was := range l.Rlimits {
 		if now := next.Rlimits[number]; now.Hard > was.Hard || now.Soft > was.Hard {
-			return l, fmt.Errorf("the limit %s=%s is %w: the profile has %s", RlimitName(number), given[RlimitName(number)], ErrAbove, limitText(was.Hard))
+			return l, fmt.Errorf("the limit %s=%s is %w: the profile, or jobs.limits, has %s", RlimitName(number), given[RlimitName(number)], ErrAbove, limitText(was.Hard))
 		}
 	}
 	return next, nil
+}
+
+// Or is l with those of others that it does not name.
+func (l Limits) Or(others Limits) Limits {
+	l.Memory, l.Pids, l.CPU = cmp.Or(l.Memory, others.Memory), cmp.Or(l.Pids, others.Pids), cmp.Or(l.CPU, others.CPU)
+	all := maps.Clone(others.Rlimits)
+	if all == nil {
+		return l
+	}
+	maps.Copy(all, l.Rlimits)
+	l.Rlimits = all
+	return l
 }
 
 // set takes one limit over what there is.
@@ -131,8 +144,8 @@ func RlimitName(number int) string {
 	return strconv.Itoa(number)
 }
 
-// limits reads a mapping over what is there.
-func limits(p *Limits) document.Setter {
+// ReadLimits reads a mapping of limits over what is there.
+func ReadLimits(p *Limits) document.Setter {
 	return func(n document.Node) {
 		values := maps.Clone(p.Rlimits)
 		if values == nil {

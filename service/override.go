@@ -89,7 +89,7 @@ func lower(p *Limits) document.Setter {
 	return func(n document.Node) {
 		base := *p
 		next := base
-		limits(&next)(n)
+		ReadLimits(&next)(n)
 		above := func(key, now, most string) {
 			at(n, key).Fault("%s is above %s; a profile may only lower limits", now, most)
 		}

@@ -9,8 +9,10 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/core"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
+	"rlminit/supervise/process"
 	"rlminit/wire"
 )
 
@@ -21,17 +23,19 @@ type fleet struct {
 	sorted []*unit // units by name; nil: they have changed since
 	byNode []*unit // as the core numbers them; nil: no unit has that number
 
-	set     core.Set
-	alarm   *alarm       // rings for the core's next deadline
-	queue   []core.Input // not empty: one of them is being applied, and those after it came from its effects
-	changed []*unit      // by the input that is being applied
+	set   core.Set
+	alarm *alarm       // rings for the core's next deadline
+	queue []core.Input // not empty: one of them is being applied, and those after it came from its effects
+	rows  []core.Row   // that were remembered, by the input that is being applied
 
 	apply  func(core.Input)
 	absent func(name string) // told of a name that a definition refers to, and that no unit has
 }
 
 func newFleet() fleet {
-	return fleet{units: map[string]*unit{}, alarm: newAlarm()}
+	f := fleet{units: map[string]*unit{}, alarm: newAlarm()}
+	f.set.NoRoom = []string{handover.ErrNoTag.Error(), process.NoProcess}
+	return f
 }
 
 // apply tells the core one thing, and carries out what follows in order. What an effect
@@ -48,8 +52,7 @@ func (s *Supervisor) apply(in core.Input) {
 	f.queue = f.queue[:0]
 }
 
-// applyOne is apply for one input. Whoever waits for a unit is answered when what follows
-// from its change is decided and told.
+// applyOne is apply for one input.
 func (s *Supervisor) applyOne(in core.Input) {
 	f := &s.fleet
 	in.Now, in.Wall, in.Rand, in.NextID = boottime(), time.Now().UnixNano(), s.random(), s.tier1.nextID
@@ -62,30 +65,43 @@ func (s *Supervisor) applyOne(in core.Input) {
 	for i := range effects {
 		s.carryOut(&effects[i])
 	}
-	if len(f.changed) == 0 {
-		return
+	if len(f.rows) > 0 {
+		f.queue = append(f.queue, core.Input{Kind: core.Remembered, Rows: f.rows})
+		f.rows = nil
 	}
-	for _, u := range f.changed {
-		u.waiters.answer(u)
-		s.commands.rolls.stir(u)
-	}
-	clear(f.changed)
-	f.changed = f.changed[:0]
 	s.ending.checkStopped()
 }
 
 // carryOut carries out one effect.
 func (s *Supervisor) carryOut(e *core.Effect) {
-	if e.Kind == core.Absent {
+	switch e.Kind {
+	case core.Absent:
 		if s.fleet.absent != nil {
 			s.fleet.absent(e.Name)
 		}
-		return
+	case core.Record:
+		s.commands.record(e.Command)
+	case core.Refused:
+		s.commands.refused(e)
+	case core.Told:
+		s.commands.told(e)
+	case core.Forgot:
+		s.commands.keep(e.Operation.ID)
+	case core.Acknowledge:
+		s.tier1.link.Send(&wire.Acknowledge{ID: e.Action.ID}, nil, nil)
+	default:
+		s.carryOutOn(e)
 	}
+}
+
+// carryOutOn is carryOut for an effect that is about a unit.
+func (s *Supervisor) carryOutOn(e *core.Effect) {
 	u, a := s.fleet.byNode[e.Node], e.Action
 	switch e.Kind {
 	case core.Remember:
-		s.records.remember(u, e.After)
+		if s.records.remember(u, e.After, e.Wants) {
+			s.fleet.rows = append(s.fleet.rows, core.Row{Life: e.Life, Version: e.Version})
+		}
 	case core.Spawn:
 		s.launcher.beginLaunch(u, a.ID)
 	case core.Signal:
@@ -96,14 +112,14 @@ func (s *Supervisor) carryOut(e *core.Effect) {
 		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
 	case core.Sweep:
 		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
-	case core.Acknowledge:
-		u.kept.ended = append(u.kept.ended, a.ID)
+	case core.Wanted:
+		s.records.publishStatus(u)
+		s.records.recordSeen(u)
 	case core.StartProbe:
-		s.prober.startProbe(u, a)
+		s.probes.Start(e.Node, a, u.definition, s.launcher.probes.of(u, a.Probe))
 	case core.StopProbe:
-		s.prober.stopProbe(u, a.Probe)
+		s.probes.Stop(e.Node, a.Probe)
 	case core.Changed:
-		s.fleet.changed = append(s.fleet.changed, u)
 		s.published(u, e)
 	}
 }
@@ -148,13 +164,13 @@ func (f *fleet) all() []*unit {
 
 // add makes u one of the units, in the state that a predecessor left it in, if there is
 // one. It is called while decisions are held back.
-func (f *fleet) add(u *unit, state *machine.State) {
+func (f *fleet) add(u *unit, state *machine.State, wants core.Wants) {
 	f.units[u.name], f.sorted = u, nil
 	profile, gateway := strings.CutPrefix(u.name, service.GatewayPrefix)
 	if !gateway {
 		profile = ""
 	}
-	f.apply(core.Input{Kind: core.Define, Name: u.name, Alias: profile, Definition: definitionOf(u), State: state})
+	f.apply(core.Input{Kind: core.Define, Name: u.name, Alias: profile, Definition: definitionOf(u), State: state, Wants: wants})
 	u.life = f.set.Find(u.name)
 	u.state = u.life.State()
 	node := u.life.Node()
@@ -179,7 +195,7 @@ func (f *fleet) redefine(u *unit) {
 // definitionOf is what of u's definition the core knows.
 func definitionOf(u *unit) *core.Definition {
 	d := u.definition
-	return &core.Definition{Policy: u.policy(), Requires: d.Requires, Wants: d.Wants, After: d.After, Fault: u.fault}
+	return &core.Definition{Policy: u.policy(), Requires: d.Requires, Wants: d.Wants, After: d.After, Title: u.title(), Fault: u.fault}
 }
 
 // nodesOf are the nodes of units; None of one that is gone.
@@ -191,53 +207,28 @@ func nodesOf(units []*unit) []order.Node {
 	return nodes
 }
 
-// unitsOf are the units of nodes, by name.
-func (f *fleet) unitsOf(nodes []order.Node) []*unit {
-	units := make([]*unit, len(nodes))
-	for i, n := range nodes {
-		units[i] = f.byNode[n]
+// having are the units of lives that are not gone.
+func (f *fleet) having(lives []*core.Life) (units []*unit) {
+	for _, l := range lives {
+		if l.Node() != order.None {
+			units = append(units, f.byNode[l.Node()])
+		}
 	}
-	slices.SortFunc(units, byName)
 	return units
 }
 
-// along returns the units that must, or should, be started with others and are
-// not wanted yet.
-func (f *fleet) along(units ...*unit) []*unit {
-	return f.unitsOf(f.set.StartAlong(nodesOf(units)))
+// command gives units a turn, each with the event that it is given then.
+func (f *fleet) command(t order.Turn, units []*unit, e machine.Event) {
+	f.apply(core.Input{Kind: core.Give, Turn: t, Nodes: nodesOf(units), Event: e})
 }
 
-// command gives units a turn, each with the event that it is given then, and what
-// goes along with them.
-func (f *fleet) command(t order.Turn, units, along []*unit, e machine.Event) {
-	f.apply(core.Input{Kind: core.Command, Turn: t, Nodes: nodesOf(units), Along: nodesOf(along), Event: e})
-}
-
-// stopUnits stops units in reverse order of dependency, and what requires them
-// first, which waits then and comes back when they do.
-func (f *fleet) stopUnits(units []*unit, e machine.Event) (along []*unit) {
-	e.Kind = machine.Stop
-	return f.commandAlong(order.Stop, units, e)
-}
-
-// restartUnits restarts units: a stop in reverse order, and a start in order.
-func (f *fleet) restartUnits(units []*unit, e machine.Event) (along []*unit) {
-	e.Kind = machine.Restart
-	return f.commandAlong(order.Restart, units, e)
-}
-
-// startUnits starts units in order.
-func (f *fleet) startUnits(units []*unit, e machine.Event) (along []*unit) {
+// start starts a unit in its turn.
+func (f *fleet) start(u *unit, e machine.Event) {
 	e.Kind = machine.Start
-	f.command(order.Start, units, nil, e)
-	return nil
+	f.command(order.Start, []*unit{u}, e)
 }
 
-func (f *fleet) commandAlong(t order.Turn, units []*unit, e machine.Event) (along []*unit) {
-	if f.set.Stopping() {
-		return nil // all of them are stopped, and nothing comes back with another
-	}
-	along = f.unitsOf(f.set.StopAlong(t, nodesOf(units)))
-	f.command(t, units, along, e)
-	return along
+// want has what is wanted of a unit be another, as is recorded of it.
+func (f *fleet) want(u *unit, intent service.Intent) {
+	f.apply(core.Input{Kind: core.Want, Node: u.life.Node(), Wants: core.Wants{Desired: intent}})
 }

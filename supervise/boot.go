@@ -21,7 +21,7 @@ const settled = 3 * time.Second
 // configuration say. Then it serves the control socket. It runs beside the loop.
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
-	if !s.records.work.Done(handover.Registered) {
+	if !s.records.table.Done(handover.Registered) {
 		s.records.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
 	}
 	s.registry.Watch()
@@ -34,7 +34,7 @@ func (s *Supervisor) boot(control int) {
 	s.records.chronicle.step("restored")
 	s.jobs.start()
 	var meant []string // what the container is for is on its way from the first moment on
-	if !s.records.work.Done(handover.Fulfilled) {
+	if !s.records.table.Done(handover.Fulfilled) {
 		for _, name := range s.purpose.names() {
 			meant = append(meant, name, profiles.GatewayName(name))
 		}

@@ -12,7 +12,6 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
-	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -147,7 +146,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p := newPlace(t, routed, "web")
 	p.open()
-	if err := p.now.prep.volume.Store().Records.SaveIntent(profiles.SubjectOf("web", ""), service.Stopped); err != nil {
+	if err := p.now.prep.volume.Store().Records.TakeOver(map[string]service.Intent{"web": service.Stopped}, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.TakeUp()
@@ -169,7 +168,7 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 	p.open()
 	d := service.Default("web")
 	d.Command = []string{"web"}
-	if err := p.now.prep.slots.Publish("web", service.Encode(d)); err != nil {
+	if _, err := p.now.prep.slots.Publish("web", service.Encode(d)); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("web")

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/supervise/jobs"
-	"rlminit/supervise/operation"
+	"rlminit/supervise/operation/history"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
 )
@@ -29,7 +30,7 @@ type chronicle struct {
 	jobs      *jobs.Fold
 	revisions *revision.Records
 	hooks     *jobs.Hooks // told of each transition; nil: nobody is
-	history   *operation.History
+	history   *history.History
 	boot      string        // the id of this boot, once there is a journal
 	ooms      atomic.Uint64 // kills for want of memory that were seen
 	folds     map[string]journal.Fold
@@ -42,9 +43,9 @@ type chronicle struct {
 }
 
 func newChronicle() *chronicle {
-	c := &chronicle{intents: profiles.NewIntents(), users: profiles.NewUsers(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, history: &operation.History{}, began: wire.SinceBoot()}
+	c := &chronicle{intents: profiles.NewIntents(), users: profiles.NewUsers(), boots: &journal.Boots{}, jobs: jobs.NewFold(), revisions: &revision.Records{}, history: &history.History{}, began: wire.SinceBoot()}
 	c.folds = map[string]journal.Fold{
-		"intents": c.intents, profiles.UsersSection: c.users, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions, operation.Section: c.history,
+		"intents": c.intents, profiles.UsersSection: c.users, "boot": c.boots, jobs.FoldName: c.jobs, revision.Section: c.revisions, history.Section: c.history,
 	}
 	return c
 }
@@ -52,10 +53,10 @@ func newChronicle() *chronicle {
 // earlier are the operations that the journal has, and the last id. It records
 // that those which an earlier boot left under way were interrupted.
 func (c *chronicle) earlier(j *journal.Journal) (all []control.Operation, last uint64) {
-	var left []operation.Ended
+	var left []history.Ended
 	j.View(func() { all, left, last = c.history.Since(c.boot) })
 	for _, e := range left {
-		j.Note(journal.Entry{Type: operation.TypeEnded, Body: e})
+		j.Note(journal.Entry{Type: history.TypeEnded, Body: e})
 	}
 	return all, last
 }
@@ -78,7 +79,7 @@ func (c *chronicle) oomSeen(service, reason string) {
 // disk: what it was to change is recorded.
 func (c *chronicle) operationEnded(o control.Operation) {
 	if j := c.journal.Load(); j != nil {
-		j.Note(journal.Entry{Type: operation.TypeEnded, Body: operation.EndedOf(o)})
+		j.Note(journal.Entry{Type: history.TypeEnded, Body: history.EndedOf(o)})
 	}
 }
 
@@ -178,7 +179,9 @@ func (c *chronicle) end() {
 
 // notRecorded is the problem of a command that is refused.
 func notRecorded(err error) *control.Problem {
-	return control.Failed("cannot record it: %v; nothing was done, for it would not survive a restart", err)
+	problem := control.Failed("cannot record it: %v; nothing was done, for it would not survive a restart", err)
+	problem.Retryable = durable.Temporary(err)
+	return problem
 }
 
 // stoppedOnly is the problem of a stop that was carried out all the same.

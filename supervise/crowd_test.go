@@ -19,7 +19,7 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	created(p, "alice", "")
 	put := func(name string, size int) {
 		text := "command: [true]\nenabled: false\n# " + strings.Repeat("x", size)
-		if err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
+		if _, err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		p.now.registry.Notice(name)

@@ -12,6 +12,8 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/open"
+	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 )
@@ -20,18 +22,19 @@ import (
 // supervisor as its registry knows it. Its exported methods are registry.Services,
 // for any goroutine but the loop; the others are the loop's.
 type services struct {
-	loop        *mailbox
-	tier1       *tier1
-	prep        *preparer
-	fleet       *fleet
-	records     *records
-	directory   *directory
-	launcher    *launcher
-	descriptors *descriptors
-	logging     *logging
-	jobs        *jobHost
-	purpose     *purpose
-	step        func(*unit, machine.Event)
+	loop      *mailbox
+	tier1     *tier1
+	prep      *preparer
+	fleet     *fleet
+	records   *records
+	directory *directory
+	launcher  *launcher
+	opened    *open.Driver
+	logging   *logging
+	jobs      *jobHost
+	purpose   *purpose
+	commands  *commands
+	step      func(*unit, machine.Event)
 }
 
 // Define takes a proposal into force: a new unit, or an update of one.
@@ -59,22 +62,20 @@ func (v *services) newUnit(p registry.Proposal) (u *unit) {
 
 // begin is newUnit, for one thing that is told.
 func (v *services) begin(p registry.Proposal) *unit {
-	u := v.bare(p, nil)
-	if u.desired == service.IntentNone {
-		u.desired = intentOf(p.Start)
+	// What the container is for is started once a boot, whatever is recorded of it.
+	purposed := v.purpose.isFor(p.Name) && !v.records.table.Done(handover.Fulfilled)
+	wants := core.Wants{Desired: cmp.Or(p.Desired, intentOf(p.Start))}
+	if purposed {
+		wants.Desired = service.Running
 	}
+	u := v.bare(p, nil, wants)
 	u.kept.seen = u.state.Public()
 	_ = v.launcher.allotTag(u) // without one it is tried again at each start
 	if p.Fault != "" {
 		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
 	}
-	// What the container is for is started once a boot, whatever is recorded of it.
-	purposed := v.purpose.isFor(p.Name) && !v.records.work.Done(handover.Fulfilled)
-	if purposed {
-		u.desired = service.Running
-	}
 	if p.Fault == "" && (p.Start || purposed) && !v.fleet.set.Stopping() {
-		v.fleet.startUnits([]*unit{u}, machine.Event{Cause: p.Cause, Actor: p.Actor})
+		v.fleet.start(u, machine.Event{Cause: p.Cause, Actor: p.Actor})
 	} else {
 		v.fleet.apply(core.Input{Kind: core.Revoke, Nodes: nodesOf([]*unit{u})}) // it may have been announced
 	}
@@ -83,9 +84,9 @@ func (v *services) begin(p registry.Proposal) *unit {
 
 // bare makes a unit from a proposal, without a process, in the state that a predecessor
 // left it in, if there is one.
-func (v *services) bare(p registry.Proposal, state *machine.State) *unit {
+func (v *services) bare(p registry.Proposal, state *machine.State, wants core.Wants) *unit {
 	u := &unit{
-		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault, desired: p.Desired,
+		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault,
 	}
 	u.definition = service.Default(p.Name)
 	u.definition.Profile = p.Profile
@@ -94,7 +95,7 @@ func (v *services) bare(p registry.Proposal, state *machine.State) *unit {
 	}
 	_, u.shadowed = v.prep.config().Services[u.definition.Profile]
 	u.process.uid, _ = v.prep.recordedUser(u.definition)
-	v.fleet.add(u, state)
+	v.fleet.add(u, state, wants)
 	v.jobs.reschedule(u)
 	return u
 }
@@ -126,7 +127,7 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	v.jobs.reschedule(u)
 	u.definition = p.Value
 	v.jobs.reschedule(u)
-	v.descriptors.closeSockets(u, p.Value.Sockets)
+	v.opened.Keep(u.life.Node(), p.Value.Sockets)
 	if u.output.slot != nil {
 		v.logging.reconfigureLog(u)
 	}
@@ -135,9 +136,9 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	v.update([]*unit{u}, machine.Event{
 		Kind: machine.Update, NeedsRestart: restart && !p.Later, Cause: strings.TrimSuffix("definition changed: "+why, ": "), Actor: p.Actor,
 	})
-	if wasBroken && (p.Start || u.kept.owed) && !v.fleet.set.Stopping() {
-		u.desired, u.kept.owed = service.Running, false
-		v.fleet.startUnits([]*unit{u}, machine.Event{Cause: "its definition was mended"})
+	if wasBroken && (p.Start || u.life.Wants().Owed) && !v.fleet.set.Stopping() {
+		v.fleet.want(u, service.Running)
+		v.fleet.start(u, machine.Event{Cause: "its definition was mended"})
 	}
 }
 
@@ -157,7 +158,7 @@ func (v *services) update(units []*unit, e machine.Event) {
 		v.step(u, now)
 	}
 	if len(restarts) > 0 {
-		v.fleet.command(order.Restart, restarts, nil, e)
+		v.fleet.command(order.Restart, restarts, e)
 	}
 }
 
@@ -185,13 +186,12 @@ func (v *services) Renew(p registry.Proposal) {
 		if u == nil {
 			return
 		}
-		u.desired = p.Desired
-		v.records.keepState(u)
+		v.fleet.want(u, p.Desired)
 		e, turn := machine.Event{Kind: machine.Stop, Cause: p.Cause, Actor: p.Actor}, order.Stop
 		if p.Start {
 			e.Kind, turn = machine.Restart, order.Restart
 		}
-		v.fleet.command(turn, []*unit{u}, nil, e)
+		v.fleet.command(turn, []*unit{u}, e)
 	})
 }
 
@@ -253,29 +253,27 @@ func (v *services) Find(name string) (string, error) {
 // it is known, and files show it.
 func (v *services) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
 	var u *unit
-	var w *waiter
 	v.loop.ask(func() {
 		if u = v.fleet.units[name]; u == nil {
 			outcome.Problem = control.NewProblem(control.KindNoSuchName, name+" was removed")
 			return
 		}
-		if wait == nil {
-			outcome = control.Outcome{Service: u.status(), Changed: changed}
-			return
-		}
-		over := started()
-		if u.desired != service.Running || u.definition.Schedule != nil {
-			over = func(*unit) (bool, *control.Problem) { return true, nil }
-		}
-		w = u.waiters.add(u, changed, over)
+		outcome = control.Outcome{Service: u.status(), Changed: changed}
 	})
-	if w != nil {
-		outcome = v.loop.await(ctx, u, w, wait)
-		if again := v.stands(u, changed); outcome.Problem == nil && again != nil {
-			outcome = v.loop.await(ctx, u, again, wait)
-		}
-		v.records.written(flushPatience)
+	if u == nil || wait == nil {
+		return outcome
 	}
+	gate, is := operation.Gate{}, false
+	v.loop.ask(func() {
+		if is = u.desired() == service.Running && u.definition.Schedule == nil; u.policy().Ready == machine.ReadyAtOnce && !u.policy().Oneshot {
+			gate.Steady = standing
+		}
+	})
+	if is {
+		outcome = v.commands.outcome(ctx, u, gate, wait)
+		outcome.Changed = changed
+	}
+	v.records.written(flushPatience)
 	return outcome
 }
 
@@ -283,41 +281,16 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 // is said that it does: one that cannot read its configuration has ended by then.
 const standing = 50 * time.Millisecond
 
-// stands waits until u has run for standing, or has ended; nil: there is nothing to
-// wait for.
-func (v *services) stands(u *unit, changed bool) (w *waiter) {
-	v.loop.ask(func() {
-		run, left := u.state.ID, standing-time.Duration(boottime()-u.state.ReadyAt)
-		if u.state.Phase != machine.Running || u.policy().Ready != machine.ReadyAtOnce || left <= 0 {
-			return
-		}
-		w = u.waiters.add(u, changed, func(u *unit) (bool, *control.Problem) {
-			if u.state.Phase == machine.Running && u.state.ID == run {
-				return time.Duration(boottime()-u.state.ReadyAt) >= standing, nil
-			}
-			if over, problem := came(u); over || u.state.Want != machine.WantUp || u.life.Turn().Stops() {
-				return over, problem
-			}
-			return u.output.unheard == 0, control.Failed("%s ended as soon as it was started: %s%s; it is started again, see rlminit logs %s",
-				u.title(), u.state.Reason, lastSaid(u.output.last), u.title())
-		})
-		time.AfterFunc(left, func() { v.loop.do(func() { u.waiters.answer(u) }) })
-	})
-	return w
-}
-
 // remove stops a unit for good: its definition is gone.
 func (v *services) remove(u *unit, cause string, actor *uint32) {
 	e := machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor}
-	v.fleet.command(order.Remove, []*unit{u}, nil, e)
+	v.fleet.command(order.Remove, []*unit{u}, e)
 }
 
 // forget lets go of a unit that is gone, and of all that was kept for it.
 func (v *services) forget(u *unit) {
 	v.jobs.reschedule(u)
 	v.tier1.tags.Free(u.tag)
-	v.descriptors.closeSockets(u, nil)
-	v.descriptors.closeNotify(u)
 	v.logging.part(u)
 	v.directory.registry.Gone(u.name, v.prep.dropTemporary(u.definition, v.logging.closeLog(u)))
 }

@@ -13,7 +13,7 @@ func (p *place) put(name string, requires ...string) {
 	p.Helper()
 	d := service.Default(name)
 	d.Command, d.Requires = []string{name}, requires
-	if err := p.now.prep.slots.Publish(name, service.Encode(d)); err != nil {
+	if _, err := p.now.prep.slots.Publish(name, service.Encode(d)); err != nil {
 		p.Fatal(err)
 	}
 	p.now.registry.Notice(name)
@@ -66,12 +66,15 @@ func TestCircleOfSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := p.now.commands.operate(t.Context(), verbStart, []*unit{u}, nil, 0, nil)
+	start := operate(p.now, "start", []*unit{u}, false, 0, nil)
 	if start[0].Problem != nil {
 		t.Errorf("start: %v", start[0].Problem)
 	}
 	var over bool
-	p.now.loop.ask(func() { over, _ = came(u) })
+	p.now.loop.ask(func() {
+		o := p.now.fleet.set.Operations.List()
+		over = o[len(o)-1].Over()
+	})
 	if !over {
 		t.Error("whoever starts it waits for ever")
 	}
@@ -111,7 +114,7 @@ func TestWeakBondClosesNoCircle(t *testing.T) {
 	b := service.Default("b")
 	b.Command, b.After = []string{"b"}, []string{"a"}
 	b.Ready = &service.Probe{Exec: []string{"never"}, Timeout: 1 << 40}
-	if err := p.now.prep.slots.Publish("b", service.Encode(b)); err != nil {
+	if _, err := p.now.prep.slots.Publish("b", service.Encode(b)); err != nil {
 		t.Fatal(err)
 	}
 	p.put("a", "b")
@@ -144,7 +147,7 @@ func TestServiceRequiresAGateway(t *testing.T) {
 		if state, _ := p.state("app"); state != "running" || p.spawned("app") != round {
 			t.Errorf("round %d: app is %s, started %d times", round, state, p.spawned("app"))
 		}
-		p.now.commands.operate(t.Context(), verbRestart, []*unit{app}, nil, 0, nil)
+		operate(p.now, "restart", []*unit{app}, false, 0, nil)
 	}
 	p.awaitReason("app", "requires gateway-alice, which does not exist")
 	created(p, "alice", `,"stopped":true`)

@@ -7,6 +7,7 @@ import (
 	"rlminit/internal/redact"
 	"rlminit/service"
 	"rlminit/supervise/api"
+	"rlminit/supervise/open"
 )
 
 // addDescriptions adds the requests that tell what services are made of.
@@ -28,6 +29,9 @@ func (s *desk) describe(name string) (answer control.Definition, err error) {
 	edges := control.NoEdges()
 	s.wakeAll()
 	s.loop.ask(func() {
+		if count, can := s.opened.Stored(u.life.Node()); can {
+			answer.Stored = &control.Stored{Count: count, Most: open.MayStore(u.definition)}
+		}
 		d, answer.Fault = u.definition, u.fault
 		for _, other := range s.fleet.all() {
 			edges.Add(u.name, other.name, other.definition.Requires, other.definition.Wants, other.definition.After)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"rlminit/control"
+	"rlminit/supervise/core"
 	"rlminit/supervise/registry"
 )
 
@@ -78,11 +79,14 @@ func (d *directory) unknown(name string, err error) error {
 }
 
 // choose returns the units that names mean, each of them a name or a pattern; no
-// names mean all. By name it returns what is wrong with one. v is the verb from then
-// on, which leaves out who is not meant any more when it comes to be recorded.
-func (d *directory) choose(names []string, state string, of verb, failedOnly bool) (units []*unit, v verb, problems map[string]*control.Problem) {
-	problems, v = map[string]*control.Problem{}, of.meaning(names, state, failedOnly)
-	unread := d.wakeFor(names, state, v, failedOnly)
+// names mean all for which the verb makes sense. By name it returns what is wrong with
+// one. only leaves out who is not meant any more when the command comes to be recorded.
+func (d *directory) choose(names []string, state, verb string, failedOnly bool) (units []*unit, only core.Only, problems map[string]*control.Problem) {
+	problems, only = map[string]*control.Problem{}, core.Only{State: state}
+	if len(names) == 0 {
+		only.Failed, only.Wanted = failedOnly, verb == core.VerbRestart // restart --all wakes nothing that was stopped
+	}
+	unread := d.wakeFor(names, state, verb, failedOnly)
 	d.loop.ask(func() {
 		var all []*unit
 		if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return d.fleet.find(name) == nil }) {
@@ -90,7 +94,7 @@ func (d *directory) choose(names []string, state string, of verb, failedOnly boo
 		}
 		in := map[*unit]bool{}
 		add := func(u *unit) {
-			if !in[u] && v.meant(u) {
+			if !in[u] && d.fleet.set.Meant(only, u.life) {
 				in[u] = true
 				units = append(units, u)
 			}
@@ -133,14 +137,14 @@ func (d *directory) choose(names []string, state string, of verb, failedOnly boo
 			problems[name] = problem
 		}
 	}
-	return units, v, problems
+	return units, only, problems
 }
 
 // wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
 // be restarted where it runs, is none of those that were not named. It returns, by the
 // service's name, why one cannot be read now.
-func (d *directory) wakeFor(names []string, state string, v verb, failedOnly bool) map[string]error {
-	all := len(names) == 0 && (v.name == "start" && !failedOnly || state != "")
+func (d *directory) wakeFor(names []string, state, verb string, failedOnly bool) map[string]error {
+	all := len(names) == 0 && (verb == core.VerbStart && !failedOnly || state != "")
 	if len(names) > 0 { // what has a unit is awake
 		d.loop.ask(func() {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return d.fleet.find(name) != nil })

@@ -167,14 +167,12 @@ func (s *simulation) recorded(name string) (desired service.Intent, seen string)
 	var f struct {
 		Seen string `json:"gateway_state"`
 	}
-	file := filepath.Join(s.home, "state/services", name+".json")
 	if s.homes != nil && s.homes.has(name) {
-		file = filepath.Join(s.home, "profiles", profileOf(name), "gateway_state.json")
-	}
-	content, err := os.ReadFile(file)
-	if err == nil {
-		if err := json.Unmarshal(content, &f); err != nil {
-			s.world.fault("the record of %s: %v", name, err)
+		content, err := os.ReadFile(filepath.Join(s.home, "profiles", profileOf(name), "gateway_state.json"))
+		if err == nil {
+			if err := json.Unmarshal(content, &f); err != nil {
+				s.world.fault("the record of %s: %v", name, err)
+			}
 		}
 	}
 	return wantedBy(s.T, s.home)[name], f.Seen

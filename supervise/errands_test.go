@@ -248,6 +248,9 @@ func (h *homes) finished(e *errand) {
 	case "refused restore":
 		is("", "trash")
 		h.leave(e.of, true)
+		if w.failures() > e.failures { // its state file may have what was asked for: a disk that fails takes nothing back, which is said
+			e.of.intent = service.IntentNone
+		}
 		return
 	case "refused delete", "refused purge", "refused rename":
 		is(e.from, "")

@@ -2,11 +2,9 @@ package supervise
 
 import (
 	"log/slog"
-	"maps"
-	"slices"
 
-	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 )
 
@@ -27,72 +25,64 @@ import (
 // Follow has services be as is recorded of them, as the table says. It is
 // registry.Services'.
 func (v *services) Follow(names []string) {
-	store := v.prep.volume.Store()
-	if store == nil {
-		return
-	}
-	var units []*unit
+	cmd := &core.Command{Verb: core.VerbFollow, Event: machine.Event{Cause: "recorded on the volume that was taken over"}}
+	over := make(chan struct{})
 	v.loop.ask(func() {
 		for _, name := range names {
-			if u := v.fleet.units[name]; u != nil {
-				units = append(units, u)
+			if u := v.fleet.units[name]; u != nil && v.prep.volume.Store() != nil {
+				cmd.Lives = append(cmd.Lives, u.life)
 			}
 		}
-	})
-	// Whoever commands one now waits, and is recorded.
-	release := oneAtATime(slices.Clone(units))
-	defer release()
-	recorded := map[*unit]service.Intent{}
-	for _, u := range units {
-		record, err := store.Records.LoadService(u.name)
-		if err != nil {
-			slog.Warn("cannot read what is recorded of a service; it stays as it is", "service", u.name, "err", err)
+		if len(cmd.Lives) == 0 {
+			close(over)
+			return
 		}
-		recorded[u] = record.Desired
-	}
-	late := map[profiles.Subject]service.Intent{}
-	v.loop.ask(func() {
-		var starts, stops []*unit
-		for _, u := range units {
-			is := recorded[u]
-			switch {
-			case v.fleet.set.Stopping() || u.state.Removed:
-			case u.kept.commanded:
-				late[profiles.SubjectOf(u.name, "")] = u.desired
-			case is == service.IntentNone, is == u.desired, v.purpose.isFor(u.name):
-			case is == service.Running:
-				starts = append(starts, u)
-			default:
-				stops = append(stops, u)
-			}
-		}
-		v.follow(verbStart, starts)
-		v.follow(verbStop, stops)
+		cmd.ID = v.commands.newID(true)
+		v.commands.changed[cmd.ID] = over
+		v.fleet.apply(core.Input{Kind: core.Commanded, Command: cmd})
 	})
-	if len(late) == 0 {
-		return
-	}
-	if err := store.Records.TakeOver(late, slices.Collect(maps.Keys(late))); err != nil {
-		slog.Warn("cannot record what services were commanded before the volume was taken over", "err", err)
-		return
-	}
-	v.loop.ask(func() {
-		for _, u := range units {
-			if u.kept.commanded {
-				u.kept.commanded = false
-				v.records.keepState(u)
-				v.records.recordSeen(u)
-			}
-		}
-	})
+	<-over
 }
 
-// follow has units be as a verb has it, which is recorded of them. Only the loop
-// calls it.
-func (v *services) follow(as verb, units []*unit) {
+// recordFollowed finds what is recorded of units, records of those that were commanded
+// here what is wanted of them, and says what each is to follow; IntentNone: nothing.
+// Whoever commands one meanwhile waits, and is recorded. The loop calls it, and then is
+// called by it.
+func (r *records) recordFollowed(units []*unit, isFor func(name string) bool, then func([]service.Intent)) {
+	store, late := r.volume.Store(), map[string]service.Intent{}
 	for _, u := range units {
-		slog.Info("a service follows what is recorded on the volume that was taken over", "service", u.name, "wanted", as.intent)
+		if u.kept.commanded {
+			late[u.name] = u.desired()
+		}
 	}
-	event := machine.Event{Cause: "recorded on the volume that was taken over"}
-	v.records.intend(as.intent, units, nil, func() { as.apply(v.fleet, units, event) })
+	go func() {
+		intents := make([]service.Intent, len(units))
+		for i, u := range units {
+			intents[i] = store.Records.LoadService(u.name).Desired
+		}
+		var err error
+		if len(late) > 0 {
+			err = store.Records.TakeOver(late, nil)
+		}
+		if err != nil {
+			slog.Warn("cannot record what services were commanded before the volume was taken over", "err", err)
+		}
+		r.loop.do(func() {
+			for i, u := range units {
+				switch {
+				case u.kept.commanded:
+					intents[i] = service.IntentNone
+					if u.kept.commanded = err != nil; err == nil {
+						r.keepState(u)
+						r.recordSeen(u)
+					}
+				case isFor(u.name):
+					intents[i] = service.IntentNone
+				case intents[i] != service.IntentNone && intents[i] != u.desired():
+					slog.Info("a service follows what is recorded on the volume that was taken over", "service", u.name, "wanted", intents[i])
+				}
+			}
+			then(intents)
+		})
+	}()
 }

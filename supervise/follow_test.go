@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"strings"
 	"testing"
 
 	"rlminit/control"
@@ -67,15 +66,15 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 			p.await(name, want)
 			p.now.loop.ask(func() {
 				u := p.now.fleet.units[name]
-				if is := map[service.Intent]string{service.Running: "running", service.Stopped: "stopped"}[u.desired]; is != want || u.kept.commanded {
+				if is := map[service.Intent]string{service.Running: "running", service.Stopped: "stopped"}[u.desired()]; is != want || u.kept.commanded {
 					t.Errorf("%s is wanted %s, not %s", name, is, want)
 				}
 			})
 		}
 		p.now.records.written(1e9)
 		for name, want := range map[string]string{"down": "stopped", "up": "running", "here": "stopped", "back": "running"} {
-			if text := p.read("state/services/" + name + ".json"); !strings.Contains(text, `"desired_state": "`+want+`"`) && !strings.Contains(text, `"desired_state":"`+want+`"`) {
-				t.Errorf("its state file says of %s\n%s", name, text)
+			if is := p.now.prep.volume.Store().Records.LoadService(name).Desired; string(is) != want {
+				t.Errorf("of %s is recorded %s, want %s", name, is, want)
 			}
 		}
 	}

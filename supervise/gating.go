@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"rlminit/control"
 	"rlminit/plan"
 	"rlminit/profiles"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/revision"
@@ -16,32 +16,31 @@ import (
 
 // Begin notes what a revision does about a profile as an operation.
 func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(revision.Halted)) (id uint64) {
-	by := control.Actor{UID: actor}
 	services := servicesOf(k)
-	id = s.commands.operations.book.NewID()
-	if store := s.prep.volume.Store(); store != nil {
-		of := profiles.Actor(by)
-		store.Records.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
-	}
-	var begun operation.Handle
 	s.loop.ask(func() {
-		members := s.membersOf(k)
-		begun = s.commands.operations.begin(id, verb, members, nil, operation.Running, by, nil)
+		id = s.commands.newID(false)
+		if store := s.prep.volume.Store(); store != nil {
+			of := profiles.Actor{UID: actor}
+			store.Records.Note(profiles.Command{Operation: id, Verb: verb, Services: services, Actor: &of})
+		}
+		cmd := &core.Command{ID: id, Verb: verb, Actor: operation.Actor{UID: actor}}
+		for _, m := range s.membersOf(k) {
+			cmd.Names, cmd.Pids = append(cmd.Names, m.Name), append(cmd.Pids, m.PID)
+		}
+		s.fleet.apply(core.Input{Kind: core.Commanded, Command: cmd})
 	})
 	go func() {
-		for {
-			o, changed := begun.Now()
-			for _, m := range o.Members {
-				standing := operation.Standing{Operation: id, State: m.State, Reason: m.Reason}
-				if standing.Over() {
-					halted(haltedBy(standing))
-					return
+		var by operation.Member
+		_ = s.commands.await(context.Background(), id, func(o *core.Operation) bool {
+			for i := range o.Members {
+				if m := o.Members[i]; m.State == operation.StateSuperseded || m.State == operation.StateCancelled {
+					by = m
 				}
 			}
-			if o.Over() {
-				return
-			}
-			<-changed
+			return o.Over() || by.State != ""
+		})
+		if by.State != "" {
+			halted(haltedBy(id, by))
 		}
 	}()
 	return id
@@ -49,15 +48,15 @@ func (s *revised) Begin(verb string, k revision.Kept, actor uint32, halted func(
 
 // End notes what came of it.
 func (s *revised) End(id uint64, k revision.Kept, why string) {
-	state := operation.Done
+	state := operation.StateDone
 	if why != "" {
-		state = operation.Failed
+		state = operation.StateFailed
 	}
 	s.loop.ask(func() {
 		for _, m := range s.membersOf(k) { // as they are now
-			s.commands.operations.book.Member(id, m.Name, state, why, m.OldPID)
+			m.State, m.Reason = state, why
+			s.fleet.apply(core.Input{Kind: core.Became, ID: id, Member: m})
 		}
-		s.commands.operations.keep()
 	})
 }
 
@@ -74,14 +73,14 @@ func servicesOf(k revision.Kept) (names []string) {
 
 // membersOf are the members of the operation that a step is, with their processes.
 // Only the loop calls it.
-func (s *revised) membersOf(k revision.Kept) (members []control.OperationMember) {
+func (s *revised) membersOf(k revision.Kept) (members []operation.Member) {
 	if plan.IsConfiguration(k.Name) {
-		members = append(members, control.OperationMember{Name: k.Name})
+		members = append(members, operation.Member{Name: k.Name})
 	}
 	for _, name := range servicesOf(k) {
-		m := control.OperationMember{Name: name}
+		m := operation.Member{Name: name}
 		if u := s.fleet.units[name]; u != nil {
-			m.Name, m.OldPID = u.title(), u.pid()
+			m.Name, m.PID = u.title(), u.pid()
 		} else if !plan.IsConfiguration(k.Name) {
 			m.Name = k.Name
 		}
@@ -90,69 +89,70 @@ func (s *revised) membersOf(k revision.Kept) (members []control.OperationMember)
 	return members
 }
 
-// haltedBy is why a step goes no further.
-func haltedBy(standing operation.Standing) revision.Halted {
-	return revision.Halted{Cancelled: standing.State == operation.Cancelled, Why: standing.Why()}
+// haltedBy is why a step of an operation goes no further.
+func haltedBy(id uint64, m operation.Member) revision.Halted {
+	if m.State == operation.StateCancelled {
+		return revision.Halted{Cancelled: true, Why: fmt.Sprintf("operation %d was cancelled", id)}
+	}
+	return revision.Halted{Why: "somebody has commanded it meanwhile, " + m.Reason}
 }
 
-// Gate waits until a service has passed its gate. Each look is a piece of the
-// loop's work, which knows of a later command before anything that follows from it
-// is to be seen.
+// Gate waits until a service has passed its gate; of the configuration, every service
+// that it touches.
 func (s *revised) Gate(ctx context.Context, name string, how revision.Gating) error {
-	if plan.IsConfiguration(name) {
-		return s.gateAll(ctx, how)
+	if !plan.IsConfiguration(name) {
+		u, err := s.directory.lookUp(profiles.GatewayName(name))
+		if err != nil {
+			return errors.New("it was removed")
+		}
+		_, err = s.pass(ctx, []*unit{u}, how)
+		return err
 	}
-	u, err := s.directory.lookUp(profiles.GatewayName(name))
-	if err != nil {
-		return errors.New("it was removed")
+	var units []*unit
+	s.loop.ask(func() {
+		for _, t := range how.Services {
+			u := s.fleet.units[t.Service]
+			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.life.Wanted()) {
+				continue // it is gone, or is not to run, or was not up before either
+			}
+			units = append(units, u)
+		}
+	})
+	how.Up = true
+	name, err := s.pass(ctx, units, how)
+	var halted revision.Halted
+	if err != nil && ctx.Err() == nil && !errors.As(err, &halted) {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return s.pass(ctx, u, how)
+	return err
 }
 
-// pass is Gate for a service.
-func (s *revised) pass(ctx context.Context, u *unit, how revision.Gating) error {
-	gate := operation.Gate{Down: !how.Up, Steady: how.Steady}
-	begun := time.Now()
-	for {
-		var j operation.Judgement
-		var problem error
-		waits := false // for time alone
-		look := func(u *unit) (bool, *control.Problem) {
-			if s.fleet.set.Stopping() { // nothing is judged any more
-				return false, nil
-			}
-			seen := u.seen()
-			if u.state.Phase == machine.Running { // one that goes on running is watched as well
-				seen.For = min(seen.For, time.Since(begun))
-			}
-			standing := s.commands.operations.standing(how.Operation, u)
-			if seen.Ended && u.output.unheard > 0 && !standing.Over() {
-				return false, nil // its last lines are on their way
-			}
-			j = gate.Look(seen, standing)
-			switch {
-			case standing.Over():
-				problem = haltedBy(standing)
-			case j.Why != "" && seen.Ended:
-				problem = u.died()
-			case j.Why != "":
-				problem = errors.New(j.Why)
-			}
-			return j.Passed || problem != nil || j.Wait > 0 != waits, nil
-		}
-		s.loop.until(ctx, u, look)
-		if waits = j.Wait > 0; waits {
-			enough, cancel := context.WithTimeout(ctx, j.Wait)
-			s.loop.until(enough, u, look)
-			cancel()
-		}
-		switch {
-		case problem != nil || j.Passed:
-			return problem
-		case ctx.Err() != nil:
-			return ctx.Err()
-		}
+// pass is Gate for units. It names the one that has not passed.
+func (s *revised) pass(ctx context.Context, units []*unit, how revision.Gating) (name string, err error) {
+	m, err := s.commands.watch(ctx, units, operation.Gate{Down: !how.Up, Strict: how.Up, Steady: how.Steady}, how.Operation)
+	switch {
+	case err != nil:
+		return m.Name, err
+	case m.State == operation.StateSuperseded, m.State == operation.StateCancelled:
+		return m.Name, haltedBy(how.Operation, m)
+	case m.State == operation.StateInterrupted: // nothing is judged any more
+		<-ctx.Done()
+		return m.Name, ctx.Err()
+	case m.State != operation.StateFailed:
+		return m.Name, nil
 	}
+	switch m.Why {
+	case operation.Started:
+		return m.Name, errors.New("somebody has started it")
+	case operation.Early, operation.Sick:
+		return m.Name, errors.New(m.Reason)
+	}
+	s.loop.ask(func() {
+		if err = errors.New("it was removed"); s.fleet.find(m.Name) != nil {
+			err = s.fleet.find(m.Name).died()
+		}
+	})
+	return m.Name, err
 }
 
 // died is why u is not up, with its last lines.
@@ -167,7 +167,7 @@ func (u *unit) died() error {
 	case u.state.Phase == machine.Waiting:
 		return fmt.Errorf("it is waiting: %s", u.state.Blocked)
 	}
-	problem := u.failure()
+	problem := control.Failed("%s", u.life.Failure())
 	for _, line := range u.output.lines {
 		problem.Detail += "\n" + line
 	}

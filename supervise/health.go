@@ -1,9 +1,13 @@
 package supervise
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"rlminit/control"
+	"rlminit/isolate"
 	"rlminit/service"
 	"rlminit/supervise/machine"
 )
@@ -55,12 +59,33 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 	return health, nil
 }
 
+// LostWalls are the walls between services that the configuration asks for and that
+// cannot be had in this place, with the reason.
+func (s *desk) LostWalls() (lost []string) {
+	started, _ := s.prep.settings.Started()
+	if why := s.prep.policy.Profiles.Why; s.prep.policy.Profiles.Low == 0 && started.Gateway != nil && started.Gateway.OwnUsers() {
+		lost = append(lost, "user: auto is not in force, and all profiles have one user: "+why)
+	}
+	able, without := isolate.Capable(), map[isolate.Level]int{}
+	s.loop.ask(func() {
+		for _, u := range s.fleet.all() {
+			without[u.definition.Isolation.Level]++
+		}
+	})
+	for _, level := range slices.Sorted(maps.Keys(without)) {
+		if why := able.Lack(level); why != "" {
+			lost = append(lost, fmt.Sprintf("isolation: %s is not in force in full, for %d services: %s", level, without[level], why))
+		}
+	}
+	return lost
+}
+
 // unready says why a service that is wanted, or was asked for by name, is not
 // up; "" if it is.
 func (u *unit) unready(named bool) string {
 	up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy()) ||
 		u.state.Phase == machine.Exited && u.state.Verdict == machine.VerdictSuccess
-	wanted := named || u.state.Want == machine.WantUp || u.desired == service.Running
+	wanted := named || u.state.Want == machine.WantUp || u.desired() == service.Running
 	switch {
 	case u.fault != "" && wanted:
 		return u.fault

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"rlminit/control"
@@ -16,7 +15,7 @@ func (s *desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(l
 	q.Names = spelt(q.Names)
 	j := s.records.chronicle.journal.Load()
 	if j == nil {
-		return s.records.events.read(ctx, q, each, caughtUp)
+		return s.records.events.Read(ctx, q, each, caughtUp)
 	}
 	j.Flush(ctx)
 	wanted := journal.Query{Since: q.Since, Until: q.Until, Types: q.Types, Names: q.Names, Last: q.Last, Follow: q.Follow, CaughtUp: caughtUp}
@@ -31,50 +30,4 @@ func spelt(names []string) []string {
 		all = append(all, service.GatewayPrefix+name)
 	}
 	return all
-}
-
-// read is ReadEvents where there is no journal.
-func (e *events) read(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
-	past, next, cancel := e.Subscribe()
-	defer cancel()
-	unwanted := func(event control.Event) bool {
-		return !q.Since.IsZero() && event.At.Before(q.Since) || !q.Until.IsZero() && event.At.After(q.Until) ||
-			len(q.Types) > 0 && !slices.Contains(q.Types, journal.TypeTransition) ||
-			len(q.Names) > 0 && !slices.Contains(q.Names, event.Service)
-	}
-	give := func(event control.Event) error {
-		event.Type = journal.TypeTransition
-		line, err := json.Marshal(event)
-		if err != nil {
-			return err
-		}
-		return each(line)
-	}
-	past = slices.DeleteFunc(past, unwanted)
-	if q.Last != nil {
-		past = past[max(0, len(past)-*q.Last):]
-	}
-	for _, event := range past {
-		if err := give(event); err != nil {
-			return err
-		}
-	}
-	for caughtUp(); q.Follow; {
-		select {
-		case event, ok := <-next:
-			if !ok {
-				return nil // too far behind
-			}
-			if unwanted(event) {
-				continue
-			}
-			if err := give(event); err != nil {
-				return err
-			}
-			caughtUp()
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	return nil
 }

@@ -15,8 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
@@ -158,13 +156,6 @@ func (h *homes) away(kill func()) func() {
 				h.sim.Error(err)
 			}
 		})
-	}
-}
-
-// unheld is a hold of what is never asked for again.
-func unheld(_ string, fd int) {
-	if fd >= 0 {
-		unix.Close(fd)
 	}
 }
 

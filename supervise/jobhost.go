@@ -35,7 +35,7 @@ type jobHost struct {
 func (h *jobHost) employ() {
 	h.runner = jobs.New(h, func() jobs.Settings {
 		c := h.prep.config().Jobs
-		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue}
+		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue, Guards: c.Guards}
 	})
 	h.records.chronicle.hooks = jobs.NewHooks(func() []config.Hook { return h.prep.config().Hooks })
 	h.tier1.Host(h.runner)
@@ -161,19 +161,6 @@ func (h *jobHost) endOccurrences(units []*unit, cause string) map[*unit]occurrin
 	return ended
 }
 
-// after is over when both are: what is waited for of u, and what its schedule has begun.
-func (o occurring) after(over func(*unit) (bool, *control.Problem)) func(*unit) (bool, *control.Problem) {
-	return func(u *unit) (bool, *control.Problem) {
-		is, problem := over(u)
-		select {
-		case <-o.over:
-		default:
-			is = is && problem != nil
-		}
-		return is, problem
-	}
-}
-
 // notHere says why no schedule is run in this container; "": nobody knows.
 func (h *jobHost) notHere() string {
 	switch {
@@ -283,10 +270,13 @@ func (h *jobHost) Isolation(of jobs.Owner) (isolation service.Isolation, err err
 
 func (h *jobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 	u, err := h.unit(of)
-	if err != nil || u == nil {
+	if err != nil {
 		return limits, err
 	}
-	h.loop.ask(func() { limits = u.definition.Limits })
+	if u != nil {
+		h.loop.ask(func() { limits = u.definition.Limits })
+	}
+	limits = limits.Or(h.prep.config().Jobs.Limits)
 	// What is not in force for the gateway is not for its jobs either.
 	if !h.tier1.leaves.Enforces("memory") {
 		limits.Memory = 0

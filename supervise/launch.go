@@ -4,19 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"rlminit/config"
+	"rlminit/internal/durable"
 	"rlminit/internal/redact"
 	"rlminit/internal/turns"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/handover"
-	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/open"
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
@@ -55,15 +55,16 @@ func stuckIn(had, lastEnd time.Duration) time.Duration {
 // launcher has the processes of services begun, and hears what becomes of each spawn.
 // A unit has one launch at most. The loop's, but for the preparation itself.
 type launcher struct {
-	loop        *mailbox
-	tier1       *tier1
-	prep        *preparer
-	fleet       *fleet
-	records     *records
-	logging     *logging
-	descriptors *descriptors
-	step        func(*unit, machine.Event)
+	loop    *mailbox
+	tier1   *tier1
+	prep    *preparer
+	fleet   *fleet
+	records *records
+	logging *logging
+	opened  *open.Driver
+	step    func(*unit, machine.Event)
 
+	probes      probePrograms
 	preparation func(d *service.Definition, privileged bool) process.Prepared // the preparer's; a simulation has its own
 	turns       *turns.Turns
 	turn        time.Duration // how long one of them keeps others from beginning
@@ -170,40 +171,26 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 	if !onTerminal {
 		fds, targets = l.logging.stdio(u)
 	}
-	listeners, names, err := l.descriptors.passed(u, p.User)
+	opens := l.prep.opens(u, mine.id)
+	opened, err := l.opened.Open(u.life.Node(), opens, p.User)
+	if err == nil && opens.NotifiesAlone() {
+		err = p.Walls.Notifies(opened.Notify)
+	}
 	if err != nil {
 		fail(l.whose(err))
 		return
 	}
-	for i, fd := range listeners {
+	for i, fd := range opened.Descriptors {
 		fds, targets = append(fds, fd), append(targets, int32(3+i))
-	}
-	env := p.Env
-	if len(listeners) > 0 {
-		env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(listeners)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
-	}
-	path, err := l.descriptors.openNotify(u, true)
-	if err == nil && path != "" && l.descriptors.notifiesAlone(u) {
-		err = p.Walls.Notifies(path)
-	}
-	if err != nil {
-		fail(err)
-		return
-	}
-	if path != "" {
-		env = append(env, "NOTIFY_SOCKET="+path)
-		if u.definition.Watchdog > 0 {
-			env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", u.definition.Watchdog.Microseconds()))
-		}
 	}
 	u.process.program, u.process.secrets = p.Path, redact.Of(p.Env, p.Walls.Secrets...)
 	u.output.slot.Mark("starting " + cmp.Or(p.Path, u.name))
 	spawn := &wire.Spawn{
 		ID: mine.id, Name: u.name, UID: p.UID, Privileged: l.prep.privileged(u),
-		Path: p.Path, Argv: p.Argv, Env: env, Dir: p.Dir,
+		Path: p.Path, Argv: p.Argv, Env: append(p.Env, opened.Environment...), Dir: p.Dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Bounds: config.Bounds(u.definition.Limits), Tag: u.tag,
-		Targets: targets, ListenPID: len(listeners) > 0,
-		NoNewPrivs: !l.prep.privileged(u), Terminal: onTerminal, Label: u.memory().encode(labelMax),
+		Targets: targets, ListenPID: len(opened.Descriptors) > 0,
+		NoNewPrivs: !l.prep.privileged(u), Terminal: onTerminal, Label: u.memory(u.state, u.life.Wants()).encode(labelMax),
 	}
 	built, err := p.Walls.Fill(spawn)
 	if err != nil {
@@ -219,23 +206,21 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 // passing tells whether a launch that failed with err may well succeed soon, without
 // anything being put right: the kernel has no room, or a process of ours has ended.
 func passing(err error) bool {
-	return link.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven) || errors.Is(err, rights.ErrEnded)
+	return durable.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven) || errors.Is(err, rights.ErrEnded)
 }
 
 // whose says of an address that is in use whether it is we who use it.
 func (l *launcher) whose(err error) error {
-	used, is := errors.AsType[*process.InUse](err)
+	used, is := errors.AsType[*open.InUse](err)
 	if !is {
 		return err
 	}
 	holder := ""
-	if started, _ := l.prep.settings.Started(); started.Metrics.Network != "" && process.Collide(started.Metrics, used.Socket) {
+	if started, _ := l.prep.settings.Started(); started.Metrics.Network != "" && open.Collide(started.Metrics, used.Socket) {
 		holder = "metrics.listen"
 	}
-	for _, u := range l.fleet.all() {
-		if u.open.sockets.Occupy(used.Socket) {
-			holder = u.title()
-		}
+	if node, is := l.opened.Occupies(used.Socket); is {
+		holder = l.fleet.byNode[node].title()
 	}
 	if holder == "" {
 		return err

@@ -11,6 +11,7 @@ import (
 	"rlminit/logs"
 	"rlminit/service"
 	"rlminit/supervise/console"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
 )
@@ -31,13 +32,10 @@ type serviceLog interface {
 
 // output is what a unit writes, and has written.
 type output struct {
-	slot    serviceLog               // nil: it is not open
-	before  logs.Stats               // what was counted before it was opened last
-	marks   map[uint64]chan struct{} // by run; closed when the log knows of its exit
-	last    string                   // what its process wrote last before it ended
-	unheard uint64                   // the run whose last line is still to come; 0: none
-	lines   []string                 // the end of its log, of a failed service
-	parting string                   // what its log says last, when its name is nobody's any more; "": nothing
+	slot    serviceLog // nil: it is not open
+	before  logs.Stats // what was counted before it was opened last
+	lines   []string   // the end of its log, of a failed service
+	parting string     // what its log says last, when its name is nobody's any more; "": nothing
 }
 
 // stats are what was written and lost since this supervisor began.
@@ -58,6 +56,7 @@ const collectorKey = "log"
 // logging is what services write. Its collector is nil until it is opened.
 type logging struct {
 	loop    *mailbox
+	fleet   *fleet
 	tier1   *tier1
 	prep    *preparer
 	records *records
@@ -182,52 +181,51 @@ func (l *logging) stdio(u *unit) (fds []int, targets []int32) {
 // its process wrote before.
 func (l *logging) mark(u *unit, before, state *machine.State) {
 	failed := state.Phase != before.Phase && (state.Phase == machine.Failed || state.Phase == machine.Backoff)
-	if u.output.slot == nil && failed && l.openLog(u) != nil { // before its first run: a secret that is missing, a directory
-		return
+	if u.output.slot == nil && failed { // before its first run: a secret that is missing, a directory
+		_ = l.openLog(u)
 	}
 	if u.output.slot == nil {
+		if endedBy(before, state) {
+			l.tell(core.Marked, u, before.ID, "")
+			l.tell(core.Heard, u, before.ID, "")
+		}
 		return
 	}
 	if state.Phase == machine.Stopping && before.Phase != machine.Stopping && state.StopBy != machine.StopCommand {
 		u.output.slot.Mark(state.StopReason)
 	}
-	if e := state.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
-		marked := make(chan struct{})
-		if u.output.marks == nil { // most services never end
-			u.output.marks = map[uint64]chan struct{}{}
-		}
-		if !e.Lost {
-			u.output.marks[before.ID] = marked
-		}
-		said := l.lastWords(u, before.ID)
-		u.output.slot.MarkExit(before.ID, e.String(), func(last string) {
-			close(marked)
-			go said(last)
-		})
+	if endedBy(before, state) {
+		u.output.slot.MarkExit(before.ID, state.LastExit.String(), l.marked(u, before.ID))
 	}
 	if failed {
 		u.output.slot.Mark(state.Public() + ": " + state.Reason)
 	}
 }
 
-// lastWords holds answers that tell of a failure back until it is called with
-// what the run said last, which may still be in its pipe, or until that takes
-// too long.
-func (l *logging) lastWords(u *unit, run uint64) func(last string) {
-	u.output.last, u.output.unheard = "", run
-	said := func(last string) {
-		l.loop.do(func() {
-			if u.output.unheard == run {
-				u.output.last, u.output.unheard = u.process.secrets.Text(last), 0
-				u.waiters.answer(u)
-			}
-		})
-	}
-	late := time.AfterFunc(flushPatience, func() { said("") })
+// endedBy tells whether a run ended by a transition.
+func endedBy(before, state *machine.State) bool {
+	e := state.LastExit
+	return e != nil && (before.LastExit == nil || *before.LastExit != *e)
+}
+
+// marked has the core know that the log says how a run ended, and what that said last,
+// which may still be in its pipe, or until that takes too long.
+func (l *logging) marked(u *unit, run uint64) func(last string) {
+	late := time.AfterFunc(flushPatience, func() {
+		l.loop.do(func() { l.tell(core.Heard, u, run, "") })
+	})
 	return func(last string) {
 		late.Stop()
-		said(last)
+		go l.loop.do(func() {
+			l.tell(core.Marked, u, run, "")
+			l.tell(core.Heard, u, run, u.process.secrets.Text(last))
+		})
 	}
+}
+
+// tell has the core know what the log has of a run. The loop calls it.
+func (l *logging) tell(kind core.Kind, u *unit, run uint64, text string) {
+	l.fleet.apply(core.Input{Kind: kind, Life: u.life, Spawn: run, Text: text})
 }
 
 // quote has the end of a failed service's log shown in its status.

@@ -78,6 +78,20 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	}
 }
 
+// notified takes to the core what a service has said of itself, and returns when what
+// follows is decided. Its secrets are shown to nobody.
+func (s *Supervisor) notified(in core.Input) {
+	s.loop.ask(func() {
+		u := s.fleet.byNode[in.Node]
+		for i, e := range in.Events {
+			if e.Kind == machine.StatusText && u != nil {
+				in.Events[i].Reason = u.process.secrets.Text(e.Reason)
+			}
+		}
+		s.apply(in)
+	})
+}
+
 // unsent answers a spawn that could not even be asked for: too large, say.
 func (s *Supervisor) unsent(m wire.Message, why error) {
 	spawn, ok := m.(*wire.Spawn)

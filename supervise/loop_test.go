@@ -1,72 +1,13 @@
 package supervise
 
 import (
-	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
-	"time"
 
-	"rlminit/control"
 	"rlminit/supervise/core"
 	"rlminit/wire"
 )
-
-func TestSlowReaderOfEventsIsCutOffAndTheOthersLoseNothing(t *testing.T) {
-	e := newEvents()
-	_, slow, _ := e.Subscribe()
-	_, quick, cancel := e.Subscribe()
-	defer cancel()
-	for i := range eventsBehind + 10 {
-		e.publish(control.Event{})
-		if got := <-quick; got.Seq != uint64(i+1) {
-			t.Fatalf("event %d came as %d", i+1, got.Seq)
-		}
-	}
-	n := 0
-	for range slow {
-		n++
-	}
-	if n != eventsBehind {
-		t.Fatalf("the slow reader got %d events before it was cut off, want %d", n, eventsBehind)
-	}
-	past, _, done := e.Subscribe()
-	defer done()
-	if len(past) != eventsKept || past[len(past)-1].Seq != eventsBehind+10 {
-		t.Fatalf("%d events kept, the last is %d", len(past), past[len(past)-1].Seq)
-	}
-}
-
-func TestOnlyTheNewestIsWrittenAndFlushWaitsForIt(t *testing.T) {
-	gate := make(chan struct{})
-	wrote := map[string][]int{}
-	n := newNewest(time.Hour, func(batch map[string]int) map[string]int {
-		<-gate
-		for key, value := range batch {
-			wrote[key] = append(wrote[key], value)
-		}
-		return nil
-	})
-	set := func(key string, value int) { n.put(key, func(int) int { return value }) }
-	for i := range 100 {
-		set("a", i)
-	}
-	go func() { gate <- struct{}{} }()
-	n.flush(t.Context()) // which does not wait for the hour
-	set("a", 100)
-	set("b", 7)
-	go func() { gate <- struct{}{} }()
-	n.flush(t.Context())
-	n.flush(t.Context()) // there is nothing to wait for
-	if want := map[string][]int{"a": {99, 100}, "b": {7}}; !reflect.DeepEqual(wrote, want) {
-		t.Fatalf("written: %v, want %v", wrote, want)
-	}
-	set("b", 8)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	n.flush(ctx) // gives up with its caller
-}
 
 // A probe's program that is given up before it runs could not be signalled: it
 // is ended when it is there.
@@ -74,8 +15,8 @@ func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.now.loop.ask(func() {
 		p.now.succession.restored = true
-		p.now.prober.runs[7] = &probeRun{ended: make(chan error, 1), abandoned: true}
-		p.now.tier1.owned[7] = &p.now.prober
+		p.now.launcher.probes.runs[7] = &probeRun{ended: make(chan error, 1), abandoned: true}
+		p.now.tier1.owned[7] = &p.now.launcher.probes
 		p.now.hear(&wire.Spawned{ID: 7, PID: 107}, nil)
 	})
 	p.now.tier1.link.Flush()

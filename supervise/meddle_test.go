@@ -10,6 +10,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
@@ -155,7 +156,7 @@ func (s *simulation) changed(name string) {
 func (s *simulation) command(everything context.Context, names []string, name string) {
 	s.meddled(names)
 	now := s.now
-	v := [...]verb{verbStart, verbStart, verbStop, verbRestart}[s.rand.IntN(4)]
+	v := [...]string{"start", "start", "stop", "restart"}[s.rand.IntN(4)]
 	var units, along []*unit
 	now.loop.ask(func() {
 		for _, each := range names {
@@ -163,7 +164,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 				units = append(units, u)
 			}
 		}
-		if v.intent == service.Running {
+		if v != core.VerbStop {
 			for _, u := range units {
 				for _, other := range now.fleet.along(u) {
 					if !slices.Contains(units, other) && !slices.Contains(along, other) {
@@ -173,11 +174,11 @@ func (s *simulation) command(everything context.Context, names []string, name st
 			}
 		}
 	})
-	want := wantOf(v.name)
-	g := s.give(v.name, namesOf(units), namesOf(along), 0)
+	want := wantOf(v)
+	g := s.give(v, namesOf(units), namesOf(along), 0)
 	failures, was := s.world.failures(), s.orders.before
 	var outcomes []control.Outcome
-	answered := s.attempt(everything, len(units), func() { outcomes = now.commands.operate(context.Background(), v, units, along, g.uid, nil) })
+	answered := s.attempt(everything, len(units), func() { outcomes = operate(now, v, units, true, g.uid, nil) })
 	involved := namesOf(slices.Concat(units, along))
 	unwritten := s.world.failures() > failures || !answered && failures > was
 	if !answered || unwritten {
@@ -198,7 +199,7 @@ func (s *simulation) command(everything context.Context, names []string, name st
 		case outcome.Problem != nil:
 			done = false
 			s.world.tally("refused", units[i].name)
-			if v.name == "stop" { // it is carried out, and not recorded
+			if v == "stop" { // it is carried out, and not recorded
 				delete(s.wanted, units[i].name)
 				s.orders.forget(units[i].name)
 				s.orders.unlike[units[i].name] = true

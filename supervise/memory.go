@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 
 	"rlminit/service"
-	"rlminit/supervise/handover"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/publish"
 	"rlminit/wire"
 )
 
@@ -24,19 +25,24 @@ type memory struct {
 	Desired    service.Intent `json:"desired,omitempty"`
 	Before     service.Intent `json:"before,omitempty"`     // what Desired was, where what follows from it is yet to begin
 	Commanded  bool           `json:"commanded,omitempty"`  // as in kept
-	Owed       bool           `json:"owed,omitempty"`       // likewise
+	Owed       bool           `json:"owed,omitempty"`       // as in core.Wants
 	Definition []byte         `json:"definition,omitempty"` // fingerprint of the one in force
 	Outdated   *outdated      `json:"outdated,omitempty"`
 	Machine    machine.State  `json:"machine"`
 }
 
-// labelMax is the longest label that tier 1 takes, in bytes.
-const labelMax = 4 << 10
+// servicesUnder is where services are in what a successor is to know; stateMax is what
+// there may be of one, in bytes; labelMax is the longest label that tier 1 takes.
+const (
+	servicesUnder = "service/"
+	stateMax      = 2 << 10
+	labelMax      = 4 << 10
+)
 
-func (u *unit) memory() memory {
+func (u *unit) memory(state *machine.State, wants core.Wants) memory {
 	m := memory{
-		Profile: u.definition.Profile, Recorded: u.recorded, Desired: u.desired, Before: u.kept.before, Commanded: u.kept.commanded, Owed: u.kept.owed,
-		Definition: []byte(u.fingerprint), Machine: *u.state,
+		Profile: u.definition.Profile, Recorded: u.recorded, Desired: wants.Desired, Before: wants.Before, Commanded: u.kept.commanded, Owed: wants.Owed,
+		Definition: []byte(u.fingerprint), Machine: *state,
 	}
 	if u.older() != "" {
 		m.Outdated = &u.kept.outdated
@@ -46,15 +52,18 @@ func (u *unit) memory() memory {
 
 // keepState keeps what a successor is to know of u. It is called after each change
 // of that, before anything is done or said that follows from it.
-func (r *records) keepState(u *unit) { r.remember(u, u.state) }
+func (r *records) keepState(u *unit) {
+	lost := u.kept.unsaved
+	if r.remember(u, u.state, u.life.Wants()) && lost {
+		r.fleet.apply(core.Input{Kind: core.Remembered, Rows: []core.Row{{Life: u.life, Version: u.life.Version()}}})
+	}
+}
 
 // remember is keepState with a state of u that may have been followed by another, which
-// is yet to be remembered.
-func (r *records) remember(u *unit, state *machine.State) {
-	u.kept.intended = false
-	m := u.memory()
-	m.Machine = *state
-	err := r.states.Save(u.name, m.encode(handover.StateMax-len(u.name)))
+// is yet to be remembered. false: it could not be; that is tried again, and told then.
+func (r *records) remember(u *unit, state *machine.State, wants core.Wants) bool {
+	m := u.memory(state, wants)
+	err := r.table.Put(servicesUnder+u.name, m.encode(stateMax))
 	if u.kept.unsaved && err == nil {
 		slog.Info("a successor will know of a service again", "service", u.name)
 	}
@@ -62,41 +71,15 @@ func (r *records) remember(u *unit, state *machine.State) {
 		slog.Error("a successor would not know of a service; tried again until it can", "service", u.name, "err", err)
 	}
 	if u.kept.unsaved = err != nil; u.kept.unsaved {
-		time.AfterFunc(writeAgain, func() {
+		time.AfterFunc(publish.Again, func() {
 			r.loop.do(func() {
 				if u.kept.unsaved && r.fleet.units[u.name] == u {
 					r.keepState(u)
-					r.acknowledge(u)
 				}
 			})
 		})
 	}
-}
-
-// acknowledge has tier 1 forget the ends of u's runs, when the log knows of them
-// too: or a successor might learn of one nowhere.
-func (r *records) acknowledge(u *unit) {
-	if len(u.kept.ended) == 0 || u.kept.unsaved {
-		return
-	}
-	type end struct {
-		id     uint64
-		marked <-chan struct{} // nil: there is no log
-	}
-	var ends []end
-	for _, id := range u.kept.ended {
-		ends = append(ends, end{id, u.output.marks[id]})
-		delete(u.output.marks, id)
-	}
-	u.kept.ended = nil
-	go func() {
-		for _, e := range ends {
-			if e.marked != nil {
-				<-e.marked
-			}
-			r.tier1.link.Send(&wire.Acknowledge{ID: e.id}, nil, nil)
-		}
-	}()
+	return err == nil
 }
 
 // encode is the memory in at most so many bytes: what is for people to read is cut
@@ -136,13 +119,13 @@ func cut(s string, n int) string {
 func (r *records) recalled() map[string]memory {
 	all := map[string]memory{}
 	var unread error
-	for _, left := range r.states.Left() {
+	for name, text := range r.table.Under(servicesUnder) {
 		var m memory
-		if err := json.Unmarshal(left.Text, &m); err != nil {
+		if err := json.Unmarshal(text, &m); err != nil {
 			unread = errors.Join(unread, err)
 			continue
 		}
-		all[left.Name] = m
+		all[name] = m
 	}
 	for name, children := range r.tier1.children {
 		if _, known := all[name]; known || len(children) == 0 {
@@ -161,7 +144,7 @@ func (r *records) recalled() map[string]memory {
 }
 
 func (r *records) forgetState(name string) {
-	if err := r.states.Forget(name); err != nil {
+	if err := r.table.Delete(servicesUnder + name); err != nil {
 		slog.Warn("a successor will look for a service that is gone", "service", name, "err", err)
 	}
 }

@@ -7,33 +7,7 @@ import (
 	"rlminit/control"
 	"rlminit/metrics"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/process"
 )
-
-// answers is what has come of asking a service, by probe: nil before it was.
-type answers map[machine.Probe]control.ProbeCounts
-
-func (a *answers) count(by machine.Probe, answer process.Answer) {
-	if *a == nil {
-		*a = answers{}
-	}
-	c := (*a)[by]
-	c.Asked++
-	if answer.Err != nil {
-		c.Failed++
-	}
-	c.LastS, c.Passed = answer.Took.Seconds(), answer.Err == nil
-	c.TookS += c.LastS
-	(*a)[by] = c
-}
-
-// of is what has come of one probe; nil: nothing yet.
-func (a answers) of(by machine.Probe) *control.ProbeCounts {
-	if c, asked := a[by]; asked {
-		return &c
-	}
-	return nil
-}
 
 // counts is what was counted of the journal and of those services that have
 // written or were asked. It costs nothing before it is asked for, and then no
@@ -52,7 +26,7 @@ func (s *desk) counts() control.Counts {
 	}
 	s.loop.ask(func() {
 		for _, u := range s.fleet.all() {
-			of := control.ServiceCounts{Service: u.name, Ready: u.probes.answers.of(machine.ProbeReady), Health: u.probes.answers.of(machine.ProbeHealth)}
+			of := control.ServiceCounts{Service: u.name, Ready: s.probes.Counts(u.life.Node(), machine.ProbeReady), Health: s.probes.Counts(u.life.Node(), machine.ProbeHealth)}
 			of.LogBytes = u.output.stats().Bytes
 			if of != (control.ServiceCounts{Service: u.name}) {
 				answer.Services = append(answer.Services, of)

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/core"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
@@ -151,7 +151,7 @@ func (s *simulation) succeed(everything context.Context) {
 	w.endAfter(0)
 	o.before = w.failures()
 	s.replace(everything)
-	list := s.now.commands.operations.book.List()
+	list := s.now.commands.Operations()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	there := map[uint64]bool{}
@@ -189,42 +189,47 @@ func (s *simulation) unsure(g *given) {
 
 // dissolve ends the goroutines of the operations of a supervisor that is dead.
 func dissolve(dead *Supervisor) {
-	for _, o := range dead.commands.operations.book.List() {
-		if !o.Over() {
-			_, _ = dead.commands.operations.CancelOperation(o.ID)
-		}
-	}
+	dead.loop.ask(func() { dead.fleet.apply(core.Input{Kind: core.Interrupt}) })
 }
 
 // tearing has a supervisor end in the middle of a write to what a successor is to know,
 // and looks at each such write, which is at each change, whether what must be is so.
 func (s *simulation) tearing(next *Supervisor, alive context.Context, kill func()) {
-	w, torn := s.world, s.rand.Uint64()
-	part := func(b []byte) []byte {
-		torn = torn*6364136223846793005 + 1442695040888963407
-		return b[:(torn>>33)%uint64(len(b)+1)]
+	next.records.table.Through(func(f handover.File) handover.File {
+		return &mortal{f, s.world, s.rand.Uint64(), func() bool { return alive.Err() == nil }, kill, func() { s.atAnyTime(next) }}
+	})
+}
+
+// mortal is a file in the middle of which its supervisor may be killed: of what it writes
+// then a part is there.
+type mortal struct {
+	handover.File
+	world *world
+	torn  uint64
+	alive func() bool
+	kill  func()
+	look  func()
+}
+
+func (m *mortal) WriteAt(b []byte, at int64) (int, error) {
+	if !m.alive() {
+		return len(b), nil // nobody is there to write
 	}
-	states := s.held["states"][0]
-	next.records.states.Through(func(b []byte, at int64) (int, error) {
-		if alive.Err() != nil {
-			return len(b), nil // nobody is there to write
-		}
-		s.atAnyTime(next)
-		if w.endsHere(kill) {
-			b = part(b)
-		}
-		return unix.Pwrite(states, b, at)
-	})
-	operations := s.held["operations"][0]
-	next.commands.operations.text.Through(func(b []byte, at int64) (int, error) {
-		if alive.Err() != nil {
-			return len(b), nil
-		}
-		if w.endsHere(kill) {
-			b = part(b)
-		}
-		return unix.Pwrite(operations, b, at)
-	})
+	m.look()
+	n := len(b)
+	if m.world.endsHere(m.kill) {
+		m.torn = m.torn*6364136223846793005 + 1442695040888963407
+		n = int((m.torn >> 33) % uint64(n+1))
+	}
+	_, err := m.File.WriteAt(b[:n], at)
+	return len(b), err
+}
+
+func (m *mortal) Clear(at int64) error {
+	if !m.alive() || m.world.endsHere(m.kill) {
+		return nil
+	}
+	return m.File.Clear(at)
 }
 
 // atAnyTime holds what was commanded against what must be true in the middle of any
@@ -233,7 +238,7 @@ func (s *simulation) atAnyTime(now *Supervisor) {
 	w, o := s.world, &s.orders
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, is := range now.commands.operations.book.List() {
+	for _, is := range now.commands.views() {
 		if g := o.given[is.Actor.UID]; g != nil && g.to == now && g.width > 0 && !is.Over() {
 			s.within(now, g, is)
 		}
@@ -262,7 +267,7 @@ func (s *simulation) within(now *Supervisor, g *given, is control.Operation) {
 	for _, m := range is.Members {
 		m.Name = s.homes.service(m.Name)
 		u := now.fleet.find(m.Name)
-		if m.State != operation.Running || u == nil {
+		if m.State != operation.StateRunning || u == nil {
 			delete(g.out, m.Name)
 			continue
 		}
@@ -273,7 +278,7 @@ func (s *simulation) within(now *Supervisor, g *given, is control.Operation) {
 				w.meddled(name)
 			}
 		}
-		switch serves := u.seen().InService; {
+		switch serves := now.fleet.set.Up(u.life); {
 		case serves != (g.verb != "stop"):
 			g.out[m.Name] = true
 		case u.state.Phase != machine.Stopping:
@@ -301,7 +306,7 @@ func (s *simulation) requires(name string, others map[string]bool) bool {
 // are the writes to the volume that have failed so far.
 func (s *simulation) settle(now *Supervisor, failed int) {
 	w, o := s.world, &s.orders
-	list := now.commands.operations.book.List()
+	list := now.commands.views()
 	byID := map[uint64]control.Operation{}
 	for _, is := range list {
 		byID[is.ID] = is
@@ -313,15 +318,15 @@ func (s *simulation) settle(now *Supervisor, failed int) {
 			m.Name = s.homes.service(m.Name)
 			names = append(names, m.Name)
 			u := now.fleet.units[m.Name]
-			yet := m.State == operation.Pending || m.State == operation.Running
+			yet := m.State == operation.StatePending || m.State == operation.StateRunning
 			switch {
 			case !yet:
-			case is.Over() && is.State != operation.Failed && is.State != operation.Interrupted: // else it is left where it was
+			case is.Over() && is.State != operation.StateFailed && is.State != operation.StateInterrupted: // else it is left where it was
 				w.fault("%s %d is over, and %s is %s", is.Verb, is.ID, m.Name, m.State)
 			case is.Over():
 			case u == nil:
 				w.fault("%s is gone, and %s of %s %d", m.Name, m.State, is.Verb, is.ID)
-			case u.state.Removed && m.State == operation.Pending && is.Verb != "stop":
+			case u.state.Removed && m.State == operation.StatePending && is.Verb != "stop":
 				w.fault("%s is removed, and %s of %s %d", m.Name, m.State, is.Verb, is.ID)
 			}
 		}
@@ -355,7 +360,7 @@ func (s *simulation) settle(now *Supervisor, failed int) {
 // under tells whether an operation has come to a member that is yet to be done. One that
 // only starts or stops takes another if not, whatever else is out of service.
 func under(is control.Operation) bool {
-	return slices.ContainsFunc(is.Members, func(m control.OperationMember) bool { return m.State == operation.Running })
+	return slices.ContainsFunc(is.Members, func(m control.OperationMember) bool { return m.State == operation.StateRunning })
 }
 
 // unwritten is for whom a rolling operation may have left as the disk failed: that is not
@@ -373,23 +378,23 @@ func (s *simulation) ended(g *given, is control.Operation) {
 	w, o := s.world, &s.orders
 	w.note("%s %d by %d is %s: %s", is.Verb, is.ID, g.uid, is.State, is.Reason)
 	switch is.State {
-	case operation.Done:
+	case operation.StateDone:
 		w.counts["rolling "+is.Verb+" "+is.State]++
 	default:
 		w.counts["rolling "+is.State]++
 	}
-	if is.State != operation.Done || g.now {
+	if is.State != operation.StateDone || g.now {
 		s.unsure(g)
 		return
 	}
 	all := true
 	for _, m := range is.Members {
 		m.Name = s.homes.service(m.Name)
-		if m.State == operation.Done && o.latest[m.Name] == g.uid {
+		if m.State == operation.StateDone && o.latest[m.Name] == g.uid {
 			s.wanted[m.Name] = wantOf(g.verb)
 			delete(o.unlike, m.Name)
 		}
-		all = all && m.State == operation.Done
+		all = all && m.State == operation.StateDone
 	}
 	for _, name := range g.along { // each was started, if it came to all that it goes along with
 		if all && o.latest[name] == g.uid && !o.unlike[name] {
@@ -410,31 +415,25 @@ func wantOf(verb string) machine.Want {
 func (s *simulation) consistent(now *Supervisor, u *unit, recorded service.Intent) {
 	w, o := s.world, &s.orders
 	w.removed[u.name] = w.removed[u.name] || u.state.Removed && !s.homes.has(u.name) // a profile's may be had back
-	if intent, sure := o.intents[u.name]; sure && u.recorded && (u.desired != intent || recorded != intent) {
-		w.fault("%s is to be %s, and is recorded as %s, and %s was acknowledged to %d", u.name, u.desired, recorded, intent, o.latest[u.name])
+	if intent, sure := o.intents[u.name]; sure && u.recorded && (u.desired() != intent || recorded != intent) {
+		w.fault("%s is to be %s, and is recorded as %s, and %s was acknowledged to %d", u.name, u.desired(), recorded, intent, o.latest[u.name])
 	}
 	if !u.recorded || o.unlike[u.name] || u.state.Removed || u.life.Turn() == order.Remove || s.awaited(now, u) {
 		return
 	}
 	up := u.state.Want == machine.WantUp && u.life.Turn() != order.Stop || u.life.Turn() == order.Start || u.life.Turn() == order.Restart
-	if up != (u.desired == service.Running) {
-		w.fault("%s is to be %s, no operation is to come to it, and it is wanted %q with the turn %s; its state is %+v", u.name, u.desired, u.state.Want, u.life.Turn(), u.state)
+	if up != (u.desired() == service.Running) {
+		w.fault("%s is to be %s, no operation is to come to it, and it is wanted %q with the turn %s; its state is %+v", u.name, u.desired(), u.state.Want, u.life.Turn(), u.state)
 	}
 }
 
 // awaited tells whether an operation is yet to take a service, or one with which it is
 // started, or is yet to end and leave it as it was.
 func (s *simulation) awaited(now *Supervisor, u *unit) bool {
-	if u.kept.before != service.IntentNone && len(s.orders.rolling) > 0 {
+	if u.life.Wants().Before != service.IntentNone && len(s.orders.rolling) > 0 {
 		return true
 	}
-	var awaited []*unit
-	pending := now.commands.operations.book.Awaited(0)
-	for _, other := range now.fleet.all() {
-		if pending[other.title()] {
-			awaited = append(awaited, other)
-		}
-	}
+	awaited := now.commands.pending()
 	return slices.Contains(awaited, u) || slices.Contains(now.fleet.along(awaited...), u)
 }
 
@@ -442,7 +441,7 @@ func (s *simulation) awaited(now *Supervisor, u *unit) bool {
 // happened for a while.
 func (s *simulation) over() {
 	w := s.world
-	list := s.now.commands.operations.book.List()
+	list := s.now.commands.Operations()
 	s.now.loop.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -471,7 +470,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 	now.loop.ask(func() {
 		var units []*unit
 		for _, name := range names {
-			if u := now.fleet.units[name]; u != nil && s.rand.IntN(2) == 0 && (!serving || u.seen().InService) {
+			if u := now.fleet.units[name]; u != nil && s.rand.IntN(2) == 0 && (!serving || now.fleet.set.Up(u.life)) {
 				how.Names, units = append(how.Names, name), append(units, u)
 			}
 		}
@@ -528,9 +527,9 @@ func (s *simulation) operate(everything context.Context, names []string) {
 		w.wrongly("%s has the id %d, and %d was given", how.Verb, begun.ID, o.lastID)
 	}
 	o.lastID = begun.ID
-	for _, earlier := range now.commands.operations.book.List() {
+	for _, earlier := range now.commands.Operations() {
 		for _, m := range earlier.Members {
-			if earlier.ID < begun.ID && !earlier.Over() && slices.Contains(how.Names, s.homes.service(m.Name)) && (m.State == operation.Pending || m.State == operation.Running) {
+			if earlier.ID < begun.ID && !earlier.Over() && slices.Contains(how.Names, s.homes.service(m.Name)) && (m.State == operation.StatePending || m.State == operation.StateRunning) {
 				w.wrongly("%s is %s of %s %d, and %d came later", m.Name, m.State, earlier.Verb, earlier.ID, begun.ID)
 			}
 		}
@@ -566,7 +565,7 @@ func (s *simulation) leaving(name string) (leaving bool) {
 // cancel has an operation go no further, that is under way or over.
 func (s *simulation) cancel(everything context.Context) {
 	now, w, o := s.now, s.world, &s.orders
-	list := now.commands.operations.book.List()
+	list := now.commands.Operations()
 	if len(list) == 0 {
 		return
 	}
@@ -583,13 +582,13 @@ func (s *simulation) cancel(everything context.Context) {
 	}
 	var after control.Operation
 	var refused error
-	if !s.attempt(everything, len(is.Members), func() { after, refused = now.commands.operations.CancelOperation(is.ID) }) {
+	if !s.attempt(everything, len(is.Members), func() { after, refused = now.commands.CancelOperation(is.ID) }) {
 		return
 	}
 	switch {
 	case refused != nil:
 		w.tally("not cancelled")
-	case after.State != operation.Cancelled:
+	case after.State != operation.StateCancelled:
 		w.wrongly("%d was cancelled, and is %s", is.ID, after.State)
 	default:
 		w.tally("cancelled")

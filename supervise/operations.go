@@ -3,205 +3,179 @@ package supervise
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
+	"fmt"
+	"strconv"
 	"time"
 
 	"rlminit/control"
+	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
-	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
-	"rlminit/supervise/order"
+	"rlminit/supervise/operation/history"
 )
 
-// operations is what was commanded and what has become of it, as people see it and as
-// a successor finds it. Invariant: after each change but a member's the file has what
-// the book has.
-type operations struct {
-	loop  *mailbox
-	tier1 *tier1
-	fleet *fleet
-
-	book *operation.Book
-	text *handover.Text // what a successor is to know of them; nil: nothing
-}
-
-// members are units as an operation begins with them.
-func members(units []*unit) []control.OperationMember {
-	list := make([]control.OperationMember, len(units))
-	for i, u := range units {
-		list[i] = control.OperationMember{Name: u.title(), OldPID: u.pid()}
+// BeginOperation begins one operation on the services that it says, and returns it as it
+// is when all is recorded and nothing waits for the caller any more.
+func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperation, actor control.Actor) (control.Operation, error) {
+	switch known := how.Verb == core.VerbStart || how.Verb == core.VerbStop || how.Verb == core.VerbRestart; {
+	case !known:
+		return control.Operation{}, control.BadRequest("unknown verb %q; write start, stop or restart", how.Verb)
+	case how.Runtime && how.Verb != core.VerbStop:
+		return control.Operation{}, control.BadRequest("cannot %s: runtime goes with stop alone", how.Verb)
+	case how.Rolling < 0 || how.SteadyMS < 0:
+		return control.Operation{}, control.BadRequest("rolling and steady_ms are not negative")
 	}
-	return list
-}
-
-// titles are what units are called.
-func titles(units []*unit) []string {
-	names := make([]string, len(units))
-	for i, u := range units {
-		names[i] = u.title()
+	if err := control.CheckState(how.State); err != nil {
+		return control.Operation{}, err
 	}
-	return names
-}
-
-// begin notes an operation, and who is started along with its members. Only the loop
-// calls it.
-func (o *operations) begin(id uint64, verb string, members []control.OperationMember, along []*unit, state operation.State, actor control.Actor, cancel func()) operation.Handle {
-	begun := o.book.Begin(id, verb, actor, time.Now().UTC(), members, state, cancel)
-	if len(along) > 0 {
-		o.book.Along(id, titles(along))
-	}
-	o.keep()
-	return begun
-}
-
-// along notes who is started along with more of an operation's members: what others
-// still do for them ends, as it does for a member.
-func (o *operations) along(id uint64, units []*unit) {
-	if len(units) > 0 {
-		o.book.Along(id, titles(units))
-		o.keep()
-	}
-}
-
-// member notes what has become of u in an operation.
-func (o *operations) member(id uint64, u *unit, state operation.State, reason string) {
-	o.book.Member(id, u.title(), state, reason, u.pid())
-}
-
-// standing is what has become of u in an operation.
-func (o *operations) standing(id uint64, u *unit) operation.Standing {
-	return o.book.Standing(id, u.title())
-}
-
-// conclude notes what became of a member.
-func (o *operations) conclude(id uint64, u *unit, problem *control.Problem) {
-	state, reason := operation.Done, ""
-	if problem != nil {
-		state, reason = operation.Failed, problem.Detail
-	}
-	o.member(id, u, state, reason)
-	if o.book.Over(id) {
-		o.keep()
-	}
-}
-
-// Operations are those under way and the latest that are over.
-func (o *operations) Operations() []control.Operation { return o.book.List() }
-
-// Operation is one of them. Each member that waits says what for.
-func (o *operations) Operation(id uint64) (control.Operation, error) {
-	h, problem := o.book.Get(id)
-	if problem != nil {
+	units, only, problems := c.directory.choose(how.Names, how.State, how.Verb, false)
+	for _, problem := range problems {
 		return control.Operation{}, problem
 	}
-	return o.now(h), nil
+	cmd := commandOf(how.Verb, units, actor)
+	cmd.Only, cmd.Width, cmd.Steady = only, how.Rolling, how.SteadyMS*int64(time.Millisecond)
+	if how.Runtime {
+		cmd.Want = service.IntentNone
+	}
+	outcomes, id, refused := c.operate(ctx, cmd, units, nil)
+	switch {
+	case refused != nil:
+		return control.Operation{}, refused
+	case len(outcomes) > 0 && outcomes[0].Problem != nil: // nobody has waited for anything else
+		return control.Operation{}, outcomes[0].Problem
+	}
+	return c.Operation(id)
 }
 
-// now is an operation, in which each member that waits says what for.
-func (o *operations) now(h operation.Handle) control.Operation {
-	is, _ := h.Now()
-	if !is.Over() {
-		o.loop.ask(func() {
-			for i := range is.Members {
-				if m := &is.Members[i]; m.State == operation.Running {
-					if u := o.fleet.find(m.Name); u != nil {
-						m.PID, m.Reason = u.pid(), o.waitsFor(u)
-					}
-				}
-			}
-		})
+// view is an operation for people. Each member that is under way says what it waits for.
+// The loop calls it.
+func (c *commands) view(o *core.Operation) control.Operation {
+	is := control.Operation{
+		ID: o.ID, Verb: o.Verb, Actor: control.Actor(o.Actor), At: time.Unix(0, o.Wall).UTC(), State: o.State, Reason: o.Reason,
+		Members: make([]control.OperationMember, len(o.Members)), Omitted: o.Omitted,
+	}
+	for i, m := range o.Members {
+		is.Members[i] = control.OperationMember{Name: m.Name, State: m.State, Reason: m.Reason, OldPID: m.OldPID, PID: m.PID}
+		if u := c.fleet.find(m.Name); u != nil && m.State == operation.StateRunning && !o.Over() {
+			is.Members[i].PID, is.Members[i].Reason = u.pid(), c.fleet.set.WaitsFor(u.life)
+		}
 	}
 	return is
 }
 
-// AwaitOperation returns when an operation is over, has changed, or ctx ends.
-func (o *operations) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
-	h, problem := o.book.Get(id)
-	if problem != nil {
-		return control.Operation{}, problem
+// recalled is an operation as somebody before has left it.
+func recalled(is control.Operation) operation.Operation {
+	o := operation.Operation{
+		ID: is.ID, Verb: is.Verb, Actor: operation.Actor(is.Actor), Wall: is.At.UnixNano(), State: is.State, Reason: is.Reason, Omitted: is.Omitted,
 	}
-	if is, changed := h.Now(); !is.Over() {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
+	for _, m := range is.Members {
+		o.Members = append(o.Members, operation.Member{Name: m.Name, State: m.State, Reason: m.Reason, OldPID: m.OldPID, PID: m.PID})
 	}
-	return o.now(h), nil
+	return o
 }
 
-// CancelOperation has an operation go no further: who waits for its turn to be
-// restarted stays as it is, and a rolling one takes nobody any more: whom it has not come
-// to is wanted as before. What has begun stays, and so does its intent.
-func (o *operations) CancelOperation(id uint64) (control.Operation, error) {
-	is, problem := o.book.Cancel(id)
-	if problem != nil {
-		return is, problem
-	}
-	o.loop.ask(func() {
-		var back []*unit
-		for _, m := range is.Members {
-			if m.State != operation.Cancelled {
-				continue // a later operation has it, or it is over
-			}
-			if u := o.fleet.find(m.Name); u != nil && (is.Verb == "restart" || is.Verb == "reload") && u.life.Turn() == order.Restart {
-				back = append(back, u)
-			}
+// Operations are those under way and the latest that are over.
+func (c *commands) Operations() []control.Operation {
+	list := []control.Operation{}
+	c.loop.ask(func() {
+		for _, o := range c.fleet.set.Operations.List() {
+			list = append(list, c.view(o))
 		}
-		o.fleet.apply(core.Input{Kind: core.Revoke, Nodes: nodesOf(back)})
-		o.keep()
 	})
-	return is, nil
+	return list
 }
 
-// waitsFor is what a member waits for, in words.
-func (o *operations) waitsFor(u *unit) string {
-	if u.life.Turn().Stops() {
-		if before := o.fleet.set.Before(u.life.Node()); before != "" {
-			return "waits for " + before + " to stop"
+// Operation is one of them.
+func (c *commands) Operation(id uint64) (is control.Operation, err error) {
+	c.loop.ask(func() {
+		if o := c.fleet.set.Operations.Get(id); o != nil && id < core.Hidden {
+			is = c.view(o)
+			return
 		}
-	}
-	if u.state.Phase == machine.Waiting {
-		return u.state.Blocked
-	}
-	return "is " + u.state.Public()
+		err = control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no operation %d; rlminit operations lists them", id))
+	})
+	return is, err
 }
+
+// AwaitOperation returns when an operation is over, has changed, or ctx ends.
+func (c *commands) AwaitOperation(ctx context.Context, id uint64) (control.Operation, error) {
+	is, err := c.Operation(id)
+	if err != nil || is.Over() {
+		return is, err
+	}
+	asked := false
+	_ = c.await(ctx, id, func(o *core.Operation) bool {
+		again := asked
+		asked = true
+		return again || o == nil || o.Over()
+	})
+	return c.Operation(id)
+}
+
+// CancelOperation has an operation go no further: who waits for its turn to be restarted
+// stays as it is, and a rolling one takes nobody any more: whom it has not come to is
+// wanted as before, which is recorded when it returns. What has begun stays, and so does
+// its intent.
+func (c *commands) CancelOperation(id uint64) (control.Operation, error) {
+	is, err := c.Operation(id)
+	if err == nil && is.Over() {
+		err = control.Conflict("operation %d is over: %s", id, is.State)
+	}
+	if err != nil {
+		return is, err
+	}
+	c.loop.ask(func() { c.fleet.apply(core.Input{Kind: core.Cancel, ID: id}) })
+	_ = c.await(context.Background(), id, func(o *core.Operation) bool { return o == nil || o.Over() })
+	return c.Operation(id)
+}
+
+// operationsUnder is where the operations are in what a successor is to know.
+const operationsUnder = "operation/"
 
 // open takes over what a predecessor kept of its operations, before any is begun.
-func (o *operations) open(hold handover.Hold) {
-	text, left, err := handover.OpenText("operations", o.tier1.held, hold)
-	if err != nil {
-		slog.Warn("a successor will not know of operations", "err", err)
+func (c *commands) open(table *handover.Table) {
+	c.table = table
+	var before []control.Operation
+	for _, text := range table.Under(operationsUnder) {
+		var one control.Operation
+		if json.Unmarshal(text, &one) == nil {
+			before = append(before, one)
+		}
+	}
+	c.recall(before, 0)
+}
+
+// recall adds operations of before, up to the id last. Only the loop calls it, or who is
+// there before it.
+func (c *commands) recall(before []control.Operation, last uint64) {
+	in := core.Input{Kind: core.Recall, ID: last}
+	for _, is := range before {
+		in.Operations = append(in.Operations, recalled(is))
+	}
+	c.fleet.apply(in)
+}
+
+// keep has a successor know of an operation, or forget it, and of others of which that
+// has failed. It is memory: it does not wait. The loop calls it.
+func (c *commands) keep(id uint64) {
+	if c.unkept[id] = true; c.table == nil {
 		return
 	}
-	o.text = text
-	var before []control.Operation
-	if json.Unmarshal(left, &before) == nil {
-		o.book.Recall(before, 0)
-	}
-}
-
-// resume ends those of a predecessor that were under way. A member that has come to
-// what was asked is done, by what is true of it now.
-func (o *operations) resume() {
-	o.book.Resume(func(verb string, m control.OperationMember) (int, bool) {
-		u := o.fleet.find(m.Name)
-		switch {
-		case u == nil:
-			return 0, false
-		case verb == "stop":
-			return 0, !u.active() && u.state.Want != machine.WantUp
+	for id := range c.unkept {
+		key, err := operationsUnder+strconv.FormatUint(id, 10), error(nil)
+		if o := c.fleet.set.Operations.Get(id); o == nil {
+			err = c.table.Delete(key)
+		} else {
+			is := c.view(o)
+			if is.Over() {
+				is = history.Shortened(is)
+			}
+			text, _ := json.Marshal(is) // it has nothing that JSON has not
+			err = c.table.Put(key, text)
 		}
-		up := u.state.Phase == machine.Running || u.state.Satisfies(u.policy())
-		return u.pid(), up && (verb == "start" || u.pid() != m.OldPID)
-	})
-	o.keep()
-}
-
-// keep writes down, for a successor, what is under way and what is over.
-// It is memory: it does not wait. Only the loop calls it.
-func (o *operations) keep() {
-	if o.text != nil {
-		o.text.Write(o.book.AppendTo)
+		if err == nil {
+			delete(c.unkept, id)
+		}
 	}
 }

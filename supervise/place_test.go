@@ -140,7 +140,10 @@ func (p *place) supervise(args ...string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	if s.prep.settings, err = settings.Open(fd, s.tier1.held, s.prep.policy, s.prep.runtime); err != nil {
+	if err := s.openHandover(); err != nil {
+		p.Fatal(err)
+	}
+	if s.prep.settings, err = settings.Open(fd, s.records.table, s.prep.policy, s.prep.runtime); err != nil {
 		p.Fatal(err)
 	}
 	if s.logging.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {

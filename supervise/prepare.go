@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"rlminit/config"
@@ -11,6 +12,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/service"
+	"rlminit/supervise/open"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
@@ -50,6 +52,19 @@ const filesAnswerWithin = time.Second
 
 // privileged tells whether tier 1 holds u's definition by name.
 func (p *preparer) privileged(u *unit) bool { return u.recorded && p.settings.Holds(u.name) }
+
+// opens is u as the driver of its descriptors knows it, for the run of a spawn id.
+func (p *preparer) opens(u *unit, run uint64) open.Service {
+	s := open.Service{Name: u.name, Definition: u.definition, Tag: u.tag, Run: run, Apart: p.user != nil}
+	if !p.privileged(u) {
+		s.UID = p.uidOf(u.definition)
+		return s
+	}
+	i := slices.IndexFunc(p.policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
+	s.UID, s.Apart = p.policy.Privileged[i].Identity.UID, true
+	s.Alike = s.UID == p.policy.User.UID
+	return s
+}
 
 // prepare does for a spawn what may take time.
 func (p *preparer) prepare(d *service.Definition, privileged bool) process.Prepared {

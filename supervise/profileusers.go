@@ -13,6 +13,7 @@ import (
 
 	"rlminit/config"
 	"rlminit/internal/durable"
+	"rlminit/prepare"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/service"
@@ -39,11 +40,11 @@ func (o profileOwners) Range() (low, high uint32) {
 }
 func (o profileOwners) Services() uint32               { return o.policy.User.UID }
 func (o profileOwners) Hands(uid uint32) durable.Hands { return o.files.as(uid) }
-func (o profileOwners) Give(uid uint32, directory int) error {
+func (o profileOwners) Give(uid uint32, directory int) (durable.Handed, error) {
 	return o.files.owner(wire.GiveProgram, uid, directory)
 }
 
-func (o profileOwners) Take(uid uint32, directory int) error {
+func (o profileOwners) Take(uid uint32, directory int) (durable.Handed, error) {
 	return o.files.owner(wire.TakeProgram, uid, directory)
 }
 
@@ -59,13 +60,13 @@ const ownerWithin = 10 * time.Minute
 var errNotGiven = errors.New("the process that does that has ended before; try again")
 
 // owner has tier 1 change whose a directory is, and waits for it.
-func (f *userFiles) owner(program string, uid uint32, directory int) error {
+func (f *userFiles) owner(program string, uid uint32, directory int) (did durable.Handed, err error) {
 	if err := f.settle(); err != nil {
-		return err
+		return did, err
 	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return err
+		return did, err
 	}
 	answer := os.NewFile(uintptr(ends[0]), program)
 	defer answer.Close()
@@ -73,17 +74,17 @@ func (f *userFiles) owner(program string, uid uint32, directory int) error {
 	given, err := unix.FcntlInt(uintptr(directory), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		unix.Close(ends[1])
-		return err
+		return did, err
 	}
 	fds := []int{given, ends[1]}
 	f.giving <- struct{}{} // given takes it away
 	_, ended, err := f.spawn(m, fds, fds)
 	if err != nil {
 		<-f.giving
-		return err
+		return did, err
 	}
 	if err := answer.SetReadDeadline(time.Now().Add(ownerWithin)); err != nil {
-		return err
+		return did, err
 	}
 	said := make([]byte, 4096)
 	n := 0
@@ -91,20 +92,20 @@ func (f *userFiles) owner(program string, uid uint32, directory int) error {
 		more, err := answer.Read(said[n:])
 		n += more
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return errors.New("its file system does not answer")
+			return did, errors.New("its file system does not answer")
 		}
 		if err != nil {
 			break
 		}
 	}
-	switch text := string(said[:n]); text {
-	case wire.Done:
-		return nil
-	case "":
-		return notGiven(ended)
-	default:
-		return errors.New(text)
+	if n == 0 {
+		return did, notGiven(ended)
 	}
+	did, done := prepare.ParseAnswer(string(said[:n]))
+	if !done {
+		err = errors.New(string(said[:n]))
+	}
+	return did, err
 }
 
 // notStarted is errNotGiven of a process that could not be started.

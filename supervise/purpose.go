@@ -10,6 +10,7 @@ import (
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/wire"
@@ -63,7 +64,7 @@ func (p *purpose) isFor(service string) bool {
 // fulfil starts, once a boot, what the arguments ask for and what the container
 // lives with, whatever was recorded of them. Nobody's intent changes by that.
 func (p *purpose) fulfil() {
-	if !p.records.work.Done(handover.Fulfilled) {
+	if !p.records.table.Done(handover.Fulfilled) {
 		for _, name := range p.names() {
 			if code, err := p.startFor(name); err != nil {
 				slog.Error("cannot start what the container is for: " + err.Error())
@@ -71,7 +72,7 @@ func (p *purpose) fulfil() {
 				break
 			}
 		}
-		p.records.work.Finish(handover.Fulfilled)
+		p.records.table.Finish(handover.Fulfilled)
 	}
 	p.loop.ask(func() {
 		// It may have ended while there was nobody to tell PID 1.
@@ -89,24 +90,19 @@ func (p *purpose) startFor(name string) (code int32, err error) {
 	if err != nil {
 		return control.ExitNoSuchName, err
 	}
-	started := func(u *unit) bool { return u.state.LastID > 0 }
-	var units, along []*unit
 	p.loop.ask(func() {
 		if u.fault != "" {
 			err = fmt.Errorf("%s: %s", name, u.fault)
 			return
 		}
-		u.desired = service.Running
-		p.records.keepState(u)
-		units = slices.DeleteFunc([]*unit{u}, started)
-		along = slices.DeleteFunc(p.fleet.along(u), started)
+		p.fleet.want(u, service.Running)
 	})
 	if err != nil {
 		return control.ExitFailed, err
 	}
-	start := verbStart
-	start.intent = service.IntentNone
-	p.commands.operate(context.Background(), start, units, along, p.prep.policy.User.UID, nil)
+	cmd := commandOf(core.VerbStart, []*unit{u}, control.Actor{UID: p.prep.policy.User.UID})
+	cmd.Want, cmd.Only.Fresh = service.IntentNone, true
+	p.commands.operate(context.Background(), cmd, []*unit{u}, nil)
 	return 0, nil
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/document"
 	"rlminit/plan"
-	"rlminit/supervise/order"
+	"rlminit/supervise/core"
+	"rlminit/supervise/operation"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/revision"
 )
@@ -65,7 +65,7 @@ func (s *revised) Running(services []plan.Affected) (touched []revision.Touched)
 		for _, a := range services {
 			t := revision.Touched{Service: a.Service, Effect: a.Effect}
 			if u := s.fleet.units[a.Service]; u != nil {
-				t.Up = u.seen().InService
+				t.Up = s.fleet.set.Up(u.life)
 			}
 			touched = append(touched, t)
 		}
@@ -100,69 +100,35 @@ func (s *revised) reconfigure(ctx context.Context, c revision.Content, how revis
 // restarts, as a part of its operation: at most how.Rolling of them at once. Who was
 // commanded otherwise meanwhile is left alone, and ends it.
 func (s *revised) renew(ctx context.Context, how revision.Put) error {
-	var runs []run
+	var units []*unit
+	var runs []uint64
 	s.loop.ask(func() {
 		for _, t := range how.Services {
 			if u := s.fleet.units[t.Service]; u != nil && t.Effect == plan.Restarts && u.fault == "" && u.wanted() {
-				runs = append(runs, run{u, u.state.LastID})
+				units, runs = append(units, u), append(runs, u.state.LastID)
 			}
 		}
 	})
-	for len(runs) > 0 {
-		n := min(max(how.Rolling, 1), len(runs))
-		var halted error
-		s.loop.ask(func() {
-			for _, r := range runs[:n] {
-				if standing := s.commands.operations.standing(how.Operation, r.unit); standing.Over() {
-					halted = haltedBy(standing)
-				}
-			}
-		})
-		if halted != nil {
-			return halted
-		}
-		v := reloading(runs[:n])
-		outcomes, _, _ := s.commands.operateAs(ctx, v, unitsOf(runs[:n]), nil, control.Actor{UID: how.Actor}, &control.Wait{}, how.Operation)
-		for _, o := range outcomes {
-			if o.Problem != nil {
-				return errors.New(o.Problem.Detail)
-			}
-		}
-		runs = runs[n:]
+	cmd := commandOf(core.VerbReload, units, control.Actor{UID: how.Actor})
+	cmd.Runs, cmd.Part, cmd.Width = runs, how.Operation, max(how.Rolling, 1)
+	if _, refused := s.commands.begin(&cmd); refused != nil {
+		return refused
 	}
-	return nil
-}
-
-// gateAll is Gate for the configuration: every service that it touches passes its
-// own.
-func (s *revised) gateAll(ctx context.Context, how revision.Gating) error {
-	var units []*unit
-	s.loop.ask(func() {
-		for _, t := range how.Services {
-			u := s.fleet.units[t.Service]
-			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.wanted() && u.life.Turn() != order.Restart) {
-				continue // it is gone, or is not to run, or was not up before either
+	var halted error
+	err := s.commands.await(ctx, cmd.ID, func(o *core.Operation) bool {
+		for _, m := range o.Members {
+			switch {
+			case m.State == operation.StateSuperseded, m.State == operation.StateCancelled:
+				halted = haltedBy(how.Operation, m)
+			case m.State == operation.StateFailed:
+				halted = errors.New(m.Reason)
 			}
-			units = append(units, u)
 		}
+		return halted != nil || o.Over()
 	})
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
-	for _, u := range units {
-		all.Go(func() {
-			if err := s.pass(ctx, u, revision.Gating{Up: true, Steady: how.Steady, Operation: how.Operation}); err != nil && ctx.Err() == nil {
-				var halted revision.Halted
-				if !errors.As(err, &halted) {
-					err = fmt.Errorf("%s: %w", u.title(), err)
-				}
-				cancel(err)
-			}
-		})
+	s.loop.do(func() { s.fleet.apply(core.Input{Kind: core.Drop, ID: cmd.ID}) })
+	if halted != nil {
+		return halted
 	}
-	all.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return err
 }

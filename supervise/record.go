@@ -13,8 +13,10 @@ import (
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/publish"
 	"rlminit/supervise/threads"
 )
 
@@ -35,28 +37,23 @@ type records struct {
 	fleet  *fleet
 	volume *volume
 
-	states    *handover.States  // what a successor is to know
-	work      handover.BootWork // what of the boot is done
+	table     *handover.Table // what a successor is to know
 	chronicle *chronicle
-	events    *events
-	publisher *publisher                               // of copies: status files
-	recorder  *newest[profiles.Subject, profiles.Seen] // of what was seen, on the volume
+	events    *publish.Events
+	publisher *publish.Driver                        // of copies: status files
+	recorder  *publish.Newest[string, profiles.Seen] // of profiles: state files, on the volume
 }
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
-	seen     string         // the public state that was published last
-	before   service.Intent // what desired was, until what follows from it has begun; IntentNone: it has
-	changed  bool           // desired is newer than the state that a predecessor left
-	intended bool           // desired has changed since a successor was told
-	unsaved  bool           // a successor would not know what is true of it
-	ended    []uint64       // exits to be acknowledged once a successor and the log would know of them
-	outdated outdated       // what of its run is older than the definition
+	seen     string   // the public state that was published last
+	changed  bool     // what is wanted is newer than the state that a predecessor left
+	unsaved  bool     // a successor would not know what is true of it
+	outdated outdated // what of its run is older than the definition
 
-	// commanded: desired is what a person has commanded, and was recorded nowhere, for
-	// there is no volume of ours. It is when we take one over.
+	// commanded: what is wanted is what a person has commanded, and was recorded nowhere,
+	// for there is no volume of ours. It is when we take one over.
 	commanded bool
-	owed      bool // a start was recorded, and its fault kept it from being carried out
 }
 
 // written waits until status files and the volume show what has happened, but
@@ -64,89 +61,56 @@ type kept struct {
 func (r *records) written(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r.publisher.flush(ctx)
-	r.recorder.flush(ctx)
+	r.publisher.Flush(ctx)
+	r.recorder.Flush(ctx)
 }
 
 // recordCommand makes what a command wants durable, of the units and of what goes
-// along, and returns why not; then nothing of it is recorded. One that changes no
-// intent is only noted. Without a volume of ours there is nothing to make it
-// durable on.
-func (r *records) recordCommand(ctx context.Context, id uint64, v verb, units, along []*unit, by control.Actor) *control.Problem {
-	all := append(slices.Clone(units), along...)
-	actor := profiles.Actor(by)
-	c := profiles.Command{Operation: id, Verb: v.name, Intent: v.intent, Services: []string{}, Actor: &actor}
-	var subjects []profiles.Subject
-	r.loop.ask(func() {
-		for _, u := range all {
-			if u.recorded && u.state.Phase != machine.Gone && v.intent != service.IntentNone && !u.onlyScheduled() {
-				subjects = append(subjects, profiles.SubjectOf(u.name, u.definition.Profile))
-				c.Services = append(c.Services, u.name)
-			}
+// along, and says why not; then nothing of it is recorded. One that changes no intent
+// is only noted. Without a volume of ours there is nothing to make it durable on. The
+// loop calls it, and then is called by it.
+func (r *records) recordCommand(cmd *core.Command, units, along []*unit, then func(*control.Problem)) {
+	all := slices.Concat(units, along)
+	actor := profiles.Actor(cmd.Actor)
+	c := profiles.Command{Operation: cmd.ID, Verb: cmd.Verb, Intent: cmd.Want, Services: []string{}, Actor: &actor}
+	if cmd.Part != 0 {
+		c.Operation = 0
+	}
+	for _, u := range all {
+		if u.recorded && cmd.Want != service.IntentNone && !u.onlyScheduled() {
+			c.Services = append(c.Services, u.name)
 		}
-		for _, u := range units {
-			c.Members = append(c.Members, u.name)
-		}
-	})
+	}
+	for _, u := range units {
+		c.Members = append(c.Members, u.name)
+	}
 	if slices.Equal(c.Members, c.Services) {
 		c.Members = nil
 	}
 	store := r.volume.Store()
 	switch {
 	case store == nil:
-		r.loop.ask(func() {
-			for _, u := range all {
-				if v.intent != service.IntentNone && !u.onlyScheduled() {
-					u.kept.commanded = true
-					r.keepState(u)
-				}
+		for _, u := range all {
+			if cmd.Want != service.IntentNone && !u.onlyScheduled() {
+				u.kept.commanded = true
+				r.keepState(u)
 			}
-		})
-	case len(subjects) == 0:
+		}
+		then(nil)
+	case len(c.Services) == 0:
 		store.Records.Note(c)
+		then(nil)
 	default:
-		// A caller who goes away does not make it a half command; a disk that does not
-		// answer keeps no command waiting for ever.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
-		defer cancel()
-		if err := store.Records.Command(ctx, c, subjects, v.intent == service.Stopped); err != nil {
-			return notRecorded(err)
-		}
-	}
-	return nil
-}
-
-// intend has units be wanted as a command is recorded, and begins what follows from
-// that; nil: a rolling operation, which is in the book, is yet to come to each of them. A
-// successor, who begins what the journal alone knows of, learns of a unit's intent with
-// the first step of what follows, which may be that it waits, so with what it was before;
-// and of those that take none when all others have taken theirs. Only the loop calls it.
-func (r *records) intend(intent service.Intent, units, along []*unit, begin func()) {
-	all := slices.Concat(units, along)
-	var fresh []*unit
-	for _, u := range all {
-		if intent != service.IntentNone && u.desired != intent && u.state.Phase != machine.Gone {
-			if u.kept.before == service.IntentNone {
-				u.kept.before, fresh = u.desired, append(fresh, u)
+		go func() {
+			// A disk that does not answer keeps no command waiting for ever.
+			ctx, cancel := context.WithTimeout(context.Background(), recordPatience)
+			defer cancel()
+			var problem *control.Problem
+			if err := store.Records.Command(ctx, c, cmd.Want == service.Stopped); err != nil {
+				problem = notRecorded(err)
 			}
-			u.desired, u.kept.intended = intent, true
-		}
-	}
-	if begin != nil {
-		begin()
-		for _, u := range fresh { // a successor makes nothing of it where it has begun
-			u.kept.before = service.IntentNone
-		}
-		r.cameTo(all...)
-	}
-	for _, u := range all {
-		if u.kept.intended && u.state.Phase != machine.Gone {
-			r.keepState(u)
-			r.publishStatus(u)
-		}
-		if intent != service.IntentNone {
-			r.recordSeen(u) // the state file is to say what is wanted, too
-		}
+			r.loop.do(func() { then(problem) })
+		}()
 	}
 }
 
@@ -155,23 +119,12 @@ func (r *records) intend(intent service.Intent, units, along []*unit, begin func
 func (r *records) copied() {
 	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
 	defer cancel()
-	r.recorder.flush(ctx)
+	r.recorder.Flush(ctx)
 }
 
 // copyPatience is how long the answer to a command waits for copies of what was
 // recorded: whoever edits one afterwards, for an adoption, is not to lose that.
 const copyPatience = 250 * time.Millisecond
-
-// cameTo notes that no rolling operation is yet to come to the units, when what follows
-// from their being recorded as they are has begun. Only the loop calls it.
-func (r *records) cameTo(units ...*unit) {
-	for _, u := range units {
-		if u.kept.before != service.IntentNone && u.state.Phase != machine.Gone { // a successor would look for that
-			u.kept.before = service.IntentNone
-			r.keepState(u)
-		}
-	}
-}
 
 // recordPatience is how long a command waits for its record to be durable.
 const recordPatience = 10 * time.Second
@@ -180,23 +133,23 @@ const recordPatience = 10 * time.Second
 // on the way to another last for less.
 const recordPause = 100 * time.Millisecond
 
-// newRecorder writes what was last seen of services to the volume. What cannot
-// be written, which is said once, is tried again until the disk is well.
-func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
-	failing := map[profiles.Subject]bool{}
-	return newNewest(recordPause, func(batch map[profiles.Subject]profiles.Seen) (failed map[profiles.Subject]profiles.Seen) {
+// newRecorder writes the state files of profiles. What cannot be written, which is said
+// once, is tried again until the disk is well.
+func newRecorder(v *volume) *publish.Newest[string, profiles.Seen] {
+	failing := map[string]bool{}
+	return publish.NewNewest(recordPause, func(batch map[string]profiles.Seen) (failed map[string]profiles.Seen) {
 		if !v.canRecord() {
 			return nil
 		}
 		store := v.Store()
-		subjects := slices.Collect(maps.Keys(batch))
-		seen := make([]profiles.Seen, len(subjects))
-		for i, of := range subjects {
-			seen[i] = batch[of]
+		names := slices.Collect(maps.Keys(batch))
+		seen := make([]profiles.Seen, len(names))
+		for i, name := range names {
+			seen[i] = batch[name]
 		}
-		failures := store.Records.SaveSeen(subjects, seen, min(copiesAtOnce, threads.Share()))
-		failed = map[profiles.Subject]profiles.Seen{}
-		for i, of := range subjects {
+		failures := store.Records.SaveSeen(names, seen, min(copiesAtOnce, threads.Share()))
+		failed = map[string]profiles.Seen{}
+		for i, of := range names {
 			err := failures[i]
 			if err == nil || errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // deleted since it was seen
 				delete(failing, of)
@@ -205,17 +158,17 @@ func newRecorder(v *volume) *newest[profiles.Subject, profiles.Seen] {
 			failed[of] = batch[of]
 			if !failing[of] {
 				failing[of] = true
-				slog.Warn("cannot record the state of a service", "service", of, "err", err)
+				slog.Warn("cannot write the state file of a profile", "profile", of, "err", err)
 			}
 		}
 		return failed
 	})
 }
 
-// recordSeen has u's state written to the volume. What the container's own stop
+// recordSeen has the state file of u's profile written. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.
 func (r *records) recordSeen(u *unit) {
-	if r.fleet.set.Stopping() || !u.recorded || u.forgotten {
+	if u.definition.Profile == "" || r.fleet.set.Stopping() || !u.recorded || u.forgotten {
 		return // of what was deleted nothing is to be written
 	}
 	seen := profiles.Seen{State: seenAs(u), Restarts: u.state.Restarts}
@@ -228,7 +181,7 @@ func (r *records) recordSeen(u *unit) {
 	case u.state.LastExit != nil:
 		seen.ExitReason = u.state.LastExit.String()
 	}
-	r.recorder.put(profiles.SubjectOf(u.name, u.definition.Profile), func(profiles.Seen) profiles.Seen { return seen })
+	r.recorder.Put(u.definition.Profile, seen)
 }
 
 // seenAs is u's state in the words of the state file.
@@ -270,11 +223,11 @@ func (r *records) happened(u *unit, was string, before, state *machine.State) {
 		if is == was {
 			told.At = time.Now()
 		}
-		r.chronicle.note(r.events.publish(told))
+		r.chronicle.note(r.events.Publish(told))
 	}
 	if is != was {
 		event.From, event.To, event.Cause, event.Actor = was, is, cmp.Or(state.Cause, state.Reason), state.Actor
-		r.chronicle.note(r.events.publish(event))
+		r.chronicle.note(r.events.Publish(event))
 	}
 }
 
@@ -307,7 +260,7 @@ func (r *records) tell(u *unit, before, is *machine.State) {
 		return
 	}
 	args := []any{"service", u.name}
-	if pid := cmp.Or(before.PID, u.open.formerPID); pid > 0 && before.ID != 0 {
+	if pid := cmp.Or(before.PID, u.life.Former()); pid > 0 && before.ID != 0 {
 		args = append(args, "pid", pid)
 	}
 	slog.Log(context.Background(), level, what, append(args, "cause", cause)...)

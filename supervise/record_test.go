@@ -59,23 +59,20 @@ func (s *said) about(text string) (lines []string) {
 // A state file that says nothing is one line, with the name that it has now.
 func TestCorruptStateIsSaidOnce(t *testing.T) {
 	heard := overhear(t)
-	p := newPlace(t, gateways+"services: {web: {command: [web]}}\n")
+	p := newPlace(t, gateways)
 	p.write("profiles/alice/profile.yaml", "")
 	p.write("profiles/alice/gateway_state.json", "{")
-	p.write("state/services/web.json", "{")
 	p.open()
 	p.bootAll()
 	p.await("gateway-alice", "stopped")
 	p.now.records.written(time.Second)
-	for _, name := range []string{"alice", "web"} {
-		if lines := heard.about(name); len(lines) != 1 || !strings.Contains(lines[0], "it is kept as") {
-			t.Errorf("said of %s: %q", name, lines)
-		}
+	if lines := heard.about("alice"); len(lines) != 1 || !strings.Contains(lines[0], "it is kept as") {
+		t.Errorf("said: %q", lines)
 	}
 }
 
 // A profile that is gone before its last state was written is no cause for
-// alarm; one that cannot be written is, under its service's name.
+// alarm; one that cannot be written is.
 func TestStateOfAProfileThatIsGone(t *testing.T) {
 	heard := overhear(t)
 	p := newPlace(t, gateways)
@@ -91,15 +88,14 @@ func TestStateOfAProfileThatIsGone(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), filepath.Join(p.home, "profiles/bob")); err != nil {
 		t.Fatal(err)
 	}
-	seen := func(profiles.Seen) profiles.Seen { return profiles.Seen{State: service.SeenStopped} }
 	for _, name := range []string{"alice", "bob"} {
-		p.now.records.recorder.put(profiles.Gateway(name), seen)
+		p.now.records.recorder.Put(name, profiles.Seen{State: service.SeenStopped})
 	}
 	p.now.records.written(10 * time.Second)
 	if lines := heard.about("alice"); len(lines) > 0 {
 		t.Errorf("said of alice: %q", lines)
 	}
-	if lines := heard.about("cannot record"); len(lines) != 1 || !strings.Contains(lines[0], "service=gateway-bob ") {
+	if lines := heard.about("cannot write the state file"); len(lines) != 1 || !strings.Contains(lines[0], "profile=bob ") {
 		t.Errorf("said of bob: %q", lines)
 	}
 }
@@ -136,18 +132,18 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p.now.records.written(10 * time.Second)
 	var all, one []*unit
 	p.now.loop.ask(func() { all, one = p.now.fleet.all(), []*unit{p.now.fleet.units["one"]} })
-	for _, outcome := range p.now.commands.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range operate(p.now, "stop", one, false, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Fatal(outcome.Problem.Detail)
 		}
 	}
 	p.full.Store(true)
-	for _, outcome := range p.now.commands.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range operate(p.now, "start", one, false, 0, &control.Wait{}) {
 		if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 			t.Errorf("one is %s, and was answered: %v", state, outcome.Problem)
 		}
 	}
-	for _, outcome := range p.now.commands.operate(t.Context(), verbStop, all, nil, 0, &control.Wait{}) {
+	for _, outcome := range operate(p.now, "stop", all, false, 0, &control.Wait{}) {
 		name := outcome.Service.Name
 		if state, _ := p.state(name); state != "stopped" {
 			t.Errorf("%s is %s", name, state)
@@ -161,13 +157,13 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	}
 	// What is as recorded needs no room.
 	p.full.Store(false)
-	for _, outcome := range p.now.commands.operate(t.Context(), verbStart, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range operate(p.now, "start", one, false, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Error(outcome.Problem.Detail)
 		}
 	}
 	p.full.Store(true)
-	for _, outcome := range p.now.commands.operate(t.Context(), verbRestart, one, nil, 0, &control.Wait{}) {
+	for _, outcome := range operate(p.now, "restart", one, false, 0, &control.Wait{}) {
 		if outcome.Problem != nil {
 			t.Errorf("a restart on a full disk: %s", outcome.Problem.Detail)
 		}
@@ -178,24 +174,25 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 // though nothing else happens.
 func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
 	heard := overhear(t)
-	p := newPlace(t, pair)
+	p := newPlace(t, gateways)
+	p.open()
 	p.bootAll()
-	p.await("one", "running")
-	p.await("two", "running")
+	created(p, "alice", "")
+	p.await("gateway-alice", "running")
 	p.now.records.written(10 * time.Second)
 	var full atomic.Bool
 	full.Store(true)
 	p.failing(full.Load)
-	p.now.records.recorder.put(profiles.Static("one"), func(profiles.Seen) profiles.Seen { return profiles.Seen{State: "degraded"} })
+	p.now.records.recorder.Put("alice", profiles.Seen{State: "degraded"})
 	for range 3 {
-		p.now.records.recorder.flush(t.Context())
+		p.now.records.recorder.Flush(t.Context())
 	}
-	if lines := heard.about("cannot record"); len(lines) != 1 {
+	if lines := heard.about("cannot write the state file"); len(lines) != 1 {
 		t.Errorf("said: %q", lines)
 	}
 	full.Store(false)
 	p.eventually("it is recorded", func() (bool, any) {
-		text := p.read("state/services/one.json")
+		text := p.read("profiles/alice/gateway_state.json")
 		return strings.Contains(text, "degraded"), text
 	})
 }
@@ -248,7 +245,7 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 	p.await("one", "running")
 	var one []*unit
 	p.now.loop.ask(func() { one = []*unit{p.now.fleet.units["one"]} })
-	outcome := p.now.commands.operate(t.Context(), verbStop, one, nil, 0, &control.Wait{})[0]
+	outcome := operate(p.now, "stop", one, false, 0, &control.Wait{})[0]
 	if state, _ := p.state("one"); outcome.Problem == nil || state != "stopped" {
 		t.Errorf("one is %s: %v", state, outcome.Problem)
 	}
@@ -257,17 +254,19 @@ func TestASuccessorOnAReadOnlyVolume(t *testing.T) {
 // What was seen last, and had not come to its copy when the supervisor was killed, is
 // there with the next one, though nothing else happens.
 func TestASuccessorBringsCopiesUpToDate(t *testing.T) {
-	p := newPlace(t, pair)
+	p := newPlace(t, gateways)
+	p.open()
 	p.bootAll()
-	p.await("one", "running")
+	created(p, "alice", "")
+	p.await("gateway-alice", "running")
 	p.now.records.written(10 * time.Second)
 	p.failing(func() bool { return true }) // as if it were killed before it writes
-	before := p.unit("one").state.PID
-	p.exit("one")
-	p.eventually("one has another process", func() (bool, any) {
+	before := p.unit("gateway-alice").state.PID
+	p.exit("gateway-alice")
+	p.eventually("it has another process", func() (bool, any) {
 		pid, state := 0, ""
 		p.now.loop.ask(func() {
-			u := p.now.fleet.units["one"]
+			u := p.now.fleet.units["gateway-alice"]
 			pid, state = u.state.PID, u.state.Public()
 		})
 		return state == "running" && pid != before, pid
@@ -275,9 +274,9 @@ func TestASuccessorBringsCopiesUpToDate(t *testing.T) {
 	p.kill()
 	p.supervise()
 	p.bootAll()
-	is := fmt.Sprintf(`"pid":%d,`, p.unit("one").state.PID)
+	is := fmt.Sprintf(`"pid":%d,`, p.unit("gateway-alice").state.PID)
 	p.eventually("the copy has "+is, func() (bool, any) {
-		text := p.read("state/services/one.json")
+		text := p.read("profiles/alice/gateway_state.json")
 		return strings.Contains(text, is), text
 	})
 }

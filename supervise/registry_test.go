@@ -159,8 +159,8 @@ func TestCreatedWhereOneWasRemoved(t *testing.T) {
 		}
 		p.await("gateway-alice", want)
 		p.now.loop.ask(func() {
-			if u := p.now.fleet.units["gateway-alice"]; string(u.desired) != want {
-				t.Errorf("desired is %s, want %s", u.desired, want)
+			if u := p.now.fleet.units["gateway-alice"]; string(u.desired()) != want {
+				t.Errorf("desired is %s, want %s", u.desired(), want)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestSlotWithoutPrivilege(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	for name, text := range map[string]string{"plain": "command: [id]\n", "bold": "command: [id]\nuser: postgres\n"} {
-		if err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
+		if _, err := p.now.prep.slots.Publish(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		p.now.registry.Notice(name)
@@ -180,23 +180,6 @@ func TestSlotWithoutPrivilege(t *testing.T) {
 	}
 	if lines := heard.about("put here by hand"); len(lines) != 1 || !strings.Contains(lines[0], "service=bold") {
 		t.Errorf("said %q", lines)
-	}
-}
-
-// What has no definition any more is recorded as stopped.
-func TestRemovedFromConfiguration(t *testing.T) {
-	p := newPlace(t, gateways+"services: {web: {command: [web]}}\n")
-	p.open()
-	p.bootAll()
-	p.await("web", "running")
-	p.configure(p.home, gateways)
-	if _, err := p.now.registry.Reload(control.Reload{}); err != nil {
-		t.Fatal(err)
-	}
-	p.await("web", "")
-	p.now.records.written(1e9)
-	if text := p.read("state/services/web.json"); !strings.Contains(text, `"gateway_state":"stopped","pid":0,`) {
-		t.Errorf("recorded as %s", text)
 	}
 }
 
@@ -210,7 +193,7 @@ func TestSlotSpoiltAndMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range [][]byte{[]byte("command: 5"), source} {
-		if err := p.now.prep.slots.Publish("gateway-alice", text); err != nil {
+		if _, err := p.now.prep.slots.Publish("gateway-alice", text); err != nil {
 			t.Fatal(err)
 		}
 		p.now.registry.Notice("gateway-alice")
@@ -295,7 +278,7 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("gateway-alice", "")
-	if err := p.now.prep.volume.Store().Records.SaveSeen([]profiles.Subject{profiles.Gateway("alice")}, []profiles.Seen{{State: service.SeenRunning}}, 1)[0]; err == nil {
+	if err := p.now.prep.volume.Store().Records.SaveSeen([]string{"alice"}, []profiles.Seen{{State: service.SeenRunning}}, 1)[0]; err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
 	p.now.records.written(0)
@@ -381,7 +364,7 @@ func TestSlotPutInThePlaceOfADeletedProfile(t *testing.T) {
 	if err := os.Rename(slot, p.now.prep.slots.File(".aside")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.now.prep.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
+	if _, err := p.now.prep.slots.Publish("gateway-alice", []byte("command: [stranger]\n")); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("gateway-alice")
@@ -494,7 +477,7 @@ func TestSlotSpoiltAndDeleted(t *testing.T) {
 	p := newPlace(t, gateways)
 	p.open()
 	created(p, "alice", "")
-	if err := p.now.prep.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
+	if _, err := p.now.prep.slots.Publish("gateway-alice", []byte("command: 5")); err != nil {
 		t.Fatal(err)
 	}
 	p.now.registry.Notice("gateway-alice")

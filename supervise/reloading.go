@@ -9,7 +9,7 @@ import (
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/service"
-	"rlminit/supervise/machine"
+	"rlminit/supervise/core"
 )
 
 // Reload brings into force what has changed. Where the caller asks for it, what
@@ -23,8 +23,9 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 	case asOne && how.DryRun:
 		return nil, control.BadRequest("operation and rolling do not go with dry_run: nothing is restarted then")
 	}
-	if problem := s.commands.refusal(verb{name: "reload"}); problem != nil && asOne {
-		return nil, problem
+	stopping := false
+	if s.loop.ask(func() { stopping = s.fleet.set.Stopping() }); stopping && asOne {
+		return nil, control.Conflict("cannot reload anything: the container is stopping")
 	}
 	before := s.lastRuns()
 	done, err := s.directory.registry.Reload(how)
@@ -40,23 +41,17 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 		return done, nil
 	}
 	done.Changes = append(done.Changes, older...)
-	restarts, starts := s.reloaded(done.Changes, before)
-	v, all := reloading(restarts), append(unitsOf(restarts), starts...)
-	switch {
-	case len(all) == 0:
-	case how.Rolling > 0:
-		begun, err := s.commands.roll(v, all, how.Rolling, time.Duration(how.SteadyMS)*time.Millisecond, by)
-		if err != nil {
-			return done, err
-		}
-		done.Operation = begun.ID()
-	default:
-		_, begun, refused := s.commands.operateAs(ctx, v, all, nil, by, nil, 0)
-		if refused != nil {
-			return nil, refused
-		}
-		done.Operation = begun.ID()
+	units, runs := s.reloaded(done.Changes, before)
+	if len(units) == 0 {
+		return done, nil
 	}
+	cmd := commandOf(core.VerbReload, units, by)
+	cmd.Runs, cmd.Width, cmd.Steady = runs, how.Rolling, how.SteadyMS*int64(time.Millisecond)
+	_, id, refused := s.commands.operate(ctx, cmd, units, nil)
+	if refused != nil {
+		return done, refused
+	}
+	done.Operation = id
 	return done, nil
 }
 
@@ -71,23 +66,11 @@ func (s *desk) lastRuns() map[string]uint64 {
 	return last
 }
 
-// run is a service, and the id of its run at some moment.
-type run struct {
-	unit *unit
-	id   uint64
-}
-
-func unitsOf(runs []run) (units []*unit) {
-	for _, r := range runs {
-		units = append(units, r.unit)
-	}
-	return units
-}
-
-// reloaded are the services whose definition has changed so that what runs of them
-// is yet to be restarted, and those that are not up and on their way with a new one. What
-// counts is how they are now: a run may have ended since the changes were found.
-func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (restarts []run, starts []*unit) {
+// reloaded are the services whose definition has changed so that what runs of them is
+// yet to be restarted, each with the id of its run, and with 0 those that are not up and
+// on their way with a new one. What counts is how they are now: a run may have ended
+// since the changes were found.
+func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (units []*unit, runs []uint64) {
 	s.loop.ask(func() {
 		for _, c := range changes {
 			u := s.fleet.find(c.Service)
@@ -96,38 +79,16 @@ func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (res
 			}
 			// One whose run from before has ended since waits for its next start.
 			again := u.state.FellShort() || c.Action == "restart" && u.active()
+			run := uint64(0)
 			if u.older() != "" || again && u.state.LastID == before[u.name] {
-				restarts = append(restarts, run{u, u.state.LastID})
-			} else if up, problem := came(u); !up || problem != nil {
-				starts = append(starts, u)
+				run = u.state.LastID
+			}
+			if run != 0 || !s.fleet.set.Came(u.life) {
+				units, runs = append(units, u), append(runs, run)
 			}
 		}
 	})
-	return restarts, starts
-}
-
-// reloading is the command that gives services their new definition: those of
-// runs by a restart, unless they have another run by now.
-func reloading(runs []run) verb {
-	old := map[*unit]uint64{}
-	for _, r := range runs {
-		old[r.unit] = r.id
-	}
-	stale := func(u *unit) bool {
-		id, ours := old[u]
-		return ours && u.state.LastID == id && u.state.Want == machine.WantUp
-	}
-	return verb{
-		name: "reload", renews: true,
-		needed: stale,
-		apply:  (*fleet).restartUnits,
-		outcome: func(u *unit) func(*unit) (bool, *control.Problem) {
-			if stale(u) {
-				return restarted(u.state.ID)
-			}
-			return started()
-		},
-	}
+	return units, runs
 }
 
 // Adopt takes what a profile's state file says for what is wanted of it, and has

@@ -14,8 +14,10 @@ import (
 	"rlminit/logs"
 	"rlminit/service"
 	"rlminit/supervise/api"
-	"rlminit/supervise/machine"
+	"rlminit/supervise/core"
+	"rlminit/supervise/open"
 	"rlminit/supervise/operation"
+	"rlminit/supervise/probe"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
 )
@@ -34,6 +36,8 @@ type desk struct {
 	commands  *commands
 	services  *services
 	jobs      *jobHost
+	probes    *probe.Driver
+	opened    *open.Driver
 }
 
 // Supervisor names the two tiers.
@@ -44,7 +48,7 @@ func (s *desk) Supervisor() control.Supervisor {
 func (s *Supervisor) desk() *desk {
 	return &desk{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, logging: &s.logging, records: &s.records,
-		directory: &s.directory, commands: &s.commands, services: &s.services, jobs: &s.jobs,
+		directory: &s.directory, commands: &s.commands, services: &s.services, jobs: &s.jobs, probes: s.probes, opened: s.opened,
 	}
 }
 
@@ -54,10 +58,7 @@ func (s *Supervisor) server() *api.Server {
 	server := api.NewServer(s.prep.policy, d)
 	s.registry.Profiles.Heed(revision.Claims{Revisions: s.tenure.revisions.Load})
 	server.Add(d, s.registry.Profiles, d, d)
-	server.AddOperations(struct {
-		*commands
-		*operations
-	}{&s.commands, &s.commands.operations})
+	server.AddOperations(&s.commands)
 	if s.jobs.runner != nil {
 		s.jobs.runner.Add(server)
 	}
@@ -136,15 +137,11 @@ func (s *desk) Service(name string) (st control.Service, err error) {
 // Operate carries out start, stop or restart of one service, or of "all", or of
 // those of all that how says.
 func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate, actor control.Actor) ([]control.Outcome, uint64, error) {
-	v := verbs[name]
-	if how.Runtime {
-		if v.name != "stop" {
-			return nil, 0, control.BadRequest("cannot %s: runtime goes with stop alone", v.name)
-		}
-		v.intent = service.IntentNone
+	if how.Runtime && name != core.VerbStop {
+		return nil, 0, control.BadRequest("cannot %s: runtime goes with stop alone", name)
 	}
-	if how.Failed && v.name != "start" {
-		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", v.name)
+	if how.Failed && name != core.VerbStart {
+		return nil, 0, control.BadRequest("cannot %s: failed goes with start alone", name)
 	}
 	if err := control.CheckState(how.State); err != nil {
 		return nil, 0, err
@@ -152,18 +149,22 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 	names := how.Names
 	if of != "all" {
 		if len(names) > 0 || how.State != "" {
-			return nil, 0, control.BadRequest("cannot %s %s: names and state go with all", v.name, of)
+			return nil, 0, control.BadRequest("cannot %s %s: names and state go with all", name, of)
 		}
 		if _, err := s.directory.lookUp(of); err != nil {
 			return nil, 0, err
 		}
 		names = []string{of}
 	}
-	units, v, problems := s.directory.choose(names, how.State, v, how.Failed)
+	units, only, problems := s.directory.choose(names, how.State, name, how.Failed)
 	var outcomes []control.Outcome
-	var begun operation.Handle
+	var id uint64
 	if len(units) > 0 { // a command on nothing is no operation
-		outcomes, begun, _ = s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), actor, how.Wait, 0)
+		cmd := commandOf(name, units, actor)
+		if cmd.Only = only; how.Runtime {
+			cmd.Want = service.IntentNone
+		}
+		outcomes, id, _ = s.commands.operate(ctx, cmd, units, how.Wait)
 	}
 	said := slices.Clone(names) // and what a pattern has matched that cannot be read now
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
@@ -176,7 +177,7 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 			outcomes = append(outcomes, control.Outcome{Service: control.Service{Name: name}, Problem: problem})
 		}
 	}
-	return outcomes, begun.ID(), nil
+	return outcomes, id, nil
 }
 
 // Signal sends a signal to the main process of a service.
@@ -202,18 +203,15 @@ func (s *desk) Wait(ctx context.Context, name string, what control.WaitFor) (st 
 	if err != nil {
 		return st, err
 	}
-	var over func(*unit) (bool, *control.Problem)
+	gate := operation.Gate{Patient: true}
 	switch what.For {
 	case "running":
-		over = becameRunning
 	case "stopped":
-		over = func(u *unit) (bool, *control.Problem) { return !u.active() && u.state.Phase != machine.Backoff, nil }
+		gate.Down = true
 	default:
 		return st, control.BadRequest("cannot wait for %q; write running or stopped", what.For)
 	}
-	var w *waiter
-	s.loop.ask(func() { w = u.waiters.add(u, false, over) })
-	outcome := s.loop.await(ctx, u, w, &control.Wait{TimeoutMS: what.TimeoutMS})
+	outcome := s.commands.outcome(ctx, u, gate, &control.Wait{TimeoutMS: what.TimeoutMS})
 	if outcome.Problem != nil {
 		return st, outcome.Problem
 	}

@@ -11,6 +11,8 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/open"
+	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 	"rlminit/wire"
 )
@@ -18,21 +20,20 @@ import (
 // succession takes over what a predecessor left. Invariant: until it is restored no
 // message of tier 1 about a process is heard, for no unit knows its own yet.
 type succession struct {
-	loop        *mailbox
-	tier1       *tier1
-	prep        *preparer
-	fleet       *fleet
-	records     *records
-	directory   *directory
-	commands    *commands
-	launcher    *launcher
-	descriptors *descriptors
-	logging     *logging
-	services    *services
-	purpose     *purpose
-	ending      *ending
-	step        func(*unit, machine.Event)
-	hear        func(wire.Message, []int)
+	loop      *mailbox
+	tier1     *tier1
+	prep      *preparer
+	fleet     *fleet
+	records   *records
+	directory *directory
+	commands  *commands
+	launcher  *launcher
+	opened    *open.Driver
+	logging   *logging
+	services  *services
+	purpose   *purpose
+	ending    *ending
+	hear      func(wire.Message, []int)
 
 	restored bool           // what a predecessor left was taken over
 	early    []wire.Message // came before that; the loop's, as restored is
@@ -70,7 +71,7 @@ func (c *succession) takeOver(outdated []*unit) {
 		}
 		c.catchUp()
 		c.bringUpToDate(outdated)
-		c.commands.operations.resume()
+		c.fleet.apply(core.Input{Kind: core.Resume})
 		if c.ending.awaited != 0 {
 			c.ending.beginShutdown()
 		}
@@ -80,14 +81,13 @@ func (c *succession) takeOver(outdated []*unit) {
 // restoreService makes the unit of a service anew, in the state that it was in,
 // and returns it if its definition is not the one that was in force.
 func (c *succession) restoreService(name string, was memory) (outdated *unit) {
-	held := c.tier1.held.Take(registry.UnpublishedKey(name))
-	p := c.directory.registry.Recall(name, was.Profile, was.Recorded, held)
+	p := c.directory.registry.Recall(name, was.Profile, was.Recorded)
 	p.Desired = was.Desired
 	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
 	leaving := false
 	c.loop.ask(func() {
-		u := c.takeBack(p, was.Machine, recorded)
-		u.kept.commanded, u.kept.owed = was.Commanded, was.Owed
+		u := c.takeBack(p, was, recorded)
+		u.kept.commanded = was.Commanded
 		// Who was yet to be started is started: that is recorded.
 		u.kept.changed = u.kept.changed || was.Before != service.IntentNone
 		if was.Outdated != nil {
@@ -112,12 +112,13 @@ func (c *succession) bringUpToDate(outdated []*unit) {
 
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
-func (c *succession) takeBack(p registry.Proposal, state machine.State, recorded service.Intent) *unit {
-	u := c.services.bare(p, &state)
-	if recorded != service.IntentNone && recorded != u.desired && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
+func (c *succession) takeBack(p registry.Proposal, was memory, recorded service.Intent) *unit {
+	u := c.services.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
+	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.
-		u.desired, u.kept.changed = recorded, true
+		u.kept.changed = true
+		c.fleet.apply(core.Input{Kind: core.Want, Node: u.life.Node(), Wants: core.Wants{Desired: recorded, Owed: was.Owed}})
 	}
 	u.forgotten = u.state.Removed // its directory may be on its way out
 	_ = c.launcher.allotTag(u)
@@ -131,11 +132,7 @@ func (c *succession) recordedIntent(name, profile string, recorded bool) service
 		return service.IntentNone
 	}
 	if profile == "" {
-		record, err := store.Records.LoadService(name)
-		if err != nil {
-			return service.IntentNone
-		}
-		return record.Desired
+		return store.Records.LoadService(name).Desired
 	}
 	p, err := store.Load(profile)
 	if err != nil {
@@ -171,28 +168,27 @@ func (c *succession) adopt(u *unit) {
 		if newest.State == wire.ChildExited {
 			c.launcher.memoryOf(u, newest.Exit, &event)
 		}
-		if _, err := c.descriptors.openNotify(u, false); err != nil {
-			slog.Error("notifications of a service are lost", "service", u.name, "err", err)
-		}
 	}
 	if len(children) > 0 || len(c.tier1.held[logKey(u.name)]) > 0 {
 		if err := c.logging.openLog(u); err != nil {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
 	}
-	if u.desired == service.IntentNone { // nothing was kept of it yet
-		u.desired = intentOf(left.Want == machine.WantUp)
+	if u.desired() == service.IntentNone { // nothing was kept of it yet
+		c.fleet.want(u, intentOf(left.Want == machine.WantUp))
 	}
 	u.kept.seen = left.Public()
-	if u.kept.changed && u.desired == service.Running {
+	if u.kept.changed && u.desired() == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.kept.changed = false
-	c.descriptors.readoptSockets(u)
-	u.open.stored.Restore(u.name, c.tier1.held)
+	if err := c.opened.Adopt(u.life.Node(), c.prep.opens(u, left.ID), c.tier1.held, len(children) > 0); err != nil {
+		slog.Error("notifications of a service are lost", "service", u.name, "err", err)
+	}
 	c.fleet.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: event, State: newer})
 	c.records.keepState(u)
-	c.records.recordSeen(u) // our predecessor may have had no time for it
+	c.records.recordSeen(u)    // our predecessor may have had no time for it
+	c.records.publishStatus(u) // likewise
 	if len(children) > 0 {
 		if newest := children[len(children)-1]; newest.State == wire.ChildFailed {
 			c.launcher.spawnFailed(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})
@@ -215,11 +211,17 @@ func (c *succession) adoptAll() {
 func (c *succession) stopOverdue() {
 	var overdue []*unit
 	for _, u := range c.fleet.all() {
-		if u.desired == service.Stopped && u.state.Want == machine.WantUp {
+		if u.desired() == service.Stopped && u.state.Want == machine.WantUp {
 			overdue = append(overdue, u)
 		}
 	}
-	c.fleet.stopUnits(overdue, machine.Event{Cause: "was to be stopped when the supervisor was replaced"})
+	if len(overdue) > 0 && !c.fleet.set.Stopping() {
+		nodes := nodesOf(overdue)
+		c.fleet.apply(core.Input{
+			Kind: core.Give, Turn: order.Stop, Nodes: nodes, Along: c.fleet.set.StopAlong(order.Stop, nodes),
+			Event: machine.Event{Kind: machine.Stop, Cause: "was to be stopped when the supervisor was replaced"},
+		})
+	}
 }
 
 // childEvent is what tier 1 knows of a child, as the machine takes it.

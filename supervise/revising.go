@@ -14,6 +14,7 @@ import (
 	"rlminit/plan"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/revision"
 )
@@ -101,7 +102,7 @@ func (s *revised) observe(p profiles.Profile) revision.Found {
 		}
 		return f
 	}
-	f.Content.State = u.desired
+	f.Content.State = u.desired()
 	if f.Fault == "" {
 		f.Fault = u.fault
 	}
@@ -110,14 +111,14 @@ func (s *revised) observe(p profiles.Profile) revision.Found {
 	on := u.state.Want == machine.WantUp
 	switch {
 	case u.definition.Schedule != nil: // when it runs is the schedule's
-	case u.desired == service.Running && st.State == "failed":
+	case u.desired() == service.Running && st.State == "failed":
 		f.Astray = "failed"
 		if st.Reason != nil {
 			f.Astray += ": " + *st.Reason
 		}
-	case u.desired == service.Running && !on:
+	case u.desired() == service.Running && !on:
 		f.Astray = "stopped"
-	case u.desired == service.Stopped && on:
+	case u.desired() == service.Stopped && on:
 		f.Astray = st.State
 	}
 	return f
@@ -165,9 +166,6 @@ func (s *revised) Taken(name string) bool { return taken(s.prep.config(), name) 
 func taken(c *config.Config, name string) error {
 	return profiles.CheckTaken(name, profiles.SettingsOf(c).Services)
 }
-
-// Secrets tells whether there is a way to give services secrets.
-func (s *revised) Secrets() bool { return true }
 
 // Put makes a profile what it is to be. What is to stop is stopped first, and
 // what is to start is started last, so that nothing runs between two definitions
@@ -245,7 +243,7 @@ func (s *revised) record(name string, c revision.Content, create bool) error {
 	if _, err := store.Replace(name, c.Text); err != nil {
 		return err
 	}
-	return store.Records.SaveIntent(profiles.Gateway(name), c.State)
+	return store.Records.SaveIntent(name, c.State)
 }
 
 // known tells whether a profile has a service yet.
@@ -258,7 +256,7 @@ func (s *revised) known(name string) (known bool) {
 func (s *revised) on(name string) (on bool) {
 	s.loop.ask(func() {
 		u := s.fleet.units[profiles.GatewayName(name)]
-		on = u != nil && u.desired == service.Running && (u.state.Want == machine.WantUp || u.definition.Schedule != nil) && u.state.Phase != machine.Failed
+		on = u != nil && u.desired() == service.Running && (u.state.Want == machine.WantUp || u.definition.Schedule != nil) && u.state.Phase != machine.Failed
 	})
 	return on
 }
@@ -270,12 +268,14 @@ func (s *revised) command(ctx context.Context, verb, name string, how revision.P
 	if err != nil {
 		return err
 	}
-	v, units := verbs[verb], []*unit{u}
+	units := []*unit{u}
+	cmd := commandOf(verb, units, control.Actor{UID: how.Actor})
+	cmd.Part = how.Operation
 	var wait *control.Wait
-	if verb == "stop" {
+	if verb == core.VerbStop {
 		wait = &control.Wait{}
 	}
-	outcomes, _, _ := s.commands.operateAs(ctx, v, units, s.commands.startedAlong(v, units), control.Actor{UID: how.Actor}, wait, how.Operation)
+	outcomes, _, _ := s.commands.operate(ctx, cmd, units, wait)
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/core"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/order"
 )
 
 const trio = pair + "  zed: {command: [zed]}\n"
@@ -46,7 +47,7 @@ func (p *place) begin(how control.BeginOperation) control.Operation {
 func (p *place) awaitEnd(id uint64) (state string, members map[string]string) {
 	p.Helper()
 	p.eventually("the operation is over", func() (bool, any) {
-		o, err := p.now.commands.operations.Operation(id)
+		o, err := p.now.commands.Operation(id)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -69,7 +70,7 @@ func TestRollingWithoutMembersThatAreRemoved(t *testing.T) {
 		if u := p.unit(name); u == nil {
 			t.Fatal(name)
 		}
-		p.now.commands.operate(t.Context(), verbStart, []*unit{p.unit(name)}, nil, 0, &control.Wait{})
+		operate(p.now, "start", []*unit{p.unit(name)}, false, 0, &control.Wait{})
 	}
 	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"a", "b", "c"}, Rolling: 1, SteadyMS: 500})
 	p.eventually("a is taken", func() (bool, any) { return p.spawned("a") == 2, p.spawned("a") })
@@ -77,7 +78,7 @@ func TestRollingWithoutMembersThatAreRemoved(t *testing.T) {
 	p.takeOut("a")
 	state, members := p.awaitEnd(begun.ID)
 	if state != "failed" || members["a"] != "failed" || members["b"] != "failed" || members["c"] != "done" {
-		o, _ := p.now.commands.operations.Operation(begun.ID)
+		o, _ := p.now.commands.Operation(begun.ID)
 		t.Errorf("%s, %v: %s", state, members, o.Reason)
 	}
 	if p.spawned("c") != 2 {
@@ -94,11 +95,11 @@ func TestCommandOnWhatIsGone(t *testing.T) {
 	gone := p.unit("a")
 	p.takeOut("a")
 	p.put("b")
-	p.now.commands.operate(t.Context(), verbStart, []*unit{p.unit("b")}, nil, 0, &control.Wait{})
-	for _, v := range []verb{verbStart, verbRestart, verbStop} {
-		outcome := p.now.commands.operate(t.Context(), v, []*unit{gone}, p.now.commands.startedAlong(v, []*unit{gone}), 0, &control.Wait{})[0]
-		if (outcome.Problem == nil) != (v.name == "stop") {
-			t.Errorf("%s: %v", v.name, outcome.Problem)
+	operate(p.now, "start", []*unit{p.unit("b")}, false, 0, &control.Wait{})
+	for _, v := range []string{"start", "restart", "stop"} {
+		outcome := operate(p.now, v, []*unit{gone}, true, 0, &control.Wait{})[0]
+		if (outcome.Problem == nil) != (v == "stop") {
+			t.Errorf("%s: %v", v, outcome.Problem)
 		}
 	}
 	if state, _ := p.state("b"); p.spawned("b") != 1 || state != "running" {
@@ -115,22 +116,19 @@ func TestCommandOnWhatIsGone(t *testing.T) {
 // Who is stopped while restart --all waits to be recorded stays stopped.
 func TestStoppedBeforeAllIsRestarted(t *testing.T) {
 	p := running(t, trio, "one", "two", "zed")
-	one, two := p.unit("one"), p.unit("two")
-	release := oneAtATime([]*unit{two}) // as long as its stop is recorded
+	two := p.unit("two")
+	stop := commandOf("stop", []*unit{two}, control.Actor{})
+	p.now.loop.ask(func() { // its stop is being recorded
+		stop.ID = p.now.commands.newID(false)
+		p.now.fleet.set.Step(core.Input{Kind: core.Commanded, Command: &stop})
+	})
 	begun := make(chan control.Operation, 1)
 	go func() { begun <- p.begin(control.BeginOperation{Verb: "restart"}) }()
-	p.eventually("it has chosen", func() (bool, any) {
-		free := one.commands.TryLock()
-		if free {
-			one.commands.Unlock()
-		}
-		return !free, nil
+	p.eventually("it waits", func() (waits bool, _ any) {
+		p.now.loop.ask(func() { waits = p.now.fleet.set.Operations.Waiting() == 1 })
+		return waits, nil
 	})
-	p.now.loop.ask(func() {
-		p.now.fleet.stopUnits([]*unit{two}, commanded(verbStop, control.Actor{}))
-		p.now.records.intend(service.Stopped, []*unit{two}, nil, nil)
-	})
-	release()
+	p.now.loop.ask(func() { p.now.fleet.apply(core.Input{Kind: core.Recorded, Command: &stop}) })
 	_, members := p.awaitEnd((<-begun).ID)
 	if _, also := members["two"]; also || len(members) != 2 {
 		t.Errorf("members: %v", members)
@@ -169,9 +167,9 @@ func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
 	one, two, zed := p.unit("one"), p.unit("two"), p.unit("zed")
 	p.now.loop.ask(func() {
 		p.now.ending.shutdown(boottime() + int64(time.Minute))
-		p.now.fleet.restartUnits([]*unit{two}, commanded(verbRestart, control.Actor{}))
-		p.now.fleet.stopUnits([]*unit{one}, commanded(verbStop, control.Actor{}))
-		p.now.fleet.startUnits([]*unit{zed}, commanded(verbStart, control.Actor{}))
+		p.now.fleet.turn(order.Restart, "restart", two)
+		p.now.fleet.turn(order.Stop, "stop", one)
+		p.now.fleet.turn(order.Start, "start", zed)
 	})
 	for _, name := range []string{"one", "two", "zed", "above"} {
 		p.await(name, "stopped")
@@ -279,7 +277,7 @@ func TestCancelOfWhatALaterOperationHas(t *testing.T) {
 	first := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one", "above"}})
 	p.await("above", "stopping")
 	later := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one"}})
-	if _, err := p.now.commands.operations.CancelOperation(first.ID); err != nil {
+	if _, err := p.now.commands.CancelOperation(first.ID); err != nil {
 		t.Fatal(err)
 	}
 	p.exit("above")
@@ -298,7 +296,7 @@ func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
 		p.await(name, "running")
 	}
 	for _, end := range []string{"cancelled", "failed"} {
-		p.now.commands.operate(t.Context(), verbStop, []*unit{p.unit("one"), p.unit("two"), p.unit("zed")}, nil, 0, &control.Wait{})
+		operate(p.now, "stop", []*unit{p.unit("one"), p.unit("two"), p.unit("zed")}, false, 0, &control.Wait{})
 		begun := p.begin(control.BeginOperation{Verb: "start", Names: names, Rolling: 1, SteadyMS: 60_000})
 		first := ""
 		p.eventually("one is taken", func() (bool, any) {
@@ -312,15 +310,15 @@ func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
 		rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == first })
 		if end == "failed" {
 			p.exit(first)
-		} else if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
+		} else if _, err := p.now.commands.CancelOperation(begun.ID); err != nil {
 			t.Fatal(err)
 		}
 		if state, members := p.awaitEnd(begun.ID); state != end {
 			t.Fatalf("%s, %v", state, members)
 		}
-		p.now.commands.operate(t.Context(), verbStart, []*unit{p.unit(rest[1])}, nil, 0, &control.Wait{})
+		operate(p.now, "start", []*unit{p.unit(rest[1])}, false, 0, &control.Wait{})
 		desired := func(name string) (is string) {
-			p.now.loop.ask(func() { is = string(p.now.fleet.units[name].desired) })
+			p.now.loop.ask(func() { is = string(p.now.fleet.units[name].desired()) })
 			return is
 		}
 		p.eventually("what was not come to is wanted no more", func() (bool, any) { return desired(rest[0]) == "stopped", desired(rest[0]) })
@@ -360,7 +358,7 @@ func TestWhatGoesAlongWithARollingStartThatIsCancelled(t *testing.T) {
 		if p.spawned("above") == 2 {
 			wanted = map[string]service.Intent{"one": service.Stopped, "above": service.Running, "two": service.Running}
 		}
-		if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
+		if _, err := p.now.commands.CancelOperation(begun.ID); err != nil {
 			t.Fatal(err)
 		}
 		if killed {
@@ -372,8 +370,8 @@ func TestWhatGoesAlongWithARollingStartThatIsCancelled(t *testing.T) {
 			if got := p.recordedAs(name); got != is {
 				t.Errorf("killed: %v: %s is recorded as %s, want %s", killed, name, got, is)
 			}
-			if u := p.unit(name); u.desired != is {
-				t.Errorf("killed: %v: %s is to be %s, want %s", killed, name, u.desired, is)
+			if u := p.unit(name); u.desired() != is {
+				t.Errorf("killed: %v: %s is to be %s, want %s", killed, name, u.desired(), is)
 			}
 		}
 	}
@@ -388,7 +386,7 @@ func TestRollingRestartOfWhatCannotStart(t *testing.T) {
 	p.await("one", "exited")
 	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"above"}, Rolling: 1})
 	state, _ := p.awaitEnd(begun.ID)
-	if o, _ := p.now.commands.operations.Operation(begun.ID); state != "failed" || !strings.Contains(o.Reason, "requires one, which is exited") {
+	if o, _ := p.now.commands.Operation(begun.ID); state != "failed" || !strings.Contains(o.Reason, "requires one, which is exited") {
 		t.Errorf("%s: %s", state, o.Reason)
 	}
 }
@@ -484,7 +482,7 @@ func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
 		p.await(names[0], "running")
 	}
 	for i, wanted := range []service.Intent{service.Running, service.Stopped} {
-		if _, err := p.now.commands.operations.CancelOperation(begun[i]); err != nil {
+		if _, err := p.now.commands.CancelOperation(begun[i]); err != nil {
 			t.Fatal(err)
 		}
 		if is := p.recordedAs("two"); is != wanted {
@@ -497,15 +495,15 @@ func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
 // successor too.
 func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
 	p, begun := rollingStop(t)
-	if _, err := p.now.commands.operations.CancelOperation(begun.ID); err != nil {
+	if _, err := p.now.commands.CancelOperation(begun.ID); err != nil {
 		t.Fatal(err)
 	}
 	p.kill()
 	p.supervise()
 	p.bootAll()
 	for name, is := range map[string]service.Intent{"one": service.Stopped, "two": service.Running, "zed": service.Running} {
-		if got := p.recordedAs(name); got != is || p.unit(name).desired != is {
-			t.Errorf("%s is recorded as %s, and is to be %s; want %s", name, got, p.unit(name).desired, is)
+		if got := p.recordedAs(name); got != is || p.unit(name).desired() != is {
+			t.Errorf("%s is recorded as %s, and is to be %s; want %s", name, got, p.unit(name).desired(), is)
 		}
 	}
 	for _, name := range []string{"two", "zed"} {
@@ -546,23 +544,30 @@ func TestStopsThatCannotBeRecorded(t *testing.T) {
 	p.full.Store(false)
 }
 
+// writes is a file that is written by another function.
+type writes struct {
+	handover.File
+	write func(b []byte, at int64) (int, error)
+}
+
+func (w writes) WriteAt(b []byte, at int64) (int, error) { return w.write(b, at) }
+
 // A supervisor that is killed as it tells of the first step of a start, which is that the
 // service waits, has a successor that starts it.
 func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
 	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "above")
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
-	p.mu.Lock()
-	states := p.held["states"][0]
-	p.mu.Unlock()
 	var told, over bool // the loop's
 	p.now.loop.ask(func() {
-		p.now.records.states.Through(func(b []byte, at int64) (int, error) {
-			if over {
-				return len(b), nil // nobody is there to write
-			}
-			over = bytes.Contains(b, []byte("above")) && bytes.Contains(b, []byte(`"desired":"running"`))
-			told = told || over && !bytes.Contains(b, []byte(`"want":"up"`))
-			return unix.Pwrite(states, b, at)
+		p.now.records.table.Through(func(f handover.File) handover.File {
+			return writes{f, func(b []byte, at int64) (int, error) {
+				if over {
+					return len(b), nil // nobody is there to write
+				}
+				over = bytes.Contains(b, []byte("above")) && bytes.Contains(b, []byte(`"desired":"running"`))
+				told = told || over && !bytes.Contains(b, []byte(`"want":"up"`))
+				return f.WriteAt(b, at)
+			}}
 		})
 	})
 	p.begin(control.BeginOperation{Verb: "start", Names: []string{"above", "one"}})

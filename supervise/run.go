@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,12 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/control"
 	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
-	"rlminit/supervise/operation"
-	"rlminit/supervise/process"
+	"rlminit/supervise/open"
+	"rlminit/supervise/probe"
+	"rlminit/supervise/publish"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
@@ -28,24 +31,24 @@ import (
 
 // Supervisor is tier 2: what it is made of, each part with what is its own.
 type Supervisor struct {
-	loop        mailbox
-	tier1       tier1
-	fleet       fleet
-	prep        preparer
-	launcher    launcher
-	descriptors descriptors
-	prober      prober
-	logging     logging
-	records     records
-	directory   directory
-	commands    commands
-	services    services
-	jobs        jobHost
-	placer      placer
-	tenure      tenure
-	succession  succession
-	purpose     purpose
-	ending      ending
+	loop       mailbox
+	tier1      tier1
+	fleet      fleet
+	prep       preparer
+	launcher   launcher
+	opened     *open.Driver
+	probes     *probe.Driver
+	logging    logging
+	records    records
+	directory  directory
+	commands   commands
+	services   services
+	jobs       jobHost
+	placer     placer
+	tenure     tenure
+	succession succession
+	purpose    purpose
+	ending     ending
 
 	registry *registry.Registry
 	random   func() uint64 // where chance comes in; a simulation has its own
@@ -84,7 +87,7 @@ func Run(version string) int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
-	s.commands.thrift = newThrift(&s.loop)
+	s.commands.gc = newGCTarget(&s.loop)
 	s.openUser()
 	s.jobs.employ()
 	s.records.version = version
@@ -106,15 +109,12 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		random: rand.Uint64,
 	}
 	s.fleet.apply = s.apply
-	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: newEvents(), chronicle: newChronicle()}
+	s.opened = open.New(s.tier1.send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
+	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents(), chronicle: newChronicle()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
-		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory, jobs: &s.jobs,
-		operations: operations{
-			loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet,
-			book: &operation.Book{Ended: s.records.chronicle.operationEnded},
-		},
-		rolls: rolls{loop: &s.loop, fleet: &s.fleet, records: &s.records, operations: &s.commands.operations, waiting: map[chan struct{}][]*unit{}},
+		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory, jobs: &s.jobs, isFor: s.purpose.isFor,
+		changed: map[uint64]chan struct{}{}, problems: map[uint64]*control.Problem{}, unkept: map[uint64]bool{},
 	}
 	s.jobs = jobHost{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
@@ -122,7 +122,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.services = services{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, step: s.step,
+		launcher: &s.launcher, opened: s.opened, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, commands: &s.commands, step: s.step,
 	}
 	s.purpose = purpose{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
@@ -133,25 +133,28 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.succession = succession{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
-		launcher: &s.launcher, descriptors: &s.descriptors, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
-		step: s.step, hear: s.hear,
+		launcher: &s.launcher, opened: s.opened, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
+		hear: s.hear,
 	}
 	s.ending = ending{
 		tier1: &s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose, tenure: &s.tenure,
 	}
 	s.launcher = launcher{
 		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records,
-		logging: &s.logging, descriptors: &s.descriptors, step: s.step,
+		logging: &s.logging, opened: s.opened, step: s.step,
 		preparation: s.prep.prepare, turns: turns, turn: turn,
+		probes: probePrograms{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, runs: map[uint64]*probeRun{}},
 	}
 	s.prep.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.policy.Volume, s.prep.runtime) })
-	s.logging = logging{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, records: &s.records}
-	s.prober = prober{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, step: s.step,
-		network: process.AskNetwork, runs: map[uint64]*probeRun{},
-	}
-	s.tier1.Host(&s.prober)
-	s.descriptors = descriptors{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, slots: &s.prep.slots, step: s.step, notifier: process.OpenNotifier}
+	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: &s.tier1, prep: &s.prep, records: &s.records}
+	s.probes = probe.New(func(ctx context.Context, in core.Input) {
+		s.loop.do(func() {
+			if ctx.Err() == nil {
+				s.apply(in)
+			}
+		})
+	})
+	s.tier1.Host(&s.launcher.probes)
 	s.placer = placer{loop: &s.loop, tier1: &s.tier1, runs: map[uint64]chan error{}}
 	s.tier1.Host(&s.placer)
 	return s
@@ -205,7 +208,10 @@ func connect() (*Supervisor, <-chan error, error) {
 
 // open makes ready what the loop needs.
 func (s *Supervisor) open() (err error) {
-	if s.prep.settings, err = settings.Open(wire.BundleFD, s.tier1.held, s.prep.policy, s.prep.runtime); err != nil {
+	if err := s.openHandover(); err != nil {
+		return err
+	}
+	if s.prep.settings, err = settings.Open(wire.BundleFD, s.records.table, s.prep.policy, s.prep.runtime); err != nil {
 		return err
 	}
 	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.runtime, "services")}
@@ -221,23 +227,13 @@ func (s *Supervisor) furnish() (err error) {
 	if s.prep.null, err = openNull(); err != nil {
 		return err
 	}
-	if err := s.openHandover(); err != nil {
-		return err
-	}
-	s.records.publisher, s.records.recorder = newPublisher(s.prep.slots), newRecorder(s.prep.volume)
+	s.records.publisher, s.records.recorder = publish.New(s.prep.slots), newRecorder(s.prep.volume)
 	s.use(s.newRegistry())
 	return nil
 }
 
 func (s *Supervisor) newRegistry() *registry.Registry {
-	hold := func(key string, fd int) {
-		if fd < 0 {
-			s.tier1.link.Send(&wire.Release{Key: key}, nil, nil)
-			return
-		}
-		s.tier1.link.Send(&wire.Hold{Key: key}, []int{fd}, []int{fd})
-	}
-	return registry.New(&s.services, s.prep.volume, s.prep.settings, s.prep.slots, s.records.work, hold)
+	return registry.New(&s.services, s.prep.volume, s.prep.settings, s.prep.slots, s.records.table)
 }
 
 // use makes known who knows which services there are.
@@ -248,22 +244,17 @@ func (s *Supervisor) use(r *registry.Registry) {
 
 // openHandover takes over, or makes, what outlives us.
 func (s *Supervisor) openHandover() (err error) {
-	hold := func(key string, fd int) {
+	s.records.table, err = handover.OpenTable(s.tier1.held, func(key string, fd int) {
 		s.tier1.link.Send(&wire.Hold{Key: key}, []int{fd}, nil)
 		s.tier1.link.Flush()
-	}
-	low, high := s.prep.policy.TagLow, s.prep.policy.TagHigh
-	if !s.tier1.tagged {
-		low, high = 0, 0
-	}
-	if s.tier1.tags, err = handover.OpenTags(low, high, s.tier1.held, hold); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	if s.records.states, err = handover.OpenStates(s.tier1.held, hold); err != nil {
-		return err
+	if s.tier1.tagged {
+		s.tier1.tags = handover.OpenTags(s.prep.policy.TagLow, s.prep.policy.TagHigh, s.records.table)
 	}
-	s.commands.operations.open(hold)
-	s.records.work = s.records.states.BootWork()
+	s.commands.open(s.records.table)
 	return nil
 }
 

@@ -22,12 +22,14 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/notify"
 	"rlminit/supervise/order"
 	"rlminit/supervise/process"
+	"rlminit/supervise/publish"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
@@ -106,8 +108,8 @@ type simulation struct {
 	kill   context.CancelFunc // ends the supervisor of the moment
 	slots  slots.Dir
 	home   string         // the volume
-	socket *notify.Socket // of all services: nobody listens
-	held   handover.Held  // memfds, as tier 1 holds them: the table of tags, and what a successor is to know
+	socket *notify.Socket // of all services: it is closed
+	held   handover.Held  // the memfd of what a successor is to know, as tier 1 holds it
 	defs   map[string]*service.Definition
 	shared map[*service.Definition]string // each that was in force, as it was then
 	wanted map[string]machine.Want        // as acknowledged; absent: not sure
@@ -120,6 +122,7 @@ func (s *simulation) run() {
 	if s.socket, err = notify.Listen(filepath.Join(s.TempDir(), "notify"), 0o600); err != nil {
 		s.Fatal(err)
 	}
+	s.socket.Close()
 	s.hold()
 	if s.homes == nil {
 		s.define()
@@ -167,18 +170,12 @@ func (s *simulation) run() {
 
 // hold has tier 1 hold nothing yet but empty memory.
 func (s *simulation) hold() {
-	s.held = handover.Held{}
-	for key, size := range map[string]int64{"tags": 10_000 * 16, "states": 0, "operations": 0} {
-		fd, err := unix.MemfdCreate(key, unix.MFD_CLOEXEC)
-		if err == nil {
-			s.Cleanup(func() { unix.Close(fd) })
-			err = unix.Ftruncate(fd, size)
-		}
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.held[key] = []int{fd}
+	fd, err := unix.MemfdCreate(handover.TableKey, unix.MFD_CLOEXEC)
+	if err != nil {
+		s.Fatal(err)
 	}
+	s.Cleanup(func() { unix.Close(fd) })
+	s.held = handover.Held{handover.TableKey: []int{fd}}
 }
 
 // define makes the definitions: a chain, a diamond and some that stand alone.
@@ -219,7 +216,9 @@ func (s *simulation) define() {
 func (s *simulation) replace(everything context.Context) {
 	w := s.world
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
-	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent"}, next.prep.policy)
+	// The configuration has them, and so a slot that a predecessor published and had no
+	// time to remember is known for what it is.
+	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent", Services: maps.Clone(s.defs)}, next.prep.policy)
 	if s.homes != nil {
 		next.prep.settings = settings.Fixed(s.homes.config, next.prep.policy)
 		next.prep.runtime = s.homes.runtime
@@ -238,10 +237,8 @@ func (s *simulation) replace(everything context.Context) {
 		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
 		return next.prep.prepare(d, privileged)
 	}
-	next.prober.network = w.network
-	next.descriptors.notifier = func(name, _ string, _ os.FileMode, _ []int) (*process.Notifier, error) {
-		return process.NewNotifier(name, "/", s.socket), nil
-	}
+	next.probes.Network = w.network
+	next.opened.Listen = func(string, os.FileMode) (*notify.Socket, error) { return s.socket, nil }
 	alive, kill := context.WithCancel(everything)
 	if s.homes != nil {
 		kill = s.homes.away(kill)
@@ -257,14 +254,10 @@ func (s *simulation) replace(everything context.Context) {
 	}
 	s.tearing(next, alive, kill)
 	store := s.volume(next, alive, kill)
-	next.records.publisher = &publisher{} // nobody decides by a copy
-	next.records.publisher.newest = newNewest(time.Millisecond, func(map[string]published) map[string]published { return nil })
+	next.records.publisher = &publish.Driver{} // nobody decides by a copy
+	next.records.publisher.Newest = publish.NewNewest(time.Millisecond, func(map[string]publish.Status) map[string]publish.Status { return nil })
 	next.records.recorder = newRecorder(next.prep.volume)
-	work := handover.BootWork{}
-	if s.homes != nil {
-		work = next.records.work
-	}
-	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, work, unheld))
+	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, next.records.table))
 	gone := make(chan error)
 	go func() {
 		// The end of the process: the mailbox is emptied, and nobody sees it.
@@ -309,7 +302,7 @@ func (s *simulation) replace(everything context.Context) {
 				return
 			}
 			if u := next.fleet.units[b.name]; u != nil { // else its socket is gone
-				next.descriptors.notified(u, &notify.Message{Ready: true, PID: int(b.pid)})
+				next.apply(core.Input{Kind: core.Notified, Node: u.life.Node(), PID: int(b.pid), Events: []machine.Event{{Kind: machine.Ready}}})
 			}
 		})
 	}
@@ -321,8 +314,8 @@ func (s *simulation) replace(everything context.Context) {
 	unprobed := func() { // nothing of a dead process asks
 		next.loop.ask(func() {
 			for _, u := range next.fleet.all() {
-				next.prober.stopProbe(u, machine.ProbeReady)
-				next.prober.stopProbe(u, machine.ProbeHealth)
+				next.probes.Stop(u.life.Node(), machine.ProbeReady)
+				next.probes.Stop(u.life.Node(), machine.ProbeHealth)
 			}
 		})
 	}
@@ -345,9 +338,8 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		next.registry.Close()
 		next.tier1.link.Close()
-		close(next.records.publisher.wake)
-		close(next.records.recorder.wake)
-		next.records.publisher.wake, next.records.recorder.wake = nil, nil
+		next.records.publisher.Close()
+		next.records.recorder.Close()
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
 	outdated := next.succession.recall()
@@ -399,7 +391,7 @@ func (e equipped) Define(p registry.Proposal) {
 
 // equip gives a unit what is never opened in a simulation.
 func (s *simulation) equip(u *unit) {
-	u.output.slot, u.open.notify = silent{}, process.NewNotifier(u.name, "/", s.socket)
+	u.output.slot = silent{}
 }
 
 // check holds the supervisor against the world, and both against what must be
@@ -436,8 +428,8 @@ func (s *simulation) check() {
 				w.fault("%s is wanted %q, and %q was acknowledged; its state is %+v", u.name, u.state.Want, want, u.state)
 			}
 			desired := journal[u.name]
-			if u.recorded && desired != "" && desired != u.desired {
-				w.fault("%s is to be %s, and %s is recorded", u.name, u.desired, desired)
+			if u.recorded && desired != "" && desired != u.desired() {
+				w.fault("%s is to be %s, and %s is recorded", u.name, u.desired(), desired)
 			}
 			if want, sure := s.wanted[u.name]; sure && u.recorded && desired != intentOf(want == machine.WantUp) {
 				w.fault("%q of %s was acknowledged, and %q is recorded", want, u.name, desired)
@@ -530,7 +522,7 @@ func (s *simulation) end(everything context.Context) {
 	var all []*unit
 	now.loop.ask(func() { all = now.fleet.all() })
 	s.orders.forget(namesOf(all)...)
-	for _, v := range []verb{verbStart, verbRestart, verbStop} {
+	for _, v := range []string{"start", "restart", "stop"} {
 		runs := map[*unit]uint64{}
 		now.loop.ask(func() {
 			for _, u := range all {
@@ -538,26 +530,26 @@ func (s *simulation) end(everything context.Context) {
 			}
 		})
 		want := machine.WantDown
-		if v.name != "stop" {
+		if v != "stop" {
 			want = machine.WantUp
 		}
 		for name := range s.defs {
 			s.wanted[name] = want
 		}
-		for i, outcome := range now.commands.operate(context.Background(), v, all, nil, 1000, &control.Wait{TimeoutMS: 300_000}) {
-			if v.name == "restart" && all[i].state.LastID <= runs[all[i]] {
+		for i, outcome := range operate(now, v, all, false, 1000, &control.Wait{TimeoutMS: 300_000}) {
+			if v == "restart" && all[i].state.LastID <= runs[all[i]] {
 				w.mu.Lock()
 				w.fault("in peace, %s was restarted and has its old run", outcome.Service.Name)
 				w.mu.Unlock()
 			}
-			if v.name != "stop" && outcome.Problem == nil && outcome.Service.State != "running" && all[i].definition.Type != service.Oneshot {
+			if v != "stop" && outcome.Problem == nil && outcome.Service.State != "running" && all[i].definition.Type != service.Oneshot {
 				w.mu.Lock()
 				w.fault("in peace, %s was started and is %s", outcome.Service.Name, outcome.Service.State)
 				w.mu.Unlock()
 			}
 			if outcome.Problem != nil {
 				w.mu.Lock()
-				w.fault("in peace, %s of %s: %s", v.name, outcome.Service.Name, outcome.Problem.Detail)
+				w.fault("in peace, %s of %s: %s", v, outcome.Service.Name, outcome.Problem.Detail)
 				w.mu.Unlock()
 			}
 		}
@@ -570,7 +562,7 @@ func (s *simulation) end(everything context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, u := range all {
-		if _, seen := s.recorded(u.name); u.recorded && seen != string(seenAs(u)) {
+		if _, seen := s.recorded(u.name); u.recorded && u.definition.Profile != "" && seen != string(seenAs(u)) {
 			w.fault("%s is %s, and %s is recorded", u.name, seenAs(u), seen)
 		}
 	}

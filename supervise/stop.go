@@ -67,7 +67,9 @@ func (e *ending) checkStopped() {
 // settle brings everything onto the disk and gives the volume back.
 func (e *ending) settle(giveBack func()) {
 	e.records.written(time.Second)
-	e.commands.operations.book.Interrupt("the container stopped")
+	e.commands.loop.ask(func() {
+		e.fleet.apply(core.Input{Kind: core.Interrupt, Text: "the container stopped"})
+	})
 	e.records.chronicle.end()
 	if giveBack == nil {
 		return

@@ -60,7 +60,7 @@ func (p *preparer) removeTemporary(path string) {
 	}
 	defer unix.Close(fd)
 	if p.files != nil {
-		err = p.files.owner(wire.RemoveProgram, 0, fd)
+		_, err = p.files.owner(wire.RemoveProgram, 0, fd)
 	} else {
 		err = prepare.RemoveTemporary(fd)
 	}

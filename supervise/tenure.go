@@ -165,7 +165,9 @@ func (t *tenure) loseVolume(why error) {
 	t.records.chronicle.lose()
 	t.prep.volume.absent.Store(why.Error())
 	t.prep.volume.store.Store(nil)
-	t.revisions.Store(nil)
+	if r := t.revisions.Swap(nil); r != nil {
+		r.Stop()
+	}
 	t.jobs.lose()
 	t.directory.registry.Look()
 }
@@ -195,9 +197,12 @@ func (t *tenure) awaitVolume(claim *lease.Claim, store *profiles.Store, why erro
 		}
 	})
 	t.jobs.haveVolume()
-	t.rewind()
+	if r := t.revisions.Load(); r != nil {
+		r.Rewind() // no profile was started here
+	}
 	t.watchVolume()
 	t.directory.registry.TakeUp()
+	t.resume()
 	t.jobs.open()
 }
 
@@ -221,6 +226,7 @@ func (t *tenure) openJournal(store *profiles.Store) {
 	boot, err := journal.BootID()
 	if err != nil {
 		slog.Warn("cannot keep a journal", "err", err)
+		store.Records.RefuseIntents(err)
 		return
 	}
 	say := warn
@@ -240,7 +246,8 @@ func (t *tenure) openJournal(store *profiles.Store) {
 	store.Records.UseJournal(j, c.intents, c.users)
 	c.journal.Store(j)
 	t.recordBoot(j, boot)
-	t.commands.operations.book.Recall(c.earlier(j))
+	before, last := c.earlier(j)
+	t.loop.do(func() { t.commands.recall(before, last) })
 }
 
 // recordBoot records that this boot has begun, unless a supervisor before did.
@@ -278,7 +285,7 @@ func (t *tenure) openRevisions(store *profiles.Store) {
 // rewind puts back, before anything is started, what an apply was in the middle
 // of when the container ended.
 func (t *tenure) rewind() {
-	if r := t.revisions.Load(); r != nil && !t.records.work.Done(handover.Registered) {
+	if r := t.revisions.Load(); r != nil && !t.records.table.Done(handover.Registered) {
 		r.Rewind()
 	}
 }

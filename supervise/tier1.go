@@ -46,6 +46,9 @@ func newTier1() tier1 {
 	}
 }
 
+// send sends it a message, with descriptors, and closes those in after.
+func (t *tier1) send(m wire.Message, fds, after []int) { t.link.Send(m, fds, after) }
+
 // pinged answers that we are alive, unless that alone is true: one whom nobody can
 // ask for anything is to be replaced.
 func (t *tier1) pinged(m *wire.Ping) {

@@ -2,19 +2,16 @@ package supervise
 
 import (
 	"cmp"
-	"sync"
 	"time"
 
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/order"
 )
 
-// unit is one supervised service. Only the loop touches it, but for commands.
+// unit is one supervised service. Only the loop touches it.
 type unit struct {
-	commands    sync.Mutex // held by whoever records and gives a command; the rest is the loop's
 	name        string
 	definition  *service.Definition
 	fingerprint string // of the service.yaml that definition was decoded from
@@ -25,17 +22,13 @@ type unit struct {
 	tag         uint32 // of its processes; 0: it has had none yet
 	fault       string // why there is no usable definition; "" if there is one. The registry's word
 
-	life    *core.Life
-	state   *machine.State // life's; the core alone changes it
-	desired service.Intent // Invariant: never IntentNone once it is adopted or started
-	waiters waiters
+	life  *core.Life
+	state *machine.State // life's; the core alone changes it
 
 	// What each part has of it.
-	process launched  // launcher
-	probes  probes    // prober
-	open    endpoints // descriptors
-	output  output    // logging
-	kept    kept      // records
+	process launched // launcher
+	output  output   // logging
+	kept    kept     // records
 }
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
@@ -72,9 +65,11 @@ func (u *unit) rests() bool {
 }
 
 // wanted tells whether u is to run, after a stop that has yet to begin too.
-func (u *unit) wanted() bool {
-	return u.state.Want == machine.WantUp && u.life.Turn() < order.Stop
-}
+func (u *unit) wanted() bool { return u.life.Wanted() }
+
+// desired is what is wanted of u. Invariant: never IntentNone once it is adopted or
+// started.
+func (u *unit) desired() service.Intent { return u.life.Wants().Desired }
 
 // pid is that of u's process; 0: there is none.
 func (u *unit) pid() int {
@@ -88,9 +83,6 @@ func (u *unit) pid() int {
 // readers of events.
 func (s *Supervisor) published(u *unit, e *core.Effect) {
 	before, state := e.Before, e.After
-	if before.PID > 0 && state.PID != before.PID {
-		u.open.formerPID = before.PID
-	}
 	s.logging.mark(u, before, state)
 	s.records.tell(u, before, state)
 	was, is := u.kept.seen, state.Public()
@@ -98,7 +90,6 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 	if was != is || before.Health != state.Health {
 		s.records.recordSeen(u)
 	}
-	s.records.acknowledge(u)
 	if e.Remembered {
 		s.records.publishStatus(u)
 	}
@@ -113,14 +104,15 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 		s.logging.quote(u)
 	}
 	if u.rests() && !s.fleet.set.Stopping() {
-		s.descriptors.closeSockets(u, nil)
-		s.descriptors.closeNotify(u)
+		s.opened.Close(e.Node)
 		if u.state.Phase != machine.Failed { // of that the end is quoted first
 			s.logging.rest(u)
 		}
 	}
 	if state.Phase == machine.Gone {
 		s.fleet.remove(u, e.Node)
+		s.probes.Forget(e.Node)
+		s.opened.Close(e.Node)
 		s.services.forget(u)
 	}
 }
@@ -132,7 +124,7 @@ func (u *unit) status() control.Service { return u.statusAt(boottime()) }
 func (u *unit) statusAt(boottime int64) control.Service {
 	st := control.Service{
 		Name: u.name, Type: string(u.definition.Type), State: u.state.Public(),
-		Desired: string(u.desired), Restarts: u.state.Restarts,
+		Desired: string(u.desired()), Restarts: u.state.Restarts,
 	}
 	if profile := u.definition.Profile; profile != "" {
 		st.Profile = &profile
@@ -204,8 +196,5 @@ func (u *unit) lastWords() string {
 	return "before: " + u.state.LastWords
 }
 
-// unhealthy tells whether it runs, and its health probe fails.
-func (u *unit) unhealthy() bool { return core.Unhealthy(u.state) }
-
 // plight is a state in words, for what waits on u.
-func (u *unit) plight() string { return core.Plight(u.state, u.fault) }
+func (u *unit) plight() string { return u.life.Plight() }

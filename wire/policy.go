@@ -96,8 +96,9 @@ const (
 const RemoveProgram = "@remove-temporary"
 
 // GiveProgram and TakeProgram are the names under which tier 2 asks for the process
-// that gives the directory of a profile to Spawn.UID, and back to User. Tier 1
-// fixes all of it but the descriptors: of the directory, and for the answer.
+// that gives the directory of a profile to Spawn.UID, and back to User. Giving it to 0
+// gives User what is root's in a directory of User's. Tier 1 fixes all of it but the
+// descriptors: of the directory, and for the answer.
 const (
 	GiveProgram = "@give"
 	TakeProgram = "@take"

@@ -40,10 +40,7 @@ in blue, the critical chain in red.`,
 			if asJSON && svg {
 				return misused(cmd, "--json and --svg are two forms of one thing: give one of them")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			events, steps, err := lastBoot(cmd.Context(), client)
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,8 +29,11 @@ hash. What takes nothing out of service comes first, then what needs a restart,
 one after the other, then stops, and deletions last, when all else is well. Each
 service must be ready, and stay so for --steady; if one dies, restarts or becomes
 unhealthy before, or an action fails, everything is put back: definitions,
-environment, secrets, intents and processes. An apply goes on if this command is
-interrupted; rlminit revisions says how it ended.`,
+environment, secrets, intents and processes. What fails because the volume is
+full or faulty is tried again after 5, 15 and 45 s within --timeout; what could
+not be put back then is, once the volume is well. An apply goes on if this
+command is interrupted, or has ended with 12 because the volume holds it up;
+rlminit revisions says how it ended.`,
 		Example: `  rlminit apply plan.json --approve sha256:4f0c… --by "alice, in review 512"
   rlminit apply plan.json --approve "$HASH" --allow-delete --steady 5s --exit-zero`,
 		Args: exactly("PLAN"),
@@ -48,10 +52,7 @@ interrupted; rlminit revisions says how it ended.`,
 					ask.Unread = unread.Error() // and this
 				}
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			r, err := client.Apply(cmd.Context(), ask)
 			if err = cmp.Or(unread, err); err != nil {
 				return err
@@ -123,7 +124,7 @@ func secretsOf(p *plan.Plan) (map[string]map[string]string, error) {
 			case c.Kind == plan.KindConfiguration:
 				value, err = readConfiguration(s.File)
 			case s.File != "":
-				value, err = readSecret(s.File)
+				value, err = readSecret(s.Place, s.File)
 			default:
 				if declared == nil {
 					if declared, err = declaredSecrets(p.Source.File); err != nil {
@@ -192,18 +193,26 @@ func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client
 		g.say(t, "%s\n", printable(line))
 	}
 	begun := t.now()
+	waits := patience{limit: g.timeout, since: begun}
 	told := make([]string, len(r.Steps))
 	for {
 		for i, s := range r.Steps {
 			if i < len(told) && told[i] != s.State && s.State != "waiting" {
 				g.say(t, "%s: %s\n", printable(s.Name), t.paint(stepColour(s.State), stepText(s)))
-				told[i] = s.State
+				told[i], waits.since = s.State, t.now()
 			}
 		}
 		if r.Over() {
 			break
 		}
-		next, err := client.Revision(ctx, r.Revision, r.Version)
+		if r.Held != waits.held && r.Held != "" {
+			t.complain(fmt.Sprintf("revision %d waits: %s", r.Revision, printable(leadLine(r.Held))))
+		}
+		waits.held = r.Held
+		next, err := waits.next(ctx, t, client, r)
+		if errors.Is(err, errOutOfPatience) {
+			return g.leave(t, r)
+		}
 		if err != nil {
 			return err
 		}
@@ -213,6 +222,41 @@ func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client
 		r = next
 	}
 	return g.end(t, r, t.now().Sub(begun))
+}
+
+// patience is how long a caller waits for a revision that is held up: each change has a
+// time, after which there is an answer, whatever the volume does.
+type patience struct {
+	limit time.Duration
+	since time.Time // of the last change that went on
+	held  string    // why it waits, as it was told; "": it does not
+}
+
+var errOutOfPatience = errors.New("the revision is held up")
+
+// next is the revision once it has changed.
+func (p *patience) next(ctx context.Context, t *terminal, client *control.Client, r control.Revision) (control.Revision, error) {
+	if r.Held == "" {
+		return client.Revision(ctx, r.Revision, r.Version)
+	}
+	waiting, cancel := context.WithTimeout(ctx, p.since.Add(p.limit).Sub(t.now()))
+	defer cancel()
+	next, err := client.Revision(waiting, r.Revision, r.Version)
+	if waiting.Err() != nil && ctx.Err() == nil {
+		return next, errOutOfPatience
+	}
+	return next, err
+}
+
+// leave says that a revision is not over, and why nobody waits for it any longer.
+func (g *gating) leave(t *terminal, r control.Revision) error {
+	if g.json {
+		if err := t.printJSON(r); err != nil {
+			return err
+		}
+	}
+	t.complain(fmt.Sprintf("REVISION %d IS NOT OVER: it is held up, and goes on by itself when that has passed: %s; see rlminit revisions", r.Revision, leadLine(r.Held)))
+	return exitStatus(control.ExitPartly)
 }
 
 // say prints for people.

@@ -77,7 +77,7 @@ func compileTo(o initOptions) error {
 	bundle.Run = compiled.Run
 	compiled.Policy.Strict = c.Strict
 	user, supervisor := compiled.Policy.User, compiled.Policy.Supervisor
-	compiled.Policy.Prepare = host.Unprepared || supervisor.UID != user.UID && !prepare.Separated(c.Home, user, supervisor)
+	compiled.Policy.Prepare = host.Unprepared || os.Geteuid() == 0 && prepare.HasProfiles(c) || supervisor.UID != user.UID && !prepare.Separated(c.Home, user, supervisor)
 	if supervisor.UID != user.UID && !compiled.Policy.Prepare {
 		if what := prepare.Reach(c.Home, user); what != "" {
 			compiled.Notes = append(compiled.Notes, prepare.Reached(c.Home, what))

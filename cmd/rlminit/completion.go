@@ -89,55 +89,49 @@ func takesFiles(usage string) bool {
 	return slices.ContainsFunc([]string{"FILE", "DIR", "PLAN", "PATH", "CMD"}, func(name string) bool { return strings.Contains(usage, name) })
 }
 
-// completeProfiles offers the names of profiles to the shell.
-func completeProfiles(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// offer has the shell offer those names of a set that are not named yet, or none behind
+// the first where a verb takes but one. Who is not answered in time is offered none.
+func offer(one bool, names func(context.Context, *control.Client) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if one && len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		unnamed := slices.DeleteFunc(names(ctx, control.Open()), func(name string) bool { return slices.Contains(args, name) })
+		return unnamed, cobra.ShellCompDirectiveNoFileComp
 	}
-	return profileNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeMoreProfiles offers the names of profiles that are not named yet.
-func completeMoreProfiles(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names := slices.DeleteFunc(profileNames(cmd.Context()), func(name string) bool { return slices.Contains(args, name) })
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
+// What is offered by name: profiles, services, and what is in the trash.
+var (
+	completeProfiles     = offer(true, profileNames)
+	completeMoreProfiles = offer(false, profileNames)
+	completeServices     = offer(false, serviceNames)
+	completeTrash        = offer(true, trashNames)
+	completeMoreTrash    = offer(false, trashNames)
+)
 
-func profileNames(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, completionTime)
-	defer cancel()
-	client, err := control.Open()
-	if err != nil {
-		return nil
-	}
-	profiles, err := client.Profiles(ctx)
-	if err != nil {
-		return nil
-	}
-	var names []string
+func profileNames(ctx context.Context, client *control.Client) (names []string) {
+	profiles, _ := client.Profiles(ctx)
 	for _, p := range profiles {
 		names = append(names, p.Name)
 	}
 	return names
 }
 
-// completeServices offers the names of services to the shell.
-func completeServices(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	client, err := control.Open()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	services, err := client.Services(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
+func serviceNames(ctx context.Context, client *control.Client) (names []string) {
+	services, _ := client.Services(ctx)
 	for _, s := range services {
-		if name := shortName(s); !slices.Contains(args, name) {
-			names = append(names, name)
-		}
+		names = append(names, shortName(s))
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names
+}
+
+func trashNames(ctx context.Context, client *control.Client) (names []string) {
+	list, _ := client.Trash().List(ctx)
+	for _, e := range list {
+		names = append(names, e.Entry)
+	}
+	return names
 }

@@ -31,6 +31,10 @@ func TestBashCompletion(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a file"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	script := filepath.Join(dir, ".completion")
+	if r := b.rlminit(t, "completion", "bash"); r.code != 0 || os.WriteFile(script, []byte(r.out), 0o644) != nil {
+		t.Fatalf("%+v", r)
+	}
 	for line, want := range map[string]string{
 		"rlminit sta":            "start|status",
 		"rlminit profile cr":     "create",
@@ -56,7 +60,7 @@ func TestBashCompletion(t *testing.T) {
 		"rlminit exec -- a":          "a file",
 	} {
 		cmd := exec.Command(bash, "--norc", "--noprofile", "-c", `
-			source <(rlminit completion bash)
+			source .completion
 			COMP_LINE=$1 COMP_POINT=${#1}
 			_rlminit
 			IFS='|'; printf '%s' "${COMPREPLY[*]}"`, "bash", line)

@@ -65,29 +65,14 @@ func examine(ctx context.Context) []doctor.Finding {
 		place.Home = "/data"
 	}
 	var silent *doctor.Finding
-	client, err := control.Open()
-	if err == nil {
+	client := control.Open()
+	if client.Trusted() == nil {
 		place.Runtime = client.RuntimeDir()
-		var services []control.Service
-		if services, err = client.Services(ctx); err == nil {
-			place.Services = examined(services)
-		}
-		if health, err := client.Health(ctx, "ready", nil); err == nil {
-			place.Missing = health.Missing
-		}
-		place.Jobs = latestJobs(ctx, client)
-		if _, steps, err := lastBoot(ctx, client); err == nil {
-			for _, s := range analyze.Steps(steps) {
-				place.Steps = append(place.Steps, doctor.Step{Name: s.Step, Took: time.Duration(s.TookS * float64(time.Second))})
-			}
-		}
-		if e, err := client.Environment(ctx, ""); err == nil {
-			for _, entry := range e.Environment {
-				if home, is := strings.CutPrefix(entry, "RLMINIT_HOME="); is {
-					place.Home = home
-				}
-			}
-		}
+	}
+	services, err := client.Services(ctx)
+	if err == nil {
+		place.Services = examined(services)
+		askMore(ctx, client, &place)
 	}
 	if err != nil {
 		silent = &doctor.Finding{Check: "supervisor", State: doctor.Fail, What: err.Error(), Remedy: asOther(err)}
@@ -97,6 +82,26 @@ func examine(ctx context.Context) []doctor.Finding {
 		return append([]doctor.Finding{*silent}, findings...)
 	}
 	return append([]doctor.Finding{{Check: "supervisor", State: doctor.OK, What: "the supervisor answers"}}, findings...)
+}
+
+// askMore asks a supervisor that answers for what else it knows of the place.
+func askMore(ctx context.Context, client *control.Client, place *doctor.Place) {
+	if health, err := client.Health(ctx, "ready", nil); err == nil {
+		place.Missing, place.Walls = health.Missing, health.Walls
+	}
+	place.Jobs = latestJobs(ctx, client)
+	if _, steps, err := lastBoot(ctx, client); err == nil {
+		for _, s := range analyze.Steps(steps) {
+			place.Steps = append(place.Steps, doctor.Step{Name: s.Step, Took: time.Duration(s.TookS * float64(time.Second))})
+		}
+	}
+	if e, err := client.Environment(ctx, ""); err == nil {
+		for _, entry := range e.Environment {
+			if home, is := strings.CutPrefix(entry, "RLMINIT_HOME="); is {
+				place.Home = home
+			}
+		}
+	}
 }
 
 // latestJobs are the latest job of each hook and each schedule that is over.

@@ -14,7 +14,7 @@ import (
 	"rlminit/journal"
 	"rlminit/plan/apply"
 	"rlminit/profiles"
-	operated "rlminit/supervise/operation"
+	operated "rlminit/supervise/operation/history"
 )
 
 // recordWords says in words what a record of each type tells that is no

@@ -64,15 +64,12 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 				shown++
 				return one(e)
 			}
-			client, err := t.open()
-			if err == nil {
-				err = showEvents(cmd, client, q, each)
-			}
+			client := t.open()
+			err = showEvents(cmd, client, q, each)
 			if err == nil && shown == 0 && !follow {
 				return unheardOf(cmd, client, names)
 			}
-			var problem *control.Problem
-			if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer && t.out.failed == nil {
+			if exitCodeOf(err) == control.ExitNoAnswer && t.out.failed == nil {
 				if offline := offlineEvents(cmd, q, each); offline == nil {
 					return nil
 				}
@@ -91,10 +88,8 @@ Where no rlminit answers, the journal's files are read, which root may do.`,
 // service or profile has: it is not the one that was meant.
 func unheardOf(cmd *cobra.Command, client *control.Client, names []string) error {
 	for _, name := range names {
-		_, err := client.Service(cmd.Context(), name)
-		var problem *control.Problem
-		if errors.As(err, &problem) && problem.ExitCode == control.ExitNoSuchName {
-			return problem
+		if _, err := client.Service(cmd.Context(), name); exitCodeOf(err) == control.ExitNoSuchName {
+			return err
 		}
 	}
 	return nil

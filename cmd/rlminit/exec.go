@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -26,12 +27,13 @@ func execVerb(t *terminal) *cobra.Command {
 		Short: "run a command as the service user",
 		Long: `Meant for docker exec as root: gives up every privilege for good, becomes the
 user that services run as, and runs the command in its home, or in / if that
-cannot be entered. With --profile the command gets that profile's environment,
-groups and directory. So nothing it writes to the volume belongs to root. From a
-shell of root's on a terminal it gets a terminal of its own, so that it cannot
-type into that shell. Called as the service user it passes straight through; any
-other user is refused. The exit code is the command's; 126 if it cannot be
-executed and 127 if it is not found.`,
+cannot be entered. So nothing that it writes to the volume belongs to root. With
+--profile the command gets that profile's environment, groups and directory. It
+has the terminal that it is called on: start it by docker exec -it, and not from
+a shell of root's, into which it could type where the kernel allows that (the
+sysctl dev.tty.legacy_tiocsti). The service user may call it too; any other user
+is refused. The exit code is the command's; 126 if it cannot be executed and 127
+if it is not found.`,
 		Example: `  docker exec -it box rlminit exec --profile alice -- bash
   docker exec box rlminit exec -- touch /data/marker`,
 		Args: atLeast("CMD"),
@@ -65,11 +67,8 @@ func (e *notExecuted) Error() string { return e.what }
 
 // runAs replaces this process by the command.
 func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error {
-	if os.Geteuid() == 0 && sharesTerminal() {
-		return onOwnTerminal()
-	}
-	client, err := t.open()
-	if err != nil {
+	client := t.open()
+	if err := client.Trusted(); err != nil {
 		return err
 	}
 	if profile == "" && os.Geteuid() != 0 {
@@ -192,6 +191,17 @@ func configuredGroups(uid uint32) (groups []uint32, tags config.Range) {
 		return nil, c.Tags
 	}
 	return id.Groups, c.Tags
+}
+
+// giveTerminal makes the terminal of a session's leader the user's who it will
+// run as, as login(1) does: to open it by its name takes that.
+func giveTerminal(uid uint32) {
+	if sid, err := unix.Getsid(0); err != nil || sid != os.Getpid() || !term.IsTerminal(0) {
+		return
+	}
+	// In a container that may not change owners its name cannot be opened: all
+	// else works.
+	_ = unix.Fchown(0, int(uid), -1)
 }
 
 // withTerminal adds to a profile's environment what belongs to the terminal

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,8 @@ func fileWriteVerb(t *terminal) *cobra.Command {
 		Use:   "write [--profile P] PATH",
 		Short: "replace a file of a profile by standard input",
 		Long: `Replaces a file by what comes on standard input, in one step, and keeps what was
-there: prints the id of a job that rlminit job undo can undo. Mode and owner stay; a
-new file has mode 0640.`,
+there: prints the id of a job that rlminit job undo can undo, on a terminal with the
+command for that. Mode and owner stay; a new file has mode 0640.`,
 		Example: `  rlminit file write --profile alice config.yaml <config.yaml`,
 		Args:    exactly("PATH"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
@@ -77,11 +78,16 @@ new file has mode 0640.`,
 			case asJSON:
 				return t.printJSON(r)
 			}
+			if isTerminal(os.Stdout) {
+				t.printf("wrote %s; to put back what was there: rlminit job undo %s\n", printable(w.Path), r.Job)
+				return nil
+			}
 			t.printf("%s\n", r.Job)
 			return nil
 		}),
 	}
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
+	cmd.Flags().BoolVar(&w.Parents, "parents", false, "make the directories above it that are missing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the job's result, a JSON object")
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,8 @@ whether rlminit itself is well. Level ready says whether all that is wanted is
 up; with names, whether these are. The exit code is 0 or 1 whatever the cause,
 for Docker knows no other. With --json: an object with ok, reasons and missing
 (why there may be profiles that nothing here shows, or are some whose names
-services have; absent without).`,
+services have; absent without), walls (those that the configuration asks for and
+that cannot be had here, with the reason; absent without) and supervisor.`,
 		Example: `  HEALTHCHECK CMD ["rlminit", "health"]
   rlminit health --level ready alice`,
 		ValidArgsFunction: completeServices,
@@ -65,16 +65,11 @@ services have; absent without).`,
 // askHealth asks the supervisor, but for the one rlminit that has none and is
 // well as long as there is a PID 1: the pure init.
 func askHealth(ctx context.Context, level string, names []string) (control.Health, error) {
-	client, err := control.Open()
-	if err != nil {
-		return control.Health{}, err
-	}
+	client := control.Open()
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	health, err := client.Health(ctx, level, names)
-	var problem *control.Problem
-	if errors.As(err, &problem) && problem.ExitCode == control.ExitNoAnswer &&
-		level == "alive" && len(names) == 0 && client.PureInit() {
+	if exitCodeOf(err) == control.ExitNoAnswer && level == "alive" && len(names) == 0 && client.PureInit() {
 		return control.Health{OK: true, Reasons: []string{"alive: a pure init, nothing is supervised"}}, nil
 	}
 	return health, err

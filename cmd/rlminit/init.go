@@ -31,7 +31,7 @@ func init() {
 
 // alone are the verbs that need no supervisor: as the container's command they are
 // carried out in its place, and nothing else is started.
-var alone = []string{"check", "completion", "docs", "help", "install-compat", "journal", "schema", "version", "-h", "--help", "--version"}
+var alone = []string{"check", "completion", "help", "install-compat", "journal", "schema", "version", "-h", "--help", "--version"}
 
 // verbInPlace is the command of `rlminit init` where that is such a verb of rlminit's
 // own: docker run IMAGE rlminit check. What the flags of init set it finds in the

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -149,12 +148,8 @@ func jobWaitVerb(t *terminal) *cobra.Command {
 run; 7 when the time is over before.`,
 		Args: exactly("ID"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			ctx := cmd.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout+grace)
-				defer cancel()
-			}
+			ctx, cancel := within(cmd.Context(), timeout, grace)
+			defer cancel()
 			r, err := client.WaitJob(ctx, args[0], timeout)
 			if err != nil {
 				return err

@@ -72,13 +72,11 @@ cut (the next line goes on with this one) and text, or text_base64 if no UTF-8.`
 			case !flags.all && len(names) == 0:
 				return misused(cmd, "NAME or --all is missing")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			ctx, cancel := untilInterrupted(cmd.Context())
 			defer cancel()
-			if names, err = logNames(ctx, client, names); err != nil {
+			names, err := logNames(ctx, client, names)
+			if err != nil {
 				return err
 			}
 			options, err := flags.options(cmd, t.now(), len(names))

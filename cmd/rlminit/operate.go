@@ -11,12 +11,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/internal/document"
 	"rlminit/service"
 )
 
 // grace is how much longer than the server a client waits for the answer that
 // says that the time is over.
 const grace = 5 * time.Second
+
+// within is ctx until the caller's time is over, and more for the answer to come: without
+// a limit until it is cancelled.
+func within(ctx context.Context, limit, more time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit+more)
+}
 
 // operation is what start, stop and restart have in common.
 type operation struct {
@@ -75,23 +85,16 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 	case cmd.Flags().Changed("steady") && o.rolling == 0:
 		return misused(cmd, "--steady goes with --rolling")
 	}
-	client, err := t.open()
-	if err != nil {
-		return err
-	}
-	ctx := cmd.Context()
+	client := t.open()
 	if !o.noWait {
 		o.options.Wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
 	}
-	if o.timeout > 0 {
-		limit := o.timeout + grace
-		if o.rolling > 0 {
-			limit = o.timeout // which is the client's alone to keep
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
+	more := grace
+	if o.rolling > 0 {
+		more = 0 // the time is the client's alone to keep
 	}
+	ctx, cancel := within(cmd.Context(), o.timeout, more)
+	defer cancel()
 	names = once(names)
 	var wrong error
 	if !o.all && slices.Contains(names, control.All) {
@@ -268,10 +271,7 @@ func (o *operation) tell(t *terminal, name string, outcome control.Outcome, took
 		done := map[string]string{"start": "started", "stop": "stopped", "restart": "restarted"}[o.verb]
 		line += "; " + done + " along with it: " + printable(strings.Join(outcome.Along, ", "))
 	}
-	if outcome.Note != "" {
-		line += "; " + printable(outcome.Note)
-	}
-	t.printf("%s\n", line)
+	t.printf("%s%s\n", line, noteOf(outcome))
 	return 0
 }
 
@@ -365,27 +365,23 @@ func milliseconds(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-// seconds is a flag's value in Go's notation for durations, a number of days such as
-// 2d, or a plain number of seconds.
+// seconds is a flag's value: a duration as the configuration has it, or a number of days
+// such as 2d.
 type seconds time.Duration
 
 func (s *seconds) String() string { return "" }
 func (s *seconds) Type() string   { return "TIME" }
 
 func (s *seconds) Set(text string) error {
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e9 {
-		*s = seconds(n * float64(time.Second))
-		return nil
-	}
 	if days, whole := strings.CutSuffix(text, "d"); whole {
 		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n < 1e4 {
 			*s = seconds(n * float64(24*time.Hour))
 			return nil
 		}
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return fmt.Errorf("write a time such as 30s, 5m, 1h30m or 2d")
+	d, err := document.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("it %w", err)
 	}
 	*s = seconds(d)
 	return nil

@@ -28,10 +28,7 @@ ended, or the supervisor was replaced, is interrupted.`,
 			if len(args) > 1 {
 				return misused(cmd, "more than one ID")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			if len(args) == 0 {
 				if follow {
 					return misused(cmd, "-f goes with an ID")
@@ -100,19 +97,12 @@ that id.`,
 			if err != nil {
 				return err
 			}
-			client, err := t.open()
+			client := t.open()
+			o, err := client.Cancel(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
-			o, err := client.Cancel(cmd.Context(), id)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return t.printJSON(o)
-			}
-			t.printf("%s\n", operationLine(o))
-			return nil
+			return answer(t, asJSON, o, func() { t.printf("%s\n", operationLine(o)) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the operation, a JSON object")

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/prepare"
 	"rlminit/wire"
 )
@@ -29,16 +30,17 @@ func runOwner(args []string) int {
 		refuse(err)
 		return control.ExitFailed
 	}
+	var did durable.Handed
 	answer := os.NewFile(wire.AnswerFD, "answer")
 	if remove {
 		err = prepare.RemoveTemporary(wire.GivenFD)
 	} else {
-		err = prepare.HandOver(args[2], wire.GivenFD, wire.Identity{UID: ids[0], GID: ids[1]}, ids[2])
+		did, err = prepare.HandOver(args[2], wire.GivenFD, wire.Identity{UID: ids[0], GID: ids[1]}, ids[2])
 	}
 	if err != nil {
 		fmt.Fprint(answer, err)
 		return control.ExitFailed
 	}
-	fmt.Fprint(answer, wire.Done)
+	fmt.Fprint(answer, prepare.Answer(did))
 	return 0
 }

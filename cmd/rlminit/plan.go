@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/document"
 	"rlminit/plan"
+	"rlminit/service"
 )
 
 func planVerb(t *terminal) *cobra.Command {
@@ -107,12 +109,13 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 			if source.File == "" {
 				continue
 			}
-			value, err := readSecret(source.File)
+			value, err := readSecret(place, source.File)
 			if err != nil {
 				err = control.BadRequest("%s: profiles.%s.%s: %v", name, profile, place, err)
 				ask.Unread = err.Error()
 				return "", told(ctx, t, ask, err)
 			}
+			t.noteNewline(profile+"."+place, value)
 			if digests[profile] == nil {
 				digests[profile] = map[string]string{}
 			}
@@ -128,19 +131,14 @@ func (d declaredSet) plan(ctx context.Context, t *terminal) (string, error) {
 		}
 		ask.Configuration = &text
 	}
-	client, err := t.open()
-	if err != nil {
-		return "", err
-	}
+	client := t.open()
 	planned, err := client.Plan(ctx, ask)
 	return planned.Plan, err
 }
 
 // told has the supervisor record why there is no plan, if it answers.
 func told(ctx context.Context, t *terminal, ask control.PlanRequest, why error) error {
-	if client, err := t.open(); err == nil {
-		_, _ = client.Plan(ctx, ask) // which refuses it as well
-	}
+	_, _ = t.open().Plan(ctx, ask) // which refuses it as well
 	return why
 }
 
@@ -188,16 +186,25 @@ func readConfiguration(file string) (string, error) {
 	return string(data), nil
 }
 
-// maxSecret is the longest secret, in bytes.
-const maxSecret = 64 << 10
-
-// readSecret reads a secret's file, less one newline at its end.
-func readSecret(file string) (string, error) {
-	data, err := config.ReadUntrustedFile(file, maxSecret)
-	if err == nil && len(data) > maxSecret {
-		err = fmt.Errorf("cannot read %s: a secret has at most %d bytes", file, maxSecret)
+// readSecret reads the file of a secret's place: each byte of it, or for a variable of
+// the environment less one newline at its end, as in the configuration.
+func readSecret(place, file string) (string, error) {
+	data, err := config.ReadUntrustedFile(file, service.MaxSecret)
+	if err == nil && len(data) > service.MaxSecret {
+		err = fmt.Errorf("cannot read %s: a secret has at most %d bytes", file, service.MaxSecret)
 	}
-	return strings.TrimSuffix(string(data), "\n"), err
+	if plan.IsVariable(place) {
+		data = bytes.TrimSuffix(data, []byte("\n"))
+	}
+	return string(data), err
+}
+
+// noteNewline says that a secret ends in a newline, which is a part of it: most who
+// wrote the file with an editor, or echo, did not mean it.
+func (t *terminal) noteNewline(name, value string) {
+	if strings.HasSuffix(value, "\n") {
+		fmt.Fprintf(t.err, "rlminit: note: the secret %s ends in a newline, which is a part of it; printf %%s writes none\n", printable(name))
+	}
 }
 
 // writeWhole writes a file that is there whole or not at all.

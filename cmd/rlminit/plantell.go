@@ -17,6 +17,20 @@ func tellPlan(t *terminal, p *plan.Plan, out string) {
 		}
 		t.printf("nothing to change: %s (%s)\n", what, p.Scope)
 	}
+	tellChanges(t, p)
+	t.printf("scope %s, source %s, after revision %d, good until %s\n",
+		p.Scope, printable(sourceText(p.Source)), p.Base.Revision, p.Expires.Format(time.RFC3339))
+	where := out
+	if where == "" {
+		where = "PLAN"
+		t.printf("hash %s (--out PLAN keeps the plan for rlminit apply)\n", p.Hash)
+		return
+	}
+	t.printf("approve with: rlminit apply %s --approve %s%s\n", printable(where), p.Hash, map[bool]string{true: " --allow-delete"}[p.Summary.Delete > 0])
+}
+
+// tellChanges prints the changes of a plan, and their sum.
+func tellChanges(t *terminal, p *plan.Plan) {
 	for _, c := range p.Changes {
 		mark, colour := markOf(c.Action)
 		t.printf("%s %s: %s\n", t.paint(colour, mark), t.paint(bold, c.Name), printable(what(c)))
@@ -35,15 +49,6 @@ func tellPlan(t *terminal, p *plan.Plan, out string) {
 	if !p.Empty() {
 		t.printf("\n%s\n", totals(p))
 	}
-	t.printf("scope %s, source %s, after revision %d, good until %s\n",
-		p.Scope, printable(sourceText(p.Source)), p.Base.Revision, p.Expires.Format(time.RFC3339))
-	where := out
-	if where == "" {
-		where = "PLAN"
-		t.printf("hash %s (--out PLAN keeps the plan for rlminit apply)\n", p.Hash)
-		return
-	}
-	t.printf("approve with: rlminit apply %s --approve %s%s\n", printable(where), p.Hash, map[bool]string{true: " --allow-delete"}[p.Summary.Delete > 0])
 }
 
 func sourceText(o plan.Origin) string {

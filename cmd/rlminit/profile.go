@@ -25,7 +25,7 @@ the profile's.`,
 		},
 	}
 	cmd.AddCommand(profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
-		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profilePurgeVerb(t), profileAdoptVerb(t),
+		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profilePurgeVerb(t), profileAdoptVerb(t), profileRepairVerb(t),
 		profileExportVerb(t), profileImportVerb(t))
 	return cmd
 }

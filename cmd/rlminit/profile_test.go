@@ -42,7 +42,7 @@ func TestProfileCreate(t *testing.T) {
 	})
 	const full = "no port: all of gateway.ports are taken"
 	tell(t, map[string]any{"POST /v1/profiles": control.Outcome{Service: kept, Changed: true, Note: full}}, []story{
-		{name: "full", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped (no port: all of gateway.ports are taken)\n"},
+		{name: "full", args: []string{"profile", "create", "alice", "--stopped"}, out: "alice: stopped; no port: all of gateway.ports are taken\n"},
 	})
 	tell(t, map[string]any{"POST /v1/profiles": control.NewProblem(control.KindExists, `profile "alice" exists already; use --exist-ok to keep it as it is`)}, []story{
 		{name: "exists", args: []string{"profile", "create", "alice"}, code: 17, err: "rlminit: profile \"alice\" exists already; use --exist-ok to keep it as it is\n"},
@@ -201,7 +201,7 @@ func TestProfilePurge(t *testing.T) {
 	tell(t, answers, []story{
 		{args: []string{"profile", "purge"}, code: 2, err: missing, asks: []string{}},
 		{args: []string{"profile", "purge", "--needed"}, code: 2, err: missing, asks: []string{}},
-		{args: []string{"profile", "purge", "--older-than", "a week"}, code: 2, err: "rlminit: --older-than: \"a week\": write a time such as 30s, 5m, 1h30m or 2d; see rlminit help profile purge\n", asks: []string{}},
+		{args: []string{"profile", "purge", "--older-than", "a week"}, code: 2, err: "rlminit: --older-than: \"a week\": it is no duration; write 9s, 1m30s or 100ms; see rlminit help profile purge\n", asks: []string{}},
 		{
 			args: []string{"profile", "purge", "alice-20260501T000000Z"}, out: "alice-20260501T000000Z: removed\n",
 			asks: []string{"DELETE /v1/trash/alice-20260501T000000Z", "GET /v1/trash"},

@@ -14,9 +14,10 @@ func profileAdoptVerb(t *terminal) *cobra.Command {
 		Use:   "adopt NAME",
 		Short: "make the desired state in a profile's state file the recorded one",
 		Long: `What is wanted of a profile is in the journal, and the gateway_state.json in its
-directory is a copy: one that was changed by hand, or came with a directory from
-elsewhere, is put right by the next command or boot. This takes its desired_state
-on purpose: it is recorded, and the gateway is started or stopped.`,
+directory is a copy, which the next change of state is written over. This takes
+what was written there by hand on purpose: its desired_state is recorded, and the
+gateway is started or stopped. Edit the file when the gateway is in a steady
+state.`,
 		Example:           `  rlminit profile adopt alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -61,10 +60,7 @@ needs the profile, it changes the restored one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body.Restore, body.Name = args[0], as
 			if as == "" {
-				client, err := t.open()
-				if err != nil {
-					return err
-				}
+				client := t.open()
 				body.Name = profileOfEntry(cmd.Context(), client, args[0])
 			}
 			return createOne(cmd, t, o, body)
@@ -90,31 +86,6 @@ func profileOfEntry(ctx context.Context, client *control.Client, word string) st
 		}
 	}
 	return word
-}
-
-func completeTrash(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return completeMoreTrash(cmd, args, "")
-}
-
-// completeMoreTrash offers the entries that are not named yet.
-func completeMoreTrash(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	client, err := control.Open()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	list, _ := client.Trash().List(ctx)
-	var names []string
-	for _, e := range list {
-		if !slices.Contains(args, e.Entry) {
-			names = append(names, e.Entry)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func profileRenameVerb(t *terminal) *cobra.Command {
@@ -150,10 +121,7 @@ func createOne(cmd *cobra.Command, t *terminal, o *operation, body control.Creat
 	if cmd.Flags().Changed("port") && (body.Port < 1 || body.Port > 65535) {
 		return misused(cmd, "--port takes 1 to 65535, not %d", body.Port)
 	}
-	client, err := t.open()
-	if err != nil {
-		return err
-	}
+	client := t.open()
 	d := o.create(cmd.Context(), t, client, body)
 	if d.err != nil {
 		return d.err

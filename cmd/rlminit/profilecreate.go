@@ -32,7 +32,7 @@ whatever becomes of the others.`,
 			if body.Environment, err = assignments(cmd, env); err != nil {
 				return err
 			}
-			if body.Secrets, err = secrets(cmd, secret); err != nil {
+			if body.Secrets, err = secrets(t, cmd, secret); err != nil {
 				return err
 			}
 			names := once(args)
@@ -43,10 +43,7 @@ whatever becomes of the others.`,
 			if cmd.Flags().Changed("port") {
 				return misused(cmd, "--port goes with one NAME: each profile has a port of its own")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			return forEach(t, names, func(name string) answered {
 				own := body
 				own.Name = name
@@ -66,9 +63,9 @@ whatever becomes of the others.`,
 	return cmd
 }
 
-// secrets reads those that were asked for. A value on the command line could be
-// seen by everybody.
-func secrets(cmd *cobra.Command, list []string) (map[string]string, error) {
+// secrets reads the secrets that --secret names, each byte of them. It takes no value from
+// the command line, where everybody could see it.
+func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string, error) {
 	values := map[string]string{}
 	stdin := ""
 	for _, entry := range list {
@@ -97,6 +94,7 @@ func secrets(cmd *cobra.Command, list []string) (map[string]string, error) {
 			return nil, control.Failed("cannot read the secret %s: %v", name, err)
 		}
 		values[name] = string(value)
+		t.noteNewline(name, values[name])
 	}
 	return values, nil
 }

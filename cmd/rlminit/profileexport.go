@@ -42,10 +42,7 @@ no part of it.`,
 			if output == "-" && isTerminal(os.Stdout) {
 				return misused(cmd, "an archive is nothing for a terminal; write it into a file: --output FILE, or >FILE")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			if output == "-" {
 				return exportProfile(cmd.Context(), t, client, args[0], !noLog, t.out)
 			}
@@ -182,10 +179,7 @@ passed over, should somebody have put that into it.`,
 			} else if isTerminal(in) {
 				return misused(cmd, "an archive is nothing to be typed; write: rlminit profile import - <FILE")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			d := o.attempt(cmd.Context(), t, what.Name, what.Stopped, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
 				what.Wait = wait
 				return client.ImportProfile(ctx, what, in)

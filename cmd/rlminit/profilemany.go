@@ -47,11 +47,8 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 	if !o.noWait {
 		wait = &control.Wait{TimeoutMS: milliseconds(o.timeout)}
 	}
-	if o.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.timeout+grace)
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, o.timeout, grace)
+	defer cancel()
 	begun := t.now()
 	outcome, err := ask(ctx, wait)
 	if err == nil && outcome.Problem != nil {
@@ -68,23 +65,24 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 		name = shortName(outcome.Service)
 	}
 	return answered{tell: func() error {
-		if o.json {
-			return t.printJSON(outcome)
-		}
-		t.printf("%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...))
-		return nil
+		return answer(t, o.json, outcome, func() { t.printf("%s%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...), noteOf(outcome)) })
 	}}
 }
 
 // portOf is what is told of a profile's port.
 func portOf(outcome control.Outcome) []string {
-	switch {
-	case outcome.Service.Port != nil:
-		return []string{"port " + number(outcome.Service.Port)}
-	case outcome.Note != "":
-		return []string{printable(outcome.Note)}
+	if outcome.Service.Port == nil {
+		return nil
 	}
-	return nil
+	return []string{"port " + number(outcome.Service.Port)}
+}
+
+// noteOf is an outcome's note as it ends its line.
+func noteOf(outcome control.Outcome) string {
+	if outcome.Note == "" {
+		return ""
+	}
+	return "; " + printable(outcome.Note)
 }
 
 // trashTime writes when a profile was deleted.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -44,28 +43,18 @@ rlminit reload.`,
 			if len(change.Environment) == 0 {
 				return misused(cmd, "KEY=VALUE or --unset KEY is missing")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			ctx := cmd.Context()
 			if !noWait {
 				change.Wait = &control.Wait{TimeoutMS: milliseconds(timeout)}
 			}
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout+grace)
-				defer cancel()
-			}
+			ctx, cancel := within(ctx, timeout, grace)
+			defer cancel()
 			profile, err := client.SetProfile(ctx, args[0], change)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case asJSON:
-				return t.printJSON(profile)
 			}
-			t.printf("%s: %s\n", printable(profile.Name), printable(profile.State))
-			return nil
+			return answer(t, asJSON, profile, func() { t.printf("%s: %s\n", printable(profile.Name), printable(profile.State)) })
 		},
 	}
 	cmd.Flags().StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")

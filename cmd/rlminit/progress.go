@@ -312,10 +312,7 @@ func (p *progress) next(ctx context.Context, client *control.Client, id uint64) 
 // answer, which has the id, comes when it is over. A supervisor that is replaced
 // may begin another.
 func (p *progress) search(ctx context.Context, verb string) {
-	client, err := control.Open() // one that leaves it to the other to say what it waits for
-	if err != nil {
-		return
-	}
+	client := control.Open() // one that leaves it to the other to say what it waits for
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		select {
 		case <-ctx.Done():

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	testbox "rlminit/tests/box"
 )
 
 // Whatever the terminal and the members, what is shown fits above the cursor's
@@ -155,12 +156,8 @@ func (s *screen) wrote() string {
 // elsewhere where out is not nil.
 func onScreen(t *testing.T, cmd *exec.Cmd, out io.Writer) (keys io.Writer, s *screen, wait func()) {
 	t.Helper()
-	master, slave, err := pty.Open()
-	if err != nil {
-		t.Skipf("needs a pseudo-terminal: %v", err)
-	}
-	t.Cleanup(func() { master.Close() })
-	if err := pty.Setsize(slave, &pty.Winsize{Rows: 10, Cols: 80}); err != nil {
+	master, slave := testbox.OpenTerminal(t)
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave

@@ -55,10 +55,7 @@ the operation's id.`,
 			case rolling > 0:
 				how.SteadyMS = milliseconds(steady)
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			done, err := client.Reload(cmd.Context(), how)
 			if err != nil {
 				return misplaced(cmd, names, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -30,7 +31,7 @@ approved it, as they said, and the uid of who asked.`,
 				by = r.By + " (" + by + ")"
 			}
 			b.row(cell{text: strconv.Itoa(r.Revision)}, cell{printable(r.State), revisionColour(r.State)}, cell{text: r.At.UTC().Format(time.RFC3339)},
-				cell{text: printable(by)}, cell{text: strconv.Itoa(len(r.Steps))}, cell{text: printable(r.Source)}, cell{text: printable(leadLine(r.Reason))})
+				cell{text: printable(by)}, cell{text: strconv.Itoa(len(r.Steps))}, cell{text: printable(r.Source)}, cell{text: printable(leadLine(cmp.Or(r.Held, r.Reason)))})
 		}
 		b.write(t)
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
+	"rlminit/plan"
 )
 
 func rollbackVerb(t *terminal) *cobra.Command {
@@ -17,11 +18,16 @@ func rollbackVerb(t *terminal) *cobra.Command {
 		Short: "put back what an applied revision has changed",
 		Long: `Without REV, puts back what the last applied revision has changed: definitions,
 environment, secrets and intents, as they were before it; with REV all that was
-changed by those after it, so that 0 is before the first. A profile that was
-deleted comes out of the trash; where that is not possible, nothing is touched,
-and what is missing is said. It is a revision of its own, gated and rolled back
-like an apply, and needs no approval.`,
-		Example: `  rlminit rollback
+changed by those after it, so that 0 is before the first. Where the last revision
+was rolled back by itself, REV is needed: the exit code is 17, and a line names
+those that there are. A profile that was deleted comes out of the trash; where
+that is not possible, nothing is touched, and what is missing is said. One that
+was created is deleted, into the trash, which needs --allow-delete. It is a
+revision of its own, gated and rolled back like an apply, and needs no approval.
+--dry-run shows its plan and begins nothing; with --json it is as rlminit plan
+writes it.`,
+		Example: `  rlminit rollback --dry-run
+  rlminit rollback --allow-delete
   rlminit rollback 12 --steady 5s`,
 		Args: atMost("REV"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,20 +38,45 @@ like an apply, and needs no approval.`,
 				}
 				ask.Revision = &number
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			ask.Request, ask.Gating = rand.Text(), g.gating()
 			r, err := client.Rollback(cmd.Context(), ask)
 			if err != nil {
 				return err
 			}
+			if ask.DryRun {
+				return tellRollback(t, r, g.json)
+			}
 			return g.follow(cmd.Context(), t, client, r)
 		},
 	}
 	g.flags(cmd, &ask.By)
+	cmd.Flags().BoolVar(&ask.AllowDelete, "allow-delete", false, "it may delete profiles")
+	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "only show what it would change")
 	return cmd
+}
+
+// tellRollback prints the plan of a rollback that was not begun.
+func tellRollback(t *terminal, r control.Revision, asJSON bool) error {
+	if asJSON {
+		t.printf("%s\n", harmless([]byte(r.Plan)))
+		return nil
+	}
+	p, err := plan.Read([]byte(r.Plan))
+	if err != nil {
+		return control.Failed("cannot read the plan of the rollback: %v", err)
+	}
+	if p.Empty() {
+		t.printf("nothing to change: all is as it was after revision %d\n", r.Revision)
+	}
+	tellChanges(t, p)
+	for _, left := range r.Left {
+		t.printf("  %s\n", printable(left))
+	}
+	if n := len(p.Deletes()); n > 0 {
+		t.printf("it deletes %s: rlminit rollback needs --allow-delete\n", counted(n, "profile", "profiles"))
+	}
+	return nil
 }
 
 // atMost allows as many arguments as have a name here.

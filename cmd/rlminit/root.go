@@ -142,7 +142,7 @@ where none is named.`,
 		execVerb(t), healthVerb(t), reloadVerb(t), shutdownVerb(t),
 		planVerb(t), applyVerb(t), revisionsVerb(t), rollbackVerb(t), driftVerb(t),
 		checkVerb(t), schemaVerb(t), doctorVerb(t), journalVerb(t), installCompatVerb(t), versionVerb(t), completionVerb(t),
-		tryGatewayVerb(), docsVerb(t),
+		tryGatewayVerb(),
 	)
 	root.SetHelpCommand(helpVerb(t))
 	for _, verb := range root.Commands() {

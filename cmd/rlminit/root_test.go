@@ -21,7 +21,8 @@ func TestUsage(t *testing.T) {
 		{args: []string{"--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help\n"},
 		{args: []string{"status", "--frob"}, code: 2, err: "rlminit: no flag --frob; see rlminit help status\n"},
 		{args: []string{"status", "-x"}, code: 2, err: "rlminit: no flag -x; see rlminit help status\n"},
-		{args: []string{"start", "--timeout", "soon", "x"}, code: 2, err: "rlminit: --timeout: \"soon\": write a time such as 30s, 5m, 1h30m or 2d; see rlminit help start\n"},
+		{args: []string{"start", "--timeout", "5", "x"}, code: 2, err: "rlminit: --timeout: \"5\": it has no unit; write 5s; see rlminit help start\n"},
+		{args: []string{"start", "--timeout", "soon", "x"}, code: 2, err: "rlminit: --timeout: \"soon\": it is no duration; write 9s, 1m30s or 100ms; see rlminit help start\n"},
 		{args: []string{"start", "x", "--timeout"}, code: 2, err: "rlminit: --timeout needs a value; see rlminit help start\n"},
 		{args: []string{"start", "--all=maybe"}, code: 2, err: "rlminit: --all: \"maybe\": write true or false; see rlminit help start\n"},
 		{args: []string{"version", "x"}, code: 2, err: "rlminit: unexpected argument \"x\"; see rlminit help version\n"},
@@ -71,7 +72,7 @@ func TestBareCommand(t *testing.T) {
 	if r.code != 0 || !strings.Contains(strings.Join(strings.Fields(r.out), " "), "status show how services are") || !strings.Contains(r.out, "17  exists already") {
 		t.Errorf("exit %d:\n%s%s", r.code, r.out, r.err)
 	}
-	for _, hidden := range []string{"try-gateway", "docs", "__complete"} {
+	for _, hidden := range []string{"try-gateway", "__complete"} {
 		if strings.Contains(r.out, hidden) {
 			t.Errorf("help speaks of %s", hidden)
 		}

@@ -141,10 +141,7 @@ func (o *runOptions) complete(cmd *cobra.Command) error {
 
 // run asks for the job and passes its output on.
 func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
-	client, err := t.open()
-	if err != nil {
-		return o.failed(t, err)
-	}
+	client := t.open()
 	if o.job.DryRun {
 		return o.dryRun(cmd, t, client)
 	}
@@ -161,11 +158,7 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 			return o.failed(t, err)
 		}
 		<-read
-		if o.asJSON {
-			return t.printJSON(job)
-		}
-		t.printf("%s\n", job.Job)
-		return nil
+		return answer(t, o.asJSON, job, func() { t.printf("%s\n", job.Job) })
 	}
 	result, err := attended(cmd.Context(), t, client, o.asJSON, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
 		return client.Run(ctx, o.job, stdin, each)
@@ -272,7 +265,8 @@ func openStdin(name string) (stdin *os.File, read <-chan struct{}, err error) {
 }
 
 func mayPass(file *os.File) bool {
-	_, ok := process.MayPass(int(file.Fd()))
+	// A client may have mounts of its own, which the supervisor does not know.
+	_, ok := process.MayPass(int(file.Fd()), process.InitMounts)
 	return ok
 }
 

@@ -280,7 +280,7 @@ func TestOperationThatTakesTooLong(t *testing.T) {
 	late := regexp.MustCompile(`^rlminit: operation 12: still running after \d+ms; see rlminit operations 12\n$`)
 	for _, args := range [][]string{{"restart", "--all", "--rolling"}, {"wait", "--operation", "12"}} {
 		for _, form := range [][]string{nil, {"--json"}} {
-			r := b.rlminit(t, slices.Concat(args, []string{"--timeout", "0.1"}, form)...)
+			r := b.rlminit(t, slices.Concat(args, []string{"--timeout", "100ms"}, form)...)
 			if r.code != 7 || r.out != "" || !late.MatchString(r.err) {
 				t.Errorf("%q %q: %+v", args, form, r)
 			}
@@ -478,7 +478,7 @@ func TestWait(t *testing.T) {
 			args: []string{"wait", "alice", "--for", "running"}, out: "alice: running (pid 42)\n",
 			asks: []string{`POST /v1/services/alice/wait {"for":"running"}`},
 		},
-		{args: []string{"wait", "slow", "--for", "stopped", "--timeout", "1"}, code: 7, err: "rlminit: slow: still starting after 1s; see rlminit status slow\n"},
+		{args: []string{"wait", "slow", "--for", "stopped", "--timeout", "1s"}, code: 7, err: "rlminit: slow: still starting after 1s; see rlminit status slow\n"},
 		{args: []string{"wait", "alice", "--for", "ever"}, code: 2, err: "rlminit: --for takes running or stopped, not \"ever\"; see rlminit help wait\n"},
 		{args: []string{"wait"}, code: 2, err: "rlminit: NAME is missing; see rlminit help wait\n"},
 		{args: []string{"wait", "a", "b"}, code: 2, err: "rlminit: unexpected argument \"b\"; see rlminit help wait\n"},

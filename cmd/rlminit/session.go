@@ -46,19 +46,12 @@ ask at once all get the same. The bounds count for one that is opened.`
 			return misused(cmd, "the bounds of a session must be above 0")
 		}
 		s.TTLMS, s.TimeMS = ttl.Milliseconds(), total.Milliseconds()
-		client, err := t.open()
-		if err != nil {
-			return err
-		}
+		client := t.open()
 		session, err := client.CreateSession(cmd.Context(), s)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return t.printJSON(session)
-		}
-		t.printf("%s\n", session.Session)
-		return nil
+		return answer(t, asJSON, session, func() { t.printf("%s\n", session.Session) })
 	}
 	f := cmd.Flags()
 	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs are those of profile or service `NAME`")

@@ -22,6 +22,7 @@ type serviceView struct {
 	Service    control.Service `json:"service"`
 	Definition []sourcedField  `json:"definition"`
 	Fault      string          `json:"fault"`
+	Stored     *control.Stored `json:"stored"` // null: it can store no descriptor now
 	control.Edges
 	Processes   []processView   `json:"processes"`
 	Descriptors *int            `json:"descriptors"` // of its processes; null: may not be seen
@@ -54,10 +55,12 @@ force, that is said: rlminit reload takes it up.
 
 With --json: an array of objects with service (as in status --json, with usage),
 definition (field, value, source; source is null where the files may not be
-read), fault (why a newer definition is not in force), requires, wants, after
-and the reverse, required_by, wanted_by, before, processes (pid, parent, name,
-state as in ps, memory_bytes, cpu_s, threads, descriptors), descriptors (of all;
-null where they may not be seen), events and last_lines.`,
+read), fault (why a newer definition is not in force), stored (count and most of
+the descriptors that it stores, null where it has no notify socket; stop gives
+them back), requires, wants, after and the reverse, required_by, wanted_by,
+before, processes (pid, parent, name, state as in ps, memory_bytes, cpu_s,
+threads, descriptors), descriptors (of all; null where they may not be seen),
+events and last_lines.`,
 		Example: `  rlminit show alice
   rlminit show alice --json | jq '.[0].definition[] | select(.source != "default")'`,
 		Args:              atLeast("NAME"),
@@ -105,7 +108,7 @@ func view(ctx context.Context, client *control.Client, name string) (*serviceVie
 	if err != nil {
 		return nil, err
 	}
-	v.Fault = d.Fault
+	v.Fault, v.Stored = d.Fault, d.Stored
 	v.Definition, v.unsourced = sourced(d, s)
 	if v.Edges, err = edges(ctx, client, d); err != nil {
 		return nil, err
@@ -216,6 +219,9 @@ func (v *serviceView) print(t *terminal) {
 			facts = append(facts, fmt.Sprintf("%d descriptors", *v.Descriptors))
 		}
 		line("runs", strings.Join(facts, ", "))
+	}
+	if v.Stored != nil {
+		line("stored", fmt.Sprintf("%d of at most %d descriptors", v.Stored.Count, v.Stored.Most))
 	}
 	line("restarts", fmt.Sprint(s.Restarts))
 	if s.Port != nil {

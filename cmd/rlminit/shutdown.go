@@ -14,10 +14,7 @@ func shutdownVerb(_ *terminal) *cobra.Command {
 container. No intent is changed: what runs now runs again at the next start.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := control.Open()
-			if err != nil {
-				return err
-			}
+			client := control.Open()
 			return client.Shutdown(cmd.Context())
 		},
 	}

@@ -1,24 +1,37 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/service"
+	"rlminit/usage"
 )
 
 func signalVerb(t *terminal) *cobra.Command {
-	asJSON := false
+	asJSON, pid := false, 0
 	cmd := &cobra.Command{
-		Use:   "signal SIG NAME…",
+		Use:   "signal SIG {NAME…|--pid PID}",
 		Short: "send a signal to services",
 		Long: `Sends a signal, named (HUP, SIGHUP) or by number, to the main process of each
 service. What the service is meant to do stays as it is: one that ends by the
-signal is restarted as its policy says.`,
-		Example: `  rlminit signal HUP alice`,
-		Args:    atLeast("SIG", "NAME"),
+signal is restarted as its policy says. With --pid the signal goes to one
+process, with the caller's own rights, if it is of a service or of a job; any
+other is refused.`,
+		Example: `  rlminit signal HUP alice
+  rlminit signal USR1 --pid 4711`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("pid") {
+				return exactly("SIG")(cmd, args)
+			}
+			return atLeast("SIG", "NAME")(cmd, args)
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return []string{"HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "KILL"}, cobra.ShellCompDirectiveNoFileComp
@@ -26,6 +39,9 @@ signal is restarted as its policy says.`,
 			return completeServices(cmd, args, part)
 		},
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
+			if cmd.Flags().Changed("pid") {
+				return signalProcess(cmd.Context(), client, args[0], pid)
+			}
 			worst := 0
 			for _, name := range once(args[1:]) {
 				s, err := client.Signal(cmd.Context(), name, args[0])
@@ -42,7 +58,71 @@ signal is restarted as its policy says.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was sent it")
+	cmd.Flags().IntVar(&pid, "pid", 0, "the process `PID`, of a service or a job, in place of services")
 	return cmd
+}
+
+// signalProcess sends a signal to one process of a service or a job, as the caller. The
+// pidfd is opened before the process is looked at, pidfd_open(2): whoever gets its number
+// after that is not signalled.
+func signalProcess(ctx context.Context, client *control.Client, name string, pid int) error {
+	signal, ok := service.ParseSignal(name)
+	if !ok {
+		return control.BadRequest("unknown signal %q; write HUP or 1, say", name)
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return control.Failed("cannot signal process %d: %v", pid, err)
+	}
+	defer unix.Close(fd)
+	supervised, err := isSupervised(ctx, client, pid)
+	if err != nil {
+		return err
+	}
+	if !supervised {
+		return control.NotPermitted("process %d is of no service and of no job; rlminit show NAME lists those of a service", pid)
+	}
+	switch err := unix.PidfdSendSignal(fd, signal, nil, 0); err {
+	case nil:
+		return nil
+	case unix.EPERM:
+		return control.NotPermitted("cannot signal process %d: it is another user's; call as root", pid)
+	default:
+		return control.Failed("cannot signal process %d: %v", pid, err)
+	}
+}
+
+// isSupervised tells whether a process belongs to a service or a job that runs.
+func isSupervised(ctx context.Context, client *control.Client, pid int) (bool, error) {
+	services, err := client.Services(ctx)
+	if err != nil {
+		return false, err
+	}
+	jobs, err := client.Jobs(ctx)
+	if err != nil {
+		return false, err
+	}
+	var roots []int
+	for _, s := range services {
+		if s.PID != nil {
+			roots = append(roots, *s.PID)
+		}
+	}
+	for _, j := range jobs {
+		if j.PID != nil {
+			roots = append(roots, *j.PID)
+		}
+	}
+	all, err := usage.Processes(procDir)
+	if err != nil {
+		return false, control.Failed("cannot see which processes there are: %v", err)
+	}
+	for _, sum := range usage.ByRoot(all, roots, usage.Tags(procDir, roots)) {
+		if slices.ContainsFunc(sum.Processes, func(p usage.Process) bool { return p.PID == pid }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // status makes an error of an exit code that needs no more words, and nil of 0.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,10 +46,7 @@ and cgroup.`,
 			if flags.quiet && (flags.json || flags.watch) {
 				return misused(cmd, "-q prints nothing, so it goes with neither --json nor --watch")
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			names = once(names)
 			if flags.quiet && len(names) == 0 {
 				return allWell(cmd.Context(), client)
@@ -101,11 +97,10 @@ func fetch(ctx context.Context, t *terminal, client *control.Client, names []str
 	worst := 0
 	for _, name := range names {
 		s, err := client.Service(ctx, name)
-		var problem *control.Problem
-		switch {
-		case err == nil:
+		switch exitCodeOf(err) {
+		case control.ExitDone:
 			services = append(services, s)
-		case errors.As(err, &problem) && problem.ExitCode == control.ExitNoSuchName:
+		case control.ExitNoSuchName:
 			worst = max(worst, t.report(err))
 		default:
 			return nil, err
@@ -148,6 +143,9 @@ func supervisedBy(ctx context.Context, t *terminal, client *control.Client, serv
 	}
 	if health.Missing != "" {
 		t.complain(health.Missing)
+	}
+	for _, wall := range health.Walls {
+		t.complain(wall)
 	}
 }
 

@@ -87,22 +87,16 @@ func (t *terminal) complain(what string) {
 }
 
 // open finds the rlminit to ask, and says what an answer waits for.
-func (t *terminal) open() (*control.Client, error) {
-	client, err := control.Open()
-	if err == nil {
-		client.Notice = t.complain
-	}
-	return client, err
+func (t *terminal) open() *control.Client {
+	client := control.Open()
+	client.Notice = t.complain
+	return client
 }
 
 // asking is the life of a verb that asks an rlminit, whatever its arguments are.
 func (t *terminal) asking(f func(cmd *cobra.Command, args []string, client *control.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		client, err := t.open()
-		if err != nil {
-			return err
-		}
-		return f(cmd, args, client)
+		return f(cmd, args, t.open())
 	}
 }
 
@@ -119,6 +113,15 @@ func shows[T any](t *terminal, cmd *cobra.Command, ask func(*control.Client, con
 	}, func(v T) { show(t, v) })
 }
 
+// answer prints what a verb was answered: as JSON where that is wanted, else by show.
+func answer(t *terminal, asJSON bool, v any, show func()) error {
+	if asJSON {
+		return t.printJSON(v)
+	}
+	show()
+	return nil
+}
+
 // askingFor is both of them.
 func askingFor[T any](t *terminal, cmd *cobra.Command, what string, ask func(*control.Client, context.Context, []string) (T, error), show func(T)) *cobra.Command {
 	var asJSON bool
@@ -127,11 +130,7 @@ func askingFor[T any](t *terminal, cmd *cobra.Command, what string, ask func(*co
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return t.printJSON(v)
-		}
-		show(v)
-		return nil
+		return answer(t, asJSON, v, func() { show(v) })
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON "+what)
 	return cmd

@@ -45,10 +45,7 @@ interrupted; on a terminal it shows how far it is.`,
 					return err
 				}
 			}
-			client, err := t.open()
-			if err != nil {
-				return err
-			}
+			client := t.open()
 			ctx := cmd.Context()
 			if len(args) == 0 {
 				if timeout > 0 {
@@ -62,20 +59,13 @@ interrupted; on a terminal it shows how far it is.`,
 				}
 				return followOperation(ctx, t, client, o, asJSON)
 			}
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout+grace)
-				defer cancel()
-			}
+			ctx, cancel := within(ctx, timeout, grace)
+			defer cancel()
 			s, err := client.Wait(ctx, args[0], control.WaitFor{For: want, TimeoutMS: milliseconds(timeout)})
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case asJSON:
-				return t.printJSON(s)
 			}
-			t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0))
-			return nil
+			return answer(t, asJSON, s, func() { t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0)) })
 		},
 	}
 	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running (default) or stopped")

@@ -52,10 +52,7 @@ func main() {
 // execute runs a job with our stdin as its own, in the session with the key if
 // there is one. ^C cancels it.
 func execute(job *control.RunJob, key string, show bool) (*control.JobResult, error) {
-	client, err := control.Open()
-	if err != nil {
-		return nil, err
-	}
+	client := control.Open()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	if key != "" {
@@ -72,11 +69,11 @@ func execute(job *control.RunJob, key string, show bool) (*control.JobResult, er
 			id = o.Job
 		case !show:
 		case o.Stream == "stderr":
-			_, err = os.Stderr.Write(o.Bytes())
+			return write(os.Stderr, o)
 		default:
-			_, err = os.Stdout.Write(o.Bytes())
+			return write(os.Stdout, o)
 		}
-		return err
+		return nil
 	})
 	if ctx.Err() != nil && id != "" {
 		return client.CancelJob(context.Background(), id)
@@ -103,4 +100,9 @@ func codeOf(r *control.JobResult) int {
 		return 128 + int(unix.SignalNum("SIG"+*r.Signal))
 	}
 	return 125
+}
+
+func write(to *os.File, o *control.JobOutput) error {
+	_, err := to.Write(o.Bytes())
+	return err
 }

@@ -199,7 +199,9 @@ func (fs Fields) ReadRefusing(n Node, refused map[string]string) {
 		default:
 			key.field = n.field
 			known := slices.Sorted(maps.Keys(fs))
-			if near := DidYouMean(name, known); near != "" {
+			if ours := translated(name, known); ours != "" {
+				key.Fault("unknown key %s%s", Quote(name), ours)
+			} else if near := DidYouMean(name, known); near != "" {
 				key.Fault("unknown key %s%s", Quote(name), near)
 			} else {
 				key.Fault("unknown key %s; the keys here are %s", Quote(name), strings.Join(known, ", "))

@@ -1,8 +1,6 @@
 package durable
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -129,75 +127,4 @@ func (k disk) put(at int, temp, base string) error {
 	}
 	_ = unix.Unlinkat(at, temp, 0) // CleanTemps removes it where this fails
 	return nil
-}
-
-// putOver gives temp, which has data, the name base, if that is was. The two names
-// are exchanged, so that what somebody else puts there at the same moment is not
-// lost, but comes out under the name temp, and goes back to its place.
-func (k disk) putOver(at int, temp, base string, data, was []byte) error {
-	err := k.failing("put")
-	switch {
-	case err != nil:
-	case len(was) == 0:
-		if err = renameNew(at, temp, at, base); err == unix.EEXIST {
-			err = ErrChanged
-		}
-	default:
-		err = k.exchange(at, temp, base, data, was)
-	}
-	if !errors.Is(err, ErrInDoubt) {
-		_ = unix.Unlinkat(at, temp, 0) // there is none where it has its name
-	}
-	return err
-}
-
-// exchange leaves under the name temp what nobody needs any more.
-func (k disk) exchange(at int, temp, base string, data, was []byte) error {
-	err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
-	switch {
-	case err == unix.ENOENT:
-		return ErrChanged // it is gone
-	case err == unix.EINVAL, err == unix.ENOSYS: // NFS, some FUSE: a look has to do
-		if !holds(at, base, was) {
-			return ErrChanged
-		}
-		return unix.Renameat(at, temp, at, base)
-	case err != nil:
-		return err
-	}
-	failed := k.failing("look")
-	if failed == nil && holds(at, temp, was) {
-		return nil
-	}
-	// Back with it, until what comes out is what went in: or it is newer still.
-	for went := data; ; {
-		back, _ := content(at, temp)
-		err := unix.Renameat2(at, temp, at, base, unix.RENAME_EXCHANGE)
-		if err == unix.ENOENT { // ours was taken away, and what comes back with it
-			return errors.Join(failed, ErrChanged)
-		}
-		if err != nil { // what somebody has put there stays, as temp
-			return errors.Join(failed, err, ErrInDoubt)
-		}
-		if holds(at, temp, went) {
-			return errors.Join(failed, ErrChanged)
-		}
-		went = back
-	}
-}
-
-// holds tells whether a name is a regular file with this content.
-func holds(at int, name string, want []byte) bool {
-	is, ok := content(at, name)
-	return ok && bytes.Equal(is, want)
-}
-
-func content(at int, name string) ([]byte, bool) {
-	fd, err := openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, false
-	}
-	defer unix.Close(fd)
-	data, err := readAll(fd, defaultMax)
-	return data, err == nil
 }

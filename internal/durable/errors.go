@@ -63,9 +63,6 @@ var (
 // done, and could not take it back either.
 var ErrInDoubt = errors.New("it may have been done all the same")
 
-// ErrChanged is the error of a write over what somebody else has changed meanwhile.
-var ErrChanged = errors.New("somebody has changed it meanwhile")
-
 // fail makes err an *Error about rel below d, with the remedy where one is
 // known. A nil err stays nil, an *Error stays as it is.
 func (d *Dir) fail(do, rel string, err error) error {

@@ -27,8 +27,6 @@ func (r *Request) step(c *coder.Coder) {
 	c.I64(&r.Max)
 	c.Bool(&r.Names)
 	c.Bool(&r.Loose)
-	c.Bool(&r.Over)
-	c.Bytes(&r.Was)
 	c.Strings(&r.Rels)
 	c.Strings(&r.Others)
 	c.U32s(&r.UIDs)

@@ -77,8 +77,6 @@ type Request struct {
 	Max     int64
 	Names   bool
 	Loose   bool
-	Over    bool
-	Was     []byte
 	Rels    []string
 	Others  []string
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
@@ -113,7 +111,7 @@ type Failure struct {
 }
 
 // known are the errors that a caller asks for.
-var known = [...]error{1: ErrNotRegular, 2: ErrTooBig, 3: ErrInDoubt, 4: ErrChanged, 5: ErrApart}
+var known = [...]error{1: ErrNotRegular, 2: ErrTooBig, 3: ErrInDoubt, 4: ErrApart}
 
 // FailureOf lays an error out; nil is nil.
 func FailureOf(err error) *Failure {
@@ -283,7 +281,7 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 	case OpOpenRegular:
 		fd, err = d.open(r.Op, r.Rel, r.Flags, r.Mode)
 	case OpWriteFile:
-		err = d.WriteFile(r.Rel, r.Data, Write{Mode: r.Mode, Max: r.Max, Names: r.Names, Loose: r.Loose, Over: r.Over, Was: r.Was})
+		err = d.WriteFile(r.Rel, r.Data, Write{Mode: r.Mode, Max: r.Max, Names: r.Names, Loose: r.Loose})
 	case OpAppend:
 		err = d.Append(r.Rel, r.Data, r.Mode, r.Max)
 	case OpSymlink:

@@ -73,19 +73,3 @@ func TestRenameNewWhereTheFileSystemCannot(t *testing.T) {
 		t.Errorf("there is %q, %v", is, err)
 	}
 }
-
-func TestPutNewWhereTheFileSystemCannot(t *testing.T) {
-	d, _, blind := openPlain(t)
-	put := func(looks int32) error {
-		must(t, d.WriteFile("temp", []byte("new"), Write{Mode: 0o600}))
-		blind.Store(looks)
-		return d.disk.putOver(d.fd, "temp", "to", []byte("new"), nil)
-	}
-	if err := put(2); !errors.Is(err, syscall.EIO) {
-		t.Errorf("where nobody can look: %v", err)
-	}
-	must(t, put(0))
-	if err := put(0); !errors.Is(err, ErrChanged) {
-		t.Errorf("over a file: %v", err)
-	}
-}

@@ -1,12 +1,14 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +16,12 @@ import (
 // maxOwnDepth bounds the directories of a tree whose owner is put right: each
 // costs a descriptor.
 const maxOwnDepth = 256
+
+// errSpent ends the walk of a directory: enough has been looked at.
+var errSpent = errors.New("enough")
+
+// mostLeft is how many of the files that keep their owner are named.
+const mostLeft = 8
 
 // Ownership is whose a tree shall be.
 type Ownership struct {
@@ -57,45 +65,104 @@ func (d *Dir) Own(rel string, as Ownership) error {
 	return o.first
 }
 
-// HandOver gives a directory, and all in it that is from's, to uid and gid. What is
-// anybody else's keeps its owner, and so do files with several names. The directory
-// is the last to change, after all below it from the top down. With back, which undoes
-// that, it is the first, before all below it from the bottom up. So a walk that was cut
-// short, either way, is seen at the top: an entry of the directory is not its owner's.
-// It is an error where the directory is neither the one's nor the other's. top is a
-// descriptor of it, and path what to call it.
-func HandOver(top int, path string, from, uid, gid uint32, back bool) error {
-	o := newOwning(Ownership{UID: uid, GID: gid})
-	o.from, o.down = &from, !back
+// Hand is who gives a directory to whom.
+type Hand struct {
+	From     uint32 // whose it is, and is changed beside what is root's; UID: root's alone
+	UID, GID uint32 // whose it becomes
+	Back     bool   // it was given before, and is given back
+	Top      bool   // only the topmost and what lies in it itself
+	Most     int    // how many entries are looked at; 0: all
+	Until    time.Time
+}
+
+// Handed is what a walk that changes owners has come to.
+type Handed struct {
+	Changed int      // how many have another owner now
+	Left    []string // files with several names that would have one; the first of them
+	Deeper  bool     // there is more below than was looked at
+}
+
+// HandOver gives a directory, and all in it that is from's or root's, to a user. What
+// is anybody else's keeps its owner, and so do files with several names, for another
+// one of them may lie elsewhere. The directory is the last to change, after all below
+// it from the top down. With Back, which undoes that, it is the first, before all below
+// it from the bottom up, once what is root's in it itself is from's. So a walk that was cut short, either way, is seen at the top:
+// an entry of the directory is not its owner's. One whose topmost is the user's already
+// puts right what is below. It is an error where the directory is neither the one's nor
+// the other's: root's is not taken, for whoever asks is not root. top is a descriptor of
+// it, and path what to call it.
+func HandOver(top int, path string, h Hand) (Handed, error) {
+	o := newOwning(Ownership{UID: h.UID, GID: h.GID})
+	o.hand, o.down = &h, !h.Back
 	var st unix.Stat_t
-	if err := unix.Fstat(top, &st); err != nil {
-		return &Error{Do: "change the owner of", Path: path, Err: err}
-	}
+	err := unix.Fstat(top, &st)
 	switch {
+	case err != nil:
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return &Error{Do: "change the owner of", Path: path, Err: unix.ENOTDIR}
-	case st.Uid != from && st.Uid != uid:
-		return &Error{Do: "change the owner of", Path: path, Err: fmt.Errorf("it belongs to uid %d", st.Uid)}
+		err = unix.ENOTDIR
+	case st.Uid != h.From && st.Uid != h.UID:
+		err = fmt.Errorf("it belongs to uid %d", st.Uid)
 	}
-	if back {
+	if err != nil {
+		return Handed{}, &Error{Do: "change the owner of", Path: path, Err: err}
+	}
+	if h.Back && st.Uid == h.From {
+		// A directory of root's would hide that what is in it is still from's.
+		if _, err := HandOver(top, path, Hand{From: h.From, UID: h.From, GID: st.Gid, Top: true}); err != nil {
+			return Handed{}, err
+		}
+	}
+	if h.Back {
 		o.give(top, path)
 	}
 	o.walk(top, path, 0)
-	if !back && o.first == nil {
+	if !h.Back && o.first == nil {
 		o.give(top, path)
 	}
-	return o.first
+	return o.handed, o.first
 }
 
 // owning is one walk, by several goroutines.
 type owning struct {
 	Ownership
-	from *uint32       // whose alone is changed; nil: everybody's
+	hand *Hand         // nil: what is everybody's is changed
 	down bool          // a directory is changed before what is in it
 	free chan struct{} // room for one goroutine each
 
-	mu    sync.Mutex
-	first error
+	mu     sync.Mutex
+	first  error
+	looked int
+	handed Handed
+}
+
+// changes tells whether what is one's is changed at all.
+func (o *owning) changes(uid uint32) bool {
+	return o.hand == nil || uid == 0 || uid == o.hand.From && uid != o.hand.UID
+}
+
+// spent tells whether enough has been looked at, one entry more.
+func (o *owning) spent() bool {
+	if o.hand == nil || o.hand.Most == 0 && o.hand.Until.IsZero() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.looked++
+	if o.hand.Most > 0 && o.looked > o.hand.Most || !o.hand.Until.IsZero() && o.looked%64 == 1 && time.Now().After(o.hand.Until) {
+		o.handed.Deeper = true
+	}
+	return o.handed.Deeper && !o.hand.Top
+}
+
+// goesInto tells whether what a directory holds is looked at.
+func (o *owning) goesInto() bool {
+	if o.hand == nil || !o.hand.Top {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.handed.Deeper = true
+	return false
 }
 
 func newOwning(as Ownership) *owning {
@@ -144,6 +211,9 @@ func (o *owning) walk(at int, path string, depth int) {
 		if depth == 0 && slices.Contains(o.Except, name) {
 			return nil
 		}
+		if o.spent() {
+			return errSpent
+		}
 		if kind != fs.ModeDir && kind != fs.ModeIrregular {
 			o.file(list, name, path)
 			return nil
@@ -151,41 +221,47 @@ func (o *owning) walk(at int, path string, depth int) {
 		fd, err := openSameMount(list, name, unix.O_PATH|unix.O_DIRECTORY)
 		switch err {
 		case nil:
+			o.beside(&below, func() { o.directory(fd, path+"/"+name, depth+1) })
 		case unix.ENOTDIR, unix.ELOOP:
 			o.file(list, name, path)
-			return nil
 		case unix.EXDEV, unix.ENOENT:
-			return nil
 		default:
 			o.fail(path+"/"+name, err)
-			return nil
-		}
-		directory := func() {
-			if o.down {
-				o.becomes(fd, path+"/"+name)
-			}
-			o.walk(fd, path+"/"+name, depth+1)
-			if !o.down {
-				o.becomes(fd, path+"/"+name)
-			}
-			unix.Close(fd)
-		}
-		select {
-		case o.free <- struct{}{}:
-			below.Go(func() {
-				directory()
-				<-o.free
-			})
-		default:
-			directory()
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && err != errSpent {
 		o.fail(path, err)
 	}
 	below.Wait()
 	unix.Close(list)
+}
+
+// directory puts right a directory and what is in it, and closes it.
+func (o *owning) directory(fd int, path string, depth int) {
+	defer unix.Close(fd)
+	if o.down {
+		o.becomes(fd, path)
+	}
+	if o.goesInto() {
+		o.walk(fd, path, depth)
+	}
+	if !o.down {
+		o.becomes(fd, path)
+	}
+}
+
+// beside calls f on a goroutine of its own where there is room for one.
+func (o *owning) beside(all *sync.WaitGroup, f func()) {
+	select {
+	case o.free <- struct{}{}:
+		all.Go(func() {
+			f()
+			<-o.free
+		})
+	default:
+		f()
+	}
 }
 
 // file puts the owner of anything but a directory right.
@@ -214,21 +290,30 @@ func (o *owning) give(fd int, path string) {
 		return
 	}
 	switch kind := st.Mode & unix.S_IFMT; {
-	case o.right(&st), kind == unix.S_IFCHR, kind == unix.S_IFBLK, o.from != nil && st.Uid != *o.from, o.keeps(&st):
+	case o.right(&st), kind == unix.S_IFCHR, kind == unix.S_IFBLK, !o.changes(st.Uid), o.keeps(&st):
 		return
 	case kind != unix.S_IFDIR && st.Nlink > 1: // another name of it may lie elsewhere
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if len(o.handed.Left) < mostLeft {
+			o.handed.Left = append(o.handed.Left, path)
+		}
 		return
 	}
 	if err := unix.Fchownat(fd, "", int(o.UID), int(o.GID), unix.AT_EMPTY_PATH); err != nil {
 		o.fail(path, err)
+		return
 	}
+	o.mu.Lock()
+	o.handed.Changed++
+	o.mu.Unlock()
 }
 
 // becomes puts right owner and mode of what a descriptor refers to. The mode of what
 // belongs to the caller is put right first: afterwards that takes CAP_FOWNER.
 func (o *owning) becomes(fd int, path string) {
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && !o.keeps(&st) && (o.from == nil || st.Uid == *o.from) {
+	if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && !o.keeps(&st) && o.changes(st.Uid) {
 		o.chmod(fd, path)
 	}
 	o.give(fd, path)

@@ -103,7 +103,7 @@ func TestFilesWrittenTogether(t *testing.T) {
 		var steps Steps
 		steps.WriteFile("none/a", []byte("a"), write)
 		steps.WriteFile("mine/a", []byte("a"), write)
-		steps.WriteFile("mine/b", []byte("b"), Write{Mode: 0o600, Over: true, Was: []byte("else")})
+		steps.WriteFile("mine/b", []byte("bb"), Write{Mode: 0o600, Max: 1})
 		steps.WriteFile("theirs/a", []byte("a"), write)
 		for i := range steps {
 			steps[i].Whose, steps[i].Low, steps[i].High = filepath.Dir(steps[i].Rel), 4711, 4711
@@ -111,7 +111,7 @@ func TestFilesWrittenTogether(t *testing.T) {
 		steps.RenameNew("mine/a", "mine/c")
 		steps.WriteFile("b", []byte("b"), write)
 		failures := steps.WriteFiles(at)
-		for i, want := range []error{ErrApart, nil, ErrChanged, ErrApart, unix.EPROTO, nil} {
+		for i, want := range []error{ErrApart, nil, ErrTooBig, ErrApart, unix.EPROTO, nil} {
 			if !errors.Is(failures[i], want) || want == nil && failures[i] != nil {
 				t.Errorf("hands %v: %d: %v, want %v", hands, i, failures[i], want)
 			}

@@ -17,17 +17,12 @@ type Write struct {
 	// Loose: nothing is made durable. A power cut may leave the old content, the
 	// new one, or an empty file.
 	Loose bool
-	// Over: only what is Was is replaced, and nothing that somebody has put there
-	// since Was was read: else it is left, and that is an error that is ErrChanged.
-	// An empty Was is nothing at all. It does not go with Names.
-	Over bool
-	Was  []byte
 }
 
 const defaultMax = 1 << 20
 
 func (how Write) request(rel string, data []byte) Request {
-	return Request{Op: OpWriteFile, Rel: rel, Data: data, Mode: how.Mode, Max: how.Max, Names: how.Names, Loose: how.Loose, Over: how.Over, Was: how.Was}
+	return Request{Op: OpWriteFile, Rel: rel, Data: data, Mode: how.Mode, Max: how.Max, Names: how.Names, Loose: how.Loose}
 }
 
 // WriteFile puts data in the place of rel: it appears whole or not at all, and
@@ -54,9 +49,6 @@ func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
 		temp := TempName()
 		if err := writeNew(at, temp, data, how.Mode, how.Loose); err != nil {
 			return err
-		}
-		if how.Over {
-			return d.disk.putOver(at, temp, base, data, how.Was)
 		}
 		if !how.Names || how.Loose {
 			err := unix.Renameat(at, temp, at, base)

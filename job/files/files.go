@@ -27,7 +27,14 @@ import (
 // mostKept bounds what is kept in job.UndoDir.
 const mostKept = 100
 
-// Run does one thing: make, remake, remove, sweep, read, write or undo, below args[1]. It
+// What Run does that others ask for: to write a file, and to make the directories above
+// it that are missing first, with mode 0700.
+const (
+	Write        = "write"
+	WriteParents = "write-parents"
+)
+
+// Run does one thing: make, remake, remove, sweep, read, write, write-parents or undo, below args[1]. It
 // returns the exit code, having said on err why it is not 0.
 func Run(args []string, in io.Reader, out, err io.Writer) int {
 	failure := run(args, in, out)
@@ -75,7 +82,12 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return remove(args[1], name)
 	case what == "read":
 		return read(root, name, out)
-	case what == "write" && len(args) == 4:
+	case (what == Write || what == WriteParents) && len(args) == 4:
+		if above := path.Dir(name); what == WriteParents && above != "." {
+			if err := makeDir(root, above, false); err != nil {
+				return err
+			}
+		}
 		return write(root, name, args[3], in, out)
 	case what == "undo" && len(args) == 5:
 		return undo(root, name, args[3], args[4])

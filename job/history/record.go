@@ -33,7 +33,7 @@ const (
 type Submitted struct {
 	Job       string          `json:"job"`
 	Kind      string          `json:"kind"`
-	Command   []string        `json:"command"`           // shortened to what a person needs
+	Command   []string        `json:"command"`           // shortened to what a person needs, without secrets
 	Profile   string          `json:"profile,omitempty"` // whose it is
 	Service   string          `json:"service,omitempty"` // the same, where it is a service's of the configuration
 	Session   string          `json:"session,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 )
 
 // world is what an exploration knows: the records, the memory of the one who
@@ -21,6 +22,8 @@ type world struct {
 	theirs  []bool   // by step: a person has made something else of it
 	persons int      // that may still do so
 	heard   bool     // that somebody commands what is under way, and it is not known yet
+	passing int      // failures that may still happen for a reason that may pass
+	resumed int      // how often what had ended unfinished may still go on
 }
 
 func (w world) clone() world {
@@ -47,7 +50,8 @@ func (w world) step() world {
 	w.queue = w.queue[1:]
 	switch a.Do {
 	case RecordStep:
-		w.records.Steps[a.Step].Place, w.records.Steps[a.Step].Reason = a.Place, a.Reason
+		t := &w.records.Steps[a.Step]
+		t.Place, t.Reason, t.Temporary = a.Place, a.Reason, a.Temporary
 	case RecordTurn:
 		w.records.Turned, w.records.Reason = w.memory.Turned, w.memory.Reason
 	case RecordEnd:
@@ -82,6 +86,28 @@ func (w world) ends(i int) (next []world) {
 		return next
 	}
 	switch a.Do {
+	case TryAgain:
+		with(Event{Kind: Again}, nil)
+		return next
+	}
+	if w.passing > 0 && (a.Do == Act || a.Do == Undo || a.Do == UndoUnstarted) {
+		kind := UndoDone
+		if a.Do == Act {
+			kind = ActDone
+		}
+		for _, left := range []time.Duration{0, time.Hour} {
+			if a.Do == Act && left > 0 && !w.new[a.Step] {
+				with(Event{Kind: kind, Reason: "cannot look", Temporary: true, Left: left, Untouched: true}, func(n *world) { n.passing-- })
+			}
+			for _, is := range []bool{true, false} { // whether the change is in force
+				with(Event{Kind: kind, Reason: "no room", Temporary: true, Left: left}, func(n *world) {
+					n.passing--
+					n.new[a.Step] = is && (n.new[a.Step] || a.Do == Act)
+				})
+			}
+		}
+	}
+	switch a.Do {
 	case Act:
 		with(Event{Kind: ActDone, OK: true}, func(n *world) { n.new[a.Step] = true })
 		with(Event{Kind: ActDone, Reason: "disk"}, nil)
@@ -106,7 +132,7 @@ func (w world) killed() (next []world) {
 	w.kills--
 	worlds := []world{w}
 	for _, a := range w.busy {
-		if a.Do == Gate {
+		if a.Do == Gate || a.Do == TryAgain {
 			continue
 		}
 		for _, n := range slices.Clone(worlds) {
@@ -151,7 +177,14 @@ func TestNeverAHalfOfEach(t *testing.T) {
 		if len(waves) > 2 && os.Getenv("EXPLORE_LONG") == "" {
 			persons = 0
 		}
-		begin := world{records: New(waves, 1), memory: New(waves, 1), new: make([]bool, len(waves)), damaged: make([]bool, len(waves)), theirs: make([]bool, len(waves)), kills: kills, persons: persons, late: true}
+		passing := 1
+		if len(waves) == 1 {
+			passing = len(Pauses) + 2
+		}
+		begin := world{
+			records: New(waves, 1), memory: New(waves, 1), new: make([]bool, len(waves)), damaged: make([]bool, len(waves)), theirs: make([]bool, len(waves)),
+			kills: kills, persons: persons, late: true, passing: passing, resumed: 1,
+		}
 		seen, ends := map[string]bool{}, map[Outcome]int{}
 		todo := []world{begin.take(Event{Kind: Go})}
 		for len(todo) > 0 {
@@ -165,8 +198,12 @@ func TestNeverAHalfOfEach(t *testing.T) {
 			if w.records.Over() && len(w.queue) == 0 {
 				ends[w.records.Outcome]++
 				w.check(t, waves)
-				if len(w.busy) > 0 {
+				if slices.ContainsFunc(w.busy, func(a Action) bool { return a.Do != TryAgain }) {
 					t.Fatalf("%v: over, and busy with %v", waves, w.busy)
+				}
+				if w.records.Unfinished() && w.resumed > 0 {
+					ends["unfinished"]++
+					todo = append(todo, w.goOn()...)
 				}
 				continue
 			}
@@ -201,11 +238,55 @@ func TestNeverAHalfOfEach(t *testing.T) {
 			}
 		}
 		t.Logf("figure: waves %v: %d states, ends %v", waves, len(seen), ends)
-		for _, o := range []Outcome{Applied, RolledBack, Partly} {
+		for _, o := range []Outcome{Applied, RolledBack, Partly, "unfinished"} {
 			if ends[o] == 0 {
 				t.Errorf("%v: %s never happened", waves, o)
 			}
 		}
+	}
+}
+
+// goOn are the worlds in which what has ended unfinished is tried again, while services
+// run or before any is started.
+func (w world) goOn() []world {
+	w = w.clone()
+	w.resumed--
+	w.queue, w.busy, w.records = nil, nil, w.records.Resume()
+	w.memory = w.records.Restart(1)
+	return []world{w.take(Event{Kind: Go}), w.take(Event{Kind: BootAgain})}
+}
+
+// A step that fails for a reason that may pass is tried again after each of the pauses,
+// if its time allows that, forth and back; one that fails for another reason is not.
+func TestTriedAgain(t *testing.T) {
+	s, do := Next(New([]int{1}, 1), Event{Kind: Go})
+	failed := func(kind Kind, left time.Duration) {
+		s, do = Next(s, Event{Kind: kind, Reason: "no room", Temporary: true, Left: left})
+	}
+	for _, pause := range Pauses {
+		failed(ActDone, 2*time.Minute)
+		if len(do) != 1 || do[0].Do != TryAgain || do[0].Pause != pause {
+			t.Fatalf("after a failure: %+v", do)
+		}
+		if s, do = Next(s, Event{Kind: Again}); len(do) != 1 || do[0].Do != Act {
+			t.Fatalf("after the pause: %+v", do)
+		}
+	}
+	if failed(ActDone, 2*time.Minute); s.Turned != NotDone || do[len(do)-1].Do != Undo {
+		t.Fatalf("after the last: %+v, %+v", s, do)
+	}
+	if failed(UndoDone, Pauses[0]); s.Outcome != Partly || !s.Unfinished() || !s.Steps[0].Temporary {
+		t.Fatalf("its undoing has no time: %+v, %+v", s, do)
+	}
+	if s, do = Next(s.Resume().Restart(1), Event{Kind: Go}); len(do) != 1 || do[0].Do != Undo {
+		t.Fatalf("resumed: %+v", do)
+	}
+	if s, do = Next(s, Event{Kind: UndoDone, OK: true}); s.Outcome != RolledBack || s.Unfinished() {
+		t.Fatalf("in the end: %+v, %+v", s, do)
+	}
+	s, _ = Next(New([]int{1}, 1), Event{Kind: Go})
+	if s, _ = Next(s, Event{Kind: ActDone, Reason: "no such user", Left: time.Hour}); s.Turned != NotDone {
+		t.Fatalf("a reason that does not pass: %+v", s)
 	}
 }
 
@@ -240,6 +321,9 @@ func (w world) wellOrdered(t *testing.T) {
 	replaced := 0
 	for _, a := range w.busy {
 		s := w.memory.Steps[a.Step]
+		if a.Do == TryAgain {
+			continue
+		}
 		if a.Do == Act && w.records.Steps[a.Step].Place != Begun {
 			t.Fatalf("step %d is acted, and no record says so: %+v", a.Step, w)
 		}

@@ -8,6 +8,7 @@ const (
 	TypeStep    = "revision_step"
 	TypeTurned  = "revision_turned"
 	TypeEnded   = "revision_ended"
+	TypeResumed = "revision_resumed"
 	TypeRefused = "apply_refused"
 	// TypePlanRefused is a RecordedRefusal without a hash.
 	TypePlanRefused = "plan_refused"
@@ -44,6 +45,13 @@ type RecordedStep struct {
 	Steps    []int  `json:"steps"`
 	Place    Place  `json:"place"`
 	Reason   string `json:"reason,omitempty"`
+	// Temporary: of steps that are stuck, for a reason that may pass.
+	Temporary bool `json:"temporary,omitempty"`
+}
+
+// RecordedResume says that a revision that had ended unfinished goes on.
+type RecordedResume struct {
+	Revision int `json:"revision"`
 }
 
 // RecordedTurn says that a revision is being rolled back.
@@ -177,7 +185,8 @@ func (f *Fold) Move(r RecordedStep, boot string) {
 	k.Boot = boot
 	for _, i := range r.Steps {
 		if i >= 0 && i < len(k.State.Steps) {
-			k.State.Steps[i].Place, k.State.Steps[i].Reason = r.Place, r.Reason
+			t := &k.State.Steps[i]
+			t.Place, t.Reason, t.Temporary = r.Place, r.Reason, r.Temporary
 		}
 	}
 }
@@ -194,6 +203,22 @@ func (f *Fold) End(r RecordedEnd, at, boot string) {
 	if k := f.Find(r.Revision); k != nil && !k.State.Over() {
 		k.State.Outcome, k.Ended, k.Boot = r.Outcome, at, boot
 	}
+}
+
+// Resume takes a RecordedResume.
+func (f *Fold) Resume(r RecordedResume, boot string) {
+	if k := f.Find(r.Revision); k != nil && k.State.Unfinished() {
+		k.State, k.Ended, k.Boot = k.State.Resume(), "", boot
+	}
+}
+
+// Unfinished is the newest revision if it has ended unfinished, or nil: what is of older
+// ones the newest has taken over.
+func (f *Fold) Unfinished() *Known {
+	if n := len(f.Revisions); n > 0 && f.Revisions[n-1].State.Unfinished() {
+		return &f.Revisions[n-1]
+	}
+	return nil
 }
 
 // Find is the revision of that number, or nil.

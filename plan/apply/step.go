@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Place is how far a step is.
@@ -22,9 +23,13 @@ type Step struct {
 	Wave   int    `json:"wave"`
 	Place  Place  `json:"place"`
 	Reason string `json:"reason,omitempty"` // of one that is stuck
+	// Temporary: of one that is stuck, for a reason that may pass. See Resume.
+	Temporary bool `json:"temporary,omitempty"`
 
 	busy  bool // an action, a gate or an undoing of it is under way
 	acted bool
+	tries int  // how often its action, or its undoing, was tried again
+	waits bool // until it is tried again
 }
 
 // Outcome is how a revision ended.
@@ -72,6 +77,7 @@ const (
 	ActDone               // Step's action ended: OK, or Late, or Reason; Untouched: nothing of it was done
 	GateDone              // Step's gate ended: OK, or Late, or Reason
 	UndoDone              // Step is as it was, and its service too: OK, or Reason
+	Again                 // the pause of TryAgain is over
 	Halt                  // it goes no further, for Cause: the whole is late, was cancelled, or somebody has commanded what is under way
 )
 
@@ -84,6 +90,9 @@ type Event struct {
 	Untouched bool
 	Cause     Cause // of Halt
 	Reason    string
+
+	Temporary bool          // of ActDone and UndoDone: Reason may pass
+	Left      time.Duration // how long the step may still take
 }
 
 // Do is what is to be done.
@@ -99,6 +108,7 @@ const (
 	Abandon                 // stop watching Step's service: no GateDone will be looked at
 	Undo                    // put Step back and gate that; UndoDone
 	UndoUnstarted           // put Step back, before anything is started; UndoDone
+	TryAgain                // wait for Pause, for Reason; Again
 )
 
 // Action is one thing to do.
@@ -107,6 +117,56 @@ type Action struct {
 	Step   int
 	Place  Place
 	Reason string
+
+	Temporary bool          // of RecordStep
+	Pause     time.Duration // of TryAgain
+}
+
+// Pauses are how long it takes until a step is tried again that has failed for a reason
+// that may pass.
+var Pauses = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.Second}
+
+// tryAgain has a step tried again, if its reason may pass and its time allows it.
+func (s *State) tryAgain(e Event) (do []Action, ok bool) {
+	t := &s.Steps[e.Step]
+	if !e.Temporary || s.cold || t.tries >= len(Pauses) || Pauses[t.tries] >= e.Left {
+		return nil, false
+	}
+	t.waits = true
+	t.tries++
+	return []Action{{Do: TryAgain, Step: e.Step, Pause: Pauses[t.tries-1], Reason: e.Reason}}, true
+}
+
+// again begins anew what has waited.
+func (s *State) again(e Event) []Action {
+	t := &s.Steps[e.Step]
+	if !t.waits {
+		return nil // the revision has turned around meanwhile
+	}
+	t.waits = false
+	if s.Turned != NoCause {
+		return []Action{{Do: Undo, Step: e.Step}}
+	}
+	return []Action{{Do: Act, Step: e.Step}}
+}
+
+// Unfinished tells whether a revision has ended with steps that could not be put back
+// for a reason that may pass.
+func (s State) Unfinished() bool {
+	return s.Outcome == Partly && slices.ContainsFunc(s.Steps, func(t Step) bool { return t.Place == Stuck && t.Temporary })
+}
+
+// Resume is the state of an unfinished revision that goes on: what could not be put back
+// is tried again.
+func (s State) Resume() State {
+	s = s.clone()
+	s.Outcome = Running
+	for i := range s.Steps {
+		if t := &s.Steps[i]; t.Place == Stuck && t.Temporary {
+			*t = Step{Wave: t.Wave, Place: Begun}
+		}
+	}
+	return s
 }
 
 // New is a revision of steps, of which of wave 2 rolling are done at once.
@@ -123,7 +183,8 @@ func (s State) Restart(rolling int) State {
 	s = s.clone()
 	s.rolling = max(rolling, 1)
 	for i := range s.Steps {
-		s.Steps[i].busy, s.Steps[i].acted = false, false
+		t := &s.Steps[i]
+		t.busy, t.acted, t.tries, t.waits = false, false, 0, false
 	}
 	return s
 }
@@ -159,6 +220,8 @@ func Next(s State, e Event) (State, []Action) {
 		do = s.gateDone(e)
 	case UndoDone:
 		do = s.undoDone(e)
+	case Again:
+		do = s.again(e)
 	case Halt:
 		do = s.turn(e.Cause, e.Reason)
 	}
@@ -181,15 +244,23 @@ func (s *State) turn(c Cause, reason string) []Action {
 		if t := &s.Steps[i]; t.busy && t.acted {
 			t.busy = false
 			do = append(do, Action{Do: Abandon, Step: i})
+		} else if t.waits {
+			t.busy, t.waits = false, false
 		}
+		s.Steps[i].tries = 0 // its undoing is tried as often
 	}
 	return do
 }
 
 func (s *State) actDone(e Event) []Action {
 	t := &s.Steps[e.Step]
-	if t.Place != Begun || !t.busy || t.acted {
+	if t.Place != Begun || !t.busy || t.acted || t.waits {
 		return nil
+	}
+	if s.Turned == NoCause {
+		if do, ok := s.tryAgain(e); ok {
+			return do
+		}
 	}
 	t.busy, t.acted = false, true
 	switch {
@@ -229,14 +300,17 @@ func (s *State) gateDone(e Event) []Action {
 
 func (s *State) undoDone(e Event) []Action {
 	t := &s.Steps[e.Step]
-	if s.Turned == NoCause || !t.busy {
+	if s.Turned == NoCause || !t.busy || t.waits {
 		return nil
+	}
+	if do, ok := s.tryAgain(e); ok {
+		return do
 	}
 	t.busy, t.Place = false, Undone
 	if !e.OK {
-		t.Place, t.Reason = Stuck, e.Reason
+		t.Place, t.Reason, t.Temporary = Stuck, e.Reason, e.Temporary
 	}
-	return []Action{{Do: RecordStep, Step: e.Step, Place: t.Place, Reason: e.Reason}}
+	return []Action{{Do: RecordStep, Step: e.Step, Place: t.Place, Reason: e.Reason, Temporary: t.Temporary}}
 }
 
 // proceed begins what can begin now.

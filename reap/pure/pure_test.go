@@ -372,7 +372,7 @@ const groupScript = `trap : USR1; (echo ready; exec sleep 1000) & wait $!; wait 
 // Those that Go's runtime replaces need a binary that begins at sys.entry.
 func TestSignalStateIsPassedOn(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "rlminit")
-	build := exec.Command("go", "build", "-ldflags", "-E rlminit/reap/sys.entry", "-o", binary, "./testdata/init")
+	build := exec.Command("go", "build", "-tags", "nethttpomithttp2", "-trimpath", "-ldflags", "-E rlminit/reap/sys.entry", "-o", binary, "./testdata/init") // as make build, whose cache it takes
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/tests/box"
 )
 
 // playShell is a shell with job control: it runs an init in the foreground,
@@ -49,32 +51,10 @@ func playShell() {
 	os.Exit(0)
 }
 
-func openTerminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Skipf("needs /dev/ptmx: %v", err)
-	}
-	master = os.NewFile(uintptr(fd), "master")
-	t.Cleanup(func() { master.Close() })
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	if slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Skipf("needs /dev/pts: %v", err)
-	}
-	t.Cleanup(func() { slave.Close() })
-	return master, slave
-}
-
 // on starts a command as the leader of a session on a terminal.
 func on(t *testing.T, cmd *exec.Cmd) *started {
 	t.Helper()
-	master, slave := openTerminal(t)
+	master, slave := box.OpenTerminal(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {

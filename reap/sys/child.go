@@ -259,7 +259,7 @@ func (c *Command) standing() Errno {
 //go:nocheckptr
 func (c *Command) resources() Errno {
 	try(sysPrctl, prSetTimerSlack, c.TimerSlack, 0) // or not, in a sandbox that knows none
-	if len(c.OOMScore) > 0 {
+	if len(c.OOMScore) > 0 && !Undumpable {
 		c.Step = StepOOMScore
 		// No /proc, or one that is read-only: done without, as said at start.
 		fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(&oomScore)), openWriteOnly|openCloexec, 0, 0, 0)

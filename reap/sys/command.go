@@ -67,7 +67,7 @@ type Command struct {
 	Session  Session
 	Terminal int32 // of ForegroundGroup and TerminalSession
 
-	OOMScore  []byte // decimal, for /proc/self/oom_score_adj
+	OOMScore  []byte // decimal, for oom_score_adj; set by the child, or as Undumpable says
 	SetUmask  bool
 	Umask     uint32
 	Rlimits   []Rlimit
@@ -122,6 +122,10 @@ type Command struct {
 	// it was given that.
 	TerminalErrno Errno
 }
+
+// Undumpable is set where we are not root and may not be dumped: then /proc/self of a
+// child is root's until its program runs, and the spawner sets its OOM score.
+var Undumpable bool
 
 // Program sets what is executed. Strings are used up to their first NUL. paths
 // are tried in turn as execvp(3) does.

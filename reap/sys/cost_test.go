@@ -48,7 +48,7 @@ func inits(t testing.TB) map[string][]string {
 
 func build(t testing.TB) string {
 	binary := filepath.Join(t.TempDir(), "rlminit")
-	build := exec.Command("go", "build", "-ldflags", "-s -w -E rlminit/reap/sys.entry", "-o", binary, "rlminit/cmd/rlminit")
+	build := exec.Command("go", "build", "-tags", "nethttpomithttp2", "-trimpath", "-ldflags", "-s -w -E rlminit/reap/sys.entry", "-o", binary, "rlminit/cmd/rlminit")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the binary to be measured: %v\n%s", err, out)

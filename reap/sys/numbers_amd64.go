@@ -8,6 +8,7 @@ const (
 	sysRtSigaction   = 13
 	sysRtSigprocmask = 14
 	sysIoctl         = 16
+	sysNanosleep     = 35
 	sysGetpid        = 39
 	sysExecve        = 59
 	sysKill          = 62

@@ -8,6 +8,7 @@ const (
 	sysRtSigaction   = 134
 	sysRtSigprocmask = 135
 	sysIoctl         = 29
+	sysNanosleep     = 101
 	sysGetpid        = 172
 	sysExecve        = 221
 	sysKill          = 129

@@ -77,6 +77,9 @@ func (s *Spawner) run() {
 			Collect(pid)
 		default:
 			s.readStat(c.PID)
+			if Undumpable && len(c.OOMScore) > 0 {
+				s.setScore(c)
+			}
 		}
 		storeRelease(&s.busy, 0)
 		add(s.finished)
@@ -101,6 +104,48 @@ func Collect(pid int32) {
 //go:norace
 //go:nocheckptr
 func (s *Spawner) readStat(pid int32) {
+	fd, errno := s.open(pid, "/stat\x00", 0)
+	if errno != 0 {
+		return
+	}
+	if n, errno := Call(sysRead, fd, uintptr(unsafe.Pointer(&s.stat)), unsafe.Sizeof(s.stat), 0, 0, 0); errno == 0 {
+		s.read = int(n)
+	}
+	Call(sysClose, fd, 0, 0, 0, 0, 0)
+}
+
+// scorePatience bounds how long a process that executes its program may take until it
+// can be dumped, in ns: a few instructions of its own, but it may have to wait for a
+// processor. A program that its user may not read never can.
+const scorePatience = 1e9
+
+// setScore sets the OOM score of a process whose program has just begun.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (s *Spawner) setScore(c *Command) {
+	for waited := int64(0); ; {
+		fd, errno := s.open(c.PID, "/oom_score_adj\x00", openWriteOnly)
+		if errno == 0 {
+			Call(sysWrite, fd, uintptr(unsafe.Pointer(&c.OOMScore[0])), uintptr(len(c.OOMScore)), 0, 0, 0)
+			Call(sysClose, fd, 0, 0, 0, 0, 0)
+		}
+		if errno != EACCES || waited >= scorePatience {
+			return
+		}
+		pause := [2]int64{0, 50e3 + waited} // struct timespec; twice as long each time
+		waited += pause[1]
+		Call(sysNanosleep, uintptr(unsafe.Pointer(&pause)), 0, 0, 0, 0, 0)
+	}
+}
+
+// open opens a file of /proc/PID, whose name ends with a NUL.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func (s *Spawner) open(pid int32, name string, flags uintptr) (uintptr, Errno) {
 	n := copyString(s.path[:], 0, "/proc/")
 	digits := 1
 	for rest := pid; rest >= 10; rest /= 10 {
@@ -110,15 +155,9 @@ func (s *Spawner) readStat(pid int32) {
 		s.path[n+i] = byte('0' + pid%10)
 		pid /= 10
 	}
-	copyString(s.path[:], n+digits, "/stat\x00")
-	fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(&s.path)), openCloexec, 0, 0, 0)
-	if errno != 0 {
-		return
-	}
-	if n, errno := Call(sysRead, fd, uintptr(unsafe.Pointer(&s.stat)), unsafe.Sizeof(s.stat), 0, 0, 0); errno == 0 {
-		s.read = int(n)
-	}
-	Call(sysClose, fd, 0, 0, 0, 0, 0)
+	copyString(s.path[:], n+digits, name)
+	fd, errno := Call(sysOpenat, atCwd, uintptr(unsafe.Pointer(&s.path)), openCloexec|flags, 0, 0, 0)
+	return fd, Errno(errno)
 }
 
 // copyString copies byte by byte: the child-safe code calls nothing that could

@@ -29,6 +29,8 @@ type Services interface {
 	Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error)
 	// Ready tells whether what is wanted is up: of the names, or of all.
 	Ready(names []string) (control.Health, error)
+	// LostWalls are those that were asked for and cannot be had here.
+	LostWalls() []string
 	// Supervisor names who answers.
 	Supervisor() control.Supervisor
 	// Environment is what `rlminit exec` needs to be like a service; "": like the
@@ -104,6 +106,8 @@ type Profiles interface {
 	Trash() ([]control.Trashed, error)
 	// Purge removes an entry of the trash; needed: also one that a rollback takes.
 	Purge(entry string, needed bool, by control.Actor) (control.Purged, error)
+	// Repair puts right whose the files of a profile are.
+	Repair(name string, by control.Actor) (control.Repaired, error)
 	Text(name string) (control.ProfileText, error)
 	Edit(name string, what control.ReplaceProfile, by control.Actor) (control.Profile, error)
 }
@@ -157,7 +161,7 @@ func (s *Server) addServices(services Services) {
 			return nil, control.BadRequest("unknown level %q; write alive or ready", level)
 		}
 		by := services.Supervisor()
-		health.Supervisor = &by
+		health.Supervisor, health.Walls = &by, services.LostWalls()
 		return health, err
 	})
 	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {
@@ -232,6 +236,9 @@ func (s *Server) addProfiles(profiles Profiles) {
 			return nil, err
 		}
 		return profiles.Rename(r.Context(), r.PathValue("name"), body, By(r))
+	})
+	s.Handle("POST /v1/profiles/{name}/repair", MayCommand, func(r *http.Request) (any, error) {
+		return profiles.Repair(r.PathValue("name"), By(r))
 	})
 	s.Handle("GET /v1/profiles/{name}/text", MayCommand, func(r *http.Request) (any, error) { return profiles.Text(r.PathValue("name")) })
 	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, func(r *http.Request) (any, error) {

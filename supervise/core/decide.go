@@ -13,7 +13,10 @@ func (s *Set) decide() {
 			continue
 		}
 		if len(s.adopted) == 0 {
-			return
+			if !s.course.look() {
+				return
+			}
+			continue
 		}
 		l := s.adopted[0]
 		if s.adopted = s.adopted[1:]; l.node != order.None {
@@ -37,6 +40,7 @@ func (s *Set) act(a order.Action) {
 		if l.turn, l.command = order.NoTurn, nil; e != nil {
 			s.transition(l, *e)
 		}
+		s.course.stirAll(l)
 	}
 }
 
@@ -49,8 +53,9 @@ func (s *Set) hold(l *Life, d order.Decision) {
 	switch {
 	case reason == l.state.Blocked:
 		if changed {
-			is := s.copy(&l.state)
-			s.effect(Effect{Kind: Changed, Node: l.node, Before: is, After: is})
+			is := s.outbox.copy(&l.state)
+			s.outbox.effect(Effect{Kind: Changed, Node: l.node, Before: is, After: is})
+			s.course.stirAll(l)
 		}
 	case reason == "":
 		s.transition(l, machine.Event{Kind: machine.DependenciesMet})
@@ -74,7 +79,9 @@ func (s *Set) command(t order.Turn, nodes, along []order.Node, event func(*Life)
 	for _, n := range s.order.Command(t, nodes, along) {
 		l := s.lives[n]
 		was := l.turn
-		l.turn = s.order.Fact(n).Turn
+		if l.turn = s.order.Fact(n).Turn; l.turn != was {
+			s.course.stirAll(l)
+		}
 		switch {
 		case l.turn == order.NoTurn:
 			l.command = nil

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"rlminit/supervise/machine"
@@ -14,6 +15,11 @@ const leastBudget = 100 * time.Millisecond
 // it runs again after the next boot.
 func (s *Set) end() {
 	s.stopping = true
+	for _, o := range slices.Clone(s.Operations.operations) {
+		if !o.Over() && o.names == nil && (!o.command.down() || o.command.Width > 0) {
+			s.Operations.interrupt(o, "the container is stopping")
+		}
+	}
 	depth := s.chains()
 	longest := time.Duration(0)
 	for _, chain := range depth {

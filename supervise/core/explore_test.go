@@ -50,7 +50,7 @@ func TestEverySmallSet(t *testing.T) {
 	}
 	t.Logf("figure: core: %d graphs: %v", graphs, total)
 	for _, what := range []string{
-		"killed", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "along",
+		"killed", "ended unheard", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "along",
 		"removed", "defined", "redefined", "held", "announced", "revoked", "ended",
 	} {
 		if total[what] == 0 {
@@ -103,7 +103,7 @@ func (w *world) live(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot 
 	if w.set.Active() != 0 || len(w.children) != 0 {
 		w.fault("the container ends, and %d services do not: %v", w.set.Active(), w.children)
 	}
-	w.apply(core.Input{Kind: core.Command, Turn: order.Remove, Nodes: w.all(), Event: machine.Event{Kind: machine.Remove}})
+	w.apply(core.Input{Kind: core.Give, Turn: order.Remove, Nodes: w.all(), Event: machine.Event{Kind: machine.Remove}})
 	w.apply(core.Input{Kind: core.Unannounce, Names: w.names})
 	if w.set.Names() != 0 {
 		w.fault("nobody is there, and %d names are known", w.set.Names())
@@ -137,7 +137,7 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		w.command(order.Restart, machine.Restart, some)
 	case 5:
 		w.counts["removed"]++
-		w.apply(core.Input{Kind: core.Command, Turn: order.Remove, Nodes: some[:1], Event: machine.Event{Kind: machine.Remove}})
+		w.apply(core.Input{Kind: core.Give, Turn: order.Remove, Nodes: some[:1], Event: machine.Event{Kind: machine.Remove}})
 	case 6:
 		w.redefine(life, definition())
 	case 7:
@@ -184,7 +184,7 @@ func (w *world) define(name string) {
 	w.held++
 	w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name]})
 	if life := w.set.Find(name); life != nil && w.r.IntN(2) == 0 {
-		w.apply(core.Input{Kind: core.Command, Turn: order.Start, Nodes: []order.Node{life.Node()}, Event: machine.Event{Kind: machine.Start}})
+		w.apply(core.Input{Kind: core.Give, Turn: order.Start, Nodes: []order.Node{life.Node()}, Event: machine.Event{Kind: machine.Start}})
 	} else if life != nil {
 		w.apply(core.Input{Kind: core.Revoke, Nodes: []order.Node{life.Node()}})
 	}
@@ -206,7 +206,7 @@ func (w *world) redefine(life *core.Life, d *core.Definition) {
 	}
 	update := machine.Event{Kind: machine.Update, NeedsRestart: w.r.IntN(2) == 0}
 	if state := life.State(); update.NeedsRestart && !life.Turn().Stops() && core.Active(state) && state.Want == machine.WantUp {
-		w.apply(core.Input{Kind: core.Command, Turn: order.Restart, Nodes: []order.Node{n}, Event: update})
+		w.apply(core.Input{Kind: core.Give, Turn: order.Restart, Nodes: []order.Node{n}, Event: update})
 		return
 	}
 	update.NeedsRestart = false
@@ -215,7 +215,7 @@ func (w *world) redefine(life *core.Life, d *core.Definition) {
 
 func (w *world) command(t order.Turn, kind machine.EventKind, nodes []order.Node) {
 	w.counts[string(kind)]++
-	in := core.Input{Kind: core.Command, Turn: t, Nodes: nodes, Event: machine.Event{Kind: kind}}
+	in := core.Input{Kind: core.Give, Turn: t, Nodes: nodes, Event: machine.Event{Kind: kind}}
 	if t == order.Start {
 		in.Nodes = append(w.set.StartAlong(nodes), nodes...)
 	} else {
@@ -274,7 +274,9 @@ func (w *world) hear(life *core.Life, well bool) bool {
 		}
 		return tell("exits", machine.Event{Kind: machine.ExitedEvent, Code: c.code, Leftovers: c.leftovers})
 	case state.Phase == machine.Starting && w.defs[c.name].Policy.Ready == machine.ReadyNotify:
-		return tell("told", machine.Event{Kind: machine.Ready})
+		w.counts["told"]++
+		w.apply(core.Input{Kind: core.Notified, Node: n, PID: c.pid, Events: []machine.Event{{Kind: machine.Ready}}})
+		return true
 	case well:
 		return false
 	}

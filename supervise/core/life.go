@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 )
@@ -13,10 +15,32 @@ type Life struct {
 	alias      string
 	definition *Definition
 	state      machine.State
-	place      int            // in the heap of timers; -1: it has no deadline
+	deadline   deadline
 	turn       order.Turn     // Invariant: as order has it, but for one that was announced and is not told yet
 	command    *machine.Event // that it is given in its turn; nil: there is none
 	stuck      bool
+	former     int // the process of the run before this one, which may have notified late
+
+	wants    Wants
+	unkept   bool // a successor does not know of wants yet
+	intended bool // its copy is to say what is wanted, at the end of this Step
+	fresh    bool // wants.Before is of this Step
+	begins   bool // wants.Before ends with this Step
+	tell     bool // and a successor was told of it
+	claimed  bool // a command for it is being recorded
+	in       []membership
+	busy     bool // something else goes on that is to end with it
+
+	known known
+}
+
+// known is how far others know of a life.
+type known struct {
+	rows, kept uint64   // the version that a successor is to know, and the one that it does
+	ended      []uint64 // exits that tier 1 may forget, once they are remembered and marked
+	unmarked   []uint64 // runs of which the log does not say yet how they ended
+	unheard    uint64   // the run whose last words are on their way; 0: none
+	said       string   // what the latest run that ended said last
 }
 
 // Node is its number among the services; None: it is gone.
@@ -24,6 +48,43 @@ func (l *Life) Node() order.Node { return l.node }
 
 // State is its state. Who reads it does not change it.
 func (l *Life) State() *machine.State { return &l.state }
+
+// Name is the name of its definition, Title what a person calls it.
+func (l *Life) Name() string { return l.name }
+
+// Title is likewise.
+func (l *Life) Title() string {
+	if l.definition.Title != "" {
+		return l.definition.Title
+	}
+	return l.name
+}
+
+// Wants is what is wanted of it.
+func (l *Life) Wants() Wants { return l.wants }
+
+// Version is that of what a successor is to know of it.
+func (l *Life) Version() uint64 { return l.known.rows }
+
+// Unheard tells whether what its latest run said last is on its way.
+func (l *Life) Unheard() bool { return l.known.unheard != 0 }
+
+// Said is what its latest run that ended said last.
+func (l *Life) Said() string { return l.known.said }
+
+// Wanted tells whether it is to run, after a stop that has yet to begin too.
+func (l *Life) Wanted() bool { return l.state.Want == machine.WantUp && l.turn < order.Stop }
+
+// Plight is its state in words, for what waits on it.
+func (l *Life) Plight() string { return Plight(&l.state, l.definition.Fault) }
+
+// pid is that of its process; 0: there is none.
+func (l *Life) pid() int {
+	if l.state.Alive() {
+		return l.state.PID
+	}
+	return 0
+}
 
 // Turn is a command that it was not given yet.
 func (l *Life) Turn() order.Turn { return l.turn }
@@ -33,11 +94,14 @@ func (l *Life) Stuck() bool { return l.stuck }
 
 // Armed is its deadline in the heap; 0: it has none.
 func (l *Life) Armed() int64 {
-	if l.place < 0 {
+	if l.deadline.place < 0 {
 		return 0
 	}
-	return l.state.Timer.At
+	return l.deadline.at
 }
+
+// Former is the process of the run before this one; 0: there was none.
+func (l *Life) Former() int { return l.former }
 
 // Active tells whether a process of a service in that state may exist, or is about to.
 func Active(s *machine.State) bool {
@@ -80,27 +144,54 @@ func (s *Set) happened(l *Life, e machine.Event, newer *machine.State) {
 	s.transition(l, e)
 }
 
+// notified steps a life by what a process of it has said. What one of an earlier run has
+// sent late says nothing of this one, but how that has ended, until another has begun.
+func (s *Set) notified(l *Life, pid int, said []machine.Event) {
+	late := pid != 0 && pid == l.former && pid != l.state.PID
+	for _, e := range said {
+		e.ID = l.state.ID
+		if e.Kind == machine.Trouble {
+			if e.ID = l.state.LastID; late && l.state.ID != 0 && l.state.Phase != machine.Sweeping {
+				continue
+			}
+		} else if late {
+			continue
+		}
+		s.transition(l, e)
+	}
+}
+
 // transition feeds one event to a life's machine, and adds the effects of that.
 func (s *Set) transition(l *Life, e machine.Event) {
 	if s.touched++; l.node == order.None {
 		return
 	}
 	e.Now, e.Wall, e.NextID, e.Rand = s.input.Now, s.input.Wall, s.input.NextID, s.random()
-	before := s.copy(&l.state)
+	before := s.outbox.copy(&l.state)
 	next, actions := machine.Step(*before, l.definition.Policy, e)
 	s.replace(l, next)
-	after := s.copy(&l.state)
+	after := s.outbox.copy(&l.state)
+	if before.PID > 0 && after.PID != before.PID {
+		l.former = before.PID
+	}
 	remembered := digest(before) != digest(after)
 	if remembered {
-		s.effect(Effect{Kind: Remember, Node: l.node, After: after})
+		s.outbox.remember(l, after)
+	}
+	if e := next.LastExit; e != nil && (before.LastExit == nil || *before.LastExit != *e) {
+		if l.known.said, l.known.unheard = "", before.ID; !e.Lost && before.ID != 0 {
+			l.known.unmarked = append(l.known.unmarked, before.ID)
+		}
 	}
 	for _, a := range actions {
 		s.do(l, a)
 	}
-	s.timers.set(l)
-	s.effect(Effect{Kind: Changed, Node: l.node, Before: before, After: after, Remembered: remembered})
+	s.outbox.acknowledge(l)
+	s.timers.set(&l.deadline, l.state.Timer.At)
+	s.outbox.effect(Effect{Kind: Changed, Node: l.node, Life: l, Before: before, After: after, Remembered: remembered})
+	s.course.stirAll(l)
 	if next.Phase == machine.Gone {
-		s.forget(l)
+		s.naming.forget(l)
 		return
 	}
 	s.observe(l)
@@ -112,7 +203,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 // effectOf are the actions that somebody else carries out. The timer slot is in the
 // state, which the heap follows.
 var effectOf = map[machine.ActionKind]EffectKind{
-	machine.Spawn: Spawn, machine.Signal: Signal, machine.Sweep: Sweep, machine.Acknowledge: Acknowledge,
+	machine.Spawn: Spawn, machine.Signal: Signal, machine.Sweep: Sweep,
 	machine.StartProbe: StartProbe, machine.StopProbe: StopProbe,
 }
 
@@ -121,9 +212,65 @@ func (s *Set) do(l *Life, a machine.Action) {
 	if a.Kind == machine.Spawn {
 		s.input.NextID = a.ID + 1
 	}
-	if kind, ok := effectOf[a.Kind]; ok {
-		s.effect(Effect{Kind: kind, Node: l.node, Action: a})
+	if a.Kind == machine.Acknowledge {
+		l.known.ended = append(l.known.ended, a.ID)
 	}
+	if kind, ok := effectOf[a.Kind]; ok {
+		s.outbox.effect(Effect{Kind: kind, Node: l.node, Action: a})
+	}
+}
+
+// remember has a successor told of a life's state, and of what is wanted of it.
+func (s *outbox) remember(l *Life, state *machine.State) {
+	l.known.rows++
+	l.unkept = false
+	s.effect(Effect{Kind: Remember, Node: l.node, After: state, Life: l, Version: l.known.rows, Wants: l.wants})
+}
+
+// remembered notes that a successor would know of a life. What is older than what it is
+// to know opens nothing.
+func (s *course) remembered() {
+	for _, row := range s.set.input.Rows {
+		if l := row.Life; row.Version == l.known.rows {
+			l.known.kept = l.known.rows
+			s.set.outbox.acknowledge(l)
+			s.stirAll(l)
+		}
+	}
+}
+
+// marked notes that the log says how a run ended, heard what that said last.
+func (s *course) marked(l *Life) {
+	l.known.unmarked = slices.DeleteFunc(l.known.unmarked, func(run uint64) bool { return run == s.set.input.Spawn })
+	s.set.outbox.acknowledge(l)
+}
+
+func (s *course) heard(l *Life) {
+	if l.known.unheard == s.set.input.Spawn {
+		l.known.said, l.known.unheard = s.set.input.Text, 0
+		s.stirAll(l)
+	}
+}
+
+// acknowledge has tier 1 forget the ends of a life's runs of which a successor and the
+// log would know: or a successor might learn of one nowhere.
+func (s *outbox) acknowledge(l *Life) {
+	if len(l.known.ended) == 0 || !l.settled() {
+		return
+	}
+	l.known.ended = slices.DeleteFunc(l.known.ended, func(id uint64) bool {
+		if slices.Contains(l.known.unmarked, id) {
+			return false
+		}
+		s.effect(Effect{Kind: Acknowledge, Node: l.node, Action: machine.Action{Kind: machine.Acknowledge, ID: id}})
+		return true
+	})
+}
+
+// outbox is the effects of a Step.
+type outbox struct {
+	effects []Effect
+	states  []machine.State // that effects point to
 }
 
 // replace gives a life another state, and has what is known of all follow.
@@ -148,11 +295,11 @@ func (s *Set) observe(l *Life) {
 	s.order.Observe(l.node, order.FactOf(l.state, l.definition.Policy))
 }
 
-func (s *Set) effect(e Effect) { s.effects = append(s.effects, e) }
+func (s *outbox) effect(e Effect) { s.effects = append(s.effects, e) }
 
 // copy keeps a state for the effects. That the slice may move does not matter: nobody
 // changes what is in it.
-func (s *Set) copy(state *machine.State) *machine.State {
+func (s *outbox) copy(state *machine.State) *machine.State {
 	s.states = append(s.states, *state)
 	return &s.states[len(s.states)-1]
 }

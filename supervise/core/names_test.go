@@ -36,7 +36,7 @@ func TestWhomADefinitionMeans(t *testing.T) {
 			if e.Kind != order.Wants {
 				t.Errorf("%s: the edge is %s", what, e.Kind)
 			}
-			got = append(got, s.names[e.To])
+			got = append(got, s.naming.names[e.To])
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: it means %q, want %q", what, got, want)
@@ -58,6 +58,6 @@ func TestWhomADefinitionMeans(t *testing.T) {
 	}
 	remove("user")
 	if s.Names() != 0 {
-		t.Errorf("names that nobody has and nobody means are known: %v", s.nodes)
+		t.Errorf("names that nobody has and nobody means are known: %v", s.naming.nodes)
 	}
 }

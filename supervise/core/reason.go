@@ -15,11 +15,11 @@ func (s *Set) reason(l *Life, d order.Decision) string {
 	if d.Edge.To == order.None {
 		return "it is to be stopped"
 	}
-	name := s.names[d.Edge.To]
+	name := s.naming.names[d.Edge.To]
 	if d.Circle {
 		var way []string
 		for _, n := range s.order.Circle(l.node, d.Edge.To) {
-			way = append(way, s.names[n])
+			way = append(way, s.naming.names[n])
 		}
 		return "requires itself: " + strings.Join(way, " → ") + "; take one of them out, or what it requires"
 	}

@@ -8,13 +8,22 @@ import (
 // Set is all services of one supervisor. The zero value has none. Only Step changes it;
 // what its other methods return is read only.
 type Set struct {
-	order   order.Set
-	nodes   map[string]order.Node // of services, and of names that definitions refer to
-	names   []string              // Invariant: nodes[names[n]] is n, of a node in use
-	aliases map[string]*Life      // by their other names
-	lives   []*Life               // by node; nil: no service has that name
-	spawns  map[uint64]*Life      // Invariant: has each State.ID that is not 0
-	timers  timers
+	order  order.Set
+	lives  []*Life          // by node; nil: no service has that name
+	spawns map[uint64]*Life // Invariant: has each State.ID that is not 0, which no two lives share
+	lastID uint64           // the highest spawn id in a State that a predecessor left: tier 1 may never have heard of it
+	timers timers
+
+	// NoRoom are the reasons of a failed start of a service for which there is no room,
+	// but by the end of something else. Whoever makes the Set gives them.
+	NoRoom []string
+
+	naming     naming
+	outbox     outbox
+	queue      queue
+	intents    intents
+	Operations Operations
+	course     course
 
 	holds    int     // while not 0 nothing is decided
 	adopted  []*Life // to be told anew what holds them: what a predecessor said may be true no more
@@ -24,9 +33,7 @@ type Set struct {
 
 	input   Input // of this Step
 	chance  uint64
-	effects []Effect
-	states  []machine.State // that effects point to
-	touched int             // how many lives this Step has looked at
+	touched int // how many lives this Step has looked at
 }
 
 // most bounds what is kept of the effects of one Step for the next.
@@ -41,26 +48,28 @@ func (s *Set) Step(in Input) []Effect {
 		if l := s.Life(in.Node); l != nil {
 			s.happened(l, in.Event, in.State)
 		}
+	case Notified:
+		if l := s.Life(in.Node); l != nil {
+			s.notified(l, in.PID, in.Events)
+		}
 	case Define:
-		s.define()
+		s.naming.define()
 	case Redefine:
 		if l := s.Life(in.Node); l != nil {
 			l.definition = in.Definition
-			s.link(l)
+			s.naming.link(l)
 			s.observe(l) // its policy may be another
+			s.course.stirAll(l)
 		}
 	case Announce:
-		s.announce()
+		s.naming.announce()
 	case Unannounce:
-		s.unannounce()
-	case Command:
+		s.naming.unannounce()
+	case Give:
 		s.command(in.Turn, in.Nodes, in.Along, func(*Life) machine.Event { return in.Event })
 	case Revoke:
 		for _, n := range in.Nodes {
-			if l := s.Life(n); l != nil {
-				s.order.Withdraw(n)
-				l.turn, l.command = order.NoTurn, nil
-			}
+			s.revoke(n)
 		}
 	case Hold:
 		s.holds++
@@ -70,6 +79,20 @@ func (s *Set) Step(in Input) []Effect {
 		s.booted = true
 	case Due:
 		s.fire()
+	case Want:
+		if l := s.Life(in.Node); l != nil {
+			l.wants = in.Wants
+			s.outbox.remember(l, s.outbox.copy(&l.state))
+		}
+	case Freed:
+		in.Life.busy = in.Busy
+		s.course.stirAll(in.Life)
+	case Remembered:
+		s.course.remembered()
+	case Marked:
+		s.course.marked(in.Life)
+	case Heard:
+		s.course.heard(in.Life)
 	case Lost:
 		for _, l := range s.timers.running() {
 			s.transition(l, machine.Event{Kind: machine.Stalled, Within: in.Event.Within})
@@ -78,20 +101,57 @@ func (s *Set) Step(in Input) []Effect {
 		s.stopping = true
 	case End:
 		s.end()
+	default:
+		s.operate()
 	}
 	s.decide()
-	return s.effects
+	s.intents.keepIntents()
+	s.Operations.tellAll()
+	return s.outbox.effects
+}
+
+// operate takes an input about commands and operations.
+func (s *Set) operate() {
+	switch in := &s.input; in.Kind {
+	case Commanded:
+		s.queue.accept(in.Command)
+	case Recorded:
+		s.queue.recorded(in.Command)
+	case Cancel:
+		s.Operations.cancel(in.ID)
+	case Drop:
+		s.Operations.dropOperation(in.ID)
+	case Became:
+		s.Operations.became()
+	case Recall:
+		s.Operations.recall()
+	case Resume:
+		s.Operations.resume()
+	case Interrupt:
+		s.Operations.interruptAll(in.Text)
+	}
+}
+
+// revoke takes back a turn that has not come.
+func (s *Set) revoke(n order.Node) {
+	if l := s.Life(n); l != nil {
+		s.order.Withdraw(n)
+		l.turn, l.command = order.NoTurn, nil
+		s.course.stirAll(l)
+	}
 }
 
 func (s *Set) begin(in Input) {
-	if s.nodes == nil {
-		s.nodes, s.aliases, s.spawns = map[string]order.Node{}, map[string]*Life{}, map[uint64]*Life{}
+	if s.naming.nodes == nil {
+		s.naming.set, s.queue.set, s.intents.set, s.Operations.set, s.course.set = s, s, s, s, s
+		s.naming.nodes, s.naming.aliases, s.spawns = map[string]order.Node{}, map[string]*Life{}, map[uint64]*Life{}
 	}
-	if cap(s.effects) > most || cap(s.states) > most {
-		s.effects, s.states = nil, nil
+	if cap(s.outbox.effects) > most || cap(s.outbox.states) > most {
+		s.outbox.effects, s.outbox.states = nil, nil
 	}
-	s.effects, s.states = s.effects[:0], s.states[:0]
+	s.outbox.effects, s.outbox.states = s.outbox.effects[:0], s.outbox.states[:0]
 	s.input, s.chance, s.touched = in, in.Rand, 0
+	s.input.NextID = max(in.NextID, s.lastID+1)
 }
 
 // random is the next number that follows from the input's: splitmix64.
@@ -113,7 +173,7 @@ func (s *Set) Life(n order.Node) *Life {
 
 // Find is the service that has a name; nil: there is none.
 func (s *Set) Find(name string) *Life {
-	if n, ok := s.nodes[name]; ok {
+	if n, ok := s.naming.nodes[name]; ok {
 		return s.lives[n]
 	}
 	return nil
@@ -149,7 +209,7 @@ func (s *Set) StopAlong(t order.Turn, nodes []order.Node) []order.Node {
 // there is none.
 func (s *Set) Before(n order.Node) string {
 	if before := s.order.Told(n).Before; before != order.None {
-		return s.names[before]
+		return s.naming.names[before]
 	}
 	return ""
 }

@@ -4,7 +4,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
+	"rlminit/service"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 )
@@ -14,14 +16,15 @@ func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
 	lives := make([]*Life, 200)
 	want := map[*Life]int64{}
 	for i := range lives {
-		lives[i] = &Life{place: -1}
+		lives[i] = &Life{}
+		lives[i].deadline = deadline{place: -1, life: lives[i]}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		l := lives[r.IntN(len(lives))]
 		at := r.Int64N(1000) // 0 disarms
 		l.state.Timer.At = at
-		timers.set(l)
+		timers.set(&l.deadline, at)
 		if at == 0 {
 			delete(want, l)
 		} else {
@@ -30,11 +33,11 @@ func TestTimersFireInOrderAndOnlyTheLastArming(t *testing.T) {
 	}
 	last := int64(0)
 	for at, ok := timers.next(); ok; at, ok = timers.next() {
-		l := timers.heap[0]
+		l := timers.heap[0].life
 		if at < last || want[l] != at || l.Armed() != at {
 			t.Fatalf("%d is next after %d, armed for %d", at, last, want[l])
 		}
-		timers.remove(l)
+		timers.remove(&l.deadline)
 		last = at
 		delete(want, l)
 	}
@@ -67,7 +70,7 @@ func many(t *testing.T, n int) *Set {
 		all = append(all, s.Find(strconv.Itoa(i)).Node())
 	}
 	step(Input{Kind: Release})
-	step(Input{Kind: Command, Turn: order.Start, Nodes: all, Event: machine.Event{Kind: machine.Start}})
+	step(Input{Kind: Give, Turn: order.Start, Nodes: all, Event: machine.Event{Kind: machine.Start}})
 	for range 2 { // the second ones wait for the first
 		for _, node := range all {
 			if state := s.Life(node).State(); state.Phase == machine.Spawning {
@@ -77,7 +80,7 @@ func many(t *testing.T, n int) *Set {
 	}
 	for _, node := range all {
 		if state := s.Life(node).State(); state.Phase != machine.Running {
-			t.Fatalf("%s is %s", s.names[node], state.Phase)
+			t.Fatalf("%s is %s", s.naming.names[node], state.Phase)
 		}
 	}
 	return s
@@ -94,7 +97,7 @@ func TestTheCostOfAnEvent(t *testing.T) {
 			{Node: fifth.node, Event: machine.Event{Kind: machine.ExitedEvent, ID: fifth.state.ID, Code: 1}},
 			{Node: first.node, Event: machine.Event{Kind: machine.ExitedEvent, ID: first.state.ID}}, // nine depend on it
 			{Kind: Due},
-			{Kind: Command, Turn: order.Stop, Nodes: []order.Node{first.node}, Event: machine.Event{Kind: machine.Stop}},
+			{Kind: Give, Turn: order.Stop, Nodes: []order.Node{first.node}, Event: machine.Event{Kind: machine.Stop}},
 			{Kind: Redefine, Node: first.node, Definition: first.definition},
 		} {
 			in.Now, in.NextID = 1<<50, 1<<40
@@ -173,7 +176,7 @@ func TestTheWordsOfAReasonFollow(t *testing.T) {
 	define("b", "a", "nobody")
 	define("c", "b")
 	step(Input{
-		Kind: Command, Turn: order.Start, Nodes: []order.Node{s.Find("b").node, s.Find("c").node},
+		Kind: Give, Turn: order.Start, Nodes: []order.Node{s.Find("b").node, s.Find("c").node},
 		Event: machine.Event{Kind: machine.Start},
 	})
 	c := s.Find("c").State()
@@ -183,5 +186,91 @@ func TestTheWordsOfAReasonFollow(t *testing.T) {
 	step(Input{Node: s.Find("a").node, Event: machine.Event{Kind: machine.Start}})
 	if want := "requires b, which is waiting (requires nobody, which does not exist)"; c.Blocked != want {
 		t.Errorf("c %s, want %s", c.Blocked, want)
+	}
+}
+
+// A supervisor that was killed between remembering a spawn and asking for it leaves an
+// id that tier 1 has never heard of. Its successor gives it to nobody else: what is said
+// of that spawn would reach the wrong one.
+func TestARememberedSpawnIDIsGivenToNobodyElse(t *testing.T) {
+	s, next := &Set{}, uint64(5)
+	step := func(in Input) {
+		in.Now, in.NextID = 1<<40, next
+		for _, e := range s.Step(in) {
+			if e.Kind == Spawn {
+				next = max(next, e.Action.ID+1)
+			}
+		}
+	}
+	step(Input{Kind: Hold})
+	for name, state := range map[string]machine.State{
+		"asked":  {Want: machine.WantUp, Phase: machine.Spawning, Run: machine.Run{ID: 5}, LastID: 5},
+		"exited": {Want: machine.WantUp, Phase: machine.Running, Run: machine.Run{ID: 4, Process: machine.Process{PID: 1}}, LastID: 4},
+	} {
+		step(Input{Kind: Define, Name: name, Definition: &Definition{Policy: machine.Policy{Restart: "always"}}, State: &state})
+	}
+	exited, asked := s.Find("exited"), s.Find("asked")
+	step(Input{Node: exited.Node(), Event: machine.Event{Kind: machine.Adopt, Child: machine.ChildExited, ID: 4}})
+	step(Input{Node: asked.Node(), Event: machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}})
+	step(Input{Kind: Release})
+	for _, l := range []*Life{exited, asked} {
+		if id := l.State().ID; id <= 5 || s.OfSpawn(id) != l {
+			t.Errorf("%s has the spawn %d, which is %v's", l.name, id, s.OfSpawn(id))
+		}
+	}
+}
+
+// What a process of an earlier run has sent late is nothing that this one says; what has
+// no sender that is known, or this one's, is.
+func TestWhatAnEarlierRunSaysLate(t *testing.T) {
+	s, next := &Set{}, uint64(1)
+	step := func(in Input) {
+		in.Now, in.NextID = int64(time.Hour), next
+		for _, e := range s.Step(in) {
+			if e.Kind == Spawn {
+				next = e.Action.ID + 1
+			}
+		}
+	}
+	policy := machine.Policy{Ready: machine.ReadyNotify, Restart: service.RestartAlways}
+	step(Input{Kind: Hold})
+	step(Input{Kind: Define, Name: "a", Definition: &Definition{Policy: policy}})
+	step(Input{Kind: Release})
+	l := s.Find("a")
+	happens := func(e machine.Event) {
+		e.ID = l.State().ID
+		step(Input{Kind: Happened, Node: l.Node(), Event: e})
+	}
+	says := func(pid int, kinds ...machine.EventKind) {
+		var events []machine.Event
+		for _, kind := range kinds {
+			events = append(events, machine.Event{Kind: kind, Errno: 5})
+		}
+		step(Input{Kind: Notified, Node: l.Node(), PID: pid, Events: events})
+	}
+	step(Input{Kind: Give, Turn: order.Start, Nodes: []order.Node{l.Node()}, Event: machine.Event{Kind: machine.Start}})
+	happens(machine.Event{Kind: machine.Spawned, PID: 10})
+	says(10, machine.Ready)
+	if l.State().Phase != machine.Running {
+		t.Fatalf("it is ready, and %s", l.State().Phase)
+	}
+	happens(machine.Event{Kind: machine.ExitedEvent, Code: 1})
+	for range 3 { // until it is spawned again
+		if l.State().Phase != machine.Spawning {
+			step(Input{Kind: Happened, Node: l.Node(), Event: machine.Event{Kind: machine.Restart}})
+		}
+	}
+	happens(machine.Event{Kind: machine.Spawned, PID: 11})
+	if l.State().Phase != machine.Starting || l.Former() != 10 {
+		t.Fatalf("%s, after %d", l.State().Phase, l.Former())
+	}
+	before := *l.State()
+	says(10, machine.Trouble, machine.Ready, machine.StoppingItself)
+	if is := *l.State(); is.Phase != before.Phase || is.StopReason != before.StopReason || is.LastExit != before.LastExit {
+		t.Errorf("an earlier run says something, and it is %+v", is)
+	}
+	says(0, machine.Ready)
+	if l.State().Phase != machine.Running {
+		t.Errorf("somebody says that it is ready, and it is %s", l.State().Phase)
 	}
 }

@@ -19,11 +19,13 @@ import (
 // plays tier 1 and time, and holds what comes out against what must be true whatever
 // happens. Some of its supervisors are killed between two effects.
 type world struct {
-	r     *rand.Rand
-	set   *core.Set
-	twin  *core.Set // gets the same inputs; nil: there is none
-	names []string
-	defs  map[string]*core.Definition // in force; of a name that is not there, the last or none
+	r      *rand.Rand
+	set    *core.Set
+	twin   *core.Set // gets the same inputs; nil: there is none
+	twins  map[*core.Life]*core.Life
+	orders map[*core.Command]*core.Command // as the twin has them
+	names  []string
+	defs   map[string]*core.Definition // in force; of a name that is not there, the last or none
 
 	nodes    map[order.Node]string
 	shadow   map[string]*machine.State // as Changed has told it
@@ -69,7 +71,7 @@ func newWorld(r *rand.Rand, names []string, twin bool) *world {
 
 func (w *world) begin() {
 	w.set, w.held = &core.Set{}, 0
-	if w.twin != nil {
+	if w.twins, w.orders = map[*core.Life]*core.Life{}, map[*core.Command]*core.Command{}; w.twin != nil {
 		w.twin = &core.Set{}
 	}
 	w.nodes, w.shadow, w.stuck = map[order.Node]string{}, map[string]*machine.State{}, map[string]bool{}
@@ -87,7 +89,7 @@ func (w *world) apply(in core.Input) {
 		return
 	}
 	in.Now, in.Wall, in.Rand, in.NextID = w.now, w.now, w.r.Uint64(), w.nextID
-	if stops := in.Turn == order.Stop || in.Turn == order.Remove; in.Kind == core.Command && stops {
+	if stops := in.Turn == order.Stop || in.Turn == order.Remove; in.Kind == core.Give && stops {
 		for _, n := range in.Nodes {
 			w.stopped[w.nodes[n]] = true
 		}
@@ -95,9 +97,7 @@ func (w *world) apply(in core.Input) {
 	w.trace = append(w.trace, fmt.Sprintf("%d %s %v %v %v %v", in.Kind, in.Event.Kind, in.Turn, in.Nodes, in.Name, in.Event.ID))
 	effects := w.set.Step(in)
 	if w.twin != nil {
-		if again := w.twin.Step(in); !reflect.DeepEqual(effects, again) {
-			w.fault("the same inputs have other effects: %+v, %+v", effects, again)
-		}
+		w.alike(effects, w.twin.Step(w.twinned(in)))
 	}
 	if most := 60 * (len(w.names) + 1); len(effects) > most {
 		w.fault("a cascade of %d effects", len(effects))
@@ -108,6 +108,9 @@ func (w *world) apply(in core.Input) {
 			return
 		} else {
 			w.nodes[life.Node()] = in.Name
+			if w.twin != nil {
+				w.twins[life] = w.twin.Find(in.Name)
+			}
 			state := *life.State()
 			w.shadow[in.Name] = &state
 		}
@@ -129,6 +132,77 @@ func (w *world) apply(in core.Input) {
 		return
 	}
 	w.consistent()
+	w.answer(effects)
+}
+
+// twinned is an input as the twin knows it, whose lives and commands are its own.
+func (w *world) twinned(in core.Input) core.Input {
+	if in.Life != nil {
+		in.Life = w.twins[in.Life]
+	}
+	in.Rows = slices.Clone(in.Rows)
+	for i := range in.Rows {
+		in.Rows[i].Life = w.twins[in.Rows[i].Life]
+	}
+	if c := in.Command; c != nil {
+		if w.orders[c] == nil {
+			again := *c
+			again.Lives = slices.Clone(c.Lives)
+			for i, l := range again.Lives {
+				again.Lives[i] = w.twins[l]
+			}
+			w.orders[c] = &again
+		}
+		in.Command = w.orders[c]
+	}
+	return in
+}
+
+// alike: the same inputs have the same effects.
+func (w *world) alike(effects, again []core.Effect) {
+	if len(effects) != len(again) {
+		w.fault("the same inputs have other effects: %+v, %+v", effects, again)
+		return
+	}
+	for i := range effects {
+		a, b := effects[i], again[i]
+		w.twins[a.Life] = b.Life
+		if a.Command != nil {
+			w.orders[a.Command] = b.Command
+		}
+		if a.Operation != nil && !reflect.DeepEqual(a.Operation.Operation, b.Operation.Operation) {
+			w.fault("the same inputs have other operations: %+v, %+v", a.Operation.Operation, b.Operation.Operation)
+		}
+		a.Life, b.Life, a.Command, b.Command, a.Operation, b.Operation = nil, nil, nil, nil, nil, nil
+		if !reflect.DeepEqual(a, b) {
+			w.fault("the same inputs have other effects: %+v, %+v", a, b)
+		}
+	}
+}
+
+// answer has those answer who carry effects out.
+func (w *world) answer(effects []core.Effect) {
+	var rows []core.Row
+	var logged []core.Input
+	for i := range effects {
+		switch e := &effects[i]; e.Kind {
+		case core.Remember:
+			rows = append(rows, core.Row{Life: e.Life, Version: e.Version})
+		case core.Changed:
+			if is, was := e.After.LastExit, e.Before.LastExit; is != nil && (was == nil || *is != *was) {
+				logged = append(logged, core.Input{Kind: core.Marked, Life: e.Life, Spawn: e.Before.ID}, core.Input{Kind: core.Heard, Life: e.Life, Spawn: e.Before.ID})
+			}
+		}
+	}
+	set := w.set
+	if len(rows) > 0 {
+		w.apply(core.Input{Kind: core.Remembered, Rows: rows})
+	}
+	for _, in := range logged {
+		if w.set == set { // nobody was killed meanwhile
+			w.apply(in)
+		}
+	}
 }
 
 // told: who is stuck now, and was not before, or the other way round, is said to have
@@ -156,8 +230,10 @@ func (w *world) ordered(effects []core.Effect) {
 		e := &effects[i]
 		w.trace = append(w.trace, fmt.Sprintf("    %d of %s: %s %d", e.Kind, w.nodes[e.Node], e.Action.Kind, e.Action.ID))
 		switch {
-		case e.Kind == core.Absent:
+		case e.Kind == core.Absent, e.Kind >= core.Wanted, e.Kind == core.Acknowledge:
 			continue
+		case e.Kind == core.Remember && !slices.ContainsFunc(effects[i:], func(o core.Effect) bool { return o.Kind == core.Changed && o.Node == e.Node }):
+			continue // of what is wanted, at the end
 		case w.nodes[e.Node] == "" || gone[e.Node]:
 			w.fault("effect %d is about %d, which is nobody", i, e.Node)
 		case open != order.None && open != e.Node:
@@ -185,10 +261,6 @@ func (w *world) ordered(effects []core.Effect) {
 		case core.Spawn:
 			if remembered == nil {
 				w.fault("effect %d is carried out before it is remembered", i)
-			}
-		case core.Acknowledge: // a predecessor may have remembered the end already
-			if remembered == nil && w.memory[w.nodes[e.Node]].ID == e.Action.ID {
-				w.fault("effect %d tells tier 1 to forget an end that no successor would know of", i)
 			}
 		}
 	}
@@ -220,6 +292,9 @@ func (w *world) carryOut(e *core.Effect) {
 		if c := w.children[e.Action.ID]; c == nil || !c.exited || c.leftovers > 0 {
 			w.fault("%d of %s is acknowledged: %+v", e.Action.ID, name, c)
 		}
+		if w.memory[name].ID == e.Action.ID {
+			w.fault("tier 1 is to forget %d, and no successor would know that it ended", e.Action.ID)
+		}
 		delete(w.children, e.Action.ID)
 	case core.Changed:
 		w.mayStop(name, e)
@@ -242,7 +317,7 @@ func (w *world) carryOut(e *core.Effect) {
 // mayStart: one process of a service at most, and what it requires is up.
 func (w *world) mayStart(name string, id uint64) {
 	for _, c := range w.children {
-		if c.name == name {
+		if c.name == name && !c.exited { // of one that has ended tier 1 is yet to be told to forget it
 			w.fault("%s is spawned as %d, and %d is there: %+v", name, id, c.id, c)
 		}
 	}
@@ -343,6 +418,22 @@ func (w *world) succeed() {
 	mortal := w.mortal
 	w.trace = append(w.trace, "killed")
 	w.begin()
+	w.now += w.r.Int64N(int64(10 * time.Second)) // nobody is there meanwhile
+	for _, id := range slices.Sorted(maps.Keys(w.children)) {
+		if c := w.children[id]; c.pid != 0 && !c.exited && w.r.IntN(4) == 0 {
+			c.exited, c.code, c.leftovers = true, w.r.IntN(2), w.r.IntN(3)
+			w.counts["ended unheard"]++
+		}
+	}
+	newest := map[string]uint64{}
+	for id, c := range w.children {
+		newest[c.name] = max(newest[c.name], id)
+	}
+	for id, c := range w.children { // tier 1 is to forget what nobody knows of, and what ended before another run
+		if _, known := w.memory[c.name]; c.exited && (!known || newest[c.name] != id) {
+			delete(w.children, id)
+		}
+	}
 	w.mortal, w.adopting = false, true
 	w.apply(core.Input{Kind: core.Hold})
 	known := slices.Sorted(maps.Keys(w.memory))

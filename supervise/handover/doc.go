@@ -1,7 +1,8 @@
 // Package handover is what outlives the supervisor because PID 1 holds it too:
-// descriptors under a key, the state of each service, which has which tag, and how
-// much of the boot is done. HANDOVER.md has the order in which it is written. A successor finds it with what tier 1 gives back at its start; no
-// service can write any of it.
+// descriptors under a key, and one table of rows, of services, tags, operations,
+// definitions and what of the boot is done. HANDOVER.md has what is in it and the order
+// in which it is written. A successor finds it with what tier 1 gives back at its start;
+// no service can write any of it.
 package handover
 
 // Held are the descriptors that tier 1 gave back, by the key under which a

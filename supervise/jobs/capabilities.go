@@ -135,21 +135,7 @@ func lacking(q *control.RunJob) string {
 	if level.Above(isolate.None) && q.Profile == profiles.Default {
 		return "the directory of the profile default is the volume, in which Landlock can hide nothing from it"
 	}
-	return lack(isolate.Capable(), level)
-}
-
-func lack(able isolate.Capabilities, level isolate.Level) string {
-	switch {
-	case !level.Above(isolate.None):
-		return ""
-	case able.Landlock == 0:
-		return "the kernel, or the container engine's seccomp profile, offers no Landlock"
-	case level == isolate.Strict && !able.Ports:
-		return "Landlock before ABI 4 does not limit TCP"
-	case level == isolate.Strict && !able.Seccomp:
-		return "there is no seccomp"
-	}
-	return ""
+	return isolate.Capable().Lack(level)
 }
 
 // isolationOf is the level that is in force for a job.
@@ -172,7 +158,7 @@ func (l *place) capabilities() control.Capabilities {
 	able := isolate.Capable()
 	isolations := map[string]control.Enforced{}
 	for _, level := range []isolate.Level{isolate.None, isolate.Profile, isolate.Strict} {
-		why := lack(able, level)
+		why := able.Lack(level)
 		isolations[string(level)] = control.Enforced{Enforced: why == "", Why: why}
 	}
 	return control.Capabilities{

@@ -8,6 +8,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/job"
+	"rlminit/job/files"
 	"rlminit/job/history"
 	"rlminit/supervise/api"
 )
@@ -68,7 +69,11 @@ func (a requests) serveWrite(q *http.Request) (any, error) {
 	if err := checkKey(body.Key); err != nil {
 		return nil, err
 	}
-	t, err := a.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, "write", body.Path, "")
+	what := files.Write
+	if body.Parents {
+		what = files.WriteParents
+	}
+	t, err := a.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, what, body.Path, "")
 	if err != nil {
 		return nil, err
 	}

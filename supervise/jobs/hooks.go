@@ -11,7 +11,9 @@ import (
 
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/journal"
+	"rlminit/service"
 )
 
 // kindHook is the kind of a hook's job.
@@ -60,7 +62,7 @@ func (h *Hooks) Run(r *Runner) {
 			slog.Warn("hooks could not follow what happens, and some events are without", "count", n)
 		}
 		for i, hook := range h.list() {
-			if !slices.Contains(hook.On, e.To) || len(hook.Services) > 0 && !slices.Contains(hook.Services, e.Service) || !b.allow(i, time.Now()) {
+			if !slices.Contains(hook.On, e.To) || !concerns(hook, e.Service) || !b.allow(i, time.Now()) {
 				continue
 			}
 			line := e.line
@@ -71,6 +73,13 @@ func (h *Hooks) Run(r *Runner) {
 			h.run(r, hook, string(line)+"\n")
 		}
 	}
+}
+
+// concerns tells whether a hook is about a service, which may be named by its profile, as
+// in commands.
+func concerns(hook config.Hook, name string) bool {
+	profile, ofProfile := strings.CutPrefix(name, service.GatewayPrefix)
+	return len(hook.Services) == 0 || slices.Contains(hook.Services, name) || ofProfile && slices.Contains(hook.Services, profile)
 }
 
 // hookBounds counts, hook by hook, what was run in the minute that runs.
@@ -105,6 +114,6 @@ func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 		Stdin: event, Detach: true,
 	})
 	if _, _, err := r.submit(t); err != nil && !errors.Is(err, errStopping) {
-		slog.Warn("a hook cannot be run", "hook", strings.Join(hook.Command, " "), "err", err)
+		slog.Warn("a hook cannot be run", "hook", strings.Join(redact.Command(hook.Command), " "), "err", err)
 	}
 }

@@ -191,6 +191,7 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 // be enforced of limits and isolation. Of what it sees it keeps the pressure for a moment.
 type place struct {
 	host     Host
+	settings func() Settings
 	sessions *sessions
 	gauges   gauges
 }
@@ -244,7 +245,7 @@ func (l *place) preparation(q *control.RunJob, argv []string, before func() *con
 	p := l.found(q, argv)
 	p.before = before()
 	if guarded {
-		p.refused = refusal(p.before, busy)
+		p.refused = refusal(p.before, l.settings().Guards, busy)
 	}
 	p.pipes = piped()
 	if p.err != nil && p.problem == "" {

@@ -142,7 +142,7 @@ func descriptor(q *http.Request) (int, error) {
 	if !ok {
 		return -1, control.BadRequest("no descriptor came with the request")
 	}
-	if kind, ok := process.MayPass(fd); !ok {
+	if kind, ok := process.MayPass(fd, process.OwnMounts); !ok {
 		go closeFD(fd) // as we would
 		return -1, control.BadRequest("stdin is a %s, which might never be closed; pass what is in it through a pipe", kind)
 	}
@@ -410,7 +410,7 @@ func (a requests) dryRun(q *control.RunJob) *control.DryRun {
 		go func() { (<-coming).close() }()
 	}
 	d := &control.DryRun{
-		Command: q.Command, Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
+		Command: redact.Command(q.Command), Program: p.path, UID: p.who.UID, GID: p.who.GID, Groups: p.who.Groups, Dir: p.dir,
 		Environment: redact.Environ(p.env), TimeoutMS: q.TimeoutMS, Isolation: string(isolationOf(q)),
 		Tried: tried(q), Telemetry: p.before,
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/history"
 )
@@ -276,11 +277,11 @@ func orNull(s string) *string {
 	return &s
 }
 
-// shortened is a command as it is recorded and listed.
+// shortened is a command as it is recorded and listed: without secrets.
 func shortened(argv []string) []string {
 	const most = 1024
 	short, size := []string{}, 0
-	for _, arg := range argv {
+	for _, arg := range redact.Command(argv) {
 		if size += len(arg); size > most || len(short) == 64 {
 			return append(short, "…")
 		}

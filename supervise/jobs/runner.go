@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/inbox"
 	"rlminit/job"
@@ -33,7 +34,7 @@ type Host interface {
 	Environment(of Owner) (control.Environment, error)
 	// Isolation is that of a profile's gateway, or of a service; of nobody: none.
 	Isolation(of Owner) (service.Isolation, error)
-	// Limits are theirs; of nobody: none.
+	// Limits are theirs; what they do not name is as the configuration has it for jobs.
 	Limits(of Owner) (service.Limits, error)
 	// Walls are those of a job, with a directory beside the profile's that is its own,
 	// "" for none.
@@ -67,6 +68,8 @@ type Settings struct {
 	AtOnce     int // jobs that run
 	PerProfile int // of them, of one profile
 	Queue      int // jobs that wait
+
+	Guards config.Guards
 }
 
 // Runner takes each job from its submission to its end, as job.Step says. Around
@@ -103,7 +106,7 @@ func New(host Host, settings func() Settings) *Runner {
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
 	r.sessions = sessions{runner: r, open: map[string]*session{}, temporary: temporary}
-	r.place = place{host: host, sessions: &r.sessions}
+	r.place = place{host: host, settings: settings, sessions: &r.sessions}
 	go r.loop.Run()
 	return r
 }

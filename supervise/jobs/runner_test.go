@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"rlminit/config"
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
@@ -161,10 +162,13 @@ type rig struct {
 	task *task
 }
 
+// unguarded lets a job start whatever this machine is at.
+var unguarded = config.Guards{Memory: 100, MemoryPressure: 100, CPUPressure: 100, Zombies: 100000}
+
 // newRig has one with a volume of which journal is; nil: it is not ours.
 func newRig(t *testing.T, journal, memory Journal) *rig {
 	host := &tier1{spawned: map[string]uint64{}, profiles: map[string]bool{"alice": true}, services: map[string]bool{"tick": true}}
-	g := &rig{T: t, host: host, Runner: New(host, func() Settings { return Settings{AtOnce: 4, PerProfile: 4, Queue: 100} })}
+	g := &rig{T: t, host: host, Runner: New(host, func() Settings { return Settings{AtOnce: 4, PerProfile: 4, Queue: 100, Guards: unguarded} })}
 	if journal != nil {
 		host.dir = t.TempDir()
 	}

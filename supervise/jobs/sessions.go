@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -65,62 +66,65 @@ func (ss *sessions) create(c control.CreateSession, actor uint32) (control.Sessi
 	if err != nil {
 		return control.Session{}, err
 	}
-	base := who.Dir
-	if base == "" {
-		base = who.Home
-	}
 	var s *session
-	var failure error
 	fresh := false
-	ss.runner.loop.Ask(func() {
-		if s = ss.of(c.Key); s != nil {
-			if s.of != of {
-				failure = control.Conflict("session %s has the key %q, and is another profile's", s.id, c.Key)
-			}
-			return
-		}
-		if ss.runner.stopping || !ss.runner.started {
-			failure = control.Refused("the container is stopping: no session is opened any more")
-			return
-		}
-		if failure = ss.runner.doors.vacant(of.Profile); failure != nil {
-			return
-		}
-		b := ss.runner.books.current()
-		id := b.nextSession()
-		s = &session{id: id, book: b, key: c.Key, of: of, dir: ss.dirOf(b, base, id), made: make(chan struct{})}
-		ss.open[id] = s
-		fresh = true
-	})
-	if failure != nil {
-		return control.Session{}, failure
+	ss.runner.loop.Ask(func() { s, fresh, err = ss.enter(c.Key, of, cmp.Or(who.Dir, who.Home)) })
+	if err != nil {
+		return control.Session{}, err
 	}
 	if fresh {
-		s.failure = s.book.Append(forRecord(), history.TypeSessionCreated, history.Session{
-			Session: s.id, Key: c.Key, Profile: of.Profile, Service: of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
-		})
-		if s.failure == nil {
-			s.failure = ss.make(s, "make")
-		} else {
-			s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
-		}
-		close(s.made)
-		ss.runner.loop.Ask(func() {
-			if s.failure != nil {
-				delete(ss.open, s.id)
-			} else {
-				ss.expire(s, time.Duration(c.TTLMS)*time.Millisecond)
-			}
-		})
-		if s.failure != nil {
-			_ = s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
-		}
+		ss.furnish(s, c, actor)
 	}
 	<-s.made
 	if s.failure != nil {
 		return control.Session{}, s.failure
 	}
 	return ss.show(s.id)
+}
+
+// enter is the session that is open under a key, or one that is to be made below base,
+// by the runner's goroutine.
+func (ss *sessions) enter(key string, of Owner, base string) (s *session, fresh bool, err error) {
+	if s = ss.of(key); s != nil {
+		if s.of != of {
+			err = control.Conflict("session %s has the key %q, and is another profile's", s.id, key)
+		}
+		return s, false, err
+	}
+	if ss.runner.stopping || !ss.runner.started {
+		return nil, false, control.Refused("the container is stopping: no session is opened any more")
+	}
+	if err := ss.runner.doors.vacant(of.Profile); err != nil {
+		return nil, false, err
+	}
+	b := ss.runner.books.current()
+	id := b.nextSession()
+	s = &session{id: id, book: b, key: key, of: of, dir: ss.dirOf(b, base, id), made: make(chan struct{})}
+	ss.open[id] = s
+	return s, true, nil
+}
+
+// furnish records a session, and makes its directory. Whoever waits for it is told.
+func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
+	s.failure = s.book.Append(forRecord(), history.TypeSessionCreated, history.Session{
+		Session: s.id, Key: c.Key, Profile: s.of.Profile, Service: s.of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
+	})
+	if s.failure == nil {
+		s.failure = ss.make(s, "make")
+	} else {
+		s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
+	}
+	close(s.made)
+	ss.runner.loop.Ask(func() {
+		if s.failure != nil {
+			delete(ss.open, s.id)
+		} else {
+			ss.expire(s, time.Duration(c.TTLMS)*time.Millisecond)
+		}
+	})
+	if s.failure != nil {
+		_ = s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
+	}
 }
 
 // make makes a session's directory, with the rights of its user: with make one that is not

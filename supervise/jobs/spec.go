@@ -43,7 +43,7 @@ func (s *spec) submission() history.Submitted {
 		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Service: q.Service, Session: q.Session,
 		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path, Digest: s.Digest,
 	}
-	if q.Key != "" && record.Digest == "" {
+	if q.Key != "" && record.Digest == "" { // of the whole command: Command is shortened, and without secrets
 		record.Digest = digest(q.Command)
 	}
 	if q.Retry && s.Again == nil {

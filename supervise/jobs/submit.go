@@ -45,6 +45,9 @@ func check(q *control.RunJob) error {
 	if q.Isolation != "" && q.Isolation != "none" && q.Isolation != "profile" && q.Isolation != "strict" {
 		return control.BadRequest("there is no isolation %q; write none, profile or strict", q.Isolation)
 	}
+	if q.Retry && !slices.Equal(redact.Command(q.Command), q.Command) {
+		return control.BadRequest("an argument is a secret, and a job with retry has its command on the volume; give it a file")
+	}
 	size := 0
 	for _, arg := range q.Command {
 		if strings.ContainsRune(arg, 0) {

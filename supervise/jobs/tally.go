@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/redact"
 	"rlminit/job"
 )
 
@@ -52,7 +53,7 @@ func (y *Tally) count(kind string, state job.Status) {
 
 // say writes a line, once a minute for each cause.
 func (y *Tally) say(t *task, now time.Time) {
-	what, why := strings.Join(t.spec.Request.Command, " "), t.whyFailed()
+	what, why := strings.Join(redact.Command(t.spec.Request.Command), " "), t.whyFailed()
 	if t.spec.Kind == kindSchedule {
 		what = ownerOf(&t.spec.Request).Name()
 	}

@@ -12,7 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/config"
 	"rlminit/control"
+	"rlminit/internal/redact"
 )
 
 // gauges tell how the container is doing. Its zero value is ready.
@@ -228,7 +230,8 @@ func bearers(tag uint32) []control.LeftBehind {
 		line, _, _ := bytes.Cut(rest, []byte("\n"))
 		for _, group := range bytes.Fields(line) {
 			if bytes.Equal(group, want) && len(found) < mostLeft {
-				command := string(bytes.ReplaceAll(bytes.TrimRight(readProc(pid, "cmdline", buffer[:200]), "\x00"), []byte{0}, []byte{' '}))
+				argv := strings.Split(strings.TrimRight(string(readProc(pid, "cmdline", buffer[:200])), "\x00"), "\x00")
+				command := strings.Join(redact.Command(argv), " ")
 				found = append(found, control.LeftBehind{PID: pid, Command: strings.ToValidUTF8(cmp.Or(command, bare), "\uFFFD")})
 				return
 			}
@@ -247,30 +250,21 @@ var hasCgroup = sync.OnceValue(func() bool {
 // mostLeft bounds what is told of what a job left behind.
 const mostLeft = 100
 
-// Above these nothing is started.
-const (
-	pressureMost = 80.0 // per cent
-	zombiesMost  = 10
-)
-
 // refusal is which guard refuses a job now, with its figure; "": none.
 //
 // CPU pressure that our own jobs cause (busy) is not for the guard, as the queue
 // bounds that, nor that of a whole machine: others make it.
-func refusal(t *control.Telemetry, busy bool) string {
+func refusal(t *control.Telemetry, most config.Guards, busy bool) string {
+	above := func(share *float64, bound int) bool { return share != nil && *share > float64(bound) }
 	switch {
-	case t.MemoryPressure != nil && *t.MemoryPressure > pressureMost:
-		return fmt.Sprintf("memory pressure is %.1f %%, above %.0f %%; see telemetry_before", *t.MemoryPressure, pressureMost)
-	case t.MemoryLimit > 0 && 100*t.MemoryUsed > int64(memoryMost)*t.MemoryLimit:
-		return fmt.Sprintf("memory in use is %d of %d bytes, above %d %%", t.MemoryUsed, t.MemoryLimit, memoryMost)
-	case !busy && hasCgroup() && t.CPUPressure != nil && *t.CPUPressure > pressureMost:
-		return fmt.Sprintf("CPU pressure is %.1f %%, above %.0f %%; see telemetry_before", *t.CPUPressure, pressureMost)
-	case t.Zombies > zombiesMost:
-		return fmt.Sprintf("there are %d zombies whose parents do not collect them, more than %d; see ps -eo pid,ppid,stat,args", t.Zombies, zombiesMost)
+	case above(t.MemoryPressure, most.MemoryPressure):
+		return fmt.Sprintf("memory pressure is %.1f %%, above %d %%; see telemetry_before, and jobs.guards", *t.MemoryPressure, most.MemoryPressure)
+	case t.MemoryLimit > 0 && 100*t.MemoryUsed > int64(most.Memory)*t.MemoryLimit:
+		return fmt.Sprintf("memory in use is %d of %d bytes, above %d %%; see jobs.guards", t.MemoryUsed, t.MemoryLimit, most.Memory)
+	case !busy && hasCgroup() && above(t.CPUPressure, most.CPUPressure):
+		return fmt.Sprintf("CPU pressure is %.1f %%, above %d %%; see telemetry_before, and jobs.guards", *t.CPUPressure, most.CPUPressure)
+	case t.Zombies > most.Zombies:
+		return fmt.Sprintf("there are %d zombies whose parents do not collect them, more than %d; see ps -eo pid,ppid,stat,args, and jobs.guards", t.Zombies, most.Zombies)
 	}
 	return ""
 }
-
-// memoryMost is the share of the memory in use, in per cent, above which an end
-// by the kernel's OOM killer is near.
-const memoryMost = 97

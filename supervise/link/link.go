@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/internal/inbox"
 	"rlminit/wire"
 )
@@ -127,7 +128,7 @@ func (l *Link) deliver(o Outgoing) {
 	if err == nil {
 		err = l.try(o)
 	}
-	for pause := time.Millisecond; err != nil && o.refused == nil && Temporary(err) && l.patience > 0; pause *= 2 {
+	for pause := time.Millisecond; err != nil && o.refused == nil && durable.Temporary(err) && l.patience > 0; pause *= 2 {
 		l.patience -= pause
 		time.Sleep(pause)
 		err = l.try(o)
@@ -179,19 +180,4 @@ func (l *Link) Receive(handle func(wire.Message, []int)) error {
 			handle(m, fds)
 		}
 	}
-}
-
-// Temporary tells whether what the kernel refused with err may work later:
-// memory, descriptors, processes, a disk or a program's file that is being
-// written.
-func Temporary(err error) bool {
-	for _, errno := range []syscall.Errno{
-		unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY, unix.EINTR, unix.EIO, unix.EBUSY, unix.ENOSPC,
-		unix.ENOBUFS, unix.ETOOMANYREFS,
-	} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
 }

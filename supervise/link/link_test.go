@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/tests/unprivileged"
 	"rlminit/wire"
 )
@@ -47,7 +48,7 @@ func TestLinkOutlastsACrowd(t *testing.T) {
 	l.Send(&wire.Spawn{ID: 2}, []int{0}, nil)
 	l.Send(&wire.Pong{Seq: 3}, nil, nil)
 	for range 2 {
-		if err := <-failures; !errors.Is(err, unix.ETOOMANYREFS) || !Temporary(err) {
+		if err := <-failures; !errors.Is(err, unix.ETOOMANYREFS) || !durable.Temporary(err) {
 			t.Errorf("given up for %v", err)
 		}
 	}

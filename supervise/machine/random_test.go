@@ -23,9 +23,6 @@ func TestRandomWalks(t *testing.T) {
 		return
 	}
 	total := 1_000_000
-	if raced {
-		total = 50_000
-	}
 	first, spawns := uint64(time.Now().UnixNano()), 0
 	for n := range uint64(total / *steps) {
 		count, err := explorelife.Walk(first+n, *steps)

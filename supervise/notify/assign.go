@@ -24,12 +24,6 @@ func (m *Message) assign(key, value string) {
 		m.flag(&m.FDStoreRemove, key, value)
 	case "BARRIER":
 		m.flag(&m.Barrier, key, value)
-	case "FDPOLL":
-		if value != "0" && value != "1" {
-			m.bad(key, value)
-			return
-		}
-		m.FDPoll = value == "1"
 	case "WATCHDOG":
 		switch value {
 		case "1":
@@ -53,8 +47,6 @@ func (m *Message) assign(key, value string) {
 		m.number(key, value, 0, math.MaxInt32, func(n int64) { v := int(n); m.Errno = &v })
 	case "EXIT_STATUS":
 		m.number(key, value, 0, 255, func(n int64) { v := int(n); m.ExitStatus = &v })
-	case "MONOTONIC_USEC":
-		m.usec(key, value, func(d time.Duration) { m.Monotonic = int64(d) })
 	case "WATCHDOG_USEC":
 		m.usec(key, value, func(d time.Duration) { m.WatchdogInterval = d })
 	case "EXTEND_TIMEOUT_USEC":

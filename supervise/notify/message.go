@@ -11,14 +11,11 @@ import (
 type Message struct {
 	// The sender, SCM_CREDENTIALS of unix(7). PID is 0 if it lives in another PID
 	// namespace, and may be gone already: systemd-notify exits at once.
-	PID      int
-	UID, GID uint32
+	PID int
+	UID uint32
 
 	Ready     bool
 	Reloading bool
-	// Monotonic is MONOTONIC_USEC of a RELOADING=1 as nanoseconds of
-	// CLOCK_MONOTONIC; 0: not given.
-	Monotonic int64
 	Stopping  bool
 
 	Status     *string // printable, one line, at most MaxStatus bytes; "" clears it
@@ -34,11 +31,9 @@ type Message struct {
 	FDStore       bool
 	FDStoreRemove bool   // FDSTOREREMOVE=1, with FDName
 	FDName        string // "stored" if an FDStore gives no name, as systemd has it
-	FDPoll        bool   // false after FDPOLL=0: keep what hangs up
 
 	// Barrier asks that its one descriptor be closed when every message before
-	// it has been acted upon. A handler that passes messages on takes the
-	// descriptor and closes it in its turn; one that does not need do nothing.
+	// it has been acted upon: it is when the handler returns.
 	Barrier bool
 
 	// Faults say what was ignored, each in a few words fit for a log.
@@ -48,15 +43,8 @@ type Message struct {
 }
 
 // Files are the descriptors of an FDStore or a Barrier. They are closed when the
-// handler returns, unless it called Take.
+// handler returns.
 func (m *Message) Files() []*os.File { return m.files }
-
-// Take gives the descriptors to the caller, who closes them.
-func (m *Message) Take() []*os.File {
-	files := m.files
-	m.files = nil
-	return files
-}
 
 // Bounds on what is accepted.
 const (
@@ -73,19 +61,20 @@ func (m *Message) fault(format string, args ...any) {
 	}
 }
 
-// close closes what nobody took.
+// close closes its descriptors.
 func (m *Message) close() {
-	for _, f := range m.Take() {
+	for _, f := range m.files {
 		// The descriptor is gone whatever close(2) says.
 		_ = f.Close()
 	}
+	m.files = nil
 }
 
 // Parse decodes the text of a datagram. Unknown keys are ignored, as sd_notify(3)
 // demands; an assignment that is known and malformed is left out, and named in
 // Faults. Where a key is repeated the last one counts.
 func Parse(text []byte) Message {
-	m := Message{FDPoll: true}
+	var m Message
 	s := strings.TrimRight(string(text), "\x00")
 	if strings.ContainsRune(s, 0) {
 		m.fault("the message holds a zero byte")
@@ -122,8 +111,5 @@ func (m *Message) complete() {
 	if m.Barrier && m.FDStore {
 		m.fault("BARRIER and FDSTORE in one message")
 		m.FDStore = false
-	}
-	if m.Monotonic != 0 && !m.Reloading {
-		m.Monotonic = 0
 	}
 }

@@ -56,7 +56,7 @@ func decode(text, control []byte, flags int) Message {
 		_ = f.Close()
 	}
 	if cred != nil {
-		m.PID, m.UID, m.GID = int(cred.Pid), cred.Uid, cred.Gid
+		m.PID, m.UID = int(cred.Pid), cred.Uid
 	}
 	return m
 }

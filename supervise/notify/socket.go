@@ -66,22 +66,25 @@ func FromFile(f *os.File) (*Socket, error) {
 }
 
 // prepare asks the kernel to name the sender of each message.
-func (s *Socket) prepare() error {
+func (s *Socket) prepare() (err error) {
+	failed := s.control(func(own int) { err = unix.SetsockoptInt(own, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
+	return errors.Join(failed, err)
+}
+
+func (s *Socket) control(with func(fd int)) error {
 	raw, err := s.conn.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
-	}); err != nil {
-		return err
-	}
-	return failed
+	return raw.Control(func(fd uintptr) { with(int(fd)) })
 }
 
-// File is a descriptor of the socket, for whoever keeps it; the caller closes it.
-func (s *Socket) File() (*os.File, error) { return s.conn.File() }
+// Duplicate returns a descriptor of the socket, for whoever keeps it. That of an os.File
+// would make the socket blocking for all who share it.
+func (s *Socket) Duplicate() (fd int, err error) {
+	failed := s.control(func(own int) { fd, err = unix.FcntlInt(uintptr(own), unix.F_DUPFD_CLOEXEC, 3) })
+	return fd, errors.Join(failed, err)
+}
 
 // Close ends Receive. It leaves the file where it is.
 func (s *Socket) Close() error { return s.conn.Close() }

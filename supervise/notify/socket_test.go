@@ -97,7 +97,7 @@ func TestSenderIsNamedByTheKernel(t *testing.T) {
 	r := listen(t)
 	r.send(t, "READY=1")
 	r.next(t, func(m *Message) {
-		if !m.Ready || m.PID != os.Getpid() || int(m.UID) != os.Getuid() || int(m.GID) != os.Getgid() {
+		if !m.Ready || m.PID != os.Getpid() || int(m.UID) != os.Getuid() {
 			t.Errorf("got %+v", m)
 		}
 	})
@@ -199,23 +199,21 @@ func TestFDStore(t *testing.T) {
 	defer read.Close()
 	r.send(t, "FDSTORE=1\nFDNAME=mine", int(write.Fd()))
 	write.Close()
-	var kept []*os.File
 	r.next(t, func(m *Message) {
 		if !m.FDStore || m.FDName != "mine" {
 			t.Errorf("got %+v", m)
 		}
-		kept = m.Take()
+		kept := m.Files()
+		if len(kept) != 1 {
+			t.Fatalf("%d descriptors", len(kept))
+		}
+		if flags, err := unix.FcntlInt(kept[0].Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("the descriptor would leak into a child: flags %x, %v", flags, err)
+		}
+		if _, err := kept[0].WriteString("x"); err != nil {
+			t.Error(err)
+		}
 	})
-	if len(kept) != 1 {
-		t.Fatalf("%d descriptors", len(kept))
-	}
-	defer kept[0].Close()
-	if flags, err := unix.FcntlInt(kept[0].Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-		t.Errorf("the descriptor would leak into a child: flags %x, %v", flags, err)
-	}
-	if _, err := kept[0].WriteString("x"); err != nil {
-		t.Error(err)
-	}
 	b := make([]byte, 1)
 	if _, err := read.Read(b); err != nil || b[0] != 'x' {
 		t.Errorf("read %q, %v", b, err)
@@ -281,10 +279,11 @@ func TestAdoptedSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := first.File()
+	fd, err := first.Duplicate()
 	if err != nil {
 		t.Fatal(err)
 	}
+	held := os.NewFile(uintptr(fd), path)
 	defer held.Close()
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

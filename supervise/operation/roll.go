@@ -1,42 +1,22 @@
 package operation
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
-// Seen is what is seen of a member at one moment.
-type Seen struct {
-	InService bool          // it runs and is ready, and nothing is about to stop it
-	For       time.Duration // since when it is ready
-	Run       uint64        // the id of its latest run
-	Ended     bool          // its run is over, and a next one is not on its way by itself, or only after a pause
-	Hopeless  bool          // nothing but a person or a retry brings it up
-	Stuck     bool          // it waits for what will not come up by itself, with the run that it had before
-	Unhealthy bool          // it runs, and its probe fails
-	Wanted    bool          // it is to run
-	Down      bool          // nothing of it is left, and nothing is on its way by itself
-	How       string        // its state, in words
-}
-
-// Roll is a rolling restart of members, at most Limit of which may be out of
-// service at once.
+// Roll is the course of an operation over its members, at most Limit of which may be out
+// of service at once.
 type Roll struct {
-	Limit  int           // at least 1
-	Steady time.Duration // how long one must be ready before the next is taken
-	Fresh  bool          // with another run than it had; else one that is up as it is will do
+	Limit int  // 0: no bound, all are taken at once
+	Blind bool // who is out for another reason does not count: to be started or stopped harms nobody
+	Gate  Gate // of each member
 
 	taken []bool
 	gates []Gate // of those that were taken
-	Done  []bool // it has a new run, which was ready for Steady
+	Done  []bool // it has come to what is wanted, or is left out
 }
 
 // NewRoll is one over n members.
-func NewRoll(n, limit int, steady time.Duration, fresh bool) *Roll {
-	return &Roll{
-		Limit: max(1, limit), Steady: steady, Fresh: fresh,
-		taken: make([]bool, n), gates: make([]Gate, n), Done: make([]bool, n),
-	}
+func NewRoll(n, limit int, gate Gate) *Roll {
+	return &Roll{Limit: limit, Gate: gate, taken: make([]bool, n), gates: make([]Gate, n), Done: make([]bool, n)}
 }
 
 // Verdict is how it goes on.
@@ -46,7 +26,13 @@ type Verdict struct {
 	Over   bool          // all are done
 	Out    int           // a member out of service for which the others wait; -1: none, or it was taken
 	Failed int           // the member that it stops at; -1: none
-	Why    string        // of that
+	Why    Why           // of that; Nothing: it is out of service, and was so before
+}
+
+// tally is how many are out of service, and who.
+type tally struct {
+	out, under, lost int
+	hopeless         int // a member that is out for good; -1: none
 }
 
 // Next says how it goes on, with what is seen of each member. The one that it
@@ -55,60 +41,66 @@ type Verdict struct {
 // and perhaps for ever if it is not restarted.
 func (r *Roll) Next(seen []Seen) Verdict {
 	v := Verdict{Take: -1, Out: -1, Failed: -1}
-	out, under := 0, 0
-	hopeless, lost := -1, 0
+	t := r.count(seen, &v)
+	if v.Failed >= 0 {
+		return v
+	}
+	next := -1
+	for i := range seen {
+		// What is out already comes first: to take it costs nobody anything.
+		if !r.taken[i] && (next < 0 || r.urgency(seen[i]) > r.urgency(seen[next])) {
+			next = i
+		}
+	}
+	switch {
+	case next < 0:
+		v.Over = t.under == 0
+	case t.out < r.Limit, seen[next].Unhealthy && t.under < r.Limit && t.lost < r.Limit:
+		v.Take = next
+		r.Take(next, seen[next].Run)
+	case t.under == 0 && t.hopeless >= 0:
+		v.Failed = t.hopeless
+	}
+	return v
+}
+
+// count judges those that were taken, and counts those that are out of service.
+func (r *Roll) count(seen []Seen, v *Verdict) tally {
+	t := tally{hopeless: -1}
 	for i, s := range seen {
 		if r.taken[i] && !r.Done[i] {
-			// Whom somebody has commanded otherwise is skipped, and not looked at.
-			j := r.gates[i].Look(s, Standing{})
-			if j.Why != "" {
+			j := r.Look(i, s)
+			if j.Why != Nothing {
 				v.Failed, v.Why = i, j.Why
-				return v
+				return t
 			}
-			if r.Done[i] = j.Passed; !j.Passed {
-				if under++; j.Wait > 0 && (v.Wait == 0 || j.Wait < v.Wait) {
+			if !j.Passed {
+				if t.under++; j.Wait > 0 && (v.Wait == 0 || j.Wait < v.Wait) {
 					v.Wait = j.Wait
 				}
-				out++
+				t.out++
 				continue
 			}
 		}
-		if s.InService {
+		if r.Blind || s.Is == Gone || s.serves() {
 			continue
 		}
-		if out++; s.Hopeless {
-			if lost++; hopeless < 0 {
-				hopeless = i
+		if t.out++; s.hopeless() {
+			if t.lost++; t.hopeless < 0 {
+				t.hopeless = i
 			}
 		}
 		if v.Out < 0 {
 			v.Out = i
 		}
 	}
-	next := -1
-	for i := range seen {
-		// What is out already comes first: to take it costs nobody anything.
-		if !r.taken[i] && (next < 0 || urgency(seen[i]) > urgency(seen[next])) {
-			next = i
-		}
-	}
-	switch {
-	case next < 0:
-		v.Over = under == 0
-	case out < r.Limit, seen[next].Unhealthy && under < r.Limit && lost < r.Limit:
-		v.Take = next
-		r.taken[next], r.gates[next] = true, Gate{Steady: r.Steady, Fresh: r.Fresh, Old: seen[next].Run}
-	case under == 0 && hopeless >= 0:
-		v.Failed = hopeless
-		v.Why = fmt.Sprintf("it is %s, and no more than %d may be out of service at once", seen[hopeless].How, r.Limit)
-	}
-	return v
+	return t
 }
 
 // urgency is which member is taken before others.
-func urgency(s Seen) int {
+func (r *Roll) urgency(s Seen) int {
 	switch {
-	case s.InService:
+	case r.Blind || s.serves():
 		return 0
 	case s.Unhealthy:
 		return 2
@@ -116,12 +108,28 @@ func urgency(s Seen) int {
 	return 1
 }
 
-// Skip leaves a member out: somebody has commanded otherwise.
-func (r *Roll) Skip(i int) { r.taken[i], r.Done[i] = true, true }
+// Look judges a member that was taken.
+func (r *Roll) Look(i int, s Seen) Judgement {
+	j := r.gates[i].Look(s)
+	r.Done[i] = j.Passed
+	return j
+}
+
+// Take counts a member as taken, which had that run before.
+func (r *Roll) Take(i int, run uint64) {
+	r.taken[i], r.gates[i] = true, r.Gate
+	r.gates[i].Old = run
+}
 
 // Begun counts a member as taken that is on its way already: it is waited for, whatever
 // run it comes up with.
-func (r *Roll) Begun(i int) { r.taken[i], r.gates[i] = true, Gate{Steady: r.Steady} }
+func (r *Roll) Begun(i int) {
+	r.Take(i, 0)
+	r.gates[i].Fresh = false
+}
+
+// Skip leaves a member out: somebody has commanded otherwise.
+func (r *Roll) Skip(i int) { r.taken[i], r.Done[i] = true, true }
 
 // Taken tells whether a member was taken.
 func (r *Roll) Taken(i int) bool { return r.taken[i] }

@@ -2,7 +2,6 @@ package operation
 
 import (
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 )
@@ -19,10 +18,14 @@ type member struct {
 }
 
 func (m member) seen(now int) Seen {
-	return Seen{
-		InService: m.up && !m.sick, Unhealthy: m.up && m.sick, For: time.Duration(now-m.since) * time.Second, Run: m.run,
-		Ended: m.failed, Hopeless: m.failed, How: "failed",
+	s := Seen{Is: Ending, Unhealthy: m.up && m.sick, For: time.Duration(now-m.since) * time.Second, Run: m.run, Wanted: true}
+	switch {
+	case m.failed:
+		s.Is = Broken
+	case m.up:
+		s.Is = Up
 	}
+	return s
 }
 
 // However members die and come back meanwhile, and fall ill, none is taken while as many
@@ -34,7 +37,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n, limit, steady := 1+r.IntN(40), 1+r.IntN(5), r.IntN(4)
-		roll := NewRoll(n, limit, time.Duration(steady)*time.Second, true)
+		roll := NewRoll(n, limit, Gate{Strict: true, Fresh: true, Steady: time.Duration(steady) * time.Second})
 		members := make([]member, n)
 		for i := range members {
 			members[i] = member{up: r.IntN(10) > 0, run: uint64(i + 1)}
@@ -51,7 +54,7 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 			out, under := 0, 0
 			for i, m := range members {
 				seen[i] = m.seen(now)
-				if !seen[i].InService {
+				if !seen[i].serves() {
 					out++
 				}
 			}
@@ -74,8 +77,8 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 				continue
 			}
 			if v.Failed >= 0 {
-				if !members[v.Failed].failed && !strings.HasPrefix(v.Why, "it ended before") {
-					t.Fatalf("seed %d: it stops at %d, which has not failed: %s", seed, v.Failed, v.Why)
+				if !members[v.Failed].failed && v.Why != Early {
+					t.Fatalf("seed %d: it stops at %d, which has not failed: %d", seed, v.Failed, v.Why)
 				}
 				ends[false]++
 				break
@@ -112,18 +115,18 @@ func TestRollingKeepsTheRestInService(t *testing.T) {
 
 // One that dies before it has been ready for long enough is where it stops.
 func TestRollingStopsAtWhatIsNotSteady(t *testing.T) {
-	roll := NewRoll(2, 1, 2*time.Second, true)
-	up := func(run uint64, d time.Duration) Seen { return Seen{InService: true, For: d, Run: run, How: "running"} }
+	roll := NewRoll(2, 1, Gate{Strict: true, Fresh: true, Steady: 2 * time.Second})
+	up := func(run uint64, d time.Duration) Seen { return Seen{Is: Up, For: d, Run: run, Wanted: true} }
 	if v := roll.Next([]Seen{up(1, time.Hour), up(2, time.Hour)}); v.Take != 0 {
 		t.Fatalf("%+v", v)
 	}
-	if v := roll.Next([]Seen{{Run: 1}, up(2, time.Hour)}); v.Take >= 0 || v.Failed >= 0 {
+	if v := roll.Next([]Seen{{Is: Ending, Run: 1, Wanted: true}, up(2, time.Hour)}); v.Take >= 0 || v.Failed >= 0 {
 		t.Fatalf("while it is stopped: %+v", v)
 	}
 	if v := roll.Next([]Seen{up(3, time.Second), up(2, time.Hour)}); v.Take >= 0 || v.Wait != time.Second {
 		t.Fatalf("before it is steady: %+v", v)
 	}
-	if v := roll.Next([]Seen{up(4, 0), up(2, time.Hour)}); v.Failed != 0 || !strings.Contains(v.Why, "before it had been ready for 2s") {
+	if v := roll.Next([]Seen{up(4, 0), up(2, time.Hour)}); v.Failed != 0 || v.Why != Early {
 		t.Fatalf("with another run: %+v", v)
 	}
 }

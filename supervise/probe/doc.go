@@ -1,8 +1,8 @@
-// Package probe asks a service over the network how it is: does it accept a TCP
-// connection, does it answer an HTTP request. The answer is nil, or an error
-// whose text is a short reason for status: "connection refused", "status 503".
+// Package probe is the driver that asks services how they are: whether they accept a TCP
+// connection, answer an HTTP request, or whether a program says so that somebody else
+// runs. The answer is nil, or an error whose text is a short reason for status:
+// "connection refused", "status 503".
 //
-// It keeps nothing between two calls: no connection, no cookie, no goroutine.
-// When and how often to ask is the owner's affair, and so are probes that run a
-// program.
+// Of a service it keeps what it has counted, and nothing between two questions: no
+// connection, no cookie.
 package probe

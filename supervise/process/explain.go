@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/internal/durable"
 	"rlminit/rights"
-	"rlminit/supervise/link"
 	"rlminit/wire"
 )
 
@@ -47,15 +47,15 @@ func ExplainSpawn(user *rights.User, command []string, program, dir string, m *w
 	case wire.StepThreads:
 		return "cannot start a process: PID 1 still waits for file systems that do not answer", true
 	case wire.StepDir:
-		return fmt.Sprintf("cannot enter working_dir %s: %v", dir, errno), link.Temporary(errno)
+		return fmt.Sprintf("cannot enter working_dir %s: %v", dir, errno), durable.Temporary(errno)
 	case wire.StepExec:
 		name := program
 		if len(command) > 0 { // else its definition was taken away meanwhile
 			name = command[0]
 		}
-		return explainExec(user, name, program, errno), link.Temporary(errno)
+		return explainExec(user, name, program, errno), durable.Temporary(errno)
 	case wire.StepPrivate:
-		return explainPrivate(errno), link.Temporary(errno)
+		return explainPrivate(errno), durable.Temporary(errno)
 	case wire.StepCgroup:
 		if m.Reason != "" {
 			return explainCgroup(m.Reason, errno)
@@ -69,7 +69,7 @@ func ExplainSpawn(user *rights.User, command []string, program, dir string, m *w
 			return NoProcess, true
 		}
 	}
-	return fmt.Sprintf("cannot %s: %v", steps[m.Step], errno), link.Temporary(errno)
+	return fmt.Sprintf("cannot %s: %v", steps[m.Step], errno), durable.Temporary(errno)
 }
 
 // explainCgroup says what is wrong with its cgroup: one of its limits is refused,

@@ -21,8 +21,16 @@ var localFileSystems = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", 
 // anonymousFiles are the kernel's own files that may be.
 var anonymousFiles = []string{"eventfd", "timerfd", "signalfd", "pidfd", "eventpoll", "inotify"}
 
+// The mounts of this process, and those of PID 1, which are the supervisor's too.
+const (
+	OwnMounts  = "/proc/self/mountinfo"
+	InitMounts = "/proc/1/mountinfo"
+)
+
 // MayStore tells whether a descriptor may be stored, and what kind it is.
-func MayStore(fd int) (kind string, ok bool) {
+func MayStore(fd int) (kind string, ok bool) { return mayStore(fd, OwnMounts) }
+
+func mayStore(fd int, mounts string) (kind string, ok bool) {
 	if _, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil {
 		return "socket", true
 	}
@@ -41,7 +49,7 @@ func MayStore(fd int) (kind string, ok bool) {
 		}
 		return kind, kind == "pipe" || kind == "pidfd"
 	}
-	kind = fileSystemOf(fd)
+	kind = fileSystemOf(fd, mounts)
 	if !slices.Contains(localFileSystems, kind) || wire.MayBeSilent(fd) { // which PID 1 would not pass on
 		return "file on " + kind, false
 	}
@@ -57,16 +65,17 @@ func MayStore(fd int) (kind string, ok bool) {
 }
 
 // MayPass tells whether a descriptor may be passed on by PID 1, which closes it then,
-// and what kind it is: what may be stored, terminals and other devices.
-func MayPass(fd int) (kind string, ok bool) {
-	kind, ok = MayStore(fd)
+// and what kind it is: what may be stored, terminals and other devices. A file must lie
+// on one of the mounts that a file of proc_pid_mountinfo(5) has.
+func MayPass(fd int, mounts string) (kind string, ok bool) {
+	kind, ok = mayStore(fd, mounts)
 	of, isFile := strings.CutPrefix(kind, "file on ")
 	return kind, (ok || !isFile || of == "devpts" || of == "devtmpfs") && !wire.MayBeSilent(fd)
 }
 
 // fileSystemOf is the type of the file system on which an open file lies, by its
-// mount: proc_pid_fdinfo(5), proc_pid_mountinfo(5).
-func fileSystemOf(fd int) string {
+// mount: proc_pid_fdinfo(5), proc_pid_mountinfo(5), of which file has the mounts.
+func fileSystemOf(fd int, file string) string {
 	const unknown = "a mount of elsewhere"
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
@@ -78,7 +87,7 @@ func fileSystemOf(fd int) string {
 			mount = strings.TrimSpace(id)
 		}
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := os.ReadFile(file)
 	if err != nil {
 		return unknown
 	}

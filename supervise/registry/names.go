@@ -17,14 +17,11 @@ type entry struct {
 	source     string // fingerprint of the definition in force; "": there is none
 	size       int    // of it, in bytes
 	configured string // fingerprint of our definition that was published last; "": none, or it could not be
-	slot       string // fingerprint of what is in its slot, as far as we know; "": nothing
+	slot       string // stamp of what is in its slot, as far as we know; "": nothing
 	fault      string // why what is in force is not what it should be; "": it is
-	refused    string // fingerprint of the bytes in the slot that the fault is of; "": another fault
 
 	intent service.Intent // of one at rest: what is wanted of it
 	judged *judgement     // of one at rest: what came of compiling its definition; nil: nobody has
-
-	unpublished bool // tier 1 holds the definition in force, for its slot could not be written
 
 	gone chan struct{}   // closed when nothing is left of its service; nil: it is not leaving
 	log  <-chan struct{} // closed when nothing more is written to its log; nil: nothing was
@@ -64,5 +61,5 @@ func (n *names) befall(name string, event Event) Action {
 // forget leaves of an entry what concerns the name, and not its service.
 func (n *names) forget(e *entry) {
 	n.sources -= e.size
-	*e = entry{life: e.life, log: e.log, over: e.over, unpublished: e.unpublished}
+	*e = entry{life: e.life, log: e.log, over: e.over}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -14,9 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/internal/redact"
 	"rlminit/profiles"
 	"rlminit/profiles/archive"
+	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/settings"
 )
@@ -93,7 +96,9 @@ func problemOf(err error) error {
 	case errors.Is(err, profiles.ErrBroken):
 		return control.Conflict("%v", err)
 	}
-	return control.Failed("%v", err)
+	problem = control.Failed("%v", err)
+	problem.Retryable = durable.Temporary(err) || errors.Is(err, unix.EROFS) || errors.Is(err, rights.ErrEnded)
+	return problem
 }
 
 // profile is the store, and the profile of a name or of its service's name, or
@@ -197,6 +202,12 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 		how.Intent = service.Stopped
 	}
 	before := r.before(what.Name)
+	var old map[string]string
+	var status control.Service
+	if what.ExistOK && len(what.Secrets) > 0 {
+		old, _ = store.Secrets.Of(what.Name) // where they cannot be read, Create fails with the reason
+		status, _ = r.services.Status(profiles.GatewayName(what.Name))
+	}
 	p, made, err := store.Create(what.Name, how)
 	if err != nil {
 		return outcome, problemOf(err)
@@ -211,7 +222,30 @@ func (r *Profiles) Create(ctx context.Context, what control.CreateProfile, by co
 	if g := r.settings.Current().Gateway; p.Port == 0 && g != nil && g.Ports.Size() > 0 {
 		outcome.Note = "no port: all of gateway.ports are taken"
 	}
+	if changed := changedSecrets(old, what.Secrets); !made && len(changed) > 0 {
+		outcome.Note = secretsNote(changed, status, outcome.Service)
+	}
 	return outcome, nil
+}
+
+// changedSecrets are the names of those whose values are others than before, in order.
+func changedSecrets(before, given map[string]string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if value, has := before[name]; !has || value != given[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// secretsNote says that a profile's secrets have changed, and whether its gateway still
+// has those of before: a process keeps the files that it began with.
+func secretsNote(changed []string, before, now control.Service) string {
+	note := "changed: " + strings.Join(changed, ", ")
+	if now.PID != nil && *now.PID > 0 && before.PID != nil && *before.PID == *now.PID {
+		note += fmt.Sprintf("; the gateway, pid %d, has the old value until rlminit restart %s", *now.PID, strings.TrimPrefix(now.Name, service.GatewayPrefix))
+	}
+	return note
 }
 
 // Import creates a profile from an archive, whole or not at all.
@@ -413,6 +447,26 @@ func (r *Profiles) Rename(ctx context.Context, name string, what control.RenameP
 		}
 		return r.services.Await(ctx, renamed.Service(), true, what.Wait), nil
 	}
+}
+
+// Repair puts right whose the files of a profile are, and has its gateway go by what can
+// be read then.
+func (r *Profiles) Repair(name string, by control.Actor) (answer control.Repaired, err error) {
+	store, p, err := r.profile(name)
+	if err != nil {
+		return answer, err
+	}
+	did, err := store.Ownership.Repair(p.Name)
+	if err != nil {
+		return answer, problemOf(err)
+	}
+	answer = control.Repaired{Profile: p.Name, Changed: did.Changed, Left: did.Left}
+	if did.Changed > 0 {
+		store.Records.NoteChange(p.Name, nil, profiles.Actor(by))
+	}
+	// Whatever was done: what could not be read may have been put right by hand.
+	r.registry.queue.Ask(func() { err = r.registry.reconcile(false, p.Name) })
+	return answer, problemOf(err)
 }
 
 // Adopt takes what a profile's state file says for what is wanted of it. Its

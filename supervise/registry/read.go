@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 
@@ -35,17 +34,20 @@ func (d *reader) understand(p *Proposal, e *entry, err error) {
 		return
 	}
 	p.Fingerprint = fingerprint(p.source)
-	if all := d.names.sources - e.size + len(p.source); len(p.source) > document.MaxSize || all > sourcesMax {
-		if d.recognise(p); !p.Ours {
-			p.Fault = fmt.Sprintf("its definition has %d bytes; one that is put here by hand may have %d, if all have at most %d together", len(p.source), document.MaxSize, sourcesMax)
-			e.refused = p.Fingerprint
-			return
-		}
+	all := d.names.sources - e.size + len(p.source)
+	if p.Fingerprint != e.configured && (len(p.source) > document.MaxSize || all > sourcesMax) {
+		p.Fault = fmt.Sprintf("its definition has %d bytes; one that is put here by hand may have %d, if all have at most %d together", len(p.source), document.MaxSize, sourcesMax)
+		return
 	}
+	d.decode(p)
+}
+
+// decode makes the definition of its source, or says what is wrong with that.
+func (d *reader) decode(p *Proposal) {
 	var faults service.Faults
 	p.Value, faults = service.Decode(d.slots.File(p.Name, slots.DefinitionFile), p.Name, p.source, d.inherited)
 	if of := p.Value.Profile; len(faults) > 0 {
-		p.Fault, e.refused = faults.Err().Error(), p.Fingerprint
+		p.Fault = faults.Err().Error()
 	} else if of != "" && p.Name != profiles.GatewayName(of) {
 		p.Fault = fmt.Sprintf("it claims to be of profile %s, whose service is %s; take profile out", document.Quote(of), profiles.GatewayName(of))
 	}
@@ -63,7 +65,7 @@ func (d *reader) inherited(name string) (string, bool) {
 
 // recognise looks whether configuration or volume have the service too that
 // somebody put into the service directory: then what is recorded of it counts,
-// and it may do what theirs may as long as it is theirs.
+// and it may do what theirs may if it is theirs, put back.
 func (d *reader) recognise(p *Proposal) {
 	cfg, store := d.settings.Current(), d.volume.Store()
 	profile, isGateway := strings.CutPrefix(p.Name, service.GatewayPrefix)
@@ -71,10 +73,7 @@ func (d *reader) recognise(p *Proposal) {
 	own, configured := cfg.Services[p.Name]
 	switch {
 	case configured && store != nil:
-		var err error
-		if record, err = store.Records.LoadService(p.Name); err != nil {
-			slog.Warn("cannot read what is recorded of a service; enabled decides", "service", p.Name, "err", err)
-		}
+		record = store.Records.LoadService(p.Name)
 	case configured:
 	case isGateway && store != nil && cfg.Gateway != nil:
 		found, err := store.Load(profile)
@@ -89,7 +88,7 @@ func (d *reader) recognise(p *Proposal) {
 		return
 	}
 	p.Recorded = true
-	p.Ours = p.Fault == "" && own != nil && string(p.source) == string(service.Encode(own))
+	p.Ours = p.Fault == "" && own != nil && p.Fingerprint == fingerprint(service.Encode(own))
 	scheduled := p.Value != nil && p.Value.Schedule != nil
 	if record.Desired != service.IntentNone && !scheduled {
 		p.Desired, p.Start = record.Desired, record.Desired == service.Running

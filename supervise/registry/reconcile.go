@@ -179,9 +179,9 @@ func (r *Registry) Boot() {
 func (r *Registry) TakeUp() { r.queue.Ask(r.takeUp) }
 
 func (r *Registry) takeUp() {
-	first := r.volume.Store() != nil && !r.work.Done(handover.Registered)
+	first := r.volume.Store() != nil && !r.table.Done(handover.Registered)
 	list := r.surveyor.list
-	if first && !r.work.Done(handover.Cleaned) {
+	if first && !r.table.Done(handover.Cleaned) {
 		if found := r.Clean(); found != nil {
 			list = func(*config.Config) ([]profiles.Profile, error) { return found, nil }
 		}
@@ -191,7 +191,7 @@ func (r *Registry) takeUp() {
 		return
 	}
 	if first {
-		r.work.Finish(handover.Registered)
+		r.table.Finish(handover.Registered)
 	}
 }
 
@@ -203,7 +203,7 @@ func (r *Registry) Clean() []profiles.Profile {
 		return nil // which is said by who registers them, and tried again
 	}
 	changed := r.volume.Store().PrepareBoot(list)
-	r.work.Finish(handover.Cleaned)
+	r.table.Finish(handover.Cleaned)
 	if changed {
 		return nil
 	}

@@ -114,9 +114,8 @@ type Registry struct {
 	volume   Volume
 	settings *settings.Settings
 	slots    slots.Dir
-	work     handover.BootWork
-	hold     handover.Hold // and closes the descriptor when it is sent; a negative one: nothing any more
-	watch    *watcher      // nil: nobody watches
+	table    *handover.Table // what a successor is to know
+	watch    *watcher        // nil: nobody watches
 
 	queue     inbox.Work  // the goroutine, which owns every name, and what it is to do
 	started   atomic.Bool // the goroutine is there
@@ -128,16 +127,16 @@ type Registry struct {
 }
 
 // New is a registry that does nothing before Start.
-func New(services Services, volume Volume, c *settings.Settings, dir slots.Dir, work handover.BootWork, hold handover.Hold) *Registry {
+func New(services Services, volume Volume, c *settings.Settings, dir slots.Dir, table *handover.Table) *Registry {
 	r := &Registry{
-		services: services, volume: volume, settings: c, slots: dir, work: work, hold: hold,
+		services: services, volume: volume, settings: c, slots: dir, table: table,
 		queue: inbox.NewWork(), names: names{of: map[string]*entry{}},
 	}
 	r.Profiles = &Profiles{registry: r, services: services, volume: volume, settings: c}
 	r.trouble.queue, r.trouble.try = r.queue, r.takeUp
-	r.surveyor = surveyor{services: services, volume: volume, work: work, names: &r.names}
+	r.surveyor = surveyor{services: services, volume: volume, table: table, names: &r.names}
 	r.reader = reader{slots: dir, settings: c, volume: volume, names: &r.names}
-	r.publisher = publisher{queue: r.queue, services: services, slots: dir, hold: hold, names: &r.names}
+	r.publisher = publisher{queue: r.queue, services: services, slots: dir, table: table, names: &r.names}
 	r.AtRest = &AtRest{queue: r.queue, volume: volume, settings: c, names: &r.names, register: r.register}
 	return r
 }
@@ -215,7 +214,7 @@ func (r *Registry) Gone(name string, log <-chan struct{}) {
 		before := *e
 		e.log, e.gone = log, nil
 		r.names.forget(e)
-		r.publisher.published(name, e)
+		r.publisher.forget(name)
 		r.vacate(name, before.slot, r.names.befall(name, Gone))
 		if before.gone != nil {
 			close(before.gone)
@@ -231,8 +230,7 @@ func (r *Registry) vacate(name, slot string, action Action) {
 		return
 	}
 	withdraw := r.slots.Withdraw
-	source, err := r.slots.Read(name, slots.DefinitionFile, slots.DefinitionMax)
-	if action == Clear || err == nil && slot != "" && fingerprint(source) != slot {
+	if stamp := r.slots.Stamp(name); action == Clear || stamp != "" && slot != "" && stamp != slot {
 		withdraw = r.slots.Clear // but what somebody has put there
 	}
 	if err := withdraw(name); err != nil {
@@ -245,11 +243,6 @@ func (r *Registry) vacate(name, slot string, action Action) {
 		r.look(name)
 	}
 }
-
-const fingerprintBytes = sha256.Size
-
-// gone stands for a definition that was in a slot and is not known any more.
-var gone = string(make([]byte, fingerprintBytes))
 
 // fingerprint tells a definition from others.
 func fingerprint(source []byte) string {
@@ -270,7 +263,6 @@ func (r *Registry) register(p Proposal) {
 	if err := r.publisher.publish(e, p); err != nil {
 		// What is in force is what was asked for; the slot, a copy, follows.
 		slog.Error("cannot publish a service; tried again until it works", "service", p.Name, "err", err)
-		e.configured = ""
 	}
 	r.define(e, p)
 }
@@ -281,11 +273,12 @@ func (r *Registry) define(e *entry, p Proposal) {
 	e.fault, e.ours, e.recorded = p.Fault, p.Ours, e.recorded || p.Recorded
 	if p.Fault == "" {
 		r.names.sources += len(p.source) - e.size
-		e.source, e.size, e.refused = p.Fingerprint, len(p.source), ""
+		e.source, e.size = p.Fingerprint, len(p.source)
 	}
 	if p.Profile != "" {
 		e.profile = p.Profile
 	}
+	r.publisher.keep(p.Name, e, p)
 	r.services.Define(p)
 	if fresh {
 		r.watch.slot(p.Name)

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/config"
 	"rlminit/control"
+	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/handover"
@@ -49,25 +48,25 @@ func newPlace(t *testing.T, yaml string) *place {
 	if len(faults) > 0 {
 		t.Fatal(faults.Err())
 	}
-	states, err := handover.OpenStates(handover.Held{}, func(string, int) {})
+	table, err := handover.OpenTable(handover.Held{}, func(string, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, states.BootWork(), p.hold)
+	p.Registry = New(p, p, settings.Fixed(c, &wire.Policy{}), slots.Dir{Path: t.TempDir()}, table)
 	p.volume = p
 	if store, err = profiles.Open(nil, nil, p.home, profiles.SettingsOf(c), func(string) {}); err != nil {
 		t.Fatal(err)
 	}
+	intents := profiles.NewIntents()
+	j, err := journal.Open(store.Ours(), journal.Options{Boot: "a1a1a1a1", Folds: map[string]journal.Fold{"intents": intents}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	store.Records.UseJournal(j, intents, profiles.NewUsers())
 	p.Start(func() {})
 	t.Cleanup(p.Registry.Close)
 	return p
-}
-
-// hold is tier 1, which nobody asks what it holds.
-func (p *place) hold(_ string, fd int) {
-	if fd >= 0 {
-		unix.Close(fd)
-	}
 }
 
 var store *profiles.Store
@@ -190,19 +189,16 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 	slot := p.slots.File("gateway-alice")
 	// A definition cannot be renamed over a directory, as little as it can be
 	// written where there is no room.
-	before, err := os.ReadFile(filepath.Join(slot, slots.DefinitionFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	aside := filepath.Join(slot, ".aside")
 	staged := filepath.Join(slot, "."+slots.DefinitionFile)
-	if err := errors.Join(os.Remove(filepath.Join(slot, slots.DefinitionFile)), os.MkdirAll(filepath.Join(slot, slots.DefinitionFile, "x"), 0o755)); err != nil {
+	if err := errors.Join(os.Rename(filepath.Join(slot, slots.DefinitionFile), aside), os.MkdirAll(filepath.Join(slot, slots.DefinitionFile, "x"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	value := "b"
 	if _, err := p.Profiles.Set(t.Context(), "alice", control.SetProfile{Environment: map[string]*string{"A": &value}}, control.Actor{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.RemoveAll(filepath.Join(slot, slots.DefinitionFile)), os.WriteFile(filepath.Join(slot, slots.DefinitionFile), before, 0o640)); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(slot, slots.DefinitionFile)), os.Rename(aside, filepath.Join(slot, slots.DefinitionFile))); err != nil {
 		t.Fatal(err)
 	}
 	os.RemoveAll(staged)
@@ -230,12 +226,47 @@ func TestSlotThatCouldNotBeWritten(t *testing.T) {
 	}
 }
 
+// A definition of ours is not read back, also by a successor, which has it from memory:
+// only what was put over it is.
+func TestOwnSlotsAreNotRead(t *testing.T) {
+	p := newPlace(t, gateways)
+	p.made("alice")
+	file := p.slots.File("gateway-alice", slots.DefinitionFile)
+	if err := os.Chmod(file, 0); err != nil { // nor would it be understood
+		t.Fatal(err)
+	}
+	before := p.defined
+	p.Rescan()
+	p.Notice("gateway-alice")
+	if p.defined != before {
+		t.Error("it was looked at")
+	}
+	p.Registry = New(p, p, p.settings, p.slots, p.table)
+	recalled := p.Recall("gateway-alice", "alice", true)
+	d, _ := p.runs("gateway-alice")
+	if recalled.Fault != "" || recalled.Fingerprint != d.Fingerprint || !recalled.Ours {
+		t.Errorf("a successor has %+v", recalled)
+	}
+	p.Restored("gateway-alice", false)
+	p.Start(p.rescan)
+	if p.defined != before {
+		t.Error("a successor looks at it")
+	}
+	if err := errors.Join(os.WriteFile(file+".new", []byte("command: [true, by, hand]\n"), 0o640), os.Rename(file+".new", file)); err != nil {
+		t.Fatal(err)
+	}
+	p.Notice("gateway-alice")
+	if d, _ := p.runs("gateway-alice"); p.defined != before+1 || d.Ours || len(d.Value.Command) != 3 {
+		t.Errorf("taken up %d times: %+v", p.defined-before, d)
+	}
+}
+
 // A slot whose definition can never be understood is no news until it changes.
 func TestAFaultySlotIsUnderstoodOnce(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\n")
 	looked := func(text string) int {
 		t.Helper()
-		if err := p.slots.Publish("web", []byte(text)); err != nil {
+		if _, err := p.slots.Publish("web", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		before := p.defined

@@ -149,16 +149,14 @@ func (r *Registry) Reread() error {
 
 // use brings a configuration into force, here, on the volume and for a successor.
 func (r *Registry) use(next *settings.Next) {
-	key, fd, err := r.settings.Use(next)
+	err := r.settings.Use(next)
 	r.AtRest.unjudge()
 	if store := r.volume.Store(); store != nil {
 		store.Configure(profiles.SettingsOf(next.Config))
 	}
 	if err != nil {
 		slog.Warn("cannot keep the configuration for a successor", "err", err)
-		return
 	}
-	r.hold(key, fd)
 }
 
 // PlanUpdate says what an update does to a service with a definition.

@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"errors"
-	"io/fs"
 	"log/slog"
 
 	"rlminit/config"
@@ -11,13 +9,14 @@ import (
 )
 
 // noticed looks at a slot that somebody may have put there, changed or taken
-// away by hand. As a rule it was the registry itself.
+// away by hand. As a rule it was the registry itself, which knows by its stamp what
+// it has written: that is not read.
 func (r *Registry) noticed(name string) {
-	source, err := r.slots.Read(name, slots.DefinitionFile, slots.DefinitionMax)
-	if r.knows(name, source, err) {
+	stamp := r.slots.Stamp(name)
+	if r.knows(name, stamp) {
 		return
 	}
-	if missing(err) {
+	if stamp == "" {
 		if r.names.befall(name, Vanished) == Remove {
 			slog.Info("a service was taken out of the service directory", "service", name)
 			r.remove(name, "taken out of the service directory", nil, false)
@@ -28,6 +27,8 @@ func (r *Registry) noticed(name string) {
 		return
 	}
 	e := r.names.entry(name)
+	e.slot = stamp // what is put there while it is read is looked at again
+	source, err := r.slots.Read(name, slots.DefinitionFile, slots.DefinitionMax)
 	p := Proposal{Name: name, Profile: e.profile, source: source, Start: true, Cause: "put into the service directory"}
 	r.reader.understand(&p, e, err)
 	if p.Fault == "" {
@@ -42,40 +43,19 @@ func (r *Registry) noticed(name string) {
 	if !p.Ours && p.Fault == "" && config.Privileged(p.Value) {
 		slog.Warn("a definition that was put here by hand gets no other user or group and no privilege; it runs as the service user", "service", name)
 	}
-	if err == nil {
-		e.slot = p.Fingerprint
-	}
 	if p.Ours {
 		e.configured = p.Fingerprint
 	}
 	r.define(e, p)
 }
 
-// knows tells whether what was read of a slot is no news.
-func (r *Registry) knows(name string, source []byte, err error) bool {
+// knows tells whether what is in a slot is no news.
+func (r *Registry) knows(name, stamp string) bool {
 	e := r.names.of[name]
-	switch {
-	case e == nil || e.life == Resting:
-		return missing(err)
-	case e.life != Supervised:
-		return true
-	case missing(err):
-		return e.slot == ""
-	case err != nil:
-		return e.fault == err.Error()
+	if e == nil || e.life == Resting {
+		return stamp == ""
 	}
-	f := fingerprint(source)
-	if e.refused != "" {
-		return e.refused == f
-	}
-	// A fault of the slot's own was mended by these very bytes; one of the profile
-	// was not.
-	return e.slot == f && (e.fault == "" || e.ours)
-}
-
-// missing tells whether there is no definition in a slot, or no slot.
-func missing(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
+	return e.life != Supervised || e.slot == stamp
 }
 
 // rescan looks at every slot, and at every name whose slot may be gone.
@@ -99,37 +79,29 @@ func (r *Registry) rescan() {
 	}
 }
 
-// Recall reads the definition that a predecessor had in force of a service, whose
-// record is on the volume if recorded: that in its slot, unless it is behind what
-// tier 1 holds under UnpublishedKey. It and Restored are called before Start.
-func (r *Registry) Recall(name, profile string, recorded bool, held []int) Proposal {
-	source, err := r.slots.Read(name, slots.DefinitionFile, slots.DefinitionMax)
-	p := Proposal{Name: name, Profile: profile, Recorded: recorded, source: source}
-	e := &entry{}
-	if err == nil {
-		e.slot = fingerprint(source)
+// Recall is the definition that a predecessor had in force of a service, whose record
+// is on the volume if recorded. What is in its slot is looked at later. It and Restored
+// are called before Start.
+func (r *Registry) Recall(name, profile string, recorded bool) Proposal {
+	e := &entry{profile: profile, recorded: recorded}
+	source, fault := r.publisher.kept(name, e)
+	p := Proposal{Name: name, Profile: profile, Recorded: recorded, source: source, Ours: e.ours, Fault: fault}
+	if fault == "" {
+		r.reader.decode(&p)
+		p.Fingerprint = fingerprint(p.source)
 	}
-	if newer, behind := unpublished(held); newer != nil && e.slot == behind {
-		p.source, err, e.unpublished = newer, nil, true
-	} else if len(held) > 0 {
-		r.hold(UnpublishedKey(name), -1)
-	}
-	r.reader.understand(&p, e, err)
 	if own, ok := r.settings.Current().Services[name]; ok && recorded && r.settings.Holds(name) {
-		// whatever its slot says
+		// whatever was in force: PID 1 has this one
 		p.Value, p.source, p.Fault, p.Ours = own, service.Encode(own), "", true
-		p.Fingerprint, e.refused = fingerprint(p.source), ""
+		p.Fingerprint = fingerprint(p.source)
 	}
-	e.profile, e.recorded, e.ours, e.fault = profile, recorded, p.Ours, p.Fault
+	e.ours, e.fault = p.Ours, p.Fault
 	if p.Fault == "" {
 		e.source, e.size = p.Fingerprint, len(p.source)
 		r.names.sources += e.size
 	}
-	switch {
-	case e.unpublished:
+	if e.ours && e.configured != e.source {
 		r.publisher.republishSoon(p)
-	case missing(err):
-		e.slot = gone // it was there: somebody took it away
 	}
 	r.names.of[name] = e
 	return p

@@ -21,7 +21,7 @@ import (
 type surveyor struct {
 	services Services
 	volume   Volume
-	work     handover.BootWork
+	table    *handover.Table
 	names    *names
 }
 
@@ -75,15 +75,12 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 		}
 		record := service.Record{}
 		if store != nil {
-			var err error
-			if record, err = store.Records.LoadService(name); err != nil {
-				slog.Warn("cannot read what is recorded of a service; enabled decides", "service", name, "err", err)
-			}
+			record = store.Records.LoadService(name)
 		}
 		d := cfg.Services[name]
 		f.add(d)
 		f.input.Services = append(f.input.Services, reconcile.Static{
-			Service: name, Enabled: d.Enabled, Scheduled: d.Schedule != nil, Fingerprint: f.prints[name], Record: record,
+			Service: name, Enabled: d.Enabled, Scheduled: d.Schedule != nil, Fingerprint: f.prints[name], Recorded: record.Desired,
 		})
 	}
 	if store != nil && cfg.Gateway != nil {
@@ -153,30 +150,32 @@ func (v *surveyor) record(ops []reconcile.Op, f *findings) {
 	if store == nil {
 		return
 	}
-	found := map[profiles.Subject]service.Intent{}
-	var incomplete []profiles.Subject
-	learn := func(of profiles.Subject, record service.Record) {
-		if store.Records.Unknown(of) && record.Origin == service.Recorded && record.Desired != service.IntentNone {
-			found[of] = record.Desired
-		}
-		if record.Said != service.IntentNone && f.boot { // something else than what counts
-			incomplete = append(incomplete, of)
-		}
-	}
+	found := map[string]service.Intent{}
+	var incomplete []string
 	for _, p := range f.input.Profiles {
-		learn(profiles.Gateway(p.Name), p.Record)
+		if store.Records.Unknown(p.Service) {
+			if p.Record.Origin == service.Recorded && p.Record.Desired != service.IntentNone {
+				found[p.Service] = p.Record.Desired
+			} else if p.Fault == "" {
+				found[p.Service] = service.Stopped // as is from now on, unless an operation says otherwise
+			}
+		}
+		if p.Record.Said != service.IntentNone && f.boot { // something else than what counts
+			incomplete = append(incomplete, p.Name)
+		}
 	}
 	for _, s := range f.input.Services {
-		learn(profiles.Static(s.Service), s.Record)
+		if store.Records.Unknown(s.Service) && s.Recorded != service.IntentNone {
+			found[s.Service] = s.Recorded
+		}
 	}
 	for _, op := range ops {
 		if !op.Record {
 			continue
 		}
-		of := profiles.SubjectOf(op.Service, op.Profile)
-		incomplete = append(incomplete, of)
+		incomplete = append(incomplete, op.Profile)
 		if op.Intent != service.IntentNone {
-			found[of] = op.Intent
+			found[op.Service] = op.Intent
 		}
 	}
 	if len(found) == 0 && len(incomplete) == 0 {
@@ -255,5 +254,5 @@ func (v *surveyor) logBoot(ops []reconcile.Op, f *findings) error {
 		}
 	}
 	store := v.volume.Store()
-	return store.BootLog.Add(v.work.LogFrom(store.BootLog.Size), lines, v.volume.PriorExit())
+	return store.BootLog.Add(v.table.LogFrom(store.BootLog.Size), lines, v.volume.PriorExit())
 }

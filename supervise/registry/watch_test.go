@@ -34,13 +34,13 @@ func watching(t *testing.T) (s slots.Dir, w *watcher, expect func(what string, n
 
 func TestWatcherTellsOfWhatIsPutChangedAndTakenAway(t *testing.T) {
 	s, w, expect := watching(t)
-	if err := s.Publish("web", []byte("one")); err != nil {
+	if _, err := s.Publish("web", []byte("one")); err != nil {
 		t.Fatal(err)
 	}
 	expect("published", "web")
 	w.slot("web")
 	expect("watched", "web")
-	if err := s.Publish("web", []byte("two")); err != nil {
+	if _, err := s.Publish("web", []byte("two")); err != nil {
 		t.Fatal(err)
 	}
 	expect("replaced", "web")
@@ -66,7 +66,7 @@ func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
 	for _, of := range []string{"instances", "watches"} {
 		limit(of, "0")
 		s, w, expect := watching(t)
-		if err := s.Publish("web", []byte("one")); err != nil {
+		if _, err := s.Publish("web", []byte("one")); err != nil {
 			t.Fatal(err)
 		}
 		w.slot("web")
@@ -75,7 +75,7 @@ func TestWatchThatCannotBeHadIsTriedAgain(t *testing.T) {
 		limit(of, "1000")
 		for _, name := range []string{"web", "late"} { // by its name it is told of by a watch alone
 			for seen := "*"; seen == "*"; {
-				if err := s.Publish(name, []byte("two")); err != nil {
+				if _, err := s.Publish(name, []byte("two")); err != nil {
 					t.Fatal(err)
 				}
 				seen = expect("armed again", "*", name)

@@ -67,11 +67,11 @@ func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
 	if request == "" {
 		return answer, false
 	}
-	version, _ := r.seen()
+	version, _ := r.progress.seen()
 	r.ledger.View(func(f *apply.Fold) {
 		i := slices.IndexFunc(f.Revisions, func(k apply.Known) bool { return k.Begun.Request == request })
 		if ok = i >= 0; ok {
-			answer = describe(f.Revisions[i], version)
+			answer = r.describe(f.Revisions[i], version)
 		}
 	})
 	return answer, ok

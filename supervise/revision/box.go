@@ -36,8 +36,6 @@ type Box interface {
 	// Judge says what is wrong with a declared profile, and whether a process of
 	// the profile of that name, as it is, would have to be replaced.
 	Judge(plan.Wanted) (restarts bool, faults error)
-	// Secrets tells whether there is a way to give services secrets.
-	Secrets() bool
 	// Taken tells whether a service of the configuration has a name, so that no
 	// profile can get it.
 	Taken(name string) bool
@@ -132,6 +130,7 @@ type Ledger interface {
 type Archive interface {
 	Save(number int, data []byte) error
 	Load(number int) ([]byte, error)
+	Room() error // why nothing can be written
 }
 
 // Settings are what root's configuration says.

@@ -10,8 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/plan"
 	"rlminit/plan/apply"
+	"rlminit/rights"
 	"rlminit/service"
 )
 
@@ -28,7 +33,8 @@ type carrier struct {
 	watches map[int]context.CancelFunc // of gates
 
 	operations map[int]uint64 // by step, of what is under way
-	over       chan struct{}  // closed when the revision is
+	until      map[int]time.Time
+	over       chan struct{} // closed when the revision is
 }
 
 func (r *Revisions) carry(doc *Document, begun apply.RecordedBegun, state apply.State) *carrier {
@@ -36,7 +42,8 @@ func (r *Revisions) carry(doc *Document, begun apply.RecordedBegun, state apply.
 		r: r, doc: doc, begun: begun, state: state,
 		// An action ends with one event, and a step has two at most at a time.
 		events: make(chan apply.Event, 2*len(doc.Steps)+1), watches: map[int]context.CancelFunc{}, operations: map[int]uint64{},
-		over: make(chan struct{}),
+		until: map[int]time.Time{},
+		over:  make(chan struct{}),
 	}
 }
 
@@ -59,9 +66,12 @@ func (c *carrier) run(first apply.Event) {
 		var do []apply.Action
 		c.state, do = apply.Next(c.state, e)
 		c.carryOut(do)
-		c.r.bump()
+		c.r.progress.bump()
 		if c.state.Over() {
 			slog.Info("a revision has ended", "revision", c.doc.Revision, "outcome", string(c.state.Outcome), "why", c.state.Reason)
+			if c.state.Unfinished() && !c.cold {
+				c.r.retries.begin()
+			}
 			return
 		}
 	}
@@ -74,7 +84,7 @@ func (c *carrier) carryOut(do []apply.Action) {
 		a := do[i]
 		switch a.Do {
 		case apply.RecordStep:
-			record := apply.RecordedStep{Revision: c.doc.Revision, Steps: []int{a.Step}, Place: a.Place, Reason: a.Reason}
+			record := apply.RecordedStep{Revision: c.doc.Revision, Steps: []int{a.Step}, Place: a.Place, Reason: a.Reason, Temporary: a.Temporary}
 			for i+1 < len(do) && do[i+1].Do == apply.RecordStep && do[i+1].Place == a.Place && do[i+1].Reason == a.Reason {
 				i++
 				record.Steps = append(record.Steps, do[i].Step)
@@ -91,7 +101,7 @@ func (c *carrier) carryOut(do []apply.Action) {
 			c.record(apply.TypeEnded, apply.RecordedEnd{Revision: c.doc.Revision, Outcome: c.state.Outcome})
 		case apply.Act:
 			c.operate(a.Step, c.doc.Steps[a.Step].Action)
-			go c.act(a.Step, c.operations[a.Step])
+			go c.act(a.Step, c.operations[a.Step], c.until[a.Step])
 		case apply.Gate:
 			ctx, cancel := context.WithTimeout(context.Background(), c.timeout())
 			c.watches[a.Step] = cancel
@@ -100,9 +110,13 @@ func (c *carrier) carryOut(do []apply.Action) {
 			c.watches[a.Step]()
 		case apply.Undo:
 			c.operate(a.Step, "rollback")
-			go c.undo(a.Step, c.operations[a.Step], false)
+			go c.undo(a.Step, c.operations[a.Step], c.until[a.Step])
 		case apply.UndoUnstarted:
-			go c.undo(a.Step, 0, true)
+			go c.undo(a.Step, 0, time.Now().Add(c.allowance(c.doc.Steps[a.Step])))
+		case apply.TryAgain:
+			slog.Warn("a step of a revision is tried again", "revision", c.doc.Revision, "in", a.Pause, "why", a.Reason)
+			c.r.progress.hold(a.Step, a.Reason+"; it is tried again")
+			time.AfterFunc(a.Pause, func() { c.send(apply.Event{Kind: apply.Again, Step: a.Step}) })
 		}
 	}
 }
@@ -126,6 +140,8 @@ func (c *carrier) record(kind string, body any) {
 		}
 		if try == 1 {
 			slog.Error("cannot record how far a revision is; it goes on when that works", "revision", c.doc.Revision, "err", err)
+			c.r.progress.hold(wholeOfIt, fmt.Sprintf("how far it is cannot be recorded: %v", err))
+			defer c.r.progress.hold(wholeOfIt, "")
 		}
 		time.Sleep(retry)
 	}
@@ -135,6 +151,11 @@ func (c *carrier) record(kind string, body any) {
 // or in whose middle somebody commands the service, turns the revision around; the
 // events of a carrier that has ended are nobody's.
 func (c *carrier) operate(i int, verb string) {
+	c.r.progress.hold(i, "")
+	if c.operations[i] != 0 {
+		return // it is tried again
+	}
+	c.until[i] = time.Now().Add(c.allowance(c.doc.Steps[i]))
 	c.operations[i] = c.r.box.Begin(verb, c.doc.Steps[i], c.begun.UID, func(why Halted) { c.halt(i, why) })
 }
 
@@ -144,6 +165,11 @@ func (c *carrier) halt(i int, why Halted) {
 	if why.Cancelled {
 		e.Cause = apply.Called
 	}
+	c.send(e)
+}
+
+// send is for those who may be late: after the end nobody listens.
+func (c *carrier) send(e apply.Event) {
 	select {
 	case c.events <- e:
 	case <-c.over:
@@ -168,16 +194,20 @@ func (c *carrier) how(k Kept, operation uint64, cold bool) Put {
 }
 
 // act makes one step's profile what it is to be.
-func (c *carrier) act(i int, operation uint64) {
+func (c *carrier) act(i int, operation uint64, until time.Time) {
 	k := c.doc.Steps[i]
-	ctx, cancel := context.WithTimeout(context.Background(), c.allowance(k))
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
+	defer c.watch(i, until)()
 	untouched, err := c.do(ctx, k, operation)
 	var halted Halted
 	if errors.As(err, &halted) { // which waits for no gate to be noticed
 		c.halt(i, halted)
 	}
-	e := apply.Event{Kind: apply.ActDone, Step: i, OK: err == nil, Late: err != nil && ctx.Err() != nil, Untouched: untouched}
+	e := apply.Event{
+		Kind: apply.ActDone, Step: i, OK: err == nil, Late: err != nil && ctx.Err() != nil, Untouched: untouched,
+		Temporary: temporary(err), Left: time.Until(until),
+	}
 	if err != nil {
 		e.Reason = fmt.Sprintf("%s: cannot %s it: %v", k.Name, k.Action, err)
 	}
@@ -289,6 +319,27 @@ func (c *carrier) gate(ctx context.Context, i int, operation uint64) {
 	c.events <- e
 }
 
+// grace is how long what has a deadline may take to end by itself.
+const grace = 2 * time.Second
+
+// watch has it said that a step takes longer than it may: a file system may never answer.
+func (c *carrier) watch(i int, until time.Time) (ended func()) {
+	late := time.AfterFunc(time.Until(until)+grace, func() {
+		c.r.progress.hold(i, c.doc.Steps[i].Name+": it takes longer than it may; its file system may not answer")
+	})
+	return func() {
+		if !late.Stop() {
+			c.r.progress.hold(i, "")
+		}
+	}
+}
+
+// temporary tells whether what has failed may succeed at another time.
+func temporary(err error) bool {
+	var problem *control.Problem
+	return durable.Temporary(err) || errors.Is(err, unix.EROFS) || errors.Is(err, rights.ErrEnded) || errors.As(err, &problem) && problem.Retryable
+}
+
 // about is an error with the name of what it is about, once.
 func about(name string, err error) string {
 	what := strings.TrimPrefix(strings.TrimPrefix(err.Error(), name+": "), name+" ")
@@ -303,20 +354,22 @@ func upOrDown(state service.Intent) string {
 }
 
 // undo puts one step's profile back, and its service.
-func (c *carrier) undo(i int, operation uint64, cold bool) {
-	k := c.doc.Steps[i]
-	ctx, cancel := context.WithTimeout(context.Background(), c.allowance(k))
+func (c *carrier) undo(i int, operation uint64, until time.Time) {
+	k, cold := c.doc.Steps[i], operation == 0
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
+	defer c.watch(i, until)()
 	err := c.putBack(ctx, k, operation, cold)
+	passes := temporary(err)
 	if err == nil && !cold && k.Before != nil && (k.Up || k.Before.State != service.Running) {
 		if err = c.r.box.Gate(ctx, k.Name, c.backTo(k, operation)); errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it is as it was, but not %s again after %s", upOrDown(k.Before.State), c.timeout())
 		}
 	}
-	e := apply.Event{Kind: apply.UndoDone, Step: i, OK: err == nil}
+	e := apply.Event{Kind: apply.UndoDone, Step: i, OK: err == nil, Temporary: passes, Left: time.Until(until)}
 	if err != nil {
 		e.Reason = about(k.Name, err)
-		slog.Error("a change could not be rolled back; a person is needed", "revision", c.doc.Revision, "profile", k.Name, "why", err)
+		slog.Error("a change could not be rolled back", "revision", c.doc.Revision, "profile", k.Name, "why", err)
 	}
 	c.events <- e
 }

@@ -46,6 +46,11 @@ func (r *Records) Apply(record journal.Record) {
 		if record.Decode(&body) == nil {
 			r.fold.Turn(body, record.Boot)
 		}
+	case apply.TypeResumed:
+		var body apply.RecordedResume
+		if record.Decode(&body) == nil {
+			r.fold.Resume(body, record.Boot)
+		}
 	case apply.TypeEnded:
 		var body apply.RecordedEnd
 		if record.Decode(&body) == nil {
@@ -150,6 +155,17 @@ func (f Files) Save(number int, data []byte) error {
 		_ = f.Home.RemoveAll(archived(old)) // it only takes room
 	}
 	return nil
+}
+
+// roomFor is what Room asks for, in bytes: about what a step writes.
+const roomFor = 64 << 10
+
+// Room tells whether the volume can be written to.
+func (f Files) Room() error {
+	const probe = archiveDir + "/room"
+	err := f.Home.WriteFile(probe, make([]byte, roomFor), durable.Write{Mode: 0o600})
+	_ = f.Home.RemoveAll(probe) // the next one writes over it
+	return err
 }
 
 // Load reads the file of a revision.

@@ -76,84 +76,50 @@ func (r *Revisions) base(s survey) plan.Base {
 }
 
 // plan makes one.
-func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (control.Planned, error) {
+func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (planned control.Planned, err error) {
 	switch {
 	case ask.Unclean != "":
 		problem := control.BadRequest("%s", ask.Unclean)
 		problem.ExitCode = control.ExitNotClean
-		return control.Planned{}, problem
+		return planned, problem
 	case ask.Unread != "":
-		return control.Planned{}, control.BadRequest("%s", ask.Unread)
+		return planned, control.BadRequest("%s", ask.Unread)
 	}
 	declared, reading := plan.Parse(ask.File, ask.Dir, []byte(ask.Text))
-	faults := reading.Faults()
-	if len(faults) > 0 {
-		return control.Planned{}, control.BadRequest("%v", faults)
+	if faults := reading.Faults(); len(faults) > 0 {
+		return planned, control.BadRequest("%v", faults)
 	}
 	scope, err := scopeOf(ask.Scope, declared)
-	if err != nil {
-		return control.Planned{}, err
-	}
-	if len(ask.Salt) < 16 {
-		return control.Planned{}, control.BadRequest("the salt is shorter than 16 characters")
+	switch {
+	case err != nil:
+		return planned, err
+	case len(ask.Salt) < 16:
+		return planned, control.BadRequest("the salt is shorter than 16 characters")
 	}
 	configures := declared.Configuration != ""
 	if configures {
 		if err := r.mayConfigure(ask, actor); err != nil {
-			return control.Planned{}, err
+			return planned, err
 		}
 	}
 	s, err := r.survey(scope, ask.Salt, configures)
 	if err != nil {
-		return control.Planned{}, err
+		return planned, err
 	}
 	if kind, name, one := scope.Named(); one && kind == "profile" && len(s.present) == 0 && len(declared.Profiles) == 0 {
-		return control.Planned{}, refused("the scope %s fits nothing: there is no %s %s, and none is declared", scope, kind, name)
+		return planned, refused("the scope %s fits nothing: there is no %s %s, and none is declared", scope, kind, name)
 	}
-	wanted, files := map[string]plan.Profile{}, map[string]map[string]string{}
-	nodes := map[string]plan.Wanted{}
-	for _, w := range declared.Profiles {
-		wanted[w.Name], files[w.Name] = w.Shape(ask.Salt, ask.Digests[w.Name]), map[string]string{}
-		nodes[w.Name] = w
-		for name, source := range w.Secrets {
-			files[w.Name]["secrets."+name] = source.File
-		}
-		for at, digest := range wanted[w.Name].Sealed {
-			if digest == "" {
-				return control.Planned{}, control.BadRequest("%s: profiles.%s.%s: its file was not read", ask.File, w.Name, at)
-			}
-		}
-		if len(w.Secrets) > 0 && !r.box.Secrets() {
-			faults = append(faults, document.Fault{
-				File: ask.File, Line: w.Node.Get("secrets").Line(), Field: "profiles." + w.Name + ".secrets",
-				Text: "there is no way here to give a service secrets; write the variable into environment, where its name keeps it out of sight",
-			})
-		}
+	w, err := r.wants(ask, declared, s)
+	if err != nil {
+		return planned, err
 	}
-	judge := r.box.Judge
-	var effects Effects
-	if configures {
-		path := r.configurationIn(s)
-		wanted[path] = plan.ShapeConfiguration(ask.Salt, []byte(*ask.Configuration))
-		files[path] = map[string]string{plan.ConfigurationText: declared.Configuration}
-		if effects, err = r.box.Preview(declared.Configuration, []byte(*ask.Configuration)); err != nil {
-			return control.Planned{}, control.BadRequest("%v", err)
-		}
-		judge = effects.Judge
+	p := r.compare(scope, s, w.profiles, w.files, w.restarts)
+	if len(w.faults) > 0 {
+		w.faults.Sort()
+		return planned, control.BadRequest("%v", w.faults)
 	}
-	p := r.compare(scope, s, wanted, files, func(name string) bool {
-		restarts, err := judge(nodes[name])
-		if err != nil {
-			faults = append(faults, asFaults(err)...)
-		}
-		return restarts
-	})
-	if len(faults) > 0 {
-		faults.Sort()
-		return control.Planned{}, control.BadRequest("%v", faults)
-	}
-	if err := touches(p, effects); err != nil {
-		return control.Planned{}, err
+	if err := touches(p, w.effects); err != nil {
+		return planned, err
 	}
 	p.Salt = ask.Salt
 	sum := sha256.Sum256([]byte(ask.Text))
@@ -162,6 +128,53 @@ func (r *Revisions) plan(ask control.PlanRequest, actor uint32) (control.Planned
 	}
 	text, err := p.Encode()
 	return control.Planned{Plan: string(text)}, err
+}
+
+// wants is what a declared set wants of each name.
+type wants struct {
+	profiles map[string]plan.Profile
+	files    map[string]map[string]string // by name and place: where a secret is read from
+	nodes    map[string]plan.Wanted
+	effects  Effects // of the configuration, if one is declared
+	judge    func(plan.Wanted) (restarts bool, faults error)
+	faults   document.Faults
+}
+
+func (r *Revisions) wants(ask control.PlanRequest, declared *plan.Declared, s survey) (w *wants, err error) {
+	w = &wants{profiles: map[string]plan.Profile{}, files: map[string]map[string]string{}, nodes: map[string]plan.Wanted{}, judge: r.box.Judge}
+	for _, one := range declared.Profiles {
+		shape, files := one.Shape(ask.Salt, ask.Digests[one.Name]), map[string]string{}
+		for name, source := range one.Secrets {
+			files["secrets."+name] = source.File
+		}
+		for at, digest := range shape.Sealed {
+			if digest == "" {
+				return nil, control.BadRequest("%s: profiles.%s.%s: its file was not read", ask.File, one.Name, at)
+			}
+		}
+		w.profiles[one.Name], w.files[one.Name], w.nodes[one.Name] = shape, files, one
+	}
+	if declared.Configuration == "" {
+		return w, nil
+	}
+	path, text := r.configurationIn(s), []byte(*ask.Configuration)
+	w.profiles[path] = plan.ShapeConfiguration(ask.Salt, text)
+	w.files[path] = map[string]string{plan.ConfigurationText: declared.Configuration}
+	if w.effects, err = r.box.Preview(declared.Configuration, text); err != nil {
+		return nil, control.BadRequest("%v", err)
+	}
+	w.judge = w.effects.Judge
+	return w, nil
+}
+
+// restarts tells whether a profile's process would have to be replaced, and notes what
+// is wrong with the profile.
+func (w *wants) restarts(name string) bool {
+	restarts, err := w.judge(w.nodes[name])
+	if err != nil {
+		w.faults = append(w.faults, asFaults(err)...)
+	}
+	return restarts
 }
 
 // compare makes a plan, complete but for its source, of what is wanted.

@@ -273,11 +273,11 @@ func TestRollbackOfWhatIsGone(t *testing.T) {
 					t.Errorf("drift: %v %+v", err, d)
 				}
 				none := 0
-				if again, err := r.Rollback(control.RollbackRequest{Revision: &none, Request: "again"}, 0); err != nil || again.State != control.RevisionUnchanged {
+				if again, err := r.Rollback(control.RollbackRequest{AllowDelete: true, Revision: &none, Request: "again"}, 0); err != nil || again.State != control.RevisionUnchanged {
 					t.Errorf("again: %v %+v", err, again)
 				}
 				one := 1
-				_, err := r.Rollback(control.RollbackRequest{Revision: &one, Request: "forth"}, 0)
+				_, err := r.Rollback(control.RollbackRequest{AllowDelete: true, Revision: &one, Request: "forth"}, 0)
 				if problemCode(t, err) != 17 || !strings.Contains(err.Error(), row.forth) {
 					t.Errorf("forth: %v", err)
 				}

@@ -27,34 +27,42 @@ type Revisions struct {
 
 	beginning sync.Mutex // held from the look at what there is until a revision has begun
 
-	mu      sync.Mutex
-	version uint64
-	changed chan struct{} // closed when version grows
+	retries retries
+
+	progress progress
 }
 
 // New is the revisions that the ledger has.
 func New(box Box, ledger Ledger, archive Archive, settings func() Settings) *Revisions {
-	return &Revisions{
+	r := &Revisions{
 		box: box, ledger: ledger, archive: archive, whereabouts: whereabouts{ledger}, settings: settings, now: time.Now,
-		version: 1, changed: make(chan struct{}),
+		retries:  retries{stopped: make(chan struct{})},
+		progress: progress{version: 1, changed: make(chan struct{}), held: map[int]string{}},
 	}
+	r.retries.revisions = r
+	return r
 }
 
 // Rewind finishes, before anything is started, what another start of the
 // container left behind: see APPLY.md. It returns when that is done.
 func (r *Revisions) Rewind() {
+	if r.retries.unfinished() != 0 {
+		r.retries.reopen()
+	}
 	if c := r.takeOver(); c != nil {
 		c.cold = true
 		c.run(apply.Event{Kind: apply.BootAgain})
 	}
 }
 
-// Resume goes on with what a predecessor of this start of the container left.
+// Resume goes on with what a predecessor of this start of the container left, and with
+// what Rewind could not put back.
 func (r *Revisions) Resume() {
 	if c := r.takeOver(); c != nil {
 		slog.Info("going on with a revision", "revision", c.doc.Revision)
 		go c.run(apply.Event{Kind: apply.Go})
 	}
+	r.retries.begin()
 }
 
 // takeOver is a carrier of the revision that has not ended, or nil.
@@ -94,29 +102,13 @@ func (r *Revisions) load(number int) (*Document, error) {
 	return doc, nil
 }
 
-// bump tells whoever waits that something has changed.
-func (r *Revisions) bump() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.version++
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-// seen is the version now, and what is closed with the next.
-func (r *Revisions) seen() (uint64, <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.version, r.changed
-}
-
 // List is every revision that is remembered, the oldest first.
 func (r *Revisions) List() []control.Revision {
-	version, _ := r.seen()
+	version, _ := r.progress.seen()
 	list := []control.Revision{}
 	r.ledger.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
-			list = append(list, describe(k, version))
+			list = append(list, r.describe(k, version))
 		}
 	})
 	return list
@@ -125,11 +117,11 @@ func (r *Revisions) List() []control.Revision {
 // Get is one of them, when it is newer than a version or has ended, or ctx has.
 func (r *Revisions) Get(ctx context.Context, number int, after uint64) (control.Revision, error) {
 	for {
-		version, changed := r.seen()
+		version, changed := r.progress.seen()
 		var found *control.Revision
 		r.ledger.View(func(f *apply.Fold) {
 			if k := f.Find(number); k != nil {
-				d := describe(*k, version)
+				d := r.describe(*k, version)
 				found = &d
 			}
 		})
@@ -148,7 +140,7 @@ func (r *Revisions) Get(ctx context.Context, number int, after uint64) (control.
 }
 
 // describe is a revision as it is shown.
-func describe(k apply.Known, version uint64) control.Revision {
+func (r *Revisions) describe(k apply.Known, version uint64) control.Revision {
 	at, _ := time.Parse(time.RFC3339Nano, k.At)
 	v := control.Revision{
 		Revision: k.Begun.Revision, State: stateOf(k.State), At: at, UID: k.Begun.UID, By: k.Begun.By, Source: k.Begun.Source,
@@ -157,6 +149,9 @@ func describe(k apply.Known, version uint64) control.Revision {
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, k.Ended); err == nil {
 		v.Ended = &ended
+	}
+	if !v.Over() {
+		v.Held = r.progress.heldUp()
 	}
 	for i, p := range k.Begun.Steps {
 		s := k.State.Steps[i]

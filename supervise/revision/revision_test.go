@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"rlminit/control"
 	"rlminit/journal"
 	"rlminit/plan"
@@ -36,6 +38,7 @@ type volume struct {
 
 	bad     map[string]error // of profiles whose gate is not passed, with their new text
 	stuck   map[string]bool  // of profiles that cannot be written
+	full    map[string]bool  // of profiles that have no room to be written
 	strange map[string]bool  // of profiles that do not run before
 	taken   map[string]bool  // by name: a service has it
 	calls   int
@@ -119,8 +122,6 @@ func (l *life) Judge(w plan.Wanted) (bool, error) {
 	return true, nil
 }
 
-func (l *life) Secrets() bool { return true }
-
 func (l *life) Taken(name string) bool {
 	defer l.enter()()
 	return l.taken[name]
@@ -132,6 +133,10 @@ func (l *life) Put(_ context.Context, name string, c Content, how Put) error {
 	if l.stuck[name] || there == how.Create || how.Create && l.taken[name] {
 		leave()
 		return errors.New("disk")
+	}
+	if l.full[name] {
+		leave()
+		return unix.ENOSPC
 	}
 	// A kill may come between the definition and the intent.
 	half := c
@@ -261,6 +266,14 @@ func (l *life) Volume() string { return "volume" }
 func (l *life) Save(number int, data []byte) error {
 	defer l.enter()()
 	l.files[number] = data
+	return nil
+}
+
+func (l *life) Room() error {
+	defer l.enter()()
+	if len(l.full) > 0 {
+		return unix.ENOSPC
+	}
 	return nil
 }
 
@@ -409,7 +422,7 @@ func TestApplyAndRollback(t *testing.T) {
 	delete(v.profiles, "erin")
 	v.mu.Unlock()
 
-	answer, err = r.Rollback(control.RollbackRequest{Request: "back", Gating: ask.Gating}, 0)
+	answer, err = r.Rollback(control.RollbackRequest{AllowDelete: true, Request: "back", Gating: ask.Gating}, 0)
 	back := finish(t, r, answer, err)
 	if back.State != control.RevisionApplied || back.Rollback == nil || *back.Rollback != 0 || !equal(v.snapshot(), before) {
 		t.Fatalf("%+v\n%v\nbefore\n%v", back, v.snapshot(), before)
@@ -418,7 +431,7 @@ func TestApplyAndRollback(t *testing.T) {
 		t.Errorf("drift after the rollback: %v %+v", err, d)
 	}
 	to := 1
-	answer, err = r.Rollback(control.RollbackRequest{Revision: &to, Request: "forth", Gating: ask.Gating}, 0)
+	answer, err = r.Rollback(control.RollbackRequest{AllowDelete: true, Revision: &to, Request: "forth", Gating: ask.Gating}, 0)
 	if forth := finish(t, r, answer, err); forth.State != control.RevisionApplied || !equal(v.snapshot(), now) {
 		t.Errorf("%+v", forth)
 	}
@@ -707,10 +720,10 @@ func TestConfiguration(t *testing.T) {
 	if d, err := r.Drift(); err != nil || len(d.Changes) != 1 || d.Changes[0].Name != rootsFile || d.Changes[0].Fields[0].Field != "services.web.command" {
 		t.Errorf("drift: %v %+v", err, d)
 	}
-	if _, err := r.Rollback(control.RollbackRequest{Request: "b"}, 1000); problemCode(t, err) != 10 {
+	if _, err := r.Rollback(control.RollbackRequest{AllowDelete: true, Request: "b"}, 1000); problemCode(t, err) != 10 {
 		t.Errorf("rolled back by who is not root: %v", err)
 	}
-	answer, err = r.Rollback(control.RollbackRequest{Request: "back", Gating: ask.Gating}, 0)
+	answer, err = r.Rollback(control.RollbackRequest{AllowDelete: true, Request: "back", Gating: ask.Gating}, 0)
 	if done := finish(t, r, answer, err); done.State != control.RevisionApplied || !equal(v.snapshot(), before) {
 		t.Fatalf("%+v %v", done, v.snapshot())
 	}

@@ -17,6 +17,9 @@ func (r *Revisions) Rollback(ask control.RollbackRequest, actor uint32) (control
 		return again, nil
 	}
 	answer, err := r.beginRollback(ask, actor)
+	if err != nil && ask.DryRun {
+		return answer, problemOf(err)
+	}
 	if err != nil {
 		return answer, r.refuse(err, "", ask.By, actor)
 	}
@@ -29,86 +32,142 @@ func (r *Revisions) beginRollback(ask control.RollbackRequest, actor uint32) (an
 	if err := r.idle(); err != nil {
 		return answer, err
 	}
-	to, undone, err := r.between(ask.Revision)
+	v, err := r.reverse(ask.Revision, actor)
 	if err != nil {
 		return answer, err
+	}
+	for _, name := range v.was.order {
+		if err := v.add(name); err != nil {
+			return answer, err
+		}
+	}
+	return v.begin(ask)
+}
+
+// reversal is a rollback in the making.
+type reversal struct {
+	r     *Revisions
+	actor uint32
+	to    int
+	was   undoing
+	scope plan.Scope
+	is    survey
+
+	doc     *Document
+	changes []plan.Change
+	left    []string               // what became of profiles that it would take away
+	faults  []string               // why profiles cannot be put back
+	taken   func(name string) bool // by the configuration that there will be
+}
+
+// reverse looks at what revisions have changed, and at what there is. asked is the
+// revision to go back to; nil: the last one is undone.
+func (r *Revisions) reverse(asked *int, actor uint32) (*reversal, error) {
+	to, undone, err := r.between(asked)
+	if err != nil {
+		return nil, err
 	}
 	was, err := r.before(undone)
-	contents, order, places := was.contents, was.order, was.places
-	if err == nil && ask.Revision != nil {
-		err = r.asApplied(to, contents)
+	if err == nil && asked != nil {
+		err = r.asApplied(to, was.contents)
 	}
 	if err != nil {
-		return answer, err
+		return nil, err
 	}
-	salt := newSalt()
-	scope := plan.Profiles
-	if !slices.ContainsFunc(order, func(name string) bool { return !plan.IsConfiguration(name) }) {
-		scope = plan.Configuration
+	v := &reversal{
+		r: r, actor: actor, to: to, was: was, scope: plan.Profiles, taken: r.box.Taken,
+		doc: &Document{Salt: newSalt(), Declared: map[string]plan.Profile{}},
 	}
-	s, err := r.survey(scope, salt, slices.ContainsFunc(order, plan.IsConfiguration))
-	if err != nil {
-		return answer, err
+	configures := slices.ContainsFunc(was.order, plan.IsConfiguration)
+	if !slices.ContainsFunc(was.order, func(name string) bool { return !plan.IsConfiguration(name) }) {
+		v.scope = plan.Configuration
 	}
-	doc := &Document{Salt: salt, Declared: map[string]plan.Profile{}}
-	var changes []plan.Change
-	var left []string    // what became of profiles that it would take away
-	var faults []string  // why profiles cannot be put back
-	taken := r.box.Taken // by the configuration that there will be
-	for _, name := range order {
-		f, there := s.found[name]
-		is, wanted := map[string]plan.Present{}, map[string]plan.Profile{}
-		if there {
-			is[name] = present(f, salt)
-		}
-		content := contents[name]
-		if content == nil && !there && was.made[name] {
-			left = append(left, r.whereabouts.leave(doc, name))
-		}
-		kept := Kept{Name: name, After: content}
-		if content != nil && !plan.IsConfiguration(name) {
-			why, err := r.takes(&kept, there, places[name])
+	v.is, err = r.survey(v.scope, v.doc.Salt, configures)
+	return v, err
+}
+
+// add puts one profile, or the configuration, back: a step if it is not so already.
+func (v *reversal) add(name string) error {
+	f, there := v.is.found[name]
+	content := v.was.contents[name]
+	if content == nil && !there && v.was.made[name] {
+		v.left = append(v.left, v.r.whereabouts.leave(v.doc, name))
+	}
+	kept := Kept{Name: name, After: content}
+	is, wanted := map[string]plan.Present{}, map[string]plan.Profile{}
+	if there {
+		is[name] = present(f, v.doc.Salt)
+		kept.Before, kept.Up = &f.Content, f.Up
+	}
+	if content != nil {
+		wanted[name] = present(Found{Name: name, Content: *content}, v.doc.Salt).Profile
+		v.doc.Declared[name] = wanted[name]
+		if !plan.IsConfiguration(name) {
+			why, err := v.r.takes(&kept, there, v.was.places[name])
 			if err != nil {
-				return answer, err
+				return err
 			}
 			if why != "" {
-				faults = append(faults, why)
+				v.faults = append(v.faults, why)
 			}
-		}
-		if content != nil {
-			wanted[name] = present(Found{Name: name, Content: *content}, salt).Profile
-			doc.Declared[name] = wanted[name]
-		}
-		for _, c := range plan.Compare(is, wanted, nil, func(string) bool { return true }) {
-			k := kept
-			k.Action = c.Action
-			if there {
-				k.Before, k.Up = &f.Content, f.Up
-			}
-			if c.Kind == plan.KindConfiguration {
-				if taken, err = r.reconfigures(&k, &c, actor); err != nil {
-					return answer, err
-				}
-			}
-			changes, doc.Steps = append(changes, c), append(doc.Steps, k)
 		}
 	}
-	faults = append(faults, takenOf(doc, taken)...)
-	p := &plan.Plan{Changes: slices.Clone(changes)}
-	for _, name := range doc.Gone {
+	for _, c := range plan.Compare(is, wanted, nil, func(string) bool { return true }) {
+		k := kept
+		k.Action = c.Action
+		if c.Kind == plan.KindConfiguration {
+			var err error
+			if v.taken, err = v.r.reconfigures(&k, &c, v.actor); err != nil {
+				return err
+			}
+		}
+		v.changes, v.doc.Steps = append(v.changes, c), append(v.doc.Steps, k)
+	}
+	return nil
+}
+
+// begin begins the rollback, or says what it would change, or why it may not be.
+func (v *reversal) begin(ask control.RollbackRequest) (answer control.Revision, err error) {
+	faults := append(v.faults, takenOf(v.doc, v.taken)...)
+	p := &plan.Plan{Changes: slices.Clone(v.changes)}
+	for _, name := range v.doc.Gone {
 		p.Changes = append(p.Changes, plan.Change{Kind: plan.KindProfile, Name: name})
 	}
-	settings := r.settings()
+	answer = control.Revision{Revision: v.to, State: control.RevisionUnchanged, UID: v.actor, By: ask.By, Steps: []control.RevisionStep{}}
+	settings := v.r.settings()
 	switch {
 	case len(faults) > 0:
 		return answer, control.NewProblem(control.KindMoved, "nothing was touched: "+strings.Join(faults, "; "))
-	case settings.Allow != nil && !p.MayApply(settings.Allow, actor):
-		return answer, refused("uid %d may not roll this back: no rule of apply.allow covers all of its changes", actor)
+	case settings.Allow != nil && !p.MayApply(settings.Allow, v.actor):
+		return answer, refused("uid %d may not roll this back: no rule of apply.allow covers all of its changes", v.actor)
+	case ask.DryRun:
+		answer.State, answer.Left = control.RevisionPlanned, v.left
+		answer.Plan, err = v.text()
+		return answer, err
+	case len(p.Deletes()) > 0 && !ask.AllowDelete:
+		return answer, control.NewProblem(control.KindDeletion, fmt.Sprintf(
+			"nothing was touched: the rollback deletes %s; write --allow-delete if that is meant", strings.Join(p.Deletes(), ", ")))
 	case len(p.Changes) == 0:
-		return control.Revision{Revision: to, State: control.RevisionUnchanged, UID: actor, By: ask.By, Steps: []control.RevisionStep{}}, nil
+		return answer, nil
 	}
-	begun := apply.RecordedBegun{UID: actor, By: ask.By, Source: fmt.Sprintf("rollback to %d", to), Request: ask.Request, Rollback: &to, Left: left}
-	return r.start(doc, begun, changes, ask.Gating)
+	return v.r.start(v.doc, apply.RecordedBegun{
+		UID: v.actor, By: ask.By, Source: v.source(), Request: ask.Request, Rollback: &v.to, Left: v.left,
+	}, v.changes, ask.Gating)
+}
+
+func (v *reversal) source() string { return fmt.Sprintf("rollback to %d", v.to) }
+
+// text is the rollback as a plan, which nobody can apply: it has expired.
+func (v *reversal) text() (string, error) {
+	now := v.r.now().UTC()
+	text, err := (&plan.Plan{
+		Version: plan.Version, Created: now, Expires: now, Scope: v.scope, Source: plan.Origin{File: v.source()},
+		Base: v.r.base(v.is), Salt: v.doc.Salt, Changes: v.changes, Unchanged: []string{}, Summary: plan.Sum(v.changes, len(v.was.order)),
+	}).Encode()
+	if err != nil {
+		return "", control.Failed("%v", err)
+	}
+	return string(text), nil
 }
 
 // reconfigures completes a step that puts back a configuration, and tells which names
@@ -171,13 +230,21 @@ func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
 	r.ledger.View(func(f *apply.Fold) {
 		var applied []int
+		var last apply.Known
 		for _, k := range f.Revisions {
+			last = k
 			if k.State.Outcome == apply.Applied || k.State.Outcome == apply.Partly {
 				applied = append(applied, k.Begun.Revision)
 			}
 		}
 		if len(applied) == 0 {
 			err = control.Conflict("nothing was applied yet, so there is nothing to roll back")
+			return
+		}
+		if newest := applied[len(applied)-1]; asked == nil && last.Begun.Revision != newest {
+			err = control.NewProblem(control.KindExists, fmt.Sprintf(
+				"nothing was touched: the last revision, %d, was rolled back already; write the revision to go back to: %s; rlminit revisions lists them",
+				last.Begun.Revision, numbered(applied)))
 			return
 		}
 		if asked == nil {
@@ -198,6 +265,21 @@ func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
 		}
 	})
 	return to, undone, err
+}
+
+// mostNumbered is how many revisions a line names.
+const mostNumbered = 10
+
+// numbered is the newest of some revisions, for people, and the beginning.
+func numbered(applied []int) string {
+	names := []string{}
+	for _, n := range slices.Backward(applied) {
+		if len(names) == mostNumbered {
+			return strings.Join(names, ", ") + " and older ones"
+		}
+		names = append(names, fmt.Sprint(n))
+	}
+	return strings.Join(names, ", ") + ", and 0 for before the first"
 }
 
 // undoing is what some revisions have changed, as it was before the first of them.

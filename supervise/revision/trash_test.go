@@ -49,8 +49,34 @@ func (v *volume) lost(directories map[string]int) error {
 // rollBack rolls the last revision back, and all of it comes to its end.
 func rollBack(t *testing.T, r *Revisions, request string) control.Revision {
 	t.Helper()
-	answer, err := r.Rollback(control.RollbackRequest{Request: request, Gating: control.Gating{TimeoutMS: 60_000}}, 0)
+	answer, err := askAgain(t, r, request)
 	return finish(t, r, answer, err)
+}
+
+// askAgain asks for the last revision that was applied to be rolled back. Where one that
+// was rolled back by itself came after it, that is only done to a revision that is named.
+func askAgain(t *testing.T, r *Revisions, request string) (control.Revision, error) {
+	t.Helper()
+	ask := control.RollbackRequest{AllowDelete: true, Request: request, Gating: control.Gating{TimeoutMS: 60_000}}
+	var applied []int
+	all := r.List()
+	for _, v := range all {
+		if v.State == control.RevisionApplied || v.State == control.RevisionPartly {
+			applied = append(applied, v.Revision)
+		}
+	}
+	if last := all[len(all)-1]; last.State == control.RevisionRolledBack && len(applied) > 0 {
+		_, err := r.Rollback(ask, 0)
+		if problemCode(t, err) != control.ExitExists || !strings.Contains(err.Error(), "was rolled back already; write the revision to go back to: ") {
+			t.Fatalf("a rollback after %d, which was rolled back: %v", last.Revision, err)
+		}
+		to := 0
+		if len(applied) > 1 {
+			to = applied[len(applied)-2]
+		}
+		ask.Revision = &to
+	}
+	return r.Rollback(ask, 0)
 }
 
 // wait waits until a life has ended, or a revision.
@@ -132,7 +158,7 @@ func (k killing) rollBack(t *testing.T, ends map[string]int) (was killed) {
 	}
 	first := v.live(k.first)
 	first.half = &k.half
-	go first.revisions().Rollback(control.RollbackRequest{Request: "back", Gating: control.Gating{TimeoutMS: 60_000}}, 0) //nolint:errcheck // it may be killed
+	go first.revisions().Rollback(control.RollbackRequest{AllowDelete: true, Request: "back", Gating: control.Gating{TimeoutMS: 60_000}}, 0) //nolint:errcheck // it may be killed
 	first.wait(t, 2)
 	was.died = first.died()
 	first.kill()
@@ -234,7 +260,7 @@ func TestRollbackSaysWhatTheTrashLacks(t *testing.T) {
 			row.spoil(v)
 			is := v.snapshot()
 			if row.why != nil {
-				_, err := r.Rollback(control.RollbackRequest{Request: "back"}, 0)
+				_, err := r.Rollback(control.RollbackRequest{AllowDelete: true, Request: "back"}, 0)
 				if code := problemCode(t, err); code != control.ExitExists {
 					t.Errorf("exit code %d", code)
 				}
@@ -292,7 +318,7 @@ func TestRollbackOverSeveralDeletions(t *testing.T) {
 	r := v.live(0).revisions()
 	to := func(number int) {
 		t.Helper()
-		answer, err := r.Rollback(control.RollbackRequest{Revision: &number, Request: fmt.Sprint(len(r.List())), Gating: control.Gating{TimeoutMS: 60_000}}, 0)
+		answer, err := r.Rollback(control.RollbackRequest{AllowDelete: true, Revision: &number, Request: fmt.Sprint(len(r.List())), Gating: control.Gating{TimeoutMS: 60_000}}, 0)
 		if done := finish(t, r, answer, err); done.State != control.RevisionApplied {
 			t.Fatalf("%+v", done)
 		}
@@ -471,7 +497,7 @@ func TestPurgeBesideARollback(t *testing.T) {
 			if !bad {
 				continue
 			}
-			answer, err := r.Rollback(control.RollbackRequest{Request: "again", Gating: control.Gating{TimeoutMS: 60_000}}, 0)
+			answer, err := askAgain(t, r, "again")
 			if needed {
 				if problemCode(t, err) != control.ExitExists || !strings.Contains(err.Error(), "no longer in the trash as zed-revision-1") || !equal(v.snapshot(), after) {
 					t.Errorf("a rollback of what was purged: %v", err)

@@ -24,6 +24,7 @@ import (
 // Settings is the configuration of this container. Anybody may ask for it; one
 // at a time, the registrar, looks for a newer one and brings it into force.
 type Settings struct {
+	table   *handover.Table // what a successor is to know
 	policy  *wire.Policy
 	runtime string // the runtime directory
 
@@ -32,19 +33,24 @@ type Settings struct {
 	start   config.Bundle  // that first was made of
 }
 
-// bundleKey names the configuration in force among what tier 1 holds; bundleMax
-// bounds it, in bytes.
+// configurationKey is that of the configuration in force in what a successor is to know,
+// where it is not the one that the container was started with; bundleMax bounds one, in
+// bytes.
 const (
-	bundleKey = "bundle"
-	bundleMax = 128 << 20
+	configurationKey = "configuration"
+	bundleMax        = 128 << 20
 )
 
 // Open reads the configuration that this container was started with, which the
 // sealed memfd fd holds, and brings into force that one or the one that was last
 // reloaded.
-func Open(fd int, held handover.Held, policy *wire.Policy, runtime string) (*Settings, error) {
-	s := &Settings{policy: policy, runtime: runtime}
-	bundle, err := readBundle(fd)
+func Open(fd int, table *handover.Table, policy *wire.Policy, runtime string) (*Settings, error) {
+	s := &Settings{table: table, policy: policy, runtime: runtime}
+	raw, err := wire.ReadSealed(fd, bundleMax)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	bundle, err := readBundle(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +61,8 @@ func Open(fd int, held handover.Held, policy *wire.Policy, runtime string) (*Set
 	s.first, s.start = first, bundle
 	current := new(*first) // thousands of services are kept once, as long as nothing is reloaded
 	current.Carry(bundle.Run)
-	if held := held.Take(bundleKey); len(held) == 1 {
-		if bundle, err = readBundle(held[0]); err != nil {
+	if newer := table.Get(configurationKey); newer != nil {
+		if bundle, err = readBundle(newer); err != nil {
 			return nil, err
 		}
 		if current, err = s.inForce(bundle); err != nil {
@@ -74,11 +80,7 @@ func Fixed(c *config.Config, policy *wire.Policy) *Settings {
 	return s
 }
 
-func readBundle(fd int) (config.Bundle, error) {
-	raw, err := wire.ReadSealed(fd, bundleMax)
-	if err != nil {
-		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
-	}
+func readBundle(raw []byte) (config.Bundle, error) {
 	bundle, err := config.DecodeBundle(raw)
 	if err != nil {
 		return config.Bundle{}, fmt.Errorf("cannot read the configuration: %w", err)
@@ -149,12 +151,10 @@ func (s *Settings) look(services []string, change func(*config.Bundle)) (*Next, 
 	return next, nil
 }
 
-// Use brings a configuration into force. What it returns is for tier 1 to hold,
-// for our successor.
-func (s *Settings) Use(next *Next) (key string, fd int, err error) {
+// Use brings a configuration into force. The error says why a successor would not know.
+func (s *Settings) Use(next *Next) error {
 	s.current.Store(next.Config)
-	fd, err = wire.Sealed("bundle", next.encoded)
-	return bundleKey, fd, err
+	return s.table.Put(configurationKey, next.encoded)
 }
 
 // inForce is the configuration that a predecessor's bundle, with those in it that count

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -40,18 +41,36 @@ func (s Dir) File(name string, file ...string) string {
 	return filepath.Join(append([]string{s.Path, name}, file...)...)
 }
 
+// Stamp tells one definition in a slot from another, and from one that was written over:
+// the file's inode, its size and when it was changed. Moving the slot, or the file, away
+// and back changes none of that. "" is no definition.
+func (s Dir) Stamp(name string) string { return stampOf(os.Lstat(s.File(name, DefinitionFile))) }
+
+func stampOf(info fs.FileInfo, err error) string {
+	if err != nil {
+		return ""
+	}
+	inode := uint64(0)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = st.Ino
+	}
+	return fmt.Sprintf("%x.%x.%x", inode, info.Size(), info.ModTime().UnixNano())
+}
+
 // Publish makes a slot appear with its definition in it, or renames the new
-// definition over the old: nobody ever sees half of either.
-func (s Dir) Publish(name string, definition []byte) error {
+// definition over the old: nobody ever sees half of either. It returns the stamp of
+// what it has written, whatever somebody has put there since.
+func (s Dir) Publish(name string, definition []byte) (stamp string, err error) {
 	if _, err := os.Lstat(s.File(name)); err == nil {
-		return s.Replace(name, DefinitionFile, definition, 0o640)
+		return s.replace(name, DefinitionFile, definition, 0o640)
 	}
 	staging, err := os.MkdirTemp(s.Path, "."+name+".")
 	if err != nil {
-		return fmt.Errorf("cannot publish %s: %w", name, err)
+		return "", fmt.Errorf("cannot publish %s: %w", name, err)
 	}
 	err = os.WriteFile(filepath.Join(staging, DefinitionFile), definition, 0o640)
 	if err == nil {
+		stamp = stampOf(os.Lstat(filepath.Join(staging, DefinitionFile)))
 		err = os.Chmod(staging, 0o755)
 	}
 	if err == nil {
@@ -59,9 +78,9 @@ func (s Dir) Publish(name string, definition []byte) error {
 	}
 	if err != nil {
 		os.RemoveAll(staging)
-		return fmt.Errorf("cannot publish %s: %w", name, err)
+		return "", fmt.Errorf("cannot publish %s: %w", name, err)
 	}
-	return nil
+	return stamp, nil
 }
 
 // Occupy makes the slot of a service that has no definition to publish, for its
@@ -75,21 +94,29 @@ func (s Dir) Occupy(name string) error {
 
 // Replace writes a file of a slot beside its place and renames it there. What
 // was left beside it, a pipe perhaps by which a service would make us wait, is
-// never opened.
+// never opened, and is moved out of sight.
 func (s Dir) Replace(name, file string, content []byte, mode os.FileMode) error {
+	_, err := s.replace(name, file, content, mode)
+	return err
+}
+
+func (s Dir) replace(name, file string, content []byte, mode os.FileMode) (stamp string, err error) {
 	staged := s.File(name, "."+file)
-	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	const fresh = os.O_WRONLY | os.O_CREATE | os.O_EXCL | unix.O_NOFOLLOW
+	out, err := os.OpenFile(staged, fresh, mode)
+	if errors.Is(err, fs.ErrExist) {
 		gone := outOfSight()
-		if err := os.Rename(staged, s.File(gone)); err != nil {
-			return fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
+		if err = os.Rename(staged, s.File(gone)); err == nil {
+			go s.discard(gone)
+			out, err = os.OpenFile(staged, fresh, mode)
 		}
-		go s.discard(gone)
 	}
-	out, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
+		return "", fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
 	}
-	_, err = out.Write(content)
+	if _, err = out.Write(content); err == nil {
+		stamp = stampOf(out.Stat())
+	}
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -97,9 +124,9 @@ func (s Dir) Replace(name, file string, content []byte, mode os.FileMode) error 
 		err = os.Rename(staged, s.File(name, file))
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
+		return "", fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
 	}
-	return nil
+	return stamp, nil
 }
 
 // Withdraw takes a slot away: at once out of sight, and for good beside the

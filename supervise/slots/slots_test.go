@@ -37,7 +37,7 @@ func TestSlotIsNeverSeenHalfMade(t *testing.T) {
 		}
 	})
 	for i := range 300 {
-		if err := s.Publish("web", versions[i%2]); err != nil {
+		if _, err := s.Publish("web", versions[i%2]); err != nil {
 			t.Fatal(err)
 		}
 		if i%7 == 6 {
@@ -91,7 +91,7 @@ func TestSweepRemovesWhatAPredecessorLeftHalfMade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Publish("kept", []byte("x")); err != nil {
+	if _, err := s.Publish("kept", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	s.Sweep()

@@ -81,10 +81,7 @@ const (
 
 // playRecords is the main command of that container.
 func playRecords(args []string) error {
-	client, err := control.Open()
-	if err != nil {
-		return err
-	}
+	client := control.Open()
 	var f recordFigures
 	rlminit := func(verb ...string) error {
 		if out, err := exec.Command(args[0], verb...).CombinedOutput(); err != nil {
@@ -135,10 +132,7 @@ func playRecords(args []string) error {
 
 // playRates is that of one whose clients are counted.
 func playRates([]string) error {
-	client, err := control.Open()
-	if err != nil {
-		return err
-	}
+	client := control.Open()
 	var f rateFigures
 	for _, rate := range []struct {
 		of int
@@ -331,15 +325,12 @@ func journalOn(home string) error {
 // playBoot is the main command of such a container: it says how long the boot
 // took, and what the supervisor has when it has settled.
 func playBoot([]string) error {
-	client, err := control.Open()
-	if err != nil {
-		return err
-	}
+	client := control.Open()
 	var f bootFigures
 	query := control.EventQuery{Types: []string{control.TypeBooted}, Follow: true}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err = client.Events(ctx, query, func(e control.Event) error {
+	err := client.Events(ctx, query, func(e control.Event) error {
 		var booted struct{ Steps []struct{ MS float64 } }
 		if err := json.Unmarshal(e.Raw, &booted); err != nil {
 			return err

@@ -88,6 +88,7 @@ var All = []Test{
 	{Name: "ProfileEnvironment", Run: ProfileEnvironment},
 	{Name: "ProfileSetIsWaitedFor", Run: ProfileSetIsWaitedFor},
 	{Name: "BriefGatewaysAreSaid", Run: BriefGatewaysAreSaid},
+	{Name: "MissingSegment", Run: MissingSegment, Root: true},
 	{Name: "ClockGoesBackwards", Root: true, Run: ClockGoesBackwards},
 	{Name: "JournalOfAnotherVolume", Root: true, Run: JournalOfAnotherVolume},
 	{Name: "CreateIsExclusive", Run: CreateIsExclusive},
@@ -108,6 +109,7 @@ var All = []Test{
 	{Name: "ConfigurationSurvives", Run: ConfigurationSurvives, Root: true},
 	{Name: "PlanExample", Run: PlanExample},
 	{Name: "DeclaredSecrets", Run: DeclaredSecrets},
+	{Name: "SecretsAreExact", Run: SecretsAreExact},
 
 	{Name: "BootSurvivesItsSupervisor", Run: BootSurvivesItsSupervisor},
 	{Name: "IntentSurvivesStop", Run: IntentSurvivesStop},
@@ -125,6 +127,8 @@ var All = []Test{
 	{Name: "StatusIsForged", Run: StatusIsForged, Root: true},
 
 	{Name: "RunEnds", Run: RunEnds},
+	{Name: "ArgumentsAreMasked", Run: ArgumentsAreMasked},
+	{Name: "GuardsAreSettable", Run: GuardsAreSettable},
 	{Name: "DeadlineEndsAll", Run: DeadlineEndsAll},
 	{Name: "LeftBehindIsEnded", Run: LeftBehindIsEnded},
 	{Name: "RunSurvivesItsSupervisor", Run: RunSurvivesItsSupervisor},
@@ -177,6 +181,7 @@ var All = []Test{
 	{Name: "ProfilesHaveUsers", Run: ProfilesHaveUsers, Root: true},
 	{Name: "RefusedDeletion", Run: RefusedDeletion},
 	{Name: "CutOffHandOver", Run: CutOffHandOver, Root: true},
+	{Name: "PoisonedByRoot", Run: PoisonedByRoot, Root: true},
 	{Name: "FileHelperStops", Run: FileHelperStops, Root: true},
 	{Name: "OwnedProfilesMove", Run: OwnedProfilesMove, Root: true},
 	{Name: "ManyOwnedProfiles", Run: ManyOwnedProfiles, Root: true},

@@ -153,16 +153,39 @@ func NotificationIsForged(t *testing.T, start New) {
 }
 
 // StoredDescriptorsFlood: a service that stores more descriptors than can be
-// passed to it loses the rest, and is restarted all the same.
+// passed to it loses the rest, and is restarted all the same. What it may store is
+// shown, and given back when it stops.
 func StoredDescriptorsFlood(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
 		`hoarder: {command: [nasty, hoard, "200"], ready: {notify: true}, restart: {delay: 50ms}}`)})
+	b.Await("hoarder", "running")
+	b.Must("stop", "hoarder")
+	open := func() (tier1, tier2 int) {
+		out := b.Shell(box.Root, fmt.Sprintf("ls /proc/1/fd | wc -l; ls /proc/%d/fd | wc -l", b.Supervisor().PID))
+		if _, err := fmt.Sscan(out, &tier1, &tier2); err != nil {
+			t.Fatal(out, err)
+		}
+		return tier1, tier2
+	}
+	one, two := open()
+	b.Must("start", "hoarder")
 	s := b.Await("hoarder", "running")
 	for range 2 {
+		box.Eventually(b, long, "it stores as many as it may", func() (bool, any) {
+			out := b.Must("show", "hoarder")
+			return strings.Contains(out, "58 of at most 58 descriptors"), out
+		})
+		if nowOne, nowTwo := open(); nowOne < one+58 || nowTwo < two+58 {
+			t.Errorf("PID 1 had %d open and has %d, the supervisor %d and %d: what is stored is not there", one, nowOne, two, nowTwo)
+		}
 		b.As(box.Service, "kill", "-9", fmt.Sprint(*s.PID))
 		s = restarted(b, "hoarder", *s.PID)
 	}
 	b.Must("stop", "hoarder")
+	box.Eventually(b, long, "nothing more is open than before", func() (bool, any) {
+		nowOne, nowTwo := open()
+		return nowOne <= one+3 && nowTwo <= two+3, fmt.Sprintf("PID 1 %d → %d, supervisor %d → %d", one, nowOne, two, nowTwo)
+	})
 }
 
 // busy is the CPU time of a process, in seconds.

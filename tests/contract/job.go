@@ -64,6 +64,65 @@ func RunEnds(t *testing.T, start New) {
 	}
 }
 
+// ArgumentsAreMasked: a secret among the arguments of a job reaches the job, and nothing
+// that is shown or recorded of it.
+func ArgumentsAreMasked(t *testing.T, start New) {
+	const secret = "hunter2-hunter2"
+	b := start(t, box.Spec{Config: Config(`hooks: [{on: [running], command: [bash, -c, "exit 3", hook, --token, ` + secret + `]}]
+services:
+  tick: {command: [sleep, infinity]}
+`)})
+	got, code := ran(b, "--", "bash", "-c", "echo ${#2}; setsid sleep 1000 & exec true", "sh", "--token", secret)
+	if code != 0 || got.Stdout != fmt.Sprintf("%d\n", len(secret)) {
+		t.Errorf("exit code %d, %+v", code, got)
+	}
+	ran(b, "--", "bash", "-c", "(exec -a --password="+secret+" setsid sleep 1000) & true")
+	detached := strings.TrimSpace(b.Must("run", "--detach", "--", "bash", "-c", "exec sleep 1000", "--api-key="+secret))
+	b.Fails(2, "an argument is a secret", "run", "--retry", "--", "true", "--password="+secret)
+	for _, args := range [][]string{
+		{"job", "list"},
+		{"job", "list", "--json"},
+		{"job", "show", got.Job},
+		{"job", "show", got.Job, "--json"},
+		{"events", "--json"},
+		{"events"},
+		{"run", "--dry-run", "--json", "--", "true", "--token", secret},
+		{"operations", "--json"},
+		{"job", "show", detached},
+	} {
+		if r := b.Run(args...); strings.Contains(r.Out+r.Err, secret) {
+			t.Errorf("%q: %s", args, r)
+		}
+	}
+	if r := b.As(box.Root, "bash", "-c", "grep -r -l "+secret+" "+b.Home()+"/.rlminit "+b.Home()+"/logs"); r.Out != "" {
+		t.Errorf("it is on the volume: %s", r)
+	}
+	if strings.Contains(b.Printed(), secret) {
+		t.Errorf("it is printed: %s", b.Printed())
+	}
+	b.Must("job", "cancel", detached)
+}
+
+// GuardsAreSettable: a threshold that the configuration names is in force, is told with
+// its figure and its key, and a reload changes it.
+func GuardsAreSettable(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config(`services:
+  litter: {command: [bash, -c, "true & exec sleep 1000"]}
+jobs: {guards: {zombies: 0}}
+`)})
+	b.Await("litter", "running")
+	box.Eventually(b, long, "a job is refused", func() (bool, any) {
+		got, code := ran(b, "--", "true")
+		return code == 10 && got.State == "refused" && got.Refused != nil && strings.Contains(*got.Refused, "more than 0; see ps -eo pid,ppid,stat,args, and jobs.guards"), got
+	})
+	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))
+	b.Write(box.Root, path, Config("jobs: {guards: {zombies: 5}}\n"))
+	b.Must("reload", "--wait")
+	if got, code := ran(b, "--", "true"); code != 0 {
+		t.Errorf("with the threshold raised: exit code %d, %+v", code, got)
+	}
+}
+
 // DeadlineEndsAll: whatever a job does to get away, at its deadline all of it ends,
 // and what it has written is told.
 func DeadlineEndsAll(t *testing.T, start New) {
@@ -169,6 +228,12 @@ func FilesAreWrittenAndUndone(t *testing.T, start New) {
 		t.Errorf("written: %q", got)
 	}
 	b.Must("job", "undo", two)
+	b.Fails(1, "new/deep/note", "file", "write", "--profile", "alice", "new/deep/note")
+	b.Must("file", "write", "--parents", "--profile", "alice", "new/deep/note")
+	b.Fails(10, "..", "file", "write", "--parents", "--profile", "alice", "../beside/note")
+	if got := b.Must("file", "read", "--profile", "alice", "new/deep/note"); got != "" {
+		t.Errorf("below new directories: %q", got)
+	}
 	if got := b.Must("file", "read", "--profile", "alice", "conf"); got != "one" {
 		t.Errorf("undone: %q", got)
 	}
@@ -504,6 +569,13 @@ func StdinThatMayBeSilent(t *testing.T, start New) {
 		if out := b.Shell(box.Root, line); !strings.HasPrefix(out, "pipe:") || !strings.HasSuffix(out, want) {
 			t.Errorf("%s: %q", line, out)
 		}
+	}
+	if b.As(box.Root, "unshare", "-m", "true").Code != 0 {
+		return // no client has mounts of its own here
+	}
+	line := "unshare -m bash -c 'mount -t tmpfs none /mnt && echo of its own >/mnt/file && rlminit run --stdin /mnt/file -- cat'"
+	if out := b.Shell(box.Root, line); out != "of its own\n" {
+		t.Errorf("%s: %q", line, out)
 	}
 }
 

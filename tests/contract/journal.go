@@ -42,6 +42,45 @@ func putSegment(b *box.Box, dir, name string, lines []string) {
 	b.Again()
 }
 
+// MissingSegment: the newest segment of the journal removed or emptied, and an older one
+// removed, are said by verify and at boot, once, and what is left counts.
+func MissingSegment(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	b.Must("profile", "create", "alice")
+	verify := func() box.Result { return b.As(box.Root, "rlminit", "journal", "verify", b.Home()) }
+	boot := func() {
+		b.Helper()
+		if err := b.Signal(int(unix.SIGKILL)); err != nil {
+			b.Fatal(err)
+		}
+		b.Again()
+		b.Await("gateway-alice", "running")
+	}
+	for _, c := range []struct{ what, script, says string }{
+		{"the newest removed", `rm "$NEWEST"`, "it is missing, and was the newest: of what happened since 2"},
+		{"the newest emptied", `: >"$NEWEST"`, "it is empty, which no crash can do: of what happened since 2"},
+		{"one between removed", `rm "$(ls "$JOURNAL"/*.jsonl | tail -2 | head -1)"`, "it is missing: of what happened from 2"},
+	} {
+		boot()
+		boot()
+		if r := verify(); r.Code != 0 {
+			t.Fatalf("before %s: %s", c.what, r)
+		}
+		b.Shell(box.Root, `JOURNAL="`+b.Home()+`/.rlminit/journal"; NEWEST="$(ls "$JOURNAL"/*.jsonl | tail -1)"; `+c.script)
+		if r := verify(); r.Code != 1 || !strings.Contains(r.Err, c.says) {
+			t.Errorf("%s: verify: %s", c.what, r)
+		}
+		said := strings.Count(b.Printed(), c.says)
+		boot()
+		if now := strings.Count(b.Printed(), c.says); now != said+1 {
+			t.Errorf("%s: said %d times at the boot after: %s", c.what, now-said, b.Printed())
+		}
+		for range 5 { // until no segment is left of before
+			boot()
+		}
+	}
+}
+
 // ClockGoesBackwards: a journal whose records are of later than now, for the clock was
 // stepped between two boots, says what is wanted as any other does, and goes on.
 func ClockGoesBackwards(t *testing.T, start New) {

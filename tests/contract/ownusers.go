@@ -24,6 +24,11 @@ func separable(b *box.Box) bool {
 	if said := b.Printed(); !strings.Contains(said, "profiles have no user of their own") {
 		b.Errorf("it is not said that profiles have no user of their own:\n%s", said)
 	}
+	for _, args := range [][]string{{"status"}, {"health", "--json"}, {"doctor"}} {
+		if r := b.Run(args...); !strings.Contains(r.Out+r.Err, "user: auto is not in force") {
+			b.Errorf("%s says nothing of it: %s", args[0], r)
+		}
+	}
 	return false
 }
 

@@ -122,7 +122,19 @@ func PlanAndApply(t *testing.T, start New) {
 		return apply("--approve", hash)
 	}()...)
 	b.Must("stop", "bob")
-	exits(b, 0, "rollback", "--steady", "0", "--exit-zero")
+	if r := exits(b, 0, "rollback", "--dry-run"); !strings.Contains(r.Out, "- bob: deleted (moved into the trash)") || !strings.Contains(r.Out, "+ zed: created") ||
+		!strings.Contains(r.Out, "environment.API_TOKEN: ***") || !strings.Contains(r.Out, "it deletes 1 profile: rlminit rollback needs --allow-delete") {
+		t.Errorf("what it would do is\n%s", r)
+	}
+	if p, err := plan.Read([]byte(b.Must("rollback", "--dry-run", "--json"))); err != nil || len(p.Changes) != 3 {
+		t.Errorf("its plan: %+v, %v", p, err)
+	}
+	refusedAt := len(revisions(b))
+	b.Fails(13, "nothing was touched: the rollback deletes bob; write --allow-delete", "rollback", "--steady", "0")
+	if now := b.Status()["gateway-bob"]; now.State == "" || len(revisions(b)) != refusedAt {
+		t.Errorf("it was refused, and bob is %s", box.Describe(now))
+	}
+	exits(b, 0, "rollback", "--allow-delete", "--steady", "0", "--exit-zero")
 	now = b.Status()
 	if _, there := now["gateway-bob"]; there || now["gateway-zed"].State != "running" || now["gateway-alice"].State != "running" {
 		t.Errorf("rolled back: %v", now)
@@ -130,7 +142,7 @@ func PlanAndApply(t *testing.T, start New) {
 	if self := b.Call(*s.Port, "/self"); strings.Contains(self, "API_TOKEN") {
 		t.Errorf("alice still has %s", self)
 	}
-	exits(b, 9, "rollback", "1", "--steady", "0")
+	exits(b, 9, "rollback", "1", "--allow-delete", "--steady", "0")
 	if now := b.Status()["gateway-alice"]; now.State != "running" || !strings.Contains(b.Call(*now.Port, "/self"), "COLOUR=blue") {
 		t.Errorf("rolled back to 1: %s", box.Describe(now))
 	}
@@ -164,7 +176,7 @@ func RollbackIsRolledBack(t *testing.T, start New) {
 	} {
 		done := make(chan box.Result, 1)
 		go func() {
-			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "rollback", "--steady", "60s"})
+			r, _ := b.Exec(box.Service, nil, []string{"rlminit", "rollback", "0", "--steady", "60s"})
 			done <- r
 		}()
 		b.Await("gateway-zed", "running")
@@ -180,7 +192,8 @@ func RollbackIsRolledBack(t *testing.T, start New) {
 			t.Errorf("%s: zed is not where it was", what)
 		}
 	}
-	if r := exits(b, 9, "rollback", "--steady", "0"); !strings.Contains(r.Out, "zed: created, out of the trash, where it was zed-revision-1") {
+	b.Fails(17, "was rolled back already; write the revision to go back to: 1, and 0 for before the first", "rollback", "--steady", "0")
+	if r := exits(b, 9, "rollback", "0", "--steady", "0"); !strings.Contains(r.Out, "zed: created, out of the trash, where it was zed-revision-1") {
 		t.Errorf("it says %s", r)
 	}
 	if s := b.Await("gateway-zed", "running"); *s.Port != port || b.Shell(box.Service, "cat "+b.Home()+"/profiles/zed/notes") != "precious" {
@@ -528,6 +541,54 @@ func ApplyIsAllowed(t *testing.T, start New) {
 	b.FailsAs(box.Stranger, 5, "permission denied", "stop", "alice")
 	path, hash = planned(b, "version: 1\nprofiles: {team-a: {}}\n", "--scope", "profile/team-a")
 	exits(b, 9, "apply", path, "--approve", hash, "--steady", "0")
+}
+
+// SecretsAreExact: a service has each byte of its secret, whichever way it came, and a
+// newline at its end is said. --exist-ok says what has changed, and who has the old one.
+func SecretsAreExact(t *testing.T, start New) {
+	b := start(t, box.Spec{Config: Config()})
+	file := b.Home() + "/token"
+	b.Write(box.Service, file, "precious\n")
+	create := func(args string) box.Result {
+		b.Helper()
+		r := b.As(box.Service, "bash", "-c", "rlminit profile create "+args)
+		if r.Code != 0 {
+			t.Fatalf("create %s: %s", args, r)
+		}
+		return r
+	}
+	noted := func(r box.Result, name string) {
+		b.Helper()
+		if want := "note: the secret " + name + " ends in a newline"; !strings.Contains(r.Err, want) {
+			t.Errorf("without %q: %s", want, r)
+		}
+	}
+	noted(create("alice --secret TOKEN=- <"+file), "TOKEN")
+	noted(create("bob --secret TOKEN=@"+file), "TOKEN")
+	set := b.Home() + "/agents.yaml"
+	b.Write(box.Service, set, "version: 1\nprofiles: {carol: {secrets: {TOKEN: {file: token}}}}\n")
+	r := b.As(box.Service, "bash", "-c", "rlminit plan --scope profile/carol -f "+set+" --out "+b.Home()+"/plan.json")
+	noted(r, "carol.secrets.TOKEN")
+	exits(b, 9, "apply", b.Home()+"/plan.json", "--approve", readPlan(b, b.Home()+"/plan.json").Hash, "--steady", "0")
+	for _, name := range []string{"alice", "bob", "carol"} {
+		b.Await("gateway-"+name, "running")
+		if r := b.As(box.Root, "cat", "/run/rlminit/services/gateway-"+name+"/credentials/TOKEN"); r.Out != "precious\n" {
+			t.Errorf("%s was given %s", name, r)
+		}
+	}
+
+	pid := *b.Status()["gateway-alice"].PID
+	if r := create("alice --exist-ok --secret TOKEN=@" + file); strings.Contains(r.Out, "changed") {
+		t.Errorf("nothing changed: %s", r)
+	}
+	b.Write(box.Service, file, "other")
+	if r, want := create("alice --exist-ok --secret TOKEN=@"+file), fmt.Sprintf("the gateway, pid %d, has the old value until rlminit restart alice", pid); !strings.Contains(r.Out, "changed: TOKEN; "+want) || r.Err != "" {
+		t.Errorf("a secret changed: %s", r)
+	}
+	b.Must("stop", "bob")
+	if r := create("bob --exist-ok --secret TOKEN=@" + file); !strings.Contains(r.Out, "changed: TOKEN\n") {
+		t.Errorf("a secret changed of one that is stopped: %s", r)
+	}
 }
 
 // DeclaredSecrets: a secret goes from its file to the service, past the plan,

@@ -510,16 +510,21 @@ func ProfilesCannotBeRead(t *testing.T, start New) {
 }
 
 // ProfileIsAdopted: what a profile's state file says counts when somebody takes it
-// on purpose, and then over a restart; else the journal does. What befalls the
-// service between the edit and the adoption takes nothing of the edit away.
+// on purpose, and then over a restart; else the journal does. The file is a copy: the
+// next change of state is written over what somebody has put there.
 func ProfileIsAdopted(t *testing.T, start New) {
 	b, _ := alice(t, start, Config())
 	file := b.Home() + "/profiles/alice/gateway_state.json"
 	seen := func(state string) { // what was seen last is written, and nothing follows
 		t.Helper()
+		s := b.Await("gateway-alice", state)
+		pid := `"pid":0,`
+		if s.PID != nil && state == "running" {
+			pid = fmt.Sprintf(`"pid":%d,`, *s.PID)
+		}
 		box.Eventually(b, long, "it is recorded as "+state, func() (bool, any) {
 			text := b.Shell(box.Service, "cat "+file)
-			return strings.Contains(text, `"gateway_state":"`+state+`"`), text
+			return strings.Contains(text, `"gateway_state":"`+state+`",`+pid), text
 		})
 	}
 	says := func(state string) {
@@ -530,16 +535,17 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	if s := b.Status()["gateway-alice"]; s.State != "running" || s.Desired != "running" {
 		t.Errorf("without a word: %s", box.Describe(s))
 	}
+	b.Must("signal", "KILL", "alice")
+	seen("running") // which is written over it
 	for range 5 {
-		b.Must("signal", "KILL", "alice") // what is seen changes from now on
 		says("stopped")
 		if out := b.Must("profile", "adopt", "alice"); !strings.Contains(out, "stopped") {
 			t.Fatalf("the file said stopped; adopt says %q, and the file %s", out, b.Shell(box.Service, "cat "+file))
 		}
-		b.Await("gateway-alice", "stopped")
+		seen("stopped")
 		says("running")
 		b.Must("profile", "adopt", "alice")
-		b.Await("gateway-alice", "running")
+		seen("running")
 	}
 	if out := b.Must("events", "--type", "profile_adopted", "--json"); strings.Count(out, `"profile":"alice","desired":"stopped","actor":{"uid":`) != 5 {
 		t.Errorf("the journal has %q", out)
@@ -554,6 +560,7 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	if s := b.Await("gateway-alice", "stopped"); s.Desired != "stopped" {
 		t.Errorf("after a restart: %s", box.Describe(s))
 	}
+	seen("stopped")
 	says("running")
 	b.Must("profile", "adopt", "alice")
 	if s := b.Await("gateway-alice", "running"); s.Desired != "running" {
@@ -561,10 +568,8 @@ func ProfileIsAdopted(t *testing.T, start New) {
 	}
 	seen("running")
 	b.Shell(box.Service, "echo nonsense >"+file)
-	b.Must("signal", "KILL", "alice")
 	b.Fails(17, "cannot be adopted", "profile", "adopt", "alice")
-	b.Await("gateway-alice", "running")
-	b.Must("stop", "alice") // what was recorded since is written over it
+	b.Must("stop", "alice") // which is written over it
 	seen("stopped")
 	b.Shell(box.Service, "rm -f "+file)
 	b.Fails(17, "has no state file", "profile", "adopt", "alice")

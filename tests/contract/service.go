@@ -411,14 +411,35 @@ func LogsAreKept(t *testing.T, start New) {
 // Signals: a person's signal reaches the service and is no crash of ours.
 func Signals(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Services(
-		`deaf: {` + bash("trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.02; done") + `}`)})
+		`deaf: {`+bash("trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.02; done")+`}`,
+		`away: {`+bash("setsid sleep 1000 & echo $!; sleep 1000")+`}`)})
 	b.Await("deaf", "running")
 	printed(b, "ready")
+	b.Await("away", "running")
 	b.Must("signal", "USR1", "deaf")
 	printed(b, "got USR1")
 	var sent control.Service
 	if out := b.Must("signal", "SIGUSR1", "deaf", "--json"); json.Unmarshal([]byte(out), &sent) != nil || sent.PID == nil || *sent.PID != *b.Status()["deaf"].PID {
 		t.Errorf("it was sent to %s", out)
+	}
+	// One process: a child in a session of its own is the service's, PID 1 and a shell of
+	// somebody's are not.
+	b.Must("signal", "USR1", "--pid", fmt.Sprint(*b.Status()["deaf"].PID))
+	box.Eventually(b, long, "it got the second signal", func() (bool, any) {
+		out := b.Must("logs", "deaf")
+		return strings.Count(out, "got USR1") == 3, out
+	})
+	away := strings.TrimSpace(b.Must("logs", "away", "-n", "1"))
+	b.Must("signal", "KILL", "--pid", away[strings.LastIndex(away, " ")+1:])
+	box.Eventually(b, long, "the child of away is gone", func() (bool, any) {
+		r := b.Run("signal", "CONT", "--pid", away[strings.LastIndex(away, " ")+1:])
+		return r.Code == 1 || r.Code == 5, r // collected, or a zombie
+	})
+	if r := b.Run("signal", "TERM", "--pid", "1"); r.Code != 5 || !strings.Contains(r.Err, "of no service and of no job") {
+		t.Errorf("a signal to PID 1: %s", r)
+	}
+	if r := b.Run("signal", "TERM", "--pid", "1", "deaf"); r.Code != 2 {
+		t.Errorf("a signal to a process and a service: %s", r)
 	}
 	if r := b.Run("signal", "NOSUCH", "deaf", "other"); r.Code != 2 || strings.Count(r.Err, "NOSUCH") != 1 {
 		t.Errorf("no such signal: %s", r)

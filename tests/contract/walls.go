@@ -48,6 +48,7 @@ var tries = []try{
 	{"write another's file", `echo x >>"$THERE/secret"`, held, held, 1},
 	{"truncate another's file", `perl -e 'exit(!truncate($ARGV[0], 100))' "$THERE/secret"`, held, held, 3},
 	{"list another's directory", `ls "$THERE"`, held, held, 1},
+	{"change the mode of another's file", `chmod 640 "$THERE/secret"`, done, done, 1},
 	{"make a file there", `touch "$THERE/new"`, held, held, 1},
 	{"remove another's file", `rm -f "$THERE/removable" && ! test -e "$THERE/removable"`, held, held, 1},
 	{"move another's directory", `mv "$THERE" "$THERE-moved" && mv "$THERE-moved" "$THERE"`, held, held, 1},
@@ -116,7 +117,7 @@ var tries = []try{
 // heldByUser are the tries that a user of each profile's own is enough to hold, at no
 // isolation at all.
 var heldByUser = []string{
-	"read another's file", "write another's file", "truncate another's file", "list another's directory", "make a file there",
+	"read another's file", "write another's file", "truncate another's file", "list another's directory", "change the mode of another's file", "make a file there",
 	"remove another's file", "move another's directory", "link to another's file and read it", "hard link to another's file",
 	"read by way of /proc/PID/root", "read by way of /proc/PID/cwd", "list all profiles", "make a profile by hand",
 	"read another's log", "read the log of boots", "write another's log", "put a service into the directory", "read another's secret",

@@ -114,7 +114,8 @@ func importDebian(tag string) error {
 	if err := make.Start(); err != nil {
 		return fmt.Errorf("cannot make a Debian base: %w", err)
 	}
-	// Within docker's patience: mmdebstrap takes a quarter of a minute.
+	// Within docker's patience: mmdebstrap takes a quarter of a minute, and some minutes on a
+	// busy machine.
 	_, importErr := must(archive, "import", "-", tag+"-unfinished")
 	_, _ = io.Copy(io.Discard, archive) // so that mmdebstrap can end
 	if err := make.Wait(); err != nil {

@@ -33,7 +33,7 @@ type Place struct {
 
 // patience is how long a docker command may take: longer than any that works,
 // so that one that hangs fails its test alone.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // docker runs the docker command and returns what it printed.
 func docker(in io.Reader, args ...string) (box.Result, error) {

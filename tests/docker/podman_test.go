@@ -30,7 +30,7 @@ func TestInitOfPodman(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-ldflags", "-E rlminit/reap/sys.entry", "-o", filepath.Join(dir, "rlminit"), "./cmd/rlminit")
+	build := exec.Command("go", "build", "-tags", "nethttpomithttp2", "-trimpath", "-ldflags", "-E rlminit/reap/sys.entry", "-o", filepath.Join(dir, "rlminit"), "./cmd/rlminit")
 	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

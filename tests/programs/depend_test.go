@@ -146,7 +146,7 @@ func TestStartOfAOneshot(t *testing.T) {
 		}
 		b.Fails(1, `bad failed: exit 3, "no database"`, verb, "bad")
 	}
-	b.Fails(7, "long: still running after", "start", "long", "--timeout", "3")
+	b.Fails(7, "long: still running after", "start", "long", "--timeout", "3s")
 	b.Must("start", "long", "--no-wait")
 	b.Must("stop", "long")
 }

@@ -211,6 +211,11 @@ func jobs(b *box.Box) {
 		b.Fatalf("a job was born in %q", r.Stdout)
 	}
 	gone(b, leaves+leaf)
+	for file, want := range map[string]string{"pids.max": "256", "memory.max": "536870912"} {
+		if r = job("--", "nasty", "bound", file); strings.TrimSpace(r.Stdout) != want {
+			b.Errorf("%s of a job that names no limit: %+v", file, r)
+		}
+	}
 	r = job("--limit", "memory=32MiB", "--", "nasty", "hog", "memory")
 	if r.Error == nil || !strings.Contains(*r.Error, "out of memory; its limit is 32 MiB") || len(r.Tried) > 0 {
 		b.Errorf("a job above its limit of memory: %+v", r)

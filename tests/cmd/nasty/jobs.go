@@ -12,10 +12,7 @@ import (
 // jobs submits so many jobs at once, and prints how many of each state came of
 // them, under how many numbers, and how many ran at once at most.
 func jobs(count int) error {
-	client, err := control.Open()
-	if err != nil {
-		return err
-	}
+	client := control.Open()
 	ctx := context.Background()
 	ids := make([]string, count)
 	failures := make([]error, count)
@@ -77,10 +74,7 @@ func jobs(count int) error {
 // writers has so many write the same file at once, each with one letter as often as
 // size says.
 func writers(profile, path string, count, size int) error {
-	client, err := control.Open()
-	if err != nil {
-		return err
-	}
+	client := control.Open()
 	failures := make(chan error, count)
 	var all sync.WaitGroup
 	for i := range count {

@@ -42,6 +42,7 @@ const usage = `usage: nasty VERB
     massacre PROGRAM N   kill N children of PID 1 that run PROGRAM; print how many of each last argument, as JSON
     trace SECONDS        kill the supervisor again and again, and try to read the memory of each next one
     read PATH            print a file
+    bound FILE           print a file of the own cgroup, of version 2
     time URL N           request URL N times, each on a new connection; print the median in microseconds
     hog WHAT [WHERE]     take all memory, forks, cpu, disk (of a directory), descriptors, log, inotify or connections (of an address)
     clock SECONDS        set the machine's clock so much forward
@@ -169,6 +170,18 @@ func run(args []string) error {
 			return err
 		}
 		return trace(seconds)
+	case verb == "bound" && len(rest) == 1:
+		own, err := os.ReadFile("/proc/self/cgroup")
+		if err != nil {
+			return err
+		}
+		path, _ := strings.CutPrefix(strings.TrimSpace(string(own)), "0::")
+		content, err := os.ReadFile("/sys/fs/cgroup" + path + "/" + rest[0])
+		if err != nil {
+			return err
+		}
+		_, err = os.Stdout.Write(content)
+		return err
 	case verb == "read" && len(rest) == 1:
 		content, err := os.ReadFile(rest[0])
 		if err != nil {

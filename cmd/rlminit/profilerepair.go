@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rlminit/control"
+)
+
+func profileRepairVerb(t *terminal) *cobra.Command {
+	var asJSON bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "repair NAME…",
+		Short: "put right whose the files of profiles are",
+		Long: `Gives what is root's in a profile's directory, such as files that somebody wrote
+by docker exec, to whose that directory is: the profile's own user (user: auto),
+or the service user. PID 1 does it by descriptor, follows no link, and crosses no
+mount. Files with several names are left alone and named: another name may lie
+elsewhere. So is what is neither root's nor the service user's. A gateway that is
+to run, and had failed over it, is started.
+
+Each start of the container does the same, for up to 10,000 files of a profile
+and for a second in all; with own: {path: ., deep: true} for all of them.`,
+		Example:           `  rlminit profile repair alice`,
+		Args:              atLeast("NAME"),
+		ValidArgsFunction: completeMoreProfiles,
+		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
+			return forEach(t, once(args), func(name string) answered {
+				ctx, cancel := within(cmd.Context(), timeout, 0)
+				defer cancel()
+				did, err := control.Repair(ctx, client, name)
+				return answered{err: err, tell: func() error {
+					if asJSON {
+						return t.printJSON(did)
+					}
+					t.printf("%s: %s\n", printable(did.Profile), repairedText(did))
+					return nil
+				}}
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each")
+	timeoutFlag(cmd, &timeout)
+	return cmd
+}
+
+func repairedText(did control.Repaired) string {
+	text := "nothing to put right"
+	if did.Changed > 0 {
+		text = fmt.Sprintf("the owners of %d files were put right", did.Changed)
+	}
+	if len(did.Left) > 0 {
+		text += "; these have several names, and are left alone: " + printable(strings.Join(did.Left, ", "))
+	}
+	return text
+}
+
+// timeoutFlag is that of a verb that waits for an answer.
+func timeoutFlag(cmd *cobra.Command, timeout *time.Duration) {
+	cmd.Flags().Var((*seconds)(timeout), "timeout", "wait no longer than `TIME`, such as 30s, for the answer; what was asked for goes on (default: no limit)")
+}

@@ -1,0 +1,86 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How much is looked at to find what is root's in the directories of profiles.
+const (
+	ownersMost   = 20_000 // entries of one profile
+	ownersWithin = 2 * time.Second
+)
+
+// owners finds what is root's in a profile's directory: its gateway may be unable to
+// read it, or to write it.
+func (e *examination) owners() {
+	dirs, err := os.ReadDir(filepath.Join(e.Home, "profiles"))
+	if e.Home == "" || errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	closed, good, until := 0, 0, time.Now().Add(ownersWithin)
+	for _, dir := range dirs {
+		if !dir.IsDir() || strings.HasPrefix(dir.Name(), ".") {
+			continue
+		}
+		found := rootsBelow(filepath.Join(e.Home, "profiles", dir.Name()), until)
+		switch remedy := "rlminit profile repair " + dir.Name(); {
+		case found.first != "":
+			e.add("owners", Warn, fmt.Sprintf("%d of the files of profile %s are root's, such as %s: its gateway may not be able to use them", found.roots, dir.Name(), found.first), remedy)
+		case found.cut:
+			e.add("owners", Unknown, fmt.Sprintf("profile %s has too many files for a look at whose each is", dir.Name()), remedy)
+		case found.closed:
+			closed++
+		default:
+			good++
+		}
+	}
+	switch {
+	case err != nil || closed > 0:
+		e.add("owners", Unknown, "cannot look at whose the files of all profiles are", "run it by docker exec without -u")
+	case good > 0:
+		e.add("owners", OK, fmt.Sprintf("%d profiles have no files of root's", good), "")
+	}
+}
+
+// looked is what was found below a directory.
+type looked struct {
+	roots  int
+	first  string
+	closed bool // some of it is not ours to look at
+	cut    bool // not all was looked at
+}
+
+func rootsBelow(top string, until time.Time) (l looked) {
+	seen := 0
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error { // each error has been taken account of
+		if seen++; seen > ownersMost || seen%64 == 0 && time.Now().After(until) {
+			l.cut = true
+			return fs.SkipAll
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			l.closed = true
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil // it is gone
+		}
+		if st, is := info.Sys().(*syscall.Stat_t); is && st.Uid == 0 {
+			if l.roots++; l.first == "" {
+				l.first = path
+			}
+		}
+		return nil
+	})
+	return l
+}

@@ -1,0 +1,59 @@
+package supervise
+
+import (
+	"context"
+
+	"rlminit/control"
+	"rlminit/supervise/core"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/operation"
+	"rlminit/supervise/order"
+)
+
+// operate commands units as a user does, with or without those that go along with them.
+func operate(s *Supervisor, verb string, units []*unit, along bool, uid uint32, wait *control.Wait) []control.Outcome {
+	cmd := commandOf(verb, units, control.Actor{UID: uid})
+	cmd.Along = along && verb != core.VerbStop
+	outcomes, _, _ := s.commands.operate(context.Background(), cmd, units, wait)
+	return outcomes
+}
+
+// views are the operations that are remembered. Only the loop calls it.
+func (c *commands) views() (list []control.Operation) {
+	for _, o := range c.fleet.set.Operations.List() {
+		list = append(list, c.view(o))
+	}
+	return list
+}
+
+// along are the units that must, or should, be started with others and are not wanted
+// yet. Only the loop calls it.
+func (f *fleet) along(units ...*unit) (along []*unit) {
+	for _, n := range f.set.StartAlong(nodesOf(units)) {
+		along = append(along, f.byNode[n])
+	}
+	return along
+}
+
+// pending are the units that operations are yet to take. Only the loop calls it.
+func (c *commands) pending() (units []*unit) {
+	for _, o := range c.fleet.set.Operations.List() {
+		for _, m := range o.Members {
+			if u := c.fleet.find(m.Name); u != nil && !o.Over() && m.State == operation.StatePending {
+				units = append(units, u)
+			}
+		}
+	}
+	return units
+}
+
+// turn gives units a turn, and what goes along with a stop or restart of them. Only the
+// loop calls it.
+func (f *fleet) turn(t order.Turn, verb string, units ...*unit) {
+	in := core.Input{Kind: core.Give, Turn: t, Nodes: nodesOf(units), Event: commanded(verb, control.Actor{})}
+	in.Event.Kind = map[order.Turn]machine.EventKind{order.Start: machine.Start, order.Stop: machine.Stop, order.Restart: machine.Restart}[t]
+	if t.Stops() {
+		in.Along = f.set.StopAlong(t, in.Nodes)
+	}
+	f.apply(in)
+}
