@@ -453,9 +453,9 @@ var RecordTypes = []string{
 	"job_failed", "job_rolled_back", "job_started", "job_submitted", "job_validated",
 	"notes_lost", "oom_outlived", "oom_seen", "operation", "operation_ended", "plan_refused",
 	"profile_adopted", "profile_changed", "profile_created", "profile_deleted",
-	"profile_purged", "profile_renamed", "profile_user", "revision_begun", "revision_ended", "revision_step",
-	"revision_turned", "schedule_set", "schedule_skipped", "session_created",
-	"session_ended", "session_extended", "snapshot", "transition",
+	"profile_purged", "profile_renamed", "profile_user", "revision_begun", "revision_ended",
+	"revision_resumed", "revision_step", "revision_turned", "schedule_set", "schedule_skipped",
+	"session_created", "session_ended", "session_extended", "snapshot", "transition",
 }
 
 // CheckTypes refuses what is asked of records of a type that none can have.

@@ -259,18 +259,6 @@ func (s *simulation) replace(everything context.Context) {
 	next.records.recorder = newRecorder(next.prep.volume)
 	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, next.records.table))
 	gone := make(chan error)
-	go func() {
-		// The end of the process: the mailbox is emptied, and nobody sees it.
-		next.run(gone)
-		for {
-			select {
-			case f := <-next.loop.letters:
-				f()
-			case <-everything.Done():
-				return
-			}
-		}
-	}()
 
 	w.mu.Lock()
 	next.tier1.nextID, w.firstID = w.nextID, w.nextID
@@ -309,6 +297,18 @@ func (s *simulation) replace(everything context.Context) {
 	w.ready = ready
 	w.note("a supervisor takes over %d children", len(w.table))
 	w.mu.Unlock()
+	go func() {
+		// The end of the process: the mailbox is emptied, and nobody sees it.
+		next.run(gone)
+		for {
+			select {
+			case f := <-next.loop.letters:
+				f()
+			case <-everything.Done():
+				return
+			}
+		}
+	}()
 
 	s.now, s.dead = next, func() bool { return alive.Err() != nil }
 	unprobed := func() { // nothing of a dead process asks

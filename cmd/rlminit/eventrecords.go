@@ -157,6 +157,9 @@ var recordWords = map[string]func(line []byte) string{
 	apply.TypeTurned: words(func(r apply.RecordedTurn) string {
 		return fmt.Sprintf("revision %d is being rolled back%s", r.Revision, after(": ", cmp.Or(r.Reason, string(r.Cause))))
 	}),
+	apply.TypeResumed: words(func(r apply.RecordedResume) string {
+		return fmt.Sprintf("revision %d goes on: what could not be put back is tried again", r.Revision)
+	}),
 	apply.TypeEnded: words(func(r apply.RecordedEnd) string {
 		how := map[apply.Outcome]string{
 			apply.Applied: "was applied", apply.RolledBack: "was rolled back", apply.Partly: "was rolled back in part: a person is needed",
