@@ -196,7 +196,7 @@ func (s State) Status() Status {
 	return Running
 }
 
-// InMemory begins the number of a job or session that is recorded in memory alone.
+// InMemory begins the number of a job that is recorded in memory alone.
 const InMemory = "m"
 
 // Number is what the number of a job or session counts; 0: it is none.

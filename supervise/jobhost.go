@@ -60,18 +60,11 @@ func (h *jobHost) start() {
 	go h.records.chronicle.hooks.Run(h.runner)
 }
 
-// haveVolume has jobs recorded on the volume, which is ours from now on.
-// What waits begins with open.
-func (h *jobHost) haveVolume() {
-	if records := h.records.chronicle.jobRecords(); h.runner != nil && records != nil {
-		h.runner.Use(records)
-	}
-}
-
-// lose has nothing recorded on the volume any more: it is another container's.
-func (h *jobHost) lose() {
+// record has jobs recorded on the volume, if it is ours, or not any more, if it was. What
+// waits begins with open.
+func (h *jobHost) record() {
 	if h.runner != nil {
-		h.runner.Lose()
+		h.runner.Use(h.records.chronicle.jobRecords())
 	}
 }
 
@@ -112,9 +105,6 @@ func (h *jobHost) tellSchedules(list []control.Service) {
 		for i := range list {
 			if list[i].Name == what.Name {
 				next := h.runner.NextOf(what)
-				if next.NotRun == jobs.NotHere {
-					next.NotRun = cmp.Or(h.notHere(), next.NotRun)
-				}
 				list[i].Schedule = &next
 			}
 		}
@@ -159,17 +149,6 @@ func (h *jobHost) endOccurrences(units []*unit, cause string) map[*unit]occurrin
 		ended[u] = is
 	}
 	return ended
-}
-
-// notHere says why no schedule is run in this container; "": nobody knows.
-func (h *jobHost) notHere() string {
-	switch {
-	case h.prep.volume.Store() == nil:
-		return h.prep.volume.Absent()
-	case h.prep.volume.readOnly.Load():
-		return "the volume cannot be written to"
-	}
-	return ""
 }
 
 // stop ends every job, which is recorded as interrupted. Only the loop calls it.
@@ -320,6 +299,12 @@ func (h *jobHost) ProfileUsers() control.Enforced {
 
 func (h *jobHost) Tags() bool { return h.tier1.tagged }
 
-func (h *jobHost) Volume() (dir string, ours bool) {
-	return h.prep.config().Home, h.prep.volume.Store() != nil && !h.prep.volume.readOnly.Load()
+func (h *jobHost) Volume() (dir, lacks string) {
+	switch {
+	case h.prep.volume.Store() == nil:
+		lacks = cmp.Or(h.prep.volume.Absent(), "there is no volume")
+	case h.prep.volume.readOnly.Load():
+		lacks = "the volume cannot be written to"
+	}
+	return h.prep.config().Home, lacks
 }

@@ -168,7 +168,7 @@ func (t *tenure) loseVolume(why error) {
 	if r := t.revisions.Swap(nil); r != nil {
 		r.Stop()
 	}
-	t.jobs.lose()
+	t.jobs.record()
 	t.directory.registry.Look()
 }
 
@@ -196,7 +196,7 @@ func (t *tenure) awaitVolume(claim *lease.Claim, store *profiles.Store, why erro
 			}
 		}
 	})
-	t.jobs.haveVolume()
+	t.jobs.record()
 	if r := t.revisions.Load(); r != nil {
 		r.Rewind() // no profile was started here
 	}

@@ -76,8 +76,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	switch what := args[0]; {
 	case what == "make" || what == "remake":
 		return makeDir(root, name, what == "make")
-	case what == "sweep":
-		return sweep(args[1], name)
 	case what == "remove":
 		return remove(args[1], name)
 	case what == "read":
@@ -222,30 +220,6 @@ func remove(root, name string) error {
 		return err
 	}
 	return nil
-}
-
-// sweep removes the directories of ours that begin so and that nobody has locked.
-func sweep(root, prefix string) error {
-	dir, err := durable.Open(root)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	const most = 10000
-	entries, err := dir.ReadDirOf(".", most, func(e durable.Entry) bool { return strings.HasPrefix(e.Name, prefix) })
-	var failures []error
-	for _, e := range entries {
-		fd, err := unix.Open(path.Join(root, e.Name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue // no directory, or somebody else's
-		}
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil && int(st.Uid) == unix.Geteuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			failures = append(failures, dir.RemoveAll(e.Name))
-		}
-		unix.Close(fd)
-	}
-	return errors.Join(append(failures, err)...)
 }
 
 func read(root int, name string, out io.Writer) error {

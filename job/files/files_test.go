@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // did runs one thing, and returns its exit code and what it printed on both.
@@ -33,35 +31,6 @@ func TestADirectoryIsNotTaken(t *testing.T) {
 	}
 	if code, _, err := did("", "remake", dir, "sessions/1"); code != 0 {
 		t.Errorf("its own: %s", err)
-	}
-}
-
-// What is swept is what nobody has locked, and is named so.
-func TestSweep(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"s-left", "s-held", "other"} {
-		if err := os.MkdirAll(filepath.Join(dir, name, "in/it"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	held, err := os.Open(filepath.Join(dir, "s-held"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if err := unix.Flock(int(held.Fd()), unix.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("other", filepath.Join(dir, "s-link")); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, err := did("", "sweep", dir, "s-"); code != 0 || err != "" {
-		t.Errorf("%d, %s", code, err)
-	}
-	for name, want := range map[string]bool{"s-left": false, "s-held/in/it": true, "other/in/it": true} {
-		if there(filepath.Join(dir, name)) != want {
-			t.Errorf("%s is there: %v", name, !want)
-		}
 	}
 }
 

@@ -16,9 +16,7 @@ import (
 // in its table, and by the volume's journal; nil: the volume is not ours. held are
 // the descriptors of jobs, by key. stopping: the container is.
 func (r *Runner) Start(journal Journal, held map[string][]int, stopping bool) {
-	if journal != nil {
-		r.Use(journal)
-	}
+	r.Use(journal)
 	r.loop.Do(func() {
 		r.stopping = r.stopping || stopping
 		r.adopt(held)
@@ -39,13 +37,7 @@ func (r *Runner) Open() {
 			return
 		}
 		r.queue.open = true
-		for _, b := range r.books.all() {
-			r.sessions.adopt(b)
-		}
-		if !r.swept && r.books.memory.lastSession == 0 { // else a job of a predecessor's runs in one
-			go r.sessions.sweep()
-		}
-		r.swept = true
+		r.sessions.adopt(r.book.Load())
 		r.turns()
 	})
 	r.Rescheduled()
@@ -57,13 +49,12 @@ func (r *Runner) adopt(held map[string][]int) {
 		children[c.Name] = c
 	}
 	over := map[string]bool{}
-	for _, b := range r.books.all() {
-		b.View(func(h *history.History) {
-			for id, e := range h.Jobs {
-				over[id] = e.State != ""
-			}
-		})
-	}
+	b := r.book.Load()
+	b.View(func(h *history.History) {
+		for id, e := range h.Jobs {
+			over[id] = e.State != ""
+		}
+	})
 	var tasks []*task
 	for key, fds := range held {
 		t := fromSpec(fds, r.outputs)
@@ -76,13 +67,9 @@ func (r *Runner) adopt(held map[string][]int) {
 	}
 	for _, t := range sortedTasks(tasks) {
 		r.tasks.add(t)
-		if t.book = r.books.of(t.spec.ID); t.book == nil {
-			t.book = &book{Journal: Unrecorded()} // the volume's, which is another container's now
-		} else {
-			t.book.given(t.spec.ID)
-		}
-		if in := r.books.of(t.spec.Request.Session); in != nil {
-			in.givenSession(t.spec.Request.Session)
+		r.numbers.given(job.Number(t.spec.ID), job.Number(t.spec.Request.Session))
+		if t.book = b; !b.has(t.spec.ID) {
+			t.book = inMemory() // that is not there any more
 		}
 		c, has := children[t.spec.name()]
 		delete(children, t.spec.name())
@@ -91,11 +78,10 @@ func (r *Runner) adopt(held map[string][]int) {
 	for name, c := range children { // over, or of a job that nobody knows
 		r.discard(name, c)
 	}
-	for _, b := range r.books.all() {
-		r.interruptRest(b)
-	}
+	r.interruptRest(b)
+	r.endLost("the volume was taken over, or lost")
 	for _, t := range r.tasks.ordered() {
-		if r.stopping || t.spec.Kind != kindInternal && r.books.lost(t.book) {
+		if r.stopping {
 			r.step(t, job.Event{Kind: job.Shutdown})
 		}
 	}
@@ -169,7 +155,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 // discard ends a child of which nothing is known but its name.
 func (r *Runner) discard(name string, c wire.Child) {
 	t := newTask(strings.TrimPrefix(name, namePrefix), "run", nil, control.RunJob{})
-	t.run.id, t.book = c.ID, r.books.memory
+	t.run.id, t.book = c.ID, r.book.Load()
 	if c.State == wire.ChildExited || c.State == wire.ChildFailed {
 		r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
 		t.letGo(r)
@@ -203,8 +189,8 @@ func (r *Runner) interruptRest(b *book) {
 		})
 		t.spec.Schedule, t.spec.Digest = e.Schedule, e.Digest
 		t.spec.Submitted, t.spec.Occurs, t.spec.Attempt, t.book = e.At, e.Occurs, e.Attempt, b
+		asked := r.tasks.keyed(e.Key, b) != nil // once more, and it is run already
 		r.tasks.add(t)
-		asked := e.Key != "" && r.tasks.byKey[e.Key] != t // once more, and it is run already
 		if len(e.Again) > 0 && !asked && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {
 			t.spec.Again, t.spec.Attempt = e.Again, e.Attempt+1
 			err := t.held.write(&t.spec)

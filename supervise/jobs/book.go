@@ -5,127 +5,86 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"rlminit/job"
 	"rlminit/job/history"
 )
 
-// book is where jobs and sessions are recorded, with the numbers that were given
-// there. There are two: one in memory, and as long as the volume is ours the
-// journal's. A job's number says in which of them it is, so that the volume can
-// come and go while jobs run, and no number means two jobs.
+// book is where jobs and sessions are recorded: in the volume's journal as long as the
+// volume is ours, else in memory. There is one at a time, and what is in it ends with it.
+// A job's number says of which kind it is, so that no number means two jobs.
 type book struct {
 	Journal
 	prefix string // of its numbers
-
-	// The highest numbers given; the runner's goroutine's alone.
-	last, lastSession uint64
 }
 
 // inMemory is a book of jobs that are begun while the volume is not ours.
 func inMemory() *book { return &book{Journal: Unrecorded(), prefix: job.InMemory} }
 
+// durable tells whether what is recorded there outlives the supervisor.
+func (b *book) durable() bool { return b.prefix == "" }
+
+// has tells whether a job of this number can be recorded there.
+func (b *book) has(id string) bool { return strings.HasPrefix(id, job.InMemory) != b.durable() }
+
+// numbers are the highest numbers given. They are the runner's goroutine's alone.
+type numbers struct{ jobs, sessions uint64 }
+
 // nextJob is a number that no job had.
-func (b *book) nextJob() string {
-	b.View(func(h *history.History) { b.last = max(b.last, h.Last) })
-	b.last++
-	return fmt.Sprint(b.prefix, b.last)
+func (n *numbers) nextJob(b *book) string {
+	b.View(func(h *history.History) { n.jobs = max(n.jobs, h.Last) })
+	n.jobs++
+	return fmt.Sprint(b.prefix, n.jobs)
 }
 
 // nextSession is a number that no session had.
-func (b *book) nextSession() string {
-	b.View(func(h *history.History) { b.lastSession = max(b.lastSession, h.LastSession) })
-	b.lastSession++
-	return fmt.Sprint(b.prefix, b.lastSession)
+func (n *numbers) nextSession(b *book) string {
+	b.View(func(h *history.History) { n.sessions = max(n.sessions, h.LastSession) })
+	n.sessions++
+	return fmt.Sprint(n.sessions)
 }
 
-// given notes that a number was given, by a predecessor.
-func (b *book) given(id string) { b.last = max(b.last, job.Number(id)) }
-
-// givenSession notes the same of a session's; "" is none.
-func (b *book) givenSession(id string) { b.lastSession = max(b.lastSession, job.Number(id)) }
-
-// books are where jobs are recorded at a time: the volume may come and go.
-type books struct {
-	memory *book // of what is begun while the volume is not ours
-
-	mu     sync.Mutex // for what follows; never held while something is waited for
-	volume *book      // nil: it is not ours
+// given notes numbers that a predecessor gave, of a job and of its session, if it has one.
+func (n *numbers) given(job, session uint64) {
+	n.jobs, n.sessions = max(n.jobs, job), max(n.sessions, session)
 }
 
-// all are both, or the one in memory alone.
-func (b *books) all() []*book {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.volume == nil {
-		return []*book{b.memory}
+// Use has what begins from now on recorded in the volume's journal, for the volume is ours
+// now: nothing that waits begins before Open, and what an owner before us left is given
+// its outcome. nil: the volume is not ours, or not any more; who has it now has recorded
+// that the jobs on it were interrupted.
+func (r *Runner) Use(journal Journal) {
+	if journal == nil && !r.book.Load().durable() {
+		return
 	}
-	return []*book{b.volume, b.memory}
-}
-
-// current is where what begins now is recorded.
-func (b *books) current() *book { return b.all()[0] }
-
-// of is where a job or session of this number is recorded; nil: nowhere that can
-// be reached.
-func (b *books) of(id string) *book {
-	for _, one := range b.all() {
-		if strings.HasPrefix(id, job.InMemory) == (one.prefix == job.InMemory) {
-			return one
+	b, outputs, why := inMemory(), openOutputs(""), "the volume was taken by another container"
+	if journal != nil {
+		b, why = &book{Journal: journal}, "the volume was taken over, where jobs are recorded from now on"
+		if dir, lacks := r.host.Volume(); lacks == "" {
+			outputs = openOutputs(filepath.Join(dir, "logs", "jobs"))
 		}
 	}
-	return nil
-}
-
-// lost tells whether what is recorded in one is another container's to tell now.
-func (b *books) lost(one *book) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return one != b.memory && one != b.volume
-}
-
-// replace puts the volume's in the place of the one that was there; nil: the volume
-// is not ours any more.
-func (b *books) replace(volume *book) (was *book) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was, b.volume = b.volume, volume
-	return was
-}
-
-// Use has what begins from now on recorded in the volume's journal, for the volume
-// is ours now. Nothing that waits begins before Open. What an owner before us left
-// is given its outcome.
-func (r *Runner) Use(journal Journal) {
-	outputs := openOutputs("")
-	if dir, ours := r.host.Volume(); ours { // and can be written to
-		outputs = openOutputs(filepath.Join(dir, "logs", "jobs"))
-	}
-	b := &book{Journal: journal}
-	r.books.replace(b)
+	r.book.Store(b)
 	r.loop.Do(func() {
-		r.outputs, r.queue.open = outputs, false
-		if r.started {
+		r.outputs, r.interrupted = outputs, map[string]*task{}
+		r.endLost(why)
+		if journal == nil {
+			r.sessions.lose()
+		} else if r.queue.open = false; r.started {
 			r.interruptRest(b)
 		}
 	})
 }
 
-// Lose ends what is recorded on the volume, for another container has it now and
-// has recorded that these jobs were interrupted. What is begun from now on is
-// recorded in memory.
-func (r *Runner) Lose() {
-	b := r.books.replace(nil)
-	r.loop.Do(func() {
-		r.outputs = openOutputs("")
-		r.sessions.lose(b)
-		for _, t := range r.tasks.ordered() {
-			if t.book == b && t.spec.Kind != kindInternal {
-				t.why.cause = cmp.Or(t.why.cause, "the volume was taken by another container")
-				t.output.abandon()
-				r.step(t, job.Event{Kind: job.Shutdown})
-			}
-		}
-	})
+// endLost ends the jobs whose book is not there any more.
+func (r *Runner) endLost(why string) {
+	now := r.book.Load()
+	for _, t := range r.tasks.which(func(t *task) bool { return t.lost(now) }) {
+		t.why.cause = cmp.Or(t.why.cause, why)
+		t.output.abandon()
+		r.step(t, job.Event{Kind: job.Shutdown})
+	}
 }
+
+// lost tells whether a job's book is not the one that there is now.
+func (t *task) lost(now *book) bool { return t.spec.Kind != kindInternal && t.book != now }

@@ -8,9 +8,8 @@
 //
 //	queue.go     queue: who waits for a turn, and whose has come
 //	tasks.go     tasks: those that are not over, by number, key and spawn
-//	book.go      books: where jobs are recorded, in memory or on the volume
+//	book.go      book: where jobs are recorded, in memory or on the volume
 //	sessions.go  sessions: those that are open, their time and their budget
-//	directories.go  where each has its directory, and who removes that
 //	schedules.go schedules: the clock of what recurs
 //	vacate.go    doors: the profiles of which nothing begins
 //	prepare.go   place: what a job finds here; and what happens before a spawn

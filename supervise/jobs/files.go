@@ -93,10 +93,9 @@ func (o *outputs) make() error {
 }
 
 // sweepBeside has the outputs of jobs that a book has forgotten removed, beside those that
-// are not over. Only the runner's goroutine calls it.
-func (o *outputs) sweepBeside(running *tasks, b *book) {
+// are not over, and those after the last number. Only the runner's goroutine calls it.
+func (o *outputs) sweepBeside(running *tasks, b *book, last string) {
 	ours := maps.Clone(running.byID)
-	last := strconv.FormatUint(b.last, 10)
 	go func() {
 		known := map[string]bool{}
 		b.View(func(h *history.History) {

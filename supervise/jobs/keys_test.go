@@ -82,23 +82,3 @@ func TestKeyIsOfTheWholeCommand(t *testing.T) {
 		t.Errorf("another command: %v", err)
 	}
 }
-
-// Of two jobs with one key, of two books, the first has it, and keeps it when the other
-// is over.
-func TestKeyInTwoBooks(t *testing.T) {
-	all := newTasks()
-	in, left := keyedTask("run", "alice", "id"), keyedTask("run", "alice", "id")
-	in.spec.ID, left.spec.ID = "m1", "17"
-	key := in.spec.Request.Key
-	all.add(in)
-	all.add(left)
-	if all.byKey[key] != in {
-		t.Error("the later one has it")
-	}
-	if all.remove(left); all.byKey[key] != in {
-		t.Error("it went with the other")
-	}
-	if all.remove(in); all.byKey[key] != nil {
-		t.Error("it stays")
-	}
-}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -244,21 +245,22 @@ func (a requests) list() []control.Job {
 				live[id] = t.describe()
 			}
 		}
+		for id, t := range a.runner.interrupted {
+			live[id] = t.describe()
+		}
 	})
-	for _, b := range a.runner.books.all() {
-		b.View(func(h *history.History) {
-			for _, e := range h.All() {
-				j, is := live[e.Job]
-				if is {
-					j.Started = e.Started
-					delete(live, e.Job)
-				} else if j = describe(e); e.State == "" {
-					continue // it became over between the two looks, or is none of ours
-				}
-				list = append(list, j)
+	a.runner.book.Load().View(func(h *history.History) {
+		for _, e := range h.All() {
+			j, is := live[e.Job]
+			if is {
+				j.Started = e.Started
+				delete(live, e.Job)
+			} else if j = describe(e); e.State == "" {
+				continue // it became over between the two looks, or is none of ours
 			}
-		})
-	}
+			list = append(list, j)
+		}
+	})
 	for _, j := range live {
 		list = append(list, j)
 	}
@@ -280,6 +282,11 @@ func (a requests) show(id string) (control.Job, error) {
 				j.Started = e.Started
 			}
 		})
+		select {
+		case <-t.end.done:
+			j.Result = t.end.result
+		default:
+		}
 		return j, nil
 	}
 	j := describe(e)
@@ -342,21 +349,21 @@ func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, er
 	}
 }
 
-// find is a job that is not over, or what is recorded of one that is.
+// find is a job that is not over, or was interrupted as its book was lost, or else what is
+// recorded of one that is.
 func (a requests) find(id string) (t *task, e *history.Entry, err error) {
 	a.runner.loop.Ask(func() {
-		t = a.runner.tasks.byID[id]
+		t = cmp.Or(a.runner.tasks.byID[id], a.runner.interrupted[id])
 	})
 	if t != nil {
 		return t, nil, nil
 	}
-	if b := a.runner.books.of(id); b != nil {
-		if e = over(b, id); e == nil { // one that was refused has just been noted
-			ctx, done := context.WithTimeout(context.Background(), notePatience)
-			b.Flush(ctx)
-			done()
-			e = over(b, id)
-		}
+	b := a.runner.book.Load()
+	if e = over(b, id); e == nil { // one that was refused has just been noted
+		ctx, done := context.WithTimeout(context.Background(), notePatience)
+		b.Flush(ctx)
+		done()
+		e = over(b, id)
 	}
 	if e == nil {
 		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))

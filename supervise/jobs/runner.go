@@ -45,8 +45,8 @@ type Host interface {
 	ProfileUsers() control.Enforced
 	// Tags tells whether processes bear tags here.
 	Tags() bool
-	// Volume is where the volume lies, and whether it is ours.
-	Volume() (dir string, ours bool)
+	// Volume is where the volume lies, and why nothing can be recorded there; "": it can.
+	Volume() (dir, lacks string)
 }
 
 // Journal is where jobs are recorded.
@@ -78,7 +78,7 @@ type Settings struct {
 type Runner struct {
 	loop     inbox.Work // the goroutine; what it is given never waits
 	host     Host
-	books    books
+	book     atomic.Pointer[book]
 	place    place
 	clock    atomic.Pointer[schedules] // nil: nothing recurs
 	sessions sessions
@@ -91,21 +91,24 @@ type Runner struct {
 	outputs   *outputs
 	stopping  bool
 	started   bool
-	swept     bool              // it was looked for what sessions of an earlier start have left
+	numbers   numbers
 	internals uint64            // were given a number
 	ends      map[string]uint64 // how often the occurrences of a service's schedule were ended
-	children  []wire.Child      // a predecessor's; until it is started
-	early     []wire.Message    // heard before they were taken over
-	onIdle    []func()          // once no job is left
+
+	interrupted map[string]*task // as the book before this one was lost, for who asks for one by its number
+
+	children []wire.Child   // a predecessor's; until it is started
+	early    []wire.Message // heard before they were taken over
+	onIdle   []func()       // once no job is left
 }
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
 	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks(), ends: map[string]uint64{}}
-	r.books.memory = inMemory()
+	r.book.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
-	r.sessions = sessions{runner: r, open: map[string]*session{}, temporary: temporary}
+	r.sessions = sessions{runner: r, open: map[string]*session{}}
 	r.place = place{host: host, settings: settings, sessions: &r.sessions}
 	go r.loop.Run()
 	return r
@@ -230,12 +233,15 @@ func (r *Runner) turns() {
 // forget lets go of a job that is over.
 func (r *Runner) forget(t *task) {
 	r.Tally.over(t)
+	if t.lost(r.book.Load()) {
+		r.interrupted[t.spec.ID] = t
+	}
 	t.letGo(r)
 	r.tasks.remove(t)
 	r.queue.giveBack(t)
 	r.turns()
 	r.idle()
 	if n, _ := strconv.Atoi(t.spec.ID); n%64 == 0 {
-		r.outputs.sweepBeside(&r.tasks, r.books.current())
+		r.outputs.sweepBeside(&r.tasks, r.book.Load(), strconv.FormatUint(r.numbers.jobs, 10))
 	}
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -102,9 +103,9 @@ func (s *schedules) recur() {
 // due runs what is due, and returns when the next is; the zero Time: nothing.
 func (s *schedules) due(now time.Time) (next time.Time) {
 	r := s.runner
-	b, open := r.books.current(), false
+	b, open := r.book.Load(), false
 	r.loop.Ask(func() { open = r.queue.open })
-	if b == r.books.memory || !open {
+	if !b.durable() || !open {
 		return time.Time{} // another container has the volume, and runs what recurs; Open looks again
 	}
 	present := map[string]bool{}
@@ -307,7 +308,7 @@ func (r *Runner) EndOccurrences(name, cause string) (over <-chan struct{}) {
 
 // Why a schedule is not run.
 const (
-	NotHere = "nothing can be recorded on a volume of this container's own"
+	notHere = "nothing can be recorded on a volume of this container's own"
 	notOn   = "enabled is false"
 )
 
@@ -320,7 +321,7 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 		return s
 	}
 	var entry history.Schedule
-	b := r.books.current()
+	b := r.book.Load()
 	b.View(func(h *history.History) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
@@ -332,12 +333,12 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 	late := lateness(what.Name, what.Schedule.Jitter)
 	timer := schedule.Timer{Cron: cron, Last: entry.Last, Since: entry.Since}
 	next := timer.Next(time.Now().Add(-late))
-	_, ours := r.host.Volume()
+	_, lacks := r.host.Volume()
 	switch {
 	case what.Off:
 		s.NotRun = notOn
-	case b == r.books.memory || !ours:
-		s.NotRun = NotHere
+	case !b.durable() || lacks != "":
+		s.NotRun = cmp.Or(lacks, notHere)
 	case !next.IsZero():
 		next = next.Add(late).UTC()
 		s.Next = &next

@@ -103,7 +103,7 @@ func TestServiceIsNoProfile(t *testing.T) {
 	g := newRig(t, newDisk("here"), Unrecorded())
 	g.Open()
 	what := Scheduled{Name: "tick", Command: []string{"true"}, Schedule: service.Schedule{Cron: "* * * * *", Overlap: service.OverlapSkip, Timeout: time.Hour}}
-	(&schedules{runner: g.Runner}).occur(g.books.current(), what, time.Now())
+	(&schedules{runner: g.Runner}).occur(g.book.Load(), what, time.Now())
 	g.until("its job is spawned", func() bool {
 		g.task = g.tasks.byID["1"]
 		return g.task != nil && g.spawn() != 0
@@ -163,7 +163,7 @@ func TestScheduleThatIsNotRun(t *testing.T) {
 		t.Errorf("%d were run, skipped %v", ran, d.taken())
 	}
 	g.host.has("")
-	if is := g.NextOf(what); is.Next != nil || is.NotRun != NotHere {
+	if is := g.NextOf(what); is.Next != nil || is.NotRun != "it is not ours" {
 		t.Errorf("without a volume: %+v", is)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,6 @@ type session struct {
 	book    *book // where it is recorded
 	of      Owner
 	dir     string
-	held    *os.File      // the directory, locked, where another container may have the same place; nil: it is not
 	made    chan struct{} // closed when its directory is there, or cannot be
 	failure error         // why not; set before made is closed
 	ending  chan struct{} // closed when it has ended; nil: it is not on its way
@@ -35,8 +35,6 @@ type session struct {
 type sessions struct {
 	runner *Runner
 	open   map[string]*session // the runner's goroutine's alone
-
-	temporary string // where those in memory have their directories
 
 	extending sync.Mutex // two extensions at once are two of those that there are
 }
@@ -97,9 +95,13 @@ func (ss *sessions) enter(key string, of Owner, base string) (s *session, fresh 
 	if err := ss.runner.doors.vacant(of.Profile); err != nil {
 		return nil, false, err
 	}
-	b := ss.runner.books.current()
-	id := b.nextSession()
-	s = &session{id: id, book: b, key: key, of: of, dir: ss.dirOf(b, base, id), made: make(chan struct{})}
+	b := ss.runner.book.Load()
+	if !b.durable() {
+		_, lacks := ss.runner.host.Volume()
+		return nil, false, control.Conflict("no session can be opened, for its directory is on the volume: %s", cmp.Or(lacks, notHere))
+	}
+	id := ss.runner.numbers.nextSession(b)
+	s = &session{id: id, book: b, key: key, of: of, dir: newDir(base, id), made: make(chan struct{})}
 	ss.open[id] = s
 	return s, true, nil
 }
@@ -134,9 +136,6 @@ func (ss *sessions) make(s *session, how string) error {
 	result, err := ss.runner.internal(s.of, []string{how, base, name})
 	if err == nil && result.State != string(job.Succeeded) {
 		err = errors.New(strings.TrimSpace(result.Stderr))
-	}
-	if err == nil && s.book.prefix == job.InMemory {
-		err = ss.hold(s)
 	}
 	if err != nil {
 		return control.Failed("cannot make the session's directory: %v", err)
@@ -217,14 +216,26 @@ func (ss *sessions) makeAgain(adopted []*session) {
 	}
 }
 
-// lose lets go of those that are recorded in a book that is another container's now.
-func (ss *sessions) lose(b *book) {
-	for id, s := range ss.open {
-		if s.book == b {
-			s.forgotten()
-			delete(ss.open, id)
-		}
+// lose lets go of all, which are another container's to end now.
+func (ss *sessions) lose() {
+	for _, s := range ss.open {
+		s.forgotten()
 	}
+	clear(ss.open)
+}
+
+// A session's directory is .rlminit-sessions/N-… below its profile's, or below the home of
+// the services' user. The next boot that has the volume ends it by its record, if nobody
+// has. No name can be foreseen, and a directory that is there is never taken.
+
+// newDir is where a session below base has its directory.
+func newDir(base, id string) string {
+	return filepath.Join(base, job.SessionsDir, fmt.Sprintf("%s-%08x", id, rand.Uint32()))
+}
+
+// place is a session's directory as it is made and removed: below which, and by what name.
+func (s *session) place() (base, name string) {
+	return filepath.Dir(filepath.Dir(s.dir)), filepath.Join(job.SessionsDir, filepath.Base(s.dir))
 }
 
 // ofProfile are the numbers of those of a profile that are open.
@@ -300,13 +311,11 @@ func (ss *sessions) admit(t *task) error {
 // list is those that are open, and those that are remembered.
 func (ss *sessions) list() []control.Session {
 	list := []control.Session{}
-	for _, b := range ss.runner.books.all() {
-		b.View(func(h *history.History) {
-			for _, e := range h.Sessions {
-				list = append(list, describeSession(e))
-			}
-		})
-	}
+	ss.runner.book.Load().View(func(h *history.History) {
+		for _, e := range h.Sessions {
+			list = append(list, describeSession(e))
+		}
+	})
 	ss.markEnding(list)
 	slices.SortFunc(list, func(a, b control.Session) int { return job.Compare(a.Session, b.Session) })
 	return list
@@ -325,14 +334,12 @@ func (ss *sessions) show(id string) (control.Session, error) {
 
 // entry is what is recorded of a session; nil: nothing.
 func (ss *sessions) entry(id string) (entry *history.SessionEntry) {
-	if b := ss.runner.books.of(id); b != nil {
-		b.View(func(h *history.History) {
-			if e := h.Sessions[id]; e != nil {
-				copied := *e
-				entry = &copied
-			}
-		})
-	}
+	ss.runner.book.Load().View(func(h *history.History) {
+		if e := h.Sessions[id]; e != nil {
+			copied := *e
+			entry = &copied
+		}
+	})
 	return entry
 }
 
@@ -365,7 +372,6 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 		return now, err
 	}
 	var ttl int64
-	b := ss.runner.books.of(id)
 	if e := ss.entry(id); e != nil {
 		ttl = e.TTLMS
 	}
@@ -375,7 +381,7 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 	switch {
 	case ttl < 0 || ttl > control.MostSessionTTL.Milliseconds():
 		return now, control.BadRequest("the time to live may be above 0 and up to %s", control.MostSessionTTL)
-	case now.State != "open" || b == nil:
+	case now.State != "open":
 		return now, control.Conflict("session %s is over", id)
 	}
 	ss.extending.Lock()
@@ -383,7 +389,7 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 	if now, err = ss.show(id); err != nil || now.Extends <= 0 {
 		return now, control.Refused("session %s was extended %d times, which is all that there are", id, control.MostExtensions)
 	}
-	if err := b.Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
+	if err := ss.runner.book.Load().Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
 		return now, control.Failed("the extension cannot be recorded: %v", err)
 	}
 	ss.runner.loop.Ask(func() {
@@ -462,9 +468,6 @@ func (ss *sessions) finish(s *session, cause string) error {
 	}
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
-	}
-	if s.held != nil {
-		s.held.Close()
 	}
 	if err := s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: cause}); err != nil {
 		return control.Failed("the end of session %s cannot be recorded: %v", s.id, err)

@@ -111,26 +111,24 @@ func (r *Runner) submit(t *task) (taken *task, past *history.Entry, err error) {
 	return taken, nil, nil
 }
 
-// keyed finds the job that has a job's key, which is the same one, asked for once more:
+// sameKey finds the job that has a job's key, which is the same one, asked for once more:
 // one that is not over, or past, what is recorded of it. The key of another is refused.
 // What it reads and with what environment is not compared.
-func keyed(t *task, running *tasks, recorded *books) (other *task, past *history.Entry, err error) {
+func sameKey(t *task, running *tasks, b *book) (other *task, past *history.Entry, err error) {
 	key := t.spec.Request.Key
 	if key == "" {
 		return nil, nil, nil
 	}
 	var had history.Submitted
-	if other = running.byKey[key]; other != nil {
+	if other = running.keyed(key, b); other != nil {
 		had = other.spec.submission()
 	}
-	for _, b := range recorded.all() {
-		b.View(func(h *history.History) {
-			if e := h.Keyed(key); other == nil && e != nil && e.State != "" && (past == nil || e.At.After(past.At)) {
-				copied := *e
-				past, had = &copied, e.Submitted
-			}
-		})
-	}
+	b.View(func(h *history.History) {
+		if e := h.Keyed(key); other == nil && e != nil && e.State != "" {
+			copied := *e
+			past, had = &copied, e.Submitted
+		}
+	})
 	if other == nil && past == nil {
 		return nil, nil, nil
 	}
@@ -151,7 +149,7 @@ func (r *Runner) admit(t *task) (other *task, past *history.Entry, err error) {
 	if !r.started {
 		return nil, nil, control.NoAnswer("the supervisor is not ready yet")
 	}
-	if other, past, err = keyed(t, &r.tasks, &r.books); other != nil || past != nil || err != nil {
+	if other, past, err = sameKey(t, &r.tasks, r.book.Load()); other != nil || past != nil || err != nil {
 		return other, past, err
 	}
 	return nil, nil, r.enlist(t)
@@ -174,8 +172,8 @@ func (r *Runner) enlist(t *task) error {
 	if err := r.sessions.admit(t); err != nil {
 		return err
 	}
-	t.book = r.books.current()
-	t.spec.ID = t.book.nextJob()
+	t.book = r.book.Load()
+	t.spec.ID = r.numbers.nextJob(t.book)
 	if t.spec.Kind == kindWrite {
 		t.spec.Argv[len(t.spec.Argv)-1] = t.spec.ID
 	}
@@ -195,8 +193,8 @@ func (r *Runner) turnAway(t *task, why error) error {
 	if !refused || !r.started || r.stopping {
 		return why
 	}
-	t.book = r.books.current()
-	t.spec.ID, t.why.refused = t.book.nextJob(), problem.Detail
+	t.book = r.book.Load()
+	t.spec.ID, t.why.refused = r.numbers.nextJob(t.book), problem.Detail
 	submitted := t.spec.submission()
 	submitted.TurnedAway, submitted.Again = true, nil
 	result, _ := json.Marshal(t.conclude(job.State{Outcome: job.RefusedAs}, nil)) // of strings and numbers

@@ -240,7 +240,7 @@ func (r *Runner) record(t *task) {
 		}
 		failure := t.keep(state)
 		r.loop.Do(func() {
-			if failure == nil || r.books.lost(t.book) { // who has the volume now has recorded it as interrupted
+			if failure == nil || t.lost(r.book.Load()) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})
 				return
 			}

@@ -9,33 +9,31 @@ import (
 
 // tasks are the jobs that are not over. They are the runner's goroutine's alone.
 //
-// Invariant: byID has each of them; byKey those that have a key, of two books' with the
-// same one that which was first here; and bySpawn those that tier 1 was asked for and has
-// not been told to forget.
+// Invariant: byID has each of them, and bySpawn those that tier 1 was asked for and has not
+// been told to forget.
 type tasks struct {
 	byID    map[string]*task
-	byKey   map[string]*task
 	bySpawn map[uint64]*task
 }
 
 func newTasks() tasks {
-	return tasks{byID: map[string]*task{}, byKey: map[string]*task{}, bySpawn: map[uint64]*task{}}
+	return tasks{byID: map[string]*task{}, bySpawn: map[uint64]*task{}}
 }
 
 // add takes in a job that has its number.
-func (all *tasks) add(t *task) {
-	all.byID[t.spec.ID] = t
-	if key := t.spec.Request.Key; key != "" && all.byKey[key] == nil {
-		all.byKey[key] = t
-	}
-}
+func (all *tasks) add(t *task) { all.byID[t.spec.ID] = t }
 
 // remove takes out one that is over.
-func (all *tasks) remove(t *task) {
-	delete(all.byID, t.spec.ID)
-	if key := t.spec.Request.Key; all.byKey[key] == t {
-		delete(all.byKey, key)
+func (all *tasks) remove(t *task) { delete(all.byID, t.spec.ID) }
+
+// keyed is the job of a book under a key; nil: there is none.
+func (all *tasks) keyed(key string, in *book) *task {
+	for _, t := range all.byID {
+		if key != "" && t.spec.Request.Key == key && t.book == in {
+			return t
+		}
 	}
+	return nil
 }
 
 // spawned notes the spawn of a job.
@@ -47,7 +45,7 @@ func (all *tasks) spawned(t *task, id uint64, tag uint32) {
 // ordered are all of them, the oldest first.
 func (all *tasks) ordered() []*task { return sortedTasks(slices.Collect(maps.Values(all.byID))) }
 
-// which are those that is is true of, the oldest first.
+// which are the jobs for which is says yes, the oldest first.
 func (all *tasks) which(is func(*task) bool) (some []*task) {
 	for _, t := range all.byID {
 		if is(t) {

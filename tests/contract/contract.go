@@ -136,7 +136,7 @@ var All = []Test{
 	{Name: "FilesAreWrittenAndUndone", Run: FilesAreWrittenAndUndone},
 	{Name: "UndoFollowsItsProfile", Run: UndoFollowsItsProfile},
 	{Name: "Sessions", Run: Sessions},
-	{Name: "SessionsBesideTheVolume", Run: SessionsBesideTheVolume},
+	{Name: "SessionsNeedTheVolume", Run: SessionsNeedTheVolume},
 	{Name: "Hooks", Run: Hooks},
 	{Name: "PortIsTaken", Run: PortIsTaken},
 	{Name: "VerbInPlace", Run: VerbInPlace},

@@ -344,55 +344,24 @@ func Sessions(t *testing.T, start New) {
 	}
 }
 
-// SessionsBesideTheVolume: as long as the volume is not this container's, a session has
-// nothing on it. Its directory is its own, whatever number it has, and goes with it, and
-// with the container or the supervisor that it was of.
-func SessionsBesideTheVolume(t *testing.T, start New) {
+// SessionsNeedTheVolume: without a volume of this container's own no session is opened,
+// which says why, and nothing of it is made anywhere. Jobs run all the same.
+func SessionsNeedTheVolume(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config(), Env: []string{"RLMINIT_PROFILES=off"}})
 	lies := func() string {
-		return b.Shell(box.Root, "find "+b.Home()+" $(getent passwd 1000 | cut -d: -f6) | sort")
+		return b.Shell(box.Root, "find "+b.Home()+" $(getent passwd 1000 | cut -d: -f6) | sort; ls -d /tmp/rlminit-session* || :")
 	}
 	before := lies()
-	open := func() (id, dir string) {
-		id = strings.TrimSpace(b.Must("session", "create"))
-		return id, strings.TrimSpace(b.Must("run", "--session", id, "--isolation", "strict", "--isolation-fallback", "--", "bash", "-c", "ls -A; echo secret >file; pwd"))
-	}
-	first, dir := open()
-	if second, other := open(); first != "m1" || second != "m2" || !strings.HasPrefix(dir, "/tmp/") || dir == other {
-		t.Errorf("session %s is in %s, and session %s in %s", first, dir, second, other)
-	} else {
-		b.Must("session", "end", second)
-		b.Shell(box.Root, "[ ! -e "+other+" ]")
-	}
-	if mode := b.Shell(box.Root, "stat -c '%a %u' "+dir); mode != "700 1000\n" {
-		t.Errorf("its directory is %s", mode)
+	b.Fails(17, "profiles are off, by RLMINIT_PROFILES", "session", "create")
+	b.Fails(17, "no session can be opened", "session", "ensure", "k")
+	b.Fails(4, "no session", "run", "--session", "m1", "--", "true")
+	b.Must("run", "--", "true")
+	if list := strings.TrimSpace(b.Must("session", "list", "--json")); list != "[]" {
+		t.Errorf("listed: %s", list)
 	}
 	if after := lies(); after != before {
-		t.Errorf("on the volume there was\n%s\nand is\n%s", before, after)
+		t.Errorf("there was\n%s\nand is\n%s", before, after)
 	}
-	gone := func() {
-		b.Helper()
-		box.Eventually(b, long, "what the session has left is gone", func() (bool, any) {
-			r := b.As(box.Root, "test", "!", "-e", dir)
-			return r.Code == 0, r
-		})
-		id, now := open()
-		if id != first || now == dir || strings.Contains(now, "file") {
-			t.Errorf("session %s is in %s, with what was in %s", id, now, dir)
-		}
-		dir = now
-	}
-	if err := b.Signal(9); err != nil {
-		t.Fatal(err)
-	}
-	b.Again()
-	gone()
-	old := b.Supervisor().PID
-	kill(b, "KILL", old)
-	replaced(b, old)
-	gone()
-	b.Must("session", "end", first)
-	b.Shell(box.Root, "[ ! -e "+dir+" ]")
 }
 
 // Hooks: what happens to a service is told to a command, as one line of JSON;
