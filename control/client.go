@@ -155,6 +155,15 @@ func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
 	return out, nil
 }
 
+// list asks for all of a kind: where there are none, in JSON it is [] and not null.
+func list[T any](ctx context.Context, c *Client, path, what string) ([]T, error) {
+	all, err := ask[[]T](ctx, c, get(path, what))
+	if err == nil && all == nil {
+		all = []T{}
+	}
+	return all, err
+}
+
 // stream sends a request and hands its body to read as it comes in.
 func (l *line) stream(ctx context.Context, r request, read func(io.Reader) error) error {
 	response, err := l.open(ctx, r)

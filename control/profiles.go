@@ -10,11 +10,7 @@ import (
 
 // Profiles returns every profile, in the order of their names.
 func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
-	profiles, err := ask[[]Profile](ctx, c, get("/v1/profiles", "the profiles"))
-	if err == nil && profiles == nil {
-		profiles = []Profile{}
-	}
-	return profiles, err
+	return list[Profile](ctx, c, "/v1/profiles", "the profiles")
 }
 
 // Profile returns one profile.
@@ -90,11 +86,7 @@ func (c *Client) Trash() Trash { return Trash{c} }
 
 // List returns those that can be restored.
 func (t Trash) List(ctx context.Context) ([]Trashed, error) {
-	list, err := ask[[]Trashed](ctx, t.client, get("/v1/trash", "the trash"))
-	if err == nil && list == nil {
-		list = []Trashed{}
-	}
-	return list, err
+	return list[Trashed](ctx, t.client, "/v1/trash", "the trash")
 }
 
 // Purge removes an entry for good; needed: also one that a rollback takes.

@@ -148,11 +148,7 @@ func (c *Client) Rollback(ctx context.Context, r RollbackRequest) (Revision, err
 
 // Revisions returns all that are remembered, the oldest first.
 func (c *Client) Revisions(ctx context.Context) ([]Revision, error) {
-	list, err := ask[[]Revision](ctx, c, get("/v1/revisions", "the revisions"))
-	if err == nil && list == nil {
-		list = []Revision{}
-	}
-	return list, err
+	return list[Revision](ctx, c, "/v1/revisions", "the revisions")
 }
 
 // Revision returns one as soon as it is of a newer version than the one given,

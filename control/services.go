@@ -11,11 +11,7 @@ const All = "all"
 
 // Services returns every service, in the order of their names.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	services, err := ask[[]Service](ctx, c, get("/v1/services", "the status"))
-	if err == nil && services == nil { // in JSON, none is [] and not null
-		services = []Service{}
-	}
-	return services, err
+	return list[Service](ctx, c, "/v1/services", "the status")
 }
 
 // Service returns one service by its name, or by its profile's.

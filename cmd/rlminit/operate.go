@@ -38,7 +38,7 @@ type operation struct {
 	steady  time.Duration
 	timeout time.Duration
 	options control.Operate
-	call    func(*control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error)
+	call    func(*control.Client, context.Context, string, control.Operate) ([]control.Outcome, error)
 }
 
 // flags adds the flags of every operation.
@@ -228,7 +228,7 @@ func (o *operation) ask(ctx context.Context, t *terminal, client *control.Client
 			defer cancel()
 			go p.search(ctx, o.verb)
 		}
-		outcomes, err = o.call(client)(ctx, name, o.options)
+		outcomes, err = o.call(client, ctx, name, o.options)
 		return err
 	})
 	return outcomes, err

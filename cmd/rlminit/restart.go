@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
 )
 
 func restartVerb(t *terminal) *cobra.Command {
-	o := &operation{verb: "restart", call: func(c *control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error) {
-		return c.Restart
-	}}
+	o := &operation{verb: "restart", call: (*control.Client).Restart}
 	cmd := &cobra.Command{
 		Use:   "restart NAME… | --all",
 		Short: "stop services and start them again",

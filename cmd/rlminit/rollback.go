@@ -78,13 +78,3 @@ func tellRollback(t *terminal, r control.Revision, asJSON bool) error {
 	}
 	return nil
 }
-
-// atMost allows as many arguments as have a name here.
-func atMost(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > len(names) {
-			return misused(cmd, "unexpected argument %q", args[len(names)])
-		}
-		return nil
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -211,24 +212,22 @@ func remedy(invalid *pflag.InvalidValueError) string {
 	return fmt.Sprint(errors.Unwrap(invalid))
 }
 
-// exactly wants n arguments, named in the order of their places.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return misused(cmd, "%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return misused(cmd, "unexpected argument %q", args[len(names)])
-		}
-		return nil
-	}
-}
+// exactly wants one argument for each name, in the order of their places.
+func exactly(names ...string) cobra.PositionalArgs { return between(len(names), len(names), names) }
 
 // atLeast wants one argument for each name, and allows more.
-func atLeast(names ...string) cobra.PositionalArgs {
+func atLeast(names ...string) cobra.PositionalArgs { return between(len(names), math.MaxInt, names) }
+
+// atMost allows as many arguments as have a name here.
+func atMost(names ...string) cobra.PositionalArgs { return between(0, len(names), names) }
+
+func between(least, most int, names []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < len(names) {
+		switch {
+		case len(args) < least:
 			return misused(cmd, "%s is missing", names[len(args)])
+		case len(args) > most:
+			return misused(cmd, "unexpected argument %q", args[most])
 		}
 		return nil
 	}

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
 )
 
 func startVerb(t *terminal) *cobra.Command {
-	o := &operation{verb: "start", call: func(c *control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error) {
-		return c.Start
-	}}
+	o := &operation{verb: "start", call: (*control.Client).Start}
 	cmd := &cobra.Command{
 		Use:   "start NAME… | --all | --failed",
 		Short: "start services, and wait until they run",

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
 )
 
 func stopVerb(t *terminal) *cobra.Command {
-	o := &operation{verb: "stop", call: func(c *control.Client) func(context.Context, string, control.Operate) ([]control.Outcome, error) {
-		return c.Stop
-	}}
+	o := &operation{verb: "stop", call: (*control.Client).Stop}
 	cmd := &cobra.Command{
 		Use:   "stop NAME… | --all",
 		Short: "stop services, and wait until nothing of them is left",

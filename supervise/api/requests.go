@@ -54,14 +54,10 @@ const operationWait = 10 * time.Second
 
 // AddOperations adds the requests about operations.
 func (s *Server) AddOperations(operations Operations) {
-	s.Handle("POST /v1/operations", MayCommand, func(r *http.Request) (any, error) {
-		var body control.BeginOperation
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("POST /v1/operations", MayCommand, WithBody(func(r *http.Request, body control.BeginOperation) (any, error) {
 		o, err := operations.BeginOperation(r.Context(), body, By(r))
 		return Answer{Value: o, Operation: o.ID}, err
-	})
+	}))
 	s.Handle("GET /v1/operations", MayCommand, func(*http.Request) (any, error) { return operations.Operations(), nil })
 	s.Handle("GET /v1/operations/{id}", MayCommand, func(r *http.Request) (any, error) {
 		id, err := operationID(r)
@@ -126,11 +122,7 @@ func (s *Server) addServices(services Services) {
 	s.Handle("POST /v1/services/{name}/start", MayCommand, operate(services, "start"))
 	s.Handle("POST /v1/services/{name}/stop", MayCommand, operate(services, "stop"))
 	s.Handle("POST /v1/services/{name}/restart", MayCommand, operate(services, "restart"))
-	s.Handle("POST /v1/services/{name}/signal", MayCommand, func(r *http.Request) (any, error) {
-		var body control.Signal
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("POST /v1/services/{name}/signal", MayCommand, WithBody(func(r *http.Request, body control.Signal) (any, error) {
 		signal, ok := service.ParseSignal(body.Signal)
 		if !ok {
 			return nil, control.BadRequest("unknown signal %q; write a name such as HUP, or a number", body.Signal)
@@ -140,14 +132,10 @@ func (s *Server) addServices(services Services) {
 			return nil, err
 		}
 		return as, nil
-	})
-	s.Handle("POST /v1/services/{name}/wait", MayCommand, func(r *http.Request) (any, error) {
-		var body control.WaitFor
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	}))
+	s.Handle("POST /v1/services/{name}/wait", MayCommand, WithBody(func(r *http.Request, body control.WaitFor) (any, error) {
 		return services.Wait(r.Context(), r.PathValue("name"), body)
-	})
+	}))
 	environment := func(r *http.Request) (any, error) { return services.Environment(r.PathValue("name")) }
 	s.Handle("GET /v1/environment", MayCommand, environment)
 	s.Handle("GET /v1/environment/{name}", MayCommand, environment)
@@ -164,24 +152,16 @@ func (s *Server) addServices(services Services) {
 		health.Supervisor, health.Walls = &by, services.LostWalls()
 		return health, err
 	})
-	s.Handle("POST /v1/reload", MayCommand, func(r *http.Request) (any, error) {
-		var body control.Reload
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("POST /v1/reload", MayCommand, WithBody(func(r *http.Request, body control.Reload) (any, error) {
 		done, err := services.Reload(r.Context(), body, By(r))
 		if err != nil {
 			return nil, err
 		}
 		return Answer{Value: done, Operation: done.Operation}, nil
-	})
-	s.Handle("POST /v1/profiles/{name}/adopt", MayCommand, func(r *http.Request) (any, error) {
-		var body control.AdoptProfile
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	}))
+	s.Handle("POST /v1/profiles/{name}/adopt", MayCommand, WithBody(func(r *http.Request, body control.AdoptProfile) (any, error) {
 		return services.Adopt(r.Context(), r.PathValue("name"), body, By(r))
-	})
+	}))
 	s.Handle("POST /v1/shutdown", MayCommand, func(*http.Request) (any, error) {
 		services.Shutdown()
 		return nil, nil
@@ -189,25 +169,17 @@ func (s *Server) addServices(services Services) {
 }
 
 func operate(services Services, verb string) Handler {
-	return func(r *http.Request) (any, error) {
-		var body control.Operate
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	return WithBody(func(r *http.Request, body control.Operate) (any, error) {
 		outcomes, id, err := services.Operate(r.Context(), verb, r.PathValue("name"), body, By(r))
 		return Answer{Value: outcomes, Operation: id}, err
-	}
+	})
 }
 
 func (s *Server) addProfiles(profiles Profiles) {
 	s.Handle("GET /v1/profiles", MayCommand, func(*http.Request) (any, error) { return profiles.List() })
-	s.Handle("POST /v1/profiles", MayCommand, func(r *http.Request) (any, error) {
-		var body control.CreateProfile
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("POST /v1/profiles", MayCommand, WithBody(func(r *http.Request, body control.CreateProfile) (any, error) {
 		return profiles.Create(r.Context(), body, By(r))
-	})
+	}))
 	s.Upload("POST /v1/profiles/import", MayCommand, func(r *http.Request) (any, error) {
 		what, err := importAsked(r)
 		if err != nil {
@@ -216,13 +188,9 @@ func (s *Server) addProfiles(profiles Profiles) {
 		return profiles.Import(r.Context(), what, r.Body, By(r))
 	})
 	s.Handle("GET /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) { return profiles.Get(r.PathValue("name")) })
-	s.Handle("PATCH /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
-		var body control.SetProfile
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("PATCH /v1/profiles/{name}", MayCommand, WithBody(func(r *http.Request, body control.SetProfile) (any, error) {
 		return profiles.Set(r.Context(), r.PathValue("name"), body, By(r))
-	})
+	}))
 	s.Handle("DELETE /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) {
 		purge, err := askedFor(r, "purge")
 		if err != nil {
@@ -230,24 +198,16 @@ func (s *Server) addProfiles(profiles Profiles) {
 		}
 		return profiles.Delete(r.Context(), r.PathValue("name"), purge, By(r))
 	})
-	s.Handle("POST /v1/profiles/{name}/rename", MayCommand, func(r *http.Request) (any, error) {
-		var body control.RenameProfile
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("POST /v1/profiles/{name}/rename", MayCommand, WithBody(func(r *http.Request, body control.RenameProfile) (any, error) {
 		return profiles.Rename(r.Context(), r.PathValue("name"), body, By(r))
-	})
+	}))
 	s.Handle("POST /v1/profiles/{name}/repair", MayCommand, func(r *http.Request) (any, error) {
 		return profiles.Repair(r.PathValue("name"), By(r))
 	})
 	s.Handle("GET /v1/profiles/{name}/text", MayCommand, func(r *http.Request) (any, error) { return profiles.Text(r.PathValue("name")) })
-	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, func(r *http.Request) (any, error) {
-		var body control.ReplaceProfile
-		if err := Decode(r, &body); err != nil {
-			return nil, err
-		}
+	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, WithBody(func(r *http.Request, body control.ReplaceProfile) (any, error) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
-	})
+	}))
 	s.Handle("GET /v1/trash", MayCommand, func(*http.Request) (any, error) { return profiles.Trash() })
 	s.Handle("DELETE /v1/trash/{entry}", MayCommand, func(r *http.Request) (any, error) {
 		needed, err := askedFor(r, "needed")

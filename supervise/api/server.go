@@ -249,6 +249,17 @@ func (c *counted) Close() error {
 // nil value is 204.
 type Handler func(*http.Request) (any, error)
 
+// WithBody is a handler of requests that have a body, which is decoded strictly.
+func WithBody[Body any](h func(*http.Request, Body) (any, error)) Handler {
+	return func(r *http.Request) (any, error) {
+		var body Body
+		if err := Decode(r, &body); err != nil {
+			return nil, err
+		}
+		return h(r, body)
+	}
+}
+
 // May says what a peer must be allowed to do.
 type May int
 

@@ -20,7 +20,7 @@ const (
 )
 
 func (a requests) addFiles(server *api.Server) {
-	server.Handle("POST /v1/files", api.MayCommand, a.serveWrite)
+	server.Handle("POST /v1/files", api.MayCommand, api.WithBody(a.serveWrite))
 	server.Stream("POST /v1/files/read", api.MayCommand, a.serveRead)
 	server.Handle("POST /v1/jobs/{id}/undo", api.MayCommand, func(q *http.Request) (any, error) {
 		return a.undo(q.Context(), q.PathValue("id"), api.Actor(q))
@@ -58,11 +58,7 @@ func (s *spec) undoes() string {
 	return s.Argv[5]
 }
 
-func (a requests) serveWrite(q *http.Request) (any, error) {
-	var body control.WriteFile
-	if err := api.Decode(q, &body); err != nil {
-		return nil, err
-	}
+func (a requests) serveWrite(q *http.Request, body control.WriteFile) (any, error) {
 	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
 		return nil, control.BadRequest("a path is needed, without a NUL byte")
 	}

@@ -39,13 +39,9 @@ func (a requests) addJobs(server *api.Server) {
 	server.Handle("GET /v1/jobs", api.MayCommand, func(*http.Request) (any, error) { return a.list(), nil })
 	server.Handle("GET /v1/jobs/{id}", api.MayCommand, func(q *http.Request) (any, error) { return a.show(q.PathValue("id")) })
 	server.Stream("GET /v1/jobs/{id}/output", api.MayCommand, a.serveOutput)
-	server.Handle("POST /v1/jobs/{id}/wait", api.MayCommand, func(q *http.Request) (any, error) {
-		var body control.Wait
-		if err := api.Decode(q, &body); err != nil {
-			return nil, err
-		}
+	server.Handle("POST /v1/jobs/{id}/wait", api.MayCommand, api.WithBody(func(q *http.Request, body control.Wait) (any, error) {
 		return a.wait(q.Context(), q.PathValue("id"), time.Duration(body.TimeoutMS)*time.Millisecond)
-	})
+	}))
 	server.Handle("POST /v1/jobs/{id}/cancel", api.MayCommand, func(q *http.Request) (any, error) {
 		return a.cancel(q.Context(), q.PathValue("id"))
 	})
@@ -53,22 +49,14 @@ func (a requests) addJobs(server *api.Server) {
 
 func (a requests) addSessions(server *api.Server) {
 	sessions := &a.runner.sessions
-	server.Handle("POST /v1/sessions", api.MayCommand, func(q *http.Request) (any, error) {
-		var body control.CreateSession
-		if err := api.Decode(q, &body); err != nil {
-			return nil, err
-		}
+	server.Handle("POST /v1/sessions", api.MayCommand, api.WithBody(func(q *http.Request, body control.CreateSession) (any, error) {
 		return sessions.create(body, api.Actor(q))
-	})
+	}))
 	server.Handle("GET /v1/sessions", api.MayCommand, func(*http.Request) (any, error) { return sessions.list(), nil })
 	server.Handle("GET /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) { return sessions.show(q.PathValue("id")) })
-	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, func(q *http.Request) (any, error) {
-		var body control.ExtendSession
-		if err := api.Decode(q, &body); err != nil {
-			return nil, err
-		}
+	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, api.WithBody(func(q *http.Request, body control.ExtendSession) (any, error) {
 		return sessions.extend(q.PathValue("id"), body)
-	})
+	}))
 	server.Handle("DELETE /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) {
 		if err := sessions.end(q.PathValue("id"), "by rlminit session end"); err != nil {
 			return nil, err

@@ -54,31 +54,18 @@ func (q requests) Handle(pattern string, h func(*Revisions, *http.Request) (any,
 	})
 }
 
+// from answers a request that has a body.
+func from[Body, Value any](answer func(Body, uint32) (Value, error), r *http.Request) (any, error) {
+	return api.WithBody(func(r *http.Request, body Body) (any, error) { return answer(body, api.Actor(r)) })(r)
+}
+
 // Add adds the requests about plans and revisions. revisions is nil as long as
 // the volume is not ours, and then absent says why.
 func Add(server Server, revisions func() *Revisions, absent func() error) {
 	on := requests{server, revisions, absent}
-	on.Handle("POST /v1/plan", func(all *Revisions, r *http.Request) (any, error) {
-		var body control.PlanRequest
-		if err := api.Decode(r, &body); err != nil {
-			return nil, err
-		}
-		return all.Plan(body, api.Actor(r))
-	})
-	on.Handle("POST /v1/apply", func(all *Revisions, r *http.Request) (any, error) {
-		var body control.ApplyRequest
-		if err := api.Decode(r, &body); err != nil {
-			return nil, err
-		}
-		return all.Apply(body, api.Actor(r))
-	})
-	on.Handle("POST /v1/rollback", func(all *Revisions, r *http.Request) (any, error) {
-		var body control.RollbackRequest
-		if err := api.Decode(r, &body); err != nil {
-			return nil, err
-		}
-		return all.Rollback(body, api.Actor(r))
-	})
+	on.Handle("POST /v1/plan", func(all *Revisions, r *http.Request) (any, error) { return from(all.Plan, r) })
+	on.Handle("POST /v1/apply", func(all *Revisions, r *http.Request) (any, error) { return from(all.Apply, r) })
+	on.Handle("POST /v1/rollback", func(all *Revisions, r *http.Request) (any, error) { return from(all.Rollback, r) })
 	on.Handle("GET /v1/revisions", func(all *Revisions, _ *http.Request) (any, error) { return all.List(), nil })
 	on.Handle("GET /v1/revisions/{number}", func(all *Revisions, r *http.Request) (any, error) {
 		number, err := strconv.Atoi(r.PathValue("number"))

@@ -132,14 +132,23 @@ func (s Dir) replace(name, file string, content []byte, mode os.FileMode) (stamp
 // Withdraw takes a slot away: at once out of sight, and for good beside the
 // caller, for its service may have put a great deal there.
 func (s Dir) Withdraw(name string) error {
-	gone := outOfSight()
-	if err := os.Rename(s.File(name), s.File(gone)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("cannot take away %s: %w", s.File(name), err)
+	gone, err := s.hide(name)
+	if gone != "" {
+		go s.discard(gone)
 	}
-	go s.discard(gone)
-	return nil
+	return err
+}
+
+// hide takes a slot out of sight, and returns what it is called there; "": there is none.
+func (s Dir) hide(name string) (gone string, err error) {
+	gone = outOfSight()
+	switch err := os.Rename(s.File(name), s.File(gone)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("cannot take away %s: %w", s.File(name), err)
+	}
+	return gone, nil
 }
 
 // outOfSight makes a name for what is to be discarded.
@@ -169,11 +178,9 @@ func (s Dir) Clear(name string) error {
 	if s.defined(name) {
 		return nil
 	}
-	gone := outOfSight()
-	if err := os.Rename(s.File(name), s.File(gone)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("cannot take away %s: %w", s.File(name), err)
+	gone, err := s.hide(name)
+	if gone == "" {
+		return err
 	}
 	// It may have come between the look and the rename. Back with it, unless
 	// there is a newer one by now.
