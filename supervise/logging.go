@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/term"
@@ -13,6 +14,7 @@ import (
 	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/process"
 	"rlminit/wire"
 )
 
@@ -64,7 +66,8 @@ type logging struct {
 
 	troubles console.Troubles
 
-	mainOnTerminal bool // a main command uses the container's terminal: other lines would break its screen
+	kept           []*unit // at rest, with an open log that has no file; some have run since
+	mainOnTerminal bool    // a main command uses the container's terminal: other lines would break its screen
 }
 
 // openLogs starts the collector, on the volume where there is one, and else in
@@ -114,7 +117,14 @@ func (l *logging) openLog(u *unit) error {
 	if u.output.slot != nil {
 		return nil
 	}
-	slot, err := l.logs.Open(u.name, l.logConfig(u), l.tier1.held.Take(logKey(u.name)))
+	held := l.tier1.held.Take(logKey(u.name))
+	if len(held) == 0 {
+		// Two pipes, the file, a notify socket, and what it listens on.
+		if err := process.Room(6 + len(u.definition.Sockets)); err != nil {
+			return err
+		}
+	}
+	slot, err := l.logs.Open(u.name, l.logConfig(u), held)
 	if err != nil {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
@@ -136,23 +146,35 @@ func (l *logging) closeLog(u *unit) (closed <-chan struct{}) {
 	return slot.Closed()
 }
 
-// rest closes the log of a service that is at rest, once all of it is in its file: a
-// log that cannot be written, or has no file, keeps its newest lines in its pipes' slot.
+// rest closes the log of a service that is at rest, once all of it is in its file. One
+// that cannot be written keeps its newest lines in its pipes' slot, and so does one that
+// has no file, as long as few others do.
 func (l *logging) rest(u *unit) {
 	slot := u.output.slot
 	if slot == nil {
 		return
 	}
 	slot.AwaitWritten(func(written bool) {
-		if !written {
-			return
-		}
 		go l.loop.do(func() {
-			if u.output.slot == slot && u.rests() {
+			switch {
+			case u.output.slot != slot || !u.rests():
+			case written:
 				l.closeLog(u)
+			case !l.logConfig(u).File:
+				l.keep(u)
 			}
 		})
 	})
+}
+
+// keep leaves the log of u, which rests, open, and closes the one that has been kept for
+// longest where these take too many descriptors.
+func (l *logging) keep(u *unit) {
+	l.kept = append(slices.DeleteFunc(l.kept, func(k *unit) bool { return k == u || k.output.slot == nil || !k.rests() }), u)
+	if len(l.kept) > process.MostAtRest() {
+		l.closeLog(l.kept[0])
+		l.kept = l.kept[1:]
+	}
 }
 
 // reconfigureLog brings what the definition says of the log into force.

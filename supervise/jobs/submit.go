@@ -13,6 +13,7 @@ import (
 	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/supervise/process"
 )
 
 // check refuses a request that makes no sense, and puts in what it leaves out.
@@ -168,6 +169,9 @@ func (r *Runner) enlist(t *task) error {
 	}
 	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
 		return err
+	}
+	if err := process.Room(8); err != nil { // stdin and what it is, two pipes, two memories
+		return control.Refused("%v", err).Retry()
 	}
 	if err := r.sessions.admit(t); err != nil {
 		return err

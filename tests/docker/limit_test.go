@@ -386,3 +386,36 @@ func TestFewDescriptors(t *testing.T) {
 	b.Must("start", "a59")
 	b.Await("gateway-a59", "running")
 }
+
+// TestFewDescriptorsWithoutFiles: where logs have no files, what is stopped or was refused
+// keeps the newest lines of a few of them, and neither tier comes to the end of its
+// descriptors: services are created and stopped without end, and no start is refused
+// because of those that rest.
+func TestFewDescriptorsWithoutFiles(t *testing.T) {
+	t.Parallel()
+	config := strings.Replace(contract.Config(), "gateway:\n", "gateway:\n  log: {file: false}\n", 1)
+	b := startImage(t, built.based, box.Spec{Config: config, Docker: []string{"--tmpfs", "/run", "--ulimit", "nofile=256:256", "-v", volume(t) + ":/data"}})
+	awaitAnswer(b)
+	for i := range 30 {
+		b.Must("profile", "create", fmt.Sprintf("b%02d", i))
+		b.Must("stop", fmt.Sprintf("b%02d", i))
+	}
+	if out := b.Must("logs", "b29"); out == "" {
+		t.Error("the newest lines of the one that was stopped last are lost")
+	}
+	ran := 0
+	for i := range 60 {
+		switch r := b.Run("profile", "create", fmt.Sprintf("a%02d", i)); {
+		case r.Code == 0:
+			ran++
+		case r.Code != 1 || !strings.Contains(r.Err, "; raise --ulimit nofile") || strings.Contains(r.Err, "tried again"):
+			t.Fatalf("a%02d: %s", i, r)
+		}
+	}
+	if ran < 12 {
+		t.Errorf("only %d ran beside what rests", ran)
+	}
+	if out := b.Printed(); strings.Contains(out, "too many open files") {
+		t.Errorf("a tier came to the end of its descriptors: %s", box.Tail(out))
+	}
+}
