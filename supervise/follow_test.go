@@ -37,7 +37,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 		giveBack()
 	}
 	p.mu.Lock()
-	p.locks, p.held, p.alive, p.labels = nil, map[string][]int{}, map[uint64]string{}, map[uint64][]byte{}
+	p.locks, p.held, p.alive = nil, map[string][]int{}, map[uint64]string{}
 	p.mu.Unlock()
 	restart := func(takeOver bool) {
 		p.supervise()

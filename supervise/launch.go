@@ -157,6 +157,10 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 		fail(p.Err)
 		return
 	}
+	if u.kept.unsaved {
+		fail(errUnknown)
+		return
+	}
 	if l.allotTag(u) != nil {
 		fail(handover.ErrNoTag)
 		return
@@ -190,7 +194,7 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 		Path: p.Path, Argv: p.Argv, Env: append(p.Env, opened.Environment...), Dir: p.Dir,
 		Umask: u.definition.Umask, Rlimits: config.Rlimits(u.definition.Limits), Bounds: config.Bounds(u.definition.Limits), Tag: u.tag,
 		Targets: targets, ListenPID: len(opened.Descriptors) > 0,
-		NoNewPrivs: !l.prep.privileged(u), Terminal: onTerminal, Label: u.memory(u.state, u.life.Wants()).encode(labelMax),
+		NoNewPrivs: !l.prep.privileged(u), Terminal: onTerminal,
 	}
 	built, err := p.Walls.Fill(spawn)
 	if err != nil {
@@ -203,10 +207,13 @@ func (l *launcher) finishLaunch(u *unit, mine *launch, p process.Prepared) {
 	l.tier1.link.Send(spawn, append(fds, built...), built)
 }
 
+// errUnknown is of a process that nobody would know again.
+var errUnknown = errors.New("there is no memory to keep for a successor that it is started")
+
 // passing tells whether a launch that failed with err may well succeed soon, without
 // anything being put right: the kernel has no room, or a process of ours has ended.
 func passing(err error) bool {
-	return durable.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errNotGiven) || errors.Is(err, rights.ErrEnded)
+	return durable.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errUnknown) || errors.Is(err, errNotGiven) || errors.Is(err, rights.ErrEnded)
 }
 
 // whose says of an address that is in use whether it is we who use it.

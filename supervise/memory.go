@@ -1,11 +1,9 @@
 package supervise
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -13,12 +11,11 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/publish"
-	"rlminit/wire"
 )
 
 // memory is what a successor is to know of a service, and cannot learn from tier
-// 1's table or from the volume. It is kept in a file that tier 1 holds, and as of
-// the last spawn it is the label of that: tier 1 has it as soon as the process.
+// 1's table or from the volume. It is kept in a file that tier 1 holds, and no process
+// is started of which that does not know.
 type memory struct {
 	Profile    string         `json:"profile,omitempty"`
 	Recorded   bool           `json:"recorded,omitempty"`
@@ -32,11 +29,10 @@ type memory struct {
 }
 
 // servicesUnder is where services are in what a successor is to know; stateMax is what
-// there may be of one, in bytes; labelMax is the longest label that tier 1 takes.
+// there may be of one, in bytes.
 const (
 	servicesUnder = "service/"
 	stateMax      = 2 << 10
-	labelMax      = 4 << 10
 )
 
 func (u *unit) memory(state *machine.State, wants core.Wants) memory {
@@ -63,7 +59,7 @@ func (r *records) keepState(u *unit) {
 // is yet to be remembered. false: it could not be; that is tried again, and told then.
 func (r *records) remember(u *unit, state *machine.State, wants core.Wants) bool {
 	m := u.memory(state, wants)
-	err := r.table.Put(servicesUnder+u.name, m.encode(stateMax))
+	err := r.table.Put(servicesUnder+u.name, m.encode())
 	if u.kept.unsaved && err == nil {
 		slog.Info("a successor will know of a service again", "service", u.name)
 	}
@@ -82,12 +78,12 @@ func (r *records) remember(u *unit, state *machine.State, wants core.Wants) bool
 	return err == nil
 }
 
-// encode is the memory in at most so many bytes: what is for people to read is cut
+// encode is the memory in at most stateMax bytes: what is for people to read is cut
 // first, then the times of starts but for the latest.
-func (m memory) encode(most int) []byte {
-	for text := most; ; text /= 2 {
+func (m memory) encode() []byte {
+	for text := stateMax; ; text /= 2 {
 		b, err := json.Marshal(m)
-		if err != nil || len(b) <= most || text == 0 {
+		if err != nil || len(b) <= stateMax || text == 0 {
 			return b
 		}
 		state := &m.Machine
@@ -114,8 +110,7 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// recalled is what a predecessor kept, by service. Of one that it could not keep,
-// what went along with its last spawn.
+// recalled is what a predecessor kept, by service.
 func (r *records) recalled() map[string]memory {
 	all := map[string]memory{}
 	var unread error
@@ -126,16 +121,6 @@ func (r *records) recalled() map[string]memory {
 			continue
 		}
 		all[name] = m
-	}
-	for name, children := range r.tier1.children {
-		if _, known := all[name]; known || len(children) == 0 {
-			continue
-		}
-		newest := slices.MaxFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
-		var m memory
-		if json.Unmarshal(newest.Label, &m) == nil && m.Machine.ID == newest.ID {
-			all[name] = m
-		}
 	}
 	if unread != nil {
 		slog.Error("what a predecessor knew of services cannot be read; what runs is taken over as it is", "err", unread)

@@ -3,6 +3,8 @@ package supervise
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -228,7 +230,22 @@ func (m *mortal) WriteAt(b []byte, at int64) (int, error) {
 		n = int((m.torn >> 33) % uint64(n+1))
 	}
 	_, err := m.File.WriteAt(b[:n], at)
+	if n == len(b) {
+		m.world.remembers(b)
+	}
 	return len(b), err
+}
+
+// remembers takes note of a row that was written.
+func (w *world) remembers(row []byte) {
+	at := rowHead + binary.LittleEndian.Uint32(row[8:])
+	if name, is := strings.CutPrefix(string(row[rowHead:at]), servicesUnder); is {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var m memory
+		_ = json.Unmarshal(row[at:], &m) // of one that is forgotten there is nothing
+		w.rows[name] = m
+	}
 }
 
 func (m *mortal) Clear(at int64) error {

@@ -38,7 +38,6 @@ type place struct {
 	held   map[string][]int
 	spawns map[string]int // by service
 	alive  map[uint64]string
-	labels map[uint64][]byte
 	deaf   map[string]bool // services that do not end by TERM
 	ended  []int32         // codes that End was sent with
 	sent   []string        // of signals: "9 to 7, scope 2"
@@ -48,7 +47,7 @@ func newPlace(t *testing.T, yaml string, args ...string) *place {
 	t.Helper()
 	p := &place{
 		T: t, home: tempDir(t), runtime: tempDir(t), held: map[string][]int{},
-		spawns: map[string]int{}, alive: map[uint64]string{}, labels: map[uint64][]byte{}, deaf: map[string]bool{},
+		spawns: map[string]int{}, alive: map[uint64]string{}, deaf: map[string]bool{},
 	}
 	if err := os.Mkdir(filepath.Join(p.runtime, "services"), 0o755); err != nil {
 		t.Fatal(err)
@@ -133,7 +132,7 @@ func (p *place) supervise(args ...string) {
 	}
 	for id, name := range p.alive {
 		s.tier1.nextID = max(s.tier1.nextID, id+1)
-		s.tier1.children[name] = append(s.tier1.children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id, Label: p.labels[id]})
+		s.tier1.children[name] = append(s.tier1.children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id})
 	}
 	p.mu.Unlock()
 	fd, err := wire.Sealed("bundle", bundle.Encode())
@@ -199,7 +198,7 @@ func (p *place) take(s *Supervisor, o link.Outgoing) {
 		p.ended = append(p.ended, m.Code)
 	case *wire.Spawn:
 		p.spawns[m.Name]++
-		p.alive[m.ID], p.labels[m.ID] = m.Name, m.Label
+		p.alive[m.ID] = m.Name
 		hear(&wire.Spawned{ID: m.ID, PID: int32(100 + m.ID), StartTime: m.ID})
 	case *wire.Signal:
 		p.sent = append(p.sent, fmt.Sprintf("%d to %d, scope %d", m.Signal, m.ID, m.Scope))

@@ -19,6 +19,7 @@ import (
 	"rlminit/profiles/lease"
 	"rlminit/service"
 	"rlminit/supervise/console"
+	"rlminit/supervise/handover"
 	"rlminit/tests/unprivileged"
 )
 
@@ -124,6 +125,34 @@ func (p *place) recordedAs(name string) service.Intent {
 
 // What cannot be recorded is refused, but for a stop: that is carried out, and its
 // answer says what it is worth. Nothing of it is recorded.
+// forgetful has no room for what a successor is to know of services, as long as it is full.
+type forgetful struct {
+	handover.File
+	full *atomic.Bool
+}
+
+func (f forgetful) WriteAt(b []byte, at int64) (int, error) {
+	if f.full.Load() && bytes.Contains(b, []byte(servicesUnder)) {
+		return 0, unix.ENOMEM
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// No process is started of which a successor would not know.
+func TestAStartThatCannotBeRemembered(t *testing.T) {
+	p := newPlace(t, "version: 1\nuser: app\nservices:\n  web: {command: [web], restart: {delay: 10ms}}\n")
+	var full atomic.Bool
+	full.Store(true)
+	p.now.records.table.Through(func(f handover.File) handover.File { return forgetful{f, &full} })
+	p.bootAll()
+	p.await("web", "backoff")
+	if n := p.spawned("web"); n != 0 {
+		t.Errorf("it was spawned %d times, and nobody would know it", n)
+	}
+	full.Store(false)
+	p.await("web", "running")
+}
+
 func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p := newPlace(t, pair)
 	p.bootAll()

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"cmp"
-	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
@@ -142,23 +141,17 @@ func (c *succession) recordedIntent(name, profile string, recorded bool) service
 }
 
 // adopt brings a unit's state in line with what tier 1 knows of its processes.
-// The newest child counts: an older one ended before it was spawned, and the
-// state that went along with the newest knows of that.
+// The newest child counts: an older one ended before it was spawned, and the state
+// knows of that.
 func (c *succession) adopt(u *unit) {
 	children := c.tier1.children[u.name]
 	delete(c.tier1.children, u.name)
 	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
 	event := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
-	left, newer := u.state, (*machine.State)(nil)
 	if len(children) > 0 {
 		newest := children[len(children)-1]
 		for _, older := range children[:len(children)-1] {
 			c.tier1.dismiss(u.name, older)
-		}
-		var at memory
-		if json.Unmarshal(newest.Label, &at) == nil && at.Machine.LastID > u.state.LastID {
-			newer = &at.Machine
-			left = newer
 		}
 		go func(d *service.Definition) {
 			secrets := c.prep.secrets(d)
@@ -175,17 +168,17 @@ func (c *succession) adopt(u *unit) {
 		}
 	}
 	if u.desired() == service.IntentNone { // nothing was kept of it yet
-		c.fleet.want(u, intentOf(left.Want == machine.WantUp))
+		c.fleet.want(u, intentOf(u.state.Want == machine.WantUp))
 	}
-	u.kept.seen = left.Public()
+	u.kept.seen = u.state.Public()
 	if u.kept.changed && u.desired() == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.kept.changed = false
-	if err := c.opened.Adopt(u.life.Node(), c.prep.opens(u, left.ID), c.tier1.held, len(children) > 0); err != nil {
+	if err := c.opened.Adopt(u.life.Node(), c.prep.opens(u, u.state.ID), c.tier1.held, len(children) > 0); err != nil {
 		slog.Error("notifications of a service are lost", "service", u.name, "err", err)
 	}
-	c.fleet.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: event, State: newer})
+	c.fleet.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: event})
 	c.records.keepState(u)
 	c.records.recordSeen(u)    // our predecessor may have had no time for it
 	c.records.publishStatus(u) // likewise

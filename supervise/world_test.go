@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -29,6 +28,7 @@ type world struct {
 	killAt   int // the write to the volume at which the supervisor is killed; 0: none
 	endAt    int // the same, of the writes of what a successor is to know
 
+	rows      map[string]memory // of services, as they can be read
 	table     map[uint64]*body
 	outbox    []func()
 	nextID    uint64
@@ -70,7 +70,7 @@ type body struct {
 
 func newWorld(seed uint64) *world {
 	return &world{
-		seed: seed, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
+		seed: seed, rows: map[string]memory{}, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
 		starts: map[string][]time.Time{}, ordered: map[string]bool{}, removed: map[string]bool{}, policies: map[string]machine.Policy{},
 		counts: map[string]int{},
 		hear:   func(wire.Message) {}, ready: func(*body) {},
@@ -165,9 +165,8 @@ func (w *world) spawn(m *wire.Spawn) {
 	if w.removed[m.Name] {
 		w.fault("%s is spawned, and was removed", m.Name)
 	}
-	var at memory
-	if err := json.Unmarshal(m.Label, &at); err != nil || at.Machine.ID != m.ID || at.Machine.Phase != machine.Spawning || at.Machine.Want != machine.WantUp {
-		w.fault("%s is spawned in the state %s", m.Name, m.Label)
+	if at := w.rows[m.Name]; at.Machine.LastID < m.ID || at.Machine.ID == m.ID && at.Machine.Phase != machine.Spawning {
+		w.fault("%s is spawned as %d, and a successor would know %+v", m.Name, m.ID, at)
 	}
 	for _, other := range w.table {
 		if other != b && other.asking == nil && other.name == m.Name && (other.state == wire.ChildPending || other.state == wire.ChildAlive || other.leftovers > 0) {

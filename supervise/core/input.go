@@ -15,8 +15,7 @@ type Kind uint8
 // The kinds of input, with the fields that each takes. What is about a service that is
 // gone, or a name that nobody has, does nothing.
 const (
-	// Happened: Node, Event. Of Adopt also State, if the one that Define has given was
-	// older.
+	// Happened: Node, Event.
 	Happened Kind = iota
 
 	// Notified is what the process PID, 0 if nobody knows, has said of its service by

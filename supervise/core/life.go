@@ -132,13 +132,9 @@ func digest(s *machine.State) digested {
 	}
 }
 
-// happened steps a life. One that is adopted may have a newer state than it was defined
-// with, and is told anew what holds it.
-func (s *Set) happened(l *Life, e machine.Event, newer *machine.State) {
+// happened steps a life. One that is adopted is told anew what holds it.
+func (s *Set) happened(l *Life, e machine.Event) {
 	if e.Kind == machine.Adopt {
-		if newer != nil {
-			s.replace(l, *newer)
-		}
 		s.adopted = append(s.adopted, l)
 	}
 	s.transition(l, e)

@@ -46,7 +46,7 @@ func (s *Set) Step(in Input) []Effect {
 	switch in.Kind {
 	case Happened:
 		if l := s.Life(in.Node); l != nil {
-			s.happened(l, in.Event, in.State)
+			s.happened(l, in.Event)
 		}
 	case Notified:
 		if l := s.Life(in.Node); l != nil {
