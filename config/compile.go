@@ -423,11 +423,10 @@ func (k *compiler) program(d *service.Definition, id wire.Identity) (*wire.Progr
 
 // environment reads what id may read.
 func (k *compiler) environment(d *service.Definition, id wire.Identity) (env []string, err error) {
-	if as := k.host.as(id, func() {
+	err = k.host.as(id, func() (err error) {
 		env, err = Environment(k.config, id, k.host.Environ, d, Profile{})
-	}); as != nil {
-		return nil, as
-	}
+		return err
+	})
 	return env, err
 }
 

@@ -4,17 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/cgroup"
 	"rlminit/isolate"
-
+	"rlminit/rights"
 	"rlminit/wire"
 )
 
@@ -121,43 +119,12 @@ func Executable(word, path string) bool {
 	return false
 }
 
-// as runs f with the file system rights of id, setfsuid(2): what root reads for
-// somebody must be what he could have read himself, for he may have put a link
-// there.
-func (h Host) as(id wire.Identity, f func()) error {
+// as runs f with the file system rights of id: what root reads for somebody must be what
+// he could have read himself, for he may have put a link there.
+func (h Host) as(id wire.Identity, f func() error) error {
 	if h.UID != 0 || id.UID == 0 || os.Geteuid() != 0 { // who looks for root sees what he may
-		f()
-		return nil
+		return f()
 	}
-	failed := make(chan error)
-	go func() {
-		// The thread is never unlocked, and so ends with the goroutine: nobody
-		// inherits its rights.
-		runtime.LockOSThread()
-		err := assume(id)
-		if err == nil {
-			f()
-		}
-		failed <- err
-	}()
-	return <-failed
-}
-
-// assume gives the calling thread, and it alone, the groups and file system ids
-// of id.
-func assume(id wire.Identity) error {
-	groups := append([]uint32{id.GID}, id.Groups...)
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0); errno != 0 {
-		return fmt.Errorf("cannot take on the groups of user %s: %w", id.Name, errno)
-	}
-	if _, err := unix.SetfsgidRetGid(int(id.GID)); err != nil {
-		return fmt.Errorf("cannot take on the group of user %s: %w", id.Name, err)
-	}
-	if _, err := unix.SetfsuidRetUid(int(id.UID)); err != nil {
-		return fmt.Errorf("cannot take on user %s: %w", id.Name, err)
-	}
-	if now, _ := unix.SetfsuidRetUid(-1); now != int(id.UID) {
-		return fmt.Errorf("cannot take on user %s: the kernel refuses", id.Name)
-	}
-	return nil
+	id.Groups = append([]uint32{id.GID}, id.Groups...)
+	return rights.As(id, f)
 }

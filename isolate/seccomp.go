@@ -35,8 +35,8 @@ var denied = []uint32{
 // and what getifaddrs(3) asks.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
-// namespaces are the flags by which clone(2) makes some.
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+// newNamespaces are the flags by which clone(2) makes some.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // Where struct seccomp_data has what, seccomp(2). Both architectures are little
@@ -47,6 +47,8 @@ const (
 	dataArg0   = 16
 	dataArg1   = 24
 	dataArg2   = 32
+	dataArg4   = 48
+	upper      = 4 // of an argument, its upper half
 )
 
 // What a filter answers.
@@ -126,14 +128,7 @@ var strictFilter = sync.OnceValue(func() []byte {
 	for _, nr := range slices.Concat(denied, deniedHere) {
 		f.deny(nr, unix.EPERM)
 	}
-	// Its flags are behind a pointer. C libraries use clone where it is unknown.
-	f.deny(unix.SYS_CLONE3, unix.ENOSYS)
-	f.only(unix.SYS_CLONE, func(f *filter) {
-		f.load(dataArg0)
-		f.put(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, namespaces, 0, 1)
-		f.answer(answerErrno | uint32(unix.EPERM))
-		f.answer(answerAllow)
-	})
+	f.namespaces()
 	f.only(unix.SYS_SOCKET, func(f *filter) {
 		f.load(dataArg2)
 		f.deny(unix.IPPROTO_MPTCP, unix.EPERM) // as in portsFilter
@@ -159,6 +154,18 @@ var strictFilter = sync.OnceValue(func() []byte {
 	f.answer(answerAllow)
 	return f.bytes()
 })
+
+// namespaces denies clones with namespaces of their own.
+func (f *filter) namespaces() {
+	// Its flags are behind a pointer. C libraries use clone where it is unknown.
+	f.deny(unix.SYS_CLONE3, unix.ENOSYS)
+	f.only(unix.SYS_CLONE, func(f *filter) {
+		f.load(dataArg0)
+		f.put(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, newNamespaces, 0, 1)
+		f.answer(answerErrno | uint32(unix.EPERM))
+		f.answer(answerAllow)
+	})
+}
 
 func (f filter) bytes() []byte {
 	var out []byte

@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/rights"
 	"rlminit/wire"
 )
 
@@ -265,22 +265,10 @@ func reachable(home string, who wire.Identity) error {
 	})
 }
 
-// as does something with somebody's rights to files, setfsuid(2).
+// as is rights.As with our groups: a user namespace may allow no others.
 func as(who wire.Identity, do func() error) error {
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and it ends with the goroutine
-		if _, err := unix.SetfsgidRetGid(int(who.GID)); err != nil {
-			failed <- err
-			return
-		}
-		if _, err := unix.SetfsuidRetUid(int(who.UID)); err != nil {
-			failed <- err
-			return
-		}
-		failed <- do()
-	}()
-	return <-failed
+	who.Groups = nil
+	return rights.As(who, do)
 }
 
 // canSetGroups tries, with what we have: a user namespace may deny it.

@@ -125,51 +125,22 @@ func (b byOwner) writeFiles(r durable.Request, fds ...int) (durable.Answer, []in
 	return durable.Answer{Done: len(all), Failures: failures}, nil, nil
 }
 
-// each does what concerns many profiles: in one errand that of those who have no user
-// of their own, and in another that of all others. A directory that is not of the user
-// who is recorded takes a closer look, as any odd one does.
+// each does what concerns many profiles, in one request. A directory that is not of the
+// user who is recorded takes a closer look, as any odd one does.
 func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened []int, err error) {
-	services, owned := r, r
-	services.Rels, owned.Rels = nil, nil
-	at := make([]int, len(r.Rels)) // where of the owned, or of the others, each one is
-	for i, name := range r.Rels {
-		if uid := b.recorded(name); uid != 0 {
-			at[i] = len(owned.Rels)
-			owned.Rels, owned.UIDs = append(owned.Rels, name), append(owned.UIDs, uid)
-		} else {
-			at[i] = ^len(services.Rels)
-			services.Rels = append(services.Rels, name)
+	owned := false
+	for _, name := range r.Rels {
+		uid := b.recorded(name)
+		owned = owned || uid != 0
+		if uid == 0 {
+			uid = b.owners.Services()
 		}
+		r.UIDs = append(r.UIDs, uid)
 	}
-	if len(owned.Rels) == 0 {
-		return b.user.Do(r, fds...)
+	if !owned { // as one user it is done at once
+		r.UIDs = nil
 	}
-	theirs, _, err := b.owners.Hands(0).Do(owned, fds...)
-	if err != nil || theirs.Failure != nil || r.Op == durable.OpGlances && len(theirs.Glances) != len(owned.Rels) {
-		theirs = durable.Missed(owned)
-	}
-	if len(services.Rels) > 0 {
-		if a, opened, err = b.user.Do(services, fds...); err != nil || a.Failure != nil {
-			return a, opened, err
-		}
-	}
-	a.Entries = append(a.Entries, theirs.Entries...)
-	if r.Op == durable.OpTidy {
-		return a, nil, nil
-	}
-	if len(a.Glances) != len(services.Rels) {
-		return durable.Answer{}, nil, unix.EPROTO
-	}
-	all := make([]durable.Glance, len(r.Rels))
-	for i := range all {
-		if at[i] >= 0 {
-			all[i] = theirs.Glances[at[i]]
-		} else {
-			all[i] = a.Glances[^at[i]]
-		}
-	}
-	a.Glances = all
-	return a, nil, nil
+	return b.user.Do(r, fds...)
 }
 
 // profile is in whose directory a request acts; "": in none's.

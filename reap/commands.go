@@ -51,7 +51,7 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		c.ListenPID = []byte{}
 	}
 	switch m.Name {
-	case wire.FilesProgram, wire.ProfileFilesProgram:
+	case wire.FilesProgram:
 		return c, o.files(c, m, fds)
 	case wire.ConfigurationProgram:
 		return c, o.configuration(c, m, fds)

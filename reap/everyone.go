@@ -2,6 +2,7 @@ package reap
 
 import (
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
 
 // everyone is whoever runs in the container, as far as tier 1 knows of it: the way to
@@ -31,7 +32,7 @@ func (e *everyone) own(pid int32) bool {
 // onlyTier2 tells whether no process but tier 2 is left.
 func (e *everyone) onlyTier2() bool {
 	for c := e.children.first; c != nil; c = c.next {
-		if (c.state == alive || c.state == pending) && !touchesFiles(c.name) { // which ends with tier 2
+		if (c.state == alive || c.state == pending) && c.name != wire.FilesProgram { // which ends with tier 2
 			return false
 		}
 	}
@@ -50,7 +51,7 @@ func (e *everyone) signal(signal int32) {
 		e.signaller.kill(-m.pid, signal, m.user)
 	}
 	for c := e.children.first; c != nil; c = c.next {
-		if c.pid != 0 && (c.state == alive || c.state == pending) && (!touchesFiles(c.name) || signal == sys.SIGKILL) {
+		if c.pid != 0 && (c.state == alive || c.state == pending) && (c.name != wire.FilesProgram || signal == sys.SIGKILL) {
 			e.signaller.kill(-c.pid, signal, c.user)
 		}
 	}

@@ -22,45 +22,37 @@ func (o *commands) whose(m *wire.Spawn) (wire.Identity, *refusal) {
 	return wire.Identity{UID: m.UID, GID: m.UID, Groups: profiles.Groups}, nil
 }
 
-// mostFiles is how many processes for the files of the services' user there may be,
-// and of those of profiles: one, and those that hang.
 const (
-	mostFiles  = 4
+	mostFiles  = 4 // processes that touch files: one, and those that hang
 	mostOwners = 8 // that change owners
 )
 
-// touchesFiles tells whether that is the name of a process that touches the services'
-// files. It ends with tier 2.
-func touchesFiles(name string) bool {
-	return name == wire.FilesProgram || name == wire.ProfileFilesProgram
-}
-
-// files fills in the process that touches the files of the services' user, or of
-// those of profiles, in the place of a supervisor that has a uid of its own. It
+// files fills in the process that touches the files of the services' user and of
+// profiles' users, in the place of a supervisor that has a uid of its own. It
 // begins as root, with no right but to change its ids, and that is what it does
 // first: some of those which it takes on are lost when a program is executed. Of the
 // message only the descriptor is used.
 func (o *commands) files(c *sys.Command, m *wire.Spawn, fds []int) *refusal {
 	supervisor, user, of := &o.policy.Supervisor, &o.policy.User, &o.policy.Profiles
 	if !o.place.root || user.UID == supervisor.UID || m.UID != 0 || m.Tag != 0 || m.Terminal ||
-		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD ||
-		m.Name == wire.ProfileFilesProgram && of.Low == 0 {
+		len(fds) != 1 || len(m.Targets) != 1 || m.Targets[0] != wire.FilesFD {
 		return &refusal{wire.StepPolicy, unix.EPERM, "the supervisor has no process for the services' files"}
 	}
 	if o.children.count(m.Name) >= mostFiles {
 		return &refusal{wire.StepPolicy, unix.EAGAIN, "there are enough of them"}
 	}
 	c.UID = supervisor.UID // whoever signals it must be: it becomes that itself
-	argv := []string{"rlminit", "rights", say.Number(int(supervisor.UID)), say.Number(int(supervisor.GID))}
-	groups := user.Groups
-	if m.Name == wire.ProfileFilesProgram {
-		argv, groups = append(argv, "of", say.Number(int(of.Low)), say.Number(int(of.High))), of.Groups
-	} else {
-		argv = append(argv, say.Number(int(user.UID)), say.Number(int(user.GID)))
+	argv := []string{"rlminit", "rights"}
+	add := func(ids ...uint32) {
+		for _, id := range ids {
+			argv = append(argv, say.Number(int(id)))
+		}
 	}
-	for _, group := range groups {
-		argv = append(argv, say.Number(int(group)))
-	}
+	add(supervisor.UID, supervisor.GID, user.UID, user.GID)
+	add(user.Groups...)
+	argv = append(argv, "of")
+	add(of.Low, of.High)
+	add(of.Groups...)
 	// The last to give up the others for good.
 	return o.ourselves(c, m, fds, argv, 1<<unix.CAP_SETUID|1<<unix.CAP_SETGID|1<<unix.CAP_SETPCAP)
 }

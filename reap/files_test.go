@@ -34,7 +34,7 @@ func TestFilesProcess(t *testing.T) {
 	id, out := l.spawn(t, asked)
 	l.spawned(t, id)
 	r := decode[report](t, out)
-	want := []string{"rlminit", "rights", fmt.Sprint(supervisor), fmt.Sprint(supervisor + 1), fmt.Sprint(testUser), fmt.Sprint(testGroup), "4713"}
+	want := []string{"rlminit", "rights", fmt.Sprint(supervisor), fmt.Sprint(supervisor + 1), fmt.Sprint(testUser), fmt.Sprint(testGroup), "4713", "of", "0", "0"}
 	if !slices.Equal(r.Arguments, want) {
 		t.Errorf("arguments %q, want %q", r.Arguments, want)
 	}
@@ -82,15 +82,15 @@ func TestProfileUsers(t *testing.T) {
 	}
 	l.exited(t, id)
 	files := func(m *wire.Spawn) {
-		m.Name, m.Privileged, m.Tag, m.Targets = wire.ProfileFilesProgram, true, 0, []int32{wire.FilesFD}
+		m.Name, m.Privileged, m.Tag, m.Targets = wire.FilesProgram, true, 0, []int32{wire.FilesFD}
 	}
 	id, out = l.spawn(t, files)
 	l.spawned(t, id)
-	if r, want := decode[report](t, out), "rlminit rights 4720 4720 of 5000 5001 4799"; strings.Join(r.Arguments, " ") != want {
+	if r, want := decode[report](t, out), fmt.Sprintf("rlminit rights 4720 4720 %d %d 4713 of 5000 5001 4799", testUser, testGroup); strings.Join(r.Arguments, " ") != want {
 		t.Errorf("arguments %q, want %q", r.Arguments, want)
 	}
 	l.exited(t, id)
-	for _, change := range []func(*wire.Spawn){func(*wire.Spawn) {}, files, func(m *wire.Spawn) { files(m); m.Name = wire.FilesProgram }} {
+	for _, change := range []func(*wire.Spawn){func(*wire.Spawn) {}, files} {
 		for _, uid := range []uint32{1, 4720, 4999, 5002} {
 			id, _ := l.spawn(t, func(m *wire.Spawn) {
 				change(m)

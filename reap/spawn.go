@@ -28,7 +28,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
-	if no == nil && !touchesFiles(m.Name) && r.tier2.room.full(len(r.threads.queue)) {
+	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(len(r.threads.queue)) {
 		no = &refusal{wire.StepFork, unix.EAGAIN, ""}
 	}
 	if no == nil && r.leaves.There() && m.Tag != 0 && r.place.tags {
@@ -103,7 +103,7 @@ func (r *reaper) spawned(c *child, j *job) {
 		c.step, c.reason = wire.StepThreads, "every spawn waits for a file system that does not answer"
 	}
 	r.main.serviceGone(c)
-	if touchesFiles(c.name) && command.Step == sys.StepFork {
+	if c.name == wire.FilesProgram && command.Step == sys.StepFork {
 		r.tier2.room.wanted(command.Errno, r.now)
 	}
 	r.step(c, fell)

@@ -14,33 +14,33 @@ import (
 )
 
 // Become makes of this process, which root has executed, one that serves: the
-// supervisor's by its ids, and the user's where files are concerned. It must be
-// the first thing that the process does, since every thread is changed.
-func Become(supervisor, user wire.Identity) error {
-	err := take(append(identified(supervisor, append([]uint32{user.GID}, user.Groups...)),
-		step{"the user's gid for files", every(unix.SYS_SETFSGID, uintptr(user.GID), 0, 0)},
-		step{"the user's uid for files", every(unix.SYS_SETFSUID, uintptr(user.UID), 0, 0)},
-		step{"no capability", capabilities(0, 0)},
-		unprivileged,
-	))
-	if err == nil {
-		err = isFor(user.UID, user.GID)
+// supervisor's by its ids, and nobody's where files are concerned but for the time of a
+// call, as one of the users. The right to change ids is kept where it does nothing by
+// itself, and the kernel lets nobody in the process use it for other ids than theirs,
+// nor run a program. It must be the first thing that the process does, since every
+// thread is changed.
+func Become(supervisor, services wire.Identity, profiles wire.Profiles) (*Users, error) {
+	u := &Users{own: supervisor, services: services, profiles: profiles}
+	lists, err := sealed(append([]uint32{services.GID}, services.Groups...), profiles.Groups)
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep the users' groups: %w", err)
 	}
-	return errors.Join(err, undumpable())
-}
-
-// BecomeEach is Become for all users of profiles: a thread takes on one of them for
-// as long as it takes to do what is asked in its name. The right to change ids is
-// kept where it does nothing by itself, and the kernel lets nobody in the process
-// use it for other ids than theirs, nor run a program.
-func BecomeEach(supervisor wire.Identity, of wire.Profiles) (*Users, error) {
-	filter := isolate.UsersFilter(of.Low, of.High, supervisor.UID, supervisor.GID)
-	err := take(append(identified(supervisor, of.Groups),
-		step{"no right but that, for when it is used", capabilities(0, changeIDs)},
-		unprivileged,
-		step{"a filter of system calls", func() syscall.Errno { return install(filter) }},
-	))
-	return &Users{own: supervisor, of: of}, errors.Join(err, undumpable())
+	u.ofServices, u.ofProfiles = lists[0], lists[1]
+	filter := isolate.Users{
+		UIDs: []uint32{supervisor.UID, services.UID}, GIDs: []uint32{supervisor.GID, services.GID},
+		Low: profiles.Low, High: profiles.High, Groups: lists,
+	}.Filter()
+	err = take([]step{
+		{"no capability that could be had again", bounds},
+		{"no groups", every(unix.SYS_SETGROUPS, 0, 0, 0)},
+		{"the supervisor's group", every(unix.SYS_SETRESGID, uintptr(supervisor.GID), uintptr(supervisor.GID), uintptr(supervisor.GID))},
+		{"a way to keep the right to change ids", every(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0)},
+		{"the supervisor's uid", every(unix.SYS_SETRESUID, uintptr(supervisor.UID), uintptr(supervisor.UID), uintptr(supervisor.UID))},
+		{"no right but to change ids, for when it is used", capabilities(0, changeIDs)},
+		{"no_new_privs", every(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)},
+		{"a filter of system calls", func() syscall.Errno { return install(filter) }},
+	})
+	return u, errors.Join(err, undumpable())
 }
 
 // changeIDs are the capabilities to change ids.
@@ -62,40 +62,9 @@ func take(steps []step) error {
 	return nil
 }
 
-// identified makes every id the supervisor's, and leaves nothing but the right to
-// change them.
-func identified(supervisor wire.Identity, groups []uint32) []step {
-	first := unsafe.Pointer(unsafe.SliceData(groups))
-	return []step{
-		{"no capability that could be had again", bounds},
-		{"the user's groups", func() syscall.Errno {
-			defer runtime.KeepAlive(groups)
-			return every(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0)()
-		}},
-		{"the supervisor's group", every(unix.SYS_SETRESGID, uintptr(supervisor.GID), uintptr(supervisor.GID), uintptr(supervisor.GID))},
-		{"a way to keep the right to change ids", every(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0)},
-		{"the supervisor's uid", every(unix.SYS_SETRESUID, uintptr(supervisor.UID), uintptr(supervisor.UID), uintptr(supervisor.UID))},
-		{"the right to change ids", capabilities(changeIDs, changeIDs)},
-	}
-}
-
-var unprivileged = step{"no_new_privs", every(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)}
-
 // undumpable: nobody of the same uid is there but the supervisor; and no service ever
 // gets near it, for its ids have changed.
 func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
-
-// isFor tells whether the kernel takes the calling thread for a user where files are
-// concerned; setfsuid(2) does not say.
-func isFor(uid, gid uint32) error {
-	if is, err := unix.SetfsuidRetUid(-1); err != nil || is != int(uid) {
-		return fmt.Errorf("cannot take on uid %d for files: the kernel refuses", uid)
-	}
-	if is, err := unix.SetfsgidRetGid(-1); err != nil || is != int(gid) {
-		return fmt.Errorf("cannot take on gid %d for files: the kernel refuses", gid)
-	}
-	return nil
-}
 
 // install has every thread filtered, seccomp(2). A kernel without filters has none:
 // then what holds is that there is no capability but the two.

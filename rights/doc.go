@@ -1,19 +1,20 @@
-// Package rights touches the files of a user with that user's rights and no
-// others, in the place of a supervisor that has a uid of its own.
+// Package rights touches the files of users with their rights and no others, in the
+// place of a supervisor that has a uid of its own.
 //
-// A User is asked, and a process carries it out: Serve, which tier 1 starts. Its
-// real, effective and saved ids are the supervisor's, so that no service can signal,
-// limit or trace it (kill(2), prlimit(2) and ptrace(2) ask for those); only the ones
-// that the kernel holds against the owners of files are the user's (setfsuid(2)), and
-// it has no capability. That is the services' user. Users of profiles share one such
-// process: a thread takes on the ids of one for a single call. For that it keeps the
-// right to change ids, in force only while it does so, and a filter of system calls
-// knows no ids but theirs, so that even one in which a profile's user could run code
-// would be no more than all of these. What it does are the operations of durable.Dir on descriptors that
+// A User is asked, and a process carries it out: Serve, which tier 1 starts, one for all
+// users. Its real, effective and saved ids are the supervisor's, so that no service can
+// signal, limit or trace it (kill(2), prlimit(2) and ptrace(2) ask for those). For the
+// time of a call, and in one thread, what the kernel holds against the owners of files
+// are a user's: uid, gid (setfsuid(2)) and groups. They are cleared after it. For that
+// the process keeps the right to change ids, in force only while it does so; a filter of
+// system calls knows no ids and no lists of groups but those of the services' user and of
+// profiles, so that even a process in which a service could run code would be no more
+// than all of these. What it does are the operations of durable.Dir on descriptors that
 // come with the request, and a few on paths that root's configuration names.
 //
-// A call that waits for a file system gives its place to another after a while, so
-// that one that does not answer keeps nobody from those that do.
+// What may wait for a file system that does not answer is bounded: of all calls, of
+// which one gives its place to another after a while; and of each user, so that its file
+// system keeps no other user waiting.
 //
 // The two speak over a pair of packet sockets. The side of the supervisor never
 // trusts what comes from a user's file more than if it had read that itself. A

@@ -17,7 +17,7 @@ import (
 type call struct {
 	ID    uint64
 	Kind  kind
-	UID   uint32          // in whose name; 0: the process's own
+	UID   uint32          // in whose name
 	File  durable.Request // of kindFile
 	Path  string
 	Paths []string // of kindLook
@@ -67,7 +67,7 @@ func (m *answer) fields(c *coder.Coder) {
 // other or both at once, and the last answer is right: what only looks.
 func (m *call) repeatable() bool {
 	switch m.Kind {
-	case kindOpen, kindLook, kindInotify, kindWatch:
+	case kindOpen, kindLook, kindWatch:
 		return true
 	case kindFile:
 		return m.File.Op.OnlyLooks()
@@ -82,13 +82,12 @@ type message interface{ fields(*coder.Coder) }
 type kind uint8
 
 const (
-	kindPing    kind = iota
-	kindFile         // an operation of durable.Dir
-	kindOpen         // a path
-	kindLook         // what paths are, up to the first file that may be used so
-	kindListen       // a socket with a name among files
-	kindInotify      // a new set of watches
-	kindWatch        // one more watch in it
+	kindPing   kind = iota
+	kindFile        // an operation of durable.Dir
+	kindOpen        // a path
+	kindLook        // what paths are, up to the first file that may be used so
+	kindListen      // a socket with a name among files
+	kindWatch       // one more watch in a set
 )
 
 const (
@@ -153,7 +152,7 @@ func (l *link) send(m message, fds ...int) error {
 }
 
 func inMemory(content []byte) (int, error) {
-	fd, err := unix.MemfdCreate("rlminit-rights", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("rlminit-rights", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, err
 	}

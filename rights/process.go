@@ -32,51 +32,47 @@ const mostEnds = 4
 // it; it may be called more than once, and when the process has ended already.
 type Start func() (fd int, end func(), err error)
 
-// New is a user whose files are touched by a process that start starts, now and
-// whenever there is none, and that serves atOnce calls at a time. say is told of each
-// that had to be replaced.
-func New(start Start, atOnce int, say func(string)) *User {
-	return &User{process: &process{start: start, atOnce: atOnce, say: say}}
-}
-
-// Brief is New for a process that ends when it has had nothing to do for some seconds.
-func Brief(start Start, atOnce int, say func(string)) *User {
-	u := New(start, atOnce, say)
-	u.process.brief = true
-	return u
+// New is the services' user, whose files are touched by a process that start starts, now
+// and whenever there is none, and that serves atOnce calls at a time; As are others that
+// it can be. say is told of each that had to be replaced.
+func New(start Start, uid uint32, atOnce int, say func(string)) *User {
+	return &User{&process{start: start, services: uid, atOnce: atOnce, say: say, places: map[uint32]chan struct{}{}}, uid}
 }
 
 // process is the one that serves, as far as there is one.
 type process struct {
-	start  Start
-	atOnce int
-	say    func(string)
-	brief  bool // one that has nothing to do ends
+	start    Start
+	services uint32 // the services' user
+	atOnce   int
+	say      func(string)
 
 	mu      sync.Mutex
-	running *running // nil: none
+	running *running                 // nil: none
+	places  map[uint32]chan struct{} // of each user, for what it has under way
 	began   time.Time
 }
 
-// rest ends the process if it has nothing to do. The next call starts another.
-func (p *process) rest() {
-	if !p.mu.TryLock() {
-		return // one is being started
+// enter waits for a place among what a user has under way, and returns it: each may wait
+// for ever for a file system that does not answer, and is to leave threads for others.
+func (p *process) enter(uid uint32) chan struct{} {
+	p.mu.Lock()
+	place := p.places[uid]
+	if place == nil {
+		most := max(1, p.atOnce/4)
+		if uid == p.services {
+			most = mostOfServices(p.atOnce)
+		}
+		place = make(chan struct{}, most)
+		p.places[uid] = place
 	}
-	defer p.mu.Unlock()
-	r := p.running
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.waiting) > 0 {
-		return
-	}
-	r.waiting, r.rested = nil, true
-	p.running, p.began = nil, time.Time{}
-	r.link.shut()
+	p.mu.Unlock()
+	place <- struct{}{}
+	return place
 }
+
+// mostOfServices is how many calls of the services' user may be under way: two thirds of
+// all.
+func mostOfServices(atOnce int) int { return max(1, (atOnce+mostHung(atOnce))*2/3) }
 
 // running is one process and what it was asked for.
 type running struct {
@@ -87,7 +83,6 @@ type running struct {
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]chan result // nil: it has ended
-	rested  bool                   // because it had nothing to do
 	pinged  uint64                 // the id of a ping without an answer; 0: none
 	watched bool                   // a timer asks it soon
 	seen    uint64                 // the newest call when it was asked last
@@ -103,6 +98,8 @@ type result struct {
 // call has one thing done and waits for the answer. Whose process ends meanwhile is
 // asked of the next one, if it can be done twice.
 func (p *process) call(c call, fds ...int) (answer, []int, error) {
+	place := p.enter(c.UID)
+	defer func() { <-place }()
 	for ends := 1; ; ends++ {
 		a, opened, err := p.callOnce(c, fds...)
 		if !errors.Is(err, ErrEnded) || !c.repeatable() || ends >= mostEnds {
@@ -114,16 +111,12 @@ func (p *process) call(c call, fds ...int) (answer, []int, error) {
 // callOnce is call of one process. One that had ended before it was asked has done
 // nothing, and the next one is asked.
 func (p *process) callOnce(c call, fds ...int) (answer, []int, error) {
-	var rest func()
-	if p.brief {
-		rest = p.rest
-	}
 	for again := true; ; {
 		r, err := p.get()
 		if err != nil {
 			return answer{}, nil, err
 		}
-		done := r.await(&c, p.say, rest)
+		done := r.await(&c, p.say)
 		if done != nil {
 			if err = r.link.send(&c, fds...); err == nil {
 				got := <-done
@@ -135,20 +128,11 @@ func (p *process) callOnce(c call, fds ...int) (answer, []int, error) {
 			}
 		}
 		p.drop(r)
-		switch {
-		case done == nil && r.isRested():
-		case !again:
+		if !again {
 			return answer{}, nil, ErrEnded
-		default:
-			again = false
 		}
+		again = false
 	}
-}
-
-func (r *running) isRested() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rested
 }
 
 // drop has the next call start another process.
@@ -211,7 +195,7 @@ func (p *process) listen(r *running) {
 
 // await gives a call its id, and the channel on which its result comes; nil: the
 // process has ended.
-func (r *running) await(c *call, say func(string), rest func()) chan result {
+func (r *running) await(c *call, say func(string)) chan result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting == nil {
@@ -223,7 +207,7 @@ func (r *running) await(c *call, say func(string), rest func()) chan result {
 	r.waiting[c.ID] = done
 	if !r.watched {
 		r.watched = true
-		time.AfterFunc(askEvery, func() { r.watch(say, rest) })
+		time.AfterFunc(askEvery, func() { r.watch(say) })
 	}
 	return done
 }
@@ -237,7 +221,7 @@ func (p *process) answers(within time.Duration) bool {
 		return true
 	}
 	ping := call{Kind: kindPing}
-	done := r.await(&ping, p.say, nil)
+	done := r.await(&ping, p.say)
 	if done == nil {
 		return false
 	}
@@ -286,14 +270,11 @@ func (r *running) answered(a answer, fds []int) {
 // that does not say so, or whose calls have all waited for so long that what they
 // wait for in the kernel keeps every other one waiting. Nobody is woken while
 // nothing is asked.
-func (r *running) watch(say func(string), rest func()) {
+func (r *running) watch(say func(string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) == 0 {
 		r.watched, r.stuck = false, 0
-		if rest != nil {
-			go rest()
-		}
 		return
 	}
 	old := 0
@@ -302,7 +283,7 @@ func (r *running) watch(say func(string), rest func()) {
 			old++
 		}
 	}
-	if old < r.atOnce+mostHung(r.atOnce) {
+	if old < mostOfServices(r.atOnce) {
 		r.stuck = 0
 		r.seen = r.next
 	} else {
@@ -320,5 +301,5 @@ func (r *running) watch(say func(string), rest func()) {
 	r.pinged = r.next
 	ping := call{ID: r.next, Kind: kindPing}
 	go func() { _ = r.link.send(&ping) }() // an error is the listener's too
-	time.AfterFunc(askEvery, func() { r.watch(say, rest) })
+	time.AfterFunc(askEvery, func() { r.watch(say) })
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ const atOnce = 16
 
 func newUser(t *testing.T) (*User, *server) {
 	s := &server{t: t}
-	return New(s.start, atOnce, s.say), s
+	return New(s.start, 1, atOnce, s.say), s
 }
 
 // Whoever does it, a directory answers the same, errors and their texts too.
@@ -325,7 +326,7 @@ func TestPaths(t *testing.T) {
 				}
 				unix.Close(fd)
 			}
-			watches, err := user.Inotify()
+			watches, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -445,44 +446,49 @@ func TestAProcessThatEndsIsReplaced(t *testing.T) {
 	}
 }
 
-// One that is for a moment ends when nothing is asked of it, is started again by the
-// next call, and nobody who asks while it ends hears of it.
-func TestABriefProcessEnds(t *testing.T) {
-	real := askEvery
-	askEvery = 100 * time.Millisecond
-	defer func() { askEvery = real }()
-	s := &server{t: t}
-	user := Brief(s.start, atOnce, s.say)
-	for round := range 3 {
-		if _, _, err := user.Look("/", 0); err != nil {
-			t.Fatal(err)
+// What waits for a file system that does not answer leaves places for others: a user
+// has only so many calls under way.
+func TestAUserThatWaitsCostsNobodyElse(t *testing.T) {
+	const hung, services, profile = 2, 1, 3
+	var under atomic.Int64
+	start := func() (int, func(), error) {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return -1, nil, err
 		}
-		for ended := false; !ended; {
-			s.mu.Lock()
-			ended = s.ended > round
-			s.mu.Unlock()
-		}
-	}
-	stop, all := make(chan struct{}), sync.WaitGroup{}
-	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				user.process.rest()
-			}
-		}
-	}()
-	for range 4 {
-		all.Go(func() {
-			for range 50 {
-				if _, _, err := user.Look("/", 0); err != nil {
-					t.Errorf("asked while it ends: %v", err)
+		l, err := newLink(pair[1])
+		go func() {
+			var none *Users
+			for {
+				var c call
+				if _, err := l.receive(&c); err != nil {
+					return
 				}
+				if c.UID == hung {
+					under.Add(1)
+					continue
+				}
+				a, _ := none.carry(c, nil)
+				_ = l.send(&a)
 			}
-		})
+		}()
+		return pair[0], l.shut, err
 	}
-	all.Wait()
-	close(stop)
+	user := New(start, services, atOnce, func(line string) { t.Error(line) })
+	for range 200 {
+		go func() { _, _, _ = user.As(hung).Look("/", 0) }() // for ever
+	}
+	for under.Load() < atOnce/4 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 20 {
+		for _, uid := range []uint32{services, profile} {
+			if _, _, err := user.As(uid).Look("/", 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if n := under.Load(); n != atOnce/4 {
+		t.Errorf("%d of one user's are under way, want %d", n, atOnce/4)
+	}
 }

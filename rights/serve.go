@@ -28,7 +28,7 @@ func mostHung(atOnce int) int {
 // Serve carries out what comes over the descriptor until its other end is closed,
 // atOnce calls at a time: each may wait in the kernel, and takes a thread for that.
 // What is under way at the end is not waited for: whoever asked is gone.
-// users are those in whose names it may be asked, beside its own; nil: nobody.
+// users are those in whose names it may be asked; nil: it is itself for all.
 func Serve(fd, atOnce int, users *Users) error {
 	l, err := newLink(fd)
 	if err != nil {
@@ -107,8 +107,6 @@ func carry(c call, fds []int) (a answer, opened []int) {
 		}
 	case kindListen:
 		fd, err = listen(c.Name, c.Path)
-	case kindInotify:
-		fd, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	case kindWatch:
 		var watch int
 		if len(fds) != 1 {

@@ -16,7 +16,7 @@ import (
 // methods may be called from several goroutines at once.
 type User struct {
 	process *process
-	uid     uint32 // in whose name it is asked; 0: its own
+	uid     uint32 // in whose name it is asked
 }
 
 // As is one of the users that the same process can be.
@@ -112,15 +112,6 @@ func (u *User) Listen(network, address string) (int, error) {
 		return listen(network, address)
 	}
 	_, fds, err := u.ask(call{Kind: kindListen, Name: network, Path: address})
-	return first(fds, err)
-}
-
-// Inotify makes a set of watches, inotify_init1(2): non-blocking.
-func (u *User) Inotify() (int, error) {
-	if u == nil {
-		return unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	}
-	_, fds, err := u.ask(call{Kind: kindInotify})
 	return first(fds, err)
 }
 

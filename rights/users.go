@@ -1,65 +1,103 @@
 package rights
 
 import (
+	"cmp"
+	"fmt"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/isolate"
 	"rlminit/wire"
 )
 
-// Users are those that a process can be where files are concerned, beside itself.
+// Users are those that a process can be where files are concerned: the services' user,
+// and those of profiles.
 type Users struct {
-	own wire.Identity // real, effective and saved
-	of  wire.Profiles
+	own, services          wire.Identity
+	profiles               wire.Profiles
+	ofServices, ofProfiles isolate.Groups
 }
 
-// as does something as one of the users, 0 for ourselves. What is done must begin no
-// goroutine that touches files.
+// as does something as one of the users. What is done must begin no goroutine that
+// touches files. Where there are no users, nobody else is to be had.
 //
-// Ids are a thread's own, setfsuid(2). The runtime makes no thread from one that is
-// locked, and ends one whose goroutine ends without having unlocked it: so no other
-// goroutine ever runs as somebody else, even where the kernel would not change back.
+// Ids are a thread's own, setfsuid(2) and setgroups(2). The runtime makes no thread from
+// one that is locked, and ends one whose goroutine ends without having unlocked it: so no
+// other goroutine ever runs as somebody else, even where the kernel would not change back.
 func (u *Users) as(uid uint32, do func()) error {
-	if uid == 0 {
+	if u == nil {
 		do()
 		return nil
 	}
-	if u == nil || !u.of.Has(uid) {
+	gid, groups := uid, u.ofProfiles
+	if uid == u.services.UID {
+		gid, groups = u.services.GID, u.ofServices
+	} else if !u.profiles.Has(uid) {
 		return unix.EPERM
 	}
 	runtime.LockOSThread()
-	err := become(uid)
+	err := become(uid, gid, groups)
 	if err == nil {
 		do()
 	}
-	if u.back() == nil {
+	if become(u.own.UID, u.own.GID, isolate.Groups{}) == nil {
 		runtime.UnlockOSThread()
 	}
 	return err
 }
 
-// become makes the calling thread a user's. The right to is in force for no longer.
-func become(uid uint32) error {
+// become makes the calling thread a user's where files are concerned. The right to is in
+// force for no longer.
+func become(uid, gid uint32, groups isolate.Groups) error {
 	if err := raise(changeIDs); err != nil {
 		return err
 	}
-	_, _ = unix.SetfsgidRetGid(int(uid)) // isFor tells
-	_, _ = unix.SetfsuidRetUid(int(uid))
-	if err := raise(0); err != nil {
-		return err
+	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(groups.Length), uintptr(groups.Address), 0)
+	err := assume(uid, gid)
+	if errno != 0 {
+		err = errno
 	}
-	return isFor(uid, uid)
+	return cmp.Or(raise(0), err)
 }
 
-// back makes the calling thread ours again, which takes no right.
-func (u *Users) back() error {
-	_, _ = unix.SetfsuidRetUid(int(u.own.UID))
-	_, _ = unix.SetfsgidRetGid(int(u.own.GID))
-	if err := raise(0); err != nil {
-		return err
+// assume gives the calling thread, and it alone, a uid and gid for files, setfsuid(2),
+// which does not say what it has done.
+func assume(uid, gid uint32) error {
+	_, _ = unix.SetfsgidRetGid(int(gid))
+	_, _ = unix.SetfsuidRetUid(int(uid))
+	if is, err := unix.SetfsuidRetUid(-1); err != nil || is != int(uid) {
+		return fmt.Errorf("cannot take on uid %d for files: the kernel refuses", uid)
 	}
-	return isFor(u.own.UID, u.own.GID)
+	if is, err := unix.SetfsgidRetGid(-1); err != nil || is != int(gid) {
+		return fmt.Errorf("cannot take on gid %d for files: the kernel refuses", gid)
+	}
+	return nil
+}
+
+// As does something with somebody's rights to files, as root, which has no process that
+// serves: with its groups too, unless they are nil.
+func As(who wire.Identity, do func() error) error {
+	failed := make(chan error)
+	go func() {
+		// The thread is never unlocked, and so ends with the goroutine: nobody inherits
+		// its rights.
+		runtime.LockOSThread()
+		if who.Groups != nil {
+			first := unsafe.Pointer(unsafe.SliceData(who.Groups))
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(who.Groups)), uintptr(first), 0); errno != 0 {
+				failed <- fmt.Errorf("cannot take on the groups of user %s: %w", who.Name, errno)
+				return
+			}
+		}
+		err := assume(who.UID, who.GID)
+		if err == nil {
+			err = do()
+		}
+		failed <- err
+	}()
+	return <-failed
 }
 
 // raise makes the effective capabilities of the calling thread those.
@@ -67,4 +105,31 @@ func raise(effective uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{{Effective: effective, Permitted: changeIDs}}
 	return unix.Capset(&header, &data[0])
+}
+
+// sealed puts lists of groups into memory that nobody can write any more, where a filter
+// can tell them by their addresses, isolate.Groups.
+func sealed(lists ...[]uint32) (at []isolate.Groups, err error) {
+	var content []byte
+	for _, list := range lists {
+		at = append(at, isolate.Groups{Address: uint64(isolate.GroupsMemory + len(content)), Length: uint64(len(list))})
+		content = append(content, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 4*len(list))...)
+	}
+	if len(content) == 0 {
+		return at, nil
+	}
+	fd, err := inMemory(content)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	const all = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, all); err != nil {
+		return nil, err
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_MMAP, isolate.GroupsMemory, uintptr(len(content)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED, uintptr(fd), 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	return at, nil
 }

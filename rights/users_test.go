@@ -19,13 +19,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/isolate"
 	"rlminit/wire"
 )
 
 // The ids of these tests: the supervisor's, and those of profiles.
 const (
 	own       = 4801
+	services  = 4805
 	low, high = 4810, 4829
+)
+
+// Who they are: each has a group that the others have not.
+var (
+	ofServices = wire.Identity{UID: services, GID: services, Groups: []uint32{4806, 4807}}
+	ofProfiles = wire.Profiles{Low: low, High: high, Groups: []uint32{4899}}
 )
 
 // serving has the test binary be a process for the users of profiles.
@@ -37,7 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if atOnce, err := strconv.Atoi(os.Getenv(serving)); err == nil {
-		users, err := BecomeEach(wire.Identity{UID: own, GID: own}, wire.Profiles{Low: low, High: high, Groups: []uint32{4899}})
+		users, err := Become(wire.Identity{UID: own, GID: own}, ofServices, ofProfiles)
 		if err == nil {
 			err = Serve(wire.FilesFD, atOnce, users)
 		}
@@ -117,6 +125,10 @@ func profilesOf(t *testing.T) string {
 		path := filepath.Join(dir, fmt.Sprint(uid))
 		errs = append(errs, os.Mkdir(path, 0o700), os.Chown(path, uid, uid))
 	}
+	for _, group := range []int{services, 4806, 4807, 4899} {
+		path := filepath.Join(dir, fmt.Sprint("group-", group))
+		errs = append(errs, os.Mkdir(path, 0o070), os.Chown(path, 0, group))
+	}
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +147,7 @@ func TestManyUsersAtOnce(t *testing.T) {
 			dir := profilesOf(t)
 			s := &realServer{atOnce: c.atOnce, descriptors: c.descriptors}
 			plenty := c.descriptors > 100
-			all := New(s.start, c.atOnce, func(line string) { t.Log(line) })
+			all := New(s.start, services, c.atOnce, func(line string) { t.Log(line) })
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			var waits sync.WaitGroup
@@ -145,7 +157,7 @@ func TestManyUsersAtOnce(t *testing.T) {
 					for n := range 40 {
 						uid := uint32(low + random.IntN(high-low+1))
 						name := fmt.Sprintf("file-%d-%d", worker, n)
-						if err := oneErrand(all.As(uid), dir, uid, name, random.IntN(4)); err != nil && (plenty || !starved(err)) {
+						if err := oneErrand(all, dir, uid, name, random.IntN(5)); err != nil && (plenty || !starved(err)) {
 							t.Errorf("uid %d, %s: %v", uid, name, err)
 						}
 					}
@@ -186,7 +198,8 @@ var errWrong = errors.New("wrong")
 func starved(err error) bool { return !errors.Is(err, errWrong) }
 
 // oneErrand does something that only its user can do, or that it must not be able to.
-func oneErrand(user *User, dir string, uid uint32, name string, which int) error {
+func oneErrand(all *User, dir string, uid uint32, name string, which int) error {
+	user := all.As(uid)
 	mine := filepath.Join(dir, fmt.Sprint(uid))
 	another := filepath.Join(dir, fmt.Sprint(low+(uid-low+1)%(high-low+1)))
 	switch which {
@@ -212,13 +225,25 @@ func oneErrand(user *User, dir string, uid uint32, name string, which int) error
 			err = fmt.Errorf("%w: uid %d may read %s", errWrong, uid, another)
 		}
 		return err
+	case 3: // a group's, of the services' user or of profiles
+		who := []*User{all, user}[uid%2]
+		for group, whose := range map[int]*User{services: all, 4806: all, 4807: all, 4899: user} {
+			_, denied, err := who.Look(filepath.Join(dir, fmt.Sprint("group-", group)), unix.R_OK)
+			if err != nil {
+				return err
+			}
+			if (denied == nil) != (who == whose) {
+				return fmt.Errorf("%w: uid %d at group %d's: %v", errWrong, who.uid, group, denied)
+			}
+		}
+		return nil
 	default: // of many at once, each as one of them
 		fd, err := user.Handle(dir, true)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		a, _, err := user.As(0).Do(durable.Request{
+		a, _, err := all.Do(durable.Request{
 			Op: durable.OpGlances, Base: dir, Rel: "none", Max: 10,
 			Rels: []string{fmt.Sprint(low), fmt.Sprint(low), fmt.Sprint(high), fmt.Sprint(high), fmt.Sprint(high)},
 			UIDs: []uint32{low, high, high, low, 1},
@@ -250,7 +275,7 @@ func atRest(t *testing.T, pid int) {
 			continue // a thread that has ended
 		}
 		for _, want := range []string{
-			"Uid:\t4801\t4801\t4801\t4801\n", "Gid:\t4801\t4801\t4801\t4801\n", "Groups:\t4899 \n", "CapInh:\t0000000000000000\n",
+			"Uid:\t4801\t4801\t4801\t4801\n", "Gid:\t4801\t4801\t4801\t4801\n", "Groups:\t \n", "CapInh:\t0000000000000000\n",
 			"CapPrm:\t00000000000000c0\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n",
 		} {
 			if !strings.Contains(string(content), want) {
@@ -271,7 +296,7 @@ const takenOver = "RIGHTS_TEST_TAKEN_OVER"
 // attempts prints what such code could do that it must not.
 func attempts() {
 	runtime.LockOSThread()
-	_, err := BecomeEach(wire.Identity{UID: own, GID: own}, wire.Profiles{Low: low, High: high})
+	users, err := Become(wire.Identity{UID: own, GID: own}, ofServices, ofProfiles)
 	check := func(what string, done bool) {
 		if done {
 			fmt.Println(what)
@@ -279,7 +304,7 @@ func attempts() {
 	}
 	check(fmt.Sprint("become: ", err), err != nil)
 	check("no right to change ids at all", raise(changeIDs) != nil)
-	for _, uid := range []int{0, own - 1, low - 1, high + 1, 1 << 31} {
+	for _, uid := range []int{0, own - 1, own + 1, services + 1, low - 1, high + 1, 1 << 31} {
 		_, _ = unix.SetfsuidRetUid(uid)
 		is, _ := unix.SetfsuidRetUid(-1)
 		check(fmt.Sprint("uid for files ", uid), is == uid)
@@ -300,13 +325,72 @@ func attempts() {
 			check(fmt.Sprint(name, " ", uid), errno == 0)
 		}
 	}
-	group := [1]uint32{}
-	_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&group[0])), 0)
-	check("setgroups", errno == 0)
-	_, _, errno = syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
+	groups(users, check)
+	_, _, errno := syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
 	check("unshare", errno == 0)
+	pid, _, errno := syscall.RawSyscall(unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD), 0, 0)
+	if errno == 0 && pid == 0 {
+		unix.Exit(0)
+	}
+	check("clone with a user namespace", errno == 0)
 	check("exec", exec.Command("/bin/true").Run() == nil)
-	check("not even a profile's user", become(low) != nil)
+	for uid, groups := range map[uint32]isolate.Groups{low: users.ofProfiles, services: users.ofServices} {
+		check(fmt.Sprint("not even user ", uid), become(uid, uid, groups) != nil)
+	}
+}
+
+// groups tries to have others than those of the users, by address or by what lies there.
+func groups(users *Users, check func(string, bool)) {
+	set := func(n int, at uintptr) bool {
+		_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(n), at, 0)
+		return errno == 0
+	}
+	own := [4]uint32{}
+	check("groups of its own", set(1, uintptr(unsafe.Pointer(&own[0]))) || set(3, uintptr(unsafe.Pointer(&own[0]))))
+	check("too many, too few, the rest of a list, across two", set(4, isolate.GroupsMemory) || set(2, isolate.GroupsMemory) || set(2, isolate.GroupsMemory+4) || set(4, isolate.GroupsMemory+4))
+	const page = 4096
+	call := func(nr uintptr, args ...uintptr) uintptr {
+		at, _, errno := syscall.RawSyscall6(nr, args[0], args[1], args[2], args[3], args[4], args[5])
+		if errno != 0 {
+			return 0
+		}
+		return at
+	}
+	const fixed = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED
+	const writable = unix.PROT_READ | unix.PROT_WRITE
+	const at = isolate.GroupsMemory
+	check("written", call(unix.SYS_MPROTECT, at, page, writable, 0, 0, 0) == 0 && tryWrite())
+	check("other memory", call(unix.SYS_MMAP, at, page, writable, fixed, ^uintptr(0), 0) != 0)
+	check("other memory from before on", call(unix.SYS_MMAP, at-page, 2*page, writable, fixed, ^uintptr(0), 0) != 0)
+	check("other memory from far before on", call(unix.SYS_MMAP, at-(1<<31)-page, 1<<31+2*page, writable, fixed|unix.MAP_NORESERVE, ^uintptr(0), 0) != 0)
+	mine := call(unix.SYS_MMAP, 0, page, writable, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
+	check("no memory at all", mine == 0)
+	check("moved there", call(unix.SYS_MREMAP, mine, page, page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, at, 0) != 0)
+	_, _, errno := syscall.RawSyscall(unix.SYS_MUNMAP, at, page, 0)
+	check("away", errno == 0)
+	_, _, errno = syscall.RawSyscall(unix.SYS_MADVISE, at, page, unix.MADV_REMOVE)
+	check("emptied", errno == 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_MADVISE, at, page, unix.MADV_DONTNEED) // it comes back as it was
+	check("not a list of theirs any more", *(*uint32)(unsafe.Pointer(listed())) != services || !users.profiles.Has(low))
+}
+
+// listed is where the lists are, in a way that vet takes for no mistake.
+func listed() unsafe.Pointer {
+	at := uintptr(isolate.GroupsMemory)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
+}
+
+// tryWrite tells whether a kernel writes there: it says so where we would be killed.
+func tryWrite() bool {
+	var ends [2]int
+	if unix.Pipe2(ends[:], unix.O_CLOEXEC) != nil {
+		return true
+	}
+	if _, err := unix.Write(ends[1], []byte{0, 0, 0, 0}); err != nil {
+		return true
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(ends[0]), isolate.GroupsMemory, 4)
+	return errno == 0
 }
 
 // Whoever took over a process that can be many users could be nobody but these.

@@ -34,20 +34,18 @@ type preparer struct {
 	volume    *volume
 	null      int // what a process has as stdin
 	walls     func() *walls.Place
-	user      *rights.User // touches the files of policy.User
-	files     *userFiles   // and of others; nil where user is
+	user      *rights.User // touches the files of policy.User, and of others; nil: that is ourselves
+	files     *userFiles   // starts what does; nil where user is
 }
 
 // config is the configuration in force.
 func (p *preparer) config() *config.Config { return p.settings.Current() }
 
-// filesAnswer tells whether the processes that touch files live: it is a file system
-// that does not answer then, and not they.
-func (p *preparer) filesAnswer() bool {
-	return p.user.Answers(filesAnswerWithin) && (p.files == nil || p.files.profilesAnswer())
-}
+// filesAnswer tells whether the process that touches files lives: it is a file system
+// that does not answer then, and not that.
+func (p *preparer) filesAnswer() bool { return p.user.Answers(filesAnswerWithin) }
 
-// filesAnswerWithin is how long such a process may take to say that it lives.
+// filesAnswerWithin is how long that process may take to say that it lives.
 const filesAnswerWithin = time.Second
 
 // privileged tells whether tier 1 holds u's definition by name.

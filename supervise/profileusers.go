@@ -25,12 +25,13 @@ func (p *preparer) profileUsers() profiles.Owners {
 	if p.files == nil || p.policy.Profiles.Low == 0 {
 		return nil
 	}
-	return profileOwners{p.files, p.policy}
+	return profileOwners{p.files, p.user, p.policy}
 }
 
 // profileOwners is profiles.Owners.
 type profileOwners struct {
 	files  *userFiles
+	user   *rights.User
 	policy *wire.Policy
 }
 
@@ -39,7 +40,7 @@ func (o profileOwners) Range() (low, high uint32) {
 	return o.policy.Profiles.Low, o.policy.Profiles.High
 }
 func (o profileOwners) Services() uint32               { return o.policy.User.UID }
-func (o profileOwners) Hands(uid uint32) durable.Hands { return o.files.as(uid) }
+func (o profileOwners) Hands(uid uint32) durable.Hands { return o.user.As(uid) }
 func (o profileOwners) Give(uid uint32, directory int) (durable.Handed, error) {
 	return o.files.owner(wire.GiveProgram, uid, directory)
 }
@@ -144,7 +145,7 @@ func (p *preparer) ownUser(d *service.Definition) (uint32, *rights.User, error) 
 	if err != nil || uid == 0 {
 		return 0, p.user, err
 	}
-	return uid, p.files.as(uid), nil
+	return uid, p.user.As(uid), nil
 }
 
 // identity is who a service with a profile's user, or 0, is.
@@ -165,7 +166,7 @@ func (p *preparer) recordedUser(d *service.Definition) (uint32, *rights.User) {
 		return 0, p.user
 	}
 	if uid := store.Ownership.Recorded(d.Profile); uid != 0 {
-		return uid, p.files.as(uid)
+		return uid, p.user.As(uid)
 	}
 	return 0, p.user
 }
@@ -188,7 +189,7 @@ func (p *preparer) reader(d *service.Definition, uid uint32, of config.Profile) 
 		case variable == "", base().Environment[variable] == d.Environment[variable]:
 			return p.user
 		}
-		return p.files.as(uid)
+		return p.user.As(uid)
 	}
 }
 

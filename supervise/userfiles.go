@@ -16,17 +16,15 @@ import (
 	"rlminit/wire"
 )
 
-// userFiles has tier 1 start the processes that touch the service user's files, and
-// those of profiles that have users of their own, where these are somebody else
-// than we are; and it answers for them.
+// userFiles has tier 1 start the process that touches the files of the services' user and
+// of profiles' users, where these are somebody else than we are, and those that change
+// owners; and it answers for them.
 type userFiles struct {
 	loop  *mailbox
 	tier1 *tier1
 	spare chan uint64 // a spawn's id: the loop may be who has to wait for the process
 
 	giving chan struct{} // one for each process that changes owners, until PID 1 has told of its end
-
-	profiles *rights.User // nobody's: As is one of them
 
 	mu     sync.Mutex
 	givers map[uint64]chan string   // by id of those that change owners: why one could not be started, or ""
@@ -50,8 +48,7 @@ func (s *Supervisor) openUser() {
 	}
 	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
 	say := func(line string) { slog.Warn(line) }
-	s.prep.user, s.prep.files = rights.New(f.starts(wire.FilesProgram), threads.FilesAtOnce(), say), f
-	f.profiles = rights.Brief(f.starts(wire.ProfileFilesProgram), threads.FilesAtOnce(), say)
+	s.prep.user, s.prep.files = rights.New(f.start, s.prep.policy.User.UID, threads.FilesAtOnce(), say), f
 	s.tier1.Host(f)
 	go f.refill()
 }
@@ -62,26 +59,18 @@ func (f *userFiles) refill() { f.loop.do(func() { f.spare <- f.tier1.NewID(f) })
 // after a process was started.
 const spareWithin = time.Second
 
-// as is who touches the files of a profile's user.
-func (f *userFiles) as(uid uint32) *rights.User { return f.profiles.As(uid) }
-
-// profilesAnswer tells whether who touches the files of profiles' users lives.
-func (f *userFiles) profilesAnswer() bool { return f.profiles.Answers(filesAnswerWithin) }
-
-// starts is rights.Start for the services' user, or those of profiles.
-func (f *userFiles) starts(program string) rights.Start {
-	return func() (fd int, end func(), err error) {
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return -1, nil, err
-		}
-		id, _, err := f.spawn(&wire.Spawn{Name: program, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
-		if err != nil {
-			unix.Close(pair[0])
-			return -1, nil, err
-		}
-		return pair[0], func() { f.end(id) }, nil
+// start is rights.Start.
+func (f *userFiles) start() (fd int, end func(), err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, err
 	}
+	id, _, err := f.spawn(&wire.Spawn{Name: wire.FilesProgram, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
+	if err != nil {
+		unix.Close(pair[0])
+		return -1, nil, err
+	}
+	return pair[0], func() { f.end(id) }, nil
 }
 
 // spawn asks for one of the programs that tier 1 fixes. The descriptors after are
@@ -138,7 +127,7 @@ func (f *userFiles) settle() error {
 // not come to is done by whoever meets it.
 func (f *userFiles) Takes(c wire.Child) bool {
 	owner := changesOwners(c.Name)
-	if c.Name != wire.FilesProgram && c.Name != wire.ProfileFilesProgram && !owner {
+	if c.Name != wire.FilesProgram && !owner {
 		return false
 	}
 	switch c.State {

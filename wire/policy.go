@@ -67,12 +67,9 @@ func EnclosureRights(abi int) uint64 {
 }
 
 // FilesProgram is the name under which tier 2 asks for the process that touches
-// the files of User with User's rights, where Supervisor is somebody else. Tier 1
-// fixes all of it but the descriptor.
+// the files of User, and of each of Profiles, with their rights, where Supervisor is
+// somebody else. Tier 1 fixes all of it but the descriptor.
 const FilesProgram = "@files"
-
-// ProfileFilesProgram is the same for the files of all users of Profiles.
-const ProfileFilesProgram = "@profile-files"
 
 // ConfigurationProgram is the name under which tier 2 asks for the process that puts
 // a configuration which root has approved in the place of the one that there is: by

@@ -11,8 +11,10 @@ const (
 	mostThreads   = 24
 	begunThreads  = 3 // that a runtime has beside those: for timers, for the end of a pipe, and for whoever runs
 
-	// FilesThreads is how many the process that touches the services' files has ready.
-	FilesThreads = 5
+	// FilesThreads is how many the process that touches files has ready: one hears what it
+	// is asked, and each of the others can be somebody else for the time of a call. For that
+	// the runtime has one more.
+	FilesThreads = 6
 )
 
 // SupervisorThreads is how many threads tier 2 has ready for what waits in the kernel,
@@ -26,7 +28,7 @@ func SupervisorThreads(limit int) int {
 func SupervisorRoom(limit int, files bool) int {
 	n := SupervisorThreads(limit) + begunThreads
 	if files {
-		n += FilesThreads + begunThreads
+		n += FilesThreads + 1 + begunThreads
 	}
 	return n
 }

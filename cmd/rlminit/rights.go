@@ -21,22 +21,17 @@ import (
 // rights, for a supervisor that has a uid of its own. PID 1 starts it, with the
 // ids of both.
 func runRights(args []string) int {
-	all := len(args) > 4 && args[4] == "of" // users of profiles
-	if all {
-		args = slices.Delete(slices.Clone(args), 4, 5)
-	}
-	ids, err := numbers(args[2:])
-	if err == nil && len(ids) < 4 || os.Geteuid() != 0 {
+	at := max(slices.Index(args, "of"), 2)
+	ids, err := numbers(args[2:at])
+	of, bad := numbers(args[min(at+1, len(args)):])
+	if err = errors.Join(err, bad); err == nil && (len(ids) < 4 || len(of) < 2) || os.Geteuid() != 0 {
 		err = errors.New("rights is a part of init, and not for people")
 	}
 	var users *rights.Users
-	// Before anything else: every thread that comes later is as this one.
-	switch {
-	case err != nil:
-	case all:
-		users, err = rights.BecomeEach(wire.Identity{UID: ids[0], GID: ids[1]}, wire.Profiles{Low: ids[2], High: ids[3], Groups: ids[4:]})
-	default:
-		err = rights.Become(wire.Identity{UID: ids[0], GID: ids[1]}, wire.Identity{UID: ids[2], GID: ids[3], Groups: ids[4:]})
+	if err == nil { // before anything else: every thread that comes later is as this one
+		users, err = rights.Become(
+			wire.Identity{UID: ids[0], GID: ids[1]}, wire.Identity{UID: ids[2], GID: ids[3], Groups: ids[4:]},
+			wire.Profiles{Low: of[0], High: of[1], Groups: of[2:]})
 	}
 	if err != nil {
 		refuse(fmt.Errorf("cannot touch the services' files: %w", err))

@@ -38,7 +38,7 @@ type Watcher struct {
 
 // New is one that watches nothing yet.
 func New(user *rights.User) (*Watcher, error) {
-	fd, err := user.Inotify()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func CutOffHandOver(t *testing.T, start New) {
 }
 
 // strike sends a signal to each process that touches files, and returns how many it has
-// reached: those of profiles' users end by themselves when nothing is asked of them.
+// reached.
 func strike(b *box.Box, signal string) (reached int) {
 	b.Helper()
 	for _, p := range b.Processes() {

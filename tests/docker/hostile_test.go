@@ -24,17 +24,14 @@ func rages(b *box.Box, limit int) {
 	b.Helper()
 	box.Eventually(b, answerTimeout, "the bomb takes all there is", func() (bool, any) {
 		r, err := docker(nil, "top", b.Place.(*Place).name, "-eLo", "pid,comm")
-		return err == nil && strings.Count(r.Out, "\n") >= limit && strings.Count(r.Out, "perl") >= fewestForServices-forOwnUsers, fmt.Sprint(r, err)
+		return err == nil && strings.Count(r.Out, "\n") >= limit && strings.Count(r.Out, "perl") >= fewestForServices, fmt.Sprint(r, err)
 	})
 }
 
 // fewestForServices are the processes that services and main have at the lowest limit,
-// of which PID 1 has 9 threads, the supervisor and the process that touches files 33,
-// wire.SupervisorRoom, and 3 are kept free. The process for profiles' users has 8 more.
-const (
-	fewestForServices = 64 - 9 - 33 - 3
-	forOwnUsers       = 8
-)
+// of which PID 1 has 9 threads, the supervisor and the process that touches files 35,
+// wire.SupervisorRoom, and 3 are kept free.
+const fewestForServices = 64 - 9 - 35 - 3
 
 // TestForkBomb: a program that takes every process that the container may have
 // takes nothing from PID 1: it goes on, and stops when asked.
