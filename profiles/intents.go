@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"rlminit/journal"
+	"rlminit/journal/places"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -22,12 +23,12 @@ const (
 	// TypeCreated, TypeDeleted, TypeRenamed, TypeAdopted and TypeChanged are of one
 	// "profile"; all but the second and the last have what is "desired" of it. So is
 	// TypePurged, of what was in the trash as "trash".
-	TypeCreated = "profile_created"
-	TypeDeleted = "profile_deleted"
-	TypeRenamed = "profile_renamed"
+	TypeCreated = places.TypeCreated
+	TypeDeleted = places.TypeDeleted
+	TypeRenamed = places.TypeRenamed
 	TypeAdopted = "profile_adopted"
 	TypeChanged = "profile_changed"
-	TypePurged  = "profile_purged"
+	TypePurged  = places.TypePurged
 	// TypeGone are "services" that the volume and the configuration no longer have.
 	TypeGone = "gone"
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rlminit/job"
+	"rlminit/journal/places"
 )
 
 // Bounds of what is remembered of what is over.
@@ -45,7 +46,7 @@ type Entry struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Wrote      json.RawMessage `json:"wrote,omitempty"`
 	RolledBack string          `json:"rolled_back,omitempty"` // by which job
-	In         Place           `json:"in,omitempty"`          // where its profile's directory is now; "": where it was
+	In         places.Place    `json:"in,omitempty"`          // where its profile's directory is now; "": where it was
 }
 
 // SessionEntry is what the records say of a session.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"rlminit/journal/places"
 )
 
 // A job that is run once more, as its container ended, was submitted when it was first.
@@ -53,7 +55,7 @@ func TestKeyOfAWriteThatHasMoved(t *testing.T) {
 	if e := h.Keyed("K"); e == nil || e.Job != "1" {
 		t.Fatalf("it is that of %+v", e)
 	}
-	h.Moved(InProfile("alice"), InProfile("bob"))
+	h.Moved(places.Move{From: places.InProfile("alice"), To: places.InProfile("bob")})
 	if e := h.Keyed("K"); e != nil {
 		t.Errorf("it is that of job %s, which wrote into %s", e.Job, e.Place())
 	}

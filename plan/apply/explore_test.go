@@ -364,35 +364,6 @@ func TestFold(t *testing.T) {
 	if f.Last() != 2 || f.LastApplied() != 2 {
 		t.Fatalf("%+v", f)
 	}
-	f.Rename("a", "c")
-	f.Rename("c", "d")
-	f.Rename("x", "y") // of no revision
-	f.Delete("b", "b-2026")
-	if len(f.Gone) != 2 || f.Gone["a"].String() != "renamed to d" || f.Gone["b"].String() != "deleted by hand, in the trash as b-2026" {
-		t.Fatalf("%+v", f.Gone)
-	}
-	f.Delete("d", "")
-	f.Appear("b")
-	if len(f.Gone) != 1 || f.Gone["a"].String() != "deleted by hand" {
-		t.Fatalf("%+v", f.Gone)
-	}
-	f.Rename("b", "e") // and what a revision has made is deleted, and had back as another
-	f.Delete("e", "e-2026")
-	f.Restore("x-2026", "y")
-	f.Restore("e-2026", "g")
-	f.Rename("g", "h")
-	if f.Gone["b"].String() != "renamed to h" || f.Gone["a"].String() != "deleted by hand" {
-		t.Fatalf("%+v", f.Gone)
-	}
-	f.Delete("h", "h-2026")
-	f.Purge("x-2026")
-	if f.Gone["b"].String() != "deleted by hand, in the trash as h-2026" {
-		t.Fatalf("%+v", f.Gone)
-	}
-	f.Purge("h-2026")
-	if f.Gone["b"].String() != "deleted by hand" {
-		t.Fatalf("%+v", f.Gone)
-	}
 	for i := 3; i < 3*maxKnown; i++ {
 		f.Begin(RecordedBegun{Revision: i}, "t", "b")
 		f.End(RecordedEnd{Revision: i, Outcome: Applied}, "t", "b")

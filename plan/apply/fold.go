@@ -1,6 +1,10 @@
 package apply
 
-import "slices"
+import (
+	"slices"
+
+	"rlminit/journal/places"
+)
 
 // The types of the records in the journal.
 const (
@@ -94,71 +98,43 @@ const maxKnown = 1000
 // a volume without records.
 type Fold struct {
 	Revisions []Known `json:"revisions"`
-	// Gone is what people have made of profiles that revisions are about, by the name
+	// Gone is where the profiles that revisions are about have gone by hand, by the name
 	// that these have them by, and that no profile has had since.
-	Gone map[string]Gone `json:"gone,omitempty"`
+	Gone map[string]places.Place `json:"places,omitempty"`
 }
 
-// Gone is what became of a profile by hand: it has another name, or was deleted.
-type Gone struct {
-	To    string `json:"to,omitempty"`    // its name now, also where it was restored under that
-	Trash string `json:"trash,omitempty"` // what it is in the trash; "" without To: it is not there
-}
-
-func (g Gone) String() string {
-	switch {
-	case g.To != "":
-		return "renamed to " + g.To
-	case g.Trash != "":
-		return "deleted by hand, in the trash as " + g.Trash
-	}
-	return "deleted by hand"
-}
-
-// Rename takes that somebody has renamed a profile.
-func (f *Fold) Rename(from, to string) {
-	f.Appear(to)
-	f.went(from, Gone{To: to})
-}
-
-// Delete takes that somebody has deleted a profile.
-func (f *Fold) Delete(name, trash string) { f.went(name, Gone{Trash: trash}) }
-
-// Restore takes that somebody has taken an entry out of the trash, as a profile that has
-// appeared.
-func (f *Fold) Restore(trash, to string) { f.untrashed(trash, Gone{To: to}) }
-
-// Purge takes that somebody has removed an entry of the trash for good.
-func (f *Fold) Purge(trash string) { f.untrashed(trash, Gone{}) }
-
-// untrashed notes what became of what was in the trash.
-func (f *Fold) untrashed(trash string, what Gone) {
-	for name, g := range f.Gone {
-		if trash != "" && g.Trash == trash {
-			f.Gone[name] = what
+// Moved takes that a directory is in another place: by hand, or by a step, which nobody
+// asks about.
+func (f *Fold) Moved(m places.Move) {
+	for name, at := range f.Gone {
+		if at == m.From {
+			f.Gone[name] = m.To
 		}
 	}
+	if name, is := m.From.Profile(); is && f.about(name) {
+		f.Left(name, m.To)
+	}
+	if name, is := m.To.Profile(); is {
+		f.Appear(name)
+	}
+}
+
+// Left takes where the profile of a name is, which is that no more.
+func (f *Fold) Left(name string, at places.Place) {
+	if f.Gone == nil {
+		f.Gone = map[string]places.Place{}
+	}
+	f.Gone[name] = at
 }
 
 // Appear takes that there is a profile of a name.
 func (f *Fold) Appear(name string) { delete(f.Gone, name) }
 
-// went notes what became of a profile, whatever name a revision has it by.
-func (f *Fold) went(name string, what Gone) {
-	for other, g := range f.Gone {
-		if g.To == name {
-			f.Gone[other] = what
-		}
-	}
-	for _, k := range f.Revisions {
-		if slices.ContainsFunc(k.Begun.Steps, func(p Planned) bool { return p.Name == name }) {
-			if f.Gone == nil {
-				f.Gone = map[string]Gone{}
-			}
-			f.Gone[name] = what
-			return
-		}
-	}
+// about tells whether a revision is about a profile of a name.
+func (f *Fold) about(name string) bool {
+	return slices.ContainsFunc(f.Revisions, func(k Known) bool {
+		return slices.ContainsFunc(k.Begun.Steps, func(p Planned) bool { return p.Name == name })
+	})
 }
 
 // Begin takes a RecordedBegun.

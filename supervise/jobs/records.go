@@ -8,7 +8,7 @@ import (
 
 	"rlminit/job/history"
 	"rlminit/journal"
-	"rlminit/profiles"
+	"rlminit/journal/places"
 )
 
 // FoldName is the section of jobs in the journal's snapshots.
@@ -23,29 +23,8 @@ func NewFold() *Fold { return &Fold{history.NewHistory()} }
 // Apply takes a record. Those of profiles tell where their directories are.
 func (f *Fold) Apply(r journal.Record) {
 	f.history.Apply(history.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
-	var p struct{ Profile, To, Trash, Restored string }
-	switch r.Type {
-	case profiles.TypeCreated, profiles.TypeDeleted, profiles.TypeRenamed, profiles.TypePurged:
-		if r.Decode(&p) != nil {
-			return
-		}
-	}
-	switch r.Type {
-	case profiles.TypeRenamed:
-		f.history.Moved(history.InProfile(p.Profile), history.InProfile(p.To))
-	case profiles.TypeDeleted:
-		to := history.Gone
-		if p.Trash != "" {
-			to = history.InTrash(p.Trash)
-		}
-		f.history.Moved(history.InProfile(p.Profile), to)
-	case profiles.TypePurged:
-		f.history.Moved(history.InTrash(p.Trash), history.Gone)
-	case profiles.TypeCreated:
-		f.history.Moved(history.InProfile(p.Profile), history.Gone) // of one before, whose end nobody has recorded
-		if p.Restored != "" {
-			f.history.Moved(history.InTrash(p.Restored), history.InProfile(p.Profile))
-		}
+	for _, m := range places.Moves(r.Type, r.Decode) {
+		f.history.Moved(m)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"rlminit/job/history"
 	"rlminit/journal"
+	"rlminit/journal/places"
 )
 
 // Where the directory is that a job has written into, after each record.
@@ -14,7 +14,7 @@ func TestWrittenDirectoryIsFollowed(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		records string // TYPE BODY, each on a line
-		want    history.Place
+		want    places.Place
 	}{
 		{"restored under another name", `profile_deleted {"profile":"alice","trash":"alice-1"}
 profile_created {"profile":"dirk","restored":"alice-1"}`, "profiles/dirk"},

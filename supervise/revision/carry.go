@@ -407,8 +407,8 @@ func (c *carrier) putBackFrom(ctx context.Context, k Kept, f finding, how Put) e
 	case !f.ours(k):
 		return fmt.Errorf("%w; it is left as it is", c.r.whereabouts.touched(k.Name))
 	case k.Before == nil && f.is == nil:
-		if gone, ok := c.r.whereabouts.of(k.Name); ok && gone.To != "" {
-			return fmt.Errorf("it was %s, which is left as it is", gone)
+		if became, to, _ := c.r.whereabouts.of(k.Name); to != "" {
+			return fmt.Errorf("it was %s, which is left as it is", became)
 		}
 		return nil // it was never made, or is gone again
 	case k.Before == nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"rlminit/journal/places"
 	"rlminit/plan/apply"
 )
 
@@ -24,16 +25,24 @@ var errTouched = errors.New("somebody has changed it since")
 // whereabouts is what has become of profiles that people have renamed or deleted.
 type whereabouts struct{ ledger Ledger }
 
-// of is what somebody has made of a profile that is gone, where that is known.
-func (w whereabouts) of(name string) (gone apply.Gone, ok bool) {
-	w.ledger.View(func(f *apply.Fold) { gone, ok = f.Gone[name] })
-	return gone, ok
+// of is what has become of a profile that is gone, in words, and its name now; "": it has
+// none. False: nobody knows.
+func (w whereabouts) of(name string) (became, to string, known bool) {
+	var at places.Place
+	w.ledger.View(func(f *apply.Fold) { at, known = f.Gone[name] })
+	if to, is := at.Profile(); is {
+		return "renamed to " + to, to, known
+	}
+	if entry, is := at.Trashed(); is {
+		return "deleted by hand, in the trash as " + entry, "", known
+	}
+	return "deleted by hand", "", known
 }
 
 // touched is errTouched, with what became of a profile that is gone.
 func (w whereabouts) touched(name string) error {
-	if gone, ok := w.of(name); ok {
-		return fmt.Errorf("%w: it was %s", errTouched, gone)
+	if became, _, known := w.of(name); known {
+		return fmt.Errorf("%w: it was %s", errTouched, became)
 	}
 	return errTouched
 }
@@ -44,8 +53,8 @@ func (w whereabouts) lost(k Kept) error {
 	if k.After == nil {
 		why = fmt.Sprintf("it is neither there nor in the trash as %s", k.entry())
 	}
-	if gone, ok := w.of(k.Name); ok {
-		why = fmt.Sprintf("it was %s, which is left as it is", gone)
+	if became, _, known := w.of(k.Name); known {
+		why = fmt.Sprintf("it was %s, which is left as it is", became)
 	}
 	return errors.New(why)
 }
@@ -54,13 +63,13 @@ func (w whereabouts) lost(k Kept) error {
 // rollback has nothing to take away, and returns that for people.
 func (w whereabouts) leave(doc *Document, name string) string {
 	doc.Gone = append(doc.Gone, name)
-	gone, known := w.of(name)
+	became, to, known := w.of(name)
 	switch {
 	case !known:
 		return name + ": gone, and not by rlminit"
-	case gone.To != "":
-		doc.Left = append(doc.Left, gone.To)
-		return fmt.Sprintf("%s: %s by hand, which is left as it is", name, gone)
+	case to != "":
+		doc.Left = append(doc.Left, to)
+		return fmt.Sprintf("%s: %s by hand, which is left as it is", name, became)
 	}
-	return fmt.Sprintf("%s: %s", name, gone)
+	return fmt.Sprintf("%s: %s", name, became)
 }

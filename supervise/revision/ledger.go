@@ -11,9 +11,9 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/journal/places"
 	"rlminit/plan"
 	"rlminit/plan/apply"
-	"rlminit/profiles"
 )
 
 // Section is the name of this package's part of the journal's snapshots.
@@ -27,63 +27,32 @@ func (r *Records) Apply(record journal.Record) {
 	at := record.At.Format(time.RFC3339Nano)
 	switch record.Type {
 	case apply.TypeBegun:
-		var body apply.RecordedBegun
-		if record.Decode(&body) == nil {
+		with(record, func(body apply.RecordedBegun) {
 			r.fold.Begin(body, at, record.Boot)
 			for _, p := range body.Steps {
 				if p.Action == plan.Create { // what had the name before is another
 					r.fold.Appear(p.Name)
 				}
 			}
-		}
+		})
 	case apply.TypeStep:
-		var body apply.RecordedStep
-		if record.Decode(&body) == nil {
-			r.fold.Move(body, record.Boot)
-		}
+		with(record, func(body apply.RecordedStep) { r.fold.Move(body, record.Boot) })
 	case apply.TypeTurned:
-		var body apply.RecordedTurn
-		if record.Decode(&body) == nil {
-			r.fold.Turn(body, record.Boot)
-		}
+		with(record, func(body apply.RecordedTurn) { r.fold.Turn(body, record.Boot) })
 	case apply.TypeResumed:
-		var body apply.RecordedResume
-		if record.Decode(&body) == nil {
-			r.fold.Resume(body, record.Boot)
-		}
+		with(record, func(body apply.RecordedResume) { r.fold.Resume(body, record.Boot) })
 	case apply.TypeEnded:
-		var body apply.RecordedEnd
-		if record.Decode(&body) == nil {
-			r.fold.End(body, at, record.Boot)
-		}
-	case profiles.TypeCreated, profiles.TypeRenamed, profiles.TypeDeleted, profiles.TypePurged:
-		var body personBody
-		if record.Decode(&body) == nil {
-			r.moved(record.Type, body)
-		}
+		with(record, func(body apply.RecordedEnd) { r.fold.End(body, at, record.Boot) })
+	}
+	for _, m := range places.Moves(record.Type, record.Decode) {
+		r.fold.Moved(m)
 	}
 }
 
-// personBody is what counts here of a record about a profile that somebody has made,
-// renamed or deleted, or of the trash.
-type personBody struct {
-	Profile  string `json:"profile"`
-	To       string `json:"to"`
-	Trash    string `json:"trash"`
-	Restored string `json:"restored"` // what it was in the trash
-}
-
-func (r *Records) moved(what string, body personBody) {
-	switch what {
-	case profiles.TypeCreated:
-		r.fold.Appear(body.Profile)
-		r.fold.Restore(body.Restored, body.Profile)
-	case profiles.TypeRenamed:
-		r.fold.Rename(body.Profile, body.To)
-	case profiles.TypeDeleted:
-		r.fold.Delete(body.Profile, body.Trash)
-	case profiles.TypePurged:
-		r.fold.Purge(body.Trash)
+func with[T any](record journal.Record, f func(T)) {
+	var body T
+	if record.Decode(&body) == nil {
+		f(body)
 	}
 }
 
@@ -93,8 +62,20 @@ func (r *Records) Snapshot() any { return r.fold }
 // Restore takes what Snapshot returned.
 func (r *Records) Restore(section json.RawMessage) error {
 	var f apply.Fold
-	if err := json.Unmarshal(section, &f); err != nil {
+	var before struct { // as it was written at first
+		Gone map[string]struct{ To, Trash string } `json:"gone"`
+	}
+	if err := errors.Join(json.Unmarshal(section, &f), json.Unmarshal(section, &before)); err != nil {
 		return err
+	}
+	for name, was := range before.Gone {
+		at := places.Gone
+		if was.To != "" {
+			at = places.InProfile(was.To)
+		} else if was.Trash != "" {
+			at = places.InTrash(was.Trash)
+		}
+		f.Left(name, at)
 	}
 	for _, k := range f.Revisions {
 		if len(k.State.Steps) != len(k.Begun.Steps) {

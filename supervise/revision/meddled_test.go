@@ -13,6 +13,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/journal"
+	"rlminit/journal/places"
 	"rlminit/profiles"
 )
 
@@ -295,3 +296,24 @@ profiles:
   dave: {environment: {V: after}, secrets: {KEY: d4ve}}
   zed: {environment: {V: before}, secrets: {KEY: z3d}}
 `
+
+// What a snapshot from before says of profiles that have gone is taken over.
+func TestGoneInASnapshotFromBefore(t *testing.T) {
+	r := new(Records)
+	section := `{"revisions":[],"gone":{"a":{"to":"b"},"c":{"trash":"c-2026"},"d":{}}}`
+	for range 2 { // and then as it is written now
+		if err := r.Restore(json.RawMessage(section)); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]places.Place{"a": "profiles/b", "c": "trash/c-2026", "d": places.Gone} {
+			if at := r.fold.Gone[name]; at != want {
+				t.Errorf("%s is in %q", name, at)
+			}
+		}
+		now, err := json.Marshal(r.Snapshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		section = string(now)
+	}
+}

@@ -196,8 +196,8 @@ func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) 
 		if there {
 			return "", nil
 		}
-		if gone, ok := r.whereabouts.of(k.Name); ok && gone.To != "" {
-			return fmt.Sprintf("%s was %s, and by no revision that is undone: rlminit profile rename %s %s, and roll back then", k.Name, gone, gone.To, k.Name), nil
+		if became, to, _ := r.whereabouts.of(k.Name); to != "" {
+			return fmt.Sprintf("%s was %s, and by no revision that is undone: rlminit profile rename %s %s, and roll back then", k.Name, became, to, k.Name), nil
 		}
 		return k.Name + " is gone, and by no revision that is undone, so its directory cannot be put back: " + otherwise, nil
 	}
