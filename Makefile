@@ -44,7 +44,7 @@ build: go ## bin/rlminit and bin/gateway for this machine, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./examples/gateway
 
 .PHONY: check
-check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, promtool, generated files
+check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, Dockerfiles, promtool, generated files
 	@tests/install-tools shellcheck promtool
 	@echo 'gofumpt'; out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { printf 'not formatted; run make fmt:\n%s\n' "$$out"; exit 1; }
 	@echo 'go mod tidy'; $(GO) mod tidy -diff; $(GO) mod verify >/dev/null
@@ -53,6 +53,8 @@ check: go ## formatting, vet, staticcheck, govulncheck, shellcheck, promtool, ge
 	@echo 'go build, arm64'; GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/rlminit # the linker bounds the stack of a child
 	@echo 'staticcheck'; $(TOOL) staticcheck -tags vm ./...
 	@echo 'shellcheck'; shellcheck $$(git grep -lE '^#!.*\b(ba)?sh$$' -- ':!*.go' ':!*.md')
+	@echo 'Dockerfiles'; if command -v shellcheck >/dev/null; then files=($$(git ls-files '*Dockerfile' README.md | sed "s|^|$$PWD/|")); \
+		cd tests/dockerlint; $(GO) mod verify >/dev/null; $(GO) vet .; out=$$($(GO) test -vet=off . 2>&1) || { echo "$$out"; exit 1; }; $(GO) run . "$${files[@]}"; fi
 	@echo 'promtool'; if command -v promtool >/dev/null; then cd examples/metrics; \
 		out=$$({ promtool check config prometheus.yaml && promtool test rules alerts_test.yaml; } 2>&1) || { echo "$$out"; exit 1; }; fi
 	@echo 'govulncheck'; out=$$($(TOOL) govulncheck ./... 2>&1) || { \
