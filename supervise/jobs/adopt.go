@@ -183,12 +183,8 @@ func (r *Runner) interruptRest(b *book) {
 		}
 	})
 	for _, e := range rest {
-		t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
-			Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
-			Key: e.Key,
-		})
-		t.spec.Schedule, t.spec.Digest = e.Schedule, e.Digest
-		t.spec.Submitted, t.spec.Occurs, t.spec.Attempt, t.book = e.At, e.Occurs, e.Attempt, b
+		t := submittedAs(&e)
+		t.book = b
 		asked := r.tasks.keyed(e.Key, b) != nil // once more, and it is run already
 		r.tasks.add(t)
 		if len(e.Again) > 0 && !asked && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {

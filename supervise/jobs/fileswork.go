@@ -88,13 +88,9 @@ func (a requests) serveWrite(q *http.Request, body control.WriteFile) (any, erro
 // did not work.
 func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, error) {
 	t.followers.count = 1
-	taken, past, err := a.runner.submit(t)
+	taken, err := a.runner.submit(t)
 	if err != nil {
 		return nil, err
-	}
-	if past != nil {
-		result := resultOf(past, a.outputsNow())
-		return result, failureOf(result)
 	}
 	if taken != t {
 		defer a.attach(taken)()

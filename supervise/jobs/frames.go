@@ -13,7 +13,6 @@ import (
 type frames struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	buffer  []byte
 }
 
 func newFrames(w http.ResponseWriter) *frames {
@@ -44,29 +43,11 @@ func (f *frames) piece(name string, offset, lost int64, b []byte) error {
 	return f.send(o)
 }
 
-// all sends what a stream has now, from an offset on.
-func (f *frames) all(s source, name string, offset int64) error {
-	if f.buffer == nil {
-		f.buffer = make([]byte, 64<<10)
-	}
-	for {
-		n, lost, _ := s.readNow(offset, f.buffer)
-		if n == 0 && lost == 0 {
-			return nil
-		}
-		offset += lost
-		if err := f.piece(name, offset, lost, f.buffer[:n]); err != nil {
-			return err
-		}
-		offset += int64(n)
-	}
-}
-
 // pieces are buffers for what a job has written: most have written nothing.
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// both sends two streams as they grow, until both have ended.
-func (f *frames) both(written streams, from [2]int64, gone <-chan struct{}) error {
+// both sends what two streams have; with follow as they grow, until both have ended.
+func (f *frames) both(written streams, from [2]int64, follow bool, gone <-chan struct{}) error {
 	pooled := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(pooled)
 	buffer := pooled[:]
@@ -90,7 +71,7 @@ func (f *frames) both(written streams, from [2]int64, gone <-chan struct{}) erro
 		if moved {
 			continue
 		}
-		if open == 0 {
+		if open == 0 || !follow {
 			return nil
 		}
 		select {

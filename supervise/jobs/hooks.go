@@ -113,7 +113,7 @@ func (h *Hooks) run(r *Runner, hook config.Hook, event string) {
 		Command: slices.Clone(hook.Command), TimeoutMS: max(1, hook.Timeout.Milliseconds()), MaxOutput: control.DefaultJobOutput,
 		Stdin: event, Detach: true,
 	})
-	if _, _, err := r.submit(t); err != nil && !errors.Is(err, errStopping) {
+	if _, err := r.submit(t); err != nil && !errors.Is(err, errStopping) {
 		slog.Warn("a hook cannot be run", "hook", strings.Join(redact.Command(hook.Command), " "), "err", err)
 	}
 }

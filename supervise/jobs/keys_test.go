@@ -24,8 +24,8 @@ func TestKeys(t *testing.T) {
 	g := newRig(t, d, Unrecorded())
 	g.Open()
 	g.task = keyedTask("run", "alice", "id")
-	if taken, past, err := g.submit(g.task); taken != g.task || past != nil || err != nil {
-		t.Fatalf("%v, %v, %v", taken, past, err)
+	if taken, err := g.submit(g.task); taken != g.task || err != nil {
+		t.Fatalf("%v, %v", taken, err)
 	}
 	others := func(when string) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 			"of another profile": keyedTask("run", "bob", "id"), "of none": keyedTask("run", "", "id"),
 			"another command": keyedTask("run", "alice", "id", "-u"), "another kind": keyedTask(kindWrite, "alice", "id"),
 		} {
-			_, _, err := g.submit(other)
+			_, err := g.submit(other)
 			var problem *control.Problem
 			if !errors.As(err, &problem) || problem.ExitCode != control.ExitExists {
 				t.Errorf("%s, %s: %v", what, when, err)
@@ -41,18 +41,18 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	others("while it runs")
-	if taken, _, err := g.submit(keyedTask("run", "alice", "id")); taken != g.task || err != nil {
+	if taken, err := g.submit(keyedTask("run", "alice", "id")); taken != g.task || err != nil {
 		t.Errorf("sent again: %v, %v", taken, err)
 	}
 	g.until("it is spawned", func() bool { return g.spawn() != 0 })
 	g.Hear(&wire.Exited{ID: g.task.run.id, Exit: wire.Exit{At: 1}})
 	g.over()
 	others("when it is over")
-	if taken, past, err := g.submit(keyedTask("run", "alice", "id")); taken != nil || past == nil || past.Job != "1" || past.State != job.Succeeded || err != nil {
-		t.Errorf("sent again when it is over: %v, %v, %v", taken, past, err)
+	if past, err := g.submit(keyedTask("run", "alice", "id")); err != nil || past.spec.ID != "1" || past.state.Outcome != job.Succeeded || past.end.result.State != "succeeded" {
+		t.Errorf("sent again when it is over: %v, %v", past, err)
 	}
 	next := newRig(t, d, Unrecorded())
-	if _, past, err := next.submit(keyedTask("run", "alice", "id")); past == nil || past.Job != "1" || err != nil {
+	if past, err := next.submit(keyedTask("run", "alice", "id")); err != nil || past.spec.ID != "1" || past.state.Outcome != job.Succeeded {
 		t.Errorf("sent again to the next: %v, %v", past, err)
 	}
 
@@ -60,8 +60,9 @@ func TestKeys(t *testing.T) {
 	refused.Note(history.TypeSubmitted, history.Submitted{Job: "1", Kind: "run", Command: []string{"id"}, Profile: "alice", Key: "K"})
 	refused.Note(history.TypeFailed, history.Ended{Job: "1", State: job.RefusedAs})
 	again := newRig(t, refused, Unrecorded())
-	if taken, past, err := again.submit(keyedTask("run", "alice", "id")); taken == nil || past != nil || err != nil {
-		t.Errorf("one that was refused, sent again: %v, %v, %v", taken, past, err)
+	second := keyedTask("run", "alice", "id")
+	if taken, err := again.submit(second); taken != second || err != nil {
+		t.Errorf("one that was refused, sent again: %v, %v", taken, err)
 	}
 }
 
@@ -71,14 +72,14 @@ func TestKeyIsOfTheWholeCommand(t *testing.T) {
 	g.Open()
 	long := strings.Repeat("x", 2000)
 	first := keyedTask("run", "alice", "sh", "-c", long+"1")
-	if _, _, err := g.submit(first); err != nil {
+	if _, err := g.submit(first); err != nil {
 		t.Fatal(err)
 	}
-	if taken, _, err := g.submit(keyedTask("run", "alice", "sh", "-c", long+"1")); taken != first || err != nil {
+	if taken, err := g.submit(keyedTask("run", "alice", "sh", "-c", long+"1")); taken != first || err != nil {
 		t.Errorf("sent again: %v, %v", taken, err)
 	}
 	var problem *control.Problem
-	if _, _, err := g.submit(keyedTask("run", "alice", "sh", "-c", long+"2")); !errors.As(err, &problem) || problem.ExitCode != control.ExitExists {
+	if _, err := g.submit(keyedTask("run", "alice", "sh", "-c", long+"2")); !errors.As(err, &problem) || problem.ExitCode != control.ExitExists {
 		t.Errorf("another command: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/control"
 )
 
 // stream is one of a job's two outputs. Bytes leave the pipe by splice(2), which
@@ -64,6 +66,9 @@ func (ss streams) close() (fds []int) {
 	ss.each(func(s *stream) { fds = append(fds, s.close()...) })
 	return fds
 }
+
+// closeFiles closes the files of what nobody writes any more.
+func (ss streams) closeFiles() { ss.each(func(s *stream) { s.file.close() }) }
 
 // abandon has no more of them written to the volume.
 func (ss streams) abandon() { ss.each(func(s *stream) { s.file.abandon() }) }
@@ -268,8 +273,18 @@ func (s *stream) close() (fds []int) {
 	}
 	fds = []int{s.mem}
 	s.mem, s.ended = -1, true
+	s.file.close()
 	s.wake()
 	return fds
+}
+
+// kept is a stream of a job that is over, as the volume has it.
+func (o *outputs) kept(job, name string) *stream {
+	s := &stream{name: name, mem: -1, keep: control.DefaultJobOutput, file: o.file(job, name), ended: true}
+	var b [1]byte
+	s.file.read(b[:], 0) // opens it, if there is one
+	s.total = s.file.size
+	return s
 }
 
 // errGone: the reader is not there any more.

@@ -72,6 +72,29 @@ func TestLongOutput(t *testing.T) {
 	}
 }
 
+// A job that is over holds no file open, whoever reads what it has written once more.
+func TestFileIsClosedWithItsStream(t *testing.T) {
+	s, w := opened(t, openOutputs(t.TempDir()), 4<<10)
+	go s.pump()
+	want := pattern(64 << 10)
+	w.Write(want)
+	w.Close()
+	<-s.pumped
+	s.finish()
+	for _, fd := range s.close() {
+		unix.Close(fd)
+	}
+	if s.file.fd != -1 {
+		t.Error("its file is open")
+	}
+	if got := readFrom(s, 0, int64(len(want))); !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of %d", len(got), len(want))
+	}
+	if (streams{s}).closeFiles(); s.file.fd != -1 {
+		t.Error("its file is open once it was read")
+	}
+}
+
 // Where no file can have it, head and tail are right all the same, and a reader is
 // told how much is lost.
 func TestLongOutputWithoutVolume(t *testing.T) {

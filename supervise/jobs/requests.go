@@ -99,29 +99,14 @@ func (a requests) serveRun(w http.ResponseWriter, q *http.Request) error {
 	if follow {
 		t.followers.count = 1 // before its absence is noted
 	}
-	taken, past, err := a.runner.submit(t)
+	taken, err := a.runner.submit(t)
 	switch {
 	case err != nil:
 		return err
-	case past != nil && follow:
-		out := newFrames(w)
-		if out.send(&control.JobOutput{Job: past.Job}) != nil {
-			return nil
-		}
-		return a.tellPast(out, past, [2]int64{})
-	case past != nil:
-		j := describe(past)
-		j.Result = resultOf(past, a.outputsNow())
-		return answer(w, j)
+	case !follow:
+		return answer(w, a.describe(taken))
 	}
-	attached := taken == t // else it is one with the same key
-	t = taken
-	if !follow {
-		var j control.Job
-		a.runner.loop.Ask(func() { j = t.describe() })
-		return answer(w, j)
-	}
-	return a.follow(w, q, t, [2]int64{}, attached)
+	return a.follow(w, q, taken, [2]int64{}, taken == t) // else it is one with the same key
 }
 
 // descriptor is the one that came with a request. One on a file system that may be
@@ -146,7 +131,7 @@ func answer(w http.ResponseWriter, value any) error {
 // serveOutput streams what a job has written, from the offsets that are given, and
 // its result when it is over; without follow, what there is now.
 func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
-	t, e, err := a.find(q.PathValue("id"))
+	t, err := a.known(q.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -158,36 +143,22 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 			}
 		}
 	}
-	if t != nil {
-		if q.URL.Query().Get("follow") == "true" {
-			return a.follow(w, q, t, from, false)
-		}
-		out := newFrames(w)
-		select {
-		case <-t.output.begun:
-			for i, s := range t.output.streams {
-				if s != nil && out.all(s, streamNames[i], from[i]) != nil {
-					return nil
-				}
-			}
-		default:
-		}
-		return nil
+	select {
+	case <-t.end.done:
+		return a.follow(w, q, t, from, false)
+	default:
 	}
-	return a.tellPast(newFrames(w), e, from)
-}
-
-// tellPast streams what there is of a job that is over.
-func (a requests) tellPast(out *frames, e *history.Entry, from [2]int64) error {
-	for i, name := range streamNames {
-		k := a.outputsNow().kept(e.Job, name)
-		err := out.all(k, name, from[i])
-		k.file.close()
-		if err != nil {
-			return nil
-		}
+	if q.URL.Query().Get("follow") == "true" {
+		return a.follow(w, q, t, from, false)
 	}
-	_ = out.send(&control.JobOutput{Result: resultOf(e, a.outputsNow())}) // or nobody is there
+	out := newFrames(w)
+	select {
+	case <-t.output.begun:
+		if t.output.there() {
+			_ = out.both(t.output.streams, from, false, nil) // or nobody is there
+		}
+	default:
+	}
 	return nil
 }
 
@@ -212,11 +183,12 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 	case <-gone:
 		return nil
 	}
-	if t.output.there() && out.both(t.output.streams, from, gone) != nil {
+	if t.output.there() && out.both(t.output.streams, from, true, gone) != nil {
 		return nil
 	}
 	select {
 	case <-t.end.done:
+		t.output.closeFiles()                                  // which were opened once more, to be read
 		_ = out.send(&control.JobOutput{Result: t.end.result}) // or nobody is there
 	case <-gone:
 	}
@@ -257,39 +229,34 @@ func (a requests) list() []control.Job {
 }
 
 // show is one of them, with its result if it is over.
-func (a requests) show(id string) (control.Job, error) {
-	t, e, err := a.find(id)
-	if err != nil {
-		return control.Job{}, err
+func (a requests) show(id string) (j control.Job, err error) {
+	t, err := a.known(id)
+	if err == nil {
+		j = a.describe(t)
 	}
-	if t != nil {
-		var j control.Job
-		a.runner.loop.Ask(func() { j = t.describe() })
-		t.book.View(func(h *history.History) {
-			if e := h.Jobs[id]; e != nil {
-				j.Started = e.Started
-			}
-		})
-		select {
-		case <-t.end.done:
-			j.Result = t.end.result
-		default:
+	return j, err
+}
+
+func (a requests) describe(t *task) (j control.Job) {
+	a.runner.loop.Ask(func() { j = t.describe() })
+	a.runner.book.Load().View(func(h *history.History) {
+		if e := h.Jobs[j.Job]; e != nil {
+			j.Started, j.Ended = e.Started, e.Ended
 		}
-		return j, nil
+	})
+	select {
+	case <-t.end.done:
+		j.Result = t.end.result
+	default:
 	}
-	j := describe(e)
-	j.Result = resultOf(e, a.outputsNow())
-	return j, nil
+	return j
 }
 
 // wait waits until a job is over, for at most so long; 0: as long as it takes.
 func (a requests) wait(ctx context.Context, id string, within time.Duration) (*control.JobResult, error) {
-	t, e, err := a.find(id)
+	t, err := a.known(id)
 	if err != nil {
 		return nil, err
-	}
-	if t == nil {
-		return resultOf(e, a.outputsNow()), nil
 	}
 	defer a.attach(t)()
 	var late <-chan time.Time
@@ -312,20 +279,16 @@ func (a requests) wait(ctx context.Context, id string, within time.Duration) (*c
 
 // cancel ends a job, and returns when it is over.
 func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, error) {
-	t, e, err := a.find(id)
+	t, err := a.known(id)
 	if err != nil {
 		return nil, err
 	}
 	state := job.Status("")
-	if t != nil {
-		a.runner.loop.Ask(func() {
-			if state = t.state.Outcome; state == "" {
-				a.runner.cancel(t, "by rlminit job cancel")
-			}
-		})
-	} else {
-		state = e.State
-	}
+	a.runner.loop.Ask(func() {
+		if state = t.state.Outcome; state == "" {
+			a.runner.cancel(t, "by rlminit job cancel")
+		}
+	})
 	if state != "" {
 		return nil, control.Conflict("job %s is over: %s", id, state)
 	}
@@ -357,6 +320,15 @@ func (a requests) find(id string) (t *task, e *history.Entry, err error) {
 		return nil, nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("no job %q; see rlminit job list", id))
 	}
 	return nil, e, nil
+}
+
+// known is a job by its number; one that is over is as it was recorded.
+func (a requests) known(id string) (*task, error) {
+	t, e, err := a.find(id)
+	if e != nil {
+		t = a.outputsNow().recall(e)
+	}
+	return t, err
 }
 
 // notePatience is how long a note is waited for, on a disk that does not answer.

@@ -87,13 +87,6 @@ func signalName(signal int) *string {
 	return &name
 }
 
-// source is where a stream's bytes can be read from.
-type source interface {
-	size() int64
-	readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{})
-	path() string // of all of it; "": it is in no file
-}
-
 func (s *stream) size() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -114,7 +107,7 @@ func (f *outputFile) whole() string {
 
 // setOutput puts what a job has written into its result: all of it, or of more
 // than keep bytes head and tail.
-func setOutput(result *control.JobResult, out, err source, keep int64) {
+func setOutput(result *control.JobResult, out, err *stream, keep int64) {
 	stdout, cutOut := excerpt(out, keep)
 	stderr, cutErr := excerpt(err, keep)
 	result.Stdout, result.StdoutBase64 = asText(stdout)
@@ -142,7 +135,7 @@ func asText(b []byte) (text string, other []byte) {
 
 // excerpt is all that a stream has, or its head and tail with a line between that
 // says so.
-func excerpt(s source, keep int64) (content []byte, truncated bool) {
+func excerpt(s *stream, keep int64) (content []byte, truncated bool) {
 	size := s.size()
 	if size <= keep {
 		return readFrom(s, 0, size), false
@@ -183,7 +176,7 @@ func wholeRunes(b []byte, front bool) []byte {
 }
 
 // readFrom reads n bytes, or what can be had of them.
-func readFrom(s source, offset, n int64) []byte {
+func readFrom(s *stream, offset, n int64) []byte {
 	b := make([]byte, n)
 	at := int64(0)
 	for at < n {
@@ -201,33 +194,6 @@ func bare(r *control.JobResult) *control.JobResult {
 	b := *r
 	b.Stdout, b.Stderr, b.StdoutBase64, b.StderrBase64 = "", "", nil, nil
 	return &b
-}
-
-// kept is a stream of a job that is over, as the volume has it.
-type kept struct {
-	file *outputFile
-	all  int64
-}
-
-func (o *outputs) kept(job, stream string) *kept {
-	k := &kept{file: o.file(job, stream)}
-	var b [1]byte
-	k.file.read(b[:], 0) // opens it, if there is one
-	k.all = k.file.size
-	return k
-}
-
-func (k *kept) size() int64  { return k.all }
-func (k *kept) path() string { return k.file.whole() }
-
-func (k *kept) readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{}) {
-	if offset >= k.all {
-		return 0, 0, nil
-	}
-	if n := k.file.read(b[:min(int64(len(b)), k.all-offset)], offset); n > 0 {
-		return n, 0, nil
-	}
-	return 0, k.all - offset, nil
 }
 
 // describe is a job as people see it.
@@ -253,21 +219,39 @@ func describe(e *history.Entry) control.Job {
 	return j
 }
 
-// resultOf is the result that was recorded, with what the volume has of its
+// recall makes a job of the record of one that is over, with what the volume has of its
 // output.
-func resultOf(e *history.Entry, outputs *outputs) *control.JobResult {
+func (o *outputs) recall(e *history.Entry) *task {
+	t := submittedAs(e)
+	t.state = job.State{Stage: job.Over, Outcome: e.State}
+	for i, name := range streamNames {
+		t.output.streams[i] = o.kept(e.Job, name)
+	}
 	result := new(control.JobResult)
-	if json.Unmarshal(e.Result, result) != nil {
-		return &control.JobResult{Job: e.Job, State: string(e.State)}
+	if json.Unmarshal(e.Result, result) == nil {
+		truncated, path := result.OutputTruncated, result.OutputFilePath
+		setOutput(result, t.output.streams[0], t.output.streams[1], control.DefaultJobOutput)
+		result.OutputTruncated, result.OutputFilePath = truncated || result.OutputTruncated, path
+	} else {
+		result.Job = e.Job
 	}
 	result.State = string(e.State)
-	out, err := outputs.kept(e.Job, "stdout"), outputs.kept(e.Job, "stderr")
-	defer out.file.close()
-	defer err.file.close()
-	truncated, path := result.OutputTruncated, result.OutputFilePath
-	setOutput(result, out, err, control.DefaultJobOutput)
-	result.OutputTruncated, result.OutputFilePath = truncated || result.OutputTruncated, path
-	return result
+	t.output.closeFiles()
+	t.end.result, t.end.told, t.output.told = result, true, true
+	close(t.end.done)
+	close(t.output.begun)
+	return t
+}
+
+// submittedAs is a job as its record has it.
+func submittedAs(e *history.Entry) *task {
+	t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
+		Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
+		Key: e.Key,
+	})
+	t.spec.Schedule, t.spec.Digest = e.Schedule, e.Digest
+	t.spec.Submitted, t.spec.Occurs, t.spec.Attempt = e.At, e.Occurs, e.Attempt
+	return t
 }
 
 func orNull(s string) *string {

@@ -311,7 +311,7 @@ func TestVolumeIsLost(t *testing.T) {
 			}
 			g.shown("1", result)
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, _, err := g.submit(next); err != nil || next.spec.ID != "m2" {
+			if _, err := g.submit(next); err != nil || next.spec.ID != "m2" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 		})
@@ -381,7 +381,7 @@ func TestVolumeIsTaken(t *testing.T) {
 				t.Errorf("recorded: %v", states)
 			}
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-			if _, _, err := g.submit(next); err != nil || next.spec.ID != "8" {
+			if _, err := g.submit(next); err != nil || next.spec.ID != "8" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
 			}
 			if list := (requests{g.Runner}).list(); len(list) != 4 || !strings.HasPrefix(list[3].Job, job.InMemory) {
@@ -411,7 +411,7 @@ func TestProfileGoes(t *testing.T) {
 			gone := make(chan func(), 1)
 			go func() { gone <- g.Vacate("alice", "its profile was deleted") }()
 			next := func() error {
-				_, _, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
+				_, err := g.submit(newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Profile: "alice", TimeoutMS: 1000, MaxOutput: 1000, Detach: true}))
 				return err
 			}
 			g.until("nothing begins", func() bool { return g.doors.shut["alice"] == 1 })

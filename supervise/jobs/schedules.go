@@ -267,7 +267,7 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 			s.skip(b, what, at, 1, "it was stopped while it waited for the occurrence before", true)
 			return
 		}
-		if _, _, err := r.submit(t); err != nil {
+		if _, err := r.submit(t); err != nil {
 			stopping := false
 			if r.loop.Ask(func() { stopping = r.stopping }); !stopping { // else the next boot deals with it
 				s.skip(b, what, at, 1, err.Error(), true)

@@ -124,7 +124,7 @@ func TestServiceIsNoProfile(t *testing.T) {
 	g.Vacate("tick", "its profile was deleted")()
 	g.until("it runs on", func() bool { return g.task.state.Marked == 0 && g.task.state.Stage == job.Alive })
 	late := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, Service: "tick", TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
-	if _, _, err := g.submit(late); err != nil {
+	if _, err := g.submit(late); err != nil {
 		t.Fatal(err)
 	}
 	<-late.end.done

@@ -79,23 +79,24 @@ func checkKey(key string) error {
 	return nil
 }
 
-// submit takes a job, or the one that has its key already: past is that one if it is over.
-// It returns when the job is recorded. Its stdin is the runner's from now on.
-func (r *Runner) submit(t *task) (taken *task, past *history.Entry, err error) {
+// submit takes a job, or the one that has its key already. It returns when the job is
+// recorded. Its stdin is the runner's from now on.
+func (r *Runner) submit(t *task) (taken *task, err error) {
 	if t.spec.Request.Stdin != "" {
 		fd, err := memfdOf("rlminit-stdin", []byte(t.spec.Request.Stdin))
 		if err != nil {
-			return nil, nil, control.Failed("cannot keep its stdin: %v", err)
+			return nil, control.Failed("cannot keep its stdin: %v", err)
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
-	var failure error
+	var past *history.Entry
+	var outputs *outputs
 	kept := make(chan *task, 1)
 	r.loop.Do(func() {
 		var other *task
-		if other, past, failure = r.admit(t); failure != nil || other != nil || past != nil {
+		if other, past, err = r.admit(t); err != nil || other != nil || past != nil {
 			t.held.closeStdin()
-			failure = r.turnAway(t, failure)
+			err, outputs = r.turnAway(t, err), r.outputs
 			kept <- other
 			return
 		}
@@ -103,13 +104,15 @@ func (r *Runner) submit(t *task) (taken *task, past *history.Entry, err error) {
 		r.submitted(t)
 	})
 	taken = <-kept
-	if failure != nil || past != nil {
-		return nil, past, failure
+	switch {
+	case err != nil:
+		return nil, err
+	case past != nil:
+		return outputs.recall(past), nil
+	case taken.end.unkept: // its result was there before
+		return nil, control.Failed("%s", *taken.end.result.Error)
 	}
-	if taken.end.unkept { // its result was there before
-		return nil, nil, control.Failed("%s", *taken.end.result.Error)
-	}
-	return taken, nil, nil
+	return taken, nil
 }
 
 // sameKey finds the job that has a job's key, which is the same one, asked for once more:
