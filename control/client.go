@@ -110,6 +110,13 @@ func post(path string, body any, what string) request {
 	return request{method: http.MethodPost, path: path, body: body, what: what}
 }
 
+// same is one that does what it does once, however often it is sent.
+func same(path string, body any, what string) request {
+	r := post(path, body, what)
+	r.repeat = true
+	return r
+}
+
 // misnamed finds a name that no path can hold, for a server would clean it
 // away: an empty one, and those that mean a directory.
 func (r request) misnamed() (name string, ok bool) {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,18 +30,17 @@ func newKey() string {
 //
 // An error is of the request: what became of the command is in the result.
 func (c *Client) Run(ctx context.Context, job RunJob, stdin *os.File, each func(*JobOutput) error) (*JobResult, error) {
-	if job.Key == "" {
-		job.Key = newKey()
-	}
-	r := request{
-		method: http.MethodPost, path: "/v1/jobs", query: url.Values{"follow": {"true"}}, repeat: true, what: "the job",
-	}
-	if stdin != nil {
-		job.Descriptor = true
-		r.descriptor = stdin
-	}
-	r.body = job
+	r := running(job, stdin)
+	r.query = url.Values{"follow": {"true"}}
 	return c.follow(ctx, r, each)
+}
+
+// running begins a job, once however often it is sent.
+func running(job RunJob, stdin *os.File) request {
+	job.Key, job.Descriptor = cmp.Or(job.Key, newKey()), job.Descriptor || stdin != nil
+	r := same("/v1/jobs", job, "the job")
+	r.descriptor = stdin
+	return r
 }
 
 // Attach hands what a job has written, and writes, to each, and returns its result.
@@ -52,7 +52,9 @@ func attachment(job string, from [2]int64) request {
 	query := url.Values{"follow": {"true"}}
 	query.Set("stdout", strconv.FormatInt(from[0], 10))
 	query.Set("stderr", strconv.FormatInt(from[1], 10))
-	return request{method: http.MethodGet, path: "/v1/jobs/" + segment(job) + "/output", query: query, repeat: true, what: "job " + job}
+	r := get("/v1/jobs/"+segment(job)+"/output", "job "+job)
+	r.query = query
+	return r
 }
 
 // follow reads a job's stream to its end, over as many connections as it takes.
@@ -115,22 +117,13 @@ func isCut(err error) bool {
 
 // Submit has a job begun, and does not wait for it.
 func (c *Client) Submit(ctx context.Context, job RunJob, stdin *os.File) (Job, error) {
-	if job.Key == "" {
-		job.Key = newKey()
-	}
-	r := request{method: http.MethodPost, path: "/v1/jobs", repeat: true, what: "the job"}
-	if stdin != nil {
-		job.Descriptor = true
-		r.descriptor = stdin
-	}
-	r.body = job
-	return ask[Job](ctx, c, r)
+	return ask[Job](ctx, c, running(job, stdin))
 }
 
 // TryJob tells what would be run, and what would refuse it.
 func (c *Client) TryJob(ctx context.Context, job RunJob) (DryRun, error) {
 	job.DryRun = true
-	return ask[DryRun](ctx, c, request{method: http.MethodPost, path: "/v1/jobs", body: job, repeat: true, what: "the job"})
+	return ask[DryRun](ctx, c, same("/v1/jobs", job, "the job"))
 }
 
 // Jobs returns the jobs that are not over, and those that are remembered.
@@ -145,10 +138,7 @@ func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 
 // WaitJob waits until a job is over; within 0: as long as it takes.
 func (c *Client) WaitJob(ctx context.Context, id string, within time.Duration) (*JobResult, error) {
-	return ask[*JobResult](ctx, c, request{
-		method: http.MethodPost, path: "/v1/jobs/" + segment(id) + "/wait", body: Wait{TimeoutMS: within.Milliseconds()},
-		repeat: true, what: "job " + id,
-	})
+	return ask[*JobResult](ctx, c, same("/v1/jobs/"+segment(id)+"/wait", Wait{TimeoutMS: within.Milliseconds()}, "job "+id))
 }
 
 // CancelJob ends a job, and returns its result.

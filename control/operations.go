@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -72,13 +71,11 @@ func (c *Client) Operations(ctx context.Context) ([]Operation, error) {
 // Operation returns one. With wait it answers when the operation is over, or has
 // changed, or after a while.
 func (c *Client) Operation(ctx context.Context, id uint64, wait bool) (Operation, error) {
-	query := url.Values{}
+	r := get("/v1/operations/"+strconv.FormatUint(id, 10), "the operation")
 	if wait {
-		query.Set("wait", "true")
+		r.query = url.Values{"wait": {"true"}}
 	}
-	return ask[Operation](ctx, c, request{
-		method: http.MethodGet, path: "/v1/operations/" + strconv.FormatUint(id, 10), query: query, repeat: true, what: "the operation",
-	})
+	return ask[Operation](ctx, c, r)
 }
 
 // Cancel has an operation go no further.

@@ -68,14 +68,12 @@ func (c *Client) RenameProfile(ctx context.Context, name string, r RenameProfile
 
 // Repair puts right whose the files of a profile are.
 func Repair(ctx context.Context, c *Client, name string) (Repaired, error) {
-	return ask[Repaired](ctx, c, request{method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/repair", repeat: true, what: "the repair of " + name})
+	return ask[Repaired](ctx, c, same("/v1/profiles/"+segment(name)+"/repair", nil, "the repair of "+name))
 }
 
 // AdoptProfile takes what a profile's state file says for what is wanted of it.
 func (c *Client) AdoptProfile(ctx context.Context, name string, a AdoptProfile) (Outcome, error) {
-	return ask[Outcome](ctx, c, request{
-		method: http.MethodPost, path: "/v1/profiles/" + segment(name) + "/adopt", body: a, repeat: true, what: "the adoption of " + name,
-	})
+	return ask[Outcome](ctx, c, same("/v1/profiles/"+segment(name)+"/adopt", a, "the adoption of "+name))
 }
 
 // Trash asks about deleted profiles.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -133,17 +132,17 @@ type DriftField struct {
 
 // Plan asks what would bring a declared set about.
 func (c *Client) Plan(ctx context.Context, r PlanRequest) (Planned, error) {
-	return ask[Planned](ctx, c, request{method: http.MethodPost, path: "/v1/plan", body: r, repeat: true, what: "the plan"})
+	return ask[Planned](ctx, c, same("/v1/plan", r, "the plan"))
 }
 
 // Apply begins to carry a plan out.
 func (c *Client) Apply(ctx context.Context, r ApplyRequest) (Revision, error) {
-	return ask[Revision](ctx, c, request{method: http.MethodPost, path: "/v1/apply", body: r, repeat: true, what: "the apply"})
+	return ask[Revision](ctx, c, same("/v1/apply", r, "the apply"))
 }
 
 // Rollback begins to put back what was before.
 func (c *Client) Rollback(ctx context.Context, r RollbackRequest) (Revision, error) {
-	return ask[Revision](ctx, c, request{method: http.MethodPost, path: "/v1/rollback", body: r, repeat: true, what: "the rollback"})
+	return ask[Revision](ctx, c, same("/v1/rollback", r, "the rollback"))
 }
 
 // Revisions returns all that are remembered, the oldest first.
@@ -154,10 +153,9 @@ func (c *Client) Revisions(ctx context.Context) ([]Revision, error) {
 // Revision returns one as soon as it is of a newer version than the one given,
 // or has ended.
 func (c *Client) Revision(ctx context.Context, number int, version uint64) (Revision, error) {
-	return ask[Revision](ctx, c, request{
-		method: http.MethodGet, path: "/v1/revisions/" + strconv.Itoa(number), repeat: true, what: "revision " + strconv.Itoa(number),
-		query: url.Values{"after": {strconv.FormatUint(version, 10)}},
-	})
+	r := get("/v1/revisions/"+strconv.Itoa(number), "revision "+strconv.Itoa(number))
+	r.query = url.Values{"after": {strconv.FormatUint(version, 10)}}
+	return ask[Revision](ctx, c, r)
 }
 
 // Drift asks what is not as it was applied.

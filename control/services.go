@@ -66,10 +66,7 @@ func (c *Client) Signal(ctx context.Context, name, signal string) (Service, erro
 
 // Wait returns when a service is as w wants it.
 func (c *Client) Wait(ctx context.Context, name string, w WaitFor) (Service, error) {
-	return ask[Service](ctx, c, request{
-		method: http.MethodPost, path: "/v1/services/" + segment(name) + "/wait",
-		body: w, repeat: true, what: "the wait for " + name,
-	})
+	return ask[Service](ctx, c, same("/v1/services/"+segment(name)+"/wait", w, "the wait for "+name))
 }
 
 // Health asks how rlminit (level alive) or what it supervises (ready) is.

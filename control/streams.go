@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"syscall"
@@ -46,7 +45,8 @@ func (c *Client) Events(ctx context.Context, q EventQuery, each func(Event) erro
 	if q.Last != nil {
 		query.Set("n", strconv.Itoa(*q.Last))
 	}
-	r := request{method: http.MethodGet, path: "/v1/events", query: query, repeat: true, what: "the events"}
+	r := get("/v1/events", "the events")
+	r.query = query
 	return c.stream(ctx, r, func(body io.Reader) error {
 		lines := bufio.NewScanner(body)
 		lines.Buffer(nil, lineLimit)
@@ -105,7 +105,8 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, each func(
 	if o.Redacted {
 		query.Set("redacted", "true")
 	}
-	r := request{method: http.MethodGet, path: "/v1/logs/" + segment(name), query: query, repeat: true, what: "the log of " + name}
+	r := get("/v1/logs/"+segment(name), "the log of "+name)
+	r.query = query
 	return c.stream(ctx, r, func(body io.Reader) error {
 		in := bufio.NewReaderSize(body, 64<<10)
 		var line []byte // of a line longer than the buffer, what came so far

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,8 +137,23 @@ func reclaim(home *durable.Dir, services wire.Identity, owned func(uid uint32) b
 	if whole {
 		bound = durable.Hand{}
 	}
-	each(deeper, bound)
-	return failures
+	return errors.Join(failures, leftAlone(each(deeper, bound)))
+}
+
+// leftAlone says of which profiles not all was looked at; nil: of none. What is in the
+// trash is looked at when it is restored or purged.
+func leftAlone(dirs []string) error {
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !strings.HasPrefix(dir, config.ProfilesDir+"/") })
+	if len(dirs) == 0 {
+		return nil
+	}
+	slices.Sort(dirs)
+	first, more := filepath.Base(dirs[0]), ""
+	if len(dirs) > 1 {
+		more = fmt.Sprintf(" and %d more", len(dirs)-1)
+	}
+	return fmt.Errorf("of profile %s%s not all files were looked at for those that are root's (a start looks at %d of each, for %v): rlminit profile repair %s looks at the rest",
+		first, more, reclaimMost, reclaimWithin, first)
 }
 
 func reclaimOne(home *durable.Dir, rel string, services wire.Identity, owned func(uid uint32) bool, bound durable.Hand) (durable.Handed, error) {

@@ -3,6 +3,8 @@ package prepare
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -114,5 +116,43 @@ func TestDirectoryOfAnotherUser(t *testing.T) {
 	}
 	if err := volume(c, func(line string) { t.Error(line) }); err != nil { // and it is left alone by who cannot change it
 		t.Error(err)
+	}
+}
+
+// What a start does not look at in the directories of profiles it says, once, with whose
+// they are and what to do.
+func TestReclaimSaysWhatItLeft(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give directories away")
+	}
+	home := t.TempDir()
+	for _, dir := range []string{"profiles/alice/many", "profiles/bob", "profiles/carol/few"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range reclaimMost {
+		if err := os.WriteFile(filepath.Join(home, "profiles/alice/many", strconv.Itoa(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{".", "profiles", "profiles/alice", "profiles/bob", "profiles/carol"} {
+		if err := os.Chown(filepath.Join(home, dir), 1500, 1500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	services := wire.Identity{UID: 1500, GID: 1500}
+	notes := AsRoot(parsed(t, home, "user: \"1500\"\ngateway: {command: [x]}\n"), services, services, wire.Profiles{})
+	if len(notes) != 1 || !strings.Contains(notes[0], "of profile alice not all files") || !strings.HasSuffix(notes[0], "rlminit profile repair alice looks at the rest") {
+		t.Errorf("%q", notes)
+	}
+	if notes := AsRoot(parsed(t, home, "user: \"1500\"\ngateway: {command: [x]}\nown: [{path: ., deep: true}]\n"), services, services, wire.Profiles{}); len(notes) > 0 {
+		t.Errorf("where all is looked at: %q", notes)
+	}
+	if err := leftAlone([]string{"trash/dave.1"}); err != nil {
+		t.Errorf("of what is in the trash: %v", err)
+	}
+	if err := leftAlone([]string{"profiles/b", "trash/a", "profiles/a"}); err == nil || !strings.Contains(err.Error(), "of profile a and 1 more not all") {
+		t.Errorf("of several: %v", err)
 	}
 }

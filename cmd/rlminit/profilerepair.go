@@ -24,7 +24,8 @@ elsewhere. So is what is neither root's nor the service user's. A gateway that i
 to run, and had failed over it, is started.
 
 Each start of the container does the same, for up to 10,000 files of a profile
-and for a second in all; with own: {path: ., deep: true} for all of them.`,
+and for a second in all, and names in its log those of which it has not seen all;
+with own: {path: ., deep: true} for all of them.`,
 		Example:           `  rlminit profile repair alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,
