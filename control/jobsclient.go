@@ -98,7 +98,7 @@ func (c *Client) follow(ctx context.Context, r request, each func(*JobOutput) er
 			return nil, refused
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case !isCut(err):
+		case !isCut(err), job == "" && from != [2]int64{}: // what is no job cannot be gone on with
 			return nil, err
 		}
 		if job != "" {

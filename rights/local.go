@@ -53,6 +53,19 @@ func lookAlong(paths []string, use uint32) (looks []Look) {
 	return looks
 }
 
+// mostRead bounds what is read of a file at a time, in bytes.
+const mostRead = 1 << 20
+
+func readAt(fd, n int, offset int64) ([]byte, error) {
+	b := make([]byte, n)
+	for {
+		n, err := unix.Pread(fd, b, offset)
+		if err != unix.EINTR {
+			return b[:max(n, 0)], err
+		}
+	}
+}
+
 // listen opens a listener and returns its descriptor, close-on-exec and
 // blocking, as sd_listen_fds(3) has it.
 func listen(network, address string) (int, error) {

@@ -24,6 +24,8 @@ type call struct {
 	Name  string   // the network of a socket
 	Flags int
 	Mode  uint32
+
+	Offset int64 // of kindRead
 }
 
 type answer struct {
@@ -31,6 +33,8 @@ type answer struct {
 	File  durable.Answer
 	Value int64
 	Looks []looked // of kindLook
+
+	Refused string // of kindBelow: as job/files refuses it
 }
 
 // looked is a Look in a form that can be sent.
@@ -49,12 +53,14 @@ func (m *call) fields(c *coder.Coder) {
 	c.Str(&m.Name)
 	c.Int(&m.Flags)
 	c.U32(&m.Mode)
+	c.I64(&m.Offset)
 }
 
 func (m *answer) fields(c *coder.Coder) {
 	c.U64(&m.ID)
 	m.File.Fields(c)
 	c.I64(&m.Value)
+	c.Str(&m.Refused)
 	coder.List(c, &m.Looks, func(l *looked) {
 		c.U32(&l.Mode)
 		for _, failure := range []**durable.Failure{&l.Denied, &l.Failure} {
@@ -67,7 +73,7 @@ func (m *answer) fields(c *coder.Coder) {
 // other or both at once, and the last answer is right: what only looks.
 func (m *call) repeatable() bool {
 	switch m.Kind {
-	case kindOpen, kindLook, kindWatch:
+	case kindOpen, kindLook, kindWatch, kindBelow, kindRead:
 		return true
 	case kindFile:
 		return m.File.Op.OnlyLooks()
@@ -88,6 +94,8 @@ const (
 	kindLook        // what paths are, up to the first file that may be used so
 	kindListen      // a socket with a name among files
 	kindWatch       // one more watch in a set
+	kindBelow       // a file of a person's path below a directory
+	kindRead        // what is in an open file
 )
 
 const (

@@ -492,3 +492,15 @@ func TestAUserThatWaitsCostsNobodyElse(t *testing.T) {
 		t.Errorf("%d of one user's are under way, want %d", n, atOnce/4)
 	}
 }
+
+// Look is LookAlong of one path.
+func (u *User) Look(path string, use uint32) (mode uint32, denied, err error) {
+	looks, err := u.LookAlong([]string{path}, use)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case len(looks) != 1:
+		return 0, nil, unix.EPROTO
+	}
+	return looks[0].Mode, looks[0].Denied, looks[0].Err
+}

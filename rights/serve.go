@@ -10,6 +10,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/internal/turns"
+	"rlminit/job/files"
 	"rlminit/wire"
 )
 
@@ -107,6 +108,18 @@ func carry(c call, fds []int) (a answer, opened []int) {
 		}
 	case kindListen:
 		fd, err = listen(c.Name, c.Path)
+	case kindBelow:
+		if fd, err = files.Open(c.Path, c.Name); files.Refused(err) {
+			a.Refused, err = err.Error(), nil
+		} else if err != nil { // with its text
+			err = errors.New(err.Error())
+		}
+	case kindRead:
+		if len(fds) != 1 || c.Flags < 0 || c.Flags > mostRead {
+			err = unix.EPROTO
+			break
+		}
+		a.File.Data, err = readAt(fds[0], c.Flags, c.Offset)
 	case kindWatch:
 		var watch int
 		if len(fds) != 1 {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
+	"rlminit/job/files"
 	"rlminit/wire"
 )
 
@@ -69,20 +70,7 @@ func (u *User) open(path string, flags int, links bool) (int, error) {
 	return first(fds, err)
 }
 
-// Look asks what a path is and allows, st_mode of stat(2), and why the user cannot use
-// it so (unix.R_OK, W_OK, X_OK).
-func (u *User) Look(path string, use uint32) (mode uint32, denied, err error) {
-	looks, err := u.LookAlong([]string{path}, use)
-	switch {
-	case err != nil:
-		return 0, nil, err
-	case len(looks) != 1:
-		return 0, nil, unix.EPROTO
-	}
-	return looks[0].Mode, looks[0].Denied, looks[0].Err
-}
-
-// A Look is what Look tells of one of several paths.
+// A Look is what a path is, st_mode of stat(2), and why the user cannot use it as asked.
 type Look struct {
 	Mode        uint32
 	Denied, Err error
@@ -93,7 +81,8 @@ func (l Look) usable() bool {
 }
 
 // LookAlong looks at paths in their order, up to the first that is no directory and that
-// the user can use so: that one is the last of the looks. It is one errand.
+// the user can use so (unix.R_OK, W_OK, X_OK): that one is the last of the looks. It is
+// one request.
 func (u *User) LookAlong(paths []string, use uint32) (looks []Look, err error) {
 	if u == nil {
 		return lookAlong(paths, use), nil
@@ -115,6 +104,25 @@ func (u *User) Listen(network, address string) (int, error) {
 	return first(fds, err)
 }
 
+// OpenBelow is files.Open, for ReadAt.
+func (u *User) OpenBelow(dir, name string) (int, error) {
+	if u == nil {
+		return files.Open(dir, name)
+	}
+	_, fds, err := u.ask(call{Kind: kindBelow, Path: dir, Name: name})
+	return first(fds, err)
+}
+
+// ReadAt reads at most n bytes of an open file, none at its end, where we need not wait
+// for its file system.
+func (u *User) ReadAt(fd, n int, offset int64) ([]byte, error) {
+	if u == nil {
+		return readAt(fd, n, offset)
+	}
+	a, _, err := u.ask(call{Kind: kindRead, Flags: n, Offset: offset}, fd)
+	return a.File.Data, err
+}
+
 // Watch adds a path to a set of watches and returns its number,
 // inotify_add_watch(2).
 func (u *User) Watch(inotify int, path string, mask uint32) (int, error) {
@@ -131,6 +139,9 @@ func (u *User) ask(c call, fds ...int) (answer, []int, error) {
 	a, opened, err := u.process.call(c, fds...)
 	if err == nil {
 		err = a.File.Failure.Err()
+	}
+	if err == nil && a.Refused != "" {
+		err = files.Refusal(a.Refused)
 	}
 	if err != nil {
 		wire.CloseAll(opened)

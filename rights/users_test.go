@@ -123,7 +123,11 @@ func profilesOf(t *testing.T) string {
 	errs := []error{os.Chmod(dir, 0o751)}
 	for uid := low; uid <= high; uid++ {
 		path := filepath.Join(dir, fmt.Sprint(uid))
-		errs = append(errs, os.Mkdir(path, 0o700), os.Chown(path, uid, uid))
+		next := fmt.Sprintf("../%d/kept", low+(uid-low+1)%(high-low+1))
+		errs = append(
+			errs, os.Mkdir(path, 0o700), os.Chown(path, uid, uid), os.WriteFile(path+"/kept", []byte("kept"), 0o600), os.Chown(path+"/kept", uid, uid),
+			os.Symlink(next, path+"/link"), os.Symlink("/etc", path+"/out"), os.Lchown(path+"/link", uid, uid), os.Lchown(path+"/out", uid, uid),
+		)
 	}
 	for _, group := range []int{services, 4806, 4807, 4899} {
 		path := filepath.Join(dir, fmt.Sprint("group-", group))
@@ -157,7 +161,7 @@ func TestManyUsersAtOnce(t *testing.T) {
 					for n := range 40 {
 						uid := uint32(low + random.IntN(high-low+1))
 						name := fmt.Sprintf("file-%d-%d", worker, n)
-						if err := oneErrand(all, dir, uid, name, random.IntN(5)); err != nil && (plenty || !starved(err)) {
+						if err := oneErrand(all, dir, uid, name, random.IntN(6)); err != nil && (plenty || !starved(err)) {
 							t.Errorf("uid %d, %s: %v", uid, name, err)
 						}
 					}
@@ -234,6 +238,19 @@ func oneErrand(all *User, dir string, uid uint32, name string, which int) error 
 			}
 			if (denied == nil) != (who == whose) {
 				return fmt.Errorf("%w: uid %d at group %d's: %v", errWrong, who.uid, group, denied)
+			}
+		}
+		return nil
+	case 4: // a file by a person's path
+		if fd, err := user.OpenBelow(dir, filepath.Join(fmt.Sprint(uid), "kept")); err != nil {
+			return err
+		} else if b, err := user.ReadAt(fd, 10, 1); unix.Close(fd) != nil || err != nil || string(b) != "ept" {
+			return fmt.Errorf("%w: read %q, %v", errWrong, b, err)
+		}
+		for _, path := range []string{filepath.Base(another) + "/kept", fmt.Sprint(uid) + "/link", fmt.Sprint(uid) + "/out/passwd", "../x", "/etc/passwd"} {
+			if fd, err := user.OpenBelow(dir, path); err == nil {
+				unix.Close(fd)
+				return fmt.Errorf("%w: uid %d opened %s", errWrong, uid, path)
 			}
 		}
 		return nil

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,28 +24,11 @@ func fileReadVerb(t *terminal) *cobra.Command {
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			f.Path = args[0]
 			out := &passer{out: t.out, err: t.err}
-			r, err := attended(cmd.Context(), t, client, false, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
-				return client.ReadFile(ctx, f, func(o *control.JobOutput) error {
-					if o.Stream == "stderr" {
-						return nil // it is in the result
-					}
-					if err := out.pass(o); err != nil {
-						return err
-					}
-					return each(&control.JobOutput{Job: o.Job})
-				})
-			})
-			switch {
-			case err != nil:
-				return err
-			case r.State == "succeeded":
-				return nil
-			case r.ExitCode != nil && *r.ExitCode == control.ExitRefused:
-				return control.Refused("%s", strings.TrimSpace(r.Stderr))
-			case r.Stderr != "":
-				return control.Failed("%s", strings.TrimSpace(r.Stderr))
+			r, err := client.ReadFile(cmd.Context(), f, out.pass)
+			if err == nil && r.Error != nil {
+				err = control.Failed("%s", *r.Error)
 			}
-			return control.Failed("%s", verdict(r))
+			return err
 		}),
 	}
 	cmd.Flags().StringVarP(&f.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")

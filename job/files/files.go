@@ -34,16 +34,14 @@ const (
 	WriteParents = "write-parents"
 )
 
-// Run does one thing: make, remake, remove, sweep, read, write, write-parents or undo, below args[1]. It
-// returns the exit code, having said on err why it is not 0.
+// Run does one thing: write, write-parents or undo, below args[1]. It returns the exit code, having said on err why it is not 0.
 func Run(args []string, in io.Reader, out, err io.Writer) int {
 	failure := run(args, in, out)
 	if failure == nil {
 		return 0
 	}
 	fmt.Fprintln(err, failure)
-	var no *refusal
-	if errors.As(failure, &no) {
+	if Refused(failure) {
 		return exitRefused
 	}
 	return 1
@@ -58,6 +56,15 @@ type refusal struct{ what string }
 
 func (r *refusal) Error() string { return r.what }
 
+// Refused tells whether an error says that something is not done, with nothing touched.
+func Refused(err error) bool {
+	var no *refusal
+	return errors.As(err, &no)
+}
+
+// Refusal is an error for which Refused is true.
+func Refusal(what string) error { return &refusal{what} }
+
 func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
 func run(args []string, in io.Reader, out io.Writer) error {
@@ -68,21 +75,15 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	root, err := unix.Open(args[1], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	root, err := openRoot(args[1])
 	if err != nil {
-		return fmt.Errorf("cannot open %s: %w", args[1], err)
+		return err
 	}
 	defer unix.Close(root)
 	switch what := args[0]; {
-	case what == "make" || what == "remake":
-		return makeDir(root, name, what == "make")
-	case what == "remove":
-		return remove(args[1], name)
-	case what == "read":
-		return read(root, name, out)
 	case (what == Write || what == WriteParents) && len(args) == 4:
 		if above := path.Dir(name); what == WriteParents && above != "." {
-			if err := makeDir(root, above, false); err != nil {
+			if err := makeDirs(args[1], above); err != nil {
 				return err
 			}
 		}
@@ -181,63 +182,50 @@ func regular(name string, st *unix.Stat_t) error {
 	return refuse("%s is a device", name)
 }
 
-// makeDir makes a directory and those above it; fresh: one that is there is not taken.
-func makeDir(root int, name string, fresh bool) error {
-	at, made := root, ""
-	for part := range strings.SplitSeq(name, "/") {
-		made = path.Join(made, part)
-		err := unix.Mkdirat(at, part, 0o700)
-		switch {
-		case errors.Is(err, unix.EEXIST) && made == name && fresh:
-			return refuse("%s is there already, and is somebody else's", name)
-		case err != nil && !errors.Is(err, unix.EEXIST):
-			return fmt.Errorf("%s: %w", made, err)
-		}
-		next, err := unix.Openat(at, part, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if at != root {
-			unix.Close(at)
-		}
-		if err != nil {
-			return explain(made, err)
-		}
-		at = next
-	}
-	unix.Close(at)
-	return nil
-}
-
-// remove removes a directory with all that is in it, and follows no link.
-func remove(root, name string) error {
+// makeDirs makes a directory below another, and those above it.
+func makeDirs(root, name string) error {
 	dir, err := durable.Open(root)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if err := dir.RemoveAll(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	if err := dir.MkdirAll(name, 0o700); err != nil {
+		return explain(name, err)
 	}
 	return nil
 }
 
-func read(root int, name string, out io.Writer) error {
-	fd, err := open(root, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+// Open opens a regular file below a directory, for reading.
+func Open(dir, name string) (fd int, err error) {
+	if name, err = below(name); err != nil {
+		return -1, err
+	}
+	root, err := openRoot(dir)
 	if err != nil {
-		return explain(name, err)
+		return -1, err
 	}
-	file := os.NewFile(uintptr(fd), name)
-	defer file.Close()
+	defer unix.Close(root)
+	fd, err = open(root, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return -1, explain(name, err)
+	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = regular(name, &st)
 	}
-	if err := regular(name, &st); err != nil {
-		return err
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
 	}
-	_, err = io.Copy(out, file)
-	return err
+	return fd, nil
+}
+
+func openRoot(dir string) (int, error) {
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("cannot open %s: %w", dir, err)
+	}
+	return root, nil
 }
 
 // Written is what a write says on its stdout.

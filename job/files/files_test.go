@@ -20,20 +20,6 @@ func there(path string) bool {
 	return err == nil
 }
 
-// A session's directory is made by it alone; what a predecessor had made is its own.
-func TestADirectoryIsNotTaken(t *testing.T) {
-	dir := t.TempDir()
-	if code, _, err := did("", "make", dir, "sessions/1"); code != 0 {
-		t.Fatal(err)
-	}
-	if code, _, err := did("", "make", dir, "sessions/1"); code != exitRefused || !strings.Contains(err, "is there already") {
-		t.Errorf("once more: %d, %s", code, err)
-	}
-	if code, _, err := did("", "remake", dir, "sessions/1"); code != 0 {
-		t.Errorf("its own: %s", err)
-	}
-}
-
 // An undo is of the directory that was written into, whatever its name is by then, and of
 // no other.
 func TestUndoIsOfItsDirectory(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"strings"
 
-	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/wire"
@@ -58,7 +56,7 @@ func (r *Runner) adopt(held map[string][]int) {
 	var tasks []*task
 	for key, fds := range held {
 		t := fromSpec(fds, r.outputs)
-		if t == nil || t.spec.name() != key || over[t.spec.ID] || t.spec.Kind == kindInternal {
+		if t == nil || t.spec.name() != key || over[t.spec.ID] {
 			wire.CloseAll(fds)
 			r.host.Send(&wire.Release{Key: key}, nil, nil)
 			continue
@@ -154,21 +152,19 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 
 // discard ends a child of which nothing is known but its name.
 func (r *Runner) discard(name string, c wire.Child) {
-	t := newTask(strings.TrimPrefix(name, namePrefix), "run", nil, control.RunJob{})
-	t.run.id, t.book = c.ID, r.book.Load()
-	if c.State == wire.ChildExited || c.State == wire.ChildFailed {
-		r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
-		t.letGo(r)
-		return
-	}
 	r.host.Send(&wire.Deadline{ID: c.ID}, nil, nil)
-	// It is acknowledged when it has ended: see hear.
-	t.spec.Kind = kindInternal // there is nothing to record
-	t.state = job.State{Stage: job.Alive, Marked: job.Cancel}
-	t.why.cause = "nothing of it was left but its process"
-	r.tasks.add(t)
-	r.tasks.spawned(t, c.ID, r.host.Resume(name))
-	r.queue.take(t)
+	if r.unknown[c.ID] = r.host.Resume(name); c.State == wire.ChildExited || c.State == wire.ChildFailed {
+		r.discarded(c.ID)
+	}
+}
+
+// discarded lets go of a child that was discarded, and has ended.
+func (r *Runner) discarded(id uint64) {
+	if tag, is := r.unknown[id]; is {
+		delete(r.unknown, id)
+		r.host.Send(&wire.Acknowledge{ID: id}, nil, nil)
+		r.host.End(id, tag)
+	}
 }
 
 // interruptRest gives those an outcome that no child and no descriptor is left of:

@@ -87,4 +87,4 @@ func (r *Runner) endLost(why string) {
 }
 
 // lost tells whether a job's book is not the one that there is now.
-func (t *task) lost(now *book) bool { return t.spec.Kind != kindInternal && t.book != now }
+func (t *task) lost(now *book) bool { return t.book != now }

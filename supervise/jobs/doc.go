@@ -26,7 +26,6 @@
 //	submit.go    from a request to a job that is recorded
 //	task.go      one of them, and its parts: what a step's actions do
 //	spec.go      what it is to do, as a successor finds it
-//	internal.go  jobs that nobody hears of
 //	adopt.go     what a predecessor left
 //	result.go    what is told of a job
 //	telemetry.go how the container is doing

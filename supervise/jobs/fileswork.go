@@ -3,8 +3,10 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"rlminit/control"
 	"rlminit/job"
@@ -27,18 +29,11 @@ func (a requests) addFiles(server *api.Server) {
 	})
 }
 
-// ownWork is a job that runs a part of rlminit as a profile's user, below the
-// profile's directory.
-func (a requests) ownWork(kind, profile string, shown []string, args ...string) (*task, error) {
-	of, err := a.runner.place.named(profile)
-	if err != nil {
-		return nil, err
-	}
-	return a.workOf(kind, of, shown, args...)
-}
+// internalTimeout bounds a job of rlminit's own.
+const internalTimeout = 5 * time.Minute
 
-// workOf is ownWork of an owner that was named.
-func (a requests) workOf(kind string, of Owner, shown []string, args ...string) (*task, error) {
+// work is a job that runs a part of rlminit as an owner's user, below its directory.
+func (a requests) work(kind string, of Owner, shown []string, args ...string) (*task, error) {
 	who, err := a.runner.host.Environment(of)
 	if err != nil {
 		return nil, err
@@ -59,17 +54,18 @@ func (s *spec) undoes() string {
 }
 
 func (a requests) serveWrite(q *http.Request, body control.WriteFile) (any, error) {
-	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
-		return nil, control.BadRequest("a path is needed, without a NUL byte")
-	}
-	if err := checkKey(body.Key); err != nil {
+	if err := cmp.Or(checkPath(body.Path), checkKey(body.Key)); err != nil {
 		return nil, err
 	}
 	what := files.Write
 	if body.Parents {
 		what = files.WriteParents
 	}
-	t, err := a.ownWork(kindWrite, body.Profile, []string{"file", "write", body.Path}, what, body.Path, "")
+	of, err := a.runner.place.named(body.Profile)
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.work(kindWrite, of, []string{"file", "write", body.Path}, what, body.Path, "")
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +140,7 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 	if err != nil {
 		return nil, err
 	}
-	undo, err := a.workOf(kindUndo, of, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
+	undo, err := a.work(kindUndo, of, []string{"job", "undo", id}, "undo", e.Path, id, string(e.Wrote))
 	if err != nil {
 		return nil, err
 	}
@@ -175,16 +171,51 @@ func (a requests) serveRead(w http.ResponseWriter, q *http.Request) error {
 	if err := api.Decode(q, &body); err != nil {
 		return err
 	}
-	if strings.ContainsRune(body.Path, 0) || body.Path == "" {
-		return control.BadRequest("a path is needed, without a NUL byte")
+	if err := checkPath(body.Path); err != nil {
+		return err
 	}
-	t, err := a.ownWork(kindInternal, body.Profile, []string{"file", "read", body.Path}, "read", body.Path)
+	of, err := a.runner.place.named(body.Profile)
 	if err != nil {
 		return err
 	}
-	t.followers.count = 1
-	if err := a.runner.begin(t); err != nil {
+	who, err := a.runner.host.Environment(of)
+	if err != nil {
 		return err
 	}
-	return a.follow(w, q, t, [2]int64{}, true)
+	_, user := a.runner.host.User(of)
+	file, err := user.OpenBelow(cmp.Or(who.Dir, who.Home), body.Path)
+	if files.Refused(err) {
+		return control.Refused("%v", err)
+	}
+	if err != nil {
+		return control.Failed("%v", err)
+	}
+	defer closeFD(file)
+	out, result := newFrames(w), &control.JobResult{State: string(job.Succeeded)}
+	for offset := int64(0); ; {
+		piece, err := user.ReadAt(file, readAtOnce, offset)
+		if err != nil {
+			why := fmt.Sprintf("cannot read %s: %v", body.Path, err)
+			result.State, result.Error = string(job.Failed), &why
+		}
+		if err != nil || len(piece) == 0 {
+			_ = out.send(&control.JobOutput{Result: result}) // or nobody is there
+			return nil
+		}
+		if out.piece("stdout", offset, 0, piece) != nil {
+			return nil
+		}
+		offset += int64(len(piece))
+	}
+}
+
+// readAtOnce is how much of a file is read at a time, in bytes.
+const readAtOnce = 256 << 10
+
+// checkPath refuses what is no path.
+func checkPath(path string) error {
+	if strings.ContainsRune(path, 0) || path == "" {
+		return control.BadRequest("a path is needed, without a NUL byte")
+	}
+	return nil
 }

@@ -155,9 +155,6 @@ func (r *Runner) prepare(t *task) {
 func (r *Runner) beginPreparing(t *task, seen func() *control.Telemetry, busy bool) <-chan *prepared {
 	request, argv, outputs := t.spec.Request, t.spec.Argv, r.outputs
 	guarded := argv == nil && t.spec.Kind != kindHook // who tells of trouble is not kept out by it
-	if t.spec.Kind == kindInternal {
-		outputs = openOutputs("")
-	}
 	piped, coming := openPipes(t.spec.ID, request.MaxOutput, outputs), make(chan *prepared, 1)
 	go func() { coming <- r.place.preparation(&request, argv, seen, piped, guarded, busy) }()
 	go piped()
@@ -180,9 +177,7 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 		t.why.problem, t.why.code = p.problem, p.code
 		r.step(t, job.Event{Kind: job.NotSpawned})
 	default:
-		if t.spec.Kind != kindInternal {
-			t.book.Note(history.TypeValidated, history.Validated{Job: t.spec.ID})
-		}
+		t.book.Note(history.TypeValidated, history.Validated{Job: t.spec.ID})
 		r.step(t, job.Event{Kind: job.Prepared})
 	}
 }

@@ -201,9 +201,7 @@ func (a requests) list() []control.Job {
 	live := map[string]control.Job{}
 	a.runner.loop.Ask(func() {
 		for id, t := range a.runner.tasks.byID {
-			if t.spec.Kind != kindInternal {
-				live[id] = t.describe()
-			}
+			live[id] = t.describe()
 		}
 		for id, t := range a.runner.interrupted {
 			live[id] = t.describe()

@@ -85,15 +85,15 @@ type Runner struct {
 	Tally    Tally
 
 	// What follows is the goroutine's alone.
-	tasks     tasks
-	queue     queue
-	doors     doors
-	outputs   *outputs
-	stopping  bool
-	started   bool
-	numbers   numbers
-	internals uint64            // were given a number
-	ends      map[string]uint64 // how often the occurrences of a service's schedule were ended
+	tasks    tasks
+	queue    queue
+	doors    doors
+	outputs  *outputs
+	stopping bool
+	started  bool
+	numbers  numbers
+	unknown  map[uint64]uint32 // the tags of a predecessor's children that are ended, of which nothing else is known
+	ends     map[string]uint64 // how often the occurrences of a service's schedule were ended
 
 	interrupted map[string]*task // as the book before this one was lost, for who asks for one by its number
 
@@ -104,7 +104,7 @@ type Runner struct {
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks(), ends: map[string]uint64{}}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks(), ends: map[string]uint64{}, unknown: map[uint64]uint32{}}
 	r.book.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
@@ -143,6 +143,7 @@ func (r *Runner) hear(m wire.Message) {
 			t.notSpawned(r.place.userOf(t), m)
 			r.step(t, job.Event{Kind: job.NotSpawned})
 		}
+		r.discarded(m.ID)
 	case *wire.Exited:
 		if t := r.tasks.bySpawn[m.ID]; t != nil {
 			r.exited(t, m.Exit)
@@ -151,6 +152,7 @@ func (r *Runner) hear(m wire.Message) {
 		if t := r.tasks.bySpawn[m.ID]; t != nil {
 			r.step(t, job.Event{Kind: job.Cleared})
 		}
+		r.discarded(m.ID)
 	}
 }
 
@@ -195,7 +197,7 @@ func (r *Runner) step(t *task, e job.Event) {
 	if do&job.Spawn != 0 {
 		r.spawn(t)
 	}
-	if do&job.Note != 0 && t.spec.Kind != kindInternal {
+	if do&job.Note != 0 {
 		t.book.Note(history.TypeStarted, history.Started{Job: t.spec.ID, PID: t.run.pid})
 	}
 	if do&job.End != 0 {

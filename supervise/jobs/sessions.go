@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/job"
 	"rlminit/job/history"
 )
@@ -112,7 +113,7 @@ func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
 		Session: s.id, Key: c.Key, Profile: s.of.Profile, Service: s.of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 	})
 	if s.failure == nil {
-		s.failure = ss.make(s, "make")
+		s.failure = ss.make(s, false)
 	} else {
 		s.failure = control.Failed("the session cannot be recorded: %v", s.failure)
 	}
@@ -129,13 +130,29 @@ func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
 	}
 }
 
-// make makes a session's directory, with the rights of its user: with make one that is not
-// there yet, with remake its own once more.
-func (ss *sessions) make(s *session, how string) error {
-	base, name := s.place()
-	result, err := ss.runner.internal(s.of, []string{how, base, name})
-	if err == nil && result.State != string(job.Succeeded) {
-		err = errors.New(strings.TrimSpace(result.Stderr))
+// below opens what a session's directory is below, with the rights of an owner's user,
+// and its path from there.
+func (ss *sessions) below(s *session, of Owner) (base *durable.Dir, rel string, err error) {
+	if _, err := ss.runner.host.Environment(of); err != nil {
+		return nil, "", err
+	}
+	_, user := ss.runner.host.User(of)
+	at, rel := s.place()
+	base, err = user.Dir(at)
+	return base, rel, err
+}
+
+// make makes a session's directory: one that is not there yet, or its own once more.
+func (ss *sessions) make(s *session, again bool) error {
+	base, rel, err := ss.below(s, s.of)
+	if err == nil {
+		defer base.Close()
+		err = base.MkdirAll(filepath.Dir(rel), 0o700)
+	}
+	if err == nil {
+		if err = base.Mkdir(rel, 0o700); again && errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
 	}
 	if err != nil {
 		return control.Failed("cannot make the session's directory: %v", err)
@@ -208,7 +225,7 @@ func (ss *sessions) adopt(b *book) {
 // makeAgain makes the directories of sessions that were adopted.
 func (ss *sessions) makeAgain(adopted []*session) {
 	for _, s := range adopted {
-		s.failure = ss.make(s, "remake")
+		s.failure = ss.make(s, true)
 		close(s.made)
 		if s.failure != nil {
 			_ = ss.end(s.id, "its directory could not be made again: "+s.failure.Error()) // or its time does
@@ -449,13 +466,16 @@ func (ss *sessions) end(id, cause string) error {
 }
 
 func (ss *sessions) finish(s *session, cause string) error {
-	base, name := s.place()
 	remove := func(of Owner) error {
-		result, err := ss.runner.internal(of, []string{"remove", base, name})
-		if err == nil && result.State != string(job.Succeeded) {
-			err = errors.New(strings.TrimSpace(result.Stderr))
+		base, rel, err := ss.below(s, of)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		defer base.Close()
+		return base.RemoveAll(rel)
 	}
 	err := remove(s.of)
 	var problem *control.Problem

@@ -27,7 +27,7 @@ const sayAgain = time.Minute
 
 // over notes that a job has come to its end.
 func (y *Tally) over(t *task) {
-	if t.spec.Kind == kindInternal || t.state.Outcome == "" {
+	if t.state.Outcome == "" {
 		return
 	}
 	y.count(t.spec.Kind, t.state.Outcome)

@@ -227,14 +227,14 @@ func (r *Runner) end(t *task) {
 // record makes the result and has it recorded.
 func (r *Runner) record(t *task) {
 	t.output.begin(streams{})
-	written, state, kind := t.output.streams, t.state, t.spec.Kind
+	written, state := t.output.streams, t.state
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
 		if t.end.result == nil {
 			written.finish()
 			t.end.result = t.conclude(state, r.place.look())
 		}
-		if kind == kindInternal || again {
+		if again {
 			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
 			return
 		}

@@ -40,7 +40,7 @@ func (d *doors) close(profile string) (release func()) {
 // owns is what a profile has: jobs that are not over, and sessions that are open.
 func (r *Runner) owns(profile string) (tasks []*task, sessions []string) {
 	return r.tasks.which(func(t *task) bool {
-		return ownerOf(&t.spec.Request) == Owner{Profile: profile} && t.spec.Kind != kindInternal && t.state.Outcome == ""
+		return ownerOf(&t.spec.Request) == Owner{Profile: profile} && t.state.Outcome == ""
 	}), r.sessions.ofProfile(profile)
 }
 

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"syscall"
@@ -144,6 +145,6 @@ func interpreter(user *rights.User, path string) (line string, isScript bool) {
 
 // denied tells whether a user cannot execute a file.
 func denied(user *rights.User, path string) bool {
-	_, denied, err := user.Look(path, unix.X_OK)
-	return denied != nil || err != nil
+	looks, err := user.LookAlong([]string{path}, unix.X_OK)
+	return err != nil || len(looks) != 1 || cmp.Or(looks[0].Err, looks[0].Denied) != nil
 }

@@ -71,7 +71,8 @@ var ranks = map[string]int{
 
 // equals are the imports between packages of one rank that the picture shows.
 var equals = map[string][]string{
-	"plan": {"reconcile"}, // one diff, at boot, at a reload and in a plan
+	"plan":   {"reconcile"}, // one diff, at boot, at a reload and in a plan
+	"rights": {"job/files"}, // what is done with a profile's files is done as its user
 }
 
 func rank(name string) (int, bool) {
