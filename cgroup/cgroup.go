@@ -7,6 +7,7 @@ package cgroup
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,11 +146,17 @@ func pressure(dir, of string) float64 {
 	if err != nil {
 		return -1
 	}
-	_, rest, _ := bytes.Cut(content, []byte("some avg10="))
-	word, _, _ := bytes.Cut(rest, []byte(" "))
-	value, err := strconv.ParseFloat(string(word), 64)
-	if err != nil {
+	value, _, ok := Pressures(string(content))
+	if !ok {
 		return -1
 	}
 	return value
+}
+
+// Pressures are the shares of the last ten seconds and of the last minute in which
+// something waited for a resource, in per cent, by the content of its file.
+func Pressures(content string) (short, long float64, ok bool) {
+	_, rest, _ := strings.Cut(content, "some avg10=")
+	n, _ := fmt.Sscanf(rest, "%f avg60=%f", &short, &long)
+	return short, long, n == 2
 }

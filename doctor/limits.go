@@ -44,7 +44,7 @@ func (e *examination) cgroup() {
 			e.add("cpu", OK, fmt.Sprintf("the container has %.2g processors", quota/period), "")
 		}
 	}
-	if some := pressure(e.read("/sys/fs/cgroup/memory.pressure")); some > 10 {
+	if _, some, _ := cgroup.Pressures(e.read("/sys/fs/cgroup/memory.pressure")); some > 10 {
 		e.add("memory", Warn, fmt.Sprintf("for %.0f %% of the last minute something waited for memory", some), "give the container more: docker run --memory")
 	}
 }
@@ -76,17 +76,6 @@ func (e *examination) bound(check, current, limit string, text func(int64, int) 
 	default:
 		e.add(check, OK, fmt.Sprintf("%s of at most %s are used", text(used, 10), text(most, 10)), "")
 	}
-}
-
-// pressure is avg60 of the line "some", in percent.
-func pressure(text string) float64 {
-	for _, word := range strings.Fields(text) {
-		if value, ok := strings.CutPrefix(word, "avg60="); ok {
-			percent, _ := strconv.ParseFloat(value, 64)
-			return percent
-		}
-	}
-	return 0
 }
 
 // bytesText writes a size for a person.

@@ -18,7 +18,7 @@ func Tags(proc string, roots []int) func(pid int) int {
 		if common == nil {
 			common = commonOf(proc, roots)
 		}
-		own := slices.DeleteFunc(groups(proc, pid), func(group []byte) bool { return common[string(group)] })
+		own := slices.DeleteFunc(Groups(proc, pid), func(group []byte) bool { return common[string(group)] })
 		if len(own) == 0 {
 			return 0 // and not every root is looked at
 		}
@@ -40,8 +40,8 @@ func commonOf(proc string, roots []int) map[string]bool {
 	if len(roots) < 2 {
 		return common
 	}
-	first := groups(proc, roots[0])
-	for _, group := range groups(proc, roots[1]) {
+	first := Groups(proc, roots[0])
+	for _, group := range Groups(proc, roots[1]) {
 		if slices.ContainsFunc(first, func(other []byte) bool { return bytes.Equal(group, other) }) {
 			common[string(group)] = true
 		}
@@ -53,7 +53,7 @@ func tagsOf(proc string, roots []int) map[string]int {
 	const several = -1
 	tags := map[string]int{}
 	for _, root := range roots {
-		for _, group := range groups(proc, root) {
+		for _, group := range Groups(proc, root) {
 			if tags[string(group)] != 0 {
 				tags[string(group)] = several
 			} else {
@@ -63,15 +63,15 @@ func tagsOf(proc string, roots []int) map[string]int {
 	}
 	if len(roots) == 1 {
 		// What one alone has cannot be told from what all have.
-		for _, group := range groups(proc, 1) {
+		for _, group := range Groups(proc, 1) {
 			delete(tags, string(group))
 		}
 	}
 	return tags
 }
 
-// groups are a process's supplementary groups, as text.
-func groups(proc string, pid int) [][]byte {
+// Groups are a process's supplementary groups, as text.
+func Groups(proc string, pid int) [][]byte {
 	status, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
 	if err != nil {
 		return nil

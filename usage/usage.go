@@ -72,7 +72,7 @@ func these(dir *os.File, names []string) []Process {
 // Began is when a process began, since the machine was started, to a hundredth of
 // a second; 0 where that cannot be read.
 func Began(proc string, pid int) time.Duration {
-	p, _ := read(proc, pid, int64(os.Getpagesize()))
+	p, _ := Of(proc, pid)
 	return time.Duration(p.Started) * tick
 }
 
@@ -81,8 +81,7 @@ func Began(proc string, pid int) time.Duration {
 // services that is a handful. Where the kernel does not tell whose children are
 // whose, or the root is no child of PID 1, all are read.
 func Related(proc string, root int) ([]Process, error) {
-	page := int64(os.Getpagesize())
-	top, ok := read(proc, root, page)
+	top, ok := Of(proc, root)
 	// Its own children PID 1 has by its other threads, and orphans by the first.
 	orphans, told := children(filepath.Join(proc, "1/task/1"))
 	if !ok || !told || top.Parent != 1 {
@@ -92,7 +91,7 @@ func Related(proc string, root int) ([]Process, error) {
 	seen := map[int]bool{}
 	for next := append([]int{root}, orphans...); len(next) > 0; next = next[1:] {
 		pid := next[0]
-		p, ok := read(proc, pid, page)
+		p, ok := Of(proc, pid)
 		if !ok || seen[pid] {
 			continue
 		}
@@ -124,8 +123,9 @@ func children(task string) (pids []int, told bool) {
 	return pids, true
 }
 
-func read(proc string, pid int, page int64) (Process, bool) {
-	return readAt(unix.AT_FDCWD, proc+"/"+strconv.Itoa(pid)+"/stat", pid, page, make([]byte, statSize))
+// Of reads one of them; false: it is not there.
+func Of(proc string, pid int) (Process, bool) {
+	return readAt(unix.AT_FDCWD, proc+"/"+strconv.Itoa(pid)+"/stat", pid, int64(os.Getpagesize()), make([]byte, statSize))
 }
 
 // statSize is more than the 52 numbers and the name in /proc/PID/stat can have.

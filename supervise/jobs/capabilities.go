@@ -15,6 +15,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/oom"
+	"rlminit/supervise/telemetry"
 	"rlminit/wire"
 )
 
@@ -58,7 +59,7 @@ func (l *place) limited(q *control.RunJob) error {
 		}
 	}
 	if _, asked := q.Limits["memory"]; asked {
-		if _, most := memory(); most > 0 && limits.Memory > most {
+		if _, most := telemetry.Memory(); most > 0 && limits.Memory > most {
 			return control.Refused("the limit memory=%d is above what the container has, %d bytes", limits.Memory, most)
 		}
 	}

@@ -28,7 +28,6 @@
 //	spec.go      what it is to do, as a successor finds it
 //	adopt.go     what a predecessor left
 //	result.go    what is told of a job
-//	telemetry.go how the container is doing
 //
 // It starts no process, signals no pid and holds no deadline: tier 1 does.
 package jobs

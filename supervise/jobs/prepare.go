@@ -18,6 +18,7 @@ import (
 	"rlminit/job/history"
 	"rlminit/rights"
 	"rlminit/supervise/process"
+	"rlminit/supervise/telemetry"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -188,13 +189,13 @@ type place struct {
 	host     Host
 	settings func() Settings
 	sessions *sessions
-	gauges   gauges
+	gauges   telemetry.Gauges
 }
 
 // look tells how the container is doing now.
 func (l *place) look() *control.Telemetry {
 	dir, _ := l.host.Volume()
-	return l.gauges.read(dir)
+	return l.gauges.Read(dir)
 }
 
 // seen looks at its first call, for all that ask.
@@ -240,7 +241,7 @@ func (l *place) preparation(q *control.RunJob, argv []string, before func() *con
 	p := l.found(q, argv)
 	p.before = before()
 	if guarded {
-		p.refused = refusal(p.before, l.settings().Guards, busy)
+		p.refused = telemetry.Refusal(p.before, l.settings().Guards, busy)
 	}
 	p.pipes = piped()
 	if p.err != nil && p.problem == "" {

@@ -15,6 +15,7 @@ import (
 	"rlminit/job/history"
 	"rlminit/rights"
 	"rlminit/supervise/process"
+	"rlminit/supervise/telemetry"
 	"rlminit/wire"
 )
 
@@ -77,16 +78,16 @@ const withstood = 500 * time.Millisecond
 // survey notes what has withstood: it is killed with the job, and gone when that is told.
 func (r *run) survey() {
 	if r.ended == 0 {
-		r.tree = bearers(r.tag)
+		r.tree = telemetry.Bearers(r.tag)
 	}
 }
 
 // leave notes how many processes a job has left, and which.
 func (r *run) leave(count int) {
 	r.count, r.left = count, nil
-	for _, of := range append(r.tree, bearers(r.tag)...) { // what is ending now has no command any more
+	for _, of := range append(r.tree, telemetry.Bearers(r.tag)...) { // what is ending now has no command any more
 		known := slices.ContainsFunc(r.left, func(l control.LeftBehind) bool { return l.PID == of.PID })
-		if len(r.left) < mostLeft && !known && of.PID != r.pid {
+		if len(r.left) < telemetry.Most && !known && of.PID != r.pid {
 			r.left = append(r.left, of)
 		}
 	}

@@ -1,10 +1,12 @@
-package jobs
+// Package telemetry tells how the container is doing, which guard refuses a job for that,
+// and which processes bear a tag. It looks when it is asked.
+package telemetry
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,13 +14,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/cgroup"
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/redact"
+	"rlminit/usage"
 )
 
-// gauges tell how the container is doing. Its zero value is ready.
-type gauges struct {
+// Gauges tell how the container is doing. Its zero value is ready.
+type Gauges struct {
 	mu       sync.Mutex
 	pressing time.Time // when pressure was read
 	cpu      *float64
@@ -31,7 +35,7 @@ type gauges struct {
 const pressureAgain = 250 * time.Millisecond
 
 // pressure is that of CPU and memory.
-func (g *gauges) pressure() (cpu, memory *float64) {
+func (g *Gauges) pressure() (cpu, memory *float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if time.Since(g.pressing) > pressureAgain {
@@ -40,8 +44,8 @@ func (g *gauges) pressure() (cpu, memory *float64) {
 	return g.cpu, g.memory
 }
 
-// read reads how the container is doing now.
-func (g *gauges) read(volume string) *control.Telemetry {
+// Read reads how the container is doing now.
+func (g *Gauges) Read(volume string) *control.Telemetry {
 	t := &control.Telemetry{At: time.Now().UTC()}
 	if f := strings.Fields(readFile("/proc/loadavg")); len(f) >= 3 {
 		for i := range t.Load {
@@ -49,7 +53,7 @@ func (g *gauges) read(volume string) *control.Telemetry {
 		}
 	}
 	t.CPUPressure, t.MemoryPressure = g.pressure()
-	t.MemoryUsed, t.MemoryLimit = memory()
+	t.MemoryUsed, t.MemoryLimit = Memory()
 	if volume != "" {
 		var fs unix.Statfs_t
 		if unix.Statfs(volume, &fs) == nil {
@@ -83,29 +87,17 @@ func pressure(of string) *float64 {
 	if text == "" {
 		text = readFile("/proc/pressure/" + of)
 	}
-	_, rest, ok := strings.Cut(text, "some avg10=")
+	short, long, ok := cgroup.Pressures(text)
 	if !ok {
-		return nil
-	}
-	f := strings.Fields(rest)
-	if len(f) < 2 {
-		return nil
-	}
-	short, err := strconv.ParseFloat(f[0], 64)
-	if err != nil {
-		return nil
-	}
-	long, err := strconv.ParseFloat(strings.TrimPrefix(f[1], "avg60="), 64)
-	if err != nil {
 		return nil
 	}
 	value := min(short, long)
 	return &value
 }
 
-// memory is what the container has in use, less what the kernel can take back at
+// Memory is what the container has in use, less what the kernel can take back at
 // once, and its limit; or the machine's, where it has none.
-func memory() (used, limit int64) {
+func Memory() (used, limit int64) {
 	all := readFile("/proc/meminfo")
 	size := valueOf(all, "MemTotal:") << 10
 	machine := size - valueOf(all, "MemAvailable:")<<10
@@ -140,105 +132,50 @@ func valueOf(text, key string) int64 {
 // processes counts those of this PID namespace, and the zombies among them that
 // PID 1 does not collect: their parent lives and does not care.
 func processes() (all, zombies int) {
-	eachProcess(func(pid int) {
-		all++
-		if !ended(pid) {
-			return
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0, 0
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // what there is of them
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
 		}
-		state, parent := stat(pid)
-		if state == 'Z' && parent != 1 {
+		all++
+		// What has memory is no zombie, proc_pid_statm(5), which takes half of what the state does.
+		if !strings.HasPrefix(readFile("/proc/"+name+"/statm"), "0 ") {
+			continue
+		}
+		if p, there := usage.Of("/proc", pid); there && p.State == 'Z' && p.Parent != 1 {
 			zombies++
 		}
-	})
+	}
 	return all, zombies
 }
 
-// ended tells whether a process has no memory any more, proc_pid_statm(5), which takes
-// half of what its state does.
-func ended(pid int) bool {
-	var buffer [16]byte
-	return bytes.HasPrefix(readProc(pid, "statm", buffer[:]), []byte("0 "))
-}
+// Most bounds what is told of what bears a tag.
+const Most = 100
 
-// mostProcesses bounds what is looked at, for the time that it takes.
-const mostProcesses = 20000
-
-func eachProcess(f func(pid int)) {
-	dir, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(dir)
-	var buffer [8192]byte
-	for count := 0; count < mostProcesses; {
-		n, err := unix.ReadDirent(dir, buffer[:])
-		if err != nil || n <= 0 {
-			return
+// Bearers are the processes that bear a tag; of 0 none.
+func Bearers(tag uint32) (found []control.LeftBehind) {
+	list, _ := usage.Processes("/proc")
+	group := strconv.FormatUint(uint64(tag), 10)
+	for _, p := range list {
+		if tag == 0 || len(found) == Most || !slices.ContainsFunc(usage.Groups("/proc", p.PID), func(g []byte) bool { return string(g) == group }) {
+			continue
 		}
-		_, _, names := unix.ParseDirent(buffer[:n], -1, nil)
-		for _, name := range names {
-			if name[0] < '1' || name[0] > '9' {
-				continue
-			}
-			if pid, err := strconv.Atoi(name); err == nil {
-				count++
-				f(pid)
-			}
-		}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		argv := strings.Split(strings.TrimRight(string(line[:min(len(line), mostCommand)]), "\x00"), "\x00")
+		command := cmp.Or(strings.Join(redact.Command(argv), " "), "["+p.Name+"]") // as ps(1) has it
+		found = append(found, control.LeftBehind{PID: p.PID, Command: strings.ToValidUTF8(command, "\uFFFD")})
 	}
-}
-
-// readProc reads a small file of /proc in three system calls.
-func readProc(pid int, file string, buffer []byte) []byte {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	n, _ := unix.Read(fd, buffer)
-	unix.Close(fd)
-	return buffer[:max(n, 0)]
-}
-
-// stat is the state and the parent of a process, proc_pid_stat(5).
-func stat(pid int) (state byte, parent int) {
-	var buffer [512]byte
-	text := readProc(pid, "stat", buffer[:])
-	if i := bytes.LastIndexByte(text, ')'); i >= 0 && len(text) > i+4 {
-		state = text[i+2]
-		number, _, _ := bytes.Cut(text[i+4:], []byte(" "))
-		parent, _ = strconv.Atoi(string(number))
-	}
-	return state, parent
-}
-
-// bearers are the processes that have a tag.
-func bearers(tag uint32) []control.LeftBehind {
-	if tag == 0 {
-		return nil
-	}
-	var found []control.LeftBehind
-	want := []byte(strconv.FormatUint(uint64(tag), 10))
-	eachProcess(func(pid int) {
-		var buffer [4096]byte
-		status := readProc(pid, "status", buffer[:])
-		_, rest, ok := bytes.Cut(status, []byte("\nGroups:"))
-		if !ok {
-			return
-		}
-		name, _, _ := bytes.Cut(bytes.TrimPrefix(status, []byte("Name:\t")), []byte("\n"))
-		bare := "[" + string(name) + "]" // as ps(1) has it
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		for _, group := range bytes.Fields(line) {
-			if bytes.Equal(group, want) && len(found) < mostLeft {
-				argv := strings.Split(strings.TrimRight(string(readProc(pid, "cmdline", buffer[:200])), "\x00"), "\x00")
-				command := strings.Join(redact.Command(argv), " ")
-				found = append(found, control.LeftBehind{PID: pid, Command: strings.ToValidUTF8(cmp.Or(command, bare), "\uFFFD")})
-				return
-			}
-		}
-	})
 	return found
 }
+
+// mostCommand bounds the command of each, in bytes.
+const mostCommand = 200
 
 // hasCgroup tells whether what is read of the cgroup is the container's: the root
 // of all cgroups has no such file.
@@ -247,14 +184,11 @@ var hasCgroup = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-// mostLeft bounds what is told of what a job left behind.
-const mostLeft = 100
-
-// refusal is which guard refuses a job now, with its figure; "": none.
+// Refusal is which guard refuses a job now, with its figure; "": none.
 //
 // CPU pressure that our own jobs cause (busy) is not for the guard, as the queue
 // bounds that, nor that of a whole machine: others make it.
-func refusal(t *control.Telemetry, most config.Guards, busy bool) string {
+func Refusal(t *control.Telemetry, most config.Guards, busy bool) string {
 	above := func(share *float64, bound int) bool { return share != nil && *share > float64(bound) }
 	switch {
 	case above(t.MemoryPressure, most.MemoryPressure):
