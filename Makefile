@@ -124,7 +124,7 @@ bench: build ## times and memory beside tini, s6, runit and others, and the rati
 	@tests/install-tools tini dumb-init catatonit s6-svscan runsvdir supervisord mkfs.ext4
 	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench
 	@echo 'init: CPU time for 100,000 orphans (promised: at most 1.5 of tini'"'"'s; at most 1000 zombies)'; $(GO) test -run '^$$' -bench Orphans -benchtime 1x ./reap/sys | grep Benchmark
-	@echo 'jobs: telemetry, once (promised: less than 2 ms, with a hundred processes)'; $(GO) test -run '^$$' -bench Telemetry -benchtime 100x ./supervise/jobs | grep Benchmark
+	@echo 'jobs: telemetry, once (promised: less than 2 ms, with a hundred processes)'; $(GO) test -run '^$$' -bench Telemetry -benchtime 100x ./supervise/telemetry | grep Benchmark
 	@echo 'plan: 1,000 profiles, each changed, from the text to the hash (promised: less than 0.3 s)'; $(GO) test -run '^$$' -bench Plan -benchtime 10x ./plan | grep Benchmark
 
 .PHONY: figures

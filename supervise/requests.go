@@ -18,6 +18,7 @@ import (
 	"rlminit/supervise/open"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/probe"
+	"rlminit/supervise/registry"
 	"rlminit/supervise/revision"
 	"rlminit/wire"
 )
@@ -56,7 +57,7 @@ func (s *Supervisor) desk() *desk {
 func (s *Supervisor) server() *api.Server {
 	d := s.desk()
 	server := api.NewServer(s.prep.policy, d)
-	s.registry.Profiles.Heed(revision.Claims{Revisions: s.tenure.revisions.Load})
+	s.registry.Profiles.Heed(func() registry.Claims { return s.tenure.revisions.Load() })
 	server.Add(d, s.registry.Profiles, d, d)
 	server.AddOperations(&s.commands)
 	if s.jobs.runner != nil {

@@ -7,6 +7,7 @@ import (
 
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/supervise/jobs/output"
 	"rlminit/wire"
 )
 
@@ -87,7 +88,7 @@ func (r *Runner) adopt(held map[string][]int) {
 
 // fromSpec makes the task of which tier 1 holds descriptors: the spec, and then
 // stdin, or pipe and memfd of each stream.
-func fromSpec(fds []int, outputs *outputs) *task {
+func fromSpec(fds []int, outputs *output.Store) *task {
 	if len(fds) == 0 {
 		return nil
 	}
@@ -100,10 +101,8 @@ func fromSpec(fds []int, outputs *outputs) *task {
 	t.spec, t.held.spec = s, fds[0]
 	switch rest := fds[1:]; {
 	case len(rest) == 4:
-		for i, name := range streamNames {
-			if t.output.streams[i], err = openStream(name, rest[2*i], rest[2*i+1], s.Request.MaxOutput, outputs.file(s.ID, name)); err != nil {
-				return nil
-			}
+		if t.output.Streams, err = outputs.TakeOver(s.ID, s.Request.MaxOutput, rest); err != nil {
+			return nil
 		}
 	case len(rest) == 1 && s.Stdin:
 		t.held.stdin = rest[0]
@@ -116,12 +115,12 @@ func fromSpec(fds []int, outputs *outputs) *task {
 
 // resume goes on with a job, at the stage that tier 1 knows of.
 func (r *Runner) resume(t *task, c wire.Child, has bool) {
-	if t.output.there() {
-		t.output.begin(t.output.streams)
+	if t.output.There() {
+		t.output.begin(t.output.Streams)
 	}
 	r.gone(t) // until its client is back
 	if !has {
-		if t.output.there() { // the spawn itself was lost on its way
+		if t.output.There() { // the spawn itself was lost on its way
 			t.why.problem, t.why.code = "the supervisor was replaced at the moment at which it was started", exitFailed
 			t.state = job.State{Stage: job.Preparing}
 			r.step(t, job.Event{Kind: job.NotSpawned})

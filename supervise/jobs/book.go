@@ -3,11 +3,14 @@ package jobs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/supervise/jobs/output"
 )
 
 // book is where jobs and sessions are recorded: in the volume's journal as long as the
@@ -57,11 +60,11 @@ func (r *Runner) Use(journal Journal) {
 	if journal == nil && !r.book.Load().durable() {
 		return
 	}
-	b, outputs, why := inMemory(), openOutputs(""), "the volume was taken by another container"
+	b, outputs, why := inMemory(), output.Open(""), "the volume was taken by another container"
 	if journal != nil {
 		b, why = &book{Journal: journal}, "the volume was taken over, where jobs are recorded from now on"
 		if dir, lacks := r.host.Volume(); lacks == "" {
-			outputs = openOutputs(filepath.Join(dir, "logs", "jobs"))
+			outputs = output.Open(filepath.Join(dir, "logs", "jobs"))
 		}
 	}
 	r.book.Store(b)
@@ -81,10 +84,25 @@ func (r *Runner) endLost(why string) {
 	now := r.book.Load()
 	for _, t := range r.tasks.which(func(t *task) bool { return t.lost(now) }) {
 		t.why.cause = cmp.Or(t.why.cause, why)
-		t.output.abandon()
+		t.output.Abandon()
 		r.step(t, job.Event{Kind: job.Shutdown})
 	}
 }
 
 // lost tells whether a job's book is not the one that there is now.
 func (t *task) lost(now *book) bool { return t.book != now }
+
+// sweepOutputs has the outputs of jobs that the book has forgotten removed, beside those
+// that are not over and those that come.
+func (r *Runner) sweepOutputs() {
+	outputs, b, ours, last := r.outputs, r.book.Load(), maps.Clone(r.tasks.byID), strconv.FormatUint(r.numbers.jobs, 10)
+	go func() {
+		known := map[string]bool{}
+		b.View(func(h *history.History) {
+			for id := range h.Jobs {
+				known[id] = true
+			}
+		})
+		outputs.Sweep(func(id string) bool { return known[id] }, func(id string) bool { return ours[id] != nil || job.Compare(id, last) > 0 })
+	}()
+}

@@ -14,10 +14,8 @@
 //	vacate.go    doors: the profiles of which nothing begins
 //	prepare.go   place: what a job finds here; and what happens before a spawn
 //	capabilities.go  place: what can be enforced here
-//	files.go     outputs: what is on the volume of them, bounded
-//	output.go    streams: from the pipe into a memfd, and beyond
+//	output       what they write, a package of its own
 //	requests.go  requests: of the control socket; fileswork.go those about files
-//	frames.go    frames: an output on its way to a client
 //
 // and of the runner itself:
 //

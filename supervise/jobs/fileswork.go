@@ -13,6 +13,7 @@ import (
 	"rlminit/job/files"
 	"rlminit/job/history"
 	"rlminit/supervise/api"
+	"rlminit/supervise/jobs/output"
 )
 
 // The kinds of jobs that are rlminit's own work with a profile's files.
@@ -191,7 +192,7 @@ func (a requests) serveRead(w http.ResponseWriter, q *http.Request) error {
 		return control.Failed("%v", err)
 	}
 	defer closeFD(file)
-	out, result := newFrames(w), &control.JobResult{State: string(job.Succeeded)}
+	out, result := output.NewFrames(w), &control.JobResult{State: string(job.Succeeded)}
 	for offset := int64(0); ; {
 		piece, err := user.ReadAt(file, readAtOnce, offset)
 		if err != nil {
@@ -199,10 +200,10 @@ func (a requests) serveRead(w http.ResponseWriter, q *http.Request) error {
 			result.State, result.Error = string(job.Failed), &why
 		}
 		if err != nil || len(piece) == 0 {
-			_ = out.send(&control.JobOutput{Result: result}) // or nobody is there
+			_ = out.Send(&control.JobOutput{Result: result}) // or nobody is there
 			return nil
 		}
-		if out.piece("stdout", offset, 0, piece) != nil {
+		if out.Piece("stdout", offset, 0, piece) != nil {
 			return nil
 		}
 		offset += int64(len(piece))

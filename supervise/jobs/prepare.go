@@ -17,6 +17,7 @@ import (
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/rights"
+	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
 	"rlminit/supervise/telemetry"
 	"rlminit/supervise/walls"
@@ -52,30 +53,21 @@ func (p *prepared) close() {
 
 // pipes are what a job writes into. Without an error both streams are there.
 type pipes struct {
-	streams streams
+	streams output.Streams
 	ends    [2]int // of the pipes that they read: the job's
 	err     error
 }
 
 func (p *pipes) close() {
-	if p.streams.there() {
-		wire.CloseAll(append(p.streams.close(), p.ends[:]...))
+	if p.streams.There() {
+		wire.CloseAll(append(p.streams.Close(), p.ends[:]...))
 	}
 }
 
 // openPipes makes them at its first call; keep is what a result has of each, bytes.
-func openPipes(id string, keep int64, outputs *outputs) func() pipes {
+func openPipes(id string, keep int64, outputs *output.Store) func() pipes {
 	return sync.OnceValue(func() (p pipes) {
-		for i, name := range streamNames {
-			s, end, err := newStream(name, keep, outputs.file(id, name))
-			if err != nil {
-				if i > 0 {
-					wire.CloseAll(append(p.streams[0].close(), p.ends[0]))
-				}
-				return pipes{err: err}
-			}
-			p.streams[i], p.ends[i] = s, end
-		}
+		p.streams, p.ends, p.err = outputs.New(id, keep)
 		return p
 	})
 }

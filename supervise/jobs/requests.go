@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/supervise/api"
+	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
 )
 
@@ -136,7 +138,7 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 		return err
 	}
 	var from [2]int64
-	for i, name := range streamNames {
+	for i, name := range output.Names {
 		if text := q.URL.Query().Get(name); text != "" {
 			if from[i], err = strconv.ParseInt(text, 10, 64); err != nil || from[i] < 0 {
 				return control.BadRequest("%s=%s: write a number of bytes", name, text)
@@ -151,18 +153,18 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 	if q.URL.Query().Get("follow") == "true" {
 		return a.follow(w, q, t, from, false)
 	}
-	out := newFrames(w)
+	out := output.NewFrames(w)
 	select {
 	case <-t.output.begun:
-		if t.output.there() {
-			_ = out.both(t.output.streams, from, false, nil) // or nobody is there
+		if t.output.There() {
+			_ = out.Both(t.output.Streams, from, false, nil) // or nobody is there
 		}
 	default:
 	}
 	return nil
 }
 
-func (a requests) outputsNow() (o *outputs) {
+func (a requests) outputsNow() (o *output.Store) {
 	a.runner.loop.Ask(func() { o = a.runner.outputs })
 	return o
 }
@@ -173,8 +175,8 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 		a.attach(t)
 	}
 	defer a.detach(t)
-	out := newFrames(w)
-	if out.send(&control.JobOutput{Job: t.spec.ID}) != nil {
+	out := output.NewFrames(w)
+	if out.Send(&control.JobOutput{Job: t.spec.ID}) != nil {
 		return nil
 	}
 	gone := q.Context().Done()
@@ -183,13 +185,13 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 	case <-gone:
 		return nil
 	}
-	if t.output.there() && out.both(t.output.streams, from, true, gone) != nil {
+	if t.output.There() && out.Both(t.output.Streams, from, true, gone) != nil {
 		return nil
 	}
 	select {
 	case <-t.end.done:
-		t.output.closeFiles()                                  // which were opened once more, to be read
-		_ = out.send(&control.JobOutput{Result: t.end.result}) // or nobody is there
+		t.output.CloseFiles()                                  // which were opened once more, to be read
+		_ = out.Send(&control.JobOutput{Result: t.end.result}) // or nobody is there
 	case <-gone:
 	}
 	return nil
@@ -222,7 +224,7 @@ func (a requests) list() []control.Job {
 	for _, j := range live {
 		list = append(list, j)
 	}
-	sortJobs(list)
+	slices.SortFunc(list, func(a, b control.Job) int { return job.Compare(a.Job, b.Job) })
 	return list
 }
 
@@ -324,7 +326,7 @@ func (a requests) find(id string) (t *task, e *history.Entry, err error) {
 func (a requests) known(id string) (*task, error) {
 	t, e, err := a.find(id)
 	if e != nil {
-		t = a.outputsNow().recall(e)
+		t = recall(e, a.outputsNow())
 	}
 	return t, err
 }

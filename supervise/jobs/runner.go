@@ -13,6 +13,7 @@ import (
 	"rlminit/job/history"
 	"rlminit/rights"
 	"rlminit/service"
+	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -88,7 +89,7 @@ type Runner struct {
 	tasks    tasks
 	queue    queue
 	doors    doors
-	outputs  *outputs
+	outputs  *output.Store
 	stopping bool
 	started  bool
 	numbers  numbers
@@ -104,7 +105,7 @@ type Runner struct {
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: inbox.NewWork(), host: host, outputs: openOutputs(""), tasks: newTasks(), ends: map[string]uint64{}, unknown: map[uint64]uint32{}}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), ends: map[string]uint64{}, unknown: map[uint64]uint32{}}
 	r.book.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
@@ -244,6 +245,6 @@ func (r *Runner) forget(t *task) {
 	r.turns()
 	r.idle()
 	if n, _ := strconv.Atoi(t.spec.ID); n%64 == 0 {
-		r.outputs.sweepBeside(&r.tasks, r.book.Load(), strconv.FormatUint(r.numbers.jobs, 10))
+		r.sweepOutputs()
 	}
 }

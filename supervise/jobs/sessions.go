@@ -28,8 +28,7 @@ type session struct {
 	failure error         // why not; set before made is closed
 	ending  chan struct{} // closed when it has ended; nil: it is not on its way
 	endErr  error
-	expiry  *time.Timer
-	epoch   uint
+	expiry  *time.Timer // the newest; nil: its time is not counted
 }
 
 // sessions are those that are not over.
@@ -160,11 +159,11 @@ func (ss *sessions) make(s *session, again bool) error {
 	return nil
 }
 
-// forgotten lets go of a session that is another container's to end now.
-func (s *session) forgotten() {
-	s.epoch++
+// stop has its time counted no more.
+func (s *session) stop() {
 	if s.expiry != nil {
 		s.expiry.Stop()
+		s.expiry = nil
 	}
 }
 
@@ -180,18 +179,16 @@ func (ss *sessions) of(key string) *session {
 
 // expire ends a session when its time is over.
 func (ss *sessions) expire(s *session, in time.Duration) {
-	if s.expiry != nil {
-		s.expiry.Stop()
-	}
-	s.epoch++
-	epoch := s.epoch
-	s.expiry = time.AfterFunc(in, func() {
+	s.stop()
+	var timer *time.Timer
+	timer = time.AfterFunc(in, func() {
 		current := false
-		ss.runner.loop.Ask(func() { current = s.epoch == epoch && !ss.runner.stopping })
+		ss.runner.loop.Ask(func() { current = s.expiry == timer && !ss.runner.stopping })
 		if current {
 			_ = ss.end(s.id, "its time to live was over") // or it has ended already
 		}
 	})
+	s.expiry = timer
 }
 
 // adopt takes over the sessions that the journal says are open. Those of
@@ -236,7 +233,7 @@ func (ss *sessions) makeAgain(adopted []*session) {
 // lose lets go of all, which are another container's to end now.
 func (ss *sessions) lose() {
 	for _, s := range ss.open {
-		s.forgotten()
+		s.stop()
 	}
 	clear(ss.open)
 }
@@ -421,6 +418,7 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 func (ss *sessions) end(id, cause string) error {
 	var s *session
 	var tasks []*task
+	var ending chan struct{}
 	first := false
 	ss.runner.loop.Ask(func() {
 		if s = ss.open[id]; s == nil {
@@ -433,6 +431,7 @@ func (ss *sessions) end(id, cause string) error {
 				ss.runner.cancel(t, "its session ended")
 			}
 		}
+		ending = s.ending
 	})
 	if s == nil {
 		if _, err := ss.show(id); err != nil {
@@ -441,7 +440,7 @@ func (ss *sessions) end(id, cause string) error {
 		return control.Conflict("session %s is over already", id)
 	}
 	if !first {
-		<-s.ending
+		<-ending
 		return s.endErr
 	}
 	<-s.made
@@ -450,18 +449,13 @@ func (ss *sessions) end(id, cause string) error {
 	}
 	s.endErr = ss.finish(s, cause)
 	ss.runner.loop.Ask(func() {
-		if s.expiry != nil {
-			s.expiry.Stop()
-		}
-		if s.endErr == nil {
+		close(ending)
+		if s.stop(); s.endErr == nil {
 			delete(ss.open, id)
+		} else { // it can be ended again
+			s.ending = nil
 		}
 	})
-	ending := s.ending
-	if s.endErr != nil { // it can be ended again
-		ss.runner.loop.Ask(func() { s.ending = nil })
-	}
-	close(ending)
 	return s.endErr
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/job/history"
+	"rlminit/supervise/jobs/output"
 )
 
 // spec is what a job is to do. Invariant: once it is written down it stays as it is,
@@ -97,7 +98,7 @@ func (h *held) take() (fds []int) {
 
 // memfdOf is a memfd with a content, at its beginning.
 func memfdOf(name string, content []byte) (int, error) {
-	fd, err := newMemfd(name)
+	fd, err := output.Memfd(name)
 	if err != nil {
 		return -1, err
 	}

@@ -13,6 +13,7 @@ import (
 	"rlminit/internal/redact"
 	"rlminit/job"
 	"rlminit/job/history"
+	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
 )
 
@@ -90,7 +91,7 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
 	var past *history.Entry
-	var outputs *outputs
+	var outputs *output.Store
 	kept := make(chan *task, 1)
 	r.loop.Do(func() {
 		var other *task
@@ -108,7 +109,7 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 	case err != nil:
 		return nil, err
 	case past != nil:
-		return outputs.recall(past), nil
+		return recall(past, outputs), nil
 	case taken.end.unkept: // its result was there before
 		return nil, control.Failed("%s", *taken.end.result.Error)
 	}
@@ -263,8 +264,4 @@ func (r *Runner) gone(t *task) {
 			}
 		})
 	})
-}
-
-func sortJobs(list []control.Job) {
-	slices.SortFunc(list, func(a, b control.Job) int { return job.Compare(a.Job, b.Job) })
 }

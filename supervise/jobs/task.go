@@ -14,6 +14,7 @@ import (
 	"rlminit/job"
 	"rlminit/job/history"
 	"rlminit/rights"
+	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
 	"rlminit/supervise/telemetry"
 	"rlminit/wire"
@@ -30,7 +31,7 @@ type task struct {
 	followers followers
 	prep      preparing
 	run       run
-	output    output
+	output    written
 	why       reasons
 	end       ending
 	accepted  func() // told when it is recorded, or cannot be; nil: nobody is
@@ -40,7 +41,7 @@ type task struct {
 func newTask(id, kind string, actor *uint32, request control.RunJob) *task {
 	return &task{
 		spec: spec{ID: id, Kind: kind, Actor: actor, Request: request, Submitted: time.Now()}, held: held{spec: -1, stdin: -1},
-		output: output{begun: make(chan struct{})}, end: ending{done: make(chan struct{})},
+		output: written{begun: make(chan struct{})}, end: ending{done: make(chan struct{})},
 	}
 }
 
@@ -93,6 +94,25 @@ func (r *run) leave(count int) {
 	}
 }
 
+// written is what a job writes, for those who wait for it. Invariant: as long as told is
+// false there may be some yet, and from then on streams stay what they are.
+type written struct {
+	output.Streams               // set before anybody but the runner has the task, or under begun
+	begun          chan struct{} // closed when they are there, or never will be
+	told           bool          // begun is closed
+}
+
+// begin has both read, and those told who wait for them; without any: there will be
+// none.
+func (o *written) begin(ss output.Streams) {
+	if o.told {
+		return
+	}
+	o.Streams, o.told = ss, true
+	ss.Pump()
+	close(o.begun)
+}
+
 // reasons are what there is to say of how a job went.
 type reasons struct {
 	problem string // why it did not run, or what went wrong beside it
@@ -123,8 +143,8 @@ type label struct {
 
 // hold has tier 1 keep all of a job's descriptors.
 func (t *task) hold(r *Runner) {
-	fds := append([]int{t.held.spec}, t.output.fds()...)
-	if !t.output.there() && t.held.stdin >= 0 {
+	fds := append([]int{t.held.spec}, t.output.FDs()...)
+	if !t.output.There() && t.held.stdin >= 0 {
 		fds = append(fds, t.held.stdin)
 	}
 	r.host.Send(&wire.Hold{Key: t.spec.name()}, fds, nil)
@@ -227,12 +247,12 @@ func (r *Runner) end(t *task) {
 
 // record makes the result and has it recorded.
 func (r *Runner) record(t *task) {
-	t.output.begin(streams{})
-	written, state := t.output.streams, t.state
+	t.output.begin(output.Streams{})
+	streams, state := t.output.Streams, t.state
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
 		if t.end.result == nil {
-			written.finish()
+			streams.Finish()
 			t.end.result = t.conclude(state, r.place.look())
 		}
 		if again {
@@ -275,7 +295,7 @@ func (t *task) keep(state job.State) error {
 
 // publish tells whoever waits what came of it.
 func (t *task) publish() {
-	t.output.begin(streams{})
+	t.output.begin(output.Streams{})
 	if !t.end.told {
 		t.end.told = true
 		close(t.end.done)
@@ -284,7 +304,7 @@ func (t *task) publish() {
 
 // letGo gives back all that a job has had.
 func (t *task) letGo(r *Runner) {
-	fds := append(t.output.close(), t.held.take()...)
+	fds := append(t.output.Close(), t.held.take()...)
 	t.prep.drop()
 	if t.run.late != nil {
 		t.run.late.Stop()

@@ -32,8 +32,8 @@ type Profiles struct {
 	services Services
 	volume   Volume
 	settings *settings.Settings
-	jobs     Jobs   // nil: there are none
-	claims   Claims // nil: there are none
+	jobs     Jobs          // nil: there are none
+	claims   func() Claims // nil: there are none
 }
 
 // Jobs is what runs for profiles beside their services.
@@ -59,7 +59,7 @@ type Claims interface {
 func (r *Profiles) Employ(j Jobs) { r.jobs = j }
 
 // Heed tells of claims to the trash, before anything is asked.
-func (r *Profiles) Heed(c Claims) { r.claims = c }
+func (r *Profiles) Heed(c func() Claims) { r.claims = c }
 
 // vacateJobs ends the jobs and sessions of a profile that is to go.
 func (r *Profiles) vacateJobs(profile, cause string) (release func()) {
@@ -493,7 +493,7 @@ func (r *Profiles) Trash() ([]control.Trashed, error) {
 	list := []control.Trashed{}
 	for _, t := range found {
 		view := describeTrashed(t)
-		view.Needed = r.claims != nil && t.Revision != 0 && r.claims.Needs(t.Profile, t.Revision)
+		view.Needed = r.claims != nil && t.Revision != 0 && r.claims().Needs(t.Profile, t.Revision)
 		list = append(list, view)
 	}
 	return list, nil
@@ -513,7 +513,7 @@ func (r *Profiles) Purge(entry string, needed bool, by control.Actor) (answer co
 		if r.claims == nil || t.Revision == 0 {
 			return takeOut()
 		}
-		return r.claims.Release(describeTrashed(t), needed, takeOut)
+		return r.claims().Release(describeTrashed(t), needed, takeOut)
 	})
 	if left != "" {
 		answer.Left = []string{left}

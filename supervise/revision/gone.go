@@ -27,7 +27,7 @@ type whereabouts struct{ ledger Ledger }
 
 // of is what has become of a profile that is gone, in words, and its name now; "": it has
 // none. False: nobody knows.
-func (w whereabouts) of(name string) (became, to string, known bool) {
+func (w whereabouts) of(name string) (what, to string, known bool) {
 	var at places.Place
 	w.ledger.View(func(f *apply.Fold) { at, known = f.Gone[name] })
 	if to, is := at.Profile(); is {
@@ -41,8 +41,8 @@ func (w whereabouts) of(name string) (became, to string, known bool) {
 
 // touched is errTouched, with what became of a profile that is gone.
 func (w whereabouts) touched(name string) error {
-	if became, _, known := w.of(name); known {
-		return fmt.Errorf("%w: it was %s", errTouched, became)
+	if what, _, known := w.of(name); known {
+		return fmt.Errorf("%w: it was %s", errTouched, what)
 	}
 	return errTouched
 }
@@ -53,8 +53,8 @@ func (w whereabouts) lost(k Kept) error {
 	if k.After == nil {
 		why = fmt.Sprintf("it is neither there nor in the trash as %s", k.entry())
 	}
-	if became, _, known := w.of(k.Name); known {
-		why = fmt.Sprintf("it was %s, which is left as it is", became)
+	if what, _, known := w.of(k.Name); known {
+		why = fmt.Sprintf("it was %s, which is left as it is", what)
 	}
 	return errors.New(why)
 }
@@ -63,13 +63,13 @@ func (w whereabouts) lost(k Kept) error {
 // rollback has nothing to take away, and returns that for people.
 func (w whereabouts) leave(doc *Document, name string) string {
 	doc.Gone = append(doc.Gone, name)
-	became, to, known := w.of(name)
+	what, to, known := w.of(name)
 	switch {
 	case !known:
 		return name + ": gone, and not by rlminit"
 	case to != "":
 		doc.Left = append(doc.Left, to)
-		return fmt.Sprintf("%s: %s by hand, which is left as it is", name, became)
+		return fmt.Sprintf("%s: %s by hand, which is left as it is", name, what)
 	}
-	return fmt.Sprintf("%s: %s", name, became)
+	return fmt.Sprintf("%s: %s", name, what)
 }

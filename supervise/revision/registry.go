@@ -20,8 +20,8 @@ import (
 type Revisions struct {
 	box         Box
 	ledger      Ledger
-	archive     Archive
 	whereabouts whereabouts
+	archive     Archive
 	settings    func() Settings
 	now         func() time.Time
 

@@ -153,6 +153,9 @@ func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
 // Needs tells whether a rollback of a revision takes what that has moved into the trash
 // of a profile. What is there of a creation that was put back no rollback takes.
 func (r *Revisions) Needs(profile string, revision int) (needs bool) {
+	if r == nil {
+		return false
+	}
 	r.ledger.View(func(f *apply.Fold) {
 		k := f.Find(revision)
 		if k == nil || revision <= f.Last()-kept {
@@ -169,8 +172,14 @@ func (r *Revisions) Needs(profile string, revision int) (needs bool) {
 // Release has takeOut take an entry out of the trash that a revision has moved there,
 // unless a rollback takes it; needed: that one too. As long as a revision that changes
 // the profile is under way, it stays in any case: what that cannot put back, nobody can.
-// None begins meanwhile.
+// None begins meanwhile. Where nobody knows what a rollback takes (r is nil), it may be this.
 func (r *Revisions) Release(t control.Trashed, needed bool, takeOut func() error) (err error) {
+	switch {
+	case r == nil && needed:
+		return takeOut()
+	case r == nil:
+		return control.Conflict("%s is left: whether a rollback takes it is in the journal, and there is none; --needed removes it all the same", t.Entry)
+	}
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
 	r.ledger.View(func(f *apply.Fold) {

@@ -523,15 +523,14 @@ func TestClaims(t *testing.T) {
 	gone := 0
 	takeOut := func() error { gone++; return nil }
 	dave := control.Trashed{Entry: "dave-revision-1", Profile: "dave", Revision: 1}
-	c := Claims{Revisions: func() *Revisions { return r }}
-	if err := c.Release(dave, false, takeOut); err != nil || gone != 1 || c.Needs("dave", 1) {
+	if err := r.Release(dave, false, takeOut); err != nil || gone != 1 || r.Needs("dave", 1) {
 		t.Errorf("a creation that was put back: %v", err)
 	}
-	c.Revisions = func() *Revisions { return nil }
-	if err := c.Release(dave, false, takeOut); problemCode(t, err) != control.ExitExists || gone != 1 || c.Needs("dave", 1) {
+	r = nil
+	if err := r.Release(dave, false, takeOut); problemCode(t, err) != control.ExitExists || gone != 1 || r.Needs("dave", 1) {
 		t.Errorf("without a journal: %v", err)
 	}
-	if err := c.Release(dave, true, takeOut); err != nil || gone != 2 {
+	if err := r.Release(dave, true, takeOut); err != nil || gone != 2 {
 		t.Errorf("without a journal: %v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	totalMost    = 70291
-	nodesMost    = 450980 // of the syntax tree: shorter lines count for nothing
+	totalMost    = 70289
+	nodesMost    = 450928 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
@@ -19,10 +19,9 @@ const (
 // largePackages are the packages above the bound, as large as they may be. A number
 // may only become smaller: it stands for work that is to be done.
 var largePackages = map[string]int{
-	"cmd/rlminit":    9500, // a file for each verb; it has no bound of its own
-	"supervise":      6900, // it wires the drivers: 600 are enough
-	"profiles":       4000,
-	"supervise/jobs": 4038,
+	"cmd/rlminit": 9500, // a file for each verb; it has no bound of its own
+	"supervise":   6900, // it wires the drivers: 600 are enough
+	"profiles":    4000,
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.

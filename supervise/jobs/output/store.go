@@ -1,9 +1,8 @@
-package jobs
+package output
 
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
-	"rlminit/job"
-	"rlminit/job/history"
 )
 
 // Bounds of what is kept of outputs on the volume, in bytes.
@@ -24,8 +21,8 @@ const (
 	outputsMost = 1 << 30   // of all
 )
 
-// outputs is the directory with what jobs have written.
-type outputs struct {
+// Store is the directory with what jobs have written.
+type Store struct {
 	dir string // "": there is no volume
 
 	mu   sync.Mutex
@@ -34,9 +31,9 @@ type outputs struct {
 	most int64
 }
 
-// openOutputs looks at what there is.
-func openOutputs(dir string) *outputs {
-	o := &outputs{dir: dir, most: outputsMost}
+// Open looks at what there is; "" is no directory.
+func Open(dir string) *Store {
+	o := &Store{dir: dir, most: outputsMost}
 	entries, err := os.ReadDir(dir)
 	o.made = err == nil && dir != ""
 	for _, e := range entries {
@@ -48,8 +45,8 @@ func openOutputs(dir string) *outputs {
 }
 
 // file is where a stream of a job is kept.
-func (o *outputs) file(job, stream string) *outputFile {
-	f := &outputFile{of: o, fd: -1}
+func (o *Store) file(job, stream string) *file {
+	f := &file{of: o, fd: -1}
 	if o.dir != "" {
 		f.path = filepath.Join(o.dir, job+"."+stream)
 	}
@@ -57,7 +54,7 @@ func (o *outputs) file(job, stream string) *outputFile {
 }
 
 // take takes room for n bytes, or for as many as there is.
-func (o *outputs) take(n int64) int64 {
+func (o *Store) take(n int64) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n = max(0, min(n, o.most-o.used))
@@ -65,14 +62,14 @@ func (o *outputs) take(n int64) int64 {
 	return n
 }
 
-func (o *outputs) give(n int64) {
+func (o *Store) give(n int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.used -= n
 }
 
 // make makes the directory when there is something to put there.
-func (o *outputs) make() error {
+func (o *Store) make() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.made {
@@ -92,24 +89,9 @@ func (o *outputs) make() error {
 	return err
 }
 
-// sweepBeside has the outputs of jobs that a book has forgotten removed, beside those that
-// are not over, and those after the last number. Only the runner's goroutine calls it.
-func (o *outputs) sweepBeside(running *tasks, b *book, last string) {
-	ours := maps.Clone(running.byID)
-	go func() {
-		known := map[string]bool{}
-		b.View(func(h *history.History) {
-			for id := range h.Jobs {
-				known[id] = true
-			}
-		})
-		o.sweep(func(id string) bool { return known[id] }, func(id string) bool { return ours[id] != nil || job.Compare(id, last) > 0 })
-	}()
-}
-
-// sweep removes outputs whose job is not among those that are known, and then the
+// Sweep removes outputs whose job is not among those that are known, and then the
 // oldest until a quarter of the room is free. Those of jobs that run stay.
-func (o *outputs) sweep(known, running func(job string) bool) {
+func (o *Store) Sweep(known, running func(job string) bool) {
 	entries, err := os.ReadDir(o.dir)
 	if err != nil || o.dir == "" {
 		return
@@ -143,9 +125,9 @@ func (o *outputs) sweep(known, running func(job string) bool) {
 	}
 }
 
-// outputFile is all that a stream has written, as far as there is room.
-type outputFile struct {
-	of   *outputs
+// file is all that a stream has written, as far as there is room.
+type file struct {
+	of   *Store
 	path string // "": there is no volume
 
 	mu   sync.Mutex
@@ -158,7 +140,7 @@ type outputFile struct {
 
 // copyFrom copies what the memfd has and the file has not, up to total. The
 // file's size is what tells how far that got, so that a successor goes on there.
-func (f *outputFile) copyFrom(mem int, total int64) {
+func (f *file) copyFrom(mem int, total int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if total == 0 || f.path == "" || f.full || !f.ready() {
@@ -190,21 +172,21 @@ func (f *outputFile) copyFrom(mem int, total int64) {
 }
 
 // length is how much it has, in bytes.
-func (f *outputFile) length() int64 {
+func (f *file) length() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.size
 }
 
 // abandon puts nothing there any more.
-func (f *outputFile) abandon() {
+func (f *file) abandon() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.full = true
 }
 
 // ready opens the file, once.
-func (f *outputFile) ready() bool {
+func (f *file) ready() bool {
 	if f.open {
 		return f.fd >= 0
 	}
@@ -234,7 +216,7 @@ func (f *outputFile) ready() bool {
 }
 
 // read reads what the file has at an offset.
-func (f *outputFile) read(b []byte, offset int64) int {
+func (f *file) read(b []byte, offset int64) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.path == "" {
@@ -254,7 +236,7 @@ func (f *outputFile) read(b []byte, offset int64) int {
 }
 
 // close closes the file; it is opened again where it is read.
-func (f *outputFile) close() {
+func (f *file) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fd >= 0 {

@@ -1,4 +1,4 @@
-package jobs
+package output
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func pattern(n int) []byte {
 	return b[:n]
 }
 
-func opened(t *testing.T, o *outputs, keep int64) (*stream, *os.File) {
+func opened(t *testing.T, o *Store, keep int64) (*Stream, *os.File) {
 	t.Helper()
 	s, write, err := newStream("stdout", keep, o.file("1", "stdout"))
 	if err != nil {
@@ -46,7 +46,7 @@ func opened(t *testing.T, o *outputs, keep int64) (*stream, *os.File) {
 // All of a long output is in the file, its head and tail are in the memfd, and what
 // the memfd has of the rest is given back.
 func TestLongOutput(t *testing.T) {
-	o := openOutputs(t.TempDir())
+	o := Open(t.TempDir())
 	s, w := opened(t, o, 64<<10)
 	go s.pump()
 	want := pattern(6 << 20)
@@ -74,7 +74,7 @@ func TestLongOutput(t *testing.T) {
 
 // A job that is over holds no file open, whoever reads what it has written once more.
 func TestFileIsClosedWithItsStream(t *testing.T) {
-	s, w := opened(t, openOutputs(t.TempDir()), 4<<10)
+	s, w := opened(t, Open(t.TempDir()), 4<<10)
 	go s.pump()
 	want := pattern(64 << 10)
 	w.Write(want)
@@ -90,7 +90,7 @@ func TestFileIsClosedWithItsStream(t *testing.T) {
 	if got := readFrom(s, 0, int64(len(want))); !bytes.Equal(got, want) {
 		t.Errorf("%d bytes of %d", len(got), len(want))
 	}
-	if (streams{s}).closeFiles(); s.file.fd != -1 {
+	if (Streams{s}).CloseFiles(); s.file.fd != -1 {
 		t.Error("its file is open once it was read")
 	}
 }
@@ -98,10 +98,10 @@ func TestFileIsClosedWithItsStream(t *testing.T) {
 // Where no file can have it, head and tail are right all the same, and a reader is
 // told how much is lost.
 func TestLongOutputWithoutVolume(t *testing.T) {
-	for name, o := range map[string]*outputs{
-		"no volume": openOutputs(""),
+	for name, o := range map[string]*Store{
+		"no volume": Open(""),
 		"full":      {dir: t.TempDir(), most: 1 << 20, made: true},
-		"no rights": openOutputs(filepath.Join("/proc", "nowhere")),
+		"no rights": Open(filepath.Join("/proc", "nowhere")),
 	} {
 		s, w := opened(t, o, 64<<10)
 		go s.pump()
@@ -126,7 +126,7 @@ func TestLongOutputWithoutVolume(t *testing.T) {
 
 // Who follows a job and comes late has all of what it wrote, without a volume too.
 func TestLateReaderWithoutVolume(t *testing.T) {
-	s, w := opened(t, openOutputs(""), 64<<10)
+	s, w := opened(t, Open(""), 64<<10)
 	go s.pump()
 	want := pattern(30 << 10)
 	w.Write(want)
@@ -146,7 +146,7 @@ func TestLateReaderWithoutVolume(t *testing.T) {
 func TestNothingIsLostWhenKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 15 {
-		o := openOutputs(t.TempDir())
+		o := Open(t.TempDir())
 		first, w := opened(t, o, 4<<10)
 		want := pattern(random.IntN(3 << 20))
 		go func() {
@@ -180,7 +180,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s, err = openStream("stdout", pipe, mem, 4<<10, openOutputs(o.dir).file("1", "stdout")); err != nil {
+			if s, err = openStream("stdout", pipe, mem, 4<<10, Open(o.dir).file("1", "stdout")); err != nil {
 				t.Fatal(err)
 			}
 			s.settle()
@@ -200,7 +200,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 
 // A survivor that keeps the pipe open, and writes without end, is not waited for.
 func TestSurvivorIsNotWaitedFor(t *testing.T) {
-	s, w := opened(t, openOutputs(t.TempDir()), 4<<10)
+	s, w := opened(t, Open(t.TempDir()), 4<<10)
 	go s.pump()
 	w.Write([]byte("before the end\n"))
 	stop := make(chan struct{})
@@ -244,10 +244,10 @@ func TestOutputsAreSwept(t *testing.T) {
 		}
 	}
 	os.WriteFile(filepath.Join(dir, "notes"), []byte("a person's"), 0o600)
-	o := openOutputs(dir)
+	o := Open(dir)
 	o.most = 11000
 	known := func(job string) bool { return job != "9" }
-	o.sweep(known, func(job string) bool { return job == "1" })
+	o.Sweep(known, func(job string) bool { return job == "1" })
 	var left []string
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -280,7 +280,7 @@ func TestFullOutputIsSaid(t *testing.T) {
 		1 << 20: "",
 		20_000:  "has 20000 of 100000 bytes of stdout: there is room for no more",
 	} {
-		o := openOutputs(t.TempDir())
+		o := Open(t.TempDir())
 		o.most = most
 		s, w := opened(t, o, 4<<10)
 		go s.pump()

@@ -1,4 +1,4 @@
-package jobs
+package output
 
 import (
 	"encoding/json"
@@ -9,20 +9,21 @@ import (
 	"rlminit/control"
 )
 
-// frames writes lines of output.
-type frames struct {
+// Frames writes lines of output.
+type Frames struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
 
-func newFrames(w http.ResponseWriter) *frames {
+// NewFrames begins an answer of such lines.
+func NewFrames(w http.ResponseWriter) *Frames {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	return &frames{w: w, control: http.NewResponseController(w)}
+	return &Frames{w: w, control: http.NewResponseController(w)}
 }
 
-// send writes a line, at once. A reader that does not read is waited for, for a
+// Send writes a line, at once. A reader that does not read is waited for, for a
 // pager may be at the other end; one that is gone is an error.
-func (f *frames) send(o *control.JobOutput) error {
+func (f *Frames) Send(o *control.JobOutput) error {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -33,21 +34,22 @@ func (f *frames) send(o *control.JobOutput) error {
 	return f.control.Flush()
 }
 
-func (f *frames) piece(name string, offset, lost int64, b []byte) error {
+// Piece sends some bytes of a stream.
+func (f *Frames) Piece(name string, offset, lost int64, b []byte) error {
 	o := &control.JobOutput{Stream: name, Offset: offset, Lost: lost}
 	if utf8.Valid(b) {
 		o.Text = string(b)
 	} else {
 		o.Base64 = b
 	}
-	return f.send(o)
+	return f.Send(o)
 }
 
 // pieces are buffers for what a job has written: most have written nothing.
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// both sends what two streams have; with follow as they grow, until both have ended.
-func (f *frames) both(written streams, from [2]int64, follow bool, gone <-chan struct{}) error {
+// Both sends what two streams have; with follow as they grow, until both have ended.
+func (f *Frames) Both(written Streams, from [2]int64, follow bool, gone <-chan struct{}) error {
 	pooled := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(pooled)
 	buffer := pooled[:]
@@ -58,7 +60,7 @@ func (f *frames) both(written streams, from [2]int64, follow bool, gone <-chan s
 			n, lost, more := s.readNow(from[i], buffer)
 			if n > 0 || lost > 0 {
 				from[i] += lost
-				if err := f.piece(streamNames[i], from[i], lost, buffer[:n]); err != nil {
+				if err := f.Piece(Names[i], from[i], lost, buffer[:n]); err != nil {
 					return err
 				}
 				from[i] += int64(n)

@@ -1,4 +1,7 @@
-package jobs
+// Package output is what jobs write: from their pipes into memfds, which a successor of the
+// supervisor finds with tier 1, and beyond what a result may hold into files, bounded; and
+// on its way to a client. It knows of no job but its number.
+package output
 
 import (
 	"errors"
@@ -10,21 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/wire"
 )
 
-// stream is one of a job's two outputs. Bytes leave the pipe by splice(2), which
+// Stream is one of a job's two outputs. Bytes leave the pipe by splice(2), which
 // moves them and the memfd's position in one step that a signal cannot tear; tier
 // 1 holds the memfd's description too, so a successor reads on at the byte where
 // we were killed. What a memfd holds above keep bytes is copied to a file at the
 // same offset, as far as that goes, and then all but its head and tail is given
 // back.
-type stream struct {
+type Stream struct {
 	name string
 	pipe *os.File // the end that is read; nil: nothing comes any more
 	raw  syscall.RawConn
 	mem  int // the memfd; -1 once it is closed
 	keep int64
-	file *outputFile
+	file *file
 
 	pumped chan struct{} // closed when the pump has ended
 
@@ -36,15 +40,17 @@ type stream struct {
 	rest  []byte // once the memfd is closed: all that it had, where the file has less
 }
 
-// streams are a job's two outputs. Invariant: both are there, or neither is.
-type streams [2]*stream
+// Streams are a job's two outputs. Invariant: both are there, or neither is.
+type Streams [2]*Stream
 
-var streamNames = [2]string{"stdout", "stderr"}
+// Names are those of the two.
+var Names = [2]string{"stdout", "stderr"}
 
-func (ss streams) there() bool { return ss[0] != nil }
+// There tells whether they are there.
+func (ss Streams) There() bool { return ss[0] != nil }
 
 // each calls f for those that there are.
-func (ss streams) each(f func(*stream)) {
+func (ss Streams) each(f func(*Stream)) {
 	for _, s := range ss {
 		if s != nil {
 			f(s)
@@ -52,44 +58,63 @@ func (ss streams) each(f func(*stream)) {
 	}
 }
 
-// fds are what tier 1 is to hold.
-func (ss streams) fds() (fds []int) {
-	ss.each(func(s *stream) { fds = append(fds, s.fds()...) })
+// Pump has both read from now on.
+func (ss Streams) Pump() { ss.each(func(s *Stream) { go s.pump() }) }
+
+// FDs are what tier 1 is to hold.
+func (ss Streams) FDs() (fds []int) {
+	ss.each(func(s *Stream) { fds = append(fds, s.fds()...) })
 	return fds
 }
 
-// finish takes what nobody has read yet.
-func (ss streams) finish() { ss.each((*stream).finish) }
+// Finish takes what nobody has read yet.
+func (ss Streams) Finish() { ss.each((*Stream).finish) }
 
-// close lets go of both; the descriptors are the caller's to close.
-func (ss streams) close() (fds []int) {
-	ss.each(func(s *stream) { fds = append(fds, s.close()...) })
+// Close lets go of both; the descriptors are the caller's to close.
+func (ss Streams) Close() (fds []int) {
+	ss.each(func(s *Stream) { fds = append(fds, s.close()...) })
 	return fds
 }
 
-// closeFiles closes the files of what nobody writes any more.
-func (ss streams) closeFiles() { ss.each(func(s *stream) { s.file.close() }) }
+// CloseFiles closes the files of what nobody writes any more.
+func (ss Streams) CloseFiles() { ss.each(func(s *Stream) { s.file.close() }) }
 
-// abandon has no more of them written to the volume.
-func (ss streams) abandon() { ss.each(func(s *stream) { s.file.abandon() }) }
+// Abandon has no more of them written to the volume.
+func (ss Streams) Abandon() { ss.each(func(s *Stream) { s.file.abandon() }) }
 
-// output is what a job writes, for those who wait for it. Invariant: as long as told is
-// false there may be some yet, and from then on streams stay what they are.
-type output struct {
-	streams               // set before anybody but the runner has the task, or under begun
-	begun   chan struct{} // closed when they are there, or never will be
-	told    bool          // begun is closed
-}
-
-// begin has both read, and those told who wait for them; without any: there will be
-// none.
-func (o *output) begin(ss streams) {
-	if o.told {
-		return
+// New makes what a job writes into: ends are its ends of the pipes. keep is what a result
+// has of each, in bytes.
+func (o *Store) New(job string, keep int64) (ss Streams, ends [2]int, err error) {
+	for i, name := range Names {
+		if ss[i], ends[i], err = newStream(name, keep, o.file(job, name)); err != nil {
+			if i > 0 {
+				wire.CloseAll(append(ss[0].close(), ends[0]))
+			}
+			return Streams{}, ends, err
+		}
 	}
-	o.streams, o.told = ss, true
-	ss.each(func(s *stream) { go s.pump() })
-	close(o.begun)
+	return ss, ends, nil
+}
+
+// TakeOver makes those of a predecessor's job of what FDs gave.
+func (o *Store) TakeOver(job string, keep int64, fds []int) (ss Streams, err error) {
+	for i, name := range Names {
+		if ss[i], err = openStream(name, fds[2*i], fds[2*i+1], keep, o.file(job, name)); err != nil {
+			return Streams{}, err
+		}
+	}
+	return ss, nil
+}
+
+// Kept are those of a job that is over, as the volume has them.
+func (o *Store) Kept(job string) (ss Streams) {
+	for i, name := range Names {
+		s := &Stream{name: name, mem: -1, keep: control.DefaultJobOutput, file: o.file(job, name), ended: true}
+		var b [1]byte
+		s.file.read(b[:], 0) // opens it, if there is one
+		s.total, ss[i] = s.file.size, s
+	}
+	return ss
 }
 
 // Sizes of the work, in bytes.
@@ -99,14 +124,14 @@ const (
 )
 
 // newStream makes the memfd, and the pipe that the job writes into.
-func newStream(name string, keep int64, file *outputFile) (s *stream, write int, err error) {
+func newStream(name string, keep int64, file *file) (s *Stream, write int, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return nil, -1, err
 	}
 	// A job may open /dev/stdout, though it is another user, but not read there.
 	_ = unix.Fchmod(ends[0], 0o222)
-	mem, err := newMemfd("rlminit-job")
+	mem, err := Memfd("rlminit-job")
 	if err == nil {
 		s, err = openStream(name, ends[0], mem, keep, file)
 	} else {
@@ -120,7 +145,7 @@ func newStream(name string, keep int64, file *outputFile) (s *stream, write int,
 }
 
 // openStream takes over a pipe and a memfd, whose position tells what has come.
-func openStream(name string, pipe, mem int, keep int64, file *outputFile) (*stream, error) {
+func openStream(name string, pipe, mem int, keep int64, file *file) (*Stream, error) {
 	at, err := unix.Seek(mem, 0, unix.SEEK_CUR)
 	if err == nil {
 		err = unix.SetNonblock(pipe, true)
@@ -130,7 +155,7 @@ func openStream(name string, pipe, mem int, keep int64, file *outputFile) (*stre
 		unix.Close(mem)
 		return nil, err
 	}
-	s := &stream{
+	s := &Stream{
 		name: name, pipe: os.NewFile(uintptr(pipe), name), mem: mem, keep: keep, file: file, total: at,
 		pumped: make(chan struct{}),
 	}
@@ -143,7 +168,8 @@ func openStream(name string, pipe, mem int, keep int64, file *outputFile) (*stre
 	return s, nil
 }
 
-func newMemfd(name string) (int, error) {
+// Memfd makes an empty file in memory.
+func Memfd(name string) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // a kernel before 6.3
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
@@ -152,14 +178,14 @@ func newMemfd(name string) (int, error) {
 }
 
 // fds are what tier 1 is to hold.
-func (s *stream) fds() []int {
+func (s *Stream) fds() []int {
 	var pipe int
 	_ = s.raw.Control(func(fd uintptr) { pipe = int(fd) })
 	return []int{pipe, s.mem}
 }
 
 // pump moves what comes until the pipe has no writer left, or finish.
-func (s *stream) pump() {
+func (s *Stream) pump() {
 	defer close(s.pumped)
 	s.settle() // what a predecessor has moved, and not dealt with
 	for {
@@ -173,7 +199,7 @@ func (s *stream) pump() {
 
 // fill moves at most so many bytes from the pipe into the memfd. 0 is the pipe's
 // end, or where it does not wait, that there is nothing.
-func (s *stream) fill(most int, wait bool) (moved int, err error) {
+func (s *Stream) fill(most int, wait bool) (moved int, err error) {
 	failure := s.raw.Read(func(fd uintptr) bool {
 		for {
 			var n int64
@@ -202,7 +228,7 @@ func (s *stream) fill(most int, wait bool) (moved int, err error) {
 }
 
 // wake tells whoever waits for more. The caller has s.mu.
-func (s *stream) wake() {
+func (s *Stream) wake() {
 	if s.grown != nil {
 		close(s.grown)
 		s.grown = nil
@@ -211,7 +237,7 @@ func (s *stream) wake() {
 
 // settle copies what is more than the result will have to the file, and gives
 // back what is neither head nor tail.
-func (s *stream) settle() {
+func (s *Stream) settle() {
 	s.mu.RLock()
 	total := s.total
 	s.mu.RUnlock()
@@ -235,7 +261,7 @@ func roundUp(n int64) int64 { return (n + pageSize - 1) / pageSize * pageSize }
 
 // finish takes what the job has written and nobody has read yet, and lets go of
 // the pipe, whoever still has it open.
-func (s *stream) finish() {
+func (s *Stream) finish() {
 	_ = s.pipe.SetReadDeadline(time.Unix(1, 0))
 	<-s.pumped
 	_ = s.pipe.SetReadDeadline(time.Time{})
@@ -256,14 +282,14 @@ func (s *stream) finish() {
 
 // waiting is how much is in the pipe: a survivor that goes on writing is not
 // waited for.
-func (s *stream) waiting() (n int) {
+func (s *Stream) waiting() (n int) {
 	_ = s.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 	return n
 }
 
 // close lets go of what is left. Who has not read all of it yet reads from the file; where
 // that has less, as without a volume, what the memfd had is kept for as long as they do.
-func (s *stream) close() (fds []int) {
+func (s *Stream) close() (fds []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pipe.Close()
@@ -278,21 +304,12 @@ func (s *stream) close() (fds []int) {
 	return fds
 }
 
-// kept is a stream of a job that is over, as the volume has it.
-func (o *outputs) kept(job, name string) *stream {
-	s := &stream{name: name, mem: -1, keep: control.DefaultJobOutput, file: o.file(job, name), ended: true}
-	var b [1]byte
-	s.file.read(b[:], 0) // opens it, if there is one
-	s.total = s.file.size
-	return s
-}
-
 // errGone: the reader is not there any more.
 var errGone = errors.New("the reader is gone")
 
 // readNow reads what there is. grown is closed when there is more, and nil where
 // there never will be.
-func (s *stream) readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{}) {
+func (s *Stream) readNow(offset int64, b []byte) (n int, lost int64, grown <-chan struct{}) {
 	s.mu.Lock()
 	if offset >= s.total {
 		if !s.ended {
@@ -329,7 +346,7 @@ func (s *stream) readNow(offset int64, b []byte) (n int, lost int64, grown <-cha
 	return s.pread(b[:min(int64(len(b)), s.total-s.freed)], s.freed), lost, nil
 }
 
-func (s *stream) pread(b []byte, offset int64) int {
+func (s *Stream) pread(b []byte, offset int64) int {
 	for {
 		n, err := unix.Pread(s.mem, b, offset)
 		if errors.Is(err, unix.EINTR) {
