@@ -69,6 +69,10 @@ func (c *Command) AlongWith() []*Life { return c.along }
 // down tells whether its members are to come to be down.
 func (c *Command) down() bool { return c.stops() || c.Verb == VerbAwait && c.Gate.Down }
 
+// intends tells whether services are to be otherwise by it; else what was wanted of them
+// before, and has yet to begin, is still to.
+func (c *Command) intends() bool { return c.Verb != VerbReload && c.Verb != VerbAwait }
+
 func (c *Command) stops() bool  { return c.Verb == VerbStop }
 func (c *Command) renews() bool { return c.Verb == VerbRestart || c.Verb == VerbReload }
 

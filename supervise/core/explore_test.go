@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
@@ -50,7 +51,9 @@ func TestEverySmallSet(t *testing.T) {
 	}
 	t.Logf("figure: core: %d graphs: %v", graphs, total)
 	for _, what := range []string{
-		"killed", "ended unheard", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "along",
+		"killed", "ended unheard", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "reload", "await",
+		"rolling start", "rolling stop", "rolling restart", "rolling reload", "killed when recorded", "not recorded", "cancelled", "dropped", "refused",
+		"done", "member failed", "member cancelled", "member superseded", "member interrupted",
 		"removed", "defined", "redefined", "held", "announced", "revoked", "ended",
 	} {
 		if total[what] == 0 {
@@ -86,20 +89,24 @@ func (w *world) live(edges [exploreorder.Most][exploreorder.Most]uint8, oneshot 
 	for ; w.held > 0; w.held-- {
 		w.apply(core.Input{Kind: core.Release})
 	}
+	w.apply(core.Input{Kind: core.Unannounce, Names: w.names}) // or somebody waits for them
 	w.peace()
+	w.quiet()
 	if !w.ended {
 		for _, name := range w.names {
 			if w.shadow[name] == nil {
 				w.define(name)
 			}
 		}
-		w.command(order.Start, machine.Start, w.all())
+		w.startAll()
 		w.peace()
 		w.up()
+		w.quiet()
 	}
 	w.ended = true
 	w.apply(core.Input{Kind: core.End, Budget: time.Minute})
 	w.peace()
+	w.allOver()
 	if w.set.Active() != 0 || len(w.children) != 0 {
 		w.fault("the container ends, and %d services do not: %v", w.set.Active(), w.children)
 	}
@@ -116,8 +123,10 @@ func (w *world) all() []order.Node { return slices.Sorted(maps.Keys(w.nodes)) }
 func (w *world) meddle(name string, definition func() *core.Definition) {
 	life := w.set.Find(name)
 	if life == nil {
-		w.defs[name] = definition()
-		w.define(name)
+		if w.held == 0 {
+			w.defs[name] = definition()
+			w.define(name)
+		}
 		return
 	}
 	n := life.Node()
@@ -128,15 +137,22 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		}
 	}
 	slices.Sort(some)
-	switch w.r.IntN(20) {
-	case 0, 1, 2:
-		w.command(order.Start, machine.Start, some)
-	case 3:
-		w.command(order.Stop, machine.Stop, some)
+	switch w.r.IntN(22) {
+	case 0, 1, 2, 3:
+		var lives []*core.Life
+		for _, n := range some {
+			lives = append(lives, w.set.Life(n))
+		}
+		w.ask(lives)
 	case 4:
-		w.command(order.Restart, machine.Restart, some)
+		w.cancel()
+	case 20:
+		w.record(true)
+	case 21:
+		w.acknowledge()
 	case 5:
 		w.counts["removed"]++
+		w.removing[w.nodes[some[0]]] = true
 		w.apply(core.Input{Kind: core.Give, Turn: order.Remove, Nodes: some[:1], Event: machine.Event{Kind: machine.Remove}})
 	case 6:
 		w.redefine(life, definition())
@@ -158,7 +174,9 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 			return // nobody takes back the end
 		}
 		w.counts["revoked"]++
-		w.apply(core.Input{Kind: core.Revoke, Nodes: some})
+		w.apply(core.Input{Kind: core.Revoke, Nodes: slices.DeleteFunc(some, func(n order.Node) bool {
+			return w.commanded(n) || w.set.Life(n).Turn() > order.Start
+		})})
 	case 10:
 		w.counts["lost"]++
 		w.now += int64(time.Second)
@@ -182,8 +200,10 @@ func (w *world) define(name string) {
 	w.mortal = false // of what nothing is known yet nothing is to be taken over
 	w.apply(core.Input{Kind: core.Hold})
 	w.held++
-	w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name]})
-	if life := w.set.Find(name); life != nil && w.r.IntN(2) == 0 {
+	want := []service.Intent{service.Running, service.Stopped}[w.r.IntN(2)]
+	w.journal[name] = want
+	w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name], Wants: core.Wants{Desired: want}})
+	if life := w.set.Find(name); life != nil && want == service.Running {
 		w.apply(core.Input{Kind: core.Give, Turn: order.Start, Nodes: []order.Node{life.Node()}, Event: machine.Event{Kind: machine.Start}})
 	} else if life != nil {
 		w.apply(core.Input{Kind: core.Revoke, Nodes: []order.Node{life.Node()}})
@@ -191,7 +211,7 @@ func (w *world) define(name string) {
 	w.held--
 	w.apply(core.Input{Kind: core.Release})
 	if state := w.shadow[name]; state != nil { // the supervisor keeps it when it is defined
-		w.memory[name] = *state
+		w.memory[name], w.known[name], w.wants[name] = *state, *state, core.Wants{Desired: want}
 	}
 	w.mortal = mortal
 }
@@ -200,6 +220,9 @@ func (w *world) redefine(life *core.Life, d *core.Definition) {
 	w.counts["redefined"]++
 	n := life.Node()
 	w.defs[w.nodes[n]] = d
+	for _, a := range w.asked {
+		w.mayStopMore(a)
+	}
 	w.apply(core.Input{Kind: core.Redefine, Node: n, Definition: d})
 	if w.set.Life(n) != life {
 		return // another supervisor has taken over, or it is gone
@@ -211,18 +234,6 @@ func (w *world) redefine(life *core.Life, d *core.Definition) {
 	}
 	update.NeedsRestart = false
 	w.apply(core.Input{Kind: core.Happened, Node: n, Event: update})
-}
-
-func (w *world) command(t order.Turn, kind machine.EventKind, nodes []order.Node) {
-	w.counts[string(kind)]++
-	in := core.Input{Kind: core.Give, Turn: t, Nodes: nodes, Event: machine.Event{Kind: kind}}
-	if t == order.Start {
-		in.Nodes = append(w.set.StartAlong(nodes), nodes...)
-	} else {
-		in.Along = w.set.StopAlong(t, nodes)
-		w.counts["along"] += len(in.Along)
-	}
-	w.apply(in)
 }
 
 // due lets time go by until the next deadline.
@@ -277,6 +288,8 @@ func (w *world) hear(life *core.Life, well bool) bool {
 		w.counts["told"]++
 		w.apply(core.Input{Kind: core.Notified, Node: n, PID: c.pid, Events: []machine.Event{{Kind: machine.Ready}}})
 		return true
+	case well && core.Unhealthy(state):
+		return tell("told", machine.Event{Kind: machine.HealthPassed})
 	case well:
 		return false
 	}
@@ -286,7 +299,8 @@ func (w *world) hear(life *core.Life, well bool) bool {
 // peace lets everything go well until nothing happens by itself any more, or in an hour.
 func (w *world) peace() {
 	for until := w.now + int64(time.Hour); w.now < until && w.wrong == ""; {
-		heard := false
+		heard := w.acknowledge()
+		heard = w.record(false) || heard
 		for _, n := range w.all() {
 			if life := w.set.Life(n); life != nil {
 				heard = w.hear(life, true) || heard
@@ -301,26 +315,15 @@ func (w *world) peace() {
 // up: in peace everything runs, or has done its work, whose requirements can.
 func (w *world) up() {
 	for _, name := range w.names {
-		if w.reachesBy(name, name, map[string]bool{}) {
+		if w.requires(name, name, map[string]bool{}) {
 			continue
 		}
 		bound := false // to a ring, or to one of which a run failed before
 		for _, other := range w.names {
-			bound = bound || w.reachesBy(name, other, map[string]bool{}) && w.reachesBy(other, other, map[string]bool{})
+			bound = bound || w.requires(name, other, map[string]bool{}) && w.requires(other, other, map[string]bool{})
 		}
 		if state := w.shadow[name]; !bound && (state == nil || !state.Satisfies(w.defs[name].Policy)) {
 			w.fault("in peace %s is not up: %+v", name, state)
 		}
 	}
-}
-
-// reachesBy is reaches over requires alone.
-func (w *world) reachesBy(from, to string, seen map[string]bool) bool {
-	seen[from] = true
-	for _, next := range w.defs[from].Requires {
-		if next == to || !seen[next] && w.reachesBy(next, to, seen) {
-			return true
-		}
-	}
-	return false
 }

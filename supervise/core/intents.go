@@ -29,6 +29,9 @@ func (s *intents) intend(c *Command, want service.Intent) {
 			continue
 		}
 		if w := &l.wants; w.Desired != want {
+			if l.begins { // what follows from that has begun: it is how it was before
+				l.begins, w.Before = false, service.IntentNone
+			}
 			if w.Before == service.IntentNone && c.leaves == nil {
 				w.Before, l.fresh = w.Desired, true
 				s.promised = append(s.promised, l)
@@ -36,7 +39,9 @@ func (s *intents) intend(c *Command, want service.Intent) {
 			if c.leaves != nil {
 				w.Before = service.IntentNone
 			}
-			w.Desired, l.unkept = want, true
+			if w.Desired, l.unkept = want, true; w.Before == want {
+				w.Before = service.IntentNone // it is as it was before
+			}
 		}
 		l.intended = true
 		s.intended = append(s.intended, l)
@@ -61,6 +66,9 @@ func (s *intents) keepIntents() {
 		return
 	}
 	for _, l := range s.begun {
+		if !l.begins { // it is wanted otherwise since
+			continue
+		}
 		l.wants.Before, l.unkept = service.IntentNone, l.unkept || l.tell
 		l.tell, l.begins = false, false
 		s.keep(l)

@@ -183,9 +183,9 @@ func (s *course) needs(o *Operation, i int) bool {
 	case VerbStart:
 		return !l.Wanted() || l.turn.Stops() || l.state.Phase != machine.Running
 	case VerbStop:
-		return up || Active(&l.state)
+		return up || Active(&l.state) || l.turn == order.Start || l.turn == order.Restart
 	case VerbReload:
-		return o.command.Runs[i] != 0 && l.state.LastID == o.command.Runs[i] && up
+		return o.command.Runs[i] != 0 && l.state.LastID == o.command.Runs[i] && l.Wanted()
 	}
 	return o.Verb == VerbRestart
 }
@@ -194,7 +194,7 @@ func (s *course) needs(o *Operation, i int) bool {
 // who are started along.
 func (s *course) takeAll(o *Operation) {
 	c := o.command
-	act := slices.Clone(c.along)
+	act := slices.DeleteFunc(slices.Clone(c.along), (*Life).Wanted) // somebody else has started it since
 	for i, l := range o.lives {
 		o.Members[i].Changed = o.Verb != VerbAwait && s.needs(o, i) && (l.definition.Fault == "" || c.Want != service.Running)
 		if o.Verb == VerbReload && !o.Members[i].Changed || o.Verb == VerbAwait {
@@ -260,10 +260,9 @@ func (s *course) seeAll(o *Operation) (seen []operation.Seen, known bool) {
 			continue
 		}
 		switch {
-		case o.command.renews(): // it is on its way with a new process
+		case o.command.renews(): // it has a new process, or is on its way with one
 			o.roll.Begun(i)
 			s.set.Operations.member(o, i, operation.StateRunning, "")
-			s.set.intents.comeTo(o.lives[i:i+1], true)
 		case o.Verb != VerbStart || len(s.wantedAlong(l)) == 0:
 			o.roll.Skip(i)
 			s.set.intents.comeTo(o.lives[i:i+1], true)
@@ -273,10 +272,10 @@ func (s *course) seeAll(o *Operation) (seen []operation.Seen, known bool) {
 }
 
 // wantedAlong are those that are started with l: not who was stopped since that was
-// recorded.
+// recorded, or of whom another intent is being recorded.
 func (s *course) wantedAlong(l *Life) (along []*Life) {
 	for _, n := range s.set.StartAlong([]order.Node{l.node}) {
-		if other := s.set.lives[n]; other.wants.Desired == service.Running {
+		if other := s.set.lives[n]; other.wants.Desired == service.Running && !other.claimed {
 			along = append(along, other)
 		}
 	}
@@ -295,7 +294,9 @@ func (s *course) take(o *Operation, i int) {
 	if l.definition.Fault == "" || o.Verb == VerbStop {
 		s.set.queue.give(o, o.command, act)
 	}
-	s.set.intents.comeTo(act, true)
+	if o.command.intends() {
+		s.set.intents.comeTo(act, true)
+	}
 	s.stir(o, i)
 }
 

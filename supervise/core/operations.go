@@ -161,7 +161,9 @@ func (s *Operations) undertake(c *Command, recorded bool) {
 		s.interrupt(o, "the container is stopping")
 	case c.Width == 0 && o.names == nil:
 		s.set.course.takeAll(o)
-		s.set.intents.comeTo(slices.Concat(c.Lives, c.along), false)
+		if c.intends() {
+			s.set.intents.comeTo(slices.Concat(c.Lives, c.along), false)
+		}
 	}
 	s.set.course.stir(o, -1)
 }
@@ -381,7 +383,7 @@ func (s *Operations) cancel(id uint64) {
 			if !m.Open() {
 				continue
 			}
-			if l != nil && o.command.renews() && l.turn == order.Restart {
+			if l != nil && o.command.renews() && l.turn == order.Restart && l.Wanted() {
 				s.set.revoke(l.node)
 			}
 			reason := "it had not begun"

@@ -15,6 +15,32 @@ import (
 	"rlminit/supervise/order"
 )
 
+// kinds and effectKinds are the names of inputs and effects, in a trace.
+var (
+	kinds = strings.Fields(`happened notified define redefine announce unannounce give revoke commanded recorded cancel drop became
+		want freed remembered marked heard recall resume interrupt hold release booted due lost stopping end`)
+	effectKinds = strings.Fields("remember spawn signal sweep acknowledge start-probe stop-probe changed absent wanted record refused forgot told")
+)
+
+// said is an effect, in a trace.
+func said(e *core.Effect, name string) string {
+	by := "nobody"
+	switch e.Kind {
+	case core.Changed:
+		if e.After.Actor != nil {
+			by = fmt.Sprint("user ", *e.After.Actor)
+		}
+		return fmt.Sprintf("%s is %s, wanted %q, by %s", name, e.After.Phase, e.After.Want, by)
+	case core.Remember, core.Wanted:
+		return fmt.Sprintf("%s of %s: wanted %+v", effectKinds[e.Kind], name, e.Wants)
+	case core.Record, core.Refused:
+		return fmt.Sprintf("%s user %d's %s, part of %d", effectKinds[e.Kind], e.Command.Actor.UID, e.Command.Verb, e.Command.Part)
+	case core.Told:
+		return fmt.Sprintf("told user %d: %s, %+v", e.Operation.Actor.UID, e.Operation.State, e.Operation.Members)
+	}
+	return fmt.Sprintf("%s of %s: %s %d", effectKinds[e.Kind], name, e.Action.Kind, e.Action.ID)
+}
+
 // world drives a Set as the supervisor does: it carries out effects one after the other,
 // plays tier 1 and time, and holds what comes out against what must be true whatever
 // happens. Some of its supervisors are killed between two effects.
@@ -41,6 +67,8 @@ type world struct {
 	mortal   bool // it may be killed now
 	adopting bool
 
+	callers
+
 	trace  []string
 	wrong  string
 	counts map[string]int
@@ -60,7 +88,7 @@ type child struct {
 func newWorld(r *rand.Rand, names []string, twin bool) *world {
 	w := &world{
 		r: r, names: names, defs: map[string]*core.Definition{}, nextID: 1, now: int64(time.Hour), counts: map[string]int{},
-		stopped: map[string]bool{}, children: map[uint64]*child{}, memory: map[string]machine.State{},
+		stopped: map[string]bool{}, children: map[uint64]*child{}, memory: map[string]machine.State{}, callers: newCallers(),
 	}
 	if twin {
 		w.twin = &core.Set{}
@@ -70,7 +98,8 @@ func newWorld(r *rand.Rand, names []string, twin bool) *world {
 }
 
 func (w *world) begin() {
-	w.set, w.held = &core.Set{}, 0
+	w.set, w.held, w.recording, w.rows, w.logged = &core.Set{}, 0, nil, nil, nil
+	clear(w.unmarked)
 	if w.twins, w.orders = map[*core.Life]*core.Life{}, map[*core.Command]*core.Command{}; w.twin != nil {
 		w.twin = &core.Set{}
 	}
@@ -94,10 +123,14 @@ func (w *world) apply(in core.Input) {
 			w.stopped[w.nodes[n]] = true
 		}
 	}
-	w.trace = append(w.trace, fmt.Sprintf("%d %s %v %v %v %v", in.Kind, in.Event.Kind, in.Turn, in.Nodes, in.Name, in.Event.ID))
+	w.trace = append(w.trace, fmt.Sprintf("%s %s %v %v %v %v", kinds[in.Kind], in.Event.Kind, in.Turn, in.Nodes, in.Name, in.Event.ID))
+	twinned := in
+	if w.twin != nil {
+		twinned = w.twinned(in) // Step may change a command
+	}
 	effects := w.set.Step(in)
 	if w.twin != nil {
-		w.alike(effects, w.twin.Step(w.twinned(in)))
+		w.alike(effects, w.twin.Step(twinned))
 	}
 	if most := 60 * (len(w.names) + 1); len(effects) > most {
 		w.fault("a cascade of %d effects", len(effects))
@@ -182,26 +215,21 @@ func (w *world) alike(effects, again []core.Effect) {
 
 // answer has those answer who carry effects out.
 func (w *world) answer(effects []core.Effect) {
-	var rows []core.Row
-	var logged []core.Input
 	for i := range effects {
 		switch e := &effects[i]; e.Kind {
 		case core.Remember:
-			rows = append(rows, core.Row{Life: e.Life, Version: e.Version})
+			w.rows = append(w.rows, row{core.Row{Life: e.Life, Version: e.Version}, w.nodes[e.Node], *e.After})
 		case core.Changed:
 			if is, was := e.After.LastExit, e.Before.LastExit; is != nil && (was == nil || *is != *was) {
-				logged = append(logged, core.Input{Kind: core.Marked, Life: e.Life, Spawn: e.Before.ID}, core.Input{Kind: core.Heard, Life: e.Life, Spawn: e.Before.ID})
+				if !is.Lost {
+					w.unmarked[e.Before.ID] = true
+				}
+				w.logged = append(w.logged, core.Input{Kind: core.Marked, Life: e.Life, Spawn: e.Before.ID}, core.Input{Kind: core.Heard, Life: e.Life, Spawn: e.Before.ID})
 			}
 		}
 	}
-	set := w.set
-	if len(rows) > 0 {
-		w.apply(core.Input{Kind: core.Remembered, Rows: rows})
-	}
-	for _, in := range logged {
-		if w.set == set { // nobody was killed meanwhile
-			w.apply(in)
-		}
+	if !w.mortal || w.r.IntN(4) > 0 {
+		w.acknowledge()
 	}
 }
 
@@ -228,7 +256,7 @@ func (w *world) ordered(effects []core.Effect) {
 	last := map[order.Node]*machine.State{}
 	for i := range effects {
 		e := &effects[i]
-		w.trace = append(w.trace, fmt.Sprintf("    %d of %s: %s %d", e.Kind, w.nodes[e.Node], e.Action.Kind, e.Action.ID))
+		w.trace = append(w.trace, "    "+said(e, w.nodes[e.Node]))
 		switch {
 		case e.Kind == core.Absent, e.Kind >= core.Wanted, e.Kind == core.Acknowledge:
 			continue
@@ -274,7 +302,7 @@ func (w *world) carryOut(e *core.Effect) {
 	name := w.nodes[e.Node]
 	switch e.Kind {
 	case core.Remember:
-		w.memory[name] = *e.After
+		w.memory[name], w.wants[name] = *e.After, e.Wants
 	case core.Spawn:
 		w.nextID = max(w.nextID, e.Action.ID+1)
 		w.mayStart(name, e.Action.ID)
@@ -295,9 +323,15 @@ func (w *world) carryOut(e *core.Effect) {
 		if w.memory[name].ID == e.Action.ID {
 			w.fault("tier 1 is to forget %d, and no successor would know that it ended", e.Action.ID)
 		}
+		if w.unmarked[e.Action.ID] || w.known[name].ID == e.Action.ID {
+			w.fault("tier 1 is to forget %d of %s; marked in the log: %v, remembered: %+v", e.Action.ID, name, !w.unmarked[e.Action.ID], w.known[name])
+		}
 		delete(w.children, e.Action.ID)
+	case core.Record, core.Refused, core.Forgot, core.Told:
+		w.order(e)
 	case core.Changed:
 		w.mayStop(name, e)
+		w.mayFollow(name, e)
 		if e.After.Want == machine.WantDown && e.Before.Want == machine.WantUp && !w.stopped[name] && !w.ended {
 			w.fault("%s is not wanted any more, and nobody has stopped it: %+v", name, e.After)
 		}
@@ -309,6 +343,7 @@ func (w *world) carryOut(e *core.Effect) {
 			delete(w.memory, name)
 			delete(w.stopped, name)
 			delete(w.stuck, name)
+			w.forget(name)
 			w.counts["gone"]++
 		}
 	}
@@ -371,12 +406,15 @@ func (w *world) reaches(from, to string, seen map[string]bool) bool {
 
 // consistent holds the Set against what was told, when all is carried out.
 func (w *world) consistent() {
-	active, next := 0, int64(0)
+	active, next := 0, w.set.Awake()
 	for n, name := range w.nodes {
 		life := w.set.Life(n)
 		if life == nil || w.set.Find(name) != life || life.Node() != n {
 			w.fault("%s, %d, is not to be found", name, n)
 			return
+		}
+		if life.Lingers() {
+			w.fault("%s is a member of an operation that is over", name)
 		}
 		state := life.State()
 		if !w.adopting && !reflect.DeepEqual(state, w.shadow[name]) {
@@ -403,6 +441,7 @@ func (w *world) consistent() {
 			w.fault("the spawn %d is of one whose run is %d", id, life.State().ID)
 		}
 	}
+	w.withinWidth()
 	if active != w.set.Active() {
 		w.fault("%d are active, counted are %d", active, w.set.Active())
 	}
@@ -436,18 +475,31 @@ func (w *world) succeed() {
 	}
 	w.mortal, w.adopting = false, true
 	w.apply(core.Input{Kind: core.Hold})
+	w.recall()
 	known := slices.Sorted(maps.Keys(w.memory))
+	changed := map[string]bool{}
 	for _, name := range known {
 		state := w.memory[name]
-		w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name], State: &state})
+		changed[name] = w.takeBack(name, &state)
 	}
 	if w.ended {
 		w.apply(core.Input{Kind: core.Stopping})
 	}
 	for _, name := range known {
-		w.apply(core.Input{Kind: core.Happened, Node: w.set.Find(name).Node(), Event: w.adoption(name)})
+		e := w.adoption(name)
+		if changed[name] && w.set.Find(name).Wants().Desired == service.Running {
+			e.SetWant, e.Want = true, machine.WantUp
+		}
+		w.apply(core.Input{Kind: core.Happened, Node: w.set.Find(name).Node(), Event: e})
 	}
 	w.apply(core.Input{Kind: core.Release})
+	w.stopOverdue()
+	w.apply(core.Input{Kind: core.Resume})
+	for _, o := range w.set.Operations.List() {
+		if !o.Over() {
+			w.fault("user %d's command is %s, and nobody goes on with it", o.Actor.UID, o.State)
+		}
+	}
 	w.mortal, w.adopting = mortal, false
 	for name := range w.shadow {
 		if life := w.set.Find(name); life != nil {
