@@ -146,7 +146,7 @@ func (b byOwner) each(r durable.Request, fds ...int) (a durable.Answer, opened [
 // profile is in whose directory a request acts; "": in none's.
 func (b byOwner) profile(r *durable.Request) string {
 	rel := r.Rel
-	if r.Op == durable.OpCopyTree || r.Op == durable.OpCopyFiles {
+	if r.Op == durable.OpCopyTree {
 		rel = r.To
 	}
 	below, ok := strings.CutPrefix(filepath.Join(r.Base, rel), b.home.Path(profilesDir)+"/")
@@ -155,7 +155,7 @@ func (b byOwner) profile(r *durable.Request) string {
 	}
 	name, within, inside := strings.Cut(below, "/")
 	switch r.Op {
-	case durable.OpOpenDir, durable.OpReadDir, durable.OpSyncDir, durable.OpCleanTemps, durable.OpCopyTree, durable.OpCopyFiles, durable.OpWritable:
+	case durable.OpOpenDir, durable.OpReadDir, durable.OpSyncDir, durable.OpCopyTree, durable.OpWritable:
 		return name // of the directory itself too
 	}
 	if inside && within != "" {

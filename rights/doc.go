@@ -19,8 +19,9 @@
 // The two speak over a pair of packet sockets. The side of the supervisor never
 // trusts what comes from a user's file more than if it had read that itself. A
 // process that ends, or stops answering, is replaced. What it was in the middle of is
-// asked of the next one if it only looks; anything else is ErrEnded, for nobody knows
-// how far it came.
+// asked of the next one, with the word that it was asked before: that one takes away what
+// was left of something new, or sees that all was done (durable.Request.Again). Four ends
+// in a row are ErrEnded.
 //
 // Where the supervisor has the user's uid, a User has no process: it is nil, and
 // everything is done at once.

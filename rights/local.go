@@ -75,7 +75,7 @@ func listen(network, address string) (int, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6", "unix":
 		if network == "unix" {
-			removeStale(address)
+			removeStale(network, address)
 		}
 		l, err := config.Listen(context.Background(), network, address)
 		if err != nil {
@@ -87,7 +87,7 @@ func listen(network, address string) (int, error) {
 		filer, closer = l.(interface{ File() (*os.File, error) }), l
 	default:
 		if network == "unixgram" {
-			removeStale(address)
+			removeStale(network, address)
 		}
 		p, err := config.ListenPacket(context.Background(), network, address)
 		if err != nil {
@@ -113,11 +113,11 @@ func listen(network, address string) (int, error) {
 }
 
 // removeStale removes a socket that nobody listens on any more.
-func removeStale(path string) {
+func removeStale(network, path string) {
 	if strings.HasPrefix(path, "@") || !IsSocket(path) {
 		return
 	}
-	if conn, err := net.Dial("unix", path); err == nil {
+	if conn, err := net.Dial(network, path); err == nil {
 		conn.Close()
 		return
 	} else if errors.Is(err, unix.ECONNREFUSED) {

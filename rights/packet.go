@@ -1,7 +1,6 @@
 package rights
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -69,18 +68,6 @@ func (m *answer) fields(c *coder.Coder) {
 	})
 }
 
-// repeatable tells whether a call may be carried out by two processes, one after the
-// other or both at once, and the last answer is right: what only looks.
-func (m *call) repeatable() bool {
-	switch m.Kind {
-	case kindOpen, kindLook, kindWatch, kindBelow, kindRead:
-		return true
-	case kindFile:
-		return m.File.Op.OnlyLooks()
-	}
-	return false
-}
-
 // message is a call or an answer.
 type message interface{ fields(*coder.Coder) }
 
@@ -144,7 +131,7 @@ func (l *link) shut() {
 func (l *link) send(m message, fds ...int) error {
 	packet := coder.Encode(make([]byte, 1, usual), m.fields)
 	if len(packet) > inline {
-		memory, err := inMemory(packet[1:])
+		memory, err := wire.Sealed("rlminit-rights", packet[1:])
 		if err != nil {
 			return err
 		}
@@ -157,22 +144,6 @@ func (l *link) send(m message, fds ...int) error {
 	}
 	_, _, err := l.conn.WriteMsgUnix(packet, rights, nil)
 	return err
-}
-
-func inMemory(content []byte) (int, error) {
-	fd, err := unix.MemfdCreate("rlminit-rights", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return -1, err
-	}
-	for at := 0; at < len(content); {
-		n, err := unix.Pwrite(fd, content[at:], int64(at))
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			unix.Close(fd)
-			return -1, err
-		}
-		at += max(n, 0)
-	}
-	return fd, nil
 }
 
 // receive waits for a message. The descriptors are the caller's. One goroutine
@@ -215,33 +186,11 @@ func (l *link) receive(m message) (fds []int, err error) {
 		}
 		memory := fds[len(fds)-1]
 		fds = fds[:len(fds)-1]
-		content, err = readMemory(memory)
+		content, err = wire.ReadSealed(memory, most)
 		unix.Close(memory)
 		if err != nil {
 			return fds, err
 		}
 	}
 	return fds, coder.Decode(content, m.fields)
-}
-
-func readMemory(fd int) ([]byte, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	if st.Size > most {
-		return nil, unix.EMSGSIZE
-	}
-	content := make([]byte, st.Size)
-	for at := 0; at < len(content); {
-		n, err := unix.Pread(fd, content[at:], int64(at))
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || n == 0 {
-			return nil, errors.Join(err, unix.EPROTO)
-		}
-		at += n
-	}
-	return content, nil
 }

@@ -24,8 +24,8 @@ const (
 // says nothing about the file: the next process may be asked again.
 var ErrEnded = errors.New("the process that touches this user's files has ended; see what has come of it, and try again")
 
-// mostEnds is how many processes in a row may end under one call that only looks, before
-// it fails with ErrEnded.
+// mostEnds is how many processes in a row may end under one call, before it fails with
+// ErrEnded.
 const mostEnds = 4
 
 // Start starts a process that serves, and returns our end of the pair. end ends
@@ -96,43 +96,37 @@ type result struct {
 }
 
 // call has one thing done and waits for the answer. Whose process ends meanwhile is
-// asked of the next one, if it can be done twice.
-func (p *process) call(c call, fds ...int) (answer, []int, error) {
+// asked of the next one.
+func (p *process) call(c call, fds ...int) (a answer, opened []int, err error) {
 	place := p.enter(c.UID)
 	defer func() { <-place }()
-	for ends := 1; ; ends++ {
-		a, opened, err := p.callOnce(c, fds...)
-		if !errors.Is(err, ErrEnded) || !c.repeatable() || ends >= mostEnds {
-			return a, opened, err
+	for range mostEnds {
+		if a, opened, err = p.callOnce(&c, fds...); !errors.Is(err, ErrEnded) || !c.File.Repeatable() {
+			break
 		}
+		c.File.Again = true
 	}
+	return a, opened, err
 }
 
-// callOnce is call of one process. One that had ended before it was asked has done
-// nothing, and the next one is asked.
-func (p *process) callOnce(c call, fds ...int) (answer, []int, error) {
-	for again := true; ; {
-		r, err := p.get()
-		if err != nil {
+// callOnce is call of one process.
+func (p *process) callOnce(c *call, fds ...int) (answer, []int, error) {
+	r, err := p.get()
+	if err != nil {
+		return answer{}, nil, err
+	}
+	if done := r.await(c, p.say); done != nil {
+		if err = r.link.send(c, fds...); err == nil {
+			got := <-done
+			return got.answer, got.fds, got.err
+		}
+		r.forget(c.ID)
+		if !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 			return answer{}, nil, err
 		}
-		done := r.await(&c, p.say)
-		if done != nil {
-			if err = r.link.send(&c, fds...); err == nil {
-				got := <-done
-				return got.answer, got.fds, got.err
-			}
-			r.forget(c.ID)
-			if !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
-				return answer{}, nil, err
-			}
-		}
-		p.drop(r)
-		if !again {
-			return answer{}, nil, ErrEnded
-		}
-		again = false
 	}
+	p.drop(r)
+	return answer{}, nil, ErrEnded
 }
 
 // drop has the next call start another process.
@@ -215,32 +209,18 @@ func (r *running) await(c *call, say func(string)) chan result {
 // answers tells whether the process, if there is one, says within a time that it lives.
 func (p *process) answers(within time.Duration) bool {
 	p.mu.Lock()
-	r := p.running
+	none := p.running == nil
 	p.mu.Unlock()
-	if r == nil {
-		return true
-	}
-	ping := call{Kind: kindPing}
-	done := r.await(&ping, p.say)
-	if done == nil {
-		return false
-	}
-	defer r.forget(ping.ID)
-	sent := make(chan error, 1)
-	go func() { sent <- r.link.send(&ping) }() // the buffer of one that is stopped may be full
-	over := time.NewTimer(within)
-	defer over.Stop()
-	for {
-		select {
-		case got := <-done:
-			return got.err == nil
-		case err := <-sent:
-			if err != nil {
-				return false
-			}
-		case <-over.C:
-			return false
-		}
+	lives := make(chan bool, 1)
+	go func() { // the buffer of one that is stopped may be full
+		_, _, err := p.callOnce(&call{Kind: kindPing})
+		lives <- err == nil
+	}()
+	select {
+	case is := <-lives:
+		return is
+	case <-time.After(within):
+		return none
 	}
 }
 

@@ -105,10 +105,10 @@ func TestADirectoryByOtherHands(t *testing.T) {
 			}
 			// Each of the two files was changed at a moment of its own.
 			var st unix.Stat_t
-			if err := unix.Lstat(d.Path("a/file"), &st); err != nil || !got.Changed.Equal(time.Unix(st.Ctim.Unix())) {
+			if err := unix.Lstat(d.Path("a/file"), &st); err != nil || !got.Changed.Equal(time.Unix(st.Ctim.Unix())) || got.Ino != st.Ino {
 				t.Errorf("lstat of %s: changed at %v, want %v (%v)", d.Path("a/file"), got.Changed, time.Unix(st.Ctim.Unix()), err)
 			}
-			got.Changed = time.Time{}
+			got.Changed, got.Ino = time.Time{}, 0
 			return got, nil
 		}},
 		{"symlink", func(d *durable.Dir) (any, error) { return nil, d.Symlink("a/file", "says") }},
@@ -364,7 +364,7 @@ func TestASilentProcessIsReplaced(t *testing.T) {
 			}
 			return err
 		}, nil},
-		{"a socket", func(u *User) error { _, err := u.Listen("unix", filepath.Join(t.TempDir(), "s")); return err }, ErrEnded},
+		{"a socket", func(u *User) error { _, err := u.Listen("unix", filepath.Join(t.TempDir(), "s")); return err }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			user, s := newUser(t)

@@ -118,15 +118,11 @@ func sealed(lists ...[]uint32) (at []isolate.Groups, err error) {
 	if len(content) == 0 {
 		return at, nil
 	}
-	fd, err := inMemory(content)
+	fd, err := wire.Sealed("rlminit-groups", content)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	const all = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, all); err != nil {
-		return nil, err
-	}
 	_, _, errno := unix.Syscall6(unix.SYS_MMAP, isolate.GroupsMemory, uintptr(len(content)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED, uintptr(fd), 0)
 	if errno != 0 {
 		return nil, errno

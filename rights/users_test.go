@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -244,8 +245,10 @@ func oneErrand(all *User, dir string, uid uint32, name string, which int) error 
 	case 4: // a file by a person's path
 		if fd, err := user.OpenBelow(dir, filepath.Join(fmt.Sprint(uid), "kept")); err != nil {
 			return err
-		} else if b, err := user.ReadAt(fd, 10, 1); unix.Close(fd) != nil || err != nil || string(b) != "ept" {
-			return fmt.Errorf("%w: read %q, %v", errWrong, b, err)
+		} else if b, err := user.ReadAt(fd, 10, 1); unix.Close(fd) != nil || err != nil {
+			return err
+		} else if string(b) != "ept" {
+			return fmt.Errorf("%w: read %q", errWrong, b)
 		}
 		for _, path := range []string{filepath.Base(another) + "/kept", fmt.Sprint(uid) + "/link", fmt.Sprint(uid) + "/out/passwd", "../x", "/etc/passwd"} {
 			if fd, err := user.OpenBelow(dir, path); err == nil {
@@ -419,5 +422,75 @@ func TestNobodyElse(t *testing.T) {
 	cmd.Env = append(os.Environ(), takenOver+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A process that is killed or stopped, again and again, fails nobody, and what is asked of
+// it is done once.
+func TestKilledAgainAndAgain(t *testing.T) {
+	if elsewhere(t) {
+		return
+	}
+	real := askEvery
+	askEvery = 200 * time.Millisecond
+	defer func() { askEvery = real }()
+	dir := profilesOf(t)
+	s := &realServer{atOnce: 16, descriptors: 1024}
+	all := New(s.start, services, 16, func(string) {})
+	stop, stopped := make(chan struct{}), make(chan int)
+	go func() {
+		kills := 0
+		for {
+			select {
+			case <-stop:
+				stopped <- kills
+				return
+			case <-time.After(time.Duration(200+rand.IntN(200)) * time.Millisecond):
+				// However slow the machine is, one does something before it ends.
+				if _, _, err := all.As(high).Look(dir, 0); err != nil {
+					t.Error(err)
+				}
+				s.mu.Lock()
+				if s.pid != 0 && unix.Kill(s.pid, []unix.Signal{unix.SIGKILL, unix.SIGSTOP}[kills%2]) == nil {
+					kills++
+				}
+				s.mu.Unlock()
+			}
+		}
+	}()
+	var waits sync.WaitGroup
+	for uid := uint32(low); uid < low+8; uid++ {
+		waits.Go(func() {
+			mine, err := all.As(uid).Dir(filepath.Join(dir, fmt.Sprint(uid)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer mine.Close()
+			for n := range 150 {
+				var steps durable.Steps
+				temp, name := durable.TempName(), fmt.Sprint("made-", n)
+				steps.Absent(name)
+				steps.Mkdir(temp, 0o700)
+				steps.WriteFile(temp+"/file", []byte(name), durable.Write{Mode: 0o600})
+				steps.RenameNew(temp, name)
+				_, err := steps.Take(mine)
+				errs := []error{err, mine.Mkdir(name+"/sub", 0o700), mine.RenameNew(name, name+"-moved"), mine.Rename(name+"-moved/file", name+"-moved/sub/file")}
+				data, err := mine.ReadFile(name+"-moved/sub/file", 100)
+				if err = errors.Join(append(errs, err)...); err != nil || string(data) != name {
+					t.Errorf("%s: %q, %v", name, data, err)
+				}
+				if err := mine.RemoveAll(name + "-moved"); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	waits.Wait()
+	close(stop)
+	t.Logf("killed or stopped %d times", <-stopped)
+	left, err := os.ReadDir(filepath.Join(dir, fmt.Sprint(low)))
+	if err != nil || len(left) != 3 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

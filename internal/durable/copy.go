@@ -26,11 +26,7 @@ type Copy struct {
 // links, never followed; a name that is taken is refused.
 func (d *Dir) CopyTree(from *Dir, to string, how Copy) error {
 	if d.hands != nil {
-		op := OpCopyTree
-		if how.Pass {
-			op = OpCopyFiles
-		}
-		return d.order(Request{Op: op, From: from.path, To: to, Mode: how.DirMode}, from.fd)
+		return d.order(Request{Op: OpCopyTree, From: from.path, To: to, Mode: how.DirMode, Loose: how.Pass}, from.fd)
 	}
 	if err := d.disk.failing("copy"); err != nil {
 		return d.fail("copy", to, err)

@@ -99,6 +99,8 @@ type Info struct {
 	UID  uint32
 	GID  uint32
 
+	Dev, Ino uint64
+
 	Modified time.Time
 	Changed  time.Time // it, its owner or its name: st_ctim of stat(3)
 }
@@ -145,23 +147,10 @@ type Entry struct {
 
 // ReadDir returns what the directory rel holds, in no order, at most max
 // entries: with more, it returns max of them and an error that is ErrTooBig.
-func (d *Dir) ReadDir(rel string, max int) ([]Entry, error) {
+func (d *Dir) ReadDir(rel string, max int) (found []Entry, err error) {
 	if d.hands != nil {
 		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: int64(max)})
 		return a.Entries, err
-	}
-	return d.ReadDirOf(rel, max, func(Entry) bool { return true })
-}
-
-// ReadDirOf is ReadDir for those entries that are wanted; the others do not count.
-func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, error) {
-	if d.hands != nil {
-		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: mostEntries})
-		found := slices.DeleteFunc(a.Entries, func(e Entry) bool { return !wanted(e) })
-		if len(found) > max {
-			return found[:max], tooMany(d.Path(rel), max)
-		}
-		return found, err
 	}
 	// A descriptor of its own: the read position belongs to the open file.
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -169,11 +158,7 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 		return nil, d.fail("read", rel, err)
 	}
 	defer unix.Close(fd)
-	var found []Entry
 	err = eachEntry(fd, func(name string, kind fs.FileMode) error {
-		if !wanted(Entry{name, kind}) {
-			return nil
-		}
 		if len(found) == max {
 			return tooMany(d.Path(rel), max)
 		}
@@ -181,6 +166,16 @@ func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, 
 		return nil
 	})
 	return found, d.fail("read", rel, err)
+}
+
+// ReadDirOf is ReadDir for those entries that are wanted; the others do not count.
+func (d *Dir) ReadDirOf(rel string, max int, wanted func(Entry) bool) ([]Entry, error) {
+	found, err := d.ReadDir(rel, mostEntries)
+	found = slices.DeleteFunc(found, func(e Entry) bool { return !wanted(e) })
+	if len(found) > max {
+		return found[:max], tooMany(d.Path(rel), max)
+	}
+	return found, err
 }
 
 // mostEntries is how many entries of a directory are looked at for those that are
@@ -365,18 +360,11 @@ func IsTemp(name string) bool {
 // CleanTemps removes from directory rel what was never finished. Only for a
 // time when nobody else writes there.
 func (d *Dir) CleanTemps(rel string) error {
-	if d.hands != nil {
-		return d.order(Request{Op: OpCleanTemps, Rel: rel})
+	entries, first := d.ReadDirOf(rel, mostEntries, func(e Entry) bool { return IsTemp(e.Name) })
+	if errors.Is(first, ErrTooBig) {
+		first = nil
 	}
-	entries, err := d.ReadDir(rel, mostEntries)
-	if err != nil && !errors.Is(err, ErrTooBig) {
-		return err
-	}
-	var first error
 	for _, e := range entries {
-		if !IsTemp(e.Name) {
-			continue
-		}
 		if err := d.RemoveAll(path.Join(rel, e.Name)); err != nil && first == nil {
 			first = err
 		}

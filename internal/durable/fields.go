@@ -30,6 +30,7 @@ func (r *Request) step(c *coder.Coder) {
 	c.Strings(&r.Rels)
 	c.Strings(&r.Others)
 	c.U32s(&r.UIDs)
+	c.Bool(&r.Again)
 	c.Str(&r.Whose)
 	c.U32(&r.Low)
 	c.U32(&r.High)
@@ -40,8 +41,6 @@ func (a *Answer) Fields(c *coder.Coder) {
 	coder.Optional(c, &a.Failure, func(f *Failure) { f.Fields(c) })
 	c.U32(&a.Owner)
 	a.Info.fields(c)
-	c.U64(&a.Dev)
-	c.U64(&a.Ino)
 	coder.List(c, &a.Entries, func(e *Entry) {
 		c.Str(&e.Name)
 		c.U32((*uint32)(&e.Type))
@@ -65,6 +64,8 @@ func (i *Info) fields(c *coder.Coder) {
 	c.I64(&i.Size)
 	c.U32(&i.UID)
 	c.U32(&i.GID)
+	c.U64(&i.Dev)
+	c.U64(&i.Ino)
 	for _, at := range []*time.Time{&i.Modified, &i.Changed} {
 		dated := !at.IsZero()
 		if c.Bool(&dated); dated {

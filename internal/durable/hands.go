@@ -35,10 +35,8 @@ const (
 	OpSyncDir
 	OpRename
 	OpRenameNew
-	OpCleanTemps
 	OpRemoveAll
 	OpCopyTree
-	OpCopyFiles // CopyTree, with Copy.Pass
 	OpChmod
 	OpReadFile
 	OpOpenRegular
@@ -56,15 +54,6 @@ const (
 	OpWriteFiles
 )
 
-// OnlyLooks tells whether an operation leaves what it is about as it is.
-func (o Op) OnlyLooks() bool {
-	switch o {
-	case OpOpen, OpOpenDir, OpLstat, OpReadDir, OpReadFile, OpWritable, OpReadlink, OpHandle, OpGlances:
-		return true
-	}
-	return false
-}
-
 // Request is one operation on a directory: the arguments of the method.
 type Request struct {
 	Op      Op
@@ -81,6 +70,7 @@ type Request struct {
 	Others  []string
 	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
 	Steps   Steps    // of OpTake and OpWriteFiles
+	Again   bool     // it was asked for before, and nobody knows how far that came
 
 	// Whose, where it is set, is a directory below the first of the descriptors, "."
 	// for that itself: if it belongs to one of the uids from Low to High, nothing is
@@ -94,7 +84,6 @@ type Answer struct {
 	Failure  *Failure
 	Owner    uint32 // of Request.Whose, where nothing was done for it; else 0
 	Info     Info
-	Dev, Ino uint64
 	Entries  []Entry
 	Data     []byte
 	Glances  []Glance
@@ -220,7 +209,7 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 		return Answer{}, []int{d.fd}
 	}
 	needed := 1
-	if r.Op == OpCopyTree || r.Op == OpCopyFiles {
+	if r.Op == OpCopyTree {
 		needed = 2
 	}
 	if len(fds) != needed {
@@ -228,6 +217,9 @@ func Carry(r Request, fds []int) (a Answer, opened []int) {
 	}
 	d := &Dir{fd: fds[0], path: r.Base}
 	if r.isAnothers(d, &a) {
+		return a, nil
+	}
+	if r.Again && r.isDone(d, &a) {
 		return a, nil
 	}
 	switch r.Op {
@@ -251,7 +243,7 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 	case OpLstat:
 		var st unix.Stat_t
 		if st, err = lstatBeneath(d.fd, r.Rel); err == nil {
-			a.Info, a.Dev, a.Ino = infoOf(&st), st.Dev, st.Ino
+			a.Info = infoOf(&st)
 		}
 		err = d.fail("read", r.Rel, err)
 	case OpReadDir:
@@ -268,12 +260,10 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 		err = d.Rename(r.Rel, r.To)
 	case OpRenameNew:
 		err = d.RenameNew(r.Rel, r.To)
-	case OpCleanTemps:
-		err = d.CleanTemps(r.Rel)
 	case OpRemoveAll:
 		err = d.RemoveAll(r.Rel)
-	case OpCopyTree, OpCopyFiles:
-		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, Copy{DirMode: r.Mode, Pass: r.Op == OpCopyFiles})
+	case OpCopyTree:
+		err = d.CopyTree(&Dir{fd: fds[1], path: r.From}, r.To, Copy{DirMode: r.Mode, Pass: r.Loose})
 	case OpChmod:
 		err = d.Chmod(r.Rel, r.Mode)
 	case OpReadFile:
@@ -310,7 +300,7 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 }
 
 func infoOf(st *unix.Stat_t) Info {
-	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, GID: st.Gid, Modified: time.Unix(st.Mtim.Unix()), Changed: time.Unix(st.Ctim.Unix())}
+	return Info{Type: typeOf(st.Mode), Perm: st.Mode & 0o7777, Size: st.Size, UID: st.Uid, GID: st.Gid, Dev: st.Dev, Ino: st.Ino, Modified: time.Unix(st.Mtim.Unix()), Changed: time.Unix(st.Ctim.Unix())}
 }
 
 // doing is what opening a file with these flags is for.

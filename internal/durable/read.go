@@ -68,10 +68,6 @@ func (d *Dir) Same(rel string, f *os.File) bool {
 	if unix.Fstat(int(f.Fd()), &open) != nil {
 		return false
 	}
-	if d.hands != nil {
-		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
-		return err == nil && a.Dev == open.Dev && a.Ino == open.Ino
-	}
-	named, err := lstatBeneath(d.fd, rel)
+	named, err := d.Lstat(rel)
 	return err == nil && named.Dev == open.Dev && named.Ino == open.Ino
 }

@@ -93,7 +93,7 @@ func fromSpec(fds []int, outputs *output.Store) *task {
 		return nil
 	}
 	var s spec
-	content, err := readMemfd(fds[0])
+	content, err := wire.ReadSealed(fds[0], mostSpec)
 	if err != nil || json.Unmarshal(content, &s) != nil {
 		return nil
 	}

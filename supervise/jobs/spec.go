@@ -4,16 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"os"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"rlminit/control"
 	"rlminit/job/history"
-	"rlminit/supervise/jobs/output"
+	"rlminit/wire"
 )
 
 // spec is what a job is to do. Invariant: once it is written down it stays as it is,
@@ -34,6 +30,9 @@ type spec struct {
 	Path   string          `json:"-"` // of a write
 	Digest string          `json:"-"` // as it was recorded; "": the request has the whole command
 }
+
+// mostSpec bounds one that is read, in bytes.
+const mostSpec = 64 << 20
 
 func (s *spec) name() string { return namePrefix + s.ID }
 
@@ -73,7 +72,7 @@ func (h *held) write(s *spec) error {
 	if err != nil {
 		return err
 	}
-	h.spec, err = memfdOf("rlminit-spec", content)
+	h.spec, err = wire.Sealed("rlminit-spec", content)
 	return err
 }
 
@@ -94,44 +93,4 @@ func (h *held) take() (fds []int) {
 	}
 	h.spec, h.stdin = -1, -1
 	return fds
-}
-
-// memfdOf is a memfd with a content, at its beginning.
-func memfdOf(name string, content []byte) (int, error) {
-	fd, err := output.Memfd(name)
-	if err != nil {
-		return -1, err
-	}
-	for at := int64(0); len(content) > 0; {
-		n, err := unix.Pwrite(fd, content, at)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			unix.Close(fd)
-			return -1, err
-		}
-		content, at = content[n:], at+int64(n)
-	}
-	return fd, nil
-}
-
-// readMemfd is all of it.
-func readMemfd(fd int) ([]byte, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	content := make([]byte, min(st.Size, 64<<20))
-	for at := 0; at < len(content); {
-		n, err := unix.Pread(fd, content[at:], int64(at))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return nil, os.ErrInvalid
-		}
-		at += n
-	}
-	return content, nil
 }

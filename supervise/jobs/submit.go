@@ -15,6 +15,7 @@ import (
 	"rlminit/job/history"
 	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
+	"rlminit/wire"
 )
 
 // check refuses a request that makes no sense, and puts in what it leaves out.
@@ -84,7 +85,7 @@ func checkKey(key string) error {
 // recorded. Its stdin is the runner's from now on.
 func (r *Runner) submit(t *task) (taken *task, err error) {
 	if t.spec.Request.Stdin != "" {
-		fd, err := memfdOf("rlminit-stdin", []byte(t.spec.Request.Stdin))
+		fd, err := wire.Sealed("rlminit-stdin", []byte(t.spec.Request.Stdin))
 		if err != nil {
 			return nil, control.Failed("cannot keep its stdin: %v", err)
 		}

@@ -3,7 +3,9 @@ package contract
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"rlminit/tests/box"
 )
@@ -144,6 +146,34 @@ func FileHelperStops(t *testing.T, start New) {
 				t.Errorf("%v, of one that is there: %s", ask, r)
 			}
 		}
+	}
+	// Nor does it cost a profile anything that is done with it, or does it twice.
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(200 * time.Millisecond):
+				strike(b, "KILL")
+			}
+		}
+	})
+	for i := range 10 {
+		name, moved := fmt.Sprint("made", i), fmt.Sprint("moved", i)
+		b.Must("profile", "create", name, "--stopped", "--env", "A=1")
+		b.Must("profile", "set", name, "B=2")
+		b.Must("profile", "rename", name, moved)
+		b.Must("profile", "clone", moved, name)
+		b.Must("profile", "delete", moved)
+		b.Must("profile", "restore", moved)
+		b.Must("profile", "delete", "--purge", moved, name)
+	}
+	close(stop)
+	killer.Wait()
+	if left := b.Shell(box.Root, "ls -A "+b.Home()+"/profiles"); left != "alice\nbob\nrests\n" {
+		t.Errorf("left in profiles: %q", left)
 	}
 }
 
