@@ -13,7 +13,6 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 	"rlminit/supervise/process"
-	"rlminit/wire"
 )
 
 // fleet is every supervised service, by its name and by its number in the core, which
@@ -55,13 +54,18 @@ func (s *Supervisor) apply(in core.Input) {
 // applyOne is apply for one input.
 func (s *Supervisor) applyOne(in core.Input) {
 	f := &s.fleet
-	in.Now, in.Wall, in.Rand, in.NextID = boottime(), time.Now().UnixNano(), s.random(), s.tier1.nextID
-	effects := f.set.Step(in)
-	for i := range effects { // nobody else is to have their ids
-		if e := &effects[i]; e.Kind == core.Spawn {
-			s.tier1.nextID = max(s.tier1.nextID, e.Action.ID+1)
+	in.Now, in.Wall, in.Rand = boottime(), time.Now().UnixNano(), s.random()
+	var effects []core.Effect
+	s.tier1.Number(func(next uint64) uint64 {
+		in.NextID = next
+		effects = f.set.Step(in)
+		for i := range effects {
+			if e := &effects[i]; e.Kind == core.Spawn {
+				next = max(next, e.Action.ID+1)
+			}
 		}
-	}
+		return next
+	})
 	for i := range effects {
 		s.carryOut(&effects[i])
 	}
@@ -86,9 +90,9 @@ func (s *Supervisor) carryOut(e *core.Effect) {
 	case core.Told:
 		s.commands.told(e)
 	case core.Forgot:
-		s.commands.keep(e.Operation.ID)
-	case core.Acknowledge:
-		s.tier1.link.Send(&wire.Acknowledge{ID: e.Action.ID}, nil, nil)
+		s.records.memory.ForgetOperation(e.Operation.ID)
+	case core.Acknowledge, core.Signal, core.Sweep:
+		s.spawner.Tell(e)
 	default:
 		s.carryOutOn(e)
 	}
@@ -99,34 +103,22 @@ func (s *Supervisor) carryOutOn(e *core.Effect) {
 	u, a := s.fleet.byNode[e.Node], e.Action
 	switch e.Kind {
 	case core.Remember:
-		if s.records.remember(u, e.After, e.Wants) {
-			s.fleet.rows = append(s.fleet.rows, core.Row{Life: e.Life, Version: e.Version})
+		row := core.Row{Life: e.Life, Version: e.Version}
+		if s.records.memory.Service(u.name, u.memory(e.After, e.Wants), row) {
+			s.fleet.rows = append(s.fleet.rows, row)
 		}
 	case core.Spawn:
-		s.launcher.beginLaunch(u, a.ID)
-	case core.Signal:
-		scope := wire.ScopeGroup
-		if a.Scope == machine.ScopeMain {
-			scope = wire.ScopeMain
-		}
-		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
-	case core.Sweep:
-		s.tier1.link.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: wire.ScopeLeftover}, nil, nil)
+		u.process.launch = s.spawner.Begin(s.prep.starts(u), a.ID)
 	case core.Wanted:
 		s.records.publishStatus(u)
 		s.records.recordSeen(u)
 	case core.StartProbe:
-		s.probes.Start(e.Node, a, u.definition, s.launcher.probes.of(u, a.Probe))
+		s.probes.Start(e.Node, a, u.definition, s.probing(u, a.Probe))
 	case core.StopProbe:
 		s.probes.Stop(e.Node, a.Probe)
 	case core.Changed:
 		s.published(u, e)
 	}
-}
-
-// step tells the core what befalls one unit.
-func (s *Supervisor) step(u *unit, e machine.Event) {
-	s.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: e})
 }
 
 // together has what f tells taken for one thing: nothing is decided before its end.
@@ -143,14 +135,6 @@ func (f *fleet) find(name string) *unit {
 		return u
 	}
 	return f.units[profiles.GatewayName(name)]
-}
-
-// ofSpawn is the unit whose run a spawn id is; nil: it is no unit's.
-func (f *fleet) ofSpawn(id uint64) *unit {
-	if life := f.set.OfSpawn(id); life != nil {
-		return f.byNode[life.Node()]
-	}
-	return nil
 }
 
 // all returns every unit, by name. Only the loop calls it. The slice stays as it is:

@@ -21,20 +21,20 @@ const settled = 3 * time.Second
 // configuration say. Then it serves the control socket. It runs beside the loop.
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
-	if !s.records.table.Done(handover.Registered) {
+	if !s.records.memory.Done(handover.Registered) {
 		s.records.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
 	}
 	s.registry.Watch()
 	s.tenure.openVolume()
 	s.records.chronicle.step("volume")
-	s.succession.restore()
+	s.succession.takeOver(s.succession.recall())
 	if s.prep.volume.Store() != nil {
 		s.tenure.watchVolume() // from here on whatever appears there is looked at
 	}
 	s.records.chronicle.step("restored")
 	s.jobs.start()
 	var meant []string // what the container is for is on its way from the first moment on
-	if !s.records.table.Done(handover.Fulfilled) {
+	if !s.records.memory.Done(handover.Fulfilled) {
 		for _, name := range s.purpose.names() {
 			meant = append(meant, name, profiles.GatewayName(name))
 		}
@@ -48,7 +48,7 @@ func (s *Supervisor) boot(control int) {
 	var running int
 	s.loop.ask(func() {
 		s.apply(core.Input{Kind: core.Booted})
-		s.tier1.tags.FreeRest()
+		s.tier1.Tags.FreeRest()
 		running = len(s.fleet.units)
 		s.succession.releaseRest()
 	})
@@ -60,11 +60,11 @@ func (s *Supervisor) boot(control int) {
 	if err := server.Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
-	s.loop.ask(func() { s.tier1.unfit = server.Open })
+	s.loop.ask(func() { s.unfit = server.Open })
 	s.records.chronicle.step("serving")
-	s.records.chronicle.booted(s.tier1.generation, running)
-	s.tier1.link.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
-	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.generation)
+	s.records.chronicle.booted(s.tier1.Welcome.Generation, running)
+	s.tier1.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
+	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.Welcome.Generation)
 	for _, after := range []time.Duration{settled, 5 * settled} { // a slow machine is still at it
 		time.AfterFunc(after, debug.FreeOSMemory) // booting takes much that is not needed again
 	}
@@ -75,7 +75,7 @@ func (s *Supervisor) boot(control int) {
 // stepsBefore are the parts of the boot that were done before there was a
 // supervisor.
 func (s *Supervisor) stepsBefore() (steps []wire.BootStep) {
-	for _, fd := range s.tier1.held.Take(wire.BootStepsKey) {
+	for _, fd := range s.tier1.Held.Take(wire.BootStepsKey) {
 		steps = wire.ReadBootSteps(fd)
 		wire.CloseAll([]int{fd})
 	}

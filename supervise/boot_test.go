@@ -76,7 +76,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 		{"what it is for has ended", func(p *place) {
 			p.exit("web")
 			p.await("web", "exited")
-			p.now.tier1.link.Flush()
+			p.now.tier1.Link.Flush()
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.ended = nil // and PID 1 has not been told
@@ -195,7 +195,7 @@ func TestDismissedChildEnds(t *testing.T) {
 	for _, name := range []string{"ghost", config.MainService} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t, "version: 1\nuser: app\n")
-			p.now.tier1.children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
+			p.now.tier1.Children[name] = []wire.Child{{ID: 7, Name: name, State: wire.ChildPending}}
 			p.open()
 			sent := func(n int, want string) {
 				t.Helper()
@@ -212,7 +212,7 @@ func TestDismissedChildEnds(t *testing.T) {
 			sent(3, "9 to 7, scope 2")
 			p.now.loop.do(func() { p.now.hear(&wire.Spawned{ID: 8, PID: 108}, nil) }) // nobody's, but not ours to end
 			p.now.loop.ask(func() {})
-			p.now.tier1.link.Flush()
+			p.now.tier1.Link.Flush()
 			sent(3, "9 to 7, scope 2")
 		})
 	}

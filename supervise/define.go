@@ -16,6 +16,7 @@ import (
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
+	"rlminit/supervise/spawn"
 )
 
 // services is what makes units of definitions, changes them and lets them go: the
@@ -23,18 +24,16 @@ import (
 // for any goroutine but the loop; the others are the loop's.
 type services struct {
 	loop      *mailbox
-	tier1     *tier1
+	tier1     *spawn.Tier1
 	prep      *preparer
 	fleet     *fleet
 	records   *records
 	directory *directory
-	launcher  *launcher
 	opened    *open.Driver
 	logging   *logging
 	jobs      *jobHost
 	purpose   *purpose
 	commands  *commands
-	step      func(*unit, machine.Event)
 }
 
 // Define takes a proposal into force: a new unit, or an update of one.
@@ -63,14 +62,13 @@ func (v *services) newUnit(p registry.Proposal) (u *unit) {
 // begin is newUnit, for one thing that is told.
 func (v *services) begin(p registry.Proposal) *unit {
 	// What the container is for is started once a boot, whatever is recorded of it.
-	purposed := v.purpose.isFor(p.Name) && !v.records.table.Done(handover.Fulfilled)
+	purposed := v.purpose.isFor(p.Name) && !v.records.memory.Done(handover.Fulfilled)
 	wants := core.Wants{Desired: cmp.Or(p.Desired, intentOf(p.Start))}
 	if purposed {
 		wants.Desired = service.Running
 	}
 	u := v.bare(p, nil, wants)
-	u.kept.seen = u.state.Public()
-	_ = v.launcher.allotTag(u) // without one it is tried again at each start
+	_ = u.allotTag(v.tier1.Tags) // without one it is tried again at each start
 	if p.Fault != "" {
 		slog.Error("a service cannot be run", "service", p.Name, "err", p.Fault)
 	}
@@ -87,6 +85,7 @@ func (v *services) begin(p registry.Proposal) *unit {
 func (v *services) bare(p registry.Proposal, state *machine.State, wants core.Wants) *unit {
 	u := &unit{
 		name: p.Name, fingerprint: p.Fingerprint, ours: p.Ours, recorded: p.Recorded, fault: p.Fault,
+		process: launched{launch: &spawn.Launch{}},
 	}
 	u.definition = service.Default(p.Name)
 	u.definition.Profile = p.Profile
@@ -123,7 +122,7 @@ func (v *services) redefine(u *unit, p registry.Proposal) {
 	if !restart {
 		why = ""
 	}
-	u.kept.outdated = u.kept.outdated.redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
+	u.kept.outdated = u.kept.outdated.Redefined(u.state.ID, u.fingerprint, p.Fingerprint, why)
 	v.jobs.reschedule(u)
 	u.definition = p.Value
 	v.jobs.reschedule(u)
@@ -155,7 +154,7 @@ func (v *services) update(units []*unit, e machine.Event) {
 			restarts = append(restarts, u)
 			continue
 		}
-		v.step(u, now)
+		v.fleet.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: now})
 	}
 	if len(restarts) > 0 {
 		v.fleet.command(order.Restart, restarts, e)
@@ -290,7 +289,7 @@ func (v *services) remove(u *unit, cause string, actor *uint32) {
 // forget lets go of a unit that is gone, and of all that was kept for it.
 func (v *services) forget(u *unit) {
 	v.jobs.reschedule(u)
-	v.tier1.tags.Free(u.tag)
+	v.tier1.Tags.Free(u.tag)
 	v.logging.part(u)
 	v.directory.registry.Gone(u.name, v.prep.dropTemporary(u.definition, v.logging.closeLog(u)))
 }
@@ -307,7 +306,7 @@ func intentOf(start bool) service.Intent {
 func (v *services) Vacated(name string) {
 	v.loop.ask(func() {
 		if v.fleet.units[name] == nil {
-			v.records.forgetState(name)
+			v.records.memory.Forget(name)
 		}
 	})
 }

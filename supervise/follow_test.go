@@ -44,7 +44,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 		if takeOver {
 			p.now.tenure.openVolume()
 		}
-		p.now.succession.restore()
+		p.now.succession.takeOver(p.now.succession.recall())
 		p.now.registry.Start(func() {})
 		p.now.registry.TakeUp()
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"rlminit/cgroup"
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/jobs"
+	"rlminit/supervise/spawn"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -20,11 +22,13 @@ import (
 // are jobs.Host. Anybody may call them but the loop; of the others each says who.
 type jobHost struct {
 	loop      *mailbox
-	tier1     *tier1
+	tier1     *spawn.Tier1
 	prep      *preparer
 	fleet     *fleet
 	records   *records
 	directory *directory
+
+	leaves cgroup.Leaves
 
 	runner *jobs.Runner // nil: there are no jobs, in a simulation
 	left   bool         // the container is stopping, and jobs are not over yet; the loop's
@@ -50,8 +54,8 @@ func (h *jobHost) start() {
 	held := map[string][]int{}
 	stopping := false
 	h.loop.ask(func() {
-		for _, key := range jobs.Keys(h.tier1.held) {
-			held[key] = h.tier1.held.Take(key)
+		for _, key := range jobs.Keys(h.tier1.Held) {
+			held[key] = h.tier1.Held.Take(key)
 		}
 		stopping = h.fleet.set.Stopping()
 	})
@@ -166,27 +170,23 @@ func (h *jobHost) stop() {
 }
 
 func (h *jobHost) Begin(name string) (id uint64, tag uint32, err error) {
-	h.loop.ask(func() {
-		if tag, err = h.tier1.tags.Allot(name); err == nil {
-			id = h.tier1.NewID(h.runner)
-		}
-	})
+	if tag, err = h.tier1.Tags.Allot(name); err == nil {
+		id = h.tier1.NewID(h.runner)
+	}
 	return id, tag, err
 }
 
-func (h *jobHost) Resume(name string) (tag uint32) {
-	h.loop.ask(func() { tag, _ = h.tier1.tags.Allot(name) }) // what it has had is left for it
+func (h *jobHost) Resume(name string) uint32 {
+	tag, _ := h.tier1.Tags.Allot(name) // what it has had is left for it
 	return tag
 }
 
 func (h *jobHost) End(id uint64, tag uint32) {
-	h.loop.do(func() {
-		h.tier1.Disown(id)
-		h.tier1.tags.Free(tag)
-	})
+	h.tier1.Disown(id)
+	h.tier1.Tags.Free(tag)
 }
 
-func (h *jobHost) Send(m wire.Message, fds, after []int) { h.tier1.link.Send(m, fds, after) }
+func (h *jobHost) Send(m wire.Message, fds, after []int) { h.tier1.Send(m, fds, after) }
 
 func (h *jobHost) Canonical(name string) (of jobs.Owner, err error) {
 	u, err := h.directory.lookUp(name)
@@ -257,13 +257,13 @@ func (h *jobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 	}
 	limits = limits.Or(h.prep.config().Jobs.Limits)
 	// What is not in force for the gateway is not for its jobs either.
-	if !h.tier1.leaves.Enforces("memory") {
+	if !h.leaves.Enforces("memory") {
 		limits.Memory = 0
 	}
-	if !h.tier1.leaves.Enforces("pids") {
+	if !h.leaves.Enforces("pids") {
 		limits.Pids = 0
 	}
-	if !h.tier1.leaves.Enforces("cpu") {
+	if !h.leaves.Enforces("cpu") {
 		limits.CPU = 0
 	}
 	return limits, nil
@@ -297,7 +297,7 @@ func (h *jobHost) ProfileUsers() control.Enforced {
 	return control.Enforced{Enforced: of.Low != 0, Why: of.Why}
 }
 
-func (h *jobHost) Tags() bool { return h.tier1.tagged }
+func (h *jobHost) Tags() bool { return h.tier1.Welcome.Tags }
 
 func (h *jobHost) Volume() (dir, lacks string) {
 	switch {

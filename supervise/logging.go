@@ -15,6 +15,7 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -59,7 +60,7 @@ const collectorKey = "log"
 type logging struct {
 	loop    *mailbox
 	fleet   *fleet
-	tier1   *tier1
+	tier1   *spawn.Tier1
 	prep    *preparer
 	records *records
 	logs    *logs.Collector
@@ -73,10 +74,10 @@ type logging struct {
 // openLogs starts the collector, on the volume where there is one, and else in
 // the directory fallback.
 func (l *logging) openLogs(fallback string) error {
-	l.mainOnTerminal = l.tier1.terminal || l.prep.policy.Main != nil && term.IsTerminal(1)
+	l.mainOnTerminal = l.tier1.Welcome.Terminal || l.prep.policy.Main != nil && term.IsTerminal(1)
 	out := console.Open(1)
 	options := logs.Options{
-		Home: l.prep.config().Home, Held: l.tier1.held.Take(collectorKey), Tee: out,
+		Home: l.prep.config().Home, Held: l.tier1.Held.Take(collectorKey), Tee: out,
 		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.Hear,
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {
@@ -88,7 +89,7 @@ func (l *logging) openLogs(fallback string) error {
 	if l.logs, err = logs.New(options); err != nil {
 		return fmt.Errorf("cannot log: %w", err)
 	}
-	l.tier1.link.Send(&wire.Hold{Key: collectorKey}, l.logs.Held(), nil)
+	l.tier1.Send(&wire.Hold{Key: collectorKey}, l.logs.Held(), nil)
 	return nil
 }
 
@@ -117,7 +118,7 @@ func (l *logging) openLog(u *unit) error {
 	if u.output.slot != nil {
 		return nil
 	}
-	held := l.tier1.held.Take(logKey(u.name))
+	held := l.tier1.Held.Take(logKey(u.name))
 	if len(held) == 0 {
 		// Two pipes, the file, a notify socket, and what it listens on.
 		if err := process.Room(6 + len(u.definition.Sockets)); err != nil {
@@ -129,7 +130,7 @@ func (l *logging) openLog(u *unit) error {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
 	u.output.slot = slot
-	l.tier1.link.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
+	l.tier1.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (l *logging) closeLog(u *unit) (closed <-chan struct{}) {
 	}
 	u.output.before, u.output.slot = u.output.stats(), nil
 	slot.Close()
-	l.tier1.link.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
+	l.tier1.Send(&wire.Release{Key: logKey(u.name)}, nil, nil)
 	return slot.Closed()
 }
 

@@ -1,8 +1,7 @@
 package supervise
 
 import (
-	"errors"
-	"syscall"
+	"log/slog"
 
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
@@ -26,7 +25,6 @@ func (s *Supervisor) run(gone <-chan error) error {
 		case err := <-gone:
 			return err
 		}
-		s.loop.rest()
 	}
 }
 
@@ -41,41 +39,34 @@ func (s *Supervisor) excuse() {
 // hear takes a message of tier 1 to whom it concerns.
 func (s *Supervisor) hear(m wire.Message, fds []int) {
 	wire.CloseAll(fds)
-	switch m.(type) {
-	case *wire.Ping, *wire.Shutdown, *wire.Reload:
-	default:
-		if !s.succession.restored {
-			s.succession.early = append(s.succession.early, m)
-			return
-		}
-	}
-	if s.tier1.hearOwned(m) {
-		return
-	}
 	switch m := m.(type) {
-	case *wire.Spawned:
-		s.launcher.about(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
-	case *wire.SpawnFailed:
-		s.launcher.spawnFailed(m)
-	case *wire.SpawnStuck:
-		s.launcher.about(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
-	case *wire.Exited:
-		event := exitEvent(machine.ExitedEvent, m.Exit)
-		s.launcher.memoryOf(s.fleet.ofSpawn(m.ID), m.Exit, &event)
-		s.launcher.about(m.ID, event)
-	case *wire.Signalled:
-		if m.Scope == wire.ScopeLeftover {
-			s.launcher.about(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
-		}
 	case *wire.Ping:
-		s.tier1.pinged(m)
+		s.pinged(m)
 	case *wire.Shutdown:
 		if s.ending.awaited = m.Deadline; s.succession.restored {
 			s.ending.beginShutdown()
 		}
 	case *wire.Reload:
 		go s.registry.ReloadAndSay()
+	default:
+		if !s.succession.restored {
+			s.succession.early = append(s.succession.early, m)
+			return
+		}
+		s.spawner.Hear(m)
 	}
+}
+
+// pinged answers that we are alive, unless that alone is true: one whom nobody can ask for
+// anything is to be replaced.
+func (s *Supervisor) pinged(m *wire.Ping) {
+	if s.unfit != nil {
+		if err := s.unfit(); err != nil {
+			slog.Error("the supervisor is of no use: PID 1 is to replace it", "err", err)
+			return
+		}
+	}
+	s.tier1.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
 }
 
 // notified takes to the core what a service has said of itself, and returns when what
@@ -90,28 +81,4 @@ func (s *Supervisor) notified(in core.Input) {
 		}
 		s.apply(in)
 	})
-}
-
-// unsent answers a spawn that could not even be asked for: too large, say.
-func (s *Supervisor) unsent(m wire.Message, why error) {
-	spawn, ok := m.(*wire.Spawn)
-	if !ok {
-		return
-	}
-	failed := &wire.SpawnFailed{ID: spawn.ID, Step: wire.StepMessage, Reason: why.Error()}
-	if errno, ok := errors.AsType[syscall.Errno](why); ok {
-		failed.Step, failed.Errno = wire.StepDescriptors, int32(errno)
-	}
-	s.loop.do(func() { s.hear(failed, nil) })
-}
-
-// exitEvent is an exit as the machine takes it.
-func exitEvent(kind machine.EventKind, e wire.Exit) machine.Event {
-	event := machine.Event{Kind: kind, Leftovers: int(e.Leftovers)}
-	if e.Signal != 0 {
-		event.Signal = syscall.Signal(e.Signal)
-	} else {
-		event.Code = int(e.Code)
-	}
-	return event
 }

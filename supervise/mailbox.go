@@ -4,7 +4,6 @@ package supervise
 // to be its own.
 type mailbox struct {
 	letters chan func()
-	later   []func() // the loop's
 }
 
 func newMailbox() mailbox { return mailbox{letters: make(chan func(), 1024)} }
@@ -28,16 +27,4 @@ func (m *mailbox) when(closed <-chan struct{}, f func()) {
 		<-closed
 		m.do(f)
 	}()
-}
-
-// soon has f run by the loop after what it is doing now. Only the loop calls it.
-func (m *mailbox) soon(f func()) { m.later = append(m.later, f) }
-
-// rest is what the loop has put off.
-func (m *mailbox) rest() {
-	for len(m.later) > 0 {
-		f := m.later[0]
-		m.later = m.later[1:]
-		f()
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
-	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 )
@@ -34,8 +33,6 @@ type commands struct {
 	changed  map[uint64]chan struct{}    // closed when the operation of that id has changed
 	problems map[uint64]*control.Problem // why a command goes no further, or is not recorded
 	hidden   uint64                      // ids of parts and waits that were given
-	table    *handover.Table             // what a successor is to know of operations; nil: nothing
-	unkept   map[uint64]bool             // operations of which it does not know what has become
 }
 
 // commandOf is a command on units, for an actor.
@@ -169,7 +166,7 @@ func (c *commands) told(e *core.Effect) {
 			c.records.chronicle.operationEnded(c.view(o))
 		}
 		if e.Begun || e.Over {
-			c.keep(o.ID)
+			c.records.memory.Operation(c.view(o))
 		}
 	}
 	c.wake(o.ID)

@@ -19,6 +19,7 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
+	"rlminit/supervise/remember"
 )
 
 // What a simulation commands as operations, rolling and at once, and what must be true
@@ -198,7 +199,7 @@ func dissolve(dead *Supervisor) {
 // tearing has a supervisor end in the middle of a write to what a successor is to know,
 // and looks at each such write, which is at each change, whether what must be is so.
 func (s *simulation) tearing(next *Supervisor, alive context.Context, kill func()) {
-	next.records.table.Through(func(f handover.File) handover.File {
+	next.records.memory.Through(func(f handover.File) handover.File {
 		return &mortal{f, s.world, s.rand.Uint64(), func() bool { return alive.Err() == nil }, kill, func() { s.atAnyTime(next) }}
 	})
 }
@@ -221,7 +222,7 @@ func (m *mortal) WriteAt(b []byte, at int64) (int, error) {
 	if !m.alive() {
 		return len(b), nil // nobody is there to write
 	}
-	if key := b[min(len(b), rowHead):]; bytes.HasPrefix(key, []byte(servicesUnder)) || bytes.HasPrefix(key, []byte(operationsUnder)) {
+	if key := b[min(len(b), rowHead):]; bytes.HasPrefix(key, []byte(remember.ServicesUnder)) || bytes.HasPrefix(key, []byte(remember.OperationsUnder)) {
 		m.look() // the loop writes this row
 	}
 	n := len(b)
@@ -239,10 +240,10 @@ func (m *mortal) WriteAt(b []byte, at int64) (int, error) {
 // remembers takes note of a row that was written.
 func (w *world) remembers(row []byte) {
 	at := rowHead + binary.LittleEndian.Uint32(row[8:])
-	if name, is := strings.CutPrefix(string(row[rowHead:at]), servicesUnder); is {
+	if name, is := strings.CutPrefix(string(row[rowHead:at]), remember.ServicesUnder); is {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		var m memory
+		var m remember.Service
 		_ = json.Unmarshal(row[at:], &m) // of one that is forgotten there is nothing
 		w.rows[name] = m
 	}

@@ -2,17 +2,13 @@ package supervise
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
-	"rlminit/supervise/handover"
 	"rlminit/supervise/operation"
-	"rlminit/supervise/operation/history"
 )
 
 // BeginOperation begins one operation on the services that it says, and returns it as it
@@ -130,22 +126,6 @@ func (c *commands) CancelOperation(id uint64) (control.Operation, error) {
 	return c.Operation(id)
 }
 
-// operationsUnder is where the operations are in what a successor is to know.
-const operationsUnder = "operation/"
-
-// open takes over what a predecessor kept of its operations, before any is begun.
-func (c *commands) open(table *handover.Table) {
-	c.table = table
-	var before []control.Operation
-	for _, text := range table.Under(operationsUnder) {
-		var one control.Operation
-		if json.Unmarshal(text, &one) == nil {
-			before = append(before, one)
-		}
-	}
-	c.recall(before, 0)
-}
-
 // recall adds operations of before, up to the id last. Only the loop calls it, or who is
 // there before it.
 func (c *commands) recall(before []control.Operation, last uint64) {
@@ -154,28 +134,4 @@ func (c *commands) recall(before []control.Operation, last uint64) {
 		in.Operations = append(in.Operations, recalled(is))
 	}
 	c.fleet.apply(in)
-}
-
-// keep has a successor know of an operation, or forget it, and of others of which that
-// has failed. It is memory: it does not wait. The loop calls it.
-func (c *commands) keep(id uint64) {
-	if c.unkept[id] = true; c.table == nil {
-		return
-	}
-	for id := range c.unkept {
-		key, err := operationsUnder+strconv.FormatUint(id, 10), error(nil)
-		if o := c.fleet.set.Operations.Get(id); o == nil {
-			err = c.table.Delete(key)
-		} else {
-			is := c.view(o)
-			if is.Over() {
-				is = history.Shortened(is)
-			}
-			text, _ := json.Marshal(is) // it has nothing that JSON has not
-			err = c.table.Put(key, text)
-		}
-		if err == nil {
-			delete(c.unkept, id)
-		}
-	}
 }

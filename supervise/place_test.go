@@ -15,11 +15,11 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/logs"
-	"rlminit/service"
 	"rlminit/supervise/link"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -113,12 +113,12 @@ func (p *place) supervise(args ...string) {
 		}
 		return nil
 	}
-	s.launcher.preparation = func(d *service.Definition, _ bool) process.Prepared {
-		return process.Prepared{Argv: d.Command, Path: "/bin/true"}
+	s.spawner.Prepare = func(of spawn.Service) process.Prepared {
+		return process.Prepared{Argv: of.Definition.Command, Path: "/bin/true"}
 	}
 	s.prep.runtime, s.prep.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
 	gone := make(chan error)
-	s.tier1.link = link.To(func(o link.Outgoing) {
+	s.tier1.Link = link.To(func(o link.Outgoing) {
 		select {
 		case <-gone:
 		default:
@@ -127,12 +127,12 @@ func (p *place) supervise(args ...string) {
 	})
 	p.mu.Lock()
 	for key, fds := range p.held {
-		s.tier1.held[key] = fds
+		s.tier1.Held[key] = fds
 		p.held[key] = duplicates(p.T, fds)
 	}
 	for id, name := range p.alive {
-		s.tier1.nextID = max(s.tier1.nextID, id+1)
-		s.tier1.children[name] = append(s.tier1.children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id})
+		s.tier1.Number(func(uint64) uint64 { return id + 1 })
+		s.tier1.Children[name] = append(s.tier1.Children[name], wire.Child{ID: id, Name: name, State: wire.ChildAlive, PID: int32(100 + id), StartTime: id})
 	}
 	p.mu.Unlock()
 	fd, err := wire.Sealed("bundle", bundle.Encode())
@@ -142,7 +142,7 @@ func (p *place) supervise(args ...string) {
 	if err := s.openHandover(); err != nil {
 		p.Fatal(err)
 	}
-	if s.prep.settings, err = settings.Open(fd, s.records.table, s.prep.policy, s.prep.runtime); err != nil {
+	if s.prep.settings, err = settings.Open(fd, s.records.memory.Table, s.prep.policy, s.prep.runtime); err != nil {
 		p.Fatal(err)
 	}
 	if s.logging.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
@@ -162,14 +162,14 @@ func (p *place) supervise(args ...string) {
 // open takes the volume and what a predecessor left.
 func (p *place) open() {
 	p.now.tenure.openVolume()
-	p.now.succession.restore()
+	p.now.succession.takeOver(p.now.succession.recall())
 	p.now.registry.Start(func() {})
 }
 
 // kill ends the supervisor as SIGKILL does: nothing of it reaches anybody.
 func (p *place) kill() {
 	p.now.registry.Close()
-	p.now.tier1.link.Flush()
+	p.now.tier1.Link.Flush()
 	p.now.loop.ask(func() {
 		if p.now.tenure.giveBack != nil {
 			p.locks = append(p.locks, p.now.tenure.giveBack) // which the kernel would do

@@ -1,8 +1,6 @@
 package supervise
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -16,10 +14,9 @@ import (
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
+	"rlminit/supervise/spawn"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // preparer makes ready what processes are started with. It looks at files and at
@@ -51,6 +48,11 @@ const filesAnswerWithin = time.Second
 // privileged tells whether tier 1 holds u's definition by name.
 func (p *preparer) privileged(u *unit) bool { return u.recorded && p.settings.Holds(u.name) }
 
+// starts is u as the driver of spawns knows it.
+func (p *preparer) starts(u *unit) spawn.Service {
+	return spawn.Service{Name: u.name, Definition: u.definition, Privileged: p.privileged(u)}
+}
+
 // opens is u as the driver of its descriptors knows it, for the run of a spawn id.
 func (p *preparer) opens(u *unit, run uint64) open.Service {
 	s := open.Service{Name: u.name, Definition: u.definition, Tag: u.tag, Run: run, Apart: p.user != nil}
@@ -65,29 +67,32 @@ func (p *preparer) opens(u *unit, run uint64) open.Service {
 }
 
 // prepare does for a spawn what may take time.
-func (p *preparer) prepare(d *service.Definition, privileged bool) process.Prepared {
-	if privileged { // tier 1 holds it, from argv to directory
-		built, err := p.build(d, nil, true)
+func (p *preparer) prepare(s spawn.Service) process.Prepared {
+	d, itself := s.Definition, s.Probe == nil
+	if s.Privileged { // tier 1 holds it, from argv to directory
+		built, err := p.build(d, nil, itself)
 		return process.Prepared{Env: built.Environment, Walls: built, User: p.user, Err: err}
 	}
 	uid, user, err := p.ownUser(d)
+	if err == nil && itself && d.Port != 0 {
+		err = process.CheckPort(d.Port, user, p.user)
+	}
+	var env []string
+	if err == nil {
+		env, err = p.environment(d, uid)
+	}
+	var built walls.Walls
+	if err == nil {
+		built, err = p.build(d, env, itself)
+	}
 	if err != nil {
-		return process.Prepared{Err: err}
+		return process.Prepared{Walls: built, Err: err}
 	}
-	if d.Port != 0 {
-		if err := process.CheckPort(d.Port, user, p.user); err != nil {
-			return process.Prepared{Err: err}
-		}
+	argv := s.Probe
+	if itself {
+		argv = d.Command
 	}
-	env, err := p.environment(d, uid)
-	if err != nil {
-		return process.Prepared{Err: err}
-	}
-	built, err := p.build(d, env, true)
-	if err != nil {
-		return process.Prepared{Err: err}
-	}
-	ready := process.Prepare(user, process.WhereOf(d, p.identity(uid, d).Home), d.Command, built.Environment)
+	ready := process.Prepare(user, process.WhereOf(d, p.identity(uid, d).Home), argv, built.Environment)
 	ready.Walls, ready.UID, ready.User = built, uid, user
 	return ready
 }
@@ -134,35 +139,6 @@ func (p *preparer) secrets(d *service.Definition) redact.Set {
 	return redact.Of(env, walls.Values(p.secretReader(d), d.Secrets, stored)...)
 }
 
-// probe makes ready the spawn of a probe's program.
-func (p *preparer) probe(d *service.Definition, argv []string, privileged bool) (*wire.Spawn, walls.Walls, error) {
-	if privileged { // tier 1 holds it, from argv to directory
-		built, err := p.build(d, nil, false)
-		return &wire.Spawn{Privileged: true, Env: built.Environment}, built, err
-	}
-	uid, user, err := p.ownUser(d)
-	if err != nil {
-		return nil, walls.Walls{}, err
-	}
-	env, err := p.environment(d, uid)
-	if err != nil {
-		return nil, walls.Walls{}, err
-	}
-	built, err := p.build(d, env, false)
-	if err != nil {
-		return nil, built, err
-	}
-	ready := process.Prepare(user, process.WhereOf(d, p.identity(uid, d).Home), argv, built.Environment)
-	if ready.Err != nil {
-		built.Close()
-		return nil, built, ready.Err
-	}
-	return &wire.Spawn{
-		Name: d.Name, UID: uid, Path: ready.Path, Argv: ready.Argv, Env: ready.Env, Dir: ready.Dir, Umask: d.Umask,
-		Rlimits: config.Rlimits(d.Limits), Bounds: config.Bounds(d.Limits), NoNewPrivs: true,
-	}, built, nil
-}
-
 // environment is what a process of d is spawned with, less what the loop adds. uid
 // is whose it is, as ownUser says.
 func (p *preparer) environment(d *service.Definition, uid uint32) ([]string, error) {
@@ -180,13 +156,4 @@ func profileDir(cfg *config.Config, name string) string {
 		return cfg.Home
 	}
 	return filepath.Join(cfg.Home, "profiles", name)
-}
-
-// openNull opens what every service has as its stdin.
-func openNull() (int, error) {
-	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
-	}
-	return fd, nil
 }

@@ -213,7 +213,7 @@ func (w *world) probe(b *body, kind string) {
 		}
 		w.lastPID++
 		b.bornAt = boottime()
-		b.state, b.pid, b.started = wire.ChildAlive, w.lastPID, uint64(boottime())/uint64(ticks(1))
+		b.state, b.pid, b.started = wire.ChildAlive, w.lastPID, uint64(boottime())/tick
 		w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: b.started})
 		is, takes := w.ask(b.asking.of)
 		if is == hangs && !w.peaceful {

@@ -79,11 +79,7 @@ func (f *userFiles) owner(program string, uid uint32, directory int) (did durabl
 	}
 	fds := []int{given, ends[1]}
 	f.giving <- struct{}{} // given takes it away
-	_, ended, err := f.spawn(m, fds, fds)
-	if err != nil {
-		<-f.giving
-		return did, err
-	}
+	_, ended := f.spawn(m, fds, fds)
 	if err := answer.SetReadDeadline(time.Now().Add(ownerWithin)); err != nil {
 		return did, err
 	}

@@ -13,6 +13,7 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -21,7 +22,7 @@ import (
 // PID 1 when the container is to end with that service.
 type purpose struct {
 	loop      *mailbox
-	tier1     *tier1
+	tier1     *spawn.Tier1
 	prep      *preparer
 	fleet     *fleet
 	records   *records
@@ -64,15 +65,15 @@ func (p *purpose) isFor(service string) bool {
 // fulfil starts, once a boot, what the arguments ask for and what the container
 // lives with, whatever was recorded of them. Nobody's intent changes by that.
 func (p *purpose) fulfil() {
-	if !p.records.table.Done(handover.Fulfilled) {
+	if !p.records.memory.Done(handover.Fulfilled) {
 		for _, name := range p.names() {
 			if code, err := p.startFor(name); err != nil {
 				slog.Error("cannot start what the container is for: " + err.Error())
-				p.tier1.link.Send(&wire.End{Code: code}, nil, nil)
+				p.tier1.Send(&wire.End{Code: code}, nil, nil)
 				break
 			}
 		}
-		p.records.table.Finish(handover.Fulfilled)
+		p.records.memory.Finish(handover.Fulfilled)
 	}
 	p.loop.ask(func() {
 		// It may have ended while there was nobody to tell PID 1.
@@ -122,27 +123,27 @@ func (p *purpose) outlived(u *unit) {
 		return
 	}
 	code := exitCodeOf(u)
-	if u.process.unrunnable != 0 {
+	if u.process.launch.Unrunnable != 0 {
 		slog.Error(u.name + ": " + u.state.Reason)
 	}
 	slog.Info("the container ends with its service", "service", u.name, "state", u.state.Public(), "code", code)
 	p.settled = true
-	p.tier1.link.Send(&wire.End{Code: code}, nil, nil)
+	p.tier1.Send(&wire.End{Code: code}, nil, nil)
 }
 
 // tellCode tells PID 1, at the end of a container that was stopped, how the
 // service that it lived with has ended.
 func (p *purpose) tellCode() {
 	if u := p.fleet.find(p.with); p.with != "" && u != nil && !p.settled {
-		p.tier1.link.Send(&wire.End{Code: exitCodeOf(u)}, nil, nil)
+		p.tier1.Send(&wire.End{Code: exitCodeOf(u)}, nil, nil)
 	}
 }
 
 // exitCodeOf is how u's last process ended, as an exit code; that of a failure
 // is never 0. Of the main command, one that counts as success is.
 func exitCodeOf(u *unit) int32 {
-	if u.state.Phase == machine.Failed && u.process.unrunnable != 0 {
-		return u.process.unrunnable
+	if u.state.Phase == machine.Failed && u.process.launch.Unrunnable != 0 {
+		return u.process.launch.Unrunnable
 	}
 	code := int32(0)
 	if e := u.state.LastExit; e != nil {

@@ -78,7 +78,7 @@ func (s *revised) Running(services []plan.Affected) (touched []revision.Touched)
 // that again: whether a process was begun with one definition or with the other is
 // nowhere written down.
 func (s *revised) reconfigure(ctx context.Context, c revision.Content, how revision.Put) error {
-	if err := s.placer.place(ctx, config.TextDigest(c.Text)); err != nil {
+	if err := s.programs.Place(ctx, config.TextDigest(c.Text)); err != nil {
 		return err
 	}
 	if how.Cold {

@@ -14,9 +14,9 @@ import (
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/core"
-	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/publish"
+	"rlminit/supervise/remember"
 	"rlminit/supervise/threads"
 )
 
@@ -33,11 +33,10 @@ type records struct {
 	version string // of this binary, as it is told; "": of no release
 
 	loop   *mailbox
-	tier1  *tier1
 	fleet  *fleet
 	volume *volume
 
-	table     *handover.Table // what a successor is to know
+	memory    *remember.Driver // what a successor is to know
 	chronicle *chronicle
 	events    *publish.Events
 	publisher *publish.Driver                        // of copies: status files
@@ -46,10 +45,8 @@ type records struct {
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
-	seen     string   // the public state that was published last
-	changed  bool     // what is wanted is newer than the state that a predecessor left
-	unsaved  bool     // a successor would not know what is true of it
-	outdated outdated // what of its run is older than the definition
+	changed  bool              // what is wanted is newer than the state that a predecessor left
+	outdated remember.Outdated // what of its run is older than the definition
 
 	// commanded: what is wanted is what a person has commanded, and was recorded nowhere,
 	// for there is no volume of ours. It is when we take one over.

@@ -20,6 +20,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/console"
 	"rlminit/supervise/handover"
+	"rlminit/supervise/remember"
 	"rlminit/tests/unprivileged"
 )
 
@@ -132,7 +133,7 @@ type forgetful struct {
 }
 
 func (f forgetful) WriteAt(b []byte, at int64) (int, error) {
-	if f.full.Load() && bytes.Contains(b, []byte(servicesUnder)) {
+	if f.full.Load() && bytes.Contains(b, []byte(remember.ServicesUnder)) {
 		return 0, unix.ENOMEM
 	}
 	return f.File.WriteAt(b, at)
@@ -143,7 +144,7 @@ func TestAStartThatCannotBeRemembered(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\nservices:\n  web: {command: [web], restart: {delay: 10ms}}\n")
 	var full atomic.Bool
 	full.Store(true)
-	p.now.records.table.Through(func(f handover.File) handover.File { return forgetful{f, &full} })
+	p.now.records.memory.Through(func(f handover.File) handover.File { return forgetful{f, &full} })
 	p.bootAll()
 	p.await("web", "backoff")
 	if n := p.spawned("web"); n != 0 {

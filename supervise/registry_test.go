@@ -432,7 +432,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 	}
 	check("after the reload of some", "one", "gateway-alice")
 	p.now.records.written(10 * time.Second)
-	p.now.tier1.link.Flush()
+	p.now.tier1.Link.Flush()
 	p.kill()
 	p.supervise()
 	p.bootAll()

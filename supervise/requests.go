@@ -20,6 +20,7 @@ import (
 	"rlminit/supervise/probe"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/revision"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -28,7 +29,7 @@ import (
 // loop.
 type desk struct {
 	loop      *mailbox
-	tier1     *tier1
+	tier1     *spawn.Tier1
 	prep      *preparer
 	fleet     *fleet
 	logging   *logging
@@ -48,7 +49,7 @@ func (s *desk) Supervisor() control.Supervisor {
 
 func (s *Supervisor) desk() *desk {
 	return &desk{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, logging: &s.logging, records: &s.records,
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, logging: &s.logging, records: &s.records,
 		directory: &s.directory, commands: &s.commands, services: &s.services, jobs: &s.jobs, probes: s.probes, opened: s.opened,
 	}
 }
@@ -72,7 +73,7 @@ func (s *Supervisor) server() *api.Server {
 // means it.
 func (s *desk) Caller(tag uint32, name string) (service string, commands, itself bool) {
 	s.loop.ask(func() {
-		if u := s.fleet.units[s.tier1.tags.Owner(tag)]; u != nil {
+		if u := s.fleet.units[s.tier1.Tags.Owner(tag)]; u != nil {
 			service, commands = u.name, u.ours && u.definition.Control
 			itself = name != "" && s.fleet.find(name) == u
 		}
@@ -193,7 +194,7 @@ func (s *desk) Signal(name string, signal syscall.Signal) (st control.Service, e
 			return
 		}
 		st = u.status()
-		s.tier1.link.Send(&wire.Signal{ID: u.state.ID, Signal: int32(signal), Scope: wire.ScopeMain}, nil, nil)
+		s.tier1.Send(&wire.Signal{ID: u.state.ID, Signal: int32(signal), Scope: wire.ScopeMain}, nil, nil)
 	})
 	return st, err
 }
@@ -221,7 +222,7 @@ func (s *desk) Wait(ctx context.Context, name string, what control.WaitFor) (st 
 
 // Shutdown ends the container.
 func (s *desk) Shutdown() {
-	s.loop.ask(func() { s.tier1.link.Send(&wire.End{Code: -1}, nil, nil) })
+	s.loop.ask(func() { s.tier1.Send(&wire.End{Code: -1}, nil, nil) })
 }
 
 // ReadLog writes the log of a service, or of all merged.

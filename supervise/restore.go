@@ -13,6 +13,8 @@ import (
 	"rlminit/supervise/open"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
+	"rlminit/supervise/remember"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -20,13 +22,12 @@ import (
 // message of tier 1 about a process is heard, for no unit knows its own yet.
 type succession struct {
 	loop      *mailbox
-	tier1     *tier1
+	tier1     *spawn.Tier1
 	prep      *preparer
 	fleet     *fleet
 	records   *records
 	directory *directory
-	commands  *commands
-	launcher  *launcher
+	spawner   *spawn.Driver
 	opened    *open.Driver
 	logging   *logging
 	services  *services
@@ -38,19 +39,15 @@ type succession struct {
 	early    []wire.Message // came before that; the loop's, as restored is
 }
 
-// restore takes over what a predecessor left: the services that it knew of, with
-// their states, and the children in tier 1's table. Nothing is restarted for it.
-// What else is in the service directory, the registry sees to.
-func (c *succession) restore() { c.takeOver(c.recall()) }
-
 // recall makes anew the units of the services that a predecessor knew of, and returns
-// those whose definitions are not the ones that were in force.
+// those whose definitions are not the ones that were in force. Nothing is restarted for it.
+// What else is in the service directory, the registry sees to.
 func (c *succession) recall() (outdated []*unit) {
 	c.loop.ask(func() {
 		c.fleet.apply(core.Input{Kind: core.Hold}) // until all are adopted
-		c.tier1.claimed()
+		c.tier1.Claim()
 	})
-	all := c.records.recalled()
+	all := c.records.memory.Services()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if u := c.restoreService(name, all[name]); u != nil {
 			outdated = append(outdated, u)
@@ -63,9 +60,9 @@ func (c *succession) recall() (outdated []*unit) {
 func (c *succession) takeOver(outdated []*unit) {
 	c.loop.ask(func() {
 		c.adoptAll()
-		for name, children := range c.tier1.children {
+		for _, children := range c.tier1.Children {
 			for _, child := range children {
-				c.tier1.dismiss(name, child)
+				c.tier1.Dismiss(child)
 			}
 		}
 		c.catchUp()
@@ -79,7 +76,7 @@ func (c *succession) takeOver(outdated []*unit) {
 
 // restoreService makes the unit of a service anew, in the state that it was in,
 // and returns it if its definition is not the one that was in force.
-func (c *succession) restoreService(name string, was memory) (outdated *unit) {
+func (c *succession) restoreService(name string, was remember.Service) (outdated *unit) {
 	p := c.directory.registry.Recall(name, was.Profile, was.Recorded)
 	p.Desired = was.Desired
 	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
@@ -111,7 +108,7 @@ func (c *succession) bringUpToDate(outdated []*unit) {
 
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
-func (c *succession) takeBack(p registry.Proposal, was memory, recorded service.Intent) *unit {
+func (c *succession) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
 	u := c.services.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
 	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
@@ -120,7 +117,7 @@ func (c *succession) takeBack(p registry.Proposal, was memory, recorded service.
 		c.fleet.apply(core.Input{Kind: core.Want, Node: u.life.Node(), Wants: core.Wants{Desired: recorded, Owed: was.Owed}})
 	}
 	u.forgotten = u.state.Removed // its directory may be on its way out
-	_ = c.launcher.allotTag(u)
+	_ = u.allotTag(c.tier1.Tags)
 	return u
 }
 
@@ -144,25 +141,22 @@ func (c *succession) recordedIntent(name, profile string, recorded bool) service
 // The newest child counts: an older one ended before it was spawned, and the state
 // knows of that.
 func (c *succession) adopt(u *unit) {
-	children := c.tier1.children[u.name]
-	delete(c.tier1.children, u.name)
+	children := c.tier1.Children[u.name]
+	delete(c.tier1.Children, u.name)
 	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
 	event := machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}
 	if len(children) > 0 {
 		newest := children[len(children)-1]
 		for _, older := range children[:len(children)-1] {
-			c.tier1.dismiss(u.name, older)
+			c.tier1.Dismiss(older)
 		}
 		go func(d *service.Definition) {
 			secrets := c.prep.secrets(d)
 			c.loop.do(func() { u.process.secrets = secrets })
 		}(u.definition)
-		event = childEvent(newest)
-		if newest.State == wire.ChildExited {
-			c.launcher.memoryOf(u, newest.Exit, &event)
-		}
+		event = c.childEvent(u, newest)
 	}
-	if len(children) > 0 || len(c.tier1.held[logKey(u.name)]) > 0 {
+	if len(children) > 0 || len(c.tier1.Held[logKey(u.name)]) > 0 {
 		if err := c.logging.openLog(u); err != nil {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
@@ -170,21 +164,22 @@ func (c *succession) adopt(u *unit) {
 	if u.desired() == service.IntentNone { // nothing was kept of it yet
 		c.fleet.want(u, intentOf(u.state.Want == machine.WantUp))
 	}
-	u.kept.seen = u.state.Public()
 	if u.kept.changed && u.desired() == service.Running {
 		event.SetWant, event.Want = true, machine.WantUp
 	}
 	u.kept.changed = false
-	if err := c.opened.Adopt(u.life.Node(), c.prep.opens(u, u.state.ID), c.tier1.held, len(children) > 0); err != nil {
+	if err := c.opened.Adopt(u.life.Node(), c.prep.opens(u, u.state.ID), c.tier1.Held, len(children) > 0); err != nil {
 		slog.Error("notifications of a service are lost", "service", u.name, "err", err)
 	}
 	c.fleet.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: event})
 	c.records.keepState(u)
 	c.records.recordSeen(u)    // our predecessor may have had no time for it
 	c.records.publishStatus(u) // likewise
-	if len(children) > 0 {
+	if event.Child == machine.ChildPending || event.Child == machine.ChildAlive {
+		_, user := c.prep.recordedUser(u.definition)
+		u.process.launch = c.spawner.Adopt(c.prep.starts(u), user, event.ID)
 		if newest := children[len(children)-1]; newest.State == wire.ChildFailed {
-			c.launcher.spawnFailed(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})
+			c.spawner.Hear(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})
 		}
 	}
 }
@@ -217,26 +212,26 @@ func (c *succession) stopOverdue() {
 	}
 }
 
+// tick is in what tier 1 tells of start times, in nanoseconds: USER_HZ is 100 on every
+// architecture that Go knows.
+const tick = 10_000_000
+
 // childEvent is what tier 1 knows of a child, as the machine takes it.
-func childEvent(c wire.Child) machine.Event {
+func (c *succession) childEvent(u *unit, child wire.Child) machine.Event {
 	event := machine.Event{Kind: machine.Adopt}
-	switch c.State {
+	switch child.State {
 	case wire.ChildPending, wire.ChildFailed:
 		event.Child = machine.ChildPending
 	case wire.ChildAlive:
 		event.Child = machine.ChildAlive
 	case wire.ChildExited:
-		event = exitEvent(machine.Adopt, c.Exit)
+		event = c.spawner.Exit(machine.Adopt, child.Exit, u.definition.Limits.Memory)
 		event.Child = machine.ChildExited
 	}
-	event.ID, event.PID, event.StartTime = c.ID, int(c.PID), c.StartTime
-	event.StartedAt = ticks(c.StartTime)
+	event.ID, event.PID, event.StartTime = child.ID, int(child.PID), child.StartTime
+	event.StartedAt = int64(child.StartTime) * tick
 	return event
 }
-
-// ticks turns a process's start time, in clock ticks since boot, into the boot
-// clock's nanoseconds. USER_HZ is 100 on every architecture that Go knows.
-func ticks(start uint64) int64 { return int64(start) * 10_000_000 }
 
 // catchUp hears what tier 1 has said since its snapshot, now that every unit
 // knows its processes: an exit that nobody knows of would be acknowledged, and
@@ -252,10 +247,10 @@ func (c *succession) catchUp() {
 
 // releaseRest lets go of what a predecessor held and nobody claimed.
 func (c *succession) releaseRest() {
-	for key, fds := range c.tier1.held {
+	for key, fds := range c.tier1.Held {
 		wire.CloseAll(fds)
-		c.tier1.link.Send(&wire.Release{Key: key}, nil, nil)
+		c.tier1.Send(&wire.Release{Key: key}, nil, nil)
 	}
-	c.tier1.held = handover.Held{}
+	c.tier1.Held = handover.Held{}
 	c.logging.logs.Settled()
 }

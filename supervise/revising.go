@@ -17,6 +17,7 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/revision"
+	"rlminit/supervise/spawn"
 )
 
 // Applies tells whether a rule lets somebody apply plans.
@@ -31,7 +32,7 @@ type revised struct {
 	fleet     *fleet
 	directory *directory
 	commands  *commands
-	placer    *placer
+	programs  *spawn.Programs
 }
 
 // Profiles is every profile.

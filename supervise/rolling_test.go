@@ -13,6 +13,7 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/order"
+	"rlminit/supervise/remember"
 )
 
 const trio = pair + "  zed: {command: [zed]}\n"
@@ -559,7 +560,7 @@ func TestStartOfWhichASuccessorHasTheFirstStepAlone(t *testing.T) {
 	p.awaitEnd(p.begin(control.BeginOperation{Verb: "stop"}).ID)
 	var told, over bool // the loop's
 	p.now.loop.ask(func() {
-		p.now.records.table.Through(func(f handover.File) handover.File {
+		p.now.records.memory.Through(func(f handover.File) handover.File {
 			return writes{f, func(b []byte, at int64) (int, error) {
 				if over {
 					return len(b), nil // nobody is there to write
@@ -630,8 +631,8 @@ func TestRollingStopOfWhatIsGone(t *testing.T) {
 	p.awaitEnd(begun.ID)
 	p.kill()
 	p.supervise()
-	known := map[string]memory{}
-	p.now.loop.ask(func() { known = p.now.records.recalled() })
+	known := map[string]remember.Service{}
+	p.now.loop.ask(func() { known = p.now.records.memory.Services() })
 	if two, still := known["two"]; still {
 		t.Errorf("it knows of %v", two.Machine)
 	}

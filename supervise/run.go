@@ -22,8 +22,10 @@ import (
 	"rlminit/supervise/probe"
 	"rlminit/supervise/publish"
 	"rlminit/supervise/registry"
+	"rlminit/supervise/remember"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
+	"rlminit/supervise/spawn"
 	"rlminit/supervise/threads"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -32,10 +34,10 @@ import (
 // Supervisor is tier 2: what it is made of, each part with what is its own.
 type Supervisor struct {
 	loop       mailbox
-	tier1      tier1
+	tier1      *spawn.Tier1
 	fleet      fleet
 	prep       preparer
-	launcher   launcher
+	spawner    *spawn.Driver
 	opened     *open.Driver
 	probes     *probe.Driver
 	logging    logging
@@ -44,13 +46,13 @@ type Supervisor struct {
 	commands   commands
 	services   services
 	jobs       jobHost
-	placer     placer
 	tenure     tenure
 	succession succession
 	purpose    purpose
 	ending     ending
 
 	registry *registry.Registry
+	unfit    func() error  // why we are of no use to clients; nil: they are not served yet
 	random   func() uint64 // where chance comes in; a simulation has its own
 }
 
@@ -102,51 +104,47 @@ func Run(version string) int {
 
 // newSupervisor is a supervisor that knows nothing yet.
 func newSupervisor(policy *wire.Policy) *Supervisor {
-	turns, turn := threads.Launches()
 	s := &Supervisor{
-		loop: newMailbox(), tier1: newTier1(), fleet: newFleet(),
+		loop: newMailbox(), tier1: spawn.NewTier1(), fleet: newFleet(),
 		prep:   preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
 		random: rand.Uint64,
 	}
 	s.fleet.apply = s.apply
-	s.opened = open.New(s.tier1.send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
-	s.records = records{loop: &s.loop, tier1: &s.tier1, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents(), chronicle: newChronicle()}
+	s.spawner = spawn.NewDriver(s.tier1)
+	s.spawner.Do, s.spawner.Apply, s.spawner.Prepare, s.spawner.FilesAnswer = s.loop.do, s.apply, s.prep.prepare, s.prep.filesAnswer
+	s.spawner.Open, s.spawner.Passing = s.openFor, passing
+	s.opened = open.New(s.tier1.Send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
+	s.records = records{loop: &s.loop, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents(), chronicle: newChronicle()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
 		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory, jobs: &s.jobs, isFor: s.purpose.isFor,
-		changed: map[uint64]chan struct{}{}, problems: map[uint64]*control.Problem{}, unkept: map[uint64]bool{},
+		changed: map[uint64]chan struct{}{}, problems: map[uint64]*control.Problem{},
 	}
 	s.jobs = jobHost{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		over: s.ending.checkStopped,
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		over: s.ending.checkStopped, leaves: s.spawner.Leaves,
 	}
 	s.services = services{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		launcher: &s.launcher, opened: s.opened, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, commands: &s.commands, step: s.step,
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		opened: s.opened, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, commands: &s.commands,
 	}
 	s.purpose = purpose{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
 	}
 	s.tenure = tenure{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
-		logging: &s.logging, jobs: &s.jobs, box: &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, placer: &s.placer},
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
+		logging: &s.logging, jobs: &s.jobs, box: &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
 	}
 	s.succession = succession{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
-		launcher: &s.launcher, opened: s.opened, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
+		spawner: s.spawner, opened: s.opened, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
 		hear: s.hear,
 	}
 	s.ending = ending{
-		tier1: &s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose, tenure: &s.tenure,
-	}
-	s.launcher = launcher{
-		loop: &s.loop, tier1: &s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records,
-		logging: &s.logging, opened: s.opened, step: s.step,
-		preparation: s.prep.prepare, turns: turns, turn: turn,
-		probes: probePrograms{loop: &s.loop, tier1: &s.tier1, prep: &s.prep, runs: map[uint64]*probeRun{}},
+		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose, tenure: &s.tenure,
 	}
 	s.prep.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.policy.Volume, s.prep.runtime) })
-	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: &s.tier1, prep: &s.prep, records: &s.records}
+	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: s.tier1, prep: &s.prep, records: &s.records}
 	s.probes = probe.New(func(ctx context.Context, in core.Input) {
 		s.loop.do(func() {
 			if ctx.Err() == nil {
@@ -154,9 +152,6 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 			}
 		})
 	})
-	s.tier1.Host(&s.launcher.probes)
-	s.placer = placer{loop: &s.loop, tier1: &s.tier1, runs: map[uint64]chan error{}}
-	s.tier1.Host(&s.placer)
 	return s
 }
 
@@ -174,30 +169,30 @@ func connect() (*Supervisor, <-chan error, error) {
 		unix.CloseOnExec(fd)
 	}
 	s := newSupervisor(policy)
-	if s.tier1.link, err = link.Open(wire.LinkFD); err != nil {
+	if s.tier1.Link, err = link.Open(wire.LinkFD); err != nil {
 		return nil, nil, err
 	}
-	s.tier1.link.Failed = s.unsent
+	s.tier1.Link.Failed = s.spawner.Unsent
 	gone := make(chan error, 1)
 	complete := make(chan struct{})
 	go func() {
 		whole := false
-		gone <- s.tier1.link.Receive(func(m wire.Message, fds []int) {
+		gone <- s.tier1.Link.Receive(func(m wire.Message, fds []int) {
 			if whole {
 				s.loop.do(func() { s.hear(m, fds) })
-			} else if s.tier1.remember(m, fds) {
+			} else if s.tier1.Recall(m, fds) {
 				whole = true
 				close(complete)
 			}
 		})
 	}()
-	s.tier1.link.Send(&wire.Hello{Version: wire.Version}, nil, nil)
+	s.tier1.Send(&wire.Hello{Version: wire.Version}, nil, nil)
 	select {
 	case <-complete:
-		if s.tier1.version != wire.Version {
-			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.tier1.version, wire.Version)
+		if s.tier1.Welcome.Version != wire.Version {
+			return nil, nil, fmt.Errorf("PID 1 speaks version %d of the protocol, and this binary %d: start the container again", s.tier1.Welcome.Version, wire.Version)
 		}
-		if s.tier1.stops {
+		if s.tier1.Welcome.Stopping {
 			s.apply(core.Input{Kind: core.Stopping})
 		}
 		return s, gone, nil
@@ -211,7 +206,7 @@ func (s *Supervisor) open() (err error) {
 	if err := s.openHandover(); err != nil {
 		return err
 	}
-	if s.prep.settings, err = settings.Open(wire.BundleFD, s.records.table, s.prep.policy, s.prep.runtime); err != nil {
+	if s.prep.settings, err = settings.Open(wire.BundleFD, s.records.memory.Table, s.prep.policy, s.prep.runtime); err != nil {
 		return err
 	}
 	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.runtime, "services")}
@@ -224,8 +219,8 @@ func (s *Supervisor) open() (err error) {
 // furnish makes what stands on the configuration and the service directory.
 func (s *Supervisor) furnish() (err error) {
 	s.purpose.read(s.prep.settings.Started())
-	if s.prep.null, err = openNull(); err != nil {
-		return err
+	if s.prep.null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("cannot open %s: %w", os.DevNull, err)
 	}
 	s.records.publisher, s.records.recorder = publish.New(s.prep.slots), newRecorder(s.prep.volume)
 	s.use(s.newRegistry())
@@ -233,7 +228,7 @@ func (s *Supervisor) furnish() (err error) {
 }
 
 func (s *Supervisor) newRegistry() *registry.Registry {
-	return registry.New(&s.services, s.prep.volume, s.prep.settings, s.prep.slots, s.records.table)
+	return registry.New(&s.services, s.prep.volume, s.prep.settings, s.prep.slots, s.records.memory.Table)
 }
 
 // use makes known who knows which services there are.
@@ -243,18 +238,19 @@ func (s *Supervisor) use(r *registry.Registry) {
 }
 
 // openHandover takes over, or makes, what outlives us.
-func (s *Supervisor) openHandover() (err error) {
-	s.records.table, err = handover.OpenTable(s.tier1.held, func(key string, fd int) {
-		s.tier1.link.Send(&wire.Hold{Key: key}, []int{fd}, nil)
-		s.tier1.link.Flush()
+func (s *Supervisor) openHandover() error {
+	table, err := handover.OpenTable(s.tier1.Held, func(key string, fd int) {
+		s.tier1.Send(&wire.Hold{Key: key}, []int{fd}, nil)
+		s.tier1.Link.Flush()
 	})
 	if err != nil {
 		return err
 	}
-	if s.tier1.tagged {
-		s.tier1.tags = handover.OpenTags(s.prep.policy.TagLow, s.prep.policy.TagHigh, s.records.table)
+	s.records.memory = remember.New(table, func(in core.Input) { s.loop.do(func() { s.apply(in) }) })
+	if s.tier1.Welcome.Tags {
+		s.tier1.Tags = handover.OpenTags(s.prep.policy.TagLow, s.prep.policy.TagHigh, table)
 	}
-	s.commands.open(s.records.table)
+	s.commands.recall(s.records.memory.Operations(), 0)
 	return nil
 }
 

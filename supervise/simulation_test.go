@@ -33,6 +33,7 @@ import (
 	"rlminit/supervise/registry"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -224,18 +225,21 @@ func (s *simulation) replace(everything context.Context) {
 		next.prep.runtime = s.homes.runtime
 		s.slots = s.homes.slotsOf(next)
 	}
-	next.tier1.tagged = true
+	next.tier1.Welcome.Tags = true
 	next.prep.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
-	next.launcher.preparation = func(d *service.Definition, privileged bool) process.Prepared {
+	next.spawner.Prepare = func(of spawn.Service) process.Prepared {
+		if of.Probe != nil { // the world has the time of one from its spawn on
+			return next.prep.prepare(of)
+		}
 		// Each takes another time: what comes first is the seed's choice.
 		var sum uint64
-		for _, c := range d.Name {
+		for _, c := range of.Name {
 			sum = sum*31 + uint64(c)
 		}
 		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
-		return next.prep.prepare(d, privileged)
+		return next.prep.prepare(of)
 	}
 	next.probes.Network = w.network
 	next.opened.Listen = func(string, os.FileMode) (*notify.Socket, error) { return s.socket, nil }
@@ -243,12 +247,12 @@ func (s *simulation) replace(everything context.Context) {
 	if s.homes != nil {
 		kill = s.homes.away(kill)
 	}
-	next.tier1.link = link.To(func(o link.Outgoing) {
+	next.tier1.Link = link.To(func(o link.Outgoing) {
 		if alive.Err() == nil {
 			w.take(o.Message)
 		}
 	})
-	maps.Copy(next.tier1.held, s.held)
+	maps.Copy(next.tier1.Held, s.held)
 	if err := next.openHandover(); err != nil {
 		s.Fatal(err)
 	}
@@ -257,18 +261,19 @@ func (s *simulation) replace(everything context.Context) {
 	next.records.publisher = &publish.Driver{} // nobody decides by a copy
 	next.records.publisher.Newest = publish.NewNewest(time.Millisecond, func(map[string]publish.Status) map[string]publish.Status { return nil })
 	next.records.recorder = newRecorder(next.prep.volume)
-	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, next.records.table))
+	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, next.records.memory.Table))
 	gone := make(chan error)
 
 	w.mu.Lock()
-	next.tier1.nextID, w.firstID = w.nextID, w.nextID
+	next.tier1.Number(func(uint64) uint64 { return w.nextID })
+	w.firstID = w.nextID
 	w.takenOver = boottime()
 	for _, b := range w.table {
 		b.inRow = 0
 		if b.asking != nil {
 			w.orphaned(b)
 		}
-		next.tier1.children[b.name] = append(next.tier1.children[b.name], wire.Child{
+		next.tier1.Children[b.name] = append(next.tier1.Children[b.name], wire.Child{
 			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started, Label: b.label,
 			Exit: exitNow(b), Step: b.step, Errno: int32(b.errno),
 		})
@@ -337,7 +342,7 @@ func (s *simulation) replace(everything context.Context) {
 			s.Error(err)
 		}
 		next.registry.Close()
-		next.tier1.link.Close()
+		next.tier1.Link.Close()
 		next.records.publisher.Close()
 		next.records.recorder.Close()
 	}
@@ -349,7 +354,7 @@ func (s *simulation) replace(everything context.Context) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for name, children := range next.tier1.children {
+		for name, children := range next.tier1.Children {
 			for _, child := range children {
 				if next.fleet.units[name] == nil && child.State != wire.ChildExited && w.table[child.ID].asking == nil {
 					w.fault("nobody takes over %s, spawn %d", name, child.ID)
@@ -446,7 +451,7 @@ func (s *simulation) check() {
 				}
 				continue
 			}
-			if u := now.fleet.units[b.name]; b.state == wire.ChildAlive && !now.tier1.dismissed[b.id] && (u == nil || u.state.ID != b.id) {
+			if u := now.fleet.units[b.name]; b.state == wire.ChildAlive && !b.killed && (u == nil || u.state.ID != b.id) {
 				if u == nil {
 					w.fault("spawn %d of %s lives, and nobody knows of it", b.id, b.name)
 					continue

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rlminit/supervise/core"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 // there is, and tier 1 told when all of it has. What is wanted does not change. The
 // loop's alone.
 type ending struct {
-	tier1    *tier1
+	tier1    *spawn.Tier1
 	fleet    *fleet
 	records  *records
 	commands *commands
@@ -29,7 +30,7 @@ type ending struct {
 // restored there is nothing to stop in order: tier 1 waits a second, and then
 // sees to it by itself.
 func (e *ending) beginShutdown() {
-	e.tier1.link.Send(&wire.StopBegun{}, nil, nil)
+	e.tier1.Send(&wire.StopBegun{}, nil, nil)
 	e.shutdown(e.awaited)
 }
 
@@ -60,7 +61,7 @@ func (e *ending) checkStopped() {
 	giveBack := e.tenure.giveBack
 	go func() {
 		e.settle(giveBack)
-		e.tier1.link.Send(&wire.StopDone{}, nil, nil)
+		e.tier1.Send(&wire.StopDone{}, nil, nil)
 	}()
 }
 

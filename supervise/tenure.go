@@ -16,6 +16,7 @@ import (
 	"rlminit/profiles/lease"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/revision"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -27,7 +28,7 @@ const lockKey = "lock"
 // holds the lock too. Its methods may wait, and so are for any goroutine but the loop.
 type tenure struct {
 	loop      *mailbox
-	tier1     *tier1
+	tier1     *spawn.Tier1
 	prep      *preparer
 	fleet     *fleet
 	records   *records
@@ -62,7 +63,7 @@ func (t *tenure) openVolume() {
 	}
 	claim := lease.NewClaim(store.Ours(), lease.Self(), say)
 	var held *lease.Lease
-	taken := t.tier1.held.Take(lockKey)
+	taken := t.tier1.Held.Take(lockKey)
 	adopted := len(taken) > 0
 	if adopted {
 		var files []*os.File
@@ -135,7 +136,7 @@ func (t *tenure) own(store *profiles.Store, held *lease.Lease) {
 			fds = append(fds, int(f.Fd()))
 		}
 		if len(fds) > 0 {
-			t.tier1.link.Send(&wire.Hold{Key: lockKey}, fds, nil)
+			t.tier1.Send(&wire.Hold{Key: lockKey}, fds, nil)
 		}
 	}
 	hold(held.Files())
@@ -285,7 +286,7 @@ func (t *tenure) openRevisions(store *profiles.Store) {
 // rewind puts back, before anything is started, what an apply was in the middle
 // of when the container ended.
 func (t *tenure) rewind() {
-	if r := t.revisions.Load(); r != nil && !t.records.table.Done(handover.Registered) {
+	if r := t.revisions.Load(); r != nil && !t.records.memory.Done(handover.Registered) {
 		r.Rewind()
 	}
 }

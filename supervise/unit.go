@@ -26,9 +26,9 @@ type unit struct {
 	state *machine.State // life's; the core alone changes it
 
 	// What each part has of it.
-	process launched // launcher
-	output  output   // logging
-	kept    kept     // records
+	process launched
+	output  output // logging
+	kept    kept   // records
 }
 
 func byName(a, b *unit) int { return cmp.Compare(a.name, b.name) }
@@ -59,7 +59,7 @@ func (u *unit) active() bool { return core.Active(u.state) }
 func (u *unit) rests() bool {
 	switch u.state.Phase {
 	case machine.Stopped, machine.Exited, machine.Failed:
-		return u.process.launch == nil
+		return u.state.ID == 0
 	}
 	return false
 }
@@ -85,8 +85,10 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 	before, state := e.Before, e.After
 	s.logging.mark(u, before, state)
 	s.records.tell(u, before, state)
-	was, is := u.kept.seen, state.Public()
-	u.kept.seen = is
+	if endedBy(before, state) && state.LastExit.Memory != "" {
+		s.records.chronicle.oomSeen(u.name, state.LastExit.Memory)
+	}
+	was, is := before.Public(), state.Public()
 	if was != is || before.Health != state.Health {
 		s.records.recordSeen(u)
 	}
@@ -97,8 +99,8 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 	if was != is {
 		s.purpose.outlived(u)
 	}
-	if u.process.launch != nil && state.Want == machine.WantDown {
-		s.launcher.abandonLaunch(u)
+	if state.Want == machine.WantDown {
+		s.spawner.Abandon(state.ID)
 	}
 	if state.Phase == machine.Failed && before.Phase != machine.Failed {
 		s.logging.quote(u)

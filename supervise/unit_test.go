@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 )
 
@@ -33,7 +34,7 @@ func TestLastWordsOutlastAnImmediateRestart(t *testing.T) {
 	}
 	p.now.loop.ask(func() {
 		u := p.now.fleet.units["web"]
-		p.now.step(u, machine.Event{Kind: machine.Trouble, ID: u.state.ID, Errno: 2})
+		p.now.apply(core.Input{Kind: core.Happened, Node: u.life.Node(), Event: machine.Event{Kind: machine.Trouble, ID: u.state.ID, Errno: 2}})
 	})
 	again()
 	if got, want := reason(), "before: exit 0: it reported errno 2 (no such file or directory)"; got != want {

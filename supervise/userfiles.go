@@ -12,6 +12,7 @@ import (
 
 	"rlminit/rights"
 	"rlminit/supervise/process"
+	"rlminit/supervise/spawn"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
@@ -20,9 +21,7 @@ import (
 // of profiles' users, where these are somebody else than we are, and those that change
 // owners; and it answers for them.
 type userFiles struct {
-	loop  *mailbox
-	tier1 *tier1
-	spare chan uint64 // a spawn's id: the loop may be who has to wait for the process
+	tier1 *spawn.Tier1
 
 	giving chan struct{} // one for each process that changes owners, until PID 1 has told of its end
 
@@ -46,18 +45,11 @@ func (s *Supervisor) openUser() {
 	if id := s.prep.policy.Supervisor.UID; id == 0 || id == s.prep.policy.User.UID {
 		return
 	}
-	f := &userFiles{loop: &s.loop, tier1: &s.tier1, spare: make(chan uint64, 1), giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
+	f := &userFiles{tier1: s.tier1, giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
 	say := func(line string) { slog.Warn(line) }
 	s.prep.user, s.prep.files = rights.New(f.start, s.prep.policy.User.UID, threads.FilesAtOnce(), say), f
 	s.tier1.Host(f)
-	go f.refill()
 }
-
-func (f *userFiles) refill() { f.loop.do(func() { f.spare <- f.tier1.NewID(f) }) }
-
-// spareWithin bounds the wait for an id, of which one is always ready but right
-// after a process was started.
-const spareWithin = time.Second
 
 // start is rights.Start.
 func (f *userFiles) start() (fd int, end func(), err error) {
@@ -65,24 +57,14 @@ func (f *userFiles) start() (fd int, end func(), err error) {
 	if err != nil {
 		return -1, nil, err
 	}
-	id, _, err := f.spawn(&wire.Spawn{Name: wire.FilesProgram, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
-	if err != nil {
-		unix.Close(pair[0])
-		return -1, nil, err
-	}
+	id, _ := f.spawn(&wire.Spawn{Name: wire.FilesProgram, Targets: []int32{wire.FilesFD}}, pair[1:], pair[1:])
 	return pair[0], func() { f.end(id) }, nil
 }
 
 // spawn asks for one of the programs that tier 1 fixes. The descriptors after are
 // closed when they have been sent. ended is told of the end of one that changes owners.
-func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-chan string, err error) {
-	select {
-	case id = <-f.spare:
-		go f.refill()
-	case <-time.After(spareWithin):
-		wire.CloseAll(after)
-		return 0, nil, fmt.Errorf("cannot start the next one yet: %w", rights.ErrEnded)
-	}
+func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-chan string) {
+	id = f.tier1.NewID(f)
 	m.ID, m.Privileged, m.NoNewPrivs = id, true, true
 	if changesOwners(m.Name) {
 		why := make(chan string, 1)
@@ -90,12 +72,12 @@ func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-c
 		f.givers[id], ended = why, why
 		f.mu.Unlock()
 	}
-	f.tier1.link.Send(m, fds, after)
-	return id, ended, nil
+	f.tier1.Send(m, fds, after)
+	return id, ended
 }
 
 func (f *userFiles) end(id uint64) {
-	f.tier1.link.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeMain}, nil, nil)
+	f.tier1.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeMain}, nil, nil)
 }
 
 func changesOwners(program string) bool {
@@ -132,7 +114,7 @@ func (f *userFiles) Takes(c wire.Child) bool {
 	}
 	switch c.State {
 	case wire.ChildExited, wire.ChildFailed:
-		f.tier1.link.Send(&wire.Acknowledge{ID: c.ID}, nil, nil)
+		f.tier1.Send(&wire.Acknowledge{ID: c.ID}, nil, nil)
 		f.tier1.Disown(c.ID)
 	default:
 		if owner {
@@ -152,10 +134,10 @@ func (f *userFiles) Hear(m wire.Message) {
 		why, _ := process.ExplainSpawn(nil, []string{"rlminit"}, "", "", m)
 		slog.Error("cannot start the process that touches the services' files", "err", why)
 		f.given(m.ID, why)
-		f.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		f.tier1.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 	case *wire.Exited:
 		f.given(m.ID, "")
-		f.tier1.link.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
+		f.tier1.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		f.tier1.Disown(m.ID)
 	}
 }

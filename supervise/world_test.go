@@ -12,6 +12,8 @@ import (
 
 	"rlminit/logs"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/remember"
+	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -28,7 +30,7 @@ type world struct {
 	killAt   int // the write to the volume at which the supervisor is killed; 0: none
 	endAt    int // the same, of the writes of what a successor is to know
 
-	rows      map[string]memory // of services, as they can be read
+	rows      map[string]remember.Service // of services, as they can be read
 	table     map[uint64]*body
 	outbox    []func()
 	nextID    uint64
@@ -62,6 +64,7 @@ type body struct {
 	errno     unix.Errno
 	leftovers uint32
 	deaf      bool
+	killed    bool    // was told to end at once
 	frozen    bool    // the spawn is stuck
 	home      string  // the id of the profile that it is for
 	asking    *asking // of a probe
@@ -70,7 +73,7 @@ type body struct {
 
 func newWorld(seed uint64) *world {
 	return &world{
-		seed: seed, rows: map[string]memory{}, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
+		seed: seed, rows: map[string]remember.Service{}, table: map[uint64]*body{}, nextID: 1, used: map[uint64]bool{}, lastPID: 100,
 		starts: map[string][]time.Time{}, ordered: map[string]bool{}, removed: map[string]bool{}, policies: map[string]machine.Policy{},
 		counts: map[string]int{},
 		hear:   func(wire.Message) {}, ready: func(*body) {},
@@ -158,7 +161,7 @@ func (w *world) spawn(m *wire.Spawn) {
 	w.nextID = max(w.nextID, m.ID+1)
 	b := &body{id: m.ID, name: m.Name, label: m.Label, rand: rand.New(rand.NewPCG(w.seed, m.ID)), state: wire.ChildPending}
 	w.table[m.ID] = b
-	if string(m.Label) == probeLabel {
+	if string(m.Label) == spawn.ProbeLabel {
 		w.probe(b, m.Argv[1])
 		return
 	}
@@ -220,7 +223,7 @@ func (w *world) born(b *body) {
 	b.state, b.pid = wire.ChildAlive, w.lastPID
 	w.counts["born"]++
 	b.bornAt = boottime()
-	b.started = uint64(boottime()) / uint64(ticks(1))
+	b.started = uint64(boottime()) / tick
 	w.counted(b.name)
 	w.awake(b)
 	announce := func() {
@@ -306,6 +309,9 @@ func (w *world) signal(m *wire.Signal) {
 	sig := unix.Signal(m.Signal)
 	if b != nil && b.asking != nil {
 		w.abandon(b)
+	}
+	if b != nil && sig == unix.SIGKILL {
+		b.killed = true
 	}
 	switch {
 	case b == nil || b.state == wire.ChildFailed, b.state == wire.ChildExited && m.Scope != wire.ScopeLeftover:

@@ -255,7 +255,7 @@ func (w *world) hear(life *core.Life, well bool) bool {
 	tell := func(what string, e machine.Event) bool {
 		w.counts[what]++
 		e.ID = state.ID
-		w.apply(core.Input{Kind: core.Happened, Node: n, Event: e})
+		w.apply(core.Input{Kind: core.Happened, Spawn: state.ID, Event: e})
 		return true
 	}
 	c := w.children[state.ID]

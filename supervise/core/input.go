@@ -15,7 +15,8 @@ type Kind uint8
 // The kinds of input, with the fields that each takes. What is about a service that is
 // gone, or a name that nobody has, does nothing.
 const (
-	// Happened: Node, Event.
+	// Happened: Node, or Spawn, whose run it befalls; Event. An exit of nobody's is
+	// acknowledged.
 	Happened Kind = iota
 
 	// Notified is what the process PID, 0 if nobody knows, has said of its service by
@@ -106,8 +107,8 @@ type Input struct {
 	Member     operation.Member
 	Operations []operation.Operation
 	Rows       []Row
-	Spawn      uint64
-	Life       *Life // of Freed, Marked and Heard
+	Spawn      uint64 // of Happened, Marked and Heard
+	Life       *Life  // of Freed, Marked and Heard
 	Text       string
 	Busy       bool
 

@@ -132,6 +132,20 @@ func digest(s *machine.State) digested {
 	}
 }
 
+// befell steps the life that something has happened to.
+func (s *Set) befell(in Input) {
+	l := s.Life(in.Node)
+	if in.Spawn != 0 {
+		l = s.spawns[in.Spawn]
+	}
+	switch {
+	case l != nil:
+		s.happened(l, in.Event)
+	case in.Spawn != 0 && in.Event.Kind == machine.ExitedEvent:
+		s.outbox.effect(Effect{Kind: Acknowledge, Node: order.None, Action: machine.Action{ID: in.Spawn}})
+	}
+}
+
 // happened steps a life. One that is adopted is told anew what holds it.
 func (s *Set) happened(l *Life, e machine.Event) {
 	if e.Kind == machine.Adopt {

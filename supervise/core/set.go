@@ -45,9 +45,7 @@ func (s *Set) Step(in Input) []Effect {
 	s.begin(in)
 	switch in.Kind {
 	case Happened:
-		if l := s.Life(in.Node); l != nil {
-			s.happened(l, in.Event)
-		}
+		s.befell(in)
 	case Notified:
 		if l := s.Life(in.Node); l != nil {
 			s.notified(l, in.PID, in.Events)

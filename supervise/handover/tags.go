@@ -3,13 +3,15 @@ package handover
 import (
 	"errors"
 	"strconv"
+	"sync"
 )
 
 // Tags is which service or job has which tag, a supplementary group of its own. They are
 // rows of what a successor is to know, for a tag decides who may command: that must not be
 // learnt from a file that a service can write, as a status is. The zero value gives no
-// tags: the container cannot, or is not to.
+// tags: the container cannot, or is not to. Anybody may call it.
 type Tags struct {
+	mu        sync.Mutex
 	table     *Table
 	low, high uint32            // what may be given, both included; 0: nothing
 	owner     map[uint32]string // Invariant: each has a row with its name
@@ -40,12 +42,18 @@ func OpenTags(low, high uint32, table *Table) *Tags {
 func rowOf(tag uint32) string { return tagsUnder + strconv.FormatUint(uint64(tag), 10) }
 
 // Owner is the name of the service that has a tag; "" if none has.
-func (t *Tags) Owner(tag uint32) string { return t.owner[tag] }
+func (t *Tags) Owner(tag uint32) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.owner[tag]
+}
 
 // Allot gives a service the tag that it has had so far, or a free one: the next
 // after the last that was given, for tier 1 may still know a tag just freed as
 // another's. The tag is 0 where there are none to give; ErrNoTag: all are taken.
 func (t *Tags) Allot(name string) (tag uint32, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.low == 0 {
 		return 0, nil
 	}
@@ -75,6 +83,8 @@ func (t *Tags) Allot(name string) (tag uint32, err error) {
 
 // Free takes a tag back; 0 is none.
 func (t *Tags) Free(tag uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if tag == 0 {
 		return
 	}
@@ -84,6 +94,8 @@ func (t *Tags) Free(tag uint32) {
 
 // FreeRest takes back the tags whose services are no more.
 func (t *Tags) FreeRest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, tag := range t.left {
 		_ = t.table.Delete(rowOf(tag))
 	}

@@ -1,4 +1,4 @@
-package supervise
+package remember
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ type aged struct {
 	run   uint64
 	begun string // what the run was begun with
 	force string
-	known outdated
+	known Outdated
 }
 
 // Every sequence of reloads, restarts and supervisors that are replaced: a run that
@@ -41,7 +41,7 @@ func TestOutdatedIsKnown(t *testing.T) {
 				why = "command changed"
 			}
 			next := a
-			next.known, next.force = a.known.redefined(a.run, a.force, to, why), to
+			next.known, next.force = a.known.Redefined(a.run, a.force, to, why), to
 			explore(next, path+" →"+to)
 		}
 		again := a
@@ -53,7 +53,7 @@ func TestOutdatedIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		successor.known = outdated{}
+		successor.known = Outdated{}
 		if err := json.Unmarshal(text, &successor.known); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestOutdatedIsKnown(t *testing.T) {
 	if len(seen) < 12 {
 		t.Errorf("only %d states were reached", len(seen))
 	}
-	back := outdated{}.redefined(1, "aa", "ba", "command changed").redefined(1, "ba", "aa", "command changed")
+	back := Outdated{}.Redefined(1, "aa", "ba", "command changed").Redefined(1, "ba", "aa", "command changed")
 	if back.Why != "" {
 		t.Errorf("put back: %+v", back)
 	}

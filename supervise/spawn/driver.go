@@ -1,0 +1,293 @@
+package spawn
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"rlminit/cgroup"
+	"rlminit/config"
+	"rlminit/internal/turns"
+	"rlminit/rights"
+	"rlminit/service"
+	"rlminit/supervise/core"
+	"rlminit/supervise/machine"
+	"rlminit/supervise/oom"
+	"rlminit/supervise/process"
+	"rlminit/supervise/threads"
+	"rlminit/wire"
+)
+
+// Driver begins the runs of services, and hears what becomes of each. The loop calls it;
+// what takes time is done beside the loop.
+type Driver struct {
+	tier1    *Tier1
+	Programs *Programs
+
+	// Do has something run by the loop, some time. Apply takes an input to the core, by
+	// the loop.
+	Do    func(func())
+	Apply func(core.Input)
+	// Prepare does for a spawn what may take time: it touches files that may lie on a
+	// file system that does not answer. FilesAnswer tells whether that is not because who
+	// touches them has ended.
+	Prepare     func(Service) process.Prepared
+	FilesAnswer func() bool
+	// Open opens what a process that is prepared gets beside that, and says of it in the
+	// message what tier 1 is to know. The loop calls it. Passing tells of its errors which
+	// may well be over soon.
+	Open    func(*Launch, *wire.Spawn) (fds []int, err error)
+	Passing func(error) bool
+	// Leaves are the cgroups that tier 1 keeps for services and jobs.
+	Leaves cgroup.Leaves
+
+	memory    *oom.Watch         // asked when a process has ended
+	launches  map[uint64]*Launch // by spawn id, until they have failed or ended
+	turns     *turns.Turns
+	turn      time.Duration // how long one of them keeps others from beginning
+	lastReady atomic.Value  // a time.Time: when a launch was last prepared
+}
+
+// Service is what the driver knows of one that it starts.
+type Service struct {
+	Name       string
+	Definition *service.Definition
+	Privileged bool     // tier 1 holds its definition by name
+	Probe      []string // what is run as it, to ask how it is; nil: itself
+}
+
+// Launch is the way of a run to its process.
+type Launch struct {
+	ID uint64
+	Service
+	process.Prepared
+	over  chan struct{} // closed when it is prepared, or given up
+	asked bool          // tier 1 was
+}
+
+// NewDriver is a Driver that has begun nothing.
+func NewDriver(t *Tier1) *Driver {
+	d := &Driver{tier1: t, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
+	d.turns, d.turn = threads.Launches()
+	d.Programs = &Programs{driver: d, runs: map[uint64]*program{}}
+	t.Host(d.Programs)
+	return d
+}
+
+// A launch is stuck, and its service parked, when neither it nor any other has come
+// to its end for stuckAfter since it had its turn; at the latest after stuckAtLast.
+// Many at once wait for each other, and for the few processes that touch their files:
+// that is no file system which does not answer.
+const (
+	stuckAfter  = 2 * time.Second
+	stuckAtLast = 20 * time.Second
+)
+
+// stuckIn is how long is left until a launch is stuck that has had its turn for so
+// long, where the last one came to its end such a while ago; not above 0: it is.
+func stuckIn(had, lastEnd time.Duration) time.Duration {
+	return min(stuckAfter-min(had, lastEnd), stuckAtLast-had)
+}
+
+// Begin prepares a run of a service, and has it spawned under that id.
+func (d *Driver) Begin(s Service, id uint64) *Launch {
+	l := &Launch{ID: id, Service: s, over: make(chan struct{})}
+	d.launches[id] = l
+	go func() {
+		defer d.turns.Take(d.turn)()
+		select {
+		case <-l.over:
+			return
+		default:
+		}
+		go d.watch(l)
+		p := d.Prepare(s)
+		d.lastReady.Store(time.Now())
+		d.Do(func() { d.finish(l, p) })
+	}()
+	return l
+}
+
+// watch tells of a launch that is stuck.
+func (d *Driver) watch(l *Launch) {
+	turned := time.Now()
+	stuck := time.NewTimer(stuckAfter)
+	defer stuck.Stop()
+	for {
+		select {
+		case <-l.over:
+			return
+		case <-stuck.C:
+			lastEnd, _ := d.lastReady.Load().(time.Time)
+			left := stuckIn(time.Since(turned), time.Since(lastEnd))
+			if left <= 0 && time.Since(turned) < stuckAtLast && !d.FilesAnswer() {
+				left = stuckAfter // it is replaced, and what only looks is asked again
+			}
+			if left > 0 {
+				stuck.Reset(left)
+				continue
+			}
+			d.Do(func() {
+				if d.launches[l.ID] == l && !l.asked {
+					d.tell(l.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory, program or environment file lies on a file system that does not answer"})
+				}
+			})
+		}
+	}
+}
+
+// finish asks tier 1 for a process that is prepared, unless it was given up.
+func (d *Driver) finish(l *Launch, p process.Prepared) {
+	l.Prepared = p
+	defer l.Walls.Close()
+	if d.launches[l.ID] != l {
+		return
+	}
+	close(l.over)
+	l.asked = true
+	m := message(l.Service, p)
+	m.ID = l.ID
+	fds, err := d.Open(l, m)
+	var built []int
+	if err == nil {
+		built, err = l.Walls.Fill(m) // of which Open may have changed something
+	}
+	if err != nil {
+		_, taken := errors.AsType[*process.PortTaken](err)
+		d.fail(l.ID, err.Error(), taken || d.Passing(err))
+		return
+	}
+	d.tier1.Send(m, append(fds, built...), built)
+	l.Env = nil // nobody asks for it again
+}
+
+// message is what tier 1 is asked for.
+func message(s Service, p process.Prepared) *wire.Spawn {
+	of := s.Definition
+	return &wire.Spawn{
+		Name: s.Name, UID: p.UID, Privileged: s.Privileged, Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir,
+		Umask: of.Umask, Rlimits: config.Rlimits(of.Limits), Bounds: config.Bounds(of.Limits), NoNewPrivs: !s.Privileged,
+	}
+}
+
+// Abandon ends a launch that nobody wants any more, if it is one. What is stuck in the
+// kernel stays there, and its result is thrown away.
+func (d *Driver) Abandon(id uint64) {
+	if l := d.launches[id]; l != nil && !l.asked {
+		close(l.over)
+		d.fail(id, "stopped before it was started", true)
+	}
+}
+
+// Adopt hears of a run that a predecessor has begun.
+func (d *Driver) Adopt(s Service, user *rights.User, id uint64) *Launch {
+	l := &Launch{ID: id, Service: s, Prepared: process.Prepared{User: user}, asked: true}
+	d.launches[id] = l
+	return l
+}
+
+// Tell carries out Signal, Sweep and Acknowledge.
+func (d *Driver) Tell(e *core.Effect) {
+	a, scope := e.Action, wire.ScopeGroup
+	switch {
+	case e.Kind == core.Acknowledge:
+		d.tier1.Send(&wire.Acknowledge{ID: a.ID}, nil, nil)
+		return
+	case e.Kind == core.Sweep:
+		scope = wire.ScopeLeftover
+	case a.Scope == machine.ScopeMain:
+		scope = wire.ScopeMain
+	}
+	d.tier1.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
+}
+
+// tell has the core know what befalls the run of a spawn.
+func (d *Driver) tell(id uint64, e machine.Event) {
+	e.ID = id
+	d.Apply(core.Input{Kind: core.Happened, Spawn: id, Event: e})
+}
+
+func (d *Driver) fail(id uint64, reason string, passing bool) {
+	delete(d.launches, id)
+	d.tell(id, machine.Event{Kind: machine.SpawnFailed, Reason: reason, Temporary: passing})
+}
+
+// Hear takes what tier 1 says of a spawn to whoever answers for it.
+func (d *Driver) Hear(m wire.Message) {
+	if d.tier1.Hear(m) {
+		return
+	}
+	switch m := m.(type) {
+	case *wire.Spawned:
+		d.tell(m.ID, machine.Event{Kind: machine.Spawned, PID: int(m.PID), StartTime: m.StartTime})
+	case *wire.SpawnFailed:
+		d.failed(m)
+	case *wire.SpawnStuck:
+		d.tell(m.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory or program lies on a file system that does not answer"})
+	case *wire.Exited:
+		limit := int64(0)
+		if l := d.launches[m.ID]; l != nil {
+			limit = l.Definition.Limits.Memory
+		}
+		delete(d.launches, m.ID)
+		d.tell(m.ID, d.Exit(machine.ExitedEvent, m.Exit, limit))
+	case *wire.Signalled:
+		if m.Scope == wire.ScopeLeftover {
+			d.tell(m.ID, machine.Event{Kind: machine.Swept, Remaining: int(m.Count)})
+		}
+	}
+}
+
+// failed finds out why a spawn has failed, which may mean to read the program's file.
+func (d *Driver) failed(m *wire.SpawnFailed) {
+	l := d.launches[m.ID]
+	if l == nil {
+		d.tier1.forget(m.ID)
+		return
+	}
+	go func() {
+		reason, passing := process.ExplainSpawn(l.User, l.Definition.Command, l.Path, l.Definition.WorkingDir, m)
+		d.Do(func() {
+			if m.Step == wire.StepExec {
+				l.Unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
+			}
+			d.fail(m.ID, reason, passing)
+			d.tier1.forget(m.ID)
+		})
+	}()
+}
+
+// Exit is an exit as the core takes it, with what is known of memory if it was killed by
+// KILL: by its own cgroup, where it has one, and else by the container's.
+func (d *Driver) Exit(kind machine.EventKind, e wire.Exit, limit int64) machine.Event {
+	event := machine.Event{Kind: kind, Leftovers: int(e.Leftovers)}
+	if e.Signal != 0 {
+		event.Signal = syscall.Signal(e.Signal)
+	} else {
+		event.Code = int(e.Code)
+	}
+	const killedInShell = 128 + int(syscall.SIGKILL)
+	memory := d.memory.Struck()
+	switch {
+	case event.Signal != syscall.SIGKILL && event.Code != killedInShell:
+	case e.OutOfMemory:
+		event.Memory = d.memory.Certain(limit)
+	case !d.Leaves.Enforces("memory"):
+		event.Memory = memory
+	}
+	return event
+}
+
+// Unsent answers a spawn that could not even be asked for: too large, say.
+func (d *Driver) Unsent(m wire.Message, why error) {
+	spawn, ok := m.(*wire.Spawn)
+	if !ok {
+		return
+	}
+	failed := &wire.SpawnFailed{ID: spawn.ID, Step: wire.StepMessage, Reason: why.Error()}
+	if errno, ok := errors.AsType[syscall.Errno](why); ok {
+		failed.Step, failed.Errno = wire.StepDescriptors, int32(errno)
+	}
+	d.Do(func() { d.Hear(failed) })
+}
