@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"rlminit/control"
-	"rlminit/job/history"
+	jobs "rlminit/job/table"
 	"rlminit/journal"
 	"rlminit/plan/apply"
 	"rlminit/profiles"
@@ -108,33 +108,33 @@ var recordWords = map[string]func(line []byte) string{
 		return who + " is ready" + took + ", with " + counted(b.Services, "service", "services")
 	}),
 
-	history.TypeSubmitted: words(func(j history.Submitted) string {
+	jobs.TypeSubmitted: words(func(j jobs.Submitted) string {
 		what := "job " + j.Job + " was submitted"
 		if j.TurnedAway {
 			what = "job " + j.Job + " was refused"
 		}
 		return what + after(": ", cmp.Or(strings.Join(j.Command, " "), j.Path)) + bracketed(after("profile ", j.Profile), after("service ", j.Service), after("session ", j.Session), byUID(j.Actor))
 	}),
-	history.TypeValidated: words(func(j history.Validated) string { return "job " + j.Job + " has passed every guard" }),
-	history.TypeStarted:   words(func(j history.Started) string { return fmt.Sprintf("job %s runs (pid %d)", j.Job, j.PID) }),
-	history.TypeCompleted: words(jobEndedWords),
-	history.TypeFailed:    words(jobEndedWords),
-	history.TypeRolledBack: words(func(j history.RolledBack) string {
+	jobs.TypeValidated: words(func(j jobs.Validated) string { return "job " + j.Job + " has passed every guard" }),
+	jobs.TypeStarted:   words(func(j jobs.Started) string { return fmt.Sprintf("job %s runs (pid %d)", j.Job, j.PID) }),
+	jobs.TypeCompleted: words(jobEndedWords),
+	jobs.TypeFailed:    words(jobEndedWords),
+	jobs.TypeRolledBack: words(func(j jobs.RolledBack) string {
 		return "job " + j.Job + " was undone by job " + j.By
 	}),
-	history.TypeScheduled: words(func(s history.Scheduled) string {
+	jobs.TypeScheduled: words(func(s jobs.Scheduled) string {
 		return "the schedule of " + shortService(s.Schedule) + " is " + cmp.Or(s.Cron, "off") + bracketed(s.Timezone)
 	}),
-	history.TypeSkipped: words(func(s history.Skipped) string {
+	jobs.TypeSkipped: words(func(s jobs.Skipped) string {
 		return fmt.Sprintf("%d times of the schedule of %s were skipped%s", s.Count, shortService(s.Schedule), after(": ", s.Cause))
 	}),
-	history.TypeSessionCreated: words(func(s history.Session) string {
+	jobs.TypeSessionCreated: words(func(s jobs.Session) string {
 		return "session " + s.Session + " was created" + bracketed(after("key ", s.Key), after("profile ", s.Profile), after("service ", s.Service), byUID(s.Actor))
 	}),
-	history.TypeSessionExtended: words(func(s history.SessionExtended) string {
+	jobs.TypeSessionExtended: words(func(s jobs.SessionExtended) string {
 		return "session " + s.Session + " may live for " + tookText(time.Duration(s.TTLMS)*time.Millisecond) + " from now on"
 	}),
-	history.TypeSessionEnded: words(func(s history.SessionEnded) string { return "session " + s.Session + " ended" + after(": ", s.Cause) }),
+	jobs.TypeSessionEnded: words(func(s jobs.SessionEnded) string { return "session " + s.Session + " ended" + after(": ", s.Cause) }),
 
 	apply.TypeBegun: words(func(r apply.RecordedBegun) string {
 		var steps []string
@@ -237,7 +237,7 @@ func operationEndedWords(o operated.Ended) string {
 }
 
 // jobEndedWords is `job 7 timed out after 30.0s`.
-func jobEndedWords(j history.Ended) string {
+func jobEndedWords(j jobs.Ended) string {
 	var result control.JobResult
 	_ = json.Unmarshal(j.Result, &result) // without it there is less to say
 	how := ""

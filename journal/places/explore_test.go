@@ -6,7 +6,7 @@ import (
 	"maps"
 	"testing"
 
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/journal/places"
 	"rlminit/plan/apply"
 )
@@ -18,8 +18,8 @@ type world struct {
 	next int                  // the number of the next one
 	gone map[int]bool         // removed or moved away by means that nobody has recorded
 
-	jobs      *history.History // has a write into each of the first three
-	revisions apply.Fold       // is about the profiles a and b
+	jobs      *table.Table // has a write into each of the first three
+	revisions apply.Fold   // is about the profiles a and b
 	say       []string
 }
 
@@ -27,7 +27,7 @@ func (w *world) clone() *world {
 	n := *w
 	n.at, n.had, n.gone = maps.Clone(w.at), maps.Clone(w.had), maps.Clone(w.gone)
 	n.revisions.Gone = maps.Clone(w.revisions.Gone)
-	n.jobs = history.NewHistory()
+	n.jobs = table.New()
 	for id, e := range w.jobs.Jobs {
 		copied := *e
 		n.jobs.Jobs[id] = &copied
@@ -168,10 +168,10 @@ func (w *world) after() (all []*world) {
 // has written into, and each profile that a revision is about, is where it is said to be.
 func TestDirectoriesAreFollowed(t *testing.T) {
 	const most = 5
-	w := &world{at: map[places.Place]int{}, had: map[string]int{}, gone: map[int]bool{}, jobs: history.NewHistory(), next: 3}
+	w := &world{at: map[places.Place]int{}, had: map[string]int{}, gone: map[int]bool{}, jobs: table.New(), next: 3}
 	for i, name := range []string{"a", "b", "x"} {
 		w.at[places.InProfile(name)], w.had[name] = i+1, i+1
-		w.jobs.Apply(history.Record{Type: history.TypeSubmitted, Line: fmt.Appendf(nil, `{"job":"%d","kind":"write","profile":%q,"path":"f"}`, i+1, name)})
+		w.jobs.Apply(table.Record{Type: table.TypeSubmitted, Line: fmt.Appendf(nil, `{"job":"%d","kind":"write","profile":%q,"path":"f"}`, i+1, name)})
 	}
 	w.revisions.Begin(apply.RecordedBegun{Revision: 1, Steps: []apply.Planned{{Name: "a"}, {Name: "b"}}}, "t0", "b0")
 	walked := 0

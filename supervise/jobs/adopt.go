@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/supervise/jobs/output"
 	"rlminit/wire"
 )
@@ -36,7 +36,7 @@ func (r *Runner) Open() {
 			return
 		}
 		r.queue.open = true
-		r.sessions.adopt(r.book.Load())
+		r.sessions.adopt(r.journal.Load())
 		r.turns()
 	})
 	r.Rescheduled()
@@ -48,8 +48,8 @@ func (r *Runner) adopt(held map[string][]int) {
 		children[c.Name] = c
 	}
 	over := map[string]bool{}
-	b := r.book.Load()
-	b.View(func(h *history.History) {
+	b := r.journal.Load()
+	b.View(func(h *table.Table) {
 		for id, e := range h.Jobs {
 			over[id] = e.State != ""
 		}
@@ -67,8 +67,8 @@ func (r *Runner) adopt(held map[string][]int) {
 	for _, t := range sortedTasks(tasks) {
 		r.tasks.add(t)
 		r.numbers.given(job.Number(t.spec.ID), job.Number(t.spec.Request.Session))
-		if t.book = b; !b.has(t.spec.ID) {
-			t.book = inMemory() // that is not there any more
+		if t.journal = b; !b.has(t.spec.ID) {
+			t.journal = inMemory() // that is not there any more
 		}
 		c, has := children[t.spec.name()]
 		delete(children, t.spec.name())
@@ -168,9 +168,9 @@ func (r *Runner) discarded(id uint64) {
 
 // interruptRest gives those an outcome that no child and no descriptor is left of:
 // their container ended. One with retry is run again.
-func (r *Runner) interruptRest(b *book) {
-	var rest []history.Entry
-	b.View(func(h *history.History) {
+func (r *Runner) interruptRest(b *jobJournal) {
+	var rest []table.Entry
+	b.View(func(h *table.Table) {
 		for _, e := range h.Unfinished() {
 			if r.tasks.byID[e.Job] == nil {
 				rest = append(rest, *e)
@@ -179,7 +179,7 @@ func (r *Runner) interruptRest(b *book) {
 	})
 	for _, e := range rest {
 		t := submittedAs(&e)
-		t.book = b
+		t.journal = b
 		asked := r.tasks.keyed(e.Key, b) != nil // once more, and it is run already
 		r.tasks.add(t)
 		if len(e.Again) > 0 && !asked && e.Boot != b.Boot() && json.Unmarshal(e.Again, &t.spec.Request) == nil && !r.stopping {

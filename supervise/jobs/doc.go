@@ -8,7 +8,7 @@
 //
 //	queue.go     queue: who waits for a turn, and whose has come
 //	tasks.go     tasks: those that are not over, by number, key and spawn
-//	book.go      book: where jobs are recorded, in memory or on the volume
+//	journal.go   jobJournal: where jobs are recorded, in memory or on the volume
 //	sessions.go  sessions: those that are open, their time and their budget
 //	schedules.go schedules: the clock of what recurs
 //	vacate.go    doors: the profiles of which nothing begins

@@ -11,7 +11,7 @@ import (
 	"rlminit/control"
 	"rlminit/job"
 	"rlminit/job/files"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/supervise/api"
 	"rlminit/supervise/jobs/output"
 )
@@ -95,11 +95,11 @@ func (a requests) carryOut(ctx context.Context, t *task) (*control.JobResult, er
 		defer a.detach(t)
 	}
 	select {
-	case <-taken.end.done:
+	case <-taken.outcome.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return taken.end.result, failureOf(taken.end.result)
+	return taken.outcome.result, failureOf(taken.outcome.result)
 }
 
 // failureOf is why a job of rlminit's own did not work.
@@ -150,7 +150,7 @@ func (a requests) undo(ctx context.Context, id string, actor uint32) (*control.J
 }
 
 // writtenInto is the owner, by its name now, into whose directory a job has written.
-func writtenInto(e *history.Entry) (Owner, error) {
+func writtenInto(e *table.Entry) (Owner, error) {
 	was := recordedOwner(&e.Submitted)
 	if was.Profile == "" {
 		return was, nil

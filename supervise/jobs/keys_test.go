@@ -7,7 +7,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/wire"
 )
 
@@ -48,7 +48,7 @@ func TestKeys(t *testing.T) {
 	g.Hear(&wire.Exited{ID: g.task.run.id, Exit: wire.Exit{At: 1}})
 	g.over()
 	others("when it is over")
-	if past, err := g.submit(keyedTask("run", "alice", "id")); err != nil || past.spec.ID != "1" || past.state.Outcome != job.Succeeded || past.end.result.State != "succeeded" {
+	if past, err := g.submit(keyedTask("run", "alice", "id")); err != nil || past.spec.ID != "1" || past.state.Outcome != job.Succeeded || past.outcome.result.State != "succeeded" {
 		t.Errorf("sent again when it is over: %v, %v", past, err)
 	}
 	next := newRig(t, d, Unrecorded())
@@ -57,8 +57,8 @@ func TestKeys(t *testing.T) {
 	}
 
 	refused := newDisk("here")
-	refused.Note(history.TypeSubmitted, history.Submitted{Job: "1", Kind: "run", Command: []string{"id"}, Profile: "alice", Key: "K"})
-	refused.Note(history.TypeFailed, history.Ended{Job: "1", State: job.RefusedAs})
+	refused.Note(table.TypeSubmitted, table.Submitted{Job: "1", Kind: "run", Command: []string{"id"}, Profile: "alice", Key: "K"})
+	refused.Note(table.TypeFailed, table.Ended{Job: "1", State: job.RefusedAs})
 	again := newRig(t, refused, Unrecorded())
 	second := keyedTask("run", "alice", "id")
 	if taken, err := again.submit(second); taken != second || err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"rlminit/control"
-	"rlminit/job/history"
+	"rlminit/job/table"
 )
 
 // Owner is whose a job or a session is: a profile's, a service's of the configuration, or
@@ -28,7 +28,7 @@ func ownerOf(q *control.RunJob) Owner { return Owner{q.Profile, q.Service} }
 func (o Owner) give(q *control.RunJob) { q.Profile, q.Service = o.Profile, o.Service }
 
 // recordedOwner is whose a job was when it was submitted.
-func recordedOwner(s *history.Submitted) Owner { return Owner{s.Profile, s.Service} }
+func recordedOwner(s *table.Submitted) Owner { return Owner{s.Profile, s.Service} }
 
 // Name is what it is called; "": it is the services' user.
 func (o Owner) Name() string { return o.Profile + o.Service }

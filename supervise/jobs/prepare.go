@@ -15,7 +15,7 @@ import (
 	"rlminit/control"
 	"rlminit/isolate"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/rights"
 	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
@@ -170,7 +170,7 @@ func (r *Runner) preparedFor(t *task, p *prepared) {
 		t.why.problem, t.why.code = p.problem, p.code
 		r.step(t, job.Event{Kind: job.NotSpawned})
 	default:
-		t.book.Note(history.TypeValidated, history.Validated{Job: t.spec.ID})
+		t.journal.Note(table.TypeValidated, table.Validated{Job: t.spec.ID})
 		r.step(t, job.Event{Kind: job.Prepared})
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/supervise/api"
 	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
@@ -146,7 +146,7 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 		}
 	}
 	select {
-	case <-t.end.done:
+	case <-t.outcome.done:
 		return a.follow(w, q, t, from, false)
 	default:
 	}
@@ -189,9 +189,9 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 		return nil
 	}
 	select {
-	case <-t.end.done:
-		t.output.CloseFiles()                                  // which were opened once more, to be read
-		_ = out.Send(&control.JobOutput{Result: t.end.result}) // or nobody is there
+	case <-t.outcome.done:
+		t.output.CloseFiles()                                      // which were opened once more, to be read
+		_ = out.Send(&control.JobOutput{Result: t.outcome.result}) // or nobody is there
 	case <-gone:
 	}
 	return nil
@@ -209,7 +209,7 @@ func (a requests) list() []control.Job {
 			live[id] = t.describe()
 		}
 	})
-	a.runner.book.Load().View(func(h *history.History) {
+	a.runner.journal.Load().View(func(h *table.Table) {
 		for _, e := range h.All() {
 			j, is := live[e.Job]
 			if is {
@@ -239,14 +239,14 @@ func (a requests) show(id string) (j control.Job, err error) {
 
 func (a requests) describe(t *task) (j control.Job) {
 	a.runner.loop.Ask(func() { j = t.describe() })
-	a.runner.book.Load().View(func(h *history.History) {
+	a.runner.journal.Load().View(func(h *table.Table) {
 		if e := h.Jobs[j.Job]; e != nil {
 			j.Started, j.Ended = e.Started, e.Ended
 		}
 	})
 	select {
-	case <-t.end.done:
-		j.Result = t.end.result
+	case <-t.outcome.done:
+		j.Result = t.outcome.result
 	default:
 	}
 	return j
@@ -266,8 +266,8 @@ func (a requests) wait(ctx context.Context, id string, within time.Duration) (*c
 		late = timer.C
 	}
 	select {
-	case <-t.end.done:
-		return t.end.result, nil
+	case <-t.outcome.done:
+		return t.outcome.result, nil
 	case <-late:
 		var state string
 		a.runner.loop.Ask(func() { state = string(t.state.Status()) })
@@ -293,23 +293,23 @@ func (a requests) cancel(ctx context.Context, id string) (*control.JobResult, er
 		return nil, control.Conflict("job %s is over: %s", id, state)
 	}
 	select {
-	case <-t.end.done:
-		return t.end.result, nil
+	case <-t.outcome.done:
+		return t.outcome.result, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// find is a job that is not over, or was interrupted as its book was lost, or else what is
+// find is a job that is not over, or was interrupted as its journal was lost, or else what is
 // recorded of one that is.
-func (a requests) find(id string) (t *task, e *history.Entry, err error) {
+func (a requests) find(id string) (t *task, e *table.Entry, err error) {
 	a.runner.loop.Ask(func() {
 		t = cmp.Or(a.runner.tasks.byID[id], a.runner.interrupted[id])
 	})
 	if t != nil {
 		return t, nil, nil
 	}
-	b := a.runner.book.Load()
+	b := a.runner.journal.Load()
 	if e = over(b, id); e == nil { // one that was refused has just been noted
 		ctx, done := context.WithTimeout(context.Background(), notePatience)
 		b.Flush(ctx)
@@ -334,9 +334,9 @@ func (a requests) known(id string) (*task, error) {
 // notePatience is how long a note is waited for, on a disk that does not answer.
 const notePatience = 250 * time.Millisecond
 
-// over is what a book has of a job that is over; nil: nothing.
-func over(b *book, id string) (e *history.Entry) {
-	b.View(func(h *history.History) {
+// over is what a journal has of a job that is over; nil: nothing.
+func over(b *jobJournal, id string) (e *table.Entry) {
+	b.View(func(h *table.Table) {
 		if found := h.Jobs[id]; found != nil && found.State != "" {
 			copied := *found
 			e = &copied

@@ -10,7 +10,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/supervise/jobs/output"
 )
 
@@ -84,7 +84,7 @@ func (t *task) describe() control.Job {
 }
 
 // describe is a job of which only the records are left.
-func describe(e *history.Entry) control.Job {
+func describe(e *table.Entry) control.Job {
 	j := control.Job{
 		Job: e.Job, State: string(e.State), Kind: e.Kind, Command: e.Command, Actor: e.Actor,
 		Submitted: e.At, Started: e.Started, Ended: e.Ended, TimeoutMS: e.TimeoutMS,
@@ -95,7 +95,7 @@ func describe(e *history.Entry) control.Job {
 
 // recall makes a job of the record of one that is over, with what the volume has of its
 // output.
-func recall(e *history.Entry, outputs *output.Store) *task {
+func recall(e *table.Entry, outputs *output.Store) *task {
 	t := submittedAs(e)
 	t.state = job.State{Stage: job.Over, Outcome: e.State}
 	t.output.Streams = outputs.Kept(e.Job)
@@ -109,14 +109,14 @@ func recall(e *history.Entry, outputs *output.Store) *task {
 	}
 	result.State = string(e.State)
 	t.output.CloseFiles()
-	t.end.result, t.end.told, t.output.told = result, true, true
-	close(t.end.done)
+	t.outcome.result, t.outcome.told, t.output.told = result, true, true
+	close(t.outcome.done)
 	close(t.output.begun)
 	return t
 }
 
 // submittedAs is a job as its record has it.
-func submittedAs(e *history.Entry) *task {
+func submittedAs(e *table.Entry) *task {
 	t := newTask(e.Job, e.Kind, e.Actor, control.RunJob{
 		Command: e.Command, Profile: e.Profile, Service: e.Service, Session: e.Session, TimeoutMS: e.TimeoutMS, MaxOutput: control.DefaultJobOutput, Detach: true,
 		Key: e.Key,

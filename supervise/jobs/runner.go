@@ -10,7 +10,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/inbox"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/jobs/output"
@@ -52,14 +52,14 @@ type Host interface {
 
 // Journal is where jobs are recorded.
 type Journal interface {
-	// Append returns when the record is durable, and History knows of it.
+	// Append returns when the record is durable, and the table has it.
 	Append(ctx context.Context, kind string, body any) error
 	// Note adds a record that may be lost with the machine's power.
 	Note(kind string, body any)
 	// Flush waits until the notes before it can be seen.
 	Flush(ctx context.Context)
 	// View shows what follows from the records. f must not keep any of it.
-	View(f func(*history.History))
+	View(f func(*table.Table))
 	// Boot is the id of this start of the container.
 	Boot() string
 }
@@ -79,7 +79,7 @@ type Settings struct {
 type Runner struct {
 	loop     inbox.Work // the goroutine; what it is given never waits
 	host     Host
-	book     atomic.Pointer[book]
+	journal  atomic.Pointer[jobJournal]
 	place    place
 	clock    atomic.Pointer[schedules] // nil: nothing recurs
 	sessions sessions
@@ -96,7 +96,7 @@ type Runner struct {
 	unknown  map[uint64]uint32 // the tags of a predecessor's children that are ended, of which nothing else is known
 	ends     map[string]uint64 // how often the occurrences of a service's schedule were ended
 
-	interrupted map[string]*task // as the book before this one was lost, for who asks for one by its number
+	interrupted map[string]*task // as the journal before this one was lost, for who asks for one by its number
 
 	children []wire.Child   // a predecessor's; until it is started
 	early    []wire.Message // heard before they were taken over
@@ -106,7 +106,7 @@ type Runner struct {
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
 	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), ends: map[string]uint64{}, unknown: map[uint64]uint32{}}
-	r.book.Store(inMemory())
+	r.journal.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}
 	r.sessions = sessions{runner: r, open: map[string]*session{}}
@@ -199,7 +199,7 @@ func (r *Runner) step(t *task, e job.Event) {
 		r.spawn(t)
 	}
 	if do&job.Note != 0 {
-		t.book.Note(history.TypeStarted, history.Started{Job: t.spec.ID, PID: t.run.pid})
+		t.journal.Note(table.TypeStarted, table.Started{Job: t.spec.ID, PID: t.run.pid})
 	}
 	if do&job.End != 0 {
 		r.end(t)
@@ -236,7 +236,7 @@ func (r *Runner) turns() {
 // forget lets go of a job that is over.
 func (r *Runner) forget(t *task) {
 	r.Tally.over(t)
-	if t.lost(r.book.Load()) {
+	if t.lost(r.journal.Load()) {
 		r.interrupted[t.spec.ID] = t
 	}
 	t.letGo(r)

@@ -14,7 +14,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/walls"
@@ -175,7 +175,7 @@ func newRig(t *testing.T, journal, memory Journal) *rig {
 	if journal != nil {
 		host.dir = t.TempDir()
 	}
-	g.book.Load().Journal = memory
+	g.journal.Load().Journal = memory
 	g.Start(journal, nil, false)
 	return g
 }
@@ -239,7 +239,7 @@ func (g *rig) bring(d *disk, stage job.Stage, profile, key string) (release func
 	case job.Recording:
 		d.set(nil, os.ErrInvalid)
 		g.Hear(&wire.Exited{ID: g.task.run.id, Exit: wire.Exit{At: 1}})
-		g.until("it was tried", func() bool { return g.task.end.told })
+		g.until("it was tried", func() bool { return g.task.outcome.told })
 	}
 	g.until("it is at its stage", func() bool { return g.task.spec.ID != "" && g.task.state.Stage == stage })
 	return release
@@ -276,8 +276,8 @@ func (g *rig) over() *control.JobResult {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	<-g.task.end.done
-	return g.task.end.result
+	<-g.task.outcome.done
+	return g.task.outcome.result
 }
 
 // The volume is lost while a job is at any stage: it ends, whoever waits is told,
@@ -346,14 +346,14 @@ func TestVolumeIsTaken(t *testing.T) {
 			first := g.task
 			d := newDisk("here")
 			again, _ := json.Marshal(control.RunJob{Key: "K", Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true, Retry: true})
-			for _, s := range []history.Submitted{{Job: "6", Kind: "run"}, {Job: "7", Kind: "run", Key: "K", Again: again}} {
-				if err := d.Append(t.Context(), history.TypeSubmitted, s); err != nil {
+			for _, s := range []table.Submitted{{Job: "6", Kind: "run"}, {Job: "7", Kind: "run", Key: "K", Again: again}} {
+				if err := d.Append(t.Context(), table.TypeSubmitted, s); err != nil {
 					t.Fatal(err)
 				}
 			}
 			g.host.has(t.TempDir())
 			g.Use(d)
-			g.until("what was left is interrupted", func() bool { return slices.Contains(d.written(), history.TypeFailed) })
+			g.until("what was left is interrupted", func() bool { return slices.Contains(d.written(), table.TypeFailed) })
 			memory.set(nil, nil)
 			release()
 			g.Open()
@@ -372,7 +372,7 @@ func TestVolumeIsTaken(t *testing.T) {
 			}
 			g.shown("m1", result)
 			states := map[string]job.Status{}
-			d.View(func(h *history.History) {
+			d.View(func(h *table.Table) {
 				for id, e := range h.Jobs {
 					states[id] = e.State
 				}

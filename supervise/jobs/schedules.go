@@ -14,7 +14,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/internal/schedule"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/service"
 )
 
@@ -103,7 +103,7 @@ func (s *schedules) recur() {
 // due runs what is due, and returns when the next is; the zero Time: nothing.
 func (s *schedules) due(now time.Time) (next time.Time) {
 	r := s.runner
-	b, open := r.book.Load(), false
+	b, open := r.journal.Load(), false
 	r.loop.Ask(func() { open = r.queue.open })
 	if !b.durable() || !open {
 		return time.Time{} // another container has the volume, and runs what recurs; Open looks again
@@ -155,15 +155,15 @@ const retrySkip = 10 * time.Second
 
 // skip records that occurrences are not run, up to one; or if that one is run, those
 // before it. False: it cannot be recorded.
-func (s *schedules) skip(b *book, what Scheduled, at time.Time, count int, cause string, last bool) bool {
+func (s *schedules) skip(b *jobJournal, what Scheduled, at time.Time, count int, cause string, last bool) bool {
 	slog.Warn("occurrences of a schedule are skipped", "service", what.Name, "count", count, "why", cause)
-	record := history.Skipped{Schedule: what.Name, Count: count, Cause: cause}
+	record := table.Skipped{Schedule: what.Name, Count: count, Cause: cause}
 	if !last {
-		b.Note(history.TypeSkipped, record) // at is recorded as a job
+		b.Note(table.TypeSkipped, record) // at is recorded as a job
 		return true
 	}
 	record.Occurs = &at
-	return b.Append(forRecord(), history.TypeSkipped, record) == nil
+	return b.Append(forRecord(), table.TypeSkipped, record) == nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -186,28 +186,28 @@ func lateness(name string, most time.Duration) time.Duration {
 
 // off records that a schedule is in force no more: what it misses is not made up for
 // when it is again. False: it cannot be recorded.
-func (s *schedules) off(b *book, what Scheduled) bool {
+func (s *schedules) off(b *jobJournal, what Scheduled) bool {
 	off := true
-	b.View(func(h *history.History) {
+	b.View(func(h *table.Table) {
 		e := h.Schedules[what.Name]
 		off = e == nil || e.Cron == ""
 	})
-	return off || b.Append(forRecord(), history.TypeScheduled, history.Scheduled{Schedule: what.Name}) == nil
+	return off || b.Append(forRecord(), table.TypeScheduled, table.Scheduled{Schedule: what.Name}) == nil
 }
 
 // timerOf is a schedule with what is recorded of it: since when it is in force, and
 // its last occurrence. One that is new, or changed, is recorded first.
-func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
-	var entry history.Schedule
-	look := func(h *history.History) {
+func (s *schedules) timerOf(b *jobJournal, what Scheduled, cron *schedule.Cron, now time.Time) (schedule.Timer, bool) {
+	var entry table.Schedule
+	look := func(h *table.Table) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
 		}
 	}
 	b.View(look)
 	if entry.Cron != what.Schedule.Cron || entry.Timezone != what.Schedule.Timezone {
-		fresh := history.Scheduled{Schedule: what.Name, Cron: what.Schedule.Cron, Timezone: what.Schedule.Timezone}
-		if err := b.Append(forRecord(), history.TypeScheduled, fresh); err != nil {
+		fresh := table.Scheduled{Schedule: what.Name, Cron: what.Schedule.Cron, Timezone: what.Schedule.Timezone}
+		if err := b.Append(forRecord(), table.TypeScheduled, fresh); err != nil {
 			return schedule.Timer{}, false
 		}
 		entry.Since = now
@@ -225,7 +225,7 @@ func (s *schedules) timerOf(b *book, what Scheduled, cron *schedule.Cron, now ti
 
 // occur runs one occurrence, or not, as its overlap says. Its record is durable
 // before it begins, so it is never run again.
-func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
+func (s *schedules) occur(b *jobJournal, what Scheduled, at time.Time) {
 	r := s.runner
 	t := newTask("", kindSchedule, nil, control.RunJob{
 		Command: what.Command, TimeoutMS: what.Schedule.Timeout.Milliseconds(),
@@ -260,7 +260,7 @@ func (s *schedules) occur(b *book, what Scheduled, at time.Time) {
 			}
 		}
 		for _, other := range before {
-			<-other.end.done
+			<-other.outcome.done
 		}
 		ended := false
 		if r.loop.Ask(func() { ended = r.ends[what.Name] != ends }); ended {
@@ -300,7 +300,7 @@ func (r *Runner) EndOccurrences(name, cause string) (over <-chan struct{}) {
 	go func() {
 		defer close(done)
 		for _, t := range ended {
-			<-t.end.done
+			<-t.outcome.done
 		}
 	}()
 	return done
@@ -320,9 +320,9 @@ func (r *Runner) NextOf(what Scheduled) control.Schedule {
 	if err != nil {
 		return s
 	}
-	var entry history.Schedule
-	b := r.book.Load()
-	b.View(func(h *history.History) {
+	var entry table.Schedule
+	b := r.journal.Load()
+	b.View(func(h *table.Table) {
 		if e := h.Schedules[what.Name]; e != nil {
 			entry = *e
 		}

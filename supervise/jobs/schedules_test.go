@@ -10,7 +10,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/schedule"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/service"
 	"rlminit/wire"
 )
@@ -18,7 +18,7 @@ import (
 // skips are what a journal has of occurrences that were not run.
 type skips struct {
 	*disk
-	list []history.Skipped
+	list []table.Skipped
 }
 
 func (s *skips) Note(kind string, body any) {
@@ -32,14 +32,14 @@ func (s *skips) Append(ctx context.Context, kind string, body any) error {
 }
 
 func (s *skips) keep(kind string, body any) {
-	if kind == history.TypeSkipped {
+	if kind == table.TypeSkipped {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.list = append(s.list, body.(history.Skipped))
+		s.list = append(s.list, body.(table.Skipped))
 	}
 }
 
-func (s *skips) taken() []history.Skipped {
+func (s *skips) taken() []table.Skipped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list
@@ -69,7 +69,7 @@ func TestOccurrences(t *testing.T) {
 				s.due(now)
 			}
 			ran := func() (n int) {
-				d.View(func(h *history.History) { n = len(h.Jobs) })
+				d.View(func(h *table.Table) { n = len(h.Jobs) })
 				return n
 			}
 			begin := time.Now()
@@ -103,7 +103,7 @@ func TestServiceIsNoProfile(t *testing.T) {
 	g := newRig(t, newDisk("here"), Unrecorded())
 	g.Open()
 	what := Scheduled{Name: "tick", Command: []string{"true"}, Schedule: service.Schedule{Cron: "* * * * *", Overlap: service.OverlapSkip, Timeout: time.Hour}}
-	(&schedules{runner: g.Runner}).occur(g.book.Load(), what, time.Now())
+	(&schedules{runner: g.Runner}).occur(g.journal.Load(), what, time.Now())
 	g.until("its job is spawned", func() bool {
 		g.task = g.tasks.byID["1"]
 		return g.task != nil && g.spawn() != 0
@@ -127,9 +127,9 @@ func TestServiceIsNoProfile(t *testing.T) {
 	if _, err := g.submit(late); err != nil {
 		t.Fatal(err)
 	}
-	<-late.end.done
-	if why := late.end.result.Error; why == nil || !strings.Contains(*why, `there is no service "tick"`) {
-		t.Errorf("%+v", late.end.result)
+	<-late.outcome.done
+	if why := late.outcome.result.Error; why == nil || !strings.Contains(*why, `there is no service "tick"`) {
+		t.Errorf("%+v", late.outcome.result)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestScheduleThatIsNotRun(t *testing.T) {
 	what.Off = false
 	s.due(time.Now())
 	ran := 0
-	d.View(func(h *history.History) { ran = len(h.Jobs) })
+	d.View(func(h *table.Table) { ran = len(h.Jobs) })
 	if ran > 0 || len(d.taken()) > 0 {
 		t.Errorf("%d were run, skipped %v", ran, d.taken())
 	}

@@ -14,14 +14,14 @@ import (
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 )
 
-// session is one that is not over. What is recorded of it is in the history; this
+// session is one that is not over. What is recorded of it is in the table; this
 // is the rest, the runner's goroutine's alone.
 type session struct {
 	id, key string
-	book    *book // where it is recorded
+	journal *jobJournal // where it is recorded
 	of      Owner
 	dir     string
 	made    chan struct{} // closed when its directory is there, or cannot be
@@ -95,20 +95,20 @@ func (ss *sessions) enter(key string, of Owner, base string) (s *session, fresh 
 	if err := ss.runner.doors.vacant(of.Profile); err != nil {
 		return nil, false, err
 	}
-	b := ss.runner.book.Load()
+	b := ss.runner.journal.Load()
 	if !b.durable() {
 		_, lacks := ss.runner.host.Volume()
 		return nil, false, control.Conflict("no session can be opened, for its directory is on the volume: %s", cmp.Or(lacks, notHere))
 	}
 	id := ss.runner.numbers.nextSession(b)
-	s = &session{id: id, book: b, key: key, of: of, dir: newDir(base, id), made: make(chan struct{})}
+	s = &session{id: id, journal: b, key: key, of: of, dir: newDir(base, id), made: make(chan struct{})}
 	ss.open[id] = s
 	return s, true, nil
 }
 
 // furnish records a session, and makes its directory. Whoever waits for it is told.
 func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
-	s.failure = s.book.Append(forRecord(), history.TypeSessionCreated, history.Session{
+	s.failure = s.journal.Append(forRecord(), table.TypeSessionCreated, table.Session{
 		Session: s.id, Key: c.Key, Profile: s.of.Profile, Service: s.of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 	})
 	if s.failure == nil {
@@ -125,7 +125,7 @@ func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
 		}
 	})
 	if s.failure != nil {
-		_ = s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
+		_ = s.journal.Append(forRecord(), table.TypeSessionEnded, table.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
 	}
 }
 
@@ -195,9 +195,9 @@ func (ss *sessions) expire(s *session, in time.Duration) {
 // an earlier boot end with it. The others have their directories made, one after the
 // other: a predecessor may have been killed before it had made one, or had told that it
 // was removed.
-func (ss *sessions) adopt(b *book) {
-	var open []history.SessionEntry
-	b.View(func(h *history.History) {
+func (ss *sessions) adopt(b *jobJournal) {
+	var open []table.SessionEntry
+	b.View(func(h *table.Table) {
 		for _, e := range h.Sessions {
 			if e.Ended == nil && ss.open[e.Session.Session] == nil {
 				open = append(open, *e)
@@ -207,7 +207,7 @@ func (ss *sessions) adopt(b *book) {
 	var ours []*session
 	defer func() { go ss.makeAgain(ours) }()
 	for _, e := range open {
-		s := &session{id: e.Session.Session, book: b, key: e.Key, of: Owner{e.Profile, e.Service}, dir: e.Dir, made: make(chan struct{})}
+		s := &session{id: e.Session.Session, journal: b, key: e.Key, of: Owner{e.Profile, e.Service}, dir: e.Dir, made: make(chan struct{})}
 		ss.open[s.id] = s
 		if e.Boot != b.Boot() {
 			close(s.made)
@@ -325,7 +325,7 @@ func (ss *sessions) admit(t *task) error {
 // list is those that are open, and those that are remembered.
 func (ss *sessions) list() []control.Session {
 	list := []control.Session{}
-	ss.runner.book.Load().View(func(h *history.History) {
+	ss.runner.journal.Load().View(func(h *table.Table) {
 		for _, e := range h.Sessions {
 			list = append(list, describeSession(e))
 		}
@@ -347,8 +347,8 @@ func (ss *sessions) show(id string) (control.Session, error) {
 }
 
 // entry is what is recorded of a session; nil: nothing.
-func (ss *sessions) entry(id string) (entry *history.SessionEntry) {
-	ss.runner.book.Load().View(func(h *history.History) {
+func (ss *sessions) entry(id string) (entry *table.SessionEntry) {
+	ss.runner.journal.Load().View(func(h *table.Table) {
 		if e := h.Sessions[id]; e != nil {
 			copied := *e
 			entry = &copied
@@ -367,7 +367,7 @@ func (ss *sessions) markEnding(list []control.Session) {
 	})
 }
 
-func describeSession(e *history.SessionEntry) control.Session {
+func describeSession(e *table.SessionEntry) control.Session {
 	s := control.Session{
 		Session: e.Session.Session, Key: orNull(e.Key), State: "open", Profile: orNull(e.Profile), Service: orNull(e.Service), Dir: e.Dir, Actor: e.Actor,
 		Created: e.At, Until: e.Until, Extends: control.MostExtensions - e.Extended, Jobs: e.Jobs, JobsMax: e.JobsMax,
@@ -403,7 +403,7 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 	if now, err = ss.show(id); err != nil || now.Extends <= 0 {
 		return now, control.Refused("session %s was extended %d times, which is all that there are", id, control.MostExtensions)
 	}
-	if err := ss.runner.book.Load().Append(forRecord(), history.TypeSessionExtended, history.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
+	if err := ss.runner.journal.Load().Append(forRecord(), table.TypeSessionExtended, table.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
 		return now, control.Failed("the extension cannot be recorded: %v", err)
 	}
 	ss.runner.loop.Ask(func() {
@@ -445,7 +445,7 @@ func (ss *sessions) end(id, cause string) error {
 	}
 	<-s.made
 	for _, t := range tasks {
-		<-t.end.done
+		<-t.outcome.done
 	}
 	s.endErr = ss.finish(s, cause)
 	ss.runner.loop.Ask(func() {
@@ -483,7 +483,7 @@ func (ss *sessions) finish(s *session, cause string) error {
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
 	}
-	if err := s.book.Append(forRecord(), history.TypeSessionEnded, history.SessionEnded{Session: s.id, Cause: cause}); err != nil {
+	if err := s.journal.Append(forRecord(), table.TypeSessionEnded, table.SessionEnded{Session: s.id, Cause: cause}); err != nil {
 		return control.Failed("the end of session %s cannot be recorded: %v", s.id, err)
 	}
 	return nil

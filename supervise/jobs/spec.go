@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"rlminit/control"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/wire"
 )
 
@@ -37,9 +37,9 @@ const mostSpec = 64 << 20
 func (s *spec) name() string { return namePrefix + s.ID }
 
 // submission is the record of a job that somebody wants run.
-func (s *spec) submission() history.Submitted {
+func (s *spec) submission() table.Submitted {
 	q := &s.Request
-	record := history.Submitted{
+	record := table.Submitted{
 		Job: s.ID, Kind: s.Kind, Command: shortened(q.Command), Profile: q.Profile, Service: q.Service, Session: q.Session,
 		Actor: s.Actor, TimeoutMS: q.TimeoutMS, Key: q.Key, Again: s.Again, Attempt: s.Attempt, Occurs: s.Occurs, Schedule: s.Schedule, Path: s.Path, Digest: s.Digest,
 	}

@@ -12,7 +12,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/redact"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
 	"rlminit/wire"
@@ -91,7 +91,7 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		}
 		t.held.stdin, t.spec.Request.Stdin = fd, ""
 	}
-	var past *history.Entry
+	var past *table.Entry
 	var outputs *output.Store
 	kept := make(chan *task, 1)
 	r.loop.Do(func() {
@@ -111,8 +111,8 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 		return nil, err
 	case past != nil:
 		return recall(past, outputs), nil
-	case taken.end.unkept: // its result was there before
-		return nil, control.Failed("%s", *taken.end.result.Error)
+	case taken.outcome.unkept: // its result was there before
+		return nil, control.Failed("%s", *taken.outcome.result.Error)
 	}
 	return taken, nil
 }
@@ -120,16 +120,16 @@ func (r *Runner) submit(t *task) (taken *task, err error) {
 // sameKey finds the job that has a job's key, which is the same one, asked for once more:
 // one that is not over, or past, what is recorded of it. The key of another is refused.
 // What it reads and with what environment is not compared.
-func sameKey(t *task, running *tasks, b *book) (other *task, past *history.Entry, err error) {
+func sameKey(t *task, running *tasks, b *jobJournal) (other *task, past *table.Entry, err error) {
 	key := t.spec.Request.Key
 	if key == "" {
 		return nil, nil, nil
 	}
-	var had history.Submitted
+	var had table.Submitted
 	if other = running.keyed(key, b); other != nil {
 		had = other.spec.submission()
 	}
-	b.View(func(h *history.History) {
+	b.View(func(h *table.Table) {
 		if e := h.Keyed(key); other == nil && e != nil && e.State != "" {
 			copied := *e
 			past, had = &copied, e.Submitted
@@ -151,11 +151,11 @@ func sameKey(t *task, running *tasks, b *book) (other *task, past *history.Entry
 
 // admit gives a job its number, or finds the one with its key, or says why there
 // can be none.
-func (r *Runner) admit(t *task) (other *task, past *history.Entry, err error) {
+func (r *Runner) admit(t *task) (other *task, past *table.Entry, err error) {
 	if !r.started {
 		return nil, nil, control.NoAnswer("the supervisor is not ready yet")
 	}
-	if other, past, err = sameKey(t, &r.tasks, r.book.Load()); other != nil || past != nil || err != nil {
+	if other, past, err = sameKey(t, &r.tasks, r.journal.Load()); other != nil || past != nil || err != nil {
 		return other, past, err
 	}
 	return nil, nil, r.enlist(t)
@@ -181,8 +181,8 @@ func (r *Runner) enlist(t *task) error {
 	if err := r.sessions.admit(t); err != nil {
 		return err
 	}
-	t.book = r.book.Load()
-	t.spec.ID = r.numbers.nextJob(t.book)
+	t.journal = r.journal.Load()
+	t.spec.ID = r.numbers.nextJob(t.journal)
 	if t.spec.Kind == kindWrite {
 		t.spec.Argv[len(t.spec.Argv)-1] = t.spec.ID
 	}
@@ -202,13 +202,13 @@ func (r *Runner) turnAway(t *task, why error) error {
 	if !refused || !r.started || r.stopping {
 		return why
 	}
-	t.book = r.book.Load()
-	t.spec.ID, t.why.refused = r.numbers.nextJob(t.book), problem.Detail
+	t.journal = r.journal.Load()
+	t.spec.ID, t.why.refused = r.numbers.nextJob(t.journal), problem.Detail
 	submitted := t.spec.submission()
 	submitted.TurnedAway, submitted.Again = true, nil
 	result, _ := json.Marshal(t.conclude(job.State{Outcome: job.RefusedAs}, nil)) // of strings and numbers
-	t.book.Note(history.TypeSubmitted, submitted)
-	t.book.Note(history.TypeFailed, history.Ended{Job: t.spec.ID, State: job.RefusedAs, Result: result})
+	t.journal.Note(table.TypeSubmitted, submitted)
+	t.journal.Note(table.TypeFailed, table.Ended{Job: t.spec.ID, State: job.RefusedAs, Result: result})
 	t.state.Outcome = job.RefusedAs
 	r.Tally.over(t)
 	told := *problem
@@ -228,7 +228,7 @@ func (r *Runner) submitted(t *task) {
 		go seen()
 	}
 	go func() {
-		failure := t.book.Append(forRecord(), history.TypeSubmitted, record)
+		failure := t.journal.Append(forRecord(), table.TypeSubmitted, record)
 		before := seen()
 		r.loop.Do(func() {
 			r.queue.lane(t).coming--
@@ -237,8 +237,8 @@ func (r *Runner) submitted(t *task) {
 				r.step(t, job.Event{Kind: job.Kept})
 			} else {
 				why := fmt.Sprintf("the job cannot be recorded, and is not run: %v", failure)
-				t.end.unkept = true
-				t.end.result = &control.JobResult{Job: t.spec.ID, State: string(job.Failed), Error: &why}
+				t.outcome.unkept = true
+				t.outcome.result = &control.JobResult{Job: t.spec.ID, State: string(job.Failed), Error: &why}
 				r.step(t, job.Event{Kind: job.NotKept})
 			}
 			if t.accepted != nil {

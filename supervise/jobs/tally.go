@@ -77,10 +77,10 @@ func (y *Tally) say(t *task, now time.Time) {
 
 // whyFailed is why a job that is over has failed.
 func (t *task) whyFailed() string {
-	if t.end.result == nil {
+	if t.outcome.result == nil {
 		return cmp.Or(t.why.refused, t.why.problem, string(t.state.Outcome))
 	}
-	return t.end.result.Why()
+	return t.outcome.result.Why()
 }
 
 // Counts are the jobs that have ended since the supervisor began, by kind and state.

@@ -12,7 +12,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/rights"
 	"rlminit/supervise/jobs/output"
 	"rlminit/supervise/process"
@@ -24,16 +24,16 @@ import (
 // of its own. Its goroutine is the runner's, but for what says otherwise.
 type task struct {
 	spec      spec
-	book      *book     // where it is recorded
-	state     job.State // which job.Step alone changes
-	active    bool      // its turn has come: the queue's
+	journal   *jobJournal // where it is recorded
+	state     job.State   // which job.Step alone changes
+	active    bool        // its turn has come: the queue's
 	held      held
 	followers followers
 	prep      preparing
 	run       run
 	output    written
 	why       reasons
-	end       ending
+	outcome   outcome
 	accepted  func() // told when it is recorded, or cannot be; nil: nobody is
 }
 
@@ -41,7 +41,7 @@ type task struct {
 func newTask(id, kind string, actor *uint32, request control.RunJob) *task {
 	return &task{
 		spec: spec{ID: id, Kind: kind, Actor: actor, Request: request, Submitted: time.Now()}, held: held{spec: -1, stdin: -1},
-		output: written{begun: make(chan struct{})}, end: ending{done: make(chan struct{})},
+		output: written{begun: make(chan struct{})}, outcome: outcome{done: make(chan struct{})},
 	}
 }
 
@@ -121,9 +121,9 @@ type reasons struct {
 	code    int    // the exit code of what could not be run; 0: none
 }
 
-// ending is a job's result, for those who wait for it. Invariant: result is there, and
+// outcome is a job's result, for those who wait for it. Invariant: result is there, and
 // stays, once done is closed.
-type ending struct {
+type outcome struct {
 	result *control.JobResult
 	unkept bool          // it could not be recorded, and is not run
 	done   chan struct{} // closed when result is there
@@ -251,9 +251,9 @@ func (r *Runner) record(t *task) {
 	streams, state := t.output.Streams, t.state
 	again := t.spec.Request.Retry && state.Outcome == job.Interrupted && r.stopping // the next boot finds it unfinished
 	go func() {
-		if t.end.result == nil {
+		if t.outcome.result == nil {
 			streams.Finish()
-			t.end.result = t.conclude(state, r.place.look())
+			t.outcome.result = t.conclude(state, r.place.look())
 		}
 		if again {
 			r.loop.Do(func() { r.step(t, job.Event{Kind: job.Recorded}) })
@@ -261,13 +261,13 @@ func (r *Runner) record(t *task) {
 		}
 		failure := t.keep(state)
 		r.loop.Do(func() {
-			if failure == nil || t.lost(r.book.Load()) { // who has the volume now has recorded it as interrupted
+			if failure == nil || t.lost(r.journal.Load()) { // who has the volume now has recorded it as interrupted
 				r.step(t, job.Event{Kind: job.Recorded})
 				return
 			}
-			if t.end.result.Error == nil {
+			if t.outcome.result.Error == nil {
 				why := fmt.Sprintf("its outcome cannot be recorded: %v", failure)
-				t.end.result.Error = &why
+				t.outcome.result.Error = &why
 			}
 			r.step(t, job.Event{Kind: job.NotRecorded})
 		})
@@ -276,29 +276,29 @@ func (r *Runner) record(t *task) {
 
 // keep records the outcome, and before it that of a write that was undone.
 func (t *task) keep(state job.State) error {
-	ended := history.Ended{Job: t.spec.ID, State: state.Outcome, TookMS: t.end.result.ExecutionTimeMS}
-	ended.Result, _ = json.Marshal(bare(t.end.result)) // of strings and numbers
+	ended := table.Ended{Job: t.spec.ID, State: state.Outcome, TookMS: t.outcome.result.ExecutionTimeMS}
+	ended.Result, _ = json.Marshal(bare(t.outcome.result)) // of strings and numbers
 	if state.Outcome == job.Succeeded {
 		switch t.spec.Kind {
 		case kindWrite:
-			if wrote := []byte(t.end.result.Stdout); json.Valid(wrote) {
+			if wrote := []byte(t.outcome.result.Stdout); json.Valid(wrote) {
 				ended.Wrote = wrote
 			}
 		case kindUndo:
-			if err := t.book.Append(forRecord(), history.TypeRolledBack, history.RolledBack{Job: t.spec.undoes(), By: t.spec.ID}); err != nil {
+			if err := t.journal.Append(forRecord(), table.TypeRolledBack, table.RolledBack{Job: t.spec.undoes(), By: t.spec.ID}); err != nil {
 				return err
 			}
 		}
 	}
-	return t.book.Append(forRecord(), history.TypeOf(state.Outcome), ended)
+	return t.journal.Append(forRecord(), table.TypeOf(state.Outcome), ended)
 }
 
 // publish tells whoever waits what came of it.
 func (t *task) publish() {
 	t.output.begin(output.Streams{})
-	if !t.end.told {
-		t.end.told = true
-		close(t.end.done)
+	if !t.outcome.told {
+		t.outcome.told = true
+		close(t.outcome.done)
 	}
 }
 

@@ -26,10 +26,10 @@ func (all *tasks) add(t *task) { all.byID[t.spec.ID] = t }
 // remove takes out one that is over.
 func (all *tasks) remove(t *task) { delete(all.byID, t.spec.ID) }
 
-// keyed is the job of a book under a key; nil: there is none.
-func (all *tasks) keyed(key string, in *book) *task {
+// keyed is the job of a journal under a key; nil: there is none.
+func (all *tasks) keyed(key string, in *jobJournal) *task {
 	for _, t := range all.byID {
-		if key != "" && t.spec.Request.Key == key && t.book == in {
+		if key != "" && t.spec.Request.Key == key && t.journal == in {
 			return t
 		}
 	}

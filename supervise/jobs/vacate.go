@@ -60,7 +60,7 @@ func (r *Runner) Vacate(profile, cause string) (release func()) {
 		_ = r.sessions.end(id, cause) // its directory goes along with the profile's
 	}
 	for _, t := range tasks {
-		<-t.end.done
+		<-t.outcome.done
 	}
 	return release
 }

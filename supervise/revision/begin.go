@@ -2,9 +2,11 @@ package revision
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +26,11 @@ func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revis
 	if again, ok := r.asked(ask.Request); ok {
 		return again, nil
 	}
-	answer, hash, err := r.begin(ask, actor)
+	hash := ""
+	if p, err := plan.Read([]byte(ask.Plan)); err == nil {
+		hash = p.Hash
+	}
+	answer, err := r.begin(ask, hash, actor)
 	if err != nil {
 		return answer, r.refuse(err, hash, ask.By, actor)
 	}
@@ -35,7 +41,7 @@ func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revis
 func (r *Revisions) refuse(err error, hash, by string, actor uint32) error {
 	problem := problemOf(err)
 	record := apply.RecordedRefusal{Hash: hash, UID: actor, By: by, ExitCode: problem.ExitCode, Reason: problem.Detail}
-	if err := r.ledger.Record(apply.TypeRefused, record); err != nil {
+	if err := r.journal.Record(apply.TypeRefused, record); err != nil {
 		slog.Warn("cannot record that an apply was refused", "err", err)
 	}
 	slog.Warn("an apply was refused", "uid", actor, "by", by, "why", problem.Detail)
@@ -55,7 +61,7 @@ func (r *Revisions) Plan(ask control.PlanRequest, actor uint32) (control.Planned
 		reason += " …"
 	}
 	record := apply.RecordedRefusal{Source: ask.File, UID: actor, ExitCode: problem.ExitCode, Reason: reason}
-	if err := r.ledger.Record(apply.TypePlanRefused, record); err != nil {
+	if err := r.journal.Record(apply.TypePlanRefused, record); err != nil {
 		slog.Warn("cannot record that a plan was refused", "err", err)
 	}
 	return planned, problem
@@ -68,7 +74,7 @@ func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
 		return answer, false
 	}
 	version, _ := r.progress.seen()
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		i := slices.IndexFunc(f.Revisions, func(k apply.Known) bool { return k.Begun.Request == request })
 		if ok = i >= 0; ok {
 			answer = r.describe(f.Revisions[i], version)
@@ -77,34 +83,41 @@ func (r *Revisions) asked(request string) (answer control.Revision, ok bool) {
 	return answer, ok
 }
 
-// begin makes sure of everything, and begins a revision.
-func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer control.Revision, hash string, err error) {
-	if p, err := plan.Read([]byte(ask.Plan)); err == nil {
-		hash = p.Hash
-	}
+// begin makes sure of everything, and begins a revision. hash is the plan's.
+func (r *Revisions) begin(ask control.ApplyRequest, hash string, actor uint32) (answer control.Revision, err error) {
 	p, err := plan.Verify([]byte(ask.Plan), ask.Approve)
 	if err != nil {
-		return answer, hash, err
+		return answer, err
 	}
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
 	if err := r.allowed(p, ask, actor); err != nil {
-		return answer, hash, err
+		return answer, err
 	}
 	if ask.Unread != "" {
-		return answer, hash, control.NewProblem(control.KindNotApproved, ask.Unread)
+		return answer, control.NewProblem(control.KindNotApproved, ask.Unread)
 	}
 	s, err := r.survey(p.Scope, p.Salt, p.Configures())
 	if err != nil {
-		return answer, hash, err
+		return answer, err
 	}
 	if base := r.base(s); base != p.Base {
-		return answer, hash, moved(base, p.Base)
+		return answer, moved(base, p.Base)
 	}
 	if p.Empty() {
-		return control.Revision{Revision: p.Base.Revision, State: control.RevisionUnchanged, Hash: hash, UID: actor, By: ask.By, Steps: []control.RevisionStep{}}, hash, nil
+		return control.Revision{Revision: p.Base.Revision, State: control.RevisionUnchanged, Hash: hash, UID: actor, By: ask.By, Steps: []control.RevisionStep{}}, nil
 	}
-	doc := &Document{Plan: ask.Plan, Scope: p.Scope, Salt: p.Salt, Declared: map[string]plan.Profile{}}
+	doc, err := r.document(p, ask, s)
+	if err != nil {
+		return answer, err
+	}
+	begun := apply.RecordedBegun{Hash: hash, UID: actor, By: ask.By, Source: cmp.Or(p.Source.Revision, p.Source.File), Request: ask.Request}
+	return r.start(doc, begun, p.Changes, ask.Gating)
+}
+
+// document is what is kept of a revision that carries out a plan of what there is.
+func (r *Revisions) document(p *plan.Plan, ask control.ApplyRequest, s survey) (doc *Document, err error) {
+	doc = &Document{Plan: ask.Plan, Scope: p.Scope, Salt: p.Salt, Declared: map[string]plan.Profile{}}
 	for _, name := range p.Unchanged {
 		doc.Declared[name] = s.present[name].Profile
 	}
@@ -115,14 +128,14 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 			k.Before, k.Up = &f.Content, f.Up
 		}
 		if c.Kind == plan.KindConfiguration {
-			effects, err := r.configure(doc, &k, c, p.Salt, ask.Secrets[c.Name])
+			effects, err := configure(r.box, doc, &k, c, p.Salt, ask.Secrets[c.Name])
 			if err != nil {
-				return answer, hash, err
+				return nil, err
 			}
 			taken = effects.Taken
 		} else if c.After != nil {
 			if k.After, err = unsealed(c, p.Salt, ask.Secrets[c.Name], k.Before); err != nil {
-				return answer, hash, err
+				return nil, err
 			}
 			sealed := map[string]string{}
 			for _, s := range c.After.Sealed {
@@ -133,28 +146,26 @@ func (r *Revisions) begin(ask control.ApplyRequest, actor uint32) (answer contro
 		doc.Steps = append(doc.Steps, k)
 	}
 	if taken := takenOf(doc, taken); len(taken) > 0 {
-		return answer, hash, control.NewProblem(control.KindMoved, "the plan does not fit what there is: "+strings.Join(taken, "; ")+"; then make it again with rlminit plan")
+		return nil, control.NewProblem(control.KindMoved, "the plan does not fit what there is: "+strings.Join(taken, "; ")+"; then make it again with rlminit plan")
 	}
-	begun := apply.RecordedBegun{Hash: hash, UID: actor, By: ask.By, Source: sourceOf(p.Source), Request: ask.Request}
-	answer, err = r.start(doc, begun, p.Changes, ask.Gating)
-	return answer, hash, err
+	return doc, nil
 }
 
 // configure completes the step that changes the configuration. What it touches must
 // be what was approved.
-func (r *Revisions) configure(doc *Document, k *Kept, c plan.Change, salt string, values map[string]string) (effects Effects, err error) {
+func configure(box Box, doc *Document, k *Kept, c plan.Change, salt string, values map[string]string) (effects Effects, err error) {
 	text, ok := values[plan.ConfigurationText]
 	if !ok || plan.Digest(salt, plan.ConfigurationText, text) != c.After.Sealed[0].Digest {
 		return effects, control.NewProblem(control.KindNotApproved, fmt.Sprintf("%s is not the configuration that was approved; make the plan again", c.After.Sealed[0].File))
 	}
-	if effects, err = r.box.Preview(c.After.Sealed[0].File, []byte(text)); err != nil {
+	if effects, err = box.Preview(c.After.Sealed[0].File, []byte(text)); err != nil {
 		return effects, err
 	}
 	if !slices.Equal(effects.Services, c.Services) {
 		return effects, control.NewProblem(control.KindMoved, "the plan does not fit what there is: the configuration touches other services by now; make it again with rlminit plan")
 	}
 	k.After = &Content{Text: []byte(text)}
-	k.Services = r.box.Running(c.Services)
+	k.Services = box.Running(c.Services)
 	doc.Declared[c.Name] = plan.ShapeConfiguration(salt, k.After.Text)
 	return effects, nil
 }
@@ -193,7 +204,7 @@ func (r *Revisions) allowed(p *plan.Plan, ask control.ApplyRequest, actor uint32
 
 // idle is a problem while a revision is under way.
 func (r *Revisions) idle() (err error) {
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		if k := f.Open(); k != nil {
 			err = control.NewProblem(control.KindMoved, fmt.Sprintf("revision %d is being applied; wait for its end: rlminit revisions", k.Begun.Revision))
 		}
@@ -244,14 +255,6 @@ func unsealed(c plan.Change, salt string, values map[string]string, before *Cont
 	return &Content{Text: text, State: c.After.State, Secrets: secrets}, nil
 }
 
-// sourceOf is a plan's source in a few words.
-func sourceOf(o plan.Origin) string {
-	if o.Revision == "" {
-		return o.File
-	}
-	return o.Revision
-}
-
 // waveOf is when a change is carried out: APPLY.md.
 func waveOf(c plan.Change) int {
 	switch {
@@ -269,7 +272,7 @@ func waveOf(c plan.Change) int {
 
 // start writes a revision down and begins it. The caller holds r.beginning.
 func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []plan.Change, g control.Gating) (control.Revision, error) {
-	r.ledger.View(func(f *apply.Fold) { begun.Revision = f.Last() + 1 })
+	r.journal.View(func(f *apply.Fold) { begun.Revision = f.Last() + 1 })
 	doc.Revision = begun.Revision
 	waves := make([]int, len(changes))
 	for i, c := range changes {
@@ -297,7 +300,7 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 	if err := r.archive.Save(begun.Revision, b); err != nil {
 		return control.Revision{}, control.Failed("nothing was touched: %v", err)
 	}
-	if err := r.ledger.Record(apply.TypeBegun, begun); err != nil {
+	if err := r.journal.Record(apply.TypeBegun, begun); err != nil {
 		return control.Revision{}, control.Failed("nothing was touched: %v", err)
 	}
 	slog.Info("a revision begins", "revision", begun.Revision, "uid", begun.UID, "by", begun.By, "changes", len(changes))
@@ -312,16 +315,8 @@ func (r *Revisions) start(doc *Document, begun apply.RecordedBegun, changes []pl
 
 // sameContent tells whether two contents say the same.
 func sameContent(a, b *Content) bool {
-	switch {
-	case a == nil || b == nil:
+	if a == nil || b == nil {
 		return a == b
-	case a.State != b.State || !bytes.Equal(a.Text, b.Text) || len(a.Secrets) != len(b.Secrets):
-		return false
 	}
-	for name, value := range a.Secrets {
-		if other, ok := b.Secrets[name]; !ok || other != value {
-			return false
-		}
-	}
-	return true
+	return a.State == b.State && bytes.Equal(a.Text, b.Text) && maps.Equal(a.Secrets, b.Secrets)
 }

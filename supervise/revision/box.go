@@ -115,8 +115,8 @@ type Put struct {
 // ErrGone is a profile, or what was in the trash, that is not there.
 var ErrGone = errors.New("it is not there")
 
-// Ledger is where revisions are recorded.
-type Ledger interface {
+// Recorder is where revisions are recorded: the journal.
+type Recorder interface {
 	// Record returns when the record is durable, and the fold has it.
 	Record(kind string, body any) error
 	// View shows the fold of the records. f returns at once.

@@ -134,7 +134,7 @@ const (
 // know. A full disk holds a revision up; it does not make it a half of each.
 func (c *carrier) record(kind string, body any) {
 	for try := 1; ; try++ {
-		err := c.r.ledger.Record(kind, body)
+		err := c.r.journal.Record(kind, body)
 		if err == nil || c.cold && try >= tries {
 			return
 		}

@@ -3,7 +3,7 @@
 //
 //	POST /v1/plan     declared set + Box ── plan.Compare ──▶ a plan
 //	POST /v1/apply    the plan ── verified, held against Box ──▶ a revision
-//	                  the revision ── plan/apply.Next ──▶ Box, Ledger
+//	                  the revision ── plan/apply.Next ──▶ Box, Recorder
 //	GET  /v1/drift    what was applied + Box ── plan.Compare
 //
 // What is decided is decided by packages plan and plan/apply, which are pure.

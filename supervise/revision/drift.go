@@ -83,7 +83,7 @@ type decided struct {
 // applied is what was applied, and not rolled back since.
 func (r *Revisions) applied() (d decided, err error) {
 	var known []apply.RecordedBegun
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
 			if k.State.Outcome == apply.Applied {
 				known = append(known, k.Begun)

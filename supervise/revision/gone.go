@@ -23,13 +23,13 @@ import (
 var errTouched = errors.New("somebody has changed it since")
 
 // whereabouts is what has become of profiles that people have renamed or deleted.
-type whereabouts struct{ ledger Ledger }
+type whereabouts struct{ journal Recorder }
 
 // of is what has become of a profile that is gone, in words, and its name now; "": it has
 // none. False: nobody knows.
 func (w whereabouts) of(name string) (what, to string, known bool) {
 	var at places.Place
-	w.ledger.View(func(f *apply.Fold) { at, known = f.Gone[name] })
+	w.journal.View(func(f *apply.Fold) { at, known = f.Gone[name] })
 	if to, is := at.Profile(); is {
 		return "renamed to " + to, to, known
 	}

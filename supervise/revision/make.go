@@ -70,8 +70,8 @@ func present(f Found, salt string) plan.Present {
 
 // base is what a plan of a scope starts from now.
 func (r *Revisions) base(s survey) plan.Base {
-	b := plan.Base{Volume: r.ledger.Volume(), Digest: plan.DigestOf(s.present)}
-	r.ledger.View(func(f *apply.Fold) { b.Revision = f.LastApplied() })
+	b := plan.Base{Volume: r.journal.Volume(), Digest: plan.DigestOf(s.present)}
+	r.journal.View(func(f *apply.Fold) { b.Revision = f.LastApplied() })
 	return b
 }
 

@@ -19,7 +19,7 @@ import (
 // at once.
 type Revisions struct {
 	box         Box
-	ledger      Ledger
+	journal     Recorder
 	whereabouts whereabouts
 	archive     Archive
 	settings    func() Settings
@@ -32,10 +32,10 @@ type Revisions struct {
 	progress progress
 }
 
-// New is the revisions that the ledger has.
-func New(box Box, ledger Ledger, archive Archive, settings func() Settings) *Revisions {
+// New is the revisions that the journal has.
+func New(box Box, journal Recorder, archive Archive, settings func() Settings) *Revisions {
 	r := &Revisions{
-		box: box, ledger: ledger, archive: archive, whereabouts: whereabouts{ledger}, settings: settings, now: time.Now,
+		box: box, journal: journal, archive: archive, whereabouts: whereabouts{journal}, settings: settings, now: time.Now,
 		retries:  retries{stopped: make(chan struct{})},
 		progress: progress{version: 1, changed: make(chan struct{}), held: map[int]string{}},
 	}
@@ -68,7 +68,7 @@ func (r *Revisions) Resume() {
 // takeOver is a carrier of the revision that has not ended, or nil.
 func (r *Revisions) takeOver() *carrier {
 	var open *apply.Known
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		if k := f.Open(); k != nil {
 			copied := *k // with steps of its own: the fold goes on
 			copied.State.Steps = slices.Clone(k.State.Steps)
@@ -82,7 +82,7 @@ func (r *Revisions) takeOver() *carrier {
 	if err != nil || len(doc.Steps) != len(open.State.Steps) {
 		// Nothing can be put back without what was there.
 		slog.Error("cannot finish a revision: what it was to change cannot be read; look at rlminit revisions", "revision", open.Begun.Revision, "err", err)
-		if err := r.ledger.Record(apply.TypeEnded, apply.RecordedEnd{Revision: open.Begun.Revision, Outcome: apply.Partly}); err != nil {
+		if err := r.journal.Record(apply.TypeEnded, apply.RecordedEnd{Revision: open.Begun.Revision, Outcome: apply.Partly}); err != nil {
 			slog.Error("cannot record the end of a revision", "err", err)
 		}
 		return nil
@@ -106,7 +106,7 @@ func (r *Revisions) load(number int) (*Document, error) {
 func (r *Revisions) List() []control.Revision {
 	version, _ := r.progress.seen()
 	list := []control.Revision{}
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
 			list = append(list, r.describe(k, version))
 		}
@@ -119,7 +119,7 @@ func (r *Revisions) Get(ctx context.Context, number int, after uint64) (control.
 	for {
 		version, changed := r.progress.seen()
 		var found *control.Revision
-		r.ledger.View(func(f *apply.Fold) {
+		r.journal.View(func(f *apply.Fold) {
 			if k := f.Find(number); k != nil {
 				d := r.describe(*k, version)
 				found = &d

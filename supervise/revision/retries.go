@@ -69,7 +69,7 @@ func (t *retries) run() {
 
 // unfinished is the number of the newest revision if it has ended unfinished, or 0.
 func (t *retries) unfinished() (number int) {
-	t.revisions.ledger.View(func(f *apply.Fold) {
+	t.revisions.journal.View(func(f *apply.Fold) {
 		if k := f.Unfinished(); k != nil {
 			number = k.Begun.Revision
 		}
@@ -86,7 +86,7 @@ func (t *retries) reopen() bool {
 	if number == 0 {
 		return false
 	}
-	if err := r.ledger.Record(apply.TypeResumed, apply.RecordedResume{Revision: number}); err != nil {
+	if err := r.journal.Record(apply.TypeResumed, apply.RecordedResume{Revision: number}); err != nil {
 		slog.Debug("a revision cannot go on yet", "revision", number, "err", err)
 		return false
 	}

@@ -196,7 +196,7 @@ func (r *Revisions) reconfigures(k *Kept, c *plan.Change, actor uint32) (taken f
 // something by hand in between.
 func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 	var numbers []int
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		for _, k := range f.Revisions {
 			if k.State.Outcome == apply.Applied && k.Begun.Revision <= to {
 				numbers = append(numbers, k.Begun.Revision)
@@ -228,7 +228,7 @@ func (r *Revisions) asApplied(to int, contents map[string]*Content) error {
 
 // between is the revision to go back to, and those after it, the newest first.
 func (r *Revisions) between(asked *int) (to int, undone []int, err error) {
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		var applied []int
 		var last apply.Known
 		for _, k := range f.Revisions {

@@ -123,7 +123,7 @@ func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (b
 // came is what has become of each step of a revision.
 func (r *Revisions) came(doc *Document) []apply.Place {
 	came := make([]apply.Place, len(doc.Steps))
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		if known := f.Find(doc.Revision); known != nil {
 			for i := range min(len(came), len(known.State.Steps)) {
 				came[i] = known.State.Steps[i].Place
@@ -156,7 +156,7 @@ func (r *Revisions) Needs(profile string, revision int) (needs bool) {
 	if r == nil {
 		return false
 	}
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		k := f.Find(revision)
 		if k == nil || revision <= f.Last()-kept {
 			return // it can be rolled back no longer
@@ -182,7 +182,7 @@ func (r *Revisions) Release(t control.Trashed, needed bool, takeOut func() error
 	}
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
-	r.ledger.View(func(f *apply.Fold) {
+	r.journal.View(func(f *apply.Fold) {
 		k := f.Open()
 		if k != nil && slices.ContainsFunc(k.Begun.Steps, func(p apply.Planned) bool { return p.Name == t.Profile }) {
 			err = control.Conflict("%s is left, for revision %d, which changes %s, is being applied; wait for its end: rlminit revisions", t.Entry, k.Begun.Revision, t.Profile)

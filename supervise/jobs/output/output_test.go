@@ -167,10 +167,10 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 			case 1: // dead in the midst of the copy
 				s.file.copyFrom(s.mem, random.Int64N(s.total)+1)
 			case 2:
-				s.settle()
+				s.spill()
 				continue
 			default:
-				s.settle()
+				s.spill()
 			}
 			pipe, err := unix.Dup(s.fds()[0])
 			if err != nil {
@@ -183,7 +183,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 			if s, err = openStream("stdout", pipe, mem, 4<<10, Open(o.dir).file("1", "stdout")); err != nil {
 				t.Fatal(err)
 			}
-			s.settle()
+			s.spill()
 		}
 		close(s.pumped)
 		s.finish()

@@ -187,13 +187,13 @@ func (s *Stream) fds() []int {
 // pump moves what comes until the pipe has no writer left, or finish.
 func (s *Stream) pump() {
 	defer close(s.pumped)
-	s.settle() // what a predecessor has moved, and not dealt with
+	s.spill() // what a predecessor has moved, and not dealt with
 	for {
 		n, err := s.fill(pieceSize, true)
 		if n == 0 || err != nil {
 			return
 		}
-		s.settle()
+		s.spill()
 	}
 }
 
@@ -235,9 +235,9 @@ func (s *Stream) wake() {
 	}
 }
 
-// settle copies what is more than the result will have to the file, and gives
+// spill copies what is more than the result will have to the file, and gives
 // back what is neither head nor tail.
-func (s *Stream) settle() {
+func (s *Stream) spill() {
 	s.mu.RLock()
 	total := s.total
 	s.mu.RUnlock()
@@ -271,7 +271,7 @@ func (s *Stream) finish() {
 			break
 		}
 		left -= n
-		s.settle()
+		s.spill()
 	}
 	s.file.copyFrom(s.mem, s.total)
 	s.mu.Lock()

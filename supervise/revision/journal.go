@@ -86,7 +86,7 @@ func (r *Records) Restore(section json.RawMessage) error {
 	return nil
 }
 
-// Journal is a Ledger over the journal that has the fold.
+// Journal is a Recorder over the journal that has the fold.
 type Journal struct {
 	Journal *journal.Journal
 	Records *Records

@@ -37,7 +37,7 @@ profile_purged {"profile":"alice","trash":"alice-2"}`, "trash/alice-1"},
 					t.Fatal(err)
 				}
 			}
-			if e := f.history.Jobs["5"]; e == nil || e.Place() != row.want {
+			if e := f.table.Jobs["5"]; e == nil || e.Place() != row.want {
 				t.Errorf("it is %+v, and not in %s", e, row.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package history
+package table
 
 import "rlminit/journal/places"
 
@@ -17,7 +17,7 @@ func (e *Entry) hasMoved() bool {
 }
 
 // Moved takes that a directory is in another place, with what jobs keep in it.
-func (h *History) Moved(m places.Move) {
+func (h *Table) Moved(m places.Move) {
 	for _, e := range h.Jobs {
 		if e.Path != "" && e.Profile != "" && e.Place() == m.From {
 			e.In = m.To

@@ -1,6 +1,6 @@
-// Package history is what the journal says of jobs and sessions: the records, and
+// Package table is what the journal says of jobs and sessions: the records, and
 // the state that follows from them, as a pure fold.
-package history
+package table
 
 import (
 	"encoding/json"

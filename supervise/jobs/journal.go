@@ -9,40 +9,40 @@ import (
 	"strings"
 
 	"rlminit/job"
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/supervise/jobs/output"
 )
 
-// book is where jobs and sessions are recorded: in the volume's journal as long as the
+// jobJournal is where jobs and sessions are recorded: in the volume's journal as long as the
 // volume is ours, else in memory. There is one at a time, and what is in it ends with it.
 // A job's number says of which kind it is, so that no number means two jobs.
-type book struct {
+type jobJournal struct {
 	Journal
 	prefix string // of its numbers
 }
 
-// inMemory is a book of jobs that are begun while the volume is not ours.
-func inMemory() *book { return &book{Journal: Unrecorded(), prefix: job.InMemory} }
+// inMemory is a journal of jobs that are begun while the volume is not ours.
+func inMemory() *jobJournal { return &jobJournal{Journal: Unrecorded(), prefix: job.InMemory} }
 
 // durable tells whether what is recorded there outlives the supervisor.
-func (b *book) durable() bool { return b.prefix == "" }
+func (b *jobJournal) durable() bool { return b.prefix == "" }
 
 // has tells whether a job of this number can be recorded there.
-func (b *book) has(id string) bool { return strings.HasPrefix(id, job.InMemory) != b.durable() }
+func (b *jobJournal) has(id string) bool { return strings.HasPrefix(id, job.InMemory) != b.durable() }
 
 // numbers are the highest numbers given. They are the runner's goroutine's alone.
 type numbers struct{ jobs, sessions uint64 }
 
 // nextJob is a number that no job had.
-func (n *numbers) nextJob(b *book) string {
-	b.View(func(h *history.History) { n.jobs = max(n.jobs, h.Last) })
+func (n *numbers) nextJob(b *jobJournal) string {
+	b.View(func(h *table.Table) { n.jobs = max(n.jobs, h.Last) })
 	n.jobs++
 	return fmt.Sprint(b.prefix, n.jobs)
 }
 
 // nextSession is a number that no session had.
-func (n *numbers) nextSession(b *book) string {
-	b.View(func(h *history.History) { n.sessions = max(n.sessions, h.LastSession) })
+func (n *numbers) nextSession(b *jobJournal) string {
+	b.View(func(h *table.Table) { n.sessions = max(n.sessions, h.LastSession) })
 	n.sessions++
 	return fmt.Sprint(n.sessions)
 }
@@ -57,17 +57,17 @@ func (n *numbers) given(job, session uint64) {
 // its outcome. nil: the volume is not ours, or not any more; who has it now has recorded
 // that the jobs on it were interrupted.
 func (r *Runner) Use(journal Journal) {
-	if journal == nil && !r.book.Load().durable() {
+	if journal == nil && !r.journal.Load().durable() {
 		return
 	}
 	b, outputs, why := inMemory(), output.Open(""), "the volume was taken by another container"
 	if journal != nil {
-		b, why = &book{Journal: journal}, "the volume was taken over, where jobs are recorded from now on"
+		b, why = &jobJournal{Journal: journal}, "the volume was taken over, where jobs are recorded from now on"
 		if dir, lacks := r.host.Volume(); lacks == "" {
 			outputs = output.Open(filepath.Join(dir, "logs", "jobs"))
 		}
 	}
-	r.book.Store(b)
+	r.journal.Store(b)
 	r.loop.Do(func() {
 		r.outputs, r.interrupted = outputs, map[string]*task{}
 		r.endLost(why)
@@ -79,9 +79,9 @@ func (r *Runner) Use(journal Journal) {
 	})
 }
 
-// endLost ends the jobs whose book is not there any more.
+// endLost ends the jobs whose journal is not there any more.
 func (r *Runner) endLost(why string) {
-	now := r.book.Load()
+	now := r.journal.Load()
 	for _, t := range r.tasks.which(func(t *task) bool { return t.lost(now) }) {
 		t.why.cause = cmp.Or(t.why.cause, why)
 		t.output.Abandon()
@@ -89,16 +89,16 @@ func (r *Runner) endLost(why string) {
 	}
 }
 
-// lost tells whether a job's book is not the one that there is now.
-func (t *task) lost(now *book) bool { return t.book != now }
+// lost tells whether a job's journal is not the one that there is now.
+func (t *task) lost(now *jobJournal) bool { return t.journal != now }
 
-// sweepOutputs has the outputs of jobs that the book has forgotten removed, beside those
+// sweepOutputs has the outputs of jobs that the journal has forgotten removed, beside those
 // that are not over and those that come.
 func (r *Runner) sweepOutputs() {
-	outputs, b, ours, last := r.outputs, r.book.Load(), maps.Clone(r.tasks.byID), strconv.FormatUint(r.numbers.jobs, 10)
+	outputs, b, ours, last := r.outputs, r.journal.Load(), maps.Clone(r.tasks.byID), strconv.FormatUint(r.numbers.jobs, 10)
 	go func() {
 		known := map[string]bool{}
-		b.View(func(h *history.History) {
+		b.View(func(h *table.Table) {
 			for id := range h.Jobs {
 				known[id] = true
 			}

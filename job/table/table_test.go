@@ -1,4 +1,4 @@
-package history
+package table
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 
 // A job that is run once more, as its container ended, was submitted when it was first.
 func TestRunOnceMoreIsSubmittedOnce(t *testing.T) {
-	h := NewHistory()
+	h := New()
 	asked := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for i, line := range []string{`{"job":"1","kind":"run"}`, `{"job":"1","kind":"run","attempt":1}`} {
 		h.Apply(Record{Type: TypeSubmitted, At: asked.Add(time.Duration(i) * time.Minute), Line: []byte(line)})
@@ -23,7 +23,7 @@ func TestRunOnceMoreIsSubmittedOnce(t *testing.T) {
 
 // The key of a job is remembered as long as the job is, over a snapshot too.
 func TestKeyIsRememberedWithItsJob(t *testing.T) {
-	h := NewHistory()
+	h := New()
 	apply := func(kind, line string) { h.Apply(Record{Type: kind, Line: []byte(line)}) }
 	end := func(n int) { apply(TypeCompleted, fmt.Sprintf(`{"job":"%d","state":"succeeded"}`, n)) }
 	apply(TypeSubmitted, `{"job":"1","kind":"run","key":"K"}`)
@@ -50,7 +50,7 @@ func TestKeyIsRememberedWithItsJob(t *testing.T) {
 // The key of a write goes with the profile that it was into: another one of the name
 // has yet to be written into.
 func TestKeyOfAWriteThatHasMoved(t *testing.T) {
-	h := NewHistory()
+	h := New()
 	h.Apply(Record{Type: TypeSubmitted, Line: []byte(`{"job":"1","kind":"write","profile":"alice","path":"f","key":"K"}`)})
 	if e := h.Keyed("K"); e == nil || e.Job != "1" {
 		t.Fatalf("it is that of %+v", e)
@@ -64,7 +64,7 @@ func TestKeyOfAWriteThatHasMoved(t *testing.T) {
 // A job of a service's schedule is the service's, also where it was recorded as a
 // profile's of that name; that of a gateway's is its profile's.
 func TestScheduledJobIsItsServices(t *testing.T) {
-	h := NewHistory()
+	h := New()
 	for _, line := range []string{
 		`{"job":"1","kind":"schedule","profile":"tick","schedule":"tick"}`,
 		`{"job":"2","kind":"schedule","profile":"alice","schedule":"gateway-alice"}`,

@@ -1,4 +1,4 @@
-package history
+package table
 
 import (
 	"encoding/json"
@@ -18,9 +18,9 @@ const (
 	mostOverSessions = 100
 )
 
-// History is what the records say of jobs and sessions: a pure fold. It forgets
+// Table is what the records say of jobs and sessions: a pure fold. It forgets
 // the oldest of those that are over.
-type History struct {
+type Table struct {
 	Last        uint64                   `json:"last"` // the highest number that was given
 	LastSession uint64                   `json:"last_session"`
 	Jobs        map[string]*Entry        `json:"jobs"`
@@ -73,9 +73,9 @@ type Schedule struct {
 	State    string    `json:"-"`
 }
 
-// NewHistory knows of nothing.
-func NewHistory() *History {
-	return &History{Jobs: map[string]*Entry{}, Sessions: map[string]*SessionEntry{}, Schedules: map[string]*Schedule{}, keys: map[string]string{}}
+// New knows of nothing.
+func New() *Table {
+	return &Table{Jobs: map[string]*Entry{}, Sessions: map[string]*SessionEntry{}, Schedules: map[string]*Schedule{}, keys: map[string]string{}}
 }
 
 // Record is one record, as the journal has it.
@@ -88,7 +88,7 @@ type Record struct {
 
 // Apply takes a record. One of another type, or that makes no sense, changes
 // nothing.
-func (h *History) Apply(r Record) {
+func (h *Table) Apply(r Record) {
 	switch r.Type {
 	case TypeSubmitted:
 		with(r, func(s *Submitted) { h.submitted(r, s) })
@@ -148,7 +148,7 @@ func with[T any](r Record, f func(*T)) {
 	}
 }
 
-func (h *History) submitted(r Record, s *Submitted) {
+func (h *Table) submitted(r Record, s *Submitted) {
 	n := job.Number(s.Job)
 	before := h.Jobs[s.Job]
 	if n == 0 || before != nil && s.Attempt <= before.Attempt {
@@ -178,7 +178,7 @@ func (h *History) submitted(r Record, s *Submitted) {
 // mostSchedules bounds what is remembered of services that are no more.
 const mostSchedules = 10000
 
-func (h *History) scheduled(r Record, s *Scheduled) {
+func (h *Table) scheduled(r Record, s *Scheduled) {
 	e := h.Schedules[s.Schedule]
 	if e == nil {
 		if len(h.Schedules) >= mostSchedules {
@@ -191,14 +191,14 @@ func (h *History) scheduled(r Record, s *Scheduled) {
 }
 
 // open changes a job that is not over.
-func (h *History) open(job string, change func(*Entry)) {
+func (h *Table) open(job string, change func(*Entry)) {
 	if e := h.Jobs[job]; e != nil && e.State == "" {
 		change(e)
 	}
 }
 
 // keyed notes whose the key of a job is.
-func (h *History) keyed(e *Entry) {
+func (h *Table) keyed(e *Entry) {
 	if e.Key != "" && !e.TurnedAway && job.Compare(h.keys[e.Key], e.Job) < 0 {
 		h.keys[e.Key] = e.Job
 	}
@@ -207,7 +207,7 @@ func (h *History) keyed(e *Entry) {
 // Keyed is the job that was submitted under a key, as long as it is remembered; nil: there
 // is none. One that was refused was not run, and does not count; neither does a write into
 // a profile that is not there under its name any more.
-func (h *History) Keyed(key string) *Entry {
+func (h *Table) Keyed(key string) *Entry {
 	if e := h.Jobs[h.keys[key]]; e != nil && e.State != job.RefusedAs && !e.hasMoved() {
 		return e
 	}
@@ -215,7 +215,7 @@ func (h *History) Keyed(key string) *Entry {
 }
 
 // over puts a job among those that are over, and forgets the oldest of them.
-func (h *History) over(e *Entry) {
+func (h *Table) over(e *Entry) {
 	list, most := &h.Over, mostOver
 	if e.TurnedAway {
 		list, most = &h.TurnedAway, mostTurnedAway
@@ -230,7 +230,7 @@ func (h *History) over(e *Entry) {
 	}
 }
 
-func (h *History) created(r Record, s *Session) {
+func (h *Table) created(r Record, s *Session) {
 	n := job.Number(s.Session)
 	if n == 0 || h.Sessions[s.Session] != nil {
 		return
@@ -242,7 +242,7 @@ func (h *History) created(r Record, s *Session) {
 	}
 }
 
-func (h *History) forgetSessions() {
+func (h *Table) forgetSessions() {
 	var over []*SessionEntry
 	for _, s := range h.Sessions {
 		if s.Ended != nil {
@@ -257,7 +257,7 @@ func (h *History) forgetSessions() {
 }
 
 // Unfinished are the jobs without an outcome, the oldest first.
-func (h *History) Unfinished() []*Entry {
+func (h *Table) Unfinished() []*Entry {
 	var all []*Entry
 	for _, e := range h.Jobs {
 		if e.State == "" {
@@ -269,13 +269,13 @@ func (h *History) Unfinished() []*Entry {
 }
 
 // All are the jobs that are remembered, the oldest first.
-func (h *History) All() []*Entry {
+func (h *Table) All() []*Entry {
 	return slices.SortedFunc(maps.Values(h.Jobs), func(a, b *Entry) int { return job.Compare(a.Job, b.Job) })
 }
 
-// Restore takes what was marshalled of a History.
-func (h *History) Restore(section []byte) error {
-	n := NewHistory()
+// Restore takes what was marshalled of a Table.
+func (h *Table) Restore(section []byte) error {
+	n := New()
 	if err := json.Unmarshal(section, n); err != nil {
 		return err
 	}

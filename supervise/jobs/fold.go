@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"rlminit/job/history"
+	"rlminit/job/table"
 	"rlminit/journal"
 	"rlminit/journal/places"
 )
@@ -14,25 +14,25 @@ import (
 // FoldName is the section of jobs in the journal's snapshots.
 const FoldName = "jobs"
 
-// Fold is the history of jobs as a fold of the journal.
-type Fold struct{ history *history.History }
+// Fold is the table of jobs and sessions as a fold of the journal.
+type Fold struct{ table *table.Table }
 
 // NewFold is one that knows of nothing yet.
-func NewFold() *Fold { return &Fold{history.NewHistory()} }
+func NewFold() *Fold { return &Fold{table.New()} }
 
 // Apply takes a record. Those of profiles tell where their directories are.
 func (f *Fold) Apply(r journal.Record) {
-	f.history.Apply(history.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
+	f.table.Apply(table.Record{Type: r.Type, At: r.At, Boot: r.Boot, Line: r.Line})
 	for _, m := range places.Moves(r.Type, r.Decode) {
-		f.history.Moved(m)
+		f.table.Moved(m)
 	}
 }
 
 // Snapshot is all of it.
-func (f *Fold) Snapshot() any { return f.history }
+func (f *Fold) Snapshot() any { return f.table }
 
 // Restore takes a snapshot.
-func (f *Fold) Restore(section json.RawMessage) error { return f.history.Restore(section) }
+func (f *Fold) Restore(section json.RawMessage) error { return f.table.Restore(section) }
 
 // Recorded are records in a journal of which fold is a fold.
 func Recorded(j *journal.Journal, fold *Fold, boot string) Journal {
@@ -54,18 +54,18 @@ func (r *recorded) Note(kind string, body any) { r.journal.Note(journal.Entry{Ty
 
 func (r *recorded) Flush(ctx context.Context) { r.journal.Flush(ctx) }
 
-func (r *recorded) View(f func(*history.History)) {
-	r.journal.View(func() { f(r.fold.history) })
+func (r *recorded) View(f func(*table.Table)) {
+	r.journal.View(func() { f(r.fold.table) })
 }
 
 func (r *recorded) Boot() string { return r.boot }
 
 // Unrecorded are records in memory alone, for where there is no volume.
-func Unrecorded() Journal { return &unrecorded{history: history.NewHistory()} }
+func Unrecorded() Journal { return &unrecorded{table: table.New()} }
 
 type unrecorded struct {
-	mu      sync.Mutex
-	history *history.History
+	mu    sync.Mutex
+	table *table.Table
 }
 
 func (u *unrecorded) Append(_ context.Context, kind string, body any) error {
@@ -75,7 +75,7 @@ func (u *unrecorded) Append(_ context.Context, kind string, body any) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.history.Apply(history.Record{Type: kind, At: time.Now().UTC(), Line: line})
+	u.table.Apply(table.Record{Type: kind, At: time.Now().UTC(), Line: line})
 	return nil
 }
 
@@ -83,10 +83,10 @@ func (u *unrecorded) Note(kind string, body any) { _ = u.Append(context.Backgrou
 
 func (u *unrecorded) Flush(context.Context) {}
 
-func (u *unrecorded) View(f func(*history.History)) {
+func (u *unrecorded) View(f func(*table.Table)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	f(u.history)
+	f(u.table)
 }
 
 func (u *unrecorded) Boot() string { return "" }
