@@ -20,34 +20,33 @@ type byOwner struct {
 	recorded func(profile string) uint32 // its user; 0: it has none
 }
 
-// Do is durable.Hands'. The services' user is asked first, and does nothing where
-// the directory is another's: most are its own.
+// Do is durable.Hands'. Whose a directory is, the services' user looks, who hands over to
+// whom it belongs.
 func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	if (r.Op == durable.OpGlances || r.Op == durable.OpTidy) && r.Base == b.home.Path(profilesDir) {
-		return b.each(r, fds...)
-	}
 	switch r.Op {
+	case durable.OpGlances, durable.OpTidy:
+		if r.Base == b.home.Path(profilesDir) {
+			return b.each(r, fds...)
+		}
 	case durable.OpTake:
-		return b.take(r, fds...)
+		r.Steps = slices.Clone(r.Steps)
+		for i := range r.Steps {
+			step := &r.Steps[i]
+			step.Base = r.Base
+			if name := b.profile(step); name != "" && !b.whose(step, name) {
+				return durable.Answer{Failure: durable.FailureOf(unix.EPROTO)}, nil, nil // nobody takes steps there
+			}
+		}
+		return b.user.Do(r, fds...)
 	case durable.OpWriteFiles:
 		return b.writeFiles(r, fds...)
 	}
-	name := b.profile(&r)
-	if name == "" {
-		return b.user.Do(r, fds...)
-	}
-	uid := uint32(0)
-	if !b.whose(&r, name) {
-		uid = ownerOf(b.home, b.owners, profilesDir+"/"+name)
-	}
-	if uid == 0 {
-		a, opened, err := b.user.Do(r, fds...)
-		if uid = a.Owner; err != nil || uid == 0 {
-			return a, opened, err
+	if name := b.profile(&r); name != "" && !b.whose(&r, name) {
+		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
+			return b.owners.Hands(uid).Do(r, fds...)
 		}
 	}
-	r.Whose = ""
-	return b.owners.Hands(uid).Do(r, fds...)
+	return b.user.Do(r, fds...)
 }
 
 // whose has a request in the directory of a profile say so; false: it cannot.
@@ -66,35 +65,6 @@ func (b byOwner) whose(r *durable.Request, name string) bool {
 		r.Whose = ""
 	}
 	return true
-}
-
-// take takes steps, those in a directory that is another's one by one.
-func (b byOwner) take(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	steps := slices.Clone(r.Steps)
-	for i := range steps {
-		steps[i].Base = r.Base
-		if name := b.profile(&steps[i]); name != "" && !b.whose(&steps[i], name) {
-			return durable.Answer{Failure: durable.FailureOf(unix.EPROTO)}, nil, nil // nobody takes steps there
-		}
-	}
-	for done := 0; ; {
-		r.Steps = steps[done:]
-		a, _, err := b.user.Do(r, fds...)
-		a.Done += done
-		if err != nil || a.Owner == 0 || a.Done >= len(steps) {
-			return a, nil, err
-		}
-		uid := a.Owner
-		r.Steps = durable.Steps{steps[a.Done]}
-		r.Steps[0].Whose = ""
-		done = a.Done
-		one, _, err := b.owners.Hands(uid).Do(r, fds...)
-		done += one.Done
-		if err != nil || one.Failure != nil || one.Done != 1 || done == len(steps) {
-			one.Done = done
-			return one, nil, err
-		}
-	}
 }
 
 // writeFiles writes files, but for those in a directory that is another's.

@@ -42,10 +42,15 @@ type noting struct {
 var noted sync.Mutex // what any of them has asked
 
 func (n noting) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	a, opened := durable.Carry(r, fds)
+	as := []uint32{}
+	a, opened := durable.CarryAs(n.uid, r, fds, func(uid uint32, do func()) error {
+		as = append(as, uid)
+		do()
+		return nil
+	})
 	noted.Lock()
 	defer noted.Unlock()
-	*n.asked = append(*n.asked, fmt.Sprintf("uid %d: %d of %d", n.uid, a.Done, max(len(r.Steps), 1)))
+	*n.asked = append(*n.asked, fmt.Sprintf("uids %d: %d of %d", as, a.Done, max(len(r.Steps), 1)))
 	return a, opened, nil
 }
 
@@ -109,7 +114,7 @@ func TestStepsAreTakenByWhoseTheDirectoryIs(t *testing.T) {
 	steps.Mkdir("c", 0o700)
 	steps.RenameNew("c", "profiles/c")
 	done, err := steps.Take(dir)
-	want := fmt.Sprint([]string{"uid 0: 1 of 5", fmt.Sprintf("uid %d: 1 of 1", uid), "uid 0: 0 of 3", fmt.Sprintf("uid %d: 1 of 1", uid), "uid 0: 2 of 2"})
+	want := fmt.Sprint([]string{fmt.Sprintf("uids [0 %d 0 %d 0]: 5 of 5", uid, uid)})
 	if err != nil || done != 5 || fmt.Sprint(asked) != want {
 		t.Errorf("%d, %v: %v, want %s", done, err, asked, want)
 	}
@@ -206,7 +211,7 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 			shown(i, 3)
 		}
 	}
-	if n := strings.Count(fmt.Sprint(asked), fmt.Sprint("uid ", uid)); n != 1 {
+	if n := strings.Count(fmt.Sprint(asked), fmt.Sprint(" ", uid, "]")); n != 1 {
 		t.Errorf("the other user's took %d errands", n)
 	}
 	unlock := v.tree.names.lock(of[0])

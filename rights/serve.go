@@ -62,40 +62,22 @@ func Serve(fd, atOnce int, users *Users) error {
 	}
 }
 
-// carry does one thing as the user in whose name it is asked. What concerns many,
-// each with a user of its own, is done for one after the other.
+// carry does one thing as the user in whose name it is asked.
 func (u *Users) carry(c call, fds []int) (a answer, opened []int) {
-	if len(c.File.UIDs) == 0 {
-		if err := u.as(c.UID, func() { a, opened = carry(c, fds) }); err != nil {
-			a = answer{ID: c.ID, File: durable.Answer{Failure: durable.FailureOf(err)}}
-		}
-		return a, opened
+	if c.Kind == kindFile {
+		a.File, opened = durable.CarryAs(c.UID, c.File, fds, u.as)
+	} else if err := u.as(c.UID, func() { a, opened = carry(c, fds) }); err != nil {
+		a = answer{File: durable.Answer{Failure: durable.FailureOf(err)}}
 	}
 	a.ID = c.ID
-	all := c.File.Rels
-	for i, uid := range c.File.UIDs[:min(len(all), len(c.File.UIDs))] {
-		one := c
-		one.File.UIDs, one.File.Rels, one.UID = nil, all[i:i+1], uid
-		got, more := u.carry(one, fds)
-		wire.CloseAll(more) // what concerns many opens nothing
-		if got.File.Failure != nil {
-			got.File = durable.Missed(one.File)
-		}
-		a.File.Glances = append(a.File.Glances, got.File.Glances...)
-		a.File.Entries = append(a.File.Entries, got.File.Entries...)
-	}
-	return a, nil
+	return a, opened
 }
 
-// carry does one thing.
+// carry does one thing that is no operation of durable's.
 func carry(c call, fds []int) (a answer, opened []int) {
-	a.ID = c.ID
 	var err error
 	fd := -1
 	switch c.Kind {
-	case kindFile:
-		a.File, opened = durable.Carry(c.File, fds)
-		return a, opened
 	case kindOpen:
 		if c.Flags&^unix.O_PATH != 0 {
 			err = unix.EPROTO // nothing is written by a path

@@ -66,19 +66,6 @@ func glance(dirfd int, name, marker string, files []string, max int64) (g Glance
 	return g
 }
 
-// Missed answers an OpGlances or OpTidy that nobody could carry out: each of the
-// directories takes a closer look.
-func Missed(r Request) (a Answer) {
-	for _, name := range r.Rels {
-		if r.Op == OpTidy {
-			a.Entries = append(a.Entries, Entry{Name: name})
-		} else {
-			a.Glances = append(a.Glances, Glance{Odd: true})
-		}
-	}
-	return a
-}
-
 // Tidy does CleanTemps in the directories of these names below d, and removes
 // from each what the patterns of Glob name. It returns those where something could
 // not be done, which takes a closer look.

@@ -1,0 +1,60 @@
+package durable
+
+// CarryAs is Carry as a user; as does something as one. What lies in the directory of
+// another (Request.Whose) is done as that one, and what concerns many as each of UIDs.
+func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) error) (a Answer, opened []int) {
+	one := func(uid uint32, r Request) (a Answer, opened []int) {
+		if err := as(uid, func() { a, opened = Carry(r, fds) }); err != nil {
+			a = Answer{Failure: FailureOf(err)}
+		}
+		return a, opened
+	}
+	if len(r.UIDs) > 0 {
+		return r.each(one), nil
+	}
+	a, opened = one(uid, r)
+	if a.Owner != 0 && r.Op != OpTake {
+		r.Whose = ""
+		return one(a.Owner, r)
+	}
+	for done := a.Done; a.Owner != 0; a.Done = done {
+		step, rest := r, r
+		step.Steps = Steps{r.Steps[done]}
+		step.Steps[0].Whose = ""
+		a, _ = one(a.Owner, step)
+		if done += a.Done; a.Failure == nil && done < len(r.Steps) {
+			rest.Steps = r.Steps[done:]
+			a, _ = one(uid, rest)
+			done += a.Done
+		}
+	}
+	return a, opened
+}
+
+// each carries out what concerns many, for one after the other. One for which it cannot be
+// done takes a closer look.
+func (r Request) each(as func(uint32, Request) (Answer, []int)) (a Answer) {
+	for i, uid := range r.UIDs[:min(len(r.Rels), len(r.UIDs))] {
+		one := r
+		one.UIDs, one.Rels = nil, r.Rels[i:i+1]
+		got, _ := as(uid, one) // what concerns many opens nothing
+		if got.Failure != nil {
+			got = missed(one)
+		}
+		a.Glances, a.Entries = append(a.Glances, got.Glances...), append(a.Entries, got.Entries...)
+	}
+	return a
+}
+
+// missed answers an OpGlances or OpTidy that nobody could carry out: each of the
+// directories takes a closer look.
+func missed(r Request) (a Answer) {
+	for _, name := range r.Rels {
+		if r.Op == OpTidy {
+			a.Entries = append(a.Entries, Entry{Name: name})
+		} else {
+			a.Glances = append(a.Glances, Glance{Odd: true})
+		}
+	}
+	return a
+}
