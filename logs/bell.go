@@ -57,7 +57,7 @@ func (c *Collector) watch(b *bell) (stop func(), err error) {
 		return nil, errors.New("cannot follow the log: the collector has ended")
 	}
 	return func() {
-		c.inbox.post(func() {
+		c.inbox.Put(func() {
 			c.bells = slices.DeleteFunc(c.bells, func(other *bell) bool { return other == b })
 		})
 	}, nil

@@ -69,7 +69,6 @@ func New(opts Options) (*Collector, error) {
 	c := &Collector{opts: opts, home: home, roll: roll{byName: map[string]*Slot{}}}
 	c.pace = pace{timer: time.NewTimer(time.Hour), hurry: make(chan struct{}, 1)}
 	c.pace.timer.Stop()
-	c.inbox = inbox{wake: -1, hurry: c.pace.wake, done: make(chan struct{})}
 	if err := c.open(); err != nil {
 		unix.Close(home)
 		return nil, err
@@ -110,7 +109,7 @@ func (c *Collector) open() (err error) {
 	c.memory = memory{arena: c.arena, tend: c.tick}
 	c.composer.memory = &c.memory
 	c.adopt()
-	if c.inbox.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if err := c.inbox.open(c.pace.wake); err != nil {
 		return fmt.Errorf("cannot wait for logs: %w", err)
 	}
 	return c.poller.open(c.inbox.wake)
@@ -124,7 +123,7 @@ func (c *Collector) Held() []int { return []int{c.arena.fd} }
 // go on from there. It waits for at most timeout for the disk and the tee.
 func (c *Collector) Close(timeout time.Duration) error {
 	if c.roll.close() {
-		c.inbox.post(func() {
+		c.inbox.Put(func() {
 			for _, s := range c.memory.slots {
 				if s != nil {
 					c.tasks.drain(s, nil)
@@ -154,8 +153,8 @@ func (c *Collector) obey() {
 		for len(c.tasks) > 0 {
 			c.step()
 		}
-		command := c.inbox.next()
-		if command == nil {
+		command, waits := c.inbox.Next()
+		if !waits {
 			return
 		}
 		command()

@@ -221,9 +221,9 @@ func (b *box) close() (calm bool) {
 		for left {
 			left = false
 			for _, s := range b.opened {
-				b.c.inbox.post(func() {}) // it may have died
+				b.c.inbox.Put(func() {}) // it may have died
 				done := make(chan bool, 1)
-				b.c.inbox.post(func() { done <- s.entry.queueHead < s.entry.queueTail })
+				b.c.inbox.Put(func() { done <- s.entry.queueHead < s.entry.queueTail })
 				select {
 				case more := <-done:
 					left = left || more

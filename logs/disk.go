@@ -66,7 +66,7 @@ func (c *Collector) call() (int, error) {
 	token := c.disk.token.Add(1)
 	n, err := j.do()
 	if !c.disk.token.CompareAndSwap(token, token+1) {
-		c.inbox.post(func() { c.returned(j, n, err) })
+		c.inbox.Put(func() { c.returned(j, n, err) })
 		runtime.Goexit()
 	}
 	return n, err

@@ -261,7 +261,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	c.inbox.ask(func() {})
 	eventually(t, "all slots are gone", func() bool {
 		empty := make(chan bool)
-		c.inbox.post(func() { empty <- c.memory.slots[0] == nil && len(c.tasks) == 0 })
+		c.inbox.Put(func() { empty <- c.memory.slots[0] == nil && len(c.tasks) == 0 })
 		return <-empty
 	})
 	if after := count(); after > before+2 {

@@ -1,44 +1,36 @@
 package logs
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"golang.org/x/sys/unix"
+
+	mailbox "rlminit/internal/inbox"
 )
 
-// inbox is the way into the collector's goroutine: commands, in the order in which
-// they were posted.
+// inbox is the way into the collector's goroutine, which waits for descriptors:
+// commands, in the order in which they were put.
 type inbox struct {
-	wake  int    // eventfd that the collector waits for; negative: it has ended
-	hurry func() // ends a nap of it
-	done  chan struct{}
-
-	mu       sync.Mutex
-	commands []func()
-	pending  atomic.Bool // there are commands
+	*mailbox.Inbox[func()]
+	wake int           // eventfd that the collector waits for
+	done chan struct{} // closed when it has ended
 }
 
-// post has the collector's goroutine run a command, after those posted before.
-func (b *inbox) post(command func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.wake < 0 {
-		return // the collector has ended
-	}
-	b.commands = append(b.commands, command)
-	if !b.pending.Swap(true) {
-		one := [8]byte{0: 1}
+// open makes it; hurry ends a nap of the collector.
+func (b *inbox) open(hurry func()) (err error) {
+	b.done = make(chan struct{})
+	b.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	one := [8]byte{0: 1}
+	b.Inbox = mailbox.NewRousing[func()](func() {
 		_, _ = unix.Write(b.wake, one[:])
-		b.hurry()
-	}
+		hurry()
+	})
+	return err
 }
 
 // ask has the collector's goroutine run f, and waits for it. It reports false
 // where the collector has ended.
 func (b *inbox) ask(f func()) bool {
 	done := make(chan struct{})
-	b.post(func() {
+	b.Put(func() {
 		f()
 		close(done)
 	})
@@ -50,28 +42,8 @@ func (b *inbox) ask(f func()) bool {
 	}
 }
 
-// next takes the oldest command; nil: there is none.
-func (b *inbox) next() func() {
-	if !b.pending.Load() {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.commands) == 0 {
-		b.commands = nil
-		b.pending.Store(false)
-		return nil
-	}
-	command := b.commands[0]
-	b.commands[0] = nil
-	b.commands = b.commands[1:]
-	return command
-}
-
 // close lets nothing more in.
 func (b *inbox) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.Close()
 	unix.Close(b.wake)
-	b.wake = -1
 }

@@ -115,7 +115,7 @@ func TestManyUnfinishedLinesAreBounded(t *testing.T) {
 		say(t, s.Stdout(), text)
 	}
 	done := make(chan int)
-	c.inbox.post(func() { done <- c.memory.held })
+	c.inbox.Put(func() { done <- c.memory.held })
 	if held := <-done; held > heldMost {
 		t.Errorf("%d bytes of unfinished lines are held", held)
 	}

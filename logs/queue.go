@@ -56,7 +56,7 @@ func (c *Collector) unlist(s *Slot) {
 func (c *Collector) tick() {
 	if !c.ticking {
 		c.ticking = true
-		time.AfterFunc(c.opts.retry, func() { c.inbox.post(c.tend) })
+		time.AfterFunc(c.opts.retry, func() { c.inbox.Put(c.tend) })
 	}
 }
 

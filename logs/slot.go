@@ -114,7 +114,7 @@ func (c *Collector) Open(name string, cfg Config, held []int) (*Slot, error) {
 		*s.entry = entry{pipes: inodes, used: 1, queueHead: queueStart, queueTail: queueStart}
 		c.arena.record.high = max(c.arena.record.high, uint32(s.index)+1)
 	}
-	c.inbox.post(func() { c.register(s) })
+	c.inbox.Put(func() { c.register(s) })
 	return s, nil
 }
 
@@ -187,7 +187,7 @@ func blocking(fd int) int {
 // Mark writes a line of rlminit's own, before all that is written after the
 // call. In a log without timestamps marks do not appear.
 func (s *Slot) Mark(text string) {
-	s.c.inbox.post(func() {
+	s.c.inbox.Put(func() {
 		if !s.closing {
 			s.c.tasks = append(s.c.tasks, task{slot: s, source: fromMark, text: text})
 		}
@@ -201,7 +201,7 @@ func (s *Slot) Mark(text string) {
 // collector, and must not block, when the line is where it survives this
 // process; last is what the service said last, of at most 256 bytes.
 func (s *Slot) MarkExit(id uint64, text string, done func(last string)) {
-	s.c.inbox.post(func() {
+	s.c.inbox.Put(func() {
 		then := func() {
 			if done != nil {
 				done(string(s.last))
@@ -221,7 +221,7 @@ func (s *Slot) Reconfigure(cfg Config) error {
 		return err
 	}
 	s.publish(&cfg)
-	s.c.inbox.post(func() { s.cfg, s.teed.prefix = &cfg, nil })
+	s.c.inbox.Put(func() { s.cfg, s.teed.prefix = &cfg, nil })
 	return nil
 }
 
@@ -242,7 +242,7 @@ func (s *Slot) Close() {
 	c := s.c
 	s.closed = make(chan struct{})
 	c.roll.leave(s)
-	c.inbox.post(func() {
+	c.inbox.Put(func() {
 		if !s.closing {
 			c.tasks.exit(s, 0, "", func() { c.discard(s) })
 		}
@@ -253,7 +253,7 @@ func (s *Slot) Close() {
 // done must not block; written tells whether all of the slot is in its file, so that it
 // can be closed and opened again, and nothing is lost.
 func (s *Slot) AwaitWritten(done func(written bool)) {
-	s.c.inbox.post(func() {
+	s.c.inbox.Put(func() {
 		if s.closing {
 			done(false)
 			return
@@ -315,7 +315,7 @@ func (c *Collector) awaitAge(s *Slot) {
 	}
 	left := s.cfg.MaxAge - time.Duration(sinceBoot()-s.file.born)*time.Microsecond
 	s.age = time.AfterFunc(max(left, time.Millisecond), func() {
-		c.inbox.post(func() {
+		c.inbox.Put(func() {
 			s.age = nil
 			if s.closing || !c.direct(s) || s.cfg.MaxAge <= 0 {
 				return // rotated, if at all, before the next line is written
@@ -334,7 +334,7 @@ func (c *Collector) awaitAge(s *Slot) {
 // opened again; what the others left is given up.
 func (c *Collector) Settled() {
 	for _, index := range c.roll.abandoned() {
-		c.inbox.post(func() {
+		c.inbox.Put(func() {
 			ghost := c.memory.slotAt(index)
 			if ghost == nil {
 				ghost = c.ghost(index, Config{})

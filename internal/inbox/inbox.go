@@ -11,40 +11,65 @@ type Inbox[T any] struct {
 	mu      sync.Mutex // never held while something is waited for
 	waiting []T
 	closed  bool
-	wake    chan struct{} // has a token when something may wait; closed with the inbox
+	rouse   func()        // tells the owner that something waits, where nothing did; under mu
+	wake    chan struct{} // of New: has a token when something may wait; closed with the inbox
 }
 
 // New is an empty one, which nobody serves yet.
-func New[T any]() *Inbox[T] { return &Inbox[T]{wake: make(chan struct{}, 1)} }
+func New[T any]() *Inbox[T] {
+	b := &Inbox[T]{wake: make(chan struct{}, 1)}
+	b.rouse = func() {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+	return b
+}
+
+// NewRousing is one whose owner waits by other means, which rouse ends, and takes what
+// comes by Next. rouse never waits, and is not called once the inbox is closed.
+func NewRousing[T any](rouse func()) *Inbox[T] { return &Inbox[T]{rouse: rouse} }
 
 // Put has v taken after all that waits. It tells whether the inbox is open: from a
 // closed one nothing is taken that comes later.
 func (b *Inbox[T]) Put(v T) (open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = append(b.waiting, v)
-	return b.rouse()
+	return b.put(append(b.waiting, v))
 }
 
 // PutFirst has v taken before all that waits.
 func (b *Inbox[T]) PutFirst(v T) (open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = append([]T{v}, b.waiting...)
-	return b.rouse()
+	return b.put(append([]T{v}, b.waiting...))
 }
 
-// rouse wakes the owner. The caller holds b.mu.
-func (b *Inbox[T]) rouse() bool {
+// put has all of it wait, and tells the owner. The caller holds b.mu.
+func (b *Inbox[T]) put(all []T) (open bool) {
 	if b.closed {
-		b.waiting = nil
 		return false
 	}
-	select {
-	case b.wake <- struct{}{}:
-	default:
+	if len(b.waiting) == 0 {
+		b.rouse()
 	}
+	b.waiting = all
 	return true
+}
+
+// Next takes what has waited longest; false: nothing waits.
+func (b *Inbox[T]) Next() (v T, waits bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if waits = len(b.waiting) > 0; waits {
+		var none T
+		v, b.waiting[0] = b.waiting[0], none
+		b.waiting = b.waiting[1:]
+	} else {
+		b.waiting = nil
+	}
+	return v, waits
 }
 
 // Serve is the owner's life: it returns when the inbox was closed, after what was put
@@ -72,7 +97,9 @@ func (b *Inbox[T]) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	close(b.wake)
+	if b.wake != nil {
+		close(b.wake)
+	}
 }
 
 // Work is an inbox of what its owner is to do.

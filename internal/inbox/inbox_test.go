@@ -55,3 +55,29 @@ func TestFirst(t *testing.T) {
 	}
 	w.Close()
 }
+
+// An owner that waits by other means is told once for all that comes while it does
+// something else, and takes it one after the other.
+func TestRousing(t *testing.T) {
+	roused := 0
+	b := NewRousing[int](func() { roused++ })
+	for i := range 3 {
+		b.Put(i)
+	}
+	for i := range 3 {
+		if v, waits := b.Next(); !waits || v != i || roused != 1 {
+			t.Errorf("%d, %v, roused %d times", v, waits, roused)
+		}
+	}
+	if _, waits := b.Next(); waits {
+		t.Error("there is more")
+	}
+	b.Put(3)
+	b.Close()
+	if open := b.Put(4); open || roused != 2 {
+		t.Errorf("closed: %v, roused %d times", !open, roused)
+	}
+	if v, waits := b.Next(); !waits || v != 3 {
+		t.Errorf("what came before is lost: %d, %v", v, waits)
+	}
+}

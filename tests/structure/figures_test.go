@@ -10,7 +10,7 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	totalMost    = 70228
+	totalMost    = 70224
 	nodesMost    = 450769 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
@@ -25,7 +25,7 @@ var largePackages = map[string]int{
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.
-const longFunctions = 19
+const longFunctions = 18
 
 func TestCodeStaysSmall(t *testing.T) {
 	root, err := box.Repository()
