@@ -101,6 +101,10 @@ explore: go ## every graph of three services, of four daemons without a ring, an
 	EXPLORE_LONG=1 $(GO) test ./plan/apply -run NeverAHalf -timeout 0 -v
 	EXPLORE_LONG=1 $(GO) test ./journal -run EveryCrash -timeout 0 -v
 
+.PHONY: mutants
+mutants: go ## breaks the core in one place after the other, and names the faults that its exploration does not find; ONE=PATTERN for some: half an hour
+	$(GO) run ./tests/cmd/mutants '$(ONE)'
+
 .PHONY: test-docker
 test-docker: go ## the real binary in a real Docker engine, with what an engine changes of the contract
 	@if [ -n '$(ENGINE_ARCH)' ]; then \

@@ -182,7 +182,9 @@ func (w *world) record(mayFail bool) bool {
 			if w.latest[l.Name()] = c.Actor.UID; failed {
 				delete(w.latest, l.Name())
 			}
-			w.asked[c.Actor.UID].stops[l.Name()] = true // along
+			if !l.Wanted() { // along
+				w.asked[c.Actor.UID].stops[l.Name()] = true
+			}
 			w.asked[c.Actor.UID].runs[l.Name()] = l.State().LastID
 			if c.Verb == core.VerbStop {
 				w.stopped[l.Name()] = true

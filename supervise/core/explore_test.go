@@ -146,6 +146,8 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		w.ask(lives)
 	case 4:
 		w.cancel()
+	case 19:
+		w.late(life)
 	case 20:
 		w.record(true)
 	case 21:
@@ -155,7 +157,11 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 		w.removing[w.nodes[some[0]]] = true
 		w.apply(core.Input{Kind: core.Give, Turn: order.Remove, Nodes: some[:1], Event: machine.Event{Kind: machine.Remove}})
 	case 6:
-		w.redefine(life, definition())
+		d := definition()
+		if w.r.IntN(4) == 0 { // it depends on nobody, until the next one
+			d.Requires, d.Wants, d.After = nil, nil, nil
+		}
+		w.redefine(life, d)
 	case 7:
 		if w.held > 0 {
 			w.held--
@@ -194,6 +200,19 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 	}
 }
 
+// late has the run before the one that there is say that it is ready.
+func (w *world) late(life *core.Life) {
+	was := *life.State()
+	if life.Former() == 0 || life.Former() == was.PID || was.Phase != machine.Starting {
+		return
+	}
+	w.counts["late"]++
+	w.apply(core.Input{Kind: core.Notified, Node: life.Node(), PID: life.Former(), Events: []machine.Event{{Kind: machine.Ready}}})
+	if w.set.Life(life.Node()) == life && life.State().Phase == machine.Running {
+		w.fault("%s is running, as the run before it has said", life.Name())
+	}
+}
+
 func (w *world) define(name string) {
 	w.counts["defined"]++
 	mortal := w.mortal
@@ -202,6 +221,9 @@ func (w *world) define(name string) {
 	w.held++
 	want := []service.Intent{service.Running, service.Stopped}[w.r.IntN(2)]
 	w.journal[name] = want
+	for _, a := range w.asked {
+		w.mayStopMore(a)
+	}
 	w.apply(core.Input{Kind: core.Define, Name: name, Definition: w.defs[name], Wants: core.Wants{Desired: want}})
 	if life := w.set.Find(name); life != nil && want == service.Running {
 		w.apply(core.Input{Kind: core.Give, Turn: order.Start, Nodes: []order.Node{life.Node()}, Event: machine.Event{Kind: machine.Start}})

@@ -442,6 +442,11 @@ func (w *world) consistent() {
 		}
 	}
 	w.withinWidth()
+	for _, o := range w.set.Operations.List() {
+		if w.ended && !o.Over() && !o.Down() && !w.adopting && w.held == 0 {
+			w.fault("user %d's command is %s, and the container ends", o.Actor.UID, o.State)
+		}
+	}
 	if active != w.set.Active() {
 		w.fault("%d are active, counted are %d", active, w.set.Active())
 	}
