@@ -121,13 +121,6 @@ func (s *Supervisor) carryOutOn(e *core.Effect) {
 	}
 }
 
-// together has what f tells taken for one thing: nothing is decided before its end.
-func (f *fleet) together(tell func()) {
-	f.apply(core.Input{Kind: core.Hold})
-	tell()
-	f.apply(core.Input{Kind: core.Release})
-}
-
 // find returns the unit that a person means by name: a service, or the gateway
 // of a profile. nil: there is none.
 func (f *fleet) find(name string) *unit {

@@ -22,16 +22,16 @@ const settled = 3 * time.Second
 func (s *Supervisor) boot(control int) {
 	began := time.Now()
 	if !s.records.memory.Done(handover.Registered) {
-		s.records.chronicle.firstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
+		s.records.volume.Journal.FirstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
 	}
 	s.registry.Watch()
-	s.tenure.openVolume()
-	s.records.chronicle.step("volume")
+	s.prep.volume.Take()
+	s.records.volume.Journal.Step("volume")
 	s.succession.takeOver(s.succession.recall())
 	if s.prep.volume.Store() != nil {
-		s.tenure.watchVolume() // from here on whatever appears there is looked at
+		s.prep.volume.Watch() // from here on whatever appears there is looked at
 	}
-	s.records.chronicle.step("restored")
+	s.records.volume.Journal.Step("restored")
 	s.jobs.start()
 	var meant []string // what the container is for is on its way from the first moment on
 	if !s.records.memory.Done(handover.Fulfilled) {
@@ -40,10 +40,12 @@ func (s *Supervisor) boot(control int) {
 		}
 	}
 	s.services.Announce(meant)
-	s.tenure.rewind()
+	if !s.records.memory.Done(handover.Registered) {
+		s.prep.volume.Rewind() // before anything is started
+	}
 	s.registry.Boot()
 	s.registry.Settle()
-	s.records.chronicle.step("registered")
+	s.records.volume.Journal.Step("registered")
 	s.jobs.open()
 	var running int
 	s.loop.ask(func() {
@@ -54,15 +56,15 @@ func (s *Supervisor) boot(control int) {
 	})
 	s.purpose.fulfil()
 	s.services.Withdraw(meant)
-	s.tenure.resume()
-	s.records.chronicle.step("fulfilled")
+	s.prep.volume.Resume()
+	s.records.volume.Journal.Step("fulfilled")
 	server := s.server()
 	if err := server.Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}
 	s.loop.ask(func() { s.unfit = server.Open })
-	s.records.chronicle.step("serving")
-	s.records.chronicle.booted(s.tier1.Welcome.Generation, running)
+	s.records.volume.Journal.Step("serving")
+	s.records.volume.Journal.Booted(s.tier1.Welcome.Generation, running)
 	s.tier1.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.Welcome.Generation)
 	for _, after := range []time.Duration{settled, 5 * settled} { // a slow machine is still at it
@@ -81,6 +83,3 @@ func (s *Supervisor) stepsBefore() (steps []wire.BootStep) {
 	}
 	return steps
 }
-
-// warn tells a person what nobody asked for.
-func warn(line string) { slog.Warn(line) }

@@ -53,14 +53,11 @@ func (v *services) define(p registry.Proposal) *unit {
 	return u
 }
 
-// newUnit registers a service that is stopped, and starts it if that is wanted.
-func (v *services) newUnit(p registry.Proposal) (u *unit) {
-	v.fleet.together(func() { u = v.begin(p) })
-	return u
-}
-
-// begin is newUnit, for one thing that is told.
-func (v *services) begin(p registry.Proposal) *unit {
+// newUnit registers a service that is stopped, and starts it if that is wanted. Nothing is
+// decided before its end.
+func (v *services) newUnit(p registry.Proposal) *unit {
+	v.fleet.apply(core.Input{Kind: core.Hold})
+	defer v.fleet.apply(core.Input{Kind: core.Release})
 	// What the container is for is started once a boot, whatever is recorded of it.
 	purposed := v.purpose.isFor(p.Name) && !v.records.memory.Done(handover.Fulfilled)
 	wants := core.Wants{Desired: cmp.Or(p.Desired, intentOf(p.Start))}
@@ -173,7 +170,7 @@ func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
 		if u.forgotten = forgotten; forgotten {
 			u.output.parting = cause
 		}
-		v.remove(u, cause, actor)
+		v.fleet.command(order.Remove, []*unit{u}, machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor})
 	})
 }
 
@@ -279,12 +276,6 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 // standing is how long a service that says nothing of its readiness must run before it
 // is said that it does: one that cannot read its configuration has ended by then.
 const standing = 50 * time.Millisecond
-
-// remove stops a unit for good: its definition is gone.
-func (v *services) remove(u *unit, cause string, actor *uint32) {
-	e := machine.Event{Kind: machine.Remove, Cause: cause, Actor: actor}
-	v.fleet.command(order.Remove, []*unit{u}, e)
-}
 
 // forget lets go of a unit that is gone, and of all that was kept for it.
 func (v *services) forget(u *unit) {

@@ -58,6 +58,14 @@ func (d *directory) without() string {
 	return "no profile is here: " + d.prep.volume.Absent()
 }
 
+// unrevised says why there are no revisions.
+func (d *directory) unrevised() error {
+	if _, err := d.registry.Profiles.Store(); err != nil {
+		return err
+	}
+	return control.Conflict("plans cannot be applied: the volume has no journal; the log of rlminit says why")
+}
+
 // unknown is the problem of a name that nobody has, with why there may be no such
 // profile here.
 func (d *directory) unknown(name string, err error) error {

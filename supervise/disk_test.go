@@ -118,12 +118,11 @@ func (s *simulation) volume(next *Supervisor, alive context.Context, kill func()
 	r := rand.New(rand.NewPCG(s.rand.Uint64(), 3))
 	fault := func(step string) error { return s.world.write(r, alive, kill, step) }
 	store.Ours().Fail(fault)
-	next.records.chronicle.fault = fault
+	next.records.volume.Journal.Fault = fault
 	if s.homes != nil {
 		store.SweepUnfinished() // as who takes a volume over does
 	}
-	next.tenure.openJournal(store)
-	next.prep.volume.store.Store(store)
+	next.prep.volume.Use(store)
 	return store
 }
 

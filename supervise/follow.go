@@ -22,6 +22,27 @@ import (
 // So a restart of the container changes nothing. What the container is for runs, as at
 // a boot, unless it was commanded otherwise; what has a schedule is nobody's intent.
 
+// tookVolume goes on with a volume that has come to be ours, and was not at the boot.
+func (s *Supervisor) tookVolume() {
+	s.loop.ask(func() {
+		for _, u := range s.fleet.units {
+			if u.output.slot != nil {
+				s.logging.reconfigureLog(u)
+			}
+		}
+	})
+	s.jobs.record()
+	s.registry.TakeUp()
+	s.prep.volume.Resume()
+	s.jobs.open()
+}
+
+// lostVolume ends all profiles: another container runs them.
+func (s *Supervisor) lostVolume() {
+	s.jobs.record()
+	s.registry.Look()
+}
+
 // Follow has services be as is recorded of them, as the table says. It is
 // registry.Services'.
 func (v *services) Follow(names []string) {

@@ -42,7 +42,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	restart := func(takeOver bool) {
 		p.supervise()
 		if takeOver {
-			p.now.tenure.openVolume()
+			p.now.prep.volume.Take()
 		}
 		p.now.succession.takeOver(p.now.succession.recall())
 		p.now.registry.Start(func() {})
@@ -58,7 +58,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	restart(false)
 	p.await("back", "running")
 
-	p.now.tenure.openVolume()
+	p.now.prep.volume.Take()
 	p.now.registry.TakeUp()
 	check := func() {
 		t.Helper()

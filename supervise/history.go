@@ -13,7 +13,7 @@ import (
 // boots too, or where there is none the transitions that we remember.
 func (s *desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
 	q.Names = spelt(q.Names)
-	j := s.records.chronicle.journal.Load()
+	j := s.records.volume.Journal.Open.Load()
 	if j == nil {
 		return s.records.events.Read(ctx, q, each, caughtUp)
 	}

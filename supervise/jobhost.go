@@ -41,7 +41,7 @@ func (h *jobHost) employ() {
 		c := h.prep.config().Jobs
 		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue, Guards: c.Guards}
 	})
-	h.records.chronicle.hooks = jobs.NewHooks(func() []config.Hook { return h.prep.config().Hooks })
+	h.records.volume.Journal.Hooks = jobs.NewHooks(func() []config.Hook { return h.prep.config().Hooks })
 	h.tier1.Host(h.runner)
 	h.directory.registry.Profiles.Employ(h.runner)
 }
@@ -59,16 +59,16 @@ func (h *jobHost) start() {
 		}
 		stopping = h.fleet.set.Stopping()
 	})
-	h.runner.Start(h.records.chronicle.jobRecords(), held, stopping)
+	h.runner.Start(h.records.volume.Journal.JobRecords(), held, stopping)
 	h.runner.Schedules(h.scheduled)
-	go h.records.chronicle.hooks.Run(h.runner)
+	go h.records.volume.Journal.Hooks.Run(h.runner)
 }
 
 // record has jobs recorded on the volume, if it is ours, or not any more, if it was. What
 // waits begins with open.
 func (h *jobHost) record() {
 	if h.runner != nil {
-		h.runner.Use(h.records.chronicle.jobRecords())
+		h.runner.Use(h.records.volume.Journal.JobRecords())
 	}
 }
 
@@ -303,7 +303,7 @@ func (h *jobHost) Volume() (dir, lacks string) {
 	switch {
 	case h.prep.volume.Store() == nil:
 		lacks = cmp.Or(h.prep.volume.Absent(), "there is no volume")
-	case h.prep.volume.readOnly.Load():
+	case h.prep.volume.ReadOnly():
 		lacks = "the volume cannot be written to"
 	}
 	return h.prep.config().Home, lacks

@@ -16,6 +16,7 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
 	"rlminit/supervise/spawn"
+	"rlminit/supervise/volume"
 	"rlminit/wire"
 )
 
@@ -98,19 +99,11 @@ func (l *logging) openLogs(fallback string) error {
 func (l *logging) logConfig(u *unit) logs.Config {
 	d := u.definition
 	return logs.Config{
-		Dir: logDir(u.name, d.Profile), File: d.Log.File && l.prep.volume.Store() != nil,
+		Dir: volume.LogDir(u.name, d.Profile), File: d.Log.File && l.prep.volume.Store() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
 		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal,
 		Prefix: u.title(), Timestamps: d.Log.Timestamps,
 	}
-}
-
-// logDir is where a log lies on the volume.
-func logDir(name, profile string) string {
-	if profile != "" {
-		return "logs/gateways/" + profile
-	}
-	return "logs/services/" + name
 }
 
 // openLog makes sure that u has its log pipes, and that tier 1 holds them.

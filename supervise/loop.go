@@ -20,7 +20,7 @@ func (s *Supervisor) run(gone <-chan error) error {
 			f()
 		case <-s.fleet.alarm.clock.C:
 			s.excuse()
-			s.fleet.alarm.rang()
+			s.fleet.alarm.rings = 0
 			s.apply(core.Input{Kind: core.Due})
 		case err := <-gone:
 			return err

@@ -20,11 +20,3 @@ func (m *mailbox) ask(f func()) {
 	}
 	<-done
 }
-
-// when has f run by the loop when a channel is closed.
-func (m *mailbox) when(closed <-chan struct{}, f func()) {
-	go func() {
-		<-closed
-		m.do(f)
-	}()
-}

@@ -14,7 +14,7 @@ import (
 // file and no system call.
 func (s *desk) counts() control.Counts {
 	answer := control.Counts{Services: []control.ServiceCounts{}}
-	if j := s.records.chronicle.journal.Load(); j != nil {
+	if j := s.records.volume.Journal.Open.Load(); j != nil {
 		n := j.Stats()
 		answer.Journal = &control.JournalCounts{
 			Records: n.Records, Bytes: n.Bytes, Syncs: n.Syncs, SyncS: n.SyncTime.Seconds(),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"rlminit/control"
@@ -163,7 +164,7 @@ func (c *commands) told(e *core.Effect) {
 	o := e.Operation
 	if o.ID < core.Hidden {
 		if e.Over {
-			c.records.chronicle.operationEnded(c.view(o))
+			c.records.volume.Journal.OperationEnded(c.view(o))
 		}
 		if e.Begun || e.Over {
 			c.records.memory.Operation(c.view(o))
@@ -244,7 +245,10 @@ func (c *commands) endOccurrences(units []*unit, cause string) map[*unit]occurri
 			continue
 		}
 		c.loop.ask(func() { c.fleet.apply(core.Input{Kind: core.Freed, Life: u.life, Busy: true}) })
-		c.loop.when(is.over, func() { c.fleet.apply(core.Input{Kind: core.Freed, Life: u.life}) })
+		go func() {
+			<-is.over
+			c.loop.do(func() { c.fleet.apply(core.Input{Kind: core.Freed, Life: u.life}) })
+		}()
 	}
 	return ended
 }
@@ -389,3 +393,9 @@ func failAll(units []*unit, problem *control.Problem) []control.Outcome {
 
 // flushPatience is how long an answer is held back for files to show it.
 const flushPatience = 300 * time.Millisecond
+
+// stoppedOnly is the problem of a stop that was carried out all the same.
+func stoppedOnly(name string, why *control.Problem) *control.Problem {
+	reason, _, _ := strings.Cut(why.Detail, "; nothing was done")
+	return control.Failed("%s is stopped, as with --runtime: %s; it may run again when the container is started", name, reason)
+}

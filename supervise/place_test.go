@@ -107,7 +107,7 @@ func (p *place) supervise(args ...string) {
 	bundle.Run = first.Decide(args, func(string) (string, bool) { return "", false })
 	me := wire.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Name: "app", Home: p.home}
 	s := newSupervisor(&wire.Policy{User: me, Volume: p.home})
-	s.records.chronicle.fault = func(string) error {
+	s.records.volume.Journal.Fault = func(string) error {
 		if p.full.Load() {
 			return unix.ENOSPC
 		}
@@ -161,7 +161,7 @@ func (p *place) supervise(args ...string) {
 
 // open takes the volume and what a predecessor left.
 func (p *place) open() {
-	p.now.tenure.openVolume()
+	p.now.prep.volume.Take()
 	p.now.succession.takeOver(p.now.succession.recall())
 	p.now.registry.Start(func() {})
 }
@@ -170,11 +170,7 @@ func (p *place) open() {
 func (p *place) kill() {
 	p.now.registry.Close()
 	p.now.tier1.Link.Flush()
-	p.now.loop.ask(func() {
-		if p.now.tenure.giveBack != nil {
-			p.locks = append(p.locks, p.now.tenure.giveBack) // which the kernel would do
-		}
-	})
+	p.locks = append(p.locks, p.now.prep.volume.GiveBack) // which the kernel would do
 	close(p.gone)
 	<-p.over
 	go func(s *Supervisor) { // its mailbox is emptied, and nobody sees it

@@ -15,6 +15,7 @@ import (
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
+	"rlminit/supervise/volume"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -28,7 +29,7 @@ type preparer struct {
 	container []string  // the container's environment
 	runtime   string    // the runtime directory
 	slots     slots.Dir // the service directory in it
-	volume    *volume
+	volume    *volume.Volume
 	null      int // what a process has as stdin
 	walls     func() *walls.Place
 	user      *rights.User // touches the files of policy.User, and of others; nil: that is ourselves

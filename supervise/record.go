@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rlminit/control"
+	"rlminit/internal/durable"
 	"rlminit/profiles"
 	"rlminit/service"
 	"rlminit/supervise/core"
@@ -18,6 +19,7 @@ import (
 	"rlminit/supervise/publish"
 	"rlminit/supervise/remember"
 	"rlminit/supervise/threads"
+	"rlminit/supervise/volume"
 )
 
 // copiesAtOnce is how many errands with copies of what was seen are under way at a time.
@@ -34,10 +36,9 @@ type records struct {
 
 	loop   *mailbox
 	fleet  *fleet
-	volume *volume
+	volume *volume.Volume
 
 	memory    *remember.Driver // what a successor is to know
-	chronicle *chronicle
 	events    *publish.Events
 	publisher *publish.Driver                        // of copies: status files
 	recorder  *publish.Newest[string, profiles.Seen] // of profiles: state files, on the volume
@@ -104,7 +105,8 @@ func (r *records) recordCommand(cmd *core.Command, units, along []*unit, then fu
 			defer cancel()
 			var problem *control.Problem
 			if err := store.Records.Command(ctx, c, cmd.Want == service.Stopped); err != nil {
-				problem = notRecorded(err)
+				problem = control.Failed("cannot record it: %v; nothing was done, for it would not survive a restart", err)
+				problem.Retryable = durable.Temporary(err)
 			}
 			r.loop.do(func() { then(problem) })
 		}()
@@ -132,10 +134,10 @@ const recordPause = 100 * time.Millisecond
 
 // newRecorder writes the state files of profiles. What cannot be written, which is said
 // once, is tried again until the disk is well.
-func newRecorder(v *volume) *publish.Newest[string, profiles.Seen] {
+func newRecorder(v *volume.Volume) *publish.Newest[string, profiles.Seen] {
 	failing := map[string]bool{}
 	return publish.NewNewest(recordPause, func(batch map[string]profiles.Seen) (failed map[string]profiles.Seen) {
-		if !v.canRecord() {
+		if !v.CanRecord() {
 			return nil
 		}
 		store := v.Store()
@@ -220,11 +222,11 @@ func (r *records) happened(u *unit, was string, before, state *machine.State) {
 		if is == was {
 			told.At = time.Now()
 		}
-		r.chronicle.note(r.events.Publish(told))
+		r.volume.Journal.Note(r.events.Publish(told))
 	}
 	if is != was {
 		event.From, event.To, event.Cause, event.Actor = was, is, cmp.Or(state.Cause, state.Reason), state.Actor
-		r.chronicle.note(r.events.Publish(event))
+		r.volume.Journal.Note(r.events.Publish(event))
 	}
 }
 

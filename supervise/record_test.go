@@ -243,7 +243,7 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	defer os.Chmod(p.home, 0o700)
 	p.supervise()
 	p.open()
-	if p.now.prep.volume.readOnly.Load() {
+	if p.now.prep.volume.ReadOnly() {
 		t.Error("it is taken for a volume that could never be written to")
 	}
 }

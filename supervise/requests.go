@@ -21,6 +21,7 @@ import (
 	"rlminit/supervise/registry"
 	"rlminit/supervise/revision"
 	"rlminit/supervise/spawn"
+	"rlminit/supervise/volume"
 	"rlminit/wire"
 )
 
@@ -58,13 +59,13 @@ func (s *Supervisor) desk() *desk {
 func (s *Supervisor) server() *api.Server {
 	d := s.desk()
 	server := api.NewServer(s.prep.policy, d)
-	s.registry.Profiles.Heed(func() registry.Claims { return s.tenure.revisions.Load() })
+	s.registry.Profiles.Heed(func() registry.Claims { return s.prep.volume.Revisions() })
 	server.Add(d, s.registry.Profiles, d, d)
 	server.AddOperations(&s.commands)
 	if s.jobs.runner != nil {
 		s.jobs.runner.Add(server)
 	}
-	revision.Add(server, s.tenure.revisions.Load, s.tenure.unrevised)
+	revision.Add(server, s.prep.volume.Revisions, s.directory.unrevised)
 	d.addDescriptions(server)
 	return server
 }
@@ -238,7 +239,7 @@ func (s *desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs
 			}
 		})
 		for _, st := range s.directory.registry.AtRest.List() {
-			query.Sources = append(query.Sources, logs.Source{Name: st.Name, Dir: logDir(st.Name, *st.Profile)})
+			query.Sources = append(query.Sources, logs.Source{Name: st.Name, Dir: volume.LogDir(st.Name, *st.Profile)})
 		}
 	} else {
 		u, err := s.directory.lookUp(name)
@@ -254,7 +255,7 @@ func (s *desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs
 }
 
 func source(u *unit) logs.Source {
-	return logs.Source{Name: u.name, Dir: logDir(u.name, u.definition.Profile)}
+	return logs.Source{Name: u.name, Dir: volume.LogDir(u.name, u.definition.Profile)}
 }
 
 // Redacted takes what a service was given as secrets out of the lines that are

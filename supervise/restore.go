@@ -8,7 +8,6 @@ import (
 
 	"rlminit/service"
 	"rlminit/supervise/core"
-	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/open"
 	"rlminit/supervise/order"
@@ -251,6 +250,6 @@ func (c *succession) releaseRest() {
 		wire.CloseAll(fds)
 		c.tier1.Send(&wire.Release{Key: key}, nil, nil)
 	}
-	c.tier1.Held = handover.Held{}
+	clear(c.tier1.Held)
 	c.logging.logs.Settled()
 }

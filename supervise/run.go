@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/rights"
 	"rlminit/supervise/console"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
@@ -27,6 +29,7 @@ import (
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
 	"rlminit/supervise/threads"
+	"rlminit/supervise/volume"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -46,7 +49,6 @@ type Supervisor struct {
 	commands   commands
 	services   services
 	jobs       jobHost
-	tenure     tenure
 	succession succession
 	purpose    purpose
 	ending     ending
@@ -106,7 +108,7 @@ func Run(version string) int {
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
 		loop: newMailbox(), tier1: spawn.NewTier1(), fleet: newFleet(),
-		prep:   preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume{}},
+		prep:   preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume.Volume{Journal: volume.NewJournal()}},
 		random: rand.Uint64,
 	}
 	s.fleet.apply = s.apply
@@ -114,7 +116,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.spawner.Do, s.spawner.Apply, s.spawner.Prepare, s.spawner.FilesAnswer = s.loop.do, s.apply, s.prep.prepare, s.prep.filesAnswer
 	s.spawner.Open, s.spawner.Passing = s.openFor, passing
 	s.opened = open.New(s.tier1.Send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
-	s.records = records{loop: &s.loop, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents(), chronicle: newChronicle()}
+	s.records = records{loop: &s.loop, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
 		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory, jobs: &s.jobs, isFor: s.purpose.isFor,
@@ -131,9 +133,12 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.purpose = purpose{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
 	}
-	s.tenure = tenure{
-		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
-		logging: &s.logging, jobs: &s.jobs, box: &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
+	s.prep.volume.Given = volume.Given{
+		Config: s.prep.config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send,
+		Files:  func() (*rights.User, profiles.Owners) { return s.prep.user, s.prep.profileUsers() },
+		Box:    &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
+		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
+		Took:   s.tookVolume, Lost: s.lostVolume,
 	}
 	s.succession = succession{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
@@ -141,7 +146,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		hear: s.hear,
 	}
 	s.ending = ending{
-		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose, tenure: &s.tenure,
+		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose,
 	}
 	s.prep.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.policy.Volume, s.prep.runtime) })
 	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: s.tier1, prep: &s.prep, records: &s.records}
@@ -234,7 +239,7 @@ func (s *Supervisor) newRegistry() *registry.Registry {
 // use makes known who knows which services there are.
 func (s *Supervisor) use(r *registry.Registry) {
 	s.registry, s.directory.registry = r, r
-	s.fleet.absent = r.AtRest.WakeSoon
+	s.fleet.absent, s.prep.volume.Look = r.AtRest.WakeSoon, r.Look
 }
 
 // openHandover takes over, or makes, what outlives us.

@@ -335,7 +335,7 @@ func (s *simulation) replace(everything context.Context) {
 		dissolve(next)
 		synctest.Wait()
 		s.forsake(next)
-		if j := next.records.chronicle.journal.Load(); j != nil {
+		if j := next.records.volume.Journal.Open.Load(); j != nil {
 			j.Close()
 		}
 		if err := store.Close(); err != nil {

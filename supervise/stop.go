@@ -19,7 +19,6 @@ type ending struct {
 	commands *commands
 	jobs     *jobHost
 	purpose  *purpose
-	tenure   *tenure
 
 	awaited   int64 // the deadline of the latest shutdown; 0: none
 	shutdowns int   // how often tier 1 has asked for it
@@ -58,26 +57,22 @@ func (e *ending) checkStopped() {
 	}
 	e.stopped = true
 	e.purpose.tellCode()
-	giveBack := e.tenure.giveBack
 	go func() {
-		e.settle(giveBack)
+		e.settle()
 		e.tier1.Send(&wire.StopDone{}, nil, nil)
 	}()
 }
 
 // settle brings everything onto the disk and gives the volume back.
-func (e *ending) settle(giveBack func()) {
+func (e *ending) settle() {
 	e.records.written(time.Second)
 	e.commands.loop.ask(func() {
 		e.fleet.apply(core.Input{Kind: core.Interrupt, Text: "the container stopped"})
 	})
-	e.records.chronicle.end()
-	if giveBack == nil {
-		return
-	}
+	e.records.volume.Journal.End()
 	done := make(chan struct{})
 	go func() {
-		giveBack()
+		e.records.volume.GiveBack()
 		close(done)
 	}()
 	select {

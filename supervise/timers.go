@@ -60,9 +60,6 @@ func (a *alarm) arm(next, now int64) {
 	}
 }
 
-// rang notes that the clock has.
-func (a *alarm) rang() { a.rings = 0 }
-
 // lost is for how long nobody ran, as far as the clock tells: a container that was
 // paused, a host that stood still or slept. It is told once.
 func (a *alarm) lost(now int64) int64 {

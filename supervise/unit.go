@@ -86,7 +86,7 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 	s.logging.mark(u, before, state)
 	s.records.tell(u, before, state)
 	if endedBy(before, state) && state.LastExit.Memory != "" {
-		s.records.chronicle.oomSeen(u.name, state.LastExit.Memory)
+		s.records.volume.Journal.OOMSeen(u.name, state.LastExit.Memory)
 	}
 	was, is := before.Public(), state.Public()
 	if was != is || before.Health != state.Health {

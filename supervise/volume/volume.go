@@ -1,0 +1,105 @@
+package volume
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/journal"
+	"rlminit/profiles"
+	"rlminit/rights"
+	"rlminit/supervise/handover"
+	"rlminit/supervise/revision"
+	"rlminit/wire"
+)
+
+// Volume is the store of the volume, as far as it is ours, with its lock, its journal and
+// its revisions. Anybody may call it but the loop, which asks for what is there only.
+type Volume struct {
+	Journal *Journal
+	Given
+
+	store     atomic.Pointer[profiles.Store]     // nil: there is none, or it is another container's
+	revisions atomic.Pointer[revision.Revisions] // nil: the volume is not ours
+	prior     atomic.Value                       // string: how the boot before ended
+	absent    atomic.Value                       // string: why there is no store
+	readOnly  atomic.Bool                        // it cannot be written to: configuration and volume alone decide what runs
+	giveBack  atomic.Value                       // func(): gives the lock back; nil: it was not taken
+}
+
+// Given is what a Volume is given before it is taken.
+type Given struct {
+	Config func() *config.Config
+	Files  func() (*rights.User, profiles.Owners) // who touches the files on it
+	User   uint32                                 // the services'
+	Box    revision.Box                           // what revisions change
+	Held   handover.Held                          // of tier 1
+	Send   func(m wire.Message, fds, after []int) // to tier 1
+
+	Recall func(before []control.Operation, last uint64) // told of operations of before
+	Look   func(names ...string)                         // told of profiles that may have changed; none: all
+	Took   func()                                        // told when it has come to be ours, and was not at the boot
+	Lost   func()                                        // told when it is another container's
+}
+
+// Revisions is what carries plans out; nil: the volume is not ours.
+func (v *Volume) Revisions() *revision.Revisions { return v.revisions.Load() }
+
+// Store is nil where there is no volume, or it is another container's.
+func (v *Volume) Store() *profiles.Store { return v.store.Load() }
+
+// Absent says why there is no store.
+func (v *Volume) Absent() string {
+	why, _ := v.absent.Load().(string)
+	return why
+}
+
+// PriorExit is how the boot before ended, as container-boot.log says it.
+func (v *Volume) PriorExit() string {
+	if prior, ok := v.prior.Load().(string); ok {
+		return prior
+	}
+	return string(journal.ExitUnknown)
+}
+
+// Secrets is where the secrets lie that a profile was declared with; "": it has
+// none.
+func (v *Volume) Secrets(profile string) string {
+	if store := v.Store(); store != nil {
+		return store.Secrets.Dir(profile)
+	}
+	return ""
+}
+
+// ReadOnly tells whether it could not be written to when that was tried last.
+func (v *Volume) ReadOnly() bool { return v.readOnly.Load() }
+
+// Log is where a profile's log lies on it.
+func (v *Volume) Log(profile string) string { return LogDir("", profile) }
+
+// LogDir is where the log of a service lies on it, or of a profile's.
+func LogDir(name, profile string) string {
+	if profile != "" {
+		return "logs/gateways/" + profile
+	}
+	return "logs/services/" + name
+}
+
+// CanRecord tells whether the volume can be written to. One that could not be
+// when it was opened is tried again: somebody may have given it to us meanwhile.
+func (v *Volume) CanRecord() bool {
+	store := v.Store()
+	if store == nil {
+		return false
+	}
+	if !v.readOnly.Load() {
+		return true
+	}
+	if store.CheckWritable() != nil {
+		return false
+	}
+	v.readOnly.Store(false)
+	slog.Info("the volume can be written to now; what is asked for is recorded from here on")
+	return true
+}
