@@ -28,7 +28,7 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 		if r.Base == b.home.Path(profilesDir) {
 			return b.each(r, fds...)
 		}
-	case durable.OpTake:
+	case durable.OpTake, durable.OpWriteFiles:
 		r.Steps = slices.Clone(r.Steps)
 		for i := range r.Steps {
 			step := &r.Steps[i]
@@ -38,8 +38,6 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 			}
 		}
 		return b.user.Do(r, fds...)
-	case durable.OpWriteFiles:
-		return b.writeFiles(r, fds...)
 	}
 	if name := b.profile(&r); name != "" && !b.whose(&r, name) {
 		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
@@ -65,34 +63,6 @@ func (b byOwner) whose(r *durable.Request, name string) bool {
 		r.Whose = ""
 	}
 	return true
-}
-
-// writeFiles writes files, but for those in a directory that is another's.
-func (b byOwner) writeFiles(r durable.Request, fds ...int) (durable.Answer, []int, error) {
-	all := r.Steps
-	r.Steps = nil
-	failures := map[int]durable.Failure{}
-	var at []int // of all, those in r.Steps
-	for i, step := range all {
-		step.Base = r.Base
-		if name := b.profile(&step); name != "" && (b.recorded(name) != 0 || !b.whose(&step, name)) {
-			failures[i] = *durable.FailureOf(durable.ErrApart)
-			continue
-		}
-		r.Steps, at = append(r.Steps, step), append(at, i)
-	}
-	if len(at) > 0 {
-		a, _, err := b.user.Do(r, fds...)
-		if err != nil || a.Failure != nil || a.Done != len(at) {
-			return a, nil, err
-		}
-		for k, i := range at {
-			if f, failed := a.Failures[k]; failed {
-				failures[i] = f
-			}
-		}
-	}
-	return durable.Answer{Done: len(all), Failures: failures}, nil, nil
 }
 
 // each does what concerns many profiles, in one request. A directory that is not of the

@@ -89,6 +89,7 @@ type Answer struct {
 	Glances  []Glance
 	Done     int             // of Request.Steps
 	Failures map[int]Failure // of which of Request.Steps: OpWriteFiles
+	owners   map[int]uint32  // whose those are that another is to write, which is not done yet
 }
 
 // Failure is an error in a form that can be sent.

@@ -69,9 +69,9 @@ func (s Steps) take(d *Dir, a *Answer) {
 var ErrApart = errors.New("it is not written together with others")
 
 // WriteFiles takes steps each of which is a WriteFile, all of them, whatever becomes of
-// the others, and returns an error for each. They cost hands one errand. Those of
-// somebody else (Request.Whose) fail with ErrApart, and so do those on another file
-// system, which may not answer: the others are not to wait for it.
+// the others, and returns an error for each. They cost hands one request. Those on
+// another file system, which may not answer, fail with ErrApart: the others are not to
+// wait for it.
 func (s Steps) WriteFiles(d *Dir) []error {
 	failures := make([]error, len(s))
 	var a Answer
@@ -95,23 +95,26 @@ func (s Steps) WriteFiles(d *Dir) []error {
 }
 
 func (s Steps) writeFiles(d *Dir, a *Answer) {
-	a.Done, a.Failures = len(s), map[int]Failure{}
+	a.Done, a.Failures, a.owners = len(s), map[int]Failure{}, map[int]uint32{}
 	for i, r := range s {
-		if err := r.writeFile(d); err != nil {
+		var one Answer
+		if err := r.writeFile(d, &one); err != nil {
 			a.Failures[i] = *FailureOf(err)
+		}
+		if one.Owner != 0 {
+			a.owners[i] = one.Owner
 		}
 	}
 }
 
-func (r Request) writeFile(d *Dir) error {
-	var a Answer
+func (r Request) writeFile(d *Dir, a *Answer) error {
 	switch {
 	case r.Op != OpWriteFile:
 		return unix.EPROTO
-	case !isOnSame(d.fd, r.Rel), r.isAnothers(d, &a):
+	case !isOnSame(d.fd, r.Rel), r.isAnothers(d, a):
 		return ErrApart
 	}
-	return r.carry(d, nil, &a, nil)
+	return r.carry(d, nil, a, nil)
 }
 
 func (r Request) absent(d *Dir) error {

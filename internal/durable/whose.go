@@ -28,6 +28,18 @@ func CarryAs(uid uint32, r Request, fds []int, as func(uid uint32, do func()) er
 			done += a.Done
 		}
 	}
+	for i, owner := range a.owners {
+		step := r
+		step.Steps = Steps{r.Steps[i]}
+		step.Steps[0].Whose = ""
+		got, _ := one(owner, step)
+		delete(a.Failures, i)
+		if f, failed := got.Failures[0]; failed {
+			a.Failures[i] = f
+		} else if got.Failure != nil {
+			a.Failures[i] = *got.Failure
+		}
+	}
 	return a, opened
 }
 
