@@ -122,12 +122,6 @@ func (r *Runner) prepare(t *task) {
 		}
 		coming = r.beginPreparing(t, seen, r.queue.busy(t))
 	}
-	select {
-	case p := <-coming:
-		r.loop.Do(func() { r.preparedFor(t, p) })
-		return
-	default:
-	}
 	late := time.AfterFunc(prepareWithin, func() {
 		r.loop.Do(func() {
 			if t.state.Stage == job.Preparing {

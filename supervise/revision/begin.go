@@ -32,19 +32,24 @@ func (r *Revisions) Apply(ask control.ApplyRequest, actor uint32) (control.Revis
 	}
 	answer, err := r.begin(ask, hash, actor)
 	if err != nil {
-		return answer, r.refuse(err, hash, ask.By, actor)
+		return answer, r.refuse(err, apply.TypeRefused, apply.RecordedRefusal{Hash: hash, UID: actor, By: ask.By})
 	}
 	return answer, nil
 }
 
-// refuse records why nothing was touched.
-func (r *Revisions) refuse(err error, hash, by string, actor uint32) error {
+// refuse records why nothing was touched, or planned: what says of what, and whose it was.
+func (r *Revisions) refuse(err error, kind string, what apply.RecordedRefusal) error {
 	problem := problemOf(err)
-	record := apply.RecordedRefusal{Hash: hash, UID: actor, By: by, ExitCode: problem.ExitCode, Reason: problem.Detail}
-	if err := r.journal.Record(apply.TypeRefused, record); err != nil {
-		slog.Warn("cannot record that an apply was refused", "err", err)
+	what.ExitCode, what.Reason = problem.ExitCode, problem.Detail
+	if reason, _, more := strings.Cut(problem.Detail, "\n"); more && kind == apply.TypePlanRefused {
+		what.Reason = reason + " …"
 	}
-	slog.Warn("an apply was refused", "uid", actor, "by", by, "why", problem.Detail)
+	if err := r.journal.Record(kind, what); err != nil {
+		slog.Warn("cannot record what was refused", "err", err)
+	}
+	if kind == apply.TypeRefused {
+		slog.Warn("an apply was refused", "uid", what.UID, "by", what.By, "why", problem.Detail)
+	}
 	return problem
 }
 
@@ -52,19 +57,10 @@ func (r *Revisions) refuse(err error, hash, by string, actor uint32) error {
 // is recorded.
 func (r *Revisions) Plan(ask control.PlanRequest, actor uint32) (control.Planned, error) {
 	planned, err := r.plan(ask, actor)
-	if err == nil {
-		return planned, nil
+	if err != nil {
+		err = r.refuse(err, apply.TypePlanRefused, apply.RecordedRefusal{Source: ask.File, UID: actor})
 	}
-	problem := problemOf(err)
-	reason, _, more := strings.Cut(problem.Detail, "\n")
-	if more {
-		reason += " …"
-	}
-	record := apply.RecordedRefusal{Source: ask.File, UID: actor, ExitCode: problem.ExitCode, Reason: reason}
-	if err := r.journal.Record(apply.TypePlanRefused, record); err != nil {
-		slog.Warn("cannot record that a plan was refused", "err", err)
-	}
-	return planned, problem
+	return planned, err
 }
 
 // asked finds the revision of a request that was made before: its answer was

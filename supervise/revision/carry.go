@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -266,18 +267,10 @@ func between(is, before, after *Content) bool {
 	if is == nil || after == nil || before == nil {
 		return false
 	}
-	mixed := *is
-	for _, text := range [][]byte{before.Text, after.Text} {
-		for _, state := range []service.Intent{before.State, after.State} {
-			for _, secrets := range []map[string]string{before.Secrets, after.Secrets} {
-				mixed.Text, mixed.State, mixed.Secrets = text, state, secrets
-				if sameContent(is, &mixed) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	either := func(same func(*Content) bool) bool { return same(before) || same(after) }
+	return either(func(c *Content) bool { return bytes.Equal(is.Text, c.Text) }) &&
+		either(func(c *Content) bool { return is.State == c.State }) &&
+		either(func(c *Content) bool { return maps.Equal(is.Secrets, c.Secrets) })
 }
 
 // now is what a profile is; nil: there is none.

@@ -21,7 +21,7 @@ func (r *Revisions) Rollback(ask control.RollbackRequest, actor uint32) (control
 		return answer, problemOf(err)
 	}
 	if err != nil {
-		return answer, r.refuse(err, "", ask.By, actor)
+		return answer, r.refuse(err, apply.TypeRefused, apply.RecordedRefusal{UID: actor, By: ask.By})
 	}
 	return answer, nil
 }
