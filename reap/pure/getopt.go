@@ -1,6 +1,7 @@
 package pure
 
-// optionSet is a command line as getopt_long(3) reads it.
+// optionSet is a command line as getopt(3) reads it, and getopt_long(3) where there are
+// long names.
 type optionSet struct {
 	letters string // with a colon after those that have a value
 	long    []longOption
@@ -30,7 +31,7 @@ func (s *optionSet) parse(args []string, take func(letter byte, value string) bo
 			continue
 		}
 		read := s.cluster
-		if arg[1] == '-' {
+		if arg[1] == '-' && s.long != nil {
 			read = s.longName
 		}
 		more, used, fault := read(arg, args[i+1:], take)

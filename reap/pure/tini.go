@@ -36,56 +36,42 @@ func runTini(args, env []string) int {
 // that it was no command to run, or a wrong one, and code is what to exit with.
 func (o *options) parseTini(args []string) (code int, done bool) {
 	name := base(args[0])
-	i := 1
-	for ; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			i++
-			break
-		}
-		if len(arg) < 2 || arg[0] != '-' {
-			break
-		}
-		for j := 1; j < len(arg); j++ {
-			letter := arg[j]
-			if letter == 'p' || letter == 'e' {
-				value := arg[j+1:]
-				if value == "" {
-					if i++; i == len(args) {
-						return o.misused(name, "option requires an argument -- '"+string(letter)+"'"), true
-					}
-					value = args[i]
-				}
-				if !o.setTini(letter, value) {
-					o.log(levelFatal, "Not a valid option for -", string(letter), ": ", value)
-					return exitFailed, true
-				}
-				break
+	set := optionSet{letters: "p:hvwgle:s"}
+	words, fault := set.parse(args[1:], func(letter byte, value string) bool {
+		switch letter {
+		case 'p', 'e':
+			if !o.setTini(letter, value) {
+				o.log(levelFatal, "Not a valid option for -", string(letter), ": ", value)
+				code, done = exitFailed, true
 			}
-			switch letter {
-			case 'h':
-				sys.Write(1, []byte(tiniUsage(name)))
-				return 0, true
-			case 'l':
-				sys.Write(1, []byte("rlminit, in place of tini"+license))
-				return 0, true
-			case 's':
-				o.subreaper = true
-			case 'g':
-				o.group = true
-			case 'w':
-				o.warn = true
-			case 'v':
-				o.verbosity++
-			default:
-				return o.misused(name, "invalid option -- '"+string(letter)+"'"), true
-			}
+		case 'h':
+			sys.Write(1, []byte(tiniUsage(name)))
+			done = true
+		case 'l':
+			sys.Write(1, []byte("rlminit, in place of tini"+license))
+			done = true
+		case 's':
+			o.subreaper = true
+		case 'g':
+			o.group = true
+		case 'w':
+			o.warn = true
+		case 'v':
+			o.verbosity++
 		}
-	}
-	if o.command = args[i:]; len(o.command) == 0 {
+		return !done
+	})
+	switch {
+	case done:
+		return code, true
+	case fault != "":
+		sys.Write(2, []byte(name+": "+fault+"\n"+tiniUsage(name)))
+		return exitFailed, true
+	case len(words) == 0:
 		sys.Write(2, []byte(tiniUsage(name)))
 		return exitFailed, true
 	}
+	o.command = words
 	return 0, false
 }
 
@@ -106,11 +92,6 @@ func (o *options) setTini(letter byte, value string) bool {
 	}
 	o.parentDeath = signalNamed(value)
 	return o.parentDeath != 0
-}
-
-func (o *options) misused(name, what string) int {
-	sys.Write(2, []byte(name+": "+what+"\n"+tiniUsage(name)))
-	return exitFailed
 }
 
 // leadingNumber is atoi(3).
