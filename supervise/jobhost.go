@@ -12,6 +12,7 @@ import (
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/jobs"
+	"rlminit/supervise/process"
 	"rlminit/supervise/spawn"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
@@ -39,7 +40,7 @@ type jobHost struct {
 func (h *jobHost) employ() {
 	h.runner = jobs.New(h, func() jobs.Settings {
 		c := h.prep.config().Jobs
-		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: c.Queue, Guards: c.Guards}
+		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: min(c.Queue, process.MostWaiting()), Guards: c.Guards}
 	})
 	h.records.volume.Journal.Hooks = jobs.NewHooks(func() []config.Hook { return h.prep.config().Hooks })
 	h.tier1.Host(h.runner)

@@ -29,7 +29,7 @@ writes it.`,
 		Example: `  rlminit rollback --dry-run
   rlminit rollback --allow-delete
   rlminit rollback 12 --steady 5s`,
-		Args: atMost("REV"),
+		Args: between(0, 1, "REV"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				number, err := strconv.Atoi(args[0])

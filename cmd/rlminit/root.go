@@ -213,15 +213,13 @@ func remedy(invalid *pflag.InvalidValueError) string {
 }
 
 // exactly wants one argument for each name, in the order of their places.
-func exactly(names ...string) cobra.PositionalArgs { return between(len(names), len(names), names) }
+func exactly(names ...string) cobra.PositionalArgs { return between(len(names), len(names), names...) }
 
 // atLeast wants one argument for each name, and allows more.
-func atLeast(names ...string) cobra.PositionalArgs { return between(len(names), math.MaxInt, names) }
+func atLeast(names ...string) cobra.PositionalArgs { return between(len(names), math.MaxInt, names...) }
 
-// atMost allows as many arguments as have a name here.
-func atMost(names ...string) cobra.PositionalArgs { return between(0, len(names), names) }
-
-func between(least, most int, names []string) cobra.PositionalArgs {
+// between wants so many arguments, of which the first have names.
+func between(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:

@@ -172,10 +172,12 @@ func (r *Runner) enlist(t *task) error {
 	case r.queue.lane(t).full(ownerOf(&t.spec.Request)):
 		return control.Refused("%d jobs wait already, which is what the queue holds; wait for some, or cancel them", r.queue.lane(t).bounds().Queue).Retry()
 	}
-	if err := r.doors.vacant(t.spec.Request.Profile); err != nil {
+	err := r.doors.vacant(t.spec.Request.Profile)
+	if err != nil {
 		return err
 	}
-	if err := process.Room(8); err != nil { // stdin and what it is, two pipes, two memories
+	// Stdin and what it is, two pipes, two memories. Hooks and schedules take of what is kept back.
+	if err = process.Room(8); err != nil && laneOf(t) == laneUsers {
 		return control.Refused("%v", err).Retry()
 	}
 	if err := r.sessions.admit(t); err != nil {

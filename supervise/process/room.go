@@ -21,6 +21,9 @@ func limit() int {
 // they rest: a sixteenth of all descriptors.
 func MostAtRest() int { return limit() / 64 }
 
+// MostWaiting is how many jobs may wait, each with one or two descriptors.
+func MostWaiting() int { return limit() / 8 }
+
 // Room refuses what keeps so many descriptors more, where too few are left. That is
 // for good: a next try finds no more of them unless something else is closed.
 func Room(need int) error {
@@ -35,5 +38,5 @@ func Room(need int) error {
 	if open+need <= most {
 		return nil
 	}
-	return fmt.Errorf("the supervisor has %d descriptors open and would need %d more, where %d of %d are for services and jobs; stop some, or raise --ulimit nofile", open, need, most, all)
+	return fmt.Errorf("the supervisor has %d descriptors open and would need %d more, where it may have %d of %d for that; stop or cancel some, or raise --ulimit nofile", open, need, most, all)
 }

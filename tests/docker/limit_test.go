@@ -419,3 +419,28 @@ func TestFewDescriptorsWithoutFiles(t *testing.T) {
 		t.Errorf("a tier came to the end of its descriptors: %s", box.Tail(out))
 	}
 }
+
+// TestJobsLeaveDescriptors: of users' jobs no more wait than an eighth of the descriptors.
+// Then they are refused with the figure, and a service, a hook and a schedule have theirs.
+func TestJobsLeaveDescriptors(t *testing.T) {
+	t.Parallel()
+	b := startImage(t, built.based, box.Spec{
+		Config: contract.Config(
+			`services: {once: {type: oneshot, command: [sh, -c, "echo x >>/tmp/once"], schedule: {cron: "0 0 1 1 *"}}}` + "\n" +
+				`hooks: [{on: [stopped], services: [gateway-alice], command: [sh, -c, "cat >/tmp/told"]}]` + "\n"),
+		Docker: []string{"--tmpfs", "/run", "--ulimit", "nofile=256:256", "-v", volume(t) + ":/data"},
+	})
+	awaitAnswer(b)
+	out := b.Shell(box.Root, "i=0; while [ $i -lt 300 ] && rlminit run --detach -- sleep 600 2>&1; do i=$((i+1)); done; echo after $i")
+	if !strings.Contains(out, "32 jobs wait already, which is what the queue holds") {
+		t.Fatalf("no job was refused: %s", box.Tail(out))
+	}
+	b.Must("profile", "create", "alice")
+	b.Must("start", "once")
+	b.Shell(box.Root, "grep x /tmp/once")
+	b.Must("stop", "alice")
+	box.Eventually(b, answerTimeout, "the hook has run", func() (bool, any) {
+		r := b.As(box.Root, "cat", "/tmp/told")
+		return strings.Contains(r.Out, `"to":"stopped"`), r.String() + b.Printed()
+	})
+}
