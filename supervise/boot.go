@@ -9,6 +9,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
+	"rlminit/supervise/spawn"
 	"rlminit/usage"
 	"rlminit/wire"
 )
@@ -70,7 +71,7 @@ func (s *Supervisor) boot(control int) {
 	for _, after := range []time.Duration{settled, 5 * settled} { // a slow machine is still at it
 		time.AfterFunc(after, debug.FreeOSMemory) // booting takes much that is not needed again
 	}
-	time.AfterFunc(oldTemporaryAfter, s.prep.dropOldTemporary)
+	time.AfterFunc(spawn.OldTemporaryAfter, s.prep.DropOldTemporary)
 	notifyManager("READY=1")
 }
 

@@ -347,7 +347,7 @@ func TestReloadNamesEveryKey(t *testing.T) {
 	}
 	p.configure(p.home, "user: app\n"+base+"access: {read: all}\n")
 	done, err := p.now.registry.Reload(control.Reload{})
-	if err != nil || !slices.Equal(done.Notes, []string{"access changed" + once}) || !p.now.prep.config().ReadAll {
+	if err != nil || !slices.Equal(done.Notes, []string{"access changed" + once}) || !p.now.prep.Config().ReadAll {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if done, err = p.now.registry.Reload(control.Reload{}); err != nil || len(done.Notes) > 0 {
@@ -390,7 +390,7 @@ services:
 		if _, err := os.Lstat(elsewhere + "/profiles"); err == nil {
 			t.Error("the profile was made on another volume")
 		}
-		c := p.now.prep.config()
+		c := p.now.prep.Config()
 		if c.Home != p.home || c.User != "app" || c.Main.Command[0] != "one" || c.Main.ExitOn != "" || p.now.purpose.with != "" {
 			t.Errorf("home %s, user %s, main %v, exit_on %q", c.Home, c.User, c.Main.Command, c.Main.ExitOn)
 		}

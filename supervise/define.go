@@ -89,8 +89,8 @@ func (v *services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 	if p.Fault == "" {
 		u.definition = p.Value
 	}
-	_, u.shadowed = v.prep.config().Services[u.definition.Profile]
-	u.process.uid, _ = v.prep.recordedUser(u.definition)
+	_, u.shadowed = v.prep.Config().Services[u.definition.Profile]
+	u.process.uid, _ = v.prep.RecordedUser(u.definition)
 	v.fleet.add(u, state, wants)
 	v.jobs.reschedule(u)
 	return u
@@ -100,7 +100,7 @@ func (v *services) bare(p registry.Proposal, state *machine.State, wants core.Wa
 // cannot follow.
 func (v *services) redefine(u *unit, p registry.Proposal) {
 	u.ours = p.Ours
-	_, u.shadowed = v.prep.config().Services[u.definition.Profile]
+	_, u.shadowed = v.prep.Config().Services[u.definition.Profile]
 	u.recorded = u.recorded || p.Recorded
 	if p.Fault != "" {
 		if u.fault != p.Fault {
@@ -282,7 +282,7 @@ func (v *services) forget(u *unit) {
 	v.jobs.reschedule(u)
 	v.tier1.Tags.Free(u.tag)
 	v.logging.part(u)
-	v.directory.registry.Gone(u.name, v.prep.dropTemporary(u.definition, v.logging.closeLog(u)))
+	v.directory.registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
 }
 
 func intentOf(start bool) service.Intent {

@@ -40,7 +40,7 @@ func (s *desk) describe(name string) (answer control.Definition, err error) {
 	answer.Service, answer.Profile, answer.Edges = d.Name, d.Profile, &edges
 	answer.Fields = service.Flatten(withoutSecrets(d))
 	answer.Files = []control.DefinitionFile{}
-	for _, o := range s.prep.settings.Origins(d) {
+	for _, o := range s.prep.Settings.Origins(d) {
 		answer.Files = append(answer.Files, control.DefinitionFile{File: o.File, Sum: o.Sum, First: int(o.Lines.First), Last: int(o.Lines.Last)})
 	}
 	return answer, nil

@@ -51,7 +51,7 @@ func (d *directory) lookUp(name string) (u *unit, err error) {
 // without says why the profiles that the configuration is for are not here; "" if
 // they are, or are off on purpose.
 func (d *directory) without() string {
-	cfg := d.prep.config()
+	cfg := d.prep.Config()
 	if cfg.Gateway == nil || !cfg.Profiles || d.prep.volume.Store() != nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 
 	"rlminit/control"
 	"rlminit/service"
+	"rlminit/supervise/spawn"
 )
 
 // Environment is what `rlminit exec` needs to be like the service: the
@@ -23,7 +24,7 @@ func (d *directory) Environment(name string) (answer control.Environment, err er
 // environmentOf is that of a unit; nil: of the service user.
 func (d *directory) environmentOf(u *unit) (answer control.Environment, err error) {
 	answer = control.Environment{
-		UID: d.prep.policy.User.UID, GID: d.prep.policy.User.GID, Groups: d.prep.policy.User.Groups, Home: d.prep.policy.User.Home,
+		UID: d.prep.Policy.User.UID, GID: d.prep.Policy.User.GID, Groups: d.prep.Policy.User.Groups, Home: d.prep.Policy.User.Home,
 	}
 	of := service.Default("exec")
 	own := uint32(0)
@@ -36,17 +37,17 @@ func (d *directory) environmentOf(u *unit) (answer control.Environment, err erro
 		})
 		answer.Dir = of.WorkingDir
 		if answer.Dir == "" && of.Profile != "" { // with a fault it has no definition
-			answer.Dir = profileDir(d.prep.config(), of.Profile)
+			answer.Dir = spawn.ProfileDir(d.prep.Config(), of.Profile)
 		}
-		if own, _, err = d.prep.ownUser(of); err != nil {
+		if own, _, err = d.prep.OwnUser(of); err != nil {
 			return answer, err
 		}
-		if id := d.prep.identity(own, of); own != 0 {
-			tag := answer.Groups[len(d.prep.policy.User.Groups):]
+		if id := d.prep.Identity(own, of); own != 0 {
+			tag := answer.Groups[len(d.prep.Policy.User.Groups):]
 			answer.UID, answer.GID, answer.Home = id.UID, id.GID, id.Home
 			answer.Groups = append(slices.Clone(id.Groups), tag...)
 		}
 	}
-	answer.Environment, err = d.prep.environment(of, own)
+	answer.Environment, err = d.prep.Environment(of, own)
 	return answer, err
 }

@@ -62,8 +62,8 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 // LostWalls are the walls between services that the configuration asks for and that
 // cannot be had in this place, with the reason.
 func (s *desk) LostWalls() (lost []string) {
-	started, _ := s.prep.settings.Started()
-	if why := s.prep.policy.Profiles.Why; s.prep.policy.Profiles.Low == 0 && started.Gateway != nil && started.Gateway.OwnUsers() {
+	started, _ := s.prep.Settings.Started()
+	if why := s.prep.Policy.Profiles.Why; s.prep.Policy.Profiles.Low == 0 && started.Gateway != nil && started.Gateway.OwnUsers() {
 		lost = append(lost, "user: auto is not in force, and all profiles have one user: "+why)
 	}
 	able, without := isolate.Capable(), map[isolate.Level]int{}

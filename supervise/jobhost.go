@@ -39,10 +39,10 @@ type jobHost struct {
 // employ makes the runner of jobs. What a predecessor left of them is theirs.
 func (h *jobHost) employ() {
 	h.runner = jobs.New(h, func() jobs.Settings {
-		c := h.prep.config().Jobs
+		c := h.prep.Config().Jobs
 		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: min(c.Queue, process.MostWaiting()), Guards: c.Guards}
 	})
-	h.records.volume.Journal.Hooks = jobs.NewHooks(func() []config.Hook { return h.prep.config().Hooks })
+	h.records.volume.Journal.Hooks = jobs.NewHooks(func() []config.Hook { return h.prep.Config().Hooks })
 	h.tier1.Host(h.runner)
 	h.directory.registry.Profiles.Employ(h.runner)
 }
@@ -256,7 +256,7 @@ func (h *jobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 	if u != nil {
 		h.loop.ask(func() { limits = u.definition.Limits })
 	}
-	limits = limits.Or(h.prep.config().Jobs.Limits)
+	limits = limits.Or(h.prep.Config().Jobs.Limits)
 	// What is not in force for the gateway is not for its jobs either.
 	if !h.leaves.Enforces("memory") {
 		limits.Memory = 0
@@ -275,7 +275,7 @@ func (h *jobHost) Walls(of jobs.Owner, isolation service.Isolation, env []string
 	switch {
 	case of.Profile != "":
 		subject.Name = profiles.GatewayName(of.Profile)
-		subject.Own = profileDir(h.prep.config().For(subject.Name), of.Profile)
+		subject.Own = spawn.ProfileDir(h.prep.Config().For(subject.Name), of.Profile)
 	case of.Service != "":
 		subject.Name = of.Service
 	}
@@ -284,17 +284,17 @@ func (h *jobHost) Walls(of jobs.Owner, isolation service.Isolation, env []string
 		subject.Isolation.Write = append(slices.Clip(isolation.Write), own)
 		subject.Isolation.Exec = append(slices.Clip(isolation.Exec), own)
 	}
-	return h.prep.walls().Build(subject)
+	return h.prep.Walls().Build(subject)
 }
 
 func (h *jobHost) User(of jobs.Owner) (uint32, *rights.User) {
 	d := service.Default(profiles.GatewayName(of.Profile))
 	d.Profile = of.Profile
-	return h.prep.recordedUser(d)
+	return h.prep.RecordedUser(d)
 }
 
 func (h *jobHost) ProfileUsers() control.Enforced {
-	of := h.prep.policy.Profiles
+	of := h.prep.Policy.Profiles
 	return control.Enforced{Enforced: of.Low != 0, Why: of.Why}
 }
 
@@ -307,5 +307,5 @@ func (h *jobHost) Volume() (dir, lacks string) {
 	case h.prep.volume.ReadOnly():
 		lacks = "the volume cannot be written to"
 	}
-	return h.prep.config().Home, lacks
+	return h.prep.Config().Home, lacks
 }

@@ -5,15 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"rlminit/config"
-	"rlminit/internal/durable"
 	"rlminit/internal/redact"
-	"rlminit/rights"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/open"
+	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
+	"rlminit/supervise/volume"
 	"rlminit/wire"
 )
 
@@ -24,19 +25,50 @@ type launched struct {
 	secrets redact.Set    // what of its texts is shown to nobody
 }
 
+// preparer makes ready what processes are started with, and knows where what they have lies.
+type preparer struct {
+	spawn.Preparer
+	slots  slots.Dir // the service directory in the runtime directory
+	volume *volume.Volume
+	null   int // what a process has as stdin
+}
+
+// privileged tells whether tier 1 holds u's definition by name.
+func (p *preparer) privileged(u *unit) bool { return u.recorded && p.Settings.Holds(u.name) }
+
+// starts is u as the driver of spawns knows it.
+func (p *preparer) starts(u *unit) spawn.Service {
+	return spawn.Service{Name: u.name, Definition: u.definition, Privileged: p.privileged(u)}
+}
+
+// opens is u as the driver of its descriptors knows it, for the run of a spawn id.
+func (p *preparer) opens(u *unit, run uint64) open.Service {
+	s := open.Service{Name: u.name, Definition: u.definition, Tag: u.tag, Run: run, Apart: p.User != nil}
+	if !p.privileged(u) {
+		if s.UID, _ = p.RecordedUser(u.definition); s.UID == 0 {
+			s.UID = p.Policy.User.UID
+		}
+		return s
+	}
+	i := slices.IndexFunc(p.Policy.Privileged, func(p wire.Program) bool { return p.Name == u.name })
+	s.UID, s.Apart = p.Policy.Privileged[i].Identity.UID, true
+	s.Alike = s.UID == p.Policy.User.UID
+	return s
+}
+
 // openFor opens what a process that is prepared gets beside that, and says of it in the
 // message what tier 1 is to know. The loop calls it.
 func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn) (fds []int, err error) {
 	u := s.fleet.units[l.Name]
 	if u == nil || u.process.launch != l {
-		return nil, errUnknown
+		return nil, spawn.ErrUnknown
 	}
 	u.process.uid = l.UID
 	switch {
 	case l.Err != nil:
 		return nil, l.Err
 	case s.records.memory.Unsaved(u.name):
-		return nil, errUnknown
+		return nil, spawn.ErrUnknown
 	case u.allotTag(s.tier1.Tags) != nil:
 		return nil, handover.ErrNoTag
 	}
@@ -83,15 +115,6 @@ func (s *Supervisor) probing(u *unit, by machine.Probe) func(ctx context.Context
 	}
 }
 
-// errUnknown is of a process that nobody would know again.
-var errUnknown = errors.New("there is no memory to keep for a successor that it is started")
-
-// passing tells whether a launch that failed with err may well succeed soon, without
-// anything being put right: the kernel has no room, or a process of ours has ended.
-func passing(err error) bool {
-	return durable.Temporary(err) || errors.Is(err, handover.ErrNoTag) || errors.Is(err, errUnknown) || errors.Is(err, errNotGiven) || errors.Is(err, rights.ErrEnded)
-}
-
 // whose says of an address that is in use whether it is we who use it.
 func (s *Supervisor) whose(err error) error {
 	used, is := errors.AsType[*open.InUse](err)
@@ -99,7 +122,7 @@ func (s *Supervisor) whose(err error) error {
 		return err
 	}
 	holder := ""
-	if started, _ := s.prep.settings.Started(); started.Metrics.Network != "" && open.Collide(started.Metrics, used.Socket) {
+	if started, _ := s.prep.Settings.Started(); started.Metrics.Network != "" && open.Collide(started.Metrics, used.Socket) {
 		holder = "metrics.listen"
 	}
 	if node, is := s.opened.Occupies(used.Socket); is {

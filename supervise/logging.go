@@ -75,10 +75,10 @@ type logging struct {
 // openLogs starts the collector, on the volume where there is one, and else in
 // the directory fallback.
 func (l *logging) openLogs(fallback string) error {
-	l.mainOnTerminal = l.tier1.Welcome.Terminal || l.prep.policy.Main != nil && term.IsTerminal(1)
+	l.mainOnTerminal = l.tier1.Welcome.Terminal || l.prep.Policy.Main != nil && term.IsTerminal(1)
 	out := console.Open(1)
 	options := logs.Options{
-		Home: l.prep.config().Home, Held: l.tier1.Held.Take(collectorKey), Tee: out,
+		Home: l.prep.Config().Home, Held: l.tier1.Held.Take(collectorKey), Tee: out,
 		Colour: out >= 0 && term.IsTerminal(out) && os.Getenv("NO_COLOR") == "", Report: l.troubles.Hear,
 	}
 	if info, err := os.Stat(options.Home); err != nil || !info.IsDir() {

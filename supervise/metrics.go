@@ -39,7 +39,7 @@ func (s *desk) counts() control.Counts {
 // serveMetrics answers scrapes where the configuration says so. A listener that
 // cannot be had is said, and nothing waits for it.
 func (s *Supervisor) serveMetrics(version string) {
-	started, _ := s.prep.settings.Started()
+	started, _ := s.prep.Settings.Started()
 	at := started.Metrics
 	if at.Network == "" {
 		return

@@ -116,7 +116,7 @@ func (p *place) supervise(args ...string) {
 	s.spawner.Prepare = func(of spawn.Service) process.Prepared {
 		return process.Prepared{Argv: of.Definition.Command, Path: "/bin/true"}
 	}
-	s.prep.runtime, s.prep.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
+	s.prep.Runtime, s.prep.slots = p.runtime, slots.Dir{Path: filepath.Join(p.runtime, "services")}
 	gone := make(chan error)
 	s.tier1.Link = link.To(func(o link.Outgoing) {
 		select {
@@ -142,7 +142,7 @@ func (p *place) supervise(args ...string) {
 	if err := s.openHandover(); err != nil {
 		p.Fatal(err)
 	}
-	if s.prep.settings, err = settings.Open(fd, s.records.memory.Table, s.prep.policy, s.prep.runtime); err != nil {
+	if s.prep.Settings, err = settings.Open(fd, s.records.memory.Table, s.prep.Policy, s.prep.Runtime); err != nil {
 		p.Fatal(err)
 	}
 	if s.logging.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {

@@ -101,7 +101,7 @@ func (p *purpose) startFor(name string) (code int32, err error) {
 	if err != nil {
 		return control.ExitFailed, err
 	}
-	cmd := commandOf(core.VerbStart, []*unit{u}, control.Actor{UID: p.prep.policy.User.UID})
+	cmd := commandOf(core.VerbStart, []*unit{u}, control.Actor{UID: p.prep.Policy.User.UID})
 	cmd.Want, cmd.Only.Fresh = service.IntentNone, true
 	p.commands.operate(context.Background(), cmd, []*unit{u}, nil)
 	return 0, nil

@@ -17,7 +17,7 @@ import (
 
 // Configuration is root's, as its file says it now.
 func (s *revised) Configuration() (revision.Found, error) {
-	path := s.prep.config().Path
+	path := s.prep.Config().Path
 	text, err := config.ReadUntrustedFile(path, document.MaxSize)
 	if err != nil {
 		return revision.Found{}, control.Failed("%v", err)
@@ -26,7 +26,7 @@ func (s *revised) Configuration() (revision.Found, error) {
 }
 
 // Replaceable says why another configuration cannot be put in its place.
-func (s *revised) Replaceable() error { return s.prep.settings.Replaceable() }
+func (s *revised) Replaceable() error { return s.prep.Settings.Replaceable() }
 
 // Preview is what another text would come to.
 func (s *revised) Preview(file string, text []byte) (e revision.Effects, err error) {

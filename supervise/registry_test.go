@@ -407,7 +407,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 			}
 			p.now.loop.ask(func() {
 				d := p.now.fleet.units[name].definition
-				env, err := p.now.prep.environment(d, 0)
+				env, err := p.now.prep.Environment(d, 0)
 				if err != nil || d.Command[1] != want || !slices.Contains(env, "ALL="+want) {
 					t.Errorf("%s: %s runs %q, %v, not the %s one", when, name, d.Command, err, want)
 				}

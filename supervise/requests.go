@@ -58,7 +58,7 @@ func (s *Supervisor) desk() *desk {
 // server is every request that the control socket answers.
 func (s *Supervisor) server() *api.Server {
 	d := s.desk()
-	server := api.NewServer(s.prep.policy, d)
+	server := api.NewServer(s.prep.Policy, d)
 	s.registry.Profiles.Heed(func() registry.Claims { return s.prep.volume.Revisions() })
 	server.Add(d, s.registry.Profiles, d, d)
 	server.AddOperations(&s.commands)
@@ -83,7 +83,7 @@ func (s *desk) Caller(tag uint32, name string) (service string, commands, itself
 }
 
 // ReadAll tells whether anybody may see every status.
-func (s *desk) ReadAll() bool { return s.prep.config().ReadAll }
+func (s *desk) ReadAll() bool { return s.prep.Config().ReadAll }
 
 // Environment is what `rlminit exec` needs to be like a service.
 func (s *desk) Environment(name string) (control.Environment, error) {

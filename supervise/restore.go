@@ -150,7 +150,7 @@ func (c *succession) adopt(u *unit) {
 			c.tier1.Dismiss(older)
 		}
 		go func(d *service.Definition) {
-			secrets := c.prep.secrets(d)
+			secrets := c.prep.Secrets(d)
 			c.loop.do(func() { u.process.secrets = secrets })
 		}(u.definition)
 		event = c.childEvent(u, newest)
@@ -175,7 +175,7 @@ func (c *succession) adopt(u *unit) {
 	c.records.recordSeen(u)    // our predecessor may have had no time for it
 	c.records.publishStatus(u) // likewise
 	if event.Child == machine.ChildPending || event.Child == machine.ChildAlive {
-		_, user := c.prep.recordedUser(u.definition)
+		_, user := c.prep.RecordedUser(u.definition)
 		u.process.launch = c.spawner.Adopt(c.prep.starts(u), user, event.ID)
 		if newest := children[len(children)-1]; newest.State == wire.ChildFailed {
 			c.spawner.Hear(&wire.SpawnFailed{ID: newest.ID, Step: newest.Step, Errno: newest.Errno, Reason: newest.Reason})

@@ -22,7 +22,7 @@ import (
 
 // Applies tells whether a rule lets somebody apply plans.
 func (s *desk) Applies(uid uint32) bool {
-	return slices.ContainsFunc(s.prep.config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
+	return slices.ContainsFunc(s.prep.Config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
 }
 
 // revised is the supervisor as a revision changes it: revision.Box.
@@ -127,7 +127,7 @@ func (s *revised) observe(p profiles.Profile) revision.Found {
 
 // Judge says what is wrong with a declared profile, and whether its process
 // would have to be replaced.
-func (s *revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judge(s.prep.config(), w) }
+func (s *revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judge(s.prep.Config(), w) }
 
 // judge is Judge where a configuration is in force.
 func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
@@ -161,7 +161,7 @@ func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 }
 
 // Taken tells whether a service of the configuration in force has a name.
-func (s *revised) Taken(name string) bool { return taken(s.prep.config(), name) != nil }
+func (s *revised) Taken(name string) bool { return taken(s.prep.Config(), name) != nil }
 
 // taken says that a service of a configuration has a profile's name.
 func taken(c *config.Config, name string) error {

@@ -92,7 +92,7 @@ func Run(version string) int {
 		return 1
 	}
 	s.commands.gc = newGCTarget(&s.loop)
-	s.openUser()
+	s.prep.OpenUser(s.tier1)
 	s.jobs.employ()
 	s.records.version = version
 	s.serveMetrics(version)
@@ -108,13 +108,13 @@ func Run(version string) int {
 func newSupervisor(policy *wire.Policy) *Supervisor {
 	s := &Supervisor{
 		loop: newMailbox(), tier1: spawn.NewTier1(), fleet: newFleet(),
-		prep:   preparer{policy: policy, container: os.Environ(), runtime: runtimeDir(), volume: &volume.Volume{Journal: volume.NewJournal()}},
+		prep:   preparer{Preparer: spawn.Preparer{Policy: policy, Container: os.Environ(), Runtime: runtimeDir()}, volume: &volume.Volume{Journal: volume.NewJournal()}},
 		random: rand.Uint64,
 	}
 	s.fleet.apply = s.apply
-	s.spawner = spawn.NewDriver(s.tier1)
-	s.spawner.Do, s.spawner.Apply, s.spawner.Prepare, s.spawner.FilesAnswer = s.loop.do, s.apply, s.prep.prepare, s.prep.filesAnswer
-	s.spawner.Open, s.spawner.Passing = s.openFor, passing
+	s.spawner = spawn.NewDriver(s.tier1, &s.prep.Preparer)
+	s.spawner.Do, s.spawner.Apply = s.loop.do, s.apply
+	s.spawner.Open = s.openFor
 	s.opened = open.New(s.tier1.Send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
 	s.records = records{loop: &s.loop, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents()}
 	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
@@ -133,9 +133,10 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.purpose = purpose{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
 	}
+	s.prep.Volume = s.prep.volume
 	s.prep.volume.Given = volume.Given{
-		Config: s.prep.config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send,
-		Files:  func() (*rights.User, profiles.Owners) { return s.prep.user, s.prep.profileUsers() },
+		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send,
+		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
 		Box:    &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
 		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
 		Took:   s.tookVolume, Lost: s.lostVolume,
@@ -148,7 +149,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.ending = ending{
 		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose,
 	}
-	s.prep.walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.policy.Volume, s.prep.runtime) })
+	s.prep.Walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.Policy.Volume, s.prep.Runtime) })
 	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: s.tier1, prep: &s.prep, records: &s.records}
 	s.probes = probe.New(func(ctx context.Context, in core.Input) {
 		s.loop.do(func() {
@@ -211,10 +212,10 @@ func (s *Supervisor) open() (err error) {
 	if err := s.openHandover(); err != nil {
 		return err
 	}
-	if s.prep.settings, err = settings.Open(wire.BundleFD, s.records.memory.Table, s.prep.policy, s.prep.runtime); err != nil {
+	if s.prep.Settings, err = settings.Open(wire.BundleFD, s.records.memory.Table, s.prep.Policy, s.prep.Runtime); err != nil {
 		return err
 	}
-	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.runtime, "services")}
+	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.Runtime, "services")}
 	if err := s.furnish(); err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func (s *Supervisor) open() (err error) {
 
 // furnish makes what stands on the configuration and the service directory.
 func (s *Supervisor) furnish() (err error) {
-	s.purpose.read(s.prep.settings.Started())
+	s.purpose.read(s.prep.Settings.Started())
 	if s.prep.null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("cannot open %s: %w", os.DevNull, err)
 	}
@@ -233,7 +234,7 @@ func (s *Supervisor) furnish() (err error) {
 }
 
 func (s *Supervisor) newRegistry() *registry.Registry {
-	return registry.New(&s.services, s.prep.volume, s.prep.settings, s.prep.slots, s.records.memory.Table)
+	return registry.New(&s.services, s.prep.volume, s.prep.Settings, s.prep.slots, s.records.memory.Table)
 }
 
 // use makes known who knows which services there are.
@@ -253,7 +254,7 @@ func (s *Supervisor) openHandover() error {
 	}
 	s.records.memory = remember.New(table, func(in core.Input) { s.loop.do(func() { s.apply(in) }) })
 	if s.tier1.Welcome.Tags {
-		s.tier1.Tags = handover.OpenTags(s.prep.policy.TagLow, s.prep.policy.TagHigh, table)
+		s.tier1.Tags = handover.OpenTags(s.prep.Policy.TagLow, s.prep.Policy.TagHigh, table)
 	}
 	s.commands.recall(s.records.memory.Operations(), 0)
 	return nil

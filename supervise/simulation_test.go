@@ -219,10 +219,10 @@ func (s *simulation) replace(everything context.Context) {
 	next := newSupervisor(&wire.Policy{User: wire.Identity{Name: "app", Home: "/"}, TagLow: 50000, TagHigh: 59999})
 	// The configuration has them, and so a slot that a predecessor published and had no
 	// time to remember is known for what it is.
-	next.prep.settings = settings.Fixed(&config.Config{Home: "/nonexistent", Services: maps.Clone(s.defs)}, next.prep.policy)
+	next.prep.Settings = settings.Fixed(&config.Config{Home: "/nonexistent", Services: maps.Clone(s.defs)}, next.prep.Policy)
 	if s.homes != nil {
-		next.prep.settings = settings.Fixed(s.homes.config, next.prep.policy)
-		next.prep.runtime = s.homes.runtime
+		next.prep.Settings = settings.Fixed(s.homes.config, next.prep.Policy)
+		next.prep.Runtime = s.homes.runtime
 		s.slots = s.homes.slotsOf(next)
 	}
 	next.tier1.Welcome.Tags = true
@@ -231,7 +231,7 @@ func (s *simulation) replace(everything context.Context) {
 	slowness := s.rand.Uint64()
 	next.spawner.Prepare = func(of spawn.Service) process.Prepared {
 		if of.Probe != nil { // the world has the time of one from its spawn on
-			return next.prep.prepare(of)
+			return next.prep.Prepare(of)
 		}
 		// Each takes another time: what comes first is the seed's choice.
 		var sum uint64
@@ -239,7 +239,7 @@ func (s *simulation) replace(everything context.Context) {
 			sum = sum*31 + uint64(c)
 		}
 		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
-		return next.prep.prepare(of)
+		return next.prep.Prepare(of)
 	}
 	next.probes.Network = w.network
 	next.opened.Listen = func(string, os.FileMode) (*notify.Socket, error) { return s.socket, nil }
@@ -261,7 +261,7 @@ func (s *simulation) replace(everything context.Context) {
 	next.records.publisher = &publish.Driver{} // nobody decides by a copy
 	next.records.publisher.Newest = publish.NewNewest(time.Millisecond, func(map[string]publish.Status) map[string]publish.Status { return nil })
 	next.records.recorder = newRecorder(next.prep.volume)
-	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.settings, next.prep.slots, next.records.memory.Table))
+	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.Settings, next.prep.slots, next.records.memory.Table))
 	gone := make(chan error)
 
 	w.mu.Lock()

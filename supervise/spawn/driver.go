@@ -8,10 +8,12 @@ import (
 
 	"rlminit/cgroup"
 	"rlminit/config"
+	"rlminit/internal/durable"
 	"rlminit/internal/turns"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/core"
+	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/oom"
 	"rlminit/supervise/process"
@@ -29,18 +31,15 @@ type Driver struct {
 	// the loop.
 	Do    func(func())
 	Apply func(core.Input)
-	// Prepare does for a spawn what may take time: it touches files that may lie on a
-	// file system that does not answer. FilesAnswer tells whether that is not because who
-	// touches them has ended.
-	Prepare     func(Service) process.Prepared
-	FilesAnswer func() bool
+	// Prepare is the preparer's; a simulation has its own.
+	Prepare func(Service) process.Prepared
 	// Open opens what a process that is prepared gets beside that, and says of it in the
-	// message what tier 1 is to know. The loop calls it. Passing tells of its errors which
-	// may well be over soon.
-	Open    func(*Launch, *wire.Spawn) (fds []int, err error)
-	Passing func(error) bool
+	// message what tier 1 is to know. The loop calls it.
+	Open func(*Launch, *wire.Spawn) (fds []int, err error)
 	// Leaves are the cgroups that tier 1 keeps for services and jobs.
 	Leaves cgroup.Leaves
+
+	filesAnswer func() bool // whether it is not for want of whoever touches files that one does not
 
 	memory    *oom.Watch         // asked when a process has ended
 	launches  map[uint64]*Launch // by spawn id, until they have failed or ended
@@ -67,8 +66,8 @@ type Launch struct {
 }
 
 // NewDriver is a Driver that has begun nothing.
-func NewDriver(t *Tier1) *Driver {
-	d := &Driver{tier1: t, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
+func NewDriver(t *Tier1, p *Preparer) *Driver {
+	d := &Driver{tier1: t, Prepare: p.Prepare, filesAnswer: p.FilesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
 	d.turns, d.turn = threads.Launches()
 	d.Programs = &Programs{driver: d, runs: map[uint64]*program{}}
 	t.Host(d.Programs)
@@ -121,7 +120,7 @@ func (d *Driver) watch(l *Launch) {
 		case <-stuck.C:
 			lastEnd, _ := d.lastReady.Load().(time.Time)
 			left := stuckIn(time.Since(turned), time.Since(lastEnd))
-			if left <= 0 && time.Since(turned) < stuckAtLast && !d.FilesAnswer() {
+			if left <= 0 && time.Since(turned) < stuckAtLast && !d.filesAnswer() {
 				left = stuckAfter // it is replaced, and what only looks is asked again
 			}
 			if left > 0 {
@@ -154,12 +153,24 @@ func (d *Driver) finish(l *Launch, p process.Prepared) {
 		built, err = l.Walls.Fill(m) // of which Open may have changed something
 	}
 	if err != nil {
-		_, taken := errors.AsType[*process.PortTaken](err)
-		d.fail(l.ID, err.Error(), taken || d.Passing(err))
+		d.fail(l.ID, err.Error(), passing(err))
 		return
 	}
 	d.tier1.Send(m, append(fds, built...), built)
 	l.Env = nil // nobody asks for it again
+}
+
+// ErrUnknown is of a process that nobody would know again.
+var ErrUnknown = errors.New("there is no memory to keep for a successor that it is started")
+
+// passing tells whether a launch that failed with err may well succeed soon, without
+// anything being put right: the kernel has no room, or a process of ours has ended.
+func passing(err error) bool {
+	_, taken := errors.AsType[*process.PortTaken](err)
+	for _, passes := range []error{handover.ErrNoTag, ErrUnknown, errNotGiven, rights.ErrEnded} {
+		taken = taken || errors.Is(err, passes)
+	}
+	return taken || durable.Temporary(err)
 }
 
 // message is what tier 1 is asked for.

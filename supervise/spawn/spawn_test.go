@@ -71,7 +71,7 @@ func (s *sent) check(t *testing.T, tier1 *Tier1, want ...string) {
 func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	var s sent
 	tier1 := s.tier1()
-	p := NewDriver(tier1).Programs
+	p := NewDriver(tier1, &Preparer{}).Programs
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.driver.Prepare = func(Service) process.Prepared { return process.Prepared{} }
@@ -109,7 +109,7 @@ func TestDismissed(t *testing.T) {
 // No two spawns have one id, whoever gives them.
 func TestNumbers(t *testing.T) {
 	tier1 := NewTier1()
-	p := NewDriver(tier1).Programs
+	p := NewDriver(tier1, &Preparer{}).Programs
 	a := tier1.NewID(p)
 	var b uint64
 	tier1.Number(func(next uint64) uint64 { b = next; return next + 3 })

@@ -1,4 +1,4 @@
-package supervise
+package spawn
 
 import (
 	"errors"
@@ -16,19 +16,19 @@ import (
 	"rlminit/wire"
 )
 
-// dropTemporary removes what a service that is gone has in its directory for temporary
+// DropTemporary removes what a service that is gone has in its directory for temporary
 // files, and that itself. The channel is closed when that is done; nil: there is none.
 // It is called with the service's last definition.
-func (p *preparer) dropTemporary(d *service.Definition, before <-chan struct{}) <-chan struct{} {
-	top := p.walls().Temporary()
+func (p *Preparer) DropTemporary(d *service.Definition, before <-chan struct{}) <-chan struct{} {
+	top := p.Walls().Temporary()
 	if top == "" || !d.Isolation.Wanted() {
 		return before
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		uid, _ := p.recordedUser(d)
-		p.removeTemporary(p.walls().TemporaryOf(d.Name, uid))
+		uid, _ := p.RecordedUser(d)
+		p.removeTemporary(p.Walls().TemporaryOf(d.Name, uid))
 		if before != nil {
 			<-before
 		}
@@ -36,16 +36,16 @@ func (p *preparer) dropTemporary(d *service.Definition, before <-chan struct{}) 
 	return done
 }
 
-// oldTemporaryAfter is how long after a boot what earlier starts have left is removed:
+// OldTemporaryAfter is how long after a boot what earlier starts have left is removed:
 // it takes a process each, which nobody waits for while services start.
-const oldTemporaryAfter = 10 * time.Second
+const OldTemporaryAfter = 10 * time.Second
 
-// dropOldTemporary removes what earlier starts have left.
-func (p *preparer) dropOldTemporary() {
+// DropOldTemporary removes what earlier starts have left.
+func (p *Preparer) DropOldTemporary() {
 	dir, prefix := filepath.Split(wire.TemporaryPrefix)
 	entries, _ := os.ReadDir(dir) // without it there is nothing to be found
 	for _, e := range entries {
-		if path := dir + e.Name(); strings.HasPrefix(e.Name(), prefix) && e.IsDir() && path != p.walls().Temporary() {
+		if path := dir + e.Name(); strings.HasPrefix(e.Name(), prefix) && e.IsDir() && path != p.Walls().Temporary() {
 			p.removeTemporary(path)
 		}
 	}
@@ -53,14 +53,14 @@ func (p *preparer) dropOldTemporary() {
 
 // removeTemporary removes such a directory, if it is there: root does that where it has
 // made it.
-func (p *preparer) removeTemporary(path string) {
+func (p *Preparer) removeTemporary(path string) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if p.files != nil {
-		_, err = p.files.owner(wire.RemoveProgram, 0, fd)
+	if p.Files != nil {
+		_, err = p.Files.owner(wire.RemoveProgram, 0, fd)
 	} else {
 		err = prepare.RemoveTemporary(fd)
 	}

@@ -1,4 +1,4 @@
-package supervise
+package spawn
 
 import (
 	"context"
@@ -20,37 +20,33 @@ import (
 	"rlminit/wire"
 )
 
-// profileUsers are the users that profiles can have; nil where they can have none.
-func (p *preparer) profileUsers() profiles.Owners {
-	if p.files == nil || p.policy.Profiles.Low == 0 {
+// ProfileUsers are the users that profiles can have; nil where they can have none.
+func (p *Preparer) ProfileUsers() profiles.Owners {
+	if p.Files == nil || p.Policy.Profiles.Low == 0 {
 		return nil
 	}
-	return profileOwners{p.files, p.user, p.policy}
+	return profileOwners{p}
 }
 
 // profileOwners is profiles.Owners.
-type profileOwners struct {
-	files  *userFiles
-	user   *rights.User
-	policy *wire.Policy
-}
+type profileOwners struct{ *Preparer }
 
-func (o profileOwners) Auto() bool { return o.policy.Profiles.Auto }
+func (o profileOwners) Auto() bool { return o.Policy.Profiles.Auto }
 func (o profileOwners) Range() (low, high uint32) {
-	return o.policy.Profiles.Low, o.policy.Profiles.High
+	return o.Policy.Profiles.Low, o.Policy.Profiles.High
 }
-func (o profileOwners) Services() uint32               { return o.policy.User.UID }
-func (o profileOwners) Hands(uid uint32) durable.Hands { return o.user.As(uid) }
+func (o profileOwners) Services() uint32               { return o.Policy.User.UID }
+func (o profileOwners) Hands(uid uint32) durable.Hands { return o.User.As(uid) }
 func (o profileOwners) Give(uid uint32, directory int) (durable.Handed, error) {
-	return o.files.owner(wire.GiveProgram, uid, directory)
+	return o.Files.owner(wire.GiveProgram, uid, directory)
 }
 
 func (o profileOwners) Take(uid uint32, directory int) (durable.Handed, error) {
-	return o.files.owner(wire.TakeProgram, uid, directory)
+	return o.Files.owner(wire.TakeProgram, uid, directory)
 }
 
 // Settle is Owners'.
-func (o profileOwners) Settle() error { return o.files.settle() }
+func (o profileOwners) Settle() error { return o.Files.settle() }
 
 // ownerWithin bounds how long a directory may take to change hands, before its file
 // system is said not to answer. What is left then is done at the next start.
@@ -61,7 +57,7 @@ const ownerWithin = 10 * time.Minute
 var errNotGiven = errors.New("the process that does that has ended before; try again")
 
 // owner has tier 1 change whose a directory is, and waits for it.
-func (f *userFiles) owner(program string, uid uint32, directory int) (did durable.Handed, err error) {
+func (f *Files) owner(program string, uid uint32, directory int) (did durable.Handed, err error) {
 	if err := f.settle(); err != nil {
 		return did, err
 	}
@@ -124,91 +120,85 @@ func notGiven(ended <-chan string) error {
 	return errNotGiven
 }
 
-// ownUser is who a service's processes are, and who touches what it names: of a
+// userWithin is how long a user that is given to a profile may take to be recorded.
+const userWithin = 10 * time.Second
+
+// OwnUser is who a service's processes are, and who touches what it names: of a
 // profile with a user of its own that one, and its files are its own when this
 // returns; else 0, for the services' user.
-func (p *preparer) ownUser(d *service.Definition) (uint32, *rights.User, error) {
-	store := p.volume.Store()
-	if d.Profile == "" || store == nil || p.policy.Profiles.Low == 0 {
-		if d.Profile != "" && p.policy.Profiles.Auto && d.Profile != profiles.Default {
-			return 0, nil, fmt.Errorf("profile %s has no user: %s", d.Profile, p.volume.Absent())
+func (p *Preparer) OwnUser(d *service.Definition) (uint32, *rights.User, error) {
+	store := p.Volume.Store()
+	if d.Profile == "" || store == nil || p.Policy.Profiles.Low == 0 {
+		if d.Profile != "" && p.Policy.Profiles.Auto && d.Profile != profiles.Default {
+			return 0, nil, fmt.Errorf("profile %s has no user: %s", d.Profile, p.Volume.Absent())
 		}
-		return 0, p.user, nil
+		return 0, p.User, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), recordPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), userWithin)
 	defer cancel()
 	uid, err := store.Ownership.User(ctx, d.Profile)
 	if err != nil || uid == 0 {
-		return 0, p.user, err
+		return 0, p.User, err
 	}
-	return uid, p.user.As(uid), nil
+	return uid, p.User.As(uid), nil
 }
 
-// identity is who a service with a profile's user, or 0, is.
-func (p *preparer) identity(uid uint32, d *service.Definition) wire.Identity {
+// Identity is who a service with a profile's user, or 0, is.
+func (p *Preparer) Identity(uid uint32, d *service.Definition) wire.Identity {
 	if uid == 0 {
-		return p.policy.User
+		return p.Policy.User
 	}
 	return wire.Identity{
-		UID: uid, GID: uid, Groups: p.policy.Profiles.Groups, Name: fmt.Sprint(uid),
-		Home: profileDir(p.config().For(d.Name), d.Profile),
+		UID: uid, GID: uid, Groups: p.Policy.Profiles.Groups, Name: fmt.Sprint(uid),
+		Home: ProfileDir(p.Config().For(d.Name), d.Profile),
 	}
 }
 
-// recordedUser is ownUser without a change of anything: for what is looked at.
-func (p *preparer) recordedUser(d *service.Definition) (uint32, *rights.User) {
-	store := p.volume.Store()
+// RecordedUser is ownUser without a change of anything: for what is looked at.
+func (p *Preparer) RecordedUser(d *service.Definition) (uint32, *rights.User) {
+	store := p.Volume.Store()
 	if d.Profile == "" || store == nil {
-		return 0, p.user
+		return 0, p.User
 	}
 	if uid := store.Ownership.Recorded(d.Profile); uid != 0 {
-		return uid, p.user.As(uid)
+		return uid, p.User.As(uid)
 	}
-	return 0, p.user
+	return 0, p.User
 }
 
 // reader is who reads the files that the environment of a profile with its own user
 // is made of: what root's configuration names, the services' user, but what lies in
 // the profile's directory, or is named by its own file, that user. Nobody can have
 // the one read for it what only the other may.
-func (p *preparer) reader(d *service.Definition, uid uint32, of config.Profile) config.Reader {
+func (p *Preparer) reader(d *service.Definition, uid uint32, of config.Profile) config.Reader {
 	if uid == 0 {
 		return nil
 	}
 	base := sync.OnceValue(func() *service.Definition {
-		base, _ := p.config().For(d.Name).GatewayDefinition(of)
+		base, _ := p.Config().For(d.Name).GatewayDefinition(of)
 		return base
 	})
 	return func(variable, file string) *rights.User {
 		switch {
 		case strings.HasPrefix(file, of.Dir+"/"):
 		case variable == "", base().Environment[variable] == d.Environment[variable]:
-			return p.user
+			return p.User
 		}
-		return p.user.As(uid)
+		return p.User.As(uid)
 	}
 }
 
 // secretReader is the same for secrets, all of which root's configuration names.
-func (p *preparer) secretReader(d *service.Definition) func(file string) *rights.User {
-	uid, user := p.recordedUser(d)
+func (p *Preparer) secretReader(d *service.Definition) func(file string) *rights.User {
+	uid, user := p.RecordedUser(d)
 	if uid == 0 {
-		return func(string) *rights.User { return p.user }
+		return func(string) *rights.User { return p.User }
 	}
-	dir := profileDir(p.config().For(d.Name), d.Profile)
+	dir := ProfileDir(p.Config().For(d.Name), d.Profile)
 	return func(file string) *rights.User {
 		if strings.HasPrefix(file, dir+"/") {
 			return user
 		}
-		return p.user
+		return p.User
 	}
-}
-
-// uidOf is who a service's processes are.
-func (p *preparer) uidOf(d *service.Definition) uint32 {
-	uid, _ := p.recordedUser(d)
-	if uid == 0 {
-		return p.policy.User.UID
-	}
-	return uid
 }

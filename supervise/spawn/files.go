@@ -1,4 +1,4 @@
-package supervise
+package spawn
 
 import (
 	"fmt"
@@ -12,16 +12,15 @@ import (
 
 	"rlminit/rights"
 	"rlminit/supervise/process"
-	"rlminit/supervise/spawn"
 	"rlminit/supervise/threads"
 	"rlminit/wire"
 )
 
-// userFiles has tier 1 start the process that touches the files of the services' user and
+// Files has tier 1 start the process that touches the files of the services' user and
 // of profiles' users, where these are somebody else than we are, and those that change
 // owners; and it answers for them.
-type userFiles struct {
-	tier1 *spawn.Tier1
+type Files struct {
+	tier1 *Tier1
 
 	giving chan struct{} // one for each process that changes owners, until PID 1 has told of its end
 
@@ -39,20 +38,20 @@ func mostGiving() int {
 	return 4
 }
 
-// openUser makes ready whoever touches the service user's files. It is nil, and
+// OpenUser makes ready whoever touches the service user's files, and others'. It is nil, and
 // so ourselves, where there is one uid for all.
-func (s *Supervisor) openUser() {
-	if id := s.prep.policy.Supervisor.UID; id == 0 || id == s.prep.policy.User.UID {
+func (p *Preparer) OpenUser(t *Tier1) {
+	if id := p.Policy.Supervisor.UID; id == 0 || id == p.Policy.User.UID {
 		return
 	}
-	f := &userFiles{tier1: s.tier1, giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
+	f := &Files{tier1: t, giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
 	say := func(line string) { slog.Warn(line) }
-	s.prep.user, s.prep.files = rights.New(f.start, s.prep.policy.User.UID, threads.FilesAtOnce(), say), f
-	s.tier1.Host(f)
+	p.User, p.Files = rights.New(f.start, p.Policy.User.UID, threads.FilesAtOnce(), say), f
+	t.Host(f)
 }
 
 // start is rights.Start.
-func (f *userFiles) start() (fd int, end func(), err error) {
+func (f *Files) start() (fd int, end func(), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, err
@@ -63,7 +62,7 @@ func (f *userFiles) start() (fd int, end func(), err error) {
 
 // spawn asks for one of the programs that tier 1 fixes. The descriptors after are
 // closed when they have been sent. ended is told of the end of one that changes owners.
-func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-chan string) {
+func (f *Files) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-chan string) {
 	id = f.tier1.NewID(f)
 	m.ID, m.Privileged, m.NoNewPrivs = id, true, true
 	if changesOwners(m.Name) {
@@ -76,7 +75,7 @@ func (f *userFiles) spawn(m *wire.Spawn, fds, after []int) (id uint64, ended <-c
 	return id, ended
 }
 
-func (f *userFiles) end(id uint64) {
+func (f *Files) end(id uint64) {
 	f.tier1.Send(&wire.Signal{ID: id, Signal: int32(unix.SIGKILL), Scope: wire.ScopeMain}, nil, nil)
 }
 
@@ -89,7 +88,7 @@ const settleWithin = 10 * time.Second
 
 // settle waits until nobody changes owners whom a predecessor has asked to: behind who
 // moves a directory it would give that away.
-func (f *userFiles) settle() error {
+func (f *Files) settle() error {
 	f.mu.Lock()
 	former := slices.Collect(maps.Values(f.former))
 	f.mu.Unlock()
@@ -107,7 +106,7 @@ func (f *userFiles) settle() error {
 
 // Takes is Owner's. A predecessor's is ended, for nobody asks it any more. What it has
 // not come to is done by whoever meets it.
-func (f *userFiles) Takes(c wire.Child) bool {
+func (f *Files) Takes(c wire.Child) bool {
 	owner := changesOwners(c.Name)
 	if c.Name != wire.FilesProgram && !owner {
 		return false
@@ -128,7 +127,7 @@ func (f *userFiles) Takes(c wire.Child) bool {
 }
 
 // Hear is Owner's.
-func (f *userFiles) Hear(m wire.Message) {
+func (f *Files) Hear(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.SpawnFailed:
 		why, _ := process.ExplainSpawn(nil, []string{"rlminit"}, "", "", m)
@@ -144,7 +143,7 @@ func (f *userFiles) Hear(m wire.Message) {
 
 // given lets the next directory change hands, if that was a process for it; why is why
 // it could not be started, "" if it was.
-func (f *userFiles) given(id uint64, why string) {
+func (f *Files) given(id uint64, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ended := f.givers[id]; ended != nil {

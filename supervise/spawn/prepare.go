@@ -1,0 +1,136 @@
+package spawn
+
+import (
+	"path/filepath"
+	"time"
+
+	"rlminit/config"
+	"rlminit/internal/redact"
+	"rlminit/profiles"
+	"rlminit/rights"
+	"rlminit/service"
+	"rlminit/supervise/process"
+	"rlminit/supervise/settings"
+	"rlminit/supervise/walls"
+	"rlminit/wire"
+)
+
+// Preparer makes ready what processes are started with. It looks at files and at
+// the volume, which may not answer, and so is called beside the loop; nothing of
+// it changes but the configuration in force.
+type Preparer struct {
+	Policy    *wire.Policy
+	Settings  *settings.Settings
+	Container []string // the container's environment
+	Runtime   string   // the runtime directory
+	Volume    interface {
+		Store() *profiles.Store
+		Absent() string                // why there is no store
+		Secrets(profile string) string // where those lie that it was declared with; "": it has none
+	}
+	Walls func() *walls.Place
+	User  *rights.User // touches the files of Policy.User, and of others; nil: that is ourselves
+	Files *Files       // starts what does; nil where User is
+}
+
+// Config is the configuration in force.
+func (p *Preparer) Config() *config.Config { return p.Settings.Current() }
+
+// FilesAnswer tells whether the process that touches files lives: it is a file system
+// that does not answer then, and not that.
+func (p *Preparer) FilesAnswer() bool { return p.User.Answers(filesAnswerWithin) }
+
+// filesAnswerWithin is how long that process may take to say that it lives.
+const filesAnswerWithin = time.Second
+
+// Prepare does for a spawn what may take time.
+func (p *Preparer) Prepare(s Service) process.Prepared {
+	d, itself := s.Definition, s.Probe == nil
+	if s.Privileged { // tier 1 holds it, from argv to directory
+		built, err := p.build(d, nil, itself)
+		return process.Prepared{Env: built.Environment, Walls: built, User: p.User, Err: err}
+	}
+	uid, user, err := p.OwnUser(d)
+	if err == nil && itself && d.Port != 0 {
+		err = process.CheckPort(d.Port, user, p.User)
+	}
+	var env []string
+	if err == nil {
+		env, err = p.Environment(d, uid)
+	}
+	var built walls.Walls
+	if err == nil {
+		built, err = p.build(d, env, itself)
+	}
+	if err != nil {
+		return process.Prepared{Walls: built, Err: err}
+	}
+	argv := s.Probe
+	if itself {
+		argv = d.Command
+	}
+	ready := process.Prepare(user, process.WhereOf(d, p.Identity(uid, d).Home), argv, built.Environment)
+	ready.Walls, ready.UID, ready.User = built, uid, user
+	return ready
+}
+
+// build makes the walls of a process of d, with its secrets where it is the
+// service itself.
+func (p *Preparer) build(d *service.Definition, env []string, secrets bool) (walls.Walls, error) {
+	if secrets {
+		walls.DropSecrets(p.Runtime, d.Name)
+	}
+	stored := ""
+	if secrets && d.Profile != "" {
+		stored = p.Volume.Secrets(d.Profile)
+	}
+	if !d.Isolation.Wanted() && len(d.Secrets) == 0 && stored == "" {
+		return walls.Walls{Environment: env}, nil
+	}
+	subject := walls.Subject{
+		Name: d.Name, Isolation: d.Isolation, Port: d.Port, Environment: env,
+		Named: func(name string) bool { _, named := d.Environment[name]; return named },
+	}
+	if d.Profile != "" {
+		subject.Own = ProfileDir(p.Config().For(d.Name), d.Profile)
+	}
+	subject.UID, subject.User = p.RecordedUser(d)
+	built, err := p.Walls().Build(subject)
+	if err == nil && secrets {
+		err = p.Walls().Secrets(&built, d.Name, d.Secrets, p.secretReader(d), stored)
+	}
+	return built, err
+}
+
+// Secrets are the values that the texts of a process of d may have in them.
+func (p *Preparer) Secrets(d *service.Definition) redact.Set {
+	uid, _ := p.RecordedUser(d)
+	env, err := p.Environment(d, uid)
+	if err != nil {
+		env = nil // and the process is one that was started before that
+	}
+	stored := ""
+	if d.Profile != "" {
+		stored = p.Volume.Secrets(d.Profile)
+	}
+	return redact.Of(env, walls.Values(p.secretReader(d), d.Secrets, stored)...)
+}
+
+// Environment is what a process of d is spawned with, less what the loop adds. uid
+// is whose it is, as ownUser says.
+func (p *Preparer) Environment(d *service.Definition, uid uint32) ([]string, error) {
+	cfg := p.Config().For(d.Name)
+	var of config.Profile
+	if d.Profile != "" {
+		of = config.Profile{Name: d.Profile, Dir: ProfileDir(cfg, d.Profile), Port: d.Port}
+	}
+	return config.EnvironmentAs(p.User, p.reader(d, uid, of), cfg, p.Identity(uid, d), p.Container, d, of)
+}
+
+// ProfileDir is where a profile lies.
+func ProfileDir(cfg *config.Config, name string) string {
+	if name == profiles.Default {
+		return cfg.Home
+	}
+	return filepath.Join(cfg.Home, "profiles", name)
+}
