@@ -45,8 +45,8 @@ type recorded struct {
 	boot    string
 }
 
-func (r *recorded) Append(ctx context.Context, kind string, body any) error {
-	_, err := r.journal.Append(ctx, journal.Entry{Type: kind, Body: body})
+func (r *recorded) Append(kind string, body any) error {
+	_, err := r.journal.Append(context.Background(), journal.Entry{Type: kind, Body: body})
 	return err
 }
 
@@ -68,7 +68,7 @@ type unrecorded struct {
 	table *table.Table
 }
 
-func (u *unrecorded) Append(_ context.Context, kind string, body any) error {
+func (u *unrecorded) Append(kind string, body any) error {
 	line, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (u *unrecorded) Append(_ context.Context, kind string, body any) error {
 	return nil
 }
 
-func (u *unrecorded) Note(kind string, body any) { _ = u.Append(context.Background(), kind, body) } // of plain values
+func (u *unrecorded) Note(kind string, body any) { _ = u.Append(kind, body) } // of plain values
 
 func (u *unrecorded) Flush(context.Context) {}
 

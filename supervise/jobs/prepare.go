@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -321,7 +320,3 @@ func withEnvironment(environment []string, more map[string]string) []string {
 	}
 	return all
 }
-
-// forRecord bounds nothing: a record is waited for, and the disk says when it
-// cannot be.
-func forRecord() context.Context { return context.Background() }

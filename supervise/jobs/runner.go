@@ -52,8 +52,9 @@ type Host interface {
 
 // Journal is where jobs are recorded.
 type Journal interface {
-	// Append returns when the record is durable, and the table has it.
-	Append(ctx context.Context, kind string, body any) error
+	// Append returns when the record is durable, and the table has it. Nothing bounds that:
+	// the disk says when it cannot be.
+	Append(kind string, body any) error
 	// Note adds a record that may be lost with the machine's power.
 	Note(kind string, body any)
 	// Flush waits until the notes before it can be seen.

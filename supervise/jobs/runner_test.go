@@ -129,7 +129,7 @@ func newDisk(boot string) *disk { return &disk{Journal: Unrecorded(), boot: boot
 
 func (d *disk) Boot() string { return d.boot }
 
-func (d *disk) Append(ctx context.Context, kind string, body any) error {
+func (d *disk) Append(kind string, body any) error {
 	d.mu.Lock()
 	hang := d.hang
 	d.mu.Unlock()
@@ -142,7 +142,7 @@ func (d *disk) Append(ctx context.Context, kind string, body any) error {
 		return d.failure
 	}
 	d.kinds = append(d.kinds, kind)
-	return d.Journal.Append(ctx, kind, body)
+	return d.Journal.Append(kind, body)
 }
 
 func (d *disk) written() []string {
@@ -347,7 +347,7 @@ func TestVolumeIsTaken(t *testing.T) {
 			d := newDisk("here")
 			again, _ := json.Marshal(control.RunJob{Key: "K", Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true, Retry: true})
 			for _, s := range []table.Submitted{{Job: "6", Kind: "run"}, {Job: "7", Kind: "run", Key: "K", Again: again}} {
-				if err := d.Append(t.Context(), table.TypeSubmitted, s); err != nil {
+				if err := d.Append(table.TypeSubmitted, s); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -163,7 +163,7 @@ func (s *schedules) skip(b *jobJournal, what Scheduled, at time.Time, count int,
 		return true
 	}
 	record.Occurs = &at
-	return b.Append(forRecord(), table.TypeSkipped, record) == nil
+	return b.Append(table.TypeSkipped, record) == nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -192,7 +192,7 @@ func (s *schedules) off(b *jobJournal, what Scheduled) bool {
 		e := h.Schedules[what.Name]
 		off = e == nil || e.Cron == ""
 	})
-	return off || b.Append(forRecord(), table.TypeScheduled, table.Scheduled{Schedule: what.Name}) == nil
+	return off || b.Append(table.TypeScheduled, table.Scheduled{Schedule: what.Name}) == nil
 }
 
 // timerOf is a schedule with what is recorded of it: since when it is in force, and
@@ -207,7 +207,7 @@ func (s *schedules) timerOf(b *jobJournal, what Scheduled, cron *schedule.Cron, 
 	b.View(look)
 	if entry.Cron != what.Schedule.Cron || entry.Timezone != what.Schedule.Timezone {
 		fresh := table.Scheduled{Schedule: what.Name, Cron: what.Schedule.Cron, Timezone: what.Schedule.Timezone}
-		if err := b.Append(forRecord(), table.TypeScheduled, fresh); err != nil {
+		if err := b.Append(table.TypeScheduled, fresh); err != nil {
 			return schedule.Timer{}, false
 		}
 		entry.Since = now

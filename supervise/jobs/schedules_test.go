@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -26,9 +25,9 @@ func (s *skips) Note(kind string, body any) {
 	s.disk.Note(kind, body)
 }
 
-func (s *skips) Append(ctx context.Context, kind string, body any) error {
+func (s *skips) Append(kind string, body any) error {
 	s.keep(kind, body)
-	return s.disk.Append(ctx, kind, body)
+	return s.disk.Append(kind, body)
 }
 
 func (s *skips) keep(kind string, body any) {

@@ -108,7 +108,7 @@ func (ss *sessions) enter(key string, of Owner, base string) (s *session, fresh 
 
 // furnish records a session, and makes its directory. Whoever waits for it is told.
 func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
-	s.failure = s.journal.Append(forRecord(), table.TypeSessionCreated, table.Session{
+	s.failure = s.journal.Append(table.TypeSessionCreated, table.Session{
 		Session: s.id, Key: c.Key, Profile: s.of.Profile, Service: s.of.Service, Dir: s.dir, Actor: &actor, TTLMS: c.TTLMS, JobsMax: c.Jobs, TimeMS: c.TimeMS,
 	})
 	if s.failure == nil {
@@ -125,7 +125,7 @@ func (ss *sessions) furnish(s *session, c control.CreateSession, actor uint32) {
 		}
 	})
 	if s.failure != nil {
-		_ = s.journal.Append(forRecord(), table.TypeSessionEnded, table.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
+		_ = s.journal.Append(table.TypeSessionEnded, table.SessionEnded{Session: s.id, Cause: "it could not be made"}) // as it is with the next boot
 	}
 }
 
@@ -403,7 +403,7 @@ func (ss *sessions) extend(id string, x control.ExtendSession) (control.Session,
 	if now, err = ss.show(id); err != nil || now.Extends <= 0 {
 		return now, control.Refused("session %s was extended %d times, which is all that there are", id, control.MostExtensions)
 	}
-	if err := ss.runner.journal.Load().Append(forRecord(), table.TypeSessionExtended, table.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
+	if err := ss.runner.journal.Load().Append(table.TypeSessionExtended, table.SessionExtended{Session: id, TTLMS: ttl}); err != nil {
 		return now, control.Failed("the extension cannot be recorded: %v", err)
 	}
 	ss.runner.loop.Ask(func() {
@@ -483,7 +483,7 @@ func (ss *sessions) finish(s *session, cause string) error {
 	if err != nil {
 		return control.Failed("cannot remove the directory of session %s: %v", s.id, err)
 	}
-	if err := s.journal.Append(forRecord(), table.TypeSessionEnded, table.SessionEnded{Session: s.id, Cause: cause}); err != nil {
+	if err := s.journal.Append(table.TypeSessionEnded, table.SessionEnded{Session: s.id, Cause: cause}); err != nil {
 		return control.Failed("the end of session %s cannot be recorded: %v", s.id, err)
 	}
 	return nil

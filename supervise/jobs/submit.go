@@ -230,7 +230,7 @@ func (r *Runner) submitted(t *task) {
 		go seen()
 	}
 	go func() {
-		failure := t.journal.Append(forRecord(), table.TypeSubmitted, record)
+		failure := t.journal.Append(table.TypeSubmitted, record)
 		before := seen()
 		r.loop.Do(func() {
 			r.queue.lane(t).coming--

@@ -285,12 +285,12 @@ func (t *task) keep(state job.State) error {
 				ended.Wrote = wrote
 			}
 		case kindUndo:
-			if err := t.journal.Append(forRecord(), table.TypeRolledBack, table.RolledBack{Job: t.spec.undoes(), By: t.spec.ID}); err != nil {
+			if err := t.journal.Append(table.TypeRolledBack, table.RolledBack{Job: t.spec.undoes(), By: t.spec.ID}); err != nil {
 				return err
 			}
 		}
 	}
-	return t.journal.Append(forRecord(), table.TypeOf(state.Outcome), ended)
+	return t.journal.Append(table.TypeOf(state.Outcome), ended)
 }
 
 // publish tells whoever waits what came of it.

@@ -103,7 +103,7 @@ func (v *reversal) add(name string) error {
 		wanted[name] = present(Found{Name: name, Content: *content}, v.doc.Salt).Profile
 		v.doc.Declared[name] = wanted[name]
 		if !plan.IsConfiguration(name) {
-			why, err := v.r.takes(&kept, there, v.was.places[name])
+			why, err := v.r.takes(&kept, there, v.was.origins[name])
 			if err != nil {
 				return err
 			}
@@ -286,7 +286,7 @@ func numbered(applied []int) string {
 type undoing struct {
 	contents map[string]*Content // nil: there was none
 	order    []string            // their names
-	places   map[string]place    // where the directories are that they had
+	origins  map[string]origin   // where the directories are that they had
 	made     map[string]bool     // whether they have left a profile there
 }
 
@@ -320,7 +320,7 @@ func (r *Revisions) before(undone []int) (was undoing, err error) {
 			was.made[name] = false
 		}
 	}
-	if was.places, err = r.placed(docs); err != nil {
+	if was.origins, err = r.origins(docs); err != nil {
 		return was, err
 	}
 	slices.Sort(was.order)

@@ -93,16 +93,16 @@ func (f finding) ours(k Kept) bool {
 	return sameContent(f.is, k.Before) || sameContent(f.is, k.After) || between(f.is, k.Before, k.After)
 }
 
-// place is where the revisions that are undone have left the directory that a profile
+// origin is where the revisions that are undone have left the directory that a profile
 // had before them.
-type place struct {
+type origin struct {
 	entry    string // in the trash; "": it is the profile's
 	revision int    // which has put it there
 }
 
-// after is that place after one more step, the next newer one. there looks into the
+// after is that origin after one more step, the next newer one. there looks into the
 // trash: what was not put back says of itself nothing more.
-func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (bool, error)) (place, error) {
+func (p origin) after(k Kept, revision int, came apply.Place, there func(Kept) (bool, error)) (origin, error) {
 	deleted := k.After == nil && p.entry == ""
 	taken := k.After != nil && k.From != "" && k.From == p.entry
 	switch {
@@ -115,9 +115,9 @@ func (p place) after(k Kept, revision int, came apply.Place, there func(Kept) (b
 		}
 	}
 	if taken {
-		return place{}, nil
+		return origin{}, nil
 	}
-	return place{k.Trash, revision}, nil
+	return origin{k.Trash, revision}, nil
 }
 
 // came is what has become of each step of a revision.
@@ -133,21 +133,21 @@ func (r *Revisions) came(doc *Document) []apply.Place {
 	return came
 }
 
-// placed is where the revisions that are undone, which come newest first, have left
+// origins are where the revisions that are undone, which come newest first, have left
 // the profiles' directories.
-func (r *Revisions) placed(undone []*Document) (map[string]place, error) {
-	places := map[string]place{}
+func (r *Revisions) origins(undone []*Document) (map[string]origin, error) {
+	origins := map[string]origin{}
 	for _, doc := range slices.Backward(undone) {
 		came := r.came(doc)
 		for i, k := range doc.Steps {
-			p, err := places[k.Name].after(k, doc.Revision, came[i], r.trashed)
+			p, err := origins[k.Name].after(k, doc.Revision, came[i], r.trashed)
 			if err != nil {
 				return nil, err
 			}
-			places[k.Name] = p
+			origins[k.Name] = p
 		}
 	}
-	return places, nil
+	return origins, nil
 }
 
 // Needs tells whether a rollback of a revision takes what that has moved into the trash
@@ -199,7 +199,7 @@ func (r *Revisions) Release(t control.Trashed, needed bool, takeOut func() error
 
 // takes completes a step that puts back a profile, or says why that cannot be: it is to
 // have the directory that it had. there tells whether there is a profile of that name.
-func (r *Revisions) takes(k *Kept, there bool, p place) (why string, err error) {
+func (r *Revisions) takes(k *Kept, there bool, p origin) (why string, err error) {
 	const otherwise = "rlminit profile list --trash shows what is in the trash, and rlminit profile restore takes it out; rlminit profile create makes an empty one; roll back then"
 	if p.entry == "" {
 		if there {
