@@ -31,16 +31,11 @@ func (y *Tally) over(t *task) {
 		return
 	}
 	y.count(t.spec.Kind, t.state.Outcome)
-	if unheard(t.spec.Kind) && failed(t.state.Outcome) {
+	unheard, failed := laneOf(t) != laneUsers, []job.Status{job.Failed, job.TimedOut, job.RefusedAs}
+	if unheard && slices.Contains(failed, t.state.Outcome) { // of which a person is to know
 		y.say(t, time.Now())
 	}
 }
-
-// unheard tells whether nobody waits for jobs of a kind.
-func unheard(kind string) bool { return kind == kindHook || kind == kindSchedule }
-
-// failed tells whether an outcome is one that a person is to know of.
-func failed(s job.Status) bool { return s == job.Failed || s == job.TimedOut || s == job.RefusedAs }
 
 func (y *Tally) count(kind string, state job.Status) {
 	y.mu.Lock()

@@ -1,7 +1,6 @@
 package revision
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -283,6 +282,3 @@ func asFaults(err error) document.Faults {
 	}
 	return document.Faults{{Text: err.Error()}}
 }
-
-// newSalt is a salt that nobody has seen.
-func newSalt() string { return rand.Text() }

@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (r *Revisions) reverse(asked *int, actor uint32) (*reversal, error) {
 	}
 	v := &reversal{
 		r: r, actor: actor, to: to, was: was, scope: plan.Profiles, taken: r.box.Taken,
-		doc: &Document{Salt: newSalt(), Declared: map[string]plan.Profile{}},
+		doc: &Document{Salt: rand.Text(), Declared: map[string]plan.Profile{}},
 	}
 	configures := slices.ContainsFunc(was.order, plan.IsConfiguration)
 	if !slices.ContainsFunc(was.order, func(name string) bool { return !plan.IsConfiguration(name) }) {

@@ -21,9 +21,9 @@ func (ss Streams) Into(result *control.JobResult, keep int64) {
 	path := ""
 	switch {
 	case cutOut:
-		path = ss[0].path()
+		path = ss[0].file.whole()
 	case cutErr:
-		path = ss[1].path()
+		path = ss[1].file.whole()
 	}
 	if path != "" {
 		result.OutputFilePath = &path
@@ -58,8 +58,6 @@ func (s *Stream) size() int64 {
 	return s.total
 }
 
-func (s *Stream) path() string { return s.file.whole() }
-
 // whole is the path of a file that has something; "": there is none.
 func (f *file) whole() string {
 	f.mu.Lock()
@@ -88,7 +86,7 @@ func excerpt(s *Stream, keep int64) (content []byte, truncated bool) {
 	head, tail := keep-keep/2, keep/2
 	content = wholeRunes(readFrom(s, 0, head), false)
 	where := "nothing has it"
-	if path := s.path(); path != "" {
+	if path := s.file.whole(); path != "" {
 		where = "see " + path
 	}
 	content = fmt.Appendf(content, "\n[… %d bytes left out; %s …]\n", size-head-tail, where)

@@ -56,7 +56,7 @@ func TestLongOutput(t *testing.T) {
 	}()
 	<-s.pumped
 	s.finish()
-	if got, err := os.ReadFile(s.path()); err != nil || !bytes.Equal(got, want) {
+	if got, err := os.ReadFile(s.file.whole()); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the file has %d bytes, %v", len(got), err)
 	}
 	text, truncated := excerpt(s, 64<<10)
@@ -191,7 +191,7 @@ func TestNothingIsLostWhenKilled(t *testing.T) {
 			t.Fatalf("round %d: %d bytes of %d, or others", round, len(got), len(want))
 		}
 		if len(want) > 0 {
-			if got, err := os.ReadFile(s.path()); err != nil || !bytes.Equal(got, want) {
+			if got, err := os.ReadFile(s.file.whole()); err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("round %d: the file has %d bytes of %d, %v", round, len(got), len(want), err)
 			}
 		}
