@@ -16,10 +16,9 @@ import (
 )
 
 // fleet is every supervised service, by its name and by its number in the core, which
-// decides about all of them. Only the loop touches it.
+// decides about all of them. Only the loop changes it.
 type fleet struct {
 	units  map[string]*unit
-	sorted []*unit // units by name; nil: they have changed since
 	byNode []*unit // as the core numbers them; nil: no unit has that number
 
 	set   core.Set
@@ -73,7 +72,7 @@ func (s *Supervisor) applyOne(in core.Input) {
 		f.queue = append(f.queue, core.Input{Kind: core.Remembered, Rows: f.rows})
 		f.rows = nil
 	}
-	s.ending.checkStopped()
+	s.shutdown.checkStopped()
 }
 
 // carryOut carries out one effect.
@@ -130,19 +129,13 @@ func (f *fleet) find(name string) *unit {
 	return f.units[profiles.GatewayName(name)]
 }
 
-// all returns every unit, by name. Only the loop calls it. The slice stays as it is:
-// who calls does not change it.
-func (f *fleet) all() []*unit {
-	if len(f.sorted) != len(f.units) {
-		f.sorted = slices.SortedFunc(maps.Values(f.units), byName)
-	}
-	return f.sorted
-}
+// all returns every unit, by name.
+func (f *fleet) all() []*unit { return slices.SortedFunc(maps.Values(f.units), byName) }
 
 // add makes u one of the units, in the state that a predecessor left it in, if there is
 // one. It is called while decisions are held back.
 func (f *fleet) add(u *unit, state *machine.State, wants core.Wants) {
-	f.units[u.name], f.sorted = u, nil
+	f.units[u.name] = u
 	profile, gateway := strings.CutPrefix(u.name, service.GatewayPrefix)
 	if !gateway {
 		profile = ""
@@ -160,7 +153,6 @@ func (f *fleet) add(u *unit, state *machine.State, wants core.Wants) {
 // remove takes u out, which had that node.
 func (f *fleet) remove(u *unit, node order.Node) {
 	delete(f.units, u.name)
-	f.sorted = nil
 	f.byNode[node] = nil
 }
 

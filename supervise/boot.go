@@ -28,7 +28,7 @@ func (s *Supervisor) boot(control int) {
 	s.registry.Watch()
 	s.prep.volume.Take()
 	s.records.volume.Journal.Step("volume")
-	s.succession.takeOver(s.succession.recall())
+	s.takeover.takeOver(s.takeover.recall())
 	if s.prep.volume.Store() != nil {
 		s.prep.volume.Watch() // from here on whatever appears there is looked at
 	}
@@ -53,7 +53,7 @@ func (s *Supervisor) boot(control int) {
 		s.apply(core.Input{Kind: core.Booted})
 		s.tier1.Tags.FreeRest()
 		running = len(s.fleet.units)
-		s.succession.releaseRest()
+		s.takeover.releaseRest()
 	})
 	s.purpose.fulfil()
 	s.services.Withdraw(meant)

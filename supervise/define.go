@@ -194,7 +194,7 @@ func (v *services) Renew(p registry.Proposal) {
 // Alive is every service of which a process may exist.
 func (v *services) Alive() map[string]bool {
 	alive := map[string]bool{}
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		for name, u := range v.fleet.units {
 			alive[name] = u.active()
 		}
@@ -204,7 +204,7 @@ func (v *services) Alive() map[string]bool {
 
 // Status is a service as status shows it.
 func (v *services) Status(name string) (st control.Service, ok bool) {
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		if u := v.fleet.units[name]; u != nil {
 			st, ok = u.status(), true
 		}
@@ -214,7 +214,7 @@ func (v *services) Status(name string) (st control.Service, ok bool) {
 
 // Plan says what an update to a definition would do to a service.
 func (v *services) Plan(name string, to *service.Definition) (c control.Change) {
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		if u := v.fleet.units[name]; u != nil {
 			c = registry.PlanUpdate(name, u.definition, to, u.active())
 			if u.wanted() && u.state.FellShort() {
@@ -229,7 +229,7 @@ func (v *services) Plan(name string, to *service.Definition) (c control.Change) 
 
 // Recorded has what is seen of a service written to the volume again.
 func (v *services) Recorded(name string) {
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		if u := v.fleet.units[name]; u != nil {
 			v.records.recordSeen(u)
 		}
@@ -249,7 +249,7 @@ func (v *services) Find(name string) (string, error) {
 // it is known, and files show it.
 func (v *services) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
 	var u *unit
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		if u = v.fleet.units[name]; u == nil {
 			outcome.Problem = control.NewProblem(control.KindNoSuchName, name+" was removed")
 			return
@@ -260,7 +260,7 @@ func (v *services) Await(ctx context.Context, name string, changed bool, wait *c
 		return outcome
 	}
 	gate, is := operation.Gate{}, false
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		if is = u.desired() == service.Running && u.definition.Schedule == nil; u.policy().Ready == machine.ReadyAtOnce && !u.policy().Oneshot {
 			gate.Steady = standing
 		}
@@ -295,7 +295,7 @@ func intentOf(start bool) service.Intent {
 // Vacated tells that nothing is left of a service, its slot included: a successor
 // need not know of it.
 func (v *services) Vacated(name string) {
-	v.loop.ask(func() {
+	v.loop.read(func() {
 		if v.fleet.units[name] == nil {
 			v.records.memory.Forget(name)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // addDescriptions adds the requests that tell what services are made of.
-func (s *desk) addDescriptions(server *api.Server) {
+func (s *backend) addDescriptions(server *api.Server) {
 	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, func(r *http.Request) (any, error) {
 		return s.describe(r.PathValue("name"))
 	})
@@ -20,7 +20,7 @@ func (s *desk) addDescriptions(server *api.Server) {
 }
 
 // describe is a service's definition in force, without its secrets.
-func (s *desk) describe(name string) (answer control.Definition, err error) {
+func (s *backend) describe(name string) (answer control.Definition, err error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return answer, err
@@ -28,7 +28,7 @@ func (s *desk) describe(name string) (answer control.Definition, err error) {
 	var d *service.Definition
 	edges := control.NoEdges()
 	s.wakeAll()
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		if count, can := s.opened.Stored(u.life.Node()); can {
 			answer.Stored = &control.Stored{Count: count, Most: open.MayStore(u.definition)}
 		}
@@ -47,7 +47,7 @@ func (s *desk) describe(name string) (answer control.Definition, err error) {
 }
 
 // wakeAll wakes every profile at rest: what refers to what, only a compiled definition tells.
-func (s *desk) wakeAll() {
+func (s *backend) wakeAll() {
 	s.directory.registry.AtRest.Wake(func(string, string) bool { return true })
 }
 
@@ -77,10 +77,10 @@ func withoutSecrets(of *service.Definition) *service.Definition {
 }
 
 // dependencies is what each service comes after, by name.
-func (s *desk) dependencies() []control.Dependencies {
+func (s *backend) dependencies() []control.Dependencies {
 	list := []control.Dependencies{}
 	s.wakeAll()
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for _, u := range s.fleet.all() {
 			d := u.definition
 			list = append(list, control.Dependencies{

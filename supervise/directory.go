@@ -21,7 +21,7 @@ type directory struct {
 
 // lookUp returns the unit of a name as a person writes it.
 func (d *directory) lookUp(name string) (u *unit, err error) {
-	d.loop.ask(func() {
+	d.loop.read(func() {
 		if u = d.fleet.find(name); u != nil {
 			return
 		}
@@ -39,7 +39,7 @@ func (d *directory) lookUp(name string) (u *unit, err error) {
 		return u, nil
 	}
 	unread := d.registry.AtRest.WakeNamed(name)
-	if d.loop.ask(func() { u = d.fleet.find(name) }); u != nil {
+	if d.loop.read(func() { u = d.fleet.find(name) }); u != nil {
 		return u, nil
 	}
 	if unread != nil {
@@ -95,7 +95,7 @@ func (d *directory) choose(names []string, state, verb string, failedOnly bool) 
 		only.Failed, only.Wanted = failedOnly, verb == core.VerbRestart // restart --all wakes nothing that was stopped
 	}
 	unread := d.wakeFor(names, state, verb, failedOnly)
-	d.loop.ask(func() {
+	d.loop.read(func() {
 		var all []*unit
 		if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return d.fleet.find(name) == nil }) {
 			all = d.fleet.all()
@@ -154,7 +154,7 @@ func (d *directory) choose(names []string, state, verb string, failedOnly bool) 
 func (d *directory) wakeFor(names []string, state, verb string, failedOnly bool) map[string]error {
 	all := len(names) == 0 && (verb == core.VerbStart && !failedOnly || state != "")
 	if len(names) > 0 { // what has a unit is awake
-		d.loop.ask(func() {
+		d.loop.read(func() {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return d.fleet.find(name) != nil })
 		})
 	}

@@ -9,7 +9,8 @@
 // One goroutine, the loop, owns every unit (unit.go, loop.go). It tells supervise/core
 // what happens, and carries out the effects that follow (apply.go). It never waits:
 // what takes time (the volume, a file that may lie on a dead file system, a probe)
-// is done by others, who hand their results to the loop.
+// is done by others, who hand their results to the loop. Who only reads does so between
+// two things that the loop does (mailbox.go), and enters it never.
 //
 //	volume, configuration → registry → slots on tmpfs → loop → tier 1
 //	                           control socket ↗     ↘ status, events, log, volume

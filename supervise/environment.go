@@ -29,7 +29,7 @@ func (d *directory) environmentOf(u *unit) (answer control.Environment, err erro
 	of := service.Default("exec")
 	own := uint32(0)
 	if u != nil {
-		d.loop.ask(func() {
+		d.loop.read(func() {
 			of = u.definition
 			if u.tag != 0 {
 				answer.Groups = append(answer.Groups[:len(answer.Groups):len(answer.Groups)], u.tag)

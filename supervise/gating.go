@@ -109,7 +109,7 @@ func (s *revised) Gate(ctx context.Context, name string, how revision.Gating) er
 		return err
 	}
 	var units []*unit
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for _, t := range how.Services {
 			u := s.fleet.units[t.Service]
 			if u == nil || how.Back && !t.Up || !how.Back && (t.Effect == plan.Stops || !u.life.Wanted()) {
@@ -147,7 +147,7 @@ func (s *revised) pass(ctx context.Context, units []*unit, how revision.Gating) 
 	case operation.Early, operation.Sick:
 		return m.Name, errors.New(m.Reason)
 	}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		if err = errors.New("it was removed"); s.fleet.find(m.Name) != nil {
 			err = s.fleet.find(m.Name).died()
 		}

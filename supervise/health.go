@@ -15,7 +15,7 @@ import (
 // Ready tells whether what is wanted is so: of the names, or of all. Then it is
 // also about what nobody could be asked for: profiles of a volume that is another
 // container's, or that cannot be read, or one whose name a service has.
-func (s *desk) Ready(names []string) (health control.Health, err error) {
+func (s *backend) Ready(names []string) (health control.Health, err error) {
 	health.Reasons = []string{}
 	var units []*unit
 	for _, name := range names {
@@ -33,7 +33,7 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 			}
 		}
 	}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		named := len(units) > 0
 		if !named {
 			units = s.fleet.all()
@@ -61,13 +61,13 @@ func (s *desk) Ready(names []string) (health control.Health, err error) {
 
 // LostWalls are the walls between services that the configuration asks for and that
 // cannot be had in this place, with the reason.
-func (s *desk) LostWalls() (lost []string) {
+func (s *backend) LostWalls() (lost []string) {
 	started, _ := s.prep.Settings.Started()
 	if why := s.prep.Policy.Profiles.Why; s.prep.Policy.Profiles.Low == 0 && started.Gateway != nil && started.Gateway.OwnUsers() {
 		lost = append(lost, "user: auto is not in force, and all profiles have one user: "+why)
 	}
 	able, without := isolate.Capable(), map[isolate.Level]int{}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for _, u := range s.fleet.all() {
 			without[u.definition.Isolation.Level]++
 		}

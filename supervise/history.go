@@ -11,7 +11,7 @@ import (
 
 // ReadEvents hands what happened to each: all that the journal has, of earlier
 // boots too, or where there is none the transitions that we remember.
-func (s *desk) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
+func (s *backend) ReadEvents(ctx context.Context, q control.EventQuery, each func(line []byte) error, caughtUp func()) error {
 	q.Names = spelt(q.Names)
 	j := s.records.volume.Journal.Open.Load()
 	if j == nil {

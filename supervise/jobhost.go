@@ -82,7 +82,7 @@ func (h *jobHost) open() {
 
 // scheduled is every service that has a schedule.
 func (h *jobHost) scheduled() (list []jobs.Scheduled) {
-	h.loop.ask(func() {
+	h.loop.read(func() {
 		for _, u := range h.fleet.units {
 			if u.definition.Schedule != nil && u.fault == "" {
 				list = append(list, jobs.Scheduled{
@@ -130,7 +130,7 @@ func (h *jobHost) endOccurrences(units []*unit, cause string) map[*unit]occurrin
 	}
 	var scheduled []*unit
 	profile := map[*unit]bool{}
-	h.loop.ask(func() {
+	h.loop.read(func() {
 		for _, u := range units {
 			if u.definition.Schedule != nil {
 				scheduled, profile[u] = append(scheduled, u), u.definition.Profile != ""
@@ -194,7 +194,7 @@ func (h *jobHost) Canonical(name string) (of jobs.Owner, err error) {
 	if err != nil {
 		return of, err
 	}
-	h.loop.ask(func() { of = ownerOf(u) })
+	h.loop.read(func() { of = ownerOf(u) })
 	return of, nil
 }
 
@@ -222,7 +222,7 @@ func (h *jobHost) unit(of jobs.Owner) (u *unit, err error) {
 		return nil, err
 	}
 	now := of
-	if h.loop.ask(func() { now = ownerOf(u) }); now != of {
+	if h.loop.read(func() { now = ownerOf(u) }); now != of {
 		return nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("there is no %s any more", of))
 	}
 	return u, nil
@@ -241,7 +241,7 @@ func (h *jobHost) Isolation(of jobs.Owner) (isolation service.Isolation, err err
 	if err != nil || u == nil {
 		return isolation, err
 	}
-	h.loop.ask(func() { isolation = u.definition.Isolation })
+	h.loop.read(func() { isolation = u.definition.Isolation })
 	if of.Profile == profiles.Default {
 		return service.Isolation{}, nil // Landlock can hide nothing from it
 	}
@@ -254,7 +254,7 @@ func (h *jobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
 		return limits, err
 	}
 	if u != nil {
-		h.loop.ask(func() { limits = u.definition.Limits })
+		h.loop.read(func() { limits = u.definition.Limits })
 	}
 	limits = limits.Or(h.prep.Config().Jobs.Limits)
 	// What is not in force for the gateway is not for its jobs either.

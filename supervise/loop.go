@@ -14,23 +14,30 @@ func (s *Supervisor) run(gone <-chan error) error {
 	for {
 		next, _ := s.fleet.set.Next()
 		s.fleet.alarm.arm(next, boottime())
+		var f func()
 		select {
-		case f := <-s.loop.letters:
-			s.excuse()
-			f()
+		case f = <-s.loop.letters:
 		case <-s.fleet.alarm.clock.C:
-			s.excuse()
-			s.fleet.alarm.rings = 0
-			s.apply(core.Input{Kind: core.Due})
+			f = s.due
 		case err := <-gone:
 			return err
 		}
+		s.loop.at.Lock()
+		s.giveTimeBack()
+		f()
+		s.loop.at.Unlock()
 	}
 }
 
-// excuse gives everybody the time back in which nobody ran, before anything else
+// due tells the core that the time which was armed has come.
+func (s *Supervisor) due() {
+	s.fleet.alarm.rings = 0
+	s.apply(core.Input{Kind: core.Due})
+}
+
+// giveTimeBack gives everybody the time back in which nobody ran, before anything else
 // of that time is heard.
-func (s *Supervisor) excuse() {
+func (s *Supervisor) giveTimeBack() {
 	if lost := s.fleet.alarm.lost(boottime()); lost != 0 {
 		s.apply(core.Input{Kind: core.Lost, Event: machine.Event{Within: lost}})
 	}
@@ -43,14 +50,14 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	case *wire.Ping:
 		s.pinged(m)
 	case *wire.Shutdown:
-		if s.ending.awaited = m.Deadline; s.succession.restored {
-			s.ending.beginShutdown()
+		if s.shutdown.awaited = m.Deadline; s.takeover.restored {
+			s.shutdown.begin()
 		}
 	case *wire.Reload:
 		go s.registry.ReloadAndSay()
 	default:
-		if !s.succession.restored {
-			s.succession.early = append(s.succession.early, m)
+		if !s.takeover.restored {
+			s.takeover.early = append(s.takeover.early, m)
 			return
 		}
 		s.spawner.Hear(m)

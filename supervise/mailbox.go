@@ -1,9 +1,12 @@
 package supervise
 
+import "sync"
+
 // mailbox is how others have things done by the loop, which owns all that is said
-// to be its own.
+// to be its own, and how they read that: while the loop is at nothing.
 type mailbox struct {
 	letters chan func()
+	at      sync.RWMutex // held by the loop while it is at something
 }
 
 func newMailbox() mailbox { return mailbox{letters: make(chan func(), 1024)} }
@@ -19,4 +22,12 @@ func (m *mailbox) ask(f func()) {
 		f()
 	}
 	<-done
+}
+
+// read has f read what is the loop's, between two things that the loop does: it copies what
+// it needs, and neither changes anything nor waits. It is not for the loop.
+func (m *mailbox) read(f func()) {
+	m.at.RLock()
+	defer m.at.RUnlock()
+	f()
 }

@@ -12,7 +12,7 @@ import (
 // counts is what was counted of the journal and of those services that have
 // written or were asked. It costs nothing before it is asked for, and then no
 // file and no system call.
-func (s *desk) counts() control.Counts {
+func (s *backend) counts() control.Counts {
 	answer := control.Counts{Services: []control.ServiceCounts{}}
 	if j := s.records.volume.Journal.Open.Load(); j != nil {
 		n := j.Stats()
@@ -24,7 +24,7 @@ func (s *desk) counts() control.Counts {
 	if s.jobs.runner != nil {
 		answer.Jobs = s.jobs.runner.Tally.Counts()
 	}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for _, u := range s.fleet.all() {
 			of := control.ServiceCounts{Service: u.name, Ready: s.probes.Counts(u.life.Node(), machine.ProbeReady), Health: s.probes.Counts(u.life.Node(), machine.ProbeHealth)}
 			of.LogBytes = u.output.stats().Bytes
@@ -49,7 +49,7 @@ func (s *Supervisor) serveMetrics(version string) {
 		slog.Error("cannot listen for scrapes of the metrics; choose another address for metrics.listen", "err", err)
 		return
 	}
-	d := s.desk()
+	d := s.backend()
 	go func() {
 		err := metrics.Serve(listener, func() (metrics.Snapshot, error) {
 			services, err := metrics.Measure("/proc", d.Services(), true)

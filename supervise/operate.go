@@ -258,7 +258,7 @@ func (c *commands) endOccurrences(units []*unit, cause string) map[*unit]occurri
 func (c *commands) awaitMembers(ctx context.Context, id uint64) error {
 	for {
 		open := uint64(0)
-		c.loop.ask(func() {
+		c.loop.read(func() {
 			o := c.fleet.set.Operations.Get(id)
 			for i := range o.Members {
 				if later, j := c.fleet.set.Operations.Follow(o, i); later.Members[j].Open() {
@@ -281,7 +281,7 @@ func (c *commands) awaitMembers(ctx context.Context, id uint64) error {
 // that is forgotten. What counts for whoever waits is the service.
 func (c *commands) watchRest(ctx context.Context, id uint64) (watched map[int]operation.Member, err error) {
 	rest, down := map[int]*unit{}, false
-	c.loop.ask(func() {
+	c.loop.read(func() {
 		o := c.fleet.set.Operations.Get(id)
 		down = o.Down()
 		for i := range o.Members {
@@ -302,7 +302,7 @@ func (c *commands) watchRest(ctx context.Context, id uint64) (watched map[int]op
 	return watched, err
 }
 
-// opposed tells whether a later operation has a member for the opposite. The loop calls it.
+// opposed tells whether a later operation has a member for the opposite. Who reads calls it.
 func (c *commands) opposed(o *core.Operation, m operation.Member) bool {
 	later := c.fleet.set.Operations.Get(m.By)
 	return later != nil && later.Down() != o.Down()
@@ -368,7 +368,7 @@ func (c *commands) outcome(ctx context.Context, u *unit, gate operation.Gate, wa
 		defer cancel()
 	}
 	m, err := c.watch(ctx, []*unit{u}, gate, 0)
-	c.loop.ask(func() { outcome.Service = u.status() })
+	c.loop.read(func() { outcome.Service = u.status() })
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		outcome.Problem = control.TimedOut(u.title(), outcome.Service.State, time.Since(began), "status "+u.title())

@@ -45,7 +45,7 @@ func (c *commands) BeginOperation(ctx context.Context, how control.BeginOperatio
 }
 
 // view is an operation for people. Each member that is under way says what it waits for.
-// The loop calls it.
+// The loop calls it, or who reads.
 func (c *commands) view(o *core.Operation) control.Operation {
 	is := control.Operation{
 		ID: o.ID, Verb: o.Verb, Actor: control.Actor(o.Actor), At: time.Unix(0, o.Wall).UTC(), State: o.State, Reason: o.Reason,
@@ -74,7 +74,7 @@ func recalled(is control.Operation) operation.Operation {
 // Operations are those under way and the latest that are over.
 func (c *commands) Operations() []control.Operation {
 	list := []control.Operation{}
-	c.loop.ask(func() {
+	c.loop.read(func() {
 		for _, o := range c.fleet.set.Operations.List() {
 			list = append(list, c.view(o))
 		}
@@ -84,7 +84,7 @@ func (c *commands) Operations() []control.Operation {
 
 // Operation is one of them.
 func (c *commands) Operation(id uint64) (is control.Operation, err error) {
-	c.loop.ask(func() {
+	c.loop.read(func() {
 		if o := c.fleet.set.Operations.Get(id); o != nil && id < core.Hidden {
 			is = c.view(o)
 			return

@@ -16,8 +16,8 @@ func (u *unit) older() string {
 
 // older are the services of these names, or of all, that are still to be restarted
 // for the definition in force, beside those that are about to be for a change.
-func (s *desk) older(names []string, changes []control.Change) (list []control.Change) {
-	s.loop.ask(func() {
+func (s *backend) older(names []string, changes []control.Change) (list []control.Change) {
+	s.loop.read(func() {
 		for _, u := range s.fleet.all() {
 			named := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return s.fleet.find(name) == u })
 			changed := slices.ContainsFunc(changes, func(c control.Change) bool { return c.Service == u.name })

@@ -148,7 +148,7 @@ func (p *place) supervise(args ...string) {
 	if s.logging.logs, err = logs.New(logs.Options{Home: p.home, Tee: -1}); err != nil {
 		p.Fatal(err)
 	}
-	if err := s.furnish(); err != nil {
+	if err := s.assemble(); err != nil {
 		p.Fatal(err)
 	}
 	over := make(chan struct{})
@@ -162,7 +162,7 @@ func (p *place) supervise(args ...string) {
 // open takes the volume and what a predecessor left.
 func (p *place) open() {
 	p.now.prep.volume.Take()
-	p.now.succession.takeOver(p.now.succession.recall())
+	p.now.takeover.takeOver(p.now.takeover.recall())
 	p.now.registry.Start(func() {})
 }
 

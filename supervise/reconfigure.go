@@ -61,7 +61,7 @@ func effectOf(c control.Change, p *registry.Preview) string {
 
 // Running tells which of some services are up.
 func (s *revised) Running(services []plan.Affected) (touched []revision.Touched) {
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for _, a := range services {
 			t := revision.Touched{Service: a.Service, Effect: a.Effect}
 			if u := s.fleet.units[a.Service]; u != nil {
@@ -102,7 +102,7 @@ func (s *revised) reconfigure(ctx context.Context, c revision.Content, how revis
 func (s *revised) renew(ctx context.Context, how revision.Put) error {
 	var units []*unit
 	var runs []uint64
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for _, t := range how.Services {
 			if u := s.fleet.units[t.Service]; u != nil && t.Effect == plan.Restarts && u.fault == "" && u.wanted() {
 				units, runs = append(units, u), append(runs, u.state.LastID)

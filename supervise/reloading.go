@@ -15,7 +15,7 @@ import (
 // Reload brings into force what has changed. Where the caller asks for it, what
 // that restarts and starts is one operation, of which the answer has the id, and
 // what is restarted may be so one after the other.
-func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
+func (s *backend) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
 	asOne := how.Operation || how.Rolling > 0
 	switch {
 	case how.Rolling < 0 || how.SteadyMS < 0:
@@ -24,7 +24,7 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 		return nil, control.BadRequest("operation and rolling do not go with dry_run: nothing is restarted then")
 	}
 	stopping := false
-	if s.loop.ask(func() { stopping = s.fleet.set.Stopping() }); stopping && asOne {
+	if s.loop.read(func() { stopping = s.fleet.set.Stopping() }); stopping && asOne {
 		return nil, control.Conflict("cannot reload anything: the container is stopping")
 	}
 	before := s.lastRuns()
@@ -56,9 +56,9 @@ func (s *desk) Reload(ctx context.Context, how control.Reload, by control.Actor)
 }
 
 // lastRuns are the ids of each service's latest run, by name.
-func (s *desk) lastRuns() map[string]uint64 {
+func (s *backend) lastRuns() map[string]uint64 {
 	last := map[string]uint64{}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for name, u := range s.fleet.units {
 			last[name] = u.state.LastID
 		}
@@ -70,8 +70,8 @@ func (s *desk) lastRuns() map[string]uint64 {
 // yet to be restarted, each with the id of its run, and with 0 those that are not up and
 // on their way with a new one. What counts is how they are now: a run may have ended
 // since the changes were found.
-func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (units []*unit, runs []uint64) {
-	s.loop.ask(func() {
+func (s *backend) reloaded(changes []control.Change, before map[string]uint64) (units []*unit, runs []uint64) {
+	s.loop.read(func() {
 		for _, c := range changes {
 			u := s.fleet.find(c.Service)
 			if u == nil || u.fault != "" || u.state.Removed || !u.wanted() {
@@ -93,7 +93,7 @@ func (s *desk) reloaded(changes []control.Change, before map[string]uint64) (uni
 
 // Adopt takes what a profile's state file says for what is wanted of it, and has
 // its gateway follow that.
-func (s *desk) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
+func (s *backend) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
 	p, err := s.directory.registry.Profiles.Adopt(ctx, name, by)
 	if err != nil {
 		return control.Outcome{}, err

@@ -25,10 +25,10 @@ import (
 	"rlminit/wire"
 )
 
-// desk is the supervisor as those know it who ask over the control socket: what
+// backend is the supervisor as those know it who ask over the control socket: what
 // package api wants of it. Its methods may be called by any goroutine but the
 // loop.
-type desk struct {
+type backend struct {
 	loop      *mailbox
 	tier1     *spawn.Tier1
 	prep      *preparer
@@ -44,12 +44,12 @@ type desk struct {
 }
 
 // Supervisor names the two tiers.
-func (s *desk) Supervisor() control.Supervisor {
+func (s *backend) Supervisor() control.Supervisor {
 	return control.Supervisor{Name: "rlminit", Version: cmp.Or(s.records.version, "devel"), PID: os.Getpid(), InitPID: os.Getppid()}
 }
 
-func (s *Supervisor) desk() *desk {
-	return &desk{
+func (s *Supervisor) backend() *backend {
+	return &backend{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, logging: &s.logging, records: &s.records,
 		directory: &s.directory, commands: &s.commands, services: &s.services, jobs: &s.jobs, probes: s.probes, opened: s.opened,
 	}
@@ -57,7 +57,7 @@ func (s *Supervisor) desk() *desk {
 
 // server is every request that the control socket answers.
 func (s *Supervisor) server() *api.Server {
-	d := s.desk()
+	d := s.backend()
 	server := api.NewServer(s.prep.Policy, d)
 	s.registry.Profiles.Heed(func() registry.Claims { return s.prep.volume.Revisions() })
 	server.Add(d, s.registry.Profiles, d, d)
@@ -72,8 +72,8 @@ func (s *Supervisor) server() *api.Server {
 
 // Caller is the service with a tag, whether it may command, and whether name
 // means it.
-func (s *desk) Caller(tag uint32, name string) (service string, commands, itself bool) {
-	s.loop.ask(func() {
+func (s *backend) Caller(tag uint32, name string) (service string, commands, itself bool) {
+	s.loop.read(func() {
 		if u := s.fleet.units[s.tier1.Tags.Owner(tag)]; u != nil {
 			service, commands = u.name, u.ours && u.definition.Control
 			itself = name != "" && s.fleet.find(name) == u
@@ -83,17 +83,17 @@ func (s *desk) Caller(tag uint32, name string) (service string, commands, itself
 }
 
 // ReadAll tells whether anybody may see every status.
-func (s *desk) ReadAll() bool { return s.prep.Config().ReadAll }
+func (s *backend) ReadAll() bool { return s.prep.Config().ReadAll }
 
 // Environment is what `rlminit exec` needs to be like a service.
-func (s *desk) Environment(name string) (control.Environment, error) {
+func (s *backend) Environment(name string) (control.Environment, error) {
 	return s.directory.Environment(name)
 }
 
 // Services is every service, by name.
-func (s *desk) Services() []control.Service {
+func (s *backend) Services() []control.Service {
 	list := []control.Service{}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		units, now := s.fleet.all(), boottime()
 		list = slices.Grow(list, len(units))
 		for _, u := range units {
@@ -107,7 +107,7 @@ func (s *desk) Services() []control.Service {
 
 // withAtRest adds the profiles at rest. One that has come to have a service since
 // list was made is in it, or will be in the next.
-func (s *desk) withAtRest(list []control.Service) []control.Service {
+func (s *backend) withAtRest(list []control.Service) []control.Service {
 	resting := s.directory.registry.AtRest.List()
 	if len(resting) == 0 {
 		return list
@@ -126,11 +126,11 @@ func (s *desk) withAtRest(list []control.Service) []control.Service {
 }
 
 // Service is one of them.
-func (s *desk) Service(name string) (st control.Service, err error) {
+func (s *backend) Service(name string) (st control.Service, err error) {
 	u, err := s.directory.lookUp(name)
 	if err == nil {
 		one := make([]control.Service, 1)
-		s.loop.ask(func() { one[0] = u.status() })
+		s.loop.read(func() { one[0] = u.status() })
 		s.jobs.tellSchedules(one)
 		st = one[0]
 	}
@@ -139,7 +139,7 @@ func (s *desk) Service(name string) (st control.Service, err error) {
 
 // Operate carries out start, stop or restart of one service, or of "all", or of
 // those of all that how says.
-func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate, actor control.Actor) ([]control.Outcome, uint64, error) {
+func (s *backend) Operate(ctx context.Context, name, of string, how control.Operate, actor control.Actor) ([]control.Outcome, uint64, error) {
 	if how.Runtime && name != core.VerbStop {
 		return nil, 0, control.BadRequest("cannot %s: runtime goes with stop alone", name)
 	}
@@ -184,12 +184,12 @@ func (s *desk) Operate(ctx context.Context, name, of string, how control.Operate
 }
 
 // Signal sends a signal to the main process of a service.
-func (s *desk) Signal(name string, signal syscall.Signal) (st control.Service, err error) {
+func (s *backend) Signal(name string, signal syscall.Signal) (st control.Service, err error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return st, err
 	}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		if !u.state.Alive() {
 			err = control.NotRunning(u.title())
 			return
@@ -201,7 +201,7 @@ func (s *desk) Signal(name string, signal syscall.Signal) (st control.Service, e
 }
 
 // Wait waits until a service runs, or has stopped.
-func (s *desk) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
+func (s *backend) Wait(ctx context.Context, name string, what control.WaitFor) (st control.Service, err error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return st, err
@@ -222,15 +222,15 @@ func (s *desk) Wait(ctx context.Context, name string, what control.WaitFor) (st 
 }
 
 // Shutdown ends the container.
-func (s *desk) Shutdown() {
-	s.loop.ask(func() { s.tier1.Send(&wire.End{Code: -1}, nil, nil) })
+func (s *backend) Shutdown() {
+	s.tier1.Send(&wire.End{Code: -1}, nil, nil)
 }
 
 // ReadLog writes the log of a service, or of all merged.
-func (s *desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error {
+func (s *backend) ReadLog(ctx context.Context, w io.Writer, name string, query logs.Query) error {
 	if name == "all" {
 		query.Prefix, query.All = true, true
-		s.loop.ask(func() {
+		s.loop.read(func() {
 			for _, u := range s.fleet.all() {
 				if u.output.slot != nil {
 					continue // All has it
@@ -246,7 +246,7 @@ func (s *desk) ReadLog(ctx context.Context, w io.Writer, name string, query logs
 		if err != nil {
 			return err
 		}
-		s.loop.ask(func() { query.Sources = []logs.Source{source(u)} })
+		s.loop.read(func() { query.Sources = []logs.Source{source(u)} })
 	}
 	if err := s.logging.logs.Read(ctx, w, query); err != nil {
 		return control.Failed("cannot read the log: %v", err)
@@ -260,13 +260,13 @@ func source(u *unit) logs.Source {
 
 // Redacted takes what a service was given as secrets out of the lines that are
 // written to it.
-func (s *desk) Redacted(w io.Writer, name string) (io.Writer, error) {
+func (s *backend) Redacted(w io.Writer, name string) (io.Writer, error) {
 	u, err := s.directory.lookUp(name)
 	if err != nil {
 		return nil, err
 	}
 	var secrets redact.Set
-	s.loop.ask(func() { secrets = u.process.secrets })
+	s.loop.read(func() { secrets = u.process.secrets })
 	return redacting{w, secrets}, nil
 }
 

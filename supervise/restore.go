@@ -17,9 +17,9 @@ import (
 	"rlminit/wire"
 )
 
-// succession takes over what a predecessor left. Invariant: until it is restored no
+// takeover takes over what a predecessor left. Invariant: until it is restored no
 // message of tier 1 about a process is heard, for no unit knows its own yet.
-type succession struct {
+type takeover struct {
 	loop      *mailbox
 	tier1     *spawn.Tier1
 	prep      *preparer
@@ -31,7 +31,7 @@ type succession struct {
 	logging   *logging
 	services  *services
 	purpose   *purpose
-	ending    *ending
+	shutdown  *shutdown
 	hear      func(wire.Message, []int)
 
 	restored bool           // what a predecessor left was taken over
@@ -41,7 +41,7 @@ type succession struct {
 // recall makes anew the units of the services that a predecessor knew of, and returns
 // those whose definitions are not the ones that were in force. Nothing is restarted for it.
 // What else is in the service directory, the registry sees to.
-func (c *succession) recall() (outdated []*unit) {
+func (c *takeover) recall() (outdated []*unit) {
 	c.loop.ask(func() {
 		c.fleet.apply(core.Input{Kind: core.Hold}) // until all are adopted
 		c.tier1.Claim()
@@ -56,7 +56,7 @@ func (c *succession) recall() (outdated []*unit) {
 }
 
 // takeOver gives the units their processes, and goes on with what was under way.
-func (c *succession) takeOver(outdated []*unit) {
+func (c *takeover) takeOver(outdated []*unit) {
 	c.loop.ask(func() {
 		c.adoptAll()
 		for _, children := range c.tier1.Children {
@@ -67,15 +67,15 @@ func (c *succession) takeOver(outdated []*unit) {
 		c.catchUp()
 		c.bringUpToDate(outdated)
 		c.fleet.apply(core.Input{Kind: core.Resume})
-		if c.ending.awaited != 0 {
-			c.ending.beginShutdown()
+		if c.shutdown.awaited != 0 {
+			c.shutdown.begin()
 		}
 	})
 }
 
 // restoreService makes the unit of a service anew, in the state that it was in,
 // and returns it if its definition is not the one that was in force.
-func (c *succession) restoreService(name string, was remember.Service) (outdated *unit) {
+func (c *takeover) restoreService(name string, was remember.Service) (outdated *unit) {
 	p := c.directory.registry.Recall(name, was.Profile, was.Recorded)
 	p.Desired = was.Desired
 	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
@@ -99,7 +99,7 @@ func (c *succession) restoreService(name string, was remember.Service) (outdated
 
 // bringUpToDate tells of definitions that were replaced when nobody was there to take
 // them up, or just before. What is to be stopped, and what is gone, is left alone.
-func (c *succession) bringUpToDate(outdated []*unit) {
+func (c *takeover) bringUpToDate(outdated []*unit) {
 	c.services.update(slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }), machine.Event{
 		Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced",
 	})
@@ -107,7 +107,7 @@ func (c *succession) bringUpToDate(outdated []*unit) {
 
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
-func (c *succession) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
+func (c *takeover) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
 	u := c.services.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
 	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
@@ -121,7 +121,7 @@ func (c *succession) takeBack(p registry.Proposal, was remember.Service, recorde
 }
 
 // recordedIntent is what the volume says is wanted of a service; IntentNone: nothing.
-func (c *succession) recordedIntent(name, profile string, recorded bool) service.Intent {
+func (c *takeover) recordedIntent(name, profile string, recorded bool) service.Intent {
 	store := c.prep.volume.Store()
 	if store == nil || !recorded {
 		return service.IntentNone
@@ -139,7 +139,7 @@ func (c *succession) recordedIntent(name, profile string, recorded bool) service
 // adopt brings a unit's state in line with what tier 1 knows of its processes.
 // The newest child counts: an older one ended before it was spawned, and the state
 // knows of that.
-func (c *succession) adopt(u *unit) {
+func (c *takeover) adopt(u *unit) {
 	children := c.tier1.Children[u.name]
 	delete(c.tier1.Children, u.name)
 	slices.SortFunc(children, func(a, b wire.Child) int { return cmp.Compare(a.ID, b.ID) })
@@ -185,7 +185,7 @@ func (c *succession) adopt(u *unit) {
 
 // adoptAll adopts every unit. None is told of another before all know what is
 // true: it would start on the strength of what was.
-func (c *succession) adoptAll() {
+func (c *takeover) adoptAll() {
 	for _, u := range c.fleet.all() {
 		c.adopt(u)
 	}
@@ -195,7 +195,7 @@ func (c *succession) adoptAll() {
 
 // stopOverdue stops, in order, what was to be stopped when our predecessor
 // ended, and waited for what requires it.
-func (c *succession) stopOverdue() {
+func (c *takeover) stopOverdue() {
 	var overdue []*unit
 	for _, u := range c.fleet.all() {
 		if u.desired() == service.Stopped && u.state.Want == machine.WantUp {
@@ -216,7 +216,7 @@ func (c *succession) stopOverdue() {
 const tick = 10_000_000
 
 // childEvent is what tier 1 knows of a child, as the machine takes it.
-func (c *succession) childEvent(u *unit, child wire.Child) machine.Event {
+func (c *takeover) childEvent(u *unit, child wire.Child) machine.Event {
 	event := machine.Event{Kind: machine.Adopt}
 	switch child.State {
 	case wire.ChildPending, wire.ChildFailed:
@@ -235,7 +235,7 @@ func (c *succession) childEvent(u *unit, child wire.Child) machine.Event {
 // catchUp hears what tier 1 has said since its snapshot, now that every unit
 // knows its processes: an exit that nobody knows of would be acknowledged, and
 // its service be taken for alive.
-func (c *succession) catchUp() {
+func (c *takeover) catchUp() {
 	c.restored = true
 	early := c.early
 	c.early = nil
@@ -245,7 +245,7 @@ func (c *succession) catchUp() {
 }
 
 // releaseRest lets go of what a predecessor held and nobody claimed.
-func (c *succession) releaseRest() {
+func (c *takeover) releaseRest() {
 	for key, fds := range c.tier1.Held {
 		wire.CloseAll(fds)
 		c.tier1.Send(&wire.Release{Key: key}, nil, nil)

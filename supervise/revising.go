@@ -21,7 +21,7 @@ import (
 )
 
 // Applies tells whether a rule lets somebody apply plans.
-func (s *desk) Applies(uid uint32) bool {
+func (s *backend) Applies(uid uint32) bool {
 	return slices.ContainsFunc(s.prep.Config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
 }
 
@@ -52,7 +52,7 @@ func (s *revised) Profiles() ([]revision.Found, error) {
 			faults[*st.Profile] = *st.Reason
 		}
 	}
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		for i, p := range list {
 			found[i] = s.observe(p)
 		}
@@ -82,12 +82,12 @@ func (s *revised) Profile(name string) (f revision.Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	s.loop.ask(func() { f = s.observe(p) })
+	s.loop.read(func() { f = s.observe(p) })
 	f.Content.Secrets, err = store.Secrets.Of(name)
 	return f, err
 }
 
-// observe is a profile with what is alive of it. Only the loop calls it.
+// observe is a profile with what is alive of it. Who reads calls it.
 func (s *revised) observe(p profiles.Profile) revision.Found {
 	f := revision.Found{
 		Name: p.Name, Kept: p.Name == profiles.Default,
@@ -152,7 +152,7 @@ func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 		return false, fmt.Errorf("profiles.%s: the configuration has no gateway section", w.Name)
 	}
 	d, faults := cfg.DeclaredDefinition(of, w.Node, plan.Keys)
-	s.loop.ask(func() {
+	s.loop.read(func() {
 		if u := s.fleet.units[name]; u != nil {
 			restarts, _ = service.NeedsRestart(u.definition, d)
 		}
@@ -185,9 +185,9 @@ func (s *revised) Put(ctx context.Context, name string, c revision.Content, how 
 		return err
 	}
 	s.directory.registry.AtRest.WakeNamed(profiles.GatewayName(name))
-	run := s.run(name)
+	known, _, run := s.gateway(name)
 	switch {
-	case !s.known(name): // it has just come out of the trash
+	case !known: // it has just come out of the trash
 		if err := s.record(name, c, false); err != nil {
 			return err
 		}
@@ -199,10 +199,10 @@ func (s *revised) Put(ctx context.Context, name string, c revision.Content, how 
 	if err := s.directory.registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
 		return err
 	}
-	switch {
-	case c.State == service.Running && !s.on(name):
+	switch _, on, now := s.gateway(name); {
+	case c.State == service.Running && !on:
 		return s.command(ctx, "start", name, how)
-	case other && run != 0 && s.run(name) == run: // what runs has the secrets from before
+	case other && run != 0 && now == run: // what runs has the secrets from before
 		return s.command(ctx, "restart", name, how)
 	}
 	return nil
@@ -217,15 +217,20 @@ func (s *revised) keepSecrets(name string, c revision.Content) (changed bool, er
 	return store.SetSecrets(name, c.Secrets)
 }
 
-// run is the id of a process that a profile's service has, and is not on its
-// way out; 0: it has none.
-func (s *revised) run(name string) (id uint64) {
-	s.loop.ask(func() {
-		if u := s.fleet.units[profiles.GatewayName(name)]; u != nil && u.active() && u.state.Phase != machine.Stopping && u.state.Phase != machine.Sweeping {
-			id = u.state.ID
+// gateway is how a profile's service is: whether it has one yet, which is wanted and has not
+// given up, and the id of a process of it that is not on its way out; 0: it has none.
+func (s *revised) gateway(name string) (known, on bool, run uint64) {
+	s.loop.read(func() {
+		u := s.fleet.units[profiles.GatewayName(name)]
+		if known = u != nil; !known {
+			return
+		}
+		on = u.desired() == service.Running && (u.state.Want == machine.WantUp || u.definition.Schedule != nil) && u.state.Phase != machine.Failed
+		if u.active() && u.state.Phase != machine.Stopping && u.state.Phase != machine.Sweeping {
+			run = u.state.ID
 		}
 	})
-	return id
+	return known, on, run
 }
 
 // record is Put where nothing is supervised yet.
@@ -245,21 +250,6 @@ func (s *revised) record(name string, c revision.Content, create bool) error {
 		return err
 	}
 	return store.Records.SaveIntent(name, c.State)
-}
-
-// known tells whether a profile has a service yet.
-func (s *revised) known(name string) (known bool) {
-	s.loop.ask(func() { known = s.fleet.units[profiles.GatewayName(name)] != nil })
-	return known
-}
-
-// on tells whether a profile's service is wanted, and has not given up.
-func (s *revised) on(name string) (on bool) {
-	s.loop.ask(func() {
-		u := s.fleet.units[profiles.GatewayName(name)]
-		on = u != nil && u.desired() == service.Running && (u.state.Want == machine.WantUp || u.definition.Schedule != nil) && u.state.Phase != machine.Failed
-	})
-	return on
 }
 
 // command starts or stops a profile's service as a part of an operation, and waits

@@ -167,7 +167,7 @@ func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
 	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "two", "zed", "above")
 	one, two, zed := p.unit("one"), p.unit("two"), p.unit("zed")
 	p.now.loop.ask(func() {
-		p.now.ending.shutdown(boottime() + int64(time.Minute))
+		p.now.shutdown.stop(boottime() + int64(time.Minute))
 		p.now.fleet.turn(order.Restart, "restart", two)
 		p.now.fleet.turn(order.Stop, "stop", one)
 		p.now.fleet.turn(order.Start, "start", zed)
@@ -261,7 +261,7 @@ func TestStopWithAChangedDefinition(t *testing.T) {
 	p.begin(control.BeginOperation{Verb: "stop", Names: []string{"one", "above"}})
 	p.await("above", "stopping")
 	p.now.loop.ask(func() {
-		p.now.succession.bringUpToDate([]*unit{one, above}) // as restore does, after what is overdue
+		p.now.takeover.bringUpToDate([]*unit{one, above}) // as restore does, after what is overdue
 	})
 	p.exit("above")
 	p.await("above", "stopped")

@@ -36,22 +36,22 @@ import (
 
 // Supervisor is tier 2: what it is made of, each part with what is its own.
 type Supervisor struct {
-	loop       mailbox
-	tier1      *spawn.Tier1
-	fleet      fleet
-	prep       preparer
-	spawner    *spawn.Driver
-	opened     *open.Driver
-	probes     *probe.Driver
-	logging    logging
-	records    records
-	directory  directory
-	commands   commands
-	services   services
-	jobs       jobHost
-	succession succession
-	purpose    purpose
-	ending     ending
+	loop      mailbox
+	tier1     *spawn.Tier1
+	fleet     fleet
+	prep      preparer
+	spawner   *spawn.Driver
+	opened    *open.Driver
+	probes    *probe.Driver
+	logging   logging
+	records   records
+	directory directory
+	commands  commands
+	services  services
+	jobs      jobHost
+	takeover  takeover
+	purpose   purpose
+	shutdown  shutdown
 
 	registry *registry.Registry
 	unfit    func() error  // why we are of no use to clients; nil: they are not served yet
@@ -124,7 +124,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.jobs = jobHost{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		over: s.ending.checkStopped, leaves: s.spawner.Leaves,
+		over: s.shutdown.checkStopped, leaves: s.spawner.Leaves,
 	}
 	s.services = services{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
@@ -141,12 +141,12 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
 		Took:   s.tookVolume, Lost: s.lostVolume,
 	}
-	s.succession = succession{
+	s.takeover = takeover{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		spawner: s.spawner, opened: s.opened, logging: &s.logging, services: &s.services, purpose: &s.purpose, ending: &s.ending,
+		spawner: s.spawner, opened: s.opened, logging: &s.logging, services: &s.services, purpose: &s.purpose, shutdown: &s.shutdown,
 		hear: s.hear,
 	}
-	s.ending = ending{
+	s.shutdown = shutdown{
 		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose,
 	}
 	s.prep.Walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.Policy.Volume, s.prep.Runtime) })
@@ -216,14 +216,14 @@ func (s *Supervisor) open() (err error) {
 		return err
 	}
 	s.prep.slots = slots.Dir{Path: filepath.Join(s.prep.Runtime, "services")}
-	if err := s.furnish(); err != nil {
+	if err := s.assemble(); err != nil {
 		return err
 	}
 	return s.logging.openLogs(s.prep.slots.Path)
 }
 
-// furnish makes what stands on the configuration and the service directory.
-func (s *Supervisor) furnish() (err error) {
+// assemble makes what stands on the configuration and the service directory.
+func (s *Supervisor) assemble() (err error) {
 	s.purpose.read(s.prep.Settings.Started())
 	if s.prep.null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("cannot open %s: %w", os.DevNull, err)

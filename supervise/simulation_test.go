@@ -290,7 +290,7 @@ func (s *simulation) replace(everything context.Context) {
 			return
 		}
 		next.loop.do(func() {
-			if !next.succession.restored { // it waits in the socket
+			if !next.takeover.restored { // it waits in the socket
 				time.AfterFunc(time.Millisecond, func() { ready(b) })
 				return
 			}
@@ -308,7 +308,9 @@ func (s *simulation) replace(everything context.Context) {
 		for {
 			select {
 			case f := <-next.loop.letters:
+				next.loop.at.Lock()
 				f()
+				next.loop.at.Unlock()
 			case <-everything.Done():
 				return
 			}
@@ -347,7 +349,7 @@ func (s *simulation) replace(everything context.Context) {
 		next.records.recorder.Close()
 	}
 	time.Sleep(time.Duration(s.rand.IntN(300)) * time.Millisecond) // reading what was published takes a while
-	outdated := next.succession.recall()
+	outdated := next.takeover.recall()
 	next.loop.ask(func() {
 		for _, u := range next.fleet.all() {
 			s.equip(u)
@@ -362,7 +364,7 @@ func (s *simulation) replace(everything context.Context) {
 			}
 		}
 	})
-	next.succession.takeOver(outdated)
+	next.takeover.takeOver(outdated)
 	if s.homes == nil {
 		next.registry.Start(next.registry.Rescan)
 	} else {

@@ -9,10 +9,10 @@ import (
 	"rlminit/wire"
 )
 
-// ending is the container's end: what runs is stopped in order, within the time that
+// shutdown is the container's end: what runs is stopped in order, within the time that
 // there is, and tier 1 told when all of it has. What is wanted does not change. The
 // loop's alone.
-type ending struct {
+type shutdown struct {
 	tier1    *spawn.Tier1
 	fleet    *fleet
 	records  *records
@@ -25,17 +25,17 @@ type ending struct {
 	stopped   bool  // tier 1 is being told that all has
 }
 
-// beginShutdown carries out a shutdown that was asked for. Before everything is
+// begin carries out a shutdown that was asked for. Before everything is
 // restored there is nothing to stop in order: tier 1 waits a second, and then
 // sees to it by itself.
-func (e *ending) beginShutdown() {
+func (e *shutdown) begin() {
 	e.tier1.Send(&wire.StopBegun{}, nil, nil)
-	e.shutdown(e.awaited)
+	e.stop(e.awaited)
 }
 
-// shutdown stops everything before the deadline, in order, as the container is
+// stop stops everything before the deadline, in order, as the container is
 // stopping. What is wanted does not change: it runs again after the next boot.
-func (e *ending) shutdown(deadline int64) {
+func (e *shutdown) stop(deadline int64) {
 	hurried := e.shutdowns > 0
 	e.shutdowns++
 	budget := time.Duration(deadline - boottime())
@@ -51,7 +51,7 @@ func (e *ending) shutdown(deadline int64) {
 }
 
 // checkStopped tells tier 1, once, that every service has stopped.
-func (e *ending) checkStopped() {
+func (e *shutdown) checkStopped() {
 	if !e.fleet.set.Stopping() || e.stopped || e.fleet.set.Active() > 0 || e.jobs.left {
 		return
 	}
@@ -64,7 +64,7 @@ func (e *ending) checkStopped() {
 }
 
 // settle brings everything onto the disk and gives the volume back.
-func (e *ending) settle() {
+func (e *shutdown) settle() {
 	e.records.written(time.Second)
 	e.commands.loop.ask(func() {
 		e.fleet.apply(core.Input{Kind: core.Interrupt, Text: "the container stopped"})

@@ -10,7 +10,7 @@ import (
 	"rlminit/supervise/machine"
 )
 
-// unit is one supervised service. Only the loop touches it.
+// unit is one supervised service. Only the loop changes it.
 type unit struct {
 	name        string
 	definition  *service.Definition
