@@ -97,7 +97,7 @@ func (c *Client) follow(ctx context.Context, r request, each func(*JobOutput) er
 		case refused != nil:
 			return nil, refused
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return nil, c.gaveUp(ctx, r)
 		case !isCut(err), job == "" && from != [2]int64{}: // what is no job cannot be gone on with
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func fileReadVerb(t *terminal) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVarP(&f.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
-	return cmd
+	return limited(cmd)
 }
 
 func fileWriteVerb(t *terminal) *cobra.Command {
@@ -70,5 +70,5 @@ command for that. Mode and owner stay; a new file has mode 0640.`,
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
 	cmd.Flags().BoolVar(&w.Parents, "parents", false, "make the directories above it that are missing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the job's result, a JSON object")
-	return cmd
+	return limited(cmd)
 }

@@ -215,7 +215,7 @@ unless nobody else follows it and it is not detached.`,
 }
 
 func jobUndoVerb(t *terminal) *cobra.Command {
-	return shows(t, &cobra.Command{
+	return limited(shows(t, &cobra.Command{
 		Use:   "undo ID",
 		Short: "put back what a file had before rlminit file write",
 		Long: `Puts back what was in a file before a job of rlminit file write, with its mode and
@@ -223,5 +223,5 @@ owner; a file that was not there before is removed. It follows a profile that wa
 renamed since, and one that was restored. It is refused, with exit code 10, where
 the file has changed since.`,
 		Args: exactly("ID"),
-	}, (*control.Client).UndoJob, func(t *terminal, r *control.JobResult) { t.printf("%s\n", r.Job) })
+	}, (*control.Client).UndoJob, func(t *terminal, r *control.JobResult) { t.printf("%s\n", r.Job) }))
 }

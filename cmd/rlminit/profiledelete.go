@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"rlminit/control"
@@ -16,7 +14,6 @@ type deletedProfile struct {
 
 func profileDeleteVerb(t *terminal) *cobra.Command {
 	var purge, asJSON bool
-	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "delete NAME…",
 		Short: "stop gateways and remove their profiles",
@@ -32,9 +29,7 @@ named, and left to you.`,
 		ValidArgsFunction: completeMoreProfiles,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			return forEach(t, once(args), func(name string) answered {
-				ctx, cancel := within(cmd.Context(), timeout, 0)
-				defer cancel()
-				deleted, err := client.DeleteProfile(ctx, name, purge)
+				deleted, err := client.DeleteProfile(cmd.Context(), name, purge)
 				return answered{err: err, tell: func() error {
 					if asJSON {
 						return t.printJSON(deletedProfile{name, deleted})
@@ -55,8 +50,7 @@ named, and left to you.`,
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was deleted")
-	timeoutFlag(cmd, &timeout)
-	return cmd
+	return limited(cmd)
 }
 
 // tellLeft says what could not be removed of something that is gone.

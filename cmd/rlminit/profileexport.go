@@ -54,7 +54,7 @@ no part of it.`,
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", output, "into `FILE`, which appears when all is in it (default: the standard output)")
 	f.BoolVar(&noLog, "no-log", false, "without its log")
-	return cmd
+	return limited(cmd)
 }
 
 // exportInto writes a file that is there when it is whole.

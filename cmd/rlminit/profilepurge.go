@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -28,14 +27,6 @@ type purge struct {
 	until  time.Time       // the latest deletion that is meant; zero: any
 	needed bool            // also what a rollback takes
 	named  map[string]bool // entries that are meant by a word that is no pattern
-
-	timeout time.Duration // of each answer; 0: none
-}
-
-func (p *purge) remove(ctx context.Context, client *control.Client, entry string) (control.Purged, error) {
-	ctx, cancel := within(ctx, p.timeout, 0)
-	defer cancel()
-	return client.Trash().Purge(ctx, entry, p.needed)
 }
 
 func profilePurgeVerb(t *terminal) *cobra.Command {
@@ -87,7 +78,7 @@ with 17.`,
 				case gone.Needed && !p.needed:
 					return p.leave(t, entry, control.StillNeeded(entry, gone.Revision))
 				case !dryRun:
-					gone.Purged, err = p.remove(cmd.Context(), client, entry)
+					gone.Purged, err = client.Trash().Purge(cmd.Context(), entry, p.needed)
 				}
 				if exitCodeOf(err) == control.ExitExists && !p.needed { // needed since, or there is no telling who does
 					return p.leave(t, entry, err)
@@ -101,8 +92,7 @@ with 17.`,
 	f.BoolVar(&p.needed, "needed", false, "also what a rollback still takes")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and remove nothing")
 	f.BoolVar(&asJSON, "json", false, "write a JSON object for each that was removed, or would be")
-	timeoutFlag(cmd, &p.timeout)
-	return cmd
+	return limited(cmd)
 }
 
 // choose is what of the trash is meant, by entry. A word that is for nothing there is a

@@ -12,7 +12,6 @@ import (
 
 func profileRepairVerb(t *terminal) *cobra.Command {
 	var asJSON bool
-	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "repair NAME…",
 		Short: "put right whose the files of profiles are",
@@ -31,9 +30,7 @@ with own: {path: ., deep: true} for all of them.`,
 		ValidArgsFunction: completeMoreProfiles,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			return forEach(t, once(args), func(name string) answered {
-				ctx, cancel := within(cmd.Context(), timeout, 0)
-				defer cancel()
-				did, err := control.Repair(ctx, client, name)
+				did, err := control.Repair(cmd.Context(), client, name)
 				return answered{err: err, tell: func() error {
 					if asJSON {
 						return t.printJSON(did)
@@ -45,8 +42,7 @@ with own: {path: ., deep: true} for all of them.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each")
-	timeoutFlag(cmd, &timeout)
-	return cmd
+	return limited(cmd)
 }
 
 func repairedText(did control.Repaired) string {
@@ -60,7 +56,16 @@ func repairedText(did control.Repaired) string {
 	return text
 }
 
-// timeoutFlag is that of a verb that waits for an answer.
-func timeoutFlag(cmd *cobra.Command, timeout *time.Duration) {
-	cmd.Flags().Var((*seconds)(timeout), "timeout", "wait no longer than `TIME`, such as 30s, for the answer; what was asked for goes on (default: no limit)")
+// limited is a verb that waits for answers no longer than its caller says.
+func limited(cmd *cobra.Command) *cobra.Command {
+	var timeout time.Duration
+	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, in all; what was asked for goes on (default: no limit)")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := within(cmd.Context(), timeout, 0)
+		defer cancel()
+		cmd.SetContext(ctx)
+		return run(cmd, args)
+	}
+	return cmd
 }

@@ -80,7 +80,7 @@ the operation's id.`,
 	cmd.Flags().Var((*seconds)(&steady), "steady", "with --rolling: one is up when it has been ready for `TIME` (default 2s)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	return limited(cmd)
 }
 
 // followReload waits for the operation of a reload, of which JSON has the id alone.

@@ -533,3 +533,33 @@ func TestShutdown(t *testing.T) {
 		{args: []string{"shutdown", "now"}, code: 2, err: "rlminit: unexpected argument \"now\"; see rlminit help shutdown\n"},
 	})
 }
+
+// A verb that waits for an answer has a --timeout, in all, however many it asks for: with
+// 7 it says that none came in time.
+func TestTimeoutOfAnswers(t *testing.T) {
+	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	answers := map[string]any{
+		"POST /v1/reload": silent, "POST /v1/files": silent, "POST /v1/files/read": silent, "POST /v1/jobs/1/undo": silent,
+		"DELETE /v1/profiles/alice": silent, "DELETE /v1/profiles/bob": silent, "POST /v1/profiles/alice/repair": silent,
+		"GET /v1/trash": silent, "GET /v1/profiles/alice/text": silent, "POST /v1/profiles/alice/adopt": silent,
+	}
+	for _, verb := range [][]string{
+		{"reload"},
+		{"reload", "--wait"},
+		{"file", "read", "notes"},
+		{"file", "write", "notes"},
+		{"job", "undo", "1"},
+		{"profile", "delete", "alice", "bob"},
+		{"profile", "repair", "alice"},
+		{"profile", "purge", "alice"},
+		{"profile", "export", "alice", "-o", "-"},
+	} {
+		t.Run(strings.Join(verb, " "), func(t *testing.T) {
+			t.Parallel()
+			r := newBox(t, answers).rlminit(t, append(verb, "--timeout", "50ms")...)
+			if r.code != control.ExitTimedOut || !strings.Contains(r.err, " in time") {
+				t.Errorf("exit code %d, stderr %q", r.code, r.err)
+			}
+		})
+	}
+}

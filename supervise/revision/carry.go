@@ -116,7 +116,7 @@ func (c *carrier) carryOut(do []apply.Action) {
 			go c.undo(a.Step, 0, time.Now().Add(c.allowance(c.doc.Steps[a.Step])))
 		case apply.TryAgain:
 			slog.Warn("a step of a revision is tried again", "revision", c.doc.Revision, "in", a.Pause, "why", a.Reason)
-			c.r.progress.hold(a.Step, a.Reason+"; it is tried again")
+			c.r.progress.hold(a.Step, a.Reason+"; it is tried again in "+a.Pause.String())
 			time.AfterFunc(a.Pause, func() { c.send(apply.Event{Kind: apply.Again, Step: a.Step}) })
 		}
 	}
