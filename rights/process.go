@@ -79,6 +79,7 @@ type running struct {
 	link   *link
 	end    func()
 	atOnce int
+	say    func(string)
 
 	mu      sync.Mutex
 	next    uint64
@@ -115,7 +116,7 @@ func (p *process) callOnce(c *call, fds ...int) (answer, []int, error) {
 	if err != nil {
 		return answer{}, nil, err
 	}
-	if done := r.await(c, p.say); done != nil {
+	if done := r.await(c); done != nil {
 		if err = r.link.send(c, fds...); err == nil {
 			got := <-done
 			return got.answer, got.fds, got.err
@@ -158,7 +159,7 @@ func (p *process) get() (*running, error) {
 		end()
 		return nil, err
 	}
-	r := &running{link: l, end: end, atOnce: p.atOnce, waiting: map[uint64]chan result{}}
+	r := &running{link: l, end: end, atOnce: p.atOnce, say: p.say, waiting: map[uint64]chan result{}}
 	p.running = r
 	go p.listen(r)
 	return r, nil
@@ -189,7 +190,7 @@ func (p *process) listen(r *running) {
 
 // await gives a call its id, and the channel on which its result comes; nil: the
 // process has ended.
-func (r *running) await(c *call, say func(string)) chan result {
+func (r *running) await(c *call) chan result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting == nil {
@@ -201,7 +202,7 @@ func (r *running) await(c *call, say func(string)) chan result {
 	r.waiting[c.ID] = done
 	if !r.watched {
 		r.watched = true
-		time.AfterFunc(askEvery, func() { r.watch(say) })
+		time.AfterFunc(askEvery, r.watch)
 	}
 	return done
 }
@@ -250,7 +251,7 @@ func (r *running) answered(a answer, fds []int) {
 // that does not say so, or whose calls have all waited for so long that what they
 // wait for in the kernel keeps every other one waiting. Nobody is woken while
 // nothing is asked.
-func (r *running) watch(say func(string)) {
+func (r *running) watch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) == 0 {
@@ -270,7 +271,7 @@ func (r *running) watch(say func(string)) {
 		r.stuck++
 	}
 	if r.pinged != 0 || r.stuck > mostStuck {
-		say("the process that touches the services' files does not answer; replaced")
+		r.say("the process that touches the services' files does not answer; replaced")
 		go func() {
 			r.end()
 			r.link.shut()
@@ -281,5 +282,5 @@ func (r *running) watch(say func(string)) {
 	r.pinged = r.next
 	ping := call{ID: r.next, Kind: kindPing}
 	go func() { _ = r.link.send(&ping) }() // an error is the listener's too
-	time.AfterFunc(askEvery, func() { r.watch(say) })
+	time.AfterFunc(askEvery, r.watch)
 }

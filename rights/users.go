@@ -115,9 +115,6 @@ func sealed(lists ...[]uint32) (at []isolate.Groups, err error) {
 		at = append(at, isolate.Groups{Address: uint64(isolate.GroupsMemory + len(content)), Length: uint64(len(list))})
 		content = append(content, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 4*len(list))...)
 	}
-	if len(content) == 0 {
-		return at, nil
-	}
 	fd, err := wire.Sealed("rlminit-groups", content)
 	if err != nil {
 		return nil, err

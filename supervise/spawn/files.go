@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/control"
 	"rlminit/rights"
 	"rlminit/supervise/process"
 	"rlminit/supervise/threads"
@@ -45,8 +46,7 @@ func (p *Preparer) OpenUser(t *Tier1) {
 		return
 	}
 	f := &Files{tier1: t, giving: make(chan struct{}, mostGiving()), givers: map[uint64]chan string{}, former: map[uint64]chan struct{}{}}
-	say := func(line string) { slog.Warn(line) }
-	p.User, p.Files = rights.New(f.start, p.Policy.User.UID, threads.FilesAtOnce(), say), f
+	p.User, p.Files = rights.New(f.start, p.Policy.User.UID, threads.FilesAtOnce(), func(line string) { slog.Warn(line) }), f
 	t.Host(f)
 }
 
@@ -135,11 +135,15 @@ func (f *Files) Hear(m wire.Message) {
 		f.given(m.ID, why)
 		f.tier1.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 	case *wire.Exited:
-		f.given(m.ID, "")
+		f.given(m.ID, endedWith[m.Exit.Code])
 		f.tier1.Send(&wire.Acknowledge{ID: m.ID}, nil, nil)
 		f.tier1.Disown(m.ID)
 	}
 }
+
+// endedWith is why a process that changes owners has said nothing, by its exit code: its
+// runtime has found no thread.
+var endedWith = map[int32]string{control.ExitFailed: process.NoProcess}
 
 // given lets the next directory change hands, if that was a process for it; why is why
 // it could not be started, "" if it was.
