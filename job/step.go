@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -217,14 +218,5 @@ func Compare(a, b string) int {
 		}
 		return -1
 	}
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

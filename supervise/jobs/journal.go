@@ -25,24 +25,24 @@ type jobJournal struct {
 func inMemory() *jobJournal { return &jobJournal{Journal: Unrecorded(), prefix: job.InMemory} }
 
 // durable tells whether what is recorded there outlives the supervisor.
-func (b *jobJournal) durable() bool { return b.prefix == "" }
+func (j *jobJournal) durable() bool { return j.prefix == "" }
 
 // has tells whether a job of this number can be recorded there.
-func (b *jobJournal) has(id string) bool { return strings.HasPrefix(id, job.InMemory) != b.durable() }
+func (j *jobJournal) has(id string) bool { return strings.HasPrefix(id, job.InMemory) != j.durable() }
 
 // numbers are the highest numbers given. They are the runner's goroutine's alone.
 type numbers struct{ jobs, sessions uint64 }
 
 // nextJob is a number that no job had.
-func (n *numbers) nextJob(b *jobJournal) string {
-	b.View(func(h *table.Table) { n.jobs = max(n.jobs, h.Last) })
+func (n *numbers) nextJob(j *jobJournal) string {
+	j.View(func(h *table.Table) { n.jobs = max(n.jobs, h.Last) })
 	n.jobs++
-	return fmt.Sprint(b.prefix, n.jobs)
+	return fmt.Sprint(j.prefix, n.jobs)
 }
 
 // nextSession is a number that no session had.
-func (n *numbers) nextSession(b *jobJournal) string {
-	b.View(func(h *table.Table) { n.sessions = max(n.sessions, h.LastSession) })
+func (n *numbers) nextSession(j *jobJournal) string {
+	j.View(func(h *table.Table) { n.sessions = max(n.sessions, h.LastSession) })
 	n.sessions++
 	return fmt.Sprint(n.sessions)
 }

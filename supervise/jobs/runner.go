@@ -106,7 +106,7 @@ type Runner struct {
 
 // New is a runner that takes nothing before Start.
 func New(host Host, settings func() Settings) *Runner {
-	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), ends: map[string]uint64{}, unknown: map[uint64]uint32{}}
+	r := &Runner{loop: inbox.NewWork(), host: host, outputs: output.Open(""), tasks: newTasks(), ends: map[string]uint64{}, interrupted: map[string]*task{}, unknown: map[uint64]uint32{}}
 	r.journal.Store(inMemory())
 	r.queue = newQueue(settings)
 	r.doors = doors{loop: r.loop, shut: map[string]int{}}

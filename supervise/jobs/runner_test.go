@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -169,14 +170,17 @@ type rig struct {
 var unguarded = config.Guards{Memory: 100, MemoryPressure: 100, CPUPressure: 100, Zombies: 100000}
 
 // newRig has one with a volume of which journal is; nil: it is not ours.
-func newRig(t *testing.T, journal, memory Journal) *rig {
+func newRig(t *testing.T, journal, memory Journal) *rig { return heirRig(t, journal, memory, nil) }
+
+// heirRig has one with what tier 1 holds of a predecessor's jobs.
+func heirRig(t *testing.T, journal, memory Journal, held map[string][]int) *rig {
 	host := &tier1{spawned: map[string]uint64{}, profiles: map[string]bool{"alice": true}, services: map[string]bool{"tick": true}}
 	g := &rig{T: t, host: host, Runner: New(host, func() Settings { return Settings{AtOnce: 4, PerProfile: 4, Queue: 100, Guards: unguarded} })}
 	if journal != nil {
 		host.dir = t.TempDir()
 	}
 	g.journal.Load().Journal = memory
-	g.Start(journal, nil, false)
+	g.Start(journal, held, false)
 	return g
 }
 
@@ -313,6 +317,33 @@ func TestVolumeIsLost(t *testing.T) {
 			next := newTask("", "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 1000, MaxOutput: 1000, Detach: true})
 			if _, err := g.submit(next); err != nil || next.spec.ID != "m2" {
 				t.Errorf("the next job is %q: %v", next.spec.ID, err)
+			}
+		})
+	}
+}
+
+// The supervisor is replaced as the volume changes hands: a job that was recorded where
+// nothing is any more ends, and one that was recorded here goes on.
+func TestVolumeChangesWithTheSupervisor(t *testing.T) {
+	for id, volume := range map[string]bool{"m3": true, "3": false, "m4": false, "4": true} {
+		t.Run(fmt.Sprint(id, volume), func(t *testing.T) {
+			left := newTask(id, "run", nil, control.RunJob{Command: []string{"true"}, TimeoutMS: 3_600_000, MaxOutput: 1000, Detach: true})
+			if err := left.held.write(&left.spec); err != nil {
+				t.Fatal(err)
+			}
+			var journal Journal
+			if volume {
+				journal = newDisk("here")
+			}
+			g := heirRig(t, journal, Unrecorded(), map[string][]int{left.spec.name(): {left.held.spec}})
+			g.Open()
+			if (id[0] == 'm') != volume {
+				g.until("it runs", func() bool { return g.host.spawned[left.spec.name()] != 0 })
+				return
+			}
+			g.until("it is over", func() bool { return len(g.tasks.byID) == 0 })
+			if j, err := (requests{g.Runner}).show(id); err != nil || j.State != "interrupted" || j.Result == nil || j.Result.Error == nil {
+				t.Errorf("%+v, %v", j, err)
 			}
 		})
 	}
