@@ -38,10 +38,7 @@ const largestMapping = 0x8000_0000
 // needs no_new_privs.
 func (u Users) Filter() []byte {
 	f := begun()
-	for _, nr := range slices.Concat(changers, denied, deniedHere) {
-		f.deny(nr, unix.EPERM)
-	}
-	f.namespaces()
+	// What is called for each request comes first.
 	f.oneOf(unix.SYS_SETFSUID, u.UIDs, u.Low, u.High)
 	f.oneOf(unix.SYS_SETFSGID, u.GIDs, u.Low, u.High)
 	f.only(unix.SYS_SETGROUPS, func(f *filter) {
@@ -65,6 +62,10 @@ func (u Users) Filter() []byte {
 	f.only(unix.SYS_MREMAP, func(f *filter) {
 		f.elsewhere(dataArg0, dataArg1).elsewhere(dataArg4, dataArg2).answer(answerAllow)
 	})
+	f.namespaces()
+	for _, nr := range slices.Concat(changers, denied, deniedHere) {
+		f.deny(nr, unix.EPERM)
+	}
 	f.answer(answerAllow)
 	return f.bytes()
 }

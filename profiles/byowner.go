@@ -15,13 +15,13 @@ import (
 // the services' user.
 type byOwner struct {
 	home     *durable.Dir // with the rights of the services' user
-	user     durable.Hands
+	user     durable.Helper
 	owners   Owners
 	recorded func(profile string) uint32 // its user; 0: it has none
 }
 
-// Do is durable.Hands'. Whose a directory is, the services' user looks, who hands over to
-// whom it belongs.
+// Do is durable.Helper's. The services' user looks whose a directory is, and whose it is
+// carries the request out.
 func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
 	switch r.Op {
 	case durable.OpGlances, durable.OpTidy:
@@ -41,7 +41,7 @@ func (b byOwner) Do(r durable.Request, fds ...int) (durable.Answer, []int, error
 	}
 	if name := b.profile(&r); name != "" && !b.whose(&r, name) {
 		if uid := ownerOf(b.home, b.owners, profilesDir+"/"+name); uid != 0 {
-			return b.owners.Hands(uid).Do(r, fds...)
+			return b.owners.Helper(uid).Do(r, fds...)
 		}
 	}
 	return b.user.Do(r, fds...)

@@ -14,7 +14,7 @@ import (
 	"rlminit/service"
 )
 
-// owning are Owners whose hands are ours, and that note what is asked of whom.
+// owning are Owners whose helper is ours, and that note what is asked of whom.
 type owning struct {
 	uid   uint32
 	asked *[]string
@@ -32,7 +32,7 @@ func (o owning) Take(uint32, int) (durable.Handed, error) {
 }
 func (o owning) Settle() error { return nil }
 
-func (o owning) Hands(uid uint32) durable.Hands { return noting{uid, o.asked} }
+func (o owning) Helper(uid uint32) durable.Helper { return noting{uid, o.asked} }
 
 type noting struct {
 	uid   uint32
@@ -54,9 +54,9 @@ func (n noting) Do(r durable.Request, fds ...int) (durable.Answer, []int, error)
 	return a, opened, nil
 }
 
-// A plain profile is made in one errand, and one whose name is taken is refused
+// A plain profile is made in one request, and one whose name is taken is refused
 // without anything of the other's being lost.
-func TestACreationIsOneErrand(t *testing.T) {
+func TestACreationIsOneRequest(t *testing.T) {
 	v := newVolume(t, nil)
 	var asked []string
 	defer func(is *durable.Dir) { v.tree.home = is }(v.tree.home)
@@ -212,7 +212,7 @@ func TestCopiesOfManyAreWrittenTogether(t *testing.T) {
 		}
 	}
 	if n := strings.Count(fmt.Sprint(asked), fmt.Sprint(" ", uid, "]")); n != 1 {
-		t.Errorf("the other user's took %d errands", n)
+		t.Errorf("the other user's took %d requests", n)
 	}
 	unlock := v.tree.names.lock(of[0])
 	done := make(chan []error)

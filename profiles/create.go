@@ -149,7 +149,7 @@ func (how *Creation) plain(settings *Settings) bool {
 	return how.Import == nil && how.Clone == "" && how.Restore == "" && settings.Template == ""
 }
 
-// createPlain makes such a profile, in one errand if no secrets are to be in their
+// createPlain makes such a profile, in one request if no secrets are to be in their
 // place before it is.
 func (s *Store) createPlain(name, temp string, how Creation, state statefile.File, settings *Settings) (p Profile, err error) {
 	before, err := s.Secrets.version(name)

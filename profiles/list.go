@@ -267,11 +267,11 @@ func mayBeOne(dir *durable.Dir, e durable.Entry, left *skipped) bool {
 	return false
 }
 
-// atOnce is how many profiles are looked at in one errand.
+// atOnce is how many profiles are looked at in one request.
 const atOnce = 256
 
 // considerAll is consider for every entry. What is as it should be, is seen at a
-// glance; thousands of profiles are thousands of errands otherwise.
+// glance; thousands of profiles are thousands of requests otherwise.
 func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, settings *Settings, left *skipped) ([]*Profile, error) {
 	found := make([]*Profile, len(entries))
 	var large atomic.Int64
@@ -310,7 +310,7 @@ func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, setti
 	return found, errors.Join(failures...)
 }
 
-// glances looks at profiles of these names, in one errand.
+// glances looks at profiles of these names, in one request.
 func glances(dir *durable.Dir, names []string, settings *Settings) ([]durable.Glance, error) {
 	return dir.Glances(names, settings.Marker, []string{settings.StateFile, overridesFile}, smallOverrides)
 }

@@ -21,9 +21,8 @@ type Owners interface {
 	Range() (low, high uint32)
 	// Services is the uid of those that have none.
 	Services() uint32
-	// Hands touches files with the rights of one, or of several: 0, where the
-	// request says as whom.
-	Hands(uid uint32) durable.Hands
+	// Helper touches files with the rights of one.
+	Helper(uid uint32) durable.Helper
 	// Give gives a profile's directory to one, and Take gives it back to the
 	// services' user, by a descriptor of it, and with all that is root's in it. Given
 	// to whose it is (0: the services' user), it is what is root's alone.

@@ -71,7 +71,7 @@ func newUser(t *testing.T) (*User, *server) {
 }
 
 // Whoever does it, a directory answers the same, errors and their texts too.
-func TestADirectoryByOtherHands(t *testing.T) {
+func TestADirectoryByAHelper(t *testing.T) {
 	user, _ := newUser(t)
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "from"), []byte("template"), 0o644); err != nil {

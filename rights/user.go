@@ -35,7 +35,7 @@ func (u *User) Dir(path string) (*durable.Dir, error) {
 	return durable.OpenBy(u, path)
 }
 
-// Do is durable.Hands'.
+// Do is durable.Helper's.
 func (u *User) Do(r durable.Request, fds ...int) (durable.Answer, []int, error) {
 	a, opened, err := u.process.call(call{Kind: kindFile, UID: u.uid, File: r}, fds...)
 	return a.File, opened, err

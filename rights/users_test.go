@@ -162,7 +162,7 @@ func TestManyUsersAtOnce(t *testing.T) {
 					for n := range 40 {
 						uid := uint32(low + random.IntN(high-low+1))
 						name := fmt.Sprintf("file-%d-%d", worker, n)
-						if err := oneErrand(all, dir, uid, name, random.IntN(6)); err != nil && (plenty || !starved(err)) {
+						if err := oneRequest(all, dir, uid, name, random.IntN(6)); err != nil && (plenty || !starved(err)) {
 							t.Errorf("uid %d, %s: %v", uid, name, err)
 						}
 					}
@@ -202,8 +202,8 @@ var errWrong = errors.New("wrong")
 // starved tells whether it was for want of descriptors that a call was not carried out.
 func starved(err error) bool { return !errors.Is(err, errWrong) }
 
-// oneErrand does something that only its user can do, or that it must not be able to.
-func oneErrand(all *User, dir string, uid uint32, name string, which int) error {
+// oneRequest does something that only its user can do, or that it must not be able to.
+func oneRequest(all *User, dir string, uid uint32, name string, which int) error {
 	user := all.As(uid)
 	mine := filepath.Join(dir, fmt.Sprint(uid))
 	another := filepath.Join(dir, fmt.Sprint(low+(uid-low+1)%(high-low+1)))

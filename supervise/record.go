@@ -22,7 +22,7 @@ import (
 	"rlminit/supervise/volume"
 )
 
-// copiesAtOnce is how many errands with copies of what was seen are under way at a time.
+// copiesAtOnce is how many requests with copies of what was seen are under way at a time.
 // None waits for the disk, and all are behind what people ask for.
 const copiesAtOnce = 2
 

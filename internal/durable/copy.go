@@ -25,7 +25,7 @@ type Copy struct {
 // writable for their owner); set-id bits are dropped. Symbolic links are copied as
 // links, never followed; a name that is taken is refused.
 func (d *Dir) CopyTree(from *Dir, to string, how Copy) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpCopyTree, From: from.path, To: to, Mode: how.DirMode, Loose: how.Pass}, from.fd)
 	}
 	if err := d.disk.failing("copy"); err != nil {

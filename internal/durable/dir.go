@@ -18,10 +18,10 @@ import (
 // Dir is a directory held by a descriptor. Its methods may be called from
 // several goroutines at once; Close only when none runs.
 type Dir struct {
-	fd    int
-	path  string // for people; never resolved again
-	hands Hands  // who does all that is asked for; nil: this process
-	disk  disk
+	fd     int
+	path   string // for people; never resolved again
+	helper Helper // who does all that is asked for; nil: this process
+	disk   disk
 }
 
 // Fail has changes below d, not below what OpenDir returns, fail wherever fault
@@ -57,7 +57,7 @@ func (d *Dir) OpenDir(rel string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{fd: fd, path: d.Path(rel), hands: d.hands}, nil
+	return &Dir{fd: fd, path: d.Path(rel), helper: d.helper}, nil
 }
 
 // Handle is a descriptor of what rel is, for nothing but to name it: O_PATH,
@@ -77,7 +77,7 @@ func (d *Dir) OpenRegular(rel string, flags int, perm uint32) (*os.File, error) 
 // open is what is common to those that open something.
 func (d *Dir) open(op Op, rel string, flags int, perm uint32) (fd int, err error) {
 	switch {
-	case d.hands != nil:
+	case d.helper != nil:
 		_, opened, err := d.ask(Request{Op: op, Rel: rel, Flags: flags, Mode: perm})
 		if err != nil {
 			return -1, err
@@ -107,7 +107,7 @@ type Info struct {
 
 // Lstat tells what rel is, without following a link. For ".", d itself.
 func (d *Dir) Lstat(rel string) (Info, error) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpLstat, Rel: rel})
 		return a.Info, err
 	}
@@ -148,7 +148,7 @@ type Entry struct {
 // ReadDir returns what the directory rel holds, in no order, at most max
 // entries: with more, it returns max of them and an error that is ErrTooBig.
 func (d *Dir) ReadDir(rel string, max int) (found []Entry, err error) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpReadDir, Rel: rel, Max: int64(max)})
 		return a.Entries, err
 	}
@@ -184,7 +184,7 @@ const mostEntries = 1 << 20
 
 // Mkdir makes the directory rel with exactly this mode; its parent must exist.
 func (d *Dir) Mkdir(rel string, mode uint32) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpMkdir, Rel: rel, Mode: mode})
 	}
 	if err := d.disk.failing("mkdir"); err != nil {
@@ -221,7 +221,7 @@ func (d *Dir) Mkdir(rel string, mode uint32) error {
 // MkdirAll makes rel and what is missing on the way, durably. Directories that
 // exist keep their mode.
 func (d *Dir) MkdirAll(rel string, mode uint32) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpMkdirAll, Rel: rel, Mode: mode})
 	}
 	st, err := lstatBeneath(d.fd, rel)
@@ -250,7 +250,7 @@ func (d *Dir) MkdirAll(rel string, mode uint32) error {
 // Writable says why entries cannot be made in or taken out of the directory rel, as
 // far as owner, mode and mount tell: it changes nothing.
 func (d *Dir) Writable(rel string) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpWritable, Rel: rel})
 	}
 	err := inParent(d.fd, rel, func(at int, base string) error {
@@ -264,7 +264,7 @@ func (d *Dir) Writable(rel string) error {
 
 // Symlink makes the link rel, which says target; nothing may be there.
 func (d *Dir) Symlink(target, rel string) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpSymlink, Rel: rel, To: target})
 	}
 	err := inParent(d.fd, rel, func(at int, base string) error { return unix.Symlinkat(target, at, base) })
@@ -273,7 +273,7 @@ func (d *Dir) Symlink(target, rel string) error {
 
 // Date gives the file or link rel the time at which it was modified.
 func (d *Dir) Date(rel string, modified time.Time) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpDate, Rel: rel, Max: modified.UnixNano()})
 	}
 	when := unix.NsecToTimespec(modified.UnixNano())
@@ -285,7 +285,7 @@ func (d *Dir) Date(rel string, modified time.Time) error {
 
 // Readlink is what the link rel says.
 func (d *Dir) Readlink(rel string) (target string, err error) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpReadlink, Rel: rel})
 		return string(a.Data), err
 	}
@@ -302,7 +302,7 @@ func (d *Dir) Readlink(rel string) (target string, err error) {
 
 // SyncDir makes the names in directory rel durable.
 func (d *Dir) SyncDir(rel string) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpSyncDir, Rel: rel})
 	}
 	fd, err := openBeneath(d.fd, rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -323,7 +323,7 @@ func (d *Dir) RenameNew(from, to string) error {
 }
 
 func (d *Dir) rename(from, to string, fresh bool) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		op := OpRename
 		if fresh {
 			op = OpRenameNew

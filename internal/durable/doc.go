@@ -9,8 +9,8 @@
 // filter refuses openat2). Reads are bounded and take regular files only: a
 // FIFO, a device or a file of any size costs neither time nor memory.
 //
-// What Dir can be asked for is carried out here, or by the hands of a process with
-// other rights (hands.go). resolve.go has the way to a name, disk.go what puts one in
+// What Dir can be asked for is carried out here, or by a process with other
+// rights (helper.go). resolve.go has the way to a name, disk.go what puts one in
 // the place of another; copy.go, remove.go and own.go each walk a tree.
 //
 // The package holds no state but its descriptors, and never runs anything.

@@ -22,10 +22,10 @@ type GlanceFile struct {
 
 // Glances looks into the directories of these names below d: where marker is a
 // regular file, files are read, of at most max bytes each. Anything else than a
-// directory with regular files is Odd. What is asked of many costs hands one
-// errand.
+// directory with regular files is Odd. What is asked of many costs a helper
+// one request.
 func (d *Dir) Glances(names []string, marker string, files []string, max int64) ([]Glance, error) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpGlances, Rels: names, Rel: marker, Others: files, Max: max})
 		if err == nil && len(a.Glances) != len(names) {
 			err = d.fail("read", ".", unix.EPROTO)
@@ -70,7 +70,7 @@ func glance(dirfd int, name, marker string, files []string, max int64) (g Glance
 // from each what the patterns of Glob name. It returns those where something could
 // not be done, which takes a closer look.
 func (d *Dir) Tidy(names, patterns []string) (left []string) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpTidy, Rels: names, Others: patterns})
 		if err != nil {
 			return names

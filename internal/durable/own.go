@@ -363,7 +363,7 @@ func Inherit(parent, made int) {
 // Chmod gives the file or directory rel exactly this mode. A link, or anything
 // else, is refused.
 func (d *Dir) Chmod(rel string, mode uint32) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpChmod, Rel: rel, Mode: mode})
 	}
 	fd, err := openBeneath(d.fd, rel, unix.O_PATH, 0)

@@ -11,7 +11,7 @@ import (
 // larger than max bytes (an error that is ErrTooBig). It never waits for a
 // writer and follows no link.
 func (d *Dir) ReadFile(rel string, max int64) ([]byte, error) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpReadFile, Rel: rel, Max: max})
 		if err == nil && a.Data == nil {
 			a.Data = []byte{} // an empty file is one

@@ -20,7 +20,7 @@ const (
 // file systems alone. What does not exist is no error. It removes what it can
 // and returns the first error.
 func (d *Dir) RemoveAll(rel string) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpRemoveAll, Rel: rel})
 	}
 	if err := d.disk.failing("remove"); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // Steps are what is to be done below a directory one after the other, until one
-// fails. They cost hands one errand.
+// fails. They cost a helper one request.
 type Steps []Request
 
 // Absent is a step that fails with fs.ErrExist where something is at rel.
@@ -32,9 +32,9 @@ func (s *Steps) RenameNew(from, to string) {
 }
 
 // Take takes the steps below d. It returns how many were done, and why the next one was not.
-// Where hands did not answer, nobody knows how many, and it is 0.
+// Where a helper did not answer, nobody knows how many, and it is 0.
 func (s Steps) Take(d *Dir) (done int, err error) {
-	if d.hands != nil {
+	if d.helper != nil {
 		a, _, err := d.ask(Request{Op: OpTake, Steps: s})
 		return a.Done, err
 	}
@@ -69,13 +69,13 @@ func (s Steps) take(d *Dir, a *Answer) {
 var ErrApart = errors.New("it is not written together with others")
 
 // WriteFiles takes steps each of which is a WriteFile, all of them, whatever becomes of
-// the others, and returns an error for each. They cost hands one request. Those on
+// the others, and returns an error for each. They cost a helper one request. Those on
 // another file system, which may not answer, fail with ErrApart: the others are not to
 // wait for it.
 func (s Steps) WriteFiles(d *Dir) []error {
 	failures := make([]error, len(s))
 	var a Answer
-	if d.hands == nil {
+	if d.helper == nil {
 		s.writeFiles(d, &a)
 	} else {
 		var err error

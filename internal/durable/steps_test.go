@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byCarry are hands that count errands.
-type byCarry struct{ errands *int }
+// byCarry is a helper that counts requests.
+type byCarry struct{ requests *int }
 
 func (b byCarry) Do(r Request, fds ...int) (Answer, []int, error) {
-	*b.errands++
+	*b.requests++
 	a, opened := Carry(r, fds)
 	return a, opened, nil
 }
 
 // Steps are taken in their order up to the first that fails, which is told, at once or
-// by hands: then all of them are one errand.
+// by a helper: then all of them are one request.
 func TestStepsEndAtTheFirstThatFails(t *testing.T) {
 	write := Write{Mode: 0o600}
 	whole := func(s *Steps) {
@@ -42,8 +42,8 @@ func TestStepsEndAtTheFirstThatFails(t *testing.T) {
 		"taken":         {func(s *Steps) { s.Mkdir("temp", 0o700); s.RenameNew("temp", "is"); whole(s) }, 1, fs.ErrExist, "temp"},
 		"no step":       {func(s *Steps) { *s = Steps{{Op: OpRemoveAll, Rel: "is"}} }, 0, nil, ""},
 	} {
-		for _, hands := range []bool{false, true} {
-			root, errands := t.TempDir(), 0
+		for _, helper := range []bool{false, true} {
+			root, requests := t.TempDir(), 0
 			if err := os.Mkdir(filepath.Join(root, "is"), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -52,17 +52,17 @@ func TestStepsEndAtTheFirstThatFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := d
-			if hands {
-				at = d.By(byCarry{&errands})
+			if helper {
+				at = d.By(byCarry{&requests})
 			}
 			var steps Steps
 			c.steps(&steps)
 			done, err := steps.Take(at)
 			if done != c.done || c.err != nil && !errors.Is(err, c.err) || (err == nil) != (name == "all") {
-				t.Errorf("%s, hands %v: %d were done, and %v", name, hands, done, err)
+				t.Errorf("%s, helper %v: %d were done, and %v", name, helper, done, err)
 			}
-			if hands != (errands == 1) {
-				t.Errorf("%s took %d errands", name, errands)
+			if helper != (requests == 1) {
+				t.Errorf("%s took %d requests", name, requests)
 			}
 			if _, err := os.Stat(filepath.Join(root, "is")); err != nil {
 				t.Error(name, err)
@@ -77,11 +77,11 @@ func TestStepsEndAtTheFirstThatFails(t *testing.T) {
 	}
 }
 
-// Files are written together in one errand, each whatever becomes of the others; what
+// Files are written together in one request, each whatever becomes of the others; what
 // is on another file system, or somebody else's, is left to be written by itself.
 func TestFilesWrittenTogether(t *testing.T) {
-	for _, hands := range []bool{false, true} {
-		root, errands := t.TempDir(), 0
+	for _, helper := range []bool{false, true} {
+		root, requests := t.TempDir(), 0
 		d, err := Open(root)
 		if err != nil {
 			t.Fatal(err)
@@ -96,8 +96,8 @@ func TestFilesWrittenTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := d
-		if hands {
-			at = d.By(byCarry{&errands})
+		if helper {
+			at = d.By(byCarry{&requests})
 		}
 		write := Write{Mode: 0o600}
 		var steps Steps
@@ -113,7 +113,7 @@ func TestFilesWrittenTogether(t *testing.T) {
 		failures := steps.WriteFiles(at)
 		for i, want := range []error{ErrApart, nil, ErrTooBig, ErrApart, unix.EPROTO, nil} {
 			if !errors.Is(failures[i], want) || want == nil && failures[i] != nil {
-				t.Errorf("hands %v: %d: %v, want %v", hands, i, failures[i], want)
+				t.Errorf("helper %v: %d: %v, want %v", helper, i, failures[i], want)
 			}
 		}
 		for _, rel := range []string{"mine/a", "b"} {
@@ -121,8 +121,8 @@ func TestFilesWrittenTogether(t *testing.T) {
 				t.Errorf("%s: %q, %v", rel, text, err)
 			}
 		}
-		if hands != (errands == 1) {
-			t.Errorf("it took %d errands", errands)
+		if helper != (requests == 1) {
+			t.Errorf("it took %d requests", requests)
 		}
 	}
 	slash, err := Open("/")

@@ -29,7 +29,7 @@ func (how Write) request(rel string, data []byte) Request {
 // what was there (a file, a link, a FIFO; not a directory) is replaced, not
 // written to. The content is on the disk before the name is.
 func (d *Dir) WriteFile(rel string, data []byte, how Write) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(how.request(rel, data))
 	}
 	limit := how.Max
@@ -108,7 +108,7 @@ func writeAll(fd int, data []byte) error {
 // it if need be. A file that holds max bytes or more is first renamed to
 // rel + ".1", over what is there.
 func (d *Dir) Append(rel string, data []byte, mode uint32, max int64) error {
-	if d.hands != nil {
+	if d.helper != nil {
 		return d.order(Request{Op: OpAppend, Rel: rel, Data: data, Mode: mode, Max: max})
 	}
 	if st, err := lstatBeneath(d.fd, rel); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= max {

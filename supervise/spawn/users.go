@@ -35,8 +35,8 @@ func (o profileOwners) Auto() bool { return o.Policy.Profiles.Auto }
 func (o profileOwners) Range() (low, high uint32) {
 	return o.Policy.Profiles.Low, o.Policy.Profiles.High
 }
-func (o profileOwners) Services() uint32               { return o.Policy.User.UID }
-func (o profileOwners) Hands(uid uint32) durable.Hands { return o.User.As(uid) }
+func (o profileOwners) Services() uint32                 { return o.Policy.User.UID }
+func (o profileOwners) Helper(uid uint32) durable.Helper { return o.User.As(uid) }
 func (o profileOwners) Give(uid uint32, directory int) (durable.Handed, error) {
 	return o.Files.owner(wire.GiveProgram, uid, directory)
 }

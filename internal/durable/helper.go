@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hands does what a Dir is asked for in the place of the process that holds it:
+// Helper does what a Dir is asked for in the place of the process that holds it:
 // another process, with the rights to files of another user.
-type Hands interface {
+type Helper interface {
 	// Do carries a request out on the directories fds, which stay the caller's.
 	// What it opened is the caller's too. An error is that of the way there; what
 	// became of the request is in the answer.
@@ -68,7 +68,7 @@ type Request struct {
 	Loose   bool
 	Rels    []string
 	Others  []string
-	UIDs    []uint32 // as whom each of Rels is looked at; none: as whose hands they are
+	UIDs    []uint32 // as whom each of Rels is looked at; none: as whoever is asked
 	Steps   Steps    // of OpTake and OpWriteFiles
 	Again   bool     // it was asked for before, and nobody knows how far that came
 
@@ -144,32 +144,31 @@ func (f *Failure) Err() error {
 	return &Error{Do: f.Do, Path: f.Path, Why: f.Why, Remedy: f.Remedy, Err: err}
 }
 
-// OpenBy is Open by somebody else's hands. All that is done below the directory
-// is done by them.
-func OpenBy(hands Hands, path string) (*Dir, error) {
-	_, opened, err := ask(hands, Request{Op: OpOpen, Base: path})
+// OpenBy is Open by a helper, who does all that is done below the directory.
+func OpenBy(helper Helper, path string) (*Dir, error) {
+	_, opened, err := ask(helper, Request{Op: OpOpen, Base: path})
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{fd: opened[0], path: path, hands: hands}, nil
+	return &Dir{fd: opened[0], path: path, helper: helper}, nil
 }
 
-// By is d in somebody else's hands, below the same directory. It is not to be
+// By is d, by a helper, below the same directory. It is not to be
 // closed, and of no use when d is.
-func (d *Dir) By(hands Hands) *Dir { return &Dir{fd: d.fd, path: d.path, hands: hands} }
+func (d *Dir) By(helper Helper) *Dir { return &Dir{fd: d.fd, path: d.path, helper: helper} }
 
 // OpenLike opens the directory at path as Open does, with the rights that d has.
 func (d *Dir) OpenLike(path string) (*Dir, error) {
-	if d.hands != nil {
-		return OpenBy(d.hands, path)
+	if d.helper != nil {
+		return OpenBy(d.helper, path)
 	}
 	return Open(path)
 }
 
 // ask has a request carried out. Where a directory or file is to be opened, there
 // is one descriptor when err is nil.
-func ask(hands Hands, r Request, fds ...int) (Answer, []int, error) {
-	a, opened, err := hands.Do(r, fds...)
+func ask(helper Helper, r Request, fds ...int) (Answer, []int, error) {
+	a, opened, err := helper.Do(r, fds...)
 	if err == nil {
 		err = a.Failure.Err()
 	} else {
@@ -190,7 +189,7 @@ func ask(hands Hands, r Request, fds ...int) (Answer, []int, error) {
 
 func (d *Dir) ask(r Request, more ...int) (Answer, []int, error) {
 	r.Base = d.path
-	return ask(d.hands, r, append([]int{d.fd}, more...)...)
+	return ask(d.helper, r, append([]int{d.fd}, more...)...)
 }
 
 // order is ask for what returns nothing.
@@ -199,7 +198,7 @@ func (d *Dir) order(r Request, more ...int) error {
 	return err
 }
 
-// Carry carries a request out: the other side of Hands. The descriptors are the
+// Carry carries a request out: the other side of Helper. The descriptors are the
 // caller's to close, those that it opens too.
 func Carry(r Request, fds []int) (a Answer, opened []int) {
 	if r.Op == OpOpen {
