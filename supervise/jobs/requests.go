@@ -145,14 +145,10 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 			}
 		}
 	}
-	select {
-	case <-t.outcome.done:
-		return a.follow(w, q, t, from, false)
-	default:
-	}
-	if q.URL.Query().Get("follow") == "true" {
+	if q.URL.Query().Get("follow") == "true" || t.over() {
 		return a.follow(w, q, t, from, false)
 	}
+	defer t.closeFiles()
 	out := output.NewFrames(w)
 	select {
 	case <-t.output.begun:
@@ -164,17 +160,13 @@ func (a requests) serveOutput(w http.ResponseWriter, q *http.Request) error {
 	return nil
 }
 
-func (a requests) outputsNow() (o *output.Store) {
-	a.runner.loop.Ask(func() { o = a.runner.outputs })
-	return o
-}
-
 // follow streams a job's output as it comes, and its result.
 func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [2]int64, attached bool) error {
 	if !attached {
 		a.attach(t)
 	}
 	defer a.detach(t)
+	defer t.closeFiles()
 	out := output.NewFrames(w)
 	if out.Send(&control.JobOutput{Job: t.spec.ID}) != nil {
 		return nil
@@ -190,7 +182,6 @@ func (a requests) follow(w http.ResponseWriter, q *http.Request, t *task, from [
 	}
 	select {
 	case <-t.outcome.done:
-		t.output.CloseFiles()                                      // which were opened once more, to be read
 		_ = out.Send(&control.JobOutput{Result: t.outcome.result}) // or nobody is there
 	case <-gone:
 	}
@@ -244,10 +235,8 @@ func (a requests) describe(t *task) (j control.Job) {
 			j.Started, j.Ended = e.Started, e.Ended
 		}
 	})
-	select {
-	case <-t.outcome.done:
+	if t.over() {
 		j.Result = t.outcome.result
-	default:
 	}
 	return j
 }
@@ -326,7 +315,9 @@ func (a requests) find(id string) (t *task, e *table.Entry, err error) {
 func (a requests) known(id string) (*task, error) {
 	t, e, err := a.find(id)
 	if e != nil {
-		t = recall(e, a.outputsNow())
+		var outputs *output.Store
+		a.runner.loop.Ask(func() { outputs = a.runner.outputs })
+		t = recall(e, outputs)
 	}
 	return t, err
 }

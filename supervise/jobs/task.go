@@ -130,6 +130,24 @@ type outcome struct {
 	told   bool          // done is closed
 }
 
+// over tells whether a job's result is there.
+func (t *task) over() bool {
+	select {
+	case <-t.outcome.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// closeFiles closes the files of a job that is over, which were opened once more, to be
+// read.
+func (t *task) closeFiles() {
+	if t.over() {
+		t.output.CloseFiles()
+	}
+}
+
 // namePrefix is what tier 1 knows a job by; no service's name has a slash.
 const namePrefix = "job/"
 

@@ -42,9 +42,7 @@ func (s *Stream) lacks() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case total <= s.keep || f.path == "":
-		return ""
-	case f.size >= total:
+	case total <= s.keep || f.path == "" || f.size >= total:
 		return ""
 	case f.why != nil:
 		return fmt.Sprintf("%s has %d of %d bytes of %s: %v", f.path, f.size, total, s.name, f.why)
@@ -97,7 +95,7 @@ func excerpt(s *Stream, keep int64) (content []byte, truncated bool) {
 // beginning, so that a text stays one.
 func wholeRunes(b []byte, front bool) []byte {
 	if front {
-		for i := 0; i < utf8.UTFMax && i < len(b); i++ {
+		for i := range min(utf8.UTFMax, len(b)) {
 			if utf8.RuneStart(b[i]) {
 				return b[i:]
 			}

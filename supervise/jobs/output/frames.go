@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"sync"
-	"unicode/utf8"
 
 	"rlminit/control"
 )
@@ -37,11 +36,7 @@ func (f *Frames) Send(o *control.JobOutput) error {
 // Piece sends some bytes of a stream.
 func (f *Frames) Piece(name string, offset, lost int64, b []byte) error {
 	o := &control.JobOutput{Stream: name, Offset: offset, Lost: lost}
-	if utf8.Valid(b) {
-		o.Text = string(b)
-	} else {
-		o.Base64 = b
-	}
+	o.Text, o.Base64 = asText(b)
 	return f.Send(o)
 }
 
