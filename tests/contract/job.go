@@ -62,6 +62,16 @@ func RunEnds(t *testing.T, start New) {
 	if out := b.Must("run", "--dry-run", "--profile", "alice", "--", "ls"); !strings.Contains(out, "profiles/alice") {
 		t.Errorf("dry-run: %s", out)
 	}
+	// Nothing of a job that is over is open, whoever left before the end of what it wrote.
+	_, before := openFiles(b)
+	b.Shell(box.Service, `for i in 1 2 3 4 5; do
+	id=$(rlminit run --detach --max-output 1000 -- seq 100000) && rlminit job wait $id >/dev/null
+	rlminit job logs $id | head -c 1 >/dev/null
+done`)
+	box.Eventually(b, long, "no file of a job is open", func() (bool, any) {
+		_, after := openFiles(b)
+		return after <= before, fmt.Sprintf("%d are open, and %d were", after, before)
+	})
 }
 
 // ArgumentsAreMasked: a secret among the arguments of a job reaches the job, and nothing
