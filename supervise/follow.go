@@ -37,12 +37,6 @@ func (s *Supervisor) tookVolume() {
 	s.jobs.open()
 }
 
-// lostVolume ends all profiles: another container runs them.
-func (s *Supervisor) lostVolume() {
-	s.jobs.record()
-	s.registry.Look()
-}
-
 // Follow has services be as is recorded of them, as the table says. It is
 // registry.Services'.
 func (v *services) Follow(names []string) {

@@ -3,10 +3,7 @@ package supervise
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -18,13 +15,8 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/publish"
 	"rlminit/supervise/remember"
-	"rlminit/supervise/threads"
 	"rlminit/supervise/volume"
 )
-
-// copiesAtOnce is how many requests with copies of what was seen are under way at a time.
-// None waits for the disk, and all are behind what people ask for.
-const copiesAtOnce = 2
 
 // records is what is known of services outside of this process: what a successor is
 // to know, what is wanted and was seen on the volume, the journal, status files, and
@@ -40,8 +32,8 @@ type records struct {
 
 	memory    *remember.Driver // what a successor is to know
 	events    *publish.Events
-	publisher *publish.Driver                        // of copies: status files
-	recorder  *publish.Newest[string, profiles.Seen] // of profiles: state files, on the volume
+	publisher *publish.Driver // of copies: status files
+	recorder  *publish.Copies // of profiles: state files, on the volume
 }
 
 // kept is how far what is true of a unit is known outside.
@@ -127,42 +119,6 @@ const copyPatience = 250 * time.Millisecond
 
 // recordPatience is how long a command waits for its record to be durable.
 const recordPatience = 10 * time.Second
-
-// recordPause is how long what was seen waits for what is seen next: most states
-// on the way to another last for less.
-const recordPause = 100 * time.Millisecond
-
-// newRecorder writes the state files of profiles. What cannot be written, which is said
-// once, is tried again until the disk is well.
-func newRecorder(v *volume.Volume) *publish.Newest[string, profiles.Seen] {
-	failing := map[string]bool{}
-	return publish.NewNewest(recordPause, func(batch map[string]profiles.Seen) (failed map[string]profiles.Seen) {
-		if !v.CanRecord() {
-			return nil
-		}
-		store := v.Store()
-		names := slices.Collect(maps.Keys(batch))
-		seen := make([]profiles.Seen, len(names))
-		for i, name := range names {
-			seen[i] = batch[name]
-		}
-		failures := store.Records.SaveSeen(names, seen, min(copiesAtOnce, threads.Share()))
-		failed = map[string]profiles.Seen{}
-		for i, of := range names {
-			err := failures[i]
-			if err == nil || errors.Is(err, profiles.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // deleted since it was seen
-				delete(failing, of)
-				continue
-			}
-			failed[of] = batch[of]
-			if !failing[of] {
-				failing[of] = true
-				slog.Warn("cannot write the state file of a profile", "profile", of, "err", err)
-			}
-		}
-		return failed
-	})
-}
 
 // recordSeen has the state file of u's profile written. What the container's own stop
 // brings about is not: the next boot is to know what ran before it.

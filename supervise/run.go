@@ -139,7 +139,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
 		Box:    &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
 		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
-		Took:   s.tookVolume, Lost: s.lostVolume,
+		Took:   s.tookVolume, Lost: func() { s.jobs.record(); s.registry.Look() }, // which ends all profiles: another container runs them
 	}
 	s.takeover = takeover{
 		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
@@ -228,13 +228,9 @@ func (s *Supervisor) assemble() (err error) {
 	if s.prep.null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("cannot open %s: %w", os.DevNull, err)
 	}
-	s.records.publisher, s.records.recorder = publish.New(s.prep.slots), newRecorder(s.prep.volume)
-	s.use(s.newRegistry())
+	s.records.publisher, s.records.recorder = publish.New(s.prep.slots), publish.NewCopies(s.prep.volume.Writable)
+	s.use(registry.New(&s.services, s.prep.volume, s.prep.Settings, s.prep.slots, s.records.memory.Table))
 	return nil
-}
-
-func (s *Supervisor) newRegistry() *registry.Registry {
-	return registry.New(&s.services, s.prep.volume, s.prep.Settings, s.prep.slots, s.records.memory.Table)
 }
 
 // use makes known who knows which services there are.

@@ -260,7 +260,7 @@ func (s *simulation) replace(everything context.Context) {
 	store := s.volume(next, alive, kill)
 	next.records.publisher = &publish.Driver{} // nobody decides by a copy
 	next.records.publisher.Newest = publish.NewNewest(time.Millisecond, func(map[string]publish.Status) map[string]publish.Status { return nil })
-	next.records.recorder = newRecorder(next.prep.volume)
+	next.records.recorder = publish.NewCopies(next.prep.volume.Writable)
 	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.Settings, next.prep.slots, next.records.memory.Table))
 	gone := make(chan error)
 

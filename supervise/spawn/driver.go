@@ -157,7 +157,7 @@ func (d *Driver) finish(l *Launch, p process.Prepared) {
 		return
 	}
 	d.tier1.Send(m, append(fds, built...), built)
-	l.Env = nil // nobody asks for it again
+	l.Env, l.Walls.Environment, l.Walls.Secrets = nil, nil, nil // nobody asks for them again
 }
 
 // ErrUnknown is of a process that nobody would know again.

@@ -25,7 +25,7 @@ func (v *Volume) Take() {
 	var back heldBack
 	say := back.line
 	defer func() {
-		back.release(v.Store() == nil || v.CanRecord())
+		back.release(v.Store() == nil || v.Writable() != nil)
 	}()
 	user, owners := v.Files()
 	store, err := profiles.Open(user, owners, cfg.Home, profiles.SettingsOf(cfg), say)

@@ -86,20 +86,17 @@ func LogDir(name, profile string) string {
 	return "logs/services/" + name
 }
 
-// CanRecord tells whether the volume can be written to. One that could not be
+// Writable is the store where the volume can be written to, else nil. One that could not be
 // when it was opened is tried again: somebody may have given it to us meanwhile.
-func (v *Volume) CanRecord() bool {
+func (v *Volume) Writable() *profiles.Store {
 	store := v.Store()
-	if store == nil {
-		return false
-	}
-	if !v.readOnly.Load() {
-		return true
+	if store == nil || !v.readOnly.Load() {
+		return store
 	}
 	if store.CheckWritable() != nil {
-		return false
+		return nil
 	}
 	v.readOnly.Store(false)
 	slog.Info("the volume can be written to now; what is asked for is recorded from here on")
-	return true
+	return store
 }
