@@ -114,7 +114,8 @@ func (r *reaper) mainEnded() {
 			m.code = 0
 		}
 	}
-	if !r.policy.ExitOn {
+	if !r.policy.ExitOn && r.stop.phase == running {
+		r.pair.ending.Main = int32(m.code)
 		r.stop.begin(r.now)
 	}
 }

@@ -26,7 +26,7 @@ type pair struct {
 
 	owed      pairOwed
 	welcome   wire.Welcome
-	deadline  int64 // that Shutdown tells
+	ending    wire.Shutdown
 	pings     uint64
 	snapshot  snapshot
 	strangers []wire.Signalled // answers about what is not in the table
@@ -111,7 +111,7 @@ func (p *pair) greet(welcome wire.Welcome) {
 
 // shutdown owes the word that the container ends, and by when.
 func (p *pair) shutdown(deadline int64) {
-	p.deadline = deadline
+	p.ending.Deadline = deadline
 	p.welcome.Stopping = true
 	p.owed |= owedShutdown
 }
@@ -198,7 +198,7 @@ func (p *pair) sendFirst(now int64) bool {
 		p.welcome.Version, p.welcome.Generation, p.welcome.NextID = wire.Version, p.generation, p.children.nextID
 		m = &p.welcome
 	case owedShutdown:
-		m = &wire.Shutdown{Deadline: p.deadline}
+		m = &p.ending
 	case owedReload:
 		m = &wire.Reload{}
 	case owedPing:

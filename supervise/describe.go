@@ -12,9 +12,7 @@ import (
 
 // addDescriptions adds the requests that tell what services are made of.
 func (s *backend) addDescriptions(server *api.Server) {
-	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, func(r *http.Request) (any, error) {
-		return s.describe(r.PathValue("name"))
-	})
+	server.Handle("GET /v1/services/{name}/definition", api.MayCommand, api.Named("name", s.describe))
 	server.Handle("GET /v1/metrics", api.MayStatus, func(*http.Request) (any, error) { return s.counts(), nil })
 	server.Handle("GET /v1/dependencies", api.MayCommand, func(*http.Request) (any, error) { return s.dependencies(), nil })
 }

@@ -112,11 +112,9 @@ func (l *logging) openLog(u *unit) error {
 		return nil
 	}
 	held := l.tier1.Held.Take(logKey(u.name))
-	if len(held) == 0 {
-		// Two pipes, the file, a notify socket, and what it listens on.
-		if err := process.Room(6 + len(u.definition.Sockets)); err != nil {
-			return err
-		}
+	// Two pipes, the file, a notify socket, and what it listens on.
+	if err := process.Room(6 + len(u.definition.Sockets)); err != nil && len(held) == 0 {
+		return err
 	}
 	slot, err := l.logs.Open(u.name, l.logConfig(u), held)
 	if err != nil {

@@ -50,6 +50,10 @@ func (s *Supervisor) hear(m wire.Message, fds []int) {
 	case *wire.Ping:
 		s.pinged(m)
 	case *wire.Shutdown:
+		if e := s.spawner.Exit(machine.ExitedEvent, wire.Exit{Code: m.Main}, 0); e.Memory != "" {
+			s.records.volume.Journal.OOMSeen("main", e.Memory)
+			s.records.volume.Journal.Fatal.Store(true)
+		}
 		if s.shutdown.awaited = m.Deadline; s.takeover.restored {
 			s.shutdown.begin()
 		}

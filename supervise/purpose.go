@@ -128,6 +128,9 @@ func (p *purpose) outlived(u *unit) {
 	}
 	slog.Info("the container ends with its service", "service", u.name, "state", u.state.Public(), "code", code)
 	p.settled = true
+	if e := u.state.LastExit; e != nil {
+		p.records.volume.Journal.Fatal.Store(e.Memory != "")
+	}
 	p.tier1.Send(&wire.End{Code: code}, nil, nil)
 }
 

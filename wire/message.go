@@ -5,7 +5,7 @@ import "rlminit/internal/coder"
 // Version is the version of the protocol. Tier 1 outlives tier 2, so it is
 // tier 2 that may be newer: it says its version first, and tier 1 answers with
 // the one that both will speak, which is the lower.
-const Version = 2
+const Version = 3
 
 // Kind is the first byte of a message.
 type Kind uint8
@@ -312,6 +312,7 @@ type Ping struct {
 // an earlier deadline hurries.
 type Shutdown struct {
 	Deadline int64 // CLOCK_BOOTTIME, ns
+	Main     int32 // the exit code of a main command that has ended; 0: there is none
 }
 
 // Reload asks tier 2 to read again what can be: SIGHUP.
@@ -531,7 +532,11 @@ func (m *Signalled) fields(c *coder.Coder) {
 	c.I32(&m.Errno)
 }
 
-func (m *Ping) fields(c *coder.Coder)     { c.U64(&m.Seq) }
-func (m *Shutdown) fields(c *coder.Coder) { c.I64(&m.Deadline) }
-func (m *Reload) fields(*coder.Coder)     {}
-func (m *Cleared) fields(c *coder.Coder)  { c.U64(&m.ID) }
+func (m *Ping) fields(c *coder.Coder) { c.U64(&m.Seq) }
+
+func (m *Shutdown) fields(c *coder.Coder) {
+	c.I64(&m.Deadline)
+	c.I32(&m.Main)
+}
+func (m *Reload) fields(*coder.Coder)    {}
+func (m *Cleared) fields(c *coder.Coder) { c.U64(&m.ID) }

@@ -9,10 +9,8 @@ import (
 )
 
 func fileVerb(t *terminal) *cobra.Command {
-	cmd := group("file", "read and write files of a profile", `Files below a profile's directory (or the service user's home), with that user's
-rights. A path is relative to it, and never leads out of it.`)
-	cmd.AddCommand(fileReadVerb(t), fileWriteVerb(t))
-	return cmd
+	return group("file", "read and write files of a profile", `Files below a profile's directory (or the service user's home), with that user's
+rights. A path is relative to it, and never leads out of it.`, fileReadVerb(t), fileWriteVerb(t))
 }
 
 func fileReadVerb(t *terminal) *cobra.Command {

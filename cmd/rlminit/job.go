@@ -11,15 +11,13 @@ import (
 )
 
 func jobVerb(t *terminal) *cobra.Command {
-	cmd := group("job", "list, show, wait for, cancel and undo jobs", `A job is a command that rlminit run, a schedule or a hook has run, or a write of
-rlminit file write. The last 1,000 that are over are remembered.`)
-	cmd.AddCommand(jobListVerb(t), jobShowVerb(t), jobWaitVerb(t), jobCancelVerb(t), jobLogsVerb(t), jobUndoVerb(t))
-	return cmd
+	return group("job", "list, show, wait for, cancel and undo jobs", `A job is a command that rlminit run, a schedule or a hook has run, or a write of
+rlminit file write. The last 1,000 that are over are remembered.`, jobListVerb(t), jobShowVerb(t), jobWaitVerb(t), jobCancelVerb(t), jobLogsVerb(t), jobUndoVerb(t))
 }
 
 // group is a verb that has verbs of its own.
-func group(name, short, long string) *cobra.Command {
-	return &cobra.Command{
+func group(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
 		Use: name, Short: short, Long: long, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -28,6 +26,8 @@ func group(name, short, long string) *cobra.Command {
 			return unknownVerb(cmd, args[0])
 		},
 	}
+	cmd.AddCommand(verbs...)
+	return cmd
 }
 
 func jobListVerb(t *terminal) *cobra.Command {

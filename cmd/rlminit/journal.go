@@ -16,12 +16,10 @@ import (
 )
 
 func journalVerb(t *terminal) *cobra.Command {
-	cmd := group("journal", "check and export the journal on the volume", `The journal has what was asked of rlminit and what became of it. These verbs read
+	return group("journal", "check and export the journal on the volume", `The journal has what was asked of rlminit and what became of it. These verbs read
 its files, ask no supervisor and change nothing, so that they work on a stopped
 container's volume too. Only root and the supervisor's own user may: docker exec
-is root's unless it is told otherwise.`)
-	cmd.AddCommand(journalVerifyVerb(t), journalExportVerb(t))
-	return cmd
+is root's unless it is told otherwise.`, journalVerifyVerb(t), journalExportVerb(t))
 }
 
 func journalVerifyVerb(t *terminal) *cobra.Command {

@@ -10,24 +10,12 @@ import (
 )
 
 func profileVerb(t *terminal) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "profile",
-		Short: "create, delete, list, change, clone and restore profiles",
-		Long: `A profile is an agent's identity on the volume: a directory, an environment and
+	return group("profile", "create, delete, list, change, clone and restore profiles", `A profile is an agent's identity on the volume: a directory, an environment and
 a port. Its gateway is the service gateway-NAME; every verb takes that name and
 the profile's.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownVerb(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
+		profileCreateVerb(t), profileDeleteVerb(t), profileListVerb(t), profileShowVerb(t), profileSetVerb(t),
 		profileEditVerb(t), profileCloneVerb(t), profileRenameVerb(t), profileRestoreVerb(t), profilePurgeVerb(t), profileAdoptVerb(t), profileRepairVerb(t),
 		profileExportVerb(t), profileImportVerb(t))
-	return cmd
 }
 
 // assignments makes a map of KEY=VALUE arguments.

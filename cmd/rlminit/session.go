@@ -11,13 +11,11 @@ import (
 )
 
 func sessionVerb(t *terminal) *cobra.Command {
-	cmd := group("session", "sets of jobs with a directory and a budget", `A session is a set of jobs (rlminit run --session ID) with a directory of its own
+	return group("session", "sets of jobs with a directory and a budget", `A session is a set of jobs (rlminit run --session ID) with a directory of its own
 and a budget. Its end, or that of its time to live, ends its jobs and removes its
 directory. That is on the volume: a container that has none of its own opens no
-session.`)
-	cmd.AddCommand(sessionCreateVerb(t, "create"), sessionCreateVerb(t, "ensure"), sessionListVerb(t), sessionShowVerb(t),
+session.`, sessionCreateVerb(t, "create"), sessionCreateVerb(t, "ensure"), sessionListVerb(t), sessionShowVerb(t),
 		sessionExtendVerb(t), sessionEndVerb(t))
-	return cmd
 }
 
 // sessionCreateVerb is create, or ensure, which takes a key.

@@ -118,7 +118,7 @@ func (s *Server) Add(services Services, profiles Profiles, events Events, logs L
 
 func (s *Server) addServices(services Services) {
 	s.Handle("GET /v1/services", MayStatus, func(*http.Request) (any, error) { return services.Services(), nil })
-	s.Handle("GET /v1/services/{name}", MayStatus, func(r *http.Request) (any, error) { return services.Service(r.PathValue("name")) })
+	s.Handle("GET /v1/services/{name}", MayStatus, Named("name", services.Service))
 	s.Handle("POST /v1/services/{name}/start", MayCommand, operate(services, "start"))
 	s.Handle("POST /v1/services/{name}/stop", MayCommand, operate(services, "stop"))
 	s.Handle("POST /v1/services/{name}/restart", MayCommand, operate(services, "restart"))
@@ -136,7 +136,7 @@ func (s *Server) addServices(services Services) {
 	s.Handle("POST /v1/services/{name}/wait", MayCommand, WithBody(func(r *http.Request, body control.WaitFor) (any, error) {
 		return services.Wait(r.Context(), r.PathValue("name"), body)
 	}))
-	environment := func(r *http.Request) (any, error) { return services.Environment(r.PathValue("name")) }
+	environment := Named("name", services.Environment)
 	s.Handle("GET /v1/environment", MayCommand, environment)
 	s.Handle("GET /v1/environment/{name}", MayCommand, environment)
 	s.Handle("GET /v1/health", MayStatus, func(r *http.Request) (any, error) {
@@ -187,7 +187,7 @@ func (s *Server) addProfiles(profiles Profiles) {
 		}
 		return profiles.Import(r.Context(), what, r.Body, By(r))
 	})
-	s.Handle("GET /v1/profiles/{name}", MayCommand, func(r *http.Request) (any, error) { return profiles.Get(r.PathValue("name")) })
+	s.Handle("GET /v1/profiles/{name}", MayCommand, Named("name", profiles.Get))
 	s.Handle("PATCH /v1/profiles/{name}", MayCommand, WithBody(func(r *http.Request, body control.SetProfile) (any, error) {
 		return profiles.Set(r.Context(), r.PathValue("name"), body, By(r))
 	}))
@@ -204,7 +204,7 @@ func (s *Server) addProfiles(profiles Profiles) {
 	s.Handle("POST /v1/profiles/{name}/repair", MayCommand, func(r *http.Request) (any, error) {
 		return profiles.Repair(r.PathValue("name"), By(r))
 	})
-	s.Handle("GET /v1/profiles/{name}/text", MayCommand, func(r *http.Request) (any, error) { return profiles.Text(r.PathValue("name")) })
+	s.Handle("GET /v1/profiles/{name}/text", MayCommand, Named("name", profiles.Text))
 	s.Handle("POST /v1/profiles/{name}/replace", MayCommand, WithBody(func(r *http.Request, body control.ReplaceProfile) (any, error) {
 		return profiles.Edit(r.PathValue("name"), body, By(r))
 	}))

@@ -249,6 +249,11 @@ func (c *counted) Close() error {
 // nil value is 204.
 type Handler func(*http.Request) (any, error)
 
+// Named is a handler of requests whose path has a name at key, and which need no more.
+func Named[T any](key string, get func(string) (T, error)) Handler {
+	return func(r *http.Request) (any, error) { return get(r.PathValue(key)) }
+}
+
 // WithBody is a handler of requests that have a body, which is decoded strictly.
 func WithBody[Body any](h func(*http.Request, Body) (any, error)) Handler {
 	return func(r *http.Request) (any, error) {

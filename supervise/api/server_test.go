@@ -68,10 +68,12 @@ func TestAnswerOfASignal(t *testing.T) {
 	}
 }
 
+type nothing = Services // which has a method of its own name
+
 // everything is a server that has every request, and nothing behind it.
 func everything(user uint32) *Server {
 	s := NewServer(&wire.Policy{User: wire.Identity{UID: user}}, nil)
-	s.Add(nil, nil, nil, nil)
+	s.Add(struct{ nothing }{}, struct{ Profiles }{}, nil, nil)
 	return s
 }
 

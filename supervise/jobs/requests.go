@@ -39,7 +39,7 @@ func (r *Runner) Add(server *api.Server) {
 func (a requests) addJobs(server *api.Server) {
 	server.Stream("POST /v1/jobs", api.MayCommand, a.serveRun)
 	server.Handle("GET /v1/jobs", api.MayCommand, func(*http.Request) (any, error) { return a.list(), nil })
-	server.Handle("GET /v1/jobs/{id}", api.MayCommand, func(q *http.Request) (any, error) { return a.show(q.PathValue("id")) })
+	server.Handle("GET /v1/jobs/{id}", api.MayCommand, api.Named("id", a.show))
 	server.Stream("GET /v1/jobs/{id}/output", api.MayCommand, a.serveOutput)
 	server.Handle("POST /v1/jobs/{id}/wait", api.MayCommand, api.WithBody(func(q *http.Request, body control.Wait) (any, error) {
 		return a.wait(q.Context(), q.PathValue("id"), time.Duration(body.TimeoutMS)*time.Millisecond)
@@ -55,7 +55,7 @@ func (a requests) addSessions(server *api.Server) {
 		return sessions.create(body, api.Actor(q))
 	}))
 	server.Handle("GET /v1/sessions", api.MayCommand, func(*http.Request) (any, error) { return sessions.list(), nil })
-	server.Handle("GET /v1/sessions/{id}", api.MayCommand, func(q *http.Request) (any, error) { return sessions.show(q.PathValue("id")) })
+	server.Handle("GET /v1/sessions/{id}", api.MayCommand, api.Named("id", sessions.show))
 	server.Handle("POST /v1/sessions/{id}/extend", api.MayCommand, api.WithBody(func(q *http.Request, body control.ExtendSession) (any, error) {
 		return sessions.extend(q.PathValue("id"), body)
 	}))

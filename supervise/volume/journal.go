@@ -31,6 +31,7 @@ type Journal struct {
 	history   *history.History
 	boot      string        // the id of this boot, once there is a journal
 	ooms      atomic.Uint64 // kills for want of memory that were seen
+	Fatal     atomic.Bool   // the last of these ends the container
 	folds     map[string]journal.Fold
 
 	mu    sync.Mutex
@@ -163,6 +164,10 @@ func (j *Journal) lose() {
 func (j *Journal) End() {
 	open := j.Open.Load()
 	if open == nil {
+		return
+	}
+	if j.Fatal.Load() { // the next boot is to find that
+		open.Close()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bootRecordPatience)

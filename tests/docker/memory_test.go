@@ -42,3 +42,34 @@ func TestMemoryLimitIsNamed(t *testing.T) {
 		t.Errorf("how the container ended is recorded as %s", out)
 	}
 }
+
+// A container whose main command, or the service that it lives with, is ended by the
+// memory limit is known to have ended so, though it stopped in order. One that is stopped
+// after another service was is not.
+func TestMainIsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	const greedy = `[sh, -c, "test -e /tmp/again && exec sleep 1000; touch /tmp/again; sleep 1; exec tail /dev/zero"]`
+	for what, c := range map[string]struct {
+		config, exit string
+		stop         bool
+	}{
+		"main":            {contract.Config("main: {command: " + greedy + "}\n"), "oom", false},
+		"its service":     {contract.Config("main: {exit_on: greedy}\nservices: {greedy: {command: " + greedy + ", restart: no}}\n"), "oom", false},
+		"another service": {contract.Config("services: {greedy: {command: " + greedy + ", restart: no}}\n"), "clean", true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := start(t, box.Spec{Config: c.config, Docker: []string{"--memory", "96m", "--memory-swap", "96m"}})
+			if c.stop {
+				b.AwaitThat("greedy", "has ended", func(s control.Service) bool { return s.State == "exited" })
+				if err := b.Signal(int(unix.SIGTERM)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.Again()
+			if out := b.Must("events", "--type", "boot_begun", "--json"); !strings.Contains(out, `"prior_exit":"`+c.exit+`"`) {
+				t.Errorf("how the container ended is recorded as %s", out)
+			}
+		})
+	}
+}
