@@ -1,7 +1,6 @@
 package profiles
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -105,7 +104,7 @@ func (rec *Records) saveTogether(of []string, seen []Seen, failures []error) {
 	}
 	if len(steps) > 0 {
 		for k, err := range steps.WriteFiles(rec.tree.home) {
-			if failures[at[k]] = err; errors.Is(err, durable.ErrApart) {
+			if failures[at[k]] = err; err != nil {
 				alone = append(alone, at[k])
 			}
 		}
@@ -117,6 +116,7 @@ func (rec *Records) saveTogether(of []string, seen []Seen, failures []error) {
 		unlock := rec.tree.names.lock(of[i])
 		text, err := rec.seenText(of[i], seen[i])
 		if text != nil {
+			_ = rec.restate(of[i], copyMode) // which keeps aside what is no file
 			err = rec.tree.home.WriteFile(rec.tree.stateFileOf(of[i]), text, copyMode)
 		}
 		failures[i] = err

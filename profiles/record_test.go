@@ -294,3 +294,19 @@ func TestARefusedIntentIsNotRecorded(t *testing.T) {
 func saveSeen(rec *Records, profile string, seen Seen) error {
 	return rec.SaveSeen([]string{profile}, []Seen{seen}, 1)[0]
 }
+
+// A directory in the place of a state file is kept aside by who writes one next.
+func TestADirectoryForAStateFile(t *testing.T) {
+	v := newVolume(t, nil)
+	v.create("alice", Creation{Intent: service.Running})
+	file := v.home + "/profiles/alice/gateway_state.json"
+	must(t, os.Remove(file))
+	must(t, os.MkdirAll(file+"/something", 0o750))
+	must(t, saveSeen(v.Records, "alice", Seen{State: service.SeenRunning, PID: 7}))
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"pid":7`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if kept, _ := filepath.Glob(file + ".corrupt-*/something"); len(kept) != 1 {
+		t.Errorf("kept aside is %q", kept)
+	}
+}
