@@ -22,26 +22,16 @@ func (d *Driver) Operations() (all []control.Operation) {
 	return all
 }
 
-// Operation has an operation remembered, and others that could not be.
+// Operation has an operation remembered.
 func (d *Driver) Operation(is control.Operation) {
 	if is.Over() {
 		is = history.Shortened(is)
 	}
 	text, _ := json.Marshal(is) // it has nothing that JSON has not
-	d.operation(is.ID, text)
+	d.write(operationKey(is.ID), unsaved{text: text})
 }
 
 // ForgetOperation lets go of one.
-func (d *Driver) ForgetOperation(id uint64) { d.operation(id, nil) }
+func (d *Driver) ForgetOperation(id uint64) { d.write(operationKey(id), unsaved{}) }
 
-func (d *Driver) operation(id uint64, text []byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.operations[id] = text
-	for id, text := range d.operations {
-		key := OperationsUnder + strconv.FormatUint(id, 10)
-		if text == nil && d.Delete(key) == nil || text != nil && d.Put(key, text) == nil {
-			delete(d.operations, id)
-		}
-	}
-}
+func operationKey(id uint64) string { return OperationsUnder + strconv.FormatUint(id, 10) }

@@ -20,20 +20,19 @@ type Driver struct {
 	// Answer takes an input to the core: Remembered, of what could not be at first.
 	Answer func(core.Input)
 
-	mu         sync.Mutex
-	services   map[string]unsaved // Invariant: those of which the table has not the latest
-	operations map[uint64][]byte  // likewise; nil: it is to be forgotten
+	mu      sync.Mutex
+	unsaved map[string]unsaved // Invariant: the rows, by key, of which the table has not the latest
 }
 
-// unsaved is a row of a service that could not be written.
+// unsaved is a row that could not be written.
 type unsaved struct {
-	text []byte
-	of   core.Row
+	text []byte   // nil: it is to be forgotten
+	of   core.Row // of a service
 }
 
 // New is a Driver with what a predecessor has left.
 func New(t *handover.Table, answer func(core.Input)) *Driver {
-	return &Driver{Table: t, Answer: answer, services: map[string]unsaved{}, operations: map[uint64][]byte{}}
+	return &Driver{Table: t, Answer: answer, unsaved: map[string]unsaved{}}
 }
 
 // Service is what a successor is to know of one.
@@ -60,41 +59,52 @@ const (
 // Service has a service remembered, whose row is of a life as it is now. false: it could
 // not be.
 func (d *Driver) Service(name string, s Service, of core.Row) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, failing := d.services[name]
-	u := unsaved{s.encode(), of}
-	err := d.Put(ServicesUnder+name, u.text)
-	switch {
-	case err == nil:
-		d.saved(name)
-		return true
-	case !failing:
-		slog.Error("a successor would not know of a service; tried again until it can", "service", name, "err", err)
-		time.AfterFunc(again, func() { d.retry(name) })
-	}
-	d.services[name] = u
-	return false
+	return d.write(ServicesUnder+name, unsaved{s.encode(), of})
 }
 
-func (d *Driver) retry(name string) {
+// write tells whether a row is written; if not that is tried again until it is, or
+// another one of its key.
+func (d *Driver) write(key string, u unsaved) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	u, failing := d.services[name]
-	switch {
+	_, failing := d.unsaved[key]
+	d.unsaved[key] = u
+	err := d.try(key)
+	if err != nil && !failing {
+		slog.Error("a successor would not know of something; tried again until it can", "what", key, "err", err)
+		time.AfterFunc(again, func() { d.retry(key) })
+	} else if err == nil && failing {
+		slog.Info("a successor will know of it again", "what", key)
+	}
+	return err == nil
+}
+
+func (d *Driver) try(key string) error {
+	u := d.unsaved[key]
+	var err error
+	if u.text == nil {
+		err = d.Delete(key)
+	} else {
+		err = d.Put(key, u.text)
+	}
+	if err == nil {
+		delete(d.unsaved, key)
+	}
+	return err
+}
+
+func (d *Driver) retry(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch u, failing := d.unsaved[key]; {
 	case !failing:
-	case d.Put(ServicesUnder+name, u.text) != nil:
-		time.AfterFunc(again, func() { d.retry(name) })
+	case d.try(key) != nil:
+		time.AfterFunc(again, func() { d.retry(key) })
 	default:
-		d.saved(name)
-		go d.Answer(core.Input{Kind: core.Remembered, Rows: []core.Row{u.of}})
-	}
-}
-
-func (d *Driver) saved(name string) {
-	if _, failing := d.services[name]; failing {
-		slog.Info("a successor will know of a service again", "service", name)
-		delete(d.services, name)
+		slog.Info("a successor will know of it again", "what", key)
+		if u.of.Life != nil {
+			go d.Answer(core.Input{Kind: core.Remembered, Rows: []core.Row{u.of}})
+		}
 	}
 }
 
@@ -102,7 +112,7 @@ func (d *Driver) saved(name string) {
 func (d *Driver) Unsaved(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, failing := d.services[name]
+	_, failing := d.unsaved[ServicesUnder+name]
 	return failing
 }
 
@@ -157,11 +167,4 @@ func (d *Driver) Services() map[string]Service {
 }
 
 // Forget lets go of a service that is gone.
-func (d *Driver) Forget(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.services, name)
-	if err := d.Delete(ServicesUnder + name); err != nil {
-		slog.Warn("a successor will look for a service that is gone", "service", name, "err", err)
-	}
-}
+func (d *Driver) Forget(name string) { d.write(ServicesUnder+name, unsaved{}) }
