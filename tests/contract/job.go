@@ -117,7 +117,7 @@ services:
 // its figure and its key, and a reload changes it.
 func GuardsAreSettable(t *testing.T, start New) {
 	b := start(t, box.Spec{Config: Config(`services:
-  litter: {command: [bash, -c, "true & exec sleep 1000"]}
+  litter: {command: [bash, -c, "sleep 0.5 & exec sleep 1000"]}
 jobs: {guards: {zombies: 0}}
 `)})
 	b.Await("litter", "running")
