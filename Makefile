@@ -23,6 +23,8 @@ PROFILES ?= 3
 
 # What a machine without a C compiler cannot do, it says: see test-unit.
 RACE = $(shell command -v gcc >/dev/null || command -v clang >/dev/null && echo -race)
+# At its end a program with the race detector sleeps for a second, and many tests run one.
+HASTE = GORACE=atexit_sleep_ms=10
 # The engine's architecture decides, for on Docker Desktop it is not the host's.
 ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)
 HOST_ARCH = $(shell $(GO) env GOARCH)
@@ -76,13 +78,13 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 	@tests/install-tools curl
 	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
 	@{ rc=0; $(GO) test -vet=off -json $(addprefix ./,$(ALONE)) || rc=$$?; \
-		$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -vet=off -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
+		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -vet=off -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
 		$(GO) run ./tests/cmd/testlog unit $(RACE) # make check vets
 
 .PHONY: test-ns
 test-ns: go ## the real binary in PID namespaces, without Docker
 	@tests/install-tools redis-server redis-cli haproxy nginx systemd-notify
-	@{ $(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
+	@{ $(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -count=1 -timeout 20m -json ./tests/ns ./tests/programs && echo "exit 0" || echo "exit $$?"; } | $(if $(RACE),CGO_ENABLED=1) $(GO) run ./tests/cmd/testlog ns $(RACE) -timeout 20m
 
 .PHONY: test-load
 test-load: go ## 1,000 services: killed ten thousand times, started and stopped in order; prints figures

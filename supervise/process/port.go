@@ -19,8 +19,8 @@ import (
 // Bounds of the search for the process that has a port: each look is asked of the
 // process that has the user's rights.
 const (
-	mostLooks       = 2000 // at descriptors
-	mostCommandLine = 120  // bytes that are shown of one
+	mostLooks       = 20_000 // at descriptors
+	mostCommandLine = 120    // bytes that are shown of one
 )
 
 // PortTaken is why a service is not started: another process listens on its port.

@@ -2,6 +2,7 @@ package remember
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,11 @@ import (
 // full is a file that takes nothing in for some time.
 type full struct {
 	handover.File
-	is *bool
+	is *atomic.Bool
 }
 
 func (f full) WriteAt(b []byte, at int64) (int, error) {
-	if *f.is {
+	if f.is.Load() {
 		return 0, errors.New("no room")
 	}
 	return f.File.WriteAt(b, at)
@@ -33,13 +34,13 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		is := false
-		table.Through(func(f handover.File) handover.File { return full{f, &is} })
+		is := &atomic.Bool{}
+		table.Through(func(f handover.File) handover.File { return full{f, is} })
 		answered := make(chan core.Input, 10)
 		d := New(table, func(in core.Input) { answered <- in })
 		d.Operation(control.Operation{ID: 1, Verb: "start", State: "running"})
 		life := &core.Life{}
-		is = true
+		is.Store(true)
 		d.Operation(control.Operation{ID: 1, Verb: "start", State: "done"})
 		d.Operation(control.Operation{ID: 2, Verb: "stop", State: "running"})
 		d.ForgetOperation(2)
@@ -52,7 +53,7 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		if all := d.Operations(); len(all) != 1 || all[0].State != "running" || !d.Unsaved("web") {
 			t.Errorf("a successor would find %+v, unsaved %v", all, d.Unsaved("web"))
 		}
-		is = false
+		is.Store(false)
 		time.Sleep(again)
 		synctest.Wait()
 		if all := d.Operations(); len(all) != 1 || all[0].State != "done" || d.Unsaved("web") {
