@@ -1,40 +1,12 @@
 package journal
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 )
-
-// BootID is the id of this start of the container: the same for each supervisor
-// of it, and another after a restart. It follows from the machine's boot, the
-// PID namespace and the moment at which PID 1 began.
-func BootID() (string, error) {
-	machine, err := MachineBoot()
-	if err != nil {
-		return "", err
-	}
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return "", fmt.Errorf("cannot tell which container this is: %w", err)
-	}
-	stat, err := os.ReadFile("/proc/1/stat")
-	if err != nil {
-		return "", fmt.Errorf("cannot tell when PID 1 began: %w", err)
-	}
-	// The name may have blanks and brackets; the start time is the 22nd field.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const startTime = 22 - 3
-	if len(fields) <= startTime {
-		return "", fmt.Errorf("cannot tell when PID 1 began: /proc/1/stat has %d fields", len(fields))
-	}
-	sum := sha256.Sum256([]byte(machine + " " + namespace + " " + fields[startTime]))
-	return hex.EncodeToString(sum[:16]), nil
-}
 
 // MachineBoot is the id of this start of the machine, random(4).
 func MachineBoot() (string, error) {

@@ -14,7 +14,7 @@ import (
 // Options say how a journal is opened.
 type Options struct {
 	// Boot is the id of this start of the container, the same for each supervisor
-	// of it: BootID.
+	// of it, and another after a restart.
 	Boot string
 	// Folds are the domains, by the names of their sections in the snapshot.
 	Folds map[string]Fold

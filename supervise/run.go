@@ -138,6 +138,7 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send,
 		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
 		Box:    &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
+		BootID: func() string { return s.records.memory.BootID() },
 		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
 		Took:   s.tookVolume, Lost: func() { s.jobs.record(); s.registry.Look() }, // which ends all profiles: another container runs them
 	}

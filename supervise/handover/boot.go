@@ -1,7 +1,9 @@
 package handover
 
 import (
+	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"log/slog"
 	"time"
 )
@@ -16,6 +18,7 @@ const (
 	Fulfilled  Duty = "boot/fulfilled"  // what the container's arguments ask for was started
 
 	logBegins = "boot/log" // where the lines of this boot begin in container-boot.log
+	bootID    = "boot/id"  // of this start of the container
 )
 
 // Done tells whether a duty was done in this boot.
@@ -33,12 +36,29 @@ func (t *Table) Finish(d Duty) {
 // LogFrom is where the lines of this boot begin in container-boot.log: at its
 // end, as size tells it, when this is asked first.
 func (t *Table) LogFrom(size func() int64) int64 {
-	if known := t.Get(logBegins); len(known) == 8 {
-		return int64(binary.NativeEndian.Uint64(known))
+	from := t.once(logBegins, 8, func() []byte { return binary.NativeEndian.AppendUint64(nil, uint64(size())) })
+	return int64(binary.NativeEndian.Uint64(from))
+}
+
+// BootID is the id of this start of the container, 32 hexadecimal digits: the same for
+// each supervisor of it, and another after a restart. It is random, for nothing that could
+// tell one start from another can be read everywhere: /proc may be missing.
+func (t *Table) BootID() string {
+	return string(t.once(bootID, 32, func() []byte {
+		id := make([]byte, 16)
+		rand.Read(id) // never fails
+		return hex.AppendEncode(nil, id)
+	}))
+}
+
+// once is a value of so many bytes that is made when it is asked for first in a boot.
+func (t *Table) once(key string, size int, value func() []byte) []byte {
+	if known := t.Get(key); len(known) == size {
+		return known
 	}
-	from := size()
-	if err := t.Put(logBegins, binary.NativeEndian.AppendUint64(nil, uint64(from))); err != nil {
-		slog.Warn("a successor would not know where the lines of this boot begin", "err", err)
+	made := value()
+	if err := t.Put(key, made); err != nil {
+		slog.Warn("a successor would not know a part of what this boot began with", "part", key, "err", err)
 	}
-	return from
+	return made
 }

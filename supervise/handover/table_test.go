@@ -293,8 +293,11 @@ func TestDutiesAreDoneOnce(t *testing.T) {
 		t.Error("nothing was done yet")
 	}
 	table.Finish(Cleaned)
-	first := table.LogFrom(func() int64 { return 7 })
+	first, id := table.LogFrom(func() int64 { return 7 }), table.BootID()
 	table = h.open()
+	if again, other := table.BootID(), newHanded(t, spareBytes).open().BootID(); len(id) != 32 || again != id || other == id {
+		t.Errorf("the boot is %q, for a successor %q, and another is %q", id, again, other)
+	}
 	if second := table.LogFrom(func() int64 { return 99 }); first != 7 || second != 7 || !table.Done(Cleaned) || table.Done(Fulfilled) {
 		t.Errorf("%d, %d, %v, %v", first, second, table.Done(Cleaned), table.Done(Fulfilled))
 	}

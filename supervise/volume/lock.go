@@ -189,12 +189,7 @@ func (v *Volume) Use(store *profiles.Store) {
 
 func (v *Volume) openJournal(store *profiles.Store) {
 	c := v.Journal
-	boot, err := journal.BootID()
-	if err != nil {
-		slog.Warn("cannot keep a journal", "err", err)
-		store.Records.RefuseIntents(err)
-		return
-	}
+	boot := v.BootID()
 	say := func(line string) { slog.Warn(line) }
 	if c.silent = v.readOnly.Load(); c.silent {
 		say = func(string) {} // that nothing can be written here was said

@@ -35,6 +35,7 @@ type Given struct {
 	User   uint32                                 // the services'
 	Box    revision.Box                           // what revisions change
 	Held   handover.Held                          // of tier 1
+	BootID func() string                          // the id of this start of the container
 	Send   func(m wire.Message, fds, after []int) // to tier 1
 
 	Recall func(before []control.Operation, last uint64) // told of operations of before
