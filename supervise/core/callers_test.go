@@ -28,6 +28,9 @@ type callers struct {
 	wants     map[string]core.Wants
 	kept      map[uint64]operation.Operation // that a successor would know of
 	rows      []row                          // that are written, and of which the core is yet to hear
+	unsaved   map[string]row                 // that could not be written, the latest of each
+	vacated   []row                          // likewise, of services that are gone
+	refused   map[uint64]bool                // spawns of those, which are not asked for
 	logged    []core.Input                   // likewise, of the log
 	unmarked  map[uint64]bool                // runs of which the log does not say yet how they ended
 	known     map[string]machine.State       // as the core has heard that it is remembered
@@ -38,6 +41,29 @@ type row struct {
 	core.Row
 	name  string
 	state machine.State
+	wants core.Wants
+}
+
+// remember writes what a successor is to know of a service, or fails to.
+func (w *world) remember(r row) {
+	if w.mortal && w.r.IntN(25) == 0 {
+		w.counts["not remembered"]++
+		w.unsaved[r.name] = r
+		return
+	}
+	delete(w.unsaved, r.name)
+	w.memory[r.name], w.wants[r.name] = r.state, r.wants
+	w.rows = append(w.rows, r)
+}
+
+// rewrite writes what could not be written, and tells whether there was anything.
+func (w *world) rewrite() bool {
+	names := slices.Sorted(maps.Keys(w.unsaved))
+	for _, name := range names {
+		w.remember(w.unsaved[name])
+	}
+	w.rows, w.vacated = append(w.rows, w.vacated...), nil
+	return len(names) > 0
 }
 
 // asked is a command, as who gives it knows it.
@@ -56,7 +82,7 @@ func newCallers() callers {
 	return callers{
 		asked: map[uint32]*asked{}, journal: map[string]service.Intent{}, latest: map[string]uint32{}, unlike: map[string]bool{}, removing: map[string]bool{},
 		wants: map[string]core.Wants{}, kept: map[uint64]operation.Operation{}, known: map[string]machine.State{},
-		unmarked: map[uint64]bool{},
+		unmarked: map[uint64]bool{}, unsaved: map[string]row{}, refused: map[uint64]bool{},
 	}
 }
 
@@ -294,10 +320,10 @@ func (w *world) toldOf(a *asked, e *core.Effect) {
 	}
 	if !a.begun {
 		w.begun = append(w.begun, a)
-		// What is yet to be decided, and changes nothing of what is recorded, is nowhere
-		// when a supervisor ends.
+		// What is yet to be decided or to be remembered, and changes nothing of what is
+		// recorded, is nowhere when a supervisor ends.
 		for _, l := range slices.Concat(a.command.Lives, a.command.AlongWith()) {
-			if w.set.Find(l.Name()) == l && w.latest[l.Name()] == uid && !o.Unrecorded && w.held == 0 && a.command.Width == 0 && a.command.Want != service.IntentNone {
+			if _, unsaved := w.unsaved[l.Name()]; !unsaved && w.set.Find(l.Name()) == l && w.latest[l.Name()] == uid && !o.Unrecorded && w.held == 0 && a.command.Width == 0 && a.command.Want != service.IntentNone {
 				delete(w.unlike, l.Name())
 			}
 		}
@@ -375,7 +401,7 @@ func (w *world) mayFollow(name string, e *core.Effect) {
 	c, member, along := a.command, false, false
 	for _, l := range slices.Concat(c.Lives, c.AlongWith()) {
 		member = member || w.set.Find(name) == l
-		along = along || l.Name() != name && w.requires(name, l.Name(), map[string]bool{})
+		along = along || l.Name() != name && w.leads(w.requires, name, l.Name(), map[string]bool{})
 	}
 	switch latest := w.asked[w.latest[name]]; {
 	case a.refused:
@@ -389,9 +415,9 @@ func (w *world) mayFollow(name string, e *core.Effect) {
 	}
 }
 
-// has tells whether a command has come to a service, and has another one before it no
-// more: a rolling one leaves it to that until then, and one that is not recorded may be
-// followed by what was.
+// has tells whether a command decides what a service does from now on, and no earlier one
+// does. A rolling command decides nothing of a service before it takes it, and one that
+// changes no intent leaves what was wanted before.
 func (a *asked) has(name string) bool {
 	return a.command.Want != service.IntentNone && (a.command.Width == 0 || a.seen[name] == operation.StateRunning || a.seen[name] == operation.StateDone)
 }
@@ -420,7 +446,7 @@ func (w *world) withinWidth() {
 		}
 		for name := range out {
 			if slices.ContainsFunc(w.names, func(other string) bool {
-				return other != name && out[other] && w.reaches(name, other, map[string]bool{})
+				return other != name && out[other] && w.leads(w.refers, name, other, map[string]bool{})
 			}) {
 				delete(out, name) // it goes along
 			}
@@ -485,6 +511,10 @@ func (c *callers) forget(name string) {
 	delete(c.removing, name)
 	delete(c.latest, name)
 	delete(c.known, name)
+	if r, is := c.unsaved[name]; is {
+		c.vacated = append(c.vacated, r)
+		delete(c.unsaved, name)
+	}
 }
 
 // commanded tells whether somebody has asked something of a service that is not over.
@@ -537,18 +567,4 @@ func (w *world) stopOverdue() {
 			w.apply(core.Input{Kind: core.Give, Turn: order.Remove, Nodes: []order.Node{l.Node()}, Event: machine.Event{Kind: machine.Remove}})
 		}
 	}
-}
-
-// requires tells whether a service requires another, by whatever way.
-func (w *world) requires(name, other string, seen map[string]bool) bool {
-	seen[name] = true
-	if w.defs[name] == nil {
-		return false
-	}
-	for _, next := range w.defs[name].Requires {
-		if next == other || !seen[next] && w.requires(next, other, seen) {
-			return true
-		}
-	}
-	return false
 }

@@ -69,8 +69,8 @@ func (c *Command) AlongWith() []*Life { return c.along }
 // down tells whether its members are to come to be down.
 func (c *Command) down() bool { return c.stops() || c.Verb == VerbAwait && c.Gate.Down }
 
-// intends tells whether services are to be otherwise by it; else what was wanted of them
-// before, and has yet to begin, is still to.
+// intends tells whether the command changes what is wanted of its services. A reload and
+// a wait do not: what an earlier command wants of them still stands.
 func (c *Command) intends() bool { return c.Verb != VerbReload && c.Verb != VerbAwait }
 
 func (c *Command) stops() bool  { return c.Verb == VerbStop }
@@ -238,7 +238,7 @@ func (s *queue) follow(c *Command) {
 		if len(part.Lives) > 0 && !s.set.stopping {
 			s.set.intents.intend(part, want)
 			s.give(nil, part, part.Lives)
-			s.set.intents.comeTo(part.Lives, false)
+			s.set.intents.comeTo(part, part.Lives, false)
 		}
 	}
 }

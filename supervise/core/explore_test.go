@@ -52,7 +52,7 @@ func TestEverySmallSet(t *testing.T) {
 	t.Logf("figure: core: %d graphs: %v", graphs, total)
 	for _, what := range []string{
 		"killed", "ended unheard", "spawns", "stops", "gone", "answered", "exits", "swept", "told", "due", "lost", "start", "stop", "restart", "reload", "await",
-		"rolling start", "rolling stop", "rolling restart", "rolling reload", "killed when recorded", "not recorded", "cancelled", "dropped", "refused",
+		"rolling start", "rolling stop", "rolling restart", "rolling reload", "killed when recorded", "not recorded", "not remembered", "refused spawns", "cancelled", "dropped", "refused",
 		"done", "member failed", "member cancelled", "member superseded", "member interrupted",
 		"removed", "defined", "redefined", "held", "announced", "revoked", "ended",
 	} {
@@ -151,6 +151,7 @@ func (w *world) meddle(name string, definition func() *core.Definition) {
 	case 20:
 		w.record(true)
 	case 21:
+		w.rewrite()
 		w.acknowledge()
 	case 5:
 		w.counts["removed"]++
@@ -281,6 +282,10 @@ func (w *world) hear(life *core.Life, well bool) bool {
 		return true
 	}
 	c := w.children[state.ID]
+	if w.refused[state.ID] {
+		delete(w.refused, state.ID)
+		return tell("refused spawns", machine.Event{Kind: machine.SpawnFailed, Temporary: true})
+	}
 	switch {
 	case c == nil:
 		return false
@@ -320,8 +325,12 @@ func (w *world) hear(life *core.Life, well bool) bool {
 
 // peace lets everything go well until nothing happens by itself any more, or in an hour.
 func (w *world) peace() {
-	for until := w.now + int64(time.Hour); w.now < until && w.wrong == ""; {
-		heard := w.acknowledge()
+	for until, rounds := w.now+int64(time.Hour), 0; w.now < until && w.wrong == ""; rounds++ {
+		if rounds == 20_000 {
+			w.fault("there is no peace")
+		}
+		heard := w.rewrite()
+		heard = w.acknowledge() || heard
 		heard = w.record(false) || heard
 		for _, n := range w.all() {
 			if life := w.set.Life(n); life != nil {
@@ -337,12 +346,12 @@ func (w *world) peace() {
 // up: in peace everything runs, or has done its work, whose requirements can.
 func (w *world) up() {
 	for _, name := range w.names {
-		if w.requires(name, name, map[string]bool{}) {
+		if w.leads(w.requires, name, name, map[string]bool{}) {
 			continue
 		}
 		bound := false // to a ring, or to one of which a run failed before
 		for _, other := range w.names {
-			bound = bound || w.requires(name, other, map[string]bool{}) && w.requires(other, other, map[string]bool{})
+			bound = bound || w.leads(w.requires, name, other, map[string]bool{}) && w.leads(w.requires, other, other, map[string]bool{})
 		}
 		if state := w.shadow[name]; !bound && (state == nil || !state.Satisfies(w.defs[name].Policy)) {
 			w.fault("in peace %s is not up: %+v", name, state)

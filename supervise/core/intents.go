@@ -29,7 +29,7 @@ func (s *intents) intend(c *Command, want service.Intent) {
 			continue
 		}
 		if w := &l.wants; w.Desired != want {
-			if l.begins { // what follows from that has begun: it is how it was before
+			if l.begins { // that has begun, and this command came after it
 				l.begins, w.Before = false, service.IntentNone
 			}
 			if w.Before == service.IntentNone && c.leaves == nil {
@@ -40,7 +40,7 @@ func (s *intents) intend(c *Command, want service.Intent) {
 				w.Before = service.IntentNone
 			}
 			if w.Desired, l.unkept = want, true; w.Before == want {
-				w.Before = service.IntentNone // it is as it was before
+				w.Before = service.IntentNone // there is nothing to go back to
 			}
 		}
 		l.intended = true
@@ -48,11 +48,12 @@ func (s *intents) intend(c *Command, want service.Intent) {
 	}
 }
 
-// comeTo notes that what follows from services' being wanted as they are has begun. Where
-// a successor was told that it was yet to be, it is told.
-func (s *intents) comeTo(lives []*Life, told bool) {
+// comeTo notes that a command has begun what is wanted of services, so that they do not go
+// back to what was wanted before. A successor that was told of the earlier intent is told
+// of this too. Who is to be stopped has not come to that by a start.
+func (s *intents) comeTo(c *Command, lives []*Life, told bool) {
 	for _, l := range lives {
-		if l.wants.Before != service.IntentNone {
+		if l.wants.Before != service.IntentNone && (c.stops() || l.wants.Desired == service.Running) {
 			s.begun = append(s.begun, l)
 			l.begins, l.tell = true, l.tell || told || !l.fresh
 		}

@@ -218,9 +218,12 @@ func (s *course) takeAll(o *Operation) {
 // next one if it may be taken. Whom it takes after that it finds when what follows from
 // this is decided.
 func (s *course) goOn(o *Operation) {
-	seen, known := s.seeAll(o)
-	if !known || o.closing {
-		return // when all of it is remembered
+	if slices.ContainsFunc(o.lives, func(l *Life) bool { return !l.settled() }) {
+		return // when all that is true of them is remembered
+	}
+	seen := s.seeAll(o)
+	if o.closing {
+		return
 	}
 	verdict := o.roll.Next(seen)
 	for i := range o.Members {
@@ -241,14 +244,12 @@ func (s *course) goOn(o *Operation) {
 }
 
 // seeAll is what is seen of all members of a rolling operation, after those are left out
-// who need nothing of it, or are no services of the set any more. known: a successor
-// would know all of that.
-func (s *course) seeAll(o *Operation) (seen []operation.Seen, known bool) {
-	seen, known = make([]operation.Seen, len(o.lives)), true
+// who need nothing of it, or are no services of the set any more.
+func (s *course) seeAll(o *Operation) []operation.Seen {
+	seen := make([]operation.Seen, len(o.lives))
 	for i, l := range o.lives {
 		s.set.touched++
 		seen[i] = s.seen(l, o)
-		known = known && l.settled()
 		if removed := l.state.Removed || l.turn == order.Remove; removed && o.Verb != VerbStop {
 			s.failed(o, i, operation.Removed)
 			seen[i] = operation.Seen{Is: operation.Gone}
@@ -265,10 +266,10 @@ func (s *course) seeAll(o *Operation) (seen []operation.Seen, known bool) {
 			s.set.Operations.member(o, i, operation.StateRunning, "")
 		case o.Verb != VerbStart || len(s.wantedAlong(l)) == 0:
 			o.roll.Skip(i)
-			s.set.intents.comeTo(o.lives[i:i+1], true)
+			s.set.intents.comeTo(o.command, o.lives[i:i+1], true)
 		}
 	}
-	return seen, known
+	return seen
 }
 
 // wantedAlong are those that are started with l: not who was stopped since that was
@@ -294,9 +295,7 @@ func (s *course) take(o *Operation, i int) {
 	if l.definition.Fault == "" || o.Verb == VerbStop {
 		s.set.queue.give(o, o.command, act)
 	}
-	if o.command.intends() {
-		s.set.intents.comeTo(act, true)
-	}
+	s.set.intents.comeTo(o.command, act, true)
 	s.stir(o, i)
 }
 

@@ -162,7 +162,7 @@ func (s *Operations) undertake(c *Command, recorded bool) {
 	case c.Width == 0 && o.names == nil:
 		s.set.course.takeAll(o)
 		if c.intends() {
-			s.set.intents.comeTo(slices.Concat(c.Lives, c.along), false)
+			s.set.intents.comeTo(c, slices.Concat(c.Lives, c.along), false)
 		}
 	}
 	s.set.course.stir(o, -1)

@@ -98,8 +98,10 @@ func newWorld(r *rand.Rand, names []string, twin bool) *world {
 }
 
 func (w *world) begin() {
-	w.set, w.held, w.recording, w.rows, w.logged = &core.Set{}, 0, nil, nil, nil
+	w.set, w.held, w.recording, w.rows, w.logged, w.vacated = &core.Set{}, 0, nil, nil, nil, nil
 	clear(w.unmarked)
+	clear(w.unsaved)
+	clear(w.refused)
 	if w.twins, w.orders = map[*core.Life]*core.Life{}, map[*core.Command]*core.Command{}; w.twin != nil {
 		w.twin = &core.Set{}
 	}
@@ -217,8 +219,6 @@ func (w *world) alike(effects, again []core.Effect) {
 func (w *world) answer(effects []core.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Kind {
-		case core.Remember:
-			w.rows = append(w.rows, row{core.Row{Life: e.Life, Version: e.Version}, w.nodes[e.Node], *e.After})
 		case core.Changed:
 			if is, was := e.After.LastExit, e.Before.LastExit; is != nil && (was == nil || *is != *was) {
 				if !is.Lost {
@@ -302,9 +302,13 @@ func (w *world) carryOut(e *core.Effect) {
 	name := w.nodes[e.Node]
 	switch e.Kind {
 	case core.Remember:
-		w.memory[name], w.wants[name] = *e.After, e.Wants
+		w.remember(row{core.Row{Life: e.Life, Version: e.Version}, name, *e.After, e.Wants})
 	case core.Spawn:
 		w.nextID = max(w.nextID, e.Action.ID+1)
+		if _, unsaved := w.unsaved[name]; unsaved { // nobody would know of that process
+			w.refused[e.Action.ID] = true
+			return
+		}
 		w.mayStart(name, e.Action.ID)
 		w.children[e.Action.ID] = &child{id: e.Action.ID, name: name}
 		w.counts["spawns"]++
@@ -378,7 +382,7 @@ func (w *world) mayStop(name string, e *core.Effect) {
 	}
 	for d, state := range w.shadow {
 		going := state.Phase == machine.Stopping || state.Phase == machine.Sweeping
-		if d != name && going && slices.Contains(w.refers(d), name) && !w.reaches(name, d, map[string]bool{}) {
+		if d != name && going && slices.Contains(w.refers(d), name) && !w.leads(w.refers, name, d, map[string]bool{}) {
 			w.fault("%s is stopped, and %s, which depends on it, is %s", name, d, state.Phase)
 		}
 	}
@@ -391,13 +395,18 @@ func (w *world) refers(name string) []string {
 	return slices.Concat(d.Requires, d.Wants, d.After)
 }
 
-func (w *world) reaches(from, to string, seen map[string]bool) bool {
+// requires are the names that a service's definition requires.
+func (w *world) requires(name string) []string { return w.defs[name].Requires }
+
+// leads tells whether one service leads to another by names of either kind, by whatever
+// way. seen are those that were looked at.
+func (w *world) leads(by func(string) []string, from, to string, seen map[string]bool) bool {
 	seen[from] = true
 	if w.defs[from] == nil {
 		return false
 	}
-	for _, next := range w.refers(from) {
-		if next == to || !seen[next] && w.reaches(next, to, seen) {
+	for _, next := range by(from) {
+		if next == to || !seen[next] && w.leads(by, next, to, seen) {
 			return true
 		}
 	}

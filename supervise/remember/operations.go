@@ -28,10 +28,10 @@ func (d *Driver) Operation(is control.Operation) {
 		is = history.Shortened(is)
 	}
 	text, _ := json.Marshal(is) // it has nothing that JSON has not
-	d.write(operationKey(is.ID), unsaved{text: text})
+	d.write(operationKey(is.ID), text)
 }
 
 // ForgetOperation lets go of one.
-func (d *Driver) ForgetOperation(id uint64) { d.write(operationKey(id), unsaved{}) }
+func (d *Driver) ForgetOperation(id uint64) { d.write(operationKey(id), nil) }
 
 func operationKey(id uint64) string { return OperationsUnder + strconv.FormatUint(id, 10) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -26,8 +27,8 @@ type Driver struct {
 
 // unsaved is a row that could not be written.
 type unsaved struct {
-	text []byte   // nil: it is to be forgotten
-	of   core.Row // of a service
+	text []byte     // nil: it is to be forgotten
+	of   []core.Row // whose lives wait for it, or for a row that it replaces
 }
 
 // New is a Driver with what a predecessor has left.
@@ -59,22 +60,25 @@ const (
 // Service has a service remembered, whose row is of a life as it is now. false: it could
 // not be.
 func (d *Driver) Service(name string, s Service, of core.Row) bool {
-	return d.write(ServicesUnder+name, unsaved{s.encode(), of})
+	return d.write(ServicesUnder+name, s.encode(), of)
 }
 
 // write tells whether a row is written; if not that is tried again until it is, or
-// another one of its key.
-func (d *Driver) write(key string, u unsaved) bool {
+// another one of its key. A life whose row it replaces, and which waited for that, is
+// answered with it: a successor knows nothing else of its name then.
+func (d *Driver) write(key string, text []byte, of ...core.Row) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, failing := d.unsaved[key]
-	d.unsaved[key] = u
+	before, failing := d.unsaved[key]
+	others := slices.DeleteFunc(before.of, func(r core.Row) bool { return len(of) > 0 && r.Life == of[0].Life })
+	d.unsaved[key] = unsaved{text, append(others, of...)}
 	err := d.try(key)
-	if err != nil && !failing {
-		slog.Error("a successor would not know of something; tried again until it can", "what", key, "err", err)
+	switch {
+	case err == nil && failing:
+		d.written(key, others)
+	case err != nil && !failing:
+		slog.Error("cannot keep this for a supervisor that replaces this one; tried again every 5 s", "what", key, "err", err)
 		time.AfterFunc(again, func() { d.retry(key) })
-	} else if err == nil && failing {
-		slog.Info("a successor will know of it again", "what", key)
 	}
 	return err == nil
 }
@@ -101,10 +105,15 @@ func (d *Driver) retry(key string) {
 	case d.try(key) != nil:
 		time.AfterFunc(again, func() { d.retry(key) })
 	default:
-		slog.Info("a successor will know of it again", "what", key)
-		if u.of.Life != nil {
-			go d.Answer(core.Input{Kind: core.Remembered, Rows: []core.Row{u.of}})
-		}
+		d.written(key, u.of)
+	}
+}
+
+// written says that a row is written which could not be, to those who wait.
+func (d *Driver) written(key string, of []core.Row) {
+	slog.Info("this is kept again for a supervisor that replaces this one", "what", key)
+	if len(of) > 0 {
+		go d.Answer(core.Input{Kind: core.Remembered, Rows: of})
 	}
 }
 
@@ -167,4 +176,4 @@ func (d *Driver) Services() map[string]Service {
 }
 
 // Forget lets go of a service that is gone.
-func (d *Driver) Forget(name string) { d.write(ServicesUnder+name, unsaved{}) }
+func (d *Driver) Forget(name string) { d.write(ServicesUnder+name, nil) }

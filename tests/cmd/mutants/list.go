@@ -24,7 +24,7 @@ var mutants = []mutant{
 	{"unrecorded stop counts as wanted", "operations.go", "\tif !recorded {\n\t\twant = service.IntentNone\n\t}", "\t_ = recorded"},
 	{"earlier operations keep their members", "operations.go", "\ts.supersede(o)\n", ""},
 	{"members say done before it is remembered", "member.go", "!o.Members[i].Open() || !l.settled()", "!o.Members[i].Open()"},
-	{"rolling goes on before it is remembered", "member.go", "\tseen, known := s.seeAll(o)\n", "\tseen, known := s.seeAll(o)\n\tknown = true\n"},
+	{"rolling goes on before it is remembered", "member.go", "func(l *Life) bool { return !l.settled() }", "func(l *Life) bool { return false }"},
 	{"a cancelled restart keeps its turn", "operations.go", "\t\t\t\ts.set.revoke(l.node)\n", ""},
 	{"a cancelled operation leaves nobody as before", "operations.go", "\t\tif o.command.Width == 0 || s.set.stopping || o.leaving[i] {", "\t\tif true {"},
 	{"left over are not those of other operations", "operations.go", "slices.Contains(taken, l.node)", "len(taken) < 0"},
