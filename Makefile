@@ -23,7 +23,7 @@ PROFILES ?= 3
 
 # What a machine without a C compiler cannot do, it says: see test-unit.
 RACE = $(shell command -v gcc >/dev/null || command -v clang >/dev/null && echo -race)
-# At its end a program with the race detector sleeps for a second, and many tests run one.
+# A program with the race detector sleeps for a second before it exits, unless this is set.
 HASTE = GORACE=atexit_sleep_ms=10
 # The engine's architecture decides, for on Docker Desktop it is not the host's.
 ENGINE_ARCH = $(shell $(DOCKER) version -f '{{.Server.Arch}}' 2>/dev/null)

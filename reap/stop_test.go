@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	testbox "rlminit/tests/box"
 	"rlminit/wire"
 )
 
@@ -300,7 +301,7 @@ func TestForwarding(t *testing.T) {
 // The main command has the terminal, and gets it back when ^Z stops it with no
 // shell there to wake it.
 func TestMainHasTheTerminal(t *testing.T) {
-	master, slave := openTerminal(t)
+	master, slave := testbox.OpenTerminal(t)
 	b := newBox(t, withMain(childArgv("report")...), func(c *exec.Cmd, _ *wire.Policy) {
 		c.Stdin, c.Stdout = slave, slave
 		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
@@ -319,7 +320,7 @@ func TestMainHasTheTerminal(t *testing.T) {
 }
 
 func TestStoppedByTheTerminal(t *testing.T) {
-	master, slave := openTerminal(t)
+	master, slave := testbox.OpenTerminal(t)
 	b := startBox(t, withMain("/bin/cat"), func(c *exec.Cmd, _ *wire.Policy) {
 		c.Stdin, c.Stdout = slave, slave
 		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
@@ -349,7 +350,7 @@ func TestStoppedByTheTerminal(t *testing.T) {
 // A main command that is a service has the terminal in each of its runs, and no
 // other service gets it.
 func TestServiceHasTheTerminal(t *testing.T) {
-	master, slave := openTerminal(t)
+	master, slave := testbox.OpenTerminal(t)
 	b := startBox(t, func(c *exec.Cmd, p *wire.Policy) {
 		p.Supervised = true
 		c.Stdin, c.Stdout = slave, slave
@@ -409,28 +410,4 @@ func TestServiceHasTheTerminal(t *testing.T) {
 	if exit := l.exited(t, id); exit.Signal != int32(unix.SIGINT) {
 		t.Errorf("%+v", exit)
 	}
-}
-
-// openTerminal makes a pseudo-terminal.
-func openTerminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Skipf("needs /dev/ptmx: %v", err)
-	}
-	master = os.NewFile(uintptr(fd), "master")
-	t.Cleanup(func() { master.Close() })
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("needs /dev/pts: %v", err)
-	}
-	t.Cleanup(func() { slave.Close() })
-	return master, slave
 }

@@ -111,7 +111,7 @@ type result struct {
 func (b *box) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = "rlminit"
-	cmd.Env = []string{"PLAY_RLMINIT=1", "PATH=/usr/bin:/bin", "TZ=UTC"}
+	cmd.Env = []string{"PLAY_RLMINIT=1", "PATH=/usr/bin:/bin", "TZ=UTC", "GORACE=atexit_sleep_ms=10"}
 	if b != nil {
 		cmd.Env = append(cmd.Env, "RLMINIT_RUNTIME_DIR="+b.dir)
 	}
