@@ -135,10 +135,9 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	}
 	s.prep.Volume = s.prep.volume
 	s.prep.volume.Given = volume.Given{
-		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send,
+		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send, BootID: func() string { return s.records.memory.BootID() },
 		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
 		Box:    &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
-		BootID: func() string { return s.records.memory.BootID() },
 		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
 		Took:   s.tookVolume, Lost: func() { s.jobs.record(); s.registry.Look() }, // which ends all profiles: another container runs them
 	}

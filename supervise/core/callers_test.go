@@ -398,9 +398,10 @@ func (w *world) mayFollow(name string, e *core.Effect) {
 	if a == nil || a.set != w.set {
 		return
 	}
-	c, member, along := a.command, false, false
+	c, member, along, started := a.command, false, false, false
 	for _, l := range slices.Concat(c.Lives, c.AlongWith()) {
 		member = member || w.set.Find(name) == l
+		started = started || c.Width > 0 && w.leads(w.refers, l.Name(), name, map[string]bool{}) // along, when its turn comes
 		along = along || l.Name() != name && w.leads(w.requires, name, l.Name(), map[string]bool{})
 	}
 	switch latest := w.asked[w.latest[name]]; {
@@ -410,7 +411,7 @@ func (w *world) mayFollow(name string, e *core.Effect) {
 		w.fault("%s is %s by user %d, and user %d has it since", name, is.Phase, *is.Actor, latest.command.Actor.UID)
 	case a.cancelled && a.seen[name] == operation.StateCancelled && member && !along && (c.Verb == core.VerbRestart || c.Verb == core.VerbReload) && is.Phase == machine.Stopping:
 		w.fault("%s is restarted by user %d, who has cancelled that", name, *is.Actor)
-	case is.Phase == machine.Stopping && is.StopBy == machine.StopCommand && !a.stops[name] && c.Verb != core.VerbStart:
+	case is.Phase == machine.Stopping && is.StopBy == machine.StopCommand && !a.stops[name] && !started && c.Verb != core.VerbStart:
 		w.fault("%s is stopped by user %d, who may stop %v", name, *is.Actor, a.stops)
 	}
 }

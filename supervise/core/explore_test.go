@@ -242,7 +242,8 @@ func (w *world) define(name string) {
 func (w *world) redefine(life *core.Life, d *core.Definition) {
 	w.counts["redefined"]++
 	n := life.Node()
-	w.defs[w.nodes[n]] = d
+	name := w.nodes[n]
+	w.defs[name], w.outdated[name] = d, true
 	for _, a := range w.asked {
 		w.mayStopMore(a)
 	}
@@ -251,12 +252,20 @@ func (w *world) redefine(life *core.Life, d *core.Definition) {
 		return // another supervisor has taken over, or it is gone
 	}
 	update := machine.Event{Kind: machine.Update, NeedsRestart: w.r.IntN(2) == 0}
-	if state := life.State(); update.NeedsRestart && !life.Turn().Stops() && core.Active(state) && state.Want == machine.WantUp {
-		w.apply(core.Input{Kind: core.Give, Turn: order.Restart, Nodes: []order.Node{n}, Event: update})
-		return
+	in := core.Input{Kind: core.Give, Turn: order.Restart, Nodes: []order.Node{n}, Event: update}
+	if state := life.State(); !update.NeedsRestart || life.Turn().Stops() || !core.Active(state) || state.Want != machine.WantUp {
+		in = core.Input{Kind: core.Happened, Node: n, Event: machine.Event{Kind: machine.Update}}
 	}
-	update.NeedsRestart = false
-	w.apply(core.Input{Kind: core.Happened, Node: n, Event: update})
+	w.update(name, in)
+}
+
+// update tells a service of its definition, unless the supervisor ends meanwhile. Who is
+// restarted for it is told when its turn comes.
+func (w *world) update(name string, in core.Input) {
+	set := w.set
+	if w.apply(in); w.set == set && in.Kind == core.Happened {
+		delete(w.outdated, name)
+	}
 }
 
 // due lets time go by until the next deadline.

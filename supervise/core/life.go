@@ -146,12 +146,15 @@ func (s *Set) befell(in Input) {
 	}
 }
 
-// happened steps a life. One that is adopted is told anew what holds it.
+// happened steps a life. One that is adopted is told anew what holds it. Once the container
+// ends nobody is told of a new definition, which would start who has failed.
 func (s *Set) happened(l *Life, e machine.Event) {
 	if e.Kind == machine.Adopt {
 		s.adopted = append(s.adopted, l)
 	}
-	s.transition(l, e)
+	if !s.stopping || e.Kind != machine.Update {
+		s.transition(l, e)
+	}
 }
 
 // notified steps a life by what a process of it has said. What one of an earlier run has

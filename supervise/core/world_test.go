@@ -64,7 +64,8 @@ type world struct {
 	ended    bool
 	stopped  map[string]bool // who may not be wanted any more
 	stuck    map[string]bool
-	mortal   bool // it may be killed now
+	outdated map[string]bool // who is to be told of its definition yet
+	mortal   bool            // it may be killed now
 	adopting bool
 
 	callers
@@ -88,7 +89,7 @@ type child struct {
 func newWorld(r *rand.Rand, names []string, twin bool) *world {
 	w := &world{
 		r: r, names: names, defs: map[string]*core.Definition{}, nextID: 1, now: int64(time.Hour), counts: map[string]int{},
-		stopped: map[string]bool{}, children: map[uint64]*child{}, memory: map[string]machine.State{}, callers: newCallers(),
+		stopped: map[string]bool{}, outdated: map[string]bool{}, children: map[uint64]*child{}, memory: map[string]machine.State{}, callers: newCallers(),
 	}
 	if twin {
 		w.twin = &core.Set{}
@@ -310,6 +311,7 @@ func (w *world) carryOut(e *core.Effect) {
 			return
 		}
 		w.mayStart(name, e.Action.ID)
+		delete(w.outdated, name)
 		w.children[e.Action.ID] = &child{id: e.Action.ID, name: name}
 		w.counts["spawns"]++
 	case core.Signal:
@@ -347,6 +349,7 @@ func (w *world) carryOut(e *core.Effect) {
 			delete(w.memory, name)
 			delete(w.stopped, name)
 			delete(w.stuck, name)
+			delete(w.outdated, name)
 			w.forget(name)
 			w.counts["gone"]++
 		}
@@ -522,6 +525,11 @@ func (w *world) succeed() {
 		}
 	}
 	w.consistent()
+	for _, name := range slices.Sorted(maps.Keys(w.outdated)) {
+		if life := w.set.Find(name); life != nil {
+			w.update(name, core.Input{Kind: core.Happened, Node: life.Node(), Event: machine.Event{Kind: machine.Update}})
+		}
+	}
 	if w.ended {
 		w.apply(core.Input{Kind: core.End, Budget: 10 * time.Second})
 	}
@@ -569,5 +577,11 @@ func (w *world) policy(oneshot bool) machine.Policy {
 }
 
 func (w *world) String() string {
-	return strings.Join(w.trace[max(0, len(w.trace)-120):], "\n") + "\n" + w.wrong
+	var lines []string // without those that only say again what the two before them said
+	for i, line := range w.trace {
+		if i < 2 || line != w.trace[i-2] {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-120):], "\n") + "\n" + w.wrong
 }

@@ -113,23 +113,19 @@ func OpenTable(held Held, hold Hold) (*Table, error) {
 // Through puts another file before the one that there is.
 func (t *Table) Through(before func(File) File) { t.file = before(t.file) }
 
-// Put keeps a value, which is not empty, under a key, in place of the one before. When it
-// fails, that one still counts.
+// Put keeps a value under a key, in place of the one before; an empty one lets the key go.
+// When it fails, the one before still counts.
 func (t *Table) Put(key string, value []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, known := t.rows[key]; !known && len(value) == 0 {
+		return nil
+	}
 	return t.put(key, value)
 }
 
 // Delete lets a key go.
-func (t *Table) Delete(key string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, known := t.rows[key]; !known {
-		return nil
-	}
-	return t.put(key, nil)
-}
+func (t *Table) Delete(key string) error { return t.Put(key, nil) }
 
 // Get is the value of a key; nil: there is none.
 func (t *Table) Get(key string) []byte {

@@ -84,13 +84,7 @@ func (d *Driver) write(key string, text []byte, of ...core.Row) bool {
 }
 
 func (d *Driver) try(key string) error {
-	u := d.unsaved[key]
-	var err error
-	if u.text == nil {
-		err = d.Delete(key)
-	} else {
-		err = d.Put(key, u.text)
-	}
+	err := d.Put(key, d.unsaved[key].text)
 	if err == nil {
 		delete(d.unsaved, key)
 	}

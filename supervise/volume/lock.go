@@ -189,13 +189,13 @@ func (v *Volume) Use(store *profiles.Store) {
 
 func (v *Volume) openJournal(store *profiles.Store) {
 	c := v.Journal
-	boot := v.BootID()
+	c.boot = v.BootID()
 	say := func(line string) { slog.Warn(line) }
 	if c.silent = v.readOnly.Load(); c.silent {
 		say = func(string) {} // that nothing can be written here was said
 	}
 	j, err := journal.Open(store.Ours(), journal.Options{
-		Boot: boot, Folds: c.folds, Say: say,
+		Boot: c.boot, Folds: c.folds, Say: say,
 		Held: func() bool { return !c.lost.Load() }, Fault: c.Fault,
 	})
 	if err != nil {
@@ -203,22 +203,21 @@ func (v *Volume) openJournal(store *profiles.Store) {
 		store.Records.RefuseIntents(err)
 		return
 	}
-	c.boot = boot
 	store.Records.UseJournal(j, c.intents, c.users)
 	c.Open.Store(j)
-	v.recordBoot(j, boot)
+	v.recordBoot(j)
 	v.Recall(c.earlier(j))
 }
 
 // recordBoot records that this boot has begun, unless a supervisor before did.
-func (v *Volume) recordBoot(j *journal.Journal, boot string) {
+func (v *Volume) recordBoot(j *journal.Journal) {
 	machine, err := journal.MachineBoot()
 	if err != nil {
 		slog.Warn(err.Error())
 	}
 	var begun journal.BootBegun
 	recorded := false
-	j.View(func() { begun, recorded = v.Journal.boots.Begin(boot, machine) })
+	j.View(func() { begun, recorded = v.Journal.boots.Begin(v.Journal.boot, machine) })
 	v.prior.Store(string(begun.PriorExit))
 	if recorded || v.Journal.silent {
 		return
