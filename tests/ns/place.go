@@ -163,6 +163,7 @@ func stage() error {
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
 		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
+		{"tmpfs", "/tmp", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777"},
 	} {
 		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
 			return fmt.Errorf("cannot mount %s: %w", m.target, err)

@@ -27,7 +27,12 @@ func Main(m *testing.M) int {
 		}
 		return 0
 	}
-	var err error
+	// A box has a /tmp of its own. What it shares with its test lies elsewhere.
+	err := os.Setenv("TMPDIR", "/var/tmp")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if programs, err = box.Build(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
