@@ -18,7 +18,7 @@ type rootPlans struct {
 
 func plansOfRoot(b *box.Box) rootPlans {
 	b.Helper()
-	dir := strings.TrimSpace(b.Shell(box.Root, "mktemp -d /tmp/declared.XXXXXX"))
+	dir := strings.TrimSpace(b.Shell(box.Root, "mktemp -dp /var/tmp"))
 	b.Cleanup(func() { b.Shell(box.Root, "rm -r "+dir) })
 	b.Shell(box.Root, "chmod 755 "+dir)
 	path := strings.TrimSpace(b.Shell(box.Root, `echo "${RLMINIT_CONFIG:-/etc/rlminit/rlminit.yaml}"`))

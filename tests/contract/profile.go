@@ -221,7 +221,7 @@ func PurgeLeavesNothing(t *testing.T, start New) {
 	if left := there(); left != "bob\n" {
 		t.Errorf("after --purge the logs are %q", left)
 	}
-	elsewhere := strings.TrimSpace(b.Shell(box.Service, `mktemp -d`))
+	elsewhere := strings.TrimSpace(b.Shell(box.Service, `mktemp -dp /var/tmp`))
 	b.Must("stop", "bob")
 	b.Shell(box.Service, `echo precious >`+elsewhere+`/current`)
 	b.Shell(box.Root, `rm -r "`+logs+`/bob"; ln -s `+elsewhere+` "`+logs+`/bob"`)
