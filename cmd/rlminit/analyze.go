@@ -21,13 +21,12 @@ func analyzeVerb(t *terminal) *cobra.Command {
 	asJSON, svg := false, false
 	cmd := &cobra.Command{
 		Use:   "analyze",
-		Short: "show where the time of the last boot went",
-		Long: `Shows how long each step of the boot took before and beside the services, boot
-steps of the configuration among them; of each service that the boot started how
-long it waited for others and how long it took to be ready; and the critical
-chain: the service that was ready last, what it had waited for, and so on. Times
-are since PID 1 was started. Steps are known where there is a volume that they
-could be recorded on.
+		Short: "show what the last boot spent its time on",
+		Long: `Shows how long each step of the boot took, also the boot steps of the
+configuration; for each service that the boot started, how long it waited for
+others and how long it took to get ready; and the critical chain: the service
+that was ready last, what that one had waited for, and so on. Times count from
+the start of PID 1. Steps are only known if there is a volume to record them on.
 
 With --json: an object with at, took_s, steps (step, began_s, took_s), services
 (service, began_s, started_s, ready_s, outcome, after: what it waited for last)

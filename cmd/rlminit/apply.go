@@ -23,17 +23,17 @@ func applyVerb(t *terminal) *cobra.Command {
 	ask := control.ApplyRequest{}
 	cmd := &cobra.Command{
 		Use:   "apply PLAN",
-		Short: "carry out a plan that was approved",
-		Long: `Carries out what rlminit plan --out wrote, exactly that, if --approve is its
-hash. What takes nothing out of service comes first, then what needs a restart,
-one after the other, then stops, and deletions last, when all else is well. Each
-service must be ready, and stay so for --steady; if one dies, restarts or becomes
-unhealthy before, or an action fails, everything is put back: definitions,
-environment, secrets, intents and processes. What fails because the volume is
-full or faulty is tried again after 5, 15 and 45 s within --timeout; what could
-not be put back then is, once the volume is well. An apply goes on if this
-command is interrupted, or has ended with 12 because the volume holds it up;
-rlminit revisions says how it ended.`,
+		Short: "carry out an approved plan",
+		Long: `Carries out exactly what rlminit plan --out wrote, if --approve is its hash.
+Changes without a restart come first, then restarts, one after the other, then
+stops, and deletions last, when all else is healthy. Each service must be ready,
+and stay so for --steady. If one dies, restarts or becomes unhealthy before
+that, or if an action fails, everything is rolled back: definitions,
+environment, secrets, desired states and processes. An action that fails because
+the volume is full or faulty is tried again after 5, 15 and 45 s within
+--timeout; what could not be rolled back then is rolled back once the volume
+works again. An apply goes on if this command is interrupted, or if it has ended
+with 12 because of the volume; rlminit revisions shows how it ended.`,
 		Example: `  rlminit apply plan.json --approve sha256:4f0c… --by "alice, in review 512"
   rlminit apply plan.json --approve "$HASH" --allow-delete --steady 5s --exit-zero`,
 		Args: exactly("PLAN"),

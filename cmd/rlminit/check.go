@@ -43,23 +43,24 @@ func checkVerb(t *terminal) *cobra.Command {
 		Use:   "check [FILE…]",
 		Short: "validate configuration and definitions, and run nothing",
 		Long: `Reads each file and prints every fault with its file, line and field. A
-profile.yaml and the files of a services.d are taken as what they are, a
-service.yaml as the definition of the service that its directory is named
-after, and all else as a configuration with the services.d beside it. Without
-FILE it checks the configuration that init would read here, and whether it can
-be had in this place: so it does with a profile.yaml of this volume, whose
-program, directory and secrets it looks for, with a service that has the name of
-a profile of this volume, and in a container of rlminit's with any
-configuration. Elsewhere that is judged as for a container that begins as root,
-and users that are not known here are no fault; RLMINIT_USER stands for the
-user of docker run --user. As a container's command, check starts nothing else.
-A restart limit that cannot be reached within its window, because the delays
-alone take longer, is said, and is no fault. The exit code is 0 if there is no
-fault, and 1 otherwise.
+profile.yaml and a file of services.d are checked as such, a service.yaml as the
+definition of the service that its directory is named after, and any other file
+as a configuration with the services.d beside it. Without FILE it checks the
+configuration that init would read here.
 
-With --json: an array of objects with file, valid, note (what was not looked
-at, or does not do what it seems to; absent without) and faults: each with
-text, and file, line and field where it is of one.`,
+It also checks whether the configuration can work in this place: without FILE;
+for a profile.yaml of this volume, whose program, directory and secrets it looks
+for; for a service that has the name of a profile of this volume; and for every
+configuration in a container of rlminit. Elsewhere it assumes a container that
+begins as root, and does not fault users that are unknown here; RLMINIT_USER
+stands for the user of docker run --user. As a container's command, check starts
+nothing else. If the delays between restarts are so long that a restart limit
+cannot be reached within its window, a line says so, but that is no fault. The
+exit code is 0 if there is no fault, and 1 otherwise.
+
+With --json: an array of objects with file, valid, note (what was not checked,
+or does not do what it seems to; absent if there is nothing) and faults: each
+with text, and, if they apply, file, line and field.`,
 		Example: `  rlminit check
   rlminit check rlminit.yaml --json | jq -r '.[].faults[] | "\(.line): \(.text)"'
   docker run --rm -v "$PWD:/x:ro" IMAGE rlminit check /x/rlminit.yaml`,

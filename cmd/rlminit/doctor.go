@@ -24,16 +24,16 @@ func doctorVerb(t *terminal) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "examine what this container allows, and say what to do",
-		Long: `Examines the kernel, PID 1 and what it may do, cgroup and limits, the runtime
-directory, the volume, the clock, the last boot, ports, and the services, changes
-nothing, and says of each thing that is not as it should be what to do. It works
-without a supervisor that answers, too. The exit code is 1 where something fails,
-and 0 where there are only warnings.
+		Short: "examine this container and suggest remedies",
+		Long: `Examines the kernel, PID 1 and its privileges, cgroup and limits, the runtime
+directory, the volume, the clock, the last boot, ports, and the services. It
+changes nothing, and says for each problem what to do. It also works if no
+supervisor answers. The exit code is 1 if a check fails, and 0 if there are only
+warnings.
 
-With --json each finding is an object with check (what was looked at), state (ok,
-warn, fail or unknown), what (what is so, and what it means) and remedy (what to
-do; empty where nothing is to be done).`,
+With --json each finding is an object with check (what was examined), state (ok,
+warn, fail or unknown), what (the finding, and what it means) and remedy (what
+to do; empty if there is nothing to do).`,
 		Example: `  rlminit doctor
   rlminit doctor --json | jq '.[] | select(.state != "ok")'`,
 		Args: exactly(),

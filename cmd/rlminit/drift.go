@@ -10,10 +10,10 @@ func driftVerb(t *terminal) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "drift",
-		Short: "say what is no longer as it was applied",
-		Long: `Compares what the applied revisions have made with what is recorded and alive:
+		Short: "show what differs from what was applied",
+		Long: `Compares the result of the applied revisions with what exists now, and shows
 what somebody has changed, stopped, created or deleted by hand since, and what
-has failed. For each value it says how it is, and how it was applied. The exit
+has failed. For each value it shows what it is, and what was applied. The exit
 code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`,
 		Args: exactly(),
 		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {

@@ -22,14 +22,15 @@ func eventsVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [-f] [NAME…]",
 		Short: "show what happened, over restarts of the container too",
-		Long: `Shows what the journal has: every transition of a service with its cause, and
-every command with what it was for and the uid that gave it, of earlier starts of
-the container too; with -f also what is to come. NAME is a service's or a
-profile's. Each record is told in words; TYPE is transition, operation,
-profile_created, boot_begun and so on: --json shows each record's. Of a name that
-nothing has, and nothing had in that time, there is an error.
+		Long: `Shows what is in the journal, also of earlier starts of the container: every
+transition of a service with its cause, and every command with its target and
+the uid that gave it. With -f it also shows new records as they come. NAME is a
+service or a profile; a name that nothing has, or had in that time, is an error.
+Records are shown in words. TYPE is transition, operation, profile_created,
+boot_begun and so on: --json shows the type of each record.
 
-Where no rlminit answers, the journal's files are read, which root may do.`,
+If no rlminit answers, root can still use this verb: it then reads the journal's
+files.`,
 		Example: `  rlminit events -f
   rlminit events -n 20 alice
   rlminit events alice --since 2h --type transition

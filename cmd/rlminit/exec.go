@@ -26,14 +26,14 @@ func execVerb(t *terminal) *cobra.Command {
 		Use:   "exec [--profile NAME] -- CMD [ARG…]",
 		Short: "run a command as the service user",
 		Long: `Meant for docker exec as root: gives up every privilege for good, becomes the
-user that services run as, and runs the command in its home, or in / if that
-cannot be entered. So nothing that it writes to the volume belongs to root. With
---profile the command gets that profile's environment, groups and directory. It
-has the terminal that it is called on: start it by docker exec -it, and not from
-a shell of root's, into which it could type where the kernel allows that (the
-sysctl dev.tty.legacy_tiocsti). The service user may call it too; any other user
-is refused. The exit code is the command's; 126 if it cannot be executed and 127
-if it is not found.`,
+user that services run as, and runs the command in that user's home, or in / if
+it cannot be entered. So nothing that the command writes to the volume belongs
+to root. With --profile the command gets that profile's environment, groups and
+directory. The command gets the terminal that the verb is called on: start it
+with docker exec -it, and not from a shell of root, into which it could type
+where the kernel allows that (the sysctl dev.tty.legacy_tiocsti). The service
+user may call it too; any other user is refused. The exit code is the command's;
+126 if it cannot be executed and 127 if it is not found.`,
 		Example: `  docker exec -it box rlminit exec --profile alice -- bash
   docker exec box rlminit exec -- touch /data/marker`,
 		Args: atLeast("CMD"),

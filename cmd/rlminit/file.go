@@ -39,9 +39,9 @@ func fileWriteVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "write [--profile P] PATH",
 		Short: "replace a file of a profile by standard input",
-		Long: `Replaces a file by what comes on standard input, in one step, and keeps what was
-there: prints the id of a job that rlminit job undo can undo, on a terminal with the
-command for that. Mode and owner stay; a new file has mode 0640.`,
+		Long: `Replaces a file by standard input, in one step, and keeps the old content.
+Prints the id of the job, which rlminit job undo takes to undo it; on a terminal
+the whole command. Mode and owner stay; a new file has mode 0640.`,
 		Example: `  rlminit file write --profile alice config.yaml <config.yaml`,
 		Args:    exactly("PATH"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
@@ -66,7 +66,7 @@ command for that. Mode and owner stay; a new file has mode 0640.`,
 		}),
 	}
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
-	cmd.Flags().BoolVar(&w.Parents, "parents", false, "make the directories above it that are missing")
+	cmd.Flags().BoolVar(&w.Parents, "parents", false, "make missing parent directories")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the job's result, a JSON object")
 	return limited(cmd)
 }

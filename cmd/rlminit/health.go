@@ -18,14 +18,15 @@ func healthVerb(t *terminal) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "health [NAME…] [--level alive|ready]",
-		Short: "say whether rlminit, or what it runs, is well",
-		Long: `Level alive, the default and meant for HEALTHCHECK and liveness probes, says
-whether rlminit itself is well. Level ready says whether all that is wanted is
-up; with names, whether these are. The exit code is 0 or 1 whatever the cause,
-for Docker knows no other. With --json: an object with ok, reasons and missing
-(why there may be profiles that nothing here shows, or are some whose names
-services have; absent without), walls (those that the configuration asks for and
-that cannot be had here, with the reason; absent without) and supervisor.`,
+		Short: "check whether rlminit, or what it runs, is healthy",
+		Long: `Level alive, the default, is meant for HEALTHCHECK and liveness probes: it
+checks rlminit itself. Level ready checks that all services that should run are
+up; with names, that these are. The exit code is 0 or 1 whatever the cause, for
+Docker knows no other. With --json: an object with ok, reasons, missing (why
+there may be profiles that cannot be seen, or which profiles have the name of a
+service; absent if there are none), walls (isolation that the configuration asks
+for and that is not possible here, with the reason; absent if there is none) and
+supervisor.`,
 		Example: `  HEALTHCHECK CMD ["rlminit", "health"]
   rlminit health --level ready alice`,
 		ValidArgsFunction: completeServices,

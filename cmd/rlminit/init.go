@@ -135,22 +135,21 @@ func initVerb() *cobra.Command {
 		Long: `Without a configuration it is a pure init: it runs the command, forwards signals,
 reaps orphans, and exits with the command's code. With /etc/rlminit/rlminit.yaml
 (or RLMINIT_CONFIG, or --config) it supervises what is configured there, and the
-profiles on the volume; other flags count for more than RLMINIT_HOME and so on.
---signal-group, --success, --parent-death, --warn-on-reap and --verbose are for a
-pure init too. In a configuration they are main.signal_group, main.exits.success,
-parent_death, warn_on_reap and verbose. Where rlminit is not PID 1 it becomes a
-subreaper by itself. Under the name of tini, dumb-init or catatonit it takes the
-flags of those instead: rlminit help install-compat.
+profiles on the volume. Flags override variables such as RLMINIT_HOME. The last
+five flags are for a pure init too; in a configuration they are
+main.signal_group, main.exits.success, parent_death, warn_on_reap and verbose.
+If rlminit is not PID 1, it becomes a subreaper. Called as tini, dumb-init or
+catatonit it takes the flags of that program: rlminit help install-compat.
 
-Without arguments it runs main.command; if the first one is a program, that; else
-main.command with the arguments, unless main.routes says otherwise. RLMINIT_UID
-and RLMINIT_GID, or PUID and PGID, give the service user another uid and gid, and
-a volume to which nothing was written yet to that user. rlminit check (or
-completion, help, install-compat, journal, schema, version) as the container's
-command is carried out in place of all else, as the container's user.
+Without arguments it runs main.command. If the first argument is a program, it
+runs that; otherwise main.command with the arguments, unless main.routes says
+otherwise. RLMINIT_UID and RLMINIT_GID, or PUID and PGID, change the uid and gid
+of the service user; a volume to which nothing was written yet becomes that
+user's. If the container's command is rlminit check (or completion, help,
+install-compat, journal, schema, version), only that runs, as the container user.
 
-It exits with its main command's code, 128+n if signal n ended that, 126 if it
-cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,
+It exits with the main command's code, 128+n if signal n ended the command, 126
+if it cannot be executed, 127 if not found, and 78 for a broken configuration.`,
 		Example: `  ENTRYPOINT ["/usr/local/bin/rlminit", "init", "--"]
   docker run IMAGE agent serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -161,7 +160,7 @@ cannot be executed, 127 if it is not found, and 78 for a broken configuration.`,
 	f.String("user", "", "who services run as: `USER` is a name, a uid or uid:gid")
 	f.String("stop-timeout", "", "the container's stop budget, `TIME`")
 	f.String("profiles", "", "`SWITCH` is on, or off to run without profiles")
-	f.Bool("strict", false, "refuse to start where something must be done without")
+	f.Bool("strict", false, "refuse to start, instead of doing without, where something is not possible here")
 	f.Bool("signal-group", false, "forward signals to the main command's whole process group")
 	f.StringArray("success", nil, "exit with 0 where the main command exits with `CODE`; can be repeated")
 	f.String("parent-death", "", "be sent `SIGNAL` when the parent process ends")

@@ -24,12 +24,12 @@ func installCompatVerb(t *terminal) *cobra.Command {
 	force, asJSON := false, false
 	cmd := &cobra.Command{
 		Use:   "install-compat DIR",
-		Short: "make links by which this binary is tini, dumb-init or catatonit",
+		Short: "make links that let this binary act as tini, dumb-init or catatonit",
 		Long: `Makes symbolic links named tini, tini-static, docker-init, podman-init,
 dumb-init and catatonit in DIR, which point to this binary. Called by one of
 these names it takes that program's command line, variables, messages and exit
-codes; the first four are tini's. A link that is right already is left as it is;
-anything else of that name is kept unless --force is given.
+codes; the first four are tini's. A link that is right already stays; anything
+else of that name is only replaced with --force.
 
 As dumb-init it takes -c, -r, -v, -V and -h, with their long names, and
 DUMB_INIT_DEBUG and DUMB_INIT_SETSID. The command gets a session of its own and

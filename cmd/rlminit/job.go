@@ -11,8 +11,8 @@ import (
 )
 
 func jobVerb(t *terminal) *cobra.Command {
-	return group("job", "list, show, wait for, cancel and undo jobs", `A job is a command that rlminit run, a schedule or a hook has run, or a write of
-rlminit file write. The last 1,000 that are over are remembered.`, jobListVerb(t), jobShowVerb(t), jobWaitVerb(t), jobCancelVerb(t), jobLogsVerb(t), jobUndoVerb(t))
+	return group("job", "list, show, wait for, cancel and undo jobs", `A job is a command that was run by rlminit run, a schedule or a hook, or a write
+by rlminit file write. The last 1,000 finished jobs are remembered.`, jobListVerb(t), jobShowVerb(t), jobWaitVerb(t), jobCancelVerb(t), jobLogsVerb(t), jobUndoVerb(t))
 }
 
 // group is a verb that has verbs of its own.
@@ -77,7 +77,7 @@ func jobColour(state string) string {
 func jobShowVerb(t *terminal) *cobra.Command {
 	return shows(t, &cobra.Command{
 		Use:   "show ID",
-		Short: "show a job, and what came of it",
+		Short: "show a job and its result",
 		Args:  exactly("ID"),
 	}, (*control.Client).Job, showJob)
 }
@@ -145,7 +145,7 @@ func jobWaitVerb(t *terminal) *cobra.Command {
 		Use:   "wait ID",
 		Short: "wait until a job is over, and exit as it did",
 		Long: `Waits until a job is over, and changes nothing. The exit code is that of rlminit
-run; 7 when the time is over before.`,
+run, or 7 when the time is over first.`,
 		Args: exactly("ID"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			ctx, cancel := within(cmd.Context(), timeout, grace)
@@ -171,7 +171,7 @@ func jobCancelVerb(t *terminal) *cobra.Command {
 		Use:   "cancel ID…",
 		Short: "end jobs, with all that they have started",
 		Long: `Ends jobs with all that they have started: TERM, a second, KILL. Returns when
-they are over. One that is over already is exit code 17.`,
+they are over. If a job is over already, the exit code is 17.`,
 		Args: atLeast("ID"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			worst := 0
@@ -198,8 +198,8 @@ func jobLogsVerb(t *terminal) *cobra.Command {
 		Use:   "logs [-f] ID",
 		Short: "print what a job has written",
 		Long: `Prints what a job has written so far, its stdout to stdout and its stderr to
-stderr. With -f also what it writes from now on; to stop that does not end the job,
-unless nobody else follows it and it is not detached.`,
+stderr. With -f it goes on with what the job writes from now on. Interrupting
+that does not end the job, unless nobody else follows it and it is not detached.`,
 		Args: exactly("ID"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 			out := &passer{out: t.out, err: t.err}
@@ -218,10 +218,10 @@ func jobUndoVerb(t *terminal) *cobra.Command {
 	return limited(shows(t, &cobra.Command{
 		Use:   "undo ID",
 		Short: "put back what a file had before rlminit file write",
-		Long: `Puts back what was in a file before a job of rlminit file write, with its mode and
-owner; a file that was not there before is removed. It follows a profile that was
-renamed since, and one that was restored. It is refused, with exit code 10, where
-the file has changed since.`,
+		Long: `Puts back the content that a file had before a job of rlminit file write, with
+its mode and owner; a file that was not there before is removed. This also works
+if the profile was renamed or restored since. It is refused, with exit code 10,
+if the file has changed since.`,
 		Args: exactly("ID"),
 	}, (*control.Client).UndoJob, func(t *terminal, r *control.JobResult) { t.printf("%s\n", r.Job) }))
 }

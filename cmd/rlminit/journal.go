@@ -16,10 +16,10 @@ import (
 )
 
 func journalVerb(t *terminal) *cobra.Command {
-	return group("journal", "check and export the journal on the volume", `The journal has what was asked of rlminit and what became of it. These verbs read
-its files, ask no supervisor and change nothing, so that they work on a stopped
-container's volume too. Only root and the supervisor's own user may: docker exec
-is root's unless it is told otherwise.`, journalVerifyVerb(t), journalExportVerb(t))
+	return group("journal", "check and export the journal on the volume", `The journal records commands to rlminit and their results. These verbs read its
+files, ask no supervisor and change nothing, so they work on the volume of a
+stopped container too. Only root and the supervisor's own user may use them;
+docker exec runs as root unless it is told otherwise.`, journalVerifyVerb(t), journalExportVerb(t))
 }
 
 func journalVerifyVerb(t *terminal) *cobra.Command {
@@ -27,10 +27,10 @@ func journalVerifyVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "look for damage in the journal",
-		Long: `Reads each segment of the journal to its end and says what is wrong with it, and
-what the next boot would do. DIR is the volume's directory, or that of the
-segments; without it, the one of the configuration that is used here. The exit
-code is 0 if all is sound, and 1 otherwise.`,
+		Long: `Reads each segment of the journal to its end and reports damage, and what the
+next boot would do about it. DIR is the directory of the volume or of the
+segments; the default is that of the configuration in use. The exit code is 0 if
+there is no damage, and 1 otherwise.`,
 		Example: `  rlminit journal verify
   docker run --rm -v box-data:/data IMAGE rlminit journal verify /data`,
 		Args: cobra.MaximumNArgs(1),
@@ -99,8 +99,8 @@ func journalExportVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "write the records of the journal, one object a line",
-		Long: `Writes the good records of all segments as they stand there, oldest first; of
-another type only with --type. DIR is as for verify.`,
+		Long: `Writes the undamaged records of all segments as they are, oldest first; with
+--type only those of that type. DIR is as for verify.`,
 		Example: `  rlminit journal export > journal.jsonl
   rlminit journal export --type operation --since 2h | jq -c '{at, verb, services, actor}'`,
 		Args: cobra.MaximumNArgs(1),

@@ -14,11 +14,11 @@ func listDependenciesVerb(t *terminal) *cobra.Command {
 	asJSON, reverse := false, false
 	cmd := &cobra.Command{
 		Use:   "list-dependencies [NAME…]",
-		Short: "show what services come after, as a tree",
-		Long: `Shows for each service what it requires, wants or comes after, and below that
-what those do in turn; with --reverse what requires it, wants it or comes after
-it. Without NAME it begins with each service that nothing else comes after (with
---reverse: that comes after nothing).
+		Short: "show dependencies of services as a tree",
+		Long: `Shows as a tree what each service requires, wants or starts after; with
+--reverse what requires it, wants it or starts after it. Without NAME it begins
+with the services that no other one starts after (with --reverse: that start
+after none).
 
 With --json: an array of objects with service, profile, state, requires, wants
 and after, of the named services, or of all.`,
@@ -52,7 +52,7 @@ and after, of the named services, or of all.`,
 			return status(worst)
 		}),
 	}
-	cmd.Flags().BoolVar(&reverse, "reverse", false, "what comes after a service")
+	cmd.Flags().BoolVar(&reverse, "reverse", false, "show what depends on a service")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
 	return cmd
 }

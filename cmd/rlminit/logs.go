@@ -42,23 +42,23 @@ func logsVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs NAME… | --all",
 		Short: "show the logs of services",
-		Long: `Shows what services wrote, across rotations of their log. Several are merged by
-time, each line with the service's name in front. With -f the name is followed
-until interrupted: over restarts, and over a rename or deletion of its profile,
-which is a line of the log, to the next profile of that name.
+		Long: `Shows what services wrote, across rotations of their log. Several logs are merged
+by time, each line with the service's name in front. -f follows the name until
+interrupted: over restarts, and over a rename or deletion of its profile (a line
+of the log says so) to the next profile of that name.
 
---grep looks at what the service wrote, not at time and stream, and --level at
-what a line says of itself: <3> in front, level=error, {"level":"error"},
-[error], ERROR and the like. A line that says nothing counts as info, and one
-that begins with a blank as the one before it. -n counts what they let through,
-but with -f what there is before that.
+--grep searches what the service wrote, not the time and stream. --level looks at
+the level that a line gives: <3> in front, level=error, {"level":"error"},
+[error], ERROR and the like. A line without a level counts as info, and one that
+begins with a blank has the level of the line before. -n counts the lines that
+these let through; with -f, lines before they are filtered.
 
-On a terminal control characters are shown as ^[ and the like, and do nothing to
-it; --raw writes them as they are, as in a pipe.
+On a terminal control characters are shown as ^[ and the like; --raw writes them
+as they are, as in a pipe.
 
 With --json a line is an object with service, at (null without times), stream
-(out, err, or rlminit for what rlminit adds), level (null: the line tells none),
-cut (the next line goes on with this one) and text, or text_base64 if no UTF-8.`,
+(out, err, or rlminit for what rlminit adds), level (null: none), cut (the text
+goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 		Example: `  rlminit logs alice
   rlminit logs -f -n 50 alice bob
   rlminit logs --all --since 10m --level warn

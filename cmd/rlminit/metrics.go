@@ -15,13 +15,13 @@ func metricsVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metrics",
 		Short: "write the state of all services as OpenMetrics",
-		Long: `Writes what rlminit and its services are like, in the text format of OpenMetrics:
+		Long: `Writes metrics of rlminit and its services in the text format of OpenMetrics:
 states, restarts, readiness and health, how long probes took, memory, CPU time
-and processes, what services have written and logs have lost, the journal, and
-rlminit's own two processes. Counts of probes, of bytes written and of the
-journal begin again at 0 with a supervisor that replaces another. To have it
-scraped, set metrics.listen in the configuration; examples/metrics has rules for
-alerts.`,
+and processes, bytes that services have written and that logs have lost, the
+journal, and the two processes of rlminit. Counts of probes, of bytes written
+and of the journal start again at 0 when the supervisor is replaced. To have the
+metrics scraped, set metrics.listen in the configuration; examples/metrics has
+rules for alerts.`,
 		Example: `  rlminit metrics
   docker exec box rlminit metrics --prometheus >/var/lib/node_exporter/box.prom`,
 		Args: exactly(),

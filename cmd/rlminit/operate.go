@@ -49,21 +49,21 @@ func (o *operation) flags(cmd *cobra.Command) {
 		all = "every service that is meant to run, in the order of their dependencies; what is stopped stays so"
 	}
 	f.BoolVar(&o.all, "all", false, all)
-	f.StringVar(&o.options.State, "state", "", "of those, the ones that are in this `STATE` now, such as failed or unhealthy")
+	f.StringVar(&o.options.State, "state", "", "only those that are in this `STATE` now, such as failed or unhealthy")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
 	f.BoolVar(&o.json, "json", false, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")
 	rolling := map[string]string{
-		"start":   "have no more than `N` on their way up at once",
-		"stop":    "have no more than `N` on their way down at once",
-		"restart": "take the next only while fewer than `N` of them are out of service",
+		"start":   "start no more than `N` at a time",
+		"stop":    "stop no more than `N` at a time",
+		"restart": "restart the next only while fewer than `N` of them are out of service",
 	}
 	f.IntVar(&o.rolling, "rolling", 0, rolling[o.verb])
 	f.Lookup("rolling").NoOptDefVal = "1"
 	if o.steady = 2 * time.Second; o.verb == "stop" {
 		o.steady = 0
 	} else {
-		f.Var((*seconds)(&o.steady), "steady", "with --rolling: one is up when it has been ready for `TIME` (default 2s)")
+		f.Var((*seconds)(&o.steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")
 	}
 	cmd.ValidArgsFunction = completeServices
 }

@@ -16,12 +16,12 @@ func operationsVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operations [ID]",
 		Short: "show what was asked of services, and what became of it",
-		Long: `Shows the operations that are under way and the latest that are over, of earlier
-starts of the container too: their id, verb, state, and who asked. With ID it
-shows each of its members, and what one that waits is waiting for. With -f it
-goes on until the operation is over, and shows on a terminal how far it is; ^C
-ends the watching alone. One that was under way when the container
-ended, or the supervisor was replaced, is interrupted.`,
+		Long: `Shows the operations that are under way and the latest that are over, also those
+of earlier starts of the container: id, verb, state, and who asked. With ID it
+shows each member of the operation, and what a waiting member waits for. With -f
+it waits until the operation is over, and shows progress on a terminal; ^C ends
+only the watching. An operation that was under way when the container ended or
+the supervisor was replaced is interrupted.`,
 		Example: `  rlminit operations
   rlminit operations 12 -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,12 +84,12 @@ func cancelVerb(t *terminal) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
-		Short: "have an operation go no further",
-		Long: `Ends an operation. What has begun goes on to its end; a restart that a service
-still waits for is dropped, and a rolling one takes nobody any more. What has
-begun stays recorded as it was to be; whom a rolling one has not come to is
-wanted as before. Exit code 17 if the operation is over, 4 if there is none of
-that id.`,
+		Short: "end an operation before it is done",
+		Long: `Ends an operation. What has begun goes on to its end; a restart that still waits
+for its turn is dropped, and a rolling operation takes no further member. For
+members that it has begun the recorded intent stays; members that a rolling
+operation has not come to have the intent of before. Exit code 17 if the
+operation is over, 4 if there is none with that id.`,
 		Example: `  rlminit cancel 12`,
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {

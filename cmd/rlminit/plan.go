@@ -27,14 +27,15 @@ func planVerb(t *terminal) *cobra.Command {
 	var asJSON, detailed bool
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
-		Short: "say what would bring a declared set of profiles about",
-		Long: `Compares the profiles that FILE declares (- is standard input) with what is
-recorded and alive, and says what an apply would do: + creates, - deletes, ~
-changes. Within the scope, a profile that is not declared is to be deleted. Of
-root FILE may declare the configuration too.
-Nothing is touched. --out writes the plan to a file for rlminit apply, which
-carries out exactly that, if its hash is approved, for an hour, and only as long
-as nobody changes what it starts from. Secrets stand in it as digests.`,
+		Short: "show what an apply of a declared set would change",
+		Long: `Compares the profiles that FILE declares (- is standard input) with those that
+exist, and shows what an apply would do: + creates, - deletes, ~ changes. A
+profile in the scope that is not declared would be deleted. For root, FILE may
+declare the configuration too. Nothing is changed.
+
+--out writes the plan to a file for rlminit apply. Apply carries out exactly
+that plan if its hash is approved, within an hour, and only if nobody has
+changed what the plan starts from. The plan has digests in place of secrets.`,
 		Example: `  rlminit plan -f agents.yaml
   rlminit plan -f agents.yaml --source "$(git rev-parse HEAD)" --require-clean --out plan.json
   rlminit plan -f alice.yaml --scope profile/alice --detailed-exitcode`,
@@ -69,7 +70,7 @@ as nobody changes what it starts from. Secrets stand in it as digests.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&ask.file, "file", "f", "", "the declared set, `FILE`")
-	f.StringVar(&ask.scope, "scope", "", "what it may decide about: all, profiles, profile/NAME, configuration or service/NAME, `SCOPE` (default: what FILE declares)")
+	f.StringVar(&ask.scope, "scope", "", "limit the plan to: all, profiles, profile/NAME, configuration or service/NAME, `SCOPE` (default: what FILE declares)")
 	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")

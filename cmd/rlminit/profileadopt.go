@@ -13,11 +13,11 @@ func profileAdoptVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt NAME",
 		Short: "make the desired state in a profile's state file the recorded one",
-		Long: `What is wanted of a profile is in the journal, and the gateway_state.json in its
-directory is a copy, which the next change of state is written over. This takes
-what was written there by hand on purpose: its desired_state is recorded, and the
-gateway is started or stopped. Edit the file when the gateway is in a steady
-state.`,
+		Long: `The journal holds the desired state of a profile; gateway_state.json in its
+directory is a copy, which the next change of state overwrites. Use this verb if
+you have changed that file by hand on purpose: its desired_state is recorded,
+and the gateway is started or stopped. Edit the file while the gateway does not
+change its state.`,
 		Example:           `  rlminit profile adopt alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,

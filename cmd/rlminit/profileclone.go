@@ -15,12 +15,11 @@ func profileCloneVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clone NAME NEW",
 		Short: "create a profile with the files of another",
-		Long: `Makes the profile NEW with a copy of what NAME's directory holds, less its state
-and what is removed at boot, and starts its gateway. It has a port and an intent
-of its own. A gateway that writes meanwhile is copied as it is at that moment:
-stop it first where that matters. Sockets and pipes are left out, and so are
-NAME's secrets, the directories of its sessions, and what rlminit file write
-keeps for job undo.`,
+		Long: `Makes the profile NEW with a copy of NAME's directory and starts its gateway.
+NEW has a port and an intent of its own. The copy leaves out NAME's state, what
+is removed at boot, sockets and pipes, its secrets, the directories of its
+sessions, and what rlminit file write keeps for job undo. Files are copied as
+they are at that moment: stop NAME first if its gateway may write meanwhile.`,
 		Example:           `  rlminit profile clone alice alice-next --env CHANNEL=next --stopped`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,
@@ -34,7 +33,7 @@ keeps for job undo.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
-	f.StringArrayVar(&env, "env", nil, "a variable that is otherwise in the new one, `KEY=VALUE`; may be repeated")
+	f.StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, in the new profile; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
 	o.waitFlags(cmd)
 	return cmd
@@ -47,12 +46,12 @@ func profileRestoreVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore NAME",
 		Short: "take a deleted profile out of the trash",
-		Long: `Makes a profile again of what the last deletion of NAME has put into the trash,
-or of an entry that rlminit profile list --trash shows. It is wanted as it was
-when it was deleted, and has its port if nobody else has that now. Its secrets
-went when it was deleted: profile create --exist-ok --secret gives them to it
-again. What a session has left in its directory is removed. If a later rollback
-needs the profile, it changes the restored one.`,
+		Long: `Restores the profile NAME as it was last deleted, or an entry of the trash that
+rlminit profile list --trash shows. Its intent is that of the time of its
+deletion, and it gets its port back if no other profile has it now. Its secrets
+were removed with the deletion: set them again with profile create --exist-ok
+--secret. What a session has left in its directory is removed. If a later
+rollback needs the profile, it changes the restored one.`,
 		Example: `  rlminit profile restore alice
   rlminit profile restore alice-20260524T180533Z --as alice-old --stopped`,
 		Args:              exactly("NAME"),
@@ -95,10 +94,10 @@ func profileRenameVerb(t *terminal) *cobra.Command {
 		Short: "give a profile another name",
 		Long: `Stops the profile's gateway if it runs, renames the profile, its secrets and its
 log, and starts it again under the new name. Port and intent stay as they are.
-The log's last line under the old name says so, and the new name begins another
-file of it, so that logs -f of the old name shows nothing of the new one's. A
-log that an earlier profile NEW has left is kept beside, with the date in its
-name. One that has jobs or open sessions is not renamed; the answer names them.`,
+The last line of the old log says so, and the new name begins a new log file, so
+that logs -f of the old name shows nothing of the new one. A log that an earlier
+profile NEW has left is kept beside it, with the date in its name. A profile
+with jobs or open sessions is not renamed; the answer names them.`,
 		Example:           `  rlminit profile rename alice alice-old`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,

@@ -19,10 +19,10 @@ func profileCreateVerb(t *terminal) *cobra.Command {
 		Use:   "create NAME…",
 		Short: "create profiles and start their gateways",
 		Long: `Makes the profile's directory on the volume from the template, records the
-profile, starts its gateway and waits until it is ready; one without a readiness
-of its own must have run for 50 ms. A name has 1 to 64 of a-z, 0-9, _ and -, and
-begins with a letter or digit, but not with gateway-. Of several each is tried,
-whatever becomes of the others.`,
+profile, starts its gateway and waits until it is ready. A gateway without a
+readiness probe must have run for 50 ms. A name has 1 to 64 of a-z, 0-9, _ and
+-, and begins with a letter or digit, but not with gateway-. With several names
+each one is tried, even if another fails.`,
 		Example: `  rlminit profile create alice
   rlminit profile create carol dave erin --env CHANNEL=next
   rlminit profile create bob --stopped --env LANG=C --port 9300
@@ -53,11 +53,11 @@ whatever becomes of the others.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
-	f.StringArrayVar(&env, "env", nil, "a variable of its environment, `KEY=VALUE`; may be repeated")
+	f.StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, in its environment; may be repeated")
 	f.StringArrayVar(&secret, "secret", nil, "a secret, `NAME=-` from stdin or NAME=@FILE; its gateway finds it in CREDENTIALS_DIRECTORY; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
-	f.BoolVar(&body.PortAny, "port-any", false, "--port need not be in gateway.ports")
-	f.BoolVar(&body.ExistOK, "exist-ok", false, "a profile of that name may exist, and is kept as it is but for --env and --secret")
+	f.BoolVar(&body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
+	f.BoolVar(&body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --env and --secret say")
 	o.waitFlags(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd

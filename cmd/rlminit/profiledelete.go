@@ -17,13 +17,12 @@ func profileDeleteVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME…",
 		Short: "stop gateways and remove their profiles",
-		Long: `Ends the profile's jobs and sessions, stops the gateway and moves the
-profile's directory to the trash on the volume, under its name and the date,
-from where rlminit profile restore takes it back, and rlminit profile purge
-removes it; its log stays in logs/gateways. Its secrets (profile create
---secret) are removed for good. With --purge the directory and the log are
-removed too, and cannot be had back; a log that lies behind a symbolic link is
-named, and left to you.`,
+		Long: `Ends the profile's jobs and sessions, stops the gateway and moves the profile's
+directory to the trash on the volume, under its name and the date. rlminit
+profile restore brings it back, rlminit profile purge removes it. The log stays
+in logs/gateways. Its secrets (profile create --secret) are removed for good.
+With --purge the directory and the log are removed too and cannot be restored; a
+log behind a symbolic link is named and left to you.`,
 		Example:           `  rlminit profile delete alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,

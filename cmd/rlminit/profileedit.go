@@ -17,11 +17,12 @@ func profileEditVerb(t *terminal) *cobra.Command {
 		Use:   "edit NAME",
 		Short: "edit a profile's profile.yaml, and take it up",
 		Long: `Opens a copy of the profile's profile.yaml in $VISUAL, $EDITOR or vi. When the
-editor ends well, and has changed it, the text is checked, takes the old one's
-place, and is in force: a gateway that runs is restarted if it must be. What has
-a fault, or was changed by somebody else meanwhile, changes nothing: the text is
-kept, and named. The same where the profile was renamed or deleted meanwhile,
-and another one has its name. Of an editor that fails nothing is taken.`,
+editor exits with 0 and has changed the text, the text is checked, replaces the
+old one and is in force; a running gateway is restarted if it must be. If the
+text has a fault, if somebody else has changed the file meanwhile, or if the
+profile was renamed or deleted and another one has its name, nothing changes:
+the text is kept in a file, which is named. If the editor fails, its text is
+ignored.`,
 		Example:           `  EDITOR=nano rlminit profile edit alice`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,

@@ -23,17 +23,16 @@ func profileExportVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export NAME [--output FILE]",
 		Short: "write a profile as one file: its directory, its intent and its log",
-		Long: `Writes a tar archive of which rlminit profile import makes the profile again,
-here or elsewhere. Its files are read with your rights, as they are at that
-moment: stop the profile where it matters that they fit together. A file that
-changes is read again, up to five times and if it is no larger than 1 MB, and
-named if it still does; a name that is exchanged for something else each time is
-left out and named. The files of one with a user of its own (user: auto) only
-root can read. Sockets, pipes, and links that lead out of the profile are left
-out, which is said. So are its secrets (those of profile create --secret, which
-are not in its directory); what is secret in its profile.yaml is not. The
-directories of its sessions, and what rlminit file write keeps for job undo, are
-no part of it.`,
+		Long: `Writes a tar archive from which rlminit profile import makes the profile again,
+here or elsewhere. Files are read with your rights, as they are at that moment:
+stop the profile if its files must fit together. A file that changes while it is
+read is read again, up to five times and only up to 1 MB, and named if it still
+changes. A name that is replaced by something else each time is left out and
+named. Only root can read the files of a profile with its own user (user: auto).
+Sockets, pipes, and links that lead out of the profile are left out and named.
+Its secrets (of profile create --secret) are left out too, but not what is
+secret in its profile.yaml. The directories of its sessions, and what rlminit
+file write keeps for job undo, are not part of the archive.`,
 		Example: `  docker exec box rlminit profile export alice >alice.tar
   rlminit profile export alice --no-log | gzip >alice.tar.gz`,
 		Args:              exactly("NAME"),
@@ -52,7 +51,7 @@ no part of it.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", output, "into `FILE`, which appears when all is in it (default: the standard output)")
+	f.StringVarP(&output, "output", "o", output, "write to `FILE`, which appears when it is complete (default: the standard output)")
 	f.BoolVar(&noLog, "no-log", false, "without its log")
 	return limited(cmd)
 }
@@ -156,14 +155,14 @@ func profileImportVerb(t *terminal) *cobra.Command {
 	what := control.ImportProfile{}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
-		Short: "make a profile of what profile export has written",
-		Long: `Makes a profile of an archive that rlminit profile export has written, whole or
-not at all, and starts its gateway if it was meant to run. It has its log again,
+		Short: "make a profile from an archive of profile export",
+		Long: `Makes a profile from an archive of rlminit profile export, whole or not at all,
+and starts its gateway if it was meant to run. The profile has its log again,
 and its port if that is free here. An archive that was cut short or changed is
-refused: one with absolute names, with links that lead out of the profile, with
-devices. Secrets are not in it: profile create --exist-ok --secret gives them to
-it again. What sessions and rlminit file write keep in a profile's directory is
-passed over, should somebody have put that into it.`,
+refused: for instance one with absolute names, with links that lead out of the
+profile, or with devices. Secrets are not in the archive: set them again with
+profile create --exist-ok --secret. What sessions and rlminit file write keep in
+a profile's directory is ignored, if somebody has put it into the archive.`,
 		Example: `  docker exec -i box rlminit profile import - <alice.tar
   gunzip -c alice.tar.gz | rlminit profile import - --as alice-next --stopped`,
 		Args: exactly("FILE"),

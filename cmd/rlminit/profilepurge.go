@@ -36,17 +36,17 @@ func profilePurgeVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge [ENTRY|NAME|'GLOB'…]",
 		Short: "remove deleted profiles from the trash for good",
-		Long: `Removes what is in the trash by its ENTRY, which rlminit profile list --trash
-shows, all entries of a profile NAME, or those of which a pattern fits the entry
-or the profile; with --older-than only what was deleted at least so long ago, and
-without any name all of that. None of it can be had back. A name that fits
+		Long: `Removes an ENTRY of the trash (see rlminit profile list --trash), all entries of
+a profile NAME, or all whose entry or profile matches a pattern. --older-than
+limits this to what was deleted at least so long ago; without any name it
+removes all of that. Nothing can be restored afterwards. A name that matches
 nothing is refused before anything is removed.
 
-What a rollback still takes is left, and a line names the revision; the exit
-code is 17 where it was asked for by ENTRY or NAME, and 0 where by a pattern or
-an age. With --needed it goes too, and that rollback is refused from then on.
-What a revision may need that is just being applied is left with --needed too,
-with 17.`,
+An entry that a rollback still needs is kept, and a line names the revision. The
+exit code is then 17 if ENTRY or NAME was given, and 0 for a pattern or an age.
+--needed removes it too, and that rollback is refused from then on. An entry
+that a revision may need which is being applied now is kept even with --needed,
+with exit code 17.`,
 		Example: `  rlminit profile purge --older-than 30d
   rlminit profile purge alice 'test-*' --dry-run
   rlminit profile purge alice-20260524T180533Z`,
@@ -89,7 +89,7 @@ with 17.`,
 	}
 	f := cmd.Flags()
 	f.Var((*seconds)(&older), "older-than", "only what was deleted at least `AGE` ago, such as 12h or 30d")
-	f.BoolVar(&p.needed, "needed", false, "also what a rollback still takes")
+	f.BoolVar(&p.needed, "needed", false, "also what a rollback still needs")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and remove nothing")
 	f.BoolVar(&asJSON, "json", false, "write a JSON object for each that was removed, or would be")
 	return limited(cmd)

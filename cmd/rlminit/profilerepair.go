@@ -14,17 +14,18 @@ func profileRepairVerb(t *terminal) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "repair NAME…",
-		Short: "put right whose the files of profiles are",
-		Long: `Gives what is root's in a profile's directory, such as files that somebody wrote
-by docker exec, to whose that directory is: the profile's own user (user: auto),
-or the service user. PID 1 does it by descriptor, follows no link, and crosses no
-mount. Files with several names are left alone and named: another name may lie
-elsewhere. So is what is neither root's nor the service user's. A gateway that is
-to run, and had failed over it, is started.
+		Short: "give the files of profiles to the right owner",
+		Long: `Changes the owner of files in a profile's directory that are root's, such as
+files that somebody wrote with docker exec, to the owner of that directory: the
+profile's own user (user: auto), or the service user. PID 1 does it by
+descriptor, follows no link, and crosses no mount. Files with several hard links
+are left alone and named, for another name may lie elsewhere. So are files that
+are neither root's nor the service user's. A gateway that should run and failed
+because of this is started.
 
 Each start of the container does the same, for up to 10,000 files of a profile
-and for a second in all, and names in its log those of which it has not seen all;
-with own: {path: ., deep: true} for all of them.`,
+and one second in all, and logs which profiles it has not finished. With own:
+{path: ., deep: true} it does all of them.`,
 		Example:           `  rlminit profile repair alice`,
 		Args:              atLeast("NAME"),
 		ValidArgsFunction: completeMoreProfiles,
@@ -59,7 +60,7 @@ func repairedText(did control.Repaired) string {
 // limited is a verb that waits for answers no longer than its caller says.
 func limited(cmd *cobra.Command) *cobra.Command {
 	var timeout time.Duration
-	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, in all; what was asked for goes on (default: no limit)")
+	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, in all; the work itself goes on (default: no limit)")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := within(cmd.Context(), timeout, 0)

@@ -16,11 +16,10 @@ func profileSetVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME [KEY=VALUE…]",
 		Short: "change a profile's environment",
-		Long: `Sets and removes variables in the profile's environment. A gateway that runs is
-restarted for it if anything has changed, and waited for until it runs; one that
-is stopped stays stopped.
-What else a profile overrides is changed in its profile.yaml, and taken up by
-rlminit reload.`,
+		Long: `Sets and removes variables in the profile's environment. If that changes
+anything, a running gateway is restarted, and the command waits until it runs
+again. A stopped gateway stays stopped. To change what else a profile overrides,
+edit its profile.yaml and run rlminit reload.`,
 		Example: `  rlminit profile set alice TOKEN=abc LANG=C.UTF-8
   rlminit profile set alice --unset TOKEN`,
 		Args:              atLeast("NAME"),

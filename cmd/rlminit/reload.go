@@ -16,29 +16,29 @@ func reloadVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload [NAME…]",
 		Short: "read definitions again, and apply what changed",
-		Long: `Reads the gateway template, services and profiles again: a profile.yaml or a
-configuration that was changed by hand is taken up here. Only what changed is
-touched, and restarted only if the change needs it. What changed beside the
-services is named with when it counts: access, apply, jobs, hooks and gateway
-at once; the environment of all services from each one's next start on; and the
-rest (user, home, main, the privilege policy, what is done before anything
-starts) in a new container, until which it stays as it is. A definition with a
-fault is refused, and the exit code is 1. A configuration with a fault, or with
-a service that has a profile's name, changes nothing. With NAME it is for these
-alone, and the others keep what they have until they are reloaded.
+		Long: `Reads the gateway template, services and profiles again, and brings a
+profile.yaml or a configuration that was changed by hand into force. Only what
+changed is touched, and restarted only if the change needs it. Other changed
+settings are named with the time when they take effect: access, apply, jobs,
+hooks and gateway at once; the environment of all services at the next start of
+each; the rest (user, home, main, the privilege policy, what is done before
+anything starts) in a new container only. A definition with a fault is refused,
+and the exit code is 1. A configuration with a fault, or with a service that has
+a profile's name, changes nothing. With NAME only these are reloaded; the others
+keep what they have until they are reloaded.
 
-What is wanted and has failed, or waits for its next start, is started at once
-by any change of its definition, and earlier restarts no longer count.
+If the definition of a service changes that should run and has failed, or waits
+for its next start, it is started at once, and earlier restarts no longer count.
 
-With --wait it returns when all that is wanted and was touched is up, and with
-1 where the first attempt of one fails, which is tried again all the same. With
---rolling it restarts the next only while fewer than N of them are out of
-service (those that are so already are started at once), and stops with 8 at
-the first that does not get ready. Those that it has not come to keep running
-as they were begun: each reload names them until they are restarted, and with
+With --wait it returns when all services that it touched and that should run are
+up, and with 1 if the first attempt of one fails; that one is still tried again.
+With --rolling it restarts the next only while fewer than N of them are out of
+service (those that are out of service already are started at once), and stops
+with 8 at the first that does not get ready. The remaining ones keep running
+with the old definition: each reload names them until they are restarted, and
 --wait or --rolling restarts them along with what has changed since. On a
-terminal the waiting shows how far it is; ^C ends the waiting alone, and says
-the operation's id.`,
+terminal it shows progress; ^C ends only the waiting, and prints the operation's
+id.`,
 		Example: `  rlminit reload --dry-run
   rlminit reload alice --wait
   rlminit reload --rolling=4 --steady 10s`,
@@ -77,7 +77,7 @@ the operation's id.`,
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until what is restarted and started is up")
 	cmd.Flags().IntVar(&rolling, "rolling", 0, "restart the next only while fewer than `N` of them are out of service, and wait")
 	cmd.Flags().Lookup("rolling").NoOptDefVal = "1"
-	cmd.Flags().Var((*seconds)(&steady), "steady", "with --rolling: one is up when it has been ready for `TIME` (default 2s)")
+	cmd.Flags().Var((*seconds)(&steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return limited(cmd)

@@ -15,8 +15,8 @@ func revisionsVerb(t *terminal) *cobra.Command {
 		Use:   "revisions",
 		Short: "list the plans that were applied, and what became of them",
 		Long: `Lists every revision, the oldest first: applied, rolled-back, or partly, where a
-person is needed; running or rolling-back while it is under way. BY is who
-approved it, as they said, and the uid of who asked.`,
+person must act; running or rolling-back while it is under way. BY is the
+approver as given with --by, and the uid of the caller.`,
 		Args: exactly(),
 	}, (*control.Client).Revisions, func(list []control.Revision) {
 		if len(list) == 0 {

@@ -16,16 +16,15 @@ func rollbackVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback [REV]",
 		Short: "put back what an applied revision has changed",
-		Long: `Without REV, puts back what the last applied revision has changed: definitions,
-environment, secrets and intents, as they were before it; with REV all that was
-changed by those after it, so that 0 is before the first. Where the last revision
-was rolled back by itself, REV is needed: the exit code is 17, and a line names
-those that there are. A profile that was deleted comes out of the trash; where
-that is not possible, nothing is touched, and what is missing is said. One that
-was created is deleted, into the trash, which needs --allow-delete. It is a
-revision of its own, gated and rolled back like an apply, and needs no approval.
---dry-run shows its plan and begins nothing; with --json it is as rlminit plan
-writes it.`,
+		Long: `Without REV, undoes the last applied revision: definitions, environment, secrets
+and desired states are again as before it. With REV, undoes all revisions after
+REV; 0 is the state before the first. If the last revision was rolled back by
+itself, REV is needed: the exit code is 17, and a line names the revisions. A
+deleted profile is taken out of the trash; if that is not possible, nothing is
+changed, and the error says what is missing. A profile that was created is moved
+to the trash, which needs --allow-delete. A rollback is a revision itself: it is
+gated and rolled back like an apply, and needs no approval. --dry-run shows its
+plan and begins nothing; with --json the plan is as rlminit plan writes it.`,
 		Example: `  rlminit rollback --dry-run
   rlminit rollback --allow-delete
   rlminit rollback 12 --steady 5s`,

@@ -102,13 +102,13 @@ func newRoot(t *terminal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rlminit",
 		Short: "init and supervisor for containers of many gateways",
-		Long: `rlminit runs as a container's PID 1, supervises one gateway for each profile,
-and is commanded by these verbs. They ask it over its control socket, so they
-work in docker exec, as root or as the user that the services run as.
+		Long: `rlminit runs as a container's PID 1 and supervises one gateway for each profile.
+These verbs command it over its control socket, so they work in docker exec, as
+root or as the user that the services run as.
 
-NAME is a profile's or a service's. No verb takes the word all for every service:
-start, stop, restart and logs have --all, and status and reload mean every one
-where none is named.`,
+NAME is the name of a profile or a service. No verb takes the word all for every
+service: start, stop, restart and logs have --all, and status and reload mean
+every service if no NAME is given.`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

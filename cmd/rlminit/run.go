@@ -43,21 +43,21 @@ func runCommandVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [--profile P] [--timeout 30s] [--json] [--detach] -- CMD ARG…",
 		Short: "run a command as a job, with a deadline, and wait for it",
-		Long: `Runs a command once, as a profile's user (or the one that services run as),
-with its environment and in its directory, and passes its output on as it
-comes. PID 1 holds the deadline: then, and at ^C or rlminit job cancel, all
-that the command has started ends, whatever it did to get away: TERM, a second,
-KILL. What it leaves behind when it ends by itself is ended as well. It goes on
-while the supervisor is replaced. Without --detach it is cancelled when its
-client was gone for 5 s. Time for which the container is paused counts for the
-deadline too.
+		Long: `Runs a command once, as a profile's user (or the user that services run as),
+with that one's environment and in its directory, and passes its output on as it
+comes. PID 1 holds the deadline. At the deadline, at ^C and at rlminit job
+cancel all that the command has started is ended, even processes that tried to
+get away: TERM, a second, KILL. What the command leaves behind when it ends by
+itself is ended too. The job goes on while the supervisor is replaced. Without
+--detach it is cancelled when its client was gone for 5 s. Time while the
+container is paused counts for the deadline too.
 
-Exit code: the command's; 128+n for a signal; 124 at the deadline; 126 where it
-cannot be executed and 127 where it is not found; 10 where a guard refused it,
-or what it asks for cannot be had here; 125 where rlminit failed.
+Exit code: the command's; 128+n for a signal; 124 at the deadline; 126 if it
+cannot be executed and 127 if it is not found; 10 if a guard refused it, or if
+it asks for something that is not possible here; 125 if rlminit failed.
 
-Of more output than --max-output a stream keeps head and tail in the result,
-and all of it is in the file that the result names.`,
+If a stream has more output than --max-output, the result has its head and tail,
+and the file that the result names has all of it.`,
 		Example: `  rlminit run --profile alice --timeout 10m -- python3 migrate.py
   echo 'print(6*7)' | rlminit run --json --stdin - -- python3 -
   rlminit run --detach --timeout 2h -- ./nightly`,
@@ -80,9 +80,9 @@ and all of it is in the file that the result names.`,
 	f.StringVar(&o.job.Dir, "dir", "", "start in `DIR`, relative to where it would start")
 	f.StringVar(&o.job.Session, "session", "", "as part of session `ID`, in its directory")
 	f.StringVar(&o.job.Isolation, "isolation", "", "`LEVEL` strict, profile or none")
-	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it with less where that, or a limit, cannot be enforced here")
+	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it all the same where the isolation, or a limit, cannot be enforced here")
 	f.StringArrayVar(&o.limits, "limit", nil, "bound it: `NAME=VALUE`, such as memory=512MiB or nofile=256; rlminit capabilities lists them")
-	f.BoolVar(&o.job.DryRun, "dry-run", false, "only say what would run, as whom, where, and what would refuse it")
+	f.BoolVar(&o.job.DryRun, "dry-run", false, "only say what would run, as which user, where, and what would refuse it")
 	f.BoolVar(&o.asJSON, "json", false, "write the result as JSON, and nothing else")
 	f.BoolVar(&o.job.Detach, "detach", false, "print the job's id and do not wait")
 	f.BoolVar(&o.job.Retry, "retry", false, "run it again if the container ends before it does")

@@ -11,10 +11,10 @@ import (
 )
 
 func sessionVerb(t *terminal) *cobra.Command {
-	return group("session", "sets of jobs with a directory and a budget", `A session is a set of jobs (rlminit run --session ID) with a directory of its own
-and a budget. Its end, or that of its time to live, ends its jobs and removes its
-directory. That is on the volume: a container that has none of its own opens no
-session.`, sessionCreateVerb(t, "create"), sessionCreateVerb(t, "ensure"), sessionListVerb(t), sessionShowVerb(t),
+	return group("session", "sets of jobs with a directory and a budget", `A session is a set of jobs (rlminit run --session ID) with its own directory and
+a budget. When the session or its time to live ends, its jobs are ended and its
+directory is removed. The directory is on the volume: a container without a
+volume of its own cannot open a session.`, sessionCreateVerb(t, "create"), sessionCreateVerb(t, "ensure"), sessionListVerb(t), sessionShowVerb(t),
 		sessionExtendVerb(t), sessionEndVerb(t))
 }
 
@@ -31,8 +31,9 @@ func sessionCreateVerb(t *terminal, name string) *cobra.Command {
 	}
 	if name == "ensure" {
 		cmd.Use, cmd.Short, cmd.Args = "ensure KEY", "print the id of the open session with a key, or open one", exactly("KEY")
-		cmd.Long = `Prints the id of the session that is open under a key, or opens one; of many who
-ask at once all get the same. The bounds count for one that is opened.`
+		cmd.Long = `Prints the id of the session that is open under a key, or opens one. Callers
+that ask at the same time all get the same session. The bounds apply if one is
+opened.`
 		cmd.Example = `  rlminit run --session "$(rlminit session ensure review-17)" -- make test`
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -53,7 +54,7 @@ ask at once all get the same. The bounds count for one that is opened.`
 		return answer(t, asJSON, session, func() { t.printf("%s\n", session.Session) })
 	}
 	f := cmd.Flags()
-	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs are those of profile or service `NAME`")
+	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs belong to profile or service `NAME`")
 	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
 	f.IntVar(&s.Jobs, "jobs", 0, "how many jobs it may run (default 1000)")
 	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")

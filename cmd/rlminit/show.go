@@ -46,21 +46,21 @@ func showVerb(t *terminal) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "show NAME…",
-		Short: "show all there is to know of services",
-		Long: `Shows the state of each service, what it is run by with where each value comes
-from (a file and line, or the default), its dependencies both ways, its
-processes with memory, CPU time and descriptors, and its last events and lines.
-Secrets are shown as ***. Where a file says something else than what is in
-force, that is said: rlminit reload takes it up.
+		Short: "show everything about services",
+		Long: `Shows the state of each service, its definition with the source of each value (a
+file and line, or the default), its dependencies in both directions, its
+processes with memory, CPU time and descriptors, and its last events and log
+lines. Secrets are shown as ***. Where a file differs from what is in force, it
+says so: rlminit reload brings the file into force.
 
 With --json: an array of objects with service (as in status --json, with usage),
-definition (field, value, source; source is null where the files may not be
-read), fault (why a newer definition is not in force), stored (count and most of
-the descriptors that it stores, null where it has no notify socket; stop gives
-them back), requires, wants, after and the reverse, required_by, wanted_by,
-before, processes (pid, parent, name, state as in ps, memory_bytes, cpu_s,
-threads, descriptors), descriptors (of all; null where they may not be seen),
-events and last_lines.`,
+definition (field, value, source; source is null where the caller may not read
+the files), fault (why a newer definition is not in force), stored (the
+descriptors that it stores: count, and most that it may; null without a notify
+socket; a stop closes them), requires, wants, after and the reverse,
+required_by, wanted_by, before, processes (pid, parent, name, state as in ps,
+memory_bytes, cpu_s, threads, descriptors), descriptors (of all processes; null
+where the caller may not see them), events and last_lines.`,
 		Example: `  rlminit show alice
   rlminit show alice --json | jq '.[0].definition[] | select(.source != "default")'`,
 		Args:              atLeast("NAME"),

@@ -19,11 +19,11 @@ func signalVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal SIG {NAME…|--pid PID}",
 		Short: "send a signal to services",
-		Long: `Sends a signal, named (HUP, SIGHUP) or by number, to the main process of each
-service. What the service is meant to do stays as it is: one that ends by the
+		Long: `Sends a signal, given by name (HUP, SIGHUP) or number, to the main process of
+each service. The desired state stays as it is: a service that ends by the
 signal is restarted as its policy says. With --pid the signal goes to one
-process, with the caller's own rights, if it is of a service or of a job; any
-other is refused.`,
+process of a service or a job, with the caller's own rights; any other process
+is refused.`,
 		Example: `  rlminit signal HUP alice
   rlminit signal USR1 --pid 4711`,
 		Args: func(cmd *cobra.Command, args []string) error {

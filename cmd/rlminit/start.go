@@ -11,13 +11,13 @@ func startVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start NAME… | --all | --failed",
 		Short: "start services, and wait until they run",
-		Long: `Starts services and records that they are meant to run. A service that runs
-already is left as it is, and that is no error. A oneshot is waited for until
-its work is done. One with a schedule is run once, now, and by no start of the
-container. The waiting ends with 1 at the first attempt that fails, with the
-reason and when it is tried again by itself. With several names the exit code
-is the highest of theirs. On a terminal the waiting shows how far it is; ^C
-ends the waiting alone, and says the operation's id.`,
+		Long: `Starts services, records that they are meant to run, and waits until they do. A
+service that runs already is left as it is, without an error. For a oneshot it
+waits until the work is done. A service with a schedule runs once, now; no start
+of the container runs it. The command ends with 1 at the first attempt that
+fails, and says why, and when it is tried again by itself. With several names
+the exit code is the highest of theirs. On a terminal it shows progress; ^C ends
+only the waiting, and prints the operation's id.`,
 		Example: `  rlminit start alice
   rlminit start alice bob --timeout 30s
   rlminit start --failed`,

@@ -24,20 +24,19 @@ func statusVerb(t *terminal) *cobra.Command {
 		Long: `Shows each service with its state: stopped, waiting (for what it requires),
 starting, running, unhealthy (it runs, but its health probe fails), stopping,
 backoff (waiting before the next attempt), failed, exited, or scheduled (stopped
-until its schedule runs it, of which the last column has the time). Below them is
-who supervises: rlminit, its version, the pid of its init and of its supervisor.
-In JSON a state is what it was before these words: unhealthy is running with
-healthy false, scheduled is stopped with schedule.next; and who supervises is in
-health --json. With -q nothing is
-printed, and the exit code is 3 when a named service is not running; without
-names, when something that is wanted is not so, as health --level ready has it.
+until its schedule runs it; the last column shows when). The last line shows
+rlminit's version, and the pids of its init and its supervisor. JSON has fewer
+states: unhealthy is running with healthy false, scheduled is stopped with
+schedule.next; the supervisor is in health --json. With -q nothing is printed,
+and the exit code is 3 when a named service is not running; without names, when
+a service that should be up is not, as health --level ready says.
 
-With --wide there are columns for resident memory (what processes share counts
-for each), CPU time and the number of processes, and rows for rlminit's own two,
-which have the type tier. Where a service has a cgroup, memory and CPU time are
-what that counts, and PRESSURE is how much of the last ten seconds it waited for
-a resource. In JSON that is usage, with memory_bytes, cpu_s, processes, threads
-and cgroup.`,
+With --wide there are columns for resident memory (shared memory counts for each
+process), CPU time and the number of processes, and rows for the two processes
+of rlminit, which have the type tier. Where a service has a cgroup, memory and
+CPU time are those of the cgroup, and PRESSURE is how much of the last ten
+seconds the service waited for a resource. In JSON that is usage, with
+memory_bytes, cpu_s, processes, threads and cgroup.`,
 		Example: `  rlminit status
   rlminit status alice --json
   rlminit status -q alice && echo up`,

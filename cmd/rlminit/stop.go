@@ -12,13 +12,13 @@ func stopVerb(t *terminal) *cobra.Command {
 		Use:   "stop NAME… | --all",
 		Short: "stop services, and wait until nothing of them is left",
 		Long: `Stops services and records that they are meant to be stopped, also after a
-restart of the container. What requires them and runs is stopped first, comes
-back with them, and is named in the answer. A service that is stopped already is
-no error. Of one with a schedule the jobs that this has begun are ended too, but
-the schedule goes on, which the answer says, until the service has enabled: false
-and rlminit reload has taken that up. With several
-names the exit code is the highest of theirs. On a terminal the waiting shows how
-far it is; ^C ends the waiting alone, and says the operation's id.`,
+restart of the container. Running services that require them are stopped first,
+come back with them, and are named in the answer. A service that is stopped
+already is no error. If a service has a schedule, the jobs of the schedule are
+ended too, but the schedule goes on, and the answer says so; to end it, set
+enabled: false and run rlminit reload. With several names the exit code is the
+highest of theirs. On a terminal it shows progress; ^C ends only the waiting,
+and prints the operation's id.`,
 		Example: `  rlminit stop alice
   rlminit stop --runtime alice     # until the container's next start`,
 		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },

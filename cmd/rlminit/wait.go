@@ -18,12 +18,12 @@ func waitVerb(t *terminal) *cobra.Command {
 		Use:   "wait NAME [--for running|stopped] | --operation ID",
 		Short: "wait until a service runs, or is stopped",
 		Long: `Waits until a service is running (and ready, where it has a probe) or stopped,
-and changes nothing. Waiting for one to run ends at once with exit code 1 if it
-has failed or exited, and with 4 if it is removed; one that is stopped is waited
-for, for somebody may start it. Exit code 7 when the time is over. With
---operation it waits until that is over: 0 if it is done, 1 if it failed, 8 if it
-stopped at a member that was not ready, 17 if it was cancelled, superseded or
-interrupted; on a terminal it shows how far it is.`,
+and changes nothing. Waiting for running ends at once with exit code 1 if the
+service has failed or exited, and with 4 if it is removed; it goes on if the
+service is stopped, for somebody may start it. Exit code 7 when the time is
+over. With --operation it waits until that operation is over: 0 if it is done, 1
+if it failed, 8 if it stopped at a member that was not ready, 17 if it was
+cancelled, superseded or interrupted; on a terminal it shows progress.`,
 		Example:           `  rlminit wait alice --for running --timeout 30s`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,6 +71,6 @@ interrupted; on a terminal it shows how far it is.`,
 	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running (default) or stopped")
 	cmd.Flags().StringVar(&operation, "operation", "", "wait for the operation of this `ID`")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the service as it is then, or the operation, a JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the service, or the operation, as a JSON object")
 	return cmd
 }
