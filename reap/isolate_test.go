@@ -271,7 +271,7 @@ func BenchmarkIsolatedSpawn(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer unix.Close(finished)
-	spawner, errno := sys.NewSpawner(int32(finished))
+	spawner, errno := sys.NewSpawner(int32(finished), true)
 	if errno != 0 {
 		b.Fatal(errno)
 	}

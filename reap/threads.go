@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,9 @@ const processors = 2
 // one, and one more may be wanted while another is on its way to being idle again.
 const spareThreads = 2*processors - 1
 
-const spawnThreads = 2
+// spawnThreads are those that start processes. Where bounding sets can be dropped, the
+// last starts what is to have one, and the others have none.
+const spawnThreads = 3
 
 // A spawn that is still under way when it was looked at so often, 2 s after its
 // beginning, counts as stuck. Looks are counted, not the time that went by: a
@@ -73,13 +76,22 @@ func (t *threads) start() error {
 	}
 	t.finished = fd
 	for i := range t.spawners {
-		s, errno := sys.NewSpawner(int32(fd))
+		s, errno := sys.NewSpawner(int32(fd), i != spawnThreads-1)
 		if errno != 0 {
 			return unix.Errno(errno)
 		}
 		t.spawners[i] = s
 	}
 	return nil
+}
+
+// dropBounds has the threads drop theirs that are to, where that can be done.
+func (t *threads) dropBounds() {
+	for _, s := range t.spawners[:spawnThreads-1] {
+		if t.place.setBounds {
+			s.DropBounds()
+		}
+	}
 }
 
 // submit queues a job and gives it to a thread if one is free.
@@ -93,21 +105,26 @@ func (t *threads) submit(j *job, now int64) {
 // assign gives queued jobs to free threads.
 func (t *threads) assign(now int64) {
 	for i, s := range t.spawners {
-		if len(t.queue) == 0 {
-			return
-		}
 		if t.jobs[i] != nil {
 			continue
 		}
-		j := t.queue[0]
-		t.queue[0] = nil
-		t.queue = t.queue[1:]
+		n := slices.IndexFunc(t.queue, func(j *job) bool { return t.takes(i, j) })
+		if n < 0 {
+			continue
+		}
+		j := t.queue[n]
+		t.queue = slices.Delete(t.queue, n, n+1)
 		t.queuedFDs -= len(j.fds)
 		t.queuedSize -= j.size
 		j.lookAt = now + lookEvery
 		t.jobs[i] = j
 		s.Begin(j.command)
 	}
+}
+
+// takes tells whether a thread starts such a job.
+func (t *threads) takes(i int, j *job) bool {
+	return !t.place.setBounds || j.command.Bounded() == (i != spawnThreads-1)
 }
 
 // harvest calls what waits for the jobs that are done, and gives out new ones.
@@ -149,10 +166,10 @@ func (t *threads) next() int64 {
 	return next
 }
 
-// look tells of spawns that have become stuck. With every thread stuck, nothing
-// is kept waiting.
+// look tells of spawns that have become stuck. With every thread stuck that would take
+// a job, it is not kept waiting.
 func (t *threads) look(now int64) {
-	blocked := 0
+	var blocked [spawnThreads]bool
 	for i, j := range t.jobs {
 		if j == nil || !t.spawners[i].Busy() {
 			continue
@@ -163,16 +180,21 @@ func (t *threads) look(now int64) {
 				j.stuck(j)
 			}
 		}
-		if j.looks == mostLooks {
-			blocked++
+		blocked[i] = j.looks == mostLooks
+	}
+	var refused []*job
+	t.queue = slices.DeleteFunc(t.queue, func(j *job) bool {
+		for i := range blocked {
+			if t.takes(i, j) && !blocked[i] {
+				return false
+			}
 		}
-	}
-	if blocked < len(t.jobs) {
-		return
-	}
-	queue := t.queue
-	t.queue, t.queuedFDs, t.queuedSize = nil, 0, 0
-	for _, j := range queue {
+		t.queuedFDs -= len(j.fds)
+		t.queuedSize -= j.size
+		refused = append(refused, j)
+		return true
+	})
+	for _, j := range refused {
 		j.command.Step, j.command.Errno = sys.StepNone, sys.EAGAIN
 		j.done(j)
 	}

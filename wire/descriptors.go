@@ -31,9 +31,6 @@ const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // need not answer. All file systems without a device count as such, but memory and
 // the root directory's. None is asked.
 func MayBeSilent(fd int) bool {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
-		return false
-	}
 	const alone = unix.AT_STATX_DONT_SYNC
 	var file, root unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|alone, unix.STATX_TYPE, &file); err != nil {
@@ -41,6 +38,9 @@ func MayBeSilent(fd int) bool {
 	}
 	if file.Mode&unix.S_IFMT != unix.S_IFREG || file.Dev_major != 0 {
 		return false
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
+		return false // memory
 	}
 	err := unix.Statx(unix.AT_FDCWD, "/", alone, unix.STATX_TYPE, &root)
 	return err != nil || file.Dev_minor != root.Dev_minor || root.Dev_major != 0

@@ -69,8 +69,16 @@ good:
 
 // handler is called by the kernel: R0 signal, R1 *siginfo, R2 *ucontext, R30
 // the way back. rt_sigreturn(2) gives all registers back, so any may be used.
+//
+// A child that has not executed its program yet shares it, in our memory: there a
+// signal does what it does by default.
 TEXT ·handler(SB),NOSPLIT|NOFRAME,$0
 	MOVWU	R0, R9
+	MOVD	$172, R8   // getpid
+	SVC
+	MOVW	·self(SB), R13
+	CMPW	R0, R13
+	BNE	child
 	MOVD	$·runtimeHandler(SB), R10
 	MOVD	(R10)(R9<<3), R10
 	CBZ	R10, record
@@ -104,6 +112,23 @@ write:
 	MOVD	$64, R8    // write
 	SVC
 	ADD	$16, RSP
+	RET
+child:
+	MOVW	R0, R12
+	SUB	$32, RSP   // struct sigaction of SIG_DFL
+	STP	(ZR, ZR), (RSP)
+	STP	(ZR, ZR), 16(RSP)
+	MOVD	R9, R0
+	MOVD	RSP, R1
+	MOVD	$0, R2
+	MOVD	$8, R3
+	MOVD	$134, R8   // rt_sigaction
+	SVC
+	ADD	$32, RSP
+	MOVD	R12, R0
+	MOVD	R9, R1
+	MOVD	$129, R8   // kill: taken when rt_sigreturn(2) unblocks it
+	SVC
 	RET
 
 // The kernel's own trampoline is used where no restorer is given.

@@ -288,17 +288,10 @@ func (c *Command) resources() Errno {
 //go:norace
 //go:nocheckptr
 func (c *Command) identity() Errno {
-	if c.SetBounds {
+	if c.SetBounds && !c.bounded {
 		c.Step = StepBounding
-		for i := uintptr(0); i < 64; i++ {
-			if c.Caps&(1<<i) != 0 {
-				continue
-			}
-			if errno := try(sysPrctl, prCapbsetDrop, i, 0); errno == EINVAL {
-				break // beyond the last capability of this kernel
-			} else if errno != 0 {
-				return errno
-			}
+		if errno := dropBounds(c.Caps); errno != 0 {
+			return errno
 		}
 	}
 	if c.SetGroups {
@@ -347,6 +340,24 @@ func (c *Command) identity() Errno {
 	if c.NoNewPrivs {
 		c.Step = StepNoNewPrivs
 		return try(sysPrctl, prSetNoNewPrivs, 1, 0)
+	}
+	return 0
+}
+
+// dropBounds leaves of the thread's bounding set those that are in caps.
+//
+//go:nosplit
+//go:norace
+func dropBounds(caps uint64) Errno {
+	for i := uintptr(0); i < 64; i++ {
+		if caps&(1<<i) != 0 {
+			continue
+		}
+		if errno := try(sysPrctl, prCapbsetDrop, i, 0); errno == EINVAL {
+			break // beyond the last capability of this kernel
+		} else if errno != 0 {
+			return errno
+		}
 	}
 	return 0
 }
@@ -441,8 +452,8 @@ func (c *Command) writeListenPID() {
 }
 
 // signals sets dispositions before it unblocks: execve resets handlers, but a
-// signal that arrives before it must not run one of ours in memory that both
-// processes share.
+// signal that arrives before it must not run the runtime's in memory that both
+// processes share. Catch's knows a child.
 //
 //go:nosplit
 //go:norace
@@ -451,12 +462,12 @@ func (c *Command) signals() Errno {
 	c.Step = StepSignals
 	var action sigaction
 	for s := int32(1); s <= lastSignal; s++ {
-		if s == SIGKILL || s == SIGSTOP {
-			continue
-		}
 		action.handler = sigDefault
 		if c.KeepSignals && c.Ignored&(1<<(s-1)) != 0 {
 			action.handler = sigIgnore
+		}
+		if s == SIGKILL || s == SIGSTOP || action.handler == sigDefault && caught&(1<<(s-1)) != 0 {
+			continue
 		}
 		if _, errno := Call(sysRtSigaction, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
 			return Errno(errno)

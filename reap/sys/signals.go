@@ -52,6 +52,8 @@ var (
 	recordIn       [lastSignal + 1]int32   // descriptor
 	//lint:ignore U1000 read by the handler
 	self int32
+
+	caught uint64 // a bit for each signal that the handler has, which a child need not reset
 )
 
 func handlerAddress() uintptr
@@ -75,6 +77,7 @@ func Catch(children, others int32) {
 	self = Getpid()
 	all := recording()
 	ignore := sigaction{handler: sigIgnore}
+	caught = ^uint64(0)
 	for s := int32(1); s <= lastSignal; s++ {
 		action := &all
 		switch s {
@@ -82,6 +85,7 @@ func Catch(children, others int32) {
 			continue
 		case SIGTTIN, SIGTTOU:
 			action = &ignore
+			caught &^= bit(s)
 		case SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG:
 			var now sigaction
 			Call(sysRtSigaction, uintptr(s), 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
