@@ -90,7 +90,6 @@ func (r *reaper) boot(o Options) int {
 	}
 	r.voice.Verbosity = r.policy.Verbosity
 	r.place.find(r.policy)
-	r.threads.dropBounds()
 	if code := r.place.settle(r.policy); code != 0 {
 		return code
 	}

@@ -3,6 +3,7 @@ package reap
 import (
 	"cmp"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -102,10 +103,8 @@ func checkShape(m *wire.Spawn, fds []int) *refusal {
 		return bad("private directories are at most 8, and for a ruleset")
 	case len(m.Filter)%8 != 0 || len(m.Filter) > 8*longestFilter:
 		return bad("there is no such filter")
-	case !m.Privileged && (len(m.Path) == 0 || m.Path[0] != '/'):
-		return bad("the path must be absolute")
-	case !m.Privileged && len(m.Argv) == 0:
-		return bad("there is no argv")
+	case !m.Privileged && (len(m.Path) == 0 || m.Path[0] != '/' || len(m.Argv) == 0):
+		return bad("an absolute path and an argv are needed")
 	case argumentsSize(m) > mostArguments:
 		return &refusal{wire.StepExec, unix.E2BIG, ""}
 	case len(m.Rlimits) > mostLimits:
@@ -202,10 +201,8 @@ func (o *commands) privileged(c *sys.Command, m *wire.Spawn) *refusal {
 
 // definition is what the policy holds under a name, nil for nothing.
 func (o *commands) definition(name string) *wire.Program {
-	for i := range o.policy.Privileged {
-		if p := &o.policy.Privileged[i]; p.Name == name {
-			return p
-		}
+	if i := slices.IndexFunc(o.policy.Privileged, func(p wire.Program) bool { return p.Name == name }); i >= 0 {
+		return &o.policy.Privileged[i]
 	}
 	return nil
 }

@@ -85,15 +85,6 @@ func (t *threads) start() error {
 	return nil
 }
 
-// dropBounds has the threads drop theirs that are to, where that can be done.
-func (t *threads) dropBounds() {
-	for _, s := range t.spawners[:spawnThreads-1] {
-		if t.place.setBounds {
-			s.DropBounds()
-		}
-	}
-}
-
 // submit queues a job and gives it to a thread if one is free.
 func (t *threads) submit(j *job, now int64) {
 	t.queue = append(t.queue, j)
@@ -105,26 +96,29 @@ func (t *threads) submit(j *job, now int64) {
 // assign gives queued jobs to free threads.
 func (t *threads) assign(now int64) {
 	for i, s := range t.spawners {
-		if t.jobs[i] != nil {
-			continue
-		}
 		n := slices.IndexFunc(t.queue, func(j *job) bool { return t.takes(i, j) })
-		if n < 0 {
+		if n < 0 || t.jobs[i] != nil {
 			continue
 		}
-		j := t.queue[n]
-		t.queue = slices.Delete(t.queue, n, n+1)
-		t.queuedFDs -= len(j.fds)
-		t.queuedSize -= j.size
+		j := t.unqueue(n)
 		j.lookAt = now + lookEvery
 		t.jobs[i] = j
 		s.Begin(j.command)
 	}
 }
 
+// unqueue takes a job out of the queue.
+func (t *threads) unqueue(n int) *job {
+	j := t.queue[n]
+	t.queue = slices.Delete(t.queue, n, n+1)
+	t.queuedFDs -= len(j.fds)
+	t.queuedSize -= j.size
+	return j
+}
+
 // takes tells whether a thread starts such a job.
 func (t *threads) takes(i int, j *job) bool {
-	return !t.place.setBounds || j.command.Bounded() == (i != spawnThreads-1)
+	return !t.place.setBounds || (j.command.SetBounds && j.command.Caps == 0) == (i != spawnThreads-1)
 }
 
 // harvest calls what waits for the jobs that are done, and gives out new ones.
@@ -183,17 +177,15 @@ func (t *threads) look(now int64) {
 		blocked[i] = j.looks == mostLooks
 	}
 	var refused []*job
-	t.queue = slices.DeleteFunc(t.queue, func(j *job) bool {
+	for n := len(t.queue) - 1; n >= 0; n-- {
+		waits := false
 		for i := range blocked {
-			if t.takes(i, j) && !blocked[i] {
-				return false
-			}
+			waits = waits || t.takes(i, t.queue[n]) && !blocked[i]
 		}
-		t.queuedFDs -= len(j.fds)
-		t.queuedSize -= j.size
-		refused = append(refused, j)
-		return true
-	})
+		if !waits {
+			refused = append(refused, t.unqueue(n))
+		}
+	}
 	for _, j := range refused {
 		j.command.Step, j.command.Errno = sys.StepNone, sys.EAGAIN
 		j.done(j)

@@ -79,10 +79,7 @@ func Getsid(pid int32) int32 {
 }
 
 // Kill is kill(2).
-func Kill(pid, signal int32) Errno {
-	_, errno := Call(sysKill, uintptr(pid), uintptr(signal), 0, 0, 0, 0)
-	return Errno(errno)
-}
+func Kill(pid, signal int32) Errno { return try(sysKill, uintptr(pid), uintptr(signal), 0) }
 
 // Close closes a descriptor, or none: -1. Its error is of no use: the descriptor is
 // gone, close(2).
@@ -109,10 +106,7 @@ func Exists(path string) bool {
 }
 
 // Prctl is prctl(2).
-func Prctl(option, arg uintptr) Errno {
-	_, errno := Call(sysPrctl, option, arg, 0, 0, 0, 0)
-	return Errno(errno)
-}
+func Prctl(option, arg uintptr) Errno { return try(sysPrctl, option, arg, 0) }
 
 // IsSubreaper tells whether this process is given the orphans below it,
 // PR_GET_CHILD_SUBREAPER of prctl(2).
@@ -124,13 +118,12 @@ func IsSubreaper() bool {
 const prGetChildSubreaper = 37
 
 // SetGroups sets the supplementary groups of this thread alone, setgroups(2).
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
 func SetGroups(groups []uint32) Errno {
-	var first uintptr
-	if len(groups) > 0 {
-		first = uintptr(unsafe.Pointer(&groups[0]))
-	}
-	_, errno := Call(sysSetgroups, uintptr(len(groups)), first, 0, 0, 0, 0)
-	return Errno(errno)
+	return try(sysSetgroups, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
 }
 
 // Foreground returns the foreground process group of a terminal, 0 where fd is
@@ -146,8 +139,7 @@ func Foreground(fd int32) int32 {
 // SetForeground makes a process group the terminal's foreground group. The
 // caller must ignore or block SIGTTOU.
 func SetForeground(fd, group int32) Errno {
-	_, errno := Call(sysIoctl, uintptr(fd), ioctlSetForeground, uintptr(unsafe.Pointer(&group)), 0, 0, 0)
-	return Errno(errno)
+	return try(sysIoctl, uintptr(fd), ioctlSetForeground, uintptr(unsafe.Pointer(&group)))
 }
 
 // LeaveTerminal gives up the controlling terminal, TIOCNOTTY of tty_ioctl(4).
@@ -164,9 +156,7 @@ func OpenTerminal() (int32, Errno) {
 }
 
 // Chdir changes the working directory.
-func Chdir(path string) Errno {
-	return try(sysChdir, uintptr(unsafe.Pointer(cstring(path))), 0, 0)
-}
+func Chdir(path string) Errno { return try(sysChdir, uintptr(unsafe.Pointer(cstring(path))), 0, 0) }
 
 // A Wait is what Reap found.
 type Wait struct {

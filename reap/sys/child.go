@@ -274,8 +274,8 @@ func (c *Command) resources() Errno {
 	c.Step = StepRlimit
 	for i := range c.Rlimits {
 		l := &c.Rlimits[i]
-		if _, errno := Call(sysPrlimit64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(l)), 0, 0, 0); errno != 0 {
-			return Errno(errno)
+		if errno := try(sysPrlimit64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(l))); errno != 0 {
+			return errno
 		}
 	}
 	return 0
@@ -288,7 +288,7 @@ func (c *Command) resources() Errno {
 //go:norace
 //go:nocheckptr
 func (c *Command) identity() Errno {
-	if c.SetBounds && !c.bounded {
+	if c.SetBounds {
 		c.Step = StepBounding
 		if errno := dropBounds(c.Caps); errno != 0 {
 			return errno
@@ -296,11 +296,7 @@ func (c *Command) identity() Errno {
 	}
 	if c.SetGroups {
 		c.Step = StepGroups
-		var first uintptr
-		if len(c.Groups) > 0 {
-			first = uintptr(unsafe.Pointer(&c.Groups[0]))
-		}
-		if errno := try(sysSetgroups, uintptr(len(c.Groups)), first, 0); errno != 0 {
+		if errno := SetGroups(c.Groups); errno != 0 {
 			return errno
 		}
 	}

@@ -72,7 +72,6 @@ type Command struct {
 	Umask     uint32
 	Rlimits   []Rlimit
 	SetBounds bool // drop all of the bounding set but Caps
-	bounded   bool // the thread that starts it has none
 	SetGroups bool // setgroups(2) to Groups
 	Groups    []uint32
 	SetIDs    bool

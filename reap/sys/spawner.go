@@ -13,8 +13,8 @@ type Spawner struct {
 	finished int32 // eventfd: it is through
 	command  *Command
 	busy     uint32
-	bound    bool // the thread is to drop its bounding set
-	bounded  bool // it has
+	common   bool
+	dropped  bool // the thread's bounding set
 
 	path [32]byte
 	stat [512]byte
@@ -23,28 +23,22 @@ type Spawner struct {
 }
 
 // NewSpawner starts the thread. It adds to the eventfd finished when it is
-// through with a command. One with low keeps low numbers for the descriptors of its
-// children, whose table need not be copied whole then.
-func NewSpawner(finished int32, low bool) (*Spawner, Errno) {
+// through with a command. A common one is given no command with SetBounds and Caps: it
+// drops its bounding set once, in place of each of its children, and keeps low numbers
+// for their descriptors.
+func NewSpawner(finished int32, common bool) (*Spawner, Errno) {
 	wake, errno := Call(sysEventfd2, 0, openCloexec, 0, 0, 0, 0)
 	if errno != 0 {
 		return nil, Errno(errno)
 	}
-	s := &Spawner{wake: int32(wake), finished: finished}
+	s := &Spawner{wake: int32(wake), finished: finished, common: common}
 	s.low.filler = -1
-	if low {
+	if common {
 		s.low.keep(s.wake)
 	}
 	go s.run()
 	return s, 0
 }
-
-// DropBounds has an idle spawner drop its bounding set, once, in place of each of its
-// children. From then on it is given commands alone that are Bounded.
-func (s *Spawner) DropBounds() { s.bound = true }
-
-// Bounded tells whether a process shall have nothing in its bounding set.
-func (c *Command) Bounded() bool { return c.SetBounds && c.Caps == 0 }
 
 // Begin gives it a command, which is the thread's until Busy is false.
 func (s *Spawner) Begin(c *Command) {
@@ -72,10 +66,10 @@ func (s *Spawner) run() {
 			continue // interrupted
 		}
 		c := s.command
-		if s.bound {
-			s.bound, s.bounded = false, dropBounds(0) == 0 // else each child tries, and tells
+		if s.common && c.SetBounds {
+			s.dropped = s.dropped || dropBounds(0) == 0
+			c.SetBounds = !s.dropped // else the child tries, and tells
 		}
-		c.bounded = s.bounded
 		s.low.fill(c)
 		c.start()
 		s.low.empty()
