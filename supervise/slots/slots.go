@@ -74,7 +74,7 @@ func (s Dir) Publish(name string, definition []byte) (stamp string, err error) {
 		err = os.Chmod(staging, 0o755)
 	}
 	if err == nil {
-		err = os.Rename(staging, s.File(name))
+		err = unix.Rename(staging, s.File(name))
 	}
 	if err != nil {
 		os.RemoveAll(staging)
@@ -102,13 +102,16 @@ func (s Dir) Replace(name, file string, content []byte, mode os.FileMode) error 
 
 func (s Dir) replace(name, file string, content []byte, mode os.FileMode) (stamp string, err error) {
 	staged := s.File(name, "."+file)
-	const fresh = os.O_WRONLY | os.O_CREATE | os.O_EXCL | unix.O_NOFOLLOW
-	out, err := os.OpenFile(staged, fresh, mode)
+	fresh := func() (*os.File, error) { // which needs no poller, as package os would try
+		fd, err := unix.Open(staged, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(mode))
+		return os.NewFile(uintptr(fd), staged), err
+	}
+	out, err := fresh()
 	if errors.Is(err, fs.ErrExist) {
 		gone := outOfSight()
 		if err = os.Rename(staged, s.File(gone)); err == nil {
 			go s.discard(gone)
-			out, err = os.OpenFile(staged, fresh, mode)
+			out, err = fresh()
 		}
 	}
 	if err != nil {
@@ -121,7 +124,7 @@ func (s Dir) replace(name, file string, content []byte, mode os.FileMode) (stamp
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Rename(staged, s.File(name, file))
+		err = unix.Rename(staged, s.File(name, file))
 	}
 	if err != nil {
 		return "", fmt.Errorf("cannot write %s: %w", s.File(name, file), err)
