@@ -3,7 +3,7 @@
 // tier 2 and ends the container within its budget. It decides nothing else.
 //
 // One goroutine, on the first thread, owns all state and runs a loop around
-// epoll_wait (loop.go). Two more threads do nothing but spawn (threads.go),
+// epoll_wait (loop.go). Three more threads do nothing but spawn (threads.go),
 // since a spawn may wait for a file system. All threads are made at boot: one
 // that is wanted later, and refused where the pids limit is used up, would be
 // the end of PID 1. There are eight to ten: the loop's, the two, the runtime's
