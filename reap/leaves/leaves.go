@@ -189,7 +189,7 @@ func leafName(tag uint32) string {
 	if tag == 0 {
 		return wire.MainService
 	}
-	return sys.Decimal(uint64(tag))
+	return sys.Decimal(tag)
 }
 
 // Enter has a command begin in the leaf of a tag, which is made where it is not
@@ -232,7 +232,7 @@ func amount(n int64) string {
 	if n <= 0 {
 		return "max"
 	}
-	return sys.Decimal(uint64(n))
+	return sys.Decimal(n)
 }
 
 // swapFor bounds what of it is swapped out: nothing, or a service would have more
@@ -277,7 +277,7 @@ func (l *Leaves) Of(pid int32) uint32 {
 		return 0
 	}
 	var buffer [4096]byte
-	name, in := strings.CutPrefix(ownCgroup(proc.Read(buffer[:], "/proc/", sys.Decimal(uint64(pid)), "/cgroup")), l.path)
+	name, in := strings.CutPrefix(ownCgroup(proc.Read(buffer[:], "/proc/", sys.Decimal(pid), "/cgroup")), l.path)
 	if !in {
 		return 0
 	}

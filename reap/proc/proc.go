@@ -17,7 +17,7 @@ func StartTime(stat []byte) uint64 { return Number(Field(AfterName(stat), 22-2))
 // Parent returns the parent's pid, field 4 of proc_pid_stat(5).
 func Parent(pid int32) int32 {
 	var buffer [512]byte
-	return int32(Number(Field(AfterName(Read(buffer[:], "/proc/", sys.Decimal(uint64(pid)), "/stat")), 4-2)))
+	return int32(Number(Field(AfterName(Read(buffer[:], "/proc/", sys.Decimal(pid), "/stat")), 4-2)))
 }
 
 // AfterName skips pid and name, which may hold anything.

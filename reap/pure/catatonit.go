@@ -8,6 +8,40 @@ const catatonitVersion = "tini version 0.1.7_catatonit (rlminit)"
 
 const catatonitUsage = "usage: catatonit [-ghLPV] [--] <progname> [<arguments>...]\n"
 
+var catatonitInit = personality{
+	flags: []flag{
+		{letter: 'g', on: func(o *options) { o.group = true }},
+		{letter: 'h', to: 2, text: catatonitUsage + catatonitOptions},
+		{letter: 'L', to: 1, text: "rlminit, in place of catatonit" + license},
+		{letter: 'P', on: func(o *options) { o.catatonit.pause = true }},
+		{letter: 'V', name: "version", to: 1, text: catatonitVersion + "\n"},
+	},
+	long:           true,
+	permute:        true,
+	fault:          catatonitUsage,
+	missing:        "missing program name",
+	none:           catatonitUsage,
+	prefix:         func(level int, pid string) string { return catatonitLevels[level] + " (catatonit:" + pid + "): " },
+	errorsOnly:     true,
+	closeInherited: true,
+	noSubreaper:    "failed to set child-reaper as non-pid1",
+	noChildren:     "got ECHILD: no children left to monitor",
+	place: func(_ *mainCommand, signals *sys.Signals) {
+		signals.CatchStops()
+		signals.LeaveFaults()
+	},
+	prepare: (*mainCommand).handOver,
+	started: (*mainCommand).handedOver,
+	notRun: func(m *mainCommand, c *sys.Command) int {
+		m.logAs(c.PID, levelFatal, "failed to exec pid1: ", strerror(c.Errno))
+		return exitFailed
+	},
+	forward: (*mainCommand).forwardCatatonit,
+	reaped:  (*mainCommand).reapedCatatonit,
+}
+
+var catatonitLevels = [...]string{"ERROR", "WARN", "INFO", "DEBUG"}
+
 // catatonit is what that has beside the options of every init.
 type catatonit struct {
 	pause    bool // run nothing, and wait for INT or TERM
@@ -18,7 +52,7 @@ type catatonit struct {
 // runCatatonit is catatonit: its command line, its variables, its messages, its
 // exit codes.
 func runCatatonit(args, env []string) int {
-	o := options{environment: env, catatonit: &catatonit{}, verbosity: levelFatal, subreaper: sys.Getpid() != 1}
+	o := options{personality: &catatonitInit, environment: env, verbosity: levelFatal, subreaper: sys.Getpid() != 1}
 	if _, set := find(env, "CATATONIT_DEBUG"); set {
 		o.verbosity = levelDebug
 	}
@@ -26,62 +60,25 @@ func runCatatonit(args, env []string) int {
 		o.log(levelFatal, "CATATONIT_LOG is reserved for future use")
 		return exitFailed
 	}
-	if code, done := o.parseCatatonit(args); done {
+	if code, done := o.read(args, args[0]); done {
 		return code
 	}
 	return o.run()
-}
-
-// parseCatatonit reads the command line. done tells that it was no command to
-// run, or a wrong one, and code is what to exit with.
-func (o *options) parseCatatonit(args []string) (code int, done bool) {
-	_, strict := find(o.environment, "POSIXLY_CORRECT")
-	set := optionSet{letters: "ghLPV", long: []longOption{{"version", 'V'}}, permute: !strict}
-	words, fault := set.parse(args[1:], func(letter byte, _ string) bool {
-		switch letter {
-		case 'g':
-			o.group = true
-		case 'P':
-			o.catatonit.pause = true
-		case 'h':
-			sys.Write(2, []byte(catatonitUsage+catatonitOptions))
-			done = true
-		case 'L':
-			sys.Write(1, []byte("rlminit, in place of catatonit"+license))
-			done = true
-		case 'V':
-			sys.Write(1, []byte(catatonitVersion+"\n"))
-			done = true
-		}
-		return !done
-	})
-	switch {
-	case done:
-		return 0, true
-	case fault != "":
-		sys.Write(2, []byte(args[0]+": "+fault+"\n"+catatonitUsage))
-		return exitFailed, true
-	case len(words) == 0 && !o.catatonit.pause:
-		o.log(levelFatal, "missing program name")
-		sys.Write(2, []byte(catatonitUsage))
-		return exitFailed, true
-	}
-	o.command = words
-	return 0, false
 }
 
 // handOver makes c start the command as catatonit does: in the foreground of
 // the session's terminal, whatever stdin is, and with the signals of job control
 // blocked.
 func (m *mainCommand) handOver(c *sys.Command) {
-	k := m.catatonit
+	k := &m.catatonit
 	k.terminal, k.noTTY = sys.OpenTerminal()
 	c.Terminal = max(k.terminal, 0)
-	for _, s := range [...]int32{sys.SIGTSTP, sys.SIGTTIN, sys.SIGTTOU} {
+	for _, s := range jobSignals {
 		c.Mask |= 1 << (s - 1)
 	}
 	// A socket's activation names the process that it is meant for.
-	if value, set := find(m.environment, "LISTEN_PID"); set && leadingNumber(value) == int(sys.Getpid()) {
+	value, _ := find(m.environment, "LISTEN_PID")
+	if pid, _, _ := number(value); pid == int(sys.Getpid()) {
 		c.ListenPID = []byte{}
 		env := make([]string, 0, len(m.environment))
 		for _, entry := range m.environment {
@@ -95,17 +92,17 @@ func (m *mainCommand) handOver(c *sys.Command) {
 
 // handedOver tells of the command's start, in the words of the child.
 func (m *mainCommand) handedOver(c *sys.Command) {
-	k := m.catatonit
-	m.log(levelDebug, "pid1 (", sys.Decimal(uint64(c.PID)), ") spawned: ", m.command[0])
+	k := &m.catatonit
+	m.log(levelDebug, "pid1 (", sys.Decimal(c.PID), ") spawned: ", m.command[0])
 	if k.noTTY != 0 {
-		m.logAs(c.PID, levelInfo, "using stdin as tty fd: could not open /dev/tty: ", capital(k.noTTY.String()))
+		m.logAs(c.PID, levelInfo, "using stdin as tty fd: could not open /dev/tty: ", strerror(k.noTTY))
 	}
 	switch c.TerminalErrno {
 	case 0:
 	case sys.ENXIO:
 		m.logAs(c.PID, levelDebug, "setting foreground process failed: no such device")
 	default:
-		m.logAs(c.PID, levelDebug, "setting foreground process failed: no tty present: ", capital(c.TerminalErrno.String()))
+		m.logAs(c.PID, levelDebug, "setting foreground process failed: no tty present: ", strerror(c.TerminalErrno))
 	}
 	if k.terminal >= 0 {
 		sys.Close(k.terminal)
@@ -115,7 +112,7 @@ func (m *mainCommand) handedOver(c *sys.Command) {
 // forwardCatatonit hands a signal on.
 func (m *mainCommand) forwardCatatonit(signal int32) {
 	switch {
-	case signal == sys.SIGTSTP || signal == sys.SIGTTIN || signal == sys.SIGTTOU:
+	case jobControl(signal):
 		m.log(levelDebug, "ignoring kernel attempting to stop us: tty has TOSTOP set")
 		return
 	case m.catatonit.pause:
@@ -127,21 +124,22 @@ func (m *mainCommand) forwardCatatonit(signal int32) {
 		target, sign = -m.pid, "-"
 	}
 	if errno := sys.Kill(target, signal); errno != 0 {
-		m.log(levelWarn, "forwarding of signal ", sys.Decimal(uint64(signal)), " to pid1 (", sign,
-			sys.Decimal(uint64(m.pid)), ") failed: ", capital(errno.String()))
+		m.log(levelWarn, "forwarding of signal ", sys.Decimal(signal), " to pid1 (", sign,
+			sys.Decimal(m.pid), ") failed: ", strerror(errno))
 	}
 }
 
 // reapedCatatonit tells of a child's end.
-func (m *mainCommand) reapedCatatonit(w sys.Wait) {
+func (m *mainCommand) reapedCatatonit(w sys.Wait, _ bool) bool {
 	switch s := w.Signal(); {
 	case w.PID == m.pid:
 		m.ended, m.code = true, w.Code()
 	case s != 0:
-		m.log(levelDebug, "child process ", sys.Decimal(uint64(w.PID)), " exited due to signal ", sys.Decimal(uint64(s)))
+		m.log(levelDebug, "child process ", sys.Decimal(w.PID), " exited due to signal ", sys.Decimal(s))
 	default:
-		m.log(levelDebug, "child process ", sys.Decimal(uint64(w.PID)), " exited with code ", sys.Decimal(uint64(w.Code())))
+		m.log(levelDebug, "child process ", sys.Decimal(w.PID), " exited with code ", sys.Decimal(w.Code()))
 	}
+	return false
 }
 
 const catatonitOptions = `

@@ -41,11 +41,11 @@ func (o *options) run() int {
 		return code
 	}
 	m := mainCommand{options: o}
-	m.place(signals)
+	m.place(&m, signals)
 	if code := m.start(); code != 0 {
 		return code
 	}
-	if o.catatonit != nil {
+	if o.closeInherited {
 		events.CloseInherited(signals)
 	}
 	more := false // children may be waiting to be reaped
@@ -63,7 +63,10 @@ func (o *options) run() int {
 				continue // children are looked at whatever it was that woke us
 			}
 			for _, record := range signals.Next() {
-				m.forward(record)
+				// SIGPIPE of our own: our line found no reader.
+				if record.Signal != sys.SIGPIPE || record.Sender != sys.Getpid() {
+					m.forward(&m, record.Signal)
+				}
 			}
 		}
 		more = !m.reap()
@@ -73,21 +76,8 @@ func (o *options) run() int {
 	return m.code
 }
 
-// place finds the terminal and sets the signals as the command line's owner does.
-func (m *mainCommand) place(signals *sys.Signals) {
-	switch {
-	case m.dumb != nil:
-		signals.CatchStops()
-		if m.group {
-			m.letGoOfTerminal()
-		}
-	case m.catatonit != nil:
-		signals.CatchStops()
-		signals.LeaveFaults()
-	default:
-		m.terminal.Find()
-	}
-}
+// findTerminal looks for the terminal that the command is to have.
+func (m *mainCommand) findTerminal(*sys.Signals) { m.terminal.Find() }
 
 // adopt sets what makes the kernel give us orphans, and tell of our parent's end.
 func (o *options) adopt() int {
@@ -100,19 +90,12 @@ func (o *options) adopt() int {
 		switch errno := sys.Prctl(prSetChildSubreaper, 1); {
 		case errno == 0:
 			o.log(levelTrace, "Registered as child subreaper")
-		case o.tini:
-			return o.failed("Failed to register as child subreaper", errno)
-		case o.catatonit != nil:
-			return o.failed("failed to set child-reaper as non-pid1", errno)
+		case o.noSubreaper != "":
+			return o.failed(o.noSubreaper, errno)
 		}
 	}
-	if o.dumb == nil && sys.Getpid() != 1 && !sys.IsSubreaper() {
-		line := "not PID 1, and the kernel makes it no child subreaper: orphans go to another process"
-		if o.tini {
-			line = "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n" +
-				"Use -s, or set TINI_SUBREAPER, or make this PID 1."
-		}
-		o.log(levelWarn, line)
+	if sys.Getpid() != 1 && !sys.IsSubreaper() {
+		o.log(levelWarn, o.noOrphans)
 	}
 	return 0
 }
@@ -120,7 +103,7 @@ func (o *options) adopt() int {
 // start runs the command: in the foreground of the terminal, and otherwise just
 // as we were started.
 func (m *mainCommand) start() int {
-	if m.catatonit != nil && m.catatonit.pause {
+	if m.catatonit.pause {
 		sys.Chdir("/")
 		return 0
 	}
@@ -131,15 +114,8 @@ func (m *mainCommand) start() int {
 		Mask:        sys.Mask,
 		Rlimits:     []sys.Rlimit{sys.NoFile},
 	}
-	switch {
-	case m.dumb != nil:
-		c.Ignored, c.Mask = 0, 0
-		c.Session = sys.SameGroup
-		if m.group {
-			c.Session = sys.TerminalSession
-		}
-	case m.catatonit != nil:
-		m.handOver(&c)
+	if m.prepare != nil {
+		m.prepare(m, &c)
 	}
 	c.Program(Candidates(m.command[0], Lookup(m.environment, "PATH")), m.command, m.environment)
 	c.ShellFallback()
@@ -151,15 +127,15 @@ func (m *mainCommand) start() int {
 		sys.Close(c.PIDFD)
 	}
 	m.pid = c.PID
-	switch {
-	case m.dumb != nil:
-		m.startedDumb(&c)
-	case m.catatonit != nil:
-		m.handedOver(&c)
-	case m.wants(levelInfo):
-		m.log(levelInfo, "Spawned child process '", m.command[0], "' with pid '", sys.Decimal(uint64(m.pid)), "'")
-	}
+	m.started(m, &c)
 	return 0
+}
+
+// spawned tells of the command's start.
+func (m *mainCommand) spawned(*sys.Command) {
+	if m.wants(levelInfo) {
+		m.log(levelInfo, "Spawned child process '", m.command[0], "' with pid '", sys.Decimal(m.pid), "'")
+	}
 }
 
 // batch is how many children are reaped before signals are looked at again: a
@@ -170,14 +146,11 @@ const batch = 256
 func (m *mainCommand) reap() bool {
 	for n := range batch {
 		w, errno := sys.Reap()
-		if errno != 0 && m.catatonit != nil {
-			m.log(levelDebug, "got ECHILD: no children left to monitor")
+		if errno != 0 {
+			m.log(levelDebug, m.noChildren)
 		}
 		if errno != 0 || w.PID == 0 {
 			return true
-		}
-		if n == 0 && m.dumb != nil {
-			m.log(levelDebug, "Received signal ", sys.Decimal(sys.SIGCHLD), ".")
 		}
 		if s := w.Stopped(); s != 0 {
 			if w.PID == m.pid {
@@ -185,26 +158,24 @@ func (m *mainCommand) reap() bool {
 			}
 			continue
 		}
-		switch {
-		case m.dumb != nil:
-			if m.reapedDumb(w); m.ended {
-				return true
-			}
-			continue
-		case m.catatonit != nil:
-			m.reapedCatatonit(w)
-			continue
+		if m.reaped(m, w, n == 0) {
+			return true
 		}
-		if m.wants(levelDebug) {
-			m.log(levelDebug, "Received SIGCHLD")
-			m.log(levelDebug, "Reaped child with pid: '", sys.Decimal(uint64(w.PID)), "'")
-		}
-		switch {
-		case w.PID == m.pid:
-			m.end(w)
-		case m.warn:
-			m.log(levelWarn, "Reaped zombie process with pid=", sys.Decimal(uint64(w.PID)))
-		}
+	}
+	return false
+}
+
+// collected tells of a child's end.
+func (m *mainCommand) collected(w sys.Wait, _ bool) bool {
+	if m.wants(levelDebug) {
+		m.log(levelDebug, "Received SIGCHLD")
+		m.log(levelDebug, "Reaped child with pid: '", sys.Decimal(w.PID), "'")
+	}
+	switch {
+	case w.PID == m.pid:
+		m.end(w)
+	case m.warn:
+		m.log(levelWarn, "Reaped zombie process with pid=", sys.Decimal(w.PID))
 	}
 	return false
 }
@@ -215,35 +186,26 @@ func (m *mainCommand) end(w sys.Wait) {
 	if s := w.Signal(); s != 0 {
 		m.log(levelInfo, "Main child exited with signal (with signal '", Describe(s), "')")
 	} else {
-		m.log(levelInfo, "Main child exited normally (with status '", sys.Decimal(uint64(m.code)), "')")
+		m.log(levelInfo, "Main child exited normally (with status '", sys.Decimal(m.code), "')")
 	}
 	if m.code < len(m.success) && m.success[m.code] {
 		m.code = 0
 	}
 }
 
-// forward hands a signal on.
-func (m *mainCommand) forward(record sys.Record) {
-	switch {
-	case record.Signal == sys.SIGPIPE && record.Sender == sys.Getpid():
-		return // our own line found no reader
-	case m.dumb != nil:
-		m.forwardDumb(record.Signal)
-		return
-	case m.catatonit != nil:
-		m.forwardCatatonit(record.Signal)
-		return
-	case record.Signal == sys.SIGCONT && m.terminal.Continued(m.pid):
+// pass hands a signal on.
+func (m *mainCommand) pass(signal int32) {
+	if signal == sys.SIGCONT && m.terminal.Continued(m.pid) {
 		return
 	}
 	if m.wants(levelDebug) {
-		m.log(levelDebug, "Passing signal: '", Describe(record.Signal), "'")
+		m.log(levelDebug, "Passing signal: '", Describe(signal), "'")
 	}
 	target := m.pid
 	if m.group {
 		target = -m.pid
 	}
-	switch errno := sys.Kill(target, record.Signal); errno {
+	switch errno := sys.Kill(target, signal); errno {
 	case 0:
 	case sys.ESRCH:
 		m.log(levelWarn, "Child was dead when forwarding signal")
@@ -259,35 +221,10 @@ func (m *mainCommand) notStarted(c *sys.Command) int {
 	if c.PID != 0 {
 		sys.Collect(c.PID)
 	}
-	switch {
-	case m.dumb != nil && c.Step == sys.StepExec:
-		m.log(levelFatal, m.command[0], ": ", capital(c.Errno.String()))
-		return exitNotRun
-	case m.catatonit != nil && c.Step == sys.StepExec:
-		m.logAs(c.PID, levelFatal, "failed to exec pid1: ", capital(c.Errno.String()))
-		return exitFailed
-	case c.Step == sys.StepExec && m.tini:
-		m.log(levelFatal, "exec ", m.command[0], " failed: ", capital(c.Errno.String()))
-	case c.Step == sys.StepExec:
-		m.log(levelFatal, "cannot run \"", m.command[0], "\": ", c.Errno.String())
-	default:
-		return m.failed("cannot start \""+m.command[0]+"\"", c.Errno)
+	if c.Step == sys.StepExec {
+		return m.notRun(m, c)
 	}
-	switch c.Errno {
-	case sys.ENOENT:
-		return exitNotFound
-	case sys.ENOTDIR:
-		if !m.tini {
-			return exitNotFound
-		}
-	case sys.EACCES:
-		return exitNotExecutable
-	case sys.ENOEXEC:
-		if !m.tini {
-			return exitNotExecutable
-		}
-	}
-	return exitFailed
+	return m.failed("cannot start \""+m.command[0]+"\"", c.Errno)
 }
 
 // failed says what is wrong and returns the exit code for it.
@@ -296,8 +233,9 @@ func (o *options) failed(what string, errno sys.Errno) int {
 	return exitFailed
 }
 
-// capital makes the first letter a capital, as strerror(3) has it.
-func capital(s string) string {
+// strerror is strerror(3): our text with a capital.
+func strerror(errno sys.Errno) string {
+	s := errno.String()
 	if s == "" || s[0] < 'a' || s[0] > 'z' {
 		return s
 	}

@@ -7,15 +7,38 @@ type options struct {
 	command     []string
 	environment []string
 
-	tini        bool      // speak as tini does
-	dumb        *dumbInit // be dumb-init, where it is set
-	catatonit   *catatonit
+	*personality
+	dumb        dumbInit  // of dumb-init alone
+	catatonit   catatonit // of catatonit alone
 	group       bool      // forward signals to the command's process group
 	subreaper   bool      // be given orphans without being PID 1
 	warn        bool      // say which orphans were reaped
 	verbosity   int       // a level
 	parentDeath int32     // signal that we get when our parent ends; 0: none
 	success     [256]bool // exit codes of the command that become 0
+}
+
+// own is `rlminit init` itself.
+var own = personality{
+	prefix:    func(int, string) string { return "rlminit: " },
+	noOrphans: "not PID 1, and the kernel makes it no child subreaper: orphans go to another process",
+	place:     (*mainCommand).findTerminal,
+	started:   (*mainCommand).spawned,
+	notRun:    (*mainCommand).ownNotRun,
+	forward:   (*mainCommand).pass,
+	reaped:    (*mainCommand).collected,
+}
+
+// ownNotRun tells why the program could not be executed.
+func (m *mainCommand) ownNotRun(c *sys.Command) int {
+	m.log(levelFatal, "cannot run \"", m.command[0], "\": ", c.Errno.String())
+	switch c.Errno {
+	case sys.ENOENT, sys.ENOTDIR:
+		return exitNotFound
+	case sys.EACCES, sys.ENOEXEC:
+		return exitNotExecutable
+	}
+	return exitFailed
 }
 
 // Usage of the flags that `rlminit init` has without a configuration. It has
@@ -50,15 +73,14 @@ func (o *options) parse(args []string) bool {
 		}
 	}
 	succeeds := false // by a flag, which counts for more than the variable
-	for i := 0; i < len(args); i++ {
-		flag, value, given := cut(args[i])
+	for ; len(args) > 0; args = args[1:] {
+		flag, value, given := cut(args[0])
 		if flag == "--" {
-			o.command = args[i+1:]
-			return o.complete()
+			args = args[1:]
+			break
 		}
 		if flag == "" || flag[0] != '-' {
-			o.command = args[i:]
-			return o.complete()
+			break
 		}
 		switch flag {
 		case "--verbose":
@@ -71,12 +93,13 @@ func (o *options) parse(args []string) bool {
 				value = "on"
 			}
 		case "--success", "--parent-death":
-			if !given {
-				if i++; i == len(args) {
-					o.refuse(flag + " needs a value")
-				}
-				value = args[i]
+			if given {
+				break
 			}
+			if args = args[1:]; len(args) == 0 {
+				o.refuse(flag + " needs a value")
+			}
+			value = args[0]
 		default:
 			return false // of an init with a configuration, or nobody's
 		}
@@ -85,6 +108,7 @@ func (o *options) parse(args []string) bool {
 		}
 		o.set(flag, flag, value)
 	}
+	o.command = args
 	return o.complete()
 }
 
@@ -105,7 +129,7 @@ func (o *options) set(flag, called, value string) {
 			if i < len(value) && value[i] != ',' {
 				continue
 			}
-			if code := value[start:i]; !o.addSuccess(code) {
+			if code := value[start:i]; code == "" || code[0] < '0' || !o.addSuccess(code) {
 				o.refuse(called + ": " + code + " is no exit code; write 0 to 255")
 			}
 			start = i + 1
@@ -154,18 +178,30 @@ func (o *options) refuse(what string) {
 
 // addSuccess adds an exit code, 0 to 255, to those that count as 0.
 func (o *options) addSuccess(code string) bool {
-	n := 0
-	for i := 0; i < len(code); i++ {
-		if code[i] < '0' || code[i] > '9' || n > 255 {
-			return false
-		}
-		n = n*10 + int(code[i]-'0')
-	}
-	if code == "" || n > 255 {
+	n, rest, ok := number(code)
+	if !ok || rest != "" || n < 0 || n > 255 {
 		return false
 	}
 	o.success[n] = true
 	return true
+}
+
+// number reads an integer at the beginning of s as strtol(3) does, behind blanks.
+func number(s string) (n int, rest string, ok bool) {
+	for s != "" && (s[0] == ' ' || s[0] >= '\t' && s[0] <= '\r') {
+		s = s[1:]
+	}
+	sign := 1
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		if s[0] == '-' {
+			sign = -1
+		}
+		s = s[1:]
+	}
+	for s != "" && s[0] >= '0' && s[0] <= '9' {
+		n, s, ok = min(n*10+int(s[0]-'0'), 1<<30), s[1:], true
+	}
+	return sign * n, s, ok
 }
 
 // cut splits --flag=value. Anything else is returned as it is.
@@ -201,28 +237,14 @@ func (o *options) log(level int, what ...string) { o.logAs(sys.Getpid(), level, 
 
 // logAs is log in the name of another process.
 func (o *options) logAs(pid int32, level int, what ...string) {
-	if !o.wants(level) {
+	if !o.wants(level) || len(what) == 1 && what[0] == "" {
 		return
 	}
 	to := int32(2)
-	line := "rlminit: "
-	switch {
-	case o.tini:
-		line = "[" + levelNames[level] + " tini (" + sys.Decimal(uint64(pid)) + ")] "
-	case o.dumb != nil:
-		line = "[dumb-init] "
-	case o.catatonit != nil && level == levelFatal:
-		line = "ERROR (catatonit:" + sys.Decimal(uint64(pid)) + "): "
-	case o.catatonit != nil:
-		name := levelNames[level]
-		if name[len(name)-1] == ' ' {
-			name = name[:len(name)-1]
-		}
-		line = name + " (catatonit:" + sys.Decimal(uint64(pid)) + "): "
-	}
-	if level > levelWarn && o.dumb == nil && o.catatonit == nil {
+	if level > levelWarn && !o.errorsOnly {
 		to = 1
 	}
+	line := o.prefix(level, sys.Decimal(pid))
 	for _, part := range what {
 		line += part
 	}

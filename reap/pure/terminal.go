@@ -29,9 +29,7 @@ func (t *Terminal) Stopped(pid, signal int32) {
 	if !t.found {
 		return
 	}
-	switch signal {
-	case sys.SIGTSTP, sys.SIGTTIN, sys.SIGTTOU:
-	default:
+	if !jobControl(signal) {
 		return // stopped by somebody who knows how to go on
 	}
 	if t.shell {

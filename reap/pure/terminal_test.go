@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -203,16 +204,28 @@ func awaitState(t *testing.T, who, pid string, stopped bool) {
 // and catatonit does not.
 func TestWhatTheCommandLeaves(t *testing.T) {
 	for name, code := range map[string]string{"dumb-init": "term", "catatonit": "none"} {
+		release := filepath.Join(t.TempDir(), "release")
 		for who, cmd := range both(t, name, "--", "/bin/sh", "-c",
-			`(trap "echo term; exit" TERM; echo ready; sleep 0.3 & wait; echo none) & read x <`+t.TempDir()+`/nothing; sleep 0.1; exit 0`) {
+			`(trap "echo term; exit" TERM; echo ready; until [ -e `+release+` ]; do sleep 0.01; done; echo none) & read x`) {
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
 			s := start(t, cmd)
 			if got := s.line(); got != "ready" {
 				t.Fatal(got)
 			}
+			stdin.Close()
+			s.wait()
+			if err := os.WriteFile(release, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
 			if got := s.line(); got != code {
 				t.Errorf("%s, %s: %s, want %s", name, who, got, code)
 			}
-			s.wait()
+			if err := os.Remove(release); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -5,19 +5,42 @@ import "rlminit/reap/sys"
 // tiniVersion is the version whose behaviour this is. Docker reads it.
 const tiniVersion = "tini version 0.19.0 - rlminit"
 
+var tini = personality{
+	flags: []flag{
+		{letter: 'p', set: (*options).tiniParentDeath},
+		{letter: 'h', to: 1, text: tiniUsage},
+		{letter: 'v', on: func(o *options) { o.verbosity++ }},
+		{letter: 'w', on: func(o *options) { o.warn = true }},
+		{letter: 'g', on: func(o *options) { o.group = true }},
+		{letter: 'l', to: 1, text: "rlminit, in place of tini" + license},
+		{letter: 'e', set: (*options).tiniSuccess},
+		{letter: 's', on: func(o *options) { o.subreaper = true }},
+	},
+	fault:       tiniUsage,
+	none:        tiniUsage,
+	prefix:      func(level int, pid string) string { return "[" + levelNames[level] + " tini (" + pid + ")] " },
+	noSubreaper: "Failed to register as child subreaper",
+	noOrphans: "Not PID 1, and no child subreaper: orphans go to another process, so zombie reaping won't work.\n" +
+		"Use -s, or set TINI_SUBREAPER, or make this PID 1.",
+	place:   (*mainCommand).findTerminal,
+	started: (*mainCommand).spawned,
+	notRun:  (*mainCommand).tiniNotRun,
+	forward: (*mainCommand).pass,
+	reaped:  (*mainCommand).collected,
+}
+
 // runTini is tini(1): its command line, its variables, its exit codes.
 //
 // One thing differs from some builds of it. Options end at the first argument
 // that is none, as POSIX and musl have it; glibc's getopt looks for more of them
 // behind the command.
 func runTini(args, env []string) int {
-	o := options{environment: env, tini: true, verbosity: levelWarn}
+	o := options{personality: &tini, environment: env, verbosity: levelWarn}
 	if len(args) == 2 && args[1] == "--version" {
 		sys.Write(1, []byte(tiniVersion+"\n"))
 		return 0
 	}
-	code, done := o.parseTini(args)
-	if done {
+	if code, done := o.read(args, base(args[0])); done {
 		return code
 	}
 	if _, set := find(env, "TINI_SUBREAPER"); set {
@@ -27,95 +50,40 @@ func runTini(args, env []string) int {
 		o.group = true
 	}
 	if value, set := find(env, "TINI_VERBOSITY"); set {
-		o.verbosity = leadingNumber(value)
+		o.verbosity, _, _ = number(value)
 	}
 	return o.run()
 }
 
-// parseTini reads the command line, getopt(3) with "+p:hvwgle:s". done tells
-// that it was no command to run, or a wrong one, and code is what to exit with.
-func (o *options) parseTini(args []string) (code int, done bool) {
-	name := base(args[0])
-	set := optionSet{letters: "p:hvwgle:s"}
-	words, fault := set.parse(args[1:], func(letter byte, value string) bool {
-		switch letter {
-		case 'p', 'e':
-			if !o.setTini(letter, value) {
-				o.log(levelFatal, "Not a valid option for -", string(letter), ": ", value)
-				code, done = exitFailed, true
-			}
-		case 'h':
-			sys.Write(1, []byte(tiniUsage(name)))
-			done = true
-		case 'l':
-			sys.Write(1, []byte("rlminit, in place of tini"+license))
-			done = true
-		case 's':
-			o.subreaper = true
-		case 'g':
-			o.group = true
-		case 'w':
-			o.warn = true
-		case 'v':
-			o.verbosity++
-		}
-		return !done
-	})
-	switch {
-	case done:
-		return code, true
-	case fault != "":
-		sys.Write(2, []byte(name+": "+fault+"\n"+tiniUsage(name)))
-		return exitFailed, true
-	case len(words) == 0:
-		sys.Write(2, []byte(tiniUsage(name)))
-		return exitFailed, true
-	}
-	o.command = words
-	return 0, false
+// tiniSuccess reads an exit code as strtol(3) does, which makes 0 of nothing.
+func (o *options) tiniSuccess(value string) bool {
+	return value == "" && o.addSuccess("0") || o.addSuccess(value) || o.notValid("-e", value)
 }
 
-// setTini sets an option that has a value.
-func (o *options) setTini(letter byte, value string) bool {
-	if letter == 'e' {
-		// strtol(3) passes over blanks and a plus, and makes 0 of nothing.
-		if value == "" {
-			value = "0"
-		}
-		for len(value) > 1 && (value[0] == ' ' || value[0] == '\t' || value[0] == '\n') {
-			value = value[1:]
-		}
-		if value[0] == '+' {
-			value = value[1:]
-		}
-		return o.addSuccess(value)
-	}
+func (o *options) tiniParentDeath(value string) bool {
 	o.parentDeath = signalNamed(value)
-	return o.parentDeath != 0
+	return o.parentDeath != 0 || o.notValid("-p", value)
 }
 
-// leadingNumber is atoi(3).
-func leadingNumber(s string) int {
-	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t' || s[0] == '\n') {
-		s = s[1:]
-	}
-	sign := 1
-	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
-		if s[0] == '-' {
-			sign = -1
-		}
-		s = s[1:]
-	}
-	n := 0
-	for i := 0; i < len(s) && s[i] >= '0' && s[i] <= '9' && n < 1<<20; i++ {
-		n = n*10 + int(s[i]-'0')
-	}
-	return sign * n
+func (o *options) notValid(flag, value string) bool {
+	o.log(levelFatal, "Not a valid option for ", flag, ": ", value)
+	return false
 }
 
-func tiniUsage(name string) string {
-	return name + " (" + tiniVersion + `)
-Usage: ` + name + ` [OPTIONS] PROGRAM -- [ARGS] | --version
+// tiniNotRun tells why the program could not be executed.
+func (m *mainCommand) tiniNotRun(c *sys.Command) int {
+	m.log(levelFatal, "exec ", m.command[0], " failed: ", strerror(c.Errno))
+	switch c.Errno {
+	case sys.ENOENT:
+		return exitNotFound
+	case sys.EACCES:
+		return exitNotExecutable
+	}
+	return exitFailed
+}
+
+const tiniUsage = "% (" + tiniVersion + `)
+Usage: % [OPTIONS] PROGRAM -- [ARGS] | --version
 
 Runs PROGRAM as the child of an init that forwards signals and reaps zombies.
 
@@ -136,7 +104,6 @@ Environment variables:
   TINI_KILL_PROCESS_GROUP  Send signals to the child's process group.
 
 `
-}
 
 const license = `.
 

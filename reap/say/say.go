@@ -73,7 +73,7 @@ func (v *Voice) Once(what string) {
 // Number is n in decimal digits.
 func Number(n int) string {
 	if n < 0 {
-		return "-" + sys.Decimal(uint64(-n))
+		return "-" + sys.Decimal(-n)
 	}
-	return sys.Decimal(uint64(n))
+	return sys.Decimal(n)
 }

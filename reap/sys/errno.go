@@ -7,7 +7,7 @@ func (e Errno) String() string {
 			return known.text
 		}
 	}
-	return "error " + Decimal(uint64(e))
+	return "error " + Decimal(e)
 }
 
 var texts = [...]struct {
@@ -43,12 +43,12 @@ var texts = [...]struct {
 }
 
 // Decimal returns a number as text.
-func Decimal(n uint64) string {
+func Decimal[N ~int | ~int32 | ~int64 | ~uint32 | ~uint64 | ~uintptr](n N) string {
 	var digits [20]byte
 	i := len(digits)
 	for {
 		i--
-		digits[i] = byte('0' + n%10)
+		digits[i] = '0' + byte(n%10)
 		n /= 10
 		if n == 0 {
 			return string(digits[i:])

@@ -272,7 +272,7 @@ var bounds = map[string]int{
 	"reap/runtimedir": 480,  // the runtime directory, at boot
 	"reap/proc":       90,   // what is read of /proc
 	"reap/say":        60,   // lines for people
-	"reap/pure":       1220, // the init without a configuration, and the command lines of tini, dumb-init and catatonit
+	"reap/pure":       1143, // the init without a configuration, and the command lines of tini, dumb-init and catatonit
 	"reap/sys":        1338, // system calls, vfork, the signal handler
 }
 
