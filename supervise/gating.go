@@ -144,7 +144,7 @@ func (s *revised) pass(ctx context.Context, units []*unit, how revision.Gating) 
 	switch m.Why {
 	case operation.Started:
 		return m.Name, errors.New("somebody has started it")
-	case operation.Early, operation.Sick:
+	case operation.Early, operation.Unhealthy:
 		return m.Name, errors.New(m.Reason)
 	}
 	s.loop.read(func() {

@@ -49,8 +49,8 @@ type Command struct {
 
 	Gate operation.Gate // of VerbAwait
 
-	along  []*Life
-	leaves *Operation // its last part: those that it has not come to are wanted as before
+	along    []*Life
+	restores *Operation // the last part of that one: its remaining members get their intents back
 }
 
 // Only leaves out who is not meant any more when the command comes to be recorded.
@@ -133,14 +133,14 @@ func (s *queue) advance() {
 
 // record tells whether a command waits no longer.
 func (s *queue) record(c *Command) bool {
-	if s.set.stopping && c.leaves == nil {
+	if s.set.stopping && c.restores == nil {
 		s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c, Text: "cannot " + c.Verb + " anything: the container is stopping"})
 		return true
 	}
 	lives := slices.DeleteFunc(slices.Clone(c.Lives), func(l *Life) bool { return !s.stillMeant(c, l) })
 	along := s.startedAlong(c, lives)
-	if len(lives) == 0 && c.leaves != nil {
-		s.set.Operations.leave(c.leaves)
+	if len(lives) == 0 && c.restores != nil {
+		s.set.Operations.restoreIntents(c.restores)
 		return true
 	}
 	if slices.ContainsFunc(slices.Concat(lives, along), func(l *Life) bool { return l.claimed }) {
@@ -154,7 +154,7 @@ func (s *queue) record(c *Command) bool {
 		c.Runs = runs
 	}
 	c.Lives, c.along = lives, along
-	if text := s.set.course.hopeless(c); text != "" {
+	if text := s.set.scheduler.cannotBegin(c); text != "" {
 		s.set.outbox.effect(Effect{Kind: Refused, Node: order.None, Command: c, Text: text, Gated: true})
 		return true
 	}
@@ -172,7 +172,7 @@ func (s *queue) claim(c *Command, taken bool) {
 
 // stillMeant tells whether a command is still for l.
 func (s *queue) stillMeant(c *Command, l *Life) bool {
-	return s.set.Meant(c.Only, l) && (c.leaves == nil || slices.Contains(s.set.Operations.left(c.leaves, c.Want), l))
+	return s.set.Meant(c.Only, l) && (c.restores == nil || slices.Contains(s.set.Operations.toRestore(c.restores, c.Want), l))
 }
 
 // Meant tells whether l is none of those that are left out.
@@ -209,11 +209,11 @@ func (s *queue) recorded(c *Command) {
 	s.claim(c, false)
 	defer s.advance()
 	switch failed := s.set.input.Unrecorded; {
-	case c.leaves != nil:
+	case c.restores != nil:
 		if !failed {
 			s.set.intents.intend(c, c.Want)
 		}
-		s.set.Operations.leave(c.leaves)
+		s.set.Operations.restoreIntents(c.restores)
 	case c.Verb == VerbFollow:
 		s.follow(c)
 	case failed && !c.stops():

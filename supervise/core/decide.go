@@ -13,7 +13,7 @@ func (s *Set) decide() {
 			continue
 		}
 		if len(s.adopted) == 0 {
-			if !s.course.look() {
+			if !s.scheduler.runNext() {
 				return
 			}
 			continue
@@ -40,7 +40,7 @@ func (s *Set) act(a order.Action) {
 		if l.turn, l.command = order.NoTurn, nil; e != nil {
 			s.transition(l, *e)
 		}
-		s.course.stirAll(l)
+		s.scheduler.recheckAll(l)
 	}
 }
 
@@ -55,7 +55,7 @@ func (s *Set) hold(l *Life, d order.Decision) {
 		if changed {
 			is := s.outbox.copy(&l.state)
 			s.outbox.effect(Effect{Kind: Changed, Node: l.node, Before: is, After: is})
-			s.course.stirAll(l)
+			s.scheduler.recheckAll(l)
 		}
 	case reason == "":
 		s.transition(l, machine.Event{Kind: machine.DependenciesMet})
@@ -80,7 +80,7 @@ func (s *Set) command(t order.Turn, nodes, along []order.Node, event func(*Life)
 		l := s.lives[n]
 		was := l.turn
 		if l.turn = s.order.Fact(n).Turn; l.turn != was {
-			s.course.stirAll(l)
+			s.scheduler.recheckAll(l)
 		}
 		switch {
 		case l.turn == order.NoTurn:

@@ -32,11 +32,11 @@ func (s *intents) intend(c *Command, want service.Intent) {
 			if l.begins { // that has begun, and this command came after it
 				l.begins, w.Before = false, service.IntentNone
 			}
-			if w.Before == service.IntentNone && c.leaves == nil {
+			if w.Before == service.IntentNone && c.restores == nil {
 				w.Before, l.fresh = w.Desired, true
 				s.promised = append(s.promised, l)
 			}
-			if c.leaves != nil {
+			if c.restores != nil {
 				w.Before = service.IntentNone
 			}
 			if w.Desired, l.unkept = want, true; w.Before == want {

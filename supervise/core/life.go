@@ -112,9 +112,9 @@ func Active(s *machine.State) bool {
 	return false
 }
 
-// digested is what of a state is worth telling a successor and a new status file: not
+// summary is the part of a state that is told to a successor and the status file: not
 // the watchdog's last ping, nor a timer that was armed anew.
-type digested struct {
+type summary struct {
 	want                           machine.Want
 	phase                          machine.Phase
 	id                             uint64
@@ -125,15 +125,15 @@ type digested struct {
 	exit                           *machine.Exit
 }
 
-func digest(s *machine.State) digested {
-	return digested{
+func summarize(s *machine.State) summary {
+	return summary{
 		s.Want, s.Phase, s.ID, s.PID, s.Fails, s.Restarts, s.Leftovers,
 		s.Health, s.Reason, s.Text, s.Blocked, s.Again, s.Removed, s.LastExit,
 	}
 }
 
-// befell steps the life that something has happened to.
-func (s *Set) befell(in Input) {
+// deliver hands an event to the life that it concerns.
+func (s *Set) deliver(in Input) {
 	l := s.Life(in.Node)
 	if in.Spawn != 0 {
 		l = s.spawns[in.Spawn]
@@ -187,7 +187,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 	if before.PID > 0 && after.PID != before.PID {
 		l.former = before.PID
 	}
-	remembered := digest(before) != digest(after)
+	remembered := summarize(before) != summarize(after)
 	if remembered {
 		s.outbox.remember(l, after)
 	}
@@ -202,7 +202,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 	s.outbox.acknowledge(l)
 	s.timers.set(&l.deadline, l.state.Timer.At)
 	s.outbox.effect(Effect{Kind: Changed, Node: l.node, Life: l, Before: before, After: after, Remembered: remembered})
-	s.course.stirAll(l)
+	s.scheduler.recheckAll(l)
 	if next.Phase == machine.Gone {
 		s.naming.forget(l)
 		return
@@ -242,33 +242,33 @@ func (s *outbox) remember(l *Life, state *machine.State) {
 
 // remembered notes that a successor would know of a life. What is older than what it is
 // to know opens nothing.
-func (s *course) remembered() {
+func (s *scheduler) remembered() {
 	for _, row := range s.set.input.Rows {
 		if l := row.Life; row.Version == l.known.rows {
 			l.known.kept = l.known.rows
 			s.set.outbox.acknowledge(l)
-			s.stirAll(l)
+			s.recheckAll(l)
 		}
 	}
 }
 
 // marked notes that the log says how a run ended, heard what that said last.
-func (s *course) marked(l *Life) {
+func (s *scheduler) marked(l *Life) {
 	l.known.unmarked = slices.DeleteFunc(l.known.unmarked, func(run uint64) bool { return run == s.set.input.Spawn })
 	s.set.outbox.acknowledge(l)
 }
 
-func (s *course) heard(l *Life) {
+func (s *scheduler) heard(l *Life) {
 	if l.known.unheard == s.set.input.Spawn {
 		l.known.said, l.known.unheard = s.set.input.Text, 0
-		s.stirAll(l)
+		s.recheckAll(l)
 	}
 }
 
 // acknowledge has tier 1 forget the ends of a life's runs of which a successor and the
 // log would know: or a successor might learn of one nowhere.
 func (s *outbox) acknowledge(l *Life) {
-	if len(l.known.ended) == 0 || !l.settled() {
+	if len(l.known.ended) == 0 || !l.isRemembered() {
 		return
 	}
 	l.known.ended = slices.DeleteFunc(l.known.ended, func(id uint64) bool {

@@ -16,8 +16,8 @@ func durationOf(nanoseconds int64) time.Duration { return time.Duration(nanoseco
 // forever is since when something is up that will not change.
 const forever = time.Duration(1 << 62)
 
-// seen is a life as an operation looks at it; nil: as anybody does.
-func (s *course) seen(l *Life, o *Operation) operation.Seen {
+// observe is how far a life is, as the operation o sees it; with nil, as anybody sees it.
+func (s *scheduler) observe(l *Life, o *Operation) operation.Seen {
 	is := &l.state
 	seen := operation.Seen{
 		Run: is.LastID, Restarts: is.Restarts, Active: Active(is), Wanted: is.Want == machine.WantUp, Turn: l.turn != order.NoTurn,
@@ -68,26 +68,27 @@ func (s *course) seen(l *Life, o *Operation) operation.Seen {
 // Up tells whether a life is in service: it is up, nothing is about to stop it, and it
 // is not unhealthy.
 func (s *Set) Up(l *Life) bool {
-	seen := s.course.seen(l, nil)
+	seen := s.scheduler.observe(l, nil)
 	return seen.Is == operation.Up && !seen.Turn && !seen.Unhealthy
 }
 
 // Came tells whether a life has come to be as a start would have it.
 func (s *Set) Came(l *Life) bool {
 	gate := operation.Gate{}
-	return gate.Look(s.course.seen(l, nil)).Passed
+	return gate.Look(s.scheduler.observe(l, nil)).Passed
 }
 
-// course is how operations go on by what is seen of their members.
-type course struct {
+// scheduler moves operations on: it looks at members that have changed, and takes the next
+// ones of a rolling operation.
+type scheduler struct {
 	set *Set
 
-	stirred []*Operation // to be looked at
-	ending  []*Operation // of which nobody is to be taken any more
+	queued []*Operation // must look at their members again
+	ending []*Operation // take no further member
 }
 
-// stir has an operation look at a member again; -1: at all of them.
-func (s *course) stir(o *Operation, member int) {
+// recheck queues an operation to look at a member again; -1: at all of them.
+func (s *scheduler) recheck(o *Operation, member int) {
 	if o.closing {
 		return
 	}
@@ -99,41 +100,41 @@ func (s *course) stir(o *Operation, member int) {
 	} else {
 		o.dirty = append(o.dirty, member)
 	}
-	if !o.stirred {
-		o.stirred = true
-		s.stirred = append(s.stirred, o)
+	if !o.queued {
+		o.queued = true
+		s.queued = append(s.queued, o)
 	}
 }
 
-// stirAll has all operations look at a life again.
-func (s *course) stirAll(l *Life) {
+// recheckAll queues all operations that have a life as a member to look at it again.
+func (s *scheduler) recheckAll(l *Life) {
 	for _, m := range l.in {
-		s.stir(m.of, m.member)
+		s.recheck(m.of, m.member)
 	}
 }
 
-// look has an operation go on by what is seen of its members; false: nobody is to look.
-func (s *course) look() bool {
+// runNext moves the first queued operation on; false: none is queued.
+func (s *scheduler) runNext() bool {
 	if len(s.ending) > 0 {
 		o := s.ending[0]
 		s.ending = s.ending[1:]
 		if !o.Over() {
-			s.set.Operations.leave(o)
+			s.set.Operations.restoreIntents(o)
 		}
 		return true
 	}
-	if len(s.stirred) == 0 {
+	if len(s.queued) == 0 {
 		return false
 	}
-	o := s.stirred[0]
-	s.stirred = s.stirred[1:]
-	o.stirred = false
+	o := s.queued[0]
+	s.queued = s.queued[1:]
+	o.queued = false
 	dirty := o.dirty
 	o.dirty = nil
 	switch {
 	case o.closing || o.names != nil:
 	case o.command.Width > 0:
-		s.goOn(o)
+		s.advance(o)
 	default:
 		for _, i := range dirty {
 			s.judge(o, i)
@@ -142,16 +143,17 @@ func (s *course) look() bool {
 	return true
 }
 
-// settled tells whether what is true of a life is remembered: nothing is said of it before.
-func (l *Life) settled() bool { return l.known.rows == l.known.kept }
+// isRemembered tells whether a successor would know the latest state of a life. Nobody is
+// told of that state before.
+func (l *Life) isRemembered() bool { return l.known.rows == l.known.kept }
 
 // judge looks at one member of an operation that has no width.
-func (s *course) judge(o *Operation, i int) {
+func (s *scheduler) judge(o *Operation, i int) {
 	l := o.lives[i]
-	if s.set.touched++; !o.Members[i].Open() || !l.settled() {
+	if s.set.touched++; !o.Members[i].Open() || !l.isRemembered() {
 		return
 	}
-	switch j := o.roll.Look(i, s.seen(l, o)); {
+	switch j := o.roll.Look(i, s.observe(l, o)); {
 	case j.Why != operation.Nothing:
 		s.failed(o, i, j.Why)
 	case j.Passed:
@@ -162,7 +164,7 @@ func (s *course) judge(o *Operation, i int) {
 }
 
 // wake has an operation look again after some time.
-func (s *course) wake(o *Operation, after time.Duration) {
+func (s *scheduler) wake(o *Operation, after time.Duration) {
 	at := s.set.input.Now + int64(after)
 	if o.deadline.place >= 0 {
 		at = min(at, o.deadline.at)
@@ -170,13 +172,13 @@ func (s *course) wake(o *Operation, after time.Duration) {
 	s.set.timers.set(&o.deadline, at)
 }
 
-func (s *course) failed(o *Operation, i int, why operation.Why) {
+func (s *scheduler) failed(o *Operation, i int, why operation.Why) {
 	o.Members[i].Why = why
 	s.set.Operations.member(o, i, operation.StateFailed, words(o, o.lives[i], why, s.set.input.Now))
 }
 
 // needs tells whether anything is to be done for a member.
-func (s *course) needs(o *Operation, i int) bool {
+func (s *scheduler) needs(o *Operation, i int) bool {
 	l := o.lives[i]
 	up := l.state.Want == machine.WantUp
 	switch o.Verb {
@@ -192,7 +194,7 @@ func (s *course) needs(o *Operation, i int) bool {
 
 // takeAll has all members of an operation that has no width do what it wants, and those
 // who are started along.
-func (s *course) takeAll(o *Operation) {
+func (s *scheduler) takeAll(o *Operation) {
 	c := o.command
 	act := slices.DeleteFunc(slices.Clone(c.along), (*Life).Wanted) // somebody else has started it since
 	for i, l := range o.lives {
@@ -214,14 +216,13 @@ func (s *course) takeAll(o *Operation) {
 	}
 }
 
-// goOn judges what there is to see of the members of a rolling operation, and takes the
-// next one if it may be taken. Whom it takes after that it finds when what follows from
-// this is decided.
-func (s *course) goOn(o *Operation) {
-	if slices.ContainsFunc(o.lives, func(l *Life) bool { return !l.settled() }) {
-		return // when all that is true of them is remembered
+// advance judges the members of a rolling operation and takes the next one if it may. It
+// takes one at a time: it is called again when all that follows from this one is decided.
+func (s *scheduler) advance(o *Operation) {
+	if slices.ContainsFunc(o.lives, func(l *Life) bool { return !l.isRemembered() }) {
+		return // it is called again when their states are remembered
 	}
-	seen := s.seeAll(o)
+	seen := s.observeAll(o)
 	if o.closing {
 		return
 	}
@@ -231,7 +232,7 @@ func (s *course) goOn(o *Operation) {
 			s.set.Operations.member(o, i, operation.StateDone, "")
 		}
 	}
-	s.sayWaiting(o, verdict)
+	s.noteWaiting(o, verdict)
 	switch {
 	case o.closing:
 	case verdict.Failed >= 0:
@@ -243,13 +244,13 @@ func (s *course) goOn(o *Operation) {
 	}
 }
 
-// seeAll is what is seen of all members of a rolling operation, after those are left out
-// who need nothing of it, or are no services of the set any more.
-func (s *course) seeAll(o *Operation) []operation.Seen {
+// observeAll observes all members of a rolling operation. Members that need nothing of it,
+// or that are removed, are done with first.
+func (s *scheduler) observeAll(o *Operation) []operation.Seen {
 	seen := make([]operation.Seen, len(o.lives))
 	for i, l := range o.lives {
 		s.set.touched++
-		seen[i] = s.seen(l, o)
+		seen[i] = s.observe(l, o)
 		if removed := l.state.Removed || l.turn == order.Remove; removed && o.Verb != VerbStop {
 			s.failed(o, i, operation.Removed)
 			seen[i] = operation.Seen{Is: operation.Gone}
@@ -274,7 +275,7 @@ func (s *course) seeAll(o *Operation) []operation.Seen {
 
 // wantedAlong are those that are started with l: not who was stopped since that was
 // recorded, or of whom another intent is being recorded.
-func (s *course) wantedAlong(l *Life) (along []*Life) {
+func (s *scheduler) wantedAlong(l *Life) (along []*Life) {
 	for _, n := range s.set.StartAlong([]order.Node{l.node}) {
 		if other := s.set.lives[n]; other.wants.Desired == service.Running && !other.claimed {
 			along = append(along, other)
@@ -284,7 +285,7 @@ func (s *course) wantedAlong(l *Life) (along []*Life) {
 }
 
 // take has one member of a rolling operation do what it wants.
-func (s *course) take(o *Operation, i int) {
+func (s *scheduler) take(o *Operation, i int) {
 	l := o.lives[i]
 	s.set.Operations.member(o, i, operation.StateRunning, "")
 	o.Members[i].Changed = true
@@ -296,15 +297,15 @@ func (s *course) take(o *Operation, i int) {
 		s.set.queue.give(o, o.command, act)
 	}
 	s.set.intents.comeTo(o.command, act, true)
-	s.stir(o, i)
+	s.recheck(o, i)
 }
 
-// sayWaiting notes what those wait for that a rolling operation has not come to.
-func (s *course) sayWaiting(o *Operation, v operation.Verdict) {
+// noteWaiting notes what the remaining members of a rolling operation wait for.
+func (s *scheduler) noteWaiting(o *Operation, v operation.Verdict) {
 	waits := ""
 	if v.Take < 0 && v.Failed < 0 && v.Out >= 0 {
 		l := o.lives[v.Out]
-		waits = l.Title() + " is " + l.Plight() + s.noMore(o)
+		waits = l.Title() + " is " + l.Plight() + s.limitText(o)
 	}
 	if waits == o.waits {
 		return
@@ -317,24 +318,24 @@ func (s *course) sayWaiting(o *Operation, v operation.Verdict) {
 	}
 }
 
-func (s *course) noMore(o *Operation) string {
+func (s *scheduler) limitText(o *Operation) string {
 	return ", and no more than " + strconv.Itoa(o.roll.Limit) + " may be out of service at once"
 }
 
 // halt ends a rolling operation at a member that does not pass.
-func (s *course) halt(o *Operation, v operation.Verdict) {
-	text := s.halted(o, v)
+func (s *scheduler) halt(o *Operation, v operation.Verdict) {
+	text := s.haltText(o, v)
 	s.set.Operations.close(o, operation.StateFailed, text)
 	if o.roll.Taken(v.Failed) {
 		s.failed(o, v.Failed, v.Why)
 	}
 }
 
-// halted says where a rolling operation has ended, and why, and which members have a new
-// process.
-func (s *course) halted(o *Operation, v operation.Verdict) string {
+// haltText says at which member a rolling operation has stopped, why, and which members
+// have a new process.
+func (s *scheduler) haltText(o *Operation, v operation.Verdict) string {
 	l := o.lives[v.Failed]
-	why := "it is " + l.Plight() + s.noMore(o)
+	why := "it is " + l.Plight() + s.limitText(o)
 	if v.Why != operation.Nothing {
 		why = words(o, l, v.Why, s.set.input.Now)
 	}
@@ -357,20 +358,20 @@ func (s *course) halted(o *Operation, v operation.Verdict) string {
 	return "stopped at " + l.Title() + ": " + why + "; new: " + lists[0] + "; old: " + lists[1]
 }
 
-// hopeless says why a rolling operation would end before it has taken anybody; "": it
-// would not. Nothing of it is recorded then: what was stopped stays so.
-func (s *course) hopeless(c *Command) string {
-	if c.Width == 0 || c.leaves != nil {
+// cannotBegin says why a rolling operation would end before it takes its first member; "":
+// it would not. Such an operation is not recorded, so that what was stopped stays stopped.
+func (s *scheduler) cannotBegin(c *Command) string {
+	if c.Width == 0 || c.restores != nil {
 		return ""
 	}
 	o := &Operation{command: c, lives: c.Lives, roll: operation.NewRoll(len(c.Lives), c.Width, c.gate())}
 	o.roll.Blind = !c.renews() || c.Part != 0
 	seen := make([]operation.Seen, len(c.Lives))
 	for i, l := range c.Lives {
-		seen[i] = s.seen(l, o)
+		seen[i] = s.observe(l, o)
 	}
 	if v := o.roll.Next(seen); v.Failed >= 0 {
-		return s.halted(o, v)
+		return s.haltText(o, v)
 	}
 	return ""
 }

@@ -22,20 +22,20 @@ type Operation struct {
 	Went       []string // whom it has started, stopped or restarted along
 	Unrecorded bool     // a stop that could not be recorded
 
-	command  *Command
-	lives    []*Life        // Invariant: of each member; nil: somebody else says what becomes of it
-	names    map[string]int // members that have no life
-	roll     *operation.Roll
-	deadline deadline
-	began    int64
-	left     int  // Invariant: how many members are open
-	closing  bool // nothing more is done for it; those that it has not come to are being left
-	leaving  [2]bool
-	last     [2]string // the state and reason that it ends with; "": by its members
-	waits    string    // what those wait for that it has not come to
-	dirty    []int     // members to be looked at
-	stirred  bool      // it is to be looked at
-	told     bool      // its change is yet to be told
+	command   *Command
+	lives     []*Life        // Invariant: of each member; nil: somebody else says what becomes of it
+	names     map[string]int // members that have no life
+	roll      *operation.Roll
+	deadline  deadline
+	began     int64
+	left      int  // Invariant: how many members are open
+	closing   bool // it takes no further member; the remaining ones get their intents back
+	restoring [2]bool
+	last      [2]string // the state and reason that it ends with; "": by its members
+	waits     string    // what the remaining members wait for
+	dirty     []int     // members to be looked at
+	queued    bool      // it is to be looked at
+	told      bool      // its change is yet to be told
 
 	announced, finished bool // that it has begun, and that it is over, was told
 
@@ -160,12 +160,12 @@ func (s *Operations) undertake(c *Command, recorded bool) {
 	case s.set.stopping && !c.down():
 		s.interrupt(o, "the container is stopping")
 	case c.Width == 0 && o.names == nil:
-		s.set.course.takeAll(o)
+		s.set.scheduler.takeAll(o)
 		if c.intends() {
 			s.set.intents.comeTo(c, slices.Concat(c.Lives, c.along), false)
 		}
 	}
-	s.set.course.stir(o, -1)
+	s.set.scheduler.recheck(o, -1)
 }
 
 // partOf ends a part for whom the operation that it is a part of has ended.
@@ -267,7 +267,7 @@ func (s *Operations) member(o *Operation, i int, state operation.State, reason s
 	if o.left--; o.left == 0 && !o.closing {
 		s.close(o, "", "")
 	} else if o.command.Width > 0 {
-		s.set.course.stir(o, -1) // another may be taken
+		s.set.scheduler.recheck(o, -1) // another may be taken
 	}
 }
 
@@ -286,31 +286,31 @@ func (s *Operations) close(o *Operation, state operation.State, reason string) {
 		return
 	}
 	o.closing = true
-	s.set.course.ending = append(s.set.course.ending, o)
+	s.set.scheduler.ending = append(s.set.scheduler.ending, o)
 }
 
-// leave has those be wanted as before that an operation has not come to, and ends it
-// when that is recorded, or cannot be.
-func (s *Operations) leave(o *Operation) {
+// restoreIntents gives members that an operation has not come to the intent of before, and
+// ends the operation when that is recorded, or cannot be.
+func (s *Operations) restoreIntents(o *Operation) {
 	for i, want := range []service.Intent{service.Stopped, service.Running} {
-		if o.command.Width == 0 || s.set.stopping || o.leaving[i] {
+		if o.command.Width == 0 || s.set.stopping || o.restoring[i] {
 			continue
 		}
-		o.leaving[i] = true
-		lives := s.left(o, want)
+		o.restoring[i] = true
+		lives := s.toRestore(o, want)
 		if len(lives) == 0 {
 			continue
 		}
 		verb := [...]string{VerbStop, VerbStart}[i]
-		s.set.queue.accept(&Command{Part: o.ID, Verb: verb, Actor: o.Actor, Lives: lives, Want: want, leaves: o})
+		s.set.queue.accept(&Command{Part: o.ID, Verb: verb, Actor: o.Actor, Lives: lives, Want: want, restores: o})
 		return
 	}
 	s.finish(o)
 }
 
-// left are those that were to be as want says before a rolling operation, and that no
-// other one is yet to come to, or to start along.
-func (s *Operations) left(o *Operation, want service.Intent) (left []*Life) {
+// toRestore are the lives whose intent was want before a rolling operation, less those that
+// another operation will still take, or start along.
+func (s *Operations) toRestore(o *Operation, want service.Intent) (left []*Life) {
 	for _, l := range s.set.intents.promised {
 		if l.wants.Before == want && l.wants.Desired != want && !l.begins && l.node != order.None && !slices.Contains(left, l) {
 			left = append(left, l)
@@ -323,7 +323,7 @@ func (s *Operations) left(o *Operation, want service.Intent) (left []*Life) {
 	return slices.DeleteFunc(left, func(l *Life) bool { return slices.Contains(taken, l.node) })
 }
 
-// awaited are those whom other operations than one are yet to take, or to start along.
+// awaited are the services that operations other than but will still take, or start along.
 func (s *Operations) awaited(but *Operation) []order.Node {
 	var taken []order.Node
 	for _, o := range s.operations {
@@ -459,7 +459,7 @@ func (s *Operations) resume() {
 			if !m.Open() || l == nil {
 				continue
 			}
-			seen := s.set.course.seen(l, nil)
+			seen := s.set.scheduler.observe(l, nil)
 			done := seen.Is == operation.Up && (o.Verb == VerbStart || l.pid() != m.OldPID)
 			if o.Verb == VerbStop {
 				done = !seen.Active && !seen.Wanted

@@ -23,7 +23,7 @@ type Set struct {
 	queue      queue
 	intents    intents
 	Operations Operations
-	course     course
+	scheduler  scheduler
 
 	holds    int     // while not 0 nothing is decided
 	adopted  []*Life // to be told anew what holds them: what a predecessor said may be true no more
@@ -45,7 +45,7 @@ func (s *Set) Step(in Input) []Effect {
 	s.begin(in)
 	switch in.Kind {
 	case Happened:
-		s.befell(in)
+		s.deliver(in)
 	case Notified:
 		if l := s.Life(in.Node); l != nil {
 			s.notified(l, in.PID, in.Events)
@@ -57,7 +57,7 @@ func (s *Set) Step(in Input) []Effect {
 			l.definition = in.Definition
 			s.naming.link(l)
 			s.observe(l) // its policy may be another
-			s.course.stirAll(l)
+			s.scheduler.recheckAll(l)
 		}
 	case Announce:
 		s.naming.announce()
@@ -84,13 +84,13 @@ func (s *Set) Step(in Input) []Effect {
 		}
 	case Freed:
 		in.Life.busy = in.Busy
-		s.course.stirAll(in.Life)
+		s.scheduler.recheckAll(in.Life)
 	case Remembered:
-		s.course.remembered()
+		s.scheduler.remembered()
 	case Marked:
-		s.course.marked(in.Life)
+		s.scheduler.marked(in.Life)
 	case Heard:
-		s.course.heard(in.Life)
+		s.scheduler.heard(in.Life)
 	case Lost:
 		for _, l := range s.timers.running() {
 			s.transition(l, machine.Event{Kind: machine.Stalled, Within: in.Event.Within})
@@ -135,13 +135,13 @@ func (s *Set) revoke(n order.Node) {
 	if l := s.Life(n); l != nil {
 		s.order.Withdraw(n)
 		l.turn, l.command = order.NoTurn, nil
-		s.course.stirAll(l)
+		s.scheduler.recheckAll(l)
 	}
 }
 
 func (s *Set) begin(in Input) {
 	if s.naming.nodes == nil {
-		s.naming.set, s.queue.set, s.intents.set, s.Operations.set, s.course.set = s, s, s, s, s
+		s.naming.set, s.queue.set, s.intents.set, s.Operations.set, s.scheduler.set = s, s, s, s, s
 		s.naming.nodes, s.naming.aliases, s.spawns = map[string]order.Node{}, map[string]*Life{}, map[uint64]*Life{}
 	}
 	if cap(s.outbox.effects) > most || cap(s.outbox.states) > most {

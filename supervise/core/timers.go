@@ -67,7 +67,7 @@ func (s *Set) fire() {
 	}
 	for _, d := range t.ripe {
 		if o := d.operation; o != nil {
-			s.course.stir(o, -1)
+			s.scheduler.recheck(o, -1)
 			s.decide()
 			continue
 		}

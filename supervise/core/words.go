@@ -17,7 +17,7 @@ func words(o *Operation, l *Life, why operation.Why, now int64) string {
 		return title + " was removed"
 	case operation.Started:
 		return title + " was started again before it had stopped"
-	case operation.Sick:
+	case operation.Unhealthy:
 		return "it has become unhealthy"
 	case operation.Early:
 		if !gate.Strict {

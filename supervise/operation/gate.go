@@ -39,8 +39,8 @@ type Seen struct {
 // serves tells whether a member is in service.
 func (s Seen) serves() bool { return s.Is == Up && !s.Turn && !s.Unhealthy }
 
-// hopeless tells whether nothing but a person or a retry brings a member up.
-func (s Seen) hopeless() bool {
+// cannotComeUp tells whether only a person or a retry can bring a member up.
+func (s Seen) cannotComeUp() bool {
 	switch s.Is {
 	case Down, Stuck, Broken, Ended, Gone:
 		return !s.Turn
@@ -53,17 +53,17 @@ type Why uint8
 
 // The reasons.
 const (
-	Nothing Why = iota
-	Faulty      // there is no usable definition
-	Removed     // its definition is gone
-	Stopped     // somebody has stopped it
-	Started     // somebody has started it
-	Failed      // its run has ended, and no other follows, or only after a pause
-	Tried       // the first attempt has failed, and there is another
-	Early       // it was up, and not for long enough
-	Sick        // it was up, and has become unhealthy
-	Held        // it waits for what will not come up by itself
-	Full        // there is no room for it
+	Nothing   Why = iota
+	Faulty        // there is no usable definition
+	Removed       // its definition is gone
+	Stopped       // somebody has stopped it
+	Started       // somebody has started it
+	Failed        // its run has ended, and no other follows, or only after a pause
+	Tried         // the first attempt has failed, and there is another
+	Early         // it was up, and not for long enough
+	Unhealthy     // it was up, and has become unhealthy
+	Held          // it waits for what will not come up by itself
+	Full          // there is no room for it
 )
 
 // Gate decides whether a member has come to what an operation wants of it. It is asked
@@ -155,7 +155,7 @@ func (g *Gate) ended(s Seen) Why {
 	again := s.Is == Backoff || g.begun && s.Restarts > g.restarts && !g.Strict
 	switch {
 	case g.Strict && g.run != 0 && s.Unhealthy && s.Is == Up:
-		return Sick
+		return Unhealthy
 	case g.Patient || !again:
 		return Nothing
 	case g.Strict:

@@ -85,7 +85,7 @@ func (r *Roll) count(seen []Seen, v *Verdict) tally {
 		if r.Blind || s.Is == Gone || s.serves() {
 			continue
 		}
-		if t.out++; s.hopeless() {
+		if t.out++; s.cannotComeUp() {
 			if t.lost++; t.hopeless < 0 {
 				t.hopeless = i
 			}
