@@ -29,6 +29,14 @@ func (p Profile) variables(home string) map[string]string {
 // ProfilesDir is where the profiles lie on the volume.
 const ProfilesDir = "profiles"
 
+// ProfileDir is where a profile lies, in the home directory of all.
+func ProfileDir(home, name string) string {
+	if name == DefaultProfile {
+		return home
+	}
+	return path.Join(home, ProfilesDir, name)
+}
+
 // TrashDir is where those lie that were deleted.
 const TrashDir = "trash"
 
@@ -128,7 +136,7 @@ func (g *Gateway) Says(c *Config) []any {
 
 // sample is a profile for a first look at the definition.
 func (g *Gateway) sample(c *Config) Profile {
-	return Profile{Name: "sample", Dir: path.Join(c.Home, ProfilesDir, "sample"), Port: g.Ports.Low}
+	return Profile{Name: "sample", Dir: ProfileDir(c.Home, "sample"), Port: g.Ports.Low}
 }
 
 // GatewayDefinition is the definition of a profile's gateway, before its

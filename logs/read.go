@@ -19,6 +19,14 @@ type Source struct {
 	Dir  string // as in Config; empty: none, or that of the open slot of this name
 }
 
+// Dir is where the log of a service lies on the volume, or of a profile's.
+func Dir(service, profile string) string {
+	if profile != "" {
+		return "logs/gateways/" + profile
+	}
+	return "logs/services/" + service
+}
+
 // Query says what is to be read.
 type Query struct {
 	Sources []Source

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/order"
 	"rlminit/supervise/process"
+	"rlminit/supervise/serve"
 )
 
 // fleet is every supervised service, by its name and by its number in the core, which
@@ -131,6 +133,30 @@ func (f *fleet) find(name string) *unit {
 
 // all returns every unit, by name.
 func (f *fleet) all() []*unit { return slices.SortedFunc(maps.Values(f.units), byName) }
+
+// All, Named, Find, Again and Core are serve.Services: who reads calls them.
+func (f *fleet) All() iter.Seq[*serve.View] {
+	return func(yield func(*serve.View) bool) {
+		for _, u := range f.all() {
+			if !yield(u.view()) {
+				return
+			}
+		}
+	}
+}
+
+func (f *fleet) Named(name string) *serve.View { return f.units[name].view() }
+func (f *fleet) Find(name string) *serve.View  { return f.find(name).view() }
+func (f *fleet) Core() *core.Set               { return &f.set }
+
+func (f *fleet) Again(v *serve.View) *serve.View {
+	if node := v.Life.Node(); node != order.None {
+		return f.byNode[node].view()
+	}
+	now := *v
+	now.State, now.Desired = *v.Life.State(), v.Life.Wants().Desired
+	return &now
+}
 
 // add makes u one of the units, in the state that a predecessor left it in, if there is
 // one. It is called while decisions are held back.

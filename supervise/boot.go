@@ -33,7 +33,7 @@ func (s *Supervisor) boot(control int) {
 		s.prep.volume.Watch() // from here on whatever appears there is looked at
 	}
 	s.records.volume.Journal.Step("restored")
-	s.jobs.start()
+	s.jobs.start(s.backend.Jobs.Scheduled)
 	var meant []string // what the container is for is on its way from the first moment on
 	if !s.records.memory.Done(handover.Fulfilled) {
 		for _, name := range s.purpose.names() {
@@ -59,7 +59,7 @@ func (s *Supervisor) boot(control int) {
 	s.services.Withdraw(meant)
 	s.prep.volume.Resume()
 	s.records.volume.Journal.Step("fulfilled")
-	server := s.server()
+	server := s.backend.Server()
 	if err := server.Serve(control); err != nil {
 		slog.Error("cannot serve the control socket", "err", err)
 	}

@@ -8,20 +8,27 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
+	"rlminit/supervise/serve"
 )
 
 // operate commands units as a user does, with or without those that go along with them.
 func operate(s *Supervisor, verb string, units []*unit, along bool, uid uint32, wait *control.Wait) []control.Outcome {
-	cmd := commandOf(verb, units, control.Actor{UID: uid})
+	var views []*serve.View
+	s.loop.read(func() {
+		for _, u := range units {
+			views = append(views, u.view())
+		}
+	})
+	cmd := serve.CommandOf(verb, views, control.Actor{UID: uid})
 	cmd.Along = along && verb != core.VerbStop
-	outcomes, _, _ := s.commands.operate(context.Background(), cmd, units, wait)
+	outcomes, _, _ := s.backend.Give(context.Background(), cmd, views, wait)
 	return outcomes
 }
 
 // views are the operations that are remembered. Only the loop calls it.
 func (c *commands) views() (list []control.Operation) {
 	for _, o := range c.fleet.set.Operations.List() {
-		list = append(list, c.view(o))
+		list = append(list, serve.Shown(c.fleet, o))
 	}
 	return list
 }
@@ -50,7 +57,7 @@ func (c *commands) pending() (units []*unit) {
 // turn gives units a turn, and what goes along with a stop or restart of them. Only the
 // loop calls it.
 func (f *fleet) turn(t order.Turn, verb string, units ...*unit) {
-	in := core.Input{Kind: core.Give, Turn: t, Nodes: nodesOf(units), Event: commanded(verb, control.Actor{})}
+	in := core.Input{Kind: core.Give, Turn: t, Nodes: nodesOf(units), Event: serve.CommandOf(verb, nil, control.Actor{}).Event}
 	in.Event.Kind = map[order.Turn]machine.EventKind{order.Start: machine.Start, order.Stop: machine.Stop, order.Restart: machine.Restart}[t]
 	if t.Stops() {
 		in.Along = f.set.StopAlong(t, in.Nodes)

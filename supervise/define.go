@@ -2,20 +2,17 @@ package supervise
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"strings"
-	"time"
 
-	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/open"
-	"rlminit/supervise/operation"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
+	"rlminit/supervise/serve"
 	"rlminit/supervise/spawn"
 )
 
@@ -23,17 +20,19 @@ import (
 // supervisor as its registry knows it. Its exported methods are registry.Services,
 // for any goroutine but the loop; the others are the loop's.
 type services struct {
-	loop      *mailbox
-	tier1     *spawn.Tier1
-	prep      *preparer
-	fleet     *fleet
-	records   *records
-	directory *directory
-	opened    *open.Driver
-	logging   *logging
-	jobs      *jobHost
-	purpose   *purpose
-	commands  *commands
+	*serve.Backend // answers what only asks
+
+	loop     *mailbox
+	tier1    *spawn.Tier1
+	prep     *preparer
+	fleet    *fleet
+	records  *records
+	backend  *serve.Backend
+	opened   *open.Driver
+	logging  *logging
+	jobs     *jobRunner
+	purpose  *purpose
+	commands *commands
 }
 
 // Define takes a proposal into force: a new unit, or an update of one.
@@ -164,7 +163,7 @@ func (v *services) Remove(name, cause string, actor *uint32, forgotten bool) {
 	v.loop.ask(func() {
 		u := v.fleet.units[name]
 		if u == nil {
-			v.directory.registry.Gone(name, nil)
+			v.Registry.Gone(name, nil)
 			return
 		}
 		if u.forgotten = forgotten; forgotten {
@@ -191,98 +190,12 @@ func (v *services) Renew(p registry.Proposal) {
 	})
 }
 
-// Alive is every service of which a process may exist.
-func (v *services) Alive() map[string]bool {
-	alive := map[string]bool{}
-	v.loop.read(func() {
-		for name, u := range v.fleet.units {
-			alive[name] = u.active()
-		}
-	})
-	return alive
-}
-
-// Status is a service as status shows it.
-func (v *services) Status(name string) (st control.Service, ok bool) {
-	v.loop.read(func() {
-		if u := v.fleet.units[name]; u != nil {
-			st, ok = u.status(), true
-		}
-	})
-	return st, ok
-}
-
-// Plan says what an update to a definition would do to a service.
-func (v *services) Plan(name string, to *service.Definition) (c control.Change) {
-	v.loop.read(func() {
-		if u := v.fleet.units[name]; u != nil {
-			c = registry.PlanUpdate(name, u.definition, to, u.active())
-			if u.wanted() && u.state.FellShort() {
-				c.Action, c.Why = "start", cmp.Or(c.Why, "its definition changed")+"; it is "+u.plight()
-			}
-		} else {
-			c = control.Change{Service: name, Action: "add", Why: "its definition is new"}
-		}
-	})
-	return c
-}
-
-// Recorded has what is seen of a service written to the volume again.
-func (v *services) Recorded(name string) {
-	v.loop.read(func() {
-		if u := v.fleet.units[name]; u != nil {
-			v.records.recordSeen(u)
-		}
-	})
-}
-
-// Find is the service that a person means by name.
-func (v *services) Find(name string) (string, error) {
-	u, err := v.directory.lookUp(name)
-	if err != nil {
-		return "", err
-	}
-	return u.name, nil
-}
-
-// Await is the outcome of what was just defined: at once without wait, else when
-// it is known, and files show it.
-func (v *services) Await(ctx context.Context, name string, changed bool, wait *control.Wait) (outcome control.Outcome) {
-	var u *unit
-	v.loop.read(func() {
-		if u = v.fleet.units[name]; u == nil {
-			outcome.Problem = control.NewProblem(control.KindNoSuchName, name+" was removed")
-			return
-		}
-		outcome = control.Outcome{Service: u.status(), Changed: changed}
-	})
-	if u == nil || wait == nil {
-		return outcome
-	}
-	gate, is := operation.Gate{}, false
-	v.loop.read(func() {
-		if is = u.desired() == service.Running && u.definition.Schedule == nil; u.policy().Ready == machine.ReadyAtOnce && !u.policy().Oneshot {
-			gate.Steady = standing
-		}
-	})
-	if is {
-		outcome = v.commands.outcome(ctx, u, gate, wait)
-		outcome.Changed = changed
-	}
-	v.records.written(flushPatience)
-	return outcome
-}
-
-// standing is how long a service that says nothing of its readiness must run before it
-// is said that it does: one that cannot read its configuration has ended by then.
-const standing = 50 * time.Millisecond
-
 // forget lets go of a unit that is gone, and of all that was kept for it.
 func (v *services) forget(u *unit) {
 	v.jobs.reschedule(u)
 	v.tier1.Tags.Free(u.tag)
 	v.logging.part(u)
-	v.directory.registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
+	v.Registry.Gone(u.name, v.prep.DropTemporary(u.definition, v.logging.closeLog(u)))
 }
 
 func intentOf(start bool) service.Intent {
@@ -305,7 +218,7 @@ func (v *services) Vacated(name string) {
 // Announce has names waited for that are yet to be registered, and will be started
 // then; Withdraw takes that back from those that were not.
 func (v *services) Announce(names []string) {
-	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Announce, Names: names}) })
+	v.commands.Tell(core.Input{Kind: core.Announce, Names: names})
 }
 
 // Withdraw is for what was announced, whatever became of it.
@@ -316,7 +229,7 @@ func (v *services) Withdraw(names []string) {
 // Together has what f tells taken for one thing: nothing is decided before its
 // end. f runs beside the loop.
 func (v *services) Together(f func()) {
-	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Hold}) })
+	v.commands.Tell(core.Input{Kind: core.Hold})
 	f()
 	v.loop.ask(func() { v.fleet.apply(core.Input{Kind: core.Release}) })
 }

@@ -62,10 +62,7 @@ func TestCircleOfSlots(t *testing.T) {
 	p.awaitReason("outside", "requires a, which is waiting (requires itself: a → b → c → a;")
 
 	// A start of one of them, and a stop, come to an end.
-	u, err := p.now.directory.lookUp("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := p.unit("a")
 	start := operate(p.now, "start", []*unit{u}, false, 0, nil)
 	if start[0].Problem != nil {
 		t.Errorf("start: %v", start[0].Problem)
@@ -133,10 +130,7 @@ func TestServiceRequiresAGateway(t *testing.T) {
 	p := newPlace(t, gateways+"services: {app: {command: [app], requires: [gateway-alice]}}\n")
 	p.open()
 	p.now.registry.TakeUp()
-	app, err := p.now.directory.lookUp("app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := p.unit("app")
 	for round := 1; round <= 2; round++ {
 		p.awaitReason("app", "requires gateway-alice, which does not exist")
 		created(p, "alice", "")

@@ -1,6 +1,6 @@
 // Package supervise is tier 2: everything about services that takes judgement.
 // It keeps their definitions and states, starts and stops them through tier 1,
-// answers on the control socket, and records on the volume what is wanted.
+// and records on the volume what is wanted.
 //
 // It runs unprivileged and may be killed at any moment: what must outlive it is
 // in tier 1's table, in the descriptors that tier 1 holds, in the slots on
@@ -14,6 +14,9 @@
 //
 //	volume, configuration → registry → slots on tmpfs → loop → tier 1
 //	                           control socket ↗     ↘ status, events, log, volume
+//
+// Clients are answered by supervise/serve, which reads copies of units (unit.go) and reaches
+// the loop through commands (operate.go).
 //
 // Supervisor is the loop and the wiring. Each part of it is a type with fields of its
 // own, whose other fields are the parts that it may reach: DESIGN.md has who owns what.

@@ -22,7 +22,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	p.now.registry.TakeUp()
 	operate := func(verb, name string) {
 		t.Helper()
-		if outcomes, _, err := p.now.backend().Operate(t.Context(), verb, name, control.Operate{Wait: &control.Wait{}}, control.Actor{}); err != nil || outcomes[0].Problem != nil {
+		if outcomes, _, err := p.now.backend.Operate(t.Context(), verb, name, control.Operate{Wait: &control.Wait{}}, control.Actor{}); err != nil || outcomes[0].Problem != nil {
 			t.Fatalf("%s %s: %+v, %v", verb, name, outcomes, err)
 		}
 	}

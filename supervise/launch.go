@@ -77,7 +77,7 @@ func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn) (fds []int, err err
 	}
 	m.Tag, m.Terminal = u.tag, s.tier1.Welcome.Terminal && u.name == config.MainService && u.ours
 	if !m.Terminal {
-		fds, m.Targets = s.logging.stdio(u)
+		fds, m.Targets = []int{s.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
 	}
 	opens := s.prep.opens(u, l.ID)
 	opened, err := s.opened.Open(u.life.Node(), opens, l.User)

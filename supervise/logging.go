@@ -16,7 +16,6 @@ import (
 	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
 	"rlminit/supervise/spawn"
-	"rlminit/supervise/volume"
 	"rlminit/wire"
 )
 
@@ -99,7 +98,7 @@ func (l *logging) openLogs(fallback string) error {
 func (l *logging) logConfig(u *unit) logs.Config {
 	d := u.definition
 	return logs.Config{
-		Dir: volume.LogDir(u.name, d.Profile), File: d.Log.File && l.prep.volume.Store() != nil,
+		Dir: logs.Dir(u.name, d.Profile), File: d.Log.File && l.prep.volume.Store() != nil,
 		MaxSize: d.Log.MaxSize, MaxAge: d.Log.MaxAge, MaxFiles: d.Log.MaxFiles, Compress: d.Log.Compress,
 		Tee:    d.Log.Tee == service.TeeOn || d.Log.Tee == service.TeeAuto && !l.mainOnTerminal,
 		Prefix: u.title(), Timestamps: d.Log.Timestamps,
@@ -185,11 +184,6 @@ func (l *logging) part(u *unit) {
 }
 
 func logKey(name string) string { return "log/" + name }
-
-// stdio is what a process of u gets as descriptors 0 to 2.
-func (l *logging) stdio(u *unit) (fds []int, targets []int32) {
-	return []int{l.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
-}
 
 // mark writes into the service's own log what happened to it, after all that
 // its process wrote before.

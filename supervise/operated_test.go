@@ -155,7 +155,7 @@ func (s *simulation) succeed(everything context.Context) {
 	w.endAfter(0)
 	o.before = w.failures()
 	s.replace(everything)
-	list := s.now.commands.Operations()
+	list := s.now.backend.Operations()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	there := map[uint64]bool{}
@@ -465,7 +465,7 @@ func (s *simulation) awaited(now *Supervisor, u *unit) bool {
 // happened for a while.
 func (s *simulation) over() {
 	w := s.world
-	list := s.now.commands.Operations()
+	list := s.now.backend.Operations()
 	s.now.loop.ask(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -519,7 +519,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 	var begun control.Operation
 	var refused error
 	answered := s.attempt(everything, len(how.Names)+len(along), func() {
-		begun, refused = now.commands.BeginOperation(context.Background(), how, control.Actor{UID: g.uid})
+		begun, refused = now.backend.BeginOperation(context.Background(), how, control.Actor{UID: g.uid})
 	})
 	involved := slices.Concat(how.Names, along)
 	unwritten := w.failures() > failures || !answered && failures > was
@@ -551,7 +551,7 @@ func (s *simulation) operate(everything context.Context, names []string) {
 		w.wrongly("%s has the id %d, and %d was given", how.Verb, begun.ID, o.lastID)
 	}
 	o.lastID = begun.ID
-	for _, earlier := range now.commands.Operations() {
+	for _, earlier := range now.backend.Operations() {
 		for _, m := range earlier.Members {
 			if earlier.ID < begun.ID && !earlier.Over() && slices.Contains(how.Names, s.homes.service(m.Name)) && (m.State == operation.StatePending || m.State == operation.StateRunning) {
 				w.wrongly("%s is %s of %s %d, and %d came later", m.Name, m.State, earlier.Verb, earlier.ID, begun.ID)
@@ -589,7 +589,7 @@ func (s *simulation) leaving(name string) (leaving bool) {
 // cancel has an operation go no further, that is under way or over.
 func (s *simulation) cancel(everything context.Context) {
 	now, w, o := s.now, s.world, &s.orders
-	list := now.commands.Operations()
+	list := now.backend.Operations()
 	if len(list) == 0 {
 		return
 	}
@@ -606,7 +606,7 @@ func (s *simulation) cancel(everything context.Context) {
 	}
 	var after control.Operation
 	var refused error
-	if !s.attempt(everything, len(is.Members), func() { after, refused = now.commands.CancelOperation(is.ID) }) {
+	if !s.attempt(everything, len(is.Members), func() { after, refused = now.backend.CancelOperation(is.ID) }) {
 		return
 	}
 	switch {

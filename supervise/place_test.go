@@ -261,7 +261,7 @@ func (p *place) read(rel string) string {
 func (p *place) state(name string) (state string, there bool) {
 	p.now.loop.ask(func() {
 		if u := p.now.fleet.units[name]; u != nil {
-			state, there = u.status().State, true
+			state, there = u.view().Status().State, true
 		}
 	})
 	for _, at := range p.now.registry.AtRest.List() {

@@ -13,6 +13,7 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/serve"
 	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
@@ -21,13 +22,11 @@ import (
 // that the container lives and dies with. It is fulfilled once a boot, and then tells
 // PID 1 when the container is to end with that service.
 type purpose struct {
-	loop      *mailbox
-	tier1     *spawn.Tier1
-	prep      *preparer
-	fleet     *fleet
-	records   *records
-	directory *directory
-	commands  *commands
+	loop    *mailbox
+	tier1   *spawn.Tier1
+	fleet   *fleet
+	records *records
+	backend *serve.Backend
 
 	run config.Run
 
@@ -48,13 +47,8 @@ func (p *purpose) read(c *config.Config, b config.Bundle) {
 
 // names are the services or profiles that a container is for.
 func (p *purpose) names() []string {
-	var names []string
-	for _, name := range []string{p.run.Start, p.with} {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
+	names := slices.DeleteFunc([]string{p.run.Start, p.with}, func(name string) bool { return name == "" })
+	return slices.Compact(names)
 }
 
 // isFor tells whether the container is for a service.
@@ -87,23 +81,20 @@ func (p *purpose) fulfil() {
 // in this boot already is not, though it may have ended: by a predecessor that
 // died while it was at it, say.
 func (p *purpose) startFor(name string) (code int32, err error) {
-	u, err := p.directory.lookUp(name)
+	u, err := p.backend.LookUp(name)
 	if err != nil {
 		return control.ExitNoSuchName, err
 	}
-	p.loop.ask(func() {
-		if u.fault != "" {
-			err = fmt.Errorf("%s: %s", name, u.fault)
-			return
-		}
-		p.fleet.want(u, service.Running)
-	})
-	if err != nil {
-		return control.ExitFailed, err
+	if u.Fault != "" {
+		return control.ExitFailed, fmt.Errorf("%s: %s", name, u.Fault)
 	}
-	cmd := commandOf(core.VerbStart, []*unit{u}, control.Actor{UID: p.prep.Policy.User.UID})
+	p.loop.ask(func() {
+		p.fleet.apply(core.Input{Kind: core.Want, Node: u.Life.Node(), Wants: core.Wants{Desired: service.Running}})
+	})
+	units := []*serve.View{u}
+	cmd := serve.CommandOf(core.VerbStart, units, control.Actor{UID: p.backend.Policy.User.UID})
 	cmd.Want, cmd.Only.Fresh = service.IntentNone, true
-	p.commands.operate(context.Background(), cmd, []*unit{u}, nil)
+	p.backend.Give(context.Background(), cmd, units, nil)
 	return 0, nil
 }
 

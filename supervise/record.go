@@ -24,8 +24,6 @@ import (
 // durable here; a copy that cannot be written delays nobody. The loop's, but for
 // recordCommand and written, which wait.
 type records struct {
-	version string // of this binary, as it is told; "": of no release
-
 	loop   *mailbox
 	fleet  *fleet
 	volume *volume.Volume
@@ -54,6 +52,9 @@ func (r *records) written(patience time.Duration) {
 	r.publisher.Flush(ctx)
 	r.recorder.Flush(ctx)
 }
+
+// flushPatience is how long an answer is held back for files to show it.
+const flushPatience = 300 * time.Millisecond
 
 // recordCommand makes what a command wants durable, of the units and of what goes
 // along, and says why not; then nothing of it is recorded. One that changes no intent
@@ -105,16 +106,26 @@ func (r *records) recordCommand(cmd *core.Command, units, along []*unit, then fu
 	}
 }
 
-// copied waits until the state files say what was wanted before, but for no longer
-// than copyPatience: a command counts by the journal, and its copies follow.
-func (r *records) copied() {
+// Shown, Copied and Recorded are serve.Copies.
+func (r *records) Shown() { r.written(flushPatience) }
+
+func (r *records) Recorded(name string) {
+	r.loop.read(func() {
+		if u := r.fleet.units[name]; u != nil {
+			r.recordSeen(u)
+		}
+	})
+}
+
+func (r *records) Copied() {
 	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
 	defer cancel()
 	r.recorder.Flush(ctx)
 }
 
-// copyPatience is how long the answer to a command waits for copies of what was
-// recorded: whoever edits one afterwards, for an adoption, is not to lose that.
+// copyPatience is how long the answer to a command waits for copies of what was recorded:
+// it counts by the journal, but whoever edits one afterwards, for an adoption, is not to
+// lose that.
 const copyPatience = 250 * time.Millisecond
 
 // recordPatience is how long a command waits for its record to be durable.
@@ -219,4 +230,30 @@ func (r *records) tell(u *unit, before, is *machine.State) {
 		args = append(args, "pid", pid)
 	}
 	slog.Log(context.Background(), level, what, append(args, "cause", cause)...)
+}
+
+// memory is what a successor is to know of u.
+func (u *unit) memory(state *machine.State, wants core.Wants) remember.Service {
+	m := remember.Service{
+		Profile: u.definition.Profile, Recorded: u.recorded, Desired: wants.Desired, Before: wants.Before, Commanded: u.kept.commanded, Owed: wants.Owed,
+		Definition: []byte(u.fingerprint), Machine: *state,
+	}
+	if u.older() != "" {
+		m.Outdated = &u.kept.outdated
+	}
+	return m
+}
+
+// keepState keeps what a successor is to know of u. It is called after each change
+// of that, before anything is done or said that follows from it.
+func (r *records) keepState(u *unit) {
+	row := core.Row{Life: u.life, Version: u.life.Version()}
+	if r.memory.Service(u.name, u.memory(u.state, u.life.Wants()), row) {
+		r.fleet.apply(core.Input{Kind: core.Remembered, Rows: []core.Row{row}})
+	}
+}
+
+// publishStatus has u's status written.
+func (r *records) publishStatus(u *unit) {
+	r.publisher.Put(u.name, publish.Status{Service: u.view().Status(), MainPID: u.state.MainPID})
 }

@@ -9,7 +9,6 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/open"
 	"rlminit/supervise/order"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/remember"
@@ -20,19 +19,11 @@ import (
 // takeover takes over what a predecessor left. Invariant: until it is restored no
 // message of tier 1 about a process is heard, for no unit knows its own yet.
 type takeover struct {
-	loop      *mailbox
-	tier1     *spawn.Tier1
-	prep      *preparer
-	fleet     *fleet
-	records   *records
-	directory *directory
-	spawner   *spawn.Driver
-	opened    *open.Driver
-	logging   *logging
-	services  *services
-	purpose   *purpose
-	shutdown  *shutdown
-	hear      func(wire.Message, []int)
+	*services // which are made anew
+
+	spawner  *spawn.Driver
+	shutdown *shutdown
+	hear     func(wire.Message, []int)
 
 	restored bool           // what a predecessor left was taken over
 	early    []wire.Message // came before that; the loop's, as restored is
@@ -76,7 +67,7 @@ func (c *takeover) takeOver(outdated []*unit) {
 // restoreService makes the unit of a service anew, in the state that it was in,
 // and returns it if its definition is not the one that was in force.
 func (c *takeover) restoreService(name string, was remember.Service) (outdated *unit) {
-	p := c.directory.registry.Recall(name, was.Profile, was.Recorded)
+	p := c.Registry.Recall(name, was.Profile, was.Recorded)
 	p.Desired = was.Desired
 	recorded := c.recordedIntent(name, was.Profile, was.Recorded && !was.Commanded)
 	leaving := false
@@ -93,14 +84,14 @@ func (c *takeover) restoreService(name string, was remember.Service) (outdated *
 			outdated = u
 		}
 	})
-	c.directory.registry.Restored(name, leaving)
+	c.Registry.Restored(name, leaving)
 	return outdated
 }
 
 // bringUpToDate tells of definitions that were replaced when nobody was there to take
 // them up, or just before. What is to be stopped, and what is gone, is left alone.
 func (c *takeover) bringUpToDate(outdated []*unit) {
-	c.services.update(slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }), machine.Event{
+	c.update(slices.DeleteFunc(outdated, func(u *unit) bool { return u.state.Removed }), machine.Event{
 		Kind: machine.Update, NeedsRestart: true, Cause: "its definition changed while the supervisor was replaced",
 	})
 }
@@ -108,7 +99,7 @@ func (c *takeover) bringUpToDate(outdated []*unit) {
 // takeBack makes a unit in the state that it was in. The volume may know better
 // what is wanted.
 func (c *takeover) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
-	u := c.services.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
+	u := c.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
 	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.

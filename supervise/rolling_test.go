@@ -14,6 +14,7 @@ import (
 	"rlminit/supervise/handover"
 	"rlminit/supervise/order"
 	"rlminit/supervise/remember"
+	"rlminit/supervise/serve"
 )
 
 const trio = pair + "  zed: {command: [zed]}\n"
@@ -37,7 +38,7 @@ func (p *place) unit(name string) (u *unit) {
 // begin begins an operation by root.
 func (p *place) begin(how control.BeginOperation) control.Operation {
 	p.Helper()
-	begun, err := p.now.commands.BeginOperation(p.Context(), how, control.Actor{})
+	begun, err := p.now.backend.BeginOperation(p.Context(), how, control.Actor{})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func (p *place) begin(how control.BeginOperation) control.Operation {
 func (p *place) awaitEnd(id uint64) (state string, members map[string]string) {
 	p.Helper()
 	p.eventually("the operation is over", func() (bool, any) {
-		o, err := p.now.commands.Operation(id)
+		o, err := p.now.backend.Operation(id)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func TestRollingWithoutMembersThatAreRemoved(t *testing.T) {
 	p.takeOut("a")
 	state, members := p.awaitEnd(begun.ID)
 	if state != "failed" || members["a"] != "failed" || members["b"] != "failed" || members["c"] != "done" {
-		o, _ := p.now.commands.Operation(begun.ID)
+		o, _ := p.now.backend.Operation(begun.ID)
 		t.Errorf("%s, %v: %s", state, members, o.Reason)
 	}
 	if p.spawned("c") != 2 {
@@ -118,7 +119,7 @@ func TestCommandOnWhatIsGone(t *testing.T) {
 func TestStoppedBeforeAllIsRestarted(t *testing.T) {
 	p := running(t, trio, "one", "two", "zed")
 	two := p.unit("two")
-	stop := commandOf("stop", []*unit{two}, control.Actor{})
+	stop := serve.CommandOf("stop", []*serve.View{two.view()}, control.Actor{})
 	p.now.loop.ask(func() { // its stop is being recorded
 		stop.ID = p.now.commands.newID(false)
 		p.now.fleet.set.Step(core.Input{Kind: core.Commanded, Command: &stop})
@@ -167,7 +168,8 @@ func TestCommandsThatTheContainersEndOvertakes(t *testing.T) {
 	p := running(t, trio+"  above: {command: [above], requires: [one]}\n", "one", "two", "zed", "above")
 	one, two, zed := p.unit("one"), p.unit("two"), p.unit("zed")
 	p.now.loop.ask(func() {
-		p.now.shutdown.stop(boottime() + int64(time.Minute))
+		p.now.shutdown.awaited = boottime() + int64(time.Minute)
+		p.now.shutdown.begin()
 		p.now.fleet.turn(order.Restart, "restart", two)
 		p.now.fleet.turn(order.Stop, "stop", one)
 		p.now.fleet.turn(order.Start, "start", zed)
@@ -188,7 +190,7 @@ func TestRollingThatCannotBegin(t *testing.T) {
 	p.await("zed", "running")
 	stop := p.begin(control.BeginOperation{Verb: "stop", Names: []string{"two"}})
 	p.awaitEnd(stop.ID)
-	_, err := p.now.commands.BeginOperation(t.Context(), control.BeginOperation{Verb: "restart", Names: []string{"*"}, Rolling: 1}, control.Actor{})
+	_, err := p.now.backend.BeginOperation(t.Context(), control.BeginOperation{Verb: "restart", Names: []string{"*"}, Rolling: 1}, control.Actor{})
 	var problem *control.Problem
 	if !errors.As(err, &problem) || problem.ExitCode != control.ExitUnhealthy || !strings.Contains(problem.Detail, "stopped at two: it is stopped") {
 		t.Errorf("refused with %v", err)
@@ -278,7 +280,7 @@ func TestCancelOfWhatALaterOperationHas(t *testing.T) {
 	first := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one", "above"}})
 	p.await("above", "stopping")
 	later := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"one"}})
-	if _, err := p.now.commands.CancelOperation(first.ID); err != nil {
+	if _, err := p.now.backend.CancelOperation(first.ID); err != nil {
 		t.Fatal(err)
 	}
 	p.exit("above")
@@ -311,7 +313,7 @@ func TestWhatARollingStartDoesNotComeTo(t *testing.T) {
 		rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == first })
 		if end == "failed" {
 			p.exit(first)
-		} else if _, err := p.now.commands.CancelOperation(begun.ID); err != nil {
+		} else if _, err := p.now.backend.CancelOperation(begun.ID); err != nil {
 			t.Fatal(err)
 		}
 		if state, members := p.awaitEnd(begun.ID); state != end {
@@ -359,7 +361,7 @@ func TestWhatGoesAlongWithARollingStartThatIsCancelled(t *testing.T) {
 		if p.spawned("above") == 2 {
 			wanted = map[string]service.Intent{"one": service.Stopped, "above": service.Running, "two": service.Running}
 		}
-		if _, err := p.now.commands.CancelOperation(begun.ID); err != nil {
+		if _, err := p.now.backend.CancelOperation(begun.ID); err != nil {
 			t.Fatal(err)
 		}
 		if killed {
@@ -387,7 +389,7 @@ func TestRollingRestartOfWhatCannotStart(t *testing.T) {
 	p.await("one", "exited")
 	begun := p.begin(control.BeginOperation{Verb: "restart", Names: []string{"above"}, Rolling: 1})
 	state, _ := p.awaitEnd(begun.ID)
-	if o, _ := p.now.commands.Operation(begun.ID); state != "failed" || !strings.Contains(o.Reason, "requires one, which is exited") {
+	if o, _ := p.now.backend.Operation(begun.ID); state != "failed" || !strings.Contains(o.Reason, "requires one, which is exited") {
 		t.Errorf("%s: %s", state, o.Reason)
 	}
 }
@@ -483,7 +485,7 @@ func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
 		p.await(names[0], "running")
 	}
 	for i, wanted := range []service.Intent{service.Running, service.Stopped} {
-		if _, err := p.now.commands.CancelOperation(begun[i]); err != nil {
+		if _, err := p.now.backend.CancelOperation(begun[i]); err != nil {
 			t.Fatal(err)
 		}
 		if is := p.recordedAs("two"); is != wanted {
@@ -496,7 +498,7 @@ func TestWhatTwoRollingStartsDoNotComeTo(t *testing.T) {
 // successor too.
 func TestWhatARollingStopDoesNotComeTo(t *testing.T) {
 	p, begun := rollingStop(t)
-	if _, err := p.now.commands.CancelOperation(begun.ID); err != nil {
+	if _, err := p.now.backend.CancelOperation(begun.ID); err != nil {
 		t.Fatal(err)
 	}
 	p.kill()
@@ -536,7 +538,7 @@ func TestStopsThatCannotBeRecorded(t *testing.T) {
 	p := running(t, trio, "one", "two")
 	p.full.Store(true)
 	for name, rolling := range map[string]int{"one": 0, "two": 1} {
-		_, err := p.now.commands.BeginOperation(t.Context(), control.BeginOperation{Verb: "stop", Names: []string{name}, Rolling: rolling}, control.Actor{})
+		_, err := p.now.backend.BeginOperation(t.Context(), control.BeginOperation{Verb: "stop", Names: []string{name}, Rolling: rolling}, control.Actor{})
 		if err == nil || !strings.Contains(err.Error(), "as with --runtime") {
 			t.Errorf("%s: %v", name, err)
 		}

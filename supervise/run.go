@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -13,7 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/config"
 	"rlminit/control"
+	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/rights"
 	"rlminit/supervise/console"
@@ -25,6 +28,7 @@ import (
 	"rlminit/supervise/publish"
 	"rlminit/supervise/registry"
 	"rlminit/supervise/remember"
+	"rlminit/supervise/serve"
 	"rlminit/supervise/settings"
 	"rlminit/supervise/slots"
 	"rlminit/supervise/spawn"
@@ -36,23 +40,23 @@ import (
 
 // Supervisor is tier 2: what it is made of, each part with what is its own.
 type Supervisor struct {
-	loop      mailbox
-	tier1     *spawn.Tier1
-	fleet     fleet
-	prep      preparer
-	spawner   *spawn.Driver
-	opened    *open.Driver
-	probes    *probe.Driver
-	logging   logging
-	records   records
-	directory directory
-	commands  commands
-	services  services
-	jobs      jobHost
-	takeover  takeover
-	purpose   purpose
-	shutdown  shutdown
+	loop     mailbox
+	tier1    *spawn.Tier1
+	fleet    fleet
+	prep     preparer
+	spawner  *spawn.Driver
+	opened   *open.Driver
+	probes   *probe.Driver
+	logging  logging
+	records  records
+	commands commands
+	services services
+	jobs     jobRunner
+	takeover takeover
+	purpose  purpose
+	shutdown shutdown
 
+	backend  *serve.Backend
 	registry *registry.Registry
 	unfit    func() error  // why we are of no use to clients; nil: they are not served yet
 	random   func() uint64 // where chance comes in; a simulation has its own
@@ -93,9 +97,9 @@ func Run(version string) int {
 	}
 	s.commands.gc = newGCTarget(&s.loop)
 	s.prep.OpenUser(s.tier1)
-	s.jobs.employ()
-	s.records.version = version
-	s.serveMetrics(version)
+	s.jobs.employ(s.backend.Jobs.Employ(), func() []config.Hook { return s.prep.Config().Hooks })
+	s.backend.Version = version
+	s.backend.ServeMetrics()
 	go s.boot(wire.ControlFD)
 	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
@@ -117,40 +121,11 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 	s.spawner.Open = s.openFor
 	s.opened = open.New(s.tier1.Send, s.notified, func(name string) string { return s.prep.slots.File(name, slots.NotifySocket) })
 	s.records = records{loop: &s.loop, fleet: &s.fleet, volume: s.prep.volume, events: publish.NewEvents()}
-	s.directory = directory{loop: &s.loop, fleet: &s.fleet, prep: &s.prep}
 	s.commands = commands{
-		loop: &s.loop, fleet: &s.fleet, records: &s.records, directory: &s.directory, jobs: &s.jobs, isFor: s.purpose.isFor,
+		loop: &s.loop, fleet: &s.fleet, records: &s.records, isFor: s.purpose.isFor,
 		changed: map[uint64]chan struct{}{}, problems: map[uint64]*control.Problem{},
 	}
-	s.jobs = jobHost{
-		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		over: s.shutdown.checkStopped, leaves: s.spawner.Leaves,
-	}
-	s.services = services{
-		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		opened: s.opened, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, commands: &s.commands,
-	}
-	s.purpose = purpose{
-		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory, commands: &s.commands,
-	}
-	s.prep.Volume = s.prep.volume
-	s.prep.volume.Given = volume.Given{
-		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send, BootID: func() string { return s.records.memory.BootID() },
-		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
-		Box:    &revised{loop: &s.loop, prep: &s.prep, fleet: &s.fleet, directory: &s.directory, commands: &s.commands, programs: s.spawner.Programs},
-		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
-		Took:   s.tookVolume, Lost: func() { s.jobs.record(); s.registry.Look() }, // which ends all profiles: another container runs them
-	}
-	s.takeover = takeover{
-		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, directory: &s.directory,
-		spawner: s.spawner, opened: s.opened, logging: &s.logging, services: &s.services, purpose: &s.purpose, shutdown: &s.shutdown,
-		hear: s.hear,
-	}
-	s.shutdown = shutdown{
-		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose,
-	}
-	s.prep.Walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.Policy.Volume, s.prep.Runtime) })
-	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: s.tier1, prep: &s.prep, records: &s.records}
+	s.jobs = jobRunner{loop: &s.loop, tier1: s.tier1, fleet: &s.fleet, records: &s.records, over: s.shutdown.checkStopped}
 	s.probes = probe.New(func(ctx context.Context, in core.Input) {
 		s.loop.do(func() {
 			if ctx.Err() == nil {
@@ -158,6 +133,33 @@ func newSupervisor(policy *wire.Policy) *Supervisor {
 			}
 		})
 	})
+	s.prep.Walls = sync.OnceValue(func() *walls.Place { return walls.New(s.prep.Policy.Volume, s.prep.Runtime) })
+	s.backend = serve.New(&s.commands, &serve.Given{
+		Policy: policy, Volume: s.prep.volume, Users: &s.prep, Walls: s.prep.Walls, Leaves: s.spawner.Leaves,
+		Spawns: spawns{s.tier1, &s.jobs}, Copies: &s.records, Journal: s.prep.volume.Journal.Open.Load, Events: s.records.events.Read, Counts: s.probes.Counts,
+		Log: func(ctx context.Context, w io.Writer, query logs.Query) error {
+			return s.logging.logs.Read(ctx, w, query)
+		},
+		Stored: s.opened.Stored, Place: s.spawner.Programs.Place,
+	})
+	s.services = services{
+		loop: &s.loop, tier1: s.tier1, prep: &s.prep, fleet: &s.fleet, records: &s.records, Backend: s.backend,
+		opened: s.opened, logging: &s.logging, jobs: &s.jobs, purpose: &s.purpose, commands: &s.commands,
+	}
+	s.purpose = purpose{loop: &s.loop, tier1: s.tier1, fleet: &s.fleet, records: &s.records, backend: s.backend}
+	s.prep.Volume = s.prep.volume
+	s.prep.volume.Given = volume.Given{
+		Config: s.prep.Config, User: policy.User.UID, Held: s.tier1.Held, Send: s.tier1.Send, BootID: func() string { return s.records.memory.BootID() },
+		Files:  func() (*rights.User, profiles.Owners) { return s.prep.User, s.prep.ProfileUsers() },
+		Box:    &serve.Revised{Backend: s.backend},
+		Recall: func(before []control.Operation, last uint64) { s.loop.do(func() { s.commands.recall(before, last) }) },
+		Took:   s.tookVolume, Lost: func() { s.jobs.record(); s.registry.Look() }, // which ends all profiles: another container runs them
+	}
+	s.takeover = takeover{services: &s.services, spawner: s.spawner, shutdown: &s.shutdown, hear: s.hear}
+	s.shutdown = shutdown{
+		tier1: s.tier1, fleet: &s.fleet, records: &s.records, commands: &s.commands, jobs: &s.jobs, purpose: &s.purpose,
+	}
+	s.logging = logging{loop: &s.loop, fleet: &s.fleet, tier1: s.tier1, prep: &s.prep, records: &s.records}
 	return s
 }
 
@@ -235,7 +237,8 @@ func (s *Supervisor) assemble() (err error) {
 
 // use makes known who knows which services there are.
 func (s *Supervisor) use(r *registry.Registry) {
-	s.registry, s.directory.registry = r, r
+	s.registry, s.backend.Registry, s.backend.Settings = r, r, s.prep.Settings
+	s.backend.Tags, s.backend.Tagged = s.tier1.Tags, s.tier1.Welcome.Tags
 	s.fleet.absent, s.prep.volume.Look = r.AtRest.WakeSoon, r.Look
 }
 

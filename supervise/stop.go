@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"rlminit/supervise/core"
 	"rlminit/supervise/spawn"
 	"rlminit/wire"
@@ -17,7 +19,7 @@ type shutdown struct {
 	fleet    *fleet
 	records  *records
 	commands *commands
-	jobs     *jobHost
+	jobs     *jobRunner
 	purpose  *purpose
 
 	awaited   int64 // the deadline of the latest shutdown; 0: none
@@ -25,20 +27,15 @@ type shutdown struct {
 	stopped   bool  // tier 1 is being told that all has
 }
 
-// begin carries out a shutdown that was asked for. Before everything is
-// restored there is nothing to stop in order: tier 1 waits a second, and then
+// begin carries out a shutdown that was asked for: it stops everything before the deadline,
+// in order. What is wanted does not change: it runs again after the next boot. Before
+// everything is restored there is nothing to stop in order: tier 1 waits a second, and then
 // sees to it by itself.
 func (e *shutdown) begin() {
 	e.tier1.Send(&wire.StopBegun{}, nil, nil)
-	e.stop(e.awaited)
-}
-
-// stop stops everything before the deadline, in order, as the container is
-// stopping. What is wanted does not change: it runs again after the next boot.
-func (e *shutdown) stop(deadline int64) {
 	hurried := e.shutdowns > 0
 	e.shutdowns++
-	budget := time.Duration(deadline - boottime())
+	budget := time.Duration(e.awaited - boottime())
 	if !hurried {
 		if len(e.fleet.units) > 0 {
 			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(e.fleet.units))
@@ -78,5 +75,13 @@ func (e *shutdown) settle() {
 	select {
 	case <-done:
 	case <-time.After(time.Second):
+	}
+}
+
+// notifyManager tells what runs this container (podman --sdnotify=container,
+// systemd-nspawn) how it is: sd_notify(3). Without one it does nothing.
+func notifyManager(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		slog.Warn("cannot tell the container's manager", "state", state, "err", err)
 	}
 }

@@ -2,12 +2,11 @@ package supervise
 
 import (
 	"cmp"
-	"time"
 
-	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
+	"rlminit/supervise/serve"
 )
 
 // unit is one supervised service. Only the loop changes it.
@@ -71,14 +70,6 @@ func (u *unit) wanted() bool { return u.life.Wanted() }
 // started.
 func (u *unit) desired() service.Intent { return u.life.Wants().Desired }
 
-// pid is that of u's process; 0: there is none.
-func (u *unit) pid() int {
-	if u.state.Alive() {
-		return u.state.PID
-	}
-	return 0
-}
-
 // published makes a transition known: on tmpfs, on the volume, in the log, and to
 // readers of events.
 func (s *Supervisor) published(u *unit, e *core.Effect) {
@@ -119,84 +110,22 @@ func (s *Supervisor) published(u *unit, e *core.Effect) {
 	}
 }
 
-// status is u as status shows it: a copy, for others than the loop read it.
-func (u *unit) status() control.Service { return u.statusAt(boottime()) }
-
-// statusAt is status for who asks many units at one time.
-func (u *unit) statusAt(boottime int64) control.Service {
-	st := control.Service{
-		Name: u.name, Type: string(u.definition.Type), State: u.state.Public(),
-		Desired: string(u.desired()), Restarts: u.state.Restarts,
-	}
-	if profile := u.definition.Profile; profile != "" {
-		st.Profile = &profile
-	}
-	if port := u.definition.Port; port != 0 {
-		st.Port = &port
-	}
-	if uid := u.process.uid; uid != 0 {
-		st.UID = &uid
-	}
-	if u.state.Since != 0 {
-		since := time.Unix(0, u.state.Since).UTC()
-		st.Since = &since
-	}
-	if u.state.Alive() {
-		pid := u.state.PID
-		st.PID = &pid
-		uptime := max(0, float64(boottime-u.state.StartedAt)/1e9)
-		st.UptimeS = &uptime
-		if u.policy().Ready != machine.ReadyAtOnce {
-			ready := u.state.Phase == machine.Running
-			st.Ready = &ready
-		}
-		if u.state.Health != machine.HealthUnknown {
-			healthy := u.state.Health == machine.Healthy
-			st.Healthy = &healthy
-		}
-		if text := u.state.Text; text != "" {
-			st.StatusText = &text
-		}
-	}
-	if e := u.state.LastExit; e != nil && !e.Lost {
-		st.LastExit = &control.Exit{At: time.Unix(0, e.Wall).UTC()}
-		if e.Signal != 0 {
-			name := service.SignalName(e.Signal)
-			st.LastExit.Signal = &name
-		} else {
-			st.LastExit.Code = &e.Code
-		}
-	}
-	st.LogLostBytes = u.output.stats().LostBytes
-	reason := cmp.Or(u.fault, u.state.Reason, u.lastWords())
-	if st.State == "stopped" {
-		reason = u.fault // how its last run ended is in last_exit
-	}
-	if reason != "" {
-		st.Reason = &reason
-	}
-	if u.fault != "" && !u.active() {
-		st.State = "failed"
-	}
-	if st.State == "failed" && u.fault == "" {
-		st.LastLines = u.output.lines
-	}
-	return st
-}
-
-// worthTelling is how long a run that is well tells of the one before it, at
-// least: for somebody who comes to see what has happened.
-const worthTelling = 10 * time.Minute
-
-// lastWords is how the run before the current one ended, as long as that may
-// happen again, or is news: an immediate restart would hide it.
-func (u *unit) lastWords() string {
-	long := int64(max(u.policy().ResetAfter, worthTelling))
-	if u.state.LastWords == "" || !u.active() || u.state.Phase == machine.Running && boottime()-u.state.ReadyAt >= long {
+// older says why u's process is older than its definition; "" if it is not.
+func (u *unit) older() string {
+	if !u.active() || u.kept.outdated.Run != u.state.ID {
 		return ""
 	}
-	return "before: " + u.state.LastWords
+	return u.kept.outdated.Why
 }
 
-// plight is a state in words, for what waits on u.
-func (u *unit) plight() string { return u.life.Plight() }
+// view is u as others than the loop read it; nil: there is no u.
+func (u *unit) view() *serve.View {
+	if u == nil {
+		return nil
+	}
+	return &serve.View{
+		Name: u.name, Title: u.title(), Definition: u.definition, Fault: u.fault, Ours: u.ours, Shadowed: u.shadowed, Life: u.life,
+		State: *u.state, At: boottime(), Desired: u.desired(), Wanted: u.wanted(), Older: u.older(),
+		Tag: u.tag, UID: u.process.uid, Secrets: u.process.secrets, Logged: u.output.slot != nil, Written: u.output.stats(), Lines: u.output.lines,
+	}
+}

@@ -19,7 +19,7 @@ func TestLastWordsOutlastAnImmediateRestart(t *testing.T) {
 	}
 	reason := func() (text string) {
 		p.now.loop.ask(func() {
-			if why := p.now.fleet.units["web"].status().Reason; why != nil {
+			if why := p.now.fleet.units["web"].view().Status().Reason; why != nil {
 				text = *why
 			}
 		})

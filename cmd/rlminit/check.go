@@ -155,7 +155,7 @@ func check(file string) (note string, err error) {
 func limits(c *config.Config) (note string) {
 	if g := c.Gateway; g != nil {
 		// A configuration that was read has no fault in it.
-		d, _ := c.GatewayDefinition(config.Profile{Name: "sample", Dir: filepath.Join(c.Home, config.ProfilesDir, "sample"), Port: g.Ports.Low})
+		d, _ := c.GatewayDefinition(config.Profile{Name: "sample", Dir: config.ProfileDir(c.Home, "sample"), Port: g.Ports.Low})
 		note = limit("gateway", d)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {

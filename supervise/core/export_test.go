@@ -22,3 +22,6 @@ func (l *Life) Lingers() bool {
 	}
 	return false
 }
+
+// OfSpawn is the service whose run a spawn id is; nil: it is nobody's.
+func (s *Set) OfSpawn(id uint64) *Life { return s.spawns[id] }

@@ -177,9 +177,6 @@ func (s *Set) Find(name string) *Life {
 	return nil
 }
 
-// OfSpawn is the service whose run a spawn id is; nil: it is nobody's.
-func (s *Set) OfSpawn(id uint64) *Life { return s.spawns[id] }
-
 // Booted tells whether all that the boot found is known.
 func (s *Set) Booted() bool { return s.booted }
 

@@ -214,8 +214,8 @@ func TestARememberedSpawnIDIsGivenToNobodyElse(t *testing.T) {
 	step(Input{Node: asked.Node(), Event: machine.Event{Kind: machine.Adopt, Child: machine.ChildNone}})
 	step(Input{Kind: Release})
 	for _, l := range []*Life{exited, asked} {
-		if id := l.State().ID; id <= 5 || s.OfSpawn(id) != l {
-			t.Errorf("%s has the spawn %d, which is %v's", l.name, id, s.OfSpawn(id))
+		if id := l.State().ID; id <= 5 || s.spawns[id] != l {
+			t.Errorf("%s has the spawn %d, which is %v's", l.name, id, s.spawns[id])
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"rlminit/control"
 	"rlminit/rights"
 	"rlminit/service"
 	"rlminit/supervise/core"
@@ -56,9 +57,9 @@ func (s Service) Notifies() bool {
 // else can write to it.
 func (s Service) NotifiesAlone() bool { return s.Notifies() && s.Tag != 0 && s.Apart }
 
-// MayStore is how many descriptors a service may store: they are passed with its next
+// mayStore is how many descriptors a service may store: they are passed with its next
 // spawn, beside its sockets and stdio, in one message.
-func MayStore(d *service.Definition) int {
+func mayStore(d *service.Definition) int {
 	return wire.MaxDescriptors - 3 - 3 - len(d.Sockets) // three for its walls
 }
 
@@ -174,14 +175,14 @@ func (d *Driver) Keep(node order.Node, sockets []service.Socket) {
 	}
 }
 
-// Stored is how many descriptors a service has stored, and whether it can store any.
-func (d *Driver) Stored(node order.Node) (count int, can bool) {
+// Stored is how many descriptors a service has stored; nil: it can store none.
+func (d *Driver) Stored(node order.Node) *control.Stored {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e := d.of[node]; e != nil && e.notify != nil {
-		return len(e.stored), true
+		return &control.Stored{Count: len(e.stored), Most: mayStore(e.Definition)}
 	}
-	return 0, false
+	return nil
 }
 
 // Occupies is the service of which a listener keeps others from an address.

@@ -113,8 +113,8 @@ func TestWhatIsOpenOutlivesTheDriver(t *testing.T) {
 	if err := next.Adopt(1, s, held, true); err != nil {
 		t.Fatal(err)
 	}
-	if count, can := next.Stored(1); !can || count != 1 || len(held) != 0 {
-		t.Errorf("%d are stored; left is %v", count, held)
+	if is := next.Stored(1); is == nil || is.Count != 1 || len(held) != 0 {
+		t.Errorf("%+v are stored; left is %v", is, held)
 	}
 	if node, is := next.Occupies(web.Sockets[0]); !is || node != 1 {
 		t.Errorf("%d has the address, %v", node, is)

@@ -151,7 +151,7 @@ func (d *Driver) store(e *endpoints, m *notify.Message) {
 			e.complain("a descriptor is not stored: to close it might take for ever", "kind", kind)
 			continue
 		}
-		if most := MayStore(e.Definition); len(e.stored) >= most {
+		if most := mayStore(e.Definition); len(e.stored) >= most {
 			e.complain("too many descriptors are stored; the rest is dropped", "most", most)
 			return
 		}

@@ -17,6 +17,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/internal/redact"
+	"rlminit/logs"
 	"rlminit/profiles"
 	"rlminit/profiles/archive"
 	"rlminit/rights"
@@ -584,8 +585,9 @@ func (r *Profiles) remains(store *profiles.Store, name string, log <-chan struct
 	if where != "" {
 		answer.Left = append(answer.Left, where)
 	}
-	path := store.Ours().Path(r.volume.Log(name))
-	err = store.Ours().RemoveAll(r.volume.Log(name))
+	at := logs.Dir("", name)
+	path := store.Ours().Path(at)
+	err = store.Ours().RemoveAll(at)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		// The volume's owner may have put the logs elsewhere. Any service may have

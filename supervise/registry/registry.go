@@ -63,8 +63,6 @@ type Volume interface {
 	Absent() string
 	// PriorExit is how the boot before ended: clean, killed, host, oom or unknown.
 	PriorExit() string
-	// Log is where a profile's log lies on it.
-	Log(profile string) string
 }
 
 // Proposal is a definition that is to be supervised from now on.

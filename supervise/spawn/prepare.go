@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"path/filepath"
 	"time"
 
 	"rlminit/config"
@@ -92,7 +91,7 @@ func (p *Preparer) build(d *service.Definition, env []string, secrets bool) (wal
 		Named: func(name string) bool { _, named := d.Environment[name]; return named },
 	}
 	if d.Profile != "" {
-		subject.Own = ProfileDir(p.Config().For(d.Name), d.Profile)
+		subject.Own = config.ProfileDir(p.Config().For(d.Name).Home, d.Profile)
 	}
 	subject.UID, subject.User = p.RecordedUser(d)
 	built, err := p.Walls().Build(subject)
@@ -122,15 +121,7 @@ func (p *Preparer) Environment(d *service.Definition, uid uint32) ([]string, err
 	cfg := p.Config().For(d.Name)
 	var of config.Profile
 	if d.Profile != "" {
-		of = config.Profile{Name: d.Profile, Dir: ProfileDir(cfg, d.Profile), Port: d.Port}
+		of = config.Profile{Name: d.Profile, Dir: config.ProfileDir(cfg.Home, d.Profile), Port: d.Port}
 	}
 	return config.EnvironmentAs(p.User, p.reader(d, uid, of), cfg, p.Identity(uid, d), p.Container, d, of)
-}
-
-// ProfileDir is where a profile lies.
-func ProfileDir(cfg *config.Config, name string) string {
-	if name == profiles.Default {
-		return cfg.Home
-	}
-	return filepath.Join(cfg.Home, "profiles", name)
 }

@@ -150,7 +150,7 @@ func (p *Preparer) Identity(uid uint32, d *service.Definition) wire.Identity {
 	}
 	return wire.Identity{
 		UID: uid, GID: uid, Groups: p.Policy.Profiles.Groups, Name: fmt.Sprint(uid),
-		Home: ProfileDir(p.Config().For(d.Name), d.Profile),
+		Home: config.ProfileDir(p.Config().For(d.Name).Home, d.Profile),
 	}
 }
 
@@ -194,7 +194,7 @@ func (p *Preparer) secretReader(d *service.Definition) func(file string) *rights
 	if uid == 0 {
 		return func(string) *rights.User { return p.User }
 	}
-	dir := ProfileDir(p.Config().For(d.Name), d.Profile)
+	dir := config.ProfileDir(p.Config().For(d.Name).Home, d.Profile)
 	return func(file string) *rights.User {
 		if strings.HasPrefix(file, dir+"/") {
 			return user

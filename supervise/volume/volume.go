@@ -76,17 +76,6 @@ func (v *Volume) Secrets(profile string) string {
 // ReadOnly tells whether it could not be written to when that was tried last.
 func (v *Volume) ReadOnly() bool { return v.readOnly.Load() }
 
-// Log is where a profile's log lies on it.
-func (v *Volume) Log(profile string) string { return LogDir("", profile) }
-
-// LogDir is where the log of a service lies on it, or of a profile's.
-func LogDir(name, profile string) string {
-	if profile != "" {
-		return "logs/gateways/" + profile
-	}
-	return "logs/services/" + name
-}
-
 // Writable is the store where the volume can be written to, else nil. One that could not be
 // when it was opened is tried again: somebody may have given it to us meanwhile.
 func (v *Volume) Writable() *profiles.Store {

@@ -10,17 +10,17 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	totalMost    = 70151
+	totalMost    = 70086
 	nodesMost    = 450403 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
 
-// largePackages are the packages above the bound, as large as they may be. A number
-// may only become smaller: it stands for work that is to be done.
-var largePackages = map[string]int{
+// ownBounds are the packages above the bound, as large as they may be, and those that are
+// to have less. A number may only become smaller: it stands for work that is to be done.
+var ownBounds = map[string]int{
+	"supervise":   2188, // it wires the drivers: 600 are enough
 	"cmd/rlminit": 9500, // a file for each verb; it has no bound of its own
-	"supervise":   4195, // it wires the drivers: 600 are enough
 	"profiles":    4000,
 }
 
@@ -45,17 +45,17 @@ func TestCodeStaysSmall(t *testing.T) {
 		t.Errorf("the product has %d nodes of the syntax tree; the bound is %d: remove a mechanism before you add one", f.Total.Nodes, nodesMost)
 	}
 	for name, is := range f.Packages {
-		most, listed := largePackages[name]
+		most, listed := ownBounds[name]
 		switch {
 		case !listed && is.Lines > packageMost:
 			t.Errorf("%s has %d lines of code; the bound is %d: find the wall in it", name, is.Lines, packageMost)
 		case listed && is.Lines > most:
 			t.Errorf("%s has %d lines of code; it may have %d, and shrink", name, is.Lines, most)
-		case listed && is.Lines <= packageMost:
+		case listed && most > packageMost && is.Lines <= packageMost:
 			t.Errorf("%s is within the bound with %d lines of code: take it out of the table", name, is.Lines)
 		}
 	}
-	for name := range largePackages {
+	for name := range ownBounds {
 		if _, there := f.Packages[name]; !there {
 			t.Errorf("%s is gone: take it out of the table", name)
 		}

@@ -1,4 +1,4 @@
-package supervise
+package serve
 
 import (
 	"cmp"
@@ -17,27 +17,19 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/revision"
-	"rlminit/supervise/spawn"
 )
 
 // Applies tells whether a rule lets somebody apply plans.
-func (s *backend) Applies(uid uint32) bool {
-	return slices.ContainsFunc(s.prep.Config().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
+func (s *Backend) Applies(uid uint32) bool {
+	return slices.ContainsFunc(s.Settings.Current().Apply, func(r config.ApplyRule) bool { return r.UID == uid })
 }
 
-// revised is the supervisor as a revision changes it: revision.Box.
-type revised struct {
-	loop      *mailbox
-	prep      *preparer
-	fleet     *fleet
-	directory *directory
-	commands  *commands
-	programs  *spawn.Programs
-}
+// Revised is the supervisor as a revision changes it: revision.Box.
+type Revised struct{ *Backend }
 
 // Profiles is every profile.
-func (s *revised) Profiles() ([]revision.Found, error) {
-	store, err := s.directory.registry.Profiles.Store()
+func (s *Revised) Profiles() ([]revision.Found, error) {
+	store, err := s.Registry.Profiles.Store()
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +39,14 @@ func (s *revised) Profiles() ([]revision.Found, error) {
 	}
 	found := make([]revision.Found, len(list))
 	faults := map[string]string{}
-	for _, st := range s.directory.registry.AtRest.List() {
+	for _, st := range s.Registry.AtRest.List() {
 		if st.Reason != nil {
 			faults[*st.Profile] = *st.Reason
 		}
 	}
-	s.loop.read(func() {
+	s.loop.Read(func(now Services) {
 		for i, p := range list {
-			found[i] = s.observe(p)
+			found[i] = observe(now.Named(p.Service()), p)
 		}
 	})
 	for i := range found {
@@ -67,11 +59,11 @@ func (s *revised) Profiles() ([]revision.Found, error) {
 }
 
 // Profile is one of them.
-func (s *revised) Profile(name string) (f revision.Found, err error) {
+func (s *Revised) Profile(name string) (f revision.Found, err error) {
 	if plan.IsConfiguration(name) {
 		return s.Configuration()
 	}
-	store, err := s.directory.registry.Profiles.Store()
+	store, err := s.Registry.Profiles.Store()
 	if err != nil {
 		return f, err
 	}
@@ -82,13 +74,13 @@ func (s *revised) Profile(name string) (f revision.Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	s.loop.read(func() { f = s.observe(p) })
+	f = observe(s.named(p.Service()), p)
 	f.Content.Secrets, err = store.Secrets.Of(name)
 	return f, err
 }
 
-// observe is a profile with what is alive of it. Who reads calls it.
-func (s *revised) observe(p profiles.Profile) revision.Found {
+// observe is a profile with what is alive of it.
+func observe(u *View, p profiles.Profile) revision.Found {
 	f := revision.Found{
 		Name: p.Name, Kept: p.Name == profiles.Default,
 		Content: revision.Content{Text: p.Text(), State: p.Record.Desired},
@@ -96,30 +88,29 @@ func (s *revised) observe(p profiles.Profile) revision.Found {
 	if p.Fault != nil {
 		f.Fault = profiles.Reason(p.Fault)
 	}
-	u := s.fleet.units[p.Service()]
 	if u == nil { // at rest, as a rule
 		if f.Content.State == service.IntentNone {
 			f.Content.State = service.Stopped
 		}
 		return f
 	}
-	f.Content.State = u.desired()
+	f.Content.State = u.Desired
 	if f.Fault == "" {
-		f.Fault = u.fault
+		f.Fault = u.Fault
 	}
-	st := u.status()
-	f.Up = u.state.Phase == machine.Running && u.state.Health != machine.Unhealthy
-	on := u.state.Want == machine.WantUp
+	st := u.Status()
+	f.Up = u.State.Phase == machine.Running && u.State.Health != machine.Unhealthy
+	on := u.State.Want == machine.WantUp
 	switch {
-	case u.definition.Schedule != nil: // when it runs is the schedule's
-	case u.desired() == service.Running && st.State == "failed":
+	case u.Definition.Schedule != nil: // when it runs is the schedule's
+	case u.Desired == service.Running && st.State == "failed":
 		f.Astray = "failed"
 		if st.Reason != nil {
 			f.Astray += ": " + *st.Reason
 		}
-	case u.desired() == service.Running && !on:
+	case u.Desired == service.Running && !on:
 		f.Astray = "stopped"
-	case u.desired() == service.Stopped && on:
+	case u.Desired == service.Stopped && on:
 		f.Astray = st.State
 	}
 	return f
@@ -127,11 +118,13 @@ func (s *revised) observe(p profiles.Profile) revision.Found {
 
 // Judge says what is wrong with a declared profile, and whether its process
 // would have to be replaced.
-func (s *revised) Judge(w plan.Wanted) (restarts bool, err error) { return s.judge(s.prep.Config(), w) }
+func (s *Revised) Judge(w plan.Wanted) (restarts bool, err error) {
+	return s.judge(s.Settings.Current(), w)
+}
 
 // judge is Judge where a configuration is in force.
-func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
-	store, err := s.directory.registry.Profiles.Store()
+func (s *Revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err error) {
+	store, err := s.Registry.Profiles.Store()
 	if err != nil {
 		return false, err
 	}
@@ -152,16 +145,14 @@ func (s *revised) judge(c *config.Config, w plan.Wanted) (restarts bool, err err
 		return false, fmt.Errorf("profiles.%s: the configuration has no gateway section", w.Name)
 	}
 	d, faults := cfg.DeclaredDefinition(of, w.Node, plan.Keys)
-	s.loop.read(func() {
-		if u := s.fleet.units[name]; u != nil {
-			restarts, _ = service.NeedsRestart(u.definition, d)
-		}
-	})
+	if u := s.named(name); u != nil {
+		restarts, _ = service.NeedsRestart(u.Definition, d)
+	}
 	return restarts, faults.Err()
 }
 
 // Taken tells whether a service of the configuration in force has a name.
-func (s *revised) Taken(name string) bool { return taken(s.prep.Config(), name) != nil }
+func (s *Revised) Taken(name string) bool { return taken(s.Settings.Current(), name) != nil }
 
 // taken says that a service of a configuration has a profile's name.
 func taken(c *config.Config, name string) error {
@@ -171,24 +162,33 @@ func taken(c *config.Config, name string) error {
 // Put makes a profile what it is to be. What is to stop is stopped first, and
 // what is to start is started last, so that nothing runs between two definitions
 // for longer than it must.
-func (s *revised) Put(ctx context.Context, name string, c revision.Content, how revision.Put) error {
+func (s *Revised) Put(ctx context.Context, name string, c revision.Content, how revision.Put) error {
 	switch {
 	case plan.IsConfiguration(name):
 		return s.reconfigure(ctx, c, how)
-	case how.Cold:
-		return s.record(name, c, how.Create)
-	case how.Create:
-		return s.directory.registry.Profiles.Make(name, c.Text, c.Secrets, c.State, how.Actor)
+	case how.Create && !how.Cold:
+		return s.Registry.Profiles.Make(name, c.Text, c.Secrets, c.State, how.Actor)
 	}
-	other, err := s.keepSecrets(name, c)
-	if err != nil {
+	store, err := s.Registry.Profiles.Store()
+	switch {
+	case err != nil:
+		return err
+	case how.Cold && how.Create:
+		_, _, err = store.Create(name, profiles.Creation{Text: c.Text, Secrets: c.Secrets, Intent: c.State})
 		return err
 	}
-	s.directory.registry.AtRest.WakeNamed(profiles.GatewayName(name))
+	other, err := store.SetSecrets(name, c.Secrets)
+	switch {
+	case err != nil:
+		return err
+	case how.Cold:
+		return record(store, name, c)
+	}
+	s.Registry.AtRest.WakeNamed(profiles.GatewayName(name))
 	known, _, run := s.gateway(name)
 	switch {
 	case !known: // it has just come out of the trash
-		if err := s.record(name, c, false); err != nil {
+		if err := record(store, name, c); err != nil {
 			return err
 		}
 	case c.State == service.Stopped:
@@ -196,7 +196,7 @@ func (s *revised) Put(ctx context.Context, name string, c revision.Content, how 
 			return err
 		}
 	}
-	if err := s.directory.registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
+	if err := s.Registry.Profiles.Replace(name, c.Text, how.Actor); err != nil {
 		return err
 	}
 	switch _, on, now := s.gateway(name); {
@@ -208,44 +208,21 @@ func (s *revised) Put(ctx context.Context, name string, c revision.Content, how 
 	return nil
 }
 
-// keepSecrets writes a profile's secrets, and tells whether they are others.
-func (s *revised) keepSecrets(name string, c revision.Content) (changed bool, err error) {
-	store, err := s.directory.registry.Profiles.Store()
-	if err != nil {
-		return false, err
-	}
-	return store.SetSecrets(name, c.Secrets)
-}
-
 // gateway is how a profile's service is: whether it has one yet, which is wanted and has not
 // given up, and the id of a process of it that is not on its way out; 0: it has none.
-func (s *revised) gateway(name string) (known, on bool, run uint64) {
-	s.loop.read(func() {
-		u := s.fleet.units[profiles.GatewayName(name)]
-		if known = u != nil; !known {
-			return
-		}
-		on = u.desired() == service.Running && (u.state.Want == machine.WantUp || u.definition.Schedule != nil) && u.state.Phase != machine.Failed
-		if u.active() && u.state.Phase != machine.Stopping && u.state.Phase != machine.Sweeping {
-			run = u.state.ID
-		}
-	})
-	return known, on, run
+func (s *Revised) gateway(name string) (known, on bool, run uint64) {
+	u := s.named(profiles.GatewayName(name))
+	if u == nil {
+		return false, false, 0
+	}
+	if u.Active() && u.State.Phase != machine.Stopping && u.State.Phase != machine.Sweeping {
+		run = u.State.ID
+	}
+	return true, u.Desired == service.Running && (u.State.Want == machine.WantUp || u.Definition.Schedule != nil) && u.State.Phase != machine.Failed, run
 }
 
-// record is Put where nothing is supervised yet.
-func (s *revised) record(name string, c revision.Content, create bool) error {
-	store, err := s.directory.registry.Profiles.Store()
-	if err != nil {
-		return err
-	}
-	if create {
-		_, _, err := store.Create(name, profiles.Creation{Text: c.Text, Secrets: c.Secrets, Intent: c.State})
-		return err
-	}
-	if _, err := store.SetSecrets(name, c.Secrets); err != nil {
-		return err
-	}
+// record is Put where nothing is supervised yet, of what has its secrets.
+func record(store *profiles.Store, name string, c revision.Content) error {
 	if _, err := store.Replace(name, c.Text); err != nil {
 		return err
 	}
@@ -254,19 +231,19 @@ func (s *revised) record(name string, c revision.Content, create bool) error {
 
 // command starts or stops a profile's service as a part of an operation, and waits
 // for a stop.
-func (s *revised) command(ctx context.Context, verb, name string, how revision.Put) error {
-	u, err := s.directory.lookUp(profiles.GatewayName(name))
+func (s *Revised) command(ctx context.Context, verb, name string, how revision.Put) error {
+	u, err := s.LookUp(profiles.GatewayName(name))
 	if err != nil {
 		return err
 	}
-	units := []*unit{u}
-	cmd := commandOf(verb, units, control.Actor{UID: how.Actor})
+	units := []*View{u}
+	cmd := CommandOf(verb, units, control.Actor{UID: how.Actor})
 	cmd.Part = how.Operation
 	var wait *control.Wait
 	if verb == core.VerbStop {
 		wait = &control.Wait{}
 	}
-	outcomes, _, _ := s.commands.operate(ctx, cmd, units, wait)
+	outcomes, _, _ := s.Give(ctx, cmd, units, wait)
 	for _, o := range outcomes {
 		if o.Problem != nil {
 			err = o.Problem
@@ -276,11 +253,11 @@ func (s *revised) command(ctx context.Context, verb, name string, how revision.P
 }
 
 // Discard stops a profile's service and moves it into the trash.
-func (s *revised) Discard(ctx context.Context, name, trash string, how revision.Put) error {
+func (s *Revised) Discard(ctx context.Context, name, trash string, how revision.Put) error {
 	if !how.Cold {
-		return s.directory.registry.Profiles.Discard(ctx, name, trash, how.Actor)
+		return s.Registry.Profiles.Discard(ctx, name, trash, how.Actor)
 	}
-	store, err := s.directory.registry.Profiles.Store()
+	store, err := s.Registry.Profiles.Store()
 	if err == nil {
 		err = store.Discard(name, trash)
 	}
@@ -288,8 +265,8 @@ func (s *revised) Discard(ctx context.Context, name, trash string, how revision.
 }
 
 // Trashed is what a profile is in the trash.
-func (s *revised) Trashed(_, trash string) (c revision.Content, err error) {
-	store, err := s.directory.registry.Profiles.Store()
+func (s *Revised) Trashed(_, trash string) (c revision.Content, err error) {
+	store, err := s.Registry.Profiles.Store()
 	if err != nil {
 		return c, err
 	}
@@ -304,8 +281,8 @@ func (s *revised) Trashed(_, trash string) (c revision.Content, err error) {
 }
 
 // Restore takes a profile back out of the trash, with these secrets.
-func (s *revised) Restore(name, trash string, secrets map[string]string) error {
-	store, err := s.directory.registry.Profiles.Store()
+func (s *Revised) Restore(name, trash string, secrets map[string]string) error {
+	store, err := s.Registry.Profiles.Store()
 	if err == nil {
 		_, err = store.Restore(name, trash, secrets)
 	}

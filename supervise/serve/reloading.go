@@ -1,8 +1,9 @@
-package supervise
+package serve
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // Reload brings into force what has changed. Where the caller asks for it, what
 // that restarts and starts is one operation, of which the answer has the id, and
 // what is restarted may be so one after the other.
-func (s *backend) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
+func (s *Backend) Reload(ctx context.Context, how control.Reload, by control.Actor) (*control.Reloaded, error) {
 	asOne := how.Operation || how.Rolling > 0
 	switch {
 	case how.Rolling < 0 || how.SteadyMS < 0:
@@ -24,11 +25,11 @@ func (s *backend) Reload(ctx context.Context, how control.Reload, by control.Act
 		return nil, control.BadRequest("operation and rolling do not go with dry_run: nothing is restarted then")
 	}
 	stopping := false
-	if s.loop.read(func() { stopping = s.fleet.set.Stopping() }); stopping && asOne {
+	if s.loop.Read(func(now Services) { stopping = now.Core().Stopping() }); stopping && asOne {
 		return nil, control.Conflict("cannot reload anything: the container is stopping")
 	}
 	before := s.lastRuns()
-	done, err := s.directory.registry.Reload(how)
+	done, err := s.Registry.Reload(how)
 	if err != nil {
 		return done, err
 	}
@@ -45,9 +46,9 @@ func (s *backend) Reload(ctx context.Context, how control.Reload, by control.Act
 	if len(units) == 0 {
 		return done, nil
 	}
-	cmd := commandOf(core.VerbReload, units, by)
+	cmd := CommandOf(core.VerbReload, units, by)
 	cmd.Runs, cmd.Width, cmd.Steady = runs, how.Rolling, how.SteadyMS*int64(time.Millisecond)
-	_, id, refused := s.commands.operate(ctx, cmd, units, nil)
+	_, id, refused := s.Give(ctx, cmd, units, nil)
 	if refused != nil {
 		return done, refused
 	}
@@ -55,12 +56,33 @@ func (s *backend) Reload(ctx context.Context, how control.Reload, by control.Act
 	return done, nil
 }
 
+// older are the services of these names, or of all, that are still to be restarted
+// for the definition in force, beside those that are about to be for a change.
+func (s *Backend) older(names []string, changes []control.Change) (list []control.Change) {
+	s.loop.Read(func(now Services) {
+		meant := slices.Clone(names)
+		for i, name := range names {
+			if u := now.Find(name); u != nil {
+				meant[i] = u.Name
+			}
+		}
+		for u := range now.All() {
+			named := len(names) == 0 || slices.Contains(meant, u.Name)
+			changed := slices.ContainsFunc(changes, func(c control.Change) bool { return c.Service == u.Name })
+			if u.Older != "" && named && !changed && u.Wanted && u.Fault == "" {
+				list = append(list, control.Change{Service: u.Name, Action: "restart", Why: "it still runs with the definition before: " + u.Older})
+			}
+		}
+	})
+	return list
+}
+
 // lastRuns are the ids of each service's latest run, by name.
-func (s *backend) lastRuns() map[string]uint64 {
+func (s *Backend) lastRuns() map[string]uint64 {
 	last := map[string]uint64{}
-	s.loop.read(func() {
-		for name, u := range s.fleet.units {
-			last[name] = u.state.LastID
+	s.loop.Read(func(now Services) {
+		for u := range now.All() {
+			last[u.Name] = u.State.LastID
 		}
 	})
 	return last
@@ -70,20 +92,20 @@ func (s *backend) lastRuns() map[string]uint64 {
 // yet to be restarted, each with the id of its run, and with 0 those that are not up and
 // on their way with a new one. What counts is how they are now: a run may have ended
 // since the changes were found.
-func (s *backend) reloaded(changes []control.Change, before map[string]uint64) (units []*unit, runs []uint64) {
-	s.loop.read(func() {
+func (s *Backend) reloaded(changes []control.Change, before map[string]uint64) (units []*View, runs []uint64) {
+	s.loop.Read(func(now Services) {
 		for _, c := range changes {
-			u := s.fleet.find(c.Service)
-			if u == nil || u.fault != "" || u.state.Removed || !u.wanted() {
+			u := now.Find(c.Service)
+			if u == nil || u.Fault != "" || u.State.Removed || !u.Wanted {
 				continue
 			}
 			// One whose run from before has ended since waits for its next start.
-			again := u.state.FellShort() || c.Action == "restart" && u.active()
+			again := u.State.FellShort() || c.Action == "restart" && u.Active()
 			run := uint64(0)
-			if u.older() != "" || again && u.state.LastID == before[u.name] {
-				run = u.state.LastID
+			if u.Older != "" || again && u.State.LastID == before[u.Name] {
+				run = u.State.LastID
 			}
-			if run != 0 || !s.fleet.set.Came(u.life) {
+			if run != 0 || !now.Core().Came(u.Life) {
 				units, runs = append(units, u), append(runs, run)
 			}
 		}
@@ -93,8 +115,8 @@ func (s *backend) reloaded(changes []control.Change, before map[string]uint64) (
 
 // Adopt takes what a profile's state file says for what is wanted of it, and has
 // its gateway follow that.
-func (s *backend) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
-	p, err := s.directory.registry.Profiles.Adopt(ctx, name, by)
+func (s *Backend) Adopt(ctx context.Context, name string, what control.AdoptProfile, by control.Actor) (control.Outcome, error) {
+	p, err := s.Registry.Profiles.Adopt(ctx, name, by)
 	if err != nil {
 		return control.Outcome{}, err
 	}
@@ -106,7 +128,7 @@ func (s *backend) Adopt(ctx context.Context, name string, what control.AdoptProf
 	if err == nil && len(outcomes) == 0 {
 		err = errors.New("it is gone")
 	}
-	s.services.Recorded(profiles.GatewayName(p.Name)) // what was seen meanwhile was not written over it
+	s.Copies.Recorded(profiles.GatewayName(p.Name)) // what was seen meanwhile was not written over it
 	if err != nil {
 		return control.Outcome{}, err
 	}

@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/service"
+	"rlminit/supervise/core"
+)
+
+// Directory finds the services that a person means by a name or a pattern, and wakes
+// them where their profiles rest.
+type Directory struct {
+	*Given
+	loop Loop
+}
+
+// LookUp returns the service of a name as a person writes it.
+func (d *Directory) LookUp(name string) (u *View, err error) {
+	d.loop.Read(func(now Services) {
+		if u = now.Find(name); u != nil {
+			return
+		}
+		var known []string
+		for other := range now.All() {
+			known = append(known, other.Name)
+			if other.Definition.Profile != "" {
+				known = append(known, other.Definition.Profile)
+			}
+		}
+		slices.Sort(known)
+		err = control.NoSuchName(name, known)
+	})
+	if u != nil {
+		return u, nil
+	}
+	unread := d.Registry.AtRest.WakeNamed(name)
+	if d.loop.Read(func(now Services) { u = now.Find(name) }); u != nil {
+		return u, nil
+	}
+	if unread != nil {
+		return nil, unread
+	}
+	return nil, d.unknown(name, err)
+}
+
+// named is the service of a name; nil: there is none.
+func (d *Directory) named(name string) (u *View) {
+	d.loop.Read(func(now Services) { u = now.Named(name) })
+	return u
+}
+
+// without says why the profiles that the configuration is for are not here; "" if
+// they are, or are off on purpose.
+func (d *Directory) without() string {
+	cfg := d.Settings.Current()
+	if cfg.Gateway == nil || !cfg.Profiles || d.Volume.Store() != nil {
+		return ""
+	}
+	return "no profile is here: " + d.Volume.Absent()
+}
+
+// unrevised says why there are no revisions.
+func (d *Directory) unrevised() error {
+	if _, err := d.Registry.Profiles.Store(); err != nil {
+		return err
+	}
+	return control.Conflict("plans cannot be applied: the volume has no journal; the log of rlminit says why")
+}
+
+// unknown is the problem of a name that nobody has, with why there may be no such
+// profile here.
+func (d *Directory) unknown(name string, err error) error {
+	problem, is := errors.AsType[*control.Problem](err)
+	if !is {
+		return err
+	}
+	why := d.without()
+	if store := d.Volume.Store(); store != nil {
+		why = store.Unmarked(name)
+	}
+	if trouble := d.Registry.Trouble(); why == "" && trouble != "" { // nobody knows
+		return control.Failed("cannot tell whether there is a %q: %s; that is tried again, and so can you", name, trouble)
+	}
+	if why == "" {
+		return err
+	}
+	return control.NewProblem(control.KindNoSuchName, problem.Detail+"; "+why)
+}
+
+// choose returns the services that names mean, each of them a name or a pattern; no
+// names mean all for which the verb makes sense. By name it returns what is wrong with
+// one. only leaves out who is not meant any more when the command comes to be recorded.
+func (d *Directory) choose(names []string, state, verb string, failedOnly bool) (units []*View, only core.Only, problems map[string]*control.Problem) {
+	problems, only = map[string]*control.Problem{}, core.Only{State: state}
+	if len(names) == 0 {
+		only.Failed, only.Wanted = failedOnly, verb == core.VerbRestart // restart --all wakes nothing that was stopped
+	}
+	unread := d.wakeFor(names, state, verb, failedOnly)
+	d.loop.Read(func(now Services) {
+		in := map[*core.Life]bool{}
+		add := func(u *View) {
+			if !in[u.Life] && now.Core().Meant(only, u.Life) {
+				in[u.Life] = true
+				units = append(units, new(*u))
+			}
+		}
+		for _, name := range names {
+			if u := now.Find(name); u != nil {
+				add(u)
+				continue
+			}
+			found := false
+			for u := range now.All() {
+				if matches(name, u.Name, u.Definition.Profile) {
+					found = true
+					add(u)
+				}
+			}
+			if !found {
+				problems[name] = nil
+			}
+		}
+		if len(names) == 0 {
+			for u := range now.All() {
+				add(u)
+			}
+		}
+	})
+	for name := range problems {
+		_, err := d.LookUp(name)
+		if problem, is := errors.AsType[*control.Problem](err); is {
+			problems[name] = problem
+		} else { // it came this moment
+			delete(problems, name)
+		}
+	}
+	for name, err := range unread {
+		if problem, is := errors.AsType[*control.Problem](err); is {
+			problems[name] = problem
+		}
+	}
+	return units, only, problems
+}
+
+// wakeFor wakes the profiles at rest that a command is for. What is to stop, or to
+// be restarted where it runs, is none of those that were not named. It returns, by the
+// service's name, why one cannot be read now.
+func (d *Directory) wakeFor(names []string, state, verb string, failedOnly bool) map[string]error {
+	all := len(names) == 0 && (verb == core.VerbStart && !failedOnly || state != "")
+	if len(names) > 0 { // what has a unit is awake
+		d.loop.Read(func(now Services) {
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return now.Find(name) != nil })
+		})
+	}
+	if !all && len(names) == 0 {
+		return nil
+	}
+	return d.Registry.AtRest.Wake(func(service, profile string) bool {
+		return all || slices.ContainsFunc(names, func(name string) bool { return matches(name, service, profile) })
+	})
+}
+
+// matches tells whether a pattern is for what has these names.
+func matches(pattern string, names ...string) bool {
+	for _, name := range names {
+		if ok, err := path.Match(pattern, name); name != "" && ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Environment is what `rlminit exec` needs to be like the service: the
+// service user's for "", a profile's or a static service's by name.
+func (d *Directory) Environment(name string) (answer control.Environment, err error) {
+	var u *View
+	if name != "" {
+		if u, err = d.LookUp(name); err != nil {
+			return answer, err
+		}
+	}
+	return d.environmentOf(u)
+}
+
+// environmentOf is that of a service; nil: of the service user.
+func (d *Directory) environmentOf(u *View) (answer control.Environment, err error) {
+	answer = control.Environment{
+		UID: d.Policy.User.UID, GID: d.Policy.User.GID, Groups: d.Policy.User.Groups, Home: d.Policy.User.Home,
+	}
+	of := service.Default("exec")
+	own := uint32(0)
+	if u != nil {
+		of = u.Definition
+		if u.Tag != 0 {
+			answer.Groups = append(slices.Clip(answer.Groups), u.Tag)
+		}
+		answer.Dir = of.WorkingDir
+		if answer.Dir == "" && of.Profile != "" { // with a fault it has no definition
+			answer.Dir = config.ProfileDir(d.Settings.Current().Home, of.Profile)
+		}
+		if own, _, err = d.Users.OwnUser(of); err != nil {
+			return answer, err
+		}
+		if id := d.Users.Identity(own, of); own != 0 {
+			tag := answer.Groups[len(d.Policy.User.Groups):]
+			answer.UID, answer.GID, answer.Home = id.UID, id.GID, id.Home
+			answer.Groups = append(slices.Clone(id.Groups), tag...)
+		}
+	}
+	answer.Environment, err = d.Users.Environment(of, own)
+	return answer, err
+}

@@ -1,0 +1,230 @@
+package serve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"rlminit/config"
+	"rlminit/control"
+	"rlminit/profiles"
+	"rlminit/rights"
+	"rlminit/service"
+	"rlminit/supervise/core"
+	"rlminit/supervise/jobs"
+	"rlminit/supervise/process"
+	"rlminit/supervise/walls"
+	"rlminit/wire"
+)
+
+// JobHost is where jobs are run: it begins and ends what their runner says, for it
+// knows whose each is, and has services run by their schedules. It is jobs.Host.
+type JobHost struct {
+	*Directory
+	runner *jobs.Runner // nil: there are no jobs, in a simulation
+}
+
+// Employ makes the runner of jobs.
+func (h *JobHost) Employ() *jobs.Runner {
+	h.runner = jobs.New(h, func() jobs.Settings {
+		c := h.Settings.Current().Jobs
+		return jobs.Settings{AtOnce: c.AtOnce, PerProfile: c.PerProfile, Queue: min(c.Queue, process.MostWaiting()), Guards: c.Guards}
+	})
+	h.Registry.Profiles.Employ(h.runner)
+	return h.runner
+}
+
+// Scheduled is every service that has a schedule.
+func (h *JobHost) Scheduled() (list []jobs.Scheduled) {
+	h.loop.Read(func(now Services) {
+		for u := range now.All() {
+			if u.Definition.Schedule != nil && u.Fault == "" {
+				list = append(list, scheduled(u))
+			}
+		}
+	})
+	return list
+}
+
+func scheduled(u *View) jobs.Scheduled {
+	d := u.Definition
+	return jobs.Scheduled{Name: u.Name, Command: d.Command, Schedule: *d.Schedule, Off: !d.Enabled}
+}
+
+// tellSchedules adds to what is told of services when they run next.
+func (h *JobHost) tellSchedules(list []control.Service) {
+	if h.runner == nil {
+		return
+	}
+	for _, what := range h.Scheduled() {
+		for i := range list {
+			if list[i].Name == what.Name {
+				next := h.runner.NextOf(what)
+				list[i].Schedule = &next
+			}
+		}
+	}
+}
+
+// occurring is what a stop has ended of a service that has a schedule.
+type occurring struct {
+	over <-chan struct{} // closed when nothing of it is left; nil: there was nothing
+	note string          // that its schedule goes on; "": it does not
+}
+
+// endOccurrences ends what the schedules of some services have begun: those are jobs, and
+// a person who stops a service means them too.
+func (h *JobHost) endOccurrences(units []*View, cause string) map[*core.Life]occurring {
+	ended := map[*core.Life]occurring{}
+	for _, u := range units {
+		if h.runner == nil || u.Definition.Schedule == nil {
+			continue
+		}
+		is := occurring{over: h.runner.EndOccurrences(u.Name, cause)}
+		if u.Fault == "" && h.runner.NextOf(scheduled(u)).NotRun == "" {
+			is.note = "its schedule goes on"
+			if u.Definition.Profile == "" {
+				is.note += " (enabled: false, and rlminit reload, switch it off)"
+			}
+		}
+		ended[u.Life] = is
+	}
+	return ended
+}
+
+func (h *JobHost) Begin(name string) (id uint64, tag uint32, err error) {
+	if tag, err = h.Given.Tags.Allot(name); err == nil {
+		id = h.Spawns.NewID()
+	}
+	return id, tag, err
+}
+
+func (h *JobHost) Resume(name string) uint32 {
+	tag, _ := h.Given.Tags.Allot(name) // what it has had is left for it
+	return tag
+}
+
+func (h *JobHost) End(id uint64, tag uint32) {
+	h.Spawns.Disown(id)
+	h.Given.Tags.Free(tag)
+}
+
+func (h *JobHost) Send(m wire.Message, fds, after []int) { h.Spawns.Send(m, fds, after) }
+
+func (h *JobHost) Canonical(name string) (of jobs.Owner, err error) {
+	u, err := h.LookUp(name)
+	if err != nil {
+		return of, err
+	}
+	return ownerOf(u), nil
+}
+
+func ownerOf(u *View) jobs.Owner {
+	if u.Definition.Profile != "" {
+		return jobs.Owner{Profile: u.Definition.Profile}
+	}
+	return jobs.Owner{Service: u.Name}
+}
+
+// unit is an owner's; nil: it is nobody's. What has only the name of one that is no more is
+// another.
+func (h *JobHost) unit(of jobs.Owner) (u *View, err error) {
+	if of == (jobs.Owner{}) {
+		return nil, nil
+	}
+	name := of.Service
+	if of.Profile != "" {
+		name = profiles.GatewayName(of.Profile) // which is no service's of the configuration
+	}
+	if u, err = h.LookUp(name); err != nil {
+		if _, named := h.LookUp(of.Name()); named != nil {
+			err = named // as a person calls it
+		}
+		return nil, err
+	}
+	if ownerOf(u) != of {
+		return nil, control.NewProblem(control.KindNoSuchName, fmt.Sprintf("there is no %s any more", of))
+	}
+	return u, nil
+}
+
+func (h *JobHost) Environment(of jobs.Owner) (control.Environment, error) {
+	u, err := h.unit(of)
+	if err != nil {
+		return control.Environment{}, err
+	}
+	return h.environmentOf(u)
+}
+
+func (h *JobHost) Isolation(of jobs.Owner) (isolation service.Isolation, err error) {
+	u, err := h.unit(of)
+	if err != nil || u == nil {
+		return isolation, err
+	}
+	if of.Profile == profiles.Default {
+		return service.Isolation{}, nil // Landlock can hide nothing from it
+	}
+	return u.Definition.Isolation, nil
+}
+
+func (h *JobHost) Limits(of jobs.Owner) (limits service.Limits, err error) {
+	u, err := h.unit(of)
+	if err != nil {
+		return limits, err
+	}
+	if u != nil {
+		limits = u.Definition.Limits
+	}
+	limits = limits.Or(h.Settings.Current().Jobs.Limits)
+	// What is not in force for the gateway is not for its jobs either.
+	if !h.Leaves.Enforces("memory") {
+		limits.Memory = 0
+	}
+	if !h.Leaves.Enforces("pids") {
+		limits.Pids = 0
+	}
+	if !h.Leaves.Enforces("cpu") {
+		limits.CPU = 0
+	}
+	return limits, nil
+}
+
+func (h *JobHost) Walls(of jobs.Owner, isolation service.Isolation, env []string, own string) (walls.Walls, error) {
+	subject := walls.Subject{Name: "job", Isolation: isolation, Environment: env, Named: func(string) bool { return false }}
+	switch {
+	case of.Profile != "":
+		subject.Name = profiles.GatewayName(of.Profile)
+		subject.Own = config.ProfileDir(h.Settings.Current().For(subject.Name).Home, of.Profile)
+	case of.Service != "":
+		subject.Name = of.Service
+	}
+	subject.UID, subject.User = h.User(of)
+	if own != "" {
+		subject.Isolation.Write = append(slices.Clip(isolation.Write), own)
+		subject.Isolation.Exec = append(slices.Clip(isolation.Exec), own)
+	}
+	return h.Given.Walls().Build(subject)
+}
+
+func (h *JobHost) User(of jobs.Owner) (uint32, *rights.User) {
+	d := service.Default(profiles.GatewayName(of.Profile))
+	d.Profile = of.Profile
+	return h.Users.RecordedUser(d)
+}
+
+func (h *JobHost) ProfileUsers() control.Enforced {
+	of := h.Policy.Profiles
+	return control.Enforced{Enforced: of.Low != 0, Why: of.Why}
+}
+
+func (h *JobHost) Tags() bool { return h.Tagged }
+
+func (h *JobHost) Volume() (dir, lacks string) {
+	switch {
+	case h.Given.Volume.Store() == nil:
+		lacks = cmp.Or(h.Given.Volume.Absent(), "there is no volume")
+	case h.Given.Volume.ReadOnly():
+		lacks = "the volume cannot be written to"
+	}
+	return h.Settings.Current().Home, lacks
+}

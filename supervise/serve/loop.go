@@ -1,0 +1,139 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"time"
+
+	"rlminit/control"
+	"rlminit/internal/redact"
+	"rlminit/logs"
+	"rlminit/service"
+	"rlminit/supervise/core"
+	"rlminit/supervise/machine"
+)
+
+// Loop is what there is to be asked of the supervisor's loop, which owns every service.
+type Loop interface {
+	// Read has f read between two things that the loop does: f copies what it needs, and
+	// waits for nothing.
+	Read(f func(Services))
+	// Tell has the core told one thing, in its turn.
+	Tell(core.Input)
+	// Begin gives a command its id and the core the command, and returns when it has begun,
+	// or the problem for which it goes no further. noted is why one that has begun is not
+	// recorded.
+	Begin(*core.Command) (noted, refused *control.Problem)
+	// Await waits until enough is true of an operation, which the loop calls, or ctx ends.
+	Await(ctx context.Context, id uint64, enough func(*core.Operation) bool) error
+}
+
+// Services is every service, and the core, as long as Read has them read.
+type Services interface {
+	All() iter.Seq[*View]    // by name; each View is good until the next
+	Named(name string) *View // the service of a name; nil: there is none
+	Find(name string) *View  // the service that a person means by a name; nil: there is none
+	Again(*View) *View       // what a service has become, gone or not
+	Core() *core.Set
+}
+
+// View is a service as it was when it was read: a copy. Nobody changes what it points to;
+// what Life says is the loop's, and is read within Read.
+type View struct {
+	Name       string
+	Title      string // what a person calls it
+	Definition *service.Definition
+	Fault      string // why there is no usable definition; "" if there is one
+	Ours       bool   // its definition is ours, so it may grant what only configuration grants
+	Shadowed   bool   // a service of the configuration has its profile's name
+	Life       *core.Life
+
+	State   machine.State
+	At      int64 // when it was read, on the boot clock
+	Desired service.Intent
+	Wanted  bool   // it is to run, after a stop that has yet to begin too
+	Older   string // why its process is older than its definition; "" if it is not
+
+	Tag     uint32     // of its processes; 0: none yet
+	UID     uint32     // of a profile with its own user; 0: the services' user's
+	Secrets redact.Set // what of its texts is shown to nobody
+	Logged  bool       // its log is open
+	Written logs.Stats // since this supervisor began
+	Lines   []string   // the end of its log, of a failed service
+}
+
+func (v *View) policy() machine.Policy { return machine.PolicyOf(v.Definition) }
+
+// Active tells whether a process of it may exist, or is about to.
+func (v *View) Active() bool { return core.Active(&v.State) }
+
+// Plight is its state in words, for what waits on it.
+func (v *View) Plight() string { return core.Plight(&v.State, v.Fault) }
+
+// Status is the service as status shows it.
+func (v *View) Status() control.Service {
+	st := control.Service{
+		Name: v.Name, Type: string(v.Definition.Type), State: v.State.Public(),
+		Desired: string(v.Desired), Restarts: v.State.Restarts,
+	}
+	st.Profile, st.Port, st.UID = orNull(v.Definition.Profile), orNull(v.Definition.Port), orNull(v.UID)
+	if v.State.Since != 0 {
+		st.Since = new(time.Unix(0, v.State.Since).UTC())
+	}
+	if v.State.Alive() {
+		st.PID = new(v.State.PID)
+		st.UptimeS = new(max(0, float64(v.At-v.State.StartedAt)/1e9))
+		if v.policy().Ready != machine.ReadyAtOnce {
+			st.Ready = new(v.State.Phase == machine.Running)
+		}
+		if v.State.Health != machine.HealthUnknown {
+			st.Healthy = new(v.State.Health == machine.Healthy)
+		}
+		st.StatusText = orNull(v.State.Text)
+	}
+	if e := v.State.LastExit; e != nil && !e.Lost {
+		st.LastExit = &control.Exit{At: time.Unix(0, e.Wall).UTC()}
+		if e.Signal != 0 {
+			st.LastExit.Signal = new(service.SignalName(e.Signal))
+		} else {
+			st.LastExit.Code = &e.Code
+		}
+	}
+	st.LogLostBytes = v.Written.LostBytes
+	reason := cmp.Or(v.Fault, v.State.Reason, v.lastWords())
+	if st.State == "stopped" {
+		reason = v.Fault // how its last run ended is in last_exit
+	}
+	st.Reason = orNull(reason)
+	if v.Fault != "" && !v.Active() {
+		st.State = "failed"
+	}
+	if st.State == "failed" && v.Fault == "" {
+		st.LastLines = v.Lines
+	}
+	return st
+}
+
+// orNull is where a value is, as JSON has it: null where there is none.
+func orNull[T comparable](v T) *T {
+	var none T
+	if v == none {
+		return nil
+	}
+	return &v
+}
+
+// worthTelling is how long a run that is well tells of the one before it, at
+// least: for somebody who comes to see what has happened.
+const worthTelling = 10 * time.Minute
+
+// lastWords is how the run before the current one ended, as long as that may
+// happen again, or is news: an immediate restart would hide it.
+func (v *View) lastWords() string {
+	long := int64(max(v.policy().ResetAfter, worthTelling))
+	if v.State.LastWords == "" || !v.Active() || v.State.Phase == machine.Running && v.At-v.State.ReadyAt >= long {
+		return ""
+	}
+	return "before: " + v.State.LastWords
+}
