@@ -63,7 +63,7 @@ func (p *parser) gateway(n document.Node) {
 		n.Fault("marker and state_file are both %s; give state_file another name", document.Quote(g.Marker))
 	} else if slices.Contains([]string{"profile.yaml", "profiles", "logs", "state", "trash", ".rlminit.lock"}, g.StateFile) {
 		// The default profile's directory is the home directory.
-		n.Get("state_file").Fault("%s is something else of rlminit's; give it another name", document.Quote(g.StateFile))
+		n.Get("state_file").Fault("%s is a file of rlminit itself; give this one another name", document.Quote(g.StateFile))
 	}
 	for _, pattern := range g.RemoveAtBoot {
 		for _, kept := range []string{g.Marker, g.StateFile, "profile.yaml"} {

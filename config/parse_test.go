@@ -224,7 +224,7 @@ func TestFaults(t *testing.T) {
 		{"gateway: {command: [a], ports: 9200-99999}", `rlminit.yaml:2: gateway.ports: "9200-99999" is no range; write two numbers from 1 to 65535, such as 9200-9799`},
 		{"gateway: {command: [a], marker: ../x}", `rlminit.yaml:2: gateway.marker: "../x" is no file name; write a name without /`},
 		{"gateway: {command: [a], import_state: gateway_state.json}", `rlminit.yaml:2: gateway: import_state and state_file are both "gateway_state.json"; rlminit needs a file of its own, so give state_file another name`},
-		{"gateway: {command: [a], marker: SOUL.md, state_file: profile.yaml}", `rlminit.yaml:2: gateway.state_file: "profile.yaml" is something else of rlminit's; give it another name`},
+		{"gateway: {command: [a], marker: SOUL.md, state_file: profile.yaml}", `rlminit.yaml:2: gateway.state_file: "profile.yaml" is a file of rlminit itself; give this one another name`},
 		{"gateway: {command: [a], initial_state: on}", `rlminit.yaml:2: gateway.initial_state: "on" is refused; write running or stopped`},
 		{"gateway: {command: [a], remove_at_boot: [../x, /y, ok.pid]}", "rlminit.yaml:2: gateway.remove_at_boot[0]: \"../x\" is no path below the profile's directory; write a name such as gateway.pid\nrlminit.yaml:2: gateway.remove_at_boot[1]: \"/y\" is no path below the profile's directory; write a name such as gateway.pid"},
 		{"gateway: {command: [a], remove_at_boot: [profile.yaml]}", `rlminit.yaml:2: gateway.remove_at_boot: "profile.yaml" cannot be removed at boot; take it out`},

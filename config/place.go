@@ -91,7 +91,7 @@ func Place(path, digest string) error {
 	text, err := readFile(filepath.Join(dir, digest), document.MaxSize, true)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("cannot put another %s in place: root has approved none of that digest in this container", path)
+		return fmt.Errorf("cannot put another %s in place: root has approved no configuration with that digest in this container", path)
 	case err != nil:
 		return err
 	case TextDigest(text) != digest:

@@ -37,7 +37,7 @@ func TestPlace(t *testing.T) {
 	if err := Approve(path, []byte(after)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Place(path, TextDigest([]byte("another"))); err == nil || !strings.Contains(err.Error(), "root has approved none of that digest") {
+	if err := Place(path, TextDigest([]byte("another"))); err == nil || !strings.Contains(err.Error(), "root has approved no configuration with that digest") {
 		t.Errorf("another: %v", err)
 	}
 	is(before)

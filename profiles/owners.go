@@ -139,7 +139,7 @@ func (o *Ownership) free(l *ledger) (uid uint32, err error) {
 	defer o.mu.Unlock()
 	l.view(func() { uid = l.users.free(max(low, o.promised), high) })
 	if uid == 0 {
-		return 0, fmt.Errorf("all of %d-%d are or were others'; widen profile_users, and restart the container", low, high)
+		return 0, fmt.Errorf("every id of %d-%d belongs, or belonged, to another profile; widen profile_users, and restart the container", low, high)
 	}
 	o.promised = uid + 1
 	return uid, nil

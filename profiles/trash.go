@@ -249,5 +249,5 @@ func (t *Trash) missed(entry string, err error) error {
 }
 
 func notThere(name string) error {
-	return refuse(ErrNotFound, "nothing of %s is in the trash; rlminit profile list --trash shows what is", document.Quote(name))
+	return refuse(ErrNotFound, "%s is not in the trash; rlminit profile list --trash shows what is", document.Quote(name))
 }

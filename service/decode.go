@@ -132,7 +132,7 @@ func (d *Definition) Check(n document.Node) {
 	}
 	for field, names := range map[string][]string{"requires": d.Requires, "wants": d.Wants, "after": d.After} {
 		if slices.Contains(names, d.Name) {
-			at(n, field).Fault("a service cannot come after itself; take %s out", document.Quote(d.Name))
+			at(n, field).Fault("a service cannot depend on itself; take %s out", document.Quote(d.Name))
 		}
 	}
 }

@@ -195,7 +195,7 @@ func TestFaults(t *testing.T) {
 
 		{"requires: db", `2: requires: "db" is a string; write [db]`},
 		{"requires: [../x]", `2: requires[0]: "../x" is refused; write 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit`},
-		{"after: [web]", `2: after: a service cannot come after itself; take "web" out`},
+		{"after: [web]", `2: after: a service cannot depend on itself; take "web" out`},
 
 		{"restart: allways", `2: restart: "allways" is refused; did you mean "always"?`},
 		{"restart: [always]", `2: restart: is a list; write a single value`},
@@ -205,7 +205,7 @@ func TestFaults(t *testing.T) {
 		{"restart: {limit: -1}", `2: restart.limit: "-1" is refused; write a whole number from 0 to 1000000`},
 		{"restart: {window: 0}", `2: restart.window: "0" is too short; write 1ms or more`},
 		{"restart: {delay: 5s, max_delay: 1s}", `2: restart: max_delay (1s) is below delay (5s); write 5s or more`},
-		{"restart: {delay: 0, limit: 0}", `2: restart: neither delay nor limit holds the restarts back; write a delay of 100ms or so, or a limit`},
+		{"restart: {delay: 0, limit: 0}", `2: restart: without a delay or a limit the service would restart without a pause; write a delay of 100ms or so, or a limit`},
 		{"restart: {polcy: no}", `2: restart: unknown key "polcy"; did you mean "policy"?`},
 
 		{"exits: {fatal: [256]}", `2: exits.fatal[0]: "256" is refused; write a whole number from 0 to 255`},
@@ -225,7 +225,7 @@ func TestFaults(t *testing.T) {
 		{"ready: {http: 'http://x:99999/'}", `2: ready.http: "http://x:99999/" has no valid port; write http://127.0.0.1:8080/health`},
 		{"ready: {exec: curl localhost}", `2: ready.exec: "curl localhost" is a string; write [curl, localhost]`},
 		{"ready: {notify: true, timeout: 0}", `2: ready.timeout: "0" is too short; write 1ms or more`},
-		{"health: {notify: true}", `2: health.notify: a service cannot be asked by notify; write watchdog: 30s for one that reports by itself`},
+		{"health: {notify: true}", `2: health.notify: notify is no health probe; write watchdog: 30s for a service that reports by itself`},
 		{"health: {tcp: ':80', retries: 0}", `2: health.retries: "0" is refused; write a whole number from 1 to 1000000`},
 		{"health: {tcp: ':80', action: stop}", `2: health.action: "stop" is refused; write restart or none`},
 		{"watchdog: 30", `2: watchdog: "30" has no unit; write 30s`},
@@ -245,7 +245,7 @@ func TestFaults(t *testing.T) {
 		{"sockets: [{listen: 'unix:/" + strings.Repeat("x", 107) + "'}]", `2: sockets[0].listen: the path has 108 bytes; a socket's has at most 107`},
 		{"sockets: [{name: x}]", `2: sockets[0]: listen is missing; write {listen: "tcp:127.0.0.1:8080"}`},
 		{"sockets: [{listen: 'tcp::80', name: 'a:b'}]", `2: sockets[0].name: "a:b" is no name; write up to 255 letters and digits, without ":"`},
-		{"sockets: [{listen: 'tcp::80'}, {listen: 'tcp::80'}]", `2: sockets[1]: "tcp::80" is listened on twice; take one out`},
+		{"sockets: [{listen: 'tcp::80'}, {listen: 'tcp::80'}]", `2: sockets[1]: "tcp::80" is used by two sockets; take one out`},
 		{"sockets: ['tcp::80']", `2: sockets[0]: "tcp::80" is a string; write a mapping, key: value`},
 
 		{"log: {max_size: 1m}", `2: log.max_size: "1m" is ambiguous; write 1MiB (powers of 1024) or 1MB (of 1000)`},

@@ -70,7 +70,7 @@ func isolation(p *Isolation) document.Setter {
 			"bind":    ports(&p.Bind),
 		}.Read(n)
 		if !p.Wanted() && (len(p.Read)+len(p.Write)+len(p.Exec) > 0 || p.Connect != nil || p.Bind != nil) {
-			at(n, "level").Fault("without a level the lists mean nothing; write level: profile, or strict")
+			at(n, "level").Fault("the lists have no effect without a level; write level: profile, or strict")
 		}
 	}
 }
@@ -87,10 +87,10 @@ func places(p *[]string) document.Setter {
 			case place == "":
 				ok = false
 			case place == "/":
-				item.Fault("the root directory holds all that is to be hidden; name what is needed in it")
+				item.Fault("/ contains everything that isolation hides; name what is needed in it")
 				ok = false
 			case strings.ContainsAny(place, "*?"):
-				item.Fault("%s is taken as it stands, and patterns are not understood; name a directory, which stands for all in it", document.Quote(place))
+				item.Fault("%s is a pattern, and patterns are not supported here; name a directory, which includes all that is in it", document.Quote(place))
 				ok = false
 			case !slices.Contains(list, place):
 				list = append(list, place)

@@ -12,10 +12,10 @@ import (
 func TestIsolationFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"isolation: full":                                    "did you mean",
-		"isolation: {read: [/srv]}":                          "without a level the lists mean nothing",
+		"isolation: {read: [/srv]}":                          "the lists have no effect without a level",
 		"isolation: {level: profile, read: [srv]}":           "is no absolute path",
-		"isolation: {level: profile, write: [/]}":            "the root directory holds all that is to be hidden",
-		"isolation: {level: profile, read: ['/srv/*']}":      "patterns are not understood",
+		"isolation: {level: profile, write: [/]}":            "/ contains everything that isolation hides",
+		"isolation: {level: profile, read: ['/srv/*']}":      "patterns are not supported here",
 		"isolation: {level: strict, connect: [9010-9000]}":   "begins above its end; write 9000-9010",
 		"isolation: {level: strict, connect: [66000]}":       "is no port",
 		"isolation: {level: strict, bind: [http]}":           "is no port",

@@ -38,7 +38,7 @@ func restart(p *Restart) document.Setter {
 			}
 		}
 		if p.Delay == 0 && p.Limit == 0 && p.Policy != RestartNo {
-			n.Fault("neither delay nor limit holds the restarts back; write a delay of 100ms or so, or a limit")
+			n.Fault("without a delay or a limit the service would restart without a pause; write a delay of 100ms or so, or a limit")
 		}
 	}
 }

@@ -44,7 +44,7 @@ func health(p **Health) document.Setter {
 		fields["action"] = document.OneOf(&h.Action, HealthRestart, HealthNone)
 		fields.Read(n)
 		if h.Notify {
-			at(n, "notify").Fault("a service cannot be asked by notify; write watchdog: 30s for one that reports by itself")
+			at(n, "notify").Fault("notify is no health probe; write watchdog: 30s for a service that reports by itself")
 			return
 		}
 		if h.check(n, "tcp: ADDR, http: URL or exec: [argv]") {

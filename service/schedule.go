@@ -76,8 +76,8 @@ func (d *Definition) checkSchedule(n document.Node) {
 	}
 	switch {
 	case d.Type != Oneshot:
-		at(n, "schedule").Fault("goes with type: oneshot; a daemon runs always")
+		at(n, "schedule").Fault("needs type: oneshot; a daemon always runs")
 	case d.User != "" || d.Group != "" || len(d.Groups) > 0 || len(d.Sandbox.Capabilities) > 0 || !d.Sandbox.NoNewPrivs:
-		at(n, "schedule").Fault("goes with no user, group or privilege of its own: what it starts is a job of the service user's")
+		at(n, "schedule").Fault("excludes a user, group or privilege of its own: it starts a job as the service user")
 	}
 }

@@ -39,7 +39,7 @@ func sockets(p *[]Socket) document.Setter {
 			if slices.ContainsFunc(list, func(o Socket) bool {
 				return s.Network != "" && o.Network == s.Network && o.Address == s.Address
 			}) {
-				item.Fault("%s is listened on twice; take one out", document.Quote(s.Network+":"+s.Address))
+				item.Fault("%s is used by two sockets; take one out", document.Quote(s.Network+":"+s.Address))
 				ok = false
 			}
 			ok = ok && s.Network != ""

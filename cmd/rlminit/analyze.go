@@ -37,7 +37,7 @@ in blue, the critical chain in red.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON && svg {
-				return misused(cmd, "--json and --svg are two forms of one thing: give one of them")
+				return misused(cmd, "--json and --svg exclude each other; give one of them")
 			}
 			client := t.open()
 			events, steps, err := lastBoot(cmd.Context(), client)

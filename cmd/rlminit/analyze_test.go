@@ -42,7 +42,7 @@ web at 1.000s, took 0.700s
 		t.Errorf("%s%s", r.out, r.err)
 	}
 	tell(t, map[string]any{"GET /v1/events": text(""), "GET /v1/dependencies": []control.Dependencies{}}, []story{
-		{args: []string{"analyze", "--json", "--svg"}, code: 2, err: "rlminit: --json and --svg are two forms of one thing: give one of them; see rlminit help analyze\n"},
+		{args: []string{"analyze", "--json", "--svg"}, code: 2, err: "rlminit: --json and --svg exclude each other; give one of them; see rlminit help analyze\n"},
 		{args: []string{"analyze"}, code: 1, err: "rlminit: nothing is known of the boot: no service was started by it, or the supervisor was replaced since and its events begin later\n"},
 	})
 }

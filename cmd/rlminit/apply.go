@@ -255,7 +255,7 @@ func (g *gating) leave(t *terminal, r control.Revision) error {
 			return err
 		}
 	}
-	t.complain(fmt.Sprintf("REVISION %d IS NOT OVER: it is held up, and goes on by itself when that has passed: %s; see rlminit revisions", r.Revision, leadLine(r.Held)))
+	t.complain(fmt.Sprintf("REVISION %d IS NOT OVER: it is held up, and goes on by itself once the cause is gone: %s; see rlminit revisions", r.Revision, leadLine(r.Held)))
 	return exitStatus(control.ExitPartly)
 }
 

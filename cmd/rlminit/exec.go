@@ -150,10 +150,10 @@ func believe(client *control.Client, t *terminal, e *control.Environment) error 
 		uid, gid = e.UID, e.UID
 	}
 	if e.UID == 0 || e.UID != uid {
-		return control.NotPermitted("cannot run as uid %d: %s/user names uid %d; the supervisor is not to be believed", e.UID, client.RuntimeDir(), uid)
+		return control.NotPermitted("cannot run as uid %d: %s/user names uid %d; do not trust this supervisor", e.UID, client.RuntimeDir(), uid)
 	}
 	if e.GID != gid {
-		return control.NotPermitted("cannot run as gid %d: %s/user names gid %d; the supervisor is not to be believed", e.GID, client.RuntimeDir(), gid)
+		return control.NotPermitted("cannot run as gid %d: %s/user names gid %d; do not trust this supervisor", e.GID, client.RuntimeDir(), gid)
 	}
 	groups, tags := configuredGroups(uid)
 	e.Groups = slices.DeleteFunc(e.Groups, func(g uint32) bool {

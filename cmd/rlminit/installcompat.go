@@ -77,7 +77,7 @@ func makeLink(target, link string, force bool) error {
 	if !force {
 		err := os.Symlink(target, link)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("cannot make %s: it is there and something else; use --force to replace it", link)
+			return fmt.Errorf("cannot make %s: something else has that name; use --force to replace it", link)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot make %s: %w", link, errors.Unwrap(err))

@@ -68,7 +68,7 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
 			case flags.all && len(names) > 0:
-				return misused(cmd, "--all leaves no place for names such as %q", names[0])
+				return misused(cmd, "--all cannot be combined with names such as %q", names[0])
 			case !flags.all && len(names) == 0:
 				return misused(cmd, "NAME or --all is missing")
 			}

@@ -72,7 +72,7 @@ func (o *operation) flags(cmd *cobra.Command) {
 func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 	switch {
 	case o.all && len(names) > 0:
-		return misplaced(cmd, names[:1], misused(cmd, "--all leaves no place for names such as %q", names[0]))
+		return misplaced(cmd, names[:1], misused(cmd, "--all cannot be combined with names such as %q", names[0]))
 	case o.all:
 		names = []string{control.All}
 	case len(names) == 0 && o.options.State != "":
@@ -83,7 +83,7 @@ func (o *operation) run(cmd *cobra.Command, t *terminal, names []string) error {
 	case cmd.Flags().Changed("rolling") && o.rolling < 1:
 		return misused(cmd, "--rolling takes a number above 0")
 	case cmd.Flags().Changed("steady") && o.rolling == 0:
-		return misused(cmd, "--steady goes with --rolling")
+		return misused(cmd, "--steady needs --rolling")
 	}
 	client := t.open()
 	if !o.noWait {

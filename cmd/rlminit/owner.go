@@ -17,7 +17,7 @@ import (
 // nothing where it is done, or else why not.
 func runOwner(args []string) int {
 	var ids []uint32
-	err := errors.New("owner is a part of init, and not for people")
+	err := errors.New("owner is run by init itself, and is no verb for people")
 	remove := len(args) == 3 && args[2] == wire.RemoveProgram
 	switch {
 	case os.Geteuid() != 0:

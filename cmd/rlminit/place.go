@@ -19,7 +19,7 @@ func runPlace(args []string) int {
 		bundle, err = config.DecodeBundle(raw)
 	}
 	if err != nil || len(args) != 3 {
-		refuse(fmt.Errorf("place is a part of init, and not for people"))
+		refuse(fmt.Errorf("place is run by init itself, and is no verb for people"))
 		return control.ExitFailed
 	}
 	if err := config.Place(bundle.Path, args[2]); err != nil {

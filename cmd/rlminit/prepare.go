@@ -100,7 +100,7 @@ func prepared() (*config.Config, *wire.Policy, error) {
 	const largest = 128 << 20
 	raw, err := wire.ReadSealed(preparedPolicyFD, largest)
 	if err != nil {
-		return nil, nil, errors.New("cannot prepare: prepare is a part of init, and not for people")
+		return nil, nil, errors.New("cannot prepare: prepare is run by init itself, and is no verb for people")
 	}
 	policy, err := wire.DecodePolicy(raw)
 	if err != nil {

@@ -127,7 +127,7 @@ func TestSeveralProfiles(t *testing.T) {
 			args: []string{"profile", "create", "a", "b", "--no-wait", "--env", "X=1"}, out: "a: running (pid 42, port 9471)\nb: running (pid 42, port 9471)\n",
 			asks: []string{`POST /v1/profiles {"name":"a","environment":{"X":"1"}}`, `POST /v1/profiles {"name":"b","environment":{"X":"1"}}`},
 		},
-		{args: []string{"profile", "create", "a", "b", "--port", "9300"}, code: 2, err: "rlminit: --port goes with one NAME: each profile has a port of its own; see rlminit help profile create\n", asks: []string{}},
+		{args: []string{"profile", "create", "a", "b", "--port", "9300"}, code: 2, err: "rlminit: --port takes one NAME only: each profile has its own port; see rlminit help profile create\n", asks: []string{}},
 		{
 			args: []string{"profile", "delete", "alice", "alcie", "bob", "alice"}, code: 4,
 			out: "alice: deleted\nbob: deleted; its directory is now /data/trash/bob-1\n", err: "rlminit: no profile \"alcie\"; did you mean \"alice\"?\n",

@@ -41,7 +41,7 @@ each one is tried, even if another fails.`,
 				return createOne(cmd, t, o, body)
 			}
 			if cmd.Flags().Changed("port") {
-				return misused(cmd, "--port goes with one NAME: each profile has a port of its own")
+				return misused(cmd, "--port takes one NAME only: each profile has its own port")
 			}
 			client := t.open()
 			return forEach(t, names, func(name string) answered {
@@ -76,7 +76,7 @@ func secrets(t *terminal, cmd *cobra.Command, list []string) (map[string]string,
 		var from io.Reader
 		switch path, isFile := strings.CutPrefix(source, "@"); {
 		case source == "-" && stdin != "":
-			return nil, misused(cmd, "stdin is %s already; write --secret %s=@FILE", stdin, name)
+			return nil, misused(cmd, "stdin is used for %s already; write --secret %s=@FILE", stdin, name)
 		case source == "-":
 			stdin, from = name, cmd.InOrStdin()
 		case isFile && path != "":

@@ -39,7 +39,7 @@ file write keeps for job undo, are not part of the archive.`,
 		ValidArgsFunction: completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "-" && isTerminal(os.Stdout) {
-				return misused(cmd, "an archive is nothing for a terminal; write it into a file: --output FILE, or >FILE")
+				return misused(cmd, "an archive cannot be written to a terminal; write it to a file: --output FILE, or >FILE")
 			}
 			client := t.open()
 			if output == "-" {
@@ -176,7 +176,7 @@ a profile's directory is ignored, if somebody has put it into the archive.`,
 				defer f.Close()
 				in = f
 			} else if isTerminal(in) {
-				return misused(cmd, "an archive is nothing to be typed; write: rlminit profile import - <FILE")
+				return misused(cmd, "an archive cannot be typed on a terminal; write: rlminit profile import - <FILE")
 			}
 			client := t.open()
 			d := o.attempt(cmd.Context(), t, what.Name, what.Stopped, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {

@@ -145,9 +145,9 @@ func nothingOf(word string, list []control.Trashed) string {
 		known = append(known, e.Profile, e.Entry)
 	}
 	if near := nearest.Name(word, known); near != "" {
-		return fmt.Sprintf("nothing of %q is in the trash; did you mean %q?", word, near)
+		return fmt.Sprintf("%q is not in the trash; did you mean %q?", word, near)
 	}
-	return fmt.Sprintf("nothing of %q is in the trash; rlminit profile list --trash shows what is", word)
+	return fmt.Sprintf("%q is not in the trash; rlminit profile list --trash shows what is", word)
 }
 
 // leave tells of an entry that is left for a rollback. Whoever has named it does not get

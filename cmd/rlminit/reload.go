@@ -49,7 +49,7 @@ id.`,
 			case cmd.Flags().Changed("rolling") && rolling < 1:
 				return misused(cmd, "--rolling takes a number above 0")
 			case cmd.Flags().Changed("steady") && rolling == 0:
-				return misused(cmd, "--steady goes with --rolling")
+				return misused(cmd, "--steady needs --rolling")
 			case dryRun && (wait || rolling > 0):
 				return misused(cmd, "with --dry-run there is nothing to wait for")
 			case rolling > 0:

@@ -25,7 +25,7 @@ func runRights(args []string) int {
 	ids, err := numbers(args[2:at])
 	of, bad := numbers(args[min(at+1, len(args)):])
 	if err = errors.Join(err, bad); err == nil && (len(ids) < 4 || len(of) < 2) || os.Geteuid() != 0 {
-		err = errors.New("rights is a part of init, and not for people")
+		err = errors.New("rights is run by init itself, and is no verb for people")
 	}
 	var users *rights.Users
 	if err == nil { // before anything else: every thread that comes later is as this one

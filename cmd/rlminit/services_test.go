@@ -109,7 +109,7 @@ web   stopped  -    -       0         -     killed by TERM
 		{name: "-q unknown", args: []string{"status", "-q", "nobody"}, code: 4, err: "rlminit: no profile or service \"nobody\"\n"},
 		{
 			args: []string{"status", "-q", "--json"}, code: 2,
-			err: "rlminit: -q prints nothing, so it goes with neither --json nor --watch; see rlminit help status\n",
+			err: "rlminit: -q prints nothing, so it cannot be combined with --json or --watch; see rlminit help status\n",
 		},
 		{args: []string{"status", "web", "--json"}, out: `[
   {
@@ -362,8 +362,8 @@ func TestStartStopRestart(t *testing.T) {
 		{args: []string{"restart", "alice"}, out: "alice: running (pid 42, 0.0s)\n"},
 		{args: []string{"restart", "main"}, code: 17, err: "rlminit: main is not supervised\n"},
 		{args: []string{"start"}, code: 2, err: "rlminit: NAME or --all is missing; see rlminit help start\n", asks: []string{}},
-		{args: []string{"stop", "--all", "x"}, code: 2, err: "rlminit: --all leaves no place for names such as \"x\"; see rlminit help stop\n"},
-		{args: []string{"start", "--failed", "x"}, code: 2, err: "rlminit: --failed leaves no place for names such as \"x\"; see rlminit help start\n"},
+		{args: []string{"stop", "--all", "x"}, code: 2, err: "rlminit: --all cannot be combined with names such as \"x\"; see rlminit help stop\n"},
+		{args: []string{"start", "--failed", "x"}, code: 2, err: "rlminit: --failed cannot be combined with names such as \"x\"; see rlminit help start\n"},
 		{
 			name: "a name with a dash", args: []string{"start", "--", "-x"}, code: 4,
 			err: "rlminit: no profile or service \"start\"\n", asks: []string{`POST /v1/services/-x/start {"wait":{}}`},
@@ -422,15 +422,15 @@ func TestOperations(t *testing.T) {
 		},
 		{
 			args: []string{"restart", "--all", "--rolling", "4"}, code: 2, asks: []string{},
-			err: "rlminit: --all leaves no place for names such as \"4\"; see rlminit help restart; if it is how many at a time, write --rolling=4\n",
+			err: "rlminit: --all cannot be combined with names such as \"4\"; see rlminit help restart; if it is how many at a time, write --rolling=4\n",
 		},
-		{args: []string{"restart", "alice", "--steady", "1s"}, code: 2, err: "rlminit: --steady goes with --rolling; see rlminit help restart\n", asks: []string{}},
+		{args: []string{"restart", "alice", "--steady", "1s"}, code: 2, err: "rlminit: --steady needs --rolling; see rlminit help restart\n", asks: []string{}},
 		{
 			args: []string{"wait", "--operation", "8"}, code: 8, out: "alice: failed (pid 43, was 42): it is failed\n",
 			err: "rlminit: stopped at alice: it is failed; new: alice; old: bob\n",
 		},
 		{args: []string{"wait", "--operation", "9"}, code: 17, err: "rlminit: operation 9 is superseded: by operation 10\n"},
-		{args: []string{"wait", "--operation", "9", "x"}, code: 2, err: "rlminit: --operation leaves no place for names such as \"x\"; see rlminit help wait\n"},
+		{args: []string{"wait", "--operation", "9", "x"}, code: 2, err: "rlminit: --operation cannot be combined with names such as \"x\"; see rlminit help wait\n"},
 		{args: []string{"wait", "--operation", "x"}, code: 2, err: "rlminit: \"x\" is no id of an operation; write its number; see rlminit help wait\n", asks: []string{}},
 		{args: []string{"wait", "--operation", "9", "--for", "running"}, code: 2, err: "rlminit: --for goes with NAME, not with --operation; see rlminit help wait\n", asks: []string{}},
 		{args: []string{"cancel", "7"}, code: 17, err: "rlminit: operation 7 is over: done\n"},

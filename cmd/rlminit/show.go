@@ -257,7 +257,7 @@ func (v *serviceView) printTables(t *terminal) {
 	}
 	b.write(t)
 	if v.unsourced != nil {
-		t.printf("FROM cannot be told: %s\n", printable(v.unsourced.Error()))
+		t.printf("cannot tell where values come from: %s\n", printable(v.unsourced.Error()))
 	}
 	if len(v.Processes) > 0 {
 		t.printf("\n")

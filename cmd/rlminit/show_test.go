@@ -156,7 +156,7 @@ func TestShowOfUnreadableSources(t *testing.T) {
 		cmd := b.command("show", "alice")
 		cmd.Env = append(cmd.Env, "RLMINIT_CONFIG="+config)
 		r := outcomeOf(t, cmd)
-		if !strings.Contains(r.out, "FROM cannot be told: cannot read "+unread+": ") || strings.Contains(r.out, "default") || strings.Contains(r.out, "rlminit.yaml:") {
+		if !strings.Contains(r.out, "cannot tell where values come from: cannot read "+unread+": ") || strings.Contains(r.out, "default") || strings.Contains(r.out, "rlminit.yaml:") {
 			t.Errorf("%s%s", r.out, r.err)
 		}
 	}

@@ -80,7 +80,7 @@ func signalProcess(ctx context.Context, client *control.Client, name string, pid
 		return err
 	}
 	if !supervised {
-		return control.NotPermitted("process %d is of no service and of no job; rlminit show NAME lists those of a service", pid)
+		return control.NotPermitted("process %d belongs to no service and no job; rlminit show NAME lists those of a service", pid)
 	}
 	switch err := unix.PidfdSendSignal(fd, signal, nil, 0); err {
 	case nil:

@@ -25,7 +25,7 @@ only the waiting, and prints the operation's id.`,
 			if o.options.Failed && len(names) == 0 {
 				o.all = true
 			} else if o.options.Failed {
-				return misused(cmd, "--failed leaves no place for names such as %q", names[0])
+				return misused(cmd, "--failed cannot be combined with names such as %q", names[0])
 			}
 			return o.run(cmd, t, names)
 		},

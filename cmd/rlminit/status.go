@@ -43,7 +43,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if flags.quiet && (flags.json || flags.watch) {
-				return misused(cmd, "-q prints nothing, so it goes with neither --json nor --watch")
+				return misused(cmd, "-q prints nothing, so it cannot be combined with --json or --watch")
 			}
 			client := t.open()
 			names = once(names)

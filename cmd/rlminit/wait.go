@@ -36,7 +36,7 @@ cancelled, superseded or interrupted; on a terminal it shows progress.`,
 					return err
 				}
 			case len(args) > 0:
-				return misused(cmd, "--operation leaves no place for names such as %q", args[0])
+				return misused(cmd, "--operation cannot be combined with names such as %q", args[0])
 			case cmd.Flags().Changed("for"):
 				return misused(cmd, "--for goes with NAME, not with --operation")
 			default:

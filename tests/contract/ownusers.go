@@ -200,7 +200,7 @@ func ProfileUsersRunOut(t *testing.T, start New) {
 	}
 	b.Run("profile", "create", "carol")
 	s := b.AwaitThat("gateway-carol", "says why", func(s control.Service) bool { return s.Reason != nil })
-	if !strings.Contains(*s.Reason, "profile carol has no user: all of 41000-41001 are or were others'; widen profile_users") {
+	if !strings.Contains(*s.Reason, "profile carol has no user: every id of 41000-41001 belongs, or belonged, to another profile; widen profile_users") {
 		t.Errorf("carol: %s", box.Describe(s))
 	}
 	owned(b, "alice", 41000)

@@ -440,7 +440,7 @@ func Signals(t *testing.T, start New) {
 		r := b.Run("signal", "CONT", "--pid", away[strings.LastIndex(away, " ")+1:])
 		return r.Code == 1 || r.Code == 5, r // collected, or a zombie
 	})
-	if r := b.Run("signal", "TERM", "--pid", "1"); r.Code != 5 || !strings.Contains(r.Err, "of no service and of no job") {
+	if r := b.Run("signal", "TERM", "--pid", "1"); r.Code != 5 || !strings.Contains(r.Err, "belongs to no service and no job") {
 		t.Errorf("a signal to PID 1: %s", r)
 	}
 	if r := b.Run("signal", "TERM", "--pid", "1", "deaf"); r.Code != 2 {
@@ -829,7 +829,7 @@ func ReloadIsAnOperation(t *testing.T, start New) {
 	b.Must("reload", "--wait")
 	write(b, "bad")
 	b.Fails(1, "web-", "reload", "--wait")
-	b.Fails(2, "--steady goes with --rolling", "reload", "--steady", "1s")
+	b.Fails(2, "--steady needs --rolling", "reload", "--steady", "1s")
 	b.Fails(2, "nothing to wait for", "reload", "--dry-run", "--wait")
 }
 
