@@ -52,7 +52,7 @@ type catatonit struct {
 // runCatatonit is catatonit: its command line, its variables, its messages, its
 // exit codes.
 func runCatatonit(args, env []string) int {
-	o := options{personality: &catatonitInit, environment: env, verbosity: levelFatal, subreaper: sys.Getpid() != 1}
+	o := options{as: &catatonitInit, environment: env, verbosity: levelFatal, subreaper: sys.Getpid() != 1}
 	if _, set := find(env, "CATATONIT_DEBUG"); set {
 		o.verbosity = levelDebug
 	}

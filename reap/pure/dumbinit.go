@@ -60,7 +60,7 @@ const asItIs = -1
 // runDumbInit is dumb-init: its command line, its variables, its messages, its
 // exit codes.
 func runDumbInit(args, env []string) int {
-	o := options{personality: &dumb, environment: env, verbosity: levelWarn}
+	o := options{as: &dumb, environment: env, verbosity: levelWarn}
 	d := &o.dumb
 	for i := range d.rewrite {
 		d.rewrite[i] = asItIs

@@ -34,7 +34,7 @@ func init() {
 	if len(args) < 2 || args[1] != "init" {
 		return
 	}
-	o := options{personality: &own, environment: environment(), verbosity: levelWarn, subreaper: sys.Getpid() != 1}
+	o := options{as: &own, environment: environment(), verbosity: levelWarn, subreaper: sys.Getpid() != 1}
 	if Lookup(o.environment, "RLMINIT_CONFIG") != "" || sys.Exists(DefaultConfig) {
 		return
 	}

@@ -41,11 +41,11 @@ func (o *options) run() int {
 		return code
 	}
 	m := mainCommand{options: o}
-	m.place(&m, signals)
+	m.as.place(&m, signals)
 	if code := m.start(); code != 0 {
 		return code
 	}
-	if o.closeInherited {
+	if o.as.closeInherited {
 		events.CloseInherited(signals)
 	}
 	more := false // children may be waiting to be reaped
@@ -65,7 +65,7 @@ func (o *options) run() int {
 			for _, record := range signals.Next() {
 				// SIGPIPE of our own: our line found no reader.
 				if record.Signal != sys.SIGPIPE || record.Sender != sys.Getpid() {
-					m.forward(&m, record.Signal)
+					m.as.forward(&m, record.Signal)
 				}
 			}
 		}
@@ -90,12 +90,12 @@ func (o *options) adopt() int {
 		switch errno := sys.Prctl(prSetChildSubreaper, 1); {
 		case errno == 0:
 			o.log(levelTrace, "Registered as child subreaper")
-		case o.noSubreaper != "":
-			return o.failed(o.noSubreaper, errno)
+		case o.as.noSubreaper != "":
+			return o.failed(o.as.noSubreaper, errno)
 		}
 	}
 	if sys.Getpid() != 1 && !sys.IsSubreaper() {
-		o.log(levelWarn, o.noOrphans)
+		o.log(levelWarn, o.as.noOrphans)
 	}
 	return 0
 }
@@ -114,8 +114,8 @@ func (m *mainCommand) start() int {
 		Mask:        sys.Mask,
 		Rlimits:     []sys.Rlimit{sys.NoFile},
 	}
-	if m.prepare != nil {
-		m.prepare(m, &c)
+	if m.as.prepare != nil {
+		m.as.prepare(m, &c)
 	}
 	c.Program(Candidates(m.command[0], Lookup(m.environment, "PATH")), m.command, m.environment)
 	c.ShellFallback()
@@ -127,7 +127,7 @@ func (m *mainCommand) start() int {
 		sys.Close(c.PIDFD)
 	}
 	m.pid = c.PID
-	m.started(m, &c)
+	m.as.started(m, &c)
 	return 0
 }
 
@@ -147,7 +147,7 @@ func (m *mainCommand) reap() bool {
 	for n := range batch {
 		w, errno := sys.Reap()
 		if errno != 0 {
-			m.log(levelDebug, m.noChildren)
+			m.log(levelDebug, m.as.noChildren)
 		}
 		if errno != 0 || w.PID == 0 {
 			return true
@@ -158,7 +158,7 @@ func (m *mainCommand) reap() bool {
 			}
 			continue
 		}
-		if m.reaped(m, w, n == 0) {
+		if m.as.reaped(m, w, n == 0) {
 			return true
 		}
 	}
@@ -222,7 +222,7 @@ func (m *mainCommand) notStarted(c *sys.Command) int {
 		sys.Collect(c.PID)
 	}
 	if c.Step == sys.StepExec {
-		return m.notRun(m, c)
+		return m.as.notRun(m, c)
 	}
 	return m.failed("cannot start \""+m.command[0]+"\"", c.Errno)
 }

@@ -7,7 +7,7 @@ type options struct {
 	command     []string
 	environment []string
 
-	*personality
+	as          *personality
 	dumb        dumbInit  // of dumb-init alone
 	catatonit   catatonit // of catatonit alone
 	group       bool      // forward signals to the command's process group
@@ -241,10 +241,10 @@ func (o *options) logAs(pid int32, level int, what ...string) {
 		return
 	}
 	to := int32(2)
-	if level > levelWarn && !o.errorsOnly {
+	if level > levelWarn && !o.as.errorsOnly {
 		to = 1
 	}
-	line := o.prefix(level, sys.Decimal(pid))
+	line := o.as.prefix(level, sys.Decimal(pid))
 	for _, part := range what {
 		line += part
 	}

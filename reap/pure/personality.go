@@ -57,11 +57,11 @@ func (o *options) read(args []string, name string) (code int, done bool) {
 	case done:
 		return code, true
 	case fault != "":
-		sys.Write(2, []byte(name+": "+fault+"\n"+named(o.fault, name)))
+		sys.Write(2, []byte(name+": "+fault+"\n"+named(o.as.fault, name)))
 		return exitFailed, true
 	case len(words) == 0 && !o.catatonit.pause:
-		o.log(levelFatal, o.missing)
-		sys.Write(2, []byte(named(o.none, name)))
+		o.log(levelFatal, o.as.missing)
+		sys.Write(2, []byte(named(o.as.none, name)))
 		return exitFailed, true
 	}
 	o.command = words
@@ -91,7 +91,7 @@ func (o *options) getopt(args []string, take func(f *flag, value string) bool) (
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			words = append(words, arg)
-			if strict || !o.permute {
+			if strict || !o.as.permute {
 				break
 			}
 			continue
@@ -102,13 +102,13 @@ func (o *options) getopt(args []string, take func(f *flag, value string) bool) (
 			var given bool
 			called := "-- '" + letters[:1] + "'"
 			missing := "option requires an argument " + called
-			if arg[1] == '-' && o.long {
-				if f, value, given, fault = o.longFlag(arg); fault != "" {
+			if arg[1] == '-' && o.as.long {
+				if f, value, given, fault = o.as.longFlag(arg); fault != "" {
 					return nil, fault
 				}
 				missing, letters = "option '--"+f.name+"' requires an argument", ""
 			} else {
-				if f = o.letter(letters[0]); f == nil {
+				if f = o.as.letter(letters[0]); f == nil {
 					return nil, "invalid option " + called
 				}
 				if letters = letters[1:]; f.set != nil && letters != "" {

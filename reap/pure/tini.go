@@ -35,7 +35,7 @@ var tini = personality{
 // that is none, as POSIX and musl have it; glibc's getopt looks for more of them
 // behind the command.
 func runTini(args, env []string) int {
-	o := options{personality: &tini, environment: env, verbosity: levelWarn}
+	o := options{as: &tini, environment: env, verbosity: levelWarn}
 	if len(args) == 2 && args[1] == "--version" {
 		sys.Write(1, []byte(tiniVersion+"\n"))
 		return 0
