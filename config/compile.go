@@ -55,19 +55,8 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 	}
 	k.groups = k.given()
 	k.user = k.with(k.user)
-	if k.host.UID != 0 && c.User != "" {
-		k.note("user %s is ignored: rlminit was started as uid %d", c.User, k.host.UID)
-	}
-	if k.host.UID != 0 && (c.UID != 0 || c.GID != 0) {
-		k.note("the uid and gid that were asked for are ignored: rlminit was started as uid %d", k.host.UID)
-	}
-	if k.host.UID != 0 && len(c.Own) > 0 {
-		k.note("own is ignored: rlminit was started as uid %d, and only root can change owners", k.host.UID)
-	}
-	for _, d := range c.Dirs {
-		if k.host.UID != 0 && d.Owner != "" {
-			k.note("dirs: the owner of %s is ignored: rlminit was started as uid %d", d.Path, k.host.UID)
-		}
+	if k.host.UID != 0 {
+		k.noteIgnored()
 	}
 	out.Policy = wire.Policy{
 		Version: wire.Version, User: k.user, Supervisor: k.user, Volume: c.Home, StopNanos: int64(c.StopTimeout),
@@ -118,6 +107,25 @@ func (k *compiler) compile(args []string) (out Compiled, err error) {
 		return out, errors.New(strings.Join(k.refused, "\n"))
 	}
 	return out, nil
+}
+
+// noteIgnored says what of the configuration only root can do.
+func (k *compiler) noteIgnored() {
+	c, uid := k.config, k.host.UID
+	if c.User != "" {
+		k.note("user %s is ignored: rlminit was started as uid %d", c.User, uid)
+	}
+	if c.UID != 0 || c.GID != 0 {
+		k.note("the uid and gid that were asked for are ignored: rlminit was started as uid %d", uid)
+	}
+	if len(c.Own) > 0 {
+		k.note("own is ignored: rlminit was started as uid %d, and only root can change owners", uid)
+	}
+	for _, d := range c.Dirs {
+		if d.Owner != "" {
+			k.note("dirs: the owner of %s is ignored: rlminit was started as uid %d", d.Path, uid)
+		}
+	}
 }
 
 // Environments gives the programs of a policy that was compiled for an

@@ -52,7 +52,7 @@ func Approve(path string, text []byte) error {
 }
 
 func keepApproved(dir string, text []byte) error {
-	if err := writeDurably(filepath.Join(dir, TextDigest(text)), text, 0o600); err != nil {
+	if err := durable.WriteWhole(filepath.Join(dir, TextDigest(text)), text, 0o600); err != nil {
 		return fmt.Errorf("cannot keep an approved configuration: %w", err)
 	}
 	forgetOldest(dir)
@@ -106,7 +106,7 @@ func Place(path, digest string) error {
 	}
 	info, err := os.Lstat(path)
 	if err == nil {
-		err = writeDurably(path, text, info.Mode().Perm())
+		err = durable.WriteWhole(path, text, info.Mode().Perm())
 	}
 	if err != nil {
 		return fmt.Errorf("cannot put another %s in place: %w", path, durable.Bare(err))
@@ -136,26 +136,4 @@ func Replaceable(path string) error {
 		return fmt.Errorf("cannot put another %s in place: its file system is read-only%s", path, how)
 	}
 	return nil
-}
-
-// writeDurably writes a file that is there whole or not at all, and stays.
-func writeDurably(path string, text []byte, mode fs.FileMode) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

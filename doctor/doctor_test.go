@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -51,8 +52,8 @@ func healthy() *place {
 			"/proc/self/mountinfo":                           "1 0 0:1 / / rw - overlay overlay rw\n2 1 8:1 /x /data rw - ext4 /dev/sda1 rw\n3 1 8:1 /y /da rw - ext4 /dev/sda1 rw\n",
 			"/proc/sys/net/ipv4/ip_local_port_range":         "32768\t60999\n",
 			"/proc/net/tcp":                                  "  sl  local_address rem_address   st\n   0: 0100007F:23F1 00000000:0000 0A 0\n   1: 0100007F:23F2 0100007F:1 01 0\n",
-			"/proc/7/stat":                                   "7 (a) b) Z 5 5 5\n",
-			"/proc/8/stat":                                   "8 (x) Z 1 1 1\n",
+			"/proc/7/stat":                                   "7 (a) b) Z 5 5 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n",
+			"/proc/8/stat":                                   "8 (x) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n",
 			"/proc/5/comm":                                   "careless\n",
 			"/proc/5/stat":                                   "5 (careless) S 1 1 1\n",
 			"/proc/sys/kernel/unprivileged_userns_any":       "1\n",
@@ -199,7 +200,7 @@ func TestEachFault(t *testing.T) {
 		"service backs off":  {func(p *place) { p.services[1] = Service{"bob", "backoff", "running", "exit 1", 0} }, "services", Warn, "bob is in backoff"},
 		"zombies": {func(p *place) {
 			for i := range 12 {
-				p.files["/proc/10"+string(rune('a'+i))+"/stat"] = "10 (x) Z 5 1 1\n"
+				p.files[fmt.Sprintf("/proc/%d/stat", 100+i)] = "10 (x) Z 5 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n"
 			}
 		}, "zombies", Warn, "process 5 (careless) does not collect 13"},
 	}

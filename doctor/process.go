@@ -2,10 +2,11 @@ package doctor
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"rlminit/usage"
 )
 
 // kernelItself: rlminit needs Linux 5.10.
@@ -117,23 +118,16 @@ func (e *examination) sandbox() {
 
 // zombies that somebody else than PID 1 does not collect.
 func (e *examination) zombies() {
-	entries, err := os.ReadDir(filepath.Join("/", e.Root, "/proc"))
-	if err != nil {
-		return
-	}
-	uncollected := map[string]int{}
-	for _, entry := range entries {
-		if name := entry.Name(); name[0] < '0' || name[0] > '9' {
-			continue
-		}
-		stat := e.read("/proc/" + entry.Name() + "/stat")
-		if words := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]); len(words) > 1 && words[0] == "Z" && words[1] != "1" && words[1] != "0" {
-			uncollected[words[1]]++
+	all, _ := usage.Processes(filepath.Join("/", e.Root, "/proc"))
+	uncollected := map[int]int{}
+	for _, p := range all {
+		if p.State == 'Z' && p.Parent > 1 {
+			uncollected[p.Parent]++
 		}
 	}
 	for parent, n := range uncollected {
 		if n > 10 {
-			e.add("zombies", Warn, fmt.Sprintf("process %s (%s) does not collect %d children that have ended", parent, e.read("/proc/"+parent+"/comm"), n),
+			e.add("zombies", Warn, fmt.Sprintf("process %d (%s) does not collect %d children that have ended", parent, e.read(fmt.Sprintf("/proc/%d/comm", parent)), n),
 				"mend it, or restart its service: nobody else can collect them")
 		}
 	}

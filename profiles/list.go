@@ -129,21 +129,24 @@ func (c *catalogue) list(names ...string) ([]Profile, error) {
 		c.fill(&p, c.tree.home, settings, new(atomic.Int64))
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b Profile) int {
-		if (a.Name == Default) != (b.Name == Default) {
-			if a.Name == Default {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(list, compare)
 	c.forgetMissing(known, list)
 	c.settlePorts(list, settings)
 	if len(names) == 0 {
 		c.primed.Store(true)
 	}
 	return list, nil
+}
+
+// compare puts the default profile first, and the others in the order of their names.
+func compare(a, b Profile) int {
+	if (a.Name == Default) != (b.Name == Default) {
+		if a.Name == Default {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.Name, b.Name)
 }
 
 // entriesOf are those of the profiles directory, or of these names whether they are

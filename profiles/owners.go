@@ -90,13 +90,9 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 	if recorded && !has(o.owners, uid) && o.owners.Auto() {
 		return 0, fmt.Errorf("profile %s has uid %d, which is not in profile_users any more; widen that, and restart the container", name, uid)
 	}
-	stands := standing{auto: o.owners.Auto(), is: o.whose(there, uid, l), recorded: recorded}
-	elsewhere := ""
-	if stands.auto && stands.is == services && recorded {
-		if elsewhere, err = o.elsewhere(uid, name); err != nil {
-			return 0, err
-		}
-		stands.elsewhere = elsewhere != ""
+	stands, elsewhere, err := o.stands(name, there, uid, recorded, l)
+	if err != nil {
+		return 0, err
 	}
 	switch what := stands.decide(); what {
 	case leave:
@@ -108,27 +104,43 @@ func (o *Ownership) User(ctx context.Context, name string) (uint32, error) {
 		return 0, o.takeBack(dir)
 	case allot, yield:
 		if what == yield {
-			if err := l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: elsewhere, UID: uid, From: name}}); err != nil {
+			if err := l.user(ctx, userBody{Profile: elsewhere, UID: uid, From: name}); err != nil {
 				return 0, err
 			}
 		}
 		if uid, err = o.free(l); err != nil {
 			return 0, fmt.Errorf("profile %s has no user: %w", name, err)
 		}
-		if err := l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: name, UID: uid}}); err != nil {
+		if err := l.user(ctx, userBody{Profile: name, UID: uid}); err != nil {
 			return 0, fmt.Errorf("profile %s has no user: it cannot be recorded: %w", name, err)
 		}
 	case adopt:
 		uid = there.UID
-		return uid, l.append(ctx, false, journal.Entry{Type: TypeUser, Body: userBody{Profile: name, UID: uid}})
+		return uid, l.user(ctx, userBody{Profile: name, UID: uid})
 	case follow:
 		body := userBody{Profile: name, UID: there.UID}
 		l.view(func() { body.From = l.users.whose(body.UID) })
-		return body.UID, l.append(ctx, false, journal.Entry{Type: TypeUser, Body: body})
+		return body.UID, l.user(ctx, body)
 	case refuseIt:
 		return 0, o.notIts(name, there, l)
 	}
 	return uid, o.give(dir, uid)
+}
+
+// stands is how a profile, its user and its directory stand, and the profile that has
+// the directory of its user.
+func (o *Ownership) stands(name string, there durable.Info, uid uint32, recorded bool, l *ledger) (is standing, elsewhere string, err error) {
+	is = standing{auto: o.owners.Auto(), is: o.whose(there, uid, l), recorded: recorded}
+	if is.auto && is.is == services && recorded {
+		elsewhere, err = o.elsewhere(uid, name)
+		is.elsewhere = elsewhere != ""
+	}
+	return is, elsewhere, err
+}
+
+// user records whose a profile is.
+func (l *ledger) user(ctx context.Context, whose userBody) error {
+	return l.append(ctx, false, journal.Entry{Type: TypeUser, Body: whose})
 }
 
 // free is a user that is nobody's, nor will be: several profiles may be asking

@@ -53,17 +53,11 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 			port = state.Port
 		}
 	}
-	if port, err = s.ports.take(name, port, settings, s.tree.told); err != nil {
+	if state.Port, err = s.ports.take(name, port, settings, s.tree.told); err != nil {
 		return Profile{}, err
 	}
-	switch {
-	case how.asked != service.IntentNone:
-		state.Desired = how.asked
-	case state.Desired == service.IntentNone:
-		state.Desired = settings.InitialState
-	}
-	state.Profile, state.Seen, state.PID, state.StartTime = name, service.SeenStopped, 0, 0
-	state.Port, state.UpdatedAt = port, s.tree.now()
+	reborn(&state, how.asked, settings)
+	state.Profile, state.UpdatedAt = name, s.tree.now()
 	err = s.tree.home.WriteFile(file, state.Encode(), durable.Write{Mode: 0o640, Names: true})
 	if err == nil {
 		err = s.tree.home.MkdirAll(profilesDir, dirMode)
@@ -95,6 +89,18 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		return Profile{}, err
 	}
 	return s.list.load(name)
+}
+
+// reborn makes of the state that a profile had when it was deleted what it is to have
+// when it is restored.
+func reborn(state *statefile.File, asked service.Intent, settings *Settings) {
+	switch {
+	case asked != service.IntentNone:
+		state.Desired = asked
+	case state.Desired == service.IntentNone:
+		state.Desired = settings.InitialState
+	}
+	state.Seen, state.PID, state.StartTime = service.SeenStopped, 0, 0
 }
 
 // unrestored has a state file in the trash have the text again that it had before a

@@ -97,16 +97,36 @@ func Related(proc string, root int) ([]Process, error) {
 		}
 		seen[pid] = true
 		all = append(all, p)
-		tasks, err := os.ReadDir(filepath.Join(proc, strconv.Itoa(pid), "task"))
-		if err != nil {
-			continue // it is gone
-		}
-		for _, task := range tasks {
-			below, _ := children(filepath.Join(proc, strconv.Itoa(pid), "task", task.Name()))
-			next = append(next, below...)
-		}
+		below, _ := ofThreads(proc, pid)
+		next = append(next, below...)
 	}
 	return all, nil
+}
+
+// Children are those of all threads of a process; where the kernel keeps no such list,
+// those whose parent it is.
+func Children(proc string, pid int) []int {
+	found, told := ofThreads(proc, pid)
+	if told {
+		return found
+	}
+	all, _ := Processes(proc)
+	for _, p := range all {
+		if p.Parent == pid {
+			found = append(found, p.PID)
+		}
+	}
+	return found
+}
+
+// ofThreads are the children of all threads of a process.
+func ofThreads(proc string, pid int) (pids []int, told bool) {
+	tasks, _ := filepath.Glob(filepath.Join(proc, strconv.Itoa(pid), "task/*"))
+	for _, task := range tasks {
+		below, ok := children(task)
+		pids, told = append(pids, below...), told || ok
+	}
+	return pids, told
 }
 
 // children are those of a thread, proc_pid_task_children(5).

@@ -441,10 +441,7 @@ func (m *Signal) fields(c *coder.Coder) {
 }
 
 func (p *Scope) fields(c *coder.Coder) {
-	v := uint32(*p)
-	c.U32(&v)
-	*p = Scope(v)
-	if *p > ScopeLeftover {
+	if c.U32((*uint32)(p)); *p > ScopeLeftover {
 		c.Fail()
 	}
 }
@@ -474,22 +471,14 @@ func (m *Welcome) fields(c *coder.Coder) {
 func (m *Child) fields(c *coder.Coder) {
 	c.U64(&m.ID)
 	c.Str(&m.Name)
-	state := uint32(m.State)
-	c.U32(&state)
-	m.State = ChildState(state)
+	c.U32((*uint32)(&m.State))
 	c.I32(&m.PID)
 	c.U64(&m.StartTime)
 	c.Bytes(&m.Label)
 	m.Exit.fields(c)
-	m.Step.fields(c)
+	c.U32((*uint32)(&m.Step))
 	c.I32(&m.Errno)
 	c.Str(&m.Reason)
-}
-
-func (p *Step) fields(c *coder.Coder) {
-	v := uint32(*p)
-	c.U32(&v)
-	*p = Step(v)
 }
 
 func (e *Exit) fields(c *coder.Coder) {
@@ -513,7 +502,7 @@ func (m *Spawned) fields(c *coder.Coder) {
 
 func (m *SpawnFailed) fields(c *coder.Coder) {
 	c.U64(&m.ID)
-	m.Step.fields(c)
+	c.U32((*uint32)(&m.Step))
 	c.I32(&m.Errno)
 	c.Str(&m.Reason)
 }

@@ -241,11 +241,7 @@ func (r Request) carry(d *Dir, fds []int, a *Answer, opened *[]int) (err error) 
 	case OpOpenDir:
 		fd, err = d.open(r.Op, r.Rel, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	case OpLstat:
-		var st unix.Stat_t
-		if st, err = lstatBeneath(d.fd, r.Rel); err == nil {
-			a.Info = infoOf(&st)
-		}
-		err = d.fail("read", r.Rel, err)
+		a.Info, err = d.Lstat(r.Rel)
 	case OpReadDir:
 		a.Entries, err = d.ReadDir(r.Rel, int(r.Max))
 	case OpMkdir:
