@@ -350,24 +350,8 @@ func (w *writer) tryBegin() error {
 	}
 	number, name := w.next, segmentName(w.next)
 	unnamed := name + newMark + w.boot
-	f, err := w.disk.create(unnamed)
-	if errors.Is(err, unix.EEXIST) { // a rest of one that could not be begun
-		if err = w.disk.remove(unnamed); err == nil {
-			f, err = w.disk.create(unnamed)
-		}
-	}
+	f, err := w.unnamed(unnamed, line)
 	if err != nil {
-		return err
-	}
-	if _, err = f.WriteAt(line, 0); err == nil {
-		err = w.sync(f)
-	}
-	if err == nil && !w.held() {
-		w.lost, err = true, ErrLost
-	}
-	if err != nil {
-		f.Close()
-		_ = w.disk.remove(unnamed) // it is no segment: it does no harm
 		return err
 	}
 	if w.open.file != nil {
@@ -408,6 +392,30 @@ func (w *writer) tryBegin() error {
 	w.journal.stats.Records++
 	w.journal.stats.Bytes += uint64(w.open.pos)
 	return nil
+}
+
+// unnamed writes what becomes a segment when it has the name of one.
+func (w *writer) unnamed(name string, line []byte) (file, error) {
+	f, err := w.disk.create(name)
+	if errors.Is(err, unix.EEXIST) { // a rest of one that could not be begun
+		if err = w.disk.remove(name); err == nil {
+			f, err = w.disk.create(name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.WriteAt(line, 0); err == nil {
+		err = w.sync(f)
+	}
+	if err == nil && !w.held() {
+		w.lost, err = true, ErrLost
+	}
+	if err != nil {
+		f.Close()
+		_ = w.disk.remove(name) // it is no segment: it does no harm
+	}
+	return f, err
 }
 
 // markNewest says which segment is the newest. Where that fails nothing is lost but that

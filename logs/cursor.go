@@ -296,25 +296,8 @@ func (k *cursor) nextFile() (bool, error) {
 	defer unix.Close(dir)
 	var mine unix.Stat_t
 	if k.fd >= 0 {
-		if err := unix.Fstat(k.fd, &mine); err != nil {
-			return false, err
-		}
-		if mine.Size < k.at && !k.packed {
-			k.at = 0 // emptied by a person
-			return mine.Size > 0, nil
-		}
-		var st unix.Stat_t
-		err := unix.Fstatat(dir, current, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err == nil && st.Ino == mine.Ino && st.Dev == mine.Dev {
-			k.after = nameAfter(current)
-			return false, nil
-		}
-		// It is current no more, so all that will ever be in it is in it now.
-		if err := unix.Fstat(k.fd, &mine); err != nil {
-			return false, err
-		}
-		if mine.Size > k.at && !k.packed {
-			return true, nil
+		if left, more, err := k.left(dir, &mine); err != nil || !left {
+			return more, err
 		}
 	}
 	names, err := rotated(dir)
@@ -347,6 +330,30 @@ func (k *cursor) nextFile() (bool, error) {
 		}
 		return fd >= 0, nil
 	}
+}
+
+// left tells whether all was read that will ever be in the file that is read, which is
+// put into mine. If not, more tells whether there is more to read in it now.
+func (k *cursor) left(dir int, mine *unix.Stat_t) (left, more bool, err error) {
+	if err := unix.Fstat(k.fd, mine); err != nil {
+		return false, false, err
+	}
+	if mine.Size < k.at && !k.packed {
+		k.at = 0 // emptied by a person
+		return false, mine.Size > 0, nil
+	}
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, current, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Ino == mine.Ino && st.Dev == mine.Dev {
+		k.after = nameAfter(current)
+		return false, false, nil
+	}
+	// It is current no more, so all that will ever be in it is in it now.
+	if err := unix.Fstat(k.fd, mine); err != nil {
+		return false, false, err
+	}
+	more = mine.Size > k.at && !k.packed
+	return !more, more, nil
 }
 
 // newest is the time of the file that was rotated last.

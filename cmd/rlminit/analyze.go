@@ -125,7 +125,7 @@ func printReport(t *terminal, r analyze.Report) {
 		b := new(table)
 		b.header("STEP", "AT", "TOOK")
 		for _, s := range r.Steps {
-			b.row(cell{text: printable(s.Step)}, cell{text: secondsText(s.BeganS)}, cell{text: secondsText(s.TookS)})
+			b.row(s.Step, secondsText(s.BeganS), secondsText(s.TookS))
 		}
 		b.write(t)
 		t.printf("\n")
@@ -138,8 +138,8 @@ func printReport(t *terminal, r analyze.Report) {
 	byName := map[string]analyze.Service{}
 	for _, s := range r.Services {
 		byName[s.Name] = s
-		b.row(cell{text: printable(s.Name)}, cell{text: secondsText(s.StartedS - s.BeganS)}, cell{text: secondsText(s.ReadyS - s.StartedS)},
-			cell{text: secondsText(s.ReadyS)}, cell{s.Outcome, stateColour(s.Outcome)}, cell{text: printable(s.After)})
+		b.row(s.Name, secondsText(s.StartedS-s.BeganS), secondsText(s.ReadyS-s.StartedS),
+			secondsText(s.ReadyS), cell{s.Outcome, stateColour(s.Outcome)}, s.After)
 	}
 	b.write(t)
 	t.printf("\n%s\n", t.paint(bold, "CRITICAL CHAIN"))

@@ -25,14 +25,14 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 			}
 			b := new(table)
 			b.header("WHAT", "ENFORCED", "WHY NOT, OR HOW FAR")
-			b.row(cell{text: "tags"}, enforced(control.Enforced{Enforced: c.Tags}), cell{text: ""})
-			b.row(cell{text: "profile users"}, enforced(c.ProfileUsers), cell{text: printable(c.ProfileUsers.Why)})
+			b.row("tags", enforced(control.Enforced{Enforced: c.Tags}), "")
+			b.row("profile users", enforced(c.ProfileUsers), c.ProfileUsers.Why)
 			for _, list := range []struct {
 				name string
 				what map[string]control.Enforced
 			}{{"isolation ", c.Isolations}, {"limit ", c.Limits}} {
 				for _, name := range slices.Sorted(maps.Keys(list.what)) {
-					b.row(cell{text: list.name + name}, enforced(list.what[name]), cell{text: printable(list.what[name].Why)})
+					b.row(list.name+name, enforced(list.what[name]), list.what[name].Why)
 				}
 			}
 			b.write(t)

@@ -50,30 +50,22 @@ files.`,
 			if n >= 0 {
 				q.Last = &n
 			}
+			shown := 0
 			each := func(e control.Event) error {
-				t.printf("%s\n", eventLine(t, e))
-				return t.out.failed
-			}
-			if asJSON {
-				each = func(e control.Event) error {
+				if shown++; asJSON {
 					t.printf("%s\n", harmless(e.Raw))
-					return t.out.failed
+				} else {
+					t.printf("%s\n", eventLine(t, e))
 				}
-			}
-			shown, one := 0, each
-			each = func(e control.Event) error {
-				shown++
-				return one(e)
+				return t.out.failed
 			}
 			client := t.open()
 			err = showEvents(cmd, client, q, each)
 			if err == nil && shown == 0 && !follow {
 				return unheardOf(cmd, client, names)
 			}
-			if exitCodeOf(err) == control.ExitNoAnswer && t.out.failed == nil {
-				if offline := offlineEvents(cmd, q, each); offline == nil {
-					return nil
-				}
+			if exitCodeOf(err) == control.ExitNoAnswer && t.out.failed == nil && offlineEvents(cmd, q, each) == nil {
+				return nil
 			}
 			return err
 		},

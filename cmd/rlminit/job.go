@@ -39,8 +39,8 @@ func jobListVerb(t *terminal) *cobra.Command {
 		b := new(table)
 		b.header("JOB", "STATE", "KIND", "PROFILE", "SUBMITTED", "COMMAND")
 		for _, j := range jobs {
-			b.row(cell{text: j.Job}, cell{j.State, jobColour(j.State)}, cell{text: j.Kind}, cell{text: ownerText(j.Profile, j.Service)},
-				cell{text: j.Submitted.Local().Format(time.DateTime)}, cell{text: printable(strings.Join(j.Command, " "))})
+			b.row(j.Job, cell{j.State, jobColour(j.State)}, j.Kind, ownerText(j.Profile, j.Service),
+				j.Submitted.Local().Format(time.DateTime), strings.Join(j.Command, " "))
 		}
 		b.write(t)
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rlminit/control"
 )
@@ -89,7 +90,11 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 			return nil
 		},
 	}
-	f := cmd.Flags()
+	flags.add(cmd.Flags())
+	return cmd
+}
+
+func (flags *logFlags) add(f *pflag.FlagSet) {
 	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with what is written, until interrupted")
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
 	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
@@ -100,7 +105,6 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 	f.BoolVar(&flags.bare, "no-prefix", false, "no service's name in front of its lines")
 	f.BoolVar(&flags.raw, "raw", false, "control characters as they are, on a terminal too: colours, and whatever else a service wrote")
 	f.BoolVar(&flags.all, "all", false, "every service")
-	return cmd
 }
 
 // logNames returns the services to show: those named, or all.

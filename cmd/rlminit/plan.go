@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +15,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/internal/document"
+	"rlminit/internal/durable"
 	"rlminit/plan"
 	"rlminit/service"
 )
@@ -53,8 +52,8 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 				return control.Failed("%v; is the rlminit that runs of another version?", err)
 			}
 			if out != "" {
-				if err := writeWhole(out, []byte(text)); err != nil {
-					return err
+				if err := durable.WriteWhole(out, []byte(text), 0o644); err != nil {
+					return control.Failed("cannot write %s: %v", out, reason(err))
 				}
 			}
 			if asJSON {
@@ -206,26 +205,4 @@ func (t *terminal) noteNewline(name, value string) {
 	if strings.HasSuffix(value, "\n") {
 		fmt.Fprintf(t.err, "rlminit: note: the secret %s ends in a newline, which is a part of it; printf %%s writes none\n", printable(name))
 	}
-}
-
-// writeWhole writes a file that is there whole or not at all.
-func writeWhole(path string, data []byte) (err error) {
-	defer func() {
-		if err != nil {
-			err = control.Failed("cannot write %s: %v", path, reason(err))
-		}
-	}()
-	temp, err := os.CreateTemp(filepath.Dir(path), ".plan-*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(data)
-	err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-	}
-	return err
 }

@@ -34,8 +34,8 @@ func profileListVerb(t *terminal) *cobra.Command {
 			b := new(table)
 			b.header("NAME", "STATE", "DESIRED", "PORT", "DIR")
 			for _, p := range profiles {
-				b.row(cell{text: printable(p.Name)}, cell{p.State, stateColour(p.State)},
-					cell{text: p.Desired}, cell{text: number(p.Port)}, cell{text: printable(p.Dir)})
+				b.row(p.Name, cell{p.State, stateColour(p.State)},
+					p.Desired, number(p.Port), p.Dir)
 			}
 			b.write(t)
 			return nil
@@ -63,11 +63,11 @@ func listTrash(ctx context.Context, t *terminal, client *control.Client, asJSON 
 	}
 	b.header(columns...)
 	for _, e := range list {
-		row := []cell{{text: printable(e.Profile)}, {text: trashTime(e.At)}, {text: printable(e.Entry)}}
+		row := []any{e.Profile, trashTime(e.At), e.Entry}
 		if e.Needed {
-			row = append(row, cell{text: "a rollback of revision " + strconv.Itoa(e.Revision)})
+			row = append(row, "a rollback of revision "+strconv.Itoa(e.Revision))
 		} else if byRevision {
-			row = append(row, cell{})
+			row = append(row, "")
 		}
 		b.row(row...)
 	}

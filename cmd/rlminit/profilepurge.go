@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -23,16 +24,17 @@ type purgedEntry struct {
 
 // purge is what is to be removed of the trash.
 type purge struct {
-	words  []string        // "ENTRY", "NAME" or a pattern; none: all
-	until  time.Time       // the latest deletion that is meant; zero: any
-	needed bool            // also what a rollback takes
+	words  []string  // "ENTRY", "NAME" or a pattern; none: all
+	until  time.Time // the latest deletion that is meant; zero: any
+	needed bool      // also what a rollback takes
+	dryRun bool
+	json   bool
 	named  map[string]bool // entries that are meant by a word that is no pattern
 }
 
 func profilePurgeVerb(t *terminal) *cobra.Command {
 	p := &purge{}
 	var older time.Duration
-	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "purge [ENTRY|NAME|'GLOB'…]",
 		Short: "remove deleted profiles from the trash for good",
@@ -69,30 +71,35 @@ with exit code 17.`,
 			if err != nil {
 				return err
 			}
-			if len(chosen) == 0 && !asJSON {
+			if len(chosen) == 0 && !p.json {
 				t.printf("nothing in the trash is that old\n")
 			}
 			return forEach(t, slices.Sorted(maps.Keys(chosen)), func(entry string) answered {
-				gone, err := purgedEntry{Trashed: chosen[entry]}, error(nil)
-				switch {
-				case gone.Needed && !p.needed:
-					return p.leave(t, entry, control.StillNeeded(entry, gone.Revision))
-				case !dryRun:
-					gone.Purged, err = client.Trash().Purge(cmd.Context(), entry, p.needed)
-				}
-				if exitCodeOf(err) == control.ExitExists && !p.needed { // needed since, or there is no telling who does
-					return p.leave(t, entry, err)
-				}
-				return answered{err: err, tell: func() error { return gone.tell(t, dryRun, asJSON) }}
+				return p.purge(cmd.Context(), t, client, chosen[entry])
 			})
 		}),
 	}
 	f := cmd.Flags()
 	f.Var((*seconds)(&older), "older-than", "only what was deleted at least `AGE` ago, such as 12h or 30d")
 	f.BoolVar(&p.needed, "needed", false, "also what a rollback still needs")
-	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and remove nothing")
-	f.BoolVar(&asJSON, "json", false, "write a JSON object for each that was removed, or would be")
+	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
+	f.BoolVar(&p.json, "json", false, "write a JSON object for each that was removed, or would be")
 	return limited(cmd)
+}
+
+// purge removes an entry, unless a rollback takes it.
+func (p *purge) purge(ctx context.Context, t *terminal, client *control.Client, e control.Trashed) answered {
+	gone, err := purgedEntry{Trashed: e}, error(nil)
+	switch {
+	case gone.Needed && !p.needed:
+		return p.leave(t, e.Entry, control.StillNeeded(e.Entry, gone.Revision))
+	case !p.dryRun:
+		gone.Purged, err = client.Trash().Purge(ctx, e.Entry, p.needed)
+	}
+	if exitCodeOf(err) == control.ExitExists && !p.needed { // needed since, or there is no telling who does
+		return p.leave(t, e.Entry, err)
+	}
+	return answered{err: err, tell: func() error { return gone.tell(t, p.dryRun, p.json) }}
 }
 
 // choose is what of the trash is meant, by entry. A word that is for nothing there is a

@@ -10,9 +10,31 @@ import (
 	"rlminit/control"
 )
 
+// reloading are the flags of a reload.
+type reloading struct {
+	dryRun, json, wait bool
+	rolling            int
+	steady             time.Duration
+}
+
+// request is what they ask for.
+func (r *reloading) request(cmd *cobra.Command, names []string) (how control.Reload, err error) {
+	how = control.Reload{Names: once(names), DryRun: r.dryRun, Operation: r.wait, Rolling: r.rolling}
+	switch {
+	case cmd.Flags().Changed("rolling") && r.rolling < 1:
+		err = misused(cmd, "--rolling takes a number above 0")
+	case cmd.Flags().Changed("steady") && r.rolling == 0:
+		err = misused(cmd, "--steady needs --rolling")
+	case r.dryRun && (r.wait || r.rolling > 0):
+		err = misused(cmd, "with --dry-run there is nothing to wait for")
+	case r.rolling > 0:
+		how.SteadyMS = milliseconds(r.steady)
+	}
+	return how, err
+}
+
 func reloadVerb(t *terminal) *cobra.Command {
-	var dryRun, asJSON, wait bool
-	rolling, steady := 0, 2*time.Second
+	r := reloading{steady: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "reload [NAME…]",
 		Short: "read definitions again, and apply what changed",
@@ -44,29 +66,18 @@ id.`,
   rlminit reload --rolling=4 --steady 10s`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			how := control.Reload{Names: once(names), DryRun: dryRun, Operation: wait, Rolling: rolling}
-			switch {
-			case cmd.Flags().Changed("rolling") && rolling < 1:
-				return misused(cmd, "--rolling takes a number above 0")
-			case cmd.Flags().Changed("steady") && rolling == 0:
-				return misused(cmd, "--steady needs --rolling")
-			case dryRun && (wait || rolling > 0):
-				return misused(cmd, "with --dry-run there is nothing to wait for")
-			case rolling > 0:
-				how.SteadyMS = milliseconds(steady)
+			how, err := r.request(cmd, names)
+			if err != nil {
+				return err
 			}
 			client := t.open()
 			done, err := client.Reload(cmd.Context(), how)
 			if err != nil {
 				return misplaced(cmd, names, err)
 			}
-			if asJSON {
-				err = t.printJSON(done)
-			} else {
-				tellReload(t, done)
-			}
+			err = answer(t, r.json, done, func() { tellReload(t, done) })
 			if err == nil && done.Operation > 0 {
-				err = followReload(cmd.Context(), t, client, done.Operation, asJSON)
+				err = followReload(cmd.Context(), t, client, done.Operation, r.json)
 			}
 			if err == nil && slices.ContainsFunc(done.Changes, control.Change.Refused) {
 				err = exitStatus(control.ExitFailed)
@@ -74,12 +85,12 @@ id.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until what is restarted and started is up")
-	cmd.Flags().IntVar(&rolling, "rolling", 0, "restart the next only while fewer than `N` of them are out of service, and wait")
+	cmd.Flags().BoolVar(&r.wait, "wait", false, "wait until what is restarted and started is up")
+	cmd.Flags().IntVar(&r.rolling, "rolling", 0, "restart the next only while fewer than `N` of them are out of service, and wait")
 	cmd.Flags().Lookup("rolling").NoOptDefVal = "1"
-	cmd.Flags().Var((*seconds)(&steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().Var((*seconds)(&r.steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	cmd.Flags().BoolVar(&r.json, "json", false, "write JSON")
 	return limited(cmd)
 }
 

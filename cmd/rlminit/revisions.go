@@ -30,8 +30,8 @@ approver as given with --by, and the uid of the caller.`,
 			if r.By != "" {
 				by = r.By + " (" + by + ")"
 			}
-			b.row(cell{text: strconv.Itoa(r.Revision)}, cell{printable(r.State), revisionColour(r.State)}, cell{text: r.At.UTC().Format(time.RFC3339)},
-				cell{text: printable(by)}, cell{text: strconv.Itoa(len(r.Steps))}, cell{text: printable(r.Source)}, cell{text: printable(leadLine(cmp.Or(r.Held, r.Reason)))})
+			b.row(r.Revision, cell{r.State, revisionColour(r.State)}, r.At.UTC().Format(time.RFC3339),
+				by, len(r.Steps), r.Source, leadLine(cmp.Or(r.Held, r.Reason)))
 		}
 		b.write(t)
 	})

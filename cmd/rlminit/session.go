@@ -71,8 +71,8 @@ func sessionListVerb(t *terminal) *cobra.Command {
 		b := new(table)
 		b.header("SESSION", "STATE", "KEY", "PROFILE", "JOBS", "UNTIL", "DIR")
 		for _, s := range sessions {
-			b.row(cell{text: s.Session}, cell{text: s.State}, cell{text: textOr(s.Key, "-")}, cell{text: ownerText(s.Profile, s.Service)},
-				cell{text: number(&s.Jobs)}, cell{text: s.Until.Local().Format(time.DateTime)}, cell{text: printable(s.Dir)})
+			b.row(s.Session, s.State, textOr(s.Key, "-"), ownerText(s.Profile, s.Service),
+				number(&s.Jobs), s.Until.Local().Format(time.DateTime), s.Dir)
 		}
 		b.write(t)
 	})

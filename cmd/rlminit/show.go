@@ -253,7 +253,7 @@ func (v *serviceView) printTables(t *terminal) {
 		if f.Now != "" {
 			from, colour = from+" (which says "+f.Now+" now; rlminit reload takes it up)", yellow
 		}
-		b.row(cell{text: printable(f.Field.Field)}, cell{text: printable(f.Value)}, cell{printable(from), colour})
+		b.row(f.Field.Field, f.Value, cell{from, colour})
 	}
 	b.write(t)
 	if v.unsourced != nil {
@@ -265,8 +265,8 @@ func (v *serviceView) printTables(t *terminal) {
 		b.header("PID", "PARENT", "STATE", "MEMORY", "CPU", "THREADS", "FDS", "NAME")
 		for _, p := range v.Processes {
 			u := &control.Usage{MemoryBytes: p.MemoryBytes, CPUS: p.CPUS}
-			b.row(cell{text: fmt.Sprint(p.PID)}, cell{text: fmt.Sprint(p.Parent)}, cell{text: p.State}, cell{text: memoryText(u)},
-				cell{text: cpuText(u)}, cell{text: fmt.Sprint(p.Threads)}, cell{text: number(p.Descriptors)}, cell{text: printable(p.Name)})
+			b.row(p.PID, p.Parent, p.State, memoryText(u),
+				cpuText(u), p.Threads, number(p.Descriptors), p.Name)
 		}
 		b.write(t)
 	}

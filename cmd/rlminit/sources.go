@@ -126,13 +126,7 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		if c == nil || c.Gateway == nil {
 			return nil, nil, fmt.Errorf("%s has no gateway section by now", configPath())
 		}
-		p := config.Profile{Name: d.Profile, Dir: filepath.Join(c.Home, "profiles", d.Profile)}
-		if d.Profile == profiles.Default {
-			p.Dir = c.Home
-		}
-		if s.Port != nil {
-			p.Port = *s.Port
-		}
+		p := profileAt(c.Home, d.Profile, s.Port)
 		path := filepath.Join(p.Dir, "profile.yaml")
 		text, err := config.ReadUntrustedFile(path, document.MaxSize)
 		switch {
@@ -160,20 +154,41 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 			definition = c.Services[d.Service]
 		}
 	}
-	now = map[string]string{}
-	if len(faults) == 0 && definition != nil {
-		shown := new(*definition)
-		shown.Command = redact.Command(shown.Command)
-		for _, f := range service.Flatten(shown) {
-			now[f.Field] = f.Value
-		}
-		for name, v := range shown.Environment {
-			if v.File == "" && redact.Value(name, v.Text) != v.Text {
-				delete(now, "environment."+name) // what is a secret is not compared
-			}
+	if len(faults) > 0 {
+		definition = nil
+	}
+	return sections, comparable(definition), nil
+}
+
+// profileAt is a profile below a home directory.
+func profileAt(home, name string, port *int) config.Profile {
+	p := config.Profile{Name: name, Dir: filepath.Join(home, "profiles", name)}
+	if name == profiles.Default {
+		p.Dir = home
+	}
+	if port != nil {
+		p.Port = *port
+	}
+	return p
+}
+
+// comparable is what a definition says by field, without what is secret.
+func comparable(d *service.Definition) map[string]string {
+	said := map[string]string{}
+	if d == nil {
+		return said
+	}
+	shown := new(*d)
+	shown.Command = redact.Command(shown.Command)
+	for _, f := range service.Flatten(shown) {
+		said[f.Field] = f.Value
+	}
+	for name, v := range shown.Environment {
+		if v.File == "" && redact.Value(name, v.Text) != v.Text {
+			delete(said, "environment."+name)
 		}
 	}
-	return sections, now, nil
+	return said
 }
 
 // lineOf is the line on which a section sets a field, 0 where it does not. Of a

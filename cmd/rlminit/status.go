@@ -53,28 +53,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 			if flags.watch {
 				return watchStatus(cmd.Context(), t, client, names, flags)
 			}
-			services, err := fetch(cmd.Context(), t, client, names)
-			if flags.wide && services != nil {
-				var unseen error
-				if services, unseen = measure(services, len(names) == 0); unseen != nil && err == nil {
-					err = unseen
-				}
-			}
-			switch {
-			case services == nil:
-			case flags.quiet:
-				if err == nil && !allRunning(services) {
-					err = exitStatus(control.ExitNotRunning)
-				}
-			default:
-				if shown := show(t, services, len(names) > 0, flags); shown != nil {
-					return shown
-				}
-				if len(names) == 0 && !flags.json {
-					supervisedBy(cmd.Context(), t, client, services)
-				}
-			}
-			return err
+			return showStatus(cmd.Context(), t, client, names, flags)
 		},
 	}
 	f := cmd.Flags()
@@ -83,6 +62,32 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")
 	return cmd
+}
+
+// showStatus shows services once.
+func showStatus(ctx context.Context, t *terminal, client *control.Client, names []string, flags statusFlags) error {
+	services, err := fetch(ctx, t, client, names)
+	if flags.wide && services != nil {
+		var unseen error
+		if services, unseen = measure(services, len(names) == 0); err == nil {
+			err = unseen
+		}
+	}
+	switch {
+	case services == nil:
+	case flags.quiet:
+		if err == nil && !allRunning(services) {
+			err = exitStatus(control.ExitNotRunning)
+		}
+	default:
+		if shown := show(t, services, len(names) > 0, flags); shown != nil {
+			return shown
+		}
+		if len(names) == 0 && !flags.json {
+			supervisedBy(ctx, t, client, services)
+		}
+	}
+	return err
 }
 
 // fetch asks for the named services, or for all. A name that is not there is
@@ -184,18 +189,18 @@ func statusTable(services []control.Service, wide bool) *table {
 	}
 	b.header(append(header, "REASON")...)
 	for _, s := range services {
-		row := []cell{{text: printable(shortName(s))}, stateCell(s), {text: number(s.PID)}, {text: uptime(s.UptimeS)}}
+		row := []any{shortName(s), stateCell(s), number(s.PID), uptime(s.UptimeS)}
 		if wide {
-			row = append(row, cell{text: memoryText(s.Usage)}, cell{text: cpuText(s.Usage)}, cell{text: processesText(s.Usage)})
+			row = append(row, memoryText(s.Usage), cpuText(s.Usage), processesText(s.Usage))
 		}
 		if pressed {
-			row = append(row, cell{text: pressureText(s.Usage)})
+			row = append(row, pressureText(s.Usage))
 		}
-		row = append(row, cell{text: strconv.Itoa(s.Restarts)}, cell{text: number(s.Port)})
+		row = append(row, s.Restarts, number(s.Port))
 		if wide {
-			row = append(row, cell{text: own(s.UID)})
+			row = append(row, own(s.UID))
 		}
-		b.row(append(row, cell{text: remark(s)})...)
+		b.row(append(row, remark(s))...)
 	}
 	return b
 }

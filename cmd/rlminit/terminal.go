@@ -218,14 +218,26 @@ type cell struct {
 	colour string
 }
 
-func (b *table) row(cells ...cell) { b.rows = append(b.rows, cells) }
+// row adds a row of texts and numbers, and of cells where one has a colour.
+func (b *table) row(columns ...any) {
+	var row []cell
+	for _, c := range columns {
+		in, coloured := c.(cell)
+		if !coloured {
+			in.text = fmt.Sprint(c)
+		}
+		in.text = printable(in.text)
+		row = append(row, in)
+	}
+	b.rows = append(b.rows, row)
+}
 
 func (b *table) header(names ...string) {
-	cells := make([]cell, len(names))
-	for i, name := range names {
-		cells[i] = cell{name, bold}
+	var row []cell
+	for _, name := range names {
+		row = append(row, cell{name, bold})
 	}
-	b.row(cells...)
+	b.rows = append(b.rows, row)
 }
 
 // write prints the table, two blanks between columns and none at the end of a

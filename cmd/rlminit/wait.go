@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +25,7 @@ if it failed, 8 if it stopped at a member that was not ready, 17 if it was
 cancelled, superseded or interrupted; on a terminal it shows progress.`,
 		Example:           `  rlminit wait alice --for running --timeout 30s`,
 		ValidArgsFunction: completeServices,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if want != "running" && want != "stopped" {
 				return misused(cmd, "--for takes running or stopped, not %q", want)
 			}
@@ -40,26 +39,21 @@ cancelled, superseded or interrupted; on a terminal it shows progress.`,
 			case cmd.Flags().Changed("for"):
 				return misused(cmd, "--for goes with NAME, not with --operation")
 			default:
-				var err error
 				if id, err = operationID(cmd, operation); err != nil {
 					return err
 				}
 			}
 			client := t.open()
-			ctx := cmd.Context()
 			if len(args) == 0 {
-				if timeout > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, timeout)
-					defer cancel()
-				}
+				ctx, cancel := within(cmd.Context(), timeout, 0)
+				defer cancel()
 				o, err := client.Operation(ctx, id, false)
 				if err != nil {
 					return err
 				}
 				return followOperation(ctx, t, client, o, asJSON)
 			}
-			ctx, cancel := within(ctx, timeout, grace)
+			ctx, cancel := within(cmd.Context(), timeout, grace)
 			defer cancel()
 			s, err := client.Wait(ctx, args[0], control.WaitFor{For: want, TimeoutMS: milliseconds(timeout)})
 			if err != nil {

@@ -53,12 +53,7 @@ func (s *Set) Step(in Input) []Effect {
 	case Define:
 		s.naming.define()
 	case Redefine:
-		if l := s.Life(in.Node); l != nil {
-			l.definition = in.Definition
-			s.naming.link(l)
-			s.observe(l) // its policy may be another
-			s.scheduler.recheckAll(l)
-		}
+		s.redefine(in.Node, in.Definition)
 	case Announce:
 		s.naming.announce()
 	case Unannounce:
@@ -92,9 +87,7 @@ func (s *Set) Step(in Input) []Effect {
 	case Heard:
 		s.scheduler.heard(in.Life)
 	case Lost:
-		for _, l := range s.timers.running() {
-			s.transition(l, machine.Event{Kind: machine.Stalled, Within: in.Event.Within})
-		}
+		s.lost(in.Event.Within)
 	case Stopping:
 		s.stopping = true
 	case End:
@@ -106,6 +99,23 @@ func (s *Set) Step(in Input) []Effect {
 	s.intents.keepIntents()
 	s.Operations.tellAll()
 	return s.outbox.effects
+}
+
+// redefine gives a service another definition.
+func (s *Set) redefine(n order.Node, d *Definition) {
+	if l := s.Life(n); l != nil {
+		l.definition = d
+		s.naming.link(l)
+		s.observe(l) // its policy may be another
+		s.scheduler.recheckAll(l)
+	}
+}
+
+// lost tells all whose time runs that so many nanoseconds of it did not count.
+func (s *Set) lost(within int64) {
+	for _, l := range s.timers.running() {
+		s.transition(l, machine.Event{Kind: machine.Stalled, Within: within})
+	}
 }
 
 // operate takes an input about commands and operations.

@@ -90,33 +90,43 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 			return nil, fmt.Errorf("cannot list the profiles: %w", err)
 		}
 		for _, p := range found {
-			if how.skips(p.Service()) {
-				continue
+			if !how.skips(p.Service()) {
+				f.profile(p, v.names.life(p.Service()), how)
 			}
-			if p.Unread() {
-				f.unread = fmt.Errorf("profile %s cannot be read now: %w", p.Name, p.Fault)
-			}
-			if life := v.names.life(p.Service()); life == Deleting || life == Deleted || cfg.For(p.Service()).Gateway == nil {
-				continue
-			}
-			entry := reconcile.Profile{Name: p.Name, Service: p.Service(), Record: p.Record, Unrecorded: p.Unrecorded}
-			life := v.names.life(p.Service())
-			rests := (life == Resting || life == Absent && how.rest) && mayRest(p, cfg, f.input.FoundState)
-			if rests && (how.judged == nil || !how.judged(p)) {
-				entry.Fingerprint = atRest
-			} else if d, err := p.Definition(cfg); err != nil {
-				entry.Fault = profiles.Reason(err)
-			} else if entry.Fingerprint, entry.Scheduled = atRest, d.Schedule != nil; !rests {
-				f.add(d)
-				entry.Fingerprint = f.prints[p.Service()]
-			}
-			if entry.Fingerprint == atRest {
-				f.atRest[p.Service()] = p
-				f.prints[p.Service()] = atRest
-			}
-			f.input.Profiles = append(f.input.Profiles, entry)
 		}
 	}
+	v.present(f, how)
+	return f, nil
+}
+
+// profile adds what a profile of the volume is to be, whose service has that life.
+func (f *findings) profile(p profiles.Profile, life Life, how looking) {
+	name := p.Service()
+	if p.Unread() {
+		f.unread = fmt.Errorf("profile %s cannot be read now: %w", p.Name, p.Fault)
+	}
+	if life == Deleting || life == Deleted || f.config.For(name).Gateway == nil {
+		return
+	}
+	entry := reconcile.Profile{Name: p.Name, Service: name, Record: p.Record, Unrecorded: p.Unrecorded}
+	rests := (life == Resting || life == Absent && how.rest) && mayRest(p, f.config, f.input.FoundState)
+	if rests && (how.judged == nil || !how.judged(p)) {
+		entry.Fingerprint = atRest
+	} else if d, err := p.Definition(f.config); err != nil {
+		entry.Fault = profiles.Reason(err)
+	} else if entry.Fingerprint, entry.Scheduled = atRest, d.Schedule != nil; !rests {
+		f.add(d)
+		entry.Fingerprint = f.prints[name]
+	}
+	if entry.Fingerprint == atRest {
+		f.atRest[name] = p
+		f.prints[name] = atRest
+	}
+	f.input.Profiles = append(f.input.Profiles, entry)
+}
+
+// present adds what is registered now.
+func (v *surveyor) present(f *findings, how looking) {
 	alive := v.services.Alive()
 	for name, e := range v.names.of {
 		if how.skips(name) {
@@ -135,7 +145,6 @@ func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findin
 			Fault: e.fault, Fingerprint: e.configured,
 		})
 	}
-	return f, nil
 }
 
 func (f *findings) add(d *service.Definition) {

@@ -10,8 +10,8 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	totalMost    = 70086
-	nodesMost    = 450403 // of the syntax tree: shorter lines count for nothing
+	totalMost    = 70081
+	nodesMost    = 450136 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
@@ -25,7 +25,7 @@ var ownBounds = map[string]int{
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.
-const longFunctions = 18
+const longFunctions = 2
 
 func TestCodeStaysSmall(t *testing.T) {
 	root, err := box.Repository()
