@@ -224,9 +224,9 @@ func TestProfilePurge(t *testing.T) {
 		{args: []string{"profile", "purge", "carol"}, code: 17, err: "rlminit: carol-revision-4 is left, for revision 5, which changes carol, is being applied\n"},
 		{
 			args: []string{"profile", "purge", "alice", "alcie", "[", "x*", "--needed"}, code: 4, asks: nothing,
-			err: "rlminit: nothing of \"alcie\" is in the trash; did you mean \"alice\"?\n" +
-				"rlminit: nothing of \"[\" is in the trash; rlminit profile list --trash shows what is\n" +
-				"rlminit: nothing of \"x*\" is in the trash; rlminit profile list --trash shows what is\n",
+			err: "rlminit: \"alcie\" is not in the trash; did you mean \"alice\"?\n" +
+				"rlminit: \"[\" is not in the trash; rlminit profile list --trash shows what is\n" +
+				"rlminit: \"x*\" is not in the trash; rlminit profile list --trash shows what is\n",
 		},
 	})
 }
