@@ -172,7 +172,7 @@ func PurgeEmptiesTheTrash(t *testing.T, start New) {
 	}
 	b.Fails(2, "--older-than AGE is missing", "profile", "purge")
 	b.Fails(4, "did you mean", "profile", "purge", "bob", "carl")
-	b.Fails(4, "nothing of", "profile", "purge", "../profiles/alice", "*")
+	b.Fails(4, "is not in the trash", "profile", "purge", "../profiles/alice", "*")
 	if out := b.Must("profile", "purge", "bob", "--older-than", "1d"); out != "nothing in the trash is that old\n" {
 		t.Errorf("of a day ago: %s", out)
 	}
@@ -187,7 +187,7 @@ func PurgeEmptiesTheTrash(t *testing.T, start New) {
 	if out := b.Must("profile", "purge", all[0], "--json"); json.Unmarshal([]byte(out), &one) != nil || one.Entry != all[0] || one.Profile != "bob" {
 		t.Errorf("by entry: %s", out)
 	}
-	b.Fails(4, "nothing of", "profile", "restore", "bob")
+	b.Fails(4, "is not in the trash", "profile", "restore", "bob")
 	if r := exits(b, 0, "profile", "purge", "carol", "[dz]*"); strings.Count(r.Out, ": removed\n") != 3 || !strings.Contains(r.Err, "zed-revision-1 is left") {
 		t.Errorf("by name and pattern: %s", r)
 	}
