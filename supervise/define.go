@@ -27,7 +27,6 @@ type services struct {
 	prep     *preparer
 	fleet    *fleet
 	records  *records
-	backend  *serve.Backend
 	opened   *open.Driver
 	logging  *logging
 	jobs     *jobRunner
