@@ -78,7 +78,8 @@ test-unit: go ## unit tests, with the race detector where there are goroutines
 	@tests/install-tools curl
 	@[ -n '$(RACE)' ] || { echo 'no C compiler: the tests run without the race detector'; [ "$${CI:-}" != true ]; }
 	@{ rc=0; $(GO) test -vet=off -json $(addprefix ./,$(ALONE)) || rc=$$?; \
-		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -vet=off -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
+		$(if $(RACE),$(GO) test -vet=off -json -run Simulation ./supervise || rc=$$?;) \
+		$(if $(RACE),CGO_ENABLED=1 $(HASTE)) $(GO) test $(RACE) -vet=off -timeout 20m -json $(filter-out $(addprefix rlminit/,$(ALONE)),$(PLAIN)) || rc=$$?; echo "exit $$rc"; } | \
 		$(GO) run ./tests/cmd/testlog unit $(RACE) # make check vets
 
 .PHONY: test-ns

@@ -326,7 +326,7 @@ func TestTooManyDescriptorsInFlight(t *testing.T) {
 	killTier2(t, b)
 	b.link = b.accept()
 
-	crowd := exec.Command("/proc/self/exe", "child", "crowd", "1s")
+	crowd := exec.Command("/proc/self/exe", "child", "crowd", "2s")
 	crowd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	crowd.Stdout = w
 	crowd.Env = []string{}
@@ -339,7 +339,7 @@ func TestTooManyDescriptorsInFlight(t *testing.T) {
 	}
 	before := processorTime(t, b.cmd.Process.Pid)
 	b.link.hello(t)
-	if used := processorTime(t, b.cmd.Process.Pid) - before; used > 300*time.Millisecond {
+	if used := processorTime(t, b.cmd.Process.Pid) - before; used > time.Second {
 		t.Errorf("PID 1 used %v of processor time", used)
 	}
 	if len(b.link.held) != 1 || len(b.link.snapshot) != 1 {

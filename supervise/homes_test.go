@@ -43,7 +43,7 @@ func TestSimulationOfProfiles(t *testing.T) {
 			"create killed", "delete killed", "purge killed", "empty killed", "restore killed", "delete when rolling", "purge when rolling", "rename when rolling")
 	}
 	for _, what := range often {
-		if !testing.Short() && *simSeed == 0 && runs >= 8 && total[what] == 0 {
+		if !fewRuns() && *simSeed == 0 && runs >= 8 && total[what] == 0 {
 			t.Errorf("in %d runs nothing was %s", runs, what)
 		}
 	}

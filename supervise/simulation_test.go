@@ -44,6 +44,14 @@ var (
 
 const shortRuns = 30
 
+// raced tells that the race detector is in this program.
+var raced bool
+
+// fewRuns tells that a few simulations are enough: too few for each thing to happen.
+func fewRuns() bool {
+	return testing.Short() || raced && *simRuns == shortRuns
+}
+
 // TestSimulation runs the loop, with its launches, dependencies, commands and
 // its replacement, against a model of tier 1 with faults. A failure names its
 // seed; go test -run Simulation -seed N replays it.
@@ -55,7 +63,7 @@ func TestSimulation(t *testing.T) {
 		"rolling", "cancelled", "not cancelled", "stopped for now", "rolling when replaced", "removed when rolling", "rolling when killed in a write",
 		"rolling start done", "rolling restart done", "rolling stop done", "rolling failed", "rolling refused",
 	} {
-		if *simRuns >= 30 && !testing.Short() && *simSeed == 0 && total[what] == 0 {
+		if *simRuns >= 30 && !fewRuns() && *simSeed == 0 && total[what] == 0 {
 			t.Errorf("in %d runs nothing was %s", *simRuns, what)
 		}
 	}
@@ -72,7 +80,7 @@ func simulate(t *testing.T, runs int, prepare func(*simulation)) (total map[stri
 	if *simSeed != 0 {
 		first, runs = *simSeed, 1
 	}
-	if testing.Short() {
+	if fewRuns() {
 		runs = min(runs, 5)
 	}
 	total = map[string]int{}
