@@ -65,7 +65,7 @@ const GateReason = "stopped at "
 
 // Operations returns those under way and the latest that are over.
 func (c *Client) Operations(ctx context.Context) ([]Operation, error) {
-	return ask[[]Operation](ctx, c, get("/v1/operations", "the operations"))
+	return list[Operation](ctx, c, "/v1/operations", "the operations")
 }
 
 // Operation returns one. With wait it answers when the operation is over, or has

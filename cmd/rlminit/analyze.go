@@ -18,7 +18,7 @@ import (
 )
 
 func analyzeVerb(t *terminal) *cobra.Command {
-	asJSON, svg := false, false
+	svg := false
 	cmd := &cobra.Command{
 		Use:   "analyze",
 		Short: "show what the last boot spent its time on",
@@ -36,7 +36,7 @@ in blue, the critical chain in red.`,
   docker exec box rlminit analyze --svg >boot.svg`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON && svg {
+			if t.json && svg {
 				return misused(cmd, "--json and --svg exclude each other; give one of them")
 			}
 			client := t.open()
@@ -55,7 +55,7 @@ in blue, the critical chain in red.`,
 			report := analyze.Boot(start, events, dependencies)
 			report.Steps = analyze.Steps(steps)
 			switch {
-			case asJSON:
+			case t.json:
 				return t.printJSON(report)
 			case len(report.Services)+len(report.Steps) == 0:
 				return control.Failed("nothing is known of the boot: no service was started by it, or the supervisor was replaced since and its events begin later")
@@ -66,9 +66,7 @@ in blue, the critical chain in red.`,
 			return nil
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "write a JSON object")
-	f.BoolVar(&svg, "svg", false, "write a drawing, as SVG")
+	t.forPrograms(cmd, "write a JSON object").Flags().BoolVar(&svg, "svg", false, "write a drawing, as SVG")
 	return cmd
 }
 

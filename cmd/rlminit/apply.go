@@ -63,7 +63,7 @@ with 12 because of the volume; rlminit revisions shows how it ended.`,
 	f := cmd.Flags()
 	f.StringVar(&ask.Approve, "approve", "", "the plan's hash, `HASH`, by somebody who has read it")
 	f.BoolVar(&ask.AllowDelete, "allow-delete", false, "the plan may delete profiles")
-	g.flags(cmd, &ask.By)
+	g.flags(t, cmd, &ask.By)
 	return cmd
 }
 
@@ -71,10 +71,10 @@ with 12 because of the volume; rlminit revisions shows how it ended.`,
 type gating struct {
 	steady, timeout, deadline time.Duration
 	rolling                   int
-	exitZero, json            bool
+	exitZero                  bool
 }
 
-func (g *gating) flags(cmd *cobra.Command, by *string) {
+func (g *gating) flags(t *terminal, cmd *cobra.Command, by *string) {
 	g.steady, g.timeout = 30*time.Second, 120*time.Second
 	f := cmd.Flags()
 	f.Var((*seconds)(&g.steady), "steady", "how long each service must have been ready, `TIME` (default: 30s)")
@@ -83,7 +83,7 @@ func (g *gating) flags(cmd *cobra.Command, by *string) {
 	f.IntVar(&g.rolling, "rolling", 1, "restart `N` services at a time")
 	f.StringVar(by, "by", "", "who approved it, `WHO`; recorded beside the uid of the caller")
 	f.BoolVar(&g.exitZero, "exit-zero", false, "exit with 0, not 9, when something was changed")
-	f.BoolVar(&g.json, "json", false, "write the revision when it is over, a JSON object")
+	t.forPrograms(cmd, "write the revision when it is over, a JSON object")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 
@@ -250,7 +250,7 @@ func (p *patience) next(ctx context.Context, t *terminal, client *control.Client
 
 // leave says that a revision is not over, and why nobody waits for it any longer.
 func (g *gating) leave(t *terminal, r control.Revision) error {
-	if g.json {
+	if t.json {
 		if err := t.printJSON(r); err != nil {
 			return err
 		}
@@ -261,14 +261,14 @@ func (g *gating) leave(t *terminal, r control.Revision) error {
 
 // say prints for people.
 func (g *gating) say(t *terminal, format string, args ...any) {
-	if !g.json {
+	if !t.json {
 		t.printf(format, args...)
 	}
 }
 
 // end says how a revision ended.
 func (g *gating) end(t *terminal, r control.Revision, took time.Duration) error {
-	if g.json {
+	if t.json {
 		if err := t.printJSON(r); err != nil {
 			return err
 		}

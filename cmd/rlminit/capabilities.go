@@ -10,8 +10,7 @@ import (
 )
 
 func capabilitiesVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "capabilities",
 		Short: "say which isolation and limits can be enforced here",
 		Args:  exactly(),
@@ -19,9 +18,6 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 			c, err := client.Capabilities(cmd.Context())
 			if err != nil {
 				return err
-			}
-			if asJSON {
-				return t.printJSON(c)
 			}
 			b := new(table)
 			b.header("WHAT", "ENFORCED", "WHY NOT, OR HOW FAR")
@@ -35,12 +31,9 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 					b.row(list.name+name, enforced(list.what[name]), list.what[name].Why)
 				}
 			}
-			b.write(t)
-			return nil
+			return t.answer(c, func() { b.write(t) })
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	}, "write a JSON object")
 }
 
 func enforced(e control.Enforced) cell {

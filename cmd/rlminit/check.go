@@ -38,8 +38,7 @@ type checkFault struct {
 }
 
 func checkVerb(t *terminal) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "check [FILE…]",
 		Short: "validate configuration and definitions, and run nothing",
 		Long: `Reads each file and prints every fault with its file, line and field. A
@@ -77,11 +76,9 @@ with text, and, if they apply, file, line and field.`,
 				}
 				all = append(all, checkedFile(configPath(), note, faults))
 			}
-			return t.tellChecked(all, asJSON)
+			return t.tellChecked(all)
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	}, "write a JSON array")
 }
 
 // checkedFile is what was found of a file, of which err has the faults.
@@ -100,9 +97,9 @@ func checkedFile(file, note string, err error) checked {
 }
 
 // tellChecked prints what was found.
-func (t *terminal) tellChecked(all []checked, asJSON bool) error {
+func (t *terminal) tellChecked(all []checked) error {
 	faulty := slices.ContainsFunc(all, func(c checked) bool { return !c.Valid })
-	if asJSON {
+	if t.json {
 		if err := t.printJSON(all); err != nil {
 			return err
 		}

@@ -21,8 +21,7 @@ import (
 const doctorTime = 5 * time.Second
 
 func doctorVerb(t *terminal) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "doctor",
 		Short: "examine this container and suggest remedies",
 		Long: `Examines the kernel, PID 1 and its privileges, cgroup and limits, the runtime
@@ -39,21 +38,15 @@ to do; empty if there is nothing to do).`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := examine(cmd.Context())
-			if asJSON {
-				if err := t.printJSON(findings); err != nil {
-					return err
-				}
-			} else {
-				showFindings(t, findings)
+			if err := t.answer(findings, func() { showFindings(t, findings) }); err != nil {
+				return err
 			}
 			if doctor.Worst(findings) == doctor.Fail {
 				return exitStatus(control.ExitFailed)
 			}
 			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	}, "write a JSON array")
 }
 
 // examine asks the supervisor what there is, and looks at the place.

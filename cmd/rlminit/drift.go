@@ -7,8 +7,7 @@ import (
 )
 
 func driftVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "drift",
 		Short: "show what differs from what was applied",
 		Long: `Compares the result of the applied revisions with what exists now, and shows
@@ -22,7 +21,7 @@ code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`
 				return err
 			}
 			switch {
-			case asJSON:
+			case t.json:
 				err = t.printJSON(d)
 			case d.Revision == 0:
 				t.printf("nothing was applied yet\n")
@@ -36,9 +35,7 @@ code is 14 if something differs, 0 if nothing does, or nothing was applied yet.`
 			}
 			return err
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	}, "write JSON")
 }
 
 func tellDrift(t *terminal, d control.Drift) {

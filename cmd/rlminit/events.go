@@ -16,7 +16,7 @@ import (
 )
 
 func eventsVerb(t *terminal) *cobra.Command {
-	var follow, asJSON bool
+	var follow bool
 	var flags journalFlags
 	var lines string
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ files.`,
 			}
 			shown := 0
 			each := func(e control.Event) error {
-				if shown++; asJSON {
+				if shown++; t.json {
 					t.printf("%s\n", harmless(e.Raw))
 				} else {
 					t.printf("%s\n", eventLine(t, e))
@@ -72,7 +72,7 @@ files.`,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, until interrupted")
 	cmd.Flags().StringVarP(&lines, "lines", "n", "all", "of what happened, the last `N` records, or all (default: all)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, one object a line")
+	t.forPrograms(cmd, "write JSON, one object a line")
 	flags.add(cmd)
 	return cmd
 }

@@ -35,7 +35,6 @@ func fileReadVerb(t *terminal) *cobra.Command {
 
 func fileWriteVerb(t *terminal) *cobra.Command {
 	var w control.WriteFile
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "write [--profile P] PATH",
 		Short: "replace a file of a profile by standard input",
@@ -54,7 +53,7 @@ the whole command. Mode and owner stay; a new file has mode 0640.`,
 			switch {
 			case err != nil:
 				return err
-			case asJSON:
+			case t.json:
 				return t.printJSON(r)
 			}
 			if isTerminal(os.Stdout) {
@@ -67,6 +66,5 @@ the whole command. Mode and owner stay; a new file has mode 0640.`,
 	}
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
 	cmd.Flags().BoolVar(&w.Parents, "parents", false, "make missing parent directories")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the job's result, a JSON object")
-	return limited(cmd)
+	return limited(t.forPrograms(cmd, "write the job's result, a JSON object"))
 }

@@ -15,7 +15,6 @@ const healthTimeout = 5 * time.Second
 
 func healthVerb(t *terminal) *cobra.Command {
 	var level string
-	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "health [NAME…] [--level alive|ready]",
 		Short: "check whether rlminit, or what it runs, is healthy",
@@ -39,7 +38,7 @@ supervisor.`,
 				t.complain(err.Error())
 				return exitStatus(control.ExitFailed)
 			}
-			if asJSON {
+			if t.json {
 				if err := t.printJSON(health); err != nil || health.OK {
 					return err
 				}
@@ -59,8 +58,7 @@ supervisor.`,
 		},
 	}
 	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive or ready")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	return t.forPrograms(cmd, "write a JSON object")
 }
 
 // askHealth asks the supervisor, but for the one rlminit that has none and is

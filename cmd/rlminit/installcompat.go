@@ -21,7 +21,7 @@ type compatLink struct {
 // installCompatVerb makes the names under which rlminit takes the place of
 // another init.
 func installCompatVerb(t *terminal) *cobra.Command {
-	force, asJSON := false, false
+	force := false
 	cmd := &cobra.Command{
 		Use:   "install-compat DIR",
 		Short: "make links that let this binary act as tini, dumb-init or catatonit",
@@ -53,19 +53,15 @@ Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
 				if err := makeLink(self, link, force); err != nil {
 					return err
 				}
-				if links = append(links, compatLink{link, self}); !asJSON {
+				if links = append(links, compatLink{link, self}); !t.json {
 					t.printf("%s -> %s\n", link, self)
 				}
 			}
-			if asJSON {
-				return t.printJSON(links)
-			}
-			return nil
+			return t.answer(links, func() {})
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	return t.forPrograms(cmd, "write a JSON array")
 }
 
 // makeLink makes link point to target. With force it replaces what is there, in

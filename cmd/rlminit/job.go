@@ -139,7 +139,6 @@ func showJob(t *terminal, j control.Job) {
 }
 
 func jobWaitVerb(t *terminal) *cobra.Command {
-	var asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait ID",
@@ -154,20 +153,18 @@ run, or 7 when the time is over first.`,
 			if err != nil {
 				return err
 			}
-			if !asJSON {
+			if !t.json {
 				t.printf("job %s %s\n", r.Job, r.State)
 			}
-			return finishRun(t, r, asJSON)
+			return finishRun(t, r)
 		}),
 	}
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the result as JSON")
-	return cmd
+	return t.forPrograms(cmd, "write the result as JSON")
 }
 
 func jobCancelVerb(t *terminal) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "end jobs, with all that they have started",
 		Long: `Ends jobs with all that they have started: TERM, a second, KILL. Returns when
@@ -177,19 +174,14 @@ they are over. If a job is over already, the exit code is 17.`,
 			worst := 0
 			for _, id := range once(args) {
 				r, err := client.CancelJob(cmd.Context(), id)
-				switch {
-				case err == nil && asJSON:
-					err = t.printJSON(r)
-				case err == nil:
-					t.printf("job %s %s\n", r.Job, r.State)
+				if err == nil {
+					err = t.answer(r, func() { t.printf("job %s %s\n", r.Job, r.State) })
 				}
 				worst = max(worst, t.report(err))
 			}
 			return status(worst)
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the result of each that was cancelled, a JSON object")
-	return cmd
+	}, "write the result of each that was cancelled, a JSON object")
 }
 
 func jobLogsVerb(t *terminal) *cobra.Command {

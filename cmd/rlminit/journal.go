@@ -23,8 +23,7 @@ docker exec runs as root unless it is told otherwise.`, journalVerifyVerb(t), jo
 }
 
 func journalVerifyVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "look for damage in the journal",
 		Long: `Reads each segment of the journal to its end and reports damage, and what the
@@ -41,7 +40,7 @@ there is no damage, and 1 otherwise.`,
 			}
 			defer o.Close()
 			verdicts, summary, err := o.Verify()
-			if asJSON {
+			if t.json {
 				return verdictsAsJSON(t, verdicts, summary, err)
 			}
 			sound := true
@@ -64,9 +63,7 @@ there is no damage, and 1 otherwise.`,
 			}
 			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	}, "write JSON")
 }
 
 // verified is what was found of a journal.
@@ -85,13 +82,10 @@ func verdictsAsJSON(t *terminal, verdicts []journal.Verdict, summary string, ref
 	for _, v := range verdicts {
 		answer.Sound = answer.Sound && len(v.Faults) == 0
 	}
-	if err := t.printJSON(answer); err != nil {
+	if err := t.printJSON(answer); err != nil || answer.Sound {
 		return err
 	}
-	if !answer.Sound {
-		return exitStatus(control.ExitFailed)
-	}
-	return nil
+	return exitStatus(control.ExitFailed)
 }
 
 func journalExportVerb(t *terminal) *cobra.Command {

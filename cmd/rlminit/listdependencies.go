@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 )
 
 func listDependenciesVerb(t *terminal) *cobra.Command {
-	asJSON, reverse := false, false
+	reverse := false
 	cmd := &cobra.Command{
 		Use:   "list-dependencies [NAME…]",
 		Short: "show dependencies of services as a tree",
@@ -43,7 +44,7 @@ and after, of the named services, or of all.`,
 			if len(names) == 0 {
 				roots = f.roots()
 			}
-			if asJSON {
+			if t.json {
 				return printDependencies(t, all, roots, len(names) > 0, worst)
 			}
 			for _, root := range roots {
@@ -53,8 +54,7 @@ and after, of the named services, or of all.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&reverse, "reverse", false, "show what depends on a service")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	return t.forPrograms(cmd, "write a JSON array")
 }
 
 func printDependencies(t *terminal, all []control.Dependencies, roots []string, named bool, worst int) error {
@@ -64,10 +64,7 @@ func printDependencies(t *terminal, all []control.Dependencies, roots []string, 
 			chosen = append(chosen, d)
 		}
 	}
-	if err := t.printJSON(chosen); err != nil {
-		return err
-	}
-	return status(worst)
+	return cmp.Or(t.printJSON(chosen), status(worst))
 }
 
 // edge leads to a service that another one comes after, or the reverse.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"rlminit/control"
 )
@@ -23,17 +22,16 @@ const (
 )
 
 type logFlags struct {
-	follow, all, json, bare, raw bool
-	lines, since                 string
-	until, grep, level           string
+	follow, all, bare, raw bool
+	lines, since           string
+	until, grep, level     string
 }
 
 // logAsk is what the flags come to.
 type logAsk struct {
 	control.LogOptions
 	filter logFilter
-	newest int // of the lines that the filter lets through, the last so many; negative: all
-	json   bool
+	newest int  // of the lines that the filter lets through, the last so many; negative: all
 	bare   bool // no service's name before its lines
 	raw    bool // control characters as they are, on a terminal too
 }
@@ -90,18 +88,19 @@ goes on in the next line) and text, or text_base64 where it is not UTF-8.`,
 			return nil
 		},
 	}
-	flags.add(cmd.Flags())
+	flags.add(t, cmd)
 	return cmd
 }
 
-func (flags *logFlags) add(f *pflag.FlagSet) {
+func (flags *logFlags) add(t *terminal, cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with what is written, until interrupted")
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
 	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
 	f.StringVar(&flags.until, "until", "", "what was written until `TIME`")
 	f.StringVar(&flags.grep, "grep", "", "lines that match `EXPRESSION`, a regular one of RE2; (?i) in front takes capitals for small letters")
 	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
-	f.BoolVar(&flags.json, "json", false, "write a JSON object for each line")
+	t.forPrograms(cmd, "write a JSON object for each line")
 	f.BoolVar(&flags.bare, "no-prefix", false, "no service's name in front of its lines")
 	f.BoolVar(&flags.raw, "raw", false, "control characters as they are, on a terminal too: colours, and whatever else a service wrote")
 	f.BoolVar(&flags.all, "all", false, "every service")
@@ -124,7 +123,7 @@ func logNames(ctx context.Context, client *control.Client, names []string) ([]st
 
 // options makes of the flags what to ask for.
 func (f *logFlags) options(cmd *cobra.Command, now time.Time, names int) (logAsk, error) {
-	o := logAsk{LogOptions: control.LogOptions{Follow: f.follow, Lines: -1}, newest: -1, json: f.json, bare: f.bare, raw: f.raw}
+	o := logAsk{LogOptions: control.LogOptions{Follow: f.follow, Lines: -1}, newest: -1, bare: f.bare, raw: f.raw}
 	if err := f.filter(cmd, now, &o); err != nil {
 		return o, err
 	}

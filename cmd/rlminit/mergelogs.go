@@ -28,8 +28,8 @@ type printer struct {
 }
 
 func newPrinter(t *terminal, names []string, o logAsk) *printer {
-	p := &printer{t: t, names: names, json: o.json, harmless: t.isTTY && !o.raw}
-	if len(names) == 1 || o.bare || o.json {
+	p := &printer{t: t, names: names, json: t.json, harmless: t.isTTY && !o.raw}
+	if len(names) == 1 || o.bare || t.json {
 		return p
 	}
 	width := 0

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,7 +34,6 @@ type operation struct {
 	verb    string
 	all     bool
 	noWait  bool
-	json    bool
 	rolling int
 	steady  time.Duration
 	timeout time.Duration
@@ -42,7 +42,7 @@ type operation struct {
 }
 
 // flags adds the flags of every operation.
-func (o *operation) flags(cmd *cobra.Command) {
+func (o *operation) flags(t *terminal, cmd *cobra.Command) {
 	f := cmd.Flags()
 	all := "every service, in the order of their dependencies"
 	if o.verb == "restart" {
@@ -51,7 +51,7 @@ func (o *operation) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.all, "all", false, all)
 	f.StringVar(&o.options.State, "state", "", "only those that are in this `STATE` now, such as failed or unhealthy")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
-	f.BoolVar(&o.json, "json", false, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
+	t.forPrograms(cmd, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")
 	rolling := map[string]string{
 		"start":   "start no more than `N` at a time",
@@ -154,14 +154,10 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.noWait && o.json:
-		return t.printJSON(begun)
-	case o.noWait:
-		t.printf("%d\n", begun.ID)
-		return nil
+	if o.noWait {
+		return t.answer(begun, func() { t.printf("%d\n", begun.ID) })
 	}
-	return followOperation(ctx, t, client, begun, o.json)
+	return followOperation(ctx, t, client, begun)
 }
 
 // set operates on all of the names as one set.
@@ -178,7 +174,7 @@ func (o *operation) set(ctx context.Context, t *terminal, client *control.Client
 	if o.all {
 		took = 0
 	}
-	if o.json {
+	if t.json {
 		return tellOutcomes(t, outcomes)
 	}
 	worst := 0
@@ -192,10 +188,7 @@ func (o *operation) set(ctx context.Context, t *terminal, client *control.Client
 	if len(outcomes) == 0 {
 		t.printf("nothing to %s\n", o.verb)
 	}
-	if worst != 0 {
-		return exitStatus(worst)
-	}
-	return nil
+	return status(worst)
 }
 
 // each operates on the names one by one: a single one, as it is.
@@ -207,17 +200,14 @@ func (o *operation) each(ctx context.Context, t *terminal, client *control.Clien
 		if err != nil {
 			return err
 		}
-		if o.json {
+		if t.json {
 			return tellOutcomes(t, outcomes) // of the one that is named
 		}
 		for _, outcome := range outcomes {
 			worst = max(worst, o.tell(t, name, outcome, t.now().Sub(begun)))
 		}
 	}
-	if worst != 0 {
-		return exitStatus(worst)
-	}
-	return nil
+	return status(worst)
 }
 
 // ask asks for it and waits for its outcomes.
@@ -251,10 +241,7 @@ func tellOutcomes(t *terminal, outcomes []control.Outcome) error {
 			worst = max(worst, outcome.Problem.ExitCode, control.ExitFailed)
 		}
 	}
-	if err := t.printJSON(outcomes); err != nil {
-		return err
-	}
-	return status(worst)
+	return cmp.Or(t.printJSON(outcomes), status(worst))
 }
 
 // tell prints one outcome and returns its exit code.

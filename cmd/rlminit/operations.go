@@ -12,7 +12,7 @@ import (
 )
 
 func operationsVerb(t *terminal) *cobra.Command {
-	var follow, asJSON bool
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "operations [ID]",
 		Short: "show what was asked of services, and what became of it",
@@ -33,7 +33,7 @@ the supervisor was replaced is interrupted.`,
 				if follow {
 					return misused(cmd, "-f goes with an ID")
 				}
-				return listOperations(cmd.Context(), t, client, asJSON)
+				return listOperations(cmd.Context(), t, client)
 			}
 			id, err := operationID(cmd, args[0])
 			if err != nil {
@@ -48,41 +48,32 @@ the supervisor was replaced is interrupted.`,
 					return err
 				}
 			}
-			if asJSON {
-				return t.printJSON(o)
-			}
-			t.printf("%s\n", operationLine(o))
-			for _, m := range o.Members {
-				t.printf("  %s\n", memberLine(t, m))
-			}
-			return nil
+			return t.answer(o, func() {
+				t.printf("%s\n", operationLine(o))
+				for _, m := range o.Members {
+					t.printf("  %s\n", memberLine(t, m))
+				}
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait until it is over")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	return t.forPrograms(cmd, "write JSON")
 }
 
-func listOperations(ctx context.Context, t *terminal, client *control.Client, asJSON bool) error {
+func listOperations(ctx context.Context, t *terminal, client *control.Client) error {
 	list, err := client.Operations(ctx)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		if list == nil {
-			list = []control.Operation{}
+	return t.answer(list, func() {
+		for _, o := range list {
+			t.printf("%s\n", operationLine(o))
 		}
-		return t.printJSON(list)
-	}
-	for _, o := range list {
-		t.printf("%s\n", operationLine(o))
-	}
-	return nil
+	})
 }
 
 func cancelVerb(t *terminal) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "cancel ID",
 		Short: "end an operation before it is done",
 		Long: `Ends an operation. What has begun goes on to its end; a restart that still waits
@@ -102,11 +93,9 @@ operation is over, 4 if there is none with that id.`,
 			if err != nil {
 				return err
 			}
-			return answer(t, asJSON, o, func() { t.printf("%s\n", operationLine(o)) })
+			return t.answer(o, func() { t.printf("%s\n", operationLine(o)) })
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the operation, a JSON object")
-	return cmd
+	}, "write the operation, a JSON object")
 }
 
 func operationID(cmd *cobra.Command, text string) (uint64, error) {
@@ -119,7 +108,7 @@ func operationID(cmd *cobra.Command, text string) (uint64, error) {
 
 // followOperation waits until an operation is over, and prints a line for each member
 // that is; as JSON the operation, in the end.
-func followOperation(ctx context.Context, t *terminal, client *control.Client, o control.Operation, asJSON bool) error {
+func followOperation(ctx context.Context, t *terminal, client *control.Client, o control.Operation) error {
 	told := map[string]bool{}
 	each := func(o control.Operation) {
 		for _, m := range o.Members {
@@ -130,7 +119,7 @@ func followOperation(ctx context.Context, t *terminal, client *control.Client, o
 			}
 		}
 	}
-	if asJSON {
+	if t.json {
 		each = nil
 	}
 	o, err := untilOver(ctx, t, client, o, each)
@@ -139,7 +128,7 @@ func followOperation(ctx context.Context, t *terminal, client *control.Client, o
 	}
 	problem := o.Problem()
 	switch {
-	case asJSON:
+	case t.json:
 		err = t.printJSON(o)
 	case len(o.Members) == 0 && problem == nil:
 		t.printf("nothing to %s\n", o.Verb)

@@ -23,7 +23,7 @@ import (
 func planVerb(t *terminal) *cobra.Command {
 	var ask declaredSet
 	var out string
-	var asJSON, detailed bool
+	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
 		Short: "show what an apply of a declared set would change",
@@ -56,7 +56,7 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 					return control.Failed("cannot write %s: %v", out, reason(err))
 				}
 			}
-			if asJSON {
+			if t.json {
 				t.printf("%s\n", text)
 			} else {
 				tellPlan(t, p, out)
@@ -73,7 +73,7 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
-	f.BoolVar(&asJSON, "json", false, "write the plan itself")
+	t.forPrograms(cmd, "write the plan itself")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")
 	return cmd
 }

@@ -22,15 +22,11 @@ change its state.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeProfiles,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			d := o.attempt(cmd.Context(), t, args[0], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+			return o.attempt(cmd.Context(), t, args[0], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
 				return client.AdoptProfile(ctx, args[0], control.AdoptProfile{Wait: wait})
-			})
-			if d.err != nil {
-				return d.err
-			}
-			return d.tell()
+			}).end()
 		}),
 	}
-	o.waitFlags(cmd)
+	o.waitFlags(t, cmd)
 	return cmd
 }

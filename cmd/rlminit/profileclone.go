@@ -35,7 +35,7 @@ they are at that moment: stop NAME first if its gateway may write meanwhile.`,
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
 	f.StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, in the new profile; may be repeated")
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
-	o.waitFlags(cmd)
+	o.waitFlags(t, cmd)
 	return cmd
 }
 
@@ -59,8 +59,7 @@ rollback needs the profile, it changes the restored one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body.Restore, body.Name = args[0], as
 			if as == "" {
-				client := t.open()
-				body.Name = profileOfEntry(cmd.Context(), client, args[0])
+				body.Name = profileOfEntry(cmd.Context(), t.open(), args[0])
 			}
 			return createOne(cmd, t, o, body)
 		},
@@ -68,7 +67,7 @@ rollback needs the profile, it changes the restored one.`,
 	f := cmd.Flags()
 	f.StringVar(&as, "as", "", "under another name, `NEW`")
 	f.BoolVar(&body.Stopped, "stopped", false, "only record it, and start nothing")
-	o.waitFlags(cmd)
+	o.waitFlags(t, cmd)
 	return cmd
 }
 
@@ -102,16 +101,12 @@ with jobs or open sessions is not renamed; the answer names them.`,
 		Args:              exactly("NAME", "NEW"),
 		ValidArgsFunction: completeProfiles,
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
-			d := o.attempt(cmd.Context(), t, args[1], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+			return o.attempt(cmd.Context(), t, args[1], false, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
 				return client.RenameProfile(ctx, args[0], control.RenameProfile{To: args[1], Wait: wait})
-			})
-			if d.err != nil {
-				return d.err
-			}
-			return d.tell()
+			}).end()
 		}),
 	}
-	o.waitFlags(cmd)
+	o.waitFlags(t, cmd)
 	return cmd
 }
 
@@ -120,12 +115,7 @@ func createOne(cmd *cobra.Command, t *terminal, o *operation, body control.Creat
 	if cmd.Flags().Changed("port") && (body.Port < 1 || body.Port > 65535) {
 		return misused(cmd, "--port takes 1 to 65535, not %d", body.Port)
 	}
-	client := t.open()
-	d := o.create(cmd.Context(), t, client, body)
-	if d.err != nil {
-		return d.err
-	}
-	return d.tell()
+	return o.create(cmd.Context(), t, t.open(), body).end()
 }
 
 func (o *operation) create(ctx context.Context, t *terminal, client *control.Client, body control.CreateProfile) answered {
@@ -136,9 +126,9 @@ func (o *operation) create(ctx context.Context, t *terminal, client *control.Cli
 }
 
 // waitFlags are those of a verb that waits for a gateway.
-func (o *operation) waitFlags(cmd *cobra.Command) {
+func (o *operation) waitFlags(t *terminal, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.noWait, "no-wait", false, "return once it is recorded")
-	f.BoolVar(&o.json, "json", false, "write a JSON object for each that was done")
+	t.forPrograms(cmd, "write a JSON object for each that was done")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 }

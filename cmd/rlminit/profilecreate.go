@@ -58,7 +58,7 @@ each one is tried, even if another fails.`,
 	f.IntVar(&body.Port, "port", 0, "its port, `N` (default: one that follows from the name)")
 	f.BoolVar(&body.PortAny, "port-any", false, "allow a --port outside of gateway.ports")
 	f.BoolVar(&body.ExistOK, "exist-ok", false, "accept a profile that exists already, and change only what --env and --secret say")
-	o.waitFlags(cmd)
+	o.waitFlags(t, cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }

@@ -13,7 +13,7 @@ type deletedProfile struct {
 }
 
 func profileDeleteVerb(t *terminal) *cobra.Command {
-	var purge, asJSON bool
+	var purge bool
 	cmd := &cobra.Command{
 		Use:   "delete NAME…",
 		Short: "stop gateways and remove their profiles",
@@ -30,7 +30,7 @@ log behind a symbolic link is named and left to you.`,
 			return forEach(t, once(args), func(name string) answered {
 				deleted, err := client.DeleteProfile(cmd.Context(), name, purge)
 				return answered{err: err, tell: func() error {
-					if asJSON {
+					if t.json {
 						return t.printJSON(deletedProfile{name, deleted})
 					}
 					if deleted.Trash != "" {
@@ -48,8 +48,7 @@ log behind a symbolic link is named and left to you.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was deleted")
-	return limited(cmd)
+	return limited(t.forPrograms(cmd, "write a JSON object for each that was deleted"))
 }
 
 // tellLeft says what could not be removed of something that is gone.

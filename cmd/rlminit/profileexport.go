@@ -179,19 +179,15 @@ a profile's directory is ignored, if somebody has put it into the archive.`,
 				return misused(cmd, "an archive cannot be typed on a terminal; write: rlminit profile import - <FILE")
 			}
 			client := t.open()
-			d := o.attempt(cmd.Context(), t, what.Name, what.Stopped, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
+			return o.attempt(cmd.Context(), t, what.Name, what.Stopped, func(ctx context.Context, wait *control.Wait) (control.Outcome, error) {
 				what.Wait = wait
 				return client.ImportProfile(ctx, what, in)
-			})
-			if d.err != nil {
-				return d.err
-			}
-			return d.tell()
+			}).end()
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&what.Name, "as", "", "under another name, `NEW`")
 	f.BoolVar(&what.Stopped, "stopped", false, "only record it, and start nothing")
-	o.waitFlags(cmd)
+	o.waitFlags(t, cmd)
 	return cmd
 }

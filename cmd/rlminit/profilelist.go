@@ -11,70 +11,52 @@ import (
 )
 
 func profileListVerb(t *terminal) *cobra.Command {
-	var asJSON, trash bool
+	var trash bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the profiles",
 		Args:  exactly(),
 		RunE: t.asking(func(cmd *cobra.Command, _ []string, client *control.Client) error {
 			if trash {
-				return listTrash(cmd.Context(), t, client, asJSON)
+				return listTrash(cmd.Context(), t, client)
 			}
 			profiles, err := client.Profiles(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return t.printJSON(profiles)
-			}
-			if len(profiles) == 0 {
-				t.printf("no profile yet; rlminit profile create NAME makes one\n")
-				return nil
-			}
-			b := new(table)
-			b.header("NAME", "STATE", "DESIRED", "PORT", "DIR")
-			for _, p := range profiles {
-				b.row(p.Name, cell{p.State, stateColour(p.State)},
-					p.Desired, number(p.Port), p.Dir)
-			}
-			b.write(t)
-			return nil
+			return t.answer(profiles, func() {
+				b := new(table)
+				b.header("NAME", "STATE", "DESIRED", "PORT", "DIR")
+				for _, p := range profiles {
+					b.row(p.Name, cell{p.State, stateColour(p.State)}, p.Desired, number(p.Port), p.Dir)
+				}
+				b.writeOr(t, "no profile yet; rlminit profile create NAME makes one\n")
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	return t.forPrograms(cmd, "write a JSON array")
 }
 
 // listTrash prints what rlminit profile restore can take back.
-func listTrash(ctx context.Context, t *terminal, client *control.Client, asJSON bool) error {
+func listTrash(ctx context.Context, t *terminal, client *control.Client) error {
 	list, err := client.Trash().List(ctx)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return t.printJSON(list)
-	}
-	b := new(table)
-	byRevision := slices.ContainsFunc(list, func(e control.Trashed) bool { return e.Revision != 0 })
-	columns := []string{"NAME", "DELETED", "ENTRY"}
-	if byRevision {
-		columns = append(columns, "KEPT FOR")
-	}
-	b.header(columns...)
-	for _, e := range list {
-		row := []any{e.Profile, trashTime(e.At), e.Entry}
-		if e.Needed {
-			row = append(row, "a rollback of revision "+strconv.Itoa(e.Revision))
-		} else if byRevision {
-			row = append(row, "")
+	return t.answer(list, func() {
+		b, columns := new(table), []string{"NAME", "DELETED", "ENTRY"}
+		if slices.ContainsFunc(list, func(e control.Trashed) bool { return e.Revision != 0 }) {
+			columns = append(columns, "KEPT FOR")
 		}
-		b.row(row...)
-	}
-	if len(list) == 0 {
-		t.printf("nothing is in the trash\n")
-		return nil
-	}
-	b.write(t)
-	return nil
+		b.header(columns...)
+		for _, e := range list {
+			kept := ""
+			if e.Needed {
+				kept = "a rollback of revision " + strconv.Itoa(e.Revision)
+			}
+			b.row([]any{e.Profile, trashTime(e.At), e.Entry, kept}[:len(columns)]...)
+		}
+		b.writeOr(t, "nothing is in the trash\n")
+	})
 }

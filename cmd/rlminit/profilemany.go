@@ -16,6 +16,14 @@ type answered struct {
 	err  error
 }
 
+// end tells of one, or says why there is nothing to tell.
+func (a answered) end() error {
+	if a.err != nil {
+		return a.err
+	}
+	return a.tell()
+}
+
 // forEach asks for each name, several at a time, and tells of each in the order
 // of the names; a failure of one does not keep the others from being done.
 func forEach(t *terminal, names []string, ask func(name string) answered) error {
@@ -31,11 +39,7 @@ func forEach(t *terminal, names []string, ask func(name string) answered) error 
 	}
 	worst := 0
 	for _, answer := range answers {
-		d := <-answer
-		if d.err == nil {
-			d.err = d.tell()
-		}
-		worst = max(worst, t.report(d.err))
+		worst = max(worst, t.report((<-answer).end()))
 	}
 	return status(worst)
 }
@@ -65,7 +69,7 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 		name = shortName(outcome.Service)
 	}
 	return answered{tell: func() error {
-		return answer(t, o.json, outcome, func() { t.printf("%s%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...), noteOf(outcome)) })
+		return t.answer(outcome, func() { t.printf("%s%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...), noteOf(outcome)) })
 	}}
 }
 

@@ -28,7 +28,6 @@ type purge struct {
 	until  time.Time // the latest deletion that is meant; zero: any
 	needed bool      // also what a rollback takes
 	dryRun bool
-	json   bool
 	named  map[string]bool // entries that are meant by a word that is no pattern
 }
 
@@ -71,7 +70,7 @@ with exit code 17.`,
 			if err != nil {
 				return err
 			}
-			if len(chosen) == 0 && !p.json {
+			if len(chosen) == 0 && !t.json {
 				t.printf("nothing in the trash is that old\n")
 			}
 			return forEach(t, slices.Sorted(maps.Keys(chosen)), func(entry string) answered {
@@ -83,8 +82,7 @@ with exit code 17.`,
 	f.Var((*seconds)(&older), "older-than", "only what was deleted at least `AGE` ago, such as 12h or 30d")
 	f.BoolVar(&p.needed, "needed", false, "also what a rollback still needs")
 	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
-	f.BoolVar(&p.json, "json", false, "write a JSON object for each that was removed, or would be")
-	return limited(cmd)
+	return limited(t.forPrograms(cmd, "write a JSON object for each that was removed, or would be"))
 }
 
 // purge removes an entry, unless a rollback takes it.
@@ -99,7 +97,7 @@ func (p *purge) purge(ctx context.Context, t *terminal, client *control.Client, 
 	if exitCodeOf(err) == control.ExitExists && !p.needed { // needed since, or there is no telling who does
 		return p.leave(t, e.Entry, err)
 	}
-	return answered{err: err, tell: func() error { return gone.tell(t, p.dryRun, p.json) }}
+	return answered{err: err, tell: func() error { return gone.tell(t, p.dryRun) }}
 }
 
 // choose is what of the trash is meant, by entry. A word that is for nothing there is a
@@ -170,9 +168,9 @@ func (p *purge) leave(t *terminal, entry string, why error) answered {
 }
 
 // tell tells of an entry that was removed, or would be.
-func (e purgedEntry) tell(t *terminal, would, asJSON bool) error {
+func (e purgedEntry) tell(t *terminal, would bool) error {
 	switch {
-	case asJSON:
+	case t.json:
 		return t.printJSON(e)
 	case would:
 		t.printf("%s: would be removed\n", printable(e.Entry))

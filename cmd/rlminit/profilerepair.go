@@ -11,8 +11,7 @@ import (
 )
 
 func profileRepairVerb(t *terminal) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return limited(t.forPrograms(&cobra.Command{
 		Use:   "repair NAME…",
 		Short: "give the files of profiles to the right owner",
 		Long: `Changes the owner of files in a profile's directory that are root's, such as
@@ -33,17 +32,11 @@ and one second in all, and logs which profiles it has not finished. With own:
 			return forEach(t, once(args), func(name string) answered {
 				did, err := control.Repair(cmd.Context(), client, name)
 				return answered{err: err, tell: func() error {
-					if asJSON {
-						return t.printJSON(did)
-					}
-					t.printf("%s: %s\n", printable(did.Profile), repairedText(did))
-					return nil
+					return t.answer(did, func() { t.printf("%s: %s\n", printable(did.Profile), repairedText(did)) })
 				}}
 			})
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each")
-	return limited(cmd)
+	}, "write a JSON object for each"))
 }
 
 func repairedText(did control.Repaired) string {

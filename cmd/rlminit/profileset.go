@@ -11,7 +11,7 @@ import (
 
 func profileSetVerb(t *terminal) *cobra.Command {
 	var env, unset []string
-	var noWait, asJSON bool
+	var noWait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "set NAME [KEY=VALUE…]",
@@ -53,13 +53,13 @@ edit its profile.yaml and run rlminit reload.`,
 			if err != nil {
 				return err
 			}
-			return answer(t, asJSON, profile, func() { t.printf("%s: %s\n", printable(profile.Name), printable(profile.State)) })
+			return t.answer(profile, func() { t.printf("%s: %s\n", printable(profile.Name), printable(profile.State)) })
 		},
 	}
 	cmd.Flags().StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")
 	cmd.Flags().StringArrayVar(&unset, "unset", nil, "remove the variable `KEY`")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the change is recorded")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the profile, a JSON object")
+	t.forPrograms(cmd, "write the profile, a JSON object")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 	return cmd
 }

@@ -12,9 +12,9 @@ import (
 
 // reloading are the flags of a reload.
 type reloading struct {
-	dryRun, json, wait bool
-	rolling            int
-	steady             time.Duration
+	dryRun, wait bool
+	rolling      int
+	steady       time.Duration
 }
 
 // request is what they ask for.
@@ -75,9 +75,9 @@ id.`,
 			if err != nil {
 				return misplaced(cmd, names, err)
 			}
-			err = answer(t, r.json, done, func() { tellReload(t, done) })
+			err = t.answer(done, func() { tellReload(t, done) })
 			if err == nil && done.Operation > 0 {
-				err = followReload(cmd.Context(), t, client, done.Operation, r.json)
+				err = followReload(cmd.Context(), t, client, done.Operation)
 			}
 			if err == nil && slices.ContainsFunc(done.Changes, control.Change.Refused) {
 				err = exitStatus(control.ExitFailed)
@@ -90,16 +90,15 @@ id.`,
 	cmd.Flags().Lookup("rolling").NoOptDefVal = "1"
 	cmd.Flags().Var((*seconds)(&r.steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "say what would be done, and do nothing")
-	cmd.Flags().BoolVar(&r.json, "json", false, "write JSON")
-	return limited(cmd)
+	return limited(t.forPrograms(cmd, "write JSON"))
 }
 
 // followReload waits for the operation of a reload, of which JSON has the id alone.
-func followReload(ctx context.Context, t *terminal, client *control.Client, id uint64, asJSON bool) error {
+func followReload(ctx context.Context, t *terminal, client *control.Client, id uint64) error {
 	o, err := client.Operation(ctx, id, false)
 	switch {
-	case err == nil && !asJSON:
-		return followOperation(ctx, t, client, o, false)
+	case err == nil && !t.json:
+		return followOperation(ctx, t, client, o)
 	case err == nil:
 		o, err = untilOver(ctx, t, client, o, nil)
 	}

@@ -25,6 +25,6 @@ only the waiting, and prints the operation's id.`,
   rlminit restart --all --timeout 2m`,
 		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },
 	}
-	o.flags(cmd)
+	o.flags(t, cmd)
 	return cmd
 }

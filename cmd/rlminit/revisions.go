@@ -19,10 +19,6 @@ person must act; running or rolling-back while it is under way. BY is the
 approver as given with --by, and the uid of the caller.`,
 		Args: exactly(),
 	}, (*control.Client).Revisions, func(list []control.Revision) {
-		if len(list) == 0 {
-			t.printf("nothing was applied yet; rlminit plan -f FILE is the beginning\n")
-			return
-		}
 		var b table
 		b.header("REVISION", "STATE", "BEGUN", "BY", "CHANGES", "SOURCE", "REASON")
 		for _, r := range list {
@@ -33,7 +29,7 @@ approver as given with --by, and the uid of the caller.`,
 			b.row(r.Revision, cell{r.State, revisionColour(r.State)}, r.At.UTC().Format(time.RFC3339),
 				by, len(r.Steps), r.Source, leadLine(cmp.Or(r.Held, r.Reason)))
 		}
-		b.write(t)
+		b.writeOr(t, "nothing was applied yet; rlminit plan -f FILE is the beginning\n")
 	})
 }
 

@@ -44,20 +44,20 @@ plan and begins nothing; with --json the plan is as rlminit plan writes it.`,
 				return err
 			}
 			if ask.DryRun {
-				return tellRollback(t, r, g.json)
+				return tellRollback(t, r)
 			}
 			return g.follow(cmd.Context(), t, client, r)
 		},
 	}
-	g.flags(cmd, &ask.By)
+	g.flags(t, cmd, &ask.By)
 	cmd.Flags().BoolVar(&ask.AllowDelete, "allow-delete", false, "it may delete profiles")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "only show what it would change")
 	return cmd
 }
 
 // tellRollback prints the plan of a rollback that was not begun.
-func tellRollback(t *terminal, r control.Revision, asJSON bool) error {
-	if asJSON {
+func tellRollback(t *terminal, r control.Revision) error {
+	if t.json {
 		t.printf("%s\n", harmless([]byte(r.Plan)))
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,6 @@ type runOptions struct {
 	stdin     string
 	env       []string
 	limits    []string
-	asJSON    bool
 }
 
 func runCommandVerb(t *terminal) *cobra.Command {
@@ -83,7 +83,7 @@ and the file that the result names has all of it.`,
 	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it all the same where the isolation, or a limit, cannot be enforced here")
 	f.StringArrayVar(&o.limits, "limit", nil, "bound it: `NAME=VALUE`, such as memory=512MiB or nofile=256; rlminit capabilities lists them")
 	f.BoolVar(&o.job.DryRun, "dry-run", false, "only say what would run, as which user, where, and what would refuse it")
-	f.BoolVar(&o.asJSON, "json", false, "write the result as JSON, and nothing else")
+	t.forPrograms(cmd, "write the result as JSON, and nothing else")
 	f.BoolVar(&o.job.Detach, "detach", false, "print the job's id and do not wait")
 	f.BoolVar(&o.job.Retry, "retry", false, "run it again if the container ends before it does")
 	return cmd
@@ -158,15 +158,15 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 			return o.failed(t, err)
 		}
 		<-read
-		return answer(t, o.asJSON, job, func() { t.printf("%s\n", job.Job) })
+		return t.answer(job, func() { t.printf("%s\n", job.Job) })
 	}
-	result, err := attended(cmd.Context(), t, client, o.asJSON, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
+	result, err := attended(cmd.Context(), t, client, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
 		return client.Run(ctx, o.job, stdin, each)
 	})
 	if err != nil {
 		return o.failed(t, err)
 	}
-	if !o.asJSON && (o.job.Isolation != "" || len(o.limits) > 0) {
+	if !t.json && (o.job.Isolation != "" || len(o.limits) > 0) {
 		for _, lacks := range result.Tried {
 			what := "isolation " + lacks.Isolation
 			if lacks.Limit != "" {
@@ -175,14 +175,14 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 			t.complain(what + ": " + lacks.Error)
 		}
 	}
-	return finishRun(t, result, o.asJSON)
+	return finishRun(t, result)
 }
 
 // attended follows a job until it is over. At ^C, TERM and HUP it is cancelled, and
 // its end waited for; at the second one nothing is. To ask the runtime for signals takes
 // a tenth of the time of a job that does nothing, so it is done beside the request; and
 // they are not given back, for the process ends with the job.
-func attended(ctx context.Context, t *terminal, client *control.Client, quiet bool,
+func attended(ctx context.Context, t *terminal, client *control.Client,
 	follow func(context.Context, func(*control.JobOutput) error) (*control.JobResult, error),
 ) (*control.JobResult, error) {
 	id := make(chan string, 1)
@@ -203,7 +203,7 @@ func attended(ctx context.Context, t *terminal, client *control.Client, quiet bo
 		case <-over:
 		}
 	}()
-	out := &passer{out: t.out, err: t.err, quiet: quiet}
+	out := &passer{out: t.out, err: t.err, quiet: t.json}
 	return follow(ctx, func(o *control.JobOutput) error {
 		if o.Job != "" {
 			<-caught // before anybody can know of the job
@@ -305,7 +305,7 @@ func (o *runOptions) failed(t *terminal, err error) error {
 	if errors.As(err, &problem) && problem.Type == "urn:rlminit:"+control.KindTooLarge {
 		state, code = "refused", control.ExitRefused
 	}
-	if o.asJSON {
+	if t.json {
 		what := err.Error()
 		r := &control.JobResult{State: state, Error: &what, LeftBehind: []control.LeftBehind{}, Isolation: "none", Tried: []control.IsolationTried{}}
 		if state == "refused" {
@@ -323,15 +323,8 @@ func (o *runOptions) failed(t *terminal, err error) error {
 }
 
 // finishRun prints what is left to say of a job, and makes its exit code.
-func finishRun(t *terminal, r *control.JobResult, asJSON bool) error {
-	if asJSON {
-		if err := t.printJSON(r); err != nil {
-			return err
-		}
-	} else if line := verdict(r); line != "" {
-		t.complain(line)
-	}
-	return status(runCode(r))
+func finishRun(t *terminal, r *control.JobResult) error {
+	return cmp.Or(t.answer(r, func() { t.complain(verdict(r)) }), status(runCode(r)))
 }
 
 // verdict is what is to be said of a job's end besides its output.
@@ -384,11 +377,7 @@ func (o *runOptions) dryRun(cmd *cobra.Command, t *terminal, client *control.Cli
 	if err != nil {
 		return o.failed(t, err)
 	}
-	if o.asJSON {
-		if err := t.printJSON(d); err != nil {
-			return err
-		}
-	} else {
+	err = t.answer(d, func() {
 		quoted := make([]string, len(d.Command))
 		for i, arg := range d.Command {
 			quoted[i] = document.Quote(arg)
@@ -399,8 +388,10 @@ func (o *runOptions) dryRun(cmd *cobra.Command, t *terminal, client *control.Cli
 		for _, kv := range d.Environment {
 			t.printf("  %s\n", printable(kv))
 		}
-	}
+	})
 	switch {
+	case err != nil:
+		return err
 	case d.Refused != nil:
 		t.complain("would be refused: " + *d.Refused)
 		return exitStatus(control.ExitRefused)

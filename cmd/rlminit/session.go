@@ -22,7 +22,6 @@ volume of its own cannot open a session.`, sessionCreateVerb(t, "create"), sessi
 func sessionCreateVerb(t *terminal, name string) *cobra.Command {
 	var s control.CreateSession
 	var ttl, total time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "create",
 		Short:   "open a session and print its id",
@@ -51,15 +50,14 @@ opened.`
 		if err != nil {
 			return err
 		}
-		return answer(t, asJSON, session, func() { t.printf("%s\n", session.Session) })
+		return t.answer(session, func() { t.printf("%s\n", session.Session) })
 	}
 	f := cmd.Flags()
 	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs belong to profile or service `NAME`")
 	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
 	f.IntVar(&s.Jobs, "jobs", 0, "how many jobs it may run (default 1000)")
 	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")
-	f.BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	return t.forPrograms(cmd, "write a JSON object")
 }
 
 func sessionListVerb(t *terminal) *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,7 @@ type processView struct {
 }
 
 func showVerb(t *terminal) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "show NAME…",
 		Short: "show everything about services",
 		Long: `Shows the state of each service, its definition with the source of each value (a
@@ -76,23 +76,17 @@ where the caller may not see them), events and last_lines.`,
 				}
 				views = append(views, v)
 			}
-			if asJSON {
-				if err := t.printJSON(views); err != nil {
-					return err
+			err := t.answer(views, func() {
+				for i, v := range views {
+					if i > 0 {
+						t.printf("\n")
+					}
+					v.print(t)
 				}
-				return status(worst)
-			}
-			for i, v := range views {
-				if i > 0 {
-					t.printf("\n")
-				}
-				v.print(t)
-			}
-			return status(worst)
+			})
+			return cmp.Or(err, status(worst))
 		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON array")
-	return cmd
+	}, "write a JSON array")
 }
 
 // view asks for all that is told of a service.

@@ -15,7 +15,7 @@ import (
 )
 
 func signalVerb(t *terminal) *cobra.Command {
-	asJSON, pid := false, 0
+	pid := 0
 	cmd := &cobra.Command{
 		Use:   "signal SIG {NAME…|--pid PID}",
 		Short: "send a signal to services",
@@ -49,7 +49,7 @@ is refused.`,
 				if errors.As(err, &problem) && (problem.ExitCode == control.ExitNoAnswer || problem.Status == http.StatusBadRequest) {
 					return err // as it would be for each of the others
 				}
-				if err == nil && asJSON {
+				if err == nil && t.json {
 					err = t.printJSON(s)
 				}
 				worst = max(worst, t.report(err))
@@ -57,7 +57,7 @@ is refused.`,
 			return status(worst)
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object for each that was sent it")
+	t.forPrograms(cmd, "write a JSON object for each that was sent it")
 	cmd.Flags().IntVar(&pid, "pid", 0, "the process `PID`, of a service or a job, in place of services")
 	return cmd
 }

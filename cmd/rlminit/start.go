@@ -30,7 +30,7 @@ only the waiting, and prints the operation's id.`,
 			return o.run(cmd, t, names)
 		},
 	}
-	o.flags(cmd)
+	o.flags(t, cmd)
 	cmd.Flags().BoolVar(&o.options.Failed, "failed", false, "every service that has failed")
 	return cmd
 }

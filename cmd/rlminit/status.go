@@ -13,7 +13,7 @@ import (
 )
 
 type statusFlags struct {
-	json, watch, quiet, wide bool
+	watch, quiet, wide bool
 }
 
 func statusVerb(t *terminal) *cobra.Command {
@@ -42,7 +42,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
   rlminit status -q alice && echo up`,
 		ValidArgsFunction: completeServices,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if flags.quiet && (flags.json || flags.watch) {
+			if flags.quiet && (t.json || flags.watch) {
 				return misused(cmd, "-q prints nothing, so it cannot be combined with --json or --watch")
 			}
 			client := t.open()
@@ -57,7 +57,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&flags.json, "json", false, "write a JSON array")
+	t.forPrograms(cmd, "write a JSON array")
 	f.BoolVar(&flags.wide, "wide", false, "with memory, CPU time and processes, and rlminit's own")
 	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")
@@ -83,7 +83,7 @@ func showStatus(ctx context.Context, t *terminal, client *control.Client, names 
 		if shown := show(t, services, len(names) > 0, flags); shown != nil {
 			return shown
 		}
-		if len(names) == 0 && !flags.json {
+		if len(names) == 0 && !t.json {
 			supervisedBy(ctx, t, client, services)
 		}
 	}
@@ -155,7 +155,7 @@ func supervisedBy(ctx context.Context, t *terminal, client *control.Client, serv
 
 // show prints services for people or, with --json, for programs.
 func show(t *terminal, services []control.Service, named bool, flags statusFlags) error {
-	if flags.json {
+	if t.json {
 		return t.printJSON(services)
 	}
 	if len(services) == 0 {

@@ -23,7 +23,7 @@ and prints the operation's id.`,
   rlminit stop --runtime alice     # until the container's next start`,
 		RunE: func(cmd *cobra.Command, names []string) error { return o.run(cmd, t, names) },
 	}
-	o.flags(cmd)
+	o.flags(t, cmd)
 	cmd.Flags().BoolVar(&o.options.Runtime, "runtime", false, "leave the recorded intent as it is")
 	return cmd
 }

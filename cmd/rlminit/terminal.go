@@ -29,6 +29,8 @@ type terminal struct {
 	width  int // columns; 0: no limit
 	height int // lines; 0: no limit
 	now    func() time.Time
+
+	json bool // the answer is for programs: --json
 }
 
 func newTerminal() *terminal {
@@ -113,9 +115,15 @@ func shows[T any](t *terminal, cmd *cobra.Command, ask func(*control.Client, con
 	}, func(v T) { show(t, v) })
 }
 
+// forPrograms gives a verb the flag --json.
+func (t *terminal) forPrograms(cmd *cobra.Command, usage string) *cobra.Command {
+	cmd.Flags().BoolVar(&t.json, "json", false, usage)
+	return cmd
+}
+
 // answer prints what a verb was answered: as JSON where that is wanted, else by show.
-func answer(t *terminal, asJSON bool, v any, show func()) error {
-	if asJSON {
+func (t *terminal) answer(v any, show func()) error {
+	if t.json {
 		return t.printJSON(v)
 	}
 	show()
@@ -124,16 +132,14 @@ func answer(t *terminal, asJSON bool, v any, show func()) error {
 
 // askingFor is both of them.
 func askingFor[T any](t *terminal, cmd *cobra.Command, what string, ask func(*control.Client, context.Context, []string) (T, error), show func(T)) *cobra.Command {
-	var asJSON bool
 	cmd.RunE = t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {
 		v, err := ask(client, cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		return answer(t, asJSON, v, func() { show(v) })
+		return t.answer(v, func() { show(v) })
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON "+what)
-	return cmd
+	return t.forPrograms(cmd, "write a JSON "+what)
 }
 
 // The colours, as SGR parameters.
@@ -238,6 +244,15 @@ func (b *table) header(names ...string) {
 		row = append(row, cell{name, bold})
 	}
 	b.rows = append(b.rows, row)
+}
+
+// writeOr is write, or says what it means that there is no row below the header.
+func (b *table) writeOr(t *terminal, none string) {
+	if len(b.rows) == 1 {
+		t.printf("%s", none)
+		return
+	}
+	b.write(t)
 }
 
 // write prints the table, two blanks between columns and none at the end of a

@@ -165,9 +165,10 @@ func TestLogsOnATerminalAreHarmless(t *testing.T) {
 		"\uFFFD itself":                                      "\uFFFD itself",
 	} {
 		line := []byte(stamp + text + "\n")
+		asJSON := false
 		show := func(o logAsk, tty bool) string {
 			var out bytes.Buffer
-			p := newPrinter(&terminal{out: &output{to: &out}, isTTY: tty}, []string{"alice"}, o)
+			p := newPrinter(&terminal{out: &output{to: &out}, isTTY: tty, json: asJSON}, []string{"alice"}, o)
 			if err := p.print(logLine{text: line}); err != nil {
 				t.Fatal(err)
 			}
@@ -182,14 +183,15 @@ func TestLogsOnATerminalAreHarmless(t *testing.T) {
 		if got := show(logAsk{}, false); got != string(line) {
 			t.Errorf("%q is %q in a pipe", text, got)
 		}
+		asJSON = true
 		var shown, piped logJSON
-		if err := json.Unmarshal([]byte(show(logAsk{json: true}, true)), &shown); err != nil {
+		if err := json.Unmarshal([]byte(show(logAsk{}, true)), &shown); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
-		if err := json.Unmarshal([]byte(show(logAsk{json: true}, false)), &piped); err != nil || piped.Text != shown.Text {
+		if err := json.Unmarshal([]byte(show(logAsk{}, false)), &piped); err != nil || piped.Text != shown.Text {
 			t.Errorf("%q is JSON of %q on a terminal, %q in a pipe, %v", text, shown.Text, piped.Text, err)
 		}
-		for _, r := range show(logAsk{json: true}, true) {
+		for _, r := range show(logAsk{}, true) {
 			if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
 				t.Errorf("%q as JSON has %q", text, r)
 			}

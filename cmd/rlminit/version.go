@@ -22,13 +22,12 @@ type versionParts struct {
 }
 
 func versionVerb(t *terminal) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return t.forPrograms(&cobra.Command{
 		Use:   "version",
 		Short: "print the version",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
+			if t.json {
 				v, commit := built()
 				parts := versionParts{Version: v, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 				if commit != "" {
@@ -39,9 +38,7 @@ func versionVerb(t *terminal) *cobra.Command {
 			t.printf("%s\n", versionLine())
 			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
-	return cmd
+	}, "write a JSON object")
 }
 
 // versionLine is what `version` prints: the version, the commit where it is

@@ -12,7 +12,6 @@ func waitVerb(t *terminal) *cobra.Command {
 	var want, operation string
 	var id uint64
 	var timeout time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "wait NAME [--for running|stopped] | --operation ID",
 		Short: "wait until a service runs, or is stopped",
@@ -51,7 +50,7 @@ cancelled, superseded or interrupted; on a terminal it shows progress.`,
 				if err != nil {
 					return err
 				}
-				return followOperation(ctx, t, client, o, asJSON)
+				return followOperation(ctx, t, client, o)
 			}
 			ctx, cancel := within(cmd.Context(), timeout, grace)
 			defer cancel()
@@ -59,12 +58,11 @@ cancelled, superseded or interrupted; on a terminal it shows progress.`,
 			if err != nil {
 				return err
 			}
-			return answer(t, asJSON, s, func() { t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0)) })
+			return t.answer(s, func() { t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0)) })
 		},
 	}
 	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running (default) or stopped")
 	cmd.Flags().StringVar(&operation, "operation", "", "wait for the operation of this `ID`")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the service, or the operation, as a JSON object")
-	return cmd
+	return t.forPrograms(cmd, "write the service, or the operation, as a JSON object")
 }

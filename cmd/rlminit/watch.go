@@ -34,7 +34,7 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	var tick <-chan time.Time
-	if t.isTTY && !flags.json {
+	if t.isTTY && !t.json {
 		tick = ticker.C
 	}
 	var shown []control.Service
@@ -51,7 +51,7 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 				return err
 			}
 		}
-		if !polls || t.isTTY && !flags.json || !same(shown, services) {
+		if !polls || t.isTTY && !t.json || !same(shown, services) {
 			if err := showAgain(t, services, len(names) > 0, flags); err != nil {
 				return err
 			}
@@ -78,9 +78,9 @@ func watchStatus(ctx context.Context, t *terminal, client *control.Client, names
 // showAgain shows the status in place of what was shown before, or below it. In
 // place it fits the terminal, with what is not well first.
 func showAgain(t *terminal, services []control.Service, named bool, flags statusFlags) error {
-	if !t.isTTY || flags.json {
+	if !t.isTTY || t.json {
 		err := show(t, services, named, flags)
-		if !flags.json {
+		if !t.json {
 			t.printf("\n")
 		}
 		return err
