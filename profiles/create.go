@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,16 +40,7 @@ type Creation struct {
 // once, one succeeds.
 func (s *Store) Create(name string, how Creation) (p Profile, made bool, err error) {
 	settings := s.tree.settings.Load()
-	if err := CheckName(name, settings.Services); err != nil {
-		return Profile{}, false, err
-	}
-	if err := checkEnvironment(how.Environment); err != nil {
-		return Profile{}, false, err
-	}
-	if err := checkSecrets(how.Secrets); err != nil {
-		return Profile{}, false, err
-	}
-	if err := how.check(settings); err != nil {
+	if err := cmp.Or(CheckName(name, settings.Services), checkEnvironment(how.Environment), checkSecrets(how.Secrets), how.check(settings)); err != nil {
 		return Profile{}, false, err
 	}
 	if how.asked = how.Intent; how.Intent == service.IntentNone {
@@ -217,7 +209,7 @@ func (s *Store) furnishAside(name, temp string, how Creation, state statefile.Fi
 	case how.Clone != "":
 		err = s.furnisher.clone(how.Clone, temp, how.Environment, settings)
 	default:
-		err = s.furnisher.furnish(temp, how.Environment, settings)
+		err = s.furnisher.furnish(temp, settings.Template, how.Environment, settings)
 	}
 	if err == nil && how.Text != nil {
 		err = s.furnisher.replace(temp, how.Text)
@@ -307,8 +299,6 @@ func (s *Store) adopt(name string, how Creation, settings *Settings) (Profile, e
 			return Profile{}, err
 		}
 	}
-	if err = s.Records.restate(name, copyMode); err != nil { // the journal has it, and the copy follows
-		s.tree.told.once(err.Error() + "; the journal has what is wanted of it, and counts")
-	}
+	s.tree.copied(s.Records.restate(name, copyMode))
 	return s.list.load(name)
 }

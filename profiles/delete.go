@@ -13,34 +13,39 @@ import (
 // can be deleted too. It fails with ErrNotFound if there is none. by is who asked;
 // nil: rlminit itself.
 func (s *Store) Delete(name string, purge bool, by *Actor) (trash string, err error) {
+	return s.remove(name, func(dir string) (trash string, err error) {
+		record := profileBody{Profile: name, Actor: by}
+		if purge {
+			trash, err = s.Trash.purge(dir)
+		} else {
+			s.Records.keepsIntent(name)
+			trash, err = s.Trash.take(dir, name)
+			record.Trash = path.Base(trash)
+		}
+		if err == nil {
+			s.Records.deleted(record)
+		}
+		return trash, err
+	})
+}
+
+// remove has away take a profile's directory away, and forgets the rest of it. It returns
+// what away does.
+func (s *Store) remove(name string, away func(dir string) (string, error)) (where string, err error) {
 	if err := s.deletable(name); err != nil {
 		return "", err
 	}
-	if err := s.list.prime(); err != nil {
-		return "", err
-	}
-	defer s.tree.names.lock(name)()
-	if _, err := s.list.load(name); err != nil {
-		return "", err
-	}
-	dir := dirOf(name)
-	if purge {
-		trash, err = s.Trash.purge(dir)
-	} else {
-		s.Records.keepsIntent(name)
-		trash, err = s.Trash.take(dir, name)
-	}
+	_, release, err := s.hold(name)
+	defer release()
 	if err != nil {
 		return "", err
 	}
-	s.Records.forget(name)
-	record := profileBody{Profile: name, Actor: by}
-	if !purge {
-		record.Trash = path.Base(trash)
+	if where, err = away(dirOf(name)); err != nil {
+		return "", err
 	}
-	s.Records.deleted(record)
+	s.Records.forget(name)
 	s.Secrets.forget(name)
-	return trash, nil
+	return where, nil
 }
 
 // Purge takes an entry out of the trash for good, durably, and returns the path of what

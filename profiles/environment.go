@@ -28,21 +28,12 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 	if err := checkEnvironment(set); err != nil {
 		return Profile{}, err
 	}
-	if err := s.list.prime(); err != nil {
-		return Profile{}, err
-	}
-	defer s.tree.names.lock(name)()
-	p, err := s.list.load(name)
-	if err != nil {
-		return Profile{}, err
-	}
-	if p.Fault != nil {
-		return Profile{}, refuse(ErrBroken, "%v", p.Fault)
-	}
-	if err := s.furnisher.writeOverrides(dirOf(name), p.overrides, changes); err != nil {
-		return Profile{}, err
-	}
-	return s.list.load(name)
+	return s.change(name, func(p Profile) error {
+		if p.Fault != nil {
+			return refuse(ErrBroken, "%v", p.Fault)
+		}
+		return s.furnisher.writeOverrides(dirOf(name), p.overrides, changes)
+	})
 }
 
 // additions makes a map of values one of changes.

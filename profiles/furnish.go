@@ -45,11 +45,11 @@ func begin(steps *durable.Steps, home *durable.Dir, dir string, how Creation, se
 	return text, nil
 }
 
-// furnish puts the template, the marker and the environment into a directory,
+// furnish puts a template ("": none), the marker and the environment into a directory,
 // each only where it is missing.
-func (f *furnisher) furnish(dir string, env map[string]string, settings *Settings) error {
-	if settings.Template != "" {
-		if err := f.copyTemplate(settings.Template, dir); err != nil {
+func (f *furnisher) furnish(dir, template string, env map[string]string, settings *Settings) error {
+	if template != "" {
+		if err := f.copyTemplate(template, dir); err != nil {
 			return err
 		}
 	}
@@ -93,9 +93,7 @@ func (f *furnisher) copyTemplate(template, dir string) error {
 // mark puts the marker into a directory that lacks it; what else a new profile
 // gets is not forced upon one that somebody has made.
 func (f *furnisher) mark(dir string, env map[string]string, settings *Settings) error {
-	bare := *settings
-	bare.Template = ""
-	if err := f.furnish(dir, env, &bare); err != nil {
+	if err := f.furnish(dir, "", env, settings); err != nil {
 		return err
 	}
 	return f.tree.home.SyncDir(dir)
@@ -109,10 +107,7 @@ func (f *furnisher) writeOverrides(dir string, text []byte, changes map[string]*
 	if err != nil {
 		return refuse(ErrBroken, "%v", err)
 	}
-	if info, err := f.tree.home.Lstat(file); err == nil && info.Type == 0 && info.Perm == 0o600 && bytes.Equal(text, changed) {
-		return nil
-	}
-	return f.tree.home.WriteFile(file, changed, durable.Write{Mode: 0o600, Max: maxOverrides, Names: true})
+	return f.replace(dir, changed)
 }
 
 // undo removes what was made of something that did not come about; "" is nothing.
@@ -121,12 +116,8 @@ func (f *furnisher) undo(made ...string) {
 		if rel == "" {
 			continue
 		}
-		if err := f.ownership.takeBack(rel); err != nil {
-			f.tree.told.once(err.Error())
-		}
-		if err := f.tree.dirFor(rel).RemoveAll(rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.tree.told.once(err.Error())
-		}
+		f.tree.told.failure(f.ownership.takeBack(rel))
+		f.tree.told.failure(f.tree.dirFor(rel).RemoveAll(rel))
 	}
 }
 
@@ -173,9 +164,7 @@ func (f *furnisher) clone(from, temp string, env map[string]string, settings *Se
 			return err
 		}
 	}
-	bare := *settings
-	bare.Template = ""
-	return f.furnish(temp, env, &bare)
+	return f.furnish(temp, "", env, settings)
 }
 
 // unpack puts an archive aside: the profile's files into temp, and those of its

@@ -275,36 +275,25 @@ func (rec *Records) Forget(there map[string]bool) {
 		return
 	}
 	slices.Sort(gone.Services)
-	if err := l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: gone}); err != nil {
-		rec.tree.told.once(err.Error())
-	}
+	rec.tree.told.failure(l.append(context.Background(), false, journal.Entry{Type: TypeGone, Body: gone}))
 }
 
 // Adopt takes what a profile's state file says for what is wanted of it, where
 // the journal has something else.
 func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, error) {
-	if err := s.list.prime(); err != nil {
-		return Profile{}, err
-	}
-	defer s.tree.names.lock(name)()
-	p, err := s.list.load(name)
-	if err != nil {
-		return p, err
-	}
-	f, err := statefile.Read(s.tree.home, s.tree.stateFileOf(name))
-	switch {
-	case err != nil:
-		return p, err
-	case f.Origin == service.Corrupt:
-		return p, refuse(ErrBroken, "the state file of %s cannot be adopted: %s", name, f.Fault)
-	case f.Origin != service.Recorded || f.Desired == service.IntentNone:
-		return p, refuse(ErrBroken, "%s has no state file that says what is wanted of it", name)
-	}
-	body := profileBody{Profile: name, Desired: f.Desired, Actor: &actor}
-	if err := s.Records.ledger.Load().append(ctx, false, journal.Entry{Type: TypeAdopted, Body: body}); err != nil {
-		return p, err
-	}
-	return s.list.load(name)
+	return s.change(name, func(Profile) error {
+		f, err := statefile.Read(s.tree.home, s.tree.stateFileOf(name))
+		switch {
+		case err != nil:
+			return err
+		case f.Origin == service.Corrupt:
+			return refuse(ErrBroken, "the state file of %s cannot be adopted: %s", name, f.Fault)
+		case f.Origin != service.Recorded || f.Desired == service.IntentNone:
+			return refuse(ErrBroken, "%s has no state file that says what is wanted of it", name)
+		}
+		body := profileBody{Profile: name, Desired: f.Desired, Actor: &actor}
+		return s.Records.ledger.Load().append(ctx, false, journal.Entry{Type: TypeAdopted, Body: body})
+	})
 }
 
 // created records a new profile.
@@ -326,7 +315,5 @@ func (rec *Records) purged(p profileBody) { rec.end(TypePurged, p) }
 // end records an end. That of the directory is what counts: a journal that cannot be
 // written to is put right at the next boot.
 func (rec *Records) end(kind string, p profileBody) {
-	if err := rec.ledger.Load().append(context.Background(), true, journal.Entry{Type: kind, Body: p}); err != nil {
-		rec.tree.told.once(err.Error())
-	}
+	rec.tree.told.failure(rec.ledger.Load().append(context.Background(), true, journal.Entry{Type: kind, Body: p}))
 }

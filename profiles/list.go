@@ -192,10 +192,32 @@ func (s *Store) Preview(settings Settings) ([]Profile, error) {
 // Load reads one profile. It fails with ErrNotFound if there is none of that
 // name.
 func (s *Store) Load(name string) (Profile, error) {
+	p, release, err := s.hold(name)
+	release()
+	return p, err
+}
+
+// hold is Load, and has nobody else change the profile until release is called.
+func (s *Store) hold(name string) (p Profile, release func(), err error) {
 	if err := s.list.prime(); err != nil {
+		return p, func() {}, err
+	}
+	release = s.tree.names.lock(name)
+	p, err = s.list.load(name)
+	return p, release, err
+}
+
+// change has f change a profile, and returns it as it is then. It fails with ErrNotFound
+// if there is none of that name.
+func (s *Store) change(name string, f func(Profile) error) (Profile, error) {
+	p, release, err := s.hold(name)
+	defer release()
+	if err == nil {
+		err = f(p)
+	}
+	if err != nil {
 		return Profile{}, err
 	}
-	defer s.tree.names.lock(name)()
 	return s.list.load(name)
 }
 
@@ -223,19 +245,11 @@ func (c *catalogue) load(name string) (Profile, error) {
 		return Profile{}, err
 	}
 	defer dir.Close()
-	var p *Profile
 	seen, err := glances(dir, []string{name}, settings)
-	switch {
-	case err != nil || seen[0].Odd:
-		entry := durable.Entry{Name: name, Type: fs.ModeIrregular}
-		p = c.consider(dir, entry, settings, new(atomic.Int64), nil)
-		if p != nil && p.Fault != nil && c.ownership.finish(name) {
-			p = c.consider(dir, entry, settings, new(atomic.Int64), nil)
-		}
-	case seen[0].Marked:
-		p = &Profile{Name: name, Dir: dir.Path(name)}
-		c.glanced(p, dir, seen[0], settings)
+	if err != nil {
+		seen = []durable.Glance{{Odd: true}}
 	}
+	p := c.look(dir, durable.Entry{Name: name, Type: fs.ModeIrregular}, seen[0], settings, new(atomic.Int64), nil, func() func() { return func() {} })
 	if p == nil {
 		return Profile{}, missing
 	}
@@ -278,39 +292,42 @@ const atOnce = 256
 func (c *catalogue) considerAll(dir *durable.Dir, entries []durable.Entry, settings *Settings, left *skipped) ([]*Profile, error) {
 	found := make([]*Profile, len(entries))
 	var large atomic.Int64
-	failures := make([]error, (len(entries)+atOnce-1)/atOnce)
-	share(len(failures), len(failures), func(chunk int) {
-		from := chunk * atOnce
-		some := entries[from:min(from+atOnce, len(entries))]
+	failures := make([]error, len(entries))
+	inChunks(len(entries), atOnce, len(entries), func(from, to int) {
+		some := entries[from:to]
 		names := make([]string, len(some))
 		for i, e := range some {
 			names[i] = e.Name
 		}
 		seen, err := glances(dir, names, settings)
-		if failures[chunk] = err; err != nil {
+		if failures[from] = err; err != nil {
 			return
 		}
 		for i, e := range some {
-			odd := seen[i].Odd || checkForm(e.Name) != nil
-			switch {
-			case odd:
-				found[from+i] = c.consider(dir, e, settings, &large, left)
-			case seen[i].Marked:
-				p := &Profile{Name: e.Name, Dir: dir.Path(e.Name)}
-				c.glanced(p, dir, seen[i], settings)
-				found[from+i] = p
-			}
-			if p := found[from+i]; p != nil && c.ownership.owners != nil && p.Fault != nil {
-				// It may have been on its way to another owner, which is over by then, or
-				// was cut short.
-				unlock := c.tree.names.lock(p.Name)
-				c.ownership.finish(p.Name)
-				found[from+i] = c.consider(dir, e, settings, &large, left)
-				unlock()
-			}
+			found[from+i] = c.look(dir, e, seen[i], settings, &large, left, func() func() { return c.tree.names.lock(e.Name) })
 		}
 	})
 	return found, errors.Join(failures...)
+}
+
+// look is what there is of an entry of which so much was seen; nil: no profile. lock is for
+// its name.
+func (c *catalogue) look(dir *durable.Dir, e durable.Entry, seen durable.Glance, settings *Settings, large *atomic.Int64, left *skipped, lock func() func()) (p *Profile) {
+	switch {
+	case seen.Odd || checkForm(e.Name) != nil:
+		p = c.consider(dir, e, settings, large, left)
+	case seen.Marked:
+		p = &Profile{Name: e.Name, Dir: dir.Path(e.Name)}
+		c.glanced(p, dir, seen, settings)
+	}
+	if p != nil && c.ownership.owners != nil && p.Fault != nil {
+		// It may have been on its way to another owner, which is over by then, or was
+		// cut short.
+		defer lock()()
+		c.ownership.finish(p.Name)
+		p = c.consider(dir, e, settings, large, left)
+	}
+	return p
 }
 
 // glances looks at profiles of these names, in one request.
@@ -480,26 +497,20 @@ func fullRange(name string, r PortRange) string {
 	return fmt.Sprintf("profile %s has no port: all of %d-%d are taken; widen gateway.ports", name, r.First, r.Last)
 }
 
-// inParallel calls f for 0 to n-1 on a few goroutines, and waits for all.
-func inParallel(n int, f func(i int)) { share(n, (n+63)/64, f) }
-
-// share is inParallel on at most so many goroutines.
-func share(n, most int, f func(i int)) {
-	workers := min(runtime.GOMAXPROCS(0), 8, most)
-	if workers <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
+// inChunks calls f for the parts of 0 to n, each of at most size, on a few goroutines, at
+// most so many, and waits for all.
+func inChunks(n, size, most int, f func(from, to int)) {
+	chunks := (n + size - 1) / size
 	var next atomic.Int64
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < chunks; i = int(next.Add(1)) - 1 {
+			f(i*size, min((i+1)*size, n))
+		}
 	}
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 8, most, chunks) - 1 {
+		all.Go(work)
+	}
+	work()
 	all.Wait()
 }

@@ -308,9 +308,7 @@ func (o *Ownership) takeBackTemps(dir string) {
 		return // who cleans up says it
 	}
 	for _, e := range entries {
-		if err := o.takeBack(dir + "/" + e.Name); err != nil {
-			o.tree.told.once(err.Error())
-		}
+		o.tree.told.failure(o.takeBack(dir + "/" + e.Name))
 	}
 }
 

@@ -59,9 +59,7 @@ func (rec *Records) sweepServices() {
 	}
 	for _, e := range entries {
 		if _, ok := rec.ledger.Load().known(strings.TrimSuffix(e.Name, ".json")); ok {
-			if err := rec.tree.home.RemoveAll(servicesDir + "/" + e.Name); err != nil {
-				rec.tree.told.once(err.Error())
-			}
+			rec.tree.told.failure(rec.tree.home.RemoveAll(servicesDir + "/" + e.Name))
 		}
 	}
 }
@@ -74,11 +72,8 @@ const copiesTogether = 32
 // not looked at. A power cut may bring it back.
 func (rec *Records) SaveSeen(of []string, seen []Seen, most int) []error {
 	failures := make([]error, len(of))
-	parts := (len(of) + copiesTogether - 1) / copiesTogether
-	share(parts, min(most, parts), func(part int) {
-		first := part * copiesTogether
-		last := min(first+copiesTogether, len(of))
-		rec.saveTogether(of[first:last], seen[first:last], failures[first:last])
+	inChunks(len(of), copiesTogether, most, func(from, to int) {
+		rec.saveTogether(of[from:to], seen[from:to], failures[from:to])
 	})
 	return failures
 }
@@ -185,13 +180,20 @@ func (rec *Records) restate(name string, how durable.Write) error {
 
 // restated is restate of several, which delays and fails nothing.
 func (rec *Records) restated(names []string) {
-	inParallel(len(names), func(i int) {
-		unlock := rec.tree.names.lock(names[i])
-		defer unlock()
-		if err := rec.restate(names[i], copyMode); err != nil {
-			rec.tree.told.once(err.Error() + "; the journal has what is wanted of it, and counts")
+	inChunks(len(names), 64, len(names), func(from, to int) {
+		for _, name := range names[from:to] {
+			unlock := rec.tree.names.lock(name)
+			rec.tree.copied(rec.restate(name, copyMode))
+			unlock()
 		}
 	})
+}
+
+// copied says why what the journal has could not be copied.
+func (v *tree) copied(err error) {
+	if err != nil {
+		v.told.once(err.Error() + "; the journal has what is wanted of it, and counts")
+	}
 }
 
 // keepAside moves a file that cannot be used out of the way.

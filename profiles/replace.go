@@ -42,14 +42,11 @@ type Base struct {
 // ToEdit is a profile, and what tells it from another one that has its name later:
 // which directory it is. Two that were just made have the same text.
 func (s *Store) ToEdit(name string) (p Profile, id string, err error) {
-	if err := s.list.prime(); err != nil {
-		return Profile{}, "", err
+	p, release, err := s.hold(name)
+	defer release()
+	if err == nil {
+		id, err = s.tree.identity(dirOf(name))
 	}
-	defer s.tree.names.lock(name)()
-	if p, err = s.list.load(name); err != nil {
-		return Profile{}, "", err
-	}
-	id, err = s.tree.identity(dirOf(name))
 	return p, id, err
 }
 
@@ -76,29 +73,20 @@ func (v *tree) identity(dir string) (string, error) {
 // ReplaceFrom is Replace, unless the profile is another one than the text is of, or
 // somebody else has changed what it is made of: that is ErrBroken.
 func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error) {
-	if err := s.list.prime(); err != nil {
-		return Profile{}, err
-	}
-	defer s.tree.names.lock(name)()
-	p, err := s.list.load(name)
-	if err != nil {
-		return Profile{}, err
-	}
-	if base.ID != nil {
-		switch id, err := s.tree.identity(dirOf(name)); {
-		case err != nil:
-			return Profile{}, err
-		case id != *base.ID:
-			return Profile{}, refuse(ErrBroken, "%s is another profile by now: the one that your text is of was renamed or deleted meanwhile", name)
+	return s.change(name, func(p Profile) error {
+		if base.ID != nil {
+			switch id, err := s.tree.identity(dirOf(name)); {
+			case err != nil:
+				return err
+			case id != *base.ID:
+				return refuse(ErrBroken, "%s is another profile by now: the one that your text is of was renamed or deleted meanwhile", name)
+			}
 		}
-	}
-	if base.Text != nil && string(p.overrides) != *base.Text {
-		return Profile{}, refuse(ErrBroken, "the profile.yaml of %s was changed by somebody else meanwhile; take that up and try again", name)
-	}
-	if err := s.furnisher.replace(dirOf(name), text); err != nil {
-		return Profile{}, err
-	}
-	return s.list.load(name)
+		if base.Text != nil && string(p.overrides) != *base.Text {
+			return refuse(ErrBroken, "the profile.yaml of %s was changed by somebody else meanwhile; take that up and try again", name)
+		}
+		return s.furnisher.replace(dirOf(name), text)
+	})
 }
 
 // Discard moves a profile into the trash under a name that the caller has
@@ -106,29 +94,11 @@ func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error
 // Its gateway must have been stopped. It fails with ErrNotFound if there is no
 // such profile.
 func (s *Store) Discard(name, trash string) error {
-	if name == Default {
-		return refuse(ErrName, "the profile %q is the home directory itself", name)
-	}
-	if err := s.list.prime(); err != nil {
-		return err
-	}
-	defer s.tree.names.lock(name)()
-	if _, err := s.list.load(name); err != nil {
-		return err
-	}
-	if err := s.Trash.make(); err != nil {
-		return err
-	}
-	s.Records.keepsIntent(name)
-	if err := s.Ownership.takeBack(dirOf(name)); err != nil {
-		return err
-	}
-	if err := s.tree.home.RenameNew(dirOf(name), trashDir+"/"+trash); err != nil {
-		return err
-	}
-	s.Records.forget(name)
-	s.Secrets.forget(name)
-	return nil
+	_, err := s.remove(name, func(dir string) (string, error) {
+		s.Records.keepsIntent(name)
+		return trash, s.Trash.put(dir, func() error { return s.tree.home.RenameNew(dir, trashDir+"/"+trash) })
+	})
+	return err
 }
 
 // Restore takes a profile back out of the trash, as it was, with these secrets: its

@@ -83,11 +83,9 @@ func (s *Secrets) Of(profile string) (map[string]string, error) {
 // SetSecrets gives a profile these secrets, durably, and no other. changed is false
 // where it has them already. It fails with ErrNotFound if there is no such profile.
 func (s *Store) SetSecrets(name string, secrets map[string]string) (changed bool, err error) {
-	if err := s.list.prime(); err != nil {
-		return false, err
-	}
-	defer s.tree.names.lock(name)()
-	if _, err := s.list.load(name); err != nil {
+	_, release, err := s.hold(name)
+	defer release()
+	if err != nil {
 		return false, err
 	}
 	return s.Secrets.save(name, secrets)
@@ -191,9 +189,7 @@ func (s *Secrets) sweep(profiles []string) {
 		there[name] = true
 	}
 	entries, err := s.tree.ours.ReadDir(secretsDir, maxProfiles)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.tree.told.once(err.Error())
-	}
+	s.tree.told.failure(err)
 	for _, e := range entries {
 		if !there[e.Name] && e.Name != Default && ValidName(e.Name) {
 			s.sweepOne(e.Name)

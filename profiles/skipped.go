@@ -1,7 +1,9 @@
 package profiles
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 )
 
@@ -74,6 +76,14 @@ func (t *told) once(line string) {
 	t.said[line] = true
 	t.mu.Unlock()
 	t.say(line)
+}
+
+// failure says why something could not be done, where it counts little. That there was
+// nothing to do it to is none.
+func (t *told) failure(err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.once(err.Error())
+	}
 }
 
 // entries says what was left out of a directory.

@@ -181,11 +181,8 @@ func (s *Store) Rename(from, to string, by *Actor) (p Profile, err error) {
 		s.ports.claim(to, before.Port)
 	}
 	s.tree.moveLog(from, to)
-	if err := s.Records.restate(to, copyMode); err != nil {
-		// It has its name; what still says the old one is put right at the next
-		// change.
-		s.tree.told.once(err.Error())
-	}
+	// It has its name; what still says the old one is put right at the next change.
+	s.tree.told.failure(s.Records.restate(to, copyMode))
 	return s.list.load(to)
 }
 
@@ -227,9 +224,7 @@ func (v *tree) moveLog(from, to string) {
 	if _, err := v.ours.Lstat(old); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if err := v.setAside(old); err != nil {
-		v.told.once(err.Error())
-	}
+	v.told.failure(v.setAside(old))
 	if err := v.placeLog(old, next); err != nil {
 		v.told.once(fmt.Sprintf("%v; the log of %s from before its new name is still in %s", err, to, v.ours.Path(old)))
 	}
@@ -270,7 +265,5 @@ func (s *Store) finishRename(name string) {
 	}
 	s.tree.moveLog(f.Profile, name)
 	defer s.tree.names.lock(name)()
-	if err := s.Records.restate(name, copyMode); err != nil {
-		s.tree.told.once(err.Error())
-	}
+	s.tree.told.failure(s.Records.restate(name, copyMode))
 }

@@ -3,7 +3,6 @@ package profiles
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,9 +92,7 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 		tree.home = dir.By(byOwner{home: dir, user: user, owners: owners, recorded: s.Ownership.Recorded})
 	}
 	s.Configure(settings)
-	if err := tree.home.MkdirAll(profilesDir, dirMode); err != nil {
-		tree.told.once(err.Error())
-	}
+	tree.told.failure(tree.home.MkdirAll(profilesDir, dirMode))
 	return s, nil
 }
 
@@ -174,9 +171,7 @@ func (v *tree) dirFor(rel string) *durable.Dir {
 func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs, secretsDir} {
 		s.Ownership.takeBackTemps(dir)
-		if err := s.tree.dirFor(dir).CleanTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.tree.told.once(err.Error())
-		}
+		s.tree.told.failure(s.tree.dirFor(dir).CleanTemps(dir))
 	}
 	settings := s.tree.settings.Load()
 	var names []string
@@ -203,10 +198,8 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 		return changed
 	}
 	defer dir.Close()
-	chunks := (len(names) + atOnce - 1) / atOnce
-	share(chunks, chunks, func(chunk int) {
-		from := chunk * atOnce
-		for _, name := range dir.Tidy(names[from:min(from+atOnce, len(names))], settings.RemoveAtBoot) {
+	inChunks(len(names), atOnce, len(names), func(from, to int) {
+		for _, name := range dir.Tidy(names[from:to], settings.RemoveAtBoot) {
 			s.tidy(dirOf(name), settings.RemoveAtBoot)
 		}
 	})
@@ -223,9 +216,7 @@ func (s *Store) tidy(dir string, patterns []string) {
 		}
 	}
 	for _, pattern := range patterns {
-		if err := s.tree.removeAll(dir, pattern); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.tree.told.once(err.Error())
-		}
+		s.tree.told.failure(s.tree.removeAll(dir, pattern))
 	}
 }
 
@@ -251,9 +242,7 @@ func (s *Store) SweepUnfinished() {
 	go func() {
 		s.Ownership.takeBackTemps(profilesDir)
 		for _, rel := range left {
-			if err := s.tree.dirFor(rel).RemoveAll(rel); err != nil {
-				s.tree.told.once(err.Error())
-			}
+			s.tree.told.failure(s.tree.dirFor(rel).RemoveAll(rel))
 		}
 	}()
 }

@@ -169,18 +169,23 @@ func (t *Trash) make() error {
 }
 
 // take moves the profile into the trash.
-func (t *Trash) take(dir, name string) (string, error) {
+func (t *Trash) take(dir, name string) (to string, err error) {
+	err = t.put(dir, func() (err error) {
+		to, err = moveNew(t.tree.home, dir, t.tree.dated(trashDir+"/"+name+"-"))
+		return err
+	})
+	return t.tree.home.Path(to), err
+}
+
+// put has move move a profile's directory into the trash.
+func (t *Trash) put(dir string, move func() error) error {
 	if err := t.make(); err != nil {
-		return "", err
+		return err
 	}
 	if err := t.ownership.takeBack(dir); err != nil {
-		return "", err // it cannot be moved to another directory by anybody else
+		return err // it cannot be moved to another directory by anybody else
 	}
-	to, err := moveNew(t.tree.home, dir, t.tree.dated(trashDir+"/"+name+"-"))
-	if err != nil {
-		return "", err
-	}
-	return t.tree.home.Path(to), nil
+	return move()
 }
 
 // purge removes the profile for good. left is what could not be removed.
@@ -219,9 +224,7 @@ func (t *Trash) remove(temp string) (left string) {
 		t.tree.told.once(err.Error())
 		return t.tree.home.Path(temp)
 	}
-	if err := t.tree.home.SyncDir(profilesDir); err != nil {
-		t.tree.told.once(err.Error()) // after a power cut the next boot may have to remove it again
-	}
+	t.tree.told.failure(t.tree.home.SyncDir(profilesDir)) // after a power cut the next boot may have to remove it again
 	return ""
 }
 
