@@ -12,6 +12,7 @@ import (
 	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/profiles/archive"
+	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -40,7 +41,7 @@ type Creation struct {
 // once, one succeeds.
 func (s *Store) Create(name string, how Creation) (p Profile, made bool, err error) {
 	settings := s.tree.settings.Load()
-	if err := cmp.Or(CheckName(name, settings.Services), checkEnvironment(how.Environment), checkSecrets(how.Secrets), how.check(settings)); err != nil {
+	if err := cmp.Or(CheckName(name, settings.Services), checkEnvironment(how.Environment), refused(secrets.Check(how.Secrets)), how.check(settings)); err != nil {
 		return Profile{}, false, err
 	}
 	if how.asked = how.Intent; how.Intent == service.IntentNone {
@@ -64,9 +65,9 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	switch {
 	case err == nil && how.ExistOK:
 		_, none := s.list.load(name)
-		takeBack, err := s.Secrets.add(name, !errors.Is(none, ErrNotFound), how.Secrets)
+		takeBack, err := s.Secrets.Add(name, !errors.Is(none, ErrNotFound), how.Secrets)
 		if err != nil {
-			return Profile{}, false, err
+			return Profile{}, false, refused(err)
 		}
 		if p, err = s.adopt(name, how, settings); err != nil {
 			err = takeBack(err)
@@ -144,7 +145,7 @@ func (how *Creation) plain(settings *Settings) bool {
 // createPlain makes such a profile, in one request if no secrets are to be in their
 // place before it is.
 func (s *Store) createPlain(name, temp string, how Creation, state statefile.File, settings *Settings) (p Profile, err error) {
-	before, err := s.Secrets.version(name)
+	before, err := s.Secrets.Version(name)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -170,7 +171,7 @@ func (s *Store) createPlain(name, temp string, how Creation, state statefile.Fil
 	}
 	saves := err == nil && secret
 	if saves {
-		if err = s.Secrets.begin(name, how.Secrets); err == nil {
+		if err = s.Secrets.Begin(name, how.Secrets); err == nil {
 			err = s.tree.home.RenameNew(temp, dirOf(name))
 		}
 	}
@@ -189,7 +190,7 @@ func (s *Store) createPlain(name, temp string, how Creation, state statefile.Fil
 func (s *Store) undo(name string, secrets bool, made ...string) {
 	s.furnisher.undo(made...)
 	if secrets {
-		s.Secrets.forget(name)
+		s.Secrets.Forget(name)
 	}
 }
 
@@ -222,7 +223,7 @@ func (s *Store) furnishAside(name, temp string, how Creation, state statefile.Fi
 	}
 	if err == nil {
 		// Before there is a gateway that could start without them.
-		err = s.Secrets.begin(name, how.Secrets)
+		err = s.Secrets.Begin(name, how.Secrets)
 	}
 	if err == nil && log != "" {
 		placed := gatewayLogs + "/" + name

@@ -44,7 +44,7 @@ func (s *Store) remove(name string, away func(dir string) (string, error)) (wher
 		return "", err
 	}
 	s.Records.forget(name)
-	s.Secrets.forget(name)
+	s.Secrets.Forget(name)
 	return where, nil
 }
 

@@ -22,14 +22,13 @@
 //	record.go   Records: state files; intents.go: what is wanted, by the journal
 //	owners.go   Ownership: whose directory is whose; users.go, byowner.go
 //	furnish.go  furnisher: what is in a profile's directory
-//	secrets.go  Secrets
 //	trash.go    Trash
-//	bootlog.go  BootLog
 //	skipped.go  told: what was said
 //	watch.go    Watcher: what others change
 //
-// Below it: statefile is the form of a state file, archive is a profile as one file, lease
-// the lock.
+// Below it: secrets and bootlog keep those two, overrides changes the text of a
+// profile.yaml, statefile is the form of a state file, archive is a profile as one file,
+// lease the lock.
 //
 // But for the last two it is the service user's, and is touched with that user's
 // rights alone, package rights. Whatever lies there may have been put there by a

@@ -14,6 +14,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/profiles/secrets"
 	"rlminit/service"
 )
 
@@ -64,7 +65,7 @@ func (v *volume) picture() picture {
 func (v *volume) nobodys() (left []string) {
 	v.t.Helper()
 	list := v.list()
-	entries, err := os.ReadDir(v.path(secretsDir))
+	entries, err := os.ReadDir(v.path(secrets.Home))
 	must(v.t, err)
 	for _, e := range entries {
 		if _, there := list[e.Name()]; !there {

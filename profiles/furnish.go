@@ -9,6 +9,7 @@ import (
 	"rlminit/internal/durable"
 	"rlminit/job"
 	"rlminit/profiles/archive"
+	"rlminit/profiles/overrides"
 )
 
 // furnisher puts into a profile's directory what it begins with, and changes its
@@ -31,7 +32,7 @@ const newOverrides = `# What this profile overrides of the gateway template: env
 func begin(steps *durable.Steps, home *durable.Dir, dir string, how Creation, settings *Settings) (text []byte, err error) {
 	text = how.Text
 	if text == nil && (len(how.Environment) > 0 || settings.Marker == overridesFile) {
-		text, err = editEnvironment(home.Path(dir+"/"+overridesFile), []byte(newOverrides), additions(how.Environment))
+		text, err = overrides.SetEnvironment(home.Path(dir+"/"+overridesFile), []byte(newOverrides), additions(how.Environment))
 		if err != nil {
 			return nil, refuse(ErrBroken, "%v", err)
 		}
@@ -63,17 +64,17 @@ func (f *furnisher) furnish(dir, template string, env map[string]string, setting
 			return err
 		}
 	}
-	overrides, err := f.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
+	text, err := f.tree.home.ReadFile(dir+"/"+overridesFile, maxOverrides)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if len(env) == 0 && settings.Marker != overridesFile {
 			return nil
 		}
-		overrides = []byte(newOverrides)
+		text = []byte(newOverrides)
 	case err != nil:
 		return err
 	}
-	return f.writeOverrides(dir, overrides, additions(env))
+	return f.writeOverrides(dir, text, additions(env))
 }
 
 // copyTemplate copies the template. It is root's, and read each time, so that
@@ -103,7 +104,7 @@ func (f *furnisher) mark(dir string, env map[string]string, settings *Settings) 
 // writes it into dir, unless it is there as it should be.
 func (f *furnisher) writeOverrides(dir string, text []byte, changes map[string]*string) error {
 	file := below(dir, overridesFile)
-	changed, err := editEnvironment(f.tree.home.Path(file), text, changes)
+	changed, err := overrides.SetEnvironment(f.tree.home.Path(file), text, changes)
 	if err != nil {
 		return refuse(ErrBroken, "%v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/journal"
+	"rlminit/profiles/bootlog"
 	"rlminit/service"
 )
 
@@ -275,7 +276,7 @@ func TestTheDefaultProfileIsTheHomeDirectory(t *testing.T) {
 
 func TestBootLog(t *testing.T) {
 	v := newVolume(t, nil)
-	must(t, v.BootLog.Add(v.BootLog.Size(), []Booted{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "none", Action: "registered", Said: "running"}}, "killed"))
+	must(t, v.BootLog.Add(v.BootLog.Size(), []bootlog.Line{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "none", Action: "registered", Said: "running"}}, "killed"))
 	want := "2026-05-24T18:05:33+0000 profile=alice prior_state=running action=started prior_exit=killed\n" +
 		"2026-05-24T18:05:33+0000 profile=bob prior_state=none action=registered overruled_file=running prior_exit=killed\n"
 	if got := v.read("logs/container-boot.log"); got != want {
@@ -283,13 +284,13 @@ func TestBootLog(t *testing.T) {
 	}
 	// A boot that is gone on with tells what it has not told yet.
 	since := v.BootLog.Size()
-	must(t, v.BootLog.Add(since, []Booted{{Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
-	must(t, v.BootLog.Add(since, []Booted{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
+	must(t, v.BootLog.Add(since, []bootlog.Line{{Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
+	must(t, v.BootLog.Add(since, []bootlog.Line{{Profile: "alice", PriorState: "running", Action: "started"}, {Profile: "bob", PriorState: "stopped", Action: "registered"}}, "clean"))
 	if got := v.read("logs/container-boot.log")[since:]; strings.Count(got, "profile=bob") != 1 || strings.Count(got, "profile=alice") != 1 {
 		t.Errorf("%q", got)
 	}
-	must(t, os.Truncate(v.path("logs/container-boot.log"), maxBootLog))
-	must(t, v.BootLog.Add(v.BootLog.Size(), []Booted{{Profile: "alice", PriorState: "running", Action: "started"}}, "clean"))
+	must(t, os.Truncate(v.path("logs/container-boot.log"), bootlog.Max))
+	must(t, v.BootLog.Add(v.BootLog.Size(), []bootlog.Line{{Profile: "alice", PriorState: "running", Action: "started"}}, "clean"))
 	if got := v.read("logs/container-boot.log"); strings.Count(got, "\n") != 1 {
 		t.Errorf("it grows for ever: %d bytes", len(got))
 	}

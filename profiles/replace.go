@@ -120,13 +120,13 @@ func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile,
 	case !errors.Is(err, fs.ErrNotExist):
 		return Profile{}, err // it may have secrets of its own
 	}
-	err = s.Secrets.begin(name, secrets)
+	err = s.Secrets.Begin(name, secrets)
 	if err == nil {
 		err = s.tree.home.RenameNew(trashDir+"/"+trash, dirOf(name))
 	}
 	if err != nil {
 		if !errors.Is(err, durable.ErrInDoubt) {
-			s.Secrets.forget(name)
+			s.Secrets.Forget(name)
 		}
 		return Profile{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"rlminit/internal/durable"
+	"rlminit/profiles/secrets"
 )
 
 // A profile's secrets are replaced as a whole, and go with it.
@@ -91,7 +92,7 @@ func (v *volume) secretsAre(name string, want map[string]string) {
 func (v *volume) keeps(want ...string) {
 	v.t.Helper()
 	var got []string
-	entries, _ := os.ReadDir(v.path(secretsDir))
+	entries, _ := os.ReadDir(v.path(secrets.Home))
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
@@ -103,7 +104,7 @@ func (v *volume) keeps(want ...string) {
 // orphan leaves secrets under the name of no profile, as a disk that fails may.
 func (v *volume) orphan(name string) {
 	v.t.Helper()
-	v.write(versionDir(name, 1)+"/S", "another's")
+	v.write(secrets.Home+"/"+name+"/1/S", "another's")
 }
 
 // A profile has its secrets under its new name, and nobody has them under the old one.
@@ -190,7 +191,7 @@ func TestOrphanedSecretsAreSwept(t *testing.T) {
 		v.PrepareBoot(slices.Collect(maps.Values(v.list())))
 	}
 	v.orphan("orphan")
-	v.write(secretsDir+"/"+durable.TempName()+"/1/S", "half removed")
+	v.write(secrets.Home+"/"+durable.TempName()+"/1/S", "half removed")
 	must(t, os.Rename(v.path("profiles/bob/profile.yaml"), v.path("profiles/bob/aside")))
 	boot()
 	v.keeps("alice", "bob")

@@ -63,7 +63,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		err = s.tree.home.MkdirAll(profilesDir, dirMode)
 	}
 	if err == nil {
-		err = s.Secrets.begin(name, how.Secrets)
+		err = s.Secrets.Begin(name, how.Secrets)
 	}
 	if err == nil {
 		// Its sessions ended when it was deleted: nobody owns what one has left.
@@ -108,7 +108,7 @@ func reborn(state *statefile.File, asked service.Intent, settings *Settings) {
 // for. Nor does anybody find its secrets, unless it may be there.
 func (s *Store) unrestored(name, file string, text []byte, why error) {
 	if !errors.Is(why, durable.ErrInDoubt) {
-		s.Secrets.forget(name)
+		s.Secrets.Forget(name)
 	}
 	var err error
 	if len(text) > 0 {
@@ -196,10 +196,10 @@ func (s *Store) move(from, to string, record profileBody) (err error) {
 	free := to // the name that is nobody's in the end
 	defer func() {
 		if !errors.Is(err, durable.ErrInDoubt) {
-			s.Secrets.forget(free)
+			s.Secrets.Forget(free)
 		}
 	}()
-	if err := s.Secrets.begin(to, secrets); err != nil {
+	if err := s.Secrets.Begin(to, secrets); err != nil {
 		return err
 	}
 	if err := s.tree.home.RenameNew(dirOf(from), dirOf(to)); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"rlminit/internal/durable"
 	"rlminit/job"
+	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/service"
 )
@@ -374,7 +375,7 @@ func (v *volume) nobodysAreFree() {
 		must(v.t, err)
 		v.secretsAre("alice", nil)
 	}
-	entries, _ := os.ReadDir(v.path(secretsDir))
+	entries, _ := os.ReadDir(v.path(secrets.Home))
 	for _, e := range entries {
 		if list[e.Name()].Name == "" {
 			v.t.Errorf("%s is left", e.Name())

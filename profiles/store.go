@@ -13,6 +13,8 @@ import (
 	"rlminit/config"
 	"rlminit/internal/durable"
 	"rlminit/journal"
+	"rlminit/profiles/bootlog"
+	"rlminit/profiles/secrets"
 	"rlminit/profiles/statefile"
 	"rlminit/rights"
 	"rlminit/service"
@@ -39,9 +41,9 @@ type Settings struct {
 type Store struct {
 	Records   *Records   // what is wanted, and was seen, of each service
 	Ownership *Ownership // whose directory is whose
-	Secrets   *Secrets
+	Secrets   *secrets.Sets
 	Trash     *Trash
-	BootLog   *BootLog
+	BootLog   bootlog.Log
 
 	tree      *tree
 	list      *catalogue
@@ -103,7 +105,7 @@ func rooms(tree *tree, owners Owners, ports *ports) *Store {
 	ownership := &Ownership{tree: tree, records: records, owners: owners}
 	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports}
 	return &Store{
-		Records: records, Ownership: ownership, Secrets: &Secrets{tree}, Trash: &Trash{tree, ownership}, BootLog: &BootLog{tree},
+		Records: records, Ownership: ownership, Secrets: secrets.In(tree.ours, tree.told.once), Trash: &Trash{tree, ownership}, BootLog: bootlog.Log{Volume: tree.ours, Now: func() time.Time { return tree.now() }},
 		tree: tree, list: list, furnisher: &furnisher{tree: tree, ownership: ownership, list: list}, ports: ports,
 	}
 }
@@ -156,7 +158,7 @@ func below(dir, rel string) string {
 // dirFor is the volume's directory for whose what lies at a path below it is: the
 // supervisor's logs and secrets, or else the services' user's.
 func (v *tree) dirFor(rel string) *durable.Dir {
-	for _, is := range []string{gatewayLogs, secretsDir} {
+	for _, is := range []string{gatewayLogs, secrets.Home} {
 		if rel == is || strings.HasPrefix(rel, is+"/") {
 			return v.ours
 		}
@@ -169,7 +171,7 @@ func (v *tree) dirFor(rel string) *durable.Dir {
 // started: not when a supervisor takes over from another. What cannot be removed is
 // said. changed: the list may not be what List returns now.
 func (s *Store) PrepareBoot(list []Profile) (changed bool) {
-	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs, secretsDir} {
+	for _, dir := range []string{".", profilesDir, servicesDir, trashDir, gatewayLogs, secrets.Home} {
 		s.Ownership.takeBackTemps(dir)
 		s.tree.told.failure(s.tree.dirFor(dir).CleanTemps(dir))
 	}
@@ -186,7 +188,7 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 		}
 		s.tidy(".", settings.RemoveAtBoot)
 	}
-	s.Secrets.sweep(names)
+	s.sweepSecrets(names)
 	s.Records.sweepServices()
 	changed = changed || settings.ImportState != "" && len(settings.RemoveAtBoot) > 0
 	if len(names) == 0 {
@@ -225,7 +227,7 @@ func (s *Store) tidy(dir string, patterns []string) {
 // next boot.
 func (s *Store) SweepUnfinished() {
 	var left []string
-	for _, dir := range []string{profilesDir, gatewayLogs, secretsDir} {
+	for _, dir := range []string{profilesDir, gatewayLogs, secrets.Home} {
 		entries, err := s.tree.dirFor(dir).ReadDir(dir, maxProfiles)
 		if err != nil && !errors.Is(err, durable.ErrTooBig) {
 			continue // who needs the directory says it
@@ -269,7 +271,7 @@ func (v *tree) removeAll(dir, pattern string) error {
 func keptAt(rel string) string {
 	for place, what := range map[string]string{
 		profilesDir: "profiles", trashDir: "deleted profiles", servicesDir: "the state of services",
-		"logs/gateways": "logs", "logs/services": "logs", bootLogFile: "logs", journal.OldLock: "the volume's lock", journal.Home: "its records",
+		"logs/gateways": "logs", "logs/services": "logs", bootlog.File: "logs", journal.OldLock: "the volume's lock", journal.Home: "its records",
 	} {
 		if rel == place || strings.HasPrefix(place, rel+"/") || strings.HasPrefix(rel, place+"/") {
 			return what

@@ -9,6 +9,7 @@ import (
 	"rlminit/config"
 	"rlminit/control"
 	"rlminit/profiles"
+	"rlminit/profiles/bootlog"
 	"rlminit/reconcile"
 	"rlminit/service"
 	"rlminit/supervise/handover"
@@ -256,10 +257,10 @@ func (v *surveyor) logBoot(ops []reconcile.Op, f *findings) error {
 	for _, p := range f.input.Profiles {
 		said[p.Name] = p.Record.Said
 	}
-	var lines []profiles.Booted
+	var lines []bootlog.Line
 	for _, op := range ops {
 		if op.Profile != "" && (op.Kind == reconcile.Register || op.Kind == reconcile.Report) {
-			lines = append(lines, profiles.Booted{Profile: op.Profile, PriorState: op.PriorState, Action: op.Action, Said: string(said[op.Profile])})
+			lines = append(lines, bootlog.Line{Profile: op.Profile, PriorState: op.PriorState, Action: op.Action, Said: string(said[op.Profile])})
 		}
 	}
 	store := v.volume.Store()

@@ -1,4 +1,6 @@
-package profiles
+// Package bootlog keeps container-boot.log: one line a profile a boot, of what the boot did
+// about it.
+package bootlog
 
 import (
 	"bufio"
@@ -6,29 +8,36 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rlminit/internal/durable"
 )
 
 const (
-	bootLogDir  = "logs"
-	bootLogFile = bootLogDir + "/container-boot.log"
-	// maxBootLog is the size from which the file is set aside as .1, bytes.
-	maxBootLog = 256 << 10
+	dir = "logs"
+	// File is where it is on the volume.
+	File = dir + "/container-boot.log"
+	// Max is the size from which the file is set aside as .1, bytes.
+	Max = 256 << 10
 )
 
-// Booted is what the boot did about one profile.
-type Booted struct {
+// Line is what a boot did about one profile.
+type Line struct {
 	Profile, PriorState, Action string
 	Said                        string // what its state file wanted, where that was something else than the journal; "": nothing
 }
 
-// BootLog is container-boot.log.
-type BootLog struct{ tree *tree }
+// Log is container-boot.log on a volume.
+type Log struct {
+	Volume *durable.Dir
+	Now    func() time.Time
+}
 
-// Size is where the lines of a boot will begin, for LogBoot.
-func (log *BootLog) Size() int64 {
-	info, err := log.tree.ours.Lstat(bootLogFile)
+// Size is where the lines of a boot will begin.
+func (log Log) Size() int64 {
+	info, err := log.Volume.Lstat(File)
 	if err != nil {
 		return 0
 	}
@@ -38,9 +47,9 @@ func (log *BootLog) Size() int64 {
 // Add adds one line a profile to container-boot.log, in one write; not of
 // those profiles that have one already from the byte since on. prior is how the
 // boot before ended.
-func (log *BootLog) Add(since int64, lines []Booted, prior string) error {
+func (log Log) Add(since int64, lines []Line, prior string) error {
 	told := log.toldSince(since)
-	at := log.tree.now().UTC().Format("2006-01-02T15:04:05-0700")
+	at := log.Now().UTC().Format("2006-01-02T15:04:05-0700")
 	var b bytes.Buffer
 	for _, l := range lines {
 		if !told[l.Profile] {
@@ -54,17 +63,17 @@ func (log *BootLog) Add(since int64, lines []Booted, prior string) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	if err := log.tree.ours.MkdirAll(bootLogDir, dirMode); err != nil {
+	if err := log.Volume.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	return log.tree.ours.Append(bootLogFile, b.Bytes(), 0o640, maxBootLog)
+	return log.Volume.Append(File, b.Bytes(), 0o640, Max)
 }
 
 // toldSince are the profiles that have a line from the byte since on. A shorter
 // file is one that began anew since.
-func (log *BootLog) toldSince(since int64) map[string]bool {
+func (log Log) toldSince(since int64) map[string]bool {
 	told := map[string]bool{}
-	f, err := log.tree.ours.OpenRegular(bootLogFile, unix.O_RDONLY, 0)
+	f, err := log.Volume.OpenRegular(File, unix.O_RDONLY, 0)
 	if err != nil {
 		return told
 	}
@@ -72,7 +81,7 @@ func (log *BootLog) toldSince(since int64) map[string]bool {
 	if info, err := f.Stat(); err != nil || info.Size() < since {
 		since = 0
 	}
-	lines := bufio.NewScanner(io.NewSectionReader(f, since, 2*maxBootLog))
+	lines := bufio.NewScanner(io.NewSectionReader(f, since, 2*Max))
 	for lines.Scan() {
 		if fields := strings.Fields(lines.Text()); len(fields) > 1 {
 			if name, ok := strings.CutPrefix(fields[1], "profile="); ok {

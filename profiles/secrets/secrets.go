@@ -1,0 +1,247 @@
+// Package secrets keeps the secrets of profiles that were declared with them, where no
+// service can look: PROFILE/N/NAME, of which the highest N counts. A set of secrets is
+// there whole or not at all, and what runs keeps what it was given.
+//
+// They are under a profile's name before its directory is, and after it: whenever a
+// kill or a disk that fails ends a creation, a rename or a deletion, a profile has its
+// own, under whichever name. What lies under the name of none is nobody's: who takes
+// the name begins with its own secrets or none, and a boot sweeps it.
+package secrets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+
+	"rlminit/internal/durable"
+	"rlminit/journal"
+	"rlminit/service"
+)
+
+// Home is where they are on the volume.
+const Home = journal.Home + "/secrets"
+
+const (
+	mode        = 0o700
+	maxVersions = 1000
+	maxNames    = 100_000
+)
+
+// Sets are those of profiles, each under its profile's name. A caller who changes one holds
+// the lock of its name.
+type Sets struct {
+	dir *durable.Dir
+	say func(string)
+}
+
+// In are the sets on a volume. say is told of what is not removed as it should be.
+func In(volume *durable.Dir, say func(string)) *Sets { return &Sets{volume, say} }
+
+// Dir is the directory whose files are a profile's secrets; "" if it has
+// none.
+func (s *Sets) Dir(profile string) string {
+	number, err := s.Version(profile)
+	if err != nil || number == 0 {
+		return ""
+	}
+	return s.dir.Path(versionDir(profile, number))
+}
+
+func versionDir(profile string, number int) string {
+	return Home + "/" + profile + "/" + strconv.Itoa(number)
+}
+
+// Version is the number that counts; 0: the profile has no secrets.
+func (s *Sets) Version(profile string) (number int, err error) {
+	entries, err := s.dir.ReadDir(Home+"/"+profile, maxVersions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name); err == nil && e.Type == fs.ModeDir {
+			number = max(number, n)
+		}
+	}
+	return number, err
+}
+
+// Of are those that a profile was given, by name.
+func (s *Sets) Of(profile string) (map[string]string, error) {
+	number, err := s.Version(profile)
+	if err != nil || number == 0 {
+		return nil, err
+	}
+	dir := versionDir(profile, number)
+	entries, err := s.dir.ReadDir(dir, service.MaxSecrets)
+	if err != nil {
+		return nil, err
+	}
+	secrets := map[string]string{}
+	for _, e := range entries {
+		value, err := s.dir.ReadFile(dir+"/"+e.Name, service.MaxSecret)
+		if err != nil {
+			return nil, err
+		}
+		secrets[e.Name] = string(value)
+	}
+	return secrets, nil
+}
+
+// Save gives a profile these secrets, durably, and no other. changed is false where it
+// has them already.
+func (s *Sets) Save(profile string, secrets map[string]string) (changed bool, err error) {
+	is, err := s.Of(profile)
+	if err == nil && maps.Equal(is, secrets) {
+		return false, nil
+	}
+	if len(secrets) == 0 {
+		return true, s.drop(profile)
+	}
+	if err := Check(secrets); err != nil {
+		return false, err
+	}
+	number, err := s.Version(profile)
+	if err != nil {
+		return false, err
+	}
+	if err := s.dir.MkdirAll(Home+"/"+profile, mode); err != nil {
+		return false, err
+	}
+	if err := s.dir.CleanTemps(Home + "/" + profile); err != nil {
+		return false, err
+	}
+	temp := Home + "/" + profile + "/" + durable.TempName()
+	if err := s.dir.Mkdir(temp, mode); err != nil {
+		return false, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if err := s.dir.WriteFile(temp+"/"+name, []byte(secrets[name]), durable.Write{Mode: 0o600, Max: service.MaxSecret}); err != nil {
+			return false, err
+		}
+	}
+	if err := s.dir.SyncDir(temp); err != nil {
+		return false, err
+	}
+	if err := s.dir.RenameNew(temp, versionDir(profile, number+1)); err != nil {
+		return false, err
+	}
+	if number > 0 {
+		s.discard(versionDir(profile, number))
+	}
+	return true, nil
+}
+
+// Begin gives who is about to take a name these secrets, and nothing of what lies
+// under it. Where it fails, whether they are there may be in doubt, and of the profile
+// nothing is.
+func (s *Sets) Begin(profile string, secrets map[string]string) error {
+	_, err := s.Save(profile, secrets)
+	if errors.Is(err, durable.ErrInDoubt) {
+		err = errors.New(err.Error())
+	}
+	return err
+}
+
+// drop takes what lies under a name away, all of it or nothing.
+func (s *Sets) drop(profile string) error {
+	gone := Home + "/" + durable.TempName()
+	err := s.dir.RenameNew(Home+"/"+profile, gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		s.discard(gone)
+	}
+	return err
+}
+
+// discard removes what no longer counts.
+func (s *Sets) discard(rel string) {
+	if err := s.dir.RemoveAll(rel); err != nil {
+		s.say(fmt.Sprintf("%v; it holds secrets that are no longer used", err))
+	}
+}
+
+// Forget removes what lies under a name that no profile has, not yet or no more. It says
+// itself why it cannot.
+func (s *Sets) Forget(name string) (gone bool) {
+	err := s.drop(name)
+	if err != nil {
+		s.say(fmt.Sprintf("%v; it holds secrets that are nobody's, and the next boot tries again", err))
+	}
+	return err == nil
+}
+
+// Add gives who has a directory already these secrets, beside its own if it is known as
+// a profile. takeBack gives it the earlier ones again where what was to follow failed
+// with why.
+func (s *Sets) Add(profile string, known bool, secrets map[string]string) (takeBack func(why error) error, err error) {
+	nothing := func(why error) error { return why }
+	if known && len(secrets) == 0 {
+		return nothing, nil
+	}
+	var before map[string]string
+	if known {
+		if before, err = s.Of(profile); err != nil {
+			return nothing, err
+		}
+	}
+	all := map[string]string{}
+	maps.Copy(all, before)
+	maps.Copy(all, secrets)
+	if err := Check(all); err != nil {
+		return nothing, err
+	}
+	_, err = s.Save(profile, all)
+	return func(why error) error {
+		if _, err := s.Save(profile, before); err != nil {
+			return fmt.Errorf("%w; its secrets are changed already, and that cannot be taken back (%w); %w", why, err, durable.ErrInDoubt)
+		}
+		return why
+	}, err
+}
+
+// Strays are the names under which something lies, and that are none of those: a creation,
+// a rename or a deletion was killed, or somebody has removed a profile by hand.
+func (s *Sets) Strays(profiles []string) (names []string) {
+	there := make(map[string]bool, len(profiles))
+	for _, name := range profiles {
+		there[name] = true
+	}
+	entries, err := s.dir.ReadDir(Home, maxNames)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.say(err.Error())
+	}
+	for _, e := range entries {
+		if !there[e.Name] {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Invalid is what cannot be a secret, and why.
+type Invalid string
+
+func (i Invalid) Error() string { return string(i) }
+
+func invalid(format string, args ...any) error { return Invalid(fmt.Sprintf(format, args...)) }
+
+// Check refuses what cannot be a secret: the error is Invalid.
+func Check(secrets map[string]string) error {
+	if len(secrets) > service.MaxSecrets {
+		return invalid("%d secrets are too many; a profile can have %d", len(secrets), service.MaxSecrets)
+	}
+	for name, value := range secrets {
+		if fault := service.CheckSecret(name); fault != "" {
+			return invalid("%q %s", name, fault)
+		}
+		if len(value) > service.MaxSecret {
+			return invalid("the secret %s is longer than %d bytes", name, service.MaxSecret)
+		}
+	}
+	return nil
+}
