@@ -80,7 +80,7 @@ func (s *Store) Create(name string, how Creation) (p Profile, made bool, err err
 	case err == nil && how.Restore != "":
 		return Profile{}, false, refuse(ErrExists, "%s exists already; --as NEW gives what is restored another name", s.tree.home.Path(dirOf(name)))
 	case err == nil:
-		return Profile{}, false, s.exists(name)
+		return Profile{}, false, s.list.exists(name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return Profile{}, false, err
 	}
@@ -101,10 +101,10 @@ func (s *Store) checkFresh(name string) error {
 		document.Quote(name), service.GatewayPrefix)
 }
 
-func (s *Store) exists(name string) error {
-	if _, err := s.list.load(name); errors.Is(err, ErrNotFound) {
+func (c *catalogue) exists(name string) error {
+	if _, err := c.load(name); errors.Is(err, ErrNotFound) {
 		return refuse(ErrExists, "%s exists, but is no profile (it lacks %s); rlminit profile create --exist-ok %s makes it one",
-			s.tree.home.Path(dirOf(name)), s.tree.settings.Load().Marker, name)
+			c.tree.home.Path(dirOf(name)), c.tree.settings.Load().Marker, name)
 	}
 	return refuse(ErrExists, "profile %q exists already; --exist-ok takes it as it is", name)
 }
@@ -247,7 +247,7 @@ func (s *Store) created(name, temp string, how Creation, err error, undo func())
 	case err != nil:
 		undo()
 		if errors.Is(err, unix.EEXIST) { // somebody else's mkdir
-			err = s.exists(name)
+			err = s.list.exists(name)
 		}
 		return err
 	}

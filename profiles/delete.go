@@ -35,7 +35,7 @@ func (s *Store) remove(name string, away func(dir string) (string, error)) (wher
 	if err := s.deletable(name); err != nil {
 		return "", err
 	}
-	_, release, err := s.hold(name)
+	_, release, err := s.list.hold(name)
 	defer release()
 	if err != nil {
 		return "", err

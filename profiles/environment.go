@@ -23,7 +23,7 @@ func (s *Store) SetEnvironment(name string, changes map[string]*string) (Profile
 	if err := checkEnvironment(set); err != nil {
 		return Profile{}, err
 	}
-	return s.change(name, func(p Profile) error {
+	return s.list.change(name, func(p Profile) error {
 		if p.Fault != nil {
 			return refuse(ErrBroken, "%v", p.Fault)
 		}

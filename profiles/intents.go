@@ -281,7 +281,7 @@ func (rec *Records) Forget(there map[string]bool) {
 // Adopt takes what a profile's state file says for what is wanted of it, where
 // the journal has something else.
 func (s *Store) Adopt(ctx context.Context, name string, actor Actor) (Profile, error) {
-	return s.change(name, func(Profile) error {
+	return s.list.change(name, func(Profile) error {
 		f, err := statefile.Read(s.tree.home, s.tree.stateFileOf(name))
 		switch {
 		case err != nil:

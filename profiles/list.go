@@ -192,25 +192,25 @@ func (s *Store) Preview(settings Settings) ([]Profile, error) {
 // Load reads one profile. It fails with ErrNotFound if there is none of that
 // name.
 func (s *Store) Load(name string) (Profile, error) {
-	p, release, err := s.hold(name)
+	p, release, err := s.list.hold(name)
 	release()
 	return p, err
 }
 
 // hold is Load, and has nobody else change the profile until release is called.
-func (s *Store) hold(name string) (p Profile, release func(), err error) {
-	if err := s.list.prime(); err != nil {
+func (c *catalogue) hold(name string) (p Profile, release func(), err error) {
+	if err := c.prime(); err != nil {
 		return p, func() {}, err
 	}
-	release = s.tree.names.lock(name)
-	p, err = s.list.load(name)
+	release = c.tree.names.lock(name)
+	p, err = c.load(name)
 	return p, release, err
 }
 
 // change has f change a profile, and returns it as it is then. It fails with ErrNotFound
 // if there is none of that name.
-func (s *Store) change(name string, f func(Profile) error) (Profile, error) {
-	p, release, err := s.hold(name)
+func (c *catalogue) change(name string, f func(Profile) error) (Profile, error) {
+	p, release, err := c.hold(name)
 	defer release()
 	if err == nil {
 		err = f(p)
@@ -218,7 +218,7 @@ func (s *Store) change(name string, f func(Profile) error) (Profile, error) {
 	if err != nil {
 		return Profile{}, err
 	}
-	return s.list.load(name)
+	return c.load(name)
 }
 
 // load is Load for one who holds the name's lock.

@@ -42,7 +42,7 @@ type Base struct {
 // ToEdit is a profile, and what tells it from another one that has its name later:
 // which directory it is. Two that were just made have the same text.
 func (s *Store) ToEdit(name string) (p Profile, id string, err error) {
-	p, release, err := s.hold(name)
+	p, release, err := s.list.hold(name)
 	defer release()
 	if err == nil {
 		id, err = s.tree.identity(dirOf(name))
@@ -73,7 +73,7 @@ func (v *tree) identity(dir string) (string, error) {
 // ReplaceFrom is Replace, unless the profile is another one than the text is of, or
 // somebody else has changed what it is made of: that is ErrBroken.
 func (s *Store) ReplaceFrom(name string, base Base, text []byte) (Profile, error) {
-	return s.change(name, func(p Profile) error {
+	return s.list.change(name, func(p Profile) error {
 		if base.ID != nil {
 			switch id, err := s.tree.identity(dirOf(name)); {
 			case err != nil:
@@ -116,7 +116,7 @@ func (s *Store) Restore(name, trash string, secrets map[string]string) (Profile,
 	_, err := s.tree.home.Lstat(dirOf(name))
 	switch {
 	case err == nil:
-		return Profile{}, s.exists(name)
+		return Profile{}, s.list.exists(name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return Profile{}, err // it may have secrets of its own
 	}

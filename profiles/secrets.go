@@ -11,7 +11,7 @@ import (
 // SetSecrets gives a profile these secrets, durably, and no other. changed is false
 // where it has them already. It fails with ErrNotFound if there is no such profile.
 func (s *Store) SetSecrets(name string, set map[string]string) (changed bool, err error) {
-	_, release, err := s.hold(name)
+	_, release, err := s.list.hold(name)
 	defer release()
 	if err != nil {
 		return false, err
@@ -32,21 +32,21 @@ func refused(err error) error {
 // sweepSecrets removes what lies under the names of no profiles, of which these are those
 // that there are. Where there are none at all, their directory may be missing for once,
 // and what is removed here does not come back.
-func (s *Store) sweepSecrets(profiles []string) {
+func (v *tree) sweepSecrets(sets *secrets.Sets, profiles []string) {
 	if len(profiles) == 0 {
 		return
 	}
-	for _, name := range s.Secrets.Strays(profiles) {
+	for _, name := range sets.Strays(profiles) {
 		if name != Default && ValidName(name) {
-			s.sweepSecretsOf(name)
+			v.sweepSecretsOf(sets, name)
 		}
 	}
 }
 
-func (s *Store) sweepSecretsOf(name string) {
-	defer s.tree.names.lock(name)()
+func (v *tree) sweepSecretsOf(sets *secrets.Sets, name string) {
+	defer v.names.lock(name)()
 	// One that cannot be read, or lacks its marker, is not gone.
-	if _, err := s.tree.home.Lstat(dirOf(name)); errors.Is(err, fs.ErrNotExist) && s.Secrets.Forget(name) {
-		s.tree.told.say(fmt.Sprintf("the secrets kept for a profile %s are removed: there is no such profile", name))
+	if _, err := v.home.Lstat(dirOf(name)); errors.Is(err, fs.ErrNotExist) && sets.Forget(name) {
+		v.told.say(fmt.Sprintf("the secrets kept for a profile %s are removed: there is no such profile", name))
 	}
 }

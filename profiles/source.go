@@ -75,7 +75,7 @@ func (s *Store) restore(name string, how Creation, settings *Settings) (p Profil
 		err = s.tree.home.RenameNew(dir, dirOf(name))
 	}
 	if errors.Is(err, unix.EEXIST) {
-		err = s.exists(name)
+		err = s.list.exists(name)
 	}
 	if err = s.Trash.missed(t.Entry, err); err != nil {
 		s.unrestored(name, file, text, err)

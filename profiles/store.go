@@ -188,7 +188,7 @@ func (s *Store) PrepareBoot(list []Profile) (changed bool) {
 		}
 		s.tidy(".", settings.RemoveAtBoot)
 	}
-	s.sweepSecrets(names)
+	s.tree.sweepSecrets(s.Secrets, names)
 	s.Records.sweepServices()
 	changed = changed || settings.ImportState != "" && len(settings.RemoveAtBoot) > 0
 	if len(names) == 0 {

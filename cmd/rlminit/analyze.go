@@ -66,7 +66,7 @@ in blue, the critical chain in red.`,
 			return nil
 		},
 	}
-	t.forPrograms(cmd, "write a JSON object").Flags().BoolVar(&svg, "svg", false, "write a drawing, as SVG")
+	forPrograms(t, cmd, "write a JSON object").Flags().BoolVar(&svg, "svg", false, "write a drawing, as SVG")
 	return cmd
 }
 

@@ -83,7 +83,7 @@ func (g *gating) flags(t *terminal, cmd *cobra.Command, by *string) {
 	f.IntVar(&g.rolling, "rolling", 1, "restart `N` services at a time")
 	f.StringVar(by, "by", "", "who approved it, `WHO`; recorded beside the uid of the caller")
 	f.BoolVar(&g.exitZero, "exit-zero", false, "exit with 0, not 9, when something was changed")
-	t.forPrograms(cmd, "write the revision when it is over, a JSON object")
+	forPrograms(t, cmd, "write the revision when it is over, a JSON object")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func capabilitiesVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "capabilities",
 		Short: "say which isolation and limits can be enforced here",
 		Args:  exactly(),
@@ -31,7 +31,7 @@ func capabilitiesVerb(t *terminal) *cobra.Command {
 					b.row(list.name+name, enforced(list.what[name]), list.what[name].Why)
 				}
 			}
-			return t.answer(c, func() { b.write(t) })
+			return answer(t, c, func() { b.write(t) })
 		}),
 	}, "write a JSON object")
 }

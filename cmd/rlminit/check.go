@@ -38,7 +38,7 @@ type checkFault struct {
 }
 
 func checkVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "check [FILE…]",
 		Short: "validate configuration and definitions, and run nothing",
 		Long: `Reads each file and prints every fault with its file, line and field. A

@@ -21,7 +21,7 @@ import (
 const doctorTime = 5 * time.Second
 
 func doctorVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "doctor",
 		Short: "examine this container and suggest remedies",
 		Long: `Examines the kernel, PID 1 and its privileges, cgroup and limits, the runtime
@@ -38,7 +38,7 @@ to do; empty if there is nothing to do).`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := examine(cmd.Context())
-			if err := t.answer(findings, func() { showFindings(t, findings) }); err != nil {
+			if err := answer(t, findings, func() { showFindings(t, findings) }); err != nil {
 				return err
 			}
 			if doctor.Worst(findings) == doctor.Fail {

@@ -7,7 +7,7 @@ import (
 )
 
 func driftVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "drift",
 		Short: "show what differs from what was applied",
 		Long: `Compares the result of the applied revisions with what exists now, and shows

@@ -72,7 +72,7 @@ files.`,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, until interrupted")
 	cmd.Flags().StringVarP(&lines, "lines", "n", "all", "of what happened, the last `N` records, or all (default: all)")
-	t.forPrograms(cmd, "write JSON, one object a line")
+	forPrograms(t, cmd, "write JSON, one object a line")
 	flags.add(cmd)
 	return cmd
 }

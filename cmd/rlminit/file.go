@@ -66,5 +66,5 @@ the whole command. Mode and owner stay; a new file has mode 0640.`,
 	}
 	cmd.Flags().StringVarP(&w.Profile, "profile", "p", "", "below the directory of profile or service `NAME`")
 	cmd.Flags().BoolVar(&w.Parents, "parents", false, "make missing parent directories")
-	return limited(t.forPrograms(cmd, "write the job's result, a JSON object"))
+	return limited(forPrograms(t, cmd, "write the job's result, a JSON object"))
 }

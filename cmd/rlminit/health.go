@@ -58,7 +58,7 @@ supervisor.`,
 		},
 	}
 	cmd.Flags().StringVar(&level, "level", "alive", "what to ask for: `LEVEL` is alive or ready")
-	return t.forPrograms(cmd, "write a JSON object")
+	return forPrograms(t, cmd, "write a JSON object")
 }
 
 // askHealth asks the supervisor, but for the one rlminit that has none and is

@@ -57,11 +57,11 @@ Engines need no link: dockerd --init-path /usr/local/bin/rlminit, and podman run
 					t.printf("%s -> %s\n", link, self)
 				}
 			}
-			return t.answer(links, func() {})
+			return answer(t, links, func() {})
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace what is there")
-	return t.forPrograms(cmd, "write a JSON array")
+	return forPrograms(t, cmd, "write a JSON array")
 }
 
 // makeLink makes link point to target. With force it replaces what is there, in

@@ -160,11 +160,11 @@ run, or 7 when the time is over first.`,
 		}),
 	}
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
-	return t.forPrograms(cmd, "write the result as JSON")
+	return forPrograms(t, cmd, "write the result as JSON")
 }
 
 func jobCancelVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "cancel ID…",
 		Short: "end jobs, with all that they have started",
 		Long: `Ends jobs with all that they have started: TERM, a second, KILL. Returns when
@@ -175,7 +175,7 @@ they are over. If a job is over already, the exit code is 17.`,
 			for _, id := range once(args) {
 				r, err := client.CancelJob(cmd.Context(), id)
 				if err == nil {
-					err = t.answer(r, func() { t.printf("job %s %s\n", r.Job, r.State) })
+					err = answer(t, r, func() { t.printf("job %s %s\n", r.Job, r.State) })
 				}
 				worst = max(worst, t.report(err))
 			}

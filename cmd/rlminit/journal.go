@@ -23,7 +23,7 @@ docker exec runs as root unless it is told otherwise.`, journalVerifyVerb(t), jo
 }
 
 func journalVerifyVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "look for damage in the journal",
 		Long: `Reads each segment of the journal to its end and reports damage, and what the

@@ -100,7 +100,7 @@ func (flags *logFlags) add(t *terminal, cmd *cobra.Command) {
 	f.StringVar(&flags.until, "until", "", "what was written until `TIME`")
 	f.StringVar(&flags.grep, "grep", "", "lines that match `EXPRESSION`, a regular one of RE2; (?i) in front takes capitals for small letters")
 	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
-	t.forPrograms(cmd, "write a JSON object for each line")
+	forPrograms(t, cmd, "write a JSON object for each line")
 	f.BoolVar(&flags.bare, "no-prefix", false, "no service's name in front of its lines")
 	f.BoolVar(&flags.raw, "raw", false, "control characters as they are, on a terminal too: colours, and whatever else a service wrote")
 	f.BoolVar(&flags.all, "all", false, "every service")

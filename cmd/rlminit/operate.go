@@ -51,7 +51,7 @@ func (o *operation) flags(t *terminal, cmd *cobra.Command) {
 	f.BoolVar(&o.all, "all", false, all)
 	f.StringVar(&o.options.State, "state", "", "only those that are in this `STATE` now, such as failed or unhealthy")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once the intent is recorded, and print the operation's id")
-	t.forPrograms(cmd, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
+	forPrograms(t, cmd, "write a JSON array of what became of each; with --no-wait and --rolling the operation, an object")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s; the operation goes on (default: no limit)")
 	rolling := map[string]string{
 		"start":   "start no more than `N` at a time",
@@ -155,7 +155,7 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 		return err
 	}
 	if o.noWait {
-		return t.answer(begun, func() { t.printf("%d\n", begun.ID) })
+		return answer(t, begun, func() { t.printf("%d\n", begun.ID) })
 	}
 	return followOperation(ctx, t, client, begun)
 }

@@ -48,7 +48,7 @@ the supervisor was replaced is interrupted.`,
 					return err
 				}
 			}
-			return t.answer(o, func() {
+			return answer(t, o, func() {
 				t.printf("%s\n", operationLine(o))
 				for _, m := range o.Members {
 					t.printf("  %s\n", memberLine(t, m))
@@ -57,7 +57,7 @@ the supervisor was replaced is interrupted.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait until it is over")
-	return t.forPrograms(cmd, "write JSON")
+	return forPrograms(t, cmd, "write JSON")
 }
 
 func listOperations(ctx context.Context, t *terminal, client *control.Client) error {
@@ -65,7 +65,7 @@ func listOperations(ctx context.Context, t *terminal, client *control.Client) er
 	if err != nil {
 		return err
 	}
-	return t.answer(list, func() {
+	return answer(t, list, func() {
 		for _, o := range list {
 			t.printf("%s\n", operationLine(o))
 		}
@@ -73,7 +73,7 @@ func listOperations(ctx context.Context, t *terminal, client *control.Client) er
 }
 
 func cancelVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "cancel ID",
 		Short: "end an operation before it is done",
 		Long: `Ends an operation. What has begun goes on to its end; a restart that still waits
@@ -93,7 +93,7 @@ operation is over, 4 if there is none with that id.`,
 			if err != nil {
 				return err
 			}
-			return t.answer(o, func() { t.printf("%s\n", operationLine(o)) })
+			return answer(t, o, func() { t.printf("%s\n", operationLine(o)) })
 		},
 	}, "write the operation, a JSON object")
 }

@@ -73,7 +73,7 @@ changed what the plan starts from. The plan has digests in place of secrets.`,
 	f.StringVar(&ask.revision, "source", "", "the revision of the source, `REV` (default: git's, where FILE lies in a work tree)")
 	f.BoolVar(&ask.clean, "require-clean", false, "refuse a source with changes that are not committed, with exit code 15")
 	f.StringVar(&out, "out", "", "write the plan to `PLAN`")
-	t.forPrograms(cmd, "write the plan itself")
+	forPrograms(t, cmd, "write the plan itself")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 14 if something would change")
 	return cmd
 }

@@ -129,6 +129,6 @@ func (o *operation) create(ctx context.Context, t *terminal, client *control.Cli
 func (o *operation) waitFlags(t *terminal, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.noWait, "no-wait", false, "return once it is recorded")
-	t.forPrograms(cmd, "write a JSON object for each that was done")
+	forPrograms(t, cmd, "write a JSON object for each that was done")
 	f.Var((*seconds)(&o.timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 }

@@ -48,7 +48,7 @@ log behind a symbolic link is named and left to you.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove its directory and its log for good")
-	return limited(t.forPrograms(cmd, "write a JSON object for each that was deleted"))
+	return limited(forPrograms(t, cmd, "write a JSON object for each that was deleted"))
 }
 
 // tellLeft says what could not be removed of something that is gone.

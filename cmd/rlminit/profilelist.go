@@ -24,7 +24,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.answer(profiles, func() {
+			return answer(t, profiles, func() {
 				b := new(table)
 				b.header("NAME", "STATE", "DESIRED", "PORT", "DIR")
 				for _, p := range profiles {
@@ -35,7 +35,7 @@ func profileListVerb(t *terminal) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&trash, "trash", false, "those that were deleted and can be restored")
-	return t.forPrograms(cmd, "write a JSON array")
+	return forPrograms(t, cmd, "write a JSON array")
 }
 
 // listTrash prints what rlminit profile restore can take back.
@@ -44,7 +44,7 @@ func listTrash(ctx context.Context, t *terminal, client *control.Client) error {
 	if err != nil {
 		return err
 	}
-	return t.answer(list, func() {
+	return answer(t, list, func() {
 		b, columns := new(table), []string{"NAME", "DELETED", "ENTRY"}
 		if slices.ContainsFunc(list, func(e control.Trashed) bool { return e.Revision != 0 }) {
 			columns = append(columns, "KEPT FOR")

@@ -69,7 +69,7 @@ func (o *operation) attempt(ctx context.Context, t *terminal, name string, stopp
 		name = shortName(outcome.Service)
 	}
 	return answered{tell: func() error {
-		return t.answer(outcome, func() { t.printf("%s%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...), noteOf(outcome)) })
+		return answer(t, outcome, func() { t.printf("%s%s\n", outcomeLine(t, name, outcome, took, portOf(outcome)...), noteOf(outcome)) })
 	}}
 }
 

@@ -82,7 +82,7 @@ with exit code 17.`,
 	f.Var((*seconds)(&older), "older-than", "only what was deleted at least `AGE` ago, such as 12h or 30d")
 	f.BoolVar(&p.needed, "needed", false, "also what a rollback still needs")
 	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
-	return limited(t.forPrograms(cmd, "write a JSON object for each that was removed, or would be"))
+	return limited(forPrograms(t, cmd, "write a JSON object for each that was removed, or would be"))
 }
 
 // purge removes an entry, unless a rollback takes it.

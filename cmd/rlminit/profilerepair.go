@@ -11,7 +11,7 @@ import (
 )
 
 func profileRepairVerb(t *terminal) *cobra.Command {
-	return limited(t.forPrograms(&cobra.Command{
+	return limited(forPrograms(t, &cobra.Command{
 		Use:   "repair NAME…",
 		Short: "give the files of profiles to the right owner",
 		Long: `Changes the owner of files in a profile's directory that are root's, such as
@@ -32,7 +32,7 @@ and one second in all, and logs which profiles it has not finished. With own:
 			return forEach(t, once(args), func(name string) answered {
 				did, err := control.Repair(cmd.Context(), client, name)
 				return answered{err: err, tell: func() error {
-					return t.answer(did, func() { t.printf("%s: %s\n", printable(did.Profile), repairedText(did)) })
+					return answer(t, did, func() { t.printf("%s: %s\n", printable(did.Profile), repairedText(did)) })
 				}}
 			})
 		}),

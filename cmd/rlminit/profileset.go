@@ -53,13 +53,13 @@ edit its profile.yaml and run rlminit reload.`,
 			if err != nil {
 				return err
 			}
-			return t.answer(profile, func() { t.printf("%s: %s\n", printable(profile.Name), printable(profile.State)) })
+			return answer(t, profile, func() { t.printf("%s: %s\n", printable(profile.Name), printable(profile.State)) })
 		},
 	}
 	cmd.Flags().StringArrayVar(&env, "env", nil, "set a variable, `KEY=VALUE`, as an argument does")
 	cmd.Flags().StringArrayVar(&unset, "unset", nil, "remove the variable `KEY`")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the change is recorded")
-	t.forPrograms(cmd, "write the profile, a JSON object")
+	forPrograms(t, cmd, "write the profile, a JSON object")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s, for its gateway (default: no limit)")
 	return cmd
 }

@@ -75,7 +75,7 @@ id.`,
 			if err != nil {
 				return misplaced(cmd, names, err)
 			}
-			err = t.answer(done, func() { tellReload(t, done) })
+			err = answer(t, done, func() { tellReload(t, done) })
 			if err == nil && done.Operation > 0 {
 				err = followReload(cmd.Context(), t, client, done.Operation)
 			}
@@ -90,7 +90,7 @@ id.`,
 	cmd.Flags().Lookup("rolling").NoOptDefVal = "1"
 	cmd.Flags().Var((*seconds)(&r.steady), "steady", "with --rolling: a service is up when it has been ready for `TIME` (default 2s)")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "say what would be done, and do nothing")
-	return limited(t.forPrograms(cmd, "write JSON"))
+	return limited(forPrograms(t, cmd, "write JSON"))
 }
 
 // followReload waits for the operation of a reload, of which JSON has the id alone.

@@ -83,7 +83,7 @@ and the file that the result names has all of it.`,
 	f.BoolVar(&o.job.IsolationFallback, "isolation-fallback", false, "run it all the same where the isolation, or a limit, cannot be enforced here")
 	f.StringArrayVar(&o.limits, "limit", nil, "bound it: `NAME=VALUE`, such as memory=512MiB or nofile=256; rlminit capabilities lists them")
 	f.BoolVar(&o.job.DryRun, "dry-run", false, "only say what would run, as which user, where, and what would refuse it")
-	t.forPrograms(cmd, "write the result as JSON, and nothing else")
+	forPrograms(t, cmd, "write the result as JSON, and nothing else")
 	f.BoolVar(&o.job.Detach, "detach", false, "print the job's id and do not wait")
 	f.BoolVar(&o.job.Retry, "retry", false, "run it again if the container ends before it does")
 	return cmd
@@ -158,7 +158,7 @@ func (o *runOptions) run(cmd *cobra.Command, t *terminal) error {
 			return o.failed(t, err)
 		}
 		<-read
-		return t.answer(job, func() { t.printf("%s\n", job.Job) })
+		return answer(t, job, func() { t.printf("%s\n", job.Job) })
 	}
 	result, err := attended(cmd.Context(), t, client, func(ctx context.Context, each func(*control.JobOutput) error) (*control.JobResult, error) {
 		return client.Run(ctx, o.job, stdin, each)
@@ -324,7 +324,7 @@ func (o *runOptions) failed(t *terminal, err error) error {
 
 // finishRun prints what is left to say of a job, and makes its exit code.
 func finishRun(t *terminal, r *control.JobResult) error {
-	return cmp.Or(t.answer(r, func() { t.complain(verdict(r)) }), status(runCode(r)))
+	return cmp.Or(answer(t, r, func() { t.complain(verdict(r)) }), status(runCode(r)))
 }
 
 // verdict is what is to be said of a job's end besides its output.
@@ -377,7 +377,7 @@ func (o *runOptions) dryRun(cmd *cobra.Command, t *terminal, client *control.Cli
 	if err != nil {
 		return o.failed(t, err)
 	}
-	err = t.answer(d, func() {
+	err = answer(t, d, func() {
 		quoted := make([]string, len(d.Command))
 		for i, arg := range d.Command {
 			quoted[i] = document.Quote(arg)

@@ -50,14 +50,14 @@ opened.`
 		if err != nil {
 			return err
 		}
-		return t.answer(session, func() { t.printf("%s\n", session.Session) })
+		return answer(t, session, func() { t.printf("%s\n", session.Session) })
 	}
 	f := cmd.Flags()
 	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs belong to profile or service `NAME`")
 	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
 	f.IntVar(&s.Jobs, "jobs", 0, "how many jobs it may run (default 1000)")
 	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")
-	return t.forPrograms(cmd, "write a JSON object")
+	return forPrograms(t, cmd, "write a JSON object")
 }
 
 func sessionListVerb(t *terminal) *cobra.Command {

@@ -44,7 +44,7 @@ type processView struct {
 }
 
 func showVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "show NAME…",
 		Short: "show everything about services",
 		Long: `Shows the state of each service, its definition with the source of each value (a
@@ -76,7 +76,7 @@ where the caller may not see them), events and last_lines.`,
 				}
 				views = append(views, v)
 			}
-			err := t.answer(views, func() {
+			err := answer(t, views, func() {
 				for i, v := range views {
 					if i > 0 {
 						t.printf("\n")

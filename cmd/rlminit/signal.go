@@ -57,7 +57,7 @@ is refused.`,
 			return status(worst)
 		}),
 	}
-	t.forPrograms(cmd, "write a JSON object for each that was sent it")
+	forPrograms(t, cmd, "write a JSON object for each that was sent it")
 	cmd.Flags().IntVar(&pid, "pid", 0, "the process `PID`, of a service or a job, in place of services")
 	return cmd
 }

@@ -57,7 +57,7 @@ memory_bytes, cpu_s, processes, threads and cgroup.`,
 		},
 	}
 	f := cmd.Flags()
-	t.forPrograms(cmd, "write a JSON array")
+	forPrograms(t, cmd, "write a JSON array")
 	f.BoolVar(&flags.wide, "wide", false, "with memory, CPU time and processes, and rlminit's own")
 	f.BoolVarP(&flags.watch, "watch", "w", false, "show it again at every change, until interrupted")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print nothing; the exit code tells")

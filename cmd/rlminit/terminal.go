@@ -116,13 +116,13 @@ func shows[T any](t *terminal, cmd *cobra.Command, ask func(*control.Client, con
 }
 
 // forPrograms gives a verb the flag --json.
-func (t *terminal) forPrograms(cmd *cobra.Command, usage string) *cobra.Command {
+func forPrograms(t *terminal, cmd *cobra.Command, usage string) *cobra.Command {
 	cmd.Flags().BoolVar(&t.json, "json", false, usage)
 	return cmd
 }
 
 // answer prints what a verb was answered: as JSON where that is wanted, else by show.
-func (t *terminal) answer(v any, show func()) error {
+func answer(t *terminal, v any, show func()) error {
 	if t.json {
 		return t.printJSON(v)
 	}
@@ -137,9 +137,9 @@ func askingFor[T any](t *terminal, cmd *cobra.Command, what string, ask func(*co
 		if err != nil {
 			return err
 		}
-		return t.answer(v, func() { show(v) })
+		return answer(t, v, func() { show(v) })
 	})
-	return t.forPrograms(cmd, "write a JSON "+what)
+	return forPrograms(t, cmd, "write a JSON "+what)
 }
 
 // The colours, as SGR parameters.

@@ -22,7 +22,7 @@ type versionParts struct {
 }
 
 func versionVerb(t *terminal) *cobra.Command {
-	return t.forPrograms(&cobra.Command{
+	return forPrograms(t, &cobra.Command{
 		Use:   "version",
 		Short: "print the version",
 		Args:  exactly(),

@@ -58,11 +58,11 @@ cancelled, superseded or interrupted; on a terminal it shows progress.`,
 			if err != nil {
 				return err
 			}
-			return t.answer(s, func() { t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0)) })
+			return answer(t, s, func() { t.printf("%s\n", outcomeLine(t, args[0], control.Outcome{Service: s, Changed: true}, 0)) })
 		},
 	}
 	cmd.Flags().StringVar(&want, "for", "running", "what to wait for: `STATE` is running (default) or stopped")
 	cmd.Flags().StringVar(&operation, "operation", "", "wait for the operation of this `ID`")
 	cmd.Flags().Var((*seconds)(&timeout), "timeout", "wait no longer than `TIME`, such as 30s (default: no limit)")
-	return t.forPrograms(cmd, "write the service, or the operation, as a JSON object")
+	return forPrograms(t, cmd, "write the service, or the operation, as a JSON object")
 }
