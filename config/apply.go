@@ -13,23 +13,16 @@ func applying(p *[]ApplyRule) document.Setter {
 	return func(n document.Node) {
 		rules := []ApplyRule{}
 		document.Fields{"allow": func(n document.Node) {
-			items, _ := n.Items()
-			for _, item := range items {
+			for _, item := range n.Elements() {
 				rule, uid := ApplyRule{}, int64(-1)
 				document.Fields{"uid": document.Int(&uid, 0, int64(service.MaxID)), "scope": applyScope(&rule.Scope)}.Read(item)
-				if item.IsMapping() && item.Get("uid").Absent() {
-					item.Fault("uid is missing; write {uid: 1000, scope: profiles}")
-				}
-				if item.IsMapping() && item.Get("scope").Absent() {
-					item.Fault("scope is missing; write {uid: 1000, scope: profiles}")
-				}
+				item.Needs("uid", "{uid: 1000, scope: profiles}")
+				item.Needs("scope", "{uid: 1000, scope: profiles}")
 				rule.UID = uint32(max(uid, 0))
 				rules = append(rules, rule)
 			}
 		}}.Read(n)
-		if n.IsMapping() && n.Get("allow").Absent() {
-			n.Fault("allow is missing; write allow: [{uid: 1000, scope: profiles}], or allow: [] for root alone")
-		}
+		n.Needs("allow", "allow: [{uid: 1000, scope: profiles}], or allow: [] for root alone")
 		*p = rules
 	}
 }

@@ -15,14 +15,11 @@ const defaultStepTimeout = 5 * time.Minute
 
 // own reads the paths whose owner is put right, or {path, deep}.
 func (p *parser) own(n document.Node) {
-	items, _ := n.Items()
-	for _, item := range items {
+	for _, item := range n.Elements() {
 		var o Owned
 		if item.IsMapping() {
 			document.Fields{"path": p.below(&o.Path), "deep": document.Bool(&o.Deep)}.Read(item)
-			if item.Get("path").Absent() {
-				item.Fault("path is missing; write {path: ., deep: true}")
-			}
+			item.Needs("path", "{path: ., deep: true}")
 		} else {
 			p.below(&o.Path)(item)
 		}
@@ -32,14 +29,11 @@ func (p *parser) own(n document.Node) {
 
 // dirs reads paths, or {path, mode, owner}.
 func (p *parser) dirs(n document.Node) {
-	items, _ := n.Items()
-	for _, item := range items {
+	for _, item := range n.Elements() {
 		d := Dir{Mode: 0o750}
 		if item.IsMapping() {
 			document.Fields{"path": p.below(&d.Path), "mode": mode(&d.Mode), "owner": service.User(&d.Owner)}.Read(item)
-			if item.Get("path").Absent() {
-				item.Fault("path is missing; write {path: logs, mode: \"0750\"}")
-			}
+			item.Needs("path", `{path: logs, mode: "0750"}`)
 		} else {
 			p.below(&d.Path)(item)
 		}
@@ -48,8 +42,7 @@ func (p *parser) dirs(n document.Node) {
 }
 
 func (p *parser) seed(n document.Node) {
-	items, _ := n.Items()
-	for _, item := range items {
+	for _, item := range n.Elements() {
 		var s Seed
 		document.Fields{"from": document.Path(&s.From), "to": p.below(&s.To), "mode": mode(&s.Mode)}.Read(item)
 		if item.IsMapping() && (item.Get("from").Absent() || item.Get("to").Absent()) {
@@ -60,8 +53,7 @@ func (p *parser) seed(n document.Node) {
 }
 
 func (p *parser) boot(n document.Node) {
-	items, _ := n.Items()
-	for i, item := range items {
+	for i, item := range n.Elements() {
 		d := service.Default("boot")
 		s := Step{Name: "boot[" + strconv.Itoa(i) + "]", Timeout: defaultStepTimeout}
 		onFailure := "stop"
@@ -74,9 +66,7 @@ func (p *parser) boot(n document.Node) {
 			"timeout":     document.Duration(&s.Timeout, time.Millisecond),
 			"on_failure":  document.OneOf(&onFailure, "stop", "continue"),
 		}.Read(item)
-		if item.IsMapping() && item.Get("command").Absent() {
-			item.Fault("command is missing; write command: [prog, arg]")
-		}
+		item.Needs("command", "command: [prog, arg]")
 		s.Command, s.Environment, s.WorkingDir = d.Command, d.Environment, d.WorkingDir
 		s.Continue = onFailure == "continue"
 		p.config.Boot = append(p.config.Boot, s)

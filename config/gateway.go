@@ -258,27 +258,18 @@ func optional(set document.Setter) document.Setter {
 // relativePaths reads paths, or patterns of them, below a directory that is not
 // known yet.
 func relativePaths(p *[]string) document.Setter {
-	return func(n document.Node) {
-		items, ok := n.Items()
-		var list []string
-		for _, item := range items {
-			s, good := item.Text()
-			if clean := path.Clean(s); good && (s == "" || path.IsAbs(s) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../")) {
-				item.Fault("%s is no path below the profile's directory; write a name such as gateway.pid", document.Quote(s))
-				good = false
-			}
-			for part := range strings.SplitSeq(s, "/") {
-				if _, err := path.Match(part, ""); err != nil {
-					item.Fault("%s is no pattern; write one such as *.pid or run/[a-z]*.lock", document.Quote(s))
-					good = false
-					break
-				}
-			}
-			ok = ok && good
-			list = append(list, path.Clean(s))
+	return document.List(p, func(item document.Node) (clean string, good bool) {
+		s, good := item.Text()
+		if clean = path.Clean(s); good && (s == "" || path.IsAbs(s) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../")) {
+			item.Fault("%s is no path below the profile's directory; write a name such as gateway.pid", document.Quote(s))
+			good = false
 		}
-		if ok {
-			*p = list
+		for part := range strings.SplitSeq(s, "/") {
+			if _, err := path.Match(part, ""); err != nil {
+				item.Fault("%s is no pattern; write one such as *.pid or run/[a-z]*.lock", document.Quote(s))
+				return clean, false
+			}
 		}
-	}
+		return clean, good
+	})
 }

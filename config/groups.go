@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 
-	"rlminit/internal/document"
 	"rlminit/internal/durable"
 	"rlminit/service"
 	"rlminit/wire"
@@ -64,19 +63,4 @@ func noRoot(groups []string, accounts Accounts) error {
 		}
 	}
 	return nil
-}
-
-// absolutePaths reads a list of them.
-func absolutePaths(p *[]string) document.Setter {
-	return func(n document.Node) {
-		items, ok := n.Items()
-		list := make([]string, len(items))
-		for i, item := range items {
-			document.Path(&list[i])(item)
-			ok = ok && list[i] != ""
-		}
-		if ok {
-			*p = list
-		}
-	}
 }

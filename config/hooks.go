@@ -45,8 +45,7 @@ func hookOn(p *[]string) document.Setter {
 }
 
 func (p *parser) hooks(n document.Node) {
-	items, _ := n.Items()
-	for _, item := range items {
+	for _, item := range n.Elements() {
 		h := Hook{Timeout: defaultHookTimeout}
 		d := service.Default("hook")
 		document.Fields{
@@ -56,12 +55,8 @@ func (p *parser) hooks(n document.Node) {
 			"timeout":  document.Duration(&h.Timeout, time.Millisecond),
 		}.Read(item)
 		h.Command = d.Command
-		if item.IsMapping() && item.Get("command").Absent() {
-			item.Fault("command is missing; write command: [prog, arg]")
-		}
-		if item.IsMapping() && item.Get("on").Absent() {
-			item.Fault("on is missing; write on: [failed]")
-		}
+		item.Needs("command", "command: [prog, arg]")
+		item.Needs("on", "on: [failed]")
 		p.config.Hooks = append(p.config.Hooks, h)
 	}
 }

@@ -111,7 +111,7 @@ func (p *parser) fields(readAll *string) document.Fields {
 		"apply":           applying(&c.Apply),
 		"tags":            numbers(&c.Tags, 1, service.MaxID),
 		"profile_users":   numbers(&c.ProfileUsers, 1, service.MaxID),
-		"groups_of":       absolutePaths(&c.GroupsOf),
+		"groups_of":       document.Each(&c.GroupsOf, document.Path),
 		"metrics":         document.Fields{"listen": service.Listen(&c.Metrics, "tcp", "tcp4", "tcp6", "unix")}.Read,
 		"jobs": document.Fields{
 			"at_once":     document.Int(&c.Jobs.AtOnce, 1, 1000),

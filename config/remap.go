@@ -27,8 +27,7 @@ func parseID(s string) (uint32, bool) {
 func (p *parser) remap(n document.Node) {
 	ids := func(target *uint32) document.Setter {
 		return func(n document.Node) {
-			items, _ := n.Items()
-			for _, item := range items {
+			for _, item := range n.Elements() {
 				s, ok := item.Text()
 				if !ok || s == "" {
 					continue

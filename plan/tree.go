@@ -45,9 +45,8 @@ func valueOf(n document.Node) any {
 			return t
 		}
 	case n.IsList():
-		items, _ := n.Items()
-		list := make([]any, 0, len(items))
-		for _, item := range items {
+		list := []any{}
+		for _, item := range n.Elements() {
 			if v := valueOf(item); v != nil {
 				list = append(list, v)
 			}

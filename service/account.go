@@ -87,21 +87,12 @@ func RootsGroup(group string) string {
 // accounts reads names and numbers of groups. None is root's by its name or number;
 // which other name is only /etc/group knows.
 func accounts(p *[]string) document.Setter {
-	return func(n document.Node) {
-		items, ok := n.Items()
-		var list []string
-		for _, item := range items {
-			var s string
-			account(&s)(item)
-			if id, err := strconv.ParseUint(s, 10, 32); s == "root" || err == nil && id == 0 {
-				item.Fault("%s", RootsGroup(s))
-				ok = false
-			}
-			ok = ok && s != ""
-			list = append(list, s)
+	return document.List(p, func(item document.Node) (s string, ok bool) {
+		account(&s)(item)
+		if id, err := strconv.ParseUint(s, 10, 32); s == "root" || err == nil && id == 0 {
+			item.Fault("%s", RootsGroup(s))
+			return s, false
 		}
-		if ok {
-			*p = list
-		}
-	}
+		return s, s != ""
+	})
 }

@@ -304,29 +304,19 @@ func value(n document.Node) (Value, bool) {
 	}
 	var v Value
 	document.Fields{"file": document.Path(&v.File)}.Read(n)
-	if n.Get("file").Absent() {
-		n.Fault("file is missing; write a value, or {file: /run/secrets/name}")
-	}
+	n.Needs("file", "a value, or {file: /run/secrets/name}")
 	return v, v.File != ""
 }
 
 // EnvFiles reads a list of paths; a leading ? makes one optional.
 func EnvFiles(p *[]string) document.Setter {
-	return func(n document.Node) {
-		items, ok := n.Items()
-		var list []string
-		for _, item := range items {
-			s, good := item.Text()
-			if name := strings.TrimPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
-				mark := strings.TrimSuffix(s, name)
-				item.Fault("%s is no absolute path; write one, such as %s${RLMINIT_HOME}%s on the volume", document.Quote(s), mark, document.Absolute(name))
-				good = false
-			}
-			ok = ok && good
-			list = append(list, s)
+	return document.List(p, func(item document.Node) (string, bool) {
+		s, good := item.Text()
+		if name := strings.TrimPrefix(s, "?"); good && !strings.HasPrefix(name, "/") {
+			mark := strings.TrimSuffix(s, name)
+			item.Fault("%s is no absolute path; write one, such as %s${RLMINIT_HOME}%s on the volume", document.Quote(s), mark, document.Absolute(name))
+			good = false
 		}
-		if ok {
-			*p = list
-		}
-	}
+		return s, good
+	})
 }

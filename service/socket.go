@@ -33,9 +33,7 @@ func sockets(p *[]Socket) document.Setter {
 				"listen": listen(&s),
 				"name":   socketName(&s.Name),
 			}.Read(item)
-			if item.IsMapping() && item.Get("listen").Absent() {
-				item.Fault(`listen is missing; write {listen: "tcp:127.0.0.1:8080"}`)
-			}
+			item.Needs("listen", `{listen: "tcp:127.0.0.1:8080"}`)
 			if slices.ContainsFunc(list, func(o Socket) bool {
 				return s.Network != "" && o.Network == s.Network && o.Address == s.Address
 			}) {

@@ -291,6 +291,19 @@ func (n Node) Items() ([]Node, bool) {
 	return items, ok
 }
 
+// Elements are Items for whom a fault keeps from nothing.
+func (n Node) Elements() []Node {
+	items, _ := n.Items()
+	return items
+}
+
+// Needs is a fault of a mapping without a key; write is what to write.
+func (n Node) Needs(key, write string) {
+	if n.IsMapping() && n.Get(key).Absent() {
+		n.Fault("%s is missing; write %s", key, write)
+	}
+}
+
 // elements are the words of text as they can stand in a list, [a, b].
 func elements(text string) []string {
 	words := strings.Fields(text)

@@ -67,15 +67,24 @@ func Absolute(relative string) string {
 }
 
 // Strings reads a list of texts, none of them empty. An empty list is nil.
-func Strings(p *[]string) Setter {
+func Strings(p *[]string) Setter { return Each(p, Word) }
+
+// Each reads a list each element of which is set as one alone would be. An empty list is nil.
+func Each(p *[]string, set func(*string) Setter) Setter {
+	return List(p, func(item Node) (s string, ok bool) {
+		set(&s)(item)
+		return s, s != ""
+	})
+}
+
+// List reads a list by its elements; ok is false of one that is a fault. An empty list is nil.
+func List[T any](p *[]T, read func(item Node) (v T, ok bool)) Setter {
 	return func(n Node) {
 		items, ok := n.Items()
-		var list []string
+		var list []T
 		for _, item := range items {
-			var s string
-			Word(&s)(item)
-			ok = ok && s != ""
-			list = append(list, s)
+			v, good := read(item)
+			list, ok = append(list, v), ok && good
 		}
 		if ok {
 			*p = list
