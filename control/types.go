@@ -51,7 +51,7 @@ type Definition struct {
 	Stored  *Stored          `json:"stored"`  // nil: it has no notify socket, and can store none
 	Fields  []service.Field  `json:"fields"`
 	Files   []DefinitionFile `json:"files"` // that it was read from; none: that is not known
-	Edges   *Edges           `json:"edges"` // nil: an older supervisor, see Dependencies
+	Edges   Edges            `json:"edges"`
 }
 
 // Stored is how many descriptors a service has stored, sd_pid_notify_with_fds(3), and

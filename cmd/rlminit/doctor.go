@@ -101,7 +101,7 @@ func askMore(ctx context.Context, client *control.Client, place *doctor.Place) {
 func latestJobs(ctx context.Context, client *control.Client) (latest []doctor.Job) {
 	all, err := client.Jobs(ctx)
 	if err != nil {
-		return nil // an older supervisor, or one that does not answer, which is said
+		return nil // one that does not answer, which is said
 	}
 	newest := map[string]control.Job{}
 	for _, j := range all {

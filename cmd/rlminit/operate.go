@@ -125,13 +125,43 @@ func misplaced(cmd *cobra.Command, names []string, err error) error {
 
 // carryOut asks for it in the form that suits.
 func (o *operation) carryOut(ctx context.Context, t *terminal, client *control.Client, names []string) error {
-	switch {
-	case o.noWait || o.rolling > 0:
+	if o.noWait || o.rolling > 0 {
 		return o.begin(ctx, t, client, names)
-	case o.all || len(names) > 1 || o.options.State != "" || strings.ContainsAny(names[0], "*?["):
-		return o.set(ctx, t, client, names)
 	}
-	return o.each(ctx, t, client, names)
+	of := names[0] // a single one, as it is
+	if o.all || len(names) > 1 || o.options.State != "" || strings.ContainsAny(of, "*?[") {
+		of = control.All
+	}
+	if of == control.All && !o.all {
+		o.options.Names = names
+	}
+	begun := t.now()
+	outcomes, err := o.ask(ctx, t, client, of)
+	if err != nil {
+		return err
+	}
+	if t.json {
+		return tellOutcomes(t, outcomes)
+	}
+	took := t.now().Sub(begun)
+	if o.all {
+		took = 0
+	}
+	worst := 0
+	for _, outcome := range outcomes {
+		shown := shortName(outcome.Service)
+		switch {
+		case of != control.All:
+			shown = of
+		case slices.Contains(names, outcome.Service.Name):
+			shown = outcome.Service.Name
+		}
+		worst = max(worst, o.tell(t, shown, outcome, took))
+	}
+	if len(outcomes) == 0 {
+		t.printf("nothing to %s\n", o.verb)
+	}
+	return status(worst)
 }
 
 // begin begins one operation on all of the names. A rolling one is followed to its
@@ -158,56 +188,6 @@ func (o *operation) begin(ctx context.Context, t *terminal, client *control.Clie
 		return answer(t, begun, func() { t.printf("%d\n", begun.ID) })
 	}
 	return followOperation(ctx, t, client, begun)
-}
-
-// set operates on all of the names as one set.
-func (o *operation) set(ctx context.Context, t *terminal, client *control.Client, names []string) error {
-	if !o.all {
-		o.options.Names = names
-	}
-	begun := t.now()
-	outcomes, err := o.ask(ctx, t, client, control.All)
-	if err != nil {
-		return err
-	}
-	took := t.now().Sub(begun)
-	if o.all {
-		took = 0
-	}
-	if t.json {
-		return tellOutcomes(t, outcomes)
-	}
-	worst := 0
-	for _, outcome := range outcomes {
-		shown := shortName(outcome.Service)
-		if slices.Contains(names, outcome.Service.Name) {
-			shown = outcome.Service.Name
-		}
-		worst = max(worst, o.tell(t, shown, outcome, took))
-	}
-	if len(outcomes) == 0 {
-		t.printf("nothing to %s\n", o.verb)
-	}
-	return status(worst)
-}
-
-// each operates on the names one by one: a single one, as it is.
-func (o *operation) each(ctx context.Context, t *terminal, client *control.Client, names []string) error {
-	worst := 0
-	for _, name := range names {
-		begun := t.now()
-		outcomes, err := o.ask(ctx, t, client, name)
-		if err != nil {
-			return err
-		}
-		if t.json {
-			return tellOutcomes(t, outcomes) // of the one that is named
-		}
-		for _, outcome := range outcomes {
-			worst = max(worst, o.tell(t, name, outcome, t.now().Sub(begun)))
-		}
-	}
-	return status(worst)
 }
 
 // ask asks for it and waits for its outcomes.

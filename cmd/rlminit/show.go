@@ -104,9 +104,7 @@ func view(ctx context.Context, client *control.Client, name string) (*serviceVie
 	}
 	v.Fault, v.Stored = d.Fault, d.Stored
 	v.Definition, v.unsourced = sourced(d, s)
-	if v.Edges, err = edges(ctx, client, d); err != nil {
-		return nil, err
-	}
+	v.Edges = d.Edges
 	v.measure()
 	if v.Events, err = happened(); err != nil {
 		return nil, err
@@ -136,21 +134,7 @@ func lastEvents(ctx context.Context, client *control.Client, service string) ([]
 	if err != nil && !errors.Is(err, control.ErrCut) {
 		return nil, err
 	}
-	return events[max(0, len(events)-shown):], nil // an older supervisor sends all
-}
-
-// edges are what the service comes after, and what comes after it. An older supervisor
-// tells them of all services only.
-func edges(ctx context.Context, client *control.Client, d control.Definition) (control.Edges, error) {
-	if d.Edges != nil {
-		return *d.Edges, nil
-	}
-	e := control.NoEdges()
-	all, err := client.Dependencies(ctx)
-	for _, other := range all {
-		e.Add(d.Service, other.Service, other.Requires, other.Wants, other.After)
-	}
-	return e, err
+	return events, nil
 }
 
 // measure adds the service's processes.

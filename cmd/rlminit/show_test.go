@@ -46,14 +46,9 @@ gateway:
 		{Field: "restart.limit", Value: "9"},
 		{Field: "umask", Value: `"022"`},
 		{Field: "port", Value: "9471"},
-	}}
+	}, Edges: control.Edges{Requires: []string{"db"}, Wants: []string{}, After: []string{}, RequiredBy: []string{}, WantedBy: []string{}, Before: []string{"web"}}}
 	b := newBox(t, map[string]any{
 		"GET /v1/services/alice": me, "GET /v1/services/gateway-alice/definition": definition,
-		"GET /v1/dependencies": []control.Dependencies{
-			{Service: "db", State: "running"},
-			{Service: "gateway-alice", State: "running", Requires: []string{"db"}},
-			{Service: "web", State: "stopped", After: []string{"gateway-alice"}},
-		},
 		"GET /v1/events": text(starting + running), "GET /v1/logs/gateway-alice": text(aliceLog),
 	})
 	cmd := b.command("show", "alice", "--json")
@@ -110,7 +105,7 @@ func TestShowReadsItsOwnLines(t *testing.T) {
 			"GET /v1/services/web/definition": control.Definition{
 				Service: "web", Fields: []service.Field{{Field: "command", Value: `["a"]`}, {Field: "restart.delay", Value: "1s"}, {Field: "umask", Value: `"022"`}},
 				Files: []control.DefinitionFile{{File: "rlminit.yaml", Sum: sum, First: 5, Last: 9}},
-				Edges: &control.Edges{Requires: []string{"db"}, Before: []string{"last"}},
+				Edges: control.Edges{Requires: []string{"db"}, Before: []string{"last"}},
 			},
 			"GET /v1/events": text(""), "GET /v1/logs/web": text(""),
 		})
@@ -146,7 +141,7 @@ func TestShowOfUnreadableSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBox(t, map[string]any{
-		"GET /v1/services/alice": alice(), "GET /v1/dependencies": []control.Dependencies{},
+		"GET /v1/services/alice": alice(),
 		"GET /v1/services/gateway-alice/definition": control.Definition{
 			Service: "gateway-alice", Profile: "alice", Fields: []service.Field{{Field: "command", Value: `["agent"]`}, {Field: "umask", Value: `"077"`}},
 		},

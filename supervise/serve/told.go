@@ -129,7 +129,7 @@ func (s *Backend) describe(name string) (answer control.Definition, err error) {
 	})
 	d := u.Definition
 	answer.Fault = u.Fault
-	answer.Service, answer.Profile, answer.Edges = d.Name, d.Profile, &edges
+	answer.Service, answer.Profile, answer.Edges = d.Name, d.Profile, edges
 	answer.Fields = service.Flatten(withoutSecrets(d))
 	answer.Files = []control.DefinitionFile{}
 	for _, o := range s.Settings.Origins(d) {
