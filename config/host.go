@@ -13,6 +13,7 @@ import (
 	"rlminit/cgroup"
 	"rlminit/isolate"
 	"rlminit/rights"
+	"rlminit/usage"
 	"rlminit/wire"
 )
 
@@ -57,17 +58,9 @@ func ThisHost() (Host, error) {
 // that user, its groups and what it may be given. What that can read and the caller
 // cannot is not looked at. Without such a process, or of the same user, it is h.
 func (h Host) Of(pid int) Host {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return h
-	}
-	fields := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		fields[key] = strings.Fields(value)
-	}
+	fields := usage.Status("/proc", pid)
 	ids := func(key string) (all []uint32) {
-		for _, word := range fields[key] {
+		for word := range strings.FieldsSeq(fields[key]) {
 			if id, err := strconv.ParseUint(word, 10, 32); err == nil {
 				all = append(all, uint32(id))
 			}
@@ -80,8 +73,8 @@ func (h Host) Of(pid int) Host {
 	}
 	h.UID, h.GID, h.Groups, h.Unprepared = uids[1], gids[1], ids("Groups"), true
 	h.Capabilities = 0
-	if bound := fields["CapBnd"]; h.UID == 0 && len(bound) == 1 {
-		h.Capabilities, _ = strconv.ParseUint(bound[0], 16, 64)
+	if h.UID == 0 {
+		h.Capabilities, _ = strconv.ParseUint(fields["CapBnd"], 16, 64)
 	}
 	return h
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"rlminit/usage"
 )
 
 // place is what there is to see here of the rlminit that is asked, without asking it.
@@ -42,11 +44,11 @@ func (p *place) absence() *Problem {
 	if uid, ok := p.Foreign(); ok {
 		return NotPermitted("permission denied: you are uid %d, rlminit runs as uid %d; use docker exec -u %d", os.Geteuid(), uid, uid)
 	}
-	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
+	name, err := p.initName()
 	if err != nil {
 		return NoAnswer("no rlminit answers on %s: what PID 1 is cannot be told (no /proc); start the container with rlminit init as its ENTRYPOINT", socket)
 	}
-	switch name := strings.TrimSuffix(string(comm), "\n"); {
+	switch {
 	case isInit(name) && !p.isInitCalled():
 		return NoAnswer("no rlminit answers on %s: PID 1 is not rlminit init, but another verb of rlminit; use docker exec in a container that runs, or start this one with rlminit init", socket)
 	case isInit(name) && p.isExpected():
@@ -64,8 +66,7 @@ func (p *place) absence() *Problem {
 // to this caller, for it belongs to a uid that is neither root nor the caller's:
 // that of PID 1, or of a directory in /dev/shm where PID 1 is something else.
 func (p *place) Foreign() (uid uint32, ok bool) {
-	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
-	if err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) {
+	if name, _ := p.initName(); isInit(name) {
 		uid, ok = p.uidOfInit()
 		return uid, ok && p.isExpected() && uid != 0 && uid != uint32(os.Geteuid())
 	}
@@ -82,33 +83,34 @@ func (p *place) Foreign() (uid uint32, ok bool) {
 	return 0, false
 }
 
-// uidOfInit returns the effective uid of PID 1, proc_pid_status(5).
+// uidOfInit returns the effective uid of PID 1.
 func (p *place) uidOfInit() (uid uint32, ok bool) {
-	status, err := os.ReadFile(filepath.Join(p.proc, "1/status"))
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(status)) {
-		if f := strings.Fields(line); len(f) > 2 && f[0] == "Uid:" {
-			n, err := strconv.ParseUint(f[2], 10, 32)
-			return uint32(n), err == nil
-		}
-	}
-	return 0, false
+	_, err := fmt.Sscan(usage.Status(p.proc, 1)["Uid"], new(uint32), &uid)
+	return uid, err == nil
+}
+
+// initName is the name of PID 1's program, and initArguments are what it was called with.
+func (p *place) initName() (string, error) {
+	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
+	return strings.TrimSuffix(string(comm), "\n"), err
+}
+
+func (p *place) initArguments() ([][]byte, error) {
+	cmdline, err := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
+	return bytes.Split(cmdline, []byte{0}), err
 }
 
 // PureInit tells whether PID 1 is an rlminit that was given no configuration,
 // and so has no control socket.
 func (p *place) PureInit() bool {
-	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
-	return err == nil && isInit(strings.TrimSuffix(string(comm), "\n")) && p.isInitCalled() && !p.isExpected()
+	name, _ := p.initName()
+	return isInit(name) && p.isInitCalled() && !p.isExpected()
 }
 
 // isInitCalled tells whether PID 1, an rlminit, was called as init: one that is
 // a client, of docker run --entrypoint, waits for nobody but itself.
 func (p *place) isInitCalled() bool {
-	cmdline, err := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
-	args := bytes.Split(cmdline, []byte{0})
+	args, err := p.initArguments()
 	return err != nil || len(args) < 2 || string(args[1]) == "init"
 }
 
@@ -118,15 +120,11 @@ func isInit(comm string) bool { return comm == "rlminit" }
 // isExpected tells whether PID 1 is an rlminit with a configuration, so that a
 // socket which is not there yet soon will be.
 func (p *place) isExpected() bool {
-	comm, err := os.ReadFile(filepath.Join(p.proc, "1/comm"))
-	if err != nil || !isInit(strings.TrimSuffix(string(comm), "\n")) || !p.isInitCalled() {
+	args, err := p.initArguments()
+	if name, _ := p.initName(); err != nil || !isInit(name) || !p.isInitCalled() {
 		return false
 	}
-	cmdline, err := os.ReadFile(filepath.Join(p.proc, "1/cmdline"))
-	if err != nil {
-		return false
-	}
-	for _, arg := range bytes.Split(cmdline, []byte{0}) {
+	for _, arg := range args {
 		if string(arg) == "--" {
 			break
 		}

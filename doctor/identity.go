@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"rlminit/usage"
 )
 
 // identity: who the supervisor is, and what of it the services cannot touch: its
@@ -55,19 +57,17 @@ func (e *examination) identity() {
 
 // supervisor is the real uid of the one that PID 1 has, "" for none.
 func (e *examination) supervisor() string {
-	entries, err := os.ReadDir(filepath.Join("/", e.Root, "/proc"))
+	proc := filepath.Join("/", e.Root, "/proc")
+	entries, err := os.ReadDir(proc)
 	if err != nil {
 		return ""
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); name[0] < '0' || name[0] > '9' {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || !strings.HasPrefix(e.read("/proc/"+entry.Name()+"/cmdline"), "rlminit\x00supervise") {
 			continue
 		}
-		at := "/proc/" + entry.Name()
-		if !strings.HasPrefix(e.read(at+"/cmdline"), "rlminit\x00supervise") {
-			continue
-		}
-		if status := fields(e.read(at + "/status")); status["PPid"] == "1" {
+		if status := usage.Status(proc, pid); status["PPid"] == "1" {
 			return strings.Fields(status["Uid"] + " ?")[0]
 		}
 	}

@@ -107,14 +107,3 @@ func (e *examination) read(path string) string {
 	}
 	return strings.TrimSpace(string(content))
 }
-
-// fields are the NAME: VALUE lines of a file such as /proc/1/status.
-func fields(text string) map[string]string {
-	all := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(line, ":"); ok {
-			all[name] = strings.TrimSpace(value)
-		}
-	}
-	return all
-}

@@ -26,7 +26,7 @@ func (e *examination) kernelItself() {
 
 // process: PID 1 is to be rlminit.
 func (e *examination) process() {
-	e.status = fields(e.read("/proc/1/status"))
+	e.status = usage.Status(filepath.Join("/", e.Root, "/proc"), 1)
 	switch name := e.status["Name"]; {
 	case name == "":
 		e.add("init", Unknown, "/proc does not show PID 1", "mount /proc without hidepid")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -252,4 +253,17 @@ func ByRoot(all []Process, roots []int, owner func(pid int) int) map[int]*Sum {
 		}
 	}
 	return sums
+}
+
+// Status are the lines of a process, NAME: VALUE, of proc_pid_status(5); none if it cannot
+// be looked at.
+func Status(proc string, pid int) map[string]string {
+	text, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			all[name] = strings.TrimSpace(value)
+		}
+	}
+	return all
 }
