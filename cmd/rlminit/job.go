@@ -83,50 +83,23 @@ func jobShowVerb(t *terminal) *cobra.Command {
 }
 
 func showJob(t *terminal, j control.Job) {
-	line := func(name, format string, args ...any) {
-		t.printf("%-10s %s\n", name, printable(fmt.Sprintf(format, args...)))
-	}
-	line("job", "%s, %s", j.Job, j.Kind)
-	line("state", "%s", j.State)
-	line("command", "%s", strings.Join(j.Command, " "))
-	if j.Profile != nil {
-		line("profile", "%s", *j.Profile)
-	}
-	if j.Service != nil {
-		line("service", "%s", *j.Service)
-	}
-	if j.Session != nil {
-		line("session", "%s", *j.Session)
-	}
-	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
-	if j.Started != nil {
-		line("started", "%s", j.Started.Format(time.RFC3339))
-	}
-	if j.Ended != nil {
-		line("ended", "%s", j.Ended.Format(time.RFC3339))
-	}
+	facts(t, 10, "job", j.Job+", "+j.Kind, "state", j.State, "command", strings.Join(j.Command, " "),
+		"profile", j.Profile, "service", j.Service, "session", j.Session,
+		"submitted", stamp(&j.Submitted), "started", stamp(j.Started), "ended", stamp(j.Ended))
 	r := j.Result
 	if r == nil {
 		return
 	}
 	switch {
 	case r.Signal != nil:
-		line("exit", "signal %s after %d ms", *r.Signal, r.ExecutionTimeMS)
+		facts(t, 10, "exit", fmt.Sprintf("signal %s after %d ms", *r.Signal, r.ExecutionTimeMS))
 	case r.ExitCode != nil:
-		line("exit", "code %d after %d ms", *r.ExitCode, r.ExecutionTimeMS)
+		facts(t, 10, "exit", fmt.Sprintf("code %d after %d ms", *r.ExitCode, r.ExecutionTimeMS))
 	}
 	for _, p := range r.LeftBehind {
-		line("left", "pid %d %s", p.PID, p.Command)
+		facts(t, 10, "left", fmt.Sprintf("pid %d %s", p.PID, p.Command))
 	}
-	if r.Refused != nil {
-		line("refused", "%s", *r.Refused)
-	}
-	if r.Error != nil {
-		line("error", "%s", *r.Error)
-	}
-	if r.OutputFilePath != nil {
-		line("output", "%s", *r.OutputFilePath)
-	}
+	facts(t, 10, "refused", r.Refused, "error", r.Error, "output", r.OutputFilePath)
 	for _, s := range []struct{ name, text string }{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
 		if s.text == "" {
 			continue
@@ -136,6 +109,14 @@ func showJob(t *terminal, j control.Job) {
 			t.printf("%s\n", printable(text))
 		}
 	}
+}
+
+// stamp is a moment in full; "": it has not come.
+func stamp(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.Format(time.RFC3339)
 }
 
 func jobWaitVerb(t *terminal) *cobra.Command {

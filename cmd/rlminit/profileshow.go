@@ -20,18 +20,8 @@ func profileShowVerb(t *terminal) *cobra.Command {
 
 // profileText is what `profile show` prints.
 func profileText(t *terminal, p control.Profile) {
-	t.printf("name:     %s\n", printable(p.Name))
-	t.printf("state:    %s\n", t.paint(stateColour(p.State), p.State))
-	t.printf("desired:  %s\n", printable(p.Desired))
-	if p.Reason != nil && *p.Reason != "" {
-		t.printf("reason:   %s\n", printable(*p.Reason))
-	}
-	t.printf("service:  %s\n", printable(p.Service))
-	t.printf("port:     %s\n", number(p.Port))
-	if p.UID != nil {
-		t.printf("uid:      %d\n", *p.UID)
-	}
-	t.printf("dir:      %s\n", printable(p.Dir))
+	facts(t, 9, "name:", p.Name, "state:", cell{p.State, stateColour(p.State)}, "desired:", p.Desired, "reason:", p.Reason, "service:", p.Service,
+		"port:", number(p.Port), "uid:", p.UID, "dir:", p.Dir)
 	if len(p.Environment) == 0 {
 		return
 	}

@@ -85,17 +85,12 @@ func sessionShowVerb(t *terminal) *cobra.Command {
 }
 
 func showSession(t *terminal, s control.Session) {
-	t.printf("session    %s\nstate      %s\nkey        %s\nprofile    %s\ndirectory  %s\nuntil      %s%s\njobs       %d of %d\n",
-		s.Session, s.State, textOr(s.Key, "-"), ownerText(s.Profile, s.Service), printable(s.Dir), s.Until.Format(time.RFC3339), extensions(s), s.Jobs, s.JobsMax)
-	took := time.Duration(s.TookMS) * time.Millisecond
+	took := (time.Duration(s.TookMS) * time.Millisecond).String()
 	if s.TimeMS > 0 {
-		t.printf("time       %s of %s\n", took, time.Duration(s.TimeMS)*time.Millisecond)
-	} else {
-		t.printf("time       %s\n", took)
+		took += fmt.Sprintf(" of %s", time.Duration(s.TimeMS)*time.Millisecond)
 	}
-	if s.Cause != nil {
-		t.printf("ended      %s\n", printable(*s.Cause))
-	}
+	facts(t, 10, "session", s.Session, "state", s.State, "key", textOr(s.Key, "-"), "profile", ownerText(s.Profile, s.Service), "directory", s.Dir,
+		"until", stamp(&s.Until)+extensions(s), "jobs", fmt.Sprintf("%d of %d", s.Jobs, s.JobsMax), "time", took, "ended", s.Cause)
 }
 
 // extensions is how often an open session may be given another time to live.

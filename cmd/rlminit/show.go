@@ -173,47 +173,33 @@ func (v *serviceView) measure() {
 
 func (v *serviceView) print(t *terminal) {
 	s := v.Service
-	line := func(key, value string) {
-		if value != "" {
-			t.printf("%-13s %s\n", key+":", value)
-		}
-	}
-	line("name", t.paint(bold, s.Name))
 	state := t.paint(stateColour(s.State), s.State)
 	if s.Since != nil {
 		state += " since " + eventTime(*s.Since)
 	}
-	line("state", state+", wanted "+printable(s.Desired))
-	line("reason", remark(s))
-	if v.Fault != "" {
-		line("fault", t.paint(red, v.Fault))
-	}
+	facts(t, 13, "name:", cell{s.Name, bold})
+	t.printf("%-13s %s, wanted %s\n", "state:", state, printable(s.Desired))
+	facts(t, 13, "reason:", remark(s), "fault:", cell{v.Fault, red})
 	if s.PID != nil {
-		facts := []string{"pid " + number(s.PID), "up " + uptime(s.UptimeS)}
+		does := []string{"pid " + number(s.PID), "up " + uptime(s.UptimeS)}
 		if u := s.Usage; u != nil {
-			facts = append(facts, memoryText(u)+" memory", cpuText(u)+" CPU")
+			does = append(does, memoryText(u)+" memory", cpuText(u)+" CPU")
 		}
 		if v.Descriptors != nil {
-			facts = append(facts, fmt.Sprintf("%d descriptors", *v.Descriptors))
+			does = append(does, fmt.Sprintf("%d descriptors", *v.Descriptors))
 		}
-		line("runs", strings.Join(facts, ", "))
+		facts(t, 13, "runs:", strings.Join(does, ", "))
 	}
 	if v.Stored != nil {
-		line("stored", fmt.Sprintf("%d of at most %d descriptors", v.Stored.Count, v.Stored.Most))
+		facts(t, 13, "stored:", fmt.Sprintf("%d of at most %d descriptors", v.Stored.Count, v.Stored.Most))
 	}
-	line("restarts", fmt.Sprint(s.Restarts))
+	facts(t, 13, "restarts:", s.Restarts)
 	if s.Port != nil {
-		line("port", number(s.Port))
+		facts(t, 13, "port:", number(s.Port))
 	}
-	if s.UID != nil {
-		line("uid", fmt.Sprint(*s.UID))
-	}
-	for _, list := range []struct {
-		key   string
-		names []string
-	}{{"requires", v.Requires}, {"wants", v.Wants}, {"after", v.After}, {"required by", v.RequiredBy}, {"wanted by", v.WantedBy}, {"before", v.Before}} {
-		line(list.key, printable(strings.Join(list.names, " ")))
-	}
+	of := func(names []string) string { return strings.Join(names, " ") }
+	facts(t, 13, "uid:", s.UID, "requires:", of(v.Requires), "wants:", of(v.Wants), "after:", of(v.After),
+		"required by:", of(v.RequiredBy), "wanted by:", of(v.WantedBy), "before:", of(v.Before))
 	v.printTables(t)
 }
 

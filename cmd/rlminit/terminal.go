@@ -214,6 +214,32 @@ func caret(line []byte) []byte {
 	return append(out, bytes.TrimLeft(line[end:], "\r")...)
 }
 
+// facts prints what is known of something, a name and a value each. A value that is
+// absent, nil or "" is left out.
+func facts(t *terminal, width int, all ...any) {
+	for i := 0; i < len(all); i += 2 {
+		if c := cellOf(all[i+1]); c.text != "" {
+			t.printf("%-*s %s\n", width, all[i], t.paint(c.colour, c.text))
+		}
+	}
+}
+
+// cellOf is a value as people are shown it.
+func cellOf(v any) cell {
+	switch v := v.(type) {
+	case cell:
+		return v
+	case *string:
+		return cell{text: textOr(v, "")}
+	case *uint32:
+		if v == nil {
+			return cell{}
+		}
+		return cell{text: fmt.Sprint(*v)}
+	}
+	return cell{text: fmt.Sprint(v)}
+}
+
 // table lays out rows in columns.
 type table struct {
 	rows [][]cell
@@ -228,10 +254,7 @@ type cell struct {
 func (b *table) row(columns ...any) {
 	var row []cell
 	for _, c := range columns {
-		in, coloured := c.(cell)
-		if !coloured {
-			in.text = fmt.Sprint(c)
-		}
+		in := cellOf(c)
 		in.text = printable(in.text)
 		row = append(row, in)
 	}
