@@ -20,7 +20,7 @@ func (s *Set) decide() {
 		}
 		l := s.adopted[0]
 		if s.adopted = s.adopted[1:]; l.node != order.None {
-			s.hold(l, s.order.Told(l.node))
+			s.hold(l, s.order.Decided(l.node))
 		}
 	}
 }

@@ -128,7 +128,7 @@ type summary struct {
 func summarize(s *machine.State) summary {
 	return summary{
 		s.Want, s.Phase, s.ID, s.PID, s.Fails, s.Restarts, s.Leftovers,
-		s.Health, s.Reason, s.Text, s.Blocked, s.Again, s.Removed, s.LastExit,
+		s.Health, s.Reason, s.Text, s.Blocked, s.StartAgain, s.Removed, s.LastExit,
 	}
 }
 
@@ -209,7 +209,7 @@ func (s *Set) transition(l *Life, e machine.Event) {
 	}
 	s.observe(l)
 	if next.Phase == machine.Waiting && before.Reason != next.Reason {
-		s.order.Retell(l.node)
+		s.order.RedecideDependents(l.node)
 	}
 }
 

@@ -16,9 +16,9 @@ func (s *Set) reason(l *Life, d order.Decision) string {
 		return "it is to be stopped"
 	}
 	name := s.naming.names[d.Edge.To]
-	if d.Circle {
+	if d.Cycle {
 		var way []string
-		for _, n := range s.order.Circle(l.node, d.Edge.To) {
+		for _, n := range s.order.RequiresCycle(l.node, d.Edge.To) {
 			way = append(way, s.naming.names[n])
 		}
 		return "requires itself: " + strings.Join(way, " → ") + "; take one of them out, or what it requires"

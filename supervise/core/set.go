@@ -213,7 +213,7 @@ func (s *Set) StopAlong(t order.Turn, nodes []order.Node) []order.Node {
 // Before is the name of a service that is to be gone before the turn of n comes; "":
 // there is none.
 func (s *Set) Before(n order.Node) string {
-	if before := s.order.Told(n).Before; before != order.None {
+	if before := s.order.Decided(n).Before; before != order.None {
 		return s.naming.names[before]
 	}
 	return ""

@@ -5,7 +5,7 @@ import "golang.org/x/sys/unix"
 // ActionKind names an action.
 type ActionKind string
 
-// The actions. The owner carries them out in the order given.
+// The actions. The caller of Step carries them out in the order given.
 const (
 	// Requests to tier 1.
 	Spawn       ActionKind = "spawn"       // ID: answered by Spawned or SpawnFailed, perhaps SpawnStuck before
@@ -17,8 +17,8 @@ const (
 	Arm    ActionKind = "arm" // Generation, At; in the past: fires at once
 	Disarm ActionKind = "disarm"
 
-	// Probes, repeated by the owner at the definition's interval until stopped.
-	// Results carry ID. Starting one that runs replaces it.
+	// Probes, which are repeated at the definition's interval until they are stopped.
+	// Results carry ID. Starting a probe that runs replaces it.
 	StartProbe ActionKind = "start-probe" // ID, Probe
 	StopProbe  ActionKind = "stop-probe"  // ID, Probe
 )

@@ -2,16 +2,16 @@ package machine
 
 import "time"
 
-// adoptGrace is the least time that a new supervisor gives a service whose
-// sign of life may still lie unread in its socket.
+// adoptGrace is the least time that a new supervisor waits for READY=1 of a
+// service, whose message may still be unread in its socket.
 const adoptGrace = 5 * time.Second
 
-// adoption reconciles a State that another supervisor left with what tier 1 says
-// is true. The State may be older than the truth or (it is stored before its
-// actions are carried out) newer. The timer slot and the probes of the old
-// supervisor are gone.
+// adoption reconciles a State that another supervisor left with what tier 1
+// reports. The State may be older than that, or newer, since it is stored before
+// its actions are carried out. The timer and the probes of the old supervisor are
+// gone.
 type adoption struct {
-	*turn
+	*call
 	state *State
 	life  life
 }
@@ -24,7 +24,7 @@ func (a *adoption) reconcile() {
 		s.Want = WantDown
 	} else if e.SetWant && s.Want != e.Want {
 		s.Want = e.Want
-		s.Again = s.Want == WantUp && (s.Phase == Stopping || s.Phase == Sweeping)
+		s.StartAgain = s.Want == WantUp && (s.Phase == Stopping || s.Phase == Sweeping)
 	}
 	switch same := e.ID == s.ID && s.ID != 0; e.Child {
 	case ChildPending:
@@ -32,7 +32,7 @@ func (a *adoption) reconcile() {
 	case ChildAlive:
 		a.alive(same)
 	case ChildExited:
-		if !same && e.ID <= s.LastID && e.Leftovers <= 0 { // it was settled, and tier 1 was yet to be told
+		if !same && e.ID <= s.LastID && e.Leftovers <= 0 { // that run is over, and tier 1 was not told
 			a.do(Action{Kind: Acknowledge, ID: e.ID})
 			a.none()
 			return
@@ -43,7 +43,7 @@ func (a *adoption) reconcile() {
 	}
 }
 
-// none: no process, no exit, no spawn.
+// none: tier 1 has no process, no exit and no spawn of it.
 func (a *adoption) none() {
 	s := a.state
 	s.ID = 0
@@ -55,41 +55,41 @@ func (a *adoption) none() {
 	case Waiting, Backoff, Failed, Exited:
 		switch {
 		case s.Want == WantDown:
-			a.life.rest()
+			a.life.becomeStopped()
 		case s.Phase == Waiting && s.Blocked == "":
 			a.life.launch()
 		}
 	case Starting, Running, Stopping:
 		// Its exit was acknowledged, and the State after it was not stored.
 		a.event.Leftovers = 0
-		a.life.ended(Exit{Lost: true, Wall: a.event.Wall})
-	case Sweeping: // likewise, once all were gone
-		a.life.over()
+		a.life.processEnded(Exit{Lost: true, Wall: a.event.Wall})
+	case Sweeping: // likewise, after all leftovers were gone
+		a.life.finish()
 	default:
-		// Of Spawning and Parked: the request never came through, or it failed and
-		// nobody was there to hear it. Or a phase of some other version.
+		// In Spawning and Parked: the request got lost, or it failed while no
+		// supervisor ran. Or it is a phase of another version.
 		if s.Want == WantDown {
-			a.life.rest()
+			a.life.becomeStopped()
 		} else {
 			a.life.launch()
 		}
 	}
 }
 
-// pending: tier 1 still works on a spawn.
+// pending: tier 1 has not finished a spawn.
 func (a *adoption) pending(same bool) {
 	s := a.state
 	if same && s.asked() {
 		s.Adopted = true
 		return
 	}
-	a.take()
+	a.takeOver()
 	a.life.enter(Spawning)
 	s.Deadlines.Spawn = a.event.after(spawnAnswer)
 }
 
-// take makes the spawn of the event the current one, with a clean run.
-func (a *adoption) take() {
+// takeOver makes the spawn of the event the current one, with an empty Run.
+func (a *adoption) takeOver() {
 	s := a.state
 	s.Run = Run{ID: a.event.ID, Process: Process{Adopted: true}}
 	s.LastID = max(s.LastID, s.ID)
@@ -97,7 +97,7 @@ func (a *adoption) take() {
 	a.reason = ""
 }
 
-// alive: its main process lives; the same as the State knows, or another.
+// alive: its main process lives. It is the one that the State knows if same is true.
 func (a *adoption) alive(same bool) {
 	s := a.state
 	switch {
@@ -109,14 +109,14 @@ func (a *adoption) alive(same bool) {
 	case same && s.asked():
 		s.Adopted = true
 	default:
-		a.take()
+		a.takeOver()
 		a.life.enter(Spawning)
 	}
 	a.life.begin(a.event.startedAt())
-	a.forgive()
+	a.giveGrace()
 }
 
-// resume goes on with a run that the State knows.
+// resume continues a run that the State knows.
 func (a *adoption) resume() {
 	s := a.state
 	switch {
@@ -130,34 +130,34 @@ func (a *adoption) resume() {
 		at := s.Deadlines.Ready
 		a.life.watch.untilReady()
 		s.Deadlines.Ready = max(s.Deadlines.Ready, at)
-		a.forgive()
+		a.giveGrace()
 	case s.Phase == Running:
 		s.Fails = 0
 		a.life.watch.begin()
 	}
 }
 
-// forgive gives a service time to be heard: what it said while no supervisor
-// listened lies in its socket and has not been read yet.
-func (a *adoption) forgive() { a.life.watch.notBefore(a.event.after(adoptGrace)) }
+// giveGrace moves the deadline for readiness: what the service sent while no
+// supervisor listened is in its socket and has not been read yet.
+func (a *adoption) giveGrace() { a.life.watch.extendReady(a.event.after(adoptGrace)) }
 
-// exited: its main process went, and nobody has acknowledged that.
+// exited: its main process has ended, and the exit is not acknowledged.
 func (a *adoption) exited(same bool) {
 	s := a.state
 	if same && s.Phase == Sweeping {
 		s.Leftovers = a.event.Leftovers
 		if s.Leftovers <= 0 {
-			a.life.over()
+			a.life.finish()
 		} else {
 			a.life.ending.sweepAgain()
 		}
 		return
 	}
 	if !same {
-		a.take()
+		a.takeOver()
 	}
 	if !same || !s.Alive() {
-		s.History.started(a.event.startedAt(), &a.policy)
+		s.History.countStart(a.event.startedAt(), &a.policy)
 	}
-	a.life.ended(a.event.exit(s.Killed))
+	a.life.processEnded(a.event.exit(s.Killed))
 }

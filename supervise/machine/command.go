@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A command in any phase ends in the state that it asks for: the later one wins.
+// A command leads to the state that it asks for, whatever the phase. The later
+// command wins.
 
-func (m *step) onStart() {
+func (m *handler) onStart() {
 	s := m.state
 	if s.Removed {
 		return
@@ -17,34 +18,34 @@ func (m *step) onStart() {
 	s.Want = WantUp
 	switch s.Phase {
 	case Stopped, Waiting, Backoff, Failed, Exited:
-		s.History.forget()
+		s.History.clear()
 		m.life.launch()
 	case Stopping, Sweeping:
-		s.Again = true
+		s.StartAgain = true
 	default:
 		s.StopWithin = 0
-		// One that was stopped while it was parked has been killed.
-		s.Again = s.Again || s.Phase == Parked && was == WantDown
+		// If it was stopped while it was parked, it was killed.
+		s.StartAgain = s.StartAgain || s.Phase == Parked && was == WantDown
 	}
 }
 
-func (m *step) onRestart() {
+func (m *handler) onRestart() {
 	switch s := m.state; {
 	case s.Removed:
 	case s.ID == 0:
 		m.onStart()
 	default:
 		s.Want = WantUp
-		m.anew("restart")
+		m.restartRun("restart")
 	}
 }
 
-// anew ends the run that there is, so that a new one follows it. One that is being
-// spawned is from before the command, and cannot be taken back: it is stopped as soon
-// as it is there.
-func (m *step) anew(why string) {
+// restartRun ends the current run, so that a new one follows. A spawn that is under way
+// is older than the command and cannot be withdrawn: its process is stopped as soon as
+// it has started.
+func (m *handler) restartRun(why string) {
 	s := m.state
-	s.Again = s.ID != 0
+	s.StartAgain = s.ID != 0
 	switch {
 	case s.Phase == Parked:
 		m.sendKill(s.ID)
@@ -53,16 +54,16 @@ func (m *step) anew(why string) {
 	}
 }
 
-// onStop serves Stop and Remove.
-func (m *step) onStop() {
+// onStop handles Stop and Remove.
+func (m *handler) onStop() {
 	s, ending := m.state, &m.life.ending
-	s.Want, s.Again = WantDown, false
+	s.Want, s.StartAgain = WantDown, false
 	if s.ID != 0 {
-		ending.bound()
+		ending.limitStop()
 	}
 	switch s.Phase {
 	case Stopped, Waiting, Backoff, Failed, Exited:
-		m.life.rest()
+		m.life.becomeStopped()
 	case Parked:
 		m.sendKill(s.ID)
 	case Starting, Running:
@@ -75,7 +76,7 @@ func (m *step) onStop() {
 		case s.StopBy == StopSelf:
 			m.life.stop(StopCommand, "")
 		case s.StopWithin > 0:
-			s.StopMax = m.event.after(ending.within())
+			s.StopMax = m.event.after(ending.timeout())
 			s.Deadlines.Stop = min(s.Deadlines.Stop, s.StopMax)
 		}
 	case Sweeping:
@@ -84,37 +85,37 @@ func (m *step) onStop() {
 		case m.event.Hurry:
 			ending.sweepKill()
 		case s.StopWithin > 0:
-			s.Deadlines.Stop = min(s.Deadlines.Stop, m.event.after(ending.within()))
+			s.Deadlines.Stop = min(s.Deadlines.Stop, m.event.after(ending.timeout()))
 		}
 	}
 }
 
-// onUpdate: what happened under the definition before says nothing of the one in force,
-// whatever the phase in which that is heard of.
-func (m *step) onUpdate() {
+// onUpdate clears the history in every phase: what happened under the old definition
+// says nothing about the new one.
+func (m *handler) onUpdate() {
 	s := m.state
 	s.Removed = false
 	if s.Phase == Gone {
-		m.life.rest()
+		m.life.becomeStopped()
 	}
 	if s.Want == WantDown {
 		return
 	}
-	s.History.forget()
+	s.History.clear()
 	switch {
-	case s.FellShort() && s.ID != 0:
-		s.Again = true
-	case s.FellShort():
+	case s.EndedBadly() && s.ID != 0:
+		s.StartAgain = true
+	case s.EndedBadly():
 		m.life.launch()
 	case m.event.NeedsRestart:
-		m.anew("its definition changed")
+		m.restartRun("its definition changed")
 	default:
-		m.refresh()
+		m.applyPolicy()
 	}
 }
 
-// refresh applies a new policy to a service that goes on as it is.
-func (m *step) refresh() {
+// applyPolicy applies a new policy to a service whose process goes on.
+func (m *handler) applyPolicy() {
 	s, p, watch := m.state, &m.policy, &m.life.watch
 	switch s.Phase {
 	case Starting:
@@ -137,7 +138,7 @@ func (m *step) refresh() {
 	}
 }
 
-func (m *step) onDependenciesMet() {
+func (m *handler) onDependenciesMet() {
 	m.state.Blocked = ""
 	if m.state.Phase == Waiting {
 		m.cause = "what it requires is up"
@@ -145,8 +146,8 @@ func (m *step) onDependenciesMet() {
 	}
 }
 
-// onDependenciesUnmet does not touch what lives: STATES.md says why.
-func (m *step) onDependenciesUnmet() {
+// onDependenciesUnmet does not stop a live process: STATES.md says why.
+func (m *handler) onDependenciesUnmet() {
 	m.state.Blocked = cmp.Or(m.event.Reason, "something that it requires is not up")
 	if m.state.Phase == Waiting {
 		m.reason = m.state.Blocked

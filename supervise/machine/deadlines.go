@@ -6,15 +6,15 @@ import "math"
 // which something is due. 0: nothing is. The one timer of the service is armed
 // for the earliest.
 type Deadlines struct {
-	Start    int64 `json:"start,omitempty"`    // the next start: of Backoff, and of Failed where it is retried
+	Start    int64 `json:"start,omitempty"`    // the next start, in Backoff, and in Failed if it is retried
 	Spawn    int64 `json:"spawn,omitempty"`    // the spawn should be answered
 	Ready    int64 `json:"ready,omitempty"`    // it should be ready
 	Watchdog int64 `json:"watchdog,omitempty"` // WATCHDOG=1 should have come
 	Stop     int64 `json:"stop,omitempty"`     // SIGKILL, and again while it lives
-	Sweep    int64 `json:"sweep,omitempty"`    // look again for what is left
+	Sweep    int64 `json:"sweep,omitempty"`    // look for leftovers again
 
-	// Stalled is how long of the wait for Ready nobody could run, in nanoseconds:
-	// Ready was moved by it.
+	// Stalled is how much of the wait for Ready was time in which no process could
+	// run, in nanoseconds. Ready was moved by it.
 	Stalled int64 `json:"stalled,omitempty"`
 }
 
@@ -24,7 +24,7 @@ type Timer struct {
 	At         int64  `json:"at,omitempty"` // 0: not armed
 }
 
-// earliest is the first of what is due; 0: nothing is.
+// earliest is the earliest deadline; 0: there is none.
 func (d *Deadlines) earliest() (first int64) {
 	for _, at := range [...]int64{d.Start, d.Spawn, d.Ready, d.Watchdog, d.Stop, d.Sweep} {
 		if at != 0 && (first == 0 || at < first) {
@@ -34,8 +34,8 @@ func (d *Deadlines) earliest() (first int64) {
 	return first
 }
 
-// stall moves what the service, or tier 1, has to be in time for, as neither could run.
-// The times of starts to come stay; that of a stop too, unless it may be moved.
+// stall moves the deadlines that the service or tier 1 must meet, since neither could
+// run. The time of the next start stays. That of a stop is moved if stop is true.
 func (d *Deadlines) stall(by int64, stop bool) {
 	moved := func(at int64) int64 {
 		if at == 0 || by <= 0 {

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// killAgain is the pause between two SIGKILLs of a process that does not go.
+	// killAgain is the pause between two SIGKILLs to a process that still lives.
 	killAgain = time.Second
-	// sweepFirst and sweepLast bound the pauses between two looks at what is left.
+	// sweepFirst and sweepLast are the first and the longest pause between two sweeps.
 	sweepFirst = 10 * time.Millisecond
 	sweepLast  = 200 * time.Millisecond
 )
 
-// ending brings a run to its end, the process first and then what that has left, and
-// says how it ended.
+// ending ends a run: first the main process, then its leftovers. It also judges how the
+// run ended.
 type ending struct {
-	*turn
+	*call
 	run *Run
 	due *Deadlines // Stop, Sweep
 }
 
-// begin asks a live process to end. One that says that it is stopping ends by itself,
-// and only the deadline is ours.
+// begin asks a live process to end. A process that said that it is stopping gets no
+// signal, but has the same deadline.
 func (g *ending) begin(by StopBy, reason string) {
 	run := g.run
 	run.StopBy, run.StopReason, run.Killed = by, reason, false
-	g.due.Stop = g.event.after(g.within())
+	g.due.Stop = g.event.after(g.timeout())
 	run.StopMax = 0
 	if run.StopWithin > 0 {
 		run.StopMax = g.due.Stop
@@ -43,14 +43,14 @@ func (g *ending) begin(by StopBy, reason string) {
 		g.kill()
 	default:
 		g.do(Action{Kind: Signal, ID: run.ID, Signal: sig, Scope: g.policy.stopScope()})
-		// A stopped process (^Z, SIGSTOP) gets no other signal before this one.
+		// A suspended process (^Z, SIGSTOP) handles no other signal before SIGCONT.
 		g.do(Action{Kind: Signal, ID: run.ID, Signal: unix.SIGCONT, Scope: g.policy.stopScope()})
 	}
 }
 
-// bound notes how long this stop may take, if the command says so. A later
-// command may shorten it only: the first came from the same budget.
-func (g *ending) bound() {
+// limitStop notes how long this stop may take, if the command says so. A later
+// command can only shorten that: both come from the container's stop budget.
+func (g *ending) limitStop() {
 	within := g.event.Within
 	if g.event.Hurry {
 		within = 1
@@ -60,12 +60,12 @@ func (g *ending) bound() {
 	}
 }
 
-func (g *ending) within() time.Duration {
+func (g *ending) timeout() time.Duration {
 	return cmp.Or(time.Duration(g.run.StopWithin), g.policy.StopTimeout)
 }
 
-// extend is EXTEND_TIMEOUT_USEC= in a stop. A service that hangs does not get to say
-// so, nor can one outlast a stop that has a budget.
+// extend handles EXTEND_TIMEOUT_USEC= during a stop. A service that was found to hang
+// cannot extend its stop, and no service can extend it beyond the stop budget.
 func (g *ending) extend(at int64) {
 	if g.run.Killed || g.run.byUs() {
 		return
@@ -76,8 +76,8 @@ func (g *ending) extend(at int64) {
 	g.due.Stop = max(g.due.Stop, at)
 }
 
-// kill sends SIGKILL, and sees to it that it is sent again: a fork may have
-// slipped past the first one.
+// kill sends SIGKILL, and sets the deadline to send it again: a process may have
+// forked while the first one was sent.
 func (g *ending) kill() {
 	switch {
 	case g.run.Killed:
@@ -90,7 +90,7 @@ func (g *ending) kill() {
 	g.sendKill(g.run.ID)
 }
 
-// judge settles how the run ended, and returns what its exit alone does not tell.
+// judge decides how the run ended, and returns what the exit alone does not say.
 func (g *ending) judge(x Exit) (words string) {
 	run := g.run
 	if run.Verdict = g.policy.judge(x); run.byUs() {
@@ -113,7 +113,7 @@ func (g *ending) judge(x Exit) (words string) {
 	return words
 }
 
-// byUs tells whether the run had to be ended, for the service's own fault.
+// byUs tells whether rlminit ended the run because of a fault of the service.
 func (r *Run) byUs() bool {
 	switch r.StopBy {
 	case StopNotReady, StopUnhealthy, StopWatchdog:
@@ -122,9 +122,9 @@ func (r *Run) byUs() bool {
 	return r.StopBy == StopSelf && r.Killed
 }
 
-// wasGood reports whether the run counts as healthy: it was ready, and well for
-// reset_after from then on. One that was ended for its health was well until the
-// last sign of it, or every hang would be followed by an immediate restart.
+// wasGood reports whether the run counts as healthy: it was healthy for reset_after
+// after it became ready. A run that was ended for its health counts until its last
+// sign of health; otherwise an immediate restart would follow every hang.
 func (g *ending) wasGood() bool {
 	until := g.event.Now
 	if g.run.StopBy == StopUnhealthy || g.run.StopBy == StopWatchdog {
@@ -133,7 +133,7 @@ func (g *ending) wasGood() bool {
 	return g.run.ReadyAt != 0 && until-g.run.ReadyAt >= int64(g.policy.ResetAfter)
 }
 
-// shortfall says what is wrong with the exit of a daemon that calls it success.
+// shortfall says what is wrong with a daemon that exits with success.
 func (g *ending) shortfall() string {
 	switch {
 	case g.run.Verdict != VerdictSuccess || g.policy.Oneshot:
@@ -146,8 +146,8 @@ func (g *ending) shortfall() string {
 	return ""
 }
 
-// beginSweep is the first look at what a run left: TERM and time to go if it
-// ended as it should, KILL at once after a crash.
+// beginSweep is the first sweep of a run's leftovers: they get TERM and time to end
+// if the run ended as it should, and KILL at once after a crash.
 func (g *ending) beginSweep(want Want) {
 	run := g.run
 	graceful := run.StopBy != StopNone && !run.Killed && g.due.Stop > g.event.Now
@@ -158,19 +158,19 @@ func (g *ending) beginSweep(want Want) {
 		return
 	}
 	if fresh {
-		g.due.Stop = g.event.after(g.within())
+		g.due.Stop = g.event.after(g.timeout())
 	}
 	g.sweep(unix.SIGTERM, sweepFirst)
 }
 
-// sweepKill turns to SIGKILL, at once.
+// sweepKill sweeps with SIGKILL from now on.
 func (g *ending) sweepKill() {
 	g.due.Stop = 0
 	g.sweep(unix.SIGKILL, sweepFirst)
 }
 
-// sweepAgain looks whether all have gone. TERM is sent once: to many programs a
-// second one means hurry.
+// sweepAgain looks whether leftovers still live. TERM is sent once: many programs
+// take a second one as a demand to hurry.
 func (g *ending) sweepAgain() {
 	sig := g.run.SweepWith
 	if sig != unix.SIGKILL {
@@ -185,9 +185,9 @@ func (g *ending) sweep(sig unix.Signal, pause time.Duration) {
 	}
 	g.run.SweepPause = int64(pause)
 	g.due.Sweep = g.event.after(pause)
-	g.tellLeft()
+	g.reportLeftovers()
 	g.do(Action{Kind: Sweep, ID: g.run.ID, Signal: sig})
 }
 
-// tellLeft has the status say how the run ended, and how many of it are left.
-func (g *ending) tellLeft() { g.reason = leftText(g.run.StopReason, g.run.Leftovers) }
+// reportLeftovers sets the reason: how the run ended, and how many leftovers there are.
+func (g *ending) reportLeftovers() { g.reason = leftText(g.run.StopReason, g.run.Leftovers) }

@@ -10,8 +10,8 @@ import (
 // EventKind names an event.
 type EventKind string
 
-// The events. Those of one spawn carry its ID, and do nothing if that is not
-// the spawn that the State knows, but where it is said otherwise.
+// The events. Events of a spawn carry its ID. Unless their comment says otherwise,
+// they do nothing if the State has another spawn.
 const (
 	// Commands: Cause and Actor are kept for the published transition.
 	Start   EventKind = "start"
@@ -31,17 +31,16 @@ const (
 	ExitedEvent EventKind = "exited"       // ID, Code, Signal, Leftovers; an unknown ID is acknowledged
 	Swept       EventKind = "swept"        // ID, Remaining
 
-	// A new supervisor found the State, and tier 1 told what is true: Child, and
-	// with it ID, PID, StartTime, StartedAt, and of an exit Code, Signal,
-	// Leftovers. Want overrides the State's if SetWant is true.
+	// A new supervisor found the State. Child is what tier 1 reports, with ID, PID,
+	// StartTime, StartedAt, and for an exit Code, Signal, Leftovers. Want overrides
+	// the State's if SetWant is true.
 	Adopt EventKind = "adopt"
 
-	// The timer slot. Nothing, if Generation is not the armed one.
+	// The timer fired. It does nothing if Generation is not the armed one.
 	TimerFired EventKind = "timer" // Generation
 
-	// Time went by in which nobody here ran: a container that was paused, a host
-	// that stood still. Within is how much of it; it comes before any other event
-	// of that time.
+	// For the time Within no process here ran: the container was paused, or the
+	// host stood still. It comes before any other event of that time.
 	Stalled EventKind = "stalled"
 
 	// From the probes. ID is the spawn that the probe was started for.
@@ -112,10 +111,10 @@ type Event struct {
 
 	NeedsRestart bool // of Update: the running process does not follow the new definition
 
-	// Within is nanoseconds. Of Stop: instead of the policy's timeout, and then
-	// the service cannot extend it (the container's stop budget); 0: the policy's.
-	// Of ExtendTimeout and WatchdogSet: what the service asked for. Of Stalled: for
-	// how long nobody ran.
+	// Within is in nanoseconds. Of Stop: the time for this stop, which the service
+	// cannot extend (the container's stop budget); 0: the policy's. Of ExtendTimeout
+	// and WatchdogSet: what the service asked for. Of Stalled: for how long no
+	// process ran.
 	Within int64
 	Hurry  bool // of Stop: SIGKILL at once
 
@@ -138,7 +137,7 @@ func (e *Event) after(d time.Duration) int64 {
 	return e.Now + int64(d)
 }
 
-// startedAt is the time of the start that Adopt tells of, as far as it is known.
+// startedAt is the time of the start that Adopt reports, or now if that is not known.
 func (e *Event) startedAt() int64 {
 	if e.StartedAt > 0 && e.StartedAt <= e.Now {
 		return e.StartedAt
@@ -146,10 +145,10 @@ func (e *Event) startedAt() int64 {
 	return e.Now
 }
 
-// exit is the one that the event tells of.
+// exit is the exit that the event reports.
 func (e *Event) exit(killed bool) Exit {
 	x := Exit{Code: e.Code, Signal: e.Signal, Wall: e.Wall}
-	if !killed { // or it was we who sent KILL
+	if !killed { // else the KILL was ours
 		x.Memory = e.Memory
 	}
 	return x

@@ -2,25 +2,25 @@ package machine
 
 import "slices"
 
-// History is what counts of earlier runs.
+// History is what counts about earlier runs.
 type History struct {
 	Starts   []int64 `json:"starts,omitempty"`   // monotonic times of the latest starts, for limit and window
 	Tries    int     `json:"tries,omitempty"`    // exponent of the next back-off
-	Unready  int     `json:"unready,omitempty"`  // how many of the latest runs in a row were never ready, of those that limit counts
+	Unready  int     `json:"unready,omitempty"`  // how many of the latest runs in a row were never ready, at most limit
 	Restarts int     `json:"restarts,omitempty"` // restarts that nobody asked for
 	LastExit *Exit   `json:"last_exit,omitempty"`
 
-	// LastWords is how the last run ended, if its exit alone does not tell: it said
-	// itself what it failed of, or had to be ended. Of use until a run has been
-	// good, or somebody has asked for another.
+	// LastWords is how the last run ended, if its exit alone does not say that: the
+	// service reported its failure, or rlminit had to end it. It is shown until a run
+	// was good, or a command starts another.
 	LastWords string `json:"last_words,omitempty"`
 }
 
-// forget is for a start that somebody asked for: earlier ones do not count.
-func (h *History) forget() { h.Starts, h.Tries, h.Unready, h.LastWords = nil, 0, 0, "" }
+// clear forgets earlier starts: after a command they do not count.
+func (h *History) clear() { h.Starts, h.Tries, h.Unready, h.LastWords = nil, 0, 0, "" }
 
-// ended counts a run that was ready, or was not: as far as limit goes.
-func (h *History) ended(ready bool, p *Policy) {
+// countRun counts the runs in a row that were never ready.
+func (h *History) countRun(ready bool, p *Policy) {
 	if ready {
 		h.Unready = 0
 	} else {
@@ -28,9 +28,9 @@ func (h *History) ended(ready bool, p *Policy) {
 	}
 }
 
-// started records a start, and forgets those that limit and window no longer
+// countStart records a start, and forgets starts that limit and window no longer
 // need. The slice is copied: the old State keeps its own.
-func (h *History) started(at int64, p *Policy) {
+func (h *History) countStart(at int64, p *Policy) {
 	if p.Limit <= 0 {
 		h.Starts = nil
 		return
@@ -59,7 +59,7 @@ func (h *History) startsBefore(at int64, p *Policy) (n int, first int64) {
 	return n, first
 }
 
-// hear adds what a service said of its failure after its exit to the reason.
+// hear adds what the service reported of its failure, after its exit, to the reason.
 func (h *History) hear(reason string, e *Event) string {
 	said := explained(reason, e.Errno, e.ExitStatus, h.LastExit)
 	if said != reason {

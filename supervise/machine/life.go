@@ -6,23 +6,21 @@ const (
 	// spawnAnswer bounds the wait for tier 1's answer. Tier 1 itself reports a
 	// stuck spawn much earlier; this is for a lost answer.
 	spawnAnswer = 30 * time.Second
-	// spawnRetry is the least wait after a spawn that failed for want of
-	// something (memory, pids): trying at once would make the want worse.
+	// spawnRetry is the least wait after a spawn that failed because something was
+	// short (memory, pids): trying again at once would make that worse.
 	spawnRetry = 100 * time.Millisecond
 )
 
-// life is the way of a service through its phases: from one to the next, and from the
-// end of a run to what follows.
+// life changes the phase of a service, and decides what follows the end of a run.
 type life struct {
-	*turn
+	*call
 	state  *State
 	watch  watch
 	ending ending
 }
 
-// enter changes the phase. What belonged to the old one ends here: its probe
-// and its deadlines. Only the deadline of a stop reaches over to the sweep that
-// completes it.
+// enter changes the phase. It ends the probe and the deadlines of the old one. Only
+// the deadline of a stop also applies to the sweep that follows.
 func (l *life) enter(ph Phase) {
 	l.watch.stopProbe()
 	s := l.state
@@ -34,10 +32,10 @@ func (l *life) enter(ph Phase) {
 	s.Phase = ph
 }
 
-// launch asks for a spawn, or waits for what is required. Nothing of the last
-// run may be left: over saw to that.
+// launch asks for a spawn, or waits for dependencies. Nothing of the last run may be
+// left: finish is called only then.
 func (l *life) launch() {
-	l.watch.stopProbe() // before it is forgotten: what ran may end in a launch at once
+	l.watch.stopProbe() // before Run is cleared: a launch may follow a run at once
 	s := l.state
 	s.Run = Run{}
 	s.NoRetry, s.Text = false, ""
@@ -53,8 +51,8 @@ func (l *life) launch() {
 	l.do(Action{Kind: Spawn, ID: s.ID})
 }
 
-// park waits for the answer to a spawn without any deadline. No other spawn is
-// asked for: when this one comes free there would be two.
+// park waits for the answer to a spawn without a deadline. It asks for no other spawn:
+// when the kernel completes this one there would be two processes.
 func (l *life) park(reason string) {
 	l.enter(Parked)
 	l.cause, l.reason = reason, reason
@@ -63,18 +61,18 @@ func (l *life) park(reason string) {
 	}
 }
 
-// begin is the start of a run: the process lives.
+// begin begins a run whose process lives.
 func (l *life) begin(at int64) {
 	s, e := l.state, &l.event
 	s.PID, s.StartTime = e.PID, e.StartTime
 	s.StartedAt, s.StartedWall = at, e.Wall-(e.Now-at)
-	s.History.started(at, &l.policy)
+	s.History.countStart(at, &l.policy)
 	l.reason = ""
 	l.enter(Starting)
 	switch {
 	case s.Want == WantDown:
 		l.stop(StopCommand, "")
-	case s.Again:
+	case s.StartAgain:
 		l.stop(StopCommand, "started before the last command")
 	case l.policy.Ready == ReadyAtOnce || s.ReadyEarly:
 		l.run()
@@ -90,7 +88,7 @@ func (l *life) run() {
 	l.watch.ready()
 }
 
-// stop begins to end a live process.
+// stop begins to stop a live process.
 func (l *life) stop(by StopBy, reason string) {
 	l.enter(Stopping)
 	l.reason = reason
@@ -100,8 +98,8 @@ func (l *life) stop(by StopBy, reason string) {
 	l.ending.begin(by, reason)
 }
 
-// ended settles how a run ended, and sweeps what it left.
-func (l *life) ended(x Exit) {
+// processEnded judges a run whose main process has ended, and sweeps its leftovers.
+func (l *life) processEnded(x Exit) {
 	s := l.state
 	s.LastExit = &x
 	s.LastWords = l.ending.judge(x)
@@ -109,15 +107,15 @@ func (l *life) ended(x Exit) {
 	s.Process = Process{}
 	s.Leftovers = l.event.Leftovers
 	if s.Leftovers <= 0 {
-		l.over()
+		l.finish()
 		return
 	}
 	l.enter(Sweeping)
 	l.ending.beginSweep(s.Want)
 }
 
-// over is the end of a run: nothing of it lives, tier 1 may forget it.
-func (l *life) over() {
+// finish completes a run: nothing of it lives, and tier 1 may forget it.
+func (l *life) finish() {
 	s := l.state
 	if s.ID != 0 {
 		l.do(Action{Kind: Acknowledge, ID: s.ID})
@@ -125,31 +123,31 @@ func (l *life) over() {
 	s.ID, s.Leftovers = 0, 0
 	switch {
 	case s.Want == WantDown:
-		l.rest()
-	case s.Again, s.StopBy == StopCommand:
+		l.becomeStopped()
+	case s.StartAgain, s.StopBy == StopCommand:
 		l.cause += "; starts again"
-		s.History.forget()
+		s.History.clear()
 		l.launch()
 	default:
 		l.afterRun()
 	}
 }
 
-// rest ends in the state that a person who said stop or remove expects.
-func (l *life) rest() {
+// becomeStopped enters the phase that follows a stop or a remove.
+func (l *life) becomeStopped() {
 	if l.state.Removed {
 		l.enter(Gone)
 	} else {
 		l.enter(Stopped)
 	}
 	l.state.Run = Run{}
-	l.state.History.forget()
+	l.state.History.clear()
 	l.reason = ""
 	l.state.NoRetry = false
 }
 
-// fail gives up. It is tried again after retry_failed, unless that would not
-// help (a fatal exit code) or the policy is to restart nothing.
+// fail gives up. The service is tried again after retry_failed, unless that would not
+// help (a fatal exit code) or the policy is never to restart.
 func (l *life) fail(reason string, retry bool) {
 	l.enter(Failed)
 	l.state.Run = Run{}

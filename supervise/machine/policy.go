@@ -10,13 +10,13 @@ import (
 	"rlminit/service"
 )
 
-// Policy is what of a definition decides its lifecycle.
+// Policy is the part of a definition that decides the service's lifecycle.
 type Policy struct {
 	Oneshot bool
 
 	Restart     service.RestartPolicy
 	Delay       time.Duration // before a restart that is not immediate
-	Factor      float64       // each further one waits this much longer; less than 1 counts as 1
+	Factor      float64       // each further delay is longer by this factor; less than 1 counts as 1
 	MaxDelay    time.Duration // 0: no bound
 	Jitter      float64       // 0 to 1: the share of the delay that is random
 	ResetAfter  time.Duration // a run this long was good
@@ -51,7 +51,7 @@ const (
 	ReadyProbe  ReadyBy = "probe"  // tcp, http or exec: StartProbe
 )
 
-// PolicyOf takes from a definition what decides its lifecycle.
+// PolicyOf returns the policy of a definition.
 func PolicyOf(d *service.Definition) Policy {
 	p := Policy{
 		Oneshot: d.Type == service.Oneshot,

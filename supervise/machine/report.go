@@ -3,7 +3,7 @@ package machine
 import "time"
 
 // onReport handles what the service or a probe says of the current run.
-func (m *step) onReport() {
+func (m *handler) onReport() {
 	s, e := m.state, &m.event
 	starting, running := s.Phase == Starting, s.Phase == Running
 	switch e.Kind {
@@ -60,7 +60,7 @@ func (m *step) onReport() {
 	}
 }
 
-func (m *step) onReady() {
+func (m *handler) onReady() {
 	s := m.state
 	switch s.Phase {
 	case Spawning, Parked:
@@ -75,7 +75,7 @@ func (m *step) onReady() {
 	}
 }
 
-func (m *step) onUnhealthy() {
+func (m *handler) onUnhealthy() {
 	reason := "unhealthy"
 	if m.event.Reason != "" {
 		reason += ": " + m.event.Reason
@@ -89,12 +89,12 @@ func (m *step) onUnhealthy() {
 
 // onExtend is EXTEND_TIMEOUT_USEC=: the deadline of a start or of a stop is not
 // before so long from now.
-func (m *step) onExtend() {
+func (m *handler) onExtend() {
 	if m.event.Within <= 0 {
 		return
 	}
 	at := m.event.after(time.Duration(m.event.Within))
-	m.life.watch.notBefore(at)
+	m.life.watch.extendReady(at)
 	if m.state.Phase == Stopping {
 		m.life.ending.extend(at)
 	}
@@ -103,7 +103,7 @@ func (m *step) onExtend() {
 // onTrouble is what a service says of its own failure. It is no failure yet: it
 // goes into the reason when there is one. A program says it right before it
 // exits, and news of that may overtake it.
-func (m *step) onTrouble() {
+func (m *handler) onTrouble() {
 	s, e := m.state, &m.event
 	if e.ID == 0 || e.ID != s.LastID {
 		return
@@ -119,7 +119,7 @@ func (m *step) onTrouble() {
 	case Sweeping:
 		if s.StopBy != StopCommand {
 			s.StopReason = s.History.hear(s.StopReason, e)
-			m.life.ending.tellLeft()
+			m.life.ending.reportLeftovers()
 		}
 	case Backoff, Failed, Exited:
 		m.reason = s.History.hear(m.reason, e)

@@ -13,8 +13,8 @@ const restartNo = service.RestartNo
 // maxTries bounds the exponent of the back-off.
 const maxTries = 64
 
-// afterRun decides what follows a run that ended by itself, or that we ended for
-// the service's own fault.
+// afterRun decides what follows a run that ended by itself, or that rlminit ended
+// because of a fault of the service.
 func (l *life) afterRun() {
 	s, p := l.state, &l.policy
 	switch s.Verdict {
@@ -30,8 +30,8 @@ func (l *life) afterRun() {
 		if p.Restart != restartNo {
 			break
 		}
-		// A oneshot that failed must not pass for one that did its work, nor
-		// one that had to be killed for one that was done.
+		// A oneshot that failed must not look like one that did its work, nor a
+		// service that rlminit ended like one that exited by itself.
 		if p.Oneshot || s.StopBy != StopNone {
 			l.fail(s.StopReason, false)
 		} else {
@@ -57,7 +57,7 @@ func (l *life) restart() {
 	if s.GoodRun {
 		s.Tries, delay = 0, 0
 	}
-	s.History.ended(!s.NeverReady, &l.policy)
+	s.History.countRun(!s.NeverReady, &l.policy)
 	if n, first := s.History.startsBefore(l.event.after(delay), &l.policy); l.policy.Limit > 0 && n >= l.policy.Limit {
 		took := time.Duration(l.event.Now - first)
 		l.fail(fmt.Sprintf("%d starts in %s, last %s", n, short(took), why), true)
@@ -84,8 +84,8 @@ func (l *life) backOff(delay time.Duration, why string) {
 	l.state.Tries = min(l.state.Tries+1, maxTries)
 }
 
-// delay is delay × factorⁿ, at most max_delay, of which the share jitter is
-// random. The random part only shortens it, so that max_delay is a bound.
+// delay is delay × factorⁿ, at most max_delay. The share jitter of it is random,
+// which only shortens it, so that max_delay is a bound.
 func (p *Policy) delay(n int, random uint64) time.Duration {
 	d := float64(p.Delay) * math.Pow(max(p.Factor, 1), float64(n))
 	if p.MaxDelay > 0 {

@@ -82,8 +82,8 @@ type Exit struct {
 	Wall   int64       `json:"wall"`             // nanoseconds since 1970
 }
 
-// State is all that is known of one service. It is a value: it can be written
-// as JSON, read back by another process, and goes on from there.
+// State is all that is known of one service. It is a value: another process can
+// read it as JSON and go on from there.
 // The zero State is a service that is stopped and not wanted.
 type State struct {
 	Want    Want  `json:"want"`
@@ -112,13 +112,13 @@ type State struct {
 	Timer     Timer     `json:"timer"`
 }
 
-// Run is one spawn, from the request to what follows on its end. Invariant: it is zero
-// where a service is at rest or waits for its next run, but for the Verdict and NeverReady
-// of one that has Exited.
+// Run is one spawn, from the request until its end was handled. Invariant: it is zero if
+// the service is stopped or waits for its next run, but for Verdict and NeverReady in
+// the phase Exited.
 type Run struct {
-	ID      uint64 `json:"id,omitempty"`      // 0: there is none, or its exit is acknowledged
-	Again   bool   `json:"again,omitempty"`   // when it is over, start anew whatever its exit
-	Probing Probe  `json:"probing,omitempty"` // the probe that the owner runs
+	ID         uint64 `json:"id,omitempty"`      // 0: there is none, or its exit is acknowledged
+	StartAgain bool   `json:"again,omitempty"`   // start again after this run, whatever its exit
+	Probing    Probe  `json:"probing,omitempty"` // the probe that runs now
 
 	Process
 
@@ -129,14 +129,14 @@ type Run struct {
 	Killed     bool        `json:"killed,omitempty"`      // SIGKILL was sent
 	Verdict    Verdict     `json:"verdict,omitempty"`
 	GoodRun    bool        `json:"good_run,omitempty"`    // the run was as long as reset_after
-	NeverReady bool        `json:"never_ready,omitempty"` // it ended before it was what its policy calls ready
+	NeverReady bool        `json:"never_ready,omitempty"` // it ended before it was ready, where the policy has a readiness check
 	Leftovers  int         `json:"leftovers,omitempty"`
 	SweepWith  unix.Signal `json:"sweep_with,omitempty"`
 	SweepPause int64       `json:"sweep_pause,omitempty"` // ns until the next look
 }
 
-// Process is the main process of a run, and what it has said. Invariant: it is zero once
-// that has ended.
+// Process is the main process of a run, and what that has reported. Invariant: it is
+// zero once the process has ended.
 type Process struct {
 	PID         int    `json:"pid,omitempty"`
 	StartTime   uint64 `json:"start_time,omitempty"`   // in clock ticks since boot, proc_pid_stat(5)
@@ -197,9 +197,9 @@ func (s State) Satisfies(p Policy) bool {
 	return s.Phase == Running
 }
 
-// FellShort reports whether the service is not up, or about to be down, because its run
-// was not as it should be. What a run was ended for by command is no fault of it.
-func (s *State) FellShort() bool {
+// EndedBadly reports whether the service is down, or about to be, because its run was
+// faulty. A run that a command ended was not.
+func (s *State) EndedBadly() bool {
 	bad := s.Verdict != VerdictSuccess || s.NeverReady
 	switch s.Phase {
 	case Backoff, Failed:
@@ -214,10 +214,9 @@ func (s *State) FellShort() bool {
 	return false
 }
 
-// Settled reports whether the service is at rest: it will not change without an
-// event from outside or the timer of a retry. What waits for the outcome of a
-// start or stop is answered when the service is settled, and what is to be
-// stopped after this service need wait no longer.
+// Settled reports whether the service will not change without an event from outside
+// or the timer of a retry. Whoever waits for the outcome of a start or stop is
+// answered then, and services that stop after this one wait no longer.
 func (s State) Settled() bool {
 	switch s.Phase {
 	case Stopped, Gone, Running, Failed, Exited, Parked:

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Step is the machine: what becomes of s under p when e happens, and what is to
-// be done. It is pure and total; see the package comment.
+// Step is the machine: it returns the state that s becomes under p when e happens,
+// and what is to be done. It is pure and total; see the package comment.
 func Step(s State, p Policy, e Event) (State, []Action) {
 	before, id := s.Public(), s.ID
-	t := turn{policy: p, event: e, cause: string(e.Kind), reason: s.Reason}
+	t := call{policy: p, event: e, cause: string(e.Kind), reason: s.Reason}
 	if e.Cause != "" {
 		t.cause = e.Cause
 	}
-	m := step{&t, &s, life{&t, &s, watch{&t, &s.Run, &s.Deadlines}, ending{&t, &s.Run, &s.Deadlines}}}
+	m := handler{&t, &s, life{&t, &s, watch{&t, &s.Run, &s.Deadlines}, ending{&t, &s.Run, &s.Deadlines}}}
 	m.handle()
 	t.arm(&s.Timer, s.Deadlines.earliest())
 	s.Reason = t.reason
@@ -24,25 +24,25 @@ func Step(s State, p Policy, e Event) (State, []Action) {
 	return s, t.actions
 }
 
-// turn is one call of Step: what has happened, under which policy, and what comes of
-// it beside the State.
-type turn struct {
+// call is one call of Step: the event and the policy, and what Step returns besides
+// the phase.
+type call struct {
 	policy  Policy
 	event   Event
 	actions []Action
 	cause   string // of the transition, if there is one
-	reason  string // State.Reason, when the turn is over
+	reason  string // State.Reason, when the call is over
 }
 
-func (t *turn) do(a Action) { t.actions = append(t.actions, a) }
+func (t *call) do(a Action) { t.actions = append(t.actions, a) }
 
-func (t *turn) sendKill(id uint64) {
+func (t *call) sendKill(id uint64) {
 	t.do(Action{Kind: Signal, ID: id, Signal: unix.SIGKILL, Scope: ScopeGroup})
 }
 
-// arm makes the timer slot follow the earliest deadline. That of a supervisor which has
-// just adopted the service is empty, whatever the State says.
-func (t *turn) arm(slot *Timer, next int64) {
+// arm sets the timer to the earliest deadline. A supervisor that has just adopted the
+// service has no timer yet, whatever the State says.
+func (t *call) arm(slot *Timer, next int64) {
 	empty := t.event.Kind == Adopt
 	if next == slot.At && !empty {
 		return
@@ -57,14 +57,14 @@ func (t *turn) arm(slot *Timer, next int64) {
 	}
 }
 
-// step takes an event to the phase that it finds the service in.
-type step struct {
-	*turn
+// handler handles an event in the phase that the service is in.
+type handler struct {
+	*call
 	state *State
 	life  life
 }
 
-func (m *step) handle() {
+func (m *handler) handle() {
 	switch m.event.Kind {
 	case Start:
 		m.onStart()
@@ -92,11 +92,11 @@ func (m *step) handle() {
 	case Swept:
 		m.onSwept()
 	case Adopt:
-		a := adoption{m.turn, m.state, m.life}
+		a := adoption{m.call, m.state, m.life}
 		a.reconcile()
 	case TimerFired:
 		m.onTimer()
-	case Stalled: // the bound of the container's stop budget is kept outside
+	case Stalled: // a stop with a budget is not moved: the core keeps the budget
 		m.state.Deadlines.stall(m.event.Within, m.state.StopMax == 0)
 	case Trouble:
 		m.onTrouble()
@@ -107,9 +107,9 @@ func (m *step) handle() {
 	}
 }
 
-// onTimer does what is due. A timer of an older generation does nothing, and
-// one that fires early is armed again.
-func (m *step) onTimer() {
+// onTimer handles the deadline that has passed. A timer of an older generation does
+// nothing, and one that fires early is armed again.
+func (m *handler) onTimer() {
 	s := m.state
 	if s.Timer.At == 0 || m.event.Generation != s.Timer.Generation {
 		return
@@ -124,7 +124,7 @@ func (m *step) onTimer() {
 	case s.Phase == Failed && due(d.Start):
 		m.cause = "tried again after " + short(m.policy.RetryFailed)
 		s.Restarts++
-		s.History.forget()
+		s.History.clear()
 		m.life.launch()
 	case s.Phase == Spawning && due(d.Spawn):
 		m.life.park("no answer to the request to start it")
@@ -141,11 +141,11 @@ func (m *step) onTimer() {
 	}
 }
 
-// onNotReady ends what is not ready in time. READY=1 of a process that was adopted may
-// have been read by a supervisor that died before it could note that: to end a service
-// that works would be worse than to trust one that hangs, which health check and
-// watchdog will find.
-func (m *step) onNotReady() {
+// onNotReady stops a service that is not ready in time. An adopted process is taken to be
+// ready: the old supervisor may have read its READY=1 and died before it could note that.
+// To stop a service that works would be worse than to trust one that hangs, which health
+// check and watchdog will find.
+func (m *handler) onNotReady() {
 	s := m.state
 	if s.Adopted && m.policy.Ready == ReadyNotify {
 		m.cause = "taken to be ready: a supervisor was replaced while it started"

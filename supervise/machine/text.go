@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// String is how an exit is told to a person: "exit 1", "killed by SEGV".
+// String is the exit for people: "exit 1", "killed by SEGV".
 func (x Exit) String() string {
 	text := fmt.Sprintf("exit %d", x.Code)
 	switch {
@@ -23,8 +23,7 @@ func (x Exit) String() string {
 	return text
 }
 
-// SignalName is the name without SIG: TERM, KILL; a number for those that have
-// none.
+// SignalName is the name without SIG: TERM, KILL; or the number, if it has no name.
 func SignalName(sig unix.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return strings.TrimPrefix(name, "SIG")
@@ -59,12 +58,12 @@ func leftText(end string, n int) string {
 	return fmt.Sprintf("%s; %d processes of it are left", end, n)
 }
 
-// reported comes before what a service said of its own failure.
+// reported introduces what a service reported of its own failure.
 const reported = ": it reported "
 
-// explained is a reason with what the service itself said of it, ERRNO= and
-// EXIT_STATUS= of sd_notify(3), where that says more than its exit. What it said
-// first stays: one that never stops talking shall not fill our memory.
+// explained is the reason with what the service itself reported, ERRNO= and
+// EXIT_STATUS= of sd_notify(3), if that says more than its exit. Only the first report
+// counts: a service that never stops reporting must not fill our memory.
 func explained(reason string, errno int, status *int, x *Exit) string {
 	var said []string
 	if errno != 0 {

@@ -2,7 +2,7 @@ package machine
 
 import "cmp"
 
-func (m *step) onSpawned() {
+func (m *handler) onSpawned() {
 	s, e := m.state, &m.event
 	switch {
 	case e.ID > s.LastID:
@@ -15,7 +15,7 @@ func (m *step) onSpawned() {
 	}
 }
 
-func (m *step) onSpawnFailed() {
+func (m *handler) onSpawnFailed() {
 	s := m.state
 	if m.event.ID != s.ID || !s.asked() {
 		return
@@ -25,52 +25,52 @@ func (m *step) onSpawnFailed() {
 	s.ID = 0
 	switch {
 	case s.Want == WantDown:
-		m.life.rest()
-	case s.Again:
-		s.History.forget()
+		m.life.becomeStopped()
+	case s.StartAgain:
+		s.History.clear()
 		m.life.launch()
 	case m.event.Temporary:
-		// The machine's fault, not the service's: no start is counted, and it is
-		// tried for as long as it takes.
+		// A fault of the host, not of the service: no start is counted, and it is
+		// tried again for as long as it takes.
 		m.life.backOff(max(m.policy.delay(s.Tries, m.event.Rand), spawnRetry), reason)
 	default:
 		m.life.fail(reason, true)
 	}
 }
 
-func (m *step) onSpawnStuck() {
+func (m *handler) onSpawnStuck() {
 	if m.event.ID == m.state.ID && m.state.Phase == Spawning {
 		m.life.park(cmp.Or(m.event.Reason, "the start is stuck in the kernel"))
 	}
 }
 
-func (m *step) onExited() {
+func (m *handler) onExited() {
 	s, e := m.state, &m.event
 	switch {
 	case e.ID == 0:
 	case e.ID != s.ID:
-		// A run that was settled long ago, and tier 1 does not know it.
+		// A run that ended long ago; tier 1 was not told that it may forget it.
 		s.LastID = max(s.LastID, e.ID)
 		m.do(Action{Kind: Acknowledge, ID: e.ID})
-	case s.Phase == Sweeping: // said again
+	case s.Phase == Sweeping: // reported twice
 	default:
-		if s.asked() { // it went before it was announced
-			s.History.started(e.Now, &m.policy)
+		if s.asked() { // the exit overtook Spawned
+			s.History.countStart(e.Now, &m.policy)
 		}
-		m.life.ended(e.exit(s.Killed))
+		m.life.processEnded(e.exit(s.Killed))
 	}
 }
 
-func (m *step) onSwept() {
+func (m *handler) onSwept() {
 	s := m.state
 	if m.event.ID != s.ID || s.Phase != Sweeping {
 		return
 	}
 	s.Leftovers = m.event.Remaining
 	if s.Leftovers > 0 {
-		m.life.ending.tellLeft()
+		m.life.ending.reportLeftovers()
 		return
 	}
 	m.cause = s.StopReason
-	m.life.over()
+	m.life.finish()
 }

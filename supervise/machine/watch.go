@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// watch is what a live process is held to: that it becomes ready in time, then that it
-// stays well and gives signs of life.
+// watch checks a live process: that it becomes ready in time, and then its health and
+// its watchdog.
 type watch struct {
-	*turn
+	*call
 	run *Run       // its Process, and Probing
 	due *Deadlines // Ready, Watchdog
 }
@@ -25,8 +25,8 @@ func (w *watch) stopProbe() {
 	}
 }
 
-// untilReady is the wait for readiness, from the start of the process, without the
-// time during which it could not run.
+// untilReady waits for readiness. The time counts from the start of the process,
+// without the time in which the process could not run.
 func (w *watch) untilReady() {
 	w.due.Ready = 0
 	if t := w.policy.ReadyTimeout; t > 0 {
@@ -37,14 +37,14 @@ func (w *watch) untilReady() {
 	}
 }
 
-// notBefore moves the end of a wait for readiness, where there is one and it has an end.
-func (w *watch) notBefore(at int64) {
+// extendReady moves the deadline for readiness to at, if there is one that is earlier.
+func (w *watch) extendReady(at int64) {
 	if w.due.Ready != 0 {
 		w.due.Ready = max(w.due.Ready, at)
 	}
 }
 
-// ready notes that the process is, and begins what follows.
+// ready notes that the process is ready, and begins to watch it.
 func (w *watch) ready() {
 	run := w.run
 	run.NotReady, run.ToldErrno, run.ToldExit = "", 0, nil
@@ -52,7 +52,7 @@ func (w *watch) ready() {
 	w.begin()
 }
 
-// begin watches over a process that is ready.
+// begin starts the watchdog and the health check of a process that is ready.
 func (w *watch) begin() {
 	w.armWatchdog()
 	if w.policy.Health {
@@ -71,8 +71,8 @@ func (w *watch) armWatchdog() {
 	}
 }
 
-// pinged is WATCHDOG=1. A service with a health check is as well as that says: one that
-// pings but does not answer is not.
+// pinged handles WATCHDOG=1. It counts as a sign of health only if there is no health
+// check: a service may ping and yet not answer.
 func (w *watch) pinged() {
 	if !w.policy.Health {
 		w.run.GoodAt = w.event.Now
@@ -80,7 +80,7 @@ func (w *watch) pinged() {
 	w.armWatchdog()
 }
 
-// passed notes a health check that did.
+// passed notes a health check that passed.
 func (w *watch) passed() {
 	if w.run.Health == Unhealthy {
 		w.reason = ""
@@ -88,12 +88,12 @@ func (w *watch) passed() {
 	w.run.Health, w.run.Fails, w.run.GoodAt = Healthy, 0, w.event.Now
 }
 
-// failed counts a health check that did not pass, and tells whether the service is
+// failed counts a health check that failed, and tells whether the service is
 // unhealthy now.
 func (w *watch) failed() bool {
 	run := w.run
-	// As Docker has it: until start_period is over, or a check has passed,
-	// failures say only that it is still busy with its start.
+	// As in Docker: until start_period is over, or a check has passed, failures do
+	// not count, since the service is still starting.
 	if run.Health == HealthUnknown && w.event.Now-run.ReadyAt < int64(w.policy.HealthStartPeriod) {
 		return false
 	}

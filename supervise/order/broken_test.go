@@ -21,7 +21,7 @@ func TestBrokenRulesAreFound(t *testing.T) {
 		{"a restart does not hold what is only after another", exploreorder.Rules{Decide: oneService, Remembers: true}, "starts, and after"},
 		{"likewise, and a stop waits until what depends on it is down", exploreorder.Rules{Decide: oneService, Remembers: true, Lenient: true}, "never ends"},
 		{"nothing stops in reverse", exploreorder.Rules{Decide: atOnce}, "is stopped before"},
-		{"the edges of a ring count", exploreorder.Rules{Decide: ringed}, "waits for ever"},
+		{"the edges of a cycle count", exploreorder.Rules{Decide: onCycle}, "waits for ever"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var all []string
@@ -83,8 +83,8 @@ func atOnce(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.De
 	return d
 }
 
-// ringed waits for everything that is not settled.
-func ringed(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
+// onCycle waits for everything that is not settled.
+func onCycle(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	for _, e := range w.Graph.Edges(n) {
 		if f := w.Facts[e.To]; d.Held == order.Free && (f.Phase == order.Starting || f.Phase == order.Waiting) {

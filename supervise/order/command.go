@@ -2,9 +2,9 @@ package order
 
 import "slices"
 
-// StartAlong are those that are started with the members: what they require and
-// want, and these in their turn, as far as they are not wanted yet. Those that
-// others need come first.
+// StartAlong are the services that are started with the members: those that the
+// members require or want, and that these require or want, if they are not wanted
+// yet. Dependencies come first.
 func StartAlong(g *Graph, facts []Fact, members []Node) []Node {
 	var along []Node
 	named := make(map[Node]bool, len(members))
@@ -42,9 +42,9 @@ func StartAlong(g *Graph, facts []Fact, members []Node) []Node {
 	return along
 }
 
-// StopAlong are those that a stop or restart of the members takes along: what
-// lives and requires them, and what requires that. One that does not run itself
-// takes nothing along in a restart: what requires it does without it already.
+// StopAlong are the services that are stopped with the members in a stop or restart:
+// live services that require them, and that require these. In a restart, a member that
+// does not run takes none along: they run without it already.
 func StopAlong(g *Graph, facts []Fact, t Turn, members []Node) []Node {
 	var along []Node
 	seen := make(map[Node]bool, len(members))
@@ -73,9 +73,8 @@ func StopAlong(g *Graph, facts []Fact, t Turn, members []Node) []Node {
 // requires tells whether d requires n.
 func (g *Graph) requires(d, n Node) bool { return slices.Contains(g.nodes[d].edges, Edge{n, Requires}) }
 
-// Command decides the turns when the members are given t and what goes along with
-// them goes along. It calls give for each whose turn is decided, which is to put
-// it into facts.
+// Command decides the turns when the members are given t, with the services that go
+// along. It calls give for each turn, and give must put it into facts.
 func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(Node, Turn)) {
 	goes := t
 	if t.Stops() {
@@ -84,7 +83,7 @@ func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(No
 	for _, n := range along {
 		give(n, facts[n].next(goes))
 	}
-	stopping := map[Node]bool{} // whom a start takes that back of
+	stopping := map[Node]bool{} // members whose stop is withdrawn by this start
 	for _, n := range members {
 		if t == Start && facts[n].Turn.Stops() {
 			stopping[n] = true
@@ -94,30 +93,30 @@ func Command(g *Graph, facts []Fact, t Turn, members, along []Node, give func(No
 	if t != Start {
 		return
 	}
-	for _, n := range members { // now that all of them have theirs
+	for _, n := range members { // now that each of them has its turn
 		switch {
 		case facts[n].Turn != NoTurn:
-		case stopping[n] && pulled(g, facts, n):
+		case stopping[n] && takenAlong(g, facts, n):
 			give(n, Along)
 		default:
-			release(g, facts, n, give)
+			releaseAlong(g, facts, n, give)
 		}
 	}
 }
 
-// release lets what goes along with n stay, if n was all that pulled it.
-func release(g *Graph, facts []Fact, n Node, give func(Node, Turn)) {
+// releaseAlong takes the turn back of services that were to stop along with n, if no
+// other service takes them along.
+func releaseAlong(g *Graph, facts []Fact, n Node, give func(Node, Turn)) {
 	for _, d := range g.nodes[n].dependents {
-		if facts[d].Turn == Along && g.requires(d, n) && !pulled(g, facts, d) {
+		if facts[d].Turn == Along && g.requires(d, n) && !takenAlong(g, facts, d) {
 			give(d, NoTurn)
-			release(g, facts, d, give)
+			releaseAlong(g, facts, d, give)
 		}
 	}
 }
 
-// next is the turn of a service with this fact when a command comes: the later
-// one wins. What goes along with another only does so if nobody told it more;
-// what is to be forgotten has no later command.
+// next is the turn of a service after another command: the later one wins. But Along
+// overrides no other turn, and nothing overrides Remove.
 func (f Fact) next(t Turn) Turn {
 	switch {
 	case f.Turn == Remove:
@@ -125,15 +124,15 @@ func (f Fact) next(t Turn) Turn {
 	case t == Along && f.Turn != NoTurn:
 		return f.Turn
 	case t == Start && f.Wanted && f.uses() && f.Phase != Ending:
-		return NoTurn // what lives is started already
+		return NoTurn // it runs already
 	}
 	return t
 }
 
-// pulled tells whether something that n requires is yet to be stopped by a command that
-// takes along what requires it. What is on its way out already takes nobody along: it
-// ended by itself, or for its health, or had waited for all that was to go with it.
-func pulled(g *Graph, facts []Fact, n Node) bool {
+// takenAlong tells whether a command will stop a service that n requires, and n along
+// with it. A service that is stopping already takes none along: it ended by itself, or
+// for its health, or has waited for those that stop along with it.
+func takenAlong(g *Graph, facts []Fact, n Node) bool {
 	for _, e := range g.nodes[n].edges {
 		if f := facts[e.To]; e.Kind == Requires && f.uses() && f.Turn.Stops() && f.Turn != Remove {
 			return true

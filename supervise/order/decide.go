@@ -1,20 +1,20 @@
 package order
 
-// Decision is what follows for one service from what is known of all.
+// Decision is what follows for one service from the facts of all.
 type Decision struct {
-	// Held says whether it may start, Free, or how it is held back; Edge is what
-	// holds it, if that is another. With Circle it requires itself by that edge.
-	Held   Held
-	Edge   Edge
-	Circle bool
+	// Held says whether it may start (Free), or how it is held. Edge leads to the
+	// service that holds it, if there is one. Cycle: by that edge it requires itself.
+	Held  Held
+	Edge  Edge
+	Cycle bool
 
-	// Of one with a Turn. Go: it may be given the command now; else Before is one
-	// that is to be gone first, if that is what it waits for.
+	// If it has a Turn. Go: it may be given the command now. Otherwise Before is a
+	// service that must stop first, if that is what it waits for.
 	Go     bool
 	Before Node
 }
 
-// Decide says what follows for n. facts has an element for each node.
+// Decide decides for n. facts has an element for each node.
 func Decide(g *Graph, facts []Fact, n Node) Decision {
 	switch f := facts[n]; {
 	case f.Turn == NoTurn:
@@ -28,12 +28,12 @@ func Decide(g *Graph, facts []Fact, n Node) Decision {
 	}
 }
 
-// turn decides when one that is to be stopped may be: when nothing that depends
-// on it is still on its own way down. Until then it starts nothing.
+// turn decides whether a service with a stop or restart may be stopped: when none of
+// the services that depend on it is still stopping. Until then it does not start.
 func turn(g *Graph, facts []Fact, n Node) Decision {
 	d := Decision{Held: OnWay, Edge: Edge{To: None}, Before: None, Go: true}
 	if f := facts[n]; f.Phase == Ending || !f.uses() {
-		return d // there is nothing left to be stopped in order
+		return d // it has no process to stop in order
 	}
 	for _, other := range g.nodes[n].dependents {
 		if other != n && facts[other].leaving() && g.stopsBefore(other, n) {
@@ -44,24 +44,24 @@ func turn(g *Graph, facts []Fact, n Node) Decision {
 	return d
 }
 
-// Weigh says whether n might start if it had no turn. Of several edges that hold
-// it the one that holds it most is named, of equals the first.
+// Weigh decides whether n may start, as if it had no turn. If several edges hold it,
+// it names the one that holds it most, and the first of equals.
 func Weigh(g *Graph, facts []Fact, n Node) Decision {
 	d := Decision{Edge: Edge{To: None}, Before: None}
 	for _, e := range g.nodes[n].edges {
 		f := facts[e.To]
-		held, circle := Free, false
+		held, cycle := Free, false
 		switch {
 		case e.Kind == Requires && f.up():
 		case e.Kind == Requires && g.requiresItself(n, e):
-			held, circle = Stuck, true
+			held, cycle = Stuck, true
 		case e.Kind == Requires:
 			held = f.holds()
 		case !f.settled() && g.orders(n, e):
 			held = OnWay
 		}
-		if held > d.Held || circle && !d.Circle {
-			d.Held, d.Edge, d.Circle = held, e, circle
+		if held > d.Held || cycle && !d.Cycle {
+			d.Held, d.Edge, d.Cycle = held, e, cycle
 		}
 	}
 	return d

@@ -15,7 +15,7 @@ var (
 	three = flag.Int("three", 10, "how many graphs of three services to take at random; -1: every one")
 	four  = flag.Int("four", 3, "how many graphs of four services to take at random")
 
-	acyclic = flag.Int("acyclic", 12, "how many graphs of four daemons without a ring to take at random; -1: every one")
+	acyclic = flag.Int("acyclic", 12, "how many graphs of four daemons without a cycle to take at random; -1: every one")
 )
 
 type graph struct {
@@ -37,7 +37,7 @@ func graphsOf(n int, keep func(graph) bool) (all []graph) {
 // command and move; of three daemons that require or come after each other with
 // most of them; and graphs of three and four at random: with the race detector,
 // which takes ten times as long, of each a tenth. make explore takes the rest of
-// three, every one of four daemons that has no ring, and more of four.
+// three, every one of four daemons that has no cycle, and more of four.
 func TestEveryGraph(t *testing.T) {
 	random := *seed
 	if random == 0 {

@@ -2,7 +2,7 @@ package order
 
 import "rlminit/supervise/machine"
 
-// Phase is what of a service's state counts for others.
+// Phase is the part of a service's state that counts for other services.
 type Phase uint8
 
 // The phases.
@@ -12,13 +12,13 @@ const (
 	Waiting               // wanted, and held back by what it depends on
 	Backoff               // waits for the time of its next start
 	Failed                // given up; a timer may try again
-	Parked                // a spawn is stuck in the kernel, and may never come free
+	Parked                // a spawn is stuck in the kernel, perhaps for ever
 	Exited                // a run ended, and its policy leaves it at that
 	Done                  // a oneshot's work was done with success
 	Starting              // on its way up: being spawned, or not ready yet
-	Working               // a oneshot at its work
+	Working               // a oneshot that runs
 	Up                    // a daemon that runs
-	Ending                // a process of it is on its way out
+	Ending                // its process is being stopped, or leftovers are
 )
 
 // Phases lists every phase.
@@ -31,15 +31,15 @@ func (p Phase) String() string {
 	}[p]
 }
 
-// Turn is a command on a service that it was not given yet: a stop waits until
-// what depends on it is gone, a start until the service is registered.
+// Turn is a command that a service has not been given yet: a stop waits until the
+// services that depend on it have stopped, a start until the service is registered.
 type Turn uint8
 
 // The turns.
 const (
 	NoTurn  Turn = iota
-	Start        // of one that is Absent: it is on its way, and will be wanted
-	Along        // it goes along with what it requires: stop, and start again
+	Start        // of an Absent service, which will be registered and wanted
+	Along        // stop, and start again, with a service that it requires
 	Restart      // stop, and start again
 	Stop
 	Remove // stop, and be forgotten
@@ -49,34 +49,34 @@ func (t Turn) String() string {
 	return [...]string{"none", "start", "along", "restart", "stop", "remove"}[t]
 }
 
-// Stops tells whether the process that there is ends by it.
+// Stops tells whether the turn ends the current process.
 func (t Turn) Stops() bool { return t >= Along }
 
-// Held is how far a service that waits is from its start.
+// Held is what keeps a waiting service from its start.
 type Held uint8
 
-// How it is held, from the least to the most.
+// The kinds of Held, from the least to the most.
 const (
 	Free    Held = iota // nothing holds it
-	OnWay               // what it waits for is on its way
-	Delayed             // what it requires is in back-off, so nothing of this moment brings it up
-	Stuck               // only a person or a retry of what failed will get it there
+	OnWay               // what it waits for is starting or stopping
+	Delayed             // what it requires is in back-off, so it will not start soon
+	Stuck               // only a command, or the retry of a failed service, will start it
 )
 
 func (h Held) String() string { return [...]string{"free", "on-way", "delayed", "stuck"}[h] }
 
-// Fact is what is known of one service. Wanted is what somebody asked for, all
-// else is what was seen of it and of the commands under way.
+// Fact is what is known of one service. Wanted is the desired state. The other
+// fields are what was seen of the service and of the commands under way.
 type Fact struct {
 	Phase  Phase
 	Wanted bool
 
 	Turn Turn
-	Held Held // of one that is Waiting
+	Held Held // if it is Waiting
 }
 
-// FactOf is what of a machine's state counts. The rest of the Fact is not the
-// machine's.
+// FactOf returns the part of a Fact that follows from the machine's state: Phase and
+// Wanted.
 func FactOf(s machine.State, p machine.Policy) Fact {
 	f := Fact{Wanted: s.Want == machine.WantUp}
 	switch s.Phase {
@@ -97,7 +97,7 @@ func FactOf(s machine.State, p machine.Policy) Fact {
 		}
 	case machine.Spawning:
 		f.Phase = Starting
-		if s.Want == machine.WantDown || s.Again { // it is stopped as soon as it is there
+		if s.Want == machine.WantDown || s.StartAgain { // it is stopped as soon as it has started
 			f.Phase = Ending
 		}
 	case machine.Starting:
@@ -113,8 +113,8 @@ func FactOf(s machine.State, p machine.Policy) Fact {
 	return f
 }
 
-// uses tells whether a process of it lives that may use what it depends on. One
-// that is parked does not, and might never come free.
+// uses tells whether the service has a process that may use its dependencies. A
+// parked one has none, and may never have one.
 func (f Fact) uses() bool {
 	switch f.Phase {
 	case Starting, Working, Up, Ending:
@@ -123,17 +123,17 @@ func (f Fact) uses() bool {
 	return false
 }
 
-// leaving tells whether it is on its way down, be it to come back.
+// leaving tells whether it is stopping, or will be by its turn; it may start again.
 func (f Fact) leaving() bool {
 	return f.Phase == Ending || f.uses() && f.Turn.Stops()
 }
 
-// up tells whether what requires it may start.
+// up tells whether a service that requires it may start.
 func (f Fact) up() bool {
 	return (f.Phase == Up || f.Phase == Done) && f.Turn == NoTurn
 }
 
-// settled tells whether a wants or after need not wait for it any longer.
+// settled tells whether services that want it, or come after it, may start.
 func (f Fact) settled() bool {
 	if f.Turn != NoTurn {
 		return false
@@ -147,7 +147,7 @@ func (f Fact) settled() bool {
 	return true
 }
 
-// holds is how what requires this service, which is not up, is held by it.
+// holds is how this service, which is not up, holds a service that requires it.
 func (f Fact) holds() Held {
 	if !f.settled() {
 		return OnWay

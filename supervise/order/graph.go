@@ -2,44 +2,44 @@ package order
 
 import "slices"
 
-// Node is a service in a Graph, or a name that one refers to.
+// Node is a service in a Graph, or a name that a service refers to.
 type Node int32
 
 // None is no node.
 const None Node = -1
 
-// Kind is what one service is to another, strongest first.
+// Kind is the kind of a dependency, the strongest first.
 type Kind uint8
 
 // The kinds of edge.
 const (
-	Requires Kind = iota // must be up, and is started along
-	Wants                // is waited for until it has settled, and started along
-	After                // is waited for until it has settled
+	Requires Kind = iota // it must be up, and is started along
+	Wants                // it must have settled, and is started along
+	After                // it must have settled
 )
 
 func (k Kind) String() string { return [...]string{"requires", "wants", "after"}[k] }
 
-// Edge goes from a service to one that it starts after, and stops before.
+// Edge leads from a service to one that it starts after and stops before.
 type Edge struct {
 	To   Node
 	Kind Kind
 }
 
-// Graph is who depends on whom. The zero value has no node.
+// Graph is the graph of dependencies. The zero value has no node.
 type Graph struct {
 	nodes []node
 	free  []Node
-	stale bool // ring and circle are to be computed anew
+	stale bool // cycle and requiresCycle must be computed again
 }
 
 type node struct {
 	edges      []Edge
 	dependents []Node // Invariant: each that has an edge to this node, once
 
-	// Invariant, unless stale: two nodes have one ring if and only if each can be
-	// reached from the other; one circle, if that is so over requires alone.
-	ring, circle Node
+	// Invariant, unless stale: two nodes have one cycle if and only if each can be
+	// reached from the other; one requiresCycle, if that is so over requires alone.
+	cycle, requiresCycle Node
 }
 
 // Add returns a new node without edges.
@@ -47,20 +47,20 @@ func (g *Graph) Add() Node {
 	if last := len(g.free) - 1; last >= 0 {
 		n := g.free[last]
 		g.free = g.free[:last]
-		g.nodes[n] = node{ring: n, circle: n}
+		g.nodes[n] = node{cycle: n, requiresCycle: n}
 		return n
 	}
 	n := Node(len(g.nodes))
-	g.nodes = append(g.nodes, node{ring: n, circle: n})
+	g.nodes = append(g.nodes, node{cycle: n, requiresCycle: n})
 	return n
 }
 
-// Drop takes away a node that has no edges, from it or to it.
+// Drop removes a node that has no edges, neither from it nor to it.
 func (g *Graph) Drop(n Node) {
 	g.free = append(g.free, n)
 }
 
-// Link gives n these edges in place of those it has.
+// Link replaces the edges of n.
 func (g *Graph) Link(n Node, edges []Edge) {
 	was := g.nodes[n].edges
 	if slices.Equal(was, edges) {
@@ -80,31 +80,31 @@ func (g *Graph) Link(n Node, edges []Edge) {
 			g.nodes[e.To].dependents = append(g.nodes[e.To].dependents, n)
 		}
 	}
-	// What nothing depends on is on no ring, and a new edge of it closes none.
+	// A node without dependents is on no cycle, and a new edge of it closes none.
 	g.stale = g.stale || len(g.nodes[n].dependents) > 0
 }
 
-// Edges are those from n.
+// Edges are the edges from n.
 func (g *Graph) Edges(n Node) []Edge { return g.nodes[n].edges }
 
-// Dependents are those that have an edge to n.
+// Dependents are the nodes that have an edge to n.
 func (g *Graph) Dependents(n Node) []Node { return g.nodes[n].dependents }
 
 // orders tells whether an edge puts its two ends into an order. A weak edge on a
-// ring does not: everybody on the ring would wait for everybody.
+// cycle does not: every service on the cycle would wait for every other.
 func (g *Graph) orders(from Node, e Edge) bool {
 	g.refresh()
-	return e.Kind == Requires || g.nodes[from].ring != g.nodes[e.To].ring
+	return e.Kind == Requires || g.nodes[from].cycle != g.nodes[e.To].cycle
 }
 
-// requiresItself tells whether the edge is on a ring of nothing but requires.
+// requiresItself tells whether the edge is on a cycle of requires alone.
 func (g *Graph) requiresItself(from Node, e Edge) bool {
 	g.refresh()
-	return e.Kind == Requires && g.nodes[from].circle == g.nodes[e.To].circle
+	return e.Kind == Requires && g.nodes[from].requiresCycle == g.nodes[e.To].requiresCycle
 }
 
-// stopsBefore tells whether d is to be gone before n is stopped. What requires
-// itself is stopped in no order.
+// stopsBefore tells whether d must have stopped before n is stopped. Services that
+// require themselves are stopped in no order.
 func (g *Graph) stopsBefore(d, n Node) bool {
 	for _, e := range g.nodes[d].edges {
 		if e.To == n && g.orders(d, e) && !g.requiresItself(d, e) {
@@ -114,9 +114,9 @@ func (g *Graph) stopsBefore(d, n Node) bool {
 	return false
 }
 
-// Circle is the shortest way on which n, by an edge to other, requires itself:
-// the nodes from n to n. nil: it does not.
-func (g *Graph) Circle(n, other Node) []Node {
+// RequiresCycle is the shortest cycle of requires that begins with the edge from n to
+// other: the nodes from n to n. nil: there is none.
+func (g *Graph) RequiresCycle(n, other Node) []Node {
 	before := map[Node]Node{other: n}
 	for queue := []Node{other}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
@@ -139,27 +139,27 @@ func (g *Graph) Circle(n, other Node) []Node {
 	return nil
 }
 
-// refresh brings ring and circle up to date, and returns where one has changed.
+// refresh computes the cycles again, and returns the nodes of which one has changed.
 func (g *Graph) refresh() (changed []Node) {
 	if !g.stale {
 		return nil
 	}
 	g.stale = false
-	rings := g.components(func(Edge) bool { return true })
-	circles := g.components(func(e Edge) bool { return e.Kind == Requires })
+	cycles := g.components(func(Edge) bool { return true })
+	required := g.components(func(e Edge) bool { return e.Kind == Requires })
 	for n := range g.nodes {
 		at := &g.nodes[n]
-		if at.ring != rings[n] || at.circle != circles[n] {
-			at.ring, at.circle = rings[n], circles[n]
+		if at.cycle != cycles[n] || at.requiresCycle != required[n] {
+			at.cycle, at.requiresCycle = cycles[n], required[n]
 			changed = append(changed, Node(n))
 		}
 	}
 	return changed
 }
 
-// components are the strongly connected ones over the edges that count: for each
-// node, one that stands for its component. Tarjan's way, without recursion: a
-// chain may be long.
+// components are the strongly connected components over the edges that count: for
+// each node, the node that represents its component. It is Tarjan's algorithm without
+// recursion, since a chain may be long.
 func (g *Graph) components(counts func(Edge) bool) []Node {
 	const unseen = 0
 	var (
@@ -218,7 +218,7 @@ func (g *Graph) components(counts func(Edge) bool) []Node {
 	return found
 }
 
-// call is a visit under way: of a node, up to its next edge.
+// call is a visit of a node that is under way, up to its next edge.
 type call struct {
 	node Node
 	next int

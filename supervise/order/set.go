@@ -1,20 +1,20 @@
 package order
 
-// Set is the services of one supervisor, what is known of each, and what was
-// concluded from that. Its owner changes it, and then takes actions from Next
-// until there is none; whatever it was told in between counts for the next one.
+// Set has the services of one supervisor, the fact of each, and the last decision for
+// each. Its caller changes it, and then takes actions from Next until there is none;
+// changes in between count for the next action.
 type Set struct {
 	Graph
-	facts  []Fact
-	told   []Decision // Invariant: of a node that is not dirty, what Decide says; Before may be another that is still leaving
-	dirty  []Node     // to be decided anew, the oldest first
-	queued []bool     // Invariant: true for what is in dirty, once
-	unheld []Node     // who may wait now for another reason; looked at before anybody is decided
-	second *Action    // follows on one that Next returned
+	facts   []Fact
+	decided []Decision // Invariant: for a node that is not dirty, what Decide says; Before may be another node that is still stopping
+	dirty   []Node     // to be decided again, the oldest first
+	queued  []bool     // Invariant: true for what is in dirty, once
+	reweigh []Node     // waiting services that may be held otherwise now; weighed before the next decision
+	second  *Action    // what Next returns next, after an action for the same node
 }
 
-// Action is what the owner is to do to one service: to give it the command of its
-// turn, or, with NoTurn, to tell it what holds it now.
+// Action is what the caller must do with one service: give it the command of its
+// turn, or, with NoTurn, tell it what holds it now.
 type Action struct {
 	Node     Node
 	Turn     Turn
@@ -26,11 +26,11 @@ func (s *Set) Add() Node {
 	n := s.Graph.Add()
 	if int(n) == len(s.facts) {
 		s.facts = append(s.facts, Fact{})
-		s.told = append(s.told, Decision{})
+		s.decided = append(s.decided, Decision{})
 		s.queued = append(s.queued, false)
 	}
 	s.facts[n] = Fact{}
-	s.told[n] = Decision{Edge: Edge{To: None}, Before: None}
+	s.decided[n] = Decision{Edge: Edge{To: None}, Before: None}
 	return n
 }
 
@@ -45,11 +45,11 @@ func (s *Set) Link(n Node, edges []Edge) {
 // Fact is what is known of n.
 func (s *Set) Fact(n Node) Fact { return s.facts[n] }
 
-// Told is what was concluded for n.
-func (s *Set) Told(n Node) Decision { return s.told[n] }
+// Decided is the last decision for n.
+func (s *Set) Decided(n Node) Decision { return s.decided[n] }
 
-// Observe takes what was seen of n. Its turn and how it is held are not the
-// observer's, and stay.
+// Observe notes the phase of n and whether it is wanted. Its turn and how it is held
+// stay.
 func (s *Set) Observe(n Node, seen Fact) {
 	f := &s.facts[n]
 	if f.Phase == seen.Phase && f.Wanted == seen.Wanted {
@@ -60,16 +60,16 @@ func (s *Set) Observe(n Node, seen Fact) {
 	s.touch(n)
 }
 
-// StartAlong and StopAlong are the functions of these names, on what is known.
+// StartAlong is the function of that name on the facts of the set.
 func (s *Set) StartAlong(members []Node) []Node { return StartAlong(&s.Graph, s.facts, members) }
 
-// StopAlong is likewise.
+// StopAlong is the function of that name on the facts of the set.
 func (s *Set) StopAlong(t Turn, members []Node) []Node {
 	return StopAlong(&s.Graph, s.facts, t, members)
 }
 
-// Command gives the members a turn, and with it what goes along, as StartAlong or
-// StopAlong found it. It returns those whose turn was decided.
+// Command gives the members a turn, and the services that go along, which StartAlong or
+// StopAlong returned. It returns the services whose turn was decided.
 func (s *Set) Command(t Turn, members, along []Node) (turned []Node) {
 	Command(&s.Graph, s.facts, t, members, along, func(n Node, t Turn) {
 		s.setTurn(n, t)
@@ -89,11 +89,11 @@ func (s *Set) setTurn(n Node, t Turn) {
 	s.touch(n)
 }
 
-// Retell has those that depend on n told again what holds them, though nothing
-// changed but the words for it.
-func (s *Set) Retell(n Node) {
+// RedecideDependents has the dependents of n told again what holds them, since the
+// reason has other words now.
+func (s *Set) RedecideDependents(n Node) {
 	for _, d := range s.nodes[n].dependents {
-		if s.told[d].Edge.To == n {
+		if s.decided[d].Edge.To == n {
 			s.touch(d)
 		}
 	}
@@ -101,7 +101,7 @@ func (s *Set) Retell(n Node) {
 
 func (s *Set) touch(n Node) {
 	if f := s.facts[n]; f.Phase == Waiting && f.Turn == NoTurn {
-		s.unheld = append(s.unheld, n)
+		s.reweigh = append(s.reweigh, n)
 	}
 	if !s.queued[n] {
 		s.queued[n] = true
@@ -109,22 +109,22 @@ func (s *Set) touch(n Node) {
 	}
 }
 
-// touchNeighbours has those decided anew that a change of n can concern: what
-// depends on it, and what waits for it to be gone.
+// touchNeighbours has the services decided again that a change of n can concern: those
+// that depend on it, and those that wait for it to stop.
 func (s *Set) touchNeighbours(n Node) {
 	for _, d := range s.nodes[n].dependents {
 		s.touch(d)
 	}
 	for _, e := range s.nodes[n].edges {
-		if s.told[e.To].Before == n { // what waits for another need not look: that one still leaves
+		if s.decided[e.To].Before == n { // a service that waits for another one need not look: that one is still stopping
 			s.touch(e.To)
 		}
 	}
 }
 
-// redraw has those decided anew whose edges a change elsewhere has put on a ring,
-// or taken off one.
-func (s *Set) redraw() {
+// touchCycles has the services decided again whose edges a change elsewhere has put on
+// a cycle, or taken off one.
+func (s *Set) touchCycles() {
 	for _, n := range s.refresh() {
 		s.touch(n)
 		for _, d := range s.nodes[n].dependents {
@@ -133,12 +133,12 @@ func (s *Set) redraw() {
 	}
 }
 
-// hold brings up to date how those that wait are held. A change may reach far, and
-// nobody is to be decided by what was true before it.
-func (s *Set) hold() {
-	for len(s.unheld) > 0 {
-		n := s.unheld[0]
-		s.unheld = s.unheld[1:]
+// weighWaiting updates how waiting services are held. A change may reach far, and no
+// service may be decided by facts from before it.
+func (s *Set) weighWaiting() {
+	for len(s.reweigh) > 0 {
+		n := s.reweigh[0]
+		s.reweigh = s.reweigh[1:]
 		f := &s.facts[n]
 		if f.Phase != Waiting || f.Turn != NoTurn {
 			continue
@@ -148,23 +148,23 @@ func (s *Set) hold() {
 			s.touchNeighbours(n)
 		}
 	}
-	s.unheld = nil
+	s.reweigh = nil
 }
 
-// Next is the next thing to do; false: there is nothing. What holds a service is
-// told before its command, that nothing does after it: else what is to be stopped
-// would be started first, or what is to wait would be started again.
+// Next is the next action; false: there is none. What holds a service is told before
+// its command, and that nothing holds it after it. Otherwise a service that is to be
+// stopped would be started first, or one that must wait would be started again.
 func (s *Set) Next() (Action, bool) {
 	if second := s.second; second != nil {
 		s.second = nil
 		return *second, true
 	}
-	for s.redraw(); len(s.dirty) > 0; {
-		s.hold()
+	for s.touchCycles(); len(s.dirty) > 0; {
+		s.weighWaiting()
 		n := s.dirty[0]
 		s.dirty = s.dirty[1:]
 		s.queued[n] = false
-		was, t := s.told[n], s.facts[n].Turn
+		was, t := s.decided[n], s.facts[n].Turn
 		d := Decide(&s.Graph, s.facts, n)
 		if d.Go {
 			s.setTurn(n, NoTurn)
@@ -172,12 +172,12 @@ func (s *Set) Next() (Action, bool) {
 		} else {
 			t = NoTurn
 		}
-		s.told[n] = d
+		s.decided[n] = d
 		s.facts[n].Held = d.Held
 		tell, give := Action{Node: n, Decision: d}, Action{Node: n, Turn: t, Decision: d}
 		switch {
 		case t == NoTurn && d == was && d.Held == Free:
-		case t == NoTurn: // what holds it may be the same, and be called otherwise now
+		case t == NoTurn: // what holds it may be the same with another reason
 			return tell, true
 		case d == was:
 			return give, true

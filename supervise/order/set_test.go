@@ -65,7 +65,7 @@ func TestSetComesToWhatDecideSays(t *testing.T) {
 				facts[i] = s.Fact(nodes[i])
 			}
 			for _, node := range nodes {
-				want, told := order.Decide(&s.Graph, facts, node), s.Told(node)
+				want, told := order.Decide(&s.Graph, facts, node), s.Decided(node)
 				if want.Go && facts[node].Turn != order.NoTurn || want.Held != told.Held || want.Edge != told.Edge {
 					t.Fatalf("round %d: of %d it says %+v, and Decide %+v; %+v", round, node, told, want, facts[node])
 				}
@@ -92,7 +92,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 			for i := range n {
 				a := order.Decide(&w.Graph, facts, order.Node(i))
 				b := order.Decide(&other.Graph, moved, order.Node(p[i]))
-				if a.Held != b.Held || a.Circle != b.Circle || a.Go != b.Go {
+				if a.Held != b.Held || a.Cycle != b.Cycle || a.Go != b.Go {
 					t.Fatalf("%+v of %d becomes %+v by the numbers %v", a, i, b, p)
 				}
 			}
@@ -139,7 +139,7 @@ func randomFacts(r *rand.Rand, n int) []order.Fact {
 	return facts
 }
 
-// What is on no ring any more is held again, and the other way round, though
+// What is on no cycle any more is held again, and the other way round, though
 // neither of its own edges has changed.
 func TestRingClosedElsewhere(t *testing.T) {
 	var s order.Set
@@ -160,18 +160,18 @@ func TestRingClosedElsewhere(t *testing.T) {
 			s.Observe(x.Node, order.Fact{Phase: phase, Wanted: true})
 		}
 	})
-	if held := s.Told(a).Held; held != order.OnWay {
+	if held := s.Decided(a).Held; held != order.OnWay {
 		t.Fatalf("a is held: %s", held)
 	}
 	s.Link(c, after(a))
 	drain(&s, func(order.Action) {})
-	if held := s.Told(a).Held; held != order.Free {
-		t.Errorf("on the ring, a is held: %s", held)
+	if held := s.Decided(a).Held; held != order.Free {
+		t.Errorf("on the cycle, a is held: %s", held)
 	}
 	s.Link(c, nil)
 	drain(&s, func(order.Action) {})
-	if held := s.Told(a).Held; held != order.OnWay {
-		t.Errorf("off the ring, a is held: %s", held)
+	if held := s.Decided(a).Held; held != order.OnWay {
+		t.Errorf("off the cycle, a is held: %s", held)
 	}
 }
 

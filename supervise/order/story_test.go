@@ -144,7 +144,7 @@ func (s *teller) show(before exploreorder.State) {
 			what += fmt.Sprintf(", turn %s: waits for %s to stop", is.Turn, s.names[d.Before])
 		case is.Turn == order.Start:
 			what += ", to be started"
-		case is.Phase == order.Waiting && d.Circle:
+		case is.Phase == order.Waiting && d.Cycle:
 			what += ": requires itself"
 		case is.Phase == order.Waiting:
 			what += fmt.Sprintf(": %s %s (%s)", d.Edge.Kind, s.names[d.Edge.To], d.Held)

@@ -41,7 +41,7 @@ func (s *Backend) Plan(name string, to *service.Definition) control.Change {
 		return control.Change{Service: name, Action: "add", Why: "its definition is new"}
 	}
 	c := registry.PlanUpdate(name, u.Definition, to, u.Active())
-	if u.Wanted && u.State.FellShort() {
+	if u.Wanted && u.State.EndedBadly() {
 		c.Action, c.Why = "start", cmp.Or(c.Why, "its definition changed")+"; it is "+u.Plight()
 	}
 	return c

@@ -100,7 +100,7 @@ func (s *Backend) reloaded(changes []control.Change, before map[string]uint64) (
 				continue
 			}
 			// One whose run from before has ended since waits for its next start.
-			again := u.State.FellShort() || c.Action == "restart" && u.Active()
+			again := u.State.EndedBadly() || c.Action == "restart" && u.Active()
 			run := uint64(0)
 			if u.Older != "" || again && u.State.LastID == before[u.Name] {
 				run = u.State.LastID

@@ -114,7 +114,7 @@ func checkCommand(before machine.State, e machine.Event, after machine.State) er
 	if after.Want != want {
 		return fmt.Errorf("wanted %q after %s, not %q", after.Want, e.Kind, want)
 	}
-	if e.Kind == machine.Stop && after.Again {
+	if e.Kind == machine.Stop && after.StartAgain {
 		return fmt.Errorf("to be started again after stop")
 	}
 	return nil
@@ -131,9 +131,9 @@ func checkUpdate(before machine.State, e machine.Event, after machine.State) err
 		return fmt.Errorf("starts under the definition before count")
 	case after.Phase == machine.Backoff || after.Phase == machine.Failed:
 		return fmt.Errorf("%s under the definition before, and still so", after.Public())
-	case after.ID != 0 && after.FellShort() && !after.Again:
+	case after.ID != 0 && after.EndedBadly() && !after.StartAgain:
 		return fmt.Errorf("%s under the definition before, and that decides what follows", after.Public())
-	case before.Phase == machine.Exited && before.FellShort() && after.Phase == machine.Exited:
+	case before.Phase == machine.Exited && before.EndedBadly() && after.Phase == machine.Exited:
 		return fmt.Errorf("exited without success under the definition before, and still so")
 	}
 	return nil
@@ -178,7 +178,7 @@ func checkRetry(before machine.State, p machine.Policy, e machine.Event) error {
 // checkRestart: a run is followed by another only as the policy says, or because
 // somebody asked for it.
 func checkRestart(before machine.State, p machine.Policy, e machine.Event) error {
-	if e.Kind == machine.Adopt || before.Again || before.StopBy == machine.StopCommand {
+	if e.Kind == machine.Adopt || before.StartAgain || before.StopBy == machine.StopCommand {
 		return nil
 	}
 	if e.Kind == machine.SpawnFailed {

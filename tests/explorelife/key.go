@@ -32,7 +32,7 @@ type key struct {
 
 func keyOf(w World, p machine.Policy) key {
 	s := w.State
-	if ends := s.Phase == machine.Stopping || s.Phase == machine.Sweeping; ends && (s.Want == machine.WantDown || s.Again) {
+	if ends := s.Phase == machine.Stopping || s.Phase == machine.Sweeping; ends && (s.Want == machine.WantDown || s.StartAgain) {
 		// How this run ends decides nothing: it is followed by rest, or by a start
 		// with a clean history.
 		s.Starts, s.Tries, s.Unready, s.Verdict, s.GoodRun, s.ReadyAt, s.GoodAt = nil, 0, 0, "", false, 0, 0
@@ -46,7 +46,7 @@ func keyOf(w World, p machine.Policy) key {
 	k := key{
 		want: s.Want, phase: s.Phase, probing: s.Probing, health: s.Health,
 		stopBy: s.StopBy, verdict: s.Verdict, child: w.Child.State,
-		removed: s.Removed, again: s.Again, noRetry: s.NoRetry, blocked: s.Blocked != "",
+		removed: s.Removed, again: s.StartAgain, noRetry: s.NoRetry, blocked: s.Blocked != "",
 		readyEarly: s.ReadyEarly, adopted: s.Adopted, reloading: s.Reloading,
 		killed: s.Killed, goodRun: s.GoodRun, stuck: w.Child.Stuck, sameID: w.Child.ID == s.ID,
 		childLeft: w.Child.Leftovers, fails: s.Fails, left: s.Leftovers, unready: s.Unready,

@@ -14,7 +14,7 @@ func Graphs(n int, visit func(edges [Most][Most]uint8, oneshot [Most]bool)) {
 	}
 }
 
-// Acyclic calls visit for every graph of n daemons that has no ring, likewise, with
+// Acyclic calls visit for every graph of n daemons that has no cycle, likewise, with
 // those together that differ in nothing but which edge is a wants and which an
 // after: they are of one Shape.
 func Acyclic(n int, visit func(graphs [][Most][Most]uint8)) {
@@ -32,7 +32,7 @@ func Acyclic(n int, visit func(graphs [][Most][Most]uint8)) {
 		var shape [Most][Most]uint8
 		var weak [][2]int
 		wants := false
-		for a := range n { // a graph without a ring can be numbered such that all edges lead upwards
+		for a := range n { // a graph without a cycle can be numbered such that all edges lead upwards
 			for b := a + 1; b < n; b++ {
 				shape[a][b] = uint8(code & 3)
 				code >>= 2

@@ -26,7 +26,7 @@ func waits(kind order.Kind, u *Service) bool {
 	return kind == order.Requires
 }
 
-// excused tells whether an edge orders nothing: a weak one on a ring.
+// excused tells whether an edge orders nothing: a weak one on a cycle.
 func (w *World) excused(from order.Node, e order.Edge) bool {
 	return e.Kind != order.Requires && w.reach[e.To][from]
 }
@@ -171,7 +171,7 @@ func (w *World) checkCause(s *State, n order.Node) error {
 		if d.Edge.To == order.None {
 			return fmt.Errorf("%c waits for nothing: %v", 'a'+at, s)
 		}
-		if d.Circle {
+		if d.Cycle {
 			if !w.needs[at][at] || !w.needs[d.Edge.To][at] {
 				return fmt.Errorf("%c is said to require itself: %v", 'a'+at, s)
 			}
