@@ -39,8 +39,8 @@ func fileWriteVerb(t *terminal) *cobra.Command {
 		Use:   "write [--profile P] PATH",
 		Short: "replace a file of a profile by standard input",
 		Long: `Replaces a file by standard input, in one step, and keeps the old content.
-Prints the id of the job, which rlminit job undo takes to undo it; on a terminal
-the whole command. Mode and owner stay; a new file has mode 0640.`,
+Prints the id of the job for rlminit job undo; on a terminal, the whole command
+that undoes the write. Mode and owner stay; a new file has mode 0640.`,
 		Example: `  rlminit file write --profile alice config.yaml <config.yaml`,
 		Args:    exactly("PATH"),
 		RunE: t.asking(func(cmd *cobra.Command, args []string, client *control.Client) error {

@@ -160,7 +160,7 @@ if it cannot be executed, 127 if not found, and 78 for a broken configuration.`,
 	f.String("user", "", "who services run as: `USER` is a name, a uid or uid:gid")
 	f.String("stop-timeout", "", "the container's stop budget, `TIME`")
 	f.String("profiles", "", "`SWITCH` is on, or off to run without profiles")
-	f.Bool("strict", false, "refuse to start, instead of doing without, where something is not possible here")
+	f.Bool("strict", false, "refuse to start if something is not possible here, instead of doing without it")
 	f.Bool("signal-group", false, "forward signals to the main command's whole process group")
 	f.StringArray("success", nil, "exit with 0 where the main command exits with `CODE`; can be repeated")
 	f.String("parent-death", "", "be sent `SIGNAL` when the parent process ends")

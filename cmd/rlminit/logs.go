@@ -98,7 +98,7 @@ func (flags *logFlags) add(t *terminal, cmd *cobra.Command) {
 	f.StringVarP(&flags.lines, "lines", "n", "", "the last `N` lines of each, or all (default: all of one log, 100 of each of several, 10 with -f)")
 	f.StringVar(&flags.since, "since", "", "what was written since `TIME`: 10m ago, 2026-05-24T18:05:33Z, or 2026-05-24 18:05")
 	f.StringVar(&flags.until, "until", "", "what was written until `TIME`")
-	f.StringVar(&flags.grep, "grep", "", "lines that match `EXPRESSION`, a regular one of RE2; (?i) in front takes capitals for small letters")
+	f.StringVar(&flags.grep, "grep", "", "lines that match the regular `EXPRESSION` (RE2); (?i) in front ignores case")
 	f.StringVar(&flags.level, "level", "", "lines of `LEVEL` and above: trace, debug, info, warn, error or fatal")
 	forPrograms(t, cmd, "write a JSON object for each line")
 	f.BoolVar(&flags.bare, "no-prefix", false, "no service's name in front of its lines")

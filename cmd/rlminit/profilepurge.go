@@ -45,9 +45,9 @@ nothing is refused before anything is removed.
 
 An entry that a rollback still needs is kept, and a line names the revision. The
 exit code is then 17 if ENTRY or NAME was given, and 0 for a pattern or an age.
---needed removes it too, and that rollback is refused from then on. An entry
-that a revision may need which is being applied now is kept even with --needed,
-with exit code 17.`,
+--needed removes it too, and that rollback is refused from then on. While a
+revision is being applied, the entries that it may need are kept even with
+--needed, with exit code 17.`,
 		Example: `  rlminit profile purge --older-than 30d
   rlminit profile purge alice 'test-*' --dry-run
   rlminit profile purge alice-20260524T180533Z`,

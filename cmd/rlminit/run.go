@@ -43,14 +43,14 @@ func runCommandVerb(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [--profile P] [--timeout 30s] [--json] [--detach] -- CMD ARG…",
 		Short: "run a command as a job, with a deadline, and wait for it",
-		Long: `Runs a command once, as a profile's user (or the user that services run as),
-with that one's environment and in its directory, and passes its output on as it
+		Long: `Runs a command once, as the user that services run as, or as the user of a
+profile, with its environment and in its directory. Passes the output on as it
 comes. PID 1 holds the deadline. At the deadline, at ^C and at rlminit job
-cancel all that the command has started is ended, even processes that tried to
-get away: TERM, a second, KILL. What the command leaves behind when it ends by
-itself is ended too. The job goes on while the supervisor is replaced. Without
---detach it is cancelled when its client was gone for 5 s. Time while the
-container is paused counts for the deadline too.
+cancel, every process that the command has started is ended, even those that
+tried to get away: TERM, a second, KILL. So is what the command leaves behind
+when it ends by itself. The job goes on while the supervisor is replaced. Without
+--detach it is cancelled when its client has been gone for 5 s. Time in which
+the container is paused counts too.
 
 Exit code: the command's; 128+n for a signal; 124 at the deadline; 126 if it
 cannot be executed and 127 if it is not found; 10 if a guard refused it, or if

@@ -16,9 +16,9 @@ func schemaVerb(t *terminal) *cobra.Command {
 		Short: "write the JSON schema of the configuration, for editors",
 		Long: `Writes the JSON schema (draft 2020-12) of rlminit.yaml, the default, or of the
 KIND service.yaml (a file of services.d), profile.yaml or set.yaml (what rlminit
-plan reads). With it an editor
-completes keys and marks what is wrong as you type; rlminit check finds the rest.
-For the YAML language server the first line of a configuration names it:
+plan reads). With it an editor completes keys and marks errors as you type;
+rlminit check finds the rest. For the YAML language server, name it in the first
+line of a configuration:
 
   # yaml-language-server: $schema=/etc/rlminit/schema.json`,
 		Example: `  rlminit schema >schema.json

@@ -55,7 +55,7 @@ opened.`
 	f := cmd.Flags()
 	f.StringVarP(&s.Profile, "profile", "p", "", "its jobs belong to profile or service `NAME`")
 	f.Var((*seconds)(&ttl), "ttl", "its time to live, `TIME` (default 30m, at most 24h)")
-	f.IntVar(&s.Jobs, "jobs", 0, "how many jobs it may run (default 1000)")
+	f.IntVar(&s.Jobs, "jobs", 0, "it may run `N` jobs (default 1000)")
 	f.Var((*seconds)(&total), "time", "the `TIME` that its jobs may take together (default: no bound)")
 	return forPrograms(t, cmd, "write a JSON object")
 }
