@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -206,7 +205,7 @@ func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client
 			break
 		}
 		if r.Held != waits.held && r.Held != "" {
-			t.complain(fmt.Sprintf("revision %d waits: %s", r.Revision, printable(leadLine(r.Held))))
+			t.complain(fmt.Sprintf("revision %d waits: %s", r.Revision, printable(firstLine(r.Held))))
 		}
 		waits.held = r.Held
 		next, err := waits.next(ctx, t, client, r)
@@ -217,7 +216,7 @@ func (g *gating) follow(ctx context.Context, t *terminal, client *control.Client
 			return err
 		}
 		if next.State == control.RevisionRollingBack && r.State == control.RevisionRunning {
-			t.complain(fmt.Sprintf("revision %d is rolled back: %s", r.Revision, leadLine(next.Reason)))
+			t.complain(fmt.Sprintf("revision %d is rolled back: %s", r.Revision, firstLine(next.Reason)))
 		}
 		r = next
 	}
@@ -255,7 +254,7 @@ func (g *gating) leave(t *terminal, r control.Revision) error {
 			return err
 		}
 	}
-	t.complain(fmt.Sprintf("REVISION %d IS NOT OVER: it is held up, and goes on by itself once the cause is gone: %s; see rlminit revisions", r.Revision, leadLine(r.Held)))
+	t.complain(fmt.Sprintf("REVISION %d IS NOT OVER: it is held up, and goes on by itself once the cause is gone: %s; see rlminit revisions", r.Revision, firstLine(r.Held)))
 	return exitStatus(control.ExitPartly)
 }
 
@@ -294,11 +293,6 @@ func (g *gating) end(t *terminal, r control.Revision, took time.Duration) error 
 		t.complain(fmt.Sprintf("it was rolled back because of %s", r.Reason))
 	}
 	return exitStatus(r.ExitCode)
-}
-
-func leadLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 func stepText(s control.RevisionStep) string {

@@ -305,7 +305,7 @@ func checkService(file, name string) (note string, err error) {
 func checkProfile(file, dir string) (note string, err error) {
 	c, err := checkConfig(configPath())
 	if err != nil {
-		return "", control.Failed("cannot check %s: the configuration that it changes cannot be used: %v", file, firstLine(err))
+		return "", control.Failed("cannot check %s: the configuration that it changes cannot be used: %v", file, firstLine(err.Error()))
 	}
 	if c.Gateway == nil {
 		return "", control.Failed("cannot check %s: %s has no gateway section, so there are no profiles", file, configPath())
@@ -353,8 +353,8 @@ func checkPlace(c *config.Config, profile config.Profile, d *service.Definition,
 	return nil
 }
 
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
 	return line
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"rlminit/control"
 	"rlminit/internal/durable"
 	"rlminit/reap/sys"
+	"rlminit/supervise/process"
 )
 
 func execVerb(t *terminal) *cobra.Command {
@@ -75,7 +75,8 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 		if err := passes(client); err != nil {
 			return err
 		}
-		return replace(args, os.Environ())
+		here, _ := os.Getwd()
+		return replace(process.Where{Home: here}, args, os.Environ())
 	}
 	e, err := client.Environment(cmd.Context(), profile)
 	if err != nil {
@@ -96,27 +97,7 @@ func runAs(cmd *cobra.Command, t *terminal, profile string, args []string) error
 	case uint32(uid) != e.UID:
 		return control.WrongUser(uint32(uid), e.UID)
 	}
-	if err := enter(&e); err != nil {
-		return err
-	}
-	return replace(args, withTerminal(e.Environment, os.Environ()))
-}
-
-// enter changes to the directory that process.Where is the rule of.
-func enter(e *control.Environment) error {
-	if e.Dir != "" {
-		if err := os.Chdir(e.Dir); err != nil {
-			return control.Failed("cannot change to %s: %v", e.Dir, reason(err))
-		}
-		return nil
-	}
-	if e.Home != "" && os.Chdir(e.Home) == nil {
-		return nil
-	}
-	if err := os.Chdir("/"); err != nil {
-		return control.Failed("cannot change to /: %v", reason(err))
-	}
-	return nil
+	return replace(process.Where{Dir: e.Dir, Home: e.Home}, args, withTerminal(e.Environment, os.Environ()))
 }
 
 // passes tells whether the caller, who is not root, may run a command as it is:
@@ -219,71 +200,35 @@ func withTerminal(environment, own []string) []string {
 
 // replace executes the command in place of this process, and returns only if
 // that fails.
-func replace(args, environment []string) error {
-	path, err := find(args[0], environment)
-	if err != nil {
-		return err
+func replace(where process.Where, args, environment []string) error {
+	p := process.Prepare(nil, where, args, environment)
+	switch {
+	case p.Unrunnable != 0:
+		return &notExecuted{int(p.Unrunnable), p.Err.Error()}
+	case p.Err != nil:
+		return control.Failed("%v", p.Err)
+	}
+	if err := os.Chdir(p.Dir); err != nil {
+		return control.Failed("cannot change to %s: %v", p.Dir, reason(err))
+	}
+	if strings.Contains(args[0], "/") {
+		p.Path = args[0] // what a script without a #! line is told as its $0
 	}
 	for fd := range 3 {
 		if sys.Closed&(1<<fd) != 0 {
 			unix.CloseOnExec(fd) // the /dev/null that Go's runtime puts there
 		}
 	}
-	err = syscall.Exec(path, args, environment)
+	err := syscall.Exec(p.Path, args, environment)
 	if errors.Is(err, syscall.ENOEXEC) {
 		// As a shell does it with a script that does not name its own.
-		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, args[1:]...), environment)
+		err = syscall.Exec("/bin/sh", append([]string{"sh", p.Path}, args[1:]...), environment)
 	}
 	what := reason(err)
 	if errors.Is(err, syscall.ENOENT) {
 		return &notExecuted{126, fmt.Sprintf("cannot run %q: its interpreter is not there; look at its first line", args[0])}
 	}
 	return &notExecuted{126, fmt.Sprintf("cannot run %q: %v", args[0], what)}
-}
-
-// find looks a command up in the PATH of the environment that it will have.
-func find(name string, environment []string) (string, error) {
-	if strings.Contains(name, "/") {
-		if _, err := os.Stat(name); err != nil {
-			return "", &notExecuted{127, fmt.Sprintf("cannot run %q: %v", name, reason(err))}
-		}
-		return name, nil
-	}
-	path := ""
-	for _, v := range environment {
-		if value, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = value
-		}
-	}
-	refused := ""
-	for _, dir := range filepath.SplitList(path) {
-		if dir == "" {
-			dir = "."
-		}
-		file := filepath.Join(dir, name)
-		if !strings.Contains(file, "/") {
-			file = "./" + file
-		}
-		info, err := os.Stat(file)
-		if err != nil || info.IsDir() {
-			continue
-		}
-		if err := executable(file); err != nil {
-			refused = file
-			continue
-		}
-		return file, nil
-	}
-	if refused != "" {
-		return "", &notExecuted{126, fmt.Sprintf("cannot run %q: %s is not executable; chmod +x it", name, refused)}
-	}
-	return "", &notExecuted{127, fmt.Sprintf("cannot run %q: not found in PATH (%s)", name, path)}
-}
-
-// executable tells whether the file may be executed by the user that this
-// process has become.
-func executable(file string) error {
-	return unix.Access(file, unix.X_OK)
 }
 
 // reason strips an error of the path and call that the line already names.

@@ -168,9 +168,9 @@ func TestExecExitCodes(t *testing.T) {
 		{[]string{"sh", "-c", "exit 42"}, 42, "", ""},
 		{[]string{"sh", "-c", "kill -TERM $$"}, -1, "", ""}, // execve: it is our own process that dies
 		{[]string{"no-such-program"}, 127, "", "rlminit: cannot run \"no-such-program\": not found in PATH (/usr/bin:/bin)\n"},
-		{[]string{"./missing"}, 127, "", "rlminit: cannot run \"./missing\": no such file or directory\n"},
-		{[]string{"./noexec"}, 126, "", "rlminit: cannot run \"./noexec\": permission denied\n"},
-		{[]string{"/"}, 126, "", "rlminit: cannot run \"/\": permission denied\n"},
+		{[]string{"./missing"}, 127, "", "rlminit: cannot run \"./missing\": " + dir + "/missing: no such file or directory\n"},
+		{[]string{"./noexec"}, 126, "", "rlminit: cannot run \"./noexec\": " + dir + "/noexec is not executable (permission denied); chmod +x it, or mount its file system with exec\n"},
+		{[]string{"/"}, 126, "", "rlminit: cannot run \"/\": it is a directory\n"},
 		{[]string{"./noshebang", "arg"}, 0, "from sh: arg\n", ""},
 		{[]string{"./crlf"}, 126, "", "rlminit: cannot run \"./crlf\": its interpreter is not there; look at its first line\n"},
 		{[]string{"echo", "--", "--profile", "-x"}, 0, "-- --profile -x\n", ""},

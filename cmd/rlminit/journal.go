@@ -189,7 +189,7 @@ func configuredHome() (string, error) {
 	}
 	c, faults := config.Parse(bundle, os.LookupEnv)
 	if err := faults.Err(); err != nil {
-		return "", control.Failed("cannot tell where the volume is: %s; name its directory", firstLine(err))
+		return "", control.Failed("cannot tell where the volume is: %s; name its directory", firstLine(err.Error()))
 	}
 	return c.Home, nil
 }

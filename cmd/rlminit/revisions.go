@@ -27,7 +27,7 @@ approver as given with --by, and the uid of the caller.`,
 				by = r.By + " (" + by + ")"
 			}
 			b.row(r.Revision, cell{r.State, revisionColour(r.State)}, r.At.UTC().Format(time.RFC3339),
-				by, len(r.Steps), r.Source, leadLine(cmp.Or(r.Held, r.Reason)))
+				by, len(r.Steps), r.Source, firstLine(cmp.Or(r.Held, r.Reason)))
 		}
 		b.writeOr(t, "nothing was applied yet; rlminit plan -f FILE is the beginning\n")
 	})
