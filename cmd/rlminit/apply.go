@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -37,7 +36,7 @@ with 12 because of the volume; rlminit revisions shows how it ended.`,
   rlminit apply plan.json --approve "$HASH" --allow-delete --steady 5s --exit-zero`,
 		Args: exactly("PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readPlan(t, args[0])
+			text, err := readInput(t, args[0], plan.MaxSize)
 			if err != nil {
 				return err
 			}
@@ -90,21 +89,6 @@ func (g *gating) gating() control.Gating {
 	return control.Gating{
 		SteadyMS: milliseconds(g.steady), TimeoutMS: milliseconds(g.timeout), DeadlineMS: milliseconds(g.deadline), Rolling: g.rolling,
 	}
-}
-
-func readPlan(t *terminal, path string) ([]byte, error) {
-	if path == "-" {
-		text, err := io.ReadAll(io.LimitReader(t.in, plan.MaxSize+1))
-		if err != nil {
-			return nil, control.Failed("cannot read standard input: %v", err)
-		}
-		return text, nil
-	}
-	text, err := config.ReadUntrustedFile(path, plan.MaxSize)
-	if os.IsNotExist(err) || err != nil {
-		return nil, control.BadRequest("%v", err)
-	}
-	return text, nil
 }
 
 // secretsOf reads the values of a plan's secrets again from where they were

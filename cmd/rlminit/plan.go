@@ -156,20 +156,31 @@ func scopeFlag(scope string) (plan.Scope, error) {
 // readDeclared reads a declared set, and finds what its faults and its paths are
 // called after.
 func readDeclared(t *terminal, file string) (data []byte, name, dir string, err error) {
-	if file == "-" {
-		data, err = io.ReadAll(io.LimitReader(t.in, document.MaxSize+1))
-		if err != nil {
-			return nil, "", "", control.Failed("cannot read standard input: %v", err)
+	if name = file; file != "-" {
+		if name, err = filepath.Abs(file); err != nil {
+			return nil, "", "", control.Failed("cannot read %s: %v", file, err)
 		}
-		return data, "-", "", nil
+		dir = filepath.Dir(name)
 	}
-	if name, err = filepath.Abs(file); err != nil {
-		return nil, "", "", control.Failed("cannot read %s: %v", file, err)
+	data, err = readInput(t, name, document.MaxSize)
+	return data, name, dir, err
+}
+
+// readInput reads the file that an argument names, - for standard input, and at most
+// one byte more than is allowed.
+func readInput(t *terminal, file string, most int) ([]byte, error) {
+	if file == "-" {
+		data, err := io.ReadAll(io.LimitReader(t.in, int64(most)+1))
+		if err != nil {
+			return nil, control.Failed("cannot read standard input: %v", err)
+		}
+		return data, nil
 	}
-	if data, err = config.ReadUntrustedFile(name, document.MaxSize); err != nil {
-		return nil, "", "", control.BadRequest("%v", err)
+	data, err := config.ReadUntrustedFile(file, most)
+	if err != nil {
+		return nil, control.BadRequest("%v", err)
 	}
-	return data, name, filepath.Dir(name), nil
+	return data, nil
 }
 
 // readConfiguration reads a declared configuration, which is JSON's to carry.

@@ -126,7 +126,10 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		if c == nil || c.Gateway == nil {
 			return nil, nil, fmt.Errorf("%s has no gateway section by now", configPath())
 		}
-		p := profileAt(c.Home, d.Profile, s.Port)
+		p := config.Profile{Name: d.Profile, Dir: config.ProfileDir(c.Home, d.Profile)}
+		if s.Port != nil {
+			p.Port = *s.Port
+		}
 		path := filepath.Join(p.Dir, "profile.yaml")
 		text, err := config.ReadUntrustedFile(path, document.MaxSize)
 		switch {
@@ -158,18 +161,6 @@ func sectionsOf(d control.Definition, s control.Service) (sections []section, no
 		definition = nil
 	}
 	return sections, comparable(definition), nil
-}
-
-// profileAt is a profile below a home directory.
-func profileAt(home, name string, port *int) config.Profile {
-	p := config.Profile{Name: name, Dir: filepath.Join(home, "profiles", name)}
-	if name == profiles.Default {
-		p.Dir = home
-	}
-	if port != nil {
-		p.Port = *port
-	}
-	return p
 }
 
 // comparable is what a definition says by field, without what is secret.
