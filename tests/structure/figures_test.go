@@ -10,8 +10,8 @@ import (
 // Bounds of the product's code, in lines that are neither blank nor comment, as
 // `make figures` prints them.
 const (
-	totalMost    = 69689
-	nodesMost    = 448700 // of the syntax tree: shorter lines count for nothing
+	totalMost    = 69622
+	nodesMost    = 448389 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
@@ -20,7 +20,7 @@ const (
 // to have less. A number may only become smaller: it stands for work that is to be done.
 var ownBounds = map[string]int{
 	"supervise":   2188, // it wires the drivers: 600 are enough
-	"cmd/rlminit": 9211, // a file for each verb; it has no bound of its own
+	"cmd/rlminit": 9144, // a file for each verb; it has no bound of its own
 }
 
 // longFunctions is how many functions are above functionMost. It may only become smaller.
