@@ -107,7 +107,7 @@ func (g *ending) judge(x Exit) (words string) {
 	if run.byUs() || x.Memory != "" {
 		words = run.StopReason
 	}
-	if said := explained(run.StopReason, run.ToldErrno, run.ToldExit, &x); run.StopBy != StopCommand && said != run.StopReason {
+	if said := explained(run.StopReason, run.ReportedErrno, run.ReportedExit, &x); run.StopBy != StopCommand && said != run.StopReason {
 		run.StopReason, words = said, said
 	}
 	return words

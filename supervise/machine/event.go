@@ -50,16 +50,16 @@ const (
 	HealthFailed EventKind = "health-failed" // Reason
 
 	// From sd_notify(3). ID is the State's own when the datagram is handled.
-	Ready          EventKind = "ready"
-	Reloading      EventKind = "reloading"
-	StoppingItself EventKind = "stopping-itself" // STOPPING=1
-	ExtendTimeout  EventKind = "extend-timeout"  // Within
-	WatchdogPing   EventKind = "watchdog-ping"
-	WatchdogBark   EventKind = "watchdog-trigger"
-	WatchdogSet    EventKind = "watchdog-set" // Within
-	StatusText     EventKind = "status-text"  // Reason
-	MainPID        EventKind = "main-pid"     // PID
-	Trouble        EventKind = "trouble"      // Errno, ExitStatus; ID is the last spawn's, which may have ended already
+	Ready           EventKind = "ready"
+	Reloading       EventKind = "reloading"
+	StoppingItself  EventKind = "stopping-itself" // STOPPING=1
+	ExtendTimeout   EventKind = "extend-timeout"  // Within
+	WatchdogPing    EventKind = "watchdog-ping"
+	WatchdogTrigger EventKind = "watchdog-trigger"
+	WatchdogSet     EventKind = "watchdog-set" // Within
+	StatusText      EventKind = "status-text"  // Reason
+	MainPID         EventKind = "main-pid"     // PID
+	Trouble         EventKind = "trouble"      // Errno, ExitStatus; ID is the last spawn's, which may have ended already
 )
 
 // EventKinds lists every kind.
@@ -68,7 +68,7 @@ var EventKinds = []EventKind{
 	Spawned, SpawnFailed, SpawnStuck, ExitedEvent, Swept, Adopt, TimerFired, Stalled,
 	ProbePassed, ProbeFailed, HealthPassed, HealthFailed,
 	Ready, Reloading, StoppingItself, ExtendTimeout,
-	WatchdogPing, WatchdogBark, WatchdogSet, StatusText, MainPID, Trouble,
+	WatchdogPing, WatchdogTrigger, WatchdogSet, StatusText, MainPID, Trouble,
 }
 
 // Child is what tier 1 knows of a service's process when a supervisor adopts it.

@@ -8,9 +8,9 @@ import (
 	"rlminit/tests/explorelife"
 )
 
-// Every state that a small policy can reach is visited, with every event, true
-// or not, and with the supervisor killed at every point; no invariant breaks, and
-// what STATES.md says was found is what is found.
+// The test visits every state that a small policy can reach, with every event, possible
+// or not, and with the supervisor killed at every point. No invariant breaks, and the
+// table in STATES.md is what the test finds.
 func TestEveryReachableState(t *testing.T) {
 	var all explorelife.Result
 	for _, n := range explorelife.Policies() {

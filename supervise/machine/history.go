@@ -59,8 +59,8 @@ func (h *History) startsBefore(at int64, p *Policy) (n int, first int64) {
 	return n, first
 }
 
-// hear adds what the service reported of its failure, after its exit, to the reason.
-func (h *History) hear(reason string, e *Event) string {
+// addReport adds what the service reported of its failure, after its exit, to the reason.
+func (h *History) addReport(reason string, e *Event) string {
 	said := explained(reason, e.Errno, e.ExitStatus, h.LastExit)
 	if said != reason {
 		h.LastWords = said

@@ -2,7 +2,7 @@ package machine
 
 import "time"
 
-// onReport handles what the service or a probe says of the current run.
+// onReport handles what the service or a probe reports of the current run.
 func (m *handler) onReport() {
 	s, e := m.state, &m.event
 	starting, running := s.Phase == Starting, s.Phase == Running
@@ -40,7 +40,7 @@ func (m *handler) onReport() {
 		if running {
 			m.life.watch.pinged()
 		}
-	case WatchdogBark:
+	case WatchdogTrigger:
 		if starting || running {
 			m.life.stop(StopWatchdog, "watchdog: the service asked for it")
 		}
@@ -71,7 +71,7 @@ func (m *handler) onReady() {
 			m.life.run()
 		}
 	case Running:
-		s.Reloading, s.ToldErrno, s.ToldExit = false, 0, nil
+		s.Reloading, s.ReportedErrno, s.ReportedExit = false, 0, nil
 	}
 }
 
@@ -87,8 +87,8 @@ func (m *handler) onUnhealthy() {
 	}
 }
 
-// onExtend is EXTEND_TIMEOUT_USEC=: the deadline of a start or of a stop is not
-// before so long from now.
+// onExtend handles EXTEND_TIMEOUT_USEC=: the deadline of a start or of a stop is at
+// least that far from now.
 func (m *handler) onExtend() {
 	if m.event.Within <= 0 {
 		return
@@ -100,9 +100,9 @@ func (m *handler) onExtend() {
 	}
 }
 
-// onTrouble is what a service says of its own failure. It is no failure yet: it
-// goes into the reason when there is one. A program says it right before it
-// exits, and news of that may overtake it.
+// onTrouble handles what a service reports of its own failure. The report alone is no
+// failure: it is added to the reason when the run ends badly. A program reports it right
+// before it exits, so the exit may arrive first.
 func (m *handler) onTrouble() {
 	s, e := m.state, &m.event
 	if e.ID == 0 || e.ID != s.LastID {
@@ -111,17 +111,17 @@ func (m *handler) onTrouble() {
 	switch s.Phase {
 	case Spawning, Parked, Starting, Running, Stopping:
 		if e.Errno != 0 {
-			s.ToldErrno = e.Errno
+			s.ReportedErrno = e.Errno
 		}
 		if e.ExitStatus != nil {
-			s.ToldExit = e.ExitStatus
+			s.ReportedExit = e.ExitStatus
 		}
 	case Sweeping:
 		if s.StopBy != StopCommand {
-			s.StopReason = s.History.hear(s.StopReason, e)
+			s.StopReason = s.History.addReport(s.StopReason, e)
 			m.life.ending.reportLeftovers()
 		}
 	case Backoff, Failed, Exited:
-		m.reason = s.History.hear(m.reason, e)
+		m.reason = s.History.addReport(m.reason, e)
 	}
 }

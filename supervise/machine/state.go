@@ -154,11 +154,11 @@ type Process struct {
 	Fails  int    `json:"fails,omitempty"` // failed checks in a row
 
 	// By sd_notify(3).
-	MainPID    int   `json:"main_pid,omitempty"`    // MAINPID=; for show
-	ToldErrno  int   `json:"told_errno,omitempty"`  // ERRNO=, until it is ready
-	ToldExit   *int  `json:"told_exit,omitempty"`   // EXIT_STATUS=
-	Reloading  bool  `json:"reloading,omitempty"`   // RELOADING=1, until the next READY=1
-	WatchdogNS int64 `json:"watchdog_ns,omitempty"` // WATCHDOG_USEC=; 0: as the policy says
+	MainPID       int   `json:"main_pid,omitempty"`    // MAINPID=; for show
+	ReportedErrno int   `json:"told_errno,omitempty"`  // ERRNO=, until it is ready
+	ReportedExit  *int  `json:"told_exit,omitempty"`   // EXIT_STATUS=
+	Reloading     bool  `json:"reloading,omitempty"`   // RELOADING=1, until the next READY=1
+	WatchdogNS    int64 `json:"watchdog_ns,omitempty"` // WATCHDOG_USEC=; 0: as the policy says
 }
 
 // Public is the state that status shows: stopped, waiting, starting, running,

@@ -11,7 +11,7 @@ import (
 	"rlminit/supervise/machine"
 )
 
-// A State that a supervisor stored is what the next one reads.
+// The next supervisor reads the State that this one stored.
 func TestStateSurvivesJSON(t *testing.T) {
 	uid := uint32(1000)
 	p := machine.Policy{Limit: 3, Window: time.Minute, ReadyTimeout: time.Second, Ready: machine.ReadyNotify}
@@ -39,8 +39,8 @@ func TestStateSurvivesJSON(t *testing.T) {
 	}
 }
 
-// A State from some other version, or from a broken disk, does not stop a
-// service from being started and stopped.
+// A State of another version, or from a broken disk, does not prevent starts and stops
+// of a service.
 func TestAdoptForeignState(t *testing.T) {
 	for _, s := range []machine.State{
 		{Phase: "hibernating", Want: machine.WantUp, Run: machine.Run{ID: 7}},

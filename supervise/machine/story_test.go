@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the machine does into testdata and STATES.md")
 
-// Each file in testdata is a story: lines of input, and indented below each what
-// the machine makes of it. Read one to see the form.
+// Each file in testdata is a story: lines of input, and indented below each line what
+// the machine does. Read one to see the form.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -47,7 +47,7 @@ func (w *watch) extendReady(at int64) {
 // ready notes that the process is ready, and begins to watch it.
 func (w *watch) ready() {
 	run := w.run
-	run.NotReady, run.ToldErrno, run.ToldExit = "", 0, nil
+	run.NotReady, run.ReportedErrno, run.ReportedExit = "", 0, nil
 	run.ReadyAt, run.GoodAt = w.event.Now, w.event.Now
 	w.begin()
 }

@@ -157,7 +157,7 @@ func TestEventsOfAMessage(t *testing.T) {
 	for _, e := range events(&m) {
 		kinds = append(kinds, string(e.Kind))
 	}
-	want := []machine.EventKind{machine.Trouble, machine.WatchdogSet, machine.ExtendTimeout, machine.StatusText, machine.MainPID, machine.Reloading, machine.Ready, machine.StoppingItself, machine.WatchdogBark}
+	want := []machine.EventKind{machine.Trouble, machine.WatchdogSet, machine.ExtendTimeout, machine.StatusText, machine.MainPID, machine.Reloading, machine.Ready, machine.StoppingItself, machine.WatchdogTrigger}
 	var names []string
 	for _, kind := range want {
 		names = append(names, string(kind))

@@ -94,7 +94,7 @@ func events(m *notify.Message) (all []machine.Event) {
 	tell(m.Ready, machine.Event{Kind: machine.Ready})
 	tell(m.Stopping, machine.Event{Kind: machine.StoppingItself})
 	tell(m.Watchdog, machine.Event{Kind: machine.WatchdogPing})
-	tell(m.WatchdogTrigger, machine.Event{Kind: machine.WatchdogBark})
+	tell(m.WatchdogTrigger, machine.Event{Kind: machine.WatchdogTrigger})
 	return all
 }
 

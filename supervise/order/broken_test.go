@@ -9,8 +9,8 @@ import (
 	"rlminit/tests/exploreorder"
 )
 
-// The search finds what is wrong with rules that look right one service at a
-// time. Each of these was somebody's once.
+// The exploration finds the fault in rules that look right for one service at a
+// time. Each of these rules was once in use.
 func TestBrokenRulesAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -42,7 +42,7 @@ func TestBrokenRulesAreFound(t *testing.T) {
 	}
 }
 
-// unannounced knows nothing of what is yet to be registered.
+// unannounced ignores services that will be registered soon.
 func unannounced(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	facts := slices.Clone(w.Facts)
 	for i, f := range facts {
@@ -53,9 +53,9 @@ func unannounced(w *exploreorder.World, _ *exploreorder.State, n order.Node) ord
 	return order.Decide(&w.Graph, facts, n)
 }
 
-// oneService looks at what another service does, and not at what it was told to:
-// an after is met by one that is up, though it is about to be restarted, and a
-// stop waits until each that depends on it, and is stopped with it, is down.
+// oneService looks at the phase of another service, and not at its turn: it starts a
+// service after one that is up, though that one will be restarted, and a stop waits
+// until each dependent that stops too is down.
 func oneService(w *exploreorder.World, s *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	if t := w.Facts[n].Turn; t.Stops() {
@@ -76,14 +76,14 @@ func oneService(w *exploreorder.World, s *exploreorder.State, n order.Node) orde
 	return d
 }
 
-// atOnce gives each its turn at once.
+// atOnce gives each service its turn at once.
 func atOnce(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	d.Go = w.Facts[n].Turn.Stops() || d.Go
 	return d
 }
 
-// onCycle waits for everything that is not settled.
+// onCycle waits for every service that has not settled.
 func onCycle(w *exploreorder.World, _ *exploreorder.State, n order.Node) order.Decision {
 	d := order.Decide(&w.Graph, w.Facts, n)
 	for _, e := range w.Graph.Edges(n) {

@@ -8,8 +8,8 @@ import (
 	"rlminit/tests/exploreorder"
 )
 
-// A Set looks at the neighbours of what has changed, and comes to what Decide says
-// of everything: whatever is seen, commanded or linked anew.
+// A Set looks only at the neighbours of what has changed, and still decides as Decide
+// does for each service, whatever is seen, commanded or linked again.
 func TestSetComesToWhatDecideSays(t *testing.T) {
 	for round := range uint64(300) {
 		r := rand.New(rand.NewPCG(round, 1))
@@ -74,7 +74,7 @@ func TestSetComesToWhatDecideSays(t *testing.T) {
 	}
 }
 
-// Numbering the services anew numbers the decisions anew, and changes nothing else.
+// Other numbers for the services change nothing in the decisions but the numbers.
 func TestNumbersDecideNothing(t *testing.T) {
 	const n = exploreorder.Most
 	r := rand.New(rand.NewPCG(7, 7))
@@ -100,7 +100,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 	}
 }
 
-// A wants holds a service, and what it depends on, as an after does.
+// A wants orders starts and stops as an after does.
 func TestWantsIsWaitedForAsAfter(t *testing.T) {
 	const n = exploreorder.Most
 	r := rand.New(rand.NewPCG(8, 8))
@@ -139,8 +139,8 @@ func randomFacts(r *rand.Rand, n int) []order.Fact {
 	return facts
 }
 
-// What is on no cycle any more is held again, and the other way round, though
-// neither of its own edges has changed.
+// A service that leaves a cycle is held again, and one that enters it is not, although
+// its own edges have not changed.
 func TestRingClosedElsewhere(t *testing.T) {
 	var s order.Set
 	a, b, c := s.Add(), s.Add(), s.Add()
@@ -185,8 +185,8 @@ func drain(s *order.Set, do func(order.Action)) {
 	}
 }
 
-// A thousand in a chain, and a thousand on one, in every command: what it costs
-// grows with the services, and not with their square.
+// Every command on a chain of a thousand services, and on a thousand that depend on
+// one: the cost grows with the number of services, not with its square.
 func TestThousands(t *testing.T) {
 	const n = 1000
 	for _, shape := range []string{"chain", "star"} {
@@ -239,8 +239,8 @@ func TestThousands(t *testing.T) {
 	}
 }
 
-// A start of what lives ends nothing, though what it requires is on its way out by
-// itself; one that takes back a stop leaves what is to go along with another.
+// A start of a live service ends nothing, although a service that it requires is stopping
+// by itself. A start that takes back a stop leaves turns along with other services.
 func TestStartEndsNothing(t *testing.T) {
 	up := order.Fact{Phase: order.Up, Wanted: true}
 	turned := func(turn order.Turn) order.Fact { return order.Fact{Phase: order.Up, Wanted: true, Turn: turn} }

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the rules do into testdata and ORDER.md")
 
-// Each file in testdata is a story: lines of input, and indented below each what
-// becomes of the services. Read one to see the form.
+// Each file in testdata is a story: lines of input, and indented below each line what
+// the services do. Read one to see the form.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 12 {
@@ -130,7 +130,7 @@ func (s *teller) set(names []string) (set uint8) {
 	return set
 }
 
-// show writes what has changed, and of who waits, what for.
+// show writes what has changed, and what waiting services wait for.
 func (s *teller) show(before exploreorder.State) {
 	for i, name := range s.names {
 		was, is := before[i], s.state[i]

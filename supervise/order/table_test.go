@@ -14,7 +14,7 @@ const (
 	end   = "<!-- end of what is made -->\n"
 )
 
-// The table in ORDER.md is what Decide says of two services.
+// The table in ORDER.md is what Decide decides for two services.
 func TestTable(t *testing.T) {
 	text, err := os.ReadFile("ORDER.md")
 	if err != nil {
