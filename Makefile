@@ -128,11 +128,16 @@ test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs, 
 
 .PHONY: bench
 bench: build ## times and memory beside tini, s6, runit and others, and the ratios
-	@tests/install-tools tini dumb-init catatonit s6-svscan runsvdir supervisord mkfs.ext4
+	@tests/install-tools gcc tini dumb-init catatonit s6-svscan runsvdir supervisord mkfs.ext4
 	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench
 	@echo 'init: CPU time for 100,000 orphans (promised: at most 1.5 of tini'"'"'s; at most 1000 zombies)'; $(GO) test -run '^$$' -bench Orphans -benchtime 1x ./reap/sys | grep Benchmark
 	@echo 'jobs: telemetry, once (promised: less than 2 ms, with a hundred processes)'; $(GO) test -run '^$$' -bench Telemetry -benchtime 100x ./supervise/telemetry | grep Benchmark
 	@echo 'plan: 1,000 profiles, each changed, from the text to the hash (promised: less than 0.3 s)'; $(GO) test -run '^$$' -bench Plan -benchtime 10x ./plan | grep Benchmark
+
+.PHONY: bench-spawn
+bench-spawn: build ## what each process does for one start: processor time of a boot, system calls of a boot and of a restart
+	@tests/install-tools gcc strace
+	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench -spawns
 
 .PHONY: figures
 figures: go ## how much code the product is, by package, file and function

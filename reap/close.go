@@ -12,7 +12,7 @@ import (
 // closer closes what tier 2 has passed, which may be anything, a socket too that
 // was told to linger: its last close waits until the peer has read everything,
 // however long, SO_LINGER of socket(7). A signal ends that wait, and the closing
-// goes on in the kernel. So while such descriptors are closed a timer sends
+// goes on in the kernel. So while a socket is closed a timer sends
 // signals to our thread; SIGCHLD, as its handler only has children looked after.
 //
 // No signal ends a wait for the server of a FUSE file system, which is told of each
@@ -72,15 +72,20 @@ func (c *closer) close(fds []int) {
 		return
 	}
 	fds, c.left = append(c.left, fds...), nil
-	c.wake(closePatience)
 	for _, fd := range fds {
-		if !wire.MayBeSilent(fd) {
+		switch wire.ClosingOf(fd) {
+		case wire.Prompt:
 			unix.Close(fd)
-		} else if !c.apart(fd) {
-			c.left = append(c.left, fd)
+		case wire.Lingers:
+			c.wake(closePatience)
+			unix.Close(fd)
+			c.wake(0)
+		case wire.Silences:
+			if !c.apart(fd) {
+				c.left = append(c.left, fd)
+			}
 		}
 	}
-	c.wake(0)
 }
 
 // apart has a child close a file.

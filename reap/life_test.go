@@ -97,10 +97,11 @@ func TestLeftovers(t *testing.T) {
 func TestEndsAmongManyOrphans(t *testing.T) {
 	b := startBox(t)
 	l := b.link
-	id, _ := l.spawn(t, func(m *wire.Spawn) {
-		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "for i in $(seq 1000); do (sleep 1000 &); done; exec sleep 1000"}
+	id, out := l.spawn(t, func(m *wire.Spawn) {
+		m.Path, m.Argv = "/bin/sh", []string{"sh", "-c", "for i in $(seq 1000); do (sleep 1000 &); done; echo all; exec sleep 1000"}
 	})
 	l.spawned(t, id)
+	l.line(t, out) // to count them meanwhile would take the time that they need
 	eventually(t, "a thousand were orphaned", func() bool { return l.signal(t, id, 0, wire.ScopeLeftover).Count == 1000 })
 	before := processorTime(t, b.cmd.Process.Pid)
 	for range 100 {

@@ -149,7 +149,7 @@ func TestStopDoesNotSpin(t *testing.T) {
 	before := processorTime(t, b.cmd.Process.Pid)
 	b.cmd.Process.Signal(unix.SIGTERM)
 	b.wait()
-	if used := b.cmd.ProcessState.SystemTime() + b.cmd.ProcessState.UserTime() - before; used > time.Second {
+	if used := b.cmd.ProcessState.SystemTime() + b.cmd.ProcessState.UserTime() - before; used > 2*time.Second { // of the 5 s that it takes
 		t.Errorf("PID 1 used %v of processor time", used)
 	}
 }

@@ -26,22 +26,44 @@ const RuntimeDir = "/run/rlminit"
 // DefaultPath is PATH where the container has none, as in Docker's images.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// Closing is how long close(2) of a descriptor may take.
+type Closing uint8
+
+// The grades of Closing.
+const (
+	Prompt   Closing = iota // no time
+	Lingers                 // a socket's last close may wait for its peer, until a signal comes: SO_LINGER of socket(7)
+	Silences                // for ever, whatever signals come: see MayBeSilent
+)
+
+// ClosingOf tells how long close(2) of a descriptor may take.
+func ClosingOf(fd int) Closing {
+	const alone = unix.AT_STATX_DONT_SYNC
+	var file, root unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|alone, unix.STATX_TYPE, &file); err != nil {
+		if err == unix.ENOSYS {
+			return Lingers
+		}
+		return Silences
+	}
+	switch {
+	case file.Mode&unix.S_IFMT == unix.S_IFSOCK:
+		return Lingers
+	case file.Mode&unix.S_IFMT != unix.S_IFREG || file.Dev_major != 0:
+		return Prompt
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
+		return Prompt // memory
+	}
+	err := unix.Statx(unix.AT_FDCWD, "/", alone, unix.STATX_TYPE, &root)
+	if err != nil || file.Dev_minor != root.Dev_minor || root.Dev_major != 0 {
+		return Silences
+	}
+	return Prompt
+}
+
 // MayBeSilent tells whether close(2) of a descriptor may wait for ever, whatever
 // signals come: it is a file of FUSE or a network, whose server is told of that, and
 // need not answer. All file systems without a device count as such, but memory and
 // the root directory's. None is asked.
-func MayBeSilent(fd int) bool {
-	const alone = unix.AT_STATX_DONT_SYNC
-	var file, root unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|alone, unix.STATX_TYPE, &file); err != nil {
-		return err != unix.ENOSYS
-	}
-	if file.Mode&unix.S_IFMT != unix.S_IFREG || file.Dev_major != 0 {
-		return false
-	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
-		return false // memory
-	}
-	err := unix.Statx(unix.AT_FDCWD, "/", alone, unix.STATX_TYPE, &root)
-	return err != nil || file.Dev_minor != root.Dev_minor || root.Dev_major != 0
-}
+func MayBeSilent(fd int) bool { return ClosingOf(fd) == Silences }

@@ -17,6 +17,7 @@ var (
 	binary   = flag.String("binary", "bin/rlminit", "the rlminit to measure")
 	services = flag.Int("services", 1000, "services that a supervisor starts")
 	rounds   = flag.Int("rounds", 3, "rounds, of which the median counts")
+	spawns   = flag.Bool("spawns", false, "count instead what each process does for a start")
 	only     = flag.String("run", ".", "which measures, by a regular expression")
 )
 
@@ -57,7 +58,7 @@ func exit(err error) {
 // acts are the parts that this program plays in its own measurements.
 var acts = map[string]func(args []string) error{
 	"inside":  inside,
-	"floor":   floor,
+	"outside": outside,
 	"jobs":    playJobs,
 	"views":   playViews,
 	"records": playRecords,
@@ -73,6 +74,13 @@ func run() error {
 	}
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
+	}
+	if programs, err = compile(); err != nil {
+		return err
+	}
+	defer os.RemoveAll(programs)
+	if *spawns {
+		return countSpawns()
 	}
 	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), isolationMeasures(), viewMeasures(), jobMeasures(), recordMeasures(), bootMeasures()) {
 		if !chosen.MatchString(m.name) {

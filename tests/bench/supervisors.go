@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,9 +14,9 @@ import (
 
 // supervisor is one that starts services which each do nothing but
 //
-//	cat DIR/fifo/NAME
+//	/opt/service DIR/fifo/NAME
 //
-// and so tell, by opening the FIFO, that they run.
+// and so tell, by opening the FIFO, that they run: programs/service.c.
 type supervisor struct {
 	name  string
 	needs string // the program; "" for this one
@@ -25,19 +26,25 @@ type supervisor struct {
 	stop syscall.Signal
 	// restarts: a service that was killed comes back.
 	restarts bool
+	// outside: strace follows all of it, and writes to DIR/strace.
+	outside bool
 	// cgroup is that of all of it, which it may write; "" for ours.
 	cgroup string
 }
 
 // supervisors are rlminit, s6 to hold it against, and others; last, the floor:
-// a loop that starts the same commands and does nothing else.
+// a program that starts the same commands from two threads and does nothing else.
+// Pebble and supervisord-go are no packages of Debian's: PEER_PEBBLE and
+// PEER_SUPERVISORD name their binaries.
 func supervisors() []supervisor {
 	all := []supervisor{
 		{name: "rlminit", needs: *binary, prepare: prepareRlminit, stop: syscall.SIGTERM, restarts: true},
 		{name: "s6", needs: "s6-svscan", prepare: prepareS6, stop: syscall.SIGTERM, restarts: true},
 		{name: "runit", needs: "runsvdir", prepare: prepareRunit, restarts: true},
 		{name: "supervisord", needs: "supervisord", prepare: prepareSupervisord, stop: syscall.SIGTERM, restarts: true},
-		{name: "bare loop", prepare: prepareFloor},
+		{name: "Pebble", needs: peer("PEER_PEBBLE"), prepare: preparePebble, stop: syscall.SIGTERM, restarts: true},
+		{name: "supervisord-go", needs: peer("PEER_SUPERVISORD"), prepare: prepareSupervisordGo, stop: syscall.SIGTERM, restarts: true},
+		{name: "floor", prepare: prepareFloor},
 	}
 	return slices.DeleteFunc(all, func(s supervisor) bool {
 		if s.needs == "" {
@@ -48,6 +55,46 @@ func supervisors() []supervisor {
 	})
 }
 
+// peer is the binary that a variable names; one that is not there, where it names none.
+func peer(variable string) string {
+	if path := os.Getenv(variable); path != "" {
+		return path
+	}
+	return "/nonexistent"
+}
+
+// service is the program that each supervisor starts. It has no libc.
+func service() string { return filepath.Join(programs, "service") }
+
+// programs is where those of this folder are that are written in C.
+var programs string
+
+// compile makes the programs, with the C compiler, in a directory that it returns.
+func compile() (dir string, err error) {
+	if dir, err = os.MkdirTemp("/var/tmp", "rlminit-bench-"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return dir, err
+	}
+	for name, flags := range map[string][]string{"service": {"-nostdlib", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"}, "floor": {"-pthread"}} {
+		argv := append([]string{"-O2", "-static", "-x", "c", "-", "-o", filepath.Join(dir, name)}, flags...)
+		cmd := exec.Command("cc", argv...)
+		source, err := sources.Open("programs/" + name + ".c")
+		if err != nil {
+			return dir, err
+		}
+		cmd.Stdin = source
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("cannot compile %s.c: %w: %s", name, err, out)
+		}
+	}
+	return dir, nil
+}
+
+//go:embed programs
+var sources embed.FS
+
 func fifo(dir, name string) string { return filepath.Join(dir, "fifo", name) }
 
 // prepareRlminit: without tee, as the others log nowhere; and healthy after as
@@ -56,7 +103,7 @@ func prepareRlminit(dir string, names []string) ([]string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nuser: nobody\nhome: %s/volume\nservices:\n", dir)
 	for _, name := range names {
-		fmt.Fprintf(&b, "  %s: {command: [/bin/cat, %s], restart: {reset_after: 1s}, log: {tee: off}}\n", name, fifo(dir, name))
+		fmt.Fprintf(&b, "  %s: {command: [%s, %s], restart: {reset_after: 1s}, log: {tee: off}}\n", name, service(), fifo(dir, name))
 	}
 	file := filepath.Join(dir, "rlminit.yaml")
 	return []string{*binary, "init", "--config", file}, os.WriteFile(file, []byte(b.String()), 0o644)
@@ -64,11 +111,11 @@ func prepareRlminit(dir string, names []string) ([]string, error) {
 
 // script is a run script of s6 and runit.
 func script(dir, name string) error {
-	service := filepath.Join(dir, "scan", name)
-	if err := os.MkdirAll(service, 0o755); err != nil {
+	run := filepath.Join(dir, "scan", name)
+	if err := os.MkdirAll(run, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(service, "run"), fmt.Appendf(nil, "#!/bin/sh\nexec /bin/cat %s\n", fifo(dir, name)), 0o755)
+	return os.WriteFile(filepath.Join(run, "run"), fmt.Appendf(nil, "#!/bin/sh\nexec %s %s\n", service(), fifo(dir, name)), 0o755)
 }
 
 func prepareS6(dir string, names []string) ([]string, error) {
@@ -93,33 +140,36 @@ func prepareSupervisord(dir string, names []string) ([]string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[supervisord]\nnodaemon=true\nuser=root\nminfds=8192\nlogfile=/dev/null\nlogfile_maxbytes=0\npidfile=%s/pid\n", dir)
 	for _, name := range names {
-		fmt.Fprintf(&b, "[program:%s]\ncommand=/bin/cat %s\nstdout_logfile=NONE\nstderr_logfile=NONE\nstartsecs=0\n", name, fifo(dir, name))
+		fmt.Fprintf(&b, "[program:%s]\ncommand=%s %s\nstdout_logfile=NONE\nstderr_logfile=NONE\nstartsecs=0\n", name, service(), fifo(dir, name))
 	}
 	file := filepath.Join(dir, "supervisord.conf")
 	return []string{"supervisord", "-c", file}, os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
-func prepareFloor(dir string, names []string) ([]string, error) {
-	self, err := os.Executable()
-	if err != nil {
+func preparePebble(dir string, names []string) ([]string, error) {
+	var b strings.Builder
+	b.WriteString("services:\n")
+	for _, name := range names {
+		fmt.Fprintf(&b, "  %s: {override: replace, startup: enabled, command: %s %s}\n", name, service(), fifo(dir, name))
+	}
+	layers := filepath.Join(dir, "pebble", "layers")
+	if err := os.MkdirAll(layers, 0o755); err != nil {
 		return nil, err
 	}
-	argv := []string{self, "floor"}
+	return []string{"env", "PEBBLE=" + filepath.Dir(layers), os.Getenv("PEER_PEBBLE"), "run"}, os.WriteFile(filepath.Join(layers, "001-bench.yaml"), []byte(b.String()), 0o644)
+}
+
+func prepareSupervisordGo(dir string, names []string) ([]string, error) {
+	_, err := prepareSupervisord(dir, names)
+	return []string{os.Getenv("PEER_SUPERVISORD"), "-c", filepath.Join(dir, "supervisord.conf")}, err
+}
+
+func prepareFloor(dir string, names []string) ([]string, error) {
+	argv := []string{filepath.Join(programs, "floor"), service()}
 	for _, name := range names {
 		argv = append(argv, fifo(dir, name))
 	}
 	return argv, nil
-}
-
-// floor starts the commands one after the other, and nothing else.
-func floor(fifos []string) error {
-	for _, path := range fifos {
-		if _, err := syscall.ForkExec("/bin/cat", []string{"cat", path}, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}); err != nil {
-			return err
-		}
-	}
-	time.Sleep(time.Hour) // until it is killed
-	return nil
 }
 
 // scene is a supervisor at work.
@@ -157,6 +207,14 @@ func (s *supervisor) stage(n int) (_ *scene, err error) {
 		return nil, err
 	}
 	sc.cmd = boxed(argv...)
+	if s.outside {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		sc.cmd = exec.Command("strace", append([]string{"-f", "-qq", "-s", "8", "-o", filepath.Join(sc.dir, "strace"), self, "outside"}, argv...)...)
+		sc.cmd.Env = os.Environ()
+	}
 	if s.cgroup != "" {
 		sc.cmd.Env = append(sc.cmd.Env, ownCgroup+"="+s.cgroup)
 	}
@@ -186,5 +244,5 @@ func (sc *scene) end() {
 // overhead is what belongs to the supervisor: all but the services.
 func (sc *scene) overhead() ([]process, error) {
 	all, err := within(sc.cmd.Process.Pid)
-	return slices.DeleteFunc(all, func(p process) bool { return filepath.Base(p.argv[0]) == "cat" }), err
+	return slices.DeleteFunc(all, func(p process) bool { return filepath.Base(p.argv[0]) == "service" }), err
 }

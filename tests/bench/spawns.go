@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// roles are the processes of which countSpawns tells, in the order of its table.
+var roles = []string{"PID 1", "supervisor", "file helper", "child"}
+
+// roleOf tells which of rlminit's processes this is.
+func roleOf(p process) string {
+	switch {
+	case slices.Contains(p.argv, "supervise"):
+		return "supervisor"
+	case slices.Contains(p.argv, "init"):
+		return "PID 1"
+	default:
+		return "file helper"
+	}
+}
+
+// countSpawns prints what a start costs: the processor time of a boot by process,
+// beside that of the floor, and each process's system calls for one service of a boot
+// and for one restart, as strace(1) sees them.
+func countSpawns() error {
+	if err := bootTimes(); err != nil {
+		return err
+	}
+	return bootCalls(min(*services, 300))
+}
+
+// bootTimes prints the processor time that each process of a boot used.
+func bootTimes() error {
+	before, whole := map[string][]float64{}, map[string][]float64{}
+	var took []float64
+	var floorTook []float64
+	for range *rounds {
+		for _, s := range supervisors() {
+			if s.name != "rlminit" && s.name != "floor" {
+				continue
+			}
+			sc, err := s.stage(*services)
+			if err != nil {
+				return err
+			}
+			if s.name == "floor" {
+				floorTook = append(floorTook, ms(sc.took))
+			} else {
+				took = append(took, ms(sc.took))
+			}
+			sc.addTimes(before)
+			time.Sleep(3 * time.Second) // until what the start had to write is written
+			sc.addTimes(whole)
+			sc.end()
+		}
+	}
+	fmt.Printf("boot of %d services: %.0f ms, %.2f of the floor's %.0f ms\n", *services, median(took), median(took)/median(floorTook), median(floorTook))
+	fmt.Printf("processor time in ms for each service: until the last has started; in all\n")
+	var sum, sumAll float64
+	for _, role := range append(slices.Clone(roles), "floor", "floor's child") {
+		one, all := median(before[role])/float64(*services), median(whole[role])/float64(*services)
+		if role != "child" && !strings.HasPrefix(role, "floor") {
+			sum, sumAll = sum+one, sumAll+all
+		}
+		fmt.Printf("    %-14s %7.3f %7.3f\n", role, one, all)
+	}
+	fmt.Printf("    %-14s %7.3f %7.3f\n\n", "supervising", sum, sumAll)
+	return nil
+}
+
+// addTimes adds what the processes of a scene have used so far, in ms, by their role.
+func (sc *scene) addTimes(to map[string][]float64) {
+	all, _ := within(sc.cmd.Process.Pid)
+	used := map[string]float64{}
+	for _, p := range all {
+		role := "child"
+		switch {
+		case sc.name == "floor" && p.pid == sc.cmd.Process.Pid:
+			role = "floor"
+		case sc.name == "floor":
+			role = "floor's child"
+		case filepath.Base(p.argv[0]) != "service":
+			role = roleOf(p)
+		}
+		used[role] += processorTime(p.pid)
+	}
+	for role, t := range used {
+		to[role] = append(to[role], t)
+	}
+}
+
+// processorTime is what the threads of a process have used, in ms: the first figure of
+// schedstat, in ns. What threads used that have ended is not in it.
+func processorTime(pid int) (sum float64) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, stat := range tasks {
+		content, _ := os.ReadFile(stat)
+		first, _, _ := strings.Cut(string(content), " ")
+		ns, _ := strconv.ParseFloat(first, 64)
+		sum += ns / 1e6
+	}
+	return sum
+}
+
+// bootCalls prints the system calls of each process for one service of a boot, and for
+// one restart.
+func bootCalls(n int) error {
+	if _, err := exec.LookPath("strace"); err != nil {
+		fmt.Println("strace is not there: system calls are not counted")
+		return nil
+	}
+	s := supervisors()[0]
+	s.outside = true
+	sc, err := s.stage(n)
+	if err != nil {
+		return err
+	}
+	defer sc.end()
+	time.Sleep(5 * time.Second)
+	// PID 1 is not the child that was started, but a grandchild.
+	one, err := sc.pidOne()
+	if err != nil {
+		return err
+	}
+	defer syscall.Kill(one, syscall.SIGKILL) // which outlives strace
+	threads := map[int]string{}
+	processes, err := within(one)
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		if filepath.Base(p.argv[0]) == "service" {
+			continue
+		}
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.pid))
+		for _, task := range tasks {
+			tid, _ := strconv.Atoi(filepath.Base(task))
+			threads[tid] = roleOf(p)
+		}
+	}
+	boot, size, err := sc.calls(0, threads)
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		if len(p.argv) == 2 && p.argv[1] == fifo(sc.dir, sc.names[0]) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	if err := sc.opened.await(sc.names[0]); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Second)
+	restart, _, err := sc.calls(size, threads)
+	if err != nil {
+		return err
+	}
+	printCalls(fmt.Sprintf("system calls for each service of a boot of %d", n), boot, float64(n))
+	printCalls("system calls for one restart", restart, 1)
+	return nil
+}
+
+// pidOne is the process that is the first of the namespace in a scene below strace.
+func (sc *scene) pidOne() (int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range entries {
+		line, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if strings.HasPrefix(string(line), *binary+"\x00init\x00") && strings.Contains(string(line), sc.dir) {
+			return strconv.Atoi(entry.Name())
+		}
+	}
+	return 0, fmt.Errorf("PID 1 of %s is not there", sc.dir)
+}
+
+// A call in strace's output: of which thread, and its name; what is resumed is counted
+// where it began.
+var callLine = regexp.MustCompile(`^(\d+) +([a-z_0-9]+)\(`)
+
+// calls counts, from an offset of what strace has written, the calls by role and name. A
+// thread that is none of those given is a child until it runs its program.
+func (sc *scene) calls(from int64, threads map[int]string) (counts map[string]map[string]int, size int64, err error) {
+	f, err := os.Open(filepath.Join(sc.dir, "strace"))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	if size, err = f.Seek(0, 2); err != nil {
+		return nil, 0, err
+	}
+	if _, err := f.Seek(from, 0); err != nil {
+		return nil, 0, err
+	}
+	counts = map[string]map[string]int{}
+	runs := map[int]bool{} // its program, and is none of ours
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		found := callLine.FindStringSubmatch(lines.Text())
+		if found == nil {
+			continue
+		}
+		tid, _ := strconv.Atoi(found[1])
+		role, known := threads[tid]
+		if !known {
+			role = "child"
+		}
+		if runs[tid] {
+			continue
+		}
+		if counts[role] == nil {
+			counts[role] = map[string]int{}
+		}
+		counts[role][found[2]]++
+		runs[tid] = !known && found[2] == "execve" && strings.Contains(lines.Text(), service())
+	}
+	return counts, size, lines.Err()
+}
+
+func printCalls(title string, counts map[string]map[string]int, per float64) {
+	fmt.Println(title)
+	for _, role := range roles {
+		names := slices.SortedFunc(maps.Keys(counts[role]), func(a, b string) int { return cmp.Compare(counts[role][b], counts[role][a]) })
+		sum := 0
+		for _, n := range counts[role] {
+			sum += n
+		}
+		fmt.Printf("    %-12s %7.1f:", role, float64(sum)/per)
+		for _, name := range names[:min(len(names), 14)] {
+			fmt.Printf(" %s %.1f", name, float64(counts[role][name])/per)
+		}
+		fmt.Println()
+	}
+	fmt.Println()
+}
+
+// outside starts the namespace from a process of its own, which strace follows.
+func outside(argv []string) error {
+	cmd := boxed(argv...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}
