@@ -47,6 +47,7 @@ type Collector struct {
 	failing  []*Slot // with a queue that is to be written
 	ticking  bool
 	bells    bells
+	silence  silence
 	pace     pace
 }
 
@@ -198,6 +199,9 @@ func (c *Collector) serve(event unix.EpollEvent) {
 // take deals with what is in a pipe now, *left bytes at most, and takes their
 // number off *left.
 func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
+	for len(s.unsaid) > 0 {
+		c.utter(s)
+	}
 	room, err := c.arena.room(64 << 10)
 	if err != nil {
 		c.fail(s, err)
@@ -217,7 +221,7 @@ func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
 	*left -= n
 	s.taken.Add(uint64(n))
 	c.pace.filled(&s.pipes[stream], n)
-	c.settle(s)
+	c.settle(s, now())
 	return true
 }
 
@@ -264,6 +268,10 @@ func (c *Collector) step() {
 			return
 		}
 	}
+	if s := t.slot; s != nil && len(s.unsaid) > 0 && (t.source != fromMark || !c.waits(s)) {
+		c.utter(s)
+		return
+	}
 	if !t.marked {
 		t.marked = true
 		c.mark(t)
@@ -288,6 +296,15 @@ func (c *Collector) mark(t *task) {
 	if t.text == "" && (t.source != fromExit || s.entry.part == [2]uint32{}) {
 		return
 	}
+	if t.source == fromMark && c.waits(s) {
+		c.postpone(s, t.text)
+		return
+	}
+	c.write(s, *t, now())
+}
+
+// write appends a line of rlminit's own, of that time.
+func (c *Collector) write(s *Slot, t task, when int64) {
 	if _, err := c.arena.room(64 << 10); err != nil {
 		c.fail(s, err)
 		return
@@ -297,7 +314,7 @@ func (c *Collector) mark(t *task) {
 		c.fail(s, err)
 		return
 	}
-	c.settle(s)
+	c.settle(s, when)
 }
 
 // end closes what the collector's goroutine owns.

@@ -190,7 +190,7 @@ func (c *Collector) takeOver() {
 			atomic.StoreUint64(&e.sendEnd, j.res.queueTail)
 		}
 		must(c.memory.commit(s, j.res))
-		c.settle(s)
+		c.settle(s, now())
 	}
 	c.run()
 }

@@ -54,8 +54,13 @@ func (f *file) openDir(create bool) (int, error) {
 	if !errors.Is(err, unix.ENOENT) || !create {
 		return fd, err
 	}
-	at := f.home
-	for name := range strings.SplitSeq(f.dir, "/") {
+	at, missing := f.home, f.dir
+	if i := strings.LastIndexByte(f.dir, '/'); i > 0 { // its parent is there, after the first one
+		if above, err := durable.OpenBeneath(f.home, f.dir[:i], flags, 0); err == nil {
+			at, missing = above, f.dir[i+1:]
+		}
+	}
+	for name := range strings.SplitSeq(missing, "/") {
 		if err := unix.Mkdirat(at, name, 0o750); err != nil && !errors.Is(err, unix.EEXIST) {
 			closeBeneath(at, f.home)
 			return -1, err

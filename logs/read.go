@@ -122,6 +122,9 @@ func (r *reader) add(ctx context.Context, source Source, n int) error {
 	if source.Dir == "" && s != nil {
 		source.Dir = s.where()
 	}
+	if s != nil {
+		s.said(ctx)
+	}
 	k := &cursor{ctx: ctx, home: r.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
 	if err := k.seek(n, r.q.Since); err != nil {
 		return fmt.Errorf("cannot read the log of %s: %w", source.Name, err)

@@ -13,10 +13,10 @@ const lastMost = 256
 func now() int64 { return time.Now().UnixMicro() }
 
 // settle deals with all that is staged.
-func (c *Collector) settle(s *Slot) {
+func (c *Collector) settle(s *Slot, when int64) {
 	r := c.arena.record
 	for !c.arena.empty() || r.source == fromExit && s.entry.part != [2]uint32{} {
-		r.when, r.limit = now(), outSize
+		r.when, r.limit = when, outSize
 		if left := s.file.left(); !c.direct(s) {
 			r.limit = queueKeep / 4
 		} else if left > 0 {
@@ -156,7 +156,7 @@ func (c *Collector) begin() {
 		case appending:
 			c.finish(ghost)
 		}
-		c.settle(ghost)
+		c.settle(ghost, now())
 	}
 	c.run()
 }

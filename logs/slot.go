@@ -74,6 +74,7 @@ type Slot struct {
 	last    []byte // the newest line of the service's own, cut short
 	teed    teed
 	age     *time.Timer
+	unsaid  []unsaid
 
 	taken atomic.Uint64 // bytes of its pipes; the collector's to write
 
@@ -185,7 +186,8 @@ func blocking(fd int) int {
 }
 
 // Mark writes a line of rlminit's own, before all that is written after the
-// call. In a log without timestamps marks do not appear.
+// call; where that would make the file, a moment later, or not at all if this process is
+// killed before. In a log without timestamps marks do not appear.
 func (s *Slot) Mark(text string) {
 	s.c.inbox.Put(func() {
 		if !s.closing {
@@ -290,7 +292,7 @@ func (c *Collector) register(s *Slot) {
 
 // discard forgets a slot, and with it what its queue still holds.
 func (c *Collector) discard(s *Slot) {
-	s.closing = true
+	s.closing, s.unsaid = true, nil
 	if s.late {
 		return // returned comes back here
 	}

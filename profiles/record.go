@@ -1,8 +1,11 @@
 package profiles
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +33,8 @@ type Records struct {
 	ledger atomic.Pointer[ledger]
 
 	mu     sync.Mutex
+	looked bool     // for files of earlier versions, which are these
+	files  []string // none is made any more
 	others map[string]statefile.File // by profile: of a file that has more than we write, what is not ours
 }
 
@@ -44,6 +49,9 @@ func (rec *Records) LoadService(name string) service.Record {
 	if intent, ok := rec.ledger.Load().known(name); ok {
 		return service.Record{Origin: service.Recorded, Desired: intent}
 	}
+	if file := name + ".json"; !slices.Contains(rec.former(), file) {
+		return service.Record{}
+	}
 	f, err := statefile.Read(rec.tree.home, servicesDir+"/"+name+".json")
 	if err != nil || f.Origin != service.Recorded {
 		return service.Record{}
@@ -51,15 +59,28 @@ func (rec *Records) LoadService(name string) service.Record {
 	return service.Record{Origin: service.Recorded, Desired: f.Desired}
 }
 
+// former are the files of earlier versions, by their names.
+func (rec *Records) former() []string {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.looked {
+		return rec.files
+	}
+	entries, err := rec.tree.home.ReadDir(servicesDir, maxProfiles)
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // else it is asked again
+		rec.looked = true
+		for _, e := range entries {
+			rec.files = append(rec.files, e.Name)
+		}
+	}
+	return rec.files
+}
+
 // sweepServices removes the files of earlier versions whose services the journal knows.
 func (rec *Records) sweepServices() {
-	entries, err := rec.tree.home.ReadDir(servicesDir, maxProfiles)
-	if err != nil {
-		return // as a rule there are none
-	}
-	for _, e := range entries {
-		if _, ok := rec.ledger.Load().known(strings.TrimSuffix(e.Name, ".json")); ok {
-			rec.tree.told.failure(rec.tree.home.RemoveAll(servicesDir + "/" + e.Name))
+	for _, name := range rec.former() {
+		if _, ok := rec.ledger.Load().known(strings.TrimSuffix(name, ".json")); ok {
+			rec.tree.told.failure(rec.tree.home.RemoveAll(servicesDir + "/" + name))
 		}
 	}
 }

@@ -173,6 +173,7 @@ func TestServicesHaveNoStateFile(t *testing.T) {
 	}
 	v.write("state/services/dashboard.json", `{"version":1,"desired_state":"stopped","gateway_state":"running","pid":7}`)
 	v.write("state/services/broken.json", `{`)
+	v.reopen(nil) // as when this version comes to the volume
 	if r := v.Records.LoadService("dashboard"); r.Desired != service.Stopped {
 		t.Errorf("%+v", r)
 	}

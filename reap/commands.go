@@ -77,8 +77,10 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		if no := setLimits(c, m.Rlimits, true); no != nil {
 			return nil, no
 		}
-		c.WorkingDir(m.Dir)
-		c.Program([]string{m.Path}, m.Argv, m.Env)
+		if c.WorkingDir(m.Dir); m.Dir == "" && m.Home != "" {
+			c.WorkingDir(m.Home, "/")
+		}
+		c.Program(pure.Candidates(m.Path, pure.Lookup(m.Env, "PATH")), m.Argv, m.Env)
 	}
 	if no := o.isolate(c, m, fds); no != nil {
 		return nil, no
@@ -103,13 +105,15 @@ func checkShape(m *wire.Spawn, fds []int) *refusal {
 		return bad("private directories are at most 8, and for a ruleset")
 	case len(m.Filter)%8 != 0 || len(m.Filter) > 8*longestFilter:
 		return bad("there is no such filter")
-	case !m.Privileged && (len(m.Path) == 0 || m.Path[0] != '/' || len(m.Argv) == 0):
-		return bad("an absolute path and an argv are needed")
+	case !m.Privileged && (m.Path == "" || len(m.Argv) == 0):
+		return bad("a program and an argv are needed")
+	case strings.Count(pure.Lookup(m.Env, "PATH"), ":") > mostPlaces:
+		return bad("PATH names more than 256 directories")
 	case argumentsSize(m) > mostArguments:
 		return &refusal{wire.StepExec, unix.E2BIG, ""}
 	case len(m.Rlimits) > mostLimits:
 		return bad("there are not so many limits")
-	case m.Dir != "" && m.Dir[0] != '/':
+	case m.Dir != "" && m.Dir[0] != '/', m.Home != "" && m.Home[0] != '/':
 		return bad("the working directory must be absolute")
 	}
 	var seen [wire.MaxDescriptors]bool
@@ -124,7 +128,7 @@ func checkShape(m *wire.Spawn, fds []int) *refusal {
 			return bad("a private directory must be absolute")
 		}
 	}
-	for _, list := range [...][]string{{m.Path, m.Dir}, m.Argv, m.Env, m.Private} {
+	for _, list := range [...][]string{{m.Path, m.Dir, m.Home}, m.Argv, m.Env, m.Private} {
 		for _, s := range list {
 			if strings.IndexByte(s, 0) >= 0 {
 				return bad("a string holds a NUL byte")

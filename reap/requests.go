@@ -14,6 +14,7 @@ const (
 	longestName     = 128
 	longestLabel    = 4 << 10
 	mostArguments   = 4 << 20 // bytes of a command and its environment
+	mostPlaces      = 255     // colons in a PATH: where a program is looked for
 	mostLimits      = 16      // as many as there are, RLIM_NLIMITS
 	mostAhead       = 1 << 20 // of the next spawn's id: they shall not run out
 )

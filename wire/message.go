@@ -61,10 +61,11 @@ type Spawn struct {
 	Name       string   // the service: bears the tag, and names a privileged definition
 	UID        uint32   // whose it is, of those that Policy.Profiles has; 0: Policy.User's
 	Privileged bool     // run what the policy holds under Name: Path, Argv, Dir, limits and identity come from there
-	Path       string   // what execve(2) gets; absolute
+	Path       string   // the program: one without a slash is looked for along PATH of Env, as execvp(3) does
 	Argv       []string // argv[0] included
 	Env        []string // K=V; of a privileged spawn only what Passable allows
-	Dir        string   // working directory, entered as the target user
+	Dir        string   // working directory, entered as the target user; absolute, "": Home is
+	Home       string   // entered where Dir is "", or else /; "": neither
 	Umask      uint32
 	Rlimits    []Rlimit
 	Bounds     Bounds  // of its cgroup; where there is none, nothing enforces them
@@ -404,6 +405,7 @@ func (m *Spawn) fields(c *coder.Coder) {
 	c.Strings(&m.Argv)
 	c.Strings(&m.Env)
 	c.Str(&m.Dir)
+	c.Str(&m.Home)
 	c.U32(&m.Umask)
 	coder.List(c, &m.Rlimits, func(l *Rlimit) { l.fields(c) })
 	m.Bounds.fields(c)

@@ -22,8 +22,9 @@ import (
 // Prepared is what comes of preparing a spawn.
 type Prepared struct {
 	Argv []string
-	Dir  string
-	Path string
+	Dir  string // the working directory; "": Home is, or /
+	Home string
+	Path string // the program; one without a slash is looked for along PATH of Env
 	Env  []string
 	Err  error
 
@@ -52,12 +53,25 @@ func WhereOf(d *service.Definition, home string) Where {
 	return Where{d.WorkingDir, home}
 }
 
-// Prepare does for a spawn of argv what may take time: it looks for the working
-// directory and for the program on the PATH of env, as user may. A directory that is
-// named and cannot be entered is an error.
+// errNoCommand is of a definition that is no more.
+var errNoCommand = errors.New("it has no command any more: its definition was taken away")
+
+// Unseen is what a spawn of argv needs. The process itself looks for its working
+// directory and its program, so that nobody waits for the file systems on which they
+// lie; Prepare finds out why it found none.
+func Unseen(where Where, argv, env []string) Prepared {
+	if len(argv) == 0 {
+		return Prepared{Err: errNoCommand}
+	}
+	return Prepared{Argv: argv, Dir: where.Dir, Home: cmp.Or(where.Home, "/"), Path: argv[0], Env: env}
+}
+
+// Prepare looks for the working directory of argv, and for its program on the PATH of
+// env, as user may. A directory that is named and cannot be entered is an error. The
+// file systems may not answer.
 func Prepare(user *rights.User, where Where, argv, env []string) Prepared {
 	if len(argv) == 0 {
-		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
+		return Prepared{Err: errNoCommand}
 	}
 	dir := cmp.Or(where.Dir, where.Home, "/")
 	s := searchFor(argv[0], dir, env)

@@ -2,6 +2,8 @@ package spawn
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -157,7 +159,8 @@ func (d *Driver) finish(l *Launch, p process.Prepared) {
 		return
 	}
 	d.tier1.Send(m, append(fds, built...), built)
-	l.Env, l.Walls.Environment, l.Walls.Secrets = nil, nil, nil // nobody asks for them again
+	l.Walls.Environment, l.Walls.Secrets = nil, nil // nobody asks for them again
+	l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return !strings.HasPrefix(kv, "PATH=") })
 }
 
 // ErrUnknown is of a process that nobody would know again.
@@ -177,7 +180,7 @@ func passing(err error) bool {
 func message(s Service, p process.Prepared) *wire.Spawn {
 	of := s.Definition
 	return &wire.Spawn{
-		Name: s.Name, UID: p.UID, Privileged: s.Privileged, Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir,
+		Name: s.Name, UID: p.UID, Privileged: s.Privileged, Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir, Home: p.Home,
 		Umask: of.Umask, Rlimits: config.Rlimits(of.Limits), Bounds: config.Bounds(of.Limits), NoNewPrivs: !s.Privileged,
 	}
 }
@@ -258,15 +261,31 @@ func (d *Driver) failed(m *wire.SpawnFailed) {
 		return
 	}
 	go func() {
-		reason, passing := process.ExplainSpawn(l.User, l.Definition.Command, l.Path, l.Definition.WorkingDir, m)
+		reason, passing, unrunnable := l.explain(m)
 		d.Do(func() {
-			if m.Step == wire.StepExec {
-				l.Unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
-			}
+			l.Unrunnable = unrunnable
 			d.fail(m.ID, reason, passing)
 			d.tier1.forget(m.ID)
 		})
 	}()
+}
+
+// explain says why a spawn has failed, whether trying again may help, and which exit
+// code a shell has for that; 0: none. It looks at what the process did not find.
+func (l *Launch) explain(m *wire.SpawnFailed) (reason string, passes bool, unrunnable int32) {
+	program := l.Path
+	if !l.Privileged && (m.Step == wire.StepExec || m.Step == wire.StepDir) {
+		found := process.Prepare(l.User, process.Where{Dir: l.Dir, Home: l.Home}, l.Argv, l.Env)
+		if found.Err != nil {
+			return found.Err.Error(), passing(found.Err), found.Unrunnable
+		}
+		program = found.Path
+	}
+	if m.Step == wire.StepExec {
+		unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
+	}
+	reason, passes = process.ExplainSpawn(l.User, l.Definition.Command, program, l.Definition.WorkingDir, m)
+	return reason, passes, unrunnable
 }
 
 // Exit is an exit as the core takes it, with what is known of memory if it was killed by

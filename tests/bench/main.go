@@ -14,11 +14,12 @@ import (
 )
 
 var (
-	binary   = flag.String("binary", "bin/rlminit", "the rlminit to measure")
-	services = flag.Int("services", 1000, "services that a supervisor starts")
-	rounds   = flag.Int("rounds", 3, "rounds, of which the median counts")
-	spawns   = flag.Bool("spawns", false, "count instead what each process does for a start")
-	only     = flag.String("run", ".", "which measures, by a regular expression")
+	binary    = flag.String("binary", "bin/rlminit", "the rlminit to measure")
+	services  = flag.Int("services", 1000, "services that a supervisor starts")
+	rounds    = flag.Int("rounds", 3, "rounds, of which the median counts")
+	spawns    = flag.Bool("spawns", false, "count instead what each process does for a start")
+	arguments = flag.Bool("arguments", false, "with -spawns: tell calls apart by their arguments")
+	only      = flag.String("run", ".", "which measures, by a regular expression")
 )
 
 // measure is a section of the table.

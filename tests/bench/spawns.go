@@ -225,14 +225,35 @@ func (sc *scene) calls(from int64, threads map[int]string) (counts map[string]ma
 		if counts[role] == nil {
 			counts[role] = map[string]int{}
 		}
-		counts[role][found[2]]++
+		counts[role][found[2]+argumentsOf(lines.Text()[len(found[0]):])]++
 		runs[tid] = !known && found[2] == "execve" && strings.Contains(lines.Text(), service())
 	}
 	return counts, size, lines.Err()
 }
 
+// What differs in the arguments of calls that are alike.
+var differs = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+| = .*| <unfinished.*`)
+
+// argumentsOf are the arguments of a call where they are asked for, without numbers.
+func argumentsOf(text string) string {
+	if !*arguments {
+		return ""
+	}
+	text = differs.ReplaceAllStringFunc(text, func(s string) string {
+		if s[0] == ' ' {
+			return ""
+		}
+		return "N"
+	})
+	return "\n        (" + text[:min(len(text), 120)]
+}
+
 func printCalls(title string, counts map[string]map[string]int, per float64) {
 	fmt.Println(title)
+	most := 14
+	if *arguments {
+		most = 80
+	}
 	for _, role := range roles {
 		names := slices.SortedFunc(maps.Keys(counts[role]), func(a, b string) int { return cmp.Compare(counts[role][b], counts[role][a]) })
 		sum := 0
@@ -240,7 +261,7 @@ func printCalls(title string, counts map[string]map[string]int, per float64) {
 			sum += n
 		}
 		fmt.Printf("    %-12s %7.1f:", role, float64(sum)/per)
-		for _, name := range names[:min(len(names), 14)] {
+		for _, name := range names[:min(len(names), most)] {
 			fmt.Printf(" %s %.1f", name, float64(counts[role][name])/per)
 		}
 		fmt.Println()
