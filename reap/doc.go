@@ -3,10 +3,10 @@
 // tier 2 and ends the container within its budget. It decides nothing else.
 //
 // One goroutine, on the first thread, owns all state and runs a loop around
-// epoll_wait (loop.go). Three more threads do nothing but spawn (threads.go),
+// epoll_wait (loop.go). Eight more threads do nothing but spawn (threads.go),
 // since a spawn may wait for a file system. All threads are made at boot: one
 // that is wanted later, and refused where the pids limit is used up, would be
-// the end of PID 1. There are nine to eleven: the loop's, the three, the runtime's
+// the end of PID 1. There are fourteen to sixteen: the loop's, the eight, the runtime's
 // monitor, and four to six that the runtime may want at one moment and that
 // sleep otherwise. With one processor in place of two there would be one fewer
 // and 0.2 MB less, but the loop would wait for the collector.

@@ -13,10 +13,10 @@ import (
 // which needs some threads, cannot be started any more, and nobody could command
 // that service to stop. Whoever takes the most is ended then, and nobody else.
 const (
-	fewestTaken = 8                // processes and threads, with fewer a service is not what takes up the room
-	roomWithin  = 2e9              // ns: before another service is ended, the room of the last must have come free
-	earlyEnd    = 5e9              // ns: a tier 2 that ended so soon may have had no room
-	keptFree    = 1 + spawnThreads // processes and threads that no service is begun with
+	fewestTaken = 8               // processes and threads, with fewer a service is not what takes up the room
+	roomWithin  = 2e9             // ns: before another service is ended, the room of the last must have come free
+	earlyEnd    = 5e9             // ns: a tier 2 that ended so soon may have had no room
+	keptFree    = 1 + fewSpawners // processes and threads that no service is begun with
 )
 
 // pidsFiles are where the limit and what is taken of it stand, in cgroup v2 and v1.

@@ -8,6 +8,7 @@ import (
 
 	"rlminit/reap/proc"
 	"rlminit/reap/sys"
+	"rlminit/wire"
 )
 
 // processors is GOMAXPROCS: one for the loop, and one so that neither the collector
@@ -20,14 +21,21 @@ const processors = 2
 // one, and one more may be wanted while another is on its way to being idle again.
 const spareThreads = 2*processors - 1
 
-// spawnThreads are those that start processes. Where bounding sets can be dropped, the
-// last starts what is to have one, and the others have none.
-const spawnThreads = 3
+// The threads that start processes. Where bounding sets can be dropped, the last starts
+// what is to have one, and the others have none. Of those atOnce have a spawn under way;
+// the rest take the place of one whose spawn is slow, for a child looks for its program
+// and its directory itself, and their file system may not answer.
+const (
+	atOnce      = 2
+	fewSpawners = atOnce + 1 // where processes are few
+	spawners    = 8
+)
 
 // A spawn that is still under way when it was looked at so often, 2 s after its
 // beginning, counts as stuck. Looks are counted, not the time that went by: a
-// container that was paused has no stuck spawns.
+// container that was paused has no stuck spawns. One is slow long before.
 const (
+	slowAfter = 50e6 // ns
 	mostLooks = 4
 	lookEvery = 500e6 // ns
 )
@@ -41,14 +49,15 @@ type job struct {
 	startTime uint64     // clock ticks since boot, of the process
 	lookAt    int64      // when to see whether it is still under way
 	looks     int        // how often it was
+	slow      bool       // it is no longer one of those at once
 	stuck     func(*job) // called by the loop, once
 }
 
 // threads are the spawn threads, and what waits for them.
 type threads struct {
-	spawners [spawnThreads]*sys.Spawner
-	jobs     [spawnThreads]*job // nil: that one is free
-	finished int                // eventfd: a spawner is through
+	spawners []*sys.Spawner
+	jobs     []*job // nil: that one is free
+	finished int    // eventfd: a spawner is through
 	queue    []*job
 
 	queuedFDs, queuedSize int // of the queue
@@ -75,13 +84,18 @@ func (t *threads) start() error {
 		return err
 	}
 	t.finished = fd
-	for i := range t.spawners {
-		s, errno := sys.NewSpawner(int32(fd), i != spawnThreads-1)
+	many := spawners
+	if t.place.pids < wire.PlentyPIDs {
+		many = fewSpawners
+	}
+	for i := range many {
+		s, errno := sys.NewSpawner(int32(fd), i != many-1)
 		if errno != 0 {
 			return unix.Errno(errno)
 		}
-		t.spawners[i] = s
+		t.spawners = append(t.spawners, s)
 	}
+	t.jobs = make([]*job, many)
 	return nil
 }
 
@@ -96,15 +110,34 @@ func (t *threads) submit(j *job, now int64) {
 // assign gives queued jobs to free threads.
 func (t *threads) assign(now int64) {
 	for i, s := range t.spawners {
+		if len(t.queue) == 0 {
+			return
+		}
+		if t.jobs[i] != nil || !t.last(i) && t.swift() >= atOnce {
+			continue
+		}
 		n := slices.IndexFunc(t.queue, func(j *job) bool { return t.takes(i, j) })
-		if n < 0 || t.jobs[i] != nil {
+		if n < 0 {
 			continue
 		}
 		j := t.unqueue(n)
-		j.lookAt = now + lookEvery
+		j.lookAt = now + slowAfter
 		t.jobs[i] = j
 		s.Begin(j.command)
 	}
+}
+
+// last tells whether a thread is the one for what is to have a bounding set.
+func (t *threads) last(i int) bool { return i == len(t.spawners)-1 }
+
+// swift is how many of the other threads have a spawn under way that is not slow.
+func (t *threads) swift() (n int) {
+	for i, j := range t.jobs {
+		if j != nil && !j.slow && !t.last(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // unqueue takes a job out of the queue.
@@ -118,7 +151,7 @@ func (t *threads) unqueue(n int) *job {
 
 // takes tells whether a thread starts such a job.
 func (t *threads) takes(i int, j *job) bool {
-	return !t.place.setBounds || (j.command.SetBounds && j.command.Caps == 0) == (i != spawnThreads-1)
+	return !t.place.setBounds || (j.command.SetBounds && j.command.Caps == 0) != t.last(i)
 }
 
 // harvest calls what waits for the jobs that are done, and gives out new ones.
@@ -138,7 +171,9 @@ func (t *threads) harvest(now int64) {
 }
 
 // idle tells whether no spawn is under way.
-func (t *threads) idle() bool { return t.jobs == [spawnThreads]*job{} }
+func (t *threads) idle() bool {
+	return !slices.ContainsFunc(t.jobs, func(j *job) bool { return j != nil })
+}
 
 // dumpableAgain undoes, as root, what the last child's change of user has done
 // to the memory that it shared: root in the container may look at /proc/1/fd
@@ -163,14 +198,16 @@ func (t *threads) next() int64 {
 // look tells of spawns that have become stuck. With every thread stuck that would take
 // a job, it is not kept waiting.
 func (t *threads) look(now int64) {
-	var blocked [spawnThreads]bool
+	var blocked [spawners]bool
 	for i, j := range t.jobs {
 		if j == nil || !t.spawners[i].Busy() {
 			continue
 		}
 		if j.looks < mostLooks && now >= j.lookAt {
 			j.lookAt = now + lookEvery
-			if j.looks++; j.looks == mostLooks {
+			if !j.slow {
+				j.slow = true
+			} else if j.looks++; j.looks == mostLooks {
 				j.stuck(j)
 			}
 		}
@@ -179,7 +216,7 @@ func (t *threads) look(now int64) {
 	var refused []*job
 	for n := len(t.queue) - 1; n >= 0; n-- {
 		waits := false
-		for i := range blocked {
+		for i := range t.spawners {
 			waits = waits || t.takes(i, t.queue[n]) && !blocked[i]
 		}
 		if !waits {
@@ -190,6 +227,7 @@ func (t *threads) look(now int64) {
 		j.command.Step, j.command.Errno = sys.StepNone, sys.EAGAIN
 		j.done(j)
 	}
+	t.assign(now)
 }
 
 // inFlight returns pid and pidfd of a job's process, of which the thread may
