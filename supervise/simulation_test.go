@@ -237,16 +237,21 @@ func (s *simulation) replace(everything context.Context) {
 	next.prep.slots = s.slots
 	next.random = rand.New(rand.NewPCG(s.rand.Uint64(), 2)).Uint64
 	slowness := s.rand.Uint64()
-	next.spawner.Prepare = func(of spawn.Service) process.Prepared {
-		if of.Probe != nil { // the world has the time of one from its spawn on
-			return next.prep.Prepare(of)
-		}
-		// Each takes another time: what comes first is the seed's choice.
+	// Each takes another time, and some none: what comes first is the seed's choice.
+	chance := func(of spawn.Service) *rand.Rand {
 		var sum uint64
 		for _, c := range of.Name {
 			sum = sum*31 + uint64(c)
 		}
-		time.Sleep(time.Duration(rand.New(rand.NewPCG(slowness, sum)).Int64N(int64(time.Millisecond))))
+		return rand.New(rand.NewPCG(slowness, sum))
+	}
+	next.spawner.Immediate = func(of spawn.Service) bool {
+		return chance(of).IntN(2) == 0 && next.prep.Immediate(of)
+	}
+	next.spawner.Prepare = func(of spawn.Service) process.Prepared {
+		if of.Probe == nil && !next.spawner.Immediate(of) { // of a probe the world has the time from its spawn on
+			time.Sleep(time.Duration(chance(of).Int64N(int64(time.Millisecond))))
+		}
 		return next.prep.Prepare(of)
 	}
 	next.probes.Network = w.network

@@ -6,8 +6,10 @@
 //
 // It notes which signals are ignored or blocked and which of the descriptors 0
 // to 2 are closed, before Go's runtime sets its own handlers and mask and opens
-// /dev/null, and goes on where the kernel would have begun. In a binary that was
-// linked without, nothing refers to it and it is left out.
+// /dev/null. PID 1 gets a timer slack of 500 us, and notes the one it had: the
+// runtime's monitor, which looks at its threads each 20 us for as long as any is at
+// work, inherits it. Then it goes on where the kernel would have begun. In a binary
+// that was linked without, nothing refers to it and it is left out.
 TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	SUBQ	$64, SP     // room for a struct sigaction; argc and argv stay above
 	XORL	R12, R12    // a bit for each signal that is ignored
@@ -56,6 +58,20 @@ look:
 	DECL	R13
 	JGE	look
 	MOVL	R12, ·Closed(SB)
+
+	MOVL	$39, AX     // getpid
+	SYSCALL
+	CMPQ	AX, $1
+	JNE	begin
+	MOVL	$30, DI     // PR_GET_TIMERSLACK
+	MOVL	$157, AX    // prctl
+	SYSCALL
+	MOVQ	AX, ·startSlack(SB)
+	MOVL	$29, DI     // PR_SET_TIMERSLACK
+	MOVL	$500000, SI // ns
+	MOVL	$157, AX    // prctl
+	SYSCALL
+begin:
 	MOVL	$1, AX
 	MOVL	AX, ·startKnown(SB)
 	ADDQ	$64, SP

@@ -6,8 +6,10 @@
 //
 // It notes which signals are ignored or blocked and which of the descriptors 0
 // to 2 are closed, before Go's runtime sets its own handlers and mask and opens
-// /dev/null, and goes on where the kernel would have begun. In a binary that was
-// linked without, nothing refers to it and it is left out.
+// /dev/null. PID 1 gets a timer slack of 500 us, and notes the one it had: the
+// runtime's monitor, which looks at its threads each 20 us for as long as any is at
+// work, inherits it. Then it goes on where the kernel would have begun. In a binary
+// that was linked without, nothing refers to it and it is left out.
 TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	SUB	$64, RSP    // room for a struct sigaction; argc and argv stay above
 	MOVD	$0, R19     // a bit for each signal that is ignored
@@ -55,6 +57,20 @@ look:
 	SUB	$1, R20
 	TBZ	$63, R20, look
 	MOVW	R19, ·Closed(SB)
+
+	MOVD	$172, R8    // getpid
+	SVC
+	CMP	$1, R0
+	BNE	begin
+	MOVD	$30, R0     // PR_GET_TIMERSLACK
+	MOVD	$167, R8    // prctl
+	SVC
+	MOVD	R0, ·startSlack(SB)
+	MOVD	$29, R0     // PR_SET_TIMERSLACK
+	MOVD	$500000, R1 // ns
+	MOVD	$167, R8    // prctl
+	SVC
+begin:
 	MOVW	$1, R4
 	MOVW	R4, ·startKnown(SB)
 	ADD	$64, RSP

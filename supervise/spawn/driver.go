@@ -33,8 +33,9 @@ type Driver struct {
 	// the loop.
 	Do    func(func())
 	Apply func(core.Input)
-	// Prepare is the preparer's; a simulation has its own.
-	Prepare func(Service) process.Prepared
+	// Prepare and Immediate are the preparer's; a simulation has its own.
+	Prepare   func(Service) process.Prepared
+	Immediate func(Service) bool
 	// Open opens what a process that is prepared gets beside that, and says of it in the
 	// message what tier 1 is to know. The loop calls it.
 	Open func(*Launch, *wire.Spawn) (fds []int, err error)
@@ -69,7 +70,7 @@ type Launch struct {
 
 // NewDriver is a Driver that has begun nothing.
 func NewDriver(t *Tier1, p *Preparer) *Driver {
-	d := &Driver{tier1: t, Prepare: p.Prepare, filesAnswer: p.FilesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
+	d := &Driver{tier1: t, Prepare: p.Prepare, Immediate: p.Immediate, filesAnswer: p.FilesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
 	d.turns, d.turn = threads.Launches()
 	d.Programs = &Programs{driver: d, runs: map[uint64]*program{}}
 	t.Host(d.Programs)
@@ -95,6 +96,11 @@ func stuckIn(had, lastEnd time.Duration) time.Duration {
 func (d *Driver) Begin(s Service, id uint64) *Launch {
 	l := &Launch{ID: id, Service: s, over: make(chan struct{})}
 	d.launches[id] = l
+	if d.Immediate(s) {
+		ready := d.Prepare(s)
+		d.Do(func() { d.finish(l, ready) })
+		return l
+	}
 	go func() {
 		defer d.turns.Take(d.turn)()
 		select {

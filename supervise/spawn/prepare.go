@@ -42,6 +42,25 @@ func (p *Preparer) FilesAnswer() bool { return p.User.Answers(filesAnswerWithin)
 // filesAnswerWithin is how long that process may take to say that it lives.
 const filesAnswerWithin = time.Second
 
+// Immediate tells that Prepare takes no time for a service: there is no file to read for
+// it, and no user, wall or port to look after.
+func (p *Preparer) Immediate(s Service) bool {
+	d := s.Definition
+	c := p.Config().For(d.Name)
+	return s.Probe == nil && d.Profile == "" && d.Port == 0 && !d.Isolation.Wanted() && len(d.Secrets) == 0 &&
+		!readsFiles(c.EnvFile, c.Environment) && !readsFiles(d.EnvFile, d.Environment)
+}
+
+// readsFiles tells whether a part of an environment lies in files.
+func readsFiles(files []string, values map[string]service.Value) bool {
+	for _, value := range values {
+		if value.File != "" {
+			return true
+		}
+	}
+	return len(files) > 0
+}
+
 // Prepare does for a spawn what may take time.
 func (p *Preparer) Prepare(s Service) process.Prepared {
 	d, itself := s.Definition, s.Probe == nil
