@@ -33,8 +33,8 @@ type Records struct {
 	ledger atomic.Pointer[ledger]
 
 	mu     sync.Mutex
-	looked bool     // for files of earlier versions, which are these
-	files  []string // none is made any more
+	looked bool                      // for files of earlier versions, which are these
+	files  []string                  // none is made any more
 	others map[string]statefile.File // by profile: of a file that has more than we write, what is not ours
 }
 
