@@ -108,6 +108,7 @@ func (c *Collector) open() (err error) {
 	}
 	c.arena.instant = c.opts.instant
 	c.memory = memory{arena: c.arena, tend: c.tick}
+	c.silence = silence{c: c, of: map[*Slot][]unsaid{}}
 	c.composer.memory = &c.memory
 	c.adopt()
 	if err := c.inbox.open(c.pace.wake); err != nil {
@@ -199,8 +200,8 @@ func (c *Collector) serve(event unix.EpollEvent) {
 // take deals with what is in a pipe now, *left bytes at most, and takes their
 // number off *left.
 func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
-	for len(s.unsaid) > 0 {
-		c.utter(s)
+	for c.silence.has(s) {
+		c.silence.end(s)
 	}
 	room, err := c.arena.room(64 << 10)
 	if err != nil {
@@ -232,6 +233,7 @@ type task struct {
 	source uint32 // fromMark, fromExit
 	id     uint64
 	text   string
+	when   int64 // of a mark that has waited, µs; 0: now
 	marked bool
 	done   func()
 }
@@ -268,8 +270,8 @@ func (c *Collector) step() {
 			return
 		}
 	}
-	if s := t.slot; s != nil && len(s.unsaid) > 0 && (t.source != fromMark || !c.waits(s)) {
-		c.utter(s)
+	if c.silence.has(t.slot) && (t.source != fromMark || !c.silence.covers(t.slot)) {
+		c.silence.end(t.slot)
 		return
 	}
 	if !t.marked {
@@ -296,15 +298,14 @@ func (c *Collector) mark(t *task) {
 	if t.text == "" && (t.source != fromExit || s.entry.part == [2]uint32{}) {
 		return
 	}
-	if t.source == fromMark && c.waits(s) {
-		c.postpone(s, t.text)
-		return
+	when := t.when
+	if when == 0 {
+		when = now()
+		if t.source == fromMark && c.silence.covers(s) {
+			c.silence.add(s, unsaid{t.text, when})
+			return
+		}
 	}
-	c.write(s, *t, now())
-}
-
-// write appends a line of rlminit's own, of that time.
-func (c *Collector) write(s *Slot, t task, when int64) {
 	if _, err := c.arena.room(64 << 10); err != nil {
 		c.fail(s, err)
 		return

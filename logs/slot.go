@@ -74,7 +74,6 @@ type Slot struct {
 	last    []byte // the newest line of the service's own, cut short
 	teed    teed
 	age     *time.Timer
-	unsaid  []unsaid
 
 	taken atomic.Uint64 // bytes of its pipes; the collector's to write
 
@@ -292,7 +291,8 @@ func (c *Collector) register(s *Slot) {
 
 // discard forgets a slot, and with it what its queue still holds.
 func (c *Collector) discard(s *Slot) {
-	s.closing, s.unsaid = true, nil
+	s.closing = true
+	delete(c.silence.of, s)
 	if s.late {
 		return // returned comes back here
 	}

@@ -20,64 +20,65 @@ const (
 // unsaid is a mark that waits.
 type unsaid struct {
 	text string
-	when int64
+	when int64 // µs
 }
 
-// silence is the slots whose marks wait; the collector's.
+// silence is the marks that wait, by their slots; the collector's.
 type silence struct {
-	slots []*Slot
+	c     *Collector
+	of    map[*Slot][]unsaid
 	added bool // since the last look
 	looks int  // so far; 0: there is no next one
 }
 
-// waits tells whether a mark would open the slot's file, and need not do that now.
-func (c *Collector) waits(s *Slot) bool {
-	return s.file.fd < 0 && c.direct(s) && len(c.bells) == 0
+// covers tells whether a mark would open the slot's file, and need not do that now.
+func (q *silence) covers(s *Slot) bool {
+	return s.file.fd < 0 && q.c.direct(s) && len(q.c.bells) == 0
 }
 
-// postpone has a mark wait.
-func (c *Collector) postpone(s *Slot, text string) {
-	if len(s.unsaid) == 0 {
-		c.silence.slots = append(c.silence.slots, s)
+// has tells whether a mark of the slot waits.
+func (q *silence) has(s *Slot) bool { return len(q.of[s]) > 0 }
+
+// add has a mark wait.
+func (q *silence) add(s *Slot, m unsaid) {
+	q.of[s] = append(q.of[s], m)
+	if q.added = true; q.looks == 0 {
+		q.looks = 1
+		q.lookLater()
 	}
-	s.unsaid = append(s.unsaid, unsaid{text, now()})
-	if c.silence.added = true; c.silence.looks == 0 {
-		c.silence.looks = 1
-		c.lookLater()
-	}
 }
 
-func (c *Collector) lookLater() {
-	time.AfterFunc(sayEvery, func() { c.inbox.Put(c.look) })
+func (q *silence) lookLater() {
+	time.AfterFunc(sayEvery, func() { q.c.inbox.Put(q.look) })
 }
 
-// look writes the marks that wait, unless others come all the time.
-func (c *Collector) look() {
-	q := &c.silence
+// look has the marks that wait written, unless others come all the time.
+func (q *silence) look() {
 	if q.added && q.looks < mostSayLooks {
 		q.added, q.looks = false, q.looks+1
-		c.lookLater()
+		q.lookLater()
 		return
 	}
-	all := q.slots
-	*q = silence{}
-	for _, s := range all {
-		c.tasks = append(c.tasks, task{slot: s, marked: true})
+	q.added, q.looks = false, 0
+	for s := range q.of {
+		q.c.tasks = append(q.c.tasks, task{slot: s, marked: true})
 	}
 }
 
-// utter writes the first mark of a slot that waits.
-func (c *Collector) utter(s *Slot) {
-	m := s.unsaid[0]
-	s.unsaid = s.unsaid[1:] // first: this goroutine may end in any call of the disk
-	c.write(s, task{source: fromMark, text: m.text}, m.when)
+// end writes the first mark of a slot that waits.
+func (q *silence) end(s *Slot) {
+	m := q.of[s][0]
+	if q.of[s] = q.of[s][1:]; len(q.of[s]) == 0 { // first: this goroutine may end in any call of the disk
+		delete(q.of, s)
+	}
+	q.c.mark(&task{slot: s, source: fromMark, text: m.text, when: m.when})
 }
 
 // said returns when no mark of the slot waits, or the reader does not any more.
 func (s *Slot) said(ctx context.Context) {
 	done := make(chan struct{})
 	s.c.inbox.Put(func() {
-		if s.closing || len(s.unsaid) == 0 {
+		if s.closing || !s.c.silence.has(s) {
 			close(done)
 			return
 		}

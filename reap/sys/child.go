@@ -258,11 +258,7 @@ func (c *Command) standing() Errno {
 //go:norace
 //go:nocheckptr
 func (c *Command) resources() Errno {
-	slack := c.TimerSlack
-	if slack == 0 && startSlack > 0 {
-		slack = uintptr(startSlack)
-	}
-	try(sysPrctl, prSetTimerSlack, slack, 0) // or not, in a sandbox that knows none
+	try(sysPrctl, prSetTimerSlack, max(c.TimerSlack, startSlack), 0) // or not, in a sandbox that knows none
 	if len(c.OOMScore) > 0 && !Undumpable {
 		c.Step = StepOOMScore
 		// No /proc, or one that is read-only: done without, as said at start.

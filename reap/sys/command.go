@@ -85,7 +85,7 @@ type Command struct {
 	Caps         uint64
 	NoNewPrivs   bool
 	// TimerSlack is by how many ns the kernel may be late to wake each thread of the
-	// process, PR_SET_TIMERSLACK of prctl(2). 0: by as many as it was for us at first.
+	// process, PR_SET_TIMERSLACK of prctl(2); at least by what it was for us at first.
 	TimerSlack uintptr
 	Dirs       [2]*byte // where to start: the first that can be entered; none: where we are
 

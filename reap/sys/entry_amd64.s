@@ -66,6 +66,8 @@ look:
 	MOVL	$30, DI     // PR_GET_TIMERSLACK
 	MOVL	$157, AX    // prctl
 	SYSCALL
+	TESTQ	AX, AX
+	JLE	begin
 	MOVQ	AX, ·startSlack(SB)
 	MOVL	$29, DI     // PR_SET_TIMERSLACK
 	MOVL	$500000, SI // ns

@@ -65,6 +65,8 @@ look:
 	MOVD	$30, R0     // PR_GET_TIMERSLACK
 	MOVD	$167, R8    // prctl
 	SVC
+	CMP	$0, R0
+	BLE	begin
 	MOVD	R0, ·startSlack(SB)
 	MOVD	$29, R0     // PR_SET_TIMERSLACK
 	MOVD	$500000, R1 // ns

@@ -24,9 +24,7 @@ var (
 var (
 	startMask, startIgnored uint64
 	startKnown              int32
-	// startSlack is the timer slack of PID 1, which its children get back; not above 0:
-	// it is as it was.
-	startSlack int64
+	startSlack              uintptr // of PID 1's timers; 0: it is as it was
 )
 
 func init() {
