@@ -27,8 +27,8 @@
 //	watch.go    Watcher: what others change
 //
 // Below it: secrets and bootlog keep those two, overrides changes the text of a
-// profile.yaml, statefile is the form of a state file, archive is a profile as one file,
-// lease the lock.
+// profile.yaml, statefile is the form of a state file, inotify watches with another
+// user's rights, archive is a profile as one file, lease the lock.
 //
 // But for the last two it is the service user's, and is touched with that user's
 // rights alone, package rights. Whatever lies there may have been put there by a

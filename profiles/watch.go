@@ -10,10 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
-	"rlminit/rights/inotify"
+	"rlminit/profiles/inotify"
 )
 
 const (
@@ -35,9 +36,14 @@ type Change struct {
 	All   bool     // any
 }
 
-// watched is what is watched of a directory: names that come and go, and the mode that
-// may have kept us out.
-const watched = inotify.Names | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
+// watches are directories of which is told what happens in them: those of fsnotify
+// where we are who may read them, else an inotify.
+type watches interface {
+	Add(dir string) error
+	Remove(dir string) error
+	WatchList() []string
+	Close() error
+}
 
 // Watcher tells of profiles that appear and disappear on the volume by other
 // means than this Store. It does not watch inside profiles: gateways write
@@ -51,8 +57,9 @@ type Watcher struct {
 	close   sync.Once
 
 	// What follows is run's.
-	inotify  *inotify.Watcher // nil: there is none to be had
-	events   <-chan inotify.Event
+	inotify  watches // nil: there is none to be had
+	events   <-chan fsnotify.Event
+	errs     <-chan error
 	again    <-chan time.Time // not nil: something is not watched, and is tried for then
 	root     string           // of the profiles
 	home     string           // watched while the profiles directory is missing
@@ -86,14 +93,30 @@ func (w *Watcher) Close() {
 // begin watches what there is to be watched.
 func (w *Watcher) begin() {
 	if w.inotify == nil {
-		i, err := inotify.New(w.tree.user, watched)
-		if err != nil {
+		if err := w.open(); err != nil {
 			w.blind(err)
 			return
 		}
-		w.inotify, w.events = i, i.Events
 	}
 	w.arm()
+}
+
+// open opens the watches, for whom may read the directories.
+func (w *Watcher) open() error {
+	if w.tree.user != nil {
+		i, err := inotify.New(w.tree.user)
+		if err != nil {
+			return err
+		}
+		w.inotify, w.events, w.errs = i, i.Events, i.Errors
+		return nil
+	}
+	i, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	w.inotify, w.events, w.errs = i, i.Events, i.Errors
+	return nil
 }
 
 // blind says what is not watched and why, and has it tried again.
@@ -124,7 +147,7 @@ func (w *Watcher) rearm() {
 func (w *Watcher) run() {
 	defer func() {
 		if w.inotify != nil {
-			w.inotify.Close()
+			_ = w.inotify.Close() // it has no error to give on Linux
 		}
 		close(w.ended)
 	}()
@@ -134,8 +157,16 @@ func (w *Watcher) run() {
 		select {
 		case <-w.done:
 			return
-		case event := <-w.events:
+		case event, open := <-w.events:
+			if !open {
+				return
+			}
 			w.note(event)
+		case err, open := <-w.errs:
+			if !open {
+				return
+			}
+			w.failed(err)
 		case <-w.again:
 			w.rearm()
 		case <-settled:
@@ -157,7 +188,7 @@ func (w *Watcher) run() {
 }
 
 func (w *Watcher) failed(err error) {
-	if errors.Is(err, inotify.ErrOverflow) {
+	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		w.tree.told.once(fmt.Sprintf("so much changes below %s that inotify lost events; all profiles are read again when it does", w.root))
 	} else {
 		w.tree.told.once(fmt.Sprintf("cannot watch %s: %v", w.root, err))
@@ -182,22 +213,21 @@ func (w *Watcher) changed(name string) {
 }
 
 // note takes one event.
-func (w *Watcher) note(event inotify.Event) {
-	dir, name := filepath.Split(event.Path)
+func (w *Watcher) note(event fsnotify.Event) {
+	dir, name := filepath.Split(event.Name)
 	dir = filepath.Clean(dir)
+	gone := event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
 	switch {
-	case event.Err != nil:
-		w.failed(event.Err)
-	case event.Path == w.root:
-		if event.Goes || event.Comes {
+	case event.Name == w.root:
+		if gone || event.Has(fsnotify.Create) {
 			w.arm()
 			w.all()
 		}
 	case dir == w.root:
-		if name[0] == '.' {
+		if name[0] == '.' || event.Op == fsnotify.Write {
 			return
 		}
-		if event.Goes {
+		if gone {
 			w.unwatch(name)
 		} else {
 			w.await(name)
@@ -232,7 +262,9 @@ func (w *Watcher) arm() {
 		w.blind(err)
 		return
 	}
-	w.inotify.Remove(w.home) // only that it fires no more
+	if slices.Contains(w.inotify.WatchList(), w.home) {
+		_ = w.inotify.Remove(w.home) // only that it fires no more
+	}
 	entries, err := w.tree.home.ReadDir(profilesDir, maxProfiles)
 	if err != nil && len(entries) == 0 {
 		return // List reports it
@@ -307,6 +339,6 @@ func (w *Watcher) marked(name string) bool {
 func (w *Watcher) unwatch(name string) {
 	if w.unmarked[name] {
 		delete(w.unmarked, name)
-		w.inotify.Remove(filepath.Join(w.root, name))
+		_ = w.inotify.Remove(filepath.Join(w.root, name)) // the kernel may have been first
 	}
 }

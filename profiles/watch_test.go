@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
-	"rlminit/rights/inotify"
 	"rlminit/tests/unprivileged"
 )
 
@@ -128,17 +128,17 @@ func TestLostEventsMeanLookAtAllAndAreSaidOnce(t *testing.T) {
 	v := newVolume(t, nil)
 	w := v.Watch()
 	w.Close() // only its loop is wanted here
-	own, err := inotify.New(nil, watched)
+	inotify, err := fsnotify.NewWatcher()
 	must(t, err)
-	events := make(chan inotify.Event)
+	events, errs := make(chan fsnotify.Event), make(chan error)
 	second := &Watcher{
-		tree: v.tree, inotify: own, events: events, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
+		tree: v.tree, inotify: inotify, events: events, errs: errs, changes: make(chan Change), done: make(chan struct{}), ended: make(chan struct{}),
 		root: w.root, home: w.home, unmarked: map[string]bool{}, named: map[string]bool{},
 	}
 	go second.run()
 	defer second.Close()
 	for range 2 {
-		events <- inotify.Event{Err: inotify.ErrOverflow}
+		errs <- fsnotify.ErrEventOverflow
 		if c := <-second.Changes(); !c.All || c.Names != nil {
 			t.Errorf("%+v", c)
 		}

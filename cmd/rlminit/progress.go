@@ -88,6 +88,7 @@ func showing(ctx context.Context, t *terminal, wait func(context.Context, *progr
 	// A shell's loop ends when what it runs was ended by ^C, not when it exits.
 	signal.Reset(by)
 	_ = unix.Kill(os.Getpid(), by)
+	time.Sleep(time.Second) // another thread may get it, a moment later
 	return exitStatus(128 + int(by))
 }
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
-	"rlminit/rights/inotify"
 	"rlminit/supervise/slots"
 )
 
@@ -28,8 +28,8 @@ type watcher struct {
 	said    sync.Once         // that something is not watched
 
 	mu     sync.Mutex
-	notify *inotify.Watcher // nil: there is none to be had
-	late   bool             // something is not watched, and will be tried for
+	notify *fsnotify.Watcher // nil: there is none to be had
+	late   bool              // something is not watched, and will be tried for
 }
 
 // watchSlots watches until the process ends. Where the kernel refuses, it says
@@ -45,7 +45,7 @@ func (w *watcher) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.notify == nil {
-		notify, err := inotify.New(nil, inotify.Names|unix.IN_MODIFY)
+		notify, err := fsnotify.NewWatcher()
 		if err != nil {
 			w.exhausted(err)
 			return
@@ -113,24 +113,37 @@ func (w *watcher) exhausted(err error) {
 	}
 }
 
-func (w *watcher) run(notify *inotify.Watcher) {
-	for event := range notify.Events {
-		switch {
-		case event.Err == nil:
+func (w *watcher) run(notify *fsnotify.Watcher) {
+	for {
+		select {
+		case event, ok := <-notify.Events:
+			if !ok {
+				return
+			}
 			w.event(event)
-		case errors.Is(event.Err, inotify.ErrOverflow):
-			w.rescan()
-		default:
-			slog.Warn("cannot watch the service directory", "err", event.Err)
+		case err, ok := <-notify.Errors:
+			if !ok {
+				return
+			}
+			switch {
+			case errors.Is(err, fsnotify.ErrEventOverflow):
+				w.rescan()
+			case errors.Is(err, unix.EINVAL): // the watch of a directory that is gone already
+			default:
+				slog.Warn("cannot watch the service directory", "err", err)
+			}
 		}
 	}
 }
 
-func (w *watcher) event(event inotify.Event) {
-	dir, base := filepath.Split(event.Path)
+func (w *watcher) event(event fsnotify.Event) {
+	if event.Op == fsnotify.Chmod {
+		return
+	}
+	dir, base := filepath.Split(event.Name)
 	switch dir = filepath.Clean(dir); {
 	case strings.HasPrefix(base, "."):
-	case dir == w.slots.Path && event.Comes:
+	case dir == w.slots.Path && event.Has(fsnotify.Create):
 		w.slot(base) // a definition may yet be written into it
 	case dir == w.slots.Path:
 		w.changed(base)
