@@ -1,12 +1,8 @@
 package profiles
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -32,9 +28,9 @@ type Records struct {
 	ports  *ports
 	ledger atomic.Pointer[ledger]
 
+	earlier *statefile.Earlier // of services
+
 	mu     sync.Mutex
-	looked bool                      // for files of earlier versions, which are these
-	files  []string                  // none is made any more
 	others map[string]statefile.File // by profile: of a file that has more than we write, what is not ours
 }
 
@@ -49,40 +45,15 @@ func (rec *Records) LoadService(name string) service.Record {
 	if intent, ok := rec.ledger.Load().known(name); ok {
 		return service.Record{Origin: service.Recorded, Desired: intent}
 	}
-	if file := name + ".json"; !slices.Contains(rec.former(), file) {
-		return service.Record{}
-	}
-	f, err := statefile.Read(rec.tree.home, servicesDir+"/"+name+".json")
-	if err != nil || f.Origin != service.Recorded {
-		return service.Record{}
-	}
-	return service.Record{Origin: service.Recorded, Desired: f.Desired}
-}
-
-// former are the files of earlier versions, by their names.
-func (rec *Records) former() []string {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	if rec.looked {
-		return rec.files
-	}
-	entries, err := rec.tree.home.ReadDir(servicesDir, maxProfiles)
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // else it is asked again
-		rec.looked = true
-		for _, e := range entries {
-			rec.files = append(rec.files, e.Name)
-		}
-	}
-	return rec.files
+	return rec.earlier.Load(rec.tree.home, name)
 }
 
 // sweepServices removes the files of earlier versions whose services the journal knows.
 func (rec *Records) sweepServices() {
-	for _, name := range rec.former() {
-		if _, ok := rec.ledger.Load().known(strings.TrimSuffix(name, ".json")); ok {
-			rec.tree.told.failure(rec.tree.home.RemoveAll(servicesDir + "/" + name))
-		}
-	}
+	rec.earlier.Sweep(rec.tree.home, func(name string) bool {
+		_, ok := rec.ledger.Load().known(name)
+		return ok
+	}, rec.tree.told.failure)
 }
 
 // copiesTogether is how many state files are written by one request.

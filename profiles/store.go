@@ -100,7 +100,7 @@ func Open(user *rights.User, owners Owners, home string, settings Settings, say 
 
 // rooms wires a Store.
 func rooms(tree *tree, owners Owners, ports *ports) *Store {
-	records := &Records{tree: tree, ports: ports, others: map[string]statefile.File{}}
+	records := &Records{tree: tree, ports: ports, earlier: &statefile.Earlier{Path: servicesDir, Most: maxProfiles}, others: map[string]statefile.File{}}
 	records.RefuseIntents(errNoJournal)
 	ownership := &Ownership{tree: tree, records: records, owners: owners}
 	list := &catalogue{tree: tree, records: records, ownership: ownership, ports: ports}

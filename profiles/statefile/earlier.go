@@ -1,0 +1,66 @@
+package statefile
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"rlminit/internal/durable"
+	"rlminit/service"
+)
+
+// Earlier is a directory with state files of services, as earlier versions wrote them. No
+// file comes to it any more, so that it is listed once.
+type Earlier struct {
+	Path string // below the home directory, which each call is given
+	Most int    // files that are listed
+
+	mu     sync.Mutex
+	listed bool
+	names  []string
+}
+
+const suffix = ".json"
+
+// Load returns what the file of a service says; nothing where there is none, or none that
+// can be read.
+func (e *Earlier) Load(home *durable.Dir, name string) service.Record {
+	if !slices.Contains(e.services(home), name) {
+		return service.Record{}
+	}
+	f, err := Read(home, path.Join(e.Path, name+suffix))
+	if err != nil || f.Origin != service.Recorded {
+		return service.Record{}
+	}
+	return service.Record{Origin: service.Recorded, Desired: f.Desired}
+}
+
+// Sweep removes the files of services that are known from elsewhere, and tells of each
+// whether that has failed.
+func (e *Earlier) Sweep(home *durable.Dir, known func(name string) bool, tell func(error)) {
+	for _, name := range e.services(home) {
+		if known(name) {
+			tell(home.RemoveAll(path.Join(e.Path, name+suffix)))
+		}
+	}
+}
+
+// services are those that have a file.
+func (e *Earlier) services() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listed {
+		return e.names
+	}
+	entries, err := home.ReadDir(e.Path, e.Most)
+	e.listed = err == nil || errors.Is(err, fs.ErrNotExist) // else it is asked again
+	for _, entry := range entries {
+		if name, is := strings.CutSuffix(entry.Name, suffix); is {
+			e.names = append(e.names, name)
+		}
+	}
+	return e.names
+}
