@@ -49,7 +49,7 @@ func (e *Earlier) Sweep(home *durable.Dir, known func(name string) bool, tell fu
 }
 
 // services are those that have a file.
-func (e *Earlier) services() []string {
+func (e *Earlier) services(home *durable.Dir) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listed {
