@@ -38,7 +38,18 @@ func countSpawns() error {
 	if err := bootTimes(); err != nil {
 		return err
 	}
-	return bootCalls(min(*services, 300))
+	if _, err := exec.LookPath("strace"); err != nil {
+		fmt.Println("strace is not there: system calls are not counted")
+		return nil
+	}
+	n := min(*services, 300)
+	boot, restart, err := bootCalls(n)
+	if err != nil {
+		return err
+	}
+	printCalls(fmt.Sprintf("system calls for each service of a boot of %d", n), boot, float64(n))
+	printCalls("system calls for one restart", restart, 1)
+	return nil
 }
 
 // bootTimes prints the processor time that each process of a boot used.
@@ -114,31 +125,29 @@ func processorTime(pid int) (sum float64) {
 	return sum
 }
 
-// bootCalls prints the system calls of each process for one service of a boot, and for
-// one restart.
-func bootCalls(n int) error {
-	if _, err := exec.LookPath("strace"); err != nil {
-		fmt.Println("strace is not there: system calls are not counted")
-		return nil
-	}
+// counts are numbers of system calls, by the role of the process and the call's name.
+type counts map[string]map[string]int
+
+// bootCalls counts the system calls of a boot of n services, and of one restart.
+func bootCalls(n int) (boot, restart counts, err error) {
 	s := supervisors()[0]
 	s.outside = true
 	sc, err := s.stage(n)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer sc.end()
 	time.Sleep(5 * time.Second)
 	// PID 1 is not the child that was started, but a grandchild.
 	one, err := sc.pidOne()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer syscall.Kill(one, syscall.SIGKILL) // which outlives strace
 	threads := map[int]string{}
 	processes, err := within(one)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, p := range processes {
 		if filepath.Base(p.argv[0]) == "service" {
@@ -152,7 +161,7 @@ func bootCalls(n int) error {
 	}
 	boot, size, err := sc.calls(0, threads)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, p := range processes {
 		if len(p.argv) == 2 && p.argv[1] == fifo(sc.dir, sc.names[0]) {
@@ -160,16 +169,11 @@ func bootCalls(n int) error {
 		}
 	}
 	if err := sc.opened.await(sc.names[0]); err != nil {
-		return err
+		return nil, nil, err
 	}
 	time.Sleep(2 * time.Second)
-	restart, _, err := sc.calls(size, threads)
-	if err != nil {
-		return err
-	}
-	printCalls(fmt.Sprintf("system calls for each service of a boot of %d", n), boot, float64(n))
-	printCalls("system calls for one restart", restart, 1)
-	return nil
+	restart, _, err = sc.calls(size, threads)
+	return boot, restart, err
 }
 
 // pidOne is the process that is the first of the namespace in a scene below strace.
@@ -193,7 +197,7 @@ var callLine = regexp.MustCompile(`^(\d+) +([a-z_0-9]+)\(`)
 
 // calls counts, from an offset of what strace has written, the calls by role and name. A
 // thread that is none of those given is a child until it runs its program.
-func (sc *scene) calls(from int64, threads map[int]string) (counts map[string]map[string]int, size int64, err error) {
+func (sc *scene) calls(from int64, threads map[int]string) (all counts, size int64, err error) {
 	f, err := os.Open(filepath.Join(sc.dir, "strace"))
 	if err != nil {
 		return nil, 0, err
@@ -205,7 +209,7 @@ func (sc *scene) calls(from int64, threads map[int]string) (counts map[string]ma
 	if _, err := f.Seek(from, 0); err != nil {
 		return nil, 0, err
 	}
-	counts = map[string]map[string]int{}
+	all = counts{}
 	runs := map[int]bool{} // its program, and is none of ours
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
@@ -222,13 +226,13 @@ func (sc *scene) calls(from int64, threads map[int]string) (counts map[string]ma
 		if runs[tid] {
 			continue
 		}
-		if counts[role] == nil {
-			counts[role] = map[string]int{}
+		if all[role] == nil {
+			all[role] = map[string]int{}
 		}
-		counts[role][found[2]+argumentsOf(lines.Text()[len(found[0]):])]++
+		all[role][found[2]+argumentsOf(lines.Text()[len(found[0]):])]++
 		runs[tid] = !known && found[2] == "execve" && strings.Contains(lines.Text(), service())
 	}
-	return counts, size, lines.Err()
+	return all, size, lines.Err()
 }
 
 // What differs in the arguments of calls that are alike.
@@ -248,21 +252,21 @@ func argumentsOf(text string) string {
 	return "\n        (" + text[:min(len(text), 120)]
 }
 
-func printCalls(title string, counts map[string]map[string]int, per float64) {
+func printCalls(title string, all counts, per float64) {
 	fmt.Println(title)
 	most := 14
 	if *arguments {
 		most = 80
 	}
 	for _, role := range roles {
-		names := slices.SortedFunc(maps.Keys(counts[role]), func(a, b string) int { return cmp.Compare(counts[role][b], counts[role][a]) })
+		names := slices.SortedFunc(maps.Keys(all[role]), func(a, b string) int { return cmp.Compare(all[role][b], all[role][a]) })
 		sum := 0
-		for _, n := range counts[role] {
+		for _, n := range all[role] {
 			sum += n
 		}
 		fmt.Printf("    %-12s %7.1f:", role, float64(sum)/per)
 		for _, name := range names[:min(len(names), most)] {
-			fmt.Printf(" %s %.1f", name, float64(counts[role][name])/per)
+			fmt.Printf(" %s %.1f", name, float64(all[role][name])/per)
 		}
 		fmt.Println()
 	}
