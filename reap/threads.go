@@ -27,7 +27,8 @@ const spareThreads = 2*processors - 1
 // and its directory itself, and their file system may not answer.
 const (
 	atOnce      = 2
-	fewSpawners = atOnce + 1 // where processes are few
+	fewSpawners = atOnce + 1 // where processes or descriptors are few
+	plentyOpen  = 1024       // descriptors, with which they are not
 	spawners    = 8
 )
 
@@ -85,7 +86,8 @@ func (t *threads) start() error {
 	}
 	t.finished = fd
 	many := spawners
-	if t.place.pids < wire.PlentyPIDs {
+	var open unix.Rlimit // each has some
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil || open.Cur < plentyOpen || t.place.pids < wire.PlentyPIDs {
 		many = fewSpawners
 	}
 	for i := range many {
