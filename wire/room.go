@@ -5,7 +5,7 @@ const (
 	FewestPIDs = 64  // with which a container that has a configuration starts at all
 	PlentyPIDs = 500 // from which on nobody needs to take turns
 
-	othersPIDs = 24 // that are not counted for the supervisor's threads: PID 1's, and some for services
+	othersPIDs = 28 // that are not counted for the supervisor's threads: PID 1's, and some for services
 
 	fewestThreads = 6
 	mostThreads   = 24
