@@ -1,6 +1,6 @@
-// Package link is tier 2's end of the pair to tier 1: sends are queued and
-// written in order by a goroutine of their own, what arrives is handed on in
-// order. It owns the socket and nothing else, and never decides anything.
+// Package link is tier 2's end of the pair to tier 1: a message is sent by whoever has
+// it, at once, and where the socket is full it is queued and sent in order by a goroutine
+// of the link's own; what arrives is handed on in order. It owns the socket and nothing else, and never decides anything.
 package link
 
 import (
@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,11 +20,11 @@ import (
 	"rlminit/wire"
 )
 
-// Link is one end of a SOCK_SEQPACKET pair. Sends are queued, for the loop must
-// never wait for PID 1.
+// Link is one end of a SOCK_SEQPACKET pair. Nobody who sends waits for PID 1, for the
+// loop must not.
 type Link struct {
-	raw syscall.RawConn
-	out func(Outgoing) // takes one message: deliver, but in a simulation
+	raw syscall.RawConn // nil in a simulation
+	out func(Outgoing)  // takes one message: deliver, but in a simulation
 
 	// Failed is told, by a goroutine of its own, of a message that cannot be sent.
 	// It is set before the first one.
@@ -31,7 +32,11 @@ type Link struct {
 
 	queue *inbox.Inbox[Outgoing]
 
-	patience time.Duration // what is left of it, deliver's alone
+	mu     sync.Mutex // never held while something is waited for
+	queued int        // messages that are in the queue, or on their way from it
+	closed bool
+
+	patience time.Duration // what is left of it; deliver's, and under mu where nothing is queued
 }
 
 // fullPatience is how long messages are tried again that the kernel refuses for
@@ -76,13 +81,24 @@ func To(out func(Outgoing)) *Link {
 }
 
 // Close ends the sending. What is sent after it goes nowhere.
-func (l *Link) Close() { l.queue.Close() }
+func (l *Link) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.queue.Close()
+}
 
-// Send queues a message with descriptors. Those in given are the link's from now on:
-// it closes them once the message is sent, whether or not they go with it. Of the
-// others in fds it makes copies of its own, so that the caller may close its own at
-// any time.
+// Send sends a message with descriptors, behind all that was sent before. Those in given
+// are the link's from now on: it closes them once the message is sent, whether or not
+// they go with it. Of the others in fds it makes copies of its own where the message has
+// to wait, so that the caller may close its own at any time.
 func (l *Link) Send(m wire.Message, fds, given []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queued == 0 && l.straight(m, fds) {
+		closeBeside(given)
+		return
+	}
 	o := Outgoing{Message: m, own: given}
 	for _, fd := range fds {
 		if !slices.Contains(given, fd) {
@@ -95,8 +111,34 @@ func (l *Link) Send(m wire.Message, fds, given []int) {
 		}
 		o.FDs = append(o.FDs, fd)
 	}
-	if !l.queue.Put(o) {
+	if l.queue.Put(o) {
+		l.queued++
+	} else {
 		wire.CloseAll(o.own)
+	}
+}
+
+// straight sends a message if the socket takes it now. Whoever calls it has l.mu, and
+// nothing is queued.
+func (l *Link) straight(m wire.Message, fds []int) bool {
+	if l.raw == nil || l.closed {
+		return false
+	}
+	var failure error
+	if err := l.raw.Control(func(fd uintptr) { failure = wire.Send(int(fd), m, fds...) }); err != nil || failure != nil {
+		return false // deliver tries again, and tells
+	}
+	if len(fds) > 0 {
+		l.patience = fullPatience
+	}
+	return true
+}
+
+// closeBeside closes descriptors beside the caller: it may be the last close of a socket
+// that a service has told to linger, and that takes its time.
+func closeBeside(fds []int) {
+	if len(fds) > 0 {
+		go wire.CloseAll(fds)
 	}
 }
 
@@ -104,7 +146,13 @@ func (l *Link) Send(m wire.Message, fds, given []int) {
 // lost with us. It is not for the loop.
 func (l *Link) Flush() {
 	sent := make(chan struct{})
-	if l.queue.Put(Outgoing{sent: sent}) {
+	l.mu.Lock()
+	waits := l.queued > 0 && l.queue.Put(Outgoing{sent: sent})
+	if waits {
+		l.queued++
+	}
+	l.mu.Unlock()
+	if waits {
 		<-sent
 	}
 }
@@ -113,14 +161,13 @@ func (l *Link) Flush() {
 func (l *Link) write(o Outgoing) {
 	if o.sent != nil {
 		close(o.sent)
-		return
+	} else {
+		l.out(o)
+		closeBeside(o.own)
 	}
-	l.out(o)
-	if len(o.own) > 0 {
-		// Beside us: it may be the last close of a socket that a service has
-		// told to linger, and that takes its time.
-		go wire.CloseAll(o.own)
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queued--
 }
 
 func (l *Link) deliver(o Outgoing) {
