@@ -142,6 +142,13 @@ func closeBeside(fds []int) {
 	}
 }
 
+// Behind tells whether a message that is sent now would wait behind others.
+func (l *Link) Behind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queued > 0 && !l.closed
+}
+
 // Flush waits until all that was queued before is sent, so that it cannot be
 // lost with us. It is not for the loop.
 func (l *Link) Flush() {

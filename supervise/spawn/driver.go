@@ -97,8 +97,7 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 	l := &Launch{ID: id, Service: s, over: make(chan struct{})}
 	d.launches[id] = l
 	if d.Immediate(s) {
-		ready := d.Prepare(s)
-		d.Do(func() { d.finish(l, ready) })
+		d.soon(l, d.Prepare(s))
 		return l
 	}
 	go func() {
@@ -114,6 +113,21 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 		d.Do(func() { d.finish(l, p) })
 	}()
 	return l
+}
+
+// soon finishes a launch when the loop comes to it, and not before tier 1 has taken all
+// that was sent: what waits to be sent has copies of its descriptors.
+func (d *Driver) soon(l *Launch, p process.Prepared) {
+	d.Do(func() {
+		if !d.tier1.Link.Behind() {
+			d.finish(l, p)
+			return
+		}
+		go func() {
+			d.tier1.Link.Flush()
+			d.soon(l, p)
+		}()
+	})
 }
 
 // watch tells of a launch that is stuck.
