@@ -186,6 +186,28 @@ func checkDescriptors(t *testing.T, b *box, n int) {
 	}
 }
 
+// A program is looked for along PATH by the process itself, in the directory that it
+// could enter: the one that is named, or else its home, or else /.
+func TestProgramIsLookedFor(t *testing.T) {
+	b := startBox(t)
+	l := b.link
+	for name, c := range map[string]struct{ dir, home, want string }{
+		"the directory":            {"/etc", "/usr", "/etc"},
+		"the home":                 {"", "/usr", "/usr"},
+		"a home that is not there": {"", "/nowhere", "/"},
+		"a home of root's":         {"", "/root", "/"},
+	} {
+		id, out := l.spawn(t, func(m *wire.Spawn) {
+			m.Path, m.Argv, m.Env = "sh", []string{"sh", "-c", "pwd"}, []string{"PATH=/nowhere:/etc/passwd:/usr/bin:/bin"}
+			m.Dir, m.Home = c.dir, c.home
+		})
+		if got := l.line(t, out); got != c.want {
+			t.Errorf("%s: it runs in %s, want %s", name, got, c.want)
+		}
+		l.exited(t, id)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	b := startBox(t, withPolicy(func(p *wire.Policy) {
 		p.Privileged = []wire.Program{
@@ -205,7 +227,10 @@ func TestRefusals(t *testing.T) {
 		"new privileges":           {func(m *wire.Spawn) { m.NoNewPrivs = false }, wire.StepPolicy, unix.EPERM},
 		"a name not in the policy": {func(m *wire.Spawn) { m.Privileged, m.Name = true, "nobody" }, wire.StepPolicy, unix.EPERM},
 		"uid 0 in the policy":      {func(m *wire.Spawn) { m.Privileged, m.Name = true, "root" }, wire.StepPolicy, unix.EPERM},
-		"a relative path":          {func(m *wire.Spawn) { m.Path = "true" }, wire.StepMessage, unix.EINVAL},
+		"no program":               {func(m *wire.Spawn) { m.Path = "" }, wire.StepMessage, unix.EINVAL},
+		"a relative directory":     {func(m *wire.Spawn) { m.Dir = "tmp" }, wire.StepMessage, unix.EINVAL},
+		"a relative home":          {func(m *wire.Spawn) { m.Home = "tmp" }, wire.StepMessage, unix.EINVAL},
+		"a PATH without end":       {func(m *wire.Spawn) { m.Path, m.Env = "true", []string{"PATH=" + strings.Repeat(":", 256)} }, wire.StepMessage, unix.EINVAL},
 		"no argv":                  {func(m *wire.Spawn) { m.Argv = nil }, wire.StepMessage, unix.EINVAL},
 		"a NUL":                    {func(m *wire.Spawn) { m.Env = []string{"A=b\x00c"} }, wire.StepMessage, unix.EINVAL},
 		"no name":                  {func(m *wire.Spawn) { m.Name = "" }, wire.StepMessage, unix.EINVAL},
@@ -215,6 +240,8 @@ func TestRefusals(t *testing.T) {
 			m.Rlimits = []wire.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 1, Hard: 1 << 40}}
 		}, wire.StepRlimit, unix.EPERM},
 		"a program that is not there":   {func(m *wire.Spawn) { m.Path = "/nowhere/prog" }, wire.StepExec, unix.ENOENT},
+		"a program not along PATH":      {func(m *wire.Spawn) { m.Path, m.Env = "true", []string{"PATH=/nowhere:/etc"} }, wire.StepExec, unix.ENOENT},
+		"a program denied along PATH":   {func(m *wire.Spawn) { m.Path, m.Env = "passwd", []string{"PATH=/etc:/nowhere"} }, wire.StepExec, unix.EACCES},
 		"a program that is none":        {func(m *wire.Spawn) { m.Path = "/etc/passwd" }, wire.StepExec, unix.EACCES},
 		"a directory that is not there": {func(m *wire.Spawn) { m.Dir = "/nowhere" }, wire.StepDir, unix.ENOENT},
 		"a directory of root's":         {func(m *wire.Spawn) { m.Dir = "/root" }, wire.StepDir, unix.EACCES},
