@@ -25,7 +25,7 @@ func Storm(t *testing.T, start contract.New, rate, seconds, services int) {
 			`flap%d: {command: [nasty, flap, "${RLMINIT_HOME}/flap%d"], restart: {policy: always, delay: 250ms, factor: 1, max_delay: 250ms, jitter: 0, limit: 0}, log: {tee: off}}`, i, i))
 	}
 	b := start(t, box.Spec{Config: contract.Services(lines...)})
-	b.Must("start", "storm", "--timeout", "60s")
+	b.Must("start", "storm", "--timeout", "180s") // beside other tests it has a small part of the machine
 	b.AwaitThat("storm", "is over", func(s control.Service) bool { return s.State == "exited" })
 	if out := b.Must("logs", "storm"); !strings.Contains(out, fmt.Sprintf("orphans %d", rate*seconds)) {
 		t.Errorf("the storm said %q", out)
