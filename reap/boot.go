@@ -49,7 +49,7 @@ func Run(o Options) int {
 	}
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50)         // there is little garbage, and memory is dearer than time
-	debug.SetMemoryLimit(32 << 20) // above which, as with huge requests, the collector hurries
+	debug.SetMemoryLimit(64 << 20) // above which, as with huge requests, the collector hurries
 	// A boot takes much that is not needed again. And the first timer makes the runtime
 	// open two descriptors: now it finds some free; one of the collector's, later, might
 	// not, and that would be its end.

@@ -44,6 +44,9 @@ type Driver struct {
 
 	filesAnswer func() bool // whether it is not for want of whoever touches files that one does not
 
+	ready    []*Launch // prepared, and tier 1 was not asked yet
+	flushing bool      // they wait until tier 1 has taken what was sent
+
 	memory    *oom.Watch         // asked when a process has ended
 	launches  map[uint64]*Launch // by spawn id, until they have failed or ended
 	turns     *turns.Turns
@@ -64,8 +67,9 @@ type Launch struct {
 	ID uint64
 	Service
 	process.Prepared
-	over  chan struct{} // closed when it is prepared, or given up
-	asked bool          // tier 1 was
+	over     chan struct{} // closed when it is prepared, or given up
+	prepared bool
+	asked    bool // tier 1 was
 }
 
 // NewDriver is a Driver that has begun nothing.
@@ -97,7 +101,8 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 	l := &Launch{ID: id, Service: s, over: make(chan struct{})}
 	d.launches[id] = l
 	if d.Immediate(s) {
-		d.soon(l, d.Prepare(s))
+		p := d.Prepare(s)
+		d.Do(func() { d.isReady(l, p) })
 		return l
 	}
 	go func() {
@@ -110,24 +115,41 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 		go d.watch(l)
 		p := d.Prepare(s)
 		d.lastReady.Store(time.Now())
-		d.Do(func() { d.finish(l, p) })
+		d.Do(func() { d.isReady(l, p) })
 	}()
 	return l
 }
 
-// soon finishes a launch when the loop comes to it, and not before tier 1 has taken all
-// that was sent: what waits to be sent has copies of its descriptors.
-func (d *Driver) soon(l *Launch, p process.Prepared) {
-	d.Do(func() {
-		if !d.tier1.Link.Behind() {
-			d.finish(l, p)
+// isReady takes a launch that is prepared.
+func (d *Driver) isReady(l *Launch, p process.Prepared) {
+	l.Prepared, l.prepared = p, true
+	if d.launches[l.ID] == l { // else it was given up
+		close(l.over)
+	}
+	d.ready = append(d.ready, l)
+	d.finishReady()
+}
+
+// finishReady finishes launches in the order in which they became ready, as long as tier 1
+// takes at once what is sent: a message that waits has copies of its descriptors, and a
+// thousand of them would take all that there are.
+func (d *Driver) finishReady() {
+	for len(d.ready) > 0 && !d.flushing {
+		if d.tier1.Link.Behind() {
+			d.flushing = true
+			go func() {
+				d.tier1.Link.Flush()
+				d.Do(func() {
+					d.flushing = false
+					d.finishReady()
+				})
+			}()
 			return
 		}
-		go func() {
-			d.tier1.Link.Flush()
-			d.soon(l, p)
-		}()
-	})
+		l := d.ready[0]
+		d.ready[0], d.ready = nil, d.ready[1:]
+		d.finish(l)
+	}
 }
 
 // watch tells of a launch that is stuck.
@@ -150,7 +172,7 @@ func (d *Driver) watch(l *Launch) {
 				continue
 			}
 			d.Do(func() {
-				if d.launches[l.ID] == l && !l.asked {
+				if d.launches[l.ID] == l && !l.prepared {
 					d.tell(l.ID, machine.Event{Kind: machine.SpawnStuck, Reason: "its working directory, program or environment file lies on a file system that does not answer"})
 				}
 			})
@@ -159,15 +181,13 @@ func (d *Driver) watch(l *Launch) {
 }
 
 // finish asks tier 1 for a process that is prepared, unless it was given up.
-func (d *Driver) finish(l *Launch, p process.Prepared) {
-	l.Prepared = p
+func (d *Driver) finish(l *Launch) {
 	defer l.Walls.Close()
 	if d.launches[l.ID] != l {
 		return
 	}
-	close(l.over)
 	l.asked = true
-	m := message(l.Service, p)
+	m := message(l.Service, l.Prepared)
 	m.ID = l.ID
 	fds, err := d.Open(l, m)
 	var built []int
@@ -209,14 +229,16 @@ func message(s Service, p process.Prepared) *wire.Spawn {
 // kernel stays there, and its result is thrown away.
 func (d *Driver) Abandon(id uint64) {
 	if l := d.launches[id]; l != nil && !l.asked {
-		close(l.over)
+		if !l.prepared {
+			close(l.over)
+		}
 		d.fail(id, "stopped before it was started", true)
 	}
 }
 
 // Adopt hears of a run that a predecessor has begun.
 func (d *Driver) Adopt(s Service, user *rights.User, id uint64) *Launch {
-	l := &Launch{ID: id, Service: s, Prepared: process.Prepared{User: user}, asked: true}
+	l := &Launch{ID: id, Service: s, Prepared: process.Prepared{User: user}, prepared: true, asked: true}
 	d.launches[id] = l
 	return l
 }
@@ -281,7 +303,7 @@ func (d *Driver) failed(m *wire.SpawnFailed) {
 		return
 	}
 	go func() {
-		reason, passing, unrunnable := l.explain(m)
+		reason, passing, unrunnable := d.explain(l, m)
 		d.Do(func() {
 			l.Unrunnable = unrunnable
 			d.fail(m.ID, reason, passing)
@@ -291,15 +313,22 @@ func (d *Driver) failed(m *wire.SpawnFailed) {
 }
 
 // explain says why a spawn has failed, whether trying again may help, and which exit
-// code a shell has for that; 0: none. It looks at what the process did not find.
-func (l *Launch) explain(m *wire.SpawnFailed) (reason string, passes bool, unrunnable int32) {
+// code a shell has for that; 0: none. It looks for what the process did not find.
+func (d *Driver) explain(l *Launch, m *wire.SpawnFailed) (reason string, passes bool, unrunnable int32) {
 	program := l.Path
 	if !l.Privileged && (m.Step == wire.StepExec || m.Step == wire.StepDir) {
-		found := process.Prepare(l.User, process.Where{Dir: l.Dir, Home: l.Home}, l.Argv, l.Env)
-		if found.Err != nil {
-			return found.Err.Error(), passing(found.Err), found.Unrunnable
+		of := l.Prepared
+		if len(of.Argv) == 0 { // a predecessor has prepared it
+			of = d.Prepare(l.Service)
+			of.Walls.Close()
 		}
-		program = found.Path
+		if of.Err == nil {
+			found := process.Prepare(of.User, process.Where{Dir: of.Dir, Home: of.Home}, of.Argv, of.Env)
+			if found.Err != nil {
+				return found.Err.Error(), passing(found.Err), found.Unrunnable
+			}
+			program = found.Path
+		}
 	}
 	if m.Step == wire.StepExec {
 		unrunnable = process.Unrunnable(syscall.Errno(m.Errno))

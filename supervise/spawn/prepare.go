@@ -43,11 +43,12 @@ func (p *Preparer) FilesAnswer() bool { return p.User.Answers(filesAnswerWithin)
 const filesAnswerWithin = time.Second
 
 // Immediate tells that Prepare takes no time for a service: there is no file to read for
-// it, and no user, wall or port to look after.
+// it, and no user, wall or port to look after. For the main command the container's own
+// directory is looked at.
 func (p *Preparer) Immediate(s Service) bool {
 	d := s.Definition
 	c := p.Config().For(d.Name)
-	return s.Probe == nil && d.Profile == "" && d.Port == 0 && !d.Isolation.Wanted() && len(d.Secrets) == 0 &&
+	return s.Probe == nil && d.Profile == "" && d.Name != config.MainService && d.Port == 0 && !d.Isolation.Wanted() && len(d.Secrets) == 0 &&
 		!readsFiles(c.EnvFile, c.Environment) && !readsFiles(d.EnvFile, d.Environment)
 }
 

@@ -8,8 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"rlminit/internal/inbox"
 	"rlminit/service"
+	"rlminit/supervise/core"
 	"rlminit/supervise/link"
+	"rlminit/supervise/machine"
 	"rlminit/supervise/process"
 	"rlminit/wire"
 )
@@ -116,5 +121,99 @@ func TestNumbers(t *testing.T) {
 	c := tier1.NewID(p)
 	if b != a+1 || c != b+3 {
 		t.Error(a, b, c)
+	}
+}
+
+// work is a loop that runs what it is given when it is told to.
+type work struct{ *inbox.Inbox[func()] }
+
+// until runs what comes until that is so.
+func (w work) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); {
+		if f, waits := w.Next(); waits {
+			f()
+		} else if time.Now().After(deadline) {
+			t.Fatalf("it does not come about that %s", what)
+		} else {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// driver is one that starts services at once, with its loop, and what the core hears.
+func driver(tier1 *Tier1) (d *Driver, loop work, heard *[]machine.Event) {
+	loop, heard = work{inbox.New[func()]()}, &[]machine.Event{}
+	d = NewDriver(tier1, &Preparer{})
+	d.Do = func(f func()) { loop.Put(f) }
+	d.Apply = func(in core.Input) { *heard = append(*heard, in.Event) }
+	d.Immediate = func(Service) bool { return true }
+	d.Prepare = func(s Service) process.Prepared {
+		return process.Unseen(process.Where{Dir: "/"}, s.Definition.Command, []string{"PATH=/nowhere"})
+	}
+	d.Open = func(*Launch, *wire.Spawn) ([]int, error) { return nil, nil }
+	return d, loop, heard
+}
+
+func runs(name string, command ...string) Service {
+	d := service.Default(name)
+	d.Command = command
+	return Service{Name: name, Definition: d}
+}
+
+// While tier 1 is behind, no launch sends; then they do so in their order, without those
+// that were given up meanwhile.
+func TestLaunchesWaitForTier1(t *testing.T) {
+	tier1 := NewTier1()
+	var mu sync.Mutex
+	var asked []uint64
+	behind := make(chan struct{})
+	tier1.Link = link.To(func(o link.Outgoing) {
+		<-behind
+		if m, is := o.Message.(*wire.Spawn); is {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, m.ID)
+		}
+	})
+	d, loop, _ := driver(tier1)
+	tier1.Send(&wire.Pong{}, nil, nil)
+	for id := uint64(1); id <= 5; id++ {
+		d.Begin(runs("web", "true"), id)
+	}
+	loop.until(t, "all are prepared", func() bool { return len(d.ready) == 5 })
+	d.Abandon(3)
+	if d.launches[2].asked {
+		t.Error("tier 1 is behind, and was asked")
+	}
+	close(behind)
+	want := []uint64{1, 2, 4, 5}
+	loop.until(t, "tier 1 is asked for the rest", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(asked) == len(want)
+	})
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked for %v, want %v", asked, want)
+	}
+}
+
+// A spawn that fails is explained by a look at what it did not find, also where a
+// predecessor has asked for it.
+func TestFailureIsExplained(t *testing.T) {
+	for name, begin := range map[string]func(*Driver, Service){
+		"own":           func(d *Driver, s Service) { d.Begin(s, 1) },
+		"predecessor's": func(d *Driver, s Service) { d.Adopt(s, nil, 1) },
+	} {
+		d, loop, heard := driver((&sent{}).tier1())
+		begin(d, runs("web", "agent"))
+		loop.until(t, "tier 1 is asked", func() bool { return d.launches[1].asked })
+		l := d.launches[1]
+		d.Hear(&wire.SpawnFailed{ID: 1, Step: wire.StepExec, Errno: int32(unix.ENOENT)})
+		loop.until(t, "the core hears of it", func() bool { return len(*heard) > 0 })
+		const want = `cannot run "agent": not found in PATH (/nowhere)`
+		if e := (*heard)[0]; e.Kind != machine.SpawnFailed || e.Reason != want || e.Temporary || l.Unrunnable != 127 {
+			t.Errorf("%s: %+v, exit code %d; want %q", name, e, l.Unrunnable, want)
+		}
 	}
 }
