@@ -47,7 +47,7 @@ type Collector struct {
 	failing  []*Slot // with a queue that is to be written
 	ticking  bool
 	bells    bells
-	silence  silence
+	waiting  waitingMarks
 	pace     pace
 }
 
@@ -108,7 +108,7 @@ func (c *Collector) open() (err error) {
 	}
 	c.arena.instant = c.opts.instant
 	c.memory = memory{arena: c.arena, tend: c.tick}
-	c.silence = silence{c: c, of: map[*Slot][]unsaid{}}
+	c.waiting = waitingMarks{c: c, of: map[*Slot][]waitingMark{}}
 	c.composer.memory = &c.memory
 	c.adopt()
 	if err := c.inbox.open(c.pace.wake); err != nil {
@@ -200,8 +200,8 @@ func (c *Collector) serve(event unix.EpollEvent) {
 // take deals with what is in a pipe now, *left bytes at most, and takes their
 // number off *left.
 func (c *Collector) take(s *Slot, stream uint32, left *int) bool {
-	for c.silence.has(s) {
-		c.silence.end(s)
+	for c.waiting.has(s) {
+		c.waiting.writeFirst(s)
 	}
 	room, err := c.arena.room(64 << 10)
 	if err != nil {
@@ -270,8 +270,8 @@ func (c *Collector) step() {
 			return
 		}
 	}
-	if c.silence.has(t.slot) && (t.source != fromMark || !c.silence.covers(t.slot)) {
-		c.silence.end(t.slot)
+	if c.waiting.has(t.slot) && (t.source != fromMark || !c.waiting.mayWait(t.slot)) {
+		c.waiting.writeFirst(t.slot)
 		return
 	}
 	if !t.marked {
@@ -301,8 +301,8 @@ func (c *Collector) mark(t *task) {
 	when := t.when
 	if when == 0 {
 		when = now()
-		if t.source == fromMark && c.silence.covers(s) {
-			c.silence.add(s, unsaid{t.text, when})
+		if t.source == fromMark && c.waiting.mayWait(s) {
+			c.waiting.add(s, waitingMark{t.text, when})
 			return
 		}
 	}

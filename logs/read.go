@@ -123,7 +123,7 @@ func (r *reader) add(ctx context.Context, source Source, n int) error {
 		source.Dir = s.where()
 	}
 	if s != nil {
-		s.said(ctx)
+		s.awaitMarks(ctx)
 	}
 	k := &cursor{ctx: ctx, home: r.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
 	if err := k.seek(n, r.q.Since); err != nil {

@@ -292,7 +292,7 @@ func (c *Collector) register(s *Slot) {
 // discard forgets a slot, and with it what its queue still holds.
 func (c *Collector) discard(s *Slot) {
 	s.closing = true
-	delete(c.silence.of, s)
+	delete(c.waiting.of, s)
 	if s.late {
 		return // returned comes back here
 	}

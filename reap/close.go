@@ -80,7 +80,7 @@ func (c *closer) close(fds []int) {
 			c.wake(closePatience)
 			unix.Close(fd)
 			c.wake(0)
-		case wire.Silences:
+		case wire.Hangs:
 			if !c.apart(fd) {
 				c.left = append(c.left, fd)
 			}

@@ -115,7 +115,7 @@ func (t *threads) assign(now int64) {
 		if len(t.queue) == 0 {
 			return
 		}
-		if t.jobs[i] != nil || !t.last(i) && t.swift() >= atOnce {
+		if t.jobs[i] != nil || !t.last(i) && t.fast() >= atOnce {
 			continue
 		}
 		n := slices.IndexFunc(t.queue, func(j *job) bool { return t.takes(i, j) })
@@ -132,8 +132,8 @@ func (t *threads) assign(now int64) {
 // last tells whether a thread is the one for what is to have a bounding set.
 func (t *threads) last(i int) bool { return i == len(t.spawners)-1 }
 
-// swift is how many of the other threads have a spawn under way that is not slow.
-func (t *threads) swift() (n int) {
+// fast is how many of the other threads have a spawn under way that is not slow.
+func (t *threads) fast() (n int) {
 	for i, j := range t.jobs {
 		if j != nil && !j.slow && !t.last(i) {
 			n++

@@ -31,9 +31,9 @@ type Closing uint8
 
 // The grades of Closing.
 const (
-	Prompt   Closing = iota // no time
-	Lingers                 // a socket's last close may wait for its peer, until a signal comes: SO_LINGER of socket(7)
-	Silences                // for ever, whatever signals come: see MayBeSilent
+	Prompt  Closing = iota // no time
+	Lingers                // a socket's last close may wait for its peer, until a signal comes: SO_LINGER of socket(7)
+	Hangs                  // for ever, whatever signals come: see MayBeSilent
 )
 
 // ClosingOf tells how long close(2) of a descriptor may take.
@@ -44,7 +44,7 @@ func ClosingOf(fd int) Closing {
 		if err == unix.ENOSYS {
 			return Lingers
 		}
-		return Silences
+		return Hangs
 	}
 	switch {
 	case file.Mode&unix.S_IFMT == unix.S_IFSOCK:
@@ -57,7 +57,7 @@ func ClosingOf(fd int) Closing {
 	}
 	err := unix.Statx(unix.AT_FDCWD, "/", alone, unix.STATX_TYPE, &root)
 	if err != nil || file.Dev_minor != root.Dev_minor || root.Dev_major != 0 {
-		return Silences
+		return Hangs
 	}
 	return Prompt
 }
@@ -66,4 +66,4 @@ func ClosingOf(fd int) Closing {
 // signals come: it is a file of FUSE or a network, whose server is told of that, and
 // need not answer. All file systems without a device count as such, but memory and
 // the root directory's. None is asked.
-func MayBeSilent(fd int) bool { return ClosingOf(fd) == Silences }
+func MayBeSilent(fd int) bool { return ClosingOf(fd) == Hangs }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,7 +19,7 @@ type Earlier struct {
 
 	mu     sync.Mutex
 	listed bool
-	names  []string
+	names  map[string]bool
 }
 
 const suffix = ".json"
@@ -28,7 +27,7 @@ const suffix = ".json"
 // Load returns what the file of a service says; nothing where there is none, or none that
 // can be read.
 func (e *Earlier) Load(home *durable.Dir, name string) service.Record {
-	if !slices.Contains(e.services(home), name) {
+	if !e.services(home)[name] {
 		return service.Record{}
 	}
 	f, err := Read(home, path.Join(e.Path, name+suffix))
@@ -41,7 +40,7 @@ func (e *Earlier) Load(home *durable.Dir, name string) service.Record {
 // Sweep removes the files of services that are known from elsewhere, and tells of each
 // whether that has failed.
 func (e *Earlier) Sweep(home *durable.Dir, known func(name string) bool, tell func(error)) {
-	for _, name := range e.services(home) {
+	for name := range e.services(home) {
 		if known(name) {
 			tell(home.RemoveAll(path.Join(e.Path, name+suffix)))
 		}
@@ -49,17 +48,18 @@ func (e *Earlier) Sweep(home *durable.Dir, known func(name string) bool, tell fu
 }
 
 // services are those that have a file.
-func (e *Earlier) services(home *durable.Dir) []string {
+func (e *Earlier) services(home *durable.Dir) map[string]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listed {
 		return e.names
 	}
+	e.names = map[string]bool{}
 	entries, err := home.ReadDir(e.Path, e.Most)
 	e.listed = err == nil || errors.Is(err, fs.ErrNotExist) // else it is asked again
 	for _, entry := range entries {
 		if name, is := strings.CutSuffix(entry.Name, suffix); is {
-			e.names = append(e.names, name)
+			e.names[name] = true
 		}
 	}
 	return e.names

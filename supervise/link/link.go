@@ -95,8 +95,8 @@ func (l *Link) Close() {
 func (l *Link) Send(m wire.Message, fds, given []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.queued == 0 && l.straight(m, fds) {
-		closeBeside(given)
+	if l.queued == 0 && l.sendNow(m, fds) {
+		closeApart(given)
 		return
 	}
 	o := Outgoing{Message: m, own: given}
@@ -118,9 +118,9 @@ func (l *Link) Send(m wire.Message, fds, given []int) {
 	}
 }
 
-// straight sends a message if the socket takes it now. Whoever calls it has l.mu, and
+// sendNow sends a message if the socket takes it now. Whoever calls it has l.mu, and
 // nothing is queued.
-func (l *Link) straight(m wire.Message, fds []int) bool {
+func (l *Link) sendNow(m wire.Message, fds []int) bool {
 	if l.raw == nil || l.closed {
 		return false
 	}
@@ -134,9 +134,9 @@ func (l *Link) straight(m wire.Message, fds []int) bool {
 	return true
 }
 
-// closeBeside closes descriptors beside the caller: it may be the last close of a socket
-// that a service has told to linger, and that takes its time.
-func closeBeside(fds []int) {
+// closeApart closes descriptors in a goroutine of its own: it may be the last close of a
+// socket that a service has told to linger, and that takes its time.
+func closeApart(fds []int) {
 	if len(fds) > 0 {
 		go wire.CloseAll(fds)
 	}
@@ -170,7 +170,7 @@ func (l *Link) write(o Outgoing) {
 		close(o.sent)
 	} else {
 		l.out(o)
-		closeBeside(o.own)
+		closeApart(o.own)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,10 +56,10 @@ func WhereOf(d *service.Definition, home string) Where {
 // errNoCommand is of a definition that is no more.
 var errNoCommand = errors.New("it has no command any more: its definition was taken away")
 
-// Unseen is what a spawn of argv needs. The process itself looks for its working
+// Unchecked is what a spawn of argv needs. The process itself looks for its working
 // directory and its program, so that nobody waits for the file systems on which they
 // lie; Prepare finds out why it found none.
-func Unseen(where Where, argv, env []string) Prepared {
+func Unchecked(where Where, argv, env []string) Prepared {
 	if len(argv) == 0 {
 		return Prepared{Err: errNoCommand}
 	}

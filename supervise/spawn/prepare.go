@@ -88,7 +88,7 @@ func (p *Preparer) Prepare(s Service) process.Prepared {
 	if itself {
 		argv = d.Command
 	}
-	ready := process.Unseen(process.WhereOf(d, p.Identity(uid, d).Home), argv, built.Environment)
+	ready := process.Unchecked(process.WhereOf(d, p.Identity(uid, d).Home), argv, built.Environment)
 	ready.Walls, ready.UID, ready.User = built, uid, user
 	return ready
 }

@@ -149,7 +149,7 @@ func driver(tier1 *Tier1) (d *Driver, loop work, heard *[]machine.Event) {
 	d.Apply = func(in core.Input) { *heard = append(*heard, in.Event) }
 	d.Immediate = func(Service) bool { return true }
 	d.Prepare = func(s Service) process.Prepared {
-		return process.Unseen(process.Where{Dir: "/"}, s.Definition.Command, []string{"PATH=/nowhere"})
+		return process.Unchecked(process.Where{Dir: "/"}, s.Definition.Command, []string{"PATH=/nowhere"})
 	}
 	d.Open = func(*Launch, *wire.Spawn) ([]int, error) { return nil, nil }
 	return d, loop, heard

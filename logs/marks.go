@@ -1,0 +1,92 @@
+package logs
+
+import (
+	"context"
+	"time"
+)
+
+// A mark opens no file. Where the slot's file is not open yet, the mark waits in memory
+// for the first output, the end of the run, a reader, or until no other mark has come for
+// a while: when a thousand services start at once, all of them are started first, and
+// then their files are made. A mark that waits is lost if this process is killed.
+
+// marksEvery is how often the marks that wait are looked at. They are written when none
+// was added since the last look, and at the latest at look number mostMarkLooks.
+const (
+	marksEvery    = 500 * time.Millisecond
+	mostMarkLooks = 10
+)
+
+// waitingMark is a mark that waits.
+type waitingMark struct {
+	text string
+	when int64 // µs: when it was made
+}
+
+// waitingMarks are the marks that wait, by their slots; the collector's.
+type waitingMarks struct {
+	c     *Collector
+	of    map[*Slot][]waitingMark
+	added bool // since the last look
+	looks int  // so far; 0: there is no next one
+}
+
+// mayWait tells whether a mark would open the slot's file, and nobody follows a log.
+func (q *waitingMarks) mayWait(s *Slot) bool {
+	return s.file.fd < 0 && q.c.direct(s) && len(q.c.bells) == 0
+}
+
+// has tells whether a mark of the slot waits.
+func (q *waitingMarks) has(s *Slot) bool { return len(q.of[s]) > 0 }
+
+// add has a mark wait.
+func (q *waitingMarks) add(s *Slot, m waitingMark) {
+	q.of[s] = append(q.of[s], m)
+	if q.added = true; q.looks == 0 {
+		q.looks = 1
+		q.lookLater()
+	}
+}
+
+func (q *waitingMarks) lookLater() {
+	time.AfterFunc(marksEvery, func() { q.c.inbox.Put(q.look) })
+}
+
+// look has the marks that wait written, unless others come all the time.
+func (q *waitingMarks) look() {
+	if q.added && q.looks < mostMarkLooks {
+		q.added, q.looks = false, q.looks+1
+		q.lookLater()
+		return
+	}
+	q.added, q.looks = false, 0
+	for s := range q.of {
+		q.c.tasks = append(q.c.tasks, task{slot: s, marked: true})
+	}
+}
+
+// writeFirst writes the first mark of a slot that waits.
+func (q *waitingMarks) writeFirst(s *Slot) {
+	m := q.of[s][0]
+	if q.of[s] = q.of[s][1:]; len(q.of[s]) == 0 { // first: this goroutine may end in any call of the disk
+		delete(q.of, s)
+	}
+	q.c.mark(&task{slot: s, source: fromMark, text: m.text, when: m.when})
+}
+
+// awaitMarks returns when no mark of the slot waits, or when ctx ends.
+func (s *Slot) awaitMarks(ctx context.Context) {
+	done := make(chan struct{})
+	s.c.inbox.Put(func() {
+		if s.closing || !s.c.waiting.has(s) {
+			close(done)
+			return
+		}
+		s.c.tasks = append(s.c.tasks, task{slot: s, marked: true, done: func() { close(done) }})
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-s.c.inbox.done:
+	}
+}
