@@ -196,7 +196,7 @@ func (sc *scene) pidOne() (int, error) {
 var callLine = regexp.MustCompile(`^(\d+) +([a-z_0-9]+)\(`)
 
 // calls counts, from an offset of what strace has written, the calls by role and name. A
-// thread that is none of those given is a child until it runs its program.
+// thread that is none of those given is a child if it runs a service, until it does.
 func (sc *scene) calls(from int64, threads map[int]string) (all counts, size int64, err error) {
 	f, err := os.Open(filepath.Join(sc.dir, "strace"))
 	if err != nil {
@@ -209,8 +209,8 @@ func (sc *scene) calls(from int64, threads map[int]string) (all counts, size int
 	if _, err := f.Seek(from, 0); err != nil {
 		return nil, 0, err
 	}
-	all = counts{}
-	runs := map[int]bool{} // its program, and is none of ours
+	byThread := map[int]map[string]int{}
+	serves := map[int]bool{} // the program is a service's
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -219,18 +219,27 @@ func (sc *scene) calls(from int64, threads map[int]string) (all counts, size int
 			continue
 		}
 		tid, _ := strconv.Atoi(found[1])
-		role, known := threads[tid]
-		if !known {
-			role = "child"
-		}
-		if runs[tid] {
+		if serves[tid] {
 			continue
+		}
+		if byThread[tid] == nil {
+			byThread[tid] = map[string]int{}
+		}
+		byThread[tid][found[2]+argumentsOf(lines.Text()[len(found[0]):])]++
+		serves[tid] = threads[tid] == "" && found[2] == "execve" && strings.Contains(lines.Text(), service())
+	}
+	all = counts{}
+	for tid, calls := range byThread {
+		role := threads[tid]
+		if serves[tid] {
+			role = "child"
 		}
 		if all[role] == nil {
 			all[role] = map[string]int{}
 		}
-		all[role][found[2]+argumentsOf(lines.Text()[len(found[0]):])]++
-		runs[tid] = !known && found[2] == "execve" && strings.Contains(lines.Text(), service())
+		for call, n := range calls {
+			all[role][call] += n
+		}
 	}
 	return all, size, lines.Err()
 }
