@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -298,13 +299,10 @@ func (c *Collector) mark(t *task) {
 	if t.text == "" && (t.source != fromExit || s.entry.part == [2]uint32{}) {
 		return
 	}
-	when := t.when
-	if when == 0 {
-		when = now()
-		if t.source == fromMark && c.waiting.mayWait(s) {
-			c.waiting.add(s, waitingMark{t.text, when})
-			return
-		}
+	when := cmp.Or(t.when, now())
+	if t.when == 0 && t.source == fromMark && c.waiting.mayWait(s) {
+		c.waiting.add(s, waitingMark{t.text, when})
+		return
 	}
 	if _, err := c.arena.room(64 << 10); err != nil {
 		c.fail(s, err)

@@ -55,11 +55,6 @@ func (k *cursor) close() {
 	k.z, k.packed, k.damaged = nil, false, false
 }
 
-func (k *cursor) openDir() (int, error) {
-	f := file{home: k.home, dir: k.source.Dir}
-	return f.openDir(false)
-}
-
 // openBeneath opens one file of a log. What is no file at all, but a pipe or a
 // link by which a service would keep its log from being read, is as good as
 // absent.
@@ -91,7 +86,7 @@ func (k *cursor) seek(n int, since time.Time) error {
 	if k.source.Dir == "" {
 		return nil
 	}
-	dir, err := k.openDir()
+	dir, err := openDir(k.home, k.source.Dir)
 	if absent(err) {
 		return nil
 	}
@@ -286,7 +281,7 @@ func (k *cursor) nextFile() (bool, error) {
 	if k.source.Dir == "" {
 		return false, nil
 	}
-	dir, err := k.openDir()
+	dir, err := openDir(k.home, k.source.Dir)
 	if absent(err) {
 		return false, nil
 	}

@@ -46,47 +46,38 @@ type file struct {
 	packer *packer
 }
 
-// openDir opens the directory that holds the file, and makes it, 0750, where
-// it is missing.
-func (f *file) openDir(create bool) (int, error) {
-	const flags = unix.O_DIRECTORY | unix.O_RDONLY
-	fd, err := durable.OpenBeneath(f.home, f.dir, flags, 0)
-	if !errors.Is(err, unix.ENOENT) || !create {
-		return fd, err
-	}
-	at, missing := f.home, f.dir
-	if i := strings.LastIndexByte(f.dir, '/'); i > 0 { // its parent is there, after the first one
-		if above, err := durable.OpenBeneath(f.home, f.dir[:i], flags, 0); err == nil {
-			at, missing = above, f.dir[i+1:]
-		}
-	}
-	for name := range strings.SplitSeq(missing, "/") {
-		if err := unix.Mkdirat(at, name, 0o750); err != nil && !errors.Is(err, unix.EEXIST) {
-			closeBeneath(at, f.home)
-			return -1, err
-		}
-		next, err := durable.OpenBeneath(at, name, flags, 0)
-		if err == nil {
-			durable.Inherit(at, next)
-		}
-		closeBeneath(at, f.home)
-		if err != nil {
-			return -1, err
-		}
-		at = next
-	}
-	return at, nil
+// openDir opens a directory below home.
+func openDir(home int, dir string) (int, error) {
+	return durable.OpenBeneath(home, dir, unix.O_DIRECTORY|unix.O_RDONLY, 0)
 }
 
-func closeBeneath(fd, home int) {
-	if fd != home {
-		unix.Close(fd)
+// makeDir opens a directory below home, and makes it, 0750, with those above it, where it
+// is missing.
+func makeDir(home int, dir string) (int, error) {
+	fd, err := openDir(home, dir)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
 	}
+	at, name := home, dir
+	if i := strings.LastIndexByte(dir, '/'); i >= 0 {
+		if at, err = makeDir(home, dir[:i]); err != nil {
+			return -1, err
+		}
+		defer unix.Close(at)
+		name = dir[i+1:]
+	}
+	if err := unix.Mkdirat(at, name, 0o750); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	if fd, err = openDir(at, name); err == nil {
+		durable.Inherit(at, fd)
+	}
+	return fd, err
 }
 
 // open opens current for appending, and makes it where it is missing.
 func (f *file) open(now int64) error {
-	dir, err := f.openDir(true)
+	dir, err := makeDir(f.home, f.dir)
 	if err != nil {
 		return fmt.Errorf("cannot open %s: %w", f.dir, err)
 	}
@@ -233,7 +224,7 @@ func (f *file) write(b []byte) (int, error) {
 // rotate gives the file a name of its time, starts a new one and removes what
 // is beyond MaxFiles.
 func (f *file) rotate(now int64) error {
-	dir, err := f.openDir(false)
+	dir, err := openDir(f.home, f.dir)
 	if err != nil {
 		return fmt.Errorf("cannot open %s: %w", f.dir, err)
 	}

@@ -6,16 +6,12 @@ import (
 )
 
 // A mark opens no file. Where the slot's file is not open yet, the mark waits in memory
-// for the first output, the end of the run, a reader, or until no other mark has come for
-// a while: when a thousand services start at once, all of them are started first, and
-// then their files are made. A mark that waits is lost if this process is killed.
+// for the first output, the end of the run, a reader, or for marksWait: when a thousand
+// services start at once, most are started first, and then their files are made. A mark
+// that waits is lost if this process is killed.
 
-// marksEvery is how often the marks that wait are looked at. They are written when none
-// was added since the last look, and at the latest at look number mostMarkLooks.
-const (
-	marksEvery    = 500 * time.Millisecond
-	mostMarkLooks = 10
-)
+// marksWait is how long the first of the marks that wait does so.
+const marksWait = 2 * time.Second
 
 // waitingMark is a mark that waits.
 type waitingMark struct {
@@ -27,8 +23,7 @@ type waitingMark struct {
 type waitingMarks struct {
 	c     *Collector
 	of    map[*Slot][]waitingMark
-	added bool // since the last look
-	looks int  // so far; 0: there is no next one
+	armed bool // writeAll is called in a while
 }
 
 // mayWait tells whether a mark would open the slot's file, and nobody follows a log.
@@ -42,24 +37,15 @@ func (q *waitingMarks) has(s *Slot) bool { return len(q.of[s]) > 0 }
 // add has a mark wait.
 func (q *waitingMarks) add(s *Slot, m waitingMark) {
 	q.of[s] = append(q.of[s], m)
-	if q.added = true; q.looks == 0 {
-		q.looks = 1
-		q.lookLater()
+	if !q.armed {
+		q.armed = true
+		time.AfterFunc(marksWait, func() { q.c.inbox.Put(q.writeAll) })
 	}
 }
 
-func (q *waitingMarks) lookLater() {
-	time.AfterFunc(marksEvery, func() { q.c.inbox.Put(q.look) })
-}
-
-// look has the marks that wait written, unless others come all the time.
-func (q *waitingMarks) look() {
-	if q.added && q.looks < mostMarkLooks {
-		q.added, q.looks = false, q.looks+1
-		q.lookLater()
-		return
-	}
-	q.added, q.looks = false, 0
+// writeAll has all marks written that wait.
+func (q *waitingMarks) writeAll() {
+	q.armed = false
 	for s := range q.of {
 		q.c.tasks = append(q.c.tasks, task{slot: s, marked: true})
 	}
@@ -78,7 +64,7 @@ func (q *waitingMarks) writeFirst(s *Slot) {
 func (s *Slot) awaitMarks(ctx context.Context) {
 	done := make(chan struct{})
 	s.c.inbox.Put(func() {
-		if s.closing || !s.c.waiting.has(s) {
+		if !s.c.waiting.has(s) {
 			close(done)
 			return
 		}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -119,11 +120,9 @@ func (r *reader) add(ctx context.Context, source Source, n int) error {
 		return nil
 	}
 	s := r.c.roll.slot(source.Name)
-	if source.Dir == "" && s != nil {
-		source.Dir = s.where()
-	}
 	if s != nil {
 		s.awaitMarks(ctx)
+		source.Dir = cmp.Or(source.Dir, s.where())
 	}
 	k := &cursor{ctx: ctx, home: r.home, source: source, order: len(r.cursors), fd: -1, slot: s, follow: r.q.Follow}
 	if err := k.seek(n, r.q.Since); err != nil {

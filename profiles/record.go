@@ -50,10 +50,7 @@ func (rec *Records) LoadService(name string) service.Record {
 
 // sweepServices removes the files of earlier versions whose services the journal knows.
 func (rec *Records) sweepServices() {
-	rec.earlier.Sweep(rec.tree.home, func(name string) bool {
-		_, ok := rec.ledger.Load().known(name)
-		return ok
-	}, rec.tree.told.failure)
+	rec.earlier.Sweep(rec.tree.home, rec.ledger.Load().known, rec.tree.told.failure)
 }
 
 // copiesTogether is how many state files are written by one request.

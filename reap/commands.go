@@ -77,9 +77,7 @@ func (o *commands) of(m *wire.Spawn, fds []int) (*sys.Command, *refusal) {
 		if no := setLimits(c, m.Rlimits, true); no != nil {
 			return nil, no
 		}
-		if c.WorkingDir(m.Dir); m.Dir == "" && m.Home != "" {
-			c.WorkingDir(m.Home, "/")
-		}
+		c.WorkingDir(m.Dir, m.Home)
 		c.Program(pure.Candidates(m.Path, pure.Lookup(m.Env, "PATH")), m.Argv, m.Env)
 	}
 	if no := o.isolate(c, m, fds); no != nil {
@@ -232,9 +230,11 @@ func (o *commands) program(c *sys.Command, p *wire.Program, argv, env []string, 
 	if no := setLimits(c, p.Rlimits, false); no != nil {
 		return no
 	}
-	if c.WorkingDir(p.Dir); p.Dir == "" && p.Name != wire.MainService { // that starts where the container does
-		c.WorkingDir(cmp.Or(p.Identity.Home, "/"), "/")
+	home := cmp.Or(p.Identity.Home, "/")
+	if p.Name == wire.MainService { // that starts where the container does
+		home = ""
 	}
+	c.WorkingDir(p.Dir, home)
 	c.Program(pure.Candidates(argv[0], pure.Lookup(env, "PATH")), argv, env)
 	return nil
 }

@@ -34,10 +34,11 @@ const (
 
 // A spawn that is still under way when it was looked at so often, 2 s after its
 // beginning, counts as stuck. Looks are counted, not the time that went by: a
-// container that was paused has no stuck spawns. One is slow long before.
+// container that was paused has no stuck spawns. From the first look on it is slow, and
+// another thread takes the place of its thread.
 const (
-	slowAfter = 50e6 // ns
-	mostLooks = 4
+	slowAfter = 50e6 // ns: when the first look is
+	mostLooks = 5
 	lookEvery = 500e6 // ns
 )
 
@@ -50,7 +51,6 @@ type job struct {
 	startTime uint64     // clock ticks since boot, of the process
 	lookAt    int64      // when to see whether it is still under way
 	looks     int        // how often it was
-	slow      bool       // it is no longer one of those at once
 	stuck     func(*job) // called by the loop, once
 }
 
@@ -86,8 +86,7 @@ func (t *threads) start() error {
 	}
 	t.finished = fd
 	many := spawners
-	var open unix.Rlimit // each has some
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil || open.Cur < plentyOpen || t.place.pids < wire.PlentyPIDs {
+	if sys.NoFile.Hard < plentyOpen || t.place.pids < wire.PlentyPIDs { // each has some descriptors
 		many = fewSpawners
 	}
 	for i := range many {
@@ -112,9 +111,6 @@ func (t *threads) submit(j *job, now int64) {
 // assign gives queued jobs to free threads.
 func (t *threads) assign(now int64) {
 	for i, s := range t.spawners {
-		if len(t.queue) == 0 {
-			return
-		}
 		if t.jobs[i] != nil || !t.last(i) && t.fast() >= atOnce {
 			continue
 		}
@@ -135,7 +131,7 @@ func (t *threads) last(i int) bool { return i == len(t.spawners)-1 }
 // fast is how many of the other threads have a spawn under way that is not slow.
 func (t *threads) fast() (n int) {
 	for i, j := range t.jobs {
-		if j != nil && !j.slow && !t.last(i) {
+		if j != nil && j.looks == 0 && !t.last(i) {
 			n++
 		}
 	}
@@ -207,9 +203,7 @@ func (t *threads) look(now int64) {
 		}
 		if j.looks < mostLooks && now >= j.lookAt {
 			j.lookAt = now + lookEvery
-			if !j.slow {
-				j.slow = true
-			} else if j.looks++; j.looks == mostLooks {
+			if j.looks++; j.looks == mostLooks {
 				j.stuck(j)
 			}
 		}

@@ -39,9 +39,9 @@ func (e *Earlier) Load(home *durable.Dir, name string) service.Record {
 
 // Sweep removes the files of services that are known from elsewhere, and tells of each
 // whether that has failed.
-func (e *Earlier) Sweep(home *durable.Dir, known func(name string) bool, tell func(error)) {
+func (e *Earlier) Sweep(home *durable.Dir, known func(name string) (service.Intent, bool), tell func(error)) {
 	for name := range e.services(home) {
-		if known(name) {
+		if _, is := known(name); is {
 			tell(home.RemoveAll(path.Join(e.Path, name+suffix)))
 		}
 	}

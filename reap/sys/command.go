@@ -183,14 +183,14 @@ func (c *Command) ShellFallback() {
 	c.shell = append(c.shell, nil)
 }
 
-// WorkingDir sets where the program starts: in the first of two directories at most
-// that it can enter; "" leaves that as it is.
-func (c *Command) WorkingDir(dirs ...string) {
+// WorkingDir sets where the program starts: in dir, or where that is "", in home, or in /
+// if it cannot enter that. Without both it starts where we are.
+func (c *Command) WorkingDir(dir, home string) {
 	c.Dirs = [2]*byte{}
-	for i, dir := range dirs {
-		if dir != "" {
-			c.Dirs[i] = cstring(dir)
-		}
+	if dir != "" {
+		c.Dirs[0] = cstring(dir)
+	} else if home != "" {
+		c.Dirs = [2]*byte{cstring(home), cstring("/")}
 	}
 }
 

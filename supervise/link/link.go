@@ -111,11 +111,18 @@ func (l *Link) Send(m wire.Message, fds, given []int) {
 		}
 		o.FDs = append(o.FDs, fd)
 	}
-	if l.queue.Put(o) {
-		l.queued++
-	} else {
+	if !l.put(o) {
 		wire.CloseAll(o.own)
 	}
+}
+
+// put queues o, and tells whether the link is open. Whoever calls it has l.mu.
+func (l *Link) put(o Outgoing) bool {
+	if !l.queue.Put(o) {
+		return false
+	}
+	l.queued++
+	return true
 }
 
 // sendNow sends a message if the socket takes it now. Whoever calls it has l.mu, and
@@ -154,10 +161,7 @@ func (l *Link) Behind() bool {
 func (l *Link) Flush() {
 	sent := make(chan struct{})
 	l.mu.Lock()
-	waits := l.queued > 0 && l.queue.Put(Outgoing{sent: sent})
-	if waits {
-		l.queued++
-	}
+	waits := l.put(Outgoing{sent: sent})
 	l.mu.Unlock()
 	if waits {
 		<-sent

@@ -53,15 +53,12 @@ func WhereOf(d *service.Definition, home string) Where {
 	return Where{d.WorkingDir, home}
 }
 
-// errNoCommand is of a definition that is no more.
-var errNoCommand = errors.New("it has no command any more: its definition was taken away")
-
 // Unchecked is what a spawn of argv needs. The process itself looks for its working
 // directory and its program, so that nobody waits for the file systems on which they
 // lie; Prepare finds out why it found none.
 func Unchecked(where Where, argv, env []string) Prepared {
 	if len(argv) == 0 {
-		return Prepared{Err: errNoCommand}
+		return Prepared{Err: errors.New("it has no command any more: its definition was taken away")}
 	}
 	return Prepared{Argv: argv, Dir: where.Dir, Home: cmp.Or(where.Home, "/"), Path: argv[0], Env: env}
 }
@@ -70,10 +67,11 @@ func Unchecked(where Where, argv, env []string) Prepared {
 // env, as user may. A directory that is named and cannot be entered is an error. The
 // file systems may not answer.
 func Prepare(user *rights.User, where Where, argv, env []string) Prepared {
-	if len(argv) == 0 {
-		return Prepared{Err: errNoCommand}
+	p := Unchecked(where, argv, env)
+	if p.Err != nil {
+		return p
 	}
-	dir := cmp.Or(where.Dir, where.Home, "/")
+	dir := cmp.Or(p.Dir, p.Home)
 	s := searchFor(argv[0], dir, env)
 	looks, err := user.LookAlong(append([]string{dir}, s.paths...), unix.X_OK)
 	switch {

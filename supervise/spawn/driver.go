@@ -147,7 +147,7 @@ func (d *Driver) finishReady() {
 			return
 		}
 		l := d.ready[0]
-		d.ready[0], d.ready = nil, d.ready[1:]
+		d.ready = d.ready[1:]
 		d.finish(l)
 	}
 }
@@ -315,25 +315,23 @@ func (d *Driver) failed(m *wire.SpawnFailed) {
 // explain says why a spawn has failed, whether trying again may help, and which exit
 // code a shell has for that; 0: none. It looks for what the process did not find.
 func (d *Driver) explain(l *Launch, m *wire.SpawnFailed) (reason string, passes bool, unrunnable int32) {
-	program := l.Path
+	found := l.Prepared
 	if !l.Privileged && (m.Step == wire.StepExec || m.Step == wire.StepDir) {
-		of := l.Prepared
-		if len(of.Argv) == 0 { // a predecessor has prepared it
-			of = d.Prepare(l.Service)
-			of.Walls.Close()
+		if len(found.Argv) == 0 { // a predecessor has prepared it
+			found = d.Prepare(l.Service)
+			found.Walls.Close()
 		}
-		if of.Err == nil {
-			found := process.Prepare(of.User, process.Where{Dir: of.Dir, Home: of.Home}, of.Argv, of.Env)
-			if found.Err != nil {
-				return found.Err.Error(), passing(found.Err), found.Unrunnable
-			}
-			program = found.Path
+		if found.Err == nil {
+			found = process.Prepare(found.User, process.Where{Dir: found.Dir, Home: found.Home}, found.Argv, found.Env)
+		}
+		if found.Err != nil {
+			return found.Err.Error(), passing(found.Err), found.Unrunnable
 		}
 	}
 	if m.Step == wire.StepExec {
 		unrunnable = process.Unrunnable(syscall.Errno(m.Errno))
 	}
-	reason, passes = process.ExplainSpawn(l.User, l.Definition.Command, program, l.Definition.WorkingDir, m)
+	reason, passes = process.ExplainSpawn(l.User, l.Definition.Command, found.Path, l.Definition.WorkingDir, m)
 	return reason, passes, unrunnable
 }
 
