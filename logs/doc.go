@@ -47,6 +47,19 @@
 // Without timestamps a file holds the bytes of both streams as they came, and
 // nothing of rlminit's.
 //
+// # Marks that wait for a file
+//
+// A mark that would make the slot's file waits in memory, in the order in which marks
+// came, and has the time at which it was made (marks.go):
+//
+//	output, the end of a run, Close   written before that
+//	a reader, or two seconds          written then
+//	somebody follows a log            no mark waits
+//	the disk is late or full          no mark waits: it goes to the queue
+//	this process dies                 lost; what follows is whole
+//
+// TestDeathAtEveryStep has marks among what it writes.
+//
 // # Its parts
 //
 // Each is a type with fields of its own, and only the collector's goroutine reaches

@@ -106,7 +106,7 @@ func checkShape(m *wire.Spawn, fds []int) *refusal {
 	case !m.Privileged && (m.Path == "" || len(m.Argv) == 0):
 		return bad("a program and an argv are needed")
 	case !m.Privileged && !strings.Contains(m.Path, "/") && strings.Count(pure.Lookup(m.Env, "PATH"), ":") > mostPlaces:
-		return bad("PATH names more than 256 directories")
+		return bad("PATH names more than 256 directories; shorten it, or name the program by its path")
 	case argumentsSize(m) > mostArguments:
 		return &refusal{wire.StepExec, unix.E2BIG, ""}
 	case len(m.Rlimits) > mostLimits:
