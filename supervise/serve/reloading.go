@@ -124,11 +124,13 @@ func (s *Backend) Adopt(ctx context.Context, name string, what control.AdoptProf
 	if p.Record.Desired == service.Stopped {
 		verb = "stop"
 	}
+	// The file gets what was seen before anything changes: a copy that follows the last
+	// change would be written over what somebody has edited since.
+	s.Copies.Recorded(profiles.GatewayName(p.Name))
 	outcomes, _, err := s.Operate(ctx, verb, profiles.GatewayName(p.Name), control.Operate{Wait: what.Wait}, by)
 	if err == nil && len(outcomes) == 0 {
 		err = errors.New("it is gone")
 	}
-	s.Copies.Recorded(profiles.GatewayName(p.Name)) // what was seen meanwhile was not written over it
 	if err != nil {
 		return control.Outcome{}, err
 	}

@@ -48,7 +48,7 @@ func countSpawns() error {
 		return err
 	}
 	printCalls(fmt.Sprintf("system calls for each service of a boot of %d", n), boot, float64(n))
-	printCalls("system calls for one restart", restart, 1)
+	printCalls("system calls for one restart", restart, float64(min(n, restarts)))
 	return nil
 }
 
@@ -128,7 +128,11 @@ func processorTime(pid int) (sum float64) {
 // counts are numbers of system calls, by the role of the process and the call's name.
 type counts map[string]map[string]int
 
-// bootCalls counts the system calls of a boot of n services, and of one restart.
+// restarts is how many services are started again where the calls of one are counted: so
+// many that what comes now and then is little of each.
+const restarts = 20
+
+// bootCalls counts the system calls of a boot of n services, and of restarts of them.
 func bootCalls(n int) (boot, restart counts, err error) {
 	s := supervisors()[0]
 	s.outside = true
@@ -137,7 +141,9 @@ func bootCalls(n int) (boot, restart counts, err error) {
 		return nil, nil, err
 	}
 	defer sc.end()
-	time.Sleep(5 * time.Second)
+	if err := sc.quiet(); err != nil {
+		return nil, nil, err
+	}
 	// PID 1 is not the child that was started, but a grandchild.
 	one, err := sc.pidOne()
 	if err != nil {
@@ -163,17 +169,38 @@ func bootCalls(n int) (boot, restart counts, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	again := sc.names[:min(n, restarts)]
 	for _, p := range processes {
-		if len(p.argv) == 2 && p.argv[1] == fifo(sc.dir, sc.names[0]) {
+		if len(p.argv) == 2 && slices.ContainsFunc(again, func(name string) bool { return p.argv[1] == fifo(sc.dir, name) }) {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
-	if err := sc.opened.await(sc.names[0]); err != nil {
+	if err := sc.opened.await(again...); err != nil {
 		return nil, nil, err
 	}
-	time.Sleep(2 * time.Second)
+	if err := sc.quiet(); err != nil {
+		return nil, nil, err
+	}
 	restart, _, err = sc.calls(size, threads)
 	return boot, restart, err
+}
+
+// quiet waits until strace has written nearly nothing for longer than the mark of a
+// start waits for its log's file: all that a start brings with it has been done.
+func (sc *scene) quiet() error {
+	const while, nearly = 3 * time.Second, 4096
+	size := int64(0)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(while) {
+		info, err := os.Stat(filepath.Join(sc.dir, "strace"))
+		if err != nil {
+			return err
+		}
+		if info.Size()-size < nearly {
+			return nil
+		}
+		size = info.Size()
+	}
+	return fmt.Errorf("rlminit is not quiet after %s", patience)
 }
 
 // pidOne is the process that is the first of the namespace in a scene below strace.

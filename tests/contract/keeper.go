@@ -51,6 +51,7 @@ gateway:
 	b.Must("profile", "create", "carol")
 	b.Await("gateway-alice", "running")
 	bob := b.Await("gateway-bob", "running")
+	b.Must("logs", "bob") // which writes what waits: there is a log that could be removed
 	supervisor := b.Supervisor()
 	if supervisor.UID[0] == 1000 {
 		t.Log("one uid for all: nothing is out of reach here")
