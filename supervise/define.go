@@ -34,12 +34,18 @@ type services struct {
 	commands *commands
 }
 
-// Define takes a proposal into force: a new unit, or an update of one.
-func (v *services) Define(p registry.Proposal) {
-	v.loop.ask(func() { v.define(p) })
+// Define takes proposals into force: new units, and updates.
+func (v *services) Define(proposals []registry.Proposal) {
+	v.loop.ask(func() {
+		v.fleet.apply(core.Input{Kind: core.Hold})
+		for _, p := range proposals {
+			v.define(p)
+		}
+		v.fleet.apply(core.Input{Kind: core.Release})
+	})
 }
 
-func (v *services) define(p registry.Proposal) *unit {
+func (v *services) define(p registry.Proposal) {
 	u := v.fleet.units[p.Name]
 	if u == nil {
 		u = v.newUnit(p)
@@ -47,15 +53,22 @@ func (v *services) define(p registry.Proposal) *unit {
 		v.redefine(u, p)
 	}
 	v.records.keepState(u)
-	v.records.publishStatus(u)
-	return u
 }
 
-// newUnit registers a service that is stopped, and starts it if that is wanted. Nothing is
-// decided before its end.
+// Published has the status of services written, which have slots now.
+func (v *services) Published(names []string) {
+	v.loop.read(func() {
+		for _, name := range names {
+			if u := v.fleet.units[name]; u != nil {
+				v.records.publishStatus(u)
+			}
+		}
+	})
+}
+
+// newUnit registers a service that is stopped, and starts it if that is wanted. The
+// caller holds decisions back.
 func (v *services) newUnit(p registry.Proposal) *unit {
-	v.fleet.apply(core.Input{Kind: core.Hold})
-	defer v.fleet.apply(core.Input{Kind: core.Release})
 	// What the container is for is started once a boot, whatever is recorded of it.
 	purposed := v.purpose.isFor(p.Name) && !v.records.memory.Done(handover.Fulfilled)
 	wants := core.Wants{Desired: cmp.Or(p.Desired, intentOf(p.Start))}

@@ -398,14 +398,18 @@ type equipped struct {
 	s *simulation
 }
 
-func (e equipped) Define(p registry.Proposal) {
+func (e equipped) Define(proposals []registry.Proposal) {
 	e.loop.ask(func() {
-		e.s.policed(p)
-		if known := e.fleet.units[p.Name]; known != nil {
+		e.fleet.apply(core.Input{Kind: core.Hold})
+		for _, p := range proposals {
+			e.s.policed(p)
+			known := e.fleet.units[p.Name]
 			e.define(p)
-			return
+			if known == nil {
+				e.s.equip(e.fleet.units[p.Name])
+			}
 		}
-		e.s.equip(e.define(p))
+		e.fleet.apply(core.Input{Kind: core.Release})
 	})
 }
 

@@ -28,13 +28,14 @@ type publisher struct {
 	names    *names
 }
 
-// publish writes a proposal's slot, which is a copy. What cannot be written is tried
-// again.
+// publish writes a proposal's slot, which is a copy, and has a successor know what is in
+// it. What cannot be written is tried again.
 func (b *publisher) publish(e *entry, p Proposal) (err error) {
 	if p.Fault != "" {
 		err = b.slots.Occupy(p.Name)
 	} else if stamp, failed := b.slots.Publish(p.Name, p.source); failed == nil {
 		e.slot, e.configured = stamp, p.Fingerprint
+		b.keep(p.Name, e, p)
 	} else {
 		err, e.configured = failed, ""
 		_ = b.slots.Occupy(p.Name) // a socket of the service needs no room, but a directory
@@ -57,13 +58,12 @@ func (b *publisher) republish(p Proposal) {
 		return
 	}
 	if b.publish(e, p) == nil {
-		b.keep(p.Name, e, p)
-		b.services.Define(p)
+		b.services.Published([]string{p.Name})
 	}
 }
 
-// keep has a successor know a definition that is about to be in force, and what is in
-// its slot; or why there is none. A fault leaves the one of before, and the slot is
+// keep has a successor know a definition that is about to be in force, or was published,
+// and what is in its slot; or why there is none. A fault leaves the one of before, and the slot is
 // looked at again.
 func (b *publisher) keep(name string, e *entry, p Proposal) {
 	if p.Fault != "" && e.source != "" {

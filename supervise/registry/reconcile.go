@@ -113,13 +113,14 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	}
 	r.services.Announce(starts)
 	defer r.services.Withdraw(starts)
-	r.services.Together(func() {
-		for _, op := range ops[:first] {
-			r.carry(op, f)
+	var inForce []Proposal
+	r.services.Together(func() { inForce = r.carry(ops[:first], f) })
+	inForce = append(inForce, r.carry(ops[first:], f)...)
+	r.publish(inForce)
+	for _, op := range ops {
+		if op.Stale {
+			r.services.Recorded(op.Service)
 		}
-	})
-	for _, op := range ops[first:] {
-		r.carry(op, f)
 	}
 	var follow []string
 	for _, op := range ops {
@@ -132,27 +133,29 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	}
 }
 
-func (r *Registry) carry(op reconcile.Op, f *findings) {
-	switch op.Kind {
-	case reconcile.Unregister:
-		r.drop(op.Service)
-	case reconcile.Report:
-		r.register(Proposal{Name: op.Service, Profile: op.Profile, Fault: op.Reason, Ours: true, Recorded: true})
-	case reconcile.Update, reconcile.Register:
-		if p, rests := f.atRest[op.Service]; rests && !op.Stale {
+// carry does what some of them say, and returns what is in force by that and is yet to be
+// published.
+func (r *Registry) carry(ops []reconcile.Op, f *findings) []Proposal {
+	var proposals []Proposal
+	for _, op := range ops {
+		p, rests := f.atRest[op.Service]
+		switch {
+		case op.Kind == reconcile.Unregister:
+			r.drop(op.Service)
+		case op.Kind == reconcile.Report:
+			proposals = append(proposals, Proposal{Name: op.Service, Profile: op.Profile, Fault: op.Reason, Ours: true, Recorded: true})
+		case op.Kind != reconcile.Update && op.Kind != reconcile.Register:
+		case rests && !op.Stale:
 			r.AtRest.rest(op)
-			break
-		} else if rests {
-			r.register(r.AtRest.proposal(p, desiredOf(op)))
-			break
+		case rests:
+			proposals = append(proposals, r.AtRest.proposal(p, desiredOf(op)))
+		default:
+			p := Ours(f.values[op.Service])
+			p.Start, p.Desired, p.Cause, p.Later = op.Start, desiredOf(op), "boot", f.later
+			proposals = append(proposals, p)
 		}
-		p := Ours(f.values[op.Service])
-		p.Start, p.Desired, p.Cause, p.Later = op.Start, desiredOf(op), "boot", f.later
-		r.register(p)
 	}
-	if op.Stale {
-		r.services.Recorded(op.Service)
-	}
+	return r.define(proposals)
 }
 
 // desiredOf is the intent that status shows for a service just registered.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,11 @@ import (
 // Services is who runs services. Its methods may be called by any goroutine but
 // its own loop.
 type Services interface {
-	// Define takes a definition into force: of a new service, or of one there is.
-	Define(Proposal)
+	// Define takes definitions into force, of new services and of those there are.
+	// Nothing is decided before all are. What is to run is on its way when it returns.
+	Define([]Proposal)
+	// Published tells that services have slots, where their status can be written.
+	Published(names []string)
 	// Remove ends a service for good. Registry.Gone is called when nothing is left
 	// of it. Of one that is forgotten nothing is recorded any more.
 	Remove(name, cause string, actor *uint32, forgotten bool)
@@ -251,23 +255,59 @@ func fingerprint(source []byte) string {
 // publishAgain is how long a slot that could not be written waits for the next try.
 const publishAgain = 5 * time.Second
 
-// register publishes a proposal of ours and has it supervised. Where the service
-// before it is on its way out, that comes first.
-func (r *Registry) register(p Proposal) {
-	if r.names.befall(p.Name, Defined) != Publish {
-		return
-	}
-	e := r.names.entry(p.Name)
-	if err := r.publisher.publish(e, p); err != nil {
-		// What is in force is what was asked for; the slot, a copy, follows.
-		slog.Error("cannot publish a service; tried again until it works", "service", p.Name, "err", err)
-	}
-	r.define(e, p)
+// register has proposals of ours supervised, and then publishes them: nothing is written
+// before what is to run is on its way. Where the service before one is on its way out,
+// that comes first.
+func (r *Registry) register(proposals ...Proposal) {
+	r.publish(r.define(proposals))
 }
 
-// define has a proposal supervised.
-func (r *Registry) define(e *entry, p Proposal) {
-	fresh := e.source == "" && e.fault == ""
+// definedTogether is how many services are brought into force by one turn of the loop:
+// what it does else does not wait for longer.
+const definedTogether = 32
+
+// define brings proposals of ours into force, and returns those that are. They are yet to
+// be published.
+func (r *Registry) define(proposals []Proposal) (inForce []Proposal) {
+	for _, p := range proposals {
+		if r.names.befall(p.Name, Defined) == Publish {
+			r.force(r.names.entry(p.Name), p)
+			inForce = append(inForce, p)
+		}
+	}
+	for some := range slices.Chunk(inForce, definedTogether) {
+		r.services.Define(some)
+	}
+	return inForce
+}
+
+// publish writes the slots of what is in force, and has them watched.
+func (r *Registry) publish(inForce []Proposal) {
+	names := make([]string, len(inForce))
+	for i, p := range inForce {
+		e := r.names.entry(p.Name)
+		if err := r.publisher.publish(e, p); err != nil {
+			// What is in force is what was asked for; the slot, a copy, follows.
+			slog.Error("cannot publish a service; tried again until it works", "service", p.Name, "err", err)
+		}
+		names[i] = p.Name
+	}
+	r.services.Published(names)
+	for _, name := range names {
+		r.watchSlot(name, r.names.entry(name))
+	}
+}
+
+// watchSlot has a slot watched from now on.
+func (r *Registry) watchSlot(name string, e *entry) {
+	if !e.watched {
+		e.watched = true
+		r.watch.slot(name)
+	}
+}
+
+// force makes a proposal what is known to be in force under its name, for a successor too.
+func (r *Registry) force(e *entry, p Proposal) {
 	e.fault, e.ours, e.recorded = p.Fault, p.Ours, e.recorded || p.Recorded
 	if p.Fault == "" {
 		r.names.sources += len(p.source) - e.size
@@ -277,8 +317,4 @@ func (r *Registry) define(e *entry, p Proposal) {
 		e.profile = p.Profile
 	}
 	r.publisher.keep(p.Name, e, p)
-	r.services.Define(p)
-	if fresh {
-		r.watch.slot(p.Name)
-	}
 }

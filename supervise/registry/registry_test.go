@@ -75,15 +75,19 @@ func (p *place) Store() *profiles.Store    { return store }
 func (p *place) Absent() string            { return "" }
 func (p *place) Log(profile string) string { return "logs/" + profile }
 
-func (p *place) Define(d Proposal) {
+func (p *place) Define(all []Proposal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ending[d.Name] {
-		p.Errorf("%s is defined while the one before still ends", d.Name)
+	for _, d := range all {
+		if p.ending[d.Name] {
+			p.Errorf("%s is defined while the one before still ends", d.Name)
+		}
+		p.units[d.Name] = d
+		p.defined++
 	}
-	p.units[d.Name] = d
-	p.defined++
 }
+
+func (p *place) Published([]string) {}
 
 func (p *place) Remove(name, _ string, _ *uint32, _ bool) {
 	p.mu.Lock()

@@ -30,7 +30,7 @@ type AtRest struct {
 	volume   Volume
 	settings *settings.Settings
 	names    *names
-	register func(Proposal) // has one supervised
+	register func(...Proposal) // has them supervised
 }
 
 // atRest stands for the fingerprint of a definition that nobody has compiled.
@@ -70,6 +70,7 @@ func (s *AtRest) Wake(wanted func(service, profile string) bool) map[string]erro
 	unread := map[string]error{}
 	s.queue.Ask(func() {
 		var names []string
+		var all []Proposal
 		for name, e := range s.names.of {
 			if e.life == Resting && wanted(name, e.profile) {
 				names = append(names, name)
@@ -77,10 +78,13 @@ func (s *AtRest) Wake(wanted func(service, profile string) bool) map[string]erro
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			if err := s.rouse(name); err != nil {
+			p, err := s.roused(name)
+			if err != nil {
 				unread[name] = err
 			}
+			all = append(all, p...)
 		}
+		s.register(all...)
 	})
 	return unread
 }
@@ -103,31 +107,32 @@ func (s *AtRest) WakeSoon(name string) {
 func (s *AtRest) rouseNamed(name string) error {
 	for _, service := range []string{name, profiles.GatewayName(name)} {
 		if s.names.life(service) == Resting {
-			return s.rouse(service)
+			p, err := s.roused(service)
+			s.register(p...)
+			return err
 		}
 	}
 	return nil
 }
 
-// rouse returns why a profile cannot be read now. One that is not there any more is
-// nobody's fault, and what is wrong with one is that of its service.
-func (s *AtRest) rouse(name string) error {
+// roused is the proposal of a profile at rest, or why it cannot be read now. Of one that
+// is not there any more there is none, and what is wrong with one is that of its service.
+func (s *AtRest) roused(name string) ([]Proposal, error) {
 	e, store := s.names.of[name], s.volume.Store()
 	if store == nil {
-		return nil
+		return nil, nil
 	}
 	p, err := store.Load(e.profile)
 	switch {
 	case err == nil && p.Unread():
 		err = p.Fault
 	case errors.Is(err, profiles.ErrNotFound):
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return control.Failed("profile %s, which is to be %s, cannot be read now: %v; try again", e.profile, e.intent, err)
+		return nil, control.Failed("profile %s, which is to be %s, cannot be read now: %v; try again", e.profile, e.intent, err)
 	}
-	s.register(s.proposal(p, e.intent))
-	return nil
+	return []Proposal{s.proposal(p, e.intent)}, nil
 }
 
 // proposal is that of a profile that is not to run.

@@ -46,7 +46,10 @@ func (r *Registry) noticed(name string) {
 	if p.Ours {
 		e.configured = p.Fingerprint
 	}
-	r.define(e, p)
+	r.force(e, p)
+	r.services.Define([]Proposal{p})
+	r.services.Published([]string{name})
+	r.watchSlot(name, e)
 }
 
 // knows tells whether what is in a slot is no news.
