@@ -28,6 +28,10 @@ type Bundle struct {
 	Run   Run               // what Compile made of Args
 	Own   []Own             // what was read later for some services alone: a Config's, on its way to a successor
 
+	// Services are the lines of Files[0] that its key services takes up; none before it is
+	// parsed, where there is no such key, or where lines cannot be told.
+	Services document.Block
+
 	lines map[string]document.Block // of Files[0], by service, and of main: those that it stands on; nil before it is parsed
 }
 
@@ -72,6 +76,8 @@ func (b *Bundle) fields(c *coder.Coder) {
 	c.Bool(&b.Run.Wait)
 	c.Bool(&b.Run.Profiles)
 	c.Bool(&b.Run.Alone)
+	c.I32(&b.Services.First)
+	c.I32(&b.Services.Last)
 	coder.List(c, &b.Own, func(o *Own) {
 		c.Strings(&o.Names)
 		o.Bundle.fields(c)

@@ -46,19 +46,19 @@ func origin(f File, lines document.Block) Origin {
 // serviceName is the service that a file of services.d has.
 func serviceName(f File) string { return strings.TrimSuffix(path.Base(f.Name), ".yaml") }
 
-// linesOf are the lines of rlminit.yaml on which main and each of the services stand;
-// last is the last one of the file, 0 where lines cannot be told.
-func linesOf(top document.Node, last int32) map[string]document.Block {
+// linesOf are the lines of rlminit.yaml on which main and each of the services stand, and
+// those of all services; last is the last one of the file, 0 where lines cannot be told.
+func linesOf(top document.Node, last int32) (lines map[string]document.Block, services document.Block) {
 	if last == 0 {
-		return nil
+		return nil, services
 	}
 	keys := top.Blocks(last)
-	lines := top.Get("services").Blocks(keys["services"].Last)
+	lines = top.Get("services").Blocks(keys["services"].Last)
 	if main, there := keys["main"]; there {
 		if lines == nil {
 			lines = map[string]document.Block{}
 		}
 		lines["main"] = main
 	}
-	return lines
+	return lines, keys["services"]
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -28,6 +29,27 @@ func Parse(b Bundle, env Lookup) (*Config, Faults) {
 	p.ownUser()
 	p.faults.Sort()
 	return p.config, p.faults
+}
+
+// ParseTop is Parse without services, of a bundle in which there was no fault: for those
+// who need none of them. It takes no time for each.
+func ParseTop(b Bundle, env Lookup) (*Config, Faults) {
+	if len(b.Files) == 0 {
+		return Parse(b, env)
+	}
+	p := newParser(b, env)
+	p.top(File{Name: b.Files[0].Name, Data: withoutLines(b.Files[0].Data, b.Services)})
+	return p.config, p.faults
+}
+
+// withoutLines is a text whose lines in a block are empty.
+func withoutLines(text []byte, block document.Block) []byte {
+	if block.First == 0 {
+		return text
+	}
+	lines := bytes.SplitAfter(text, []byte{'\n'})
+	empty := bytes.Repeat([]byte{'\n'}, int(block.Last-block.First)+1)
+	return slices.Concat(bytes.Join(lines[:block.First-1], nil), empty, bytes.Join(lines[block.Last:], nil))
 }
 
 // newParser is a parser with every default.
@@ -86,7 +108,7 @@ func (p *parser) top(f File) {
 	}
 	p.faults = append(p.faults, found...)
 	p.faults = append(p.faults, reading.Faults()...)
-	c.made.lines = linesOf(n, document.Lines(f.Data))
+	c.made.lines, c.made.Services = linesOf(n, document.Lines(f.Data))
 	p.overrides()
 }
 

@@ -14,13 +14,14 @@ import (
 	"rlminit/wire"
 )
 
-// settled is when what booting caused is over: the records of what was seen are
-// written.
-const settled = 3 * time.Second
+// settling is how long it takes until what booting caused is over: the records of what was
+// seen are written.
+const settling = 3 * time.Second
 
 // boot brings up what is wanted: what a predecessor left, then what volume and
-// configuration say. Then it serves the control socket. It runs beside the loop.
-func (s *Supervisor) boot(control int) {
+// configuration say. Then it serves the control socket. It runs beside the loop. settled
+// is called when what booting caused is over.
+func (s *Supervisor) boot(control int, settled func()) {
 	began := time.Now()
 	if !s.records.memory.Done(handover.Registered) {
 		s.records.volume.Journal.FirstSteps(usage.Began("/proc", os.Getppid()), s.stepsBefore())
@@ -68,9 +69,11 @@ func (s *Supervisor) boot(control int) {
 	s.records.volume.Journal.Booted(s.tier1.Welcome.Generation, running)
 	s.tier1.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.Welcome.Generation)
-	for _, after := range []time.Duration{settled, 5 * settled} { // a slow machine is still at it
-		time.AfterFunc(after, debug.FreeOSMemory) // booting takes much that is not needed again
-	}
+	time.AfterFunc(settling, func() {
+		settled()
+		debug.FreeOSMemory() // booting takes much that is not needed again
+	})
+	time.AfterFunc(5*settling, debug.FreeOSMemory) // a slow machine is still at it
 	time.AfterFunc(spawn.OldTemporaryAfter, s.prep.DropOldTemporary)
 	notifyManager("READY=1")
 }

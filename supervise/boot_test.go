@@ -30,7 +30,7 @@ main:
 
 // bootAll is a whole boot.
 func (p *place) bootAll() {
-	p.now.boot(p.control())
+	p.now.boot(p.control(), func() {})
 }
 
 // control is a listening socket, as PID 1 would give it.
@@ -181,7 +181,7 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 		p.now.registry.Notice("web")
 		close(noticed)
 	}()
-	p.now.boot(p.control())
+	p.now.boot(p.control(), func() {})
 	<-noticed
 	p.await("web", "running")
 	if n := p.spawned("web"); n != 1 {

@@ -55,11 +55,24 @@ func (v *services) define(p registry.Proposal) {
 	v.records.keepState(u)
 }
 
-// Published has the status of services written, which have slots now.
-func (v *services) Published(names []string) {
+// Starting is how many of some services have a process yet to come that was asked for.
+func (v *services) Starting(names []string) (n int) {
 	v.loop.read(func() {
 		for _, name := range names {
+			if u := v.fleet.units[name]; u != nil && u.state.Phase == machine.Spawning {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// Published has the status of services written, which have slots now.
+func (v *services) Published(names []string) {
+	v.loop.ask(func() {
+		for _, name := range names {
 			if u := v.fleet.units[name]; u != nil {
+				u.kept.slot = true
 				v.records.publishStatus(u)
 			}
 		}

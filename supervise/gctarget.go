@@ -1,15 +1,39 @@
 package supervise
 
 import (
+	"math"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
+// collectLate has nothing collected before bootMemory is in use: most of what a boot makes
+// stays, and to look at all of it again and again took half of the boot's time. What a
+// large boot needs beyond that is collected as while many commands come. booted ends that.
+func collectLate() (booted func()) {
+	var once sync.Once
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(bootMemory)
+	ends := func(garbage int) {
+		debug.SetGCPercent(garbage)
+		debug.SetMemoryLimit(math.MaxInt64)
+	}
+	runtime.AddCleanup(new([64]byte), func(int) { once.Do(func() { ends(muchGarbage) }) }, 0) // by the first collection
+	return func() {
+		once.Do(func() {})
+		ends(littleGarbage)
+	}
+}
+
+// bootMemory is, in bytes, what a boot of a thousand services needs at its peak, whether
+// it collects or not.
+const bootMemory = 24 << 20
+
 // gcTarget is the garbage collector's target. A supervisor is idle as a rule, and memory
 // dearer than time: little. While commands come in numbers that would cost a fifth of
-// their time, so there may be more, until it is quiet again. A boot is no reason: what it
-// leaves between what stays would never be given back. Only the loop touches it; a nil
-// one changes nothing.
+// their time, so there may be more, until it is quiet again. Only the loop touches it; a
+// nil one changes nothing.
 type gcTarget struct {
 	loop    *mailbox
 	percent func(garbage int) // of what is in use

@@ -36,6 +36,7 @@ type records struct {
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
+	slot     bool              // there is one, where its status is written
 	changed  bool              // what is wanted is newer than the state that a predecessor left
 	outdated remember.Outdated // what of its run is older than the definition
 
@@ -255,5 +256,8 @@ func (r *records) keepState(u *unit) {
 
 // publishStatus has u's status written.
 func (r *records) publishStatus(u *unit) {
+	if !u.kept.slot {
+		return // which it is when there is one
+	}
 	r.publisher.Put(u.name, publish.Status{Service: u.view().Status(), MainPID: u.state.MainPID})
 }

@@ -100,6 +100,7 @@ func (c *takeover) bringUpToDate(outdated []*unit) {
 // what is wanted.
 func (c *takeover) takeBack(p registry.Proposal, was remember.Service, recorded service.Intent) *unit {
 	u := c.bare(p, &was.Machine, core.Wants{Desired: p.Desired, Owed: was.Owed})
+	u.kept.slot = true
 	if recorded != service.IntentNone && recorded != u.desired() && !c.purpose.isFor(p.Name) && !u.onlyScheduled() {
 		// It was made durable, and maybe acknowledged, just before our
 		// predecessor ended, and it had no time to keep it.

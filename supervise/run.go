@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -72,7 +71,7 @@ func Run(version string) int {
 		return 1
 	}
 	console.Traceable()
-	debug.SetGCPercent(littleGarbage)
+	booted := collectLate()
 	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -100,7 +99,7 @@ func Run(version string) int {
 	s.jobs.employ(s.backend.Jobs.Employ(), func() []config.Hook { return s.prep.Config().Hooks })
 	s.backend.Version = version
 	s.backend.ServeMetrics()
-	go s.boot(wire.ControlFD)
+	go s.boot(wire.ControlFD, booted)
 	if err := s.run(gone); err != nil && !errors.Is(err, wire.ErrClosed) {
 		slog.Error("the link to PID 1 is broken", "err", err)
 	}

@@ -74,7 +74,7 @@ func compileTo(o initOptions) error {
 	if err != nil {
 		return err
 	}
-	bundle.Run = compiled.Run
+	bundle.Run, bundle.Services = compiled.Run, c.Bundle().Services
 	compiled.Policy.Strict = c.Strict
 	user, supervisor := compiled.Policy.User, compiled.Policy.Supervisor
 	compiled.Policy.Prepare = host.Unprepared || os.Geteuid() == 0 && prepare.HasProfiles(c) || supervisor.UID != user.UID && !prepare.Separated(c.Home, user, supervisor)

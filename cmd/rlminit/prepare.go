@@ -30,7 +30,7 @@ const (
 // before anything is started. As root it does root's part first, and then
 // executes itself as the service user for the rest.
 func runPrepare(args []string) int {
-	c, policy, err := prepared()
+	c, policy, err := prepared(config.ParseTop)
 	if err != nil {
 		refuse(err)
 		return control.ExitFailed
@@ -76,7 +76,7 @@ func runPrepare(args []string) int {
 // what PID 1 starts by itself once the volume is in order: their files may be on
 // it. It passes the policy on with them.
 func runEnvironments([]string) int {
-	c, policy, err := prepared()
+	c, policy, err := prepared(config.Parse)
 	if err != nil {
 		refuse(err)
 		return control.ExitFailed
@@ -95,8 +95,8 @@ func runEnvironments([]string) int {
 	return 0
 }
 
-// prepared reads what init passes on.
-func prepared() (*config.Config, *wire.Policy, error) {
+// prepared reads what init passes on, and parses as much of the configuration as is needed.
+func prepared(parse func(config.Bundle, config.Lookup) (*config.Config, config.Faults)) (*config.Config, *wire.Policy, error) {
 	const largest = 128 << 20
 	raw, err := wire.ReadSealed(preparedPolicyFD, largest)
 	if err != nil {
@@ -113,7 +113,7 @@ func prepared() (*config.Config, *wire.Policy, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, faults := config.Parse(bundle, os.LookupEnv)
+	c, faults := parse(bundle, os.LookupEnv)
 	if err := faults.Err(); err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"rlminit/config"
 	"rlminit/profiles"
@@ -116,6 +117,7 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	var inForce []Proposal
 	r.services.Together(func() { inForce = r.carry(ops[:first], f) })
 	inForce = append(inForce, r.carry(ops[first:], f)...)
+	r.awaitStarts(starts)
 	r.publish(inForce)
 	for _, op := range ops {
 		if op.Stale {
@@ -130,6 +132,16 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	}
 	if len(follow) > 0 {
 		r.services.Follow(follow)
+	}
+}
+
+// awaitStarts waits as long as services come up one after the other: what is written of
+// them in the meantime would take the time that they need.
+func (r *Registry) awaitStarts(names []string) {
+	left, pause := len(names)+1, time.Millisecond
+	for now := r.services.Starting(names); now > 0 && now < left; now = r.services.Starting(names) {
+		left, pause = now, min(2*pause, 50*time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

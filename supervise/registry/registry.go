@@ -24,6 +24,8 @@ type Services interface {
 	// Define takes definitions into force, of new services and of those there are.
 	// Nothing is decided before all are. What is to run is on its way when it returns.
 	Define([]Proposal)
+	// Starting is how many of some services have a process yet to come that was asked for.
+	Starting(names []string) int
 	// Published tells that services have slots, where their status can be written.
 	Published(names []string)
 	// Remove ends a service for good. Registry.Gone is called when nothing is left
