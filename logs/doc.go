@@ -53,7 +53,8 @@
 // came, and has the time at which it was made (marks.go):
 //
 //	output, the end of a run, Close   written before that
-//	a reader, or two seconds          written then
+//	a reader                          written then
+//	no other mark for 100 ms, or 2 s  written then
 //	somebody follows a log            no mark waits
 //	the disk is late or full          no mark waits: it goes to the queue
 //	this process dies                 lost; what follows is whole

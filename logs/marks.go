@@ -6,12 +6,14 @@ import (
 )
 
 // A mark opens no file. Where the slot's file is not open yet, the mark waits in memory
-// for the first output, the end of the run, a reader, or for marksWait: when a thousand
-// services start at once, most are started first, and then their files are made. A mark
-// that waits is lost if this process is killed.
+// for the first output, the end of the run or a reader, or until no other mark has come for
+// marksPause: when a thousand services start at once, all are started first, and then
+// their files are made. A mark that waits is lost if this process is killed.
 
-// marksWait is how long the first of the marks that wait does so.
-const marksWait = 2 * time.Second
+const (
+	marksPause = 100 * time.Millisecond
+	marksWait  = 2 * time.Second // how long the first of the marks that wait does so at most
+)
 
 // waitingMark is a mark that waits.
 type waitingMark struct {
@@ -23,7 +25,9 @@ type waitingMark struct {
 type waitingMarks struct {
 	c     *Collector
 	of    map[*Slot][]waitingMark
-	armed bool // writeAll is called in a while
+	armed bool // look is called in a while
+	first time.Time
+	last  time.Time
 }
 
 // mayWait tells whether a mark would open the slot's file, and nobody follows a log.
@@ -37,14 +41,23 @@ func (q *waitingMarks) has(s *Slot) bool { return len(q.of[s]) > 0 }
 // add has a mark wait.
 func (q *waitingMarks) add(s *Slot, m waitingMark) {
 	q.of[s] = append(q.of[s], m)
+	q.last = time.Now()
 	if !q.armed {
-		q.armed = true
-		time.AfterFunc(marksWait, func() { q.c.inbox.Put(q.writeAll) })
+		q.armed, q.first = true, q.last
+		q.lookIn(marksPause)
 	}
 }
 
-// writeAll has all marks written that wait.
-func (q *waitingMarks) writeAll() {
+func (q *waitingMarks) lookIn(pause time.Duration) {
+	time.AfterFunc(pause, func() { q.c.inbox.Put(q.look) })
+}
+
+// look has all marks written that wait, or waits on.
+func (q *waitingMarks) look() {
+	if left := marksPause - time.Since(q.last); left > 0 && time.Since(q.first) < marksWait {
+		q.lookIn(left)
+		return
+	}
 	q.armed = false
 	for s := range q.of {
 		q.c.tasks = append(q.c.tasks, task{slot: s, marked: true})

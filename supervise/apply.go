@@ -105,7 +105,7 @@ func (s *Supervisor) carryOutOn(e *core.Effect) {
 	switch e.Kind {
 	case core.Remember:
 		row := core.Row{Life: e.Life, Version: e.Version}
-		if s.records.memory.Service(u.name, u.memory(e.After, e.Wants), row) {
+		if s.records.remember(u, e.After, e.Wants, row) {
 			s.fleet.rows = append(s.fleet.rows, row)
 		}
 	case core.Spawn:

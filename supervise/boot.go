@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"log/slog"
+	"math"
 	"os"
 	"runtime/debug"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"rlminit/profiles"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
+	"rlminit/supervise/machine"
 	"rlminit/supervise/spawn"
 	"rlminit/usage"
 	"rlminit/wire"
@@ -46,6 +48,7 @@ func (s *Supervisor) boot(control int, settled func()) {
 		s.prep.volume.Rewind() // before anything is started
 	}
 	s.registry.Boot()
+	s.awaitStarts()
 	s.registry.Settle()
 	s.records.volume.Journal.Step("registered")
 	s.jobs.open()
@@ -76,6 +79,27 @@ func (s *Supervisor) boot(control int, settled func()) {
 	time.AfterFunc(5*settling, debug.FreeOSMemory) // a slow machine is still at it
 	time.AfterFunc(spawn.OldTemporaryAfter, s.prep.DropOldTemporary)
 	notifyManager("READY=1")
+}
+
+// awaitStarts waits as long as services come up one after the other: what is written of
+// them meanwhile would take the time that they need.
+func (s *Supervisor) awaitStarts() {
+	const most = 50 * time.Millisecond
+	for left, pause := math.MaxInt, time.Millisecond; ; pause = min(2*pause, most) {
+		now := 0
+		s.loop.read(func() {
+			for _, u := range s.fleet.units {
+				if u.state.Phase == machine.Spawning {
+					now++
+				}
+			}
+		})
+		if now == 0 || now >= left && pause == most {
+			return
+		}
+		left = now
+		time.Sleep(pause)
+	}
 }
 
 // stepsBefore are the parts of the boot that were done before there was a

@@ -36,35 +36,31 @@ type services struct {
 
 // Define takes proposals into force: new units, and updates.
 func (v *services) Define(proposals []registry.Proposal) {
-	v.loop.ask(func() {
-		v.fleet.apply(core.Input{Kind: core.Hold})
-		for _, p := range proposals {
-			v.define(p)
-		}
-		v.fleet.apply(core.Input{Kind: core.Release})
-	})
+	v.loop.ask(func() { v.define(proposals, func(*unit) {}) })
 }
 
-func (v *services) define(p registry.Proposal) {
-	u := v.fleet.units[p.Name]
-	if u == nil {
-		u = v.newUnit(p)
-	} else {
-		v.redefine(u, p)
+// define is Define for the loop. made is called with each new unit.
+func (v *services) define(proposals []registry.Proposal, made func(*unit)) {
+	v.fleet.apply(core.Input{Kind: core.Hold})
+	var units []*unit
+	for _, p := range proposals {
+		u := v.fleet.units[p.Name]
+		if u == nil {
+			u = v.newUnit(p)
+			made(u)
+		} else {
+			v.redefine(u, p)
+		}
+		u.kept.fresh = false
+		units = append(units, u)
 	}
-	v.records.keepState(u)
-}
-
-// Starting is how many of some services have a process yet to come that was asked for.
-func (v *services) Starting(names []string) (n int) {
-	v.loop.read(func() {
-		for _, name := range names {
-			if u := v.fleet.units[name]; u != nil && u.state.Phase == machine.Spawning {
-				n++
-			}
+	v.fleet.apply(core.Input{Kind: core.Release})
+	// Not before: a successor would take one that was yet to be started for stopped.
+	for _, u := range units {
+		if !u.kept.fresh {
+			v.records.keepState(u)
 		}
-	})
-	return n
+	}
 }
 
 // Published has the status of services written, which have slots now.

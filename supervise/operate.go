@@ -7,6 +7,7 @@ import (
 	"rlminit/control"
 	"rlminit/service"
 	"rlminit/supervise/core"
+	"rlminit/supervise/garbage"
 	"rlminit/supervise/serve"
 )
 
@@ -18,7 +19,7 @@ type commands struct {
 	records *records
 	isFor   func(service string) bool // whether the container is for it
 
-	gc *gcTarget // nil in a simulation
+	gc *garbage.Target // nil in a simulation
 
 	// The loop's.
 	changed  map[uint64]chan struct{}    // closed when the operation of that id has changed
@@ -42,9 +43,7 @@ func (c *commands) Tell(in core.Input) { c.loop.do(func() { c.fleet.apply(in) })
 
 func (c *commands) Begin(cmd *core.Command) (noted, refused *control.Problem) {
 	c.loop.ask(func() {
-		if c.gc != nil {
-			c.gc.worked(boottime())
-		}
+		c.gc.Worked()
 		cmd.ID = c.newID(cmd.Part != 0 || cmd.Verb == core.VerbAwait)
 		c.fleet.apply(core.Input{Kind: core.Commanded, Command: cmd})
 	})

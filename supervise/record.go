@@ -36,6 +36,7 @@ type records struct {
 
 // kept is how far what is true of a unit is known outside.
 type kept struct {
+	fresh    bool              // its definition was remembered since it changed
 	slot     bool              // there is one, where its status is written
 	changed  bool              // what is wanted is newer than the state that a predecessor left
 	outdated remember.Outdated // what of its run is older than the definition
@@ -233,8 +234,9 @@ func (r *records) tell(u *unit, before, is *machine.State) {
 	slog.Log(context.Background(), level, what, append(args, "cause", cause)...)
 }
 
-// memory is what a successor is to know of u.
-func (u *unit) memory(state *machine.State, wants core.Wants) remember.Service {
+// remember keeps what a successor is to know of u, and tells whether it is kept already.
+func (r *records) remember(u *unit, state *machine.State, wants core.Wants, row core.Row) bool {
+	u.kept.fresh = true
 	m := remember.Service{
 		Profile: u.definition.Profile, Recorded: u.recorded, Desired: wants.Desired, Before: wants.Before, Commanded: u.kept.commanded, Owed: wants.Owed,
 		Definition: []byte(u.fingerprint), Machine: *state,
@@ -242,14 +244,14 @@ func (u *unit) memory(state *machine.State, wants core.Wants) remember.Service {
 	if u.older() != "" {
 		m.Outdated = &u.kept.outdated
 	}
-	return m
+	return r.memory.Service(u.name, m, row)
 }
 
 // keepState keeps what a successor is to know of u. It is called after each change
 // of that, before anything is done or said that follows from it.
 func (r *records) keepState(u *unit) {
 	row := core.Row{Life: u.life, Version: u.life.Version()}
-	if r.memory.Service(u.name, u.memory(u.state, u.life.Wants()), row) {
+	if r.remember(u, u.state, u.life.Wants(), row) {
 		r.fleet.apply(core.Input{Kind: core.Remembered, Rows: []core.Row{row}})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"rlminit/rights"
 	"rlminit/supervise/console"
 	"rlminit/supervise/core"
+	"rlminit/supervise/garbage"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/link"
 	"rlminit/supervise/open"
@@ -71,7 +72,7 @@ func Run(version string) int {
 		return 1
 	}
 	console.Traceable()
-	booted := collectLate()
+	booted := garbage.Booting()
 	unix.Umask(0o022) // status files are for everybody; what is not says its mode
 	// Where the services have our uid they must not read our memory or descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -94,7 +95,7 @@ func Run(version string) int {
 		slog.Error("cannot supervise", "err", err)
 		return 1
 	}
-	s.commands.gc = newGCTarget(&s.loop)
+	s.commands.gc = garbage.NewTarget(s.loop.do, boottime)
 	s.prep.OpenUser(s.tier1)
 	s.jobs.employ(s.backend.Jobs.Employ(), func() []config.Hook { return s.prep.Config().Hooks })
 	s.backend.Version = version

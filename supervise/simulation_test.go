@@ -383,6 +383,7 @@ func (s *simulation) replace(everything context.Context) {
 	} else {
 		next.registry.Boot()
 	}
+	next.registry.Settle()
 	synctest.Wait()
 }
 
@@ -400,16 +401,10 @@ type equipped struct {
 
 func (e equipped) Define(proposals []registry.Proposal) {
 	e.loop.ask(func() {
-		e.fleet.apply(core.Input{Kind: core.Hold})
 		for _, p := range proposals {
 			e.s.policed(p)
-			known := e.fleet.units[p.Name]
-			e.define(p)
-			if known == nil {
-				e.s.equip(e.fleet.units[p.Name])
-			}
 		}
-		e.fleet.apply(core.Input{Kind: core.Release})
+		e.define(proposals, e.s.equip)
 	})
 }
 

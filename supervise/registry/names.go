@@ -18,7 +18,6 @@ type entry struct {
 	size       int    // of it, in bytes
 	configured string // fingerprint of our definition that was published last; "": none, or it could not be
 	slot       string // stamp of what is in its slot, as far as we know; "": nothing
-	watched    bool   // its slot is
 	fault      string // why what is in force is not what it should be; "": it is
 
 	intent service.Intent // of one at rest: what is wanted of it

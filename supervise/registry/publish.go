@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,40 +27,90 @@ type publisher struct {
 	slots    slots.Dir
 	table    *handover.Table
 	names    *names
+
+	holds   bool       // what is in force is published later
+	held    []Proposal // what was to be published since, or could not be
+	failing bool       // something could not be, and is tried again
 }
 
-// publish writes a proposal's slot, which is a copy, and has a successor know what is in
-// it. What cannot be written is tried again.
-func (b *publisher) publish(e *entry, p Proposal) (err error) {
-	if p.Fault != "" {
-		err = b.slots.Occupy(p.Name)
-	} else if stamp, failed := b.slots.Publish(p.Name, p.source); failed == nil {
-		e.slot, e.configured = stamp, p.Fingerprint
-		b.keep(p.Name, e, p)
-	} else {
-		err, e.configured = failed, ""
-		_ = b.slots.Occupy(p.Name) // a socket of the service needs no room, but a directory
+// force makes a proposal what is known to be in force under its name, for a successor too.
+func (b *publisher) force(e *entry, p Proposal) {
+	e.fault, e.ours, e.recorded = p.Fault, p.Ours, e.recorded || p.Recorded
+	if p.Fault == "" {
+		b.names.sources += len(p.source) - e.size
+		e.source, e.size = p.Fingerprint, len(p.source)
 	}
-	if err != nil {
-		b.republishSoon(p)
+	if p.Profile != "" {
+		e.profile = p.Profile
 	}
-	return err
+	b.keep(p.Name, e, p)
 }
 
-func (b *publisher) republishSoon(p Proposal) {
-	time.AfterFunc(publishAgain, func() { b.queue.Do(func() { b.republish(p) }) })
+// release publishes what was held and is still in force.
+func (b *publisher) release() {
+	held := b.held
+	b.holds, b.held = false, nil
+	b.publish(slices.DeleteFunc(held, func(p Proposal) bool {
+		e := b.names.of[p.Name]
+		return e == nil || e.life != Supervised || p.Fault != e.fault || p.Fault == "" && (p.Fingerprint != e.source || p.Fingerprint == e.configured)
+	}))
 }
 
-// republish tries again to write the slot of what is in force, and has the status
-// written that had no place.
-func (b *publisher) republish(p Proposal) {
-	e := b.names.of[p.Name]
-	if e == nil || e.life != Supervised || e.source != p.Fingerprint || p.Fault == "" && e.configured == p.Fingerprint || p.Fault != e.fault {
+// publish writes the slots of what is in force, which are copies, and has a successor
+// know what is in them. What cannot be written is tried again.
+func (b *publisher) publish(inForce []Proposal) {
+	if b.holds {
+		b.held = append(b.held, inForce...)
 		return
 	}
-	if b.publish(e, p) == nil {
-		b.services.Published([]string{p.Name})
+	var names []string
+	for _, p := range inForce {
+		names = append(names, p.Name)
+		if err := b.write(p); err != nil {
+			b.held = append(b.held, p)
+			b.failed(p.Name, err)
+		}
 	}
+	b.services.Published(names)
+}
+
+// failed has what is held tried again, and says why, once until it works.
+func (b *publisher) failed(name string, why error) {
+	if b.failing {
+		return
+	}
+	b.failing = true
+	slog.Error("cannot publish a service; tried again until it works", "service", name, "err", why)
+	var again func()
+	again = func() {
+		b.queue.Do(func() {
+			if b.release(); len(b.held) > 0 {
+				time.AfterFunc(publishAgain, again)
+				return
+			}
+			b.failing = false
+		})
+	}
+	time.AfterFunc(publishAgain, again)
+}
+
+// publishAgain is how long slots that could not be written wait for the next try.
+const publishAgain = 5 * time.Second
+
+// write writes the slot of a proposal.
+func (b *publisher) write(p Proposal) error {
+	e := b.names.entry(p.Name)
+	if p.Fault != "" {
+		return b.slots.Occupy(p.Name)
+	}
+	stamp, err := b.slots.Publish(p.Name, p.source)
+	if err != nil {
+		e.configured = ""
+		return err
+	}
+	e.slot, e.configured = stamp, p.Fingerprint
+	b.keep(p.Name, e, p)
+	return nil
 }
 
 // keep has a successor know a definition that is about to be in force, or was published,

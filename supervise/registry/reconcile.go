@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"rlminit/config"
 	"rlminit/profiles"
@@ -117,8 +116,7 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	var inForce []Proposal
 	r.services.Together(func() { inForce = r.carry(ops[:first], f) })
 	inForce = append(inForce, r.carry(ops[first:], f)...)
-	r.awaitStarts(starts)
-	r.publish(inForce)
+	r.publisher.publish(inForce)
 	for _, op := range ops {
 		if op.Stale {
 			r.services.Recorded(op.Service)
@@ -132,16 +130,6 @@ func (r *Registry) carryOut(ops []reconcile.Op, f *findings) {
 	}
 	if len(follow) > 0 {
 		r.services.Follow(follow)
-	}
-}
-
-// awaitStarts waits as long as services come up one after the other: what is written of
-// them in the meantime would take the time that they need.
-func (r *Registry) awaitStarts(names []string) {
-	left, pause := len(names)+1, time.Millisecond
-	for now := r.services.Starting(names); now > 0 && now < left; now = r.services.Starting(names) {
-		left, pause = now, min(2*pause, 50*time.Millisecond)
-		time.Sleep(pause)
 	}
 }
 
@@ -181,9 +169,11 @@ func desiredOf(op reconcile.Op) service.Intent {
 	return service.Stopped
 }
 
-// Boot is Start with TakeUp as the first thing, and all slots looked at after it.
+// Boot is Start with TakeUp as the first thing, and all slots looked at after it. What it
+// brings into force is published by Settle.
 func (r *Registry) Boot() {
 	r.Start(func() {
+		r.publisher.holds = true
 		r.takeUp()
 		r.rescan()
 	})

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"rlminit/config"
 	"rlminit/control"
@@ -24,8 +23,6 @@ type Services interface {
 	// Define takes definitions into force, of new services and of those there are.
 	// Nothing is decided before all are. What is to run is on its way when it returns.
 	Define([]Proposal)
-	// Starting is how many of some services have a process yet to come that was asked for.
-	Starting(names []string) int
 	// Published tells that services have slots, where their status can be written.
 	Published(names []string)
 	// Remove ends a service for good. Registry.Gone is called when nothing is left
@@ -165,8 +162,9 @@ func (r *Registry) Watch() {
 	r.watch = watchSlots(r.slots, func(name string) { r.queue.Do(func() { r.noticed(name) }) }, func() { r.queue.Do(r.rescan) })
 }
 
-// Settle returns when all is done that was to be done soon.
-func (r *Registry) Settle() { r.queue.Ask(func() {}) }
+// Settle publishes what Boot has brought into force, and returns when all is done that was
+// to be done soon.
+func (r *Registry) Settle() { r.queue.Ask(r.publisher.release) }
 
 // Rescan looks at every slot, some time.
 func (r *Registry) Rescan() { r.queue.Do(r.rescan) }
@@ -254,26 +252,19 @@ func fingerprint(source []byte) string {
 	return string(sum[:])
 }
 
-// publishAgain is how long a slot that could not be written waits for the next try.
-const publishAgain = 5 * time.Second
-
 // register has proposals of ours supervised, and then publishes them: nothing is written
 // before what is to run is on its way. Where the service before one is on its way out,
 // that comes first.
 func (r *Registry) register(proposals ...Proposal) {
-	r.publish(r.define(proposals))
+	r.publisher.publish(r.define(proposals))
 }
-
-// definedTogether is how many services are brought into force by one turn of the loop:
-// what it does else does not wait for longer.
-const definedTogether = 32
 
 // define brings proposals of ours into force, and returns those that are. They are yet to
 // be published.
 func (r *Registry) define(proposals []Proposal) (inForce []Proposal) {
 	for _, p := range proposals {
 		if r.names.befall(p.Name, Defined) == Publish {
-			r.force(r.names.entry(p.Name), p)
+			r.publisher.force(r.names.entry(p.Name), p)
 			inForce = append(inForce, p)
 		}
 	}
@@ -283,40 +274,6 @@ func (r *Registry) define(proposals []Proposal) (inForce []Proposal) {
 	return inForce
 }
 
-// publish writes the slots of what is in force, and has them watched.
-func (r *Registry) publish(inForce []Proposal) {
-	names := make([]string, len(inForce))
-	for i, p := range inForce {
-		e := r.names.entry(p.Name)
-		if err := r.publisher.publish(e, p); err != nil {
-			// What is in force is what was asked for; the slot, a copy, follows.
-			slog.Error("cannot publish a service; tried again until it works", "service", p.Name, "err", err)
-		}
-		names[i] = p.Name
-	}
-	r.services.Published(names)
-	for _, name := range names {
-		r.watchSlot(name, r.names.entry(name))
-	}
-}
-
-// watchSlot has a slot watched from now on.
-func (r *Registry) watchSlot(name string, e *entry) {
-	if !e.watched {
-		e.watched = true
-		r.watch.slot(name)
-	}
-}
-
-// force makes a proposal what is known to be in force under its name, for a successor too.
-func (r *Registry) force(e *entry, p Proposal) {
-	e.fault, e.ours, e.recorded = p.Fault, p.Ours, e.recorded || p.Recorded
-	if p.Fault == "" {
-		r.names.sources += len(p.source) - e.size
-		e.source, e.size = p.Fingerprint, len(p.source)
-	}
-	if p.Profile != "" {
-		e.profile = p.Profile
-	}
-	r.publisher.keep(p.Name, e, p)
-}
+// definedTogether is how many services are brought into force by one turn of the loop:
+// what it does else does not wait for longer.
+const definedTogether = 32

@@ -87,8 +87,7 @@ func (p *place) Define(all []Proposal) {
 	}
 }
 
-func (p *place) Published([]string)    {}
-func (p *place) Starting([]string) int { return 0 }
+func (p *place) Published([]string) {}
 
 func (p *place) Remove(name, _ string, _ *uint32, _ bool) {
 	p.mu.Lock()

@@ -46,10 +46,9 @@ func (r *Registry) noticed(name string) {
 	if p.Ours {
 		e.configured = p.Fingerprint
 	}
-	r.force(e, p)
+	r.publisher.force(e, p)
 	r.services.Define([]Proposal{p})
 	r.services.Published([]string{name})
-	r.watchSlot(name, e)
 }
 
 // knows tells whether what is in a slot is no news.
@@ -104,7 +103,7 @@ func (r *Registry) Recall(name, profile string, recorded bool) Proposal {
 		r.names.sources += e.size
 	}
 	if e.ours && e.configured != e.source {
-		r.publisher.republishSoon(p)
+		r.publisher.held = append(r.publisher.held, p) // Settle publishes it
 	}
 	r.names.of[name] = e
 	return p

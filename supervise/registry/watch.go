@@ -127,7 +127,7 @@ func (w *watcher) run(notify *fsnotify.Watcher) {
 			}
 			switch {
 			case errors.Is(err, fsnotify.ErrEventOverflow):
-				w.rescan()
+				w.again() // slots may have come
 			case errors.Is(err, unix.EINVAL): // the watch of a directory that is gone already
 			default:
 				slog.Warn("cannot watch the service directory", "err", err)

@@ -57,34 +57,18 @@ func stampOf(info fs.FileInfo, err error) string {
 	return fmt.Sprintf("%x.%x.%x", inode, info.Size(), info.ModTime().UnixNano())
 }
 
-// Publish makes a slot appear with its definition in it, or renames the new
-// definition over the old: nobody ever sees half of either. It returns the stamp of
-// what it has written, whatever somebody has put there since.
+// Publish renames a new definition into a slot, over the one that is there: nobody ever
+// sees half of it. It returns the stamp of what it has written, whatever somebody has put
+// there since.
 func (s Dir) Publish(name string, definition []byte) (stamp string, err error) {
-	if _, err := os.Lstat(s.File(name)); err == nil {
-		return s.replace(name, DefinitionFile, definition, 0o640)
+	if err := s.Occupy(name); err != nil {
+		return "", err
 	}
-	staging, err := os.MkdirTemp(s.Path, "."+name+".")
-	if err != nil {
-		return "", fmt.Errorf("cannot publish %s: %w", name, err)
-	}
-	err = os.WriteFile(filepath.Join(staging, DefinitionFile), definition, 0o640)
-	if err == nil {
-		stamp = stampOf(os.Lstat(filepath.Join(staging, DefinitionFile)))
-		err = os.Chmod(staging, 0o755)
-	}
-	if err == nil {
-		err = unix.Rename(staging, s.File(name))
-	}
-	if err != nil {
-		os.RemoveAll(staging)
-		return "", fmt.Errorf("cannot publish %s: %w", name, err)
-	}
-	return stamp, nil
+	return s.replace(name, DefinitionFile, definition, 0o640)
 }
 
-// Occupy makes the slot of a service that has no definition to publish, for its
-// status.
+// Occupy makes the slot of a service, if it has none: for its status, or for what its
+// process needs there before its definition is published.
 func (s Dir) Occupy(name string) error {
 	if err := os.Mkdir(s.File(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot publish %s: %w", name, err)
