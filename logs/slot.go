@@ -131,15 +131,17 @@ func (s *Slot) openPipes(held []int) (inodes [2]uint64, err error) {
 				return inodes, fmt.Errorf("cannot make a log pipe for %s: %w", s.name, err)
 			}
 			p.read, p.write = ends[0], ends[1]
-			_ = unix.SetNonblock(p.read, true)
+			_, _ = unix.FcntlInt(uintptr(p.read), unix.F_SETFL, unix.O_NONBLOCK)
 			// A service may open /dev/stdout, though of another user, but not
 			// read what it or others have written.
 			_ = unix.Fchmod(p.read, 0o222)
-			_, _ = unix.FcntlInt(uintptr(p.read), unix.F_SETPIPE_SZ, initialPipe)
+			p.size, _ = unix.FcntlInt(uintptr(p.read), unix.F_SETPIPE_SZ, initialPipe)
 		}
-		if p.size, err = unix.FcntlInt(uintptr(p.read), unix.F_GETPIPE_SZ, 0); err != nil {
-			s.closePipes()
-			return inodes, fmt.Errorf("cannot use the log pipes of %s: %w", s.name, err)
+		if p.size <= 0 { // a predecessor's, or one that was not made larger
+			if p.size, err = unix.FcntlInt(uintptr(p.read), unix.F_GETPIPE_SZ, 0); err != nil {
+				s.closePipes()
+				return inodes, fmt.Errorf("cannot use the log pipes of %s: %w", s.name, err)
+			}
 		}
 		var st unix.Stat_t
 		if err := unix.Fstat(p.read, &st); err != nil {
