@@ -231,7 +231,7 @@ func prepareWalled(level string) func(dir string, names []string) ([]string, err
 		if err != nil {
 			return nil, err
 		}
-		isolated := fmt.Sprintf(", isolation: {level: %s, read: [%s]}}\n", level, fifo(dir, ""))
+		isolated := fmt.Sprintf(", isolation: {level: %s, read: [%s], exec: [%s]}}\n", level, fifo(dir, ""), programs)
 		if level == "none" {
 			isolated = ", isolation: none}\n"
 		}
