@@ -137,14 +137,11 @@ func (s *Slot) openPipes(held []int) (inodes [2]uint64, err error) {
 			_ = unix.Fchmod(p.read, 0o222)
 			p.size, _ = unix.FcntlInt(uintptr(p.read), unix.F_SETPIPE_SZ, initialPipe)
 		}
-		if p.size <= 0 { // a predecessor's, or one that was not made larger
-			if p.size, err = unix.FcntlInt(uintptr(p.read), unix.F_GETPIPE_SZ, 0); err != nil {
-				s.closePipes()
-				return inodes, fmt.Errorf("cannot use the log pipes of %s: %w", s.name, err)
-			}
-		}
 		var st unix.Stat_t
-		if err := unix.Fstat(p.read, &st); err != nil {
+		if err = unix.Fstat(p.read, &st); err == nil && p.size <= 0 { // a predecessor's, or one that was not made larger
+			p.size, err = unix.FcntlInt(uintptr(p.read), unix.F_GETPIPE_SZ, 0)
+		}
+		if err != nil {
 			s.closePipes()
 			return inodes, fmt.Errorf("cannot examine the log pipes of %s: %w", s.name, err)
 		}
