@@ -54,6 +54,9 @@ func NeedsRestart(old, new *Definition) (needed bool, why string) {
 
 func notifies(d *Definition) bool { return d.Ready != nil && d.Ready.Notify }
 
+// NotifySocket tells whether its process has a notify socket.
+func (d *Definition) NotifySocket() bool { return d.Watchdog > 0 || notifies(d) }
+
 func (l Limits) equal(o Limits) bool {
 	return maps.Equal(l.Rlimits, o.Rlimits) && l.Memory == o.Memory && l.Pids == o.Pids && l.CPU == o.CPU
 }

@@ -80,11 +80,6 @@ func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn) (fds []int, err err
 		fds, m.Targets = []int{s.prep.null, u.output.slot.Stdout(), u.output.slot.Stderr()}, []int32{0, 1, 2}
 	}
 	opens := s.prep.opens(u, l.ID)
-	if opens.Notifies() { // the slot follows the first start, and the socket is in it
-		if err := s.prep.slots.Occupy(u.name); err != nil {
-			return nil, err
-		}
-	}
 	opened, err := s.opened.Open(u.life.Node(), opens, l.User)
 	if err == nil && opens.NotifiesAlone() {
 		err = l.Walls.Notifies(opened.Notify)

@@ -48,14 +48,9 @@ type Service struct {
 	Alike      bool   // it is that of other services too, which have not what it has
 }
 
-// Notifies tells whether it has a notify socket.
-func (s Service) Notifies() bool {
-	return s.Definition.Watchdog > 0 || s.Definition.Ready != nil && s.Definition.Ready.Notify
-}
-
 // NotifiesAlone tells whether its notify socket is of its tag's group, so that nobody
 // else can write to it.
-func (s Service) NotifiesAlone() bool { return s.Notifies() && s.Tag != 0 && s.Apart }
+func (s Service) NotifiesAlone() bool { return s.Definition.NotifySocket() && s.Tag != 0 && s.Apart }
 
 // mayStore is how many descriptors a service may store: they are passed with its next
 // spawn, beside its sockets and stdio, in one message.
@@ -137,7 +132,7 @@ func (d *Driver) Adopt(node order.Node, s Service, held handover.Held, runs bool
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.about(node, s)
-	if s.Notifies() {
+	if s.Definition.NotifySocket() {
 		if before := held.Take(notifyKey(s.Name)); runs || len(before) > 0 {
 			_, err = d.openNotify(node, e, false, before)
 		}
@@ -206,7 +201,7 @@ func notifyKey(name string) string { return "notify/" + name }
 // listened is read by a successor. With alone its group will be the service's tag: that is
 // changed as a process is started, and so not for one that runs already.
 func (d *Driver) openNotify(node order.Node, e *endpoints, alone bool, held []int) (_ string, err error) {
-	if !e.Notifies() {
+	if !e.Definition.NotifySocket() {
 		return "", nil
 	}
 	if e.notify != nil {

@@ -76,22 +76,22 @@ func (b *publisher) publish(inForce []Proposal) {
 
 // failed has what is held tried again, and says why, once until it works.
 func (b *publisher) failed(name string, why error) {
-	if b.failing {
-		return
+	if !b.failing {
+		b.failing = true
+		slog.Error("cannot publish a service; tried again until it works", "service", name, "err", why)
+		b.tryAgain()
 	}
-	b.failing = true
-	slog.Error("cannot publish a service; tried again until it works", "service", name, "err", why)
-	var again func()
-	again = func() {
+}
+
+func (b *publisher) tryAgain() {
+	time.AfterFunc(publishAgain, func() {
 		b.queue.Do(func() {
-			if b.release(); len(b.held) > 0 {
-				time.AfterFunc(publishAgain, again)
-				return
+			b.release()
+			if b.failing = len(b.held) > 0; b.failing {
+				b.tryAgain()
 			}
-			b.failing = false
 		})
-	}
-	time.AfterFunc(publishAgain, again)
+	})
 }
 
 // publishAgain is how long slots that could not be written wait for the next try.

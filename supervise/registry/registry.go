@@ -96,6 +96,14 @@ func Ours(d *service.Definition) Proposal {
 	}
 }
 
+// usesSlot tells whether a start may need the slot before it is published: secrets and the
+// notify socket are in it, and walls have a door to it. A profile's secrets are not in its
+// definition.
+func (p Proposal) usesSlot() bool {
+	d := p.Value
+	return p.Fault == "" && (p.Profile != "" || len(d.Secrets) > 0 || d.Isolation.Wanted() || d.NotifySocket())
+}
+
 // ofProfile is the proposal of a profile: of its definition, or of what is wrong with that.
 func ofProfile(p profiles.Profile, c *config.Config) Proposal {
 	d, err := p.Definition(c)
@@ -265,6 +273,9 @@ func (r *Registry) define(proposals []Proposal) (inForce []Proposal) {
 	for _, p := range proposals {
 		if r.names.befall(p.Name, Defined) == Publish {
 			r.publisher.force(r.names.entry(p.Name), p)
+			if p.usesSlot() {
+				_ = r.slots.Occupy(p.Name) // that it cannot be made is said when it is published
+			}
 			inForce = append(inForce, p)
 		}
 	}

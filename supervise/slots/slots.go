@@ -67,8 +67,8 @@ func (s Dir) Publish(name string, definition []byte) (stamp string, err error) {
 	return s.replace(name, DefinitionFile, definition, 0o640)
 }
 
-// Occupy makes the slot of a service, if it has none: for its status, or for what its
-// process needs there before its definition is published.
+// Occupy makes the slot of a service, if it has none: for its status, and for what its
+// process has there before its definition is published.
 func (s Dir) Occupy(name string) error {
 	if err := os.Mkdir(s.File(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot publish %s: %w", name, err)

@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"path/filepath"
 	"time"
 
 	"rlminit/config"
@@ -11,7 +10,6 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/process"
 	"rlminit/supervise/settings"
-	"rlminit/supervise/slots"
 	"rlminit/supervise/walls"
 	"rlminit/wire"
 )
@@ -107,10 +105,6 @@ func (p *Preparer) build(d *service.Definition, env []string, secrets bool) (wal
 	}
 	if !d.Isolation.Wanted() && len(d.Secrets) == 0 && stored == "" {
 		return walls.Walls{Environment: env}, nil
-	}
-	// The slot follows the first start, but secrets are in it, and the walls have a door to it.
-	if err := (slots.Dir{Path: filepath.Join(p.Runtime, "services")}).Occupy(d.Name); err != nil {
-		return walls.Walls{}, err
 	}
 	subject := walls.Subject{
 		Name: d.Name, Isolation: d.Isolation, Port: d.Port, Environment: env,
