@@ -187,6 +187,7 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	if c.Errno != 0 {
 		return 0, 0, giveUp(exitFailed, "cannot read the configuration: cannot run rlminit itself: "+c.Errno.String())
 	}
+	sys.Widen(int32(fds[0]), manyOpen) // while it reads
 	r.place.pidfds = c.PIDFD >= 0
 	sys.Close(c.PIDFD)
 	var status unix.WaitStatus
@@ -212,6 +213,10 @@ func (r *reaper) compile(o Options) (bundle, policy, code int) {
 	r.commands.keepEnclosure()
 	return fds[1], fds[0], 0
 }
+
+// manyOpen is for how many descriptors both tiers' tables have room from the start: some
+// for each of a thousand services. The kernel takes 8 bytes for each.
+const manyOpen = 4096
 
 // sealedPolicy reads the policy that a child has filled a memfd with, which
 // nobody changes from then on.

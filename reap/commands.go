@@ -319,7 +319,7 @@ func (o *commands) keep(environ []string, directory string, listener, bundle, po
 // tier2 is the supervisor's process, with its end of the pair.
 func (o *commands) tier2(socket int, traceable bool) *sys.Command {
 	c := &sys.Command{
-		Session: sys.OwnSession, OOMScore: oomTier2, NoNewPrivs: true,
+		Session: sys.OwnSession, OOMScore: oomTier2, NoNewPrivs: true, Room: manyOpen,
 		// The runtime looks at its threads each 20 µs for as long as any is at work: with
 		// a service's slack that is a seventh of what the supervisor takes of a processor.
 		SetUmask: true, Umask: 0o027, TimerSlack: 500e3,

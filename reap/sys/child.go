@@ -150,6 +150,9 @@ func (c *Command) child() {
 			return
 		}
 	}
+	if c.Room > 0 && len(c.Fds) > 0 {
+		Widen(c.Fds[0], c.Room)
+	}
 	if c.Errno = c.standing(); c.Errno != 0 {
 		return
 	}

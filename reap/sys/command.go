@@ -95,6 +95,9 @@ type Command struct {
 	Fds, Targets []int32
 	CloseStdio   [3]bool // of 0 to 2, those that are no target
 	few          bool    // all of Fds are low numbers, see low
+	// Room is for how many descriptors the process's table has room, as Widen makes it;
+	// 0: as many as it takes.
+	Room int32
 
 	Enclosure Enclosure
 	Isolation Isolation
