@@ -70,8 +70,8 @@ func (e *everyone) killAll() {
 	}
 	e.signal(sys.SIGKILL)
 	e.tier2.kill()
-	for _, j := range e.signaller.threads.jobs {
-		if j != nil {
+	for _, s := range e.signaller.threads.spawners {
+		for _, j := range s.jobs {
 			e.signaller.killJob(j)
 		}
 	}

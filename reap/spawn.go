@@ -28,7 +28,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
-	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(len(r.threads.queue)) {
+	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(r.threads.waiting()) {
 		no = &refusal{wire.StepFork, unix.EAGAIN, ""}
 	}
 	if no == nil && r.leaves.There() && m.Tag != 0 && r.place.tags {
@@ -80,7 +80,7 @@ func (r *reaper) spawned(c *child, j *job) {
 		if !r.place.tags { // else leftovers are known by those
 			r.children.unshareNumber(command.PID)
 		}
-		c.pid, c.pidfd, c.startTime = command.PID, command.PIDFD, j.startTime
+		c.pid, c.pidfd, c.startTime = command.PID, command.PIDFD, command.StartTime
 		if c.killed {
 			// Either its program runs and is about to die, or it died first.
 			// It is one that never ran, as soon as it is collected.

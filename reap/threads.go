@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/reap/proc"
 	"rlminit/reap/sys"
 	"rlminit/wire"
 )
@@ -44,21 +43,28 @@ const (
 
 // job is one spawn on its way through a spawn thread.
 type job struct {
-	command   *sys.Command
-	done      func(*job) // called by the loop
-	fds       []int      // the message's, closed by the loop when done
-	size      int        // bytes of arguments
-	startTime uint64     // clock ticks since boot, of the process
-	lookAt    int64      // when to see whether it is still under way
-	looks     int        // how often it was
-	stuck     func(*job) // called by the loop, once
+	command *sys.Command
+	done    func(*job) // called by the loop
+	fds     []int      // the message's, closed by the loop when done
+	size    int        // bytes of arguments
+	lookAt  int64      // when to see whether it is still under way
+	looks   int        // how often it was
+	stuck   func(*job) // called by the loop, once
+}
+
+// thread is one that spawns, with the jobs that it was given and is not known to be
+// through with. It goes through them without the loop, which is told when it is through
+// with all.
+type thread struct {
+	*sys.Spawner
+	jobs  []*job // the first is under way
+	taken int    // how many came before them
 }
 
 // threads are the spawn threads, and what waits for them.
 type threads struct {
-	spawners []*sys.Spawner
-	jobs     []*job // nil: that one is free
-	finished int    // eventfd: a spawner is through
+	spawners []*thread
+	finished int // eventfd: a spawner is through
 	queue    []*job
 
 	queuedFDs, queuedSize int // of the queue
@@ -94,9 +100,8 @@ func (t *threads) start() error {
 		if errno != 0 {
 			return unix.Errno(errno)
 		}
-		t.spawners = append(t.spawners, s)
+		t.spawners = append(t.spawners, &thread{Spawner: s})
 	}
-	t.jobs = make([]*job, many)
 	return nil
 }
 
@@ -108,21 +113,54 @@ func (t *threads) submit(j *job, now int64) {
 	t.assign(now)
 }
 
-// assign gives queued jobs to free threads.
+// assign gives queued jobs to free threads: each of those that are used at once its share.
 func (t *threads) assign(now int64) {
+	share := min((len(t.queue)+atOnce-1)/atOnce, sys.MostCommands)
 	for i, s := range t.spawners {
-		if t.jobs[i] != nil || !t.last(i) && t.fast() >= atOnce {
+		if len(t.queue) == 0 {
+			return
+		}
+		if len(s.jobs) > 0 || s.Busy() || !t.last(i) && t.fast() >= atOnce {
 			continue
 		}
-		n := slices.IndexFunc(t.queue, func(j *job) bool { return t.takes(i, j) })
-		if n < 0 {
-			continue
+		var commands []*sys.Command
+		for n := 0; n < len(t.queue) && len(commands) < share; {
+			if !t.takes(i, t.queue[n]) {
+				n++
+				continue
+			}
+			j := t.unqueue(n)
+			s.jobs, commands = append(s.jobs, j), append(commands, j.command)
 		}
-		j := t.unqueue(n)
-		j.lookAt = now + slowAfter
-		t.jobs[i] = j
-		s.Begin(j.command)
+		if len(commands) > 0 {
+			s.taken, s.jobs[0].lookAt = 0, now+slowAfter
+			s.Begin(commands...)
+		}
 	}
+}
+
+// recall takes back what a thread has not begun, whose spawn is slow.
+func (t *threads) recall(s *thread) {
+	begun := max(1, s.Recall()-s.taken)
+	if begun >= len(s.jobs) {
+		return
+	}
+	rest := s.jobs[begun:]
+	s.jobs = s.jobs[:begun:begun]
+	t.queue = append(slices.Clone(rest), t.queue...)
+	for _, j := range rest {
+		t.queuedFDs += len(j.fds)
+		t.queuedSize += j.size
+	}
+}
+
+// waiting is how many jobs are yet to be begun, at the most.
+func (t *threads) waiting() int {
+	n := len(t.queue)
+	for _, s := range t.spawners {
+		n += max(0, len(s.jobs)-1)
+	}
+	return n
 }
 
 // last tells whether a thread is the one for what is to have a bounding set.
@@ -130,8 +168,8 @@ func (t *threads) last(i int) bool { return i == len(t.spawners)-1 }
 
 // fast is how many of the other threads have a spawn under way that is not slow.
 func (t *threads) fast() (n int) {
-	for i, j := range t.jobs {
-		if j != nil && j.looks == 0 && !t.last(i) {
+	for i, s := range t.spawners {
+		if len(s.jobs) > 0 && s.jobs[0].looks == 0 && !t.last(i) {
 			n++
 		}
 	}
@@ -152,25 +190,40 @@ func (t *threads) takes(i int, j *job) bool {
 	return !t.place.setBounds || (j.command.SetBounds && j.command.Caps == 0) != t.last(i)
 }
 
-// harvest calls what waits for the jobs that are done, and gives out new ones.
+// harvest hears of threads that are through.
 func (t *threads) harvest(now int64) {
 	var count [8]byte
 	unix.Read(t.finished, count[:])
-	for i, s := range t.spawners {
-		j := t.jobs[i]
-		if j == nil || s.Busy() {
+	t.conclude(now)
+}
+
+// conclude calls what waits for the jobs that are done. Threads that are free have new
+// ones by then.
+func (t *threads) conclude(now int64) {
+	var done []*job
+	for _, s := range t.spawners {
+		n := 0
+		if len(s.jobs) > 0 {
+			n = s.Done() - s.taken
+		}
+		if n == 0 {
 			continue
 		}
-		t.jobs[i] = nil
-		j.startTime = proc.StartTime(s.Stat())
-		j.done(j)
+		done = append(done, s.jobs[:n]...)
+		s.jobs, s.taken = s.jobs[n:], s.taken+n
+		if len(s.jobs) > 0 {
+			s.jobs[0].lookAt = now + slowAfter
+		}
 	}
 	t.assign(now)
+	for _, j := range done {
+		j.done(j)
+	}
 }
 
 // idle tells whether no spawn is under way.
 func (t *threads) idle() bool {
-	return !slices.ContainsFunc(t.jobs, func(j *job) bool { return j != nil })
+	return !slices.ContainsFunc(t.spawners, func(s *thread) bool { return len(s.jobs) > 0 })
 }
 
 // dumpableAgain undoes, as root, what the last child's change of user has done
@@ -185,9 +238,9 @@ func (t *threads) dumpableAgain() {
 // next returns when a spawn that is under way has to be looked at.
 func (t *threads) next() int64 {
 	next := never
-	for _, j := range t.jobs {
-		if j != nil && j.looks < mostLooks {
-			next = min(next, j.lookAt)
+	for _, s := range t.spawners {
+		if len(s.jobs) > 0 && s.jobs[0].looks < mostLooks {
+			next = min(next, s.jobs[0].lookAt)
 		}
 	}
 	return next
@@ -196,16 +249,19 @@ func (t *threads) next() int64 {
 // look tells of spawns that have become stuck. With every thread stuck that would take
 // a job, it is not kept waiting.
 func (t *threads) look(now int64) {
+	t.conclude(now)
 	var blocked [spawners]bool
-	for i, j := range t.jobs {
-		if j == nil || !t.spawners[i].Busy() {
+	for i, s := range t.spawners {
+		if len(s.jobs) == 0 {
 			continue
 		}
+		j := s.jobs[0]
 		if j.looks < mostLooks && now >= j.lookAt {
 			j.lookAt = now + lookEvery
 			if j.looks++; j.looks == mostLooks {
 				j.stuck(j)
 			}
+			t.recall(s)
 		}
 		blocked[i] = j.looks == mostLooks
 	}
@@ -219,11 +275,11 @@ func (t *threads) look(now int64) {
 			refused = append(refused, t.unqueue(n))
 		}
 	}
+	t.assign(now)
 	for _, j := range refused {
 		j.command.Step, j.command.Errno = sys.StepNone, sys.EAGAIN
 		j.done(j)
 	}
-	t.assign(now)
 }
 
 // inFlight returns pid and pidfd of a job's process, of which the thread may

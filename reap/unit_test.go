@@ -111,10 +111,10 @@ func TestNothingWaitsForStuckThreads(t *testing.T) {
 	if err := r.threads.start(); err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range r.threads.spawners {
+	for _, s := range r.threads.spawners {
 		// It stops in the middle of its way.
 		j := &job{command: &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: sys.SIGSTOP}, looks: mostLooks}
-		r.threads.jobs[i] = j
+		s.jobs = []*job{j}
 		s.Begin(j.command)
 		eventually(t, "the child is stopped", func() bool {
 			pid, _ := j.inFlight()

@@ -11,9 +11,6 @@ import (
 	"rlminit/reap/sys"
 )
 
-// StartTime returns field 22 of proc_pid_stat(5).
-func StartTime(stat []byte) uint64 { return Number(Field(AfterName(stat), 22-2)) }
-
 // Parent returns the parent's pid, field 4 of proc_pid_stat(5).
 func Parent(pid int32) int32 {
 	var buffer [512]byte

@@ -153,11 +153,21 @@ TEXT ·restorerAddress(SB),NOSPLIT,$0-8
 	MOVQ	AX, ret+0(FP)
 	RET
 
-// func storeRelease(p *uint32, v uint32)
-TEXT ·storeRelease(SB),NOSPLIT,$0-12
+// func exchange(p *uint32, v uint32) uint32
+TEXT ·exchange(SB),NOSPLIT,$0-20
 	MOVQ	p+0(FP), AX
 	MOVL	v+8(FP), BX
 	XCHGL	BX, (AX)
+	MOVL	BX, ret+16(FP)
+	RET
+
+// func fetchAdd(p *uint32, delta uint32) uint32
+TEXT ·fetchAdd(SB),NOSPLIT,$0-20
+	MOVQ	p+0(FP), AX
+	MOVL	delta+8(FP), BX
+	LOCK
+	XADDL	BX, (AX)
+	MOVL	BX, ret+16(FP)
 	RET
 
 // func loadAcquire(p *uint32) uint32

@@ -144,11 +144,27 @@ TEXT ·restorerAddress(SB),NOSPLIT,$0-8
 	MOVD	ZR, ret+0(FP)
 	RET
 
-// func storeRelease(p *uint32, v uint32)
-TEXT ·storeRelease(SB),NOSPLIT,$0-12
+// func exchange(p *uint32, v uint32) uint32
+TEXT ·exchange(SB),NOSPLIT,$0-20
 	MOVD	p+0(FP), R0
 	MOVW	v+8(FP), R1
-	STLRW	R1, (R0)
+again:
+	LDAXRW	(R0), R2
+	STLXRW	R1, (R0), R3
+	CBNZ	R3, again
+	MOVW	R2, ret+16(FP)
+	RET
+
+// func fetchAdd(p *uint32, delta uint32) uint32
+TEXT ·fetchAdd(SB),NOSPLIT,$0-20
+	MOVD	p+0(FP), R0
+	MOVW	delta+8(FP), R1
+again:
+	LDAXRW	(R0), R2
+	ADDW	R1, R2, R4
+	STLXRW	R4, (R0), R3
+	CBNZ	R3, again
+	MOVW	R2, ret+16(FP)
 	RET
 
 // func loadAcquire(p *uint32) uint32

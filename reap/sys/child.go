@@ -138,7 +138,7 @@ func (c *Command) child() {
 		return
 	}
 	pid, _ := Call(sysGetpid, 0, 0, 0, 0, 0, 0)
-	c.PID = int32(pid)
+	c.PID, c.StartTime = int32(pid), ticks()
 	if c.joins {
 		if c.Errno = c.join(); c.Errno != 0 {
 			return

@@ -119,8 +119,11 @@ type Command struct {
 	// PIDFD, atomically, while the spawn is under way.
 	PID   int32
 	PIDFD int32 // -1 where the kernel refuses pidfds
-	Step  Step  // the one under way; StepExec once the program is being executed
-	Errno Errno // why that step failed
+	// StartTime is when the process was started, in hundredths of a second of
+	// CLOCK_BOOTTIME, as proc_pid_stat(5) has it.
+	StartTime uint64
+	Step      Step  // the one under way; StepExec once the program is being executed
+	Errno     Errno // why that step failed
 	// TerminalErrno is why the process runs without the terminal, and 0 where
 	// it was given that.
 	TerminalErrno Errno

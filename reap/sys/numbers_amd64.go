@@ -9,6 +9,7 @@ const (
 	sysRtSigprocmask = 14
 	sysIoctl         = 16
 	sysNanosleep     = 35
+	sysClockGettime  = 228
 	sysGetpid        = 39
 	sysExecve        = 59
 	sysKill          = 62

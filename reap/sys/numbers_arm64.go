@@ -9,6 +9,7 @@ const (
 	sysRtSigprocmask = 135
 	sysIoctl         = 29
 	sysNanosleep     = 101
+	sysClockGettime  = 113
 	sysGetpid        = 172
 	sysExecve        = 221
 	sysKill          = 129
