@@ -187,6 +187,7 @@ type link struct {
 	bundle, policy  int
 	status          string
 	receiver        wire.Receiver
+	parts           []wire.Message // of one, that nobody has received yet
 	next            uint64
 	welcome         *wire.Welcome
 	snapshot        []*wire.Child
@@ -328,6 +329,11 @@ func (l *link) receive(t *testing.T) (wire.Message, []int) {
 	t.Helper()
 	deadline := time.Now().Add(15 * time.Second)
 	for {
+		if len(l.parts) > 0 {
+			m := l.parts[0]
+			l.parts = l.parts[1:]
+			return m, nil
+		}
 		m, fds, err := l.receiver.Receive(l.socket)
 		switch {
 		case errors.Is(err, wire.ErrEmpty):
@@ -341,6 +347,10 @@ func (l *link) receive(t *testing.T) (wire.Message, []int) {
 		}
 		if ping, ok := m.(*wire.Ping); ok {
 			l.send(t, &wire.Pong{Seq: ping.Seq})
+			continue
+		}
+		if _, many := m.(*wire.Many); many { // none of which has descriptors
+			wire.Each(m, fds, func(m wire.Message, _ []int) { l.parts = append(l.parts, m) })
 			continue
 		}
 		return m, fds

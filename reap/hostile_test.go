@@ -43,7 +43,7 @@ func (l *link) drain(t *testing.T) {
 			l.send(t, &wire.Pong{Seq: ping.Seq})
 			continue
 		}
-		l.waiting = append(l.waiting, m)
+		wire.Each(m, nil, func(m wire.Message, _ []int) { l.waiting = append(l.waiting, m) })
 	}
 }
 

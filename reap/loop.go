@@ -109,7 +109,7 @@ func (r *reaper) turn() {
 		r.deadlines.again()
 		r.leaves.Tidy()
 	}
-	if !r.pair.flush(r.now, r.deaf()) {
+	if !r.pair.flush(r.now, r.deaf(), r.threads.soon()) {
 		r.tier2.kill()
 	}
 	r.stop.check()

@@ -2,6 +2,7 @@ package reap
 
 import (
 	"math/bits"
+	"slices"
 
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
@@ -23,6 +24,7 @@ type pair struct {
 	writable bool  // epoll waits for that
 	deaf     bool  // epoll does not wait for messages
 	retryAt  int64 // CLOCK_MONOTONIC: when a send is tried again; or never
+	waits    int64 // since when what is owed waits for more of its kind
 
 	owed      pairOwed
 	welcome   wire.Welcome
@@ -134,11 +136,11 @@ func (p *pair) retry(now int64) {
 }
 
 // flush sends what is owed, as far as the socket takes it, and has epoll wait for
-// what comes next; nothing is read of one to whom we are deaf. It returns false
-// if there is nobody at the other end.
-func (p *pair) flush(now int64, deaf bool) bool {
+// what comes next; nothing is read of one to whom we are deaf. What could be told with
+// more of its kind soon waits. It returns false if there is nobody at the other end.
+func (p *pair) flush(now int64, deaf, soon bool) bool {
 	lost := false
-	if p.connected() && !p.full {
+	if p.connected() && !p.full && !(soon && p.mayWait(now)) {
 		p.sendOwed(now)
 		lost = !p.greeted
 	}
@@ -158,6 +160,21 @@ func (p *pair) flush(now int64, deaf bool) bool {
 	return !lost
 }
 
+// mayWait tells whether nothing is owed but that some spawns have succeeded, not as many
+// as go into one message, and the first not long ago.
+func (p *pair) mayWait(now int64) bool {
+	owing := p.children.owing
+	if len(owing) == 0 {
+		p.waits = now
+		return true
+	}
+	return now-p.waits < longestWait && p.owed == 0 && !p.snapshot.underWay && len(p.strangers) == 0 && len(owing) < mostAtOnce &&
+		!slices.ContainsFunc(owing, func(c *child) bool { return c.owed != owedSpawned })
+}
+
+// longestWait is how long the word of a spawn may wait for others, in ns.
+const longestWait = 5e6
+
 func (p *pair) sendOwed(now int64) {
 	if p.owed&owedWelcome != 0 && !p.sendFirst(now) || p.snapshot.underWay && !p.sendSnapshot(now) {
 		return
@@ -175,19 +192,21 @@ func (p *pair) sendOwed(now int64) {
 	}
 	owing := p.children.owing
 	for len(owing) > 0 {
-		c := owing[0]
-		if !p.sendChild(now, c) {
+		n := min(len(owing), mostAtOnce)
+		if !p.sendChildren(now, owing[:n]) {
 			break
 		}
-		c.queued = false
-		owing[0] = nil
-		owing = owing[1:]
+		clear(owing[:n])
+		owing = owing[n:]
 	}
 	if len(owing) == 0 {
 		owing = p.children.owing[:0]
 	}
 	p.children.owing = owing
 }
+
+// mostAtOnce is of how many children one message tells.
+const mostAtOnce = 16
 
 // sendFirst sends the first of what concerns no child.
 func (p *pair) sendFirst(now int64) bool {
@@ -211,31 +230,45 @@ func (p *pair) sendFirst(now int64) bool {
 	return true
 }
 
-// sendChild sends what is owed of one child, in the order in which it happened.
-func (p *pair) sendChild(now int64, c *child) bool {
-	for c.owed != 0 {
-		var m wire.Message
-		bit := c.owed & -c.owed
-		switch bit {
-		case owedStuck:
-			m = &wire.SpawnStuck{ID: c.id}
-		case owedSpawned:
-			m = &wire.Spawned{ID: c.id, PID: c.pid, StartTime: c.startTime}
-		case owedFailed:
-			m = &wire.SpawnFailed{ID: c.id, Step: c.step, Errno: c.errno, Reason: c.reason}
-		case owedExited:
-			m = &wire.Exited{ID: c.id, Exit: c.exit}
-		case owedCleared:
-			m = &wire.Cleared{ID: c.id}
-		default:
-			m = &c.answers[bits.TrailingZeros16(uint16(bit/owedSignalled))]
+// sendChildren sends what is owed of some children, in one message.
+func (p *pair) sendChildren(now int64, list []*child) bool {
+	var many wire.Many
+	for _, c := range list {
+		for owed := c.owed; owed != 0; {
+			bit := owed & -owed
+			many.Parts = append(many.Parts, wire.Part{Message: c.message(bit)})
+			owed &^= bit
 		}
-		if !p.send(now, m) {
-			return false
-		}
-		c.owed &^= bit
+	}
+	var m wire.Message = &many
+	if len(many.Parts) == 1 {
+		m = many.Parts[0].Message
+	}
+	if len(many.Parts) > 0 && !p.send(now, m) { // none: they were removed meanwhile
+		return false
+	}
+	for _, c := range list {
+		c.owed, c.queued = 0, false
 	}
 	return true
+}
+
+// message is one that is owed of a child.
+func (c *child) message(bit owed) wire.Message {
+	switch bit {
+	case owedStuck:
+		return &wire.SpawnStuck{ID: c.id}
+	case owedSpawned:
+		return &wire.Spawned{ID: c.id, PID: c.pid, StartTime: c.startTime}
+	case owedFailed:
+		return &wire.SpawnFailed{ID: c.id, Step: c.step, Errno: c.errno, Reason: c.reason}
+	case owedExited:
+		return &wire.Exited{ID: c.id, Exit: c.exit}
+	case owedCleared:
+		return &wire.Cleared{ID: c.id}
+	default:
+		return &c.answers[bits.TrailingZeros16(uint16(bit/owedSignalled))]
+	}
 }
 
 // sendSnapshot goes on with the snapshot. An entry is told as it is now, so

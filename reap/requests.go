@@ -32,8 +32,10 @@ func (r *reaper) receive() {
 		m, fds, err := p.receiver.Receive(p.socket)
 		switch err {
 		case nil:
-			r.pair.budget.spend(r.now, m)
-			r.handle(m, fds)
+			wire.Each(m, fds, func(m wire.Message, fds []int) {
+				r.pair.budget.spend(r.now, m)
+				r.handle(m, fds)
+			})
 		case wire.ErrEmpty:
 			return
 		case wire.ErrClosed:

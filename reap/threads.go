@@ -221,6 +221,12 @@ func (t *threads) conclude(now int64) {
 	}
 }
 
+// soon tells whether a spawn is under way that is not slow, so that the loop has something
+// to do again after slowAfter at the latest.
+func (t *threads) soon() bool {
+	return slices.ContainsFunc(t.spawners, func(s *thread) bool { return len(s.jobs) > 0 && s.jobs[0].looks == 0 })
+}
+
 // idle tells whether no spawn is under way.
 func (t *threads) idle() bool {
 	return !slices.ContainsFunc(t.spawners, func(s *thread) bool { return len(s.jobs) > 0 })

@@ -39,14 +39,14 @@ func connected(t *testing.T) (*reaper, int) {
 func TestFullSocketIsWaitedFor(t *testing.T) {
 	r, other := connected(t)
 	r.pair.full, r.pair.retryAt = true, 1
-	r.pair.flush(0, false)
+	r.pair.flush(0, false, false)
 	if ready := r.events.Wait(0); len(ready) != 0 {
 		t.Fatalf("%d events while only time helps", len(ready))
 	}
 	r.pair.retry(1)
 	for r.pair.send(1, &wire.Ping{}) {
 	}
-	r.pair.flush(1, false)
+	r.pair.flush(1, false, false)
 	var in wire.Receiver
 	for {
 		if _, _, err := in.Receive(other); err == wire.ErrEmpty {
@@ -91,7 +91,7 @@ func TestNextTier2IsToldOfStuckSpawns(t *testing.T) {
 	r.children.add(&child{id: 16, state: pending, killed: true})
 	r.children.add(&child{id: 17, state: pending})
 	r.pair.greet(wire.Welcome{})
-	r.pair.flush(0, false)
+	r.pair.flush(0, false, false)
 	var in wire.Receiver
 	for _, want := range []wire.Kind{wire.KindWelcome, wire.KindChild, wire.KindChild, wire.KindSnapshotEnd, wire.KindSpawnStuck} {
 		m, _, err := in.Receive(other)

@@ -58,7 +58,7 @@ func (p *preparer) opens(u *unit, run uint64) open.Service {
 
 // openFor opens what a process that is prepared gets beside that, and says of it in the
 // message what tier 1 is to know. The loop calls it.
-func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn) (fds []int, err error) {
+func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn, hold func(*wire.Hold, []int)) (fds []int, err error) {
 	u := s.fleet.units[l.Name]
 	if u == nil || u.process.launch != l {
 		return nil, spawn.ErrUnknown
@@ -72,7 +72,7 @@ func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn) (fds []int, err err
 	case u.allotTag(s.tier1.Tags) != nil:
 		return nil, handover.ErrNoTag
 	}
-	if err := s.logging.openLog(u); err != nil {
+	if err := s.logging.openLog(u, hold); err != nil {
 		return nil, err
 	}
 	m.Tag, m.Terminal = u.tag, s.tier1.Welcome.Terminal && u.name == config.MainService && u.ours

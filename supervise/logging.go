@@ -105,8 +105,8 @@ func (l *logging) logConfig(u *unit) logs.Config {
 	}
 }
 
-// openLog makes sure that u has its log pipes, and that tier 1 holds them.
-func (l *logging) openLog(u *unit) error {
+// openLog makes sure that u has its log pipes, and that tier 1 holds them, as hold tells it.
+func (l *logging) openLog(u *unit, hold func(*wire.Hold, []int)) error {
 	if u.output.slot != nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (l *logging) openLog(u *unit) error {
 		return fmt.Errorf("cannot open the log of %s: %w", u.name, err)
 	}
 	u.output.slot = slot
-	l.tier1.Send(&wire.Hold{Key: logKey(u.name)}, slot.Held(), nil)
+	hold(&wire.Hold{Key: logKey(u.name)}, slot.Held())
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (l *logging) reconfigureLog(u *unit) {
 // part has u's log say why nothing more of it comes under its name, whether it has run
 // or not: who follows the log may see that of another profile next.
 func (l *logging) part(u *unit) {
-	if u.output.parting != "" && l.openLog(u) == nil {
+	if u.output.parting != "" && l.openLog(u, l.tier1.Hold) == nil {
 		u.output.slot.Mark(u.output.parting)
 	}
 }
@@ -190,7 +190,7 @@ func logKey(name string) string { return "log/" + name }
 func (l *logging) mark(u *unit, before, state *machine.State) {
 	failed := state.Phase != before.Phase && (state.Phase == machine.Failed || state.Phase == machine.Backoff)
 	if u.output.slot == nil && failed { // before its first run: a secret that is missing, a directory
-		_ = l.openLog(u)
+		_ = l.openLog(u, l.tier1.Hold)
 	}
 	if u.output.slot == nil {
 		if endedBy(before, state) {

@@ -25,6 +25,7 @@ func (s *Supervisor) run(gone <-chan error) error {
 		s.loop.at.Lock()
 		s.giveTimeBack()
 		f()
+		s.spawner.FinishReady()
 		s.loop.at.Unlock()
 	}
 }

@@ -148,7 +148,7 @@ func (c *takeover) adopt(u *unit) {
 		event = c.childEvent(u, newest)
 	}
 	if len(children) > 0 || len(c.tier1.Held[logKey(u.name)]) > 0 {
-		if err := c.logging.openLog(u); err != nil {
+		if err := c.logging.openLog(u, c.tier1.Hold); err != nil {
 			slog.Error("the log of a service is lost", "service", u.name, "err", err)
 		}
 	}

@@ -187,7 +187,7 @@ func connect() (*Supervisor, <-chan error, error) {
 		whole := false
 		gone <- s.tier1.Link.Receive(func(m wire.Message, fds []int) {
 			if whole {
-				s.loop.do(func() { s.hear(m, fds) })
+				s.loop.do(func() { wire.Each(m, fds, s.hear) })
 			} else if s.tier1.Recall(m, fds) {
 				whole = true
 				close(complete)

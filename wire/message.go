@@ -5,7 +5,7 @@ import "rlminit/internal/coder"
 // Version is the version of the protocol. Tier 1 outlives tier 2, so it is
 // tier 2 that may be newer: it says its version first, and tier 1 answers with
 // the one that both will speak, which is the lower.
-const Version = 3
+const Version = 4
 
 // Kind is the first byte of a message.
 type Kind uint8
@@ -38,12 +38,40 @@ const (
 	KindShutdown
 	KindReload
 	KindCleared
+
+	KindMany // either direction
 )
 
 // Message is one message of either direction.
 type Message interface {
 	Kind() Kind
 	fields(*coder.Coder)
+}
+
+// Many is some messages in one, each as if it had been sent alone, in their order: one
+// send and one wake-up for all.
+type Many struct {
+	Parts []Part
+}
+
+// Part is one message of Many, which is none itself.
+type Part struct {
+	Message     Message
+	Descriptors uint8 // how many of those that go with Many are this one's
+}
+
+// Each calls f for a message and its descriptors, or for each of Many.
+func Each(m Message, descriptors []int, f func(Message, []int)) {
+	many, is := m.(*Many)
+	if !is {
+		f(m, descriptors)
+		return
+	}
+	for _, p := range many.Parts {
+		n := int(p.Descriptors)
+		f(p.Message, descriptors[:n:n])
+		descriptors = descriptors[n:]
+	}
 }
 
 // Hello is what tier 2 says first, and until then tier 1 says nothing.
@@ -350,9 +378,10 @@ func (*Ping) Kind() Kind        { return KindPing }
 func (*Shutdown) Kind() Kind    { return KindShutdown }
 func (*Reload) Kind() Kind      { return KindReload }
 func (*Cleared) Kind() Kind     { return KindCleared }
+func (*Many) Kind() Kind        { return KindMany }
 
 // blanks make an empty message of each kind.
-var blanks = [...]func() Message{
+var blanks = [KindMany + 1]func() Message{
 	KindHello:       empty[Hello],
 	KindSpawn:       empty[Spawn],
 	KindSignal:      empty[Signal],
@@ -378,6 +407,8 @@ var blanks = [...]func() Message{
 	KindReload:      empty[Reload],
 	KindCleared:     empty[Cleared],
 }
+
+func init() { blanks[KindMany] = empty[Many] } // which refers to blanks
 
 func empty[T any, M interface {
 	*T
@@ -531,3 +562,22 @@ func (m *Shutdown) fields(c *coder.Coder) {
 }
 func (m *Reload) fields(*coder.Coder)    {}
 func (m *Cleared) fields(c *coder.Coder) { c.U64(&m.ID) }
+
+func (m *Many) fields(c *coder.Coder) {
+	coder.List(c, &m.Parts, func(p *Part) {
+		var kind uint8
+		if p.Message != nil {
+			kind = uint8(p.Message.Kind())
+		}
+		c.U8(&kind)
+		if p.Message == nil {
+			p.Message = blank(Kind(kind))
+		}
+		if p.Message == nil || Kind(kind) == KindMany {
+			c.Fail()
+			return
+		}
+		c.U8(&p.Descriptors)
+		p.Message.fields(c)
+	})
+}

@@ -151,6 +151,15 @@ func assemble(body []byte, descriptors []int, truncated bool) (Message, []int, e
 	if err := coder.Decode(body[1:], m.fields); err != nil {
 		return nil, nil, err
 	}
+	if many, is := m.(*Many); is {
+		sum := 0
+		for _, p := range many.Parts {
+			sum += int(p.Descriptors)
+		}
+		if sum != len(descriptors) {
+			return nil, nil, coder.ErrMalformed
+		}
+	}
 	return m, descriptors, nil
 }
 

@@ -3,9 +3,11 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,11 +35,15 @@ func every(r *rand.Rand) []Message {
 // random fills a message or a policy.
 func random(r *rand.Rand, p any) {
 	fill.Random(r, p, func(v reflect.Value) bool {
-		scope, is := v.Addr().Interface().(*Scope) // not every number is one
-		if is {
-			*scope = Scope(r.Intn(3))
+		switch p := v.Addr().Interface().(type) {
+		case *Scope: // not every number is one
+			*p = Scope(r.Intn(3))
+		case *Part: // nor every message
+			*p = Part{Message: &Pong{Seq: r.Uint64()}}
+		default:
+			return false
 		}
-		return is
+		return true
 	})
 }
 
@@ -287,5 +293,49 @@ func TestTooManyDescriptorsInFlight(t *testing.T) {
 	}
 	if m, fds, err := in.Receive(b); err != nil || len(fds) != 1 {
 		t.Errorf("%+v, %v, %v", m, fds, err)
+	}
+}
+
+// Many messages arrive as they were, each with its own descriptors, and a sum of those
+// that is not right is no message.
+func TestMany(t *testing.T) {
+	a, b := pair(t)
+	fd := func() int {
+		fd, err := unix.MemfdCreate("x", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	sent := &Many{Parts: []Part{{&Hold{Key: "log/a"}, 2}, {&Pong{Seq: 7}, 0}, {&Spawn{ID: 16, Name: "a", Targets: []int32{1}}, 1}}}
+	if err := Send(a, sent, fd(), fd(), fd()); err != nil {
+		t.Fatal(err)
+	}
+	var in Receiver
+	m, fds, err := in.Receive(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer CloseAll(fds)
+	var got []string
+	Each(m, fds, func(m Message, fds []int) { got = append(got, fmt.Sprintf("%T %d", m, len(fds))) })
+	if want := []string{"*wire.Hold 2", "*wire.Pong 0", "*wire.Spawn 1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	Each(&Pong{Seq: 8}, nil, func(m Message, _ []int) { got = append(got, "alone") })
+	if len(got) != 4 {
+		t.Errorf("got %q of a message that is alone", got)
+	}
+	for _, wrong := range []*Many{
+		{Parts: []Part{{&Pong{}, 1}}},
+		{Parts: []Part{{&Many{}, 0}}},
+	} {
+		if err := Send(a, wrong); err != nil {
+			t.Fatal(err)
+		}
+		if m, _, err := in.Receive(b); err == nil {
+			t.Errorf("%+v is a message", m)
+		}
 	}
 }

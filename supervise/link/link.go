@@ -95,6 +95,11 @@ func (l *Link) Close() {
 func (l *Link) Send(m wire.Message, fds, given []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.send(m, fds, given)
+}
+
+// send is Send for whoever has l.mu.
+func (l *Link) send(m wire.Message, fds, given []int) {
 	if l.queued == 0 && l.sendNow(m, fds) {
 		closeApart(given)
 		return
@@ -114,6 +119,45 @@ func (l *Link) Send(m wire.Message, fds, given []int) {
 	if !l.put(o) {
 		wire.CloseAll(o.own)
 	}
+}
+
+// Batch is messages of one goroutine that are sent together, in their order.
+type Batch struct {
+	link  *Link
+	parts []wire.Part
+	fds   []int // of all parts
+	given [][]int
+}
+
+// Batch returns an empty one.
+func (l *Link) Batch() *Batch { return &Batch{link: l} }
+
+// Add adds a message, as Send takes it. All of fds stay open until the batch is sent,
+// which it is if there is no room for one more.
+func (b *Batch) Add(m wire.Message, fds, given []int) {
+	if len(b.fds)+len(fds) > wire.MaxDescriptors {
+		b.Send()
+	}
+	b.parts = append(b.parts, wire.Part{Message: m, Descriptors: uint8(len(fds))})
+	b.fds, b.given = append(b.fds, fds...), append(b.given, given)
+}
+
+// Send sends what was added: in one message, or if that cannot be now, in one for each.
+func (b *Batch) Send() {
+	l := b.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(b.parts) > 1 && l.queued == 0 && l.sendNow(&wire.Many{Parts: b.parts}, b.fds) {
+		closeApart(slices.Concat(b.given...))
+	} else {
+		fds := b.fds
+		for i, p := range b.parts {
+			n := int(p.Descriptors)
+			l.send(p.Message, fds[:n:n], b.given[i])
+			fds = fds[n:]
+		}
+	}
+	*b = Batch{link: l}
 }
 
 // put queues o, and tells whether the link is open. Whoever calls it has l.mu.

@@ -16,6 +16,7 @@ import (
 	"rlminit/service"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
+	"rlminit/supervise/link"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/oom"
 	"rlminit/supervise/process"
@@ -37,8 +38,9 @@ type Driver struct {
 	Prepare   func(Service) process.Prepared
 	Immediate func(Service) bool
 	// Open opens what a process that is prepared gets beside that, and says of it in the
-	// message what tier 1 is to know. The loop calls it.
-	Open func(*Launch, *wire.Spawn) (fds []int, err error)
+	// message what tier 1 is to know; hold has tier 1 told before what it is to hold, of
+	// which nothing may be closed before Open returns. The loop calls it.
+	Open func(l *Launch, m *wire.Spawn, hold func(*wire.Hold, []int)) (fds []int, err error)
 	// Leaves are the cgroups that tier 1 keeps for services and jobs.
 	Leaves cgroup.Leaves
 
@@ -101,8 +103,7 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 	l := &Launch{ID: id, Service: s, over: make(chan struct{})}
 	d.launches[id] = l
 	if d.Immediate(s) {
-		p := d.Prepare(s)
-		d.Do(func() { d.isReady(l, p) })
+		d.isReady(l, d.Prepare(s))
 		return l
 	}
 	go func() {
@@ -127,30 +128,32 @@ func (d *Driver) isReady(l *Launch, p process.Prepared) {
 		close(l.over)
 	}
 	d.ready = append(d.ready, l)
-	d.finishReady()
 }
 
-// finishReady finishes launches in the order in which they became ready, as long as tier 1
-// takes at once what is sent: a message that waits has copies of its descriptors, and a
-// thousand of them would take all that there are.
-func (d *Driver) finishReady() {
+// FinishReady asks tier 1 for what is prepared, in the order in which it became so, as
+// long as tier 1 takes at once what is sent: a message that waits has copies of its
+// descriptors, and a thousand of them would take all that there are. The loop calls it
+// when it is through with a thing.
+func (d *Driver) FinishReady() {
 	for len(d.ready) > 0 && !d.flushing {
 		if d.tier1.Link.Behind() {
 			d.flushing = true
 			go func() {
 				d.tier1.Link.Flush()
-				d.Do(func() {
-					d.flushing = false
-					d.finishReady()
-				})
+				d.Do(func() { d.flushing = false })
 			}()
 			return
 		}
-		l := d.ready[0]
-		d.ready = d.ready[1:]
-		d.finish(l)
+		n := min(len(d.ready), together)
+		list := d.ready[:n:n]
+		d.ready = d.ready[n:]
+		d.finish(list)
 	}
 }
+
+// together is how many launches tier 1 is asked for in one message. More would have more
+// descriptors than one takes, most of the time.
+const together = 8
 
 // watch tells of a launch that is stuck.
 func (d *Driver) watch(l *Launch) {
@@ -180,27 +183,41 @@ func (d *Driver) watch(l *Launch) {
 	}
 }
 
-// finish asks tier 1 for a process that is prepared, unless it was given up.
-func (d *Driver) finish(l *Launch) {
-	defer l.Walls.Close()
-	if d.launches[l.ID] != l {
-		return
+// finish asks tier 1 for processes that are prepared, but for those that were given up.
+func (d *Driver) finish(list []*Launch) {
+	batch := d.tier1.Link.Batch()
+	for _, l := range list {
+		if d.launches[l.ID] != l {
+			continue
+		}
+		if err := d.ask(l, batch); err != nil {
+			batch.Send() // what follows from the failure may close something
+			d.fail(l.ID, err.Error(), passing(err))
+		}
 	}
+	batch.Send()
+	for _, l := range list {
+		l.Walls.Close()
+	}
+}
+
+// ask asks for one of them.
+func (d *Driver) ask(l *Launch, batch *link.Batch) error {
 	l.asked = true
 	m := message(l.Service, l.Prepared)
 	m.ID = l.ID
-	fds, err := d.Open(l, m)
-	var built []int
-	if err == nil {
-		built, err = l.Walls.Fill(m) // of which Open may have changed something
-	}
+	fds, err := d.Open(l, m, func(m *wire.Hold, fds []int) { batch.Add(m, fds, nil) })
 	if err != nil {
-		d.fail(l.ID, err.Error(), passing(err))
-		return
+		return err
 	}
-	d.tier1.Send(m, append(fds, built...), built)
+	built, err := l.Walls.Fill(m) // of which Open may have changed something
+	if err != nil {
+		return err
+	}
+	batch.Add(m, append(fds, built...), built)
 	l.Walls.Environment, l.Walls.Secrets = nil, nil // nobody asks for them again
 	l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return !strings.HasPrefix(kv, "PATH=") })
+	return nil
 }
 
 // ErrUnknown is of a process that nobody would know again.

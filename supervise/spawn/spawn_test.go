@@ -125,12 +125,16 @@ func TestNumbers(t *testing.T) {
 }
 
 // work is a loop that runs what it is given when it is told to.
-type work struct{ *inbox.Inbox[func()] }
+type work struct {
+	*inbox.Inbox[func()]
+	turn func() // what it does after each thing
+}
 
 // until runs what comes until that is so.
 func (w work) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !holds(); {
+		w.turn()
 		if f, waits := w.Next(); waits {
 			f()
 		} else if time.Now().After(deadline) {
@@ -143,15 +147,15 @@ func (w work) until(t *testing.T, what string, holds func() bool) {
 
 // driver is one that starts services at once, with its loop, and what the core hears.
 func driver(tier1 *Tier1) (d *Driver, loop work, heard *[]machine.Event) {
-	loop, heard = work{inbox.New[func()]()}, &[]machine.Event{}
 	d = NewDriver(tier1, &Preparer{})
+	loop, heard = work{inbox.New[func()](), d.FinishReady}, &[]machine.Event{}
 	d.Do = func(f func()) { loop.Put(f) }
 	d.Apply = func(in core.Input) { *heard = append(*heard, in.Event) }
 	d.Immediate = func(Service) bool { return true }
 	d.Prepare = func(s Service) process.Prepared {
 		return process.Unchecked(process.Where{Dir: "/"}, s.Definition.Command, []string{"PATH=/nowhere"})
 	}
-	d.Open = func(*Launch, *wire.Spawn) ([]int, error) { return nil, nil }
+	d.Open = func(*Launch, *wire.Spawn, func(*wire.Hold, []int)) ([]int, error) { return nil, nil }
 	return d, loop, heard
 }
 

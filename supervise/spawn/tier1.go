@@ -48,6 +48,9 @@ func NewTier1() *Tier1 {
 // Send sends it a message, with descriptors, and closes those in after.
 func (t *Tier1) Send(m wire.Message, fds, after []int) { t.Link.Send(m, fds, after) }
 
+// Hold has it hold copies of descriptors.
+func (t *Tier1) Hold(m *wire.Hold, fds []int) { t.Send(m, fds, nil) }
+
 // Recall takes one message of the snapshot, and tells whether it was the last.
 func (t *Tier1) Recall(m wire.Message, fds []int) (last bool) {
 	switch m := m.(type) {
