@@ -72,8 +72,8 @@ type Reader func(variable, file string) *rights.User
 func EnvironmentAs(user *rights.User, own Reader, c *Config, id wire.Identity, container []string, d *service.Definition, p Profile) ([]string, error) {
 	e := environ{user: func(string, string) *rights.User { return user }, at: make(map[string]int, len(container)+16)}
 	for _, kv := range container {
-		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && c.Inherits(name) {
-			e.set(name, value)
+		if name, _, ok := strings.Cut(kv, "="); ok && name != "" && c.Inherits(name) {
+			e.put(name, kv)
 		}
 	}
 	if _, ok := e.at["PATH"]; !ok {
@@ -116,8 +116,9 @@ func (e *environ) fault(variable, file string, err error) {
 	e.faults = append(e.faults, EnvFault{Own: e.own, Variable: variable, File: file, Err: err})
 }
 
-func (e *environ) set(name, value string) {
-	kv := name + "=" + value
+func (e *environ) set(name, value string) { e.put(name, name+"="+value) }
+
+func (e *environ) put(name, kv string) {
 	if i, ok := e.at[name]; ok {
 		e.list[i] = kv
 		return

@@ -22,8 +22,12 @@ func credentials(runtime, service string) string {
 	return filepath.Join(runtime, "services", service, credentialsDirectory)
 }
 
-// DropSecrets removes what was handed to a service's last process.
-func DropSecrets(runtime, service string) { _ = os.RemoveAll(credentials(runtime, service)) }
+// DropSecrets removes what was handed to a service's last process: nothing, as a rule.
+func DropSecrets(runtime, service string) {
+	if dir := credentials(runtime, service); unix.Rmdir(dir) != unix.ENOENT {
+		_ = os.RemoveAll(dir)
+	}
+}
 
 // Secrets puts the secrets of a service into a directory of its slot, and adds
 // CREDENTIALS_DIRECTORY to its environment. files are those of its definition, by
