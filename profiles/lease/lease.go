@@ -2,11 +2,11 @@
 //
 // The lock is File in the volume's directory, where only the supervisor gets. Its
 // holder has it locked with flock(2), which the kernel gives back when the last
-// descriptor is closed, and writes its name and the time into it every Interval.
+// descriptor is closed, and writes its name and the time into it.
 // flock is the authority wherever it works. Only where the file system is known to
 // keep locks from other hosts is a holder on another kernel (the record's boot_id
 // differs) honoured until its record is Stale, and so is everyone where there is
-// no flock. OldFile is locked too, for containers that look at nothing else; what
+// no flock: there the holder writes its record every Interval. OldFile is locked too, for containers that look at nothing else; what
 // stands in it counts for nothing, since services could once write there.
 //
 // The descriptor of File outlives a supervisor when another process holds a copy
@@ -22,6 +22,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
@@ -121,7 +122,7 @@ func (c *Claim) takeOld() (*os.File, error) {
 			newer.Close()
 		}
 		f.Close()
-		return nil, c.held(r)
+		return nil, c.locked(r)
 	}
 	f.Close()
 	return nil, nil
@@ -245,7 +246,7 @@ func (c *Claim) take(f *os.File, name string, readOnly bool) (*Lease, error) {
 	case nil:
 		l.locked = true
 	case unix.EWOULDBLOCK:
-		return nil, c.held(read(f))
+		return nil, c.locked(read(f))
 	case unix.ENOLCK, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EBADF:
 		// EBADF: NFS wants a file open for writing.
 		c.say(fmt.Sprintf("volume %s has no working flock (%v); another container on it is known by its heartbeat alone", c.home.Path("."), err))
@@ -295,7 +296,12 @@ func (c *Claim) honours(r record, l *Lease) bool {
 }
 
 func (c *Claim) held(r record) error {
-	return &Held{Volume: c.home.Path("."), Container: r.Container, Age: c.now().Sub(r.Heartbeat)}
+	return &Held{Volume: c.home.Path("."), Container: r.Container, Age: max(0, c.now().Sub(r.Heartbeat))}
+}
+
+// locked is held by what the kernel says, whenever the holder has written its record.
+func (c *Claim) locked(r record) error {
+	return &Held{Volume: c.home.Path("."), Container: r.Container, Age: -1}
 }
 
 // Files are the locked descriptors, to be kept by whoever shall keep the locks when
@@ -312,7 +318,7 @@ func (l *Lease) Files() (files []*os.File) {
 // ReadOnly tells whether the volume could not be written to when it was locked.
 func (l *Lease) ReadOnly() bool { return l.readOnly }
 
-// Beat says that we are still here. Call it every Interval. A *Held means that
+// Beat says that we are still here. A *Held means that
 // the volume has been lost to a container on another kernel, to which this one
 // was silent for too long. replaced: somebody has removed the lock file, and
 // Files are others now.
@@ -344,14 +350,7 @@ func (l *Lease) Beat() (replaced bool, err error) {
 // called with the new Files whenever one had to be taken anew. A record that cannot
 // be written is said, and tried again.
 func (l *Lease) Keep(ctx context.Context, moved func([]*os.File)) error {
-	tick := time.NewTicker(Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for l.due(ctx) {
 		replaced, err := l.Beat()
 		var held *Held
 		switch {
@@ -363,6 +362,39 @@ func (l *Lease) Keep(ctx context.Context, moved func([]*os.File)) error {
 			moved(l.Files())
 		}
 	}
+	return nil
+}
+
+// due waits until it is time to beat, which it is every Interval; or where the kernel
+// keeps the lock from everybody, when the file is not in its place any more. It returns
+// false when ctx ends.
+func (l *Lease) due(ctx context.Context) bool {
+	pause := Interval
+	var changes chan fsnotify.Event
+	watcher, err := fsnotify.NewWatcher()
+	if err == nil {
+		defer watcher.Close()
+		if l.locked && !blind(l.file) {
+			err = watcher.Add(l.claim.home.Path(l.name))
+			switch {
+			case !l.claim.home.Same(l.name, l.file):
+				pause = time.Second
+			case err == nil:
+				changes = watcher.Events
+			}
+		}
+	}
+	var at <-chan time.Time
+	if changes == nil {
+		at = time.After(pause)
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-at:
+	case <-changes:
+	}
+	return true
 }
 
 // Release gives the volume up, whoever holds copies of the descriptor. Nobody

@@ -79,13 +79,16 @@ var printable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 type Held struct {
 	Volume    string
 	Container string        // "" if it did not say
-	Age       time.Duration // since it last said so
+	Age       time.Duration // since it last said so; negative: the kernel knows that it has it
 }
 
 func (h *Held) Error() string {
 	holder := "another container"
 	if h.Container != "" {
-		holder = fmt.Sprintf("container %s (%ds ago)", h.Container, max(0, int(h.Age.Seconds())))
+		holder = "container " + h.Container
+		if h.Age >= 0 {
+			holder += fmt.Sprintf(" (%ds ago)", int(h.Age.Seconds()))
+		}
 	}
 	return fmt.Sprintf("volume %s is held by %s; no profile is started here; stop that container, or set RLMINIT_PROFILES=off", h.Volume, holder)
 }
