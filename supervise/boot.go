@@ -11,14 +11,13 @@ import (
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
-	"rlminit/supervise/spawn"
 	"rlminit/usage"
 	"rlminit/wire"
 )
 
 // settling is how long it takes until what booting caused is over: the records of what was
 // seen are written.
-const settling = 3 * time.Second
+const settling = 2 * time.Second
 
 // boot brings up what is wanted: what a predecessor left, then what volume and
 // configuration say. Then it serves the control socket. It runs beside the loop. settled
@@ -74,10 +73,9 @@ func (s *Supervisor) boot(control int, settled func()) {
 	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.Welcome.Generation)
 	time.AfterFunc(settling, func() {
 		settled()
-		debug.FreeOSMemory() // booting takes much that is not needed again
+		s.prep.DropOldTemporary() // not before: it takes a process for each
+		debug.FreeOSMemory()      // booting takes much that is not needed again
 	})
-	time.AfterFunc(5*settling, debug.FreeOSMemory) // a slow machine is still at it
-	time.AfterFunc(spawn.OldTemporaryAfter, s.prep.DropOldTemporary)
 	notifyManager("READY=1")
 }
 

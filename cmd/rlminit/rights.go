@@ -40,9 +40,7 @@ func runRights(args []string) int {
 	// It ends with the supervisor, who may have something to record until then.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	debug.SetGCPercent(50)
-	for _, after := range []time.Duration{5 * time.Second, 20 * time.Second} { // a boot asks for much, and then little is asked
-		time.AfterFunc(after, debug.FreeOSMemory)
-	}
+	time.AfterFunc(2*time.Second, debug.FreeOSMemory) // a boot asks for much, and then little is asked
 	if err = threads.ReserveSome(wire.FilesThreads); err == nil {
 		err = rights.Serve(wire.FilesFD, threads.FilesAtOnce(), users)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,10 +34,6 @@ func (p *Preparer) DropTemporary(d *service.Definition, before <-chan struct{}) 
 	}()
 	return done
 }
-
-// OldTemporaryAfter is how long after a boot what earlier starts have left is removed:
-// it takes a process each, which nobody waits for while services start.
-const OldTemporaryAfter = 10 * time.Second
 
 // DropOldTemporary removes what earlier starts have left.
 func (p *Preparer) DropOldTemporary() {
