@@ -168,9 +168,12 @@ func (p *pair) mayWait(now int64) bool {
 		p.waits = now
 		return true
 	}
-	return now-p.waits < longestWait && p.owed == 0 && !p.snapshot.underWay && len(p.strangers) == 0 && len(owing) < mostAtOnce &&
+	return now-p.waits < longestWait && p.owed == 0 && !p.snapshot.underWay && len(p.strangers) == 0 && len(owing) < fewSpawned &&
 		!slices.ContainsFunc(owing, func(c *child) bool { return c.owed != owedSpawned })
 }
+
+// fewSpawned is how many spawns are told at once, at the most, while others are under way.
+const fewSpawned = 16
 
 // longestWait is how long the word of a spawn may wait for others, in ns.
 const longestWait = 5e6
@@ -206,7 +209,7 @@ func (p *pair) sendOwed(now int64) {
 }
 
 // mostAtOnce is of how many children one message tells.
-const mostAtOnce = 16
+const mostAtOnce = 64
 
 // sendFirst sends the first of what concerns no child.
 func (p *pair) sendFirst(now int64) bool {

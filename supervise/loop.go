@@ -25,7 +25,7 @@ func (s *Supervisor) run(gone <-chan error) error {
 		s.loop.at.Lock()
 		s.giveTimeBack()
 		f()
-		s.spawner.FinishReady()
+		s.spawner.Turn()
 		s.loop.at.Unlock()
 	}
 }

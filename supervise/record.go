@@ -55,6 +55,13 @@ func (r *records) written(patience time.Duration) {
 	r.recorder.Flush(ctx)
 }
 
+// copied waits until the volume shows what has happened, but for no longer than that.
+func (r *records) copied(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r.recorder.Flush(ctx)
+}
+
 // flushPatience is how long an answer is held back for files to show it.
 const flushPatience = 300 * time.Millisecond
 
@@ -119,11 +126,7 @@ func (r *records) Recorded(name string) {
 	})
 }
 
-func (r *records) Copied() {
-	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
-	defer cancel()
-	r.recorder.Flush(ctx)
-}
+func (r *records) Copied() { r.copied(copyPatience) }
 
 // copyPatience is how long the answer to a command waits for copies of what was recorded:
 // it counts by the journal, but whoever edits one afterwards, for an adoption, is not to

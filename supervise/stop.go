@@ -7,6 +7,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"rlminit/supervise/core"
+	"rlminit/supervise/garbage"
 	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
@@ -41,6 +42,7 @@ func (e *shutdown) begin() {
 			slog.Info("stopping", "budget", budget.Round(time.Millisecond), "services", len(e.fleet.units))
 		}
 		notifyManager("STOPPING=1")
+		garbage.Hurry()
 		e.jobs.stop()
 	}
 	e.fleet.apply(core.Input{Kind: core.End, Budget: budget, Hurry: hurried})
@@ -60,9 +62,10 @@ func (e *shutdown) checkStopped() {
 	}()
 }
 
-// settle brings everything onto the disk and gives the volume back.
+// settle brings everything onto the disk and gives the volume back. Status files end with
+// the container.
 func (e *shutdown) settle() {
-	e.records.written(time.Second)
+	e.records.copied(time.Second)
 	e.commands.loop.ask(func() {
 		e.fleet.apply(core.Input{Kind: core.Interrupt, Text: "the container stopped"})
 	})

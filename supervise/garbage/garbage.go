@@ -16,17 +16,18 @@ const (
 	much   = 100
 )
 
-// bootMemory is, in bytes, what a boot of a thousand services needs at its peak, whether
+// hurryMemory is, in bytes, what a boot of a thousand services needs at its peak, whether
 // it collects or not.
-const bootMemory = 24 << 20
+const hurryMemory = 24 << 20
 
-// Booting has nothing collected before bootMemory is in use: most of what a boot makes
-// stays, and to look at all of it again and again would take a tenth of its time. What a
-// large boot needs beyond that is collected as while many commands come. booted ends that.
-func Booting() (booted func()) {
+// Hurry has nothing collected before hurryMemory is in use: most of what a boot makes
+// stays, and what a stop leaves ends with it. To look at all of it again and again would
+// take a tenth of a boot's time, and a quarter of a stop's. What is needed beyond that is
+// collected as while many commands come. over ends that.
+func Hurry() (over func()) {
 	var once sync.Once
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(bootMemory)
+	debug.SetMemoryLimit(hurryMemory)
 	from := func(percent int) {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(math.MaxInt64)

@@ -132,10 +132,13 @@ type Batch struct {
 // Batch returns an empty one.
 func (l *Link) Batch() *Batch { return &Batch{link: l} }
 
+// mostParts is how many messages PID 1 takes at once, who must hear of other things too.
+const mostParts = 64
+
 // Add adds a message, as Send takes it. All of fds stay open until the batch is sent,
 // which it is if there is no room for one more.
 func (b *Batch) Add(m wire.Message, fds, given []int) {
-	if len(b.fds)+len(fds) > wire.MaxDescriptors {
+	if len(b.fds)+len(fds) > wire.MaxDescriptors || len(b.parts) == mostParts {
 		b.Send()
 	}
 	b.parts = append(b.parts, wire.Part{Message: m, Descriptors: uint8(len(fds))})
@@ -144,6 +147,9 @@ func (b *Batch) Add(m wire.Message, fds, given []int) {
 
 // Send sends what was added: in one message, or if that cannot be now, in one for each.
 func (b *Batch) Send() {
+	if len(b.parts) == 0 {
+		return
+	}
 	l := b.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,6 +183,10 @@ func (l *Link) sendNow(m wire.Message, fds []int) bool {
 	}
 	var failure error
 	if err := l.raw.Control(func(fd uintptr) { failure = wire.Send(int(fd), m, fds...) }); err != nil || failure != nil {
+		if errors.Is(failure, wire.ErrClosed) {
+			l.closed = true
+			l.queue.Close()
+		}
 		return false // deliver tries again, and tells
 	}
 	if len(fds) > 0 {

@@ -46,13 +46,16 @@ type Driver struct {
 
 	filesAnswer func() bool // whether it is not for want of whoever touches files that one does not
 
-	ready    []*Launch // prepared, and tier 1 was not asked yet
+	turn     *link.Batch // what tier 1 is told at the end of the loop's turn
+	ready    []*Launch   // prepared, and tier 1 was not asked yet
 	flushing bool      // they wait until tier 1 has taken what was sent
 
-	memory    *oom.Watch         // asked when a process has ended
+	memory    *oom.Watch         // asked when processes have ended, once a turn
+	looked    bool               // in this turn
+	struck    string             // what it said then
 	launches  map[uint64]*Launch // by spawn id, until they have failed or ended
 	turns     *turns.Turns
-	turn      time.Duration // how long one of them keeps others from beginning
+	each      time.Duration // how long one of them keeps others from beginning
 	lastReady atomic.Value  // a time.Time: when a launch was last prepared
 }
 
@@ -77,7 +80,7 @@ type Launch struct {
 // NewDriver is a Driver that has begun nothing.
 func NewDriver(t *Tier1, p *Preparer) *Driver {
 	d := &Driver{tier1: t, Prepare: p.Prepare, Immediate: p.Immediate, filesAnswer: p.FilesAnswer, Leaves: cgroup.Find(), memory: oom.Open("/sys/fs/cgroup"), launches: map[uint64]*Launch{}}
-	d.turns, d.turn = threads.Launches()
+	d.turns, d.each = threads.Launches()
 	d.Programs = &Programs{driver: d, runs: map[uint64]*program{}}
 	t.Host(d.Programs)
 	return d
@@ -107,7 +110,7 @@ func (d *Driver) Begin(s Service, id uint64) *Launch {
 		return l
 	}
 	go func() {
-		defer d.turns.Take(d.turn)()
+		defer d.turns.Take(d.each)()
 		select {
 		case <-l.over:
 			return
@@ -130,11 +133,13 @@ func (d *Driver) isReady(l *Launch, p process.Prepared) {
 	d.ready = append(d.ready, l)
 }
 
-// FinishReady asks tier 1 for what is prepared, in the order in which it became so, as
-// long as tier 1 takes at once what is sent: a message that waits has copies of its
-// descriptors, and a thousand of them would take all that there are. The loop calls it
-// when it is through with a thing.
-func (d *Driver) FinishReady() {
+// Turn sends tier 1 what it is to be told, when the loop is through with a thing: then it
+// asks for what is prepared, in the order in which it became so, as long as tier 1 takes
+// at once what is sent. A message that waits has copies of its descriptors, and a thousand
+// of them would take all that there are.
+func (d *Driver) Turn() {
+	d.looked = false
+	d.batch().Send()
 	for len(d.ready) > 0 && !d.flushing {
 		if d.tier1.Link.Behind() {
 			d.flushing = true
@@ -149,6 +154,14 @@ func (d *Driver) FinishReady() {
 		d.ready = d.ready[n:]
 		d.finish(list)
 	}
+}
+
+// batch is what is sent at the end of this turn.
+func (d *Driver) batch() *link.Batch {
+	if d.turn == nil {
+		d.turn = d.tier1.Link.Batch()
+	}
+	return d.turn
 }
 
 // together is how many launches tier 1 is asked for in one message. More would have more
@@ -185,7 +198,7 @@ func (d *Driver) watch(l *Launch) {
 
 // finish asks tier 1 for processes that are prepared, but for those that were given up.
 func (d *Driver) finish(list []*Launch) {
-	batch := d.tier1.Link.Batch()
+	batch := d.batch()
 	for _, l := range list {
 		if d.launches[l.ID] != l {
 			continue
@@ -265,14 +278,14 @@ func (d *Driver) Tell(e *core.Effect) {
 	a, scope := e.Action, wire.ScopeGroup
 	switch {
 	case e.Kind == core.Acknowledge:
-		d.tier1.Send(&wire.Acknowledge{ID: a.ID}, nil, nil)
+		d.batch().Add(&wire.Acknowledge{ID: a.ID}, nil, nil)
 		return
 	case e.Kind == core.Sweep:
 		scope = wire.ScopeLeftover
 	case a.Scope == machine.ScopeMain:
 		scope = wire.ScopeMain
 	}
-	d.tier1.Send(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
+	d.batch().Add(&wire.Signal{ID: a.ID, Signal: int32(a.Signal), Scope: scope}, nil, nil)
 }
 
 // tell has the core know what befalls the run of a spawn.
@@ -362,13 +375,15 @@ func (d *Driver) Exit(kind machine.EventKind, e wire.Exit, limit int64) machine.
 		event.Code = int(e.Code)
 	}
 	const killedInShell = 128 + int(syscall.SIGKILL)
-	memory := d.memory.Struck()
+	if !d.looked {
+		d.looked, d.struck = true, d.memory.Struck()
+	}
 	switch {
 	case event.Signal != syscall.SIGKILL && event.Code != killedInShell:
 	case e.OutOfMemory:
 		event.Memory = d.memory.Certain(limit)
 	case !d.Leaves.Enforces("memory"):
-		event.Memory = memory
+		event.Memory = d.struck
 	}
 	return event
 }

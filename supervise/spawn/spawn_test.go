@@ -148,7 +148,7 @@ func (w work) until(t *testing.T, what string, holds func() bool) {
 // driver is one that starts services at once, with its loop, and what the core hears.
 func driver(tier1 *Tier1) (d *Driver, loop work, heard *[]machine.Event) {
 	d = NewDriver(tier1, &Preparer{})
-	loop, heard = work{inbox.New[func()](), d.FinishReady}, &[]machine.Event{}
+	loop, heard = work{inbox.New[func()](), d.Turn}, &[]machine.Event{}
 	d.Do = func(f func()) { loop.Put(f) }
 	d.Apply = func(in core.Input) { *heard = append(*heard, in.Event) }
 	d.Immediate = func(Service) bool { return true }
