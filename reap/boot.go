@@ -73,10 +73,10 @@ func (r *reaper) boot(o Options) int {
 	}
 	release, err := spares(spareThreads)
 	if err == nil {
-		err = r.threads.start()
+		err = r.threads.Start(r.place.pids)
 	}
 	if err == nil {
-		err = asError(r.events.Add(int32(r.threads.finished), sys.Readable, keySpawned))
+		err = asError(r.events.Add(int32(r.threads.Finished), sys.Readable, keySpawned))
 	}
 	if err != nil {
 		return giveUp(exitFailed, "cannot start: "+err.Error())
@@ -91,6 +91,7 @@ func (r *reaper) boot(o Options) int {
 	}
 	r.voice.Verbosity = r.policy.Verbosity
 	r.place.find(r.policy)
+	r.threads.Bounded, r.threads.FewFDs = r.place.setBounds, r.place.fewFDs
 	if code := r.place.settle(r.policy); code != 0 {
 		return code
 	}

@@ -323,7 +323,7 @@ func (o *commands) tier2(socket int, traceable bool) *sys.Command {
 		// The runtime looks at its threads each 20 µs for as long as any is at work: with
 		// a service's slack that is a seventh of what the supervisor takes of a processor.
 		SetUmask: true, Umask: 0o027, TimerSlack: 500e3,
-		KeepSignals: true, Mask: 1 << (sys.SIGUSR1 - 1), // which tier 2 reads
+		Mask: 1 << (sys.SIGUSR1 - 1), // which tier 2 reads
 	}
 	who := &o.policy.Supervisor
 	o.identity(c, who, 0)

@@ -3,7 +3,7 @@
 // tier 2 and ends the container within its budget. It decides nothing else.
 //
 // One goroutine, on the first thread, owns all state and runs a loop around
-// epoll_wait (loop.go). Eight more threads do nothing but spawn (threads.go),
+// epoll_wait (loop.go). Eight more threads do nothing but spawn (package threads),
 // since a spawn may wait for a file system. All threads are made at boot: one
 // that is wanted later, and refused where the pids limit is used up, would be
 // the end of PID 1. There are fourteen to sixteen: the loop's, the eight, the runtime's
@@ -20,7 +20,7 @@
 //	leftover.go  orphans: which there are, and whose, by their tags
 //	commands.go  commands: a request held against the policy and turned into a command;
 //	             files.go, isolate.go: the parts of that
-//	threads.go   threads: which spawn, and what waits for them
+//	spares.go    the threads that the runtime is made to have
 //	kill.go      signaller: signals, also without CAP_KILL
 //	held.go      held: descriptors that tier 2 has had us keep
 //	close.go     its closer: closing what may make close(2) wait
@@ -44,7 +44,7 @@
 // makes it exit before the container shall end. It is the only caller of wait.
 //
 // Packages below it know nothing of the loop or of the table: sys holds what is
-// special about the system calls, leaves the cgroups of services and jobs, runtimedir
+// special about the system calls, threads those that spawn, leaves the cgroups of services and jobs, runtimedir
 // the runtime directory that is made at boot, proc what is read of /proc, and say the
 // lines for people. Package pure is the init for a container without a configuration.
 package reap

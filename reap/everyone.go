@@ -70,9 +70,5 @@ func (e *everyone) killAll() {
 	}
 	e.signal(sys.SIGKILL)
 	e.tier2.kill()
-	for _, s := range e.signaller.threads.spawners {
-		for _, j := range s.jobs {
-			e.signaller.killJob(j)
-		}
-	}
+	e.signaller.threads.Each(e.signaller.killJob)
 }

@@ -5,6 +5,7 @@ import (
 
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 type signaller struct {
 	place   *place
 	policy  *wire.Policy
-	threads *threads
+	threads *threads.Threads
 }
 
 // kill sends a signal to a process (or, for a negative pid, a group) of a user.
@@ -35,22 +36,31 @@ func (s *signaller) kill(pid, signal int32, user uint32) unix.Errno {
 	}
 	sys.Close(c.PIDFD)
 	sys.Collect(c.PID)
-	s.threads.dumpableAgain()
+	s.dumpableAgain()
 	return unix.Errno(c.Errno)
+}
+
+// dumpableAgain undoes, as root, what the last child's change of user has done
+// to the memory that it shared: root in the container may look at /proc/1/fd
+// again, by which programs write to the container's log.
+func (s *signaller) dumpableAgain() {
+	if s.place.root && s.threads.Idle() {
+		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	}
 }
 
 // killJob kills a process that is on its way to its program. By pidfd, for its
 // thread may be collecting it at this moment: if that says that it is gone, its
 // pid may be another's already.
-func (s *signaller) killJob(j *job) {
-	pid, pidfd := j.inFlight()
+func (s *signaller) killJob(j *threads.Job) {
+	pid, pidfd := j.InFlight()
 	if pidfd >= 0 {
 		if err := unix.PidfdSendSignal(int(pidfd), unix.SIGKILL, nil, 0); err == nil || err == unix.ESRCH {
 			return
 		}
 	}
 	if pid > 0 { // no CAP_KILL, or no pidfds
-		s.kill(pid, sys.SIGKILL, j.command.UID)
+		s.kill(pid, sys.SIGKILL, j.Command.UID)
 	}
 }
 

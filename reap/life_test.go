@@ -16,6 +16,7 @@ import (
 
 	"rlminit/reap/proc"
 	"rlminit/reap/say"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -402,17 +403,17 @@ func TestNothingGrows(t *testing.T) {
 		return len(entries)
 	}
 	cycle(50)
-	threads, fds := b.threads(), descriptors()
+	before, fds := b.threads(), descriptors()
 	cycle(1000)
 	// Those that spawn; five to seven of the runtime; one for cgo, with which tests are
 	// linked; one, should a thread be wanted twice while another falls asleep.
-	if now := b.threads(); now != threads || now > spawners+9 {
-		t.Errorf("%d threads became %d; at most %d have an explanation", threads, now, spawners+9)
+	if now := b.threads(); now != before || now > threads.Most+9 {
+		t.Errorf("%d threads became %d; at most %d have an explanation", before, now, threads.Most+9)
 	}
 	if now := descriptors(); now != fds {
 		t.Errorf("%d descriptors became %d", fds, now)
 	}
-	t.Logf("%d threads, %d descriptors, %d KB resident", threads, fds, statusNumber(t, b.cmd.Process.Pid, "VmRSS"))
+	t.Logf("%d before, %d descriptors, %d KB resident", before, fds, statusNumber(t, b.cmd.Process.Pid, "VmRSS"))
 }
 
 // startBoxWithDeadMount starts a container with a directory that never answers.
@@ -471,7 +472,7 @@ func TestSpawnBesideStuckOnes(t *testing.T) {
 	b, dir, _ := startBoxWithDeadMount(t)
 	l := b.link
 	began := time.Now()
-	for range spawners - 2 {
+	for range threads.Most - 2 {
 		l.spawn(t, func(m *wire.Spawn) { m.Dir = dir }, "exit", "0")
 	}
 	id, _ := l.spawn(t, nil, "exit", "5")
@@ -495,7 +496,7 @@ func TestQueuedSpawnAtTheEnd(t *testing.T) {
 	}
 	hang()
 	l.exited(t, run("0.5")) // the others come free later than the first
-	for range spawners - 2 {
+	for range threads.Most - 2 {
 		hang()
 	}
 	id := run("1000")

@@ -7,6 +7,7 @@ import (
 	"rlminit/reap/pure"
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -19,7 +20,7 @@ type reaper struct {
 
 	events    *sys.Events
 	signals   *sys.Signals
-	threads   threads
+	threads   threads.Threads
 	signaller signaller
 	voice     say.Voice
 	commands  commands
@@ -43,7 +44,6 @@ type reaper struct {
 // newReaper wires the rooms.
 func newReaper() *reaper {
 	r := &reaper{policy: new(wire.Policy), children: newChildren()}
-	r.threads.place = &r.place
 	r.leaves.Entries = func(tag uint32) int { return r.children.tags[tag].entries }
 	r.signaller = signaller{place: &r.place, policy: r.policy, threads: &r.threads}
 	r.commands = commands{policy: r.policy, place: &r.place, children: &r.children, main: &r.main, null: -1}
@@ -109,7 +109,7 @@ func (r *reaper) turn() {
 		r.deadlines.again()
 		r.leaves.Tidy()
 	}
-	if !r.pair.flush(r.now, r.deaf(), r.threads.soon()) {
+	if !r.pair.flush(r.now, r.deaf(), r.threads.Soon()) {
 		r.tier2.kill()
 	}
 	r.stop.check()
@@ -128,8 +128,8 @@ func (r *reaper) dispatch(event *sys.EpollEvent) {
 			r.signal(record)
 		}
 	case keySpawned:
-		r.threads.harvest(r.now)
-		r.threads.dumpableAgain()
+		r.threads.Harvest(r.now)
+		r.signaller.dumpableAgain()
 	case keySocket:
 		if event.Events&sys.Writable != 0 {
 			r.pair.full = false
@@ -181,7 +181,7 @@ func (r *reaper) timeout() int {
 	if r.sweep {
 		return 0
 	}
-	next := min(r.tier2.next(), r.stop.next(), r.threads.next(), r.deadlines.next(r.now), r.pair.budget.resume)
+	next := min(r.tier2.next(), r.stop.next(), r.threads.Next(), r.deadlines.next(r.now), r.pair.budget.resume)
 	if next == never {
 		return -1
 	}
@@ -201,7 +201,7 @@ func (r *reaper) timers() {
 	r.tier2.look(r.now)
 	r.stop.look(r.now)
 	r.deadlines.look(r.now)
-	r.threads.look(r.now)
+	r.threads.Look(r.now)
 }
 
 // sayFault says what went wrong inside.

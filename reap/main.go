@@ -6,6 +6,7 @@ import (
 	"rlminit/reap/pure"
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -59,13 +60,13 @@ func (r *reaper) startMain() {
 	}
 	c.ShellFallback() // an entrypoint may be a script that does not say so
 	m.user = c.UID
-	r.threads.submit(&job{command: c, done: r.mainSpawned, stuck: func(*job) {
+	r.threads.Submit(&threads.Job{Command: c, Done: r.mainSpawned, Stuck: func(*threads.Job) {
 		say.Line("cannot run \"", p.Argv[0], "\" yet: its file system does not answer")
 	}}, r.now)
 }
 
-func (r *reaper) mainSpawned(j *job) {
-	m, c := &r.main, j.command
+func (r *reaper) mainSpawned(j *threads.Job) {
+	m, c := &r.main, j.Command
 	m.spawning = false
 	r.leaves.Close(c)
 	if c.Errno != 0 {

@@ -7,6 +7,7 @@ import (
 
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -44,7 +45,7 @@ func (r *reaper) begin() {
 func (r *reaper) startPrepare(part string, environ []string, fill int) {
 	r.prepare.spawning = true
 	c := r.commands.prepare(part, environ, fill)
-	r.threads.submit(&job{command: c, done: r.prepareSpawned, stuck: func(*job) {
+	r.threads.Submit(&threads.Job{Command: c, Done: r.prepareSpawned, Stuck: func(*threads.Job) {
 		say.Line("cannot prepare the volume yet: the file system of rlminit itself does not answer")
 	}}, r.now)
 }
@@ -57,8 +58,8 @@ func (r *reaper) startAll() {
 	r.startMain()
 }
 
-func (r *reaper) prepareSpawned(j *job) {
-	p, c := &r.prepare, j.command
+func (r *reaper) prepareSpawned(j *threads.Job) {
+	p, c := &r.prepare, j.Command
 	p.spawning = false
 	if c.Errno != 0 {
 		say.Line("cannot prepare the volume: cannot run rlminit itself: ", c.Errno.String())

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -50,7 +51,7 @@ func (r *reaper) receive() {
 // deaf tells whether nothing more is read of tier 2 for now: enough of what it
 // asked for waits, or it asks for more than a sane one would.
 func (r *reaper) deaf() bool {
-	return r.threads.loaded() || r.pair.budget.empty(r.now) || len(r.held.closer.left) > mostQueuedFDs
+	return r.threads.Loaded() || r.pair.budget.empty(r.now) || len(r.held.closer.left) > threads.MostQueuedFDs
 }
 
 // letGo gives up a tier 2 that has closed its socket, without which it is of no

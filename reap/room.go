@@ -6,6 +6,7 @@ import (
 	"rlminit/reap/proc"
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -16,7 +17,7 @@ const (
 	fewestTaken = 8               // processes and threads, with fewer a service is not what takes up the room
 	roomWithin  = 2e9             // ns: before another service is ended, the room of the last must have come free
 	earlyEnd    = 5e9             // ns: a tier 2 that ended so soon may have had no room
-	keptFree    = 1 + fewSpawners // processes and threads that no service is begun with
+	keptFree    = 1 + threads.Few // processes and threads that no service is begun with
 )
 
 // pidsFiles are where the limit and what is taken of it stand, in cgroup v2 and v1.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -48,7 +49,7 @@ func TestFileThatIsNeverFlushed(t *testing.T) {
 		"comes with a large message": func(fd int) { _ = unix.Sendmsg(l.socket, []byte{255}, unix.UnixRights(fd), nil, 0) },
 		"comes with a refused spawn": func(fd int) { l.send(t, &wire.Spawn{ID: 1}, fd) },
 		"is what a process is to have": func(fd int) {
-			for range 2 * spawners {
+			for range 2 * threads.Most {
 				l.send(t, &wire.Spawn{ID: l.next, Name: "x", Path: "/bin/true", Argv: []string{"true"}, NoNewPrivs: true, Targets: []int32{5}}, fd)
 				l.next++
 			}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -28,7 +29,7 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if r.stop.termSent {
 		no = &refusal{wire.StepPolicy, unix.ECANCELED, "the container is stopping"}
 	}
-	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(r.threads.waiting()) {
+	if no == nil && m.Name != wire.FilesProgram && r.tier2.room.full(r.threads.Waiting()) {
 		no = &refusal{wire.StepFork, unix.EAGAIN, ""}
 	}
 	if no == nil && r.leaves.There() && m.Tag != 0 && r.place.tags {
@@ -51,26 +52,26 @@ func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if m.Deadline != 0 {
 		r.deadlines.watch(c)
 	}
-	r.threads.submit(&job{
-		command: command,
-		fds:     fds,
-		size:    argumentsSize(m),
-		done:    func(j *job) { r.spawned(c, j) },
-		stuck:   func(j *job) { r.spawnStuck(c, j) },
+	r.threads.Submit(&threads.Job{
+		Command: command,
+		FDs:     fds,
+		Size:    argumentsSize(m),
+		Done:    func(j *threads.Job) { r.spawned(c, j) },
+		Stuck:   func(j *threads.Job) { r.spawnStuck(c, j) },
 	}, r.now)
 }
 
 // spawnStuck answers that a spawn hangs, and asks it to come back.
-func (r *reaper) spawnStuck(c *child, j *job) {
+func (r *reaper) spawnStuck(c *child, j *threads.Job) {
 	c.killed = true
 	r.signaller.killJob(j)
 	r.step(c, stuck)
 }
 
 // spawned answers that a spawn has come to its end.
-func (r *reaper) spawned(c *child, j *job) {
-	r.held.closer.close(j.fds)
-	command := j.command
+func (r *reaper) spawned(c *child, j *threads.Job) {
+	r.held.closer.close(j.FDs)
+	command := j.Command
 	r.leaves.Close(command)
 	if command.PIDFD >= 0 && r.held.crowded(1) {
 		sys.Close(command.PIDFD)

@@ -5,6 +5,7 @@ import (
 
 	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -66,20 +67,20 @@ func (r *reaper) startTier2() {
 		return
 	}
 	t.spawning, t.since, t.pulse = true, r.now, pulse{at: r.now + helloWithin}
-	r.threads.submit(&job{
-		command: r.commands.tier2(pair[1], t.traceable),
-		fds:     pair[1:],
-		stuck: func(*job) {
+	r.threads.Submit(&threads.Job{
+		Command: r.commands.tier2(pair[1], t.traceable),
+		FDs:     pair[1:],
+		Stuck: func(*threads.Job) {
 			say.Line("the supervisor cannot be started: its program lies on a file system that does not answer")
 		},
-		done: r.tier2Spawned,
+		Done: r.tier2Spawned,
 	}, r.now)
 }
 
 // tier2Spawned is called when the spawn is over.
-func (r *reaper) tier2Spawned(j *job) {
-	t, c := &r.tier2, j.command
-	wire.CloseAll(j.fds)
+func (r *reaper) tier2Spawned(j *threads.Job) {
+	t, c := &r.tier2, j.Command
+	wire.CloseAll(j.FDs)
 	t.spawning = false
 	if c.EffectiveGID != 0 && c.Errno == sys.EINVAL && !t.traceable {
 		t.traceable = true // a small user namespace does not have that group

@@ -4,12 +4,12 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"rlminit/reap/proc"
-	"rlminit/reap/say"
 	"rlminit/reap/sys"
+	"rlminit/reap/threads"
 	"rlminit/wire"
 )
 
@@ -77,7 +77,7 @@ func TestKillJobSparesARecycledPid(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := connected(t)
-	r.signaller.killJob(&job{command: &sys.Command{PID: int32(other.Process.Pid), PIDFD: int32(pidfd)}})
+	r.signaller.killJob(&threads.Job{Command: &sys.Command{Outcome: sys.Outcome{PID: int32(other.Process.Pid), PIDFD: int32(pidfd)}}})
 	other.Process.Signal(unix.SIGTERM)
 	other.Wait()
 	if got := other.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != unix.SIGTERM {
@@ -108,30 +108,38 @@ func TestNextTier2IsToldOfStuckSpawns(t *testing.T) {
 // cannot be started is known before the loop waits.
 func TestNothingWaitsForStuckThreads(t *testing.T) {
 	r, _ := connected(t)
-	if err := r.threads.start(); err != nil {
+	if err := r.threads.Start(wire.PlentyPIDs); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range r.threads.spawners {
-		// It stops in the middle of its way.
-		j := &job{command: &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: sys.SIGSTOP}, looks: mostLooks}
-		s.jobs = []*job{j}
-		s.Begin(j.command)
-		eventually(t, "the child is stopped", func() bool {
-			pid, _ := j.inFlight()
-			return pid != 0 && string(proc.Field(proc.AfterName(proc.Read(make([]byte, 512), "/proc/", say.Number(int(pid)), "/stat")), 1)) == "T"
-		})
-		defer func() {
-			pid, _ := j.inFlight()
-			unix.Kill(int(pid), unix.SIGKILL)
-			eventually(t, "the thread is free", func() bool { return !s.Busy() })
-		}()
+	stuck, through := 0, 0
+	var children []*sys.Command
+	for range threads.Most {
+		c := &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: sys.SIGSTOP} // it stops in the middle of its way
+		children = append(children, c)
+		r.threads.Submit(&threads.Job{Command: c, Done: func(*threads.Job) { through++ }, Stuck: func(*threads.Job) { stuck++ }}, 0)
 	}
+	defer func() {
+		for _, c := range children {
+			pid, _ := (&threads.Job{Command: c}).InFlight()
+			unix.Kill(int(pid), unix.SIGKILL)
+		}
+		eventually(t, "the threads are free", func() bool {
+			r.threads.Harvest(0)
+			return through == threads.Most
+		})
+	}()
+	now := int64(0)
+	eventually(t, "all are stuck", func() bool {
+		now += int64(time.Second)
+		r.threads.Look(now)
+		return stuck == threads.Most
+	})
 	r.pair.disconnect()
-	r.now = monotonic()
+	r.now = now
 	r.tier2.restartAt = r.now
 	r.timers()
-	if len(r.threads.queue) != 0 || r.tier2.spawning || r.timeout() < 0 {
-		t.Errorf("%d jobs wait, spawning is %t, the loop would wait for %d ms", len(r.threads.queue), r.tier2.spawning, r.timeout())
+	if r.threads.Waiting() != 0 || r.tier2.spawning || r.timeout() < 0 {
+		t.Errorf("%d jobs wait, spawning is %t, the loop would wait for %d ms", r.threads.Waiting(), r.tier2.spawning, r.timeout())
 	}
 }
 

@@ -108,11 +108,10 @@ func (m *mainCommand) start() int {
 		return 0
 	}
 	c := sys.Command{
-		Session:     sys.ForegroundGroup,
-		KeepSignals: true,
-		Ignored:     sys.Ignored,
-		Mask:        sys.Mask,
-		Rlimits:     []sys.Rlimit{sys.NoFile},
+		Session: sys.ForegroundGroup,
+		Ignored: sys.Ignored,
+		Mask:    sys.Mask,
+		Rlimits: []sys.Rlimit{sys.NoFile},
 	}
 	if m.as.prepare != nil {
 		m.as.prepare(m, &c)

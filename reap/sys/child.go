@@ -51,7 +51,7 @@ func (c *Command) Start() {
 //go:nosplit
 //go:norace
 func (c *Command) start() {
-	c.PID, c.PIDFD, c.Step, c.Errno, c.joins = 0, -1, StepFork, 0, false
+	c.PID, c.PIDFD, c.Step, c.Errno, c.born.joins = 0, -1, StepFork, 0, false
 	flags := uintptr(cloneVM | cloneVfork | SIGCHLD)
 	switch {
 	case len(c.argv) == 0 && !c.Kill:
@@ -65,7 +65,7 @@ func (c *Command) start() {
 		case EINVAL, EPERM, EACCES, ENOSYS, E2BIG:
 			// An older kernel, or an engine's profile that knows no clone3(2): the
 			// child goes to its cgroup before it does anything else.
-			c.PIDFD, c.joins = -1, true
+			c.PIDFD, c.born.joins = -1, true
 			pid, errno = c.fork(flags | clonePIDFD)
 		}
 	}
@@ -103,8 +103,8 @@ func (c *Command) fork(flags uintptr) (pid, errno uintptr) {
 //go:norace
 //go:noinline
 func (c *Command) vfork(flags uintptr) (pid, errno uintptr) {
-	if c.Cgroup != 0 && !c.joins {
-		a := &c.args
+	if c.Cgroup != 0 && !c.born.joins {
+		a := &c.born.args
 		a.flags, a.exitSignal = uint64(flags&^cloneSignal|cloneIntoCgroup), uint64(flags&cloneSignal)
 		a.pidfd, a.cgroup = uint64(uintptr(unsafe.Pointer(&c.PIDFD))), uint64(c.Cgroup)
 		pid, errno = vfork3(a)
@@ -139,7 +139,7 @@ func (c *Command) child() {
 	}
 	pid, _ := Call(sysGetpid, 0, 0, 0, 0, 0, 0)
 	c.PID, c.StartTime = int32(pid), ticks()
-	if c.joins {
+	if c.born.joins {
 		if c.Errno = c.join(); c.Errno != 0 {
 			return
 		}
@@ -462,7 +462,7 @@ func (c *Command) signals() Errno {
 	var action sigaction
 	for s := int32(1); s <= lastSignal; s++ {
 		action.handler = sigDefault
-		if c.KeepSignals && c.Ignored&(1<<(s-1)) != 0 {
+		if c.Ignored&(1<<(s-1)) != 0 {
 			action.handler = sigIgnore
 		}
 		if s == SIGKILL || s == SIGSTOP || action.handler == sigDefault && caught&(1<<(s-1)) != 0 {
@@ -472,11 +472,7 @@ func (c *Command) signals() Errno {
 			return Errno(errno)
 		}
 	}
-	var mask uint64
-	if c.KeepSignals {
-		mask = c.Mask
-	}
-	_, errno := Call(sysRtSigprocmask, sigSetMask, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
+	_, errno := Call(sysRtSigprocmask, sigSetMask, uintptr(unsafe.Pointer(&c.Mask)), 0, 8, 0, 0)
 	return Errno(errno)
 }
 

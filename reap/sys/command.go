@@ -61,8 +61,10 @@ type Command struct {
 	// Cgroup is a descriptor of the directory in which the process is born, 0 for
 	// that of its parent.
 	Cgroup int32
-	joins  bool // it goes there by itself
-	args   cloneArgs
+	born   struct {
+		joins bool // it goes there by itself
+		args  cloneArgs
+	}
 
 	Session  Session
 	Terminal int32 // of ForegroundGroup and TerminalSession
@@ -104,9 +106,8 @@ type Command struct {
 
 	ListenPID []byte // "LISTEN_PID=" and room for digits and a NUL, part of the environment
 
-	// KeepSignals leaves ignored what Ignored says, and sets Mask; otherwise
-	// all is default and nothing blocked.
-	KeepSignals   bool
+	// Ignored has a bit for each signal that the program finds ignored, and Mask one for
+	// each that it finds blocked. All others are as by default.
 	Ignored, Mask uint64
 
 	// Kill makes a child that sends a signal as UID and exits, in place of
@@ -115,8 +116,12 @@ type Command struct {
 	KillPID    int32
 	KillSignal int32
 
-	// Written by the kernel and by the child. Another thread may read PID and
-	// PIDFD, atomically, while the spawn is under way.
+	Outcome
+}
+
+// Outcome is what the kernel and the child write. Another thread may read PID and
+// PIDFD, atomically, while the spawn is under way.
+type Outcome struct {
 	PID   int32
 	PIDFD int32 // -1 where the kernel refuses pidfds
 	// StartTime is when the process was started, in hundredths of a second of
