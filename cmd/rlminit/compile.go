@@ -15,6 +15,7 @@ import (
 	"rlminit/isolate"
 	"rlminit/prepare"
 	"rlminit/rights"
+	"rlminit/supervise/garbage"
 	"rlminit/wire"
 )
 
@@ -46,6 +47,7 @@ func runCompile(args []string) int {
 // compileTo reads and understands the configuration, and passes on what came
 // of it.
 func compileTo(o initOptions) error {
+	garbage.Hurry() // it ends soon
 	path := o.config
 	if path == "" {
 		path = configPath()

@@ -150,7 +150,7 @@ func (r *Registry) carry(ops []reconcile.Op, f *findings) []Proposal {
 		case rests:
 			proposals = append(proposals, r.AtRest.proposal(p, desiredOf(op)))
 		default:
-			p := Ours(f.values[op.Service])
+			p := f.values[op.Service]
 			p.Start, p.Desired, p.Cause, p.Later = op.Start, desiredOf(op), "boot", f.later
 			proposals = append(proposals, p)
 		}

@@ -29,9 +29,9 @@ type surveyor struct {
 // findings is what the volume and a configuration hold at one moment.
 type findings struct {
 	config *config.Config
-	values map[string]*service.Definition // by service
-	atRest map[string]profiles.Profile    // by service: those that are not compiled
-	prints map[string]string              // their fingerprints
+	values map[string]Proposal         // by service
+	atRest map[string]profiles.Profile // by service: those that are not compiled
+	prints map[string]string           // their fingerprints
 	input  reconcile.Input
 	later  bool  // what runs is restarted by who asked
 	unread error // why one of the profiles cannot be read now; nil: each can
@@ -67,7 +67,7 @@ type lister func(*config.Config) ([]profiles.Profile, error)
 // the others are taken to be without a fault.
 func (v *surveyor) survey(cfg *config.Config, list lister, how looking) (*findings, error) {
 	store := v.volume.Store()
-	f := &findings{config: cfg, values: map[string]*service.Definition{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
+	f := &findings{config: cfg, values: map[string]Proposal{}, prints: map[string]string{}, atRest: map[string]profiles.Profile{}}
 	f.input.Held = store == nil
 	f.input.FoundState = service.Stopped
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
@@ -149,8 +149,8 @@ func (v *surveyor) present(f *findings, how looking) {
 }
 
 func (f *findings) add(d *service.Definition) {
-	f.values[d.Name] = d
-	f.prints[d.Name] = fingerprint(service.Encode(d))
+	p := Ours(d)
+	f.values[d.Name], f.prints[d.Name] = p, p.Fingerprint
 }
 
 // record saves what a diff says must outlive the container, and what is wanted of
@@ -226,7 +226,7 @@ func (v *surveyor) change(op reconcile.Op, found *findings) control.Change {
 	case reconcile.Register:
 		return control.Change{Service: op.Service, Action: "add", Why: "its definition is new"}
 	}
-	return v.services.Plan(op.Service, found.values[op.Service])
+	return v.services.Plan(op.Service, found.values[op.Service].Value)
 }
 
 // namesClash refuses a configuration in which a service gets the name of a

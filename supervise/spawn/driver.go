@@ -229,7 +229,8 @@ func (d *Driver) ask(l *Launch, batch *link.Batch) error {
 	}
 	batch.Add(m, append(fds, built...), built)
 	l.Walls.Environment, l.Walls.Secrets = nil, nil // nobody asks for them again
-	l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return !strings.HasPrefix(kv, "PATH=") })
+	path := slices.IndexFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	l.Env = slices.Clone(l.Env[max(path, 0) : path+1])
 	return nil
 }
 
