@@ -17,6 +17,7 @@ import (
 	"rlminit/journal"
 	"rlminit/profiles"
 	"rlminit/service"
+	"rlminit/supervise/slots"
 )
 
 // What the volume of a simulation does: it is a real directory, whose disk
@@ -51,6 +52,63 @@ func (w *world) breakDisk(r *rand.Rand) {
 	w.later(time.Duration(r.ExpFloat64()*float64(5*time.Second)), func() {
 		w.note("the disk works")
 		w.disk = disk{}
+	})
+}
+
+// breakStatus has nothing published of services for a while: /run is full.
+func (w *world) breakStatus(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mute {
+		return
+	}
+	w.mute = true
+	w.note("no status can be published")
+	w.later(time.Duration(r.ExpFloat64()*float64(5*time.Second)), func() { w.mute = false })
+}
+
+// publish is why the status of a service cannot be written.
+func (w *world) publish(alive context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case alive.Err() != nil:
+		return unix.EIO // nobody is there to write
+	case w.mute && !w.peaceful:
+		w.counts["status not published"]++
+		return unix.ENOSPC
+	}
+	return nil
+}
+
+// published holds the statuses against what is so, while they can be written.
+func (s *simulation) published() {
+	s.world.mu.Lock()
+	mute := s.world.mute && !s.world.peaceful
+	s.world.mu.Unlock()
+	if mute {
+		return
+	}
+	s.now.records.publisher.Flush(s.Context())
+	s.now.loop.ask(func() {
+		for _, u := range s.now.fleet.all() {
+			if !u.kept.slot {
+				continue
+			}
+			var is struct{ State string }
+			content, err := os.ReadFile(s.now.prep.slots.File(u.name, slots.StatusFile))
+			if err == nil {
+				err = json.Unmarshal(content, &is)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // somebody has taken the slot out
+			}
+			if public := u.state.Public(); err != nil || is.State != public {
+				s.world.mu.Lock()
+				s.world.fault("%s is %s, and published is %q: %v", u.name, public, is.State, err)
+				s.world.mu.Unlock()
+			}
+		}
 	})
 }
 

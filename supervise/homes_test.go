@@ -340,7 +340,7 @@ func (s *simulation) reboot(everything context.Context) {
 	w.note("the container ends")
 	clear(w.table)
 	clear(w.ordered)
-	w.outbox, w.disk = nil, disk{}
+	w.outbox, w.disk, w.mute = nil, disk{}, false
 	w.mu.Unlock()
 	s.hold()
 	s.orders.reboot = true

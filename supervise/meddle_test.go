@@ -130,6 +130,8 @@ func (s *simulation) meddle(everything context.Context) {
 		s.operate(everything, names)
 	case luck < 86:
 		s.cancel(everything)
+	case luck < 90:
+		w.breakStatus(s.rand)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestSimulation(t *testing.T) {
 	total := simulate(t, *simRuns, func(*simulation) {})
 	for _, what := range []string{
 		"born", "died", "spawn failed", "stuck", "replaced", "commands", "removed", "taken out", "put back",
-		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "refused", "killed in a command", "torn",
+		"asked", "ill", "hanging probe", "ended for its health", "disk broken", "write failed", "status not published", "refused", "killed in a command", "torn",
 		"rolling", "cancelled", "not cancelled", "stopped for now", "rolling when replaced", "removed when rolling", "rolling when killed in a write",
 		"rolling start done", "rolling restart done", "rolling stop done", "rolling failed", "rolling refused",
 	} {
@@ -158,6 +158,7 @@ func (s *simulation) run() {
 		s.look()
 		if !s.dead() {
 			s.check()
+			s.published()
 		}
 		s.world.tally("steps")
 		if len(s.world.wrong) > 0 {
@@ -271,8 +272,8 @@ func (s *simulation) replace(everything context.Context) {
 	}
 	s.tearing(next, alive, kill)
 	store := s.volume(next, alive, kill)
-	next.records.publisher = &publish.Driver{} // nobody decides by a copy
-	next.records.publisher.Newest = publish.NewNewest(time.Millisecond, func(map[string]publish.Status) map[string]publish.Status { return nil })
+	next.records.publisher = publish.New(next.prep.slots)
+	next.records.publisher.Fail = func() error { return w.publish(alive) }
 	next.records.recorder = publish.NewCopies(next.prep.volume.Writable)
 	next.use(registry.New(equipped{&next.services, s}, next.prep.volume, next.prep.Settings, next.prep.slots, next.records.memory.Table))
 	gone := make(chan error)
@@ -525,6 +526,7 @@ func (s *simulation) end(everything context.Context) {
 	synctest.Wait()
 	s.look()
 	s.check()
+	s.published()
 	s.over()
 	for _, name := range slices.Sorted(maps.Keys(s.defs)) {
 		var known bool
@@ -577,6 +579,7 @@ func (s *simulation) end(everything context.Context) {
 	synctest.Wait()
 	s.look()
 	s.check()
+	s.published()
 	s.over()
 	w.mu.Lock()
 	defer w.mu.Unlock()

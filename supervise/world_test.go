@@ -27,8 +27,9 @@ type world struct {
 	hear     func(wire.Message)
 	ready    func(b *body) // READY=1 of a service's process
 	disk     disk
-	killAt   int // the write to the volume at which the supervisor is killed; 0: none
-	endAt    int // the same, of the writes of what a successor is to know
+	mute     bool // no status can be published
+	killAt   int  // the write to the volume at which the supervisor is killed; 0: none
+	endAt    int  // the same, of the writes of what a successor is to know
 
 	rows      map[string]remember.Service // of services, as they can be read
 	table     map[uint64]*body

@@ -16,6 +16,9 @@ import (
 // written again until it can.
 type Driver struct {
 	*Newest[string, Status]
+
+	Fail func() error // asked before each write; nil outside of tests
+
 	slots   slots.Dir
 	failing map[string]bool // whose status cannot be written, which is said once
 }
@@ -49,6 +52,9 @@ func New(s slots.Dir) *Driver {
 // gone, or not there yet, is written when there is one.
 func (p *Driver) writeStatus(name string, status Status) bool {
 	content, err := json.Marshal(status)
+	if err == nil && p.Fail != nil {
+		err = p.Fail()
+	}
 	if err == nil {
 		err = p.slots.Replace(name, slots.StatusFile, append(content, '\n'), 0o644)
 	}
