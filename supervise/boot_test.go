@@ -96,7 +96,7 @@ func TestBootIsFinishedByTheSuccessor(t *testing.T) {
 			for _, stage := range stages[:i+1] {
 				stage.do(p)
 			}
-			p.now.records.written(1e9)
+			p.now.records.copied(1e9)
 			if i >= 3 {
 				p.await("gateway-alice", "running")
 				p.write("profiles/alice/gateway.pid", "of this life")

@@ -22,7 +22,7 @@ import (
 // to know, what is wanted and was seen on the volume, the journal, status files, and
 // those who read events. A command, and the end of a run, count when they are
 // durable here; a copy that cannot be written delays nobody. The loop's, but for
-// recordCommand and written, which wait.
+// recordCommand, Shown and Copied, which wait.
 type records struct {
 	loop   *mailbox
 	fleet  *fleet
@@ -44,15 +44,6 @@ type kept struct {
 	// commanded: what is wanted is what a person has commanded, and was recorded nowhere,
 	// for there is no volume of ours. It is when we take one over.
 	commanded bool
-}
-
-// written waits until status files and the volume show what has happened, but
-// for no longer than a caller would bear.
-func (r *records) written(patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	r.publisher.Flush(ctx)
-	r.recorder.Flush(ctx)
 }
 
 // copied waits until the volume shows what has happened, but for no longer than that.
@@ -116,7 +107,12 @@ func (r *records) recordCommand(cmd *core.Command, units, along []*unit, then fu
 }
 
 // Shown, Copied and Recorded are serve.Copies.
-func (r *records) Shown() { r.written(flushPatience) }
+func (r *records) Shown() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushPatience)
+	defer cancel()
+	r.publisher.Flush(ctx)
+	r.recorder.Flush(ctx)
+}
 
 func (r *records) Recorded(name string) {
 	r.loop.read(func() {

@@ -105,10 +105,16 @@ func (t *Threads) Start(pids uint64) error {
 
 // Submit queues a job and gives it to a thread if one is free.
 func (t *Threads) Submit(j *Job, now int64) {
-	t.queue = append(t.queue, j)
-	t.queuedFDs += len(j.FDs)
-	t.queuedSize += j.Size
+	t.insert(len(t.queue), j)
 	t.assign(now)
+}
+
+// insert puts jobs into the queue.
+func (t *Threads) insert(at int, jobs ...*Job) {
+	t.queue = slices.Insert(t.queue, at, jobs...)
+	for _, j := range jobs {
+		t.queuedFDs, t.queuedSize = t.queuedFDs+len(j.FDs), t.queuedSize+j.Size
+	}
 }
 
 // assign gives queued jobs to free threads: each of those that are used at once its share.
@@ -143,13 +149,8 @@ func (t *Threads) recall(s *thread) {
 	if begun >= len(s.jobs) {
 		return
 	}
-	rest := s.jobs[begun:]
+	t.insert(0, s.jobs[begun:]...)
 	s.jobs = s.jobs[:begun:begun]
-	t.queue = append(slices.Clone(rest), t.queue...)
-	for _, j := range rest {
-		t.queuedFDs += len(j.FDs)
-		t.queuedSize += j.Size
-	}
 }
 
 // Waiting is how many jobs are yet to be begun, at the most.
