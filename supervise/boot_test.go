@@ -152,7 +152,7 @@ func TestSuccessorKeepsWhatTheContainerIsFor(t *testing.T) {
 	p.now.registry.TakeUp()
 	p.now.purpose.fulfil()
 	p.await("web", "running")
-	p.now.records.written(1e9)
+	p.now.records.copied(1e9)
 	p.kill()
 	p.supervise("web")
 	p.bootAll()
@@ -173,7 +173,7 @@ func TestSlotIsNoticedBeforeItIsRestored(t *testing.T) {
 	}
 	p.now.registry.Notice("web")
 	p.await("web", "running")
-	p.now.records.written(1e9)
+	p.now.records.copied(1e9)
 	p.kill()
 	p.supervise()
 	noticed := make(chan struct{})
@@ -224,7 +224,7 @@ func TestServiceDirectoryCannotBeListed(t *testing.T) {
 	p := newPlace(t, "version: 1\nuser: app\nservices: {web: {command: [web]}}\n")
 	p.bootAll()
 	p.await("web", "running")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	p.kill()
 	p.supervise()
 	readable := p.now.prep.slots.Path
@@ -408,7 +408,7 @@ services:
 		})
 	}
 	check()
-	p.now.records.written(1e9)
+	p.now.records.copied(1e9)
 	p.kill()
 	p.configure(p.home, before)
 	p.supervise()

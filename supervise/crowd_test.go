@@ -53,7 +53,7 @@ func TestDefinitionsOfStrangersAreBounded(t *testing.T) {
 	check("put there")
 	created(p, "bob", "")
 	before := p.spawned("gateway-alice")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	p.kill()
 	p.supervise()
 	p.open()

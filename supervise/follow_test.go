@@ -29,7 +29,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 	operate("stop", "down")
 	operate("start", "up")
 	operate("stop", "back")
-	p.now.records.written(1e9)
+	p.now.records.copied(1e9)
 
 	// The other container, which has no volume yet.
 	p.kill()
@@ -71,7 +71,7 @@ func TestServicesFollowTheVolumeThatIsTakenOver(t *testing.T) {
 				}
 			})
 		}
-		p.now.records.written(1e9)
+		p.now.records.copied(1e9)
 		for name, want := range map[string]string{"down": "stopped", "up": "running", "here": "stopped", "back": "running"} {
 			if is := p.now.prep.volume.Store().Records.LoadService(name).Desired; string(is) != want {
 				t.Errorf("of %s is recorded %s, want %s", name, is, want)

@@ -55,7 +55,7 @@ func newPlace(t *testing.T, yaml string, args ...string) *place {
 	p.configure(p.home, yaml)
 	p.supervise(args...)
 	t.Cleanup(func() {
-		p.now.records.written(10 * time.Second)
+		p.now.records.copied(10 * time.Second)
 		p.kill()
 		for _, giveBack := range p.locks {
 			giveBack()

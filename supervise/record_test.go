@@ -67,7 +67,7 @@ func TestCorruptStateIsSaidOnce(t *testing.T) {
 	p.open()
 	p.bootAll()
 	p.await("gateway-alice", "stopped")
-	p.now.records.written(time.Second)
+	p.now.records.copied(time.Second)
 	if lines := heard.about("alice"); len(lines) != 1 || !strings.Contains(lines[0], "it is kept as") {
 		t.Errorf("said: %q", lines)
 	}
@@ -93,7 +93,7 @@ func TestStateOfAProfileThatIsGone(t *testing.T) {
 	for _, name := range []string{"alice", "bob"} {
 		p.now.records.recorder.Put(name, profiles.Seen{State: service.SeenStopped})
 	}
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	if lines := heard.about("alice"); len(lines) > 0 {
 		t.Errorf("said of alice: %q", lines)
 	}
@@ -159,7 +159,7 @@ func TestCommandsThatCannotBeRecorded(t *testing.T) {
 	p.bootAll()
 	p.await("one", "running")
 	p.await("two", "running")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	var all, one []*unit
 	p.now.loop.ask(func() { all, one = p.now.fleet.all(), []*unit{p.now.fleet.units["one"]} })
 	for _, outcome := range operate(p.now, "stop", one, false, 0, &control.Wait{}) {
@@ -209,7 +209,7 @@ func TestStateIsRecordedWhenTheDiskIsWell(t *testing.T) {
 	p.bootAll()
 	created(p, "alice", "")
 	p.await("gateway-alice", "running")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	var full atomic.Bool
 	full.Store(true)
 	p.failing(full.Load)
@@ -235,7 +235,7 @@ func TestASuccessorOnAFailingDisk(t *testing.T) {
 	p := newPlace(t, pair)
 	p.bootAll()
 	p.await("one", "running")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	p.kill()
 	if err := os.Chmod(p.home, 0o500); err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestASuccessorBringsCopiesUpToDate(t *testing.T) {
 	p.bootAll()
 	created(p, "alice", "")
 	p.await("gateway-alice", "running")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	p.failing(func() bool { return true }) // as if it were killed before it writes
 	before := p.unit("gateway-alice").state.PID
 	p.exit("gateway-alice")

@@ -105,7 +105,7 @@ func TestSlotTakenOutAndPutBack(t *testing.T) {
 				p.await("gateway-alice", "stopping")
 			} else {
 				p.await("gateway-alice", "")
-				p.now.records.written(1e9)
+				p.now.records.copied(1e9)
 				if text := p.read("profiles/alice/gateway_state.json"); !strings.Contains(text, `"desired_state":"running","gateway_state":"stopped","pid":0,`) {
 					t.Errorf("recorded as %s", text)
 				}
@@ -281,7 +281,7 @@ func TestNoGatewayNoStateFile(t *testing.T) {
 	if err := p.now.prep.volume.Store().Records.SaveSeen([]string{"alice"}, []profiles.Seen{{State: service.SeenRunning}}, 1)[0]; err == nil {
 		t.Error("the state of a profile was recorded, and there are none")
 	}
-	p.now.records.written(0)
+	p.now.records.copied(0)
 	if text := p.read("profiles/alice/gateway_state.json"); text != "theirs" {
 		t.Errorf("an application's file holds %q", text)
 	}
@@ -431,7 +431,7 @@ func TestReloadOfOneIsOfOneWithASuccessorToo(t *testing.T) {
 		})
 	}
 	check("after the reload of some", "one", "gateway-alice")
-	p.now.records.written(10 * time.Second)
+	p.now.records.copied(10 * time.Second)
 	p.now.tier1.Link.Flush()
 	p.kill()
 	p.supervise()

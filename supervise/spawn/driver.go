@@ -48,7 +48,7 @@ type Driver struct {
 
 	turn     *link.Batch // what tier 1 is told at the end of the loop's turn
 	ready    []*Launch   // prepared, and tier 1 was not asked yet
-	flushing bool      // they wait until tier 1 has taken what was sent
+	flushing bool        // they wait until tier 1 has taken what was sent
 
 	memory    *oom.Watch         // asked when processes have ended, once a turn
 	looked    bool               // in this turn
