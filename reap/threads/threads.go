@@ -143,12 +143,10 @@ func (t *Threads) assign(now int64) {
 	}
 }
 
-// recall takes back what a thread has not begun, whose spawn is slow.
+// recall takes back what a thread has not begun, whose spawn is slow: all, if it had no
+// processor yet.
 func (t *Threads) recall(s *thread) {
-	begun := max(1, s.Recall()-s.taken)
-	if begun >= len(s.jobs) {
-		return
-	}
+	begun := s.Recall() - s.taken
 	t.insert(0, s.jobs[begun:]...)
 	s.jobs = s.jobs[:begun:begun]
 }
@@ -252,12 +250,16 @@ func (t *Threads) Look(now int64) {
 			continue
 		}
 		j := s.jobs[0]
-		if j.looks < mostLooks && now >= j.lookAt {
+		if now >= j.lookAt && j.looks == 0 {
+			if t.recall(s); len(s.jobs) == 0 {
+				continue
+			}
+		}
+		if now >= j.lookAt && j.looks < mostLooks {
 			j.lookAt = now + lookEvery
 			if j.looks++; j.looks == mostLooks {
 				j.Stuck(j)
 			}
-			t.recall(s)
 		}
 		blocked[i] = j.looks == mostLooks
 	}

@@ -1,0 +1,182 @@
+package threads
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	_ "rlminit/reap/pure" // this binary is an init when it is called as one
+	"rlminit/reap/sys"
+	"rlminit/wire"
+)
+
+// spawning is threads at work, with a clock of their own.
+type spawning struct {
+	*testing.T
+	Threads
+	now     int64
+	done    []string
+	stuck   int
+	stopped []*sys.Command
+}
+
+func begin(t *testing.T) *spawning {
+	s := &spawning{T: t}
+	if err := s.Start(wire.PlentyPIDs); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.until("all threads are free", func() bool {
+			for _, c := range s.stopped {
+				if pid, _ := (&Job{Command: c}).InFlight(); pid > 0 {
+					unix.Kill(int(pid), unix.SIGKILL)
+				}
+			}
+			return s.Idle()
+		})
+	})
+	return s
+}
+
+// job is one whose process sends itself a signal and ends; 0: it only ends.
+func (s *spawning) job(name string, signal int32) *Job {
+	c := &sys.Command{Session: sys.OwnSession, Kill: true, KillSignal: signal, SetBounds: s.Bounded}
+	if signal != 0 {
+		s.stopped = append(s.stopped, c)
+	}
+	return &Job{
+		Command: c, FDs: []int{0, 1, 2}, Size: 100, Stuck: func(*Job) { s.stuck++ },
+		Done: func(j *Job) {
+			s.done = append(s.done, name)
+			if j.Command.PID != 0 {
+				sys.Collect(j.Command.PID)
+				sys.Close(j.Command.PIDFD)
+			}
+		},
+	}
+}
+
+func (s *spawning) until(what string, holds func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		s.Harvest(s.now)
+		if time.Now().After(deadline) {
+			s.Fatalf("it does not come about that %s; done: %q, %d stuck, %d wait", what, s.done, s.stuck, s.Waiting())
+		}
+	}
+}
+
+// begun waits until so many processes are on their way.
+func (s *spawning) begun(n int) {
+	s.until("threads have begun", func() bool {
+		is := 0
+		for _, c := range s.stopped {
+			if pid, _ := (&Job{Command: c}).InFlight(); pid != 0 {
+				is++
+			}
+		}
+		return is == n
+	})
+}
+
+func (s *spawning) has(names ...string) func() bool {
+	return func() bool {
+		for _, name := range names {
+			if !strings.Contains(strings.Join(s.done, " ")+" ", name+" ") {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// A spawn that hangs keeps nobody waiting who is behind it in its thread's list, and what
+// came before it is told meanwhile.
+func TestNobodyWaitsBehindASlowSpawn(t *testing.T) {
+	s := begin(t)
+	s.Bounded = true                                     // so that none goes to the thread for what is not
+	s.Submit(s.job("stop1", int32(unix.SIGSTOP)), s.now) // each takes a thread
+	s.Submit(s.job("stop2", int32(unix.SIGSTOP)), s.now)
+	for _, name := range []string{"a", "stop3", "b", "c", "d", "e"} {
+		signal := int32(0)
+		if strings.HasPrefix(name, "stop") {
+			signal = int32(unix.SIGSTOP)
+		}
+		s.Submit(s.job(name, signal), s.now)
+	}
+	if s.Waiting() != 6 || s.queuedFDs != 18 || s.queuedSize != 600 {
+		t.Fatalf("%d wait, with %d descriptors and %d bytes", s.Waiting(), s.queuedFDs, s.queuedSize)
+	}
+	s.begun(2)
+	s.now += slowAfter
+	s.Look(s.now) // two are slow: two other threads take three each
+	s.until("who is before the third is done", s.has("a", "c", "d", "e"))
+	if s.has("b")() {
+		t.Fatal("b was behind one that has stopped")
+	}
+	s.begun(3)
+	s.now = s.Next()
+	s.Look(s.now)
+	s.until("who was behind it is done", s.has("b"))
+	if s.queuedFDs != 0 || s.queuedSize != 0 || s.Waiting() != 0 {
+		t.Errorf("%d wait, with %d descriptors and %d bytes", s.Waiting(), s.queuedFDs, s.queuedSize)
+	}
+	for range mostLooks {
+		s.now += lookEvery
+		s.Look(s.now)
+	}
+	if s.stuck != 3 || s.Soon() {
+		t.Errorf("%d are stuck, of 3; something comes soon: %t", s.stuck, s.Soon())
+	}
+}
+
+// With every thread stuck a job is refused.
+func TestNothingWaitsForThreadsThatAreStuck(t *testing.T) {
+	s := begin(t)
+	for i := range Most + 1 {
+		s.Submit(s.job(fmt.Sprint("stop", i), int32(unix.SIGSTOP)), s.now)
+	}
+	s.until("all threads are stuck", func() bool {
+		s.now += lookEvery
+		s.Look(s.now)
+		return s.stuck == Most
+	})
+	s.until("one is refused", func() bool { return len(s.done) == 1 })
+	s.Submit(s.job("late", 0), s.now)
+	s.Look(s.now)
+	if !s.has("late")() {
+		t.Error("a job waits for threads that are all stuck")
+	}
+}
+
+// When a process was started is what /proc has, whichever way it was found out.
+func TestStartTime(t *testing.T) {
+	s := begin(t)
+	for range 40 {
+		var is, want string
+		c := &sys.Command{Session: sys.OwnSession}
+		c.Program([]string{"/bin/sleep"}, []string{"sleep", "100"}, nil)
+		done := false
+		s.Submit(&Job{Command: c, Stuck: func(*Job) {}, Done: func(j *Job) {
+			done = true
+			is = fmt.Sprint(j.Command.StartTime)
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Command.PID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[22-3]
+			unix.Kill(int(j.Command.PID), unix.SIGKILL)
+			sys.Collect(j.Command.PID)
+			sys.Close(j.Command.PIDFD)
+		}}, s.now)
+		s.until("it runs", func() bool { return done })
+		if is != want {
+			t.Fatalf("it was started at %s; /proc has %s", is, want)
+		}
+	}
+}
