@@ -218,10 +218,10 @@ func (t *Threads) conclude(now int64) {
 	}
 }
 
-// Soon tells whether a spawn is under way that is not slow, so that the loop has something
+// Soon tells whether jobs wait for a spawn that is not slow, so that the loop has something
 // to do again after slowAfter at the latest.
 func (t *Threads) Soon() bool {
-	return slices.ContainsFunc(t.spawners, func(s *thread) bool { return len(s.jobs) > 0 && s.jobs[0].looks == 0 })
+	return t.Waiting() > 0 && slices.ContainsFunc(t.spawners, func(s *thread) bool { return len(s.jobs) > 0 && s.jobs[0].looks == 0 })
 }
 
 // Idle tells whether no spawn is under way.
