@@ -166,9 +166,8 @@ func (p *pair) mayWait(now int64) bool {
 	owing := p.children.owing
 	if len(owing) == 0 {
 		p.waits = now
-		return true
 	}
-	return now-p.waits < longestWait && p.owed == 0 && !p.snapshot.underWay && len(p.strangers) == 0 && len(owing) < fewSpawned &&
+	return p.owed == 0 && !p.snapshot.underWay && len(p.strangers) == 0 && len(owing) < fewSpawned && now-p.waits < longestWait &&
 		!slices.ContainsFunc(owing, func(c *child) bool { return c.owed != owedSpawned })
 }
 

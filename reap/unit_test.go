@@ -1,7 +1,9 @@
 package reap
 
 import (
+	"fmt"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -83,6 +85,54 @@ func TestKillJobSparesARecycledPid(t *testing.T) {
 	if got := other.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != unix.SIGTERM {
 		t.Errorf("another process got %v", got)
 	}
+}
+
+// The word of a spawn may wait for others, and nothing else waits with it.
+func TestOnlySpawnsWaitForEachOther(t *testing.T) {
+	r, other := connected(t)
+	r.pair.greeted = true
+	var in wire.Receiver
+	now := int64(longestWait)
+	told := func(want string) {
+		t.Helper()
+		r.pair.flush(now, false, true)
+		got := ""
+		for {
+			m, fds, err := in.Receive(other)
+			if err != nil {
+				break
+			}
+			wire.Each(m, fds, func(m wire.Message, _ []int) { got += fmt.Sprintf("%T ", m)[len("*wire."):] })
+		}
+		if got != want {
+			t.Errorf("told: %q, want %q", got, want)
+		}
+	}
+	started := func(id uint64) *child {
+		c := &child{id: id, state: alive}
+		r.children.add(c)
+		r.children.owe(c, owedSpawned)
+		return c
+	}
+	told("")
+	started(16)
+	told("")
+	r.pair.owed |= owedPing
+	told("Ping Spawned ")
+	r.pair.owed |= owedPing
+	told("Ping ")
+	r.children.owe(started(17), owedExited)
+	told("Spawned Exited ")
+	started(18)
+	now += longestWait - 1
+	told("")
+	now++
+	told("Spawned ")
+	told("")
+	for id := range uint64(fewSpawned) {
+		started(20 + id)
+	}
+	told(strings.Repeat("Spawned ", fewSpawned))
 }
 
 // A spawn that was stuck already is told as such to the next tier 2 too.
