@@ -197,9 +197,9 @@ func (s *Spawner) readTime(pid int32) (time uint64) {
 	if errno != 0 {
 		return 0
 	}
-	n, errno2 := Call(sysRead, fd, uintptr(unsafe.Pointer(&s.stat)), unsafe.Sizeof(s.stat), 0, 0, 0)
+	n, failure := Call(sysRead, fd, uintptr(unsafe.Pointer(&s.stat)), unsafe.Sizeof(s.stat), 0, 0, 0)
 	Call(sysClose, fd, 0, 0, 0, 0, 0)
-	if errno2 != 0 {
+	if failure != 0 {
 		return 0
 	}
 	at := int(n) - 1
