@@ -79,6 +79,7 @@ func (s *Supervisor) pinged(m *wire.Ping) {
 		}
 	}
 	s.tier1.Send(&wire.Pong{Seq: m.Seq}, nil, nil)
+	s.prep.volume.LookAtLock() // now that we are awake
 }
 
 // notified takes to the core what a service has said of itself, and returns when what

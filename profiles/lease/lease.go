@@ -22,7 +22,6 @@ import (
 	"path"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/durable"
@@ -346,11 +345,27 @@ func (l *Lease) Beat() (replaced bool, err error) {
 	return false, l.write(c.now())
 }
 
-// Keep beats until ctx ends (nil) or the volume is lost (*Held). moved is
-// called with the new Files whenever one had to be taken anew. A record that cannot
-// be written is said, and tried again.
-func (l *Lease) Keep(ctx context.Context, moved func([]*os.File)) error {
-	for l.due(ctx) {
+// Keep beats every Interval, until ctx ends (nil) or the volume is lost (*Held); where the
+// kernel keeps the lock from everybody, only when one of looks finds that the file is not
+// in its place any more. moved is called with the new Files whenever one had to be taken
+// anew. A record that cannot be written is said, and tried again.
+func (l *Lease) Keep(ctx context.Context, looks <-chan struct{}, moved func([]*os.File)) error {
+	var beat <-chan time.Time
+	if !l.readOnly && (!l.locked || blind(l.file)) {
+		tick := time.NewTicker(Interval)
+		defer tick.Stop()
+		beat, looks = tick.C, nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat:
+		case <-looks:
+			if l.file == nil || l.claim.home.Same(l.name, l.file) {
+				continue
+			}
+		}
 		replaced, err := l.Beat()
 		var held *Held
 		switch {
@@ -362,39 +377,6 @@ func (l *Lease) Keep(ctx context.Context, moved func([]*os.File)) error {
 			moved(l.Files())
 		}
 	}
-	return nil
-}
-
-// due waits until it is time to beat, which it is every Interval; or where the kernel
-// keeps the lock from everybody, when the file is not in its place any more. It returns
-// false when ctx ends.
-func (l *Lease) due(ctx context.Context) bool {
-	pause := Interval
-	var changes chan fsnotify.Event
-	watcher, err := fsnotify.NewWatcher()
-	if err == nil {
-		defer watcher.Close()
-		if l.locked && !blind(l.file) {
-			err = watcher.Add(l.claim.home.Path(l.name))
-			switch {
-			case !l.claim.home.Same(l.name, l.file):
-				pause = time.Second
-			case err == nil:
-				changes = watcher.Events
-			}
-		}
-	}
-	var at <-chan time.Time
-	if changes == nil {
-		at = time.After(pause)
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-at:
-	case <-changes:
-	}
-	return true
 }
 
 // Release gives the volume up, whoever holds copies of the descriptor. Nobody

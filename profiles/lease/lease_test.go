@@ -327,18 +327,19 @@ func TestARemovedLockFileIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Where the kernel keeps the lock from everybody, its holder writes nothing, and sees
-// that somebody has removed the file.
+// Where the kernel keeps the lock from everybody, its holder writes nothing, and finds
+// that somebody has removed the file when it is told to look.
 func TestAKeptLockCostsNothing(t *testing.T) {
 	p := newPlace(t, t.TempDir())
 	l := p.wantFree(p.claim(here))
 	p.time.pass(time.Hour)
 	ctx, stop := context.WithCancel(t.Context())
-	moved, ended := make(chan int), make(chan error)
-	go func() { ended <- l.Keep(ctx, func(files []*os.File) { moved <- len(files) }) }()
+	looks, moved, ended := make(chan struct{}), make(chan int), make(chan error)
+	go func() { ended <- l.Keep(ctx, looks, func(files []*os.File) { moved <- len(files) }) }()
 	for range 2 {
 		before := p.time.now
 		must(t, os.Remove(filepath.Join(p.path, File)))
+		looks <- struct{}{}
 		if n := <-moved; n != 2 {
 			t.Errorf("it moved to %d files", n)
 		}

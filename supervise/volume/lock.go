@@ -120,9 +120,16 @@ func (v *Volume) own(store *profiles.Store, held *lease.Lease) {
 		release()
 		<-released
 	})
+	looks := make(chan struct{}, 1)
+	v.look.Store(func() {
+		select {
+		case looks <- struct{}{}:
+		default:
+		}
+	})
 	go func() {
 		defer close(released)
-		if err := held.Keep(ctx, hold); err != nil {
+		if err := held.Keep(ctx, looks, hold); err != nil {
 			slog.Error("the volume was taken by another container while this one was silent; its profiles end here", "err", err)
 			v.lose(err)
 			return

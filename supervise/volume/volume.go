@@ -26,6 +26,7 @@ type Volume struct {
 	absent    atomic.Value                       // string: why there is no store
 	readOnly  atomic.Bool                        // it cannot be written to: configuration and volume alone decide what runs
 	giveBack  atomic.Value                       // func(): gives the lock back; nil: it was not taken
+	look      atomic.Value                       // func(): has the lock's file looked at; nil likewise
 }
 
 // Given is what a Volume is given before it is taken.
@@ -46,6 +47,13 @@ type Given struct {
 
 // Revisions is what carries plans out; nil: the volume is not ours.
 func (v *Volume) Revisions() *revision.Revisions { return v.revisions.Load() }
+
+// LookAtLock has somebody see whether the lock's file is still there. It does not wait.
+func (v *Volume) LookAtLock() {
+	if look, _ := v.look.Load().(func()); look != nil {
+		look()
+	}
+}
 
 // Store is nil where there is no volume, or it is another container's.
 func (v *Volume) Store() *profiles.Store { return v.store.Load() }
