@@ -11,7 +11,7 @@ import (
 // `make figures` prints them.
 const (
 	totalMost    = 70417
-	nodesMost    = 453835 // of the syntax tree: shorter lines count for nothing
+	nodesMost    = 453841 // of the syntax tree: shorter lines count for nothing
 	packageMost  = 3500
 	functionMost = 60 // lines in all, so that one fits on a screen
 )
