@@ -67,7 +67,7 @@ func RepairedConfiguration(t *testing.T, start New) {
 func RepairedLifecycle(t *testing.T, start New) {
 	services := func(fatal, delay string) string {
 		return Services(
-			`fatal: {`+bash(`test -e /tmp/fatal.$PPID || exit 78; exec sleep infinity`)+`, exits: {fatal: [`+fatal+`]}}`,
+			`fatal: {`+bash(`sleep 0.3; exit 78`)+`, exits: {fatal: [`+fatal+`]}}`, // up before it ends, or the answer names it too
 			`waits: {`+bash(`exit 3`)+`, ready: {exec: ["false"]}, restart: {delay: `+delay+`, max_delay: 1h, limit: 0}}`,
 			`behind: {command: [nasty, sleep], requires: [waits]}`,
 		)
