@@ -202,6 +202,21 @@ func TestLaunchesWaitForTier1(t *testing.T) {
 	}
 }
 
+// The loop, which begins launches, is the only one to empty its mailbox: it puts nothing
+// there, however many it begins at a time.
+func TestBeginLeavesTheMailboxAlone(t *testing.T) {
+	tier1 := (&sent{}).tier1()
+	d, loop, _ := driver(tier1)
+	const many = 2000
+	for id := uint64(1); id <= many; id++ {
+		d.Begin(runs("web", "true"), id)
+	}
+	if _, waits := loop.Next(); waits || len(d.ready) != many {
+		t.Errorf("%d of %d are ready, and the loop has a letter: %t", len(d.ready), many, waits)
+	}
+	loop.until(t, "tier 1 is asked for all", func() bool { return len(d.ready) == 0 })
+}
+
 // A spawn that fails is explained by a look at what it did not find, also where a
 // predecessor has asked for it.
 func TestFailureIsExplained(t *testing.T) {
