@@ -44,7 +44,7 @@
 // makes it exit before the container shall end. It is the only caller of wait.
 //
 // Packages below it know nothing of the loop or of the table: sys holds what is
-// special about the system calls, threads those that spawn, leaves the cgroups of services and jobs, runtimedir
-// the runtime directory that is made at boot, proc what is read of /proc, and say the
-// lines for people. Package pure is the init for a container without a configuration.
+// special about the system calls, threads the threads that spawn, leaves the cgroups of
+// services and jobs, runtimedir the runtime directory that is made at boot, proc what is
+// read of /proc, and say the lines for people. Package pure is the init for a container without a configuration.
 package reap

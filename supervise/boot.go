@@ -73,8 +73,8 @@ func (s *Supervisor) boot(control int, settled func()) {
 	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.Welcome.Generation)
 	time.AfterFunc(settling, func() {
 		settled()
-		s.prep.DropOldTemporary() // not before: it takes a process for each
 		debug.FreeOSMemory()      // booting takes much that is not needed again
+		s.prep.DropOldTemporary() // last: it takes a process for each, which may hang
 	})
 	notifyManager("READY=1")
 }

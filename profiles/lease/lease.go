@@ -6,8 +6,9 @@
 // flock is the authority wherever it works. Only where the file system is known to
 // keep locks from other hosts is a holder on another kernel (the record's boot_id
 // differs) honoured until its record is Stale, and so is everyone where there is
-// no flock: there the holder writes its record every Interval. OldFile is locked too, for containers that look at nothing else; what
-// stands in it counts for nothing, since services could once write there.
+// no flock. In these two cases the holder writes its record every Interval. OldFile is
+// locked too, for containers that look at nothing else; what stands in it counts for
+// nothing, since services could once write there.
 //
 // The descriptor of File outlives a supervisor when another process holds a copy
 // of it: Lease.Files gives it out, Claim.Adopt takes it back. OldFile is locked
@@ -298,7 +299,8 @@ func (c *Claim) held(r record) error {
 	return &Held{Volume: c.home.Path("."), Container: r.Container, Age: max(0, c.now().Sub(r.Heartbeat))}
 }
 
-// locked is held by what the kernel says, whenever the holder has written its record.
+// locked is the error where the kernel refuses the lock. How old the record is says
+// nothing then: its holder does not write it again.
 func (c *Claim) locked(r record) error {
 	return &Held{Volume: c.home.Path("."), Container: r.Container, Age: -1}
 }

@@ -79,7 +79,7 @@ var printable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 type Held struct {
 	Volume    string
 	Container string        // "" if it did not say
-	Age       time.Duration // since it last said so; negative: the kernel knows that it has it
+	Age       time.Duration // of its record; negative where the kernel refuses the lock, and no record counts
 }
 
 func (h *Held) Error() string {

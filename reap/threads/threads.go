@@ -14,14 +14,15 @@ import (
 	"rlminit/wire"
 )
 
-// The threads that start processes. Where bounding sets can be dropped, the last starts
-// what is to have one, and the others have none. Of those atOnce have a spawn under way;
-// the rest take the place of one whose spawn is slow, for a child looks for its program
-// and its directory itself, and their file system may not answer.
+// How many threads there are: Most, or Few where processes or descriptors are few. Where
+// bounding sets can be dropped, the last thread starts processes that keep theirs, and the
+// other threads have none. Of those others atOnce are given jobs. One more is given jobs
+// for each whose spawn is slow: a child looks for its program and its directory itself,
+// and their file system may not answer.
 const (
 	atOnce     = 2
-	Few        = atOnce + 1 // where processes or descriptors are few
-	plentyOpen = 1024       // descriptors, with which they are not
+	Few        = atOnce + 1
+	plentyOpen = 1024 // with as many descriptors or more they are not few
 	Most       = 8
 )
 
@@ -64,7 +65,7 @@ type Threads struct {
 	queuedFDs, queuedSize int // of the queue
 
 	Bounded bool // bounding sets can be dropped
-	FewFDs  bool // there may be
+	FewFDs  bool // PID 1 may have few descriptors
 }
 
 // never is a time that does not come.
@@ -151,7 +152,8 @@ func (t *Threads) recall(s *thread) {
 	s.jobs = s.jobs[:begun:begun]
 }
 
-// Waiting is how many jobs are yet to be begun, at the most.
+// Waiting is how many jobs no thread has begun; those that a thread has done since it was
+// last asked are counted too.
 func (t *Threads) Waiting() int {
 	n := len(t.queue)
 	for _, s := range t.spawners {

@@ -20,10 +20,10 @@ const (
 // it collects or not.
 const hurryMemory = 24 << 20
 
-// Hurry has nothing collected before hurryMemory is in use: most of what a boot makes
-// stays, and what a stop leaves ends with it. To look at all of it again and again would
-// take a tenth of a boot's time, and a quarter of a stop's. What is needed beyond that is
-// collected as while many commands come. over ends that.
+// Hurry turns the collector off until hurryMemory is in use. It is for a boot, of which
+// most memory stays in use, and for a stop and for short-lived children, whose memory ends
+// with the process: collecting would take a tenth of a boot's time, and a quarter of a
+// stop's. Above hurryMemory it collects as while many commands come. over ends that.
 func Hurry() (over func()) {
 	var once sync.Once
 	debug.SetGCPercent(-1)

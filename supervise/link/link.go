@@ -187,7 +187,7 @@ func (l *Link) sendNow(m wire.Message, fds []int) bool {
 			l.closed = true
 			l.queue.Close()
 		}
-		return false // deliver tries again, and tells
+		return false // if it is open, deliver tries again, and tells
 	}
 	if len(fds) > 0 {
 		l.patience = fullPatience
