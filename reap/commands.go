@@ -93,8 +93,6 @@ func checkShape(m *wire.Spawn, fds []int) *refusal {
 	switch {
 	case m.Name == "" || len(m.Name) > longestName:
 		return bad("a name of 1 to 128 bytes is needed")
-	case len(m.Label) > longestLabel:
-		return bad("a label of at most 4 KB is needed")
 	case len(fds) != len(m.Targets)+extra(m):
 		return bad("each descriptor needs a target")
 	case (m.Ruleset || len(m.Filter) > 0) && !m.NoNewPrivs && !m.Privileged:

@@ -154,7 +154,7 @@ func layouts(t *testing.T) [][]byte {
 		&wire.Hold{Key: "log/a"}, &wire.Release{Key: "log/a"}, &wire.Pong{Seq: 1}, &wire.StopBegun{}, &wire.StopDone{},
 		&wire.Spawn{
 			ID: 20, Name: "svc", Path: "/bin/true", Argv: []string{"true"}, Env: []string{"A=b"}, Dir: "/tmp", Umask: 0o22,
-			Rlimits: []wire.Rlimit{{Resource: unix.RLIMIT_CORE}}, Tag: lowTag, Targets: []int32{0, 1}, NoNewPrivs: true, Label: []byte("l"),
+			Rlimits: []wire.Rlimit{{Resource: unix.RLIMIT_CORE}}, Tag: lowTag, Targets: []int32{0, 1}, NoNewPrivs: true,
 		},
 		&wire.Spawn{ID: 21, Name: "other", Path: "/bin/true", Argv: []string{"true"}, NoNewPrivs: true},
 	} {

@@ -13,7 +13,6 @@ const (
 	messagesPerTurn = 64   // the rest waits: a flood must not starve the signals
 	turnTime        = 20e6 // ns; likewise
 	longestName     = 128
-	longestLabel    = 4 << 10
 	mostArguments   = 4 << 20 // bytes of a command and its environment
 	mostPlaces      = 255     // colons in a PATH: where a program is looked for
 	mostLimits      = 16      // as many as there are, RLIM_NLIMITS

@@ -13,12 +13,12 @@ import (
 // spawn answers a request for a process.
 func (r *reaper) spawn(m *wire.Spawn, fds []int) {
 	if m.ID < firstID || m.ID > r.children.nextID+mostAhead || r.children.byID[m.ID] != nil ||
-		len(r.children.byID) >= mostChildren || r.children.labels+len(m.Label) > mostLabels {
+		len(r.children.byID) >= mostChildren {
 		r.held.closer.close(fds)
 		r.voice.Once("the supervisor used a spawn id twice, or out of turn, or has too many children; dropped")
 		return
 	}
-	c := &child{id: m.ID, name: m.Name, tag: m.Tag, label: m.Label, pidfd: -1, expiry: expiry{deadline: m.Deadline}}
+	c := &child{id: m.ID, name: m.Name, tag: m.Tag, pidfd: -1, expiry: expiry{deadline: m.Deadline}}
 	command, no := r.commands.of(m, fds)
 	if no == nil {
 		no = r.held.admit(m.Name)

@@ -122,7 +122,6 @@ type child struct {
 	name  string
 	state state
 	tag   uint32
-	label []byte
 	user  uint32 // whose uid it has
 
 	pid       int32 // also its session and process group
@@ -167,7 +166,6 @@ type children struct {
 	byID        map[uint64]*child
 	first, last *child
 	nextID      uint64
-	labels      int      // bytes of all labels
 	owing       []*child // those with something owed, in the order in which it came up
 	unwatched   []*child // alive, and without a pidfd
 	tags        map[uint32]tagUse
@@ -185,9 +183,6 @@ const firstID = 16
 // mostChildren bounds the table, whatever tier 2 asks for.
 const mostChildren = 1 << 16
 
-// mostLabels bounds what all labels take, in bytes.
-const mostLabels = 32 << 20
-
 func newChildren() children {
 	return children{byID: make(map[uint64]*child), nextID: firstID, tags: make(map[uint32]tagUse)}
 }
@@ -196,7 +191,6 @@ func newChildren() children {
 // side, so ids need not come in order.
 func (t *children) add(c *child) {
 	t.byID[c.id] = c
-	t.labels += len(c.label)
 	t.nextID = max(t.nextID, c.id+1)
 	c.previous = t.last
 	if t.last != nil {
@@ -214,7 +208,6 @@ func (t *children) add(c *child) {
 // remove takes an entry out.
 func (t *children) remove(c *child) {
 	delete(t.byID, c.id)
-	t.labels -= len(c.label)
 	if c.previous != nil {
 		c.previous.next = c.next
 	} else {

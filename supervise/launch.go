@@ -101,17 +101,14 @@ func (s *Supervisor) openFor(l *spawn.Launch, m *wire.Spawn, hold func(*wire.Hol
 
 // probing runs programs as a service. Only the loop calls it, for a probe that begins.
 func (s *Supervisor) probing(u *unit, by machine.Probe) func(ctx context.Context, argv []string) error {
-	of, tag := s.prep.starts(u), u.tag
-	if of.Privileged { // that is under which tier 1 has the program
-		of.Name = wire.HealthProbe(u.name)
-		if by == machine.ProbeReady {
-			of.Name = wire.ReadyProbe(u.name)
-		}
+	of, tag, name := s.prep.starts(u), u.tag, wire.HealthProbe(u.name)
+	if by == machine.ProbeReady {
+		name = wire.ReadyProbe(u.name)
 	}
 	return func(ctx context.Context, argv []string) error {
 		is := of
 		is.Probe = argv
-		return s.spawner.Programs.Probe(ctx, is, tag, []int{s.prep.null, s.prep.null, s.prep.null})
+		return s.spawner.Programs.Probe(ctx, name, is, tag, []int{s.prep.null, s.prep.null, s.prep.null})
 	}
 }
 

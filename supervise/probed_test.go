@@ -199,7 +199,7 @@ func (w *world) answered(b *body, kind string, good bool) {
 
 // probe is a program that asks.
 func (w *world) probe(b *body, kind string) {
-	b.asking = &asking{of: w.living(b.name), kind: kind, since: boottime()}
+	b.asking = &asking{of: w.living(wire.ServiceOf(b.name)), kind: kind, since: boottime()}
 	w.questioned(b.asking.of, kind)
 	delay := time.Duration(b.rand.Int64N(int64(20 * time.Millisecond)))
 	luck := b.rand.IntN(100)
@@ -213,7 +213,7 @@ func (w *world) probe(b *body, kind string) {
 		}
 		w.lastPID++
 		b.bornAt = boottime()
-		b.state, b.pid, b.started = wire.ChildAlive, w.lastPID, uint64(boottime())/tick
+		b.state, b.pid, b.started = wire.ChildAlive, w.lastPID, uint64(boottime())/wire.Tick
 		w.say(&wire.Spawned{ID: b.id, PID: b.pid, StartTime: b.started})
 		is, takes := w.ask(b.asking.of)
 		if is == hangs && !w.peaceful {

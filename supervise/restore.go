@@ -203,10 +203,6 @@ func (c *takeover) stopOverdue() {
 	}
 }
 
-// tick is in what tier 1 tells of start times, in nanoseconds: USER_HZ is 100 on every
-// architecture that Go knows.
-const tick = 10_000_000
-
 // childEvent is what tier 1 knows of a child, as the machine takes it.
 func (c *takeover) childEvent(u *unit, child wire.Child) machine.Event {
 	event := machine.Event{Kind: machine.Adopt}
@@ -220,7 +216,7 @@ func (c *takeover) childEvent(u *unit, child wire.Child) machine.Event {
 		event.Child = machine.ChildExited
 	}
 	event.ID, event.PID, event.StartTime = child.ID, int(child.PID), child.StartTime
-	event.StartedAt = int64(child.StartTime) * tick
+	event.StartedAt = int64(child.StartTime) * wire.Tick
 	return event
 }
 

@@ -288,7 +288,7 @@ func (s *simulation) replace(everything context.Context) {
 			w.orphaned(b)
 		}
 		next.tier1.Children[b.name] = append(next.tier1.Children[b.name], wire.Child{
-			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started, Label: b.label,
+			ID: b.id, Name: b.name, State: b.state, PID: b.pid, StartTime: b.started,
 			Exit: exitNow(b), Step: b.step, Errno: int32(b.errno),
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"rlminit/logs"
 	"rlminit/supervise/machine"
 	"rlminit/supervise/remember"
-	"rlminit/supervise/spawn"
 	"rlminit/wire"
 )
 
@@ -54,7 +53,6 @@ type world struct {
 type body struct {
 	id        uint64
 	name      string
-	label     []byte
 	rand      *rand.Rand
 	state     wire.ChildState
 	pid       int32
@@ -160,9 +158,9 @@ func (w *world) spawn(m *wire.Spawn) {
 	}
 	w.used[m.ID] = true
 	w.nextID = max(w.nextID, m.ID+1)
-	b := &body{id: m.ID, name: m.Name, label: m.Label, rand: rand.New(rand.NewPCG(w.seed, m.ID)), state: wire.ChildPending}
+	b := &body{id: m.ID, name: m.Name, rand: rand.New(rand.NewPCG(w.seed, m.ID)), state: wire.ChildPending}
 	w.table[m.ID] = b
-	if string(m.Label) == spawn.ProbeLabel {
+	if wire.IsProbe(m.Name) {
 		w.probe(b, m.Argv[1])
 		return
 	}
@@ -224,7 +222,7 @@ func (w *world) born(b *body) {
 	b.state, b.pid = wire.ChildAlive, w.lastPID
 	w.counts["born"]++
 	b.bornAt = boottime()
-	b.started = uint64(boottime()) / tick
+	b.started = uint64(boottime()) / wire.Tick
 	w.counted(b.name)
 	w.awake(b)
 	announce := func() {

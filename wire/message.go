@@ -5,7 +5,7 @@ import "rlminit/internal/coder"
 // Version is the version of the protocol. Tier 1 outlives tier 2, so it is
 // tier 2 that may be newer: it says its version first, and tier 1 answers with
 // the one that both will speak, which is the lower.
-const Version = 4
+const Version = 5
 
 // Kind is the first byte of a message.
 type Kind uint8
@@ -102,7 +102,6 @@ type Spawn struct {
 	ListenPID  bool    // set LISTEN_PID to the process's own pid, sd_listen_fds(3)
 	NoNewPrivs bool    // false only together with Privileged
 	Terminal   bool    // the container's own descriptors 0 to 2, and the foreground of its terminal: Welcome.Terminal
-	Label      []byte  // tier 2's own, given back in Child; at most 4 KB
 	Deadline   int64   // CLOCK_BOOTTIME, ns: when tier 1 ends all that bears its tag; 0: never
 
 	// Credentials tells that the first descriptor beyond Targets is a directory
@@ -227,6 +226,10 @@ const (
 	ChildFailed // the spawn failed, and that was not acknowledged
 )
 
+// Tick is one of the units of start times, in ns: USER_HZ is 100 on every architecture
+// that Go knows.
+const Tick = 10_000_000
+
 // Child tells a new tier 2 of one entry of the table.
 type Child struct {
 	ID        uint64
@@ -234,7 +237,6 @@ type Child struct {
 	State     ChildState
 	PID       int32  // 0 where there is none yet
 	StartTime uint64 // clock ticks since boot, field 22 of proc_pid_stat(5)
-	Label     []byte
 	Exit      Exit   // of ChildExited
 	Step      Step   // of ChildFailed
 	Errno     int32  // of ChildFailed
@@ -445,7 +447,6 @@ func (m *Spawn) fields(c *coder.Coder) {
 	c.Bool(&m.ListenPID)
 	c.Bool(&m.NoNewPrivs)
 	c.Bool(&m.Terminal)
-	c.Bytes(&m.Label)
 	c.I64(&m.Deadline)
 	c.Bool(&m.Credentials)
 	c.Bool(&m.Notify)
@@ -507,7 +508,6 @@ func (m *Child) fields(c *coder.Coder) {
 	c.U32((*uint32)(&m.State))
 	c.I32(&m.PID)
 	c.U64(&m.StartTime)
-	c.Bytes(&m.Label)
 	m.Exit.fields(c)
 	c.U32((*uint32)(&m.Step))
 	c.I32(&m.Errno)

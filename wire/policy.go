@@ -112,10 +112,16 @@ const (
 // it; in no service's name.
 const probeMark = '@'
 
-// ReadyProbe and HealthProbe are the names under which the policy holds the
-// programs that ask a service of its own.
+// ReadyProbe and HealthProbe are the names of the programs that ask a service, in the
+// policy too, where it holds them.
 func ReadyProbe(service string) string  { return service + string(probeMark) + "ready" }
 func HealthProbe(service string) string { return service + string(probeMark) + "health" }
+
+// IsProbe tells whether a program of that name asks a service.
+func IsProbe(program string) bool {
+	service := ServiceOf(program)
+	return service != "" && service != program
+}
 
 // ServiceOf is the service that a program is, or asks for, whose tag it bears.
 func ServiceOf(program string) string {

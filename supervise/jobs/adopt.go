@@ -130,9 +130,7 @@ func (r *Runner) resume(t *task, c wire.Child, has bool) {
 		r.queue.enter(t)
 		return
 	}
-	var l label
-	_ = json.Unmarshal(c.Label, &l) // or the times are not known
-	t.run.begun, t.prep.ready = l.Begun, &prepared{argv: t.spec.Request.Command, before: l.Before}
+	t.run.begun, t.prep.ready = int64(c.StartTime)*wire.Tick, &prepared{argv: t.spec.Request.Command}
 	r.queue.take(t)
 	r.tasks.spawned(t, c.ID, r.host.Resume(t.spec.name()))
 	t.state = job.State{Stage: job.Alive}

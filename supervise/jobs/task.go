@@ -153,12 +153,6 @@ const namePrefix = "job/"
 
 func isJob(name string) bool { return strings.HasPrefix(name, namePrefix) }
 
-// label goes along with the spawn.
-type label struct {
-	Begun  int64              `json:"begun"`
-	Before *control.Telemetry `json:"before,omitempty"`
-}
-
 // hold has tier 1 keep all of a job's descriptors.
 func (t *task) hold(r *Runner) {
 	fds := append([]int{t.held.spec}, t.output.FDs()...)
@@ -185,7 +179,6 @@ func (r *Runner) spawn(t *task) {
 	t.run.begun = boottime()
 	t.run.late = time.AfterFunc(time.Duration(t.spec.Request.TimeoutMS)*time.Millisecond+withstood, func() { r.loop.Do(t.run.survey) })
 	t.hold(r)
-	label, _ := json.Marshal(label{Begun: t.run.begun, Before: p.before}) // of plain numbers
 	fds, targets := slices.Clone(p.ends[:]), []int32{1, 2}
 	after := slices.Clone(fds)
 	if t.held.stdin >= 0 {
@@ -195,7 +188,7 @@ func (r *Runner) spawn(t *task) {
 	}
 	spawn := &wire.Spawn{
 		ID: id, Name: t.spec.name(), UID: p.uid, Path: p.path, Argv: p.argv, Env: p.env, Dir: p.dir, Umask: 0o022,
-		Tag: tag, Targets: targets, NoNewPrivs: true, Label: label, Rlimits: p.limits, Bounds: p.bounds,
+		Tag: tag, Targets: targets, NoNewPrivs: true, Rlimits: p.limits, Bounds: p.bounds,
 		Deadline: t.run.begun + t.spec.Request.TimeoutMS*int64(time.Millisecond),
 	}
 	built, err := p.walls.Fill(spawn)

@@ -31,9 +31,6 @@ type program struct {
 	abandoned bool              // nobody waits for it
 }
 
-// ProbeLabel marks a child that is a probe, for a successor.
-const ProbeLabel = "probe"
-
 // run has a program spawned, with descriptors, of which those in after are closed, and
 // waits for its end, or that of ctx.
 func (p *Programs) run(ctx context.Context, m *wire.Spawn, fds, after []int) (wire.Message, error) {
@@ -67,7 +64,7 @@ func (p *Programs) abandon(id uint64) {
 
 // Takes is Owner's: nobody waits for a predecessor's.
 func (p *Programs) Takes(c wire.Child) bool {
-	probe := string(c.Label) == ProbeLabel
+	probe := wire.IsProbe(c.Name)
 	if !probe && c.Name != wire.ConfigurationProgram {
 		return false
 	}
@@ -108,16 +105,17 @@ func (p *Programs) end(id uint64, m wire.Message) {
 	p.driver.tier1.forget(id)
 }
 
-// Probe runs a program as a service, with its tag, its limits and these descriptors: it can
-// do no more than the service itself. It returns why the probe has not passed.
-func (p *Programs) Probe(ctx context.Context, s Service, tag uint32, fds []int) error {
+// Probe runs a program of that name as a service, with its tag, its limits and these
+// descriptors: it can do no more than the service itself. It returns why the probe has not
+// passed.
+func (p *Programs) Probe(ctx context.Context, name string, s Service, tag uint32, fds []int) error {
 	ready := p.driver.Prepare(s)
 	defer ready.Walls.Close()
 	if ready.Err != nil {
 		return ready.Err
 	}
 	m := message(s, ready)
-	m.Tag, m.Targets, m.Label = tag, []int32{0, 1, 2}, []byte(ProbeLabel)
+	m.Name, m.Tag, m.Targets = name, tag, []int32{0, 1, 2}
 	built, err := ready.Walls.Fill(m)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func TestAProbeThatIsGivenUpBeforeItRuns(t *testing.T) {
 	cancel()
 	p.driver.Prepare = func(Service) process.Prepared { return process.Prepared{} }
 	of := Service{Definition: service.Default("web"), Probe: []string{"ask"}}
-	if err := p.Probe(ctx, of, 0, nil); err == nil || err.Error() != "ask did not end in time" {
+	if err := p.Probe(ctx, wire.HealthProbe("web"), of, 0, nil); err == nil || err.Error() != "ask did not end in time" {
 		t.Error(err)
 	}
 	id := tier1.NewID(p) - 1
