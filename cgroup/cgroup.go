@@ -6,7 +6,6 @@
 package cgroup
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,44 +100,32 @@ func (l Leaves) Of(proc string, pid int) (Use, bool) {
 	}
 	dir := filepath.Join(l.Dir, name)
 	use := Use{
-		Memory: number(dir, "memory.current"), MemoryMax: number(dir, "memory.max"),
-		CPU:      time.Duration(max(keyed(dir, "cpu.stat", "usage_usec"), 0)) * time.Microsecond,
+		Memory: number(dir, "memory.current", ""), MemoryMax: number(dir, "memory.max", ""),
+		CPU:      time.Duration(max(number(dir, "cpu.stat", "usage_usec "), 0)) * time.Microsecond,
 		Pressure: Pressure{pressure(dir, "cpu"), pressure(dir, "memory"), pressure(dir, "io")},
 	}
 	if use.Memory >= 0 {
-		use.Memory = max(0, use.Memory-max(keyed(dir, "memory.stat", "inactive_file"), 0))
+		use.Memory = max(0, use.Memory-max(number(dir, "memory.stat", "inactive_file "), 0))
 	}
 	return use, true
 }
 
-// keyed is the number behind a key at the beginning of a line; -1: none.
-func keyed(dir, file, key string) int64 {
-	content, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		return -1
-	}
+// number is Number of a file; -1 where there is none.
+func number(dir, file, key string) int64 {
+	content, _ := os.ReadFile(filepath.Join(dir, file))
+	return Number(content, key)
+}
+
+// Number is the number in a file's content, or, with a key, the one behind that at the
+// beginning of a line; -1: there is none, as where it says "max".
+func Number(content []byte, key string) int64 {
 	for line := range strings.Lines(string(content)) {
-		if value, ok := strings.CutPrefix(line, key+" "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err == nil {
-				return n
-			}
+		value, ok := strings.CutPrefix(line, key)
+		if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); ok && err == nil {
+			return n
 		}
 	}
 	return -1
-}
-
-// number is the one in a file; -1 where there is none.
-func number(dir, file string) int64 {
-	content, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		return -1
-	}
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(content)), 10, 64)
-	if err != nil {
-		return -1 // "max"
-	}
-	return n
 }
 
 func pressure(dir, of string) float64 {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rlminit/reap/footprint"
 	"rlminit/reap/proc"
 	"rlminit/reap/runtimedir"
 	"rlminit/reap/say"
@@ -53,7 +54,7 @@ func Run(o Options) int {
 	// A boot takes much that is not needed again. And the first timer makes the runtime
 	// open two descriptors: now it finds some free; one of the collector's, later, might
 	// not, and that would be its end.
-	time.AfterFunc(2*time.Second, debug.FreeOSMemory)
+	time.AfterFunc(2*time.Second, footprint.Shrink)
 	r := newReaper()
 	r.place.pids = limit
 	if code := r.boot(o); code != 0 {

@@ -46,5 +46,6 @@
 // Packages below it know nothing of the loop or of the table: sys holds what is
 // special about the system calls, threads the threads that spawn, leaves the cgroups of
 // services and jobs, runtimedir the runtime directory that is made at boot, proc what is
-// read of /proc, and say the lines for people. Package pure is the init for a container without a configuration.
+// read of /proc, say the lines for people, and footprint how a process at rest gives
+// memory back. Package pure is the init for a container without a configuration.
 package reap

@@ -364,9 +364,9 @@ func TestImports(t *testing.T) {
 		"os": true, "runtime": true, "runtime/debug": true, "sync/atomic": true, "time": true, "unsafe": true, "golang.org/x/sys/unix": true,
 		"bytes": true, "cmp": true, "math": true, "math/bits": true, "slices": true, "strings": true,
 		"rlminit/wire": true, "rlminit/reap/sys": true, "rlminit/reap/pure": true,
-		"rlminit/reap/leaves": true, "rlminit/reap/threads": true, "rlminit/reap/runtimedir": true, "rlminit/reap/proc": true, "rlminit/reap/say": true,
+		"rlminit/reap/leaves": true, "rlminit/reap/threads": true, "rlminit/reap/runtimedir": true, "rlminit/reap/proc": true, "rlminit/reap/say": true, "rlminit/reap/footprint": true,
 	}
-	for _, dir := range []string{".", "leaves", "threads", "runtimedir", "proc", "say", "sys", "pure"} {
+	for _, dir := range []string{".", "leaves", "threads", "runtimedir", "proc", "say", "footprint", "sys", "pure"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

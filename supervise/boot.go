@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"rlminit/profiles"
+	"rlminit/reap/footprint"
 	"rlminit/supervise/core"
 	"rlminit/supervise/handover"
 	"rlminit/supervise/machine"
@@ -71,10 +71,10 @@ func (s *Supervisor) boot(control int, settled func()) {
 	s.records.volume.Journal.Booted(s.tier1.Welcome.Generation, running)
 	s.tier1.Send(&wire.Release{Key: wire.BootStepsKey}, nil, nil) // recorded now
 	slog.Info("ready", "services", running, "resting", s.registry.AtRest.Count(), "took", time.Since(began).Round(time.Millisecond), "generation", s.tier1.Welcome.Generation)
+	time.AfterFunc(settling/2, s.prep.DropOldTemporary) // it takes a process for each, which may hang
 	time.AfterFunc(settling, func() {
 		settled()
-		debug.FreeOSMemory()      // booting takes much that is not needed again
-		s.prep.DropOldTemporary() // last: it takes a process for each, which may hang
+		footprint.Shrink() // booting takes much that is not needed again
 	})
 	notifyManager("READY=1")
 }

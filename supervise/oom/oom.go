@@ -3,49 +3,61 @@
 // else who is inside.
 //
 // It reads a small file when a process has ended and at no other time, and owns
-// nothing but the count of the last look.
+// the descriptor of that and the count of the last look.
 package oom
 
 import (
-	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"rlminit/cgroup"
 )
 
 // Watch knows how often it has happened. Its methods are for one goroutine.
 type Watch struct {
-	counts, key string // the file, and the word before the number; "": there is none
-	limit       string // the file of the container's limit
-	sure        bool   // what is counted are kills, and all of them
-	last        uint64
+	counts int    // the descriptor of the file that counts; -1: there is none
+	key    string // what stands before the number in there
+	limit  string // the file of the container's limit
+	sure   bool   // what is counted are kills, and all of them
+	last   int64
 }
 
 // Open looks for the count below a directory where cgroups are mounted,
 // /sys/fs/cgroup. Where there is none, nothing is ever told.
 func Open(cgroups string) *Watch {
-	for _, w := range []Watch{
+	for _, is := range []struct {
+		counts, key, limit string
+		sure               bool
+	}{
 		// The second version of cgroups counts every kill, whoever's memory was short.
-		{"memory.events", "oom_kill", "memory.max", true, 0},
+		{"memory.events", "oom_kill ", "memory.max", true},
 		// The first may be mounted such that it shows a cgroup above the container's.
-		{"memory/memory.oom_control", "oom_kill", "memory/memory.limit_in_bytes", false, 0},
-		{"memory/memory.failcnt", "", "memory/memory.limit_in_bytes", false, 0},
+		{"memory/memory.oom_control", "oom_kill ", "memory/memory.limit_in_bytes", false},
+		{"memory/memory.failcnt", "", "memory/memory.limit_in_bytes", false},
 	} {
-		w.counts, w.limit = filepath.Join(cgroups, w.counts), filepath.Join(cgroups, w.limit)
-		if count, ok := w.count(); ok {
-			w.last = count
+		fd, err := unix.Open(filepath.Join(cgroups, is.counts), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		w := Watch{counts: fd, key: is.key, limit: filepath.Join(cgroups, is.limit), sure: is.sure}
+		if w.last = w.count(); w.last >= 0 {
 			return &w
 		}
+		unix.Close(fd)
 	}
-	return &Watch{}
+	return &Watch{counts: -1, last: math.MaxInt64}
 }
 
 // Struck tells, of a process that has just ended, what is to be said of memory
 // if it was killed by KILL: "" if the kernel has killed nothing since the last call.
 func (w *Watch) Struck() string {
-	count, ok := w.count()
-	if !ok || count <= w.last {
+	count := w.count()
+	if count <= w.last {
 		return ""
 	}
 	w.last = count
@@ -68,40 +80,18 @@ func (w *Watch) Certain(limit int64) string {
 func Own(limit int64) string { return "out of memory; its limit is " + size(uint64(limit)) }
 
 func (w *Watch) limited(text string) string {
-	if limit, ok := number(w.limit, ""); ok && limit < 1<<62 { // which is no limit
-		text += fmt.Sprintf("; the container's limit is %s", size(limit))
+	content, _ := os.ReadFile(w.limit)
+	if limit := cgroup.Number(content, ""); limit >= 0 && limit < 1<<62 { // which is no limit
+		text += fmt.Sprintf("; the container's limit is %s", size(uint64(limit)))
 	}
 	return text
 }
 
-func (w *Watch) count() (uint64, bool) {
-	if w.counts == "" {
-		return 0, false
-	}
-	return number(w.counts, w.key)
-}
-
-// number is the one in a file, or the one behind a word in a file of several.
-func number(path, key string) (uint64, bool) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return 0, false
-	}
-	for line := range bytes.Lines(content) {
-		fields := bytes.Fields(line)
-		if key != "" {
-			if len(fields) != 2 || string(fields[0]) != key {
-				continue
-			}
-			fields = fields[1:]
-		}
-		if len(fields) != 1 {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(string(fields[0]), 10, 64)
-		return n, err == nil
-	}
-	return 0, false
+// count is what the kernel has counted; -1: nobody knows.
+func (w *Watch) count() int64 {
+	var content [512]byte // such a file has a few lines
+	n, _ := unix.Pread(w.counts, content[:], 0)
+	return cgroup.Number(content[:max(n, 0)], w.key)
 }
 
 // size is a limit as people write it.

@@ -5,15 +5,13 @@
 package threads
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"rlminit/internal/turns"
+	"rlminit/reap/proc"
 	"rlminit/wire"
 )
 
@@ -24,7 +22,7 @@ const (
 )
 
 // limit is the container's.
-var limit = sync.OnceValue(pidsLimit)
+var limit = sync.OnceValue(func() int { return int(proc.PIDsLimit("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")) })
 
 // Limit is how many processes and threads the container may have.
 func Limit() int { return limit() }
@@ -47,18 +45,6 @@ func FilesAtOnce() int {
 		return shareOfPlenty
 	}
 	return wire.FilesThreads - 1
-}
-
-// pidsLimit is the container's limit on processes, by the files of cgroup v2 and
-// v1; a great many where neither shows one.
-func pidsLimit() int {
-	for _, file := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
-		content, err := os.ReadFile(file)
-		if limit, bad := strconv.Atoi(strings.TrimSpace(string(content))); err == nil && bad == nil {
-			return limit
-		}
-	}
-	return 1 << 30
 }
 
 // Reserve is ReserveSome of what a supervisor needs.
