@@ -235,7 +235,9 @@ func (r *records) tell(u *unit, before, is *machine.State) {
 
 // remember keeps what a successor is to know of u, and tells whether it is kept already.
 func (r *records) remember(u *unit, state *machine.State, wants core.Wants, row core.Row) bool {
-	u.kept.fresh = true
+	if u.kept.fresh = true; r.fleet.set.Stopping() {
+		return true // there is no successor: PID 1 starts none
+	}
 	m := remember.Service{
 		Profile: u.definition.Profile, Recorded: u.recorded, Desired: wants.Desired, Before: wants.Before, Commanded: u.kept.commanded, Owed: wants.Owed,
 		Definition: []byte(u.fingerprint), Machine: *state,
