@@ -34,12 +34,12 @@ func trueTimes() ([]row, error) {
 		cmd := exec.Command(argv[0], append(argv[1:], "/bin/true")...)
 		began := time.Now()
 		err := cmd.Run()
-		return time.Since(began).Seconds() * 1000, err
+		return ms(time.Since(began)), err
 	})
 }
 
 func idle(key, unit string) ([]row, error) {
-	return eachInit(unit, 1, func(argv []string) (float64, error) {
+	return eachInit(unit, *rounds, func(argv []string) (float64, error) {
 		cmd := boxed(append(argv, "/bin/sleep", "1000")...)
 		if err := cmd.Start(); err != nil {
 			return 0, err

@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -46,14 +46,9 @@ func measureSupervisors() (map[string]map[figure][]float64, error) {
 	all := map[string]map[figure][]float64{}
 	for range *rounds {
 		for _, s := range supervisors() {
-			sc, err := s.stage(*services)
+			values, err := s.measure(*services, true)
 			if err != nil {
 				return nil, err
-			}
-			values, err := sc.play()
-			sc.end()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
 			if all[s.name] == nil {
 				all[s.name] = map[figure][]float64{}
@@ -66,8 +61,23 @@ func measureSupervisors() (map[string]map[figure][]float64, error) {
 	return all, nil
 }
 
+// measure starts n services once and takes the figures of that; idleness, which takes
+// a while, only where it is asked for.
+func (s *supervisor) measure(n int, idle bool) (map[figure]float64, error) {
+	sc, err := s.stage(n)
+	if err != nil {
+		return nil, err
+	}
+	defer sc.end()
+	values, err := sc.play(idle)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return values, nil
+}
+
 // play takes the figures that this supervisor has.
-func (sc *scene) play() (map[figure]float64, error) {
+func (sc *scene) play(idle bool) (map[figure]float64, error) {
 	values := map[figure]float64{start: ms(sc.took)}
 	if !sc.restarts {
 		return values, nil
@@ -77,16 +87,12 @@ func (sc *scene) play() (map[figure]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	woken := 0.0
 	for _, p := range own {
 		values[memory] += rollup(p.pid, "Pss") / 1024
-		woken += wakeups(p.pid)
 	}
-	time.Sleep(5 * time.Second)
-	for _, p := range own {
-		values[idleness] += wakeups(p.pid)
+	if idle {
+		values[idleness] = wakeupsIn(own, 5*time.Second)
 	}
-	values[idleness] -= woken
 	if values[recovery], err = sc.recover(); err != nil || sc.stop == 0 {
 		return values, err
 	}
@@ -99,30 +105,51 @@ func (sc *scene) play() (map[figure]float64, error) {
 	return values, nil
 }
 
-func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// recover measures from SIGKILL of a service that has run for long enough to
-// count as healthy, until it runs again.
+// wakeupsIn is how often processes wake up in a while.
+func wakeupsIn(all []process, while time.Duration) (sum float64) {
+	for _, p := range all {
+		sum -= wakeups(p.pid)
+	}
+	time.Sleep(while)
+	for _, p := range all {
+		sum += wakeups(p.pid)
+	}
+	return sum
+}
+
+// kills is how many services are killed for the median of one scene.
+const kills = 5
+
+// recover measures from SIGKILL of a service that has run for long enough to count as
+// healthy, until it runs again: the median of several, one after the other.
 func (sc *scene) recover() (float64, error) {
 	all, err := within(sc.cmd.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
-	victim := fifo(sc.dir, sc.names[0])
+	readers := map[string]int{} // pids by what they read
 	for _, p := range all {
-		if len(p.argv) != 2 || p.argv[1] != victim {
-			continue
+		if len(p.argv) == 2 {
+			readers[p.argv[1]] = p.pid
 		}
-		process, err := os.FindProcess(p.pid)
-		if err != nil {
-			return 0, err
-		}
-		began := time.Now()
-		if err := process.Kill(); err != nil {
-			return 0, err
-		}
-		err = sc.opened.await(sc.names[0])
-		return ms(time.Since(began)), err
 	}
-	return 0, fmt.Errorf("nothing reads %s", victim)
+	var took []float64
+	for _, name := range sc.names[:min(len(sc.names), kills)] {
+		pid, found := readers[fifo(sc.dir, name)]
+		if !found {
+			return 0, fmt.Errorf("nothing reads %s", fifo(sc.dir, name))
+		}
+		time.Sleep(100 * time.Millisecond) // until what the restart before had to write is written
+		began := time.Now()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return 0, err
+		}
+		if err := sc.opened.await(name); err != nil {
+			return 0, err
+		}
+		took = append(took, ms(time.Since(began)))
+	}
+	return median(took), nil
 }
