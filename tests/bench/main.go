@@ -76,6 +76,9 @@ func run() error {
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
+	if err := checkPeers(); err != nil {
+		return err
+	}
 	if programs, err = compile(); err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,9 +33,14 @@ func inside(argv []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot make the mounts private: %w", err)
 	}
-	for _, fs := range []struct{ kind, at string }{{"proc", "/proc"}, {"tmpfs", "/run"}} {
-		if err := unix.Mount(fs.kind, fs.at, fs.kind, 0, ""); err != nil {
-			return fmt.Errorf("cannot mount %s: %w", fs.at, err)
+	for _, m := range []struct{ kind, at string }{{"proc", "/proc"}, {"tmpfs", "/run"}} {
+		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
+			return fmt.Errorf("cannot mount %s: %w", m.at, err)
+		}
+	}
+	if from := os.Getenv(filesForRun); from != "" {
+		if err := os.CopyFS("/run", os.DirFS(from)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot fill /run: %w", err)
 		}
 	}
 	if err := enterCgroup(os.Getenv(ownCgroup)); err != nil {
@@ -49,6 +56,8 @@ func inside(argv []string) error {
 const (
 	ownCgroup = "RLMINIT_BENCH_CGROUP" // the variable that names that of a namespace's first process
 	cgroups   = "/sys/fs/cgroup"
+
+	filesForRun = "RLMINIT_BENCH_RUN" // the variable that names the directory whose files a namespace has in /run
 )
 
 // makeCgroup makes a cgroup of version 2, with the controllers that can be had, and

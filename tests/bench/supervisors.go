@@ -63,6 +63,18 @@ func peer(variable string) string {
 	return "/nonexistent"
 }
 
+// checkPeers refuses a variable that names what cannot be run: it would be left out.
+func checkPeers() error {
+	for _, variable := range []string{"PEER_PEBBLE", "PEER_SUPERVISORD"} {
+		if path := os.Getenv(variable); path != "" {
+			if _, err := exec.LookPath(path); err != nil {
+				return fmt.Errorf("cannot run what %s names: %w", variable, err)
+			}
+		}
+	}
+	return nil
+}
+
 // service is the program that each supervisor starts. It has no libc.
 func service() string { return filepath.Join(programs, "service") }
 
@@ -94,6 +106,9 @@ func compile() (dir string, err error) {
 
 //go:embed programs
 var sources embed.FS
+
+// runFiles is the directory in a scene's for what is to be in /run.
+const runFiles = "run"
 
 func fifo(dir, name string) string { return filepath.Join(dir, "fifo", name) }
 
@@ -137,31 +152,39 @@ func prepareRunit(dir string, names []string) ([]string, error) {
 }
 
 func prepareSupervisord(dir string, names []string) ([]string, error) {
+	file, err := supervisordFile(dir, names, "NONE")
+	return []string{"supervisord", "-c", file}, err
+}
+
+// prepareSupervisordGo: to this one NONE is the name of a file.
+func prepareSupervisordGo(dir string, names []string) ([]string, error) {
+	file, err := supervisordFile(dir, names, "/dev/null")
+	return []string{os.Getenv("PEER_SUPERVISORD"), "-c", file}, err
+}
+
+// supervisordFile writes a supervisord.conf, with that word for no log.
+func supervisordFile(dir string, names []string, nowhere string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[supervisord]\nnodaemon=true\nuser=root\nminfds=8192\nlogfile=/dev/null\nlogfile_maxbytes=0\npidfile=%s/pid\n", dir)
 	for _, name := range names {
-		fmt.Fprintf(&b, "[program:%s]\ncommand=%s %s\nstdout_logfile=NONE\nstderr_logfile=NONE\nstartsecs=0\n", name, service(), fifo(dir, name))
+		fmt.Fprintf(&b, "[program:%s]\ncommand=%s %s\nstdout_logfile=%[4]s\nstderr_logfile=%[4]s\nstartsecs=0\n", name, service(), fifo(dir, name), nowhere)
 	}
 	file := filepath.Join(dir, "supervisord.conf")
-	return []string{"supervisord", "-c", file}, os.WriteFile(file, []byte(b.String()), 0o644)
+	return file, os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
+// preparePebble: its directory is in memory. It has its state there, and a socket.
 func preparePebble(dir string, names []string) ([]string, error) {
 	var b strings.Builder
 	b.WriteString("services:\n")
 	for _, name := range names {
 		fmt.Fprintf(&b, "  %s: {override: replace, startup: enabled, command: %s %s}\n", name, service(), fifo(dir, name))
 	}
-	layers := filepath.Join(dir, "pebble", "layers")
+	layers := filepath.Join(dir, runFiles, "pebble", "layers")
 	if err := os.MkdirAll(layers, 0o755); err != nil {
 		return nil, err
 	}
-	return []string{"env", "PEBBLE=" + filepath.Dir(layers), os.Getenv("PEER_PEBBLE"), "run"}, os.WriteFile(filepath.Join(layers, "001-bench.yaml"), []byte(b.String()), 0o644)
-}
-
-func prepareSupervisordGo(dir string, names []string) ([]string, error) {
-	_, err := prepareSupervisord(dir, names)
-	return []string{os.Getenv("PEER_SUPERVISORD"), "-c", filepath.Join(dir, "supervisord.conf")}, err
+	return []string{"env", "PEBBLE=/run/pebble", os.Getenv("PEER_PEBBLE"), "run"}, os.WriteFile(filepath.Join(layers, "001-bench.yaml"), []byte(b.String()), 0o644)
 }
 
 func prepareFloor(dir string, names []string) ([]string, error) {
@@ -209,13 +232,15 @@ func (s *supervisor) stage(n int) (_ *scene, err error) {
 		return nil, err
 	}
 	sc.cmd = boxed(argv...)
+	intoRun := filesForRun + "=" + filepath.Join(sc.dir, runFiles)
+	sc.cmd.Env = append(sc.cmd.Env, intoRun)
 	if s.outside {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, err
 		}
 		sc.cmd = exec.Command("strace", append([]string{"-f", "-qq", "-s", "8", "-o", filepath.Join(sc.dir, "strace"), self, "outside"}, argv...)...)
-		sc.cmd.Env = os.Environ()
+		sc.cmd.Env = append(os.Environ(), intoRun)
 	}
 	if s.cgroup != "" {
 		sc.cmd.Env = append(sc.cmd.Env, ownCgroup+"="+s.cgroup)
