@@ -127,9 +127,9 @@ test-vm: go ## rlminit as PID 1 of virtual machines: power cuts, cgroups, hogs, 
 	@{ $(GO) test -count=1 -timeout 30m -tags vm -json $(if $(ONE),-run '$(ONE)') ./tests/vm && echo "exit 0" || echo "exit $$?"; } | $(GO) run ./tests/cmd/testlog vm -timeout 30m -tags vm
 
 .PHONY: bench
-bench: build ## times and memory beside tini, s6, runit and others, and the ratios
+bench: build ## times and memory beside tini, s6, runit and others, and the ratios; JSON=FILE for all figures, PEER_PEBBLE and PEER_SUPERVISORD for two more
 	@tests/install-tools gcc tini dumb-init catatonit s6-svscan runsvdir supervisord mkfs.ext4
-	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench
+	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench $(if $(JSON),-json '$(JSON)')
 	@echo 'init: CPU time for 100,000 orphans (promised: at most 1.5 of tini'"'"'s; at most 1000 zombies)'; $(GO) test -run '^$$' -bench Orphans -benchtime 1x ./reap/sys | grep Benchmark
 	@echo 'jobs: telemetry, once (promised: less than 2 ms, with a hundred processes)'; $(GO) test -run '^$$' -bench Telemetry -benchtime 100x ./supervise/telemetry | grep Benchmark
 	@echo 'plan: 1,000 profiles, each changed, from the text to the hash (promised: less than 0.3 s)'; $(GO) test -run '^$$' -bench Plan -benchtime 10x ./plan | grep Benchmark

@@ -16,10 +16,11 @@ import (
 var (
 	binary    = flag.String("binary", "bin/rlminit", "the rlminit to measure")
 	services  = flag.Int("services", 1000, "services that a supervisor starts")
-	rounds    = flag.Int("rounds", 3, "rounds, of which the median counts")
+	rounds    = flag.Int("rounds", 5, "rounds, of which the median counts; in each, all take turns")
 	spawns    = flag.Bool("spawns", false, "count instead what each process does for a start")
 	arguments = flag.Bool("arguments", false, "with -spawns: tell calls apart by their arguments")
 	only      = flag.String("run", ".", "which measures, by a regular expression")
+	jsonFile  = flag.String("json", "", "write all figures into this file, as JSON")
 )
 
 // measure is a section of the table.
@@ -73,6 +74,9 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("cannot choose measures by %q: %w", *only, err)
 	}
+	if *rounds < 1 || *services < 1 {
+		return fmt.Errorf("cannot measure %d rounds of %d services: write at least 1 of each", *rounds, *services)
+	}
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
@@ -86,6 +90,7 @@ func run() error {
 	if *spawns {
 		return countSpawns()
 	}
+	whole := report{Machine: thisMachine(), Services: *services, Rounds: *rounds}
 	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), isolationMeasures(), viewMeasures(), jobMeasures(), recordMeasures(), bootMeasures()) {
 		if !chosen.MatchString(m.name) {
 			continue
@@ -94,35 +99,14 @@ func run() error {
 		if err != nil {
 			return fmt.Errorf("cannot measure %s: %w", m.name, err)
 		}
-		show(m, rows)
+		r := reportOf(m, rows)
+		show(m, r)
+		whole.Measures = append(whole.Measures, r)
+	}
+	if *jsonFile != "" {
+		return writeJSON(*jsonFile, whole)
 	}
 	return nil
-}
-
-// show prints a measure: each peer's median, and rlminit's as a multiple of it.
-func show(m measure, rows []row) {
-	promise := ""
-	if m.promise != "" {
-		promise = " (promised: " + m.promise + ")"
-	}
-	fmt.Printf("%s%s\n", m.name, promise)
-	rows = slices.DeleteFunc(rows, func(r row) bool { return len(r.values) == 0 })
-	if len(rows) == 0 {
-		fmt.Print("    not to be had here\n\n")
-		return
-	}
-	ours := median(rows[0].values)
-	for i, r := range rows {
-		fmt.Printf("    %-12s %10.2f %-9s", r.peer, median(r.values), r.unit)
-		if i > 0 && r.unit == rows[0].unit && median(r.values) > 0 {
-			fmt.Printf(" rlminit takes %.2f of it", ours/median(r.values))
-			if m.differences {
-				fmt.Printf(", %.3f %s more", ours-median(r.values), r.unit)
-			}
-		}
-		fmt.Println()
-	}
-	fmt.Println()
 }
 
 func median(values []float64) float64 {
