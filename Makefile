@@ -139,6 +139,11 @@ bench-spawn: build ## what each process does for one start: processor time of a 
 	@tests/install-tools gcc strace
 	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench -spawns
 
+.PHONY: bench-plot
+bench-plot: build ## docs/scale.svg: boot, stop, restart and memory with 10 to 10,000 services, beside s6 and the floor; ROUNDS=3: ten minutes
+	@tests/install-tools gcc s6-svscan
+	@ulimit -n "$$(ulimit -Hn)"; $(GO) run ./tests/bench -plot docs -rounds $(or $(ROUNDS),3)
+
 .PHONY: figures
 figures: go ## how much code the product is, by package, file and function
 	@$(GO) run ./tests/cmd/figures

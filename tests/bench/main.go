@@ -1,7 +1,8 @@
 // Command bench measures rlminit beside its peers, in one run and on the same
 // machine, for `make bench`. Every init and supervisor is PID 1 of a PID
 // namespace of its own. It prints one table of medians, ratios and what rlminit
-// promises; it asserts nothing, for the machine decides.
+// promises; it asserts nothing, for the machine decides. With -plot it draws how that
+// grows with the number of services, for `make bench-plot`.
 package main
 
 import (
@@ -21,6 +22,8 @@ var (
 	arguments = flag.Bool("arguments", false, "with -spawns: tell calls apart by their arguments")
 	only      = flag.String("run", ".", "which measures, by a regular expression")
 	jsonFile  = flag.String("json", "", "write all figures into this file, as JSON")
+	plot      = flag.String("plot", "", "measure instead with ever more services, and write scale.json and scale.svg into this directory")
+	redraw    = flag.Bool("redraw", false, "with -plot: draw the scale.json that is there")
 )
 
 // measure is a section of the table.
@@ -77,6 +80,9 @@ func run() error {
 	if *rounds < 1 || *services < 1 {
 		return fmt.Errorf("cannot measure %d rounds of %d services: write at least 1 of each", *rounds, *services)
 	}
+	if *redraw {
+		return drawAgain(*plot)
+	}
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
@@ -89,6 +95,9 @@ func run() error {
 	defer os.RemoveAll(programs)
 	if *spawns {
 		return countSpawns()
+	}
+	if *plot != "" {
+		return plotScale(*plot)
 	}
 	whole := report{Machine: thisMachine(), Services: *services, Rounds: *rounds}
 	for _, m := range slices.Concat(initMeasures(), supervisorMeasures(), isolationMeasures(), viewMeasures(), jobMeasures(), recordMeasures(), bootMeasures()) {
