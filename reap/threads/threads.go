@@ -145,9 +145,9 @@ func (t *Threads) assign(now int64) {
 }
 
 // recall takes back what a thread has not begun, whose spawn is slow: all, if it had no
-// processor yet.
+// processor yet, and nothing if it was done before.
 func (t *Threads) recall(s *thread) {
-	begun := s.Recall() - s.taken
+	begun := min(s.Recall()-s.taken, len(s.jobs))
 	t.insert(0, s.jobs[begun:]...)
 	s.jobs = s.jobs[:begun:begun]
 }

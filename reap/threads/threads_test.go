@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,40 @@ func TestNobodyWaitsBehindASlowSpawn(t *testing.T) {
 	}
 	if s.stuck != 3 || s.Soon() {
 		t.Errorf("%d are stuck, of 3; something comes soon: %t", s.stuck, s.Soon())
+	}
+}
+
+// What a thread had not begun is taken back once: a spawn of its list that had begun by then
+// may be slow too.
+func TestTheSecondOfAListIsSlowToo(t *testing.T) {
+	s := begin(t)
+	s.Bounded = true
+	s.Submit(s.job("stop1", int32(unix.SIGSTOP)), s.now) // each takes a thread
+	s.Submit(s.job("stop2", int32(unix.SIGSTOP)), s.now)
+	for _, name := range []string{"a", "stop3", "b", "c", "d", "e"} {
+		signal := int32(0)
+		if name == "stop3" {
+			signal = int32(unix.SIGSTOP)
+		}
+		s.Submit(s.job(name, signal), s.now)
+	}
+	s.begun(2)
+	s.now += slowAfter
+	s.Look(s.now)
+	third := s.stopped[2]
+	for pid := int32(0); pid == 0; pid, _ = (&Job{Command: third}).InFlight() {
+		time.Sleep(time.Millisecond)
+	}
+	for _, of := range s.spawners {
+		if slices.ContainsFunc(of.jobs, func(j *Job) bool { return j.Command == third }) {
+			s.recall(of) // it looks late, and has not heard of the first
+		}
+	}
+	s.until("who was behind it is done", s.has("a", "b", "c", "d", "e"))
+	s.now = s.Next()
+	s.Look(s.now)
+	if s.Waiting() != 0 || s.queuedSize != 0 {
+		t.Errorf("%d wait, with %d bytes", s.Waiting(), s.queuedSize)
 	}
 }
 
