@@ -3,6 +3,7 @@ package threads
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -167,6 +168,62 @@ func TestTheSecondOfAListIsSlowToo(t *testing.T) {
 	s.Look(s.now)
 	if s.Waiting() != 0 || s.queuedSize != 0 {
 		t.Errorf("%d wait, with %d bytes", s.Waiting(), s.queuedSize)
+	}
+}
+
+// Whatever comes when, and however slow it is: each job is done once, and nothing is left.
+func TestEveryJobIsDoneOnce(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	s := begin(t)
+	s.Bounded = r.IntN(2) == 0
+	resume := func() {
+		for _, c := range s.stopped {
+			if pid, _ := (&Job{Command: c}).InFlight(); pid > 0 && r.IntN(3) == 0 {
+				unix.Kill(int(pid), unix.SIGCONT)
+			}
+		}
+	}
+	counts := map[string]int{}
+	for n := 0; n < 600; {
+		switch r.IntN(8) {
+		case 0, 1, 2, 3:
+			for range 1 + r.IntN(20) {
+				signal := int32(0)
+				if r.IntN(12) == 0 {
+					signal = int32(unix.SIGSTOP)
+				}
+				s.Submit(s.job(fmt.Sprint(n), signal), s.now)
+				n++
+			}
+		case 4:
+			s.Harvest(s.now)
+		case 5:
+			s.now += r.Int64N(2 * slowAfter)
+			s.Look(s.now)
+		case 6:
+			if next := s.Next(); next != never {
+				s.now = max(s.now, next)
+				s.Look(s.now)
+			}
+		default:
+			s.recall(s.spawners[r.IntN(len(s.spawners))]) // it has not heard yet of what is done
+			resume()
+		}
+	}
+	s.until("all are done", func() bool {
+		resume()
+		s.now += slowAfter
+		s.Look(s.now)
+		return len(s.done) >= 600 && s.Idle()
+	})
+	for _, name := range s.done {
+		if counts[name]++; counts[name] > 1 {
+			t.Errorf("seed %d: %s is done twice", seed, name)
+		}
+	}
+	if s.Waiting() != 0 || s.queuedFDs != 0 || s.queuedSize != 0 {
+		t.Errorf("seed %d: %d wait, with %d descriptors and %d bytes", seed, s.Waiting(), s.queuedFDs, s.queuedSize)
 	}
 }
 
