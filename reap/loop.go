@@ -86,33 +86,51 @@ func (r *reaper) loop() int {
 	return r.stop.exitCode()
 }
 
-// turn waits once and handles what came. A fault in it is said and survived:
-// whatever is wrong with one event, the others still need their init.
+// turn waits once and handles what came.
 func (r *reaper) turn() {
+	var ready []sys.EpollEvent
+	survive(r, func() {
+		r.now = monotonic()
+		ready = r.events.Wait(r.timeout())
+		r.now = monotonic()
+	})
+	survive(r, func() {
+		for i := range ready {
+			r.dispatch(&ready[i])
+		}
+	})
+	survive(r, r.timers)
+	survive(r, func() {
+		if r.sweep {
+			r.sweep = false
+			r.reapOrphans()
+			r.pollUnwatched()
+			r.deadlines.again()
+			r.leaves.Tidy()
+		}
+	})
+	survive(r, func() {
+		if !r.pair.flush(r.now, r.deaf(), r.threads.Soon()) {
+			r.tier2.kill()
+		}
+	})
+	r.stop.check()
+}
+
+// survive has a part of a turn done. A fault in it is said once and survived: whatever is
+// wrong with that part, all others are done.
+func survive(r *reaper, part func()) {
 	defer func() {
 		if fault := recover(); fault != nil {
+			what := "unknown"
+			if err, ok := fault.(error); ok { // the runtime's all are
+				what = err.Error()
+			}
 			r.sweep = true
-			sayFault(fault)
+			r.voice.Once("internal error: " + what + "; rlminit goes on, please report this")
 		}
 	}()
-	r.now = monotonic()
-	ready := r.events.Wait(r.timeout())
-	r.now = monotonic()
-	for i := range ready {
-		r.dispatch(&ready[i])
-	}
-	r.timers()
-	if r.sweep {
-		r.sweep = false
-		r.reapOrphans()
-		r.pollUnwatched()
-		r.deadlines.again()
-		r.leaves.Tidy()
-	}
-	if !r.pair.flush(r.now, r.deaf(), r.threads.Soon()) {
-		r.tier2.kill()
-	}
-	r.stop.check()
+	part()
 }
 
 func (r *reaper) dispatch(event *sys.EpollEvent) {
@@ -202,15 +220,6 @@ func (r *reaper) timers() {
 	r.stop.look(r.now)
 	r.deadlines.look(r.now)
 	r.threads.Look(r.now)
-}
-
-// sayFault says what went wrong inside.
-func sayFault(fault any) {
-	what := "unknown"
-	if err, ok := fault.(error); ok { // the runtime's all are
-		what = err.Error()
-	}
-	say.Line("internal error: ", what, "; rlminit goes on, please report this")
 }
 
 // monotonic returns CLOCK_MONOTONIC in ns.

@@ -247,3 +247,21 @@ func TestStepsHaveOneNumber(t *testing.T) {
 		}
 	}
 }
+
+// A fault in one part of a turn keeps no other part from being done, and is said once.
+func TestAFaultIsSurvived(t *testing.T) {
+	r := newReaper()
+	done, first := 0, 0
+	fault := func() {
+		var none []int
+		_ = none[first]
+	}
+	for range 3 {
+		for _, part := range []func(){fault, func() { done++ }, func() { panic("odd") }, func() { done++ }} {
+			survive(r, part)
+		}
+	}
+	if done != 6 || !r.sweep {
+		t.Errorf("%d parts were done, and what may have ended is looked at: %t", done, r.sweep)
+	}
+}
