@@ -28,8 +28,9 @@ type Driver struct {
 	// Listen makes a notify socket at a path. It is notify.Listen; a simulation has its own.
 	Listen func(path string, mode os.FileMode) (*notify.Socket, error)
 
-	mu sync.Mutex
-	of map[order.Node]*endpoints
+	mu   sync.Mutex
+	of   map[order.Node]*endpoints
+	left map[string][]string // what services have stored before this process began: keys, by service
 }
 
 // New is a Driver that has nothing open.
@@ -142,7 +143,10 @@ func (d *Driver) Adopt(node order.Node, s Service, held handover.Held, runs bool
 			e.sockets[socket] = fds[0]
 		}
 	}
-	e.restore(held)
+	if d.left == nil { // all at once: each looking at all would take minutes
+		d.left = storedIn(held)
+	}
+	e.restore(held, d.left[s.Name])
 	return err
 }
 

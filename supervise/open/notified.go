@@ -180,19 +180,30 @@ func (d *Driver) drop(e *endpoints, gone func(stored) bool) {
 	})
 }
 
-// restore takes back, out of what tier 1 held, what a service had stored before this
-// process began.
-func (e *endpoints) restore(held handover.Held) {
+// storedIn are the keys of what services have stored, by service, among what tier 1 held.
+func storedIn(held handover.Held) map[string][]string {
+	keys := map[string][]string{}
+	for key := range held {
+		if rest, ok := strings.CutPrefix(key, "fdstore/"); ok {
+			service, _, _ := strings.Cut(rest, "/")
+			keys[service] = append(keys[service], key)
+		}
+	}
+	return keys
+}
+
+// restore takes back, out of what tier 1 held, what a service had stored under keys before
+// this process began.
+func (e *endpoints) restore(held handover.Held, keys []string) {
 	numbers := map[string]uint64{}
-	for key, fds := range held {
-		rest, ok := strings.CutPrefix(key, storePrefix(e.Name))
-		number, name, _ := strings.Cut(rest, "/")
+	for _, key := range keys {
+		number, name, _ := strings.Cut(strings.TrimPrefix(key, storePrefix(e.Name)), "/")
 		n, err := strconv.ParseUint(number, 10, 64)
-		if !ok || len(fds) != 1 || err != nil {
+		if len(held[key]) != 1 || err != nil {
 			continue
 		}
 		numbers[key], e.count = n, max(e.count, n)
-		e.stored = append(e.stored, stored{fds[0], name, key})
+		e.stored = append(e.stored, stored{held[key][0], name, key})
 		delete(held, key)
 	}
 	slices.SortFunc(e.stored, func(a, b stored) int { return cmp.Compare(numbers[a.key], numbers[b.key]) })
